@@ -1,0 +1,101 @@
+package registry
+
+import "time"
+
+// An Endpoint is a SPARQL 1.1 Protocol service that we do not control, with
+// the settings that say how it is asked. Names are those of the configuration
+// file and of the API.
+type Endpoint struct {
+	Name            string            `json:"name" yaml:"name"`
+	URL             string            `json:"url" yaml:"url"`
+	Slot            string            `json:"slot" yaml:"slot"`     // cron spec, "@every 10s", or "never" (only by tick)
+	Budget          Duration          `json:"budget" yaml:"budget"` // K: execution seconds in one slot
+	Policy          string            `json:"policy" yaml:"policy"`
+	Rule            string            `json:"rule" yaml:"rule"` // strict or debt
+	FallbackPolicy  string            `json:"fallback_policy" yaml:"fallback_policy"`
+	ProfileShare    float64           `json:"profile_share" yaml:"profile_share"`
+	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // name of the endpoint's own limit in milliseconds
+	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
+	Concurrency     int               `json:"concurrency" yaml:"concurrency"`
+	Timeout         Duration          `json:"timeout" yaml:"timeout"` // one execution
+	MinGap          Duration          `json:"min_gap" yaml:"min_gap"` // between the end of one request and the start of the next
+	Blackout        []Blackout        `json:"blackout" yaml:"blackout"`
+	MaxRows         int               `json:"max_rows" yaml:"max_rows"` // the endpoint's known cap, 0 for none
+	MaxBytes        Size              `json:"max_bytes" yaml:"max_bytes"`
+	DefaultGraphURI []string          `json:"default_graph_uri" yaml:"default_graph_uri"`
+	NamedGraphURI   []string          `json:"named_graph_uri" yaml:"named_graph_uri"`
+	Headers         map[string]string `json:"headers" yaml:"headers"`
+	Auth            Auth              `json:"auth,omitzero" yaml:"auth"`
+	Pause           *Pause            `json:"pause,omitempty" yaml:"-"`
+}
+
+// A Blackout is a time in which no slot starts: a cron spec and a length.
+type Blackout struct {
+	Start string   `json:"start" yaml:"start"`
+	For   Duration `json:"for" yaml:"for"`
+}
+
+// Auth is how we sign in at an endpoint; at most one of the three.
+type Auth struct {
+	Basic  *Password `json:"basic,omitempty" yaml:"basic,omitempty"`
+	Digest *Password `json:"digest,omitempty" yaml:"digest,omitempty"`
+	Bearer *Bearer   `json:"bearer,omitempty" yaml:"bearer,omitempty"`
+}
+
+// A Password is given in place or, better, as a file that holds it.
+type Password struct {
+	Username     string `json:"username" yaml:"username"`
+	Password     string `json:"password,omitempty" yaml:"password,omitempty"`
+	PasswordFile string `json:"password_file,omitempty" yaml:"password_file,omitempty"`
+}
+
+// A Bearer token is given in place or, better, as a file that holds it.
+type Bearer struct {
+	Token     string `json:"token,omitempty" yaml:"token,omitempty"`
+	TokenFile string `json:"token_file,omitempty" yaml:"token_file,omitempty"`
+}
+
+// Health is what recent executions say of an endpoint. It is persisted, so
+// that a restart does not forget a Retry-After.
+type Health struct {
+	State    string    `json:"state"` // healthy, throttled or open
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"` // throttled: no request before; open: the next probe
+	Failures int       `json:"failures"`       // in a row
+	Error    string    `json:"error,omitempty"`
+}
+
+// The states of an endpoint's health.
+const (
+	Healthy     = "healthy"
+	HealthWaits = "throttled" // it asked us to wait
+	HealthOpen  = "open"      // it does not answer: one probe at a time
+)
+
+// Defaults of settings that the file or the API leave out.
+const (
+	DefaultSlot   = "@every 1m"
+	DefaultBudget = Duration(10 * time.Second)
+	DefaultPolicy = "ttl:max=32:reset"
+)
+
+// Defaulted fills what was left out.
+func (e Endpoint) Defaulted() Endpoint {
+	or(&e.Slot, DefaultSlot)
+	or(&e.Budget, DefaultBudget)
+	or(&e.Policy, DefaultPolicy)
+	or(&e.Rule, "strict")
+	or(&e.FallbackPolicy, DefaultPolicy)
+	or(&e.ProfileShare, 0.5)
+	or(&e.Concurrency, 1)
+	or(&e.Timeout, Duration(30*time.Second))
+	or(&e.MaxBytes, 64<<20)
+	return e
+}
+
+func or[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}

@@ -1,0 +1,183 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// A Query is a registered read query on one endpoint. What identifies it never
+// changes; the rest follows from its holders.
+type Query struct {
+	ID            string    `json:"id"`
+	Endpoint      string    `json:"endpoint"`
+	Text          string    `json:"text"` // as first registered; this is what is sent
+	Normal        string    `json:"normal"`
+	Form          diff.Form `json:"form"`
+	Ordered       bool      `json:"ordered,omitempty"`
+	OrderKeys     []string  `json:"order_keys,omitempty"` // see diff.Options
+	Limit         int64     `json:"limit"`                // own top-level LIMIT, -1 when there is none
+	DefaultGraphs []string  `json:"default_graphs,omitempty"`
+	NamedGraphs   []string  `json:"named_graphs,omitempty"`
+	Constants     []string  `json:"constants,omitempty"` // IRIs of the patterns
+	Warnings      []Warning `json:"warnings,omitempty"`
+	CreatedAt     time.Time `json:"created_at"`
+	Holders       []Holder  `json:"holders"` // sorted by name
+	Pause         *Pause    `json:"pause,omitempty"`
+	// Refreshes counts the requests to run in the next slot. One is waiting
+	// while the scheduler has served fewer.
+	Refreshes uint64 `json:"refreshes,omitempty"`
+}
+
+// A Warning tells what about a query will surprise.
+type Warning struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+}
+
+// A Pause says who stopped executions, and when.
+type Pause struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// A Holder is one registration of a query: the same question asked by several
+// callers is executed once, with settings that satisfy all of them.
+type Holder struct {
+	Caller       string     `json:"caller"` // token name or Anonymous
+	Name         string     `json:"name,omitempty"`
+	Tags         []string   `json:"tags,omitempty"`
+	Weight       float64    `json:"weight,omitempty"` // 0 means 1
+	MaxStaleness Duration   `json:"max_staleness,omitempty"`
+	MinInterval  Duration   `json:"min_interval,omitempty"`
+	From         *time.Time `json:"from,omitempty"`
+	Until        *time.Time `json:"until,omitempty"`
+	Public       bool       `json:"public,omitempty"`
+	Urgency      string     `json:"urgency,omitempty"`
+	Life         string     `json:"life,omitempty"`
+	Since        time.Time  `json:"since"`
+	// Live marks a registration made by a subscription; ReleaseAt is when it
+	// ends, set while nobody with that name is connected.
+	Live      bool       `json:"live,omitempty"`
+	ReleaseAt *time.Time `json:"release_at,omitempty"`
+}
+
+// Identity derives a query's id from what makes it the same question.
+func Identity(endpoint, normal string, ordered bool, defaultGraphs, namedGraphs []string) string {
+	h := sha256.New()
+	part := func(s string) {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	list := func(l []string) {
+		for _, s := range slices.Compact(slices.Sorted(slices.Values(l))) {
+			part(s)
+		}
+		part("")
+	}
+	part(endpoint)
+	part(normal)
+	if ordered {
+		part("ordered")
+	} else {
+		part("")
+	}
+	list(defaultGraphs)
+	list(namedGraphs)
+	sum := base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil))
+	return "q_" + strings.ToLower(sum[:26])
+}
+
+// Weight in force: the largest of the holders'.
+func (q *Query) Weight() float64 {
+	w := 0.0
+	for _, h := range q.Holders {
+		w = max(w, h.weight())
+	}
+	return w
+}
+
+func (h Holder) weight() float64 {
+	if h.Weight == 0 {
+		return 1
+	}
+	return h.Weight
+}
+
+// MaxStaleness in force: the smallest that a holder asks for, 0 for none.
+func (q *Query) MaxStaleness() time.Duration {
+	return smallest(q.Holders, func(h Holder) Duration { return h.MaxStaleness })
+}
+
+// MinInterval in force: the smallest among all holders; one who asks for none
+// leaves it at 0.
+func (q *Query) MinInterval() time.Duration {
+	if len(q.Holders) == 0 {
+		return 0
+	}
+	least := q.Holders[0].MinInterval
+	for _, h := range q.Holders {
+		least = min(least, h.MinInterval)
+	}
+	return time.Duration(least)
+}
+
+func smallest(hs []Holder, of func(Holder) Duration) time.Duration {
+	least := Duration(0)
+	for _, h := range hs {
+		if d := of(h); d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	return time.Duration(least)
+}
+
+// Tags is the union of the holders' tags, sorted.
+func (q *Query) Tags() []string {
+	var all []string
+	for _, h := range q.Holders {
+		all = append(all, h.Tags...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Public says whether a holder lets anybody read the results.
+func (q *Query) Public() bool {
+	return slices.ContainsFunc(q.Holders, func(h Holder) bool { return h.Public })
+}
+
+// Active says whether some holder wants executions at the moment now.
+func (q *Query) Active(now time.Time) bool {
+	return slices.ContainsFunc(q.Holders, func(h Holder) bool {
+		return (h.From == nil || !now.Before(*h.From)) && (h.Until == nil || now.Before(*h.Until))
+	})
+}
+
+// Holder returns the caller's registration, if it has one.
+func (q *Query) Holder(caller string) (Holder, bool) {
+	i := slices.IndexFunc(q.Holders, func(h Holder) bool { return h.Caller == caller })
+	if i < 0 {
+		return Holder{}, false
+	}
+	return q.Holders[i], true
+}
+
+// NameFor is the caller's name for the query, else the first that any holder gave it.
+func (q *Query) NameFor(caller string) string {
+	if h, ok := q.Holder(caller); ok && h.Name != "" {
+		return h.Name
+	}
+	for _, h := range q.Holders {
+		if h.Name != "" {
+			return h.Name
+		}
+	}
+	return ""
+}

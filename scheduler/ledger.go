@@ -1,0 +1,163 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Ledger keeps, per endpoint, what the loop must still know after a restart.
+// It is the only meeting place of registration and scheduling. Methods may be
+// called concurrently; for one endpoint only its loop calls Record.
+type Ledger interface {
+	// Since returns the entries of an endpoint whose registration was added,
+	// edited or removed after revision rev; rev 0 returns all. Its cost grows
+	// with what it returns. Stats are those last recorded.
+	Since(endpoint string, rev uint64) (News, error)
+
+	// Record commits a batch in ONE transaction: statistics, results, changes,
+	// index, retention, slot and health. It numbers the changes and returns
+	// them in the order of the outcomes. A query that was removed meanwhile is
+	// passed over in silence. When Record returns an error nothing of the batch
+	// is in effect, and the process must end: the disk can no longer be trusted.
+	Record(endpoint string, b Batch) ([]registry.Change, error)
+
+	// Result is the last complete result of a query and its position; nil with
+	// no error when there is none yet.
+	Result(query string) (*diff.Result, error)
+}
+
+// News is what Since brings.
+type News struct {
+	Revision uint64 // to ask from next time
+	Entries  []Entry
+	Removed  []string // ids of queries that nobody holds any more
+	LastSlot uint64   // number of the last recorded slot, 0 when none
+	Health   registry.Health
+}
+
+// An Entry is one query with what the scheduler has learnt about it.
+type Entry struct {
+	Query registry.Query
+	Stats Stats
+}
+
+// A Batch is what follows from one or more executions, or from a slot's end.
+type Batch struct {
+	Outcomes []Outcome
+	Slot     *Slot            // the slot's summary so far; the last one stands
+	Health   *registry.Health // nil: as before
+}
+
+// An Outcome is one finished execution and everything that follows from it.
+type Outcome struct {
+	Query   string
+	Stats   Stats        // the new statistics, whole
+	Result  *diff.Result // the new result, only when it differs from the one kept
+	Delta   *diff.Delta  // how to get there; nil together with Result
+	Checked time.Time    // when the answer was true
+	At      time.Time    // when the execution ended
+}
+
+// Stats is what is known of one query's executions. All slots are those of its
+// endpoint. A Stats is a value: it is copied, never shared.
+type Stats struct {
+	Last       uint64            `json:"last"`       // slot of the last complete execution, 0 = none
+	Executions uint64            `json:"executions"` // complete ones
+	Changes    uint64            `json:"changes"`    // without the baseline
+	Samples    []Sample          `json:"samples"`    // the last 63 complete executions, oldest first
+	Position   registry.Position `json:"position"`   // set by the ledger; what Record is given here is ignored
+	Hash       string            `json:"hash"`
+	Rows       int               `json:"rows"`
+	CheckedAt  time.Time         `json:"checked_at,omitzero"`
+	ChangedAt  time.Time         `json:"changed_at,omitzero"`
+
+	LastRun   Run           `json:"last_run"`             // the last execution, whatever its outcome
+	Failures  uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
+	Cuts      uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
+	NotBefore uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
+	Floor     time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
+
+	Policy string    `json:"policy,omitempty"` // spelling of the policy that State belongs to
+	State  []float64 `json:"state,omitempty"`  // the policy's fold
+	Served uint64    `json:"served,omitempty"` // refresh requests answered, see registry.Query.Refreshes
+	Memory Memory    `json:"memory"`
+}
+
+// A Sample is one complete execution.
+type Sample struct {
+	Slot    uint64        `json:"slot"`
+	Elapsed time.Duration `json:"elapsed"`
+	Changed bool          `json:"changed,omitempty"` // false for the baseline
+	Jaccard float64       `json:"jaccard,omitempty"`
+}
+
+// A Run is how one execution went.
+type Run struct {
+	Slot    uint64           `json:"slot,omitempty"`
+	At      time.Time        `json:"at,omitzero"`
+	Elapsed time.Duration    `json:"elapsed,omitempty"`
+	Outcome registry.Outcome `json:"outcome,omitempty"`
+	Error   string           `json:"error,omitempty"`
+	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, interval, ranked
+}
+
+// A Memory is what an executor keeps of a query's last complete answer to see
+// cheaply that the next one is the same.
+type Memory struct {
+	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body, zero = unknown
+	ETag         string    `json:"etag,omitempty"`
+	LastModified string    `json:"last_modified,omitempty"`
+}
+
+// A Slot sums up one run of an endpoint's schedule.
+type Slot struct {
+	Endpoint       string    `json:"endpoint"`
+	Number         uint64    `json:"slot"`
+	Started        time.Time `json:"started"`
+	Finished       time.Time `json:"finished,omitzero"`
+	Tick           bool      `json:"tick,omitempty"` // run on request, not by the grid
+	Planned        int       `json:"planned"`        // executions that the plan held
+	PlannedSeconds float64   `json:"planned_seconds"`
+	Run            int       `json:"run"` // executions started
+	Complete       int       `json:"complete"`
+	Changed        int       `json:"changed"`
+	Failed         int       `json:"failed"`
+	Cut            int       `json:"cut"`
+	Skipped        int       `json:"skipped"` // eligible but passed over: the budget was too small
+	Used           float64   `json:"used_seconds"`
+	Budget         float64   `json:"budget_seconds"`
+	Error          string    `json:"error,omitempty"` // why nothing could run
+}
+
+// A Clock tells the time and waits. The live one is the system's; a replay's
+// advances only by executing.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits until t, or returns ctx's error.
+	Sleep(ctx context.Context, until time.Time) error
+}
+
+// An Executor asks an endpoint one query. limit bounds the execution; it is a
+// parameter because context deadlines ignore virtual clocks. When ctx is
+// cancelled before an answer is complete, the outcome is Cut.
+type Executor interface {
+	Execute(ctx context.Context, q *registry.Query, m Memory, limit time.Duration) Answer
+	// Health says whether requests may be sent now.
+	Health() registry.Health
+}
+
+// An Answer is what one execution brought.
+type Answer struct {
+	// Outcome: Unchanged when the body is known to be the one remembered
+	// (Result is nil then), Changed when a complete result is there that has to
+	// be compared, otherwise what went wrong.
+	Outcome registry.Outcome
+	Result  *diff.Result
+	Memory  Memory        // of this answer, when it is complete
+	Elapsed time.Duration // from sending to the last byte: what the budget pays
+	Age     time.Duration // how old the answer was on arrival
+	Error   string        // what went wrong, in words for people
+}
