@@ -1,0 +1,236 @@
+package diff
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// A Builder puts a Result together term by term; parsers of every format but
+// results JSON use it. The first error sticks and is returned by all later
+// calls. It is not safe for concurrent use.
+type Builder struct {
+	res      *Result
+	opts     Options
+	place    []int // canonical position → position in the caller's order
+	hasVars  bool
+	hasBool  bool
+	blank    bool // some row has a blank node
+	keep     bool // blank node labels are canonical already
+	labels   map[string]int
+	err      error
+	finished bool
+}
+
+// NewBuilder starts a result of the given form. Options.Ordered counts for
+// SELECT only. MaxBytes bounds the canonical text.
+func NewBuilder(form Form, o Options) *Builder {
+	b := &Builder{res: &Result{form: form, ordered: o.Ordered && form == Select}, opts: o}
+	if !form.valid() {
+		b.err = fmt.Errorf("unknown query form %q", form)
+	}
+	return b
+}
+
+func (b *Builder) fail(err error) error {
+	if b.err == nil {
+		b.err = err
+	}
+	return b.err
+}
+
+// SetVars sets the head of a SELECT result; it must come before the first row.
+func (b *Builder) SetVars(vars []string) error {
+	if b.err != nil {
+		return b.err
+	}
+	if b.res.form != Select || b.hasVars {
+		return b.fail(malformed("head where none is expected"))
+	}
+	for i, v := range vars {
+		if v == "" || !utf8.ValidString(v) || slices.Contains(vars[:i], v) {
+			return b.fail(malformed(fmt.Sprintf("variable %q is empty, repeated or not UTF-8", v)))
+		}
+	}
+	head := slices.Clone(vars)
+	if sameSet(vars, b.opts.Vars) {
+		head = slices.Clone(b.opts.Vars)
+	}
+	b.hasVars, b.res.vars = true, head
+	b.place = make([]int, len(head))
+	for i, v := range head {
+		b.place[i] = slices.Index(vars, v)
+	}
+	return nil
+}
+
+// sameSet compares lists without repetitions.
+func sameSet(a, b []string) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(v string) bool { return !slices.Contains(b, v) })
+}
+
+// Row adds one solution; terms stand in the order given to SetVars, missing
+// ones at the end are unbound.
+func (b *Builder) Row(terms ...Term) error {
+	if b.err != nil {
+		return b.err
+	}
+	if !b.hasVars || len(terms) > len(b.place) {
+		return b.fail(malformed("row without a head, or longer than it"))
+	}
+	from := len(b.res.text)
+	text := append(b.res.text, '{')
+	for i, p := range b.place {
+		if p >= len(terms) || terms[p].Kind == Unbound {
+			continue
+		}
+		t, err := b.check(terms[p])
+		if err != nil {
+			return b.fail(err)
+		}
+		if len(text) > from+1 {
+			text = append(text, ',')
+		}
+		text = appendQuoted(text, b.res.vars[i])
+		text = append(text, ':')
+		text = appendTerm(text, t)
+	}
+	b.res.text = append(text, '}')
+	return b.endRow(from)
+}
+
+// check normalises t, and notes blank nodes.
+func (b *Builder) check(t Term) (Term, error) {
+	if !utf8.ValidString(t.Value) || !utf8.ValidString(t.Datatype) || !utf8.ValidString(t.Lang) {
+		return t, malformed("term is not UTF-8")
+	}
+	b.blank = b.blank || t.Kind == Blank
+	return t.normal()
+}
+
+// Triple adds one triple to a CONSTRUCT or DESCRIBE result. Repeated triples
+// are one.
+func (b *Builder) Triple(s, p, o Term) error {
+	if b.err != nil {
+		return b.err
+	}
+	if !b.res.form.Graph() {
+		return b.fail(malformed("triple where rows are expected"))
+	}
+	if err := checkTriple(s, p, o); err != nil {
+		return b.fail(err)
+	}
+	var t [3]Term
+	for i, x := range [3]Term{s, p, o} {
+		x, err := b.check(x)
+		if err == nil && x.Lang != "" && !validLang(x.Lang) {
+			err = malformed("bad language tag")
+		}
+		if err != nil {
+			return b.fail(err)
+		}
+		t[i] = b.local(x)
+	}
+	from := len(b.res.text)
+	b.res.text = appendLine(b.res.text, t[0], t[1], t[2])
+	return b.endRow(from)
+}
+
+// validLang tells whether a tag can stand in an N-Triples line.
+func validLang(tag string) bool {
+	for i := range len(tag) {
+		if !isLang(tag[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// local replaces the label of a blank node by a number: foreign labels need
+// not be legal in N-Triples.
+func (b *Builder) local(t Term) Term {
+	if t.Kind != Blank || b.keep {
+		return t
+	}
+	n, ok := b.labels[t.Value]
+	if !ok {
+		if b.labels == nil {
+			b.labels = map[string]int{}
+		}
+		n = len(b.labels)
+		b.labels[t.Value] = n
+	}
+	t.Value = itoa(n)
+	return t
+}
+
+// endRow makes what was appended to the text since from a row.
+func (b *Builder) endRow(from int) error {
+	r := b.res
+	r.rows = append(r.rows, span{from, len(r.text)})
+	return b.limits()
+}
+
+func (b *Builder) limits() error {
+	// Repeated triples count once, so graphs are checked again when they are a set.
+	if n := b.opts.MaxRows; n > 0 && len(b.res.rows) > n && !b.res.form.Graph() || len(b.res.rows) > math.MaxInt32 {
+		return b.fail(fmt.Errorf("%w: more than %d", ErrRowLimit, n))
+	}
+	if n := b.opts.MaxBytes; n > 0 && len(b.res.text) > n {
+		return b.fail(fmt.Errorf("%w: more than %d bytes", ErrByteLimit, n))
+	}
+	return nil
+}
+
+// SetBoolean sets the answer of an ASK query.
+func (b *Builder) SetBoolean(v bool) error {
+	if b.err != nil {
+		return b.err
+	}
+	if b.res.form != Ask || b.hasBool {
+		return b.fail(malformed("boolean where none is expected"))
+	}
+	b.hasBool, b.res.boolean = true, v
+	return nil
+}
+
+var errFinished = errors.New("result is finished")
+
+// Finish gives the result. A SELECT result needs its head, an ASK result its
+// boolean. The builder is spent.
+func (b *Builder) Finish() (*Result, error) {
+	switch {
+	case b.err != nil:
+		return nil, b.err
+	case b.res.form == Select && !b.hasVars:
+		return nil, b.fail(malformed("no head"))
+	case b.res.form == Ask && !b.hasBool:
+		return nil, b.fail(malformed("no boolean"))
+	}
+	r := b.res
+	b.fail(errFinished)
+	if r.form.Graph() {
+		r.dedupe()
+		if n := b.opts.MaxRows; n > 0 && len(r.rows) > n {
+			return nil, fmt.Errorf("%w: more than %d", ErrRowLimit, n)
+		}
+	}
+	if b.blank && !b.keep {
+		r.relabel(b.opts)
+	}
+	r.sortTies(b.opts.OrderKeys)
+	return r, nil
+}
+
+// dedupe makes the lines of a graph a set.
+func (r *Result) dedupe() {
+	seen := make(map[string]struct{}, len(r.rows))
+	r.rows = slices.DeleteFunc(r.rows, func(s span) bool {
+		line := string(r.text[s.from:s.to])
+		_, twice := seen[line]
+		seen[line] = struct{}{}
+		return twice
+	})
+}

@@ -1,0 +1,80 @@
+package diff
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Compose gives the one step that does a and then b; nil when they cancel out.
+// ErrMismatch says that b does not begin where a ends. A nil delta changes
+// nothing.
+func Compose(a, b *Delta) (*Delta, error) {
+	if a == nil {
+		return b, nil
+	}
+	if b == nil {
+		return a, nil
+	}
+	if err := follows(a, b); err != nil {
+		return nil, err
+	}
+	c := &Delta{Form: a.Form, Ordered: a.Ordered, Baseline: a.Baseline, Vars: b.Vars, OldVars: a.OldVars,
+		Boolean: b.Boolean, Previous: a.Previous, OldHash: a.OldHash, NewHash: b.NewHash, OldLen: a.OldLen, NewLen: b.NewLen}
+	if c.Baseline {
+		c.OldVars = c.Vars
+	}
+	if c.Ordered {
+		composeOrdered(c, a, b)
+	} else {
+		c.Added, c.Removed = composeBags(a, b)
+	}
+	if !c.Baseline && c.Empty() && c.sameVars() {
+		return nil, nil
+	}
+	c.setJaccard()
+	return c, nil
+}
+
+func follows(a, b *Delta) error {
+	switch {
+	case b.Baseline:
+		return mismatch("a baseline follows nothing")
+	case a.Form != b.Form || a.Ordered != b.Ordered:
+		return mismatch("the steps are of different forms")
+	case a.NewHash != "" && b.OldHash != "" && a.NewHash != b.OldHash:
+		return mismatch("one ends at %s, the next begins at %s", a.NewHash, b.OldHash)
+	case !slices.Equal(a.Vars, b.OldVars) || a.NewLen != b.OldLen || a.Boolean != b.Previous:
+		return mismatch("one does not begin where the other ends")
+	}
+	return nil
+}
+
+// composeBags adds up what happens to each row.
+func composeBags(a, b *Delta) (added, removed Rows) {
+	plus := merge(sorted(a.Added), sorted(b.Added))
+	minus := merge(sorted(a.Removed), sorted(b.Removed))
+	for len(plus) > 0 && len(minus) > 0 {
+		switch c := bytes.Compare(plus[0], minus[0]); {
+		case c == 0:
+			plus, minus = plus[1:], minus[1:]
+		case c < 0:
+			added, plus = append(added, plus[0]), plus[1:]
+		default:
+			removed, minus = append(removed, minus[0]), minus[1:]
+		}
+	}
+	return append(added, plus...), append(removed, minus...)
+}
+
+// merge joins two sorted lists.
+func merge(a, b Rows) Rows {
+	out := make(Rows, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if bytes.Compare(a[0], b[0]) <= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}

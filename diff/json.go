@@ -1,0 +1,327 @@
+package diff
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// DecodeJSON reads a SPARQL 1.1 Query Results JSON document. It is strict: the
+// document must be whole, of the form asked for and followed by nothing but
+// white space, else errors.Is(err, ErrMalformed). CONSTRUCT and DESCRIBE
+// results have no such format and are refused. The result does not keep body.
+func DecodeJSON(body []byte, form Form, o Options) (*Result, error) {
+	if n := o.MaxBytes; n > 0 && len(body) > n {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrByteLimit, len(body), n)
+	}
+	o.MaxBytes = 0
+	return decodeJSON(body, form, o, false)
+}
+
+func decodeJSON(body []byte, form Form, o Options, keep bool) (*Result, error) {
+	if form.Graph() {
+		return nil, malformed("results JSON does not carry " + string(form))
+	}
+	if !utf8.Valid(body) {
+		return nil, malformed("not UTF-8")
+	}
+	b := NewBuilder(form, o)
+	b.keep = keep
+	d := decoder{scanner: scanner{b: body}, out: b}
+	d.document()
+	if d.err == nil {
+		d.err = b.err
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return b.Finish()
+}
+
+// A decoder turns one body into rows of its builder.
+type decoder struct {
+	scanner
+	out     *Builder
+	names   [][]byte  // quoted name and colon of each variable, in head order
+	vars    [][]byte  // the same, raw
+	slots   []binding // of the row being read, in head order
+	sawHead bool
+}
+
+// A binding is a term of the row being read, as raw pieces of the body or, where
+// those had escapes, of decoded text.
+type binding struct {
+	kind            Kind
+	value, lang, dt []byte
+	escaped         bool // value is raw and has escapes
+	valueAt         int
+}
+
+func (d *decoder) document() {
+	results, hasResults, hasBoolean := -1, false, false
+	d.object(func(name []byte) {
+		switch string(name) {
+		case "head":
+			d.head()
+		case "results":
+			hasResults = true
+			if d.sawHead || d.out.res.form != Select {
+				d.results()
+				return
+			}
+			// The rows cannot be read before the head: come back for them.
+			results = d.i
+			d.skip(0)
+		case "boolean":
+			hasBoolean = true
+			d.boolean()
+		default:
+			d.skip(0)
+		}
+	})
+	if d.peek(); d.err == nil && d.i < len(d.b) {
+		d.fail("something behind the document")
+	}
+	d.complete(hasResults, hasBoolean)
+	if d.err == nil && results >= 0 {
+		d.i = results
+		d.results()
+	}
+}
+
+func (d *decoder) complete(hasResults, hasBoolean bool) {
+	ask := d.out.res.form == Ask
+	switch {
+	case d.err != nil:
+	case !d.sawHead:
+		d.fail("no head")
+	case ask && (!hasBoolean || hasResults):
+		d.fail("not the answer of an ASK query")
+	case !ask && (!hasResults || hasBoolean):
+		d.fail("not the answer of a SELECT query")
+	}
+}
+
+func (d *decoder) head() {
+	d.sawHead = true
+	var vars []string
+	has := false
+	d.object(func(name []byte) {
+		if string(name) != "vars" {
+			d.skip(0)
+			return
+		}
+		has = true
+		d.array(func() { vars = append(vars, string(d.text())) })
+	})
+	if d.err != nil || d.out.res.form != Select {
+		return
+	}
+	if !has {
+		d.fail("head without vars")
+		return
+	}
+	if err := d.out.SetVars(vars); err != nil {
+		d.err = err
+		return
+	}
+	d.slots = make([]binding, len(vars))
+	for _, v := range d.out.res.vars {
+		d.vars = append(d.vars, []byte(v))
+		d.names = append(d.names, append(appendQuoted(nil, v), ':'))
+	}
+}
+
+func (d *decoder) boolean() {
+	v := d.word("true")
+	if !v && !d.word("false") {
+		d.fail("boolean is neither true nor false")
+		return
+	}
+	if d.out.res.form == Ask {
+		_ = d.out.SetBoolean(v) // a second one is a repeated member, refused already
+	}
+}
+
+func (d *decoder) results() {
+	has := false
+	d.object(func(name []byte) {
+		if string(name) != "bindings" || d.out.res.form != Select {
+			d.skip(0)
+			return
+		}
+		has = true
+		d.array(d.row)
+	})
+	if d.err == nil && !has && d.out.res.form == Select {
+		d.fail("results without bindings")
+	}
+}
+
+// row reads one solution and appends its canonical bytes.
+func (d *decoder) row() {
+	clear(d.slots)
+	next := 0
+	if !d.take('{') {
+		return
+	}
+	if d.peek() == '}' {
+		d.i++
+		d.emit()
+		return
+	}
+	for d.err == nil {
+		k := d.variable(d.text(), next)
+		if !d.take(':') {
+			return
+		}
+		d.term(&d.slots[k])
+		next = k + 1
+		if d.peek() != ',' {
+			if d.take('}') {
+				d.emit()
+			}
+			return
+		}
+		d.i++
+	}
+}
+
+// variable finds the slot of a name, most likely the one behind the last.
+func (d *decoder) variable(name []byte, next int) int {
+	k := -1
+	if next < len(d.vars) && string(d.vars[next]) == string(name) {
+		k = next
+	} else {
+		for i, v := range d.vars {
+			if string(v) == string(name) {
+				k = i
+			}
+		}
+	}
+	switch {
+	case d.err != nil:
+	case k < 0:
+		d.fail("binding of a variable that is not in the head")
+	case d.slots[k].kind != Unbound:
+		d.fail("variable bound twice in one row")
+	default:
+		return k
+	}
+	if len(d.slots) == 0 {
+		d.slots = make([]binding, 1)
+	}
+	return 0
+}
+
+const (
+	sawType = 1 << iota
+	sawValue
+	sawLang
+	sawDatatype
+)
+
+// term reads one RDF term.
+func (d *decoder) term(t *binding) {
+	saw := 0
+	first := func(bit int) {
+		if saw&bit != 0 {
+			d.fail("member twice in one term")
+		}
+		saw |= bit
+	}
+	if !d.take('{') {
+		return
+	}
+	var others names
+	for d.err == nil {
+		name := d.text()
+		if !d.take(':') {
+			return
+		}
+		switch string(name) {
+		case "type":
+			first(sawType)
+			if t.kind = kindOf(d.text()); t.kind == Unbound {
+				d.fail("unknown type of term")
+			}
+		case "value":
+			first(sawValue)
+			d.peek()
+			t.valueAt = d.i + 1
+			t.value, t.escaped = d.str()
+		case "xml:lang":
+			first(sawLang)
+			t.lang = d.text()
+		case "datatype":
+			first(sawDatatype)
+			t.dt = d.text()
+		default:
+			if others.twice(name) {
+				d.fail("member twice in one term")
+			}
+			d.skip(0)
+		}
+		if d.peek() != ',' {
+			d.take('}')
+			break
+		}
+		d.i++
+	}
+	if d.err == nil && saw&(sawType|sawValue) != sawType|sawValue {
+		d.fail("term without type or value")
+	}
+	d.normal(t)
+}
+
+// normal does for pieces of the body what Term.normal does.
+func (d *decoder) normal(t *binding) {
+	switch {
+	case t.kind != Literal:
+		t.lang, t.dt = nil, nil
+	case len(t.lang) > 0:
+		if len(t.dt) > 0 && string(t.dt) != langString {
+			d.fail("literal with a language and another datatype")
+		}
+		t.lang, t.dt = []byte(lower(string(t.lang))), nil
+	case string(t.dt) == xsdString:
+		t.dt = nil
+	}
+}
+
+// emit appends the row in the slots.
+func (d *decoder) emit() {
+	r := d.out.res
+	from := len(r.text)
+	text := append(r.text, '{')
+	for i := range d.slots {
+		t := &d.slots[i]
+		if t.kind == Unbound {
+			continue
+		}
+		if len(text) > from+1 {
+			text = append(text, ',')
+		}
+		d.out.blank = d.out.blank || t.kind == Blank
+		text = append(text, d.names[i]...)
+		text = append(text, termPrefix(t.kind)...)
+		text = d.appendValue(text, t.value, t.escaped)
+		text = appendTermSuffix(text, string(t.lang), string(t.dt))
+	}
+	r.text = append(text, '}')
+	if err := d.out.endRow(from); err != nil && d.err == nil {
+		d.err = err
+	}
+}
+
+// appendValue copies a raw string; one with escapes is decoded and written anew.
+func (d *decoder) appendValue(dst, raw []byte, escaped bool) []byte {
+	if !escaped {
+		return append(dst, raw...)
+	}
+	v, ok := unescape(make([]byte, 0, len(raw)), raw)
+	if !ok {
+		d.fail("bad escape in a string")
+		return dst
+	}
+	return appendEscaped(dst, v)
+}

@@ -1,0 +1,124 @@
+package diff
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// sort works out the canonical order of an unordered result, once.
+func (r *Result) sort() {
+	if r.ordered {
+		return
+	}
+	r.sorting.Do(func() { r.perm = sortedPerm(len(r.rows), r.arrived) })
+}
+
+type keyed struct {
+	key uint64 // the eight bytes behind what all rows have in common
+	row int32
+}
+
+// sortedPerm orders n rows by their bytes; nil when they already are. Rows of
+// one result begin alike (the same variables, often the same namespace), so
+// comparing from the first byte would cost most of the time.
+func sortedPerm(n int, row func(int) []byte) []int32 {
+	if n < 2 || isSorted(n, row) {
+		return nil
+	}
+	skip := commonPrefix(n, row)
+	keys := make([]keyed, n)
+	for i := range keys {
+		keys[i] = keyed{prefixKey(row(i)[skip:]), int32(i)}
+	}
+	slices.SortFunc(keys, func(a, b keyed) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return bytes.Compare(row(int(a.row))[skip:], row(int(b.row))[skip:])
+	})
+	perm := make([]int32, n)
+	for i, k := range keys {
+		perm[i] = k.row
+	}
+	return perm
+}
+
+func isSorted(n int, row func(int) []byte) bool {
+	for i := 1; i < n; i++ {
+		if bytes.Compare(row(i-1), row(i)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func commonPrefix(n int, row func(int) []byte) int {
+	first := row(0)
+	k := len(first)
+	for i := 1; i < n && k > 0; i++ {
+		r := row(i)
+		k = min(k, len(r))
+		if bytes.Equal(first[:k], r[:k]) {
+			continue
+		}
+		j := 0
+		for first[j] == r[j] {
+			j++
+		}
+		k = j
+	}
+	return k
+}
+
+// prefixKey orders as the bytes do, except that a short row padded with zeros
+// may tie with a longer one: ties compare in full.
+func prefixKey(b []byte) uint64 {
+	if len(b) >= 8 {
+		return binary.BigEndian.Uint64(b)
+	}
+	var t [8]byte
+	copy(t[:], b)
+	return binary.BigEndian.Uint64(t[:])
+}
+
+// sortTies puts neighbouring rows that agree in all keys into byte order.
+func (r *Result) sortTies(keys []string) {
+	if !r.ordered || len(r.rows) < 2 || !r.hasVars(keys) {
+		return
+	}
+	for from := 0; from < len(r.rows); {
+		to := from + 1
+		first := r.keyTerms(from, keys)
+		for to < len(r.rows) && slices.EqualFunc(first, r.keyTerms(to, keys), bytes.Equal) {
+			to++
+		}
+		slices.SortStableFunc(r.rows[from:to], func(a, b span) int {
+			return bytes.Compare(r.text[a.from:a.to], r.text[b.from:b.to])
+		})
+		from = to
+	}
+}
+
+func (r *Result) hasVars(keys []string) bool {
+	for _, k := range keys {
+		if !slices.Contains(r.vars, k) {
+			return false
+		}
+	}
+	return len(keys) > 0
+}
+
+// keyTerms gives the canonical bytes of the terms that row i binds the keys to.
+func (r *Result) keyTerms(i int, keys []string) [][]byte {
+	out := make([][]byte, len(keys))
+	eachBinding(r.arrived(i), func(name, term []byte) {
+		for k := range keys {
+			if string(name) == string(appendEscaped(nil, keys[k])) {
+				out[k] = term
+			}
+		}
+	})
+	return out
+}

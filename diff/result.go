@@ -1,0 +1,249 @@
+package diff
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+)
+
+// span is where a row's canonical bytes stand in Result.text.
+type span struct{ from, to int }
+
+// A Result is one complete answer of a query, in canonical form. It is
+// immutable and safe for concurrent use; whatever is costly (the order of
+// rows, the document, the hash) is worked out when first asked for.
+type Result struct {
+	form        Form
+	ordered     bool
+	boolean     bool
+	approximate bool
+	vars        []string
+	text        []byte
+	rows        []span // ordered: the sequence; otherwise as they arrived
+
+	sorting sync.Once
+	perm    []int32 // canonical position → index in rows; nil = they stand in order
+
+	writing  sync.Once
+	document []byte
+
+	hashing sync.Once
+	sum     string
+
+	printing sync.Once
+	print    Fingerprint
+}
+
+// Form gives the query form that the result answers.
+func (r *Result) Form() Form { return r.form }
+
+// Ordered tells whether the sequence of rows is part of the result.
+func (r *Result) Ordered() bool { return r.ordered }
+
+// Vars gives the variables of the head in order; nil for ASK and graphs. It
+// must not be changed.
+func (r *Result) Vars() []string { return r.vars }
+
+// Len is the number of rows or triples; an ASK result has none.
+func (r *Result) Len() int { return len(r.rows) }
+
+// Boolean is the answer of an ASK query.
+func (r *Result) Boolean() bool { return r.boolean }
+
+// Approximate tells that the budget for blank nodes was exceeded: the labels
+// are unique but may depend on the order in which rows arrived, so that equal
+// results may look different. They never look the same when they differ.
+func (r *Result) Approximate() bool { return r.approximate }
+
+// Row gives the canonical bytes of row i in canonical order: a JSON object for
+// SELECT, an N-Triples statement without line feed for graphs. They must not
+// be changed.
+func (r *Result) Row(i int) []byte {
+	r.sort()
+	if r.perm != nil {
+		i = int(r.perm[i])
+	}
+	return r.arrived(i)
+}
+
+// arrived gives row i in the order of r.rows.
+func (r *Result) arrived(i int) []byte {
+	s := r.rows[i]
+	return r.text[s.from:s.to:s.to]
+}
+
+// Terms gives the terms of row i, aligned with Vars, or subject, predicate and
+// object.
+func (r *Result) Terms(i int) []Term {
+	return RowTerms(r.form, r.vars, r.Row(i))
+}
+
+// head and tail are what stands around the rows of the document.
+func (r *Result) head() []byte {
+	switch {
+	case r.form == Ask && r.boolean:
+		return []byte(`{"head":{},"boolean":true}`)
+	case r.form == Ask:
+		return []byte(`{"head":{},"boolean":false}`)
+	case r.form.Graph():
+		return nil
+	}
+	return appendHead(nil, r.vars)
+}
+
+func appendHead(dst []byte, vars []string) []byte {
+	dst = append(dst, `{"head":{"vars":[`...)
+	for i, v := range vars {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendQuoted(dst, v)
+	}
+	return append(dst, `]},"results":{"bindings":[`...)
+}
+
+const selectTail = `]}}`
+
+// Size is the length of Document in bytes, known without writing it.
+func (r *Result) Size() int {
+	n := len(r.head())
+	for _, s := range r.rows {
+		n += s.to - s.from + 1
+	}
+	if r.form == Select {
+		n += len(selectTail)
+		if len(r.rows) > 0 {
+			n--
+		}
+	}
+	return n
+}
+
+// Document gives the canonical bytes of the whole result (see the package
+// comment). They must not be changed.
+func (r *Result) Document() []byte {
+	r.writing.Do(func() {
+		if r.document != nil {
+			return
+		}
+		b := make([]byte, 0, r.Size())
+		r.write(func(p []byte) { b = append(b, p...) })
+		r.document = b
+	})
+	return r.document
+}
+
+func (r *Result) write(emit func([]byte)) {
+	emit(r.head())
+	if r.form == Ask {
+		return
+	}
+	r.sort()
+	comma, feed := []byte{','}, []byte{'\n'}
+	for i := range r.rows {
+		if r.form.Graph() {
+			emit(r.Row(i))
+			emit(feed)
+			continue
+		}
+		if i > 0 {
+			emit(comma)
+		}
+		emit(r.Row(i))
+	}
+	if r.form == Select {
+		emit([]byte(selectTail))
+	}
+}
+
+// Hash is "sha256:" and the hexadecimal SHA-256 of Document.
+func (r *Result) Hash() string {
+	r.hashing.Do(func() {
+		if r.sum != "" {
+			return
+		}
+		if r.document != nil {
+			s := sha256.Sum256(r.document)
+			r.sum = hashName(s[:])
+			return
+		}
+		r.sum = r.streamHash(sha256.New())
+	})
+	return r.sum
+}
+
+func hashName(s []byte) string { return "sha256:" + hex.EncodeToString(s) }
+
+// streamHash feeds the document to h in large pieces without building it.
+func (r *Result) streamHash(h hash.Hash) string {
+	buf := make([]byte, 0, 32<<10)
+	r.write(func(p []byte) {
+		if len(buf)+len(p) > cap(buf) {
+			h.Write(buf)
+			buf = buf[:0]
+		}
+		if len(p) > cap(buf) {
+			h.Write(p)
+			return
+		}
+		buf = append(buf, p...)
+	})
+	h.Write(buf)
+	return hashName(h.Sum(nil))
+}
+
+// A Fingerprint is a quick 128-bit digest for use inside one installation: a
+// wrong match is unlikely, but can be forged. Compare does not rely on it.
+type Fingerprint struct{ Hi, Lo uint64 }
+
+// Fingerprint digests the result without sorting it: the same for the same
+// bag of rows, or the same sequence when ordered.
+func (r *Result) Fingerprint() Fingerprint {
+	r.printing.Do(func() {
+		h := xxh3.Hash128(append(r.head(), r.form...))
+		acc := Fingerprint{h.Hi, h.Lo}
+		for i := range r.rows {
+			h := xxh3.Hash128(r.arrived(i))
+			f := Fingerprint{h.Hi, h.Lo}
+			if r.ordered {
+				acc = f.mix(uint64(i)).plus(acc)
+			} else {
+				acc = acc.plus(f.mix(0))
+			}
+		}
+		r.print = acc
+	})
+	return r.print
+}
+
+func (a Fingerprint) plus(b Fingerprint) Fingerprint {
+	lo, c := bits.Add64(a.Lo, b.Lo, 0)
+	hi, _ := bits.Add64(a.Hi, b.Hi, c)
+	return Fingerprint{hi, lo}
+}
+
+// mix makes the sum of rows non-linear in them, and binds a row to its place.
+func (a Fingerprint) mix(place uint64) Fingerprint {
+	lo := fmix(a.Lo + (place+1)*0x9e3779b97f4a7c15)
+	hi := fmix(a.Hi ^ lo)
+	return Fingerprint{hi, lo + hi}
+}
+
+// fmix is a bijective finaliser: every bit of x reaches every bit of the result.
+func fmix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// sameHead tells whether the parts beside the rows agree.
+func sameHead(a, b *Result) bool {
+	return a.boolean == b.boolean && slices.Equal(a.vars, b.vars)
+}
