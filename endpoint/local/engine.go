@@ -1,0 +1,334 @@
+// Package local runs an embedded SPARQL engine, Oxigraph compiled to
+// WebAssembly, as a real SPARQL 1.1 endpoint in this process: for trying
+// things out, for tests, and for small datasets of one's own. It also reads
+// and applies changesets in the layout of DBpedia Live.
+//
+// The engine file is not part of the module: FindEngine looks for it, `make
+// deps` fetches the pinned release. The data lives in memory only.
+package local
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// Cache holds the compiled engine. Engines of one process that share a Cache
+// compile once; with a directory the next process starts in 0.1 s instead of
+// about 3 s.
+type Cache struct{ compiled wazero.CompilationCache }
+
+// NewCache returns a cache in dir, which is made when absent; "" means the
+// user's cache directory. When it cannot be written the cache is in memory
+// only and the error says why; the Cache is usable all the same.
+func NewCache(dir string) (*Cache, error) {
+	err := error(nil)
+	if dir == "" {
+		if dir, err = os.UserCacheDir(); err == nil {
+			dir = filepath.Join(dir, "freshet", "compiled")
+		}
+	}
+	if err == nil {
+		var compiled wazero.CompilationCache
+		if compiled, err = wazero.NewCompilationCacheWithDir(dir); err == nil {
+			return &Cache{compiled}, nil
+		}
+	}
+	return &Cache{wazero.NewCompilationCache()}, fmt.Errorf("compiled engine is not kept: %w", err)
+}
+
+// Close frees the compiled code. Close the engines that use it first.
+func (c *Cache) Close() error { return c.compiled.Close(context.Background()) }
+
+// Options of Open.
+type Options struct {
+	Path   string       // engine file; "" = FindEngine("")
+	Cache  *Cache       // nil = a cache of its own in the user's cache directory
+	Logger *slog.Logger // nil = silent
+}
+
+// Engine is a SPARQL engine with one dataset in memory. It is safe for
+// concurrent use, but runs one call at a time; the others wait, as long as
+// their contexts let them.
+type Engine struct {
+	wasm     []byte
+	cache    *Cache
+	ownCache bool
+	log      *slog.Logger
+
+	turn    chan struct{} // holds one token; who has it may use what follows
+	current *instance     // nil after a stop, until the rebuild
+	journal journal
+	closed  bool
+
+	rebuilding sync.WaitGroup
+
+	mu      sync.Mutex
+	epoch   string // names the dataset's history since the last rebuild
+	version uint64 // counts accepted updates and loads
+}
+
+// Open starts an engine with an empty dataset. The error wraps ErrNoEngine or
+// ErrEngineVersion when the file is absent or of another release.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	path, err := o.Path, error(nil)
+	if path == "" {
+		if path, err = FindEngine(""); err != nil {
+			return nil, err
+		}
+	}
+	wasm, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: run \"make deps\": %w", ErrNoEngine, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("read the engine: %w", err)
+	}
+	e := &Engine{wasm: wasm, cache: o.Cache, log: o.Logger, turn: make(chan struct{}, 1), epoch: rand.Text()}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if e.cache == nil {
+		e.ownCache = true
+		if e.cache, err = NewCache(""); err != nil {
+			e.log.Warn("engine starts slowly", "err", err)
+		}
+	}
+	started := time.Now()
+	if e.current, err = newInstance(ctx, wasm, e.cache.compiled); err != nil {
+		e.closeCache()
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	e.log.Debug("engine started", "path", path, "took", time.Since(started))
+	e.turn <- struct{}{}
+	return e, nil
+}
+
+// Close waits for the running call and frees everything. Further calls get
+// ErrClosed.
+func (e *Engine) Close() error {
+	<-e.turn
+	if e.closed {
+		e.turn <- struct{}{}
+		return nil
+	}
+	e.closed = true
+	if e.current != nil {
+		e.current.close()
+		e.current = nil
+	}
+	e.journal = journal{}
+	e.turn <- struct{}{}
+	e.rebuilding.Wait()
+	return e.closeCache()
+}
+
+func (e *Engine) closeCache() error {
+	if e.ownCache {
+		return e.cache.Close()
+	}
+	return nil
+}
+
+// do runs f with the instance, alone. When f breaks the instance, by its
+// context or by a crash of the engine, another is built from the journal in
+// the background while the caller goes on.
+func (e *Engine) do(ctx context.Context, f func(*instance) error) error {
+	if ctx.Err() != nil {
+		return cut(ctx)
+	}
+	select {
+	case <-e.turn:
+	case <-ctx.Done():
+		return cut(ctx)
+	}
+	if e.closed {
+		e.turn <- struct{}{}
+		return ErrClosed
+	}
+	if e.current == nil { // the last rebuild failed
+		if err := e.rebuild(); err != nil {
+			e.turn <- struct{}{}
+			return err
+		}
+	}
+	err := f(e.current)
+	if e.current == nil || e.current.healthy() {
+		e.turn <- struct{}{}
+		return err
+	}
+	lastWords := e.current.glue.lastWords
+	e.rebuilding.Go(func() {
+		defer func() { e.turn <- struct{}{} }()
+		e.rebuild() //nolint:errcheck // logged there; the next call tries again
+	})
+	switch {
+	case !errors.Is(err, errBroken):
+		return err
+	case ctx.Err() != nil:
+		return cut(ctx)
+	case lastWords != "":
+		return &CallError{Kind: ErrEval, Message: "the engine crashed: " + lastWords}
+	}
+	return &CallError{Kind: ErrEval, Message: err.Error()}
+}
+
+// rebuild replaces the instance by a new one with the journal's dataset. The
+// caller holds the turn.
+func (e *Engine) rebuild() error {
+	started := time.Now()
+	if e.current != nil {
+		e.current.close()
+		e.current = nil
+	}
+	ctx := context.Background()
+	i, err := newInstance(ctx, e.wasm, e.cache.compiled)
+	if err == nil {
+		if err = e.journal.replay(ctx, i); err != nil {
+			i.close()
+		}
+	}
+	if err != nil {
+		e.log.Error("engine not rebuilt", "err", err)
+		return fmt.Errorf("rebuild the engine: %w", err)
+	}
+	e.current = i
+	e.mu.Lock()
+	e.epoch = rand.Text()
+	e.mu.Unlock()
+	e.log.Info("engine rebuilt after a stop", "took", time.Since(started))
+	return nil
+}
+
+// Version names the state of the dataset: two equal versions mean the same
+// data, with the same blank node labels. It changes with every accepted update
+// or load and with every rebuild.
+func (e *Engine) Version() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return fmt.Sprintf("%s.%d", e.epoch, e.version)
+}
+
+// accepted makes a new version.
+func (e *Engine) accepted() {
+	e.mu.Lock()
+	e.version++
+	e.mu.Unlock()
+}
+
+// Load adds a document in a format such as "nt", "nq", "ttl" or "rdf", or its
+// media type, to the dataset, triples to the default graph. All of it is
+// loaded or, on any error, nothing. Blank nodes are new ones.
+func (e *Engine) Load(ctx context.Context, r io.Reader, format string) error {
+	return e.do(ctx, func(i *instance) error {
+		var kept bytes.Buffer
+		w, err := newCompressor(&kept)
+		if err != nil {
+			return err
+		}
+		err = i.load(ctx, io.TeeReader(r, w), format)
+		if closing := w.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			return e.undo(err)
+		}
+		e.journal.addDocument(kept.Bytes(), format)
+		e.accepted()
+		return nil
+	})
+}
+
+// undo takes back a load that failed half way.
+func (e *Engine) undo(err error) error {
+	if errors.Is(err, errBroken) {
+		return err // rebuilt anyhow
+	}
+	if failed := e.rebuild(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// Query runs a read query and returns the serialised result. Formats for
+// SELECT and ASK are "json", "xml", "csv" and "tsv", for CONSTRUCT and DESCRIBE
+// "nt", "ttl" and "rdf"; media types work too. When either list of graph IRIs
+// is not empty, the two are the query's dataset as in the SPARQL 1.1 Protocol.
+func (e *Engine) Query(ctx context.Context, text, format string, defaultGraphs, namedGraphs []string) ([]byte, error) {
+	result, _, err := e.query(ctx, text, format, defaultGraphs, namedGraphs)
+	return result, err
+}
+
+// query is Query with the version of the dataset that the result is true for.
+func (e *Engine) query(ctx context.Context, text, format string, defaultGraphs, namedGraphs []string) (result []byte, version string, err error) {
+	options := jsObject{"results_format": format}
+	if len(defaultGraphs)+len(namedGraphs) > 0 {
+		options["default_graph"] = graphs(defaultGraphs)
+		options["named_graphs"] = graphs(namedGraphs)
+	}
+	err = e.do(ctx, func(i *instance) error {
+		version = e.Version()
+		result, err = i.query(ctx, text, options)
+		return err
+	})
+	return result, version, err
+}
+
+func graphs(iris []string) jsArray {
+	list := make(jsArray, len(iris))
+	for n, iri := range iris {
+		list[n] = jsObject{"termType": "NamedNode", "value": iri}
+	}
+	return list
+}
+
+// Update runs a SPARQL update, all of it or nothing. When it returns nil the
+// update survives whatever is stopped later.
+func (e *Engine) Update(ctx context.Context, text string) error {
+	return e.do(ctx, func(i *instance) error {
+		if err := i.update(ctx, text); err != nil {
+			return err
+		}
+		if !repeatable(text) {
+			// The update is over, so its context must not end the copying.
+			if err := e.journal.snapshot(context.WithoutCancel(ctx), i); err != nil {
+				i.broken = true // back to the state before, which is all there is a copy of
+				return err
+			}
+			e.accepted()
+			return nil
+		}
+		e.journal.addUpdate(text)
+		e.accepted()
+		if e.journal.full() {
+			if err := e.journal.snapshot(context.WithoutCancel(ctx), i); err != nil {
+				e.log.Warn("journal not shortened", "err", err) // nothing is lost: it stands there as text
+			}
+		}
+		return nil
+	})
+}
+
+// Size is the number of quads in the dataset.
+func (e *Engine) Size(ctx context.Context) (n int, err error) {
+	err = e.do(ctx, func(i *instance) error {
+		n, err = i.size(ctx)
+		return err
+	})
+	return n, err
+}
+
+// Dump calls visit with the whole dataset as N-Quads, in no particular order;
+// the bytes are only valid inside visit, which must not call the engine.
+func (e *Engine) Dump(ctx context.Context, visit func([]byte) error) error {
+	return e.do(ctx, func(i *instance) error { return i.dump(ctx, visit) })
+}

@@ -1,0 +1,251 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// HandlerOptions say what a Handler allows. The zero value serves queries only.
+type HandlerOptions struct {
+	// AllowUpdate lets clients on this machine send updates: the connection
+	// must come from a loopback address, straight (no proxy's headers), for a
+	// loopback Host, and not from another site's page in a browser.
+	AllowUpdate bool
+	// MaxBody is the longest request body in bytes; 0 = 64 MiB.
+	MaxBody int64
+	// Queue is how many requests may be in work or wait for the engine; more
+	// get 503. 0 = 64.
+	Queue int
+	// Timeout ends a query or update that runs longer, waiting included, with
+	// 503; 0 = no limit.
+	Timeout time.Duration
+	// NoValidators leaves out ETag, so every request is answered in full.
+	NoValidators bool
+	Logger       *slog.Logger // nil = silent
+}
+
+// Handler serves the SPARQL 1.1 Protocol, query and update, for an engine.
+// Mount it at /sparql.
+//
+// Answers carry a strong ETag that changes with the data, unless the query may
+// answer differently on the same data. Errors are text/plain: 400 for what the
+// engine cannot parse, 403, 405, 406, 413, 415, 500 for what it cannot run, 503
+// with Retry-After for overload and the time limit. A client that goes away
+// stops its query.
+func Handler(e *Engine, o HandlerOptions) http.Handler {
+	if o.MaxBody == 0 {
+		o.MaxBody = 64 << 20
+	}
+	if o.Queue == 0 {
+		o.Queue = 64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &handler{engine: e, options: o, places: make(chan struct{}, o.Queue)}
+}
+
+// writeTime is how long a client may take to read an answer.
+const writeTime = time.Minute
+
+type handler struct {
+	engine  *Engine
+	options HandlerOptions
+	places  chan struct{}
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	started := time.Now()
+	status, err := h.serve(w, r)
+	if err != nil {
+		status = fail(w, err)
+	}
+	h.options.Logger.Debug("sparql", "method", r.Method, "status", status, "took", time.Since(started), "err", err)
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		return 0, refuse(http.StatusMethodNotAllowed, "method %s is not supported", r.Method)
+	}
+	select {
+	case h.places <- struct{}{}:
+		defer func() { <-h.places }()
+	default:
+		return 0, refuse(http.StatusServiceUnavailable, "too many requests wait for the engine")
+	}
+	o, err := parseRequest(r, h.options.MaxBody)
+	if err != nil {
+		return 0, err
+	}
+	ctx := r.Context()
+	if h.options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, h.options.Timeout)
+		defer cancel()
+	}
+	if o.update {
+		return h.update(ctx, w, r, o)
+	}
+	return h.query(ctx, w, r, o)
+}
+
+func (h *handler) update(ctx context.Context, w http.ResponseWriter, r *http.Request, o operation) (int, error) {
+	if !h.options.AllowUpdate {
+		return 0, refuse(http.StatusForbidden, "this endpoint does not take updates")
+	}
+	if err := fromThisMachine(r); err != nil {
+		return 0, err
+	}
+	if err := h.engine.Update(ctx, o.text); err != nil {
+		return 0, err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return http.StatusNoContent, nil
+}
+
+func (h *handler) query(ctx context.Context, w http.ResponseWriter, r *http.Request, o operation) (int, error) {
+	offered := rowTypes
+	if form := queryForm(o.text); form == "CONSTRUCT" || form == "DESCRIBE" {
+		offered = graphTypes
+	}
+	header := w.Header()
+	header.Set("Vary", "Accept")
+	chosen, ok := negotiate(r.Header.Values("Accept"), offered)
+	if !ok {
+		return 0, refuse(http.StatusNotAcceptable, "none of the accepted types can be sent; there are %s", typeNames(offered))
+	}
+	steady := !h.options.NoValidators && !volatile(o.text)
+	if steady {
+		if tag := etag(h.engine.Version(), o, chosen); noneMatch(r, tag) {
+			header.Set("ETag", tag)
+			w.WriteHeader(http.StatusNotModified)
+			return http.StatusNotModified, nil
+		}
+	}
+	result, version, err := h.engine.query(ctx, o.text, chosen.format, o.defaultGraphs, o.namedGraphs)
+	if err != nil {
+		return 0, err
+	}
+	if steady {
+		header.Set("ETag", etag(version, o, chosen))
+	}
+	contentType := chosen.mediaType
+	if strings.HasPrefix(contentType, "text/") {
+		contentType += "; charset=utf-8"
+	}
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Length", strconv.Itoa(len(result)))
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		// A client that does not read must not keep its place in the queue.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+		_, _ = w.Write(result) // the client may be gone; nobody is left to tell
+	}
+	return http.StatusOK, nil
+}
+
+// etag names the answer: the data it is true for, the question and the form.
+func etag(version string, o operation, chosen representation) string {
+	sum := sha256.New()
+	for _, part := range [][]string{{o.text, chosen.format}, o.defaultGraphs, o.namedGraphs} {
+		fmt.Fprintf(sum, "%q\n", part)
+	}
+	return fmt.Sprintf("%q", version+"-"+hex.EncodeToString(sum.Sum(nil)[:8]))
+}
+
+func noneMatch(r *http.Request, tag string) bool {
+	if r.Method == http.MethodPost {
+		return false
+	}
+	for given := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
+		given = strings.TrimPrefix(strings.TrimSpace(given), "W/")
+		if given == tag {
+			return true
+		}
+	}
+	return false
+}
+
+func typeNames(offered []representation) string {
+	names := make([]string, len(offered))
+	for n, o := range offered {
+		names[n] = o.mediaType
+	}
+	return strings.Join(names, ", ")
+}
+
+// fromThisMachine refuses updates that only seem to come from this machine:
+// through a proxy on it, or out of a browser that shows another site's page.
+func fromThisMachine(r *http.Request) error {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return refuse(http.StatusForbidden, "updates are taken from this machine only")
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return refuse(http.StatusForbidden, "updates are not taken through a proxy")
+		}
+	}
+	if !loopbackHost(r.Host) {
+		return refuse(http.StatusForbidden, "updates are taken for a loopback host only")
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return refuse(http.StatusForbidden, "updates are not taken from another site's page")
+	}
+	return nil
+}
+
+func loopbackHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback()
+}
+
+// fail writes an error as text and returns its status.
+func fail(w http.ResponseWriter, err error) int {
+	status, text := http.StatusInternalServerError, err.Error()
+	var refused *refusal
+	var said *CallError
+	switch {
+	case errors.As(err, &refused):
+		status = refused.status
+	case errors.As(err, &said):
+		text = said.Message
+		if said.Kind == ErrSyntax {
+			status = http.StatusBadRequest
+		}
+	case errors.Is(err, ErrCut):
+		status, text = http.StatusServiceUnavailable, "the time limit is over"
+	case errors.Is(err, ErrClosed):
+		status = http.StatusServiceUnavailable
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if status == http.StatusServiceUnavailable {
+		header.Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n"))
+	return status
+}

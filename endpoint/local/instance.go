@@ -1,0 +1,287 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// instance is one running copy of the engine with one store. It is not safe
+// for concurrent use, and after a call that returned errBroken it is good for
+// nothing but close: the engine stopped somewhere in the middle.
+type instance struct {
+	runtime wazero.Runtime
+	module  api.Module
+	table   api.Module
+	store   uint64 // address of the store in the engine's memory
+	glue    glue
+	broken  bool
+
+	functions map[string]api.Function // a Function holds a stack of its own
+}
+
+// healthy tells whether the instance can serve another call.
+func (i *instance) healthy() bool { return !i.broken && !i.module.IsClosed() }
+
+// errBroken marks a call after which the instance must be thrown away.
+var errBroken = errors.New("the engine stopped")
+
+func newInstance(ctx context.Context, wasm []byte, cache wazero.CompilationCache) (_ *instance, err error) {
+	config := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithCompilationCache(cache)
+	i := &instance{
+		runtime:   wazero.NewRuntimeWithConfig(ctx, config),
+		functions: map[string]api.Function{},
+		glue:      newGlue(),
+	}
+	defer func() {
+		if err != nil {
+			i.close()
+		}
+	}()
+	compiled, err := i.runtime.CompileModule(ctx, wasm)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEngineVersion, err)
+	}
+	if err := i.link(ctx, compiled); err != nil {
+		return nil, err
+	}
+	results, err := i.call(ctx, "store_new", refUndefined)
+	if err != nil {
+		return nil, fmt.Errorf("start the engine: %w", err)
+	}
+	if uint32(results[2]) != 0 {
+		return nil, fmt.Errorf("start the engine: %w", i.thrown(ctx, results[1]))
+	}
+	i.store = results[0]
+	return i, nil
+}
+
+// link gives the module the host functions it wants and starts it.
+func (i *instance) link(ctx context.Context, compiled wazero.CompiledModule) error {
+	if err := checkImports(compiled); err != nil {
+		return err
+	}
+	host := i.runtime.NewHostModuleBuilder(importModule)
+	functions := i.hostFunctions()
+	for _, d := range compiled.ImportedFunctions() {
+		_, name, _ := d.Import()
+		host.NewFunctionBuilder().
+			WithGoFunction(api.GoFunc(functions[name]), d.ParamTypes(), d.ResultTypes()).
+			Export(name)
+	}
+	if _, err := host.Instantiate(ctx); err != nil {
+		return fmt.Errorf("link the engine: %w", err)
+	}
+	var err error
+	config := wazero.NewModuleConfig().WithStartFunctions()
+	if i.module, err = i.runtime.InstantiateModule(ctx, compiled, config.WithName(engineName)); err != nil {
+		return fmt.Errorf("start the engine: %w", err)
+	}
+	if i.table, err = i.runtime.InstantiateWithConfig(ctx, tableHelper(), config.WithName("table")); err != nil {
+		return fmt.Errorf("start the engine: %w", err)
+	}
+	_, err = i.call(ctx, "__wbindgen_start")
+	return err
+}
+
+func (i *instance) close() { _ = i.runtime.Close(context.Background()) }
+
+// call runs an exported function. Its error is always errBroken: what the
+// engine has to complain about comes in the results.
+func (i *instance) call(ctx context.Context, name string, params ...uint64) ([]uint64, error) {
+	return i.run(ctx, i.module, name, params...)
+}
+
+// tableCall runs a function of the table helper.
+func (i *instance) tableCall(ctx context.Context, name string, params ...uint64) ([]uint64, error) {
+	return i.run(ctx, i.table, name, params...)
+}
+
+func (i *instance) run(ctx context.Context, m api.Module, name string, params ...uint64) ([]uint64, error) {
+	f := i.functions[name]
+	if f == nil {
+		if f = m.ExportedFunction(name); f == nil {
+			i.broken = true
+			return nil, fmt.Errorf("%w: %w: no function %s", errBroken, ErrEngineVersion, name)
+		}
+		i.functions[name] = f
+	}
+	results, err := f.Call(ctx, params...)
+	if err != nil {
+		i.broken = true
+		return nil, fmt.Errorf("%w in %s: %w", errBroken, name, err)
+	}
+	return results, nil
+}
+
+// sweep ends a call: it forgets the values that it referred to, but for those
+// that the engine keeps in its table, such as names it looks up again.
+func (i *instance) sweep() {
+	if !i.healthy() {
+		return
+	}
+	ctx := context.Background()
+	size, err := i.tableCall(ctx, "size")
+	if err != nil {
+		return
+	}
+	refs := map[uint64]bool{}
+	for index := range uint64(uint32(size[0])) {
+		ref, err := i.tableCall(ctx, "get", index)
+		if err != nil {
+			return
+		}
+		refs[ref[0]] = true
+	}
+	i.glue.keep(refs)
+}
+
+// must is call for the host functions: wazero turns the panic into an error of
+// the outer call.
+func (i *instance) must(ctx context.Context, name string, params ...uint64) []uint64 {
+	results, err := i.call(ctx, name, params...)
+	if err != nil {
+		panic(err)
+	}
+	return results
+}
+
+// taken moves a value out of the engine's table of references.
+func (i *instance) taken(ctx context.Context, index uint64) (any, error) {
+	results, err := i.tableCall(ctx, "get", index)
+	if err != nil {
+		return nil, err
+	}
+	value := i.glue.value(results[0])
+	if _, err := i.call(ctx, "__externref_table_dealloc", index); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// thrown turns a JavaScript exception into an error.
+func (i *instance) thrown(ctx context.Context, index uint64) error {
+	value, err := i.taken(context.WithoutCancel(ctx), index)
+	if err != nil {
+		return err
+	}
+	if e, ok := value.(*jsError); ok {
+		return callError(e.message)
+	}
+	return callError(fmt.Sprint(value))
+}
+
+// pass copies text into the engine's memory; the callee owns it.
+func (i *instance) pass(ctx context.Context, text string) (address, length uint64, err error) {
+	results, err := i.call(ctx, "__wbindgen_malloc", uint64(len(text)), 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !i.module.Memory().WriteString(uint32(results[0]), text) {
+		i.broken = true
+		return 0, 0, fmt.Errorf("%w: text does not fit into memory", errBroken)
+	}
+	return results[0], uint64(len(text)), nil
+}
+
+// query runs a read query and returns the serialised result.
+func (i *instance) query(ctx context.Context, text string, options jsObject) ([]byte, error) {
+	defer i.sweep()
+	address, length, err := i.pass(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	results, err := i.call(ctx, "store_query", i.store, address, length, i.glue.ref(options))
+	if err != nil {
+		return nil, err
+	}
+	if uint32(results[2]) != 0 {
+		return nil, i.thrown(ctx, results[1])
+	}
+	value, err := i.taken(context.WithoutCancel(ctx), results[0])
+	if err != nil {
+		return nil, err
+	}
+	serialised, ok := value.(string)
+	if !ok {
+		i.broken = true
+		return nil, fmt.Errorf("%w: result is not text", errBroken)
+	}
+	return []byte(serialised), nil
+}
+
+// update runs an update; the engine does all of it or nothing.
+func (i *instance) update(ctx context.Context, text string) error {
+	defer i.sweep()
+	address, length, err := i.pass(ctx, text)
+	if err != nil {
+		return err
+	}
+	results, err := i.call(ctx, "store_update", i.store, address, length, refUndefined)
+	if err != nil {
+		return err
+	}
+	if uint32(results[1]) != 0 {
+		return i.thrown(ctx, results[0])
+	}
+	return nil
+}
+
+// load feeds a document to the engine chunk by chunk in one call, so blank
+// nodes keep their identity across chunks. On an error a part is loaded.
+func (i *instance) load(ctx context.Context, r io.Reader, format string) error {
+	defer i.sweep()
+	source := &jsChunks{reader: r, buffer: make([]byte, chunkSize)}
+	options := jsObject{"format": format, "no_transaction": true}
+	results, err := i.call(ctx, "store_load", i.store, i.glue.ref(source), i.glue.ref(options), refUndefined, refUndefined)
+	if err != nil {
+		return err
+	}
+	if uint32(results[1]) != 0 {
+		err = i.thrown(ctx, results[0])
+	}
+	if source.err != nil {
+		return fmt.Errorf("read: %w", source.err)
+	}
+	return err
+}
+
+// dump calls visit with the whole dataset as N-Quads; the bytes are only valid
+// inside visit.
+func (i *instance) dump(ctx context.Context, visit func([]byte) error) error {
+	defer i.sweep()
+	options := jsObject{"format": "nq"}
+	results, err := i.call(ctx, "store_dump", i.store, i.glue.ref(options), refUndefined)
+	if err != nil {
+		return err
+	}
+	if uint32(results[3]) != 0 {
+		return i.thrown(ctx, results[2])
+	}
+	view, ok := i.module.Memory().Read(uint32(results[0]), uint32(results[1]))
+	if !ok {
+		i.broken = true
+		return fmt.Errorf("%w: dump outside memory", errBroken)
+	}
+	err = visit(view)
+	if _, free := i.call(ctx, "__wbindgen_free", results[0], results[1], 1); free != nil {
+		return free
+	}
+	return err
+}
+
+// size counts the quads.
+func (i *instance) size(ctx context.Context) (int, error) {
+	results, err := i.call(ctx, "store_size", i.store)
+	if err != nil {
+		return 0, err
+	}
+	if uint32(results[2]) != 0 {
+		return 0, i.thrown(ctx, results[1])
+	}
+	return int(uint32(results[0])), nil
+}

@@ -1,0 +1,140 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// journal is an exact copy, outside the engine, of everything it accepted, so
+// that an instance that was stopped can be replaced without loss. It is a
+// snapshot of the dataset and what was accepted after it, in order: whole
+// documents, and the texts of updates that do the same whenever they are run
+// again (see repeatable). After any other update the engine is dumped at once
+// and the dump is the new snapshot. Blank nodes are the same up to their
+// labels, which nothing outside can refer to.
+type journal struct {
+	entries []entry
+	weight  int // bytes in the entries after the snapshot
+}
+
+// entry is either a document, zstd-compressed, or an update.
+type entry struct {
+	document []byte
+	format   string
+	update   string
+}
+
+// foldWeight is how many bytes of updates and documents may wait for the next
+// dump; a rebuild runs them again, which is slower than loading a dump.
+const foldWeight = 16 << 20
+
+// full says that it is time for a new snapshot. The bound grows with the
+// snapshot so that dumping stays a small part of the work.
+func (j *journal) full() bool {
+	bound := foldWeight
+	if len(j.entries) > 0 {
+		bound = max(bound, 4*len(j.entries[0].document))
+	}
+	return j.weight > bound
+}
+
+func (j *journal) addUpdate(text string) {
+	j.entries = append(j.entries, entry{update: text})
+	j.weight += len(text)
+}
+
+func (j *journal) addDocument(document []byte, format string) {
+	j.entries = append(j.entries, entry{document: document, format: format})
+	j.weight += len(document)
+}
+
+// snapshot replaces everything by a dump of the instance.
+func (j *journal) snapshot(ctx context.Context, i *instance) error {
+	var document []byte
+	err := i.dump(ctx, func(quads []byte) error {
+		var err error
+		document, err = compress(quads)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("copy the dataset: %w", err)
+	}
+	names, err := emptyGraphs(ctx, i)
+	if err != nil {
+		return fmt.Errorf("copy the dataset: %w", err)
+	}
+	*j = journal{entries: []entry{{document: document, format: "nq"}}}
+	for _, name := range names {
+		j.addUpdate("CREATE SILENT GRAPH <" + name + ">")
+	}
+	return nil
+}
+
+// emptyGraphs lists the IRIs of named graphs that exist without any triple,
+// which N-Quads cannot say.
+func emptyGraphs(ctx context.Context, i *instance) ([]string, error) {
+	const question = "SELECT ?g { GRAPH ?g {} FILTER (isIRI(?g)) FILTER NOT EXISTS { GRAPH ?g { ?s ?p ?o } } }"
+	answer, err := i.query(ctx, question, jsObject{"results_format": "json"})
+	if err != nil {
+		return nil, err
+	}
+	var parsed struct {
+		Results struct {
+			Bindings []map[string]struct{ Value string }
+		}
+	}
+	if err := json.Unmarshal(answer, &parsed); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, row := range parsed.Results.Bindings {
+		names = append(names, row["g"].Value)
+	}
+	return names, nil
+}
+
+// replay brings a new instance to the journal's state.
+func (j *journal) replay(ctx context.Context, i *instance) error {
+	for _, e := range j.entries {
+		if e.format == "" {
+			if err := i.update(ctx, e.update); err != nil {
+				return fmt.Errorf("repeat an update: %w", err)
+			}
+			continue
+		}
+		r, err := zstd.NewReader(bytes.NewReader(e.document), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return fmt.Errorf("reload: %w", err)
+		}
+		err = i.load(ctx, r, e.format)
+		r.Close()
+		if err != nil {
+			return fmt.Errorf("reload: %w", err)
+		}
+	}
+	return nil
+}
+
+func compress(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := newCompressor(&out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func newCompressor(w io.Writer) (*zstd.Encoder, error) {
+	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+}

@@ -1,0 +1,86 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Server is an engine's endpoint on the network.
+type Server struct {
+	URL    string // of the SPARQL endpoint, for example http://127.0.0.1:3030/sparql
+	server *http.Server
+	done   chan error
+}
+
+// Listen serves the engine at /sparql of addr, for example "127.0.0.1:0", until
+// ctx ends or Close is called. It has begun to listen when it returns. The
+// engine stays the caller's to close, after the server.
+func Listen(ctx context.Context, addr string, e *Engine, o HandlerOptions) (*Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for SPARQL: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/sparql", Handler(e, o))
+	s := &Server{
+		URL: "http://" + listener.Addr().String() + "/sparql",
+		server: &http.Server{
+			Handler:           mux,
+			BaseContext:       func(net.Listener) context.Context { return ctx },
+			ReadHeaderTimeout: 10 * time.Second,
+			ReadTimeout:       2 * time.Minute,
+			IdleTimeout:       2 * time.Minute,
+		},
+		done: make(chan error, 1),
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
+	go func() {
+		defer stop()
+		err := s.server.Serve(listener)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		s.done <- err
+	}()
+	return s, nil
+}
+
+// Close stops the server; what runs is cut. It may be called once, as may Wait.
+func (s *Server) Close() error {
+	err := s.server.Close()
+	return errors.Join(err, <-s.done)
+}
+
+// Wait blocks until the server ends and returns why, nil after ctx ended.
+func (s *Server) Wait() error { return <-s.done }
+
+// Play calls apply at once and then every so often until ctx ends, when it
+// returns nil, or until apply fails, when it returns that error. An apply that
+// takes longer than every delays the next one, which then comes at once.
+func Play(ctx context.Context, every time.Duration, apply func() error) error {
+	if every <= 0 {
+		return fmt.Errorf("play every %v: the interval must be positive", every)
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := apply(); err != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
