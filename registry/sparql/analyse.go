@@ -1,0 +1,80 @@
+package sparql
+
+// Analysis is what can be said about a query from its text alone.
+type Analysis struct {
+	Form   string // SELECT, ASK, CONSTRUCT or DESCRIBE
+	Normal string // the normal form, see the package comment
+
+	Ordered       bool     // ORDER BY at top level: the sequence of rows is part of the answer
+	OrderKeys     []string // its variables, if all its conditions are plain variables, else nil
+	Limit, Offset int64    // at top level, -1 if there is none
+
+	Distinct  bool
+	Star      bool // SELECT * or DESCRIBE *
+	Subselect bool
+	HasFrom   bool     // FROM or FROM NAMED: the query names its own dataset
+	Pragmas   bool     // Virtuoso's DEFINE
+	Vars      []string // projected variables of a SELECT without *, as far as they have names
+
+	Services         []string // targets of SERVICE, in the normal form's spelling, each once
+	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
+	Undeclared       []string // prefixes without their colon that are used but not declared, each once
+	Constants        []string // absolute IRIs of patterns, templates and DESCRIBE, sorted, each once
+	Warnings         []Warning
+}
+
+// Analyse reads the text of one query. The error is ErrUpdate for SPARQL
+// Update and a *SyntaxError for what cannot be a query; what it lets through
+// may still be refused by an endpoint, since it knows brackets and clauses but
+// not the whole grammar, and lets dialects pass. It takes time linear in the
+// text and never panics. It is safe for concurrent use.
+func Analyse(text string) (*Analysis, error) {
+	tokens, lexical := lex(text)
+	p, err := readPrologue(text, tokens)
+	if p != nil && p.end < len(tokens) && startsUpdate(tokens[p.end:]) {
+		return nil, ErrUpdate
+	}
+	if lexical != nil {
+		return nil, lexical
+	}
+	if err != nil {
+		return nil, err
+	}
+	body := tokens[p.end:]
+	if len(body) == 0 || !queryForms[body[0].keyword()] {
+		return nil, noForm(text, body)
+	}
+	undeclared, err := expand(text, body, p)
+	if err != nil {
+		return nil, err
+	}
+	s := newScanner(text, body)
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	a := s.analysis()
+	a.Pragmas = p.pragma != nil
+	if a.Normal = normalForm(p, body); len(a.Normal) > MaxText {
+		return nil, tooLong(text)
+	}
+	for _, t := range undeclared {
+		a.Undeclared = append(a.Undeclared, t.text[:len(t.text)-1])
+	}
+	a.Warnings = s.warnings(a, p, undeclared)
+	return a, nil
+}
+
+// startsUpdate recognises an update by its first word; WITH begins one too,
+// a query never.
+func startsUpdate(body []token) bool {
+	w := body[0].keyword()
+	return updateWords[w] || w == "WITH"
+}
+
+func noForm(text string, body []token) error {
+	const expected = "a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"
+	if len(body) == 0 {
+		return syntaxError(text, len(text), "%s, but the text ends here", expected)
+	}
+	return syntaxError(text, body[0].pos, "%s, not with %q", expected, shorten(body[0].text))
+}

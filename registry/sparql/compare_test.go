@@ -1,0 +1,11 @@
+package sparql
+
+import (
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// cmpAnalyses compares what two analyses say, but for the places of warnings.
+func cmpAnalyses(a, b *Analysis) string {
+	return cmp.Diff(a, b, cmpopts.IgnoreFields(Warning{}, "Line", "Column"), cmpopts.EquateEmpty())
+}

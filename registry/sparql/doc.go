@@ -1,0 +1,50 @@
+// Package sparql reads the text of SPARQL queries: what form they have,
+// whether their rows have an order, what makes them unfit to be watched, and
+// which texts are the same query.
+//
+// It is a lexer with brackets and clauses, not a parser of the whole grammar:
+// it takes SPARQL 1.0, 1.1 and 1.2 and what Virtuoso, Blazegraph and other
+// dialects add, and leaves it to the endpoint to refuse the rest. Only what
+// cannot be one read query is refused here.
+//
+// # Normal form
+//
+// Two texts with the same normal form are the same query at any endpoint; two
+// texts with different ones may still be. The normal form of a normal form is
+// itself, and it is a query text, though it is never sent. It is made of the
+// tokens of the text as follows, with one space between any two, and none
+// before the @ and ^^ of a literal and after ^^:
+//
+//   - Comments, white space and a byte order mark are dropped.
+//   - Keywords and built-in functions are written in upper case, true and
+//     false in lower case. The keyword a, and words that SPARQL does not have,
+//     stay as they are.
+//   - $x becomes ?x.
+//   - Codepoint escapes (\u00E9) are decoded.
+//   - Strings are written between double quotes, with the escapes
+//     \" \\ \n \r \t \b \f and no others; all four quotings and all spellings
+//     of a character thus become one. A string with an escape that SPARQL does
+//     not have stays as it is, quotes included: it is a dialect's.
+//   - Prefixed names become IRIs in angle brackets, with the last declaration
+//     of their prefix, the escapes of the local name (\,) removed and percent
+//     encoding kept. PREFIX declarations are then dropped, used or not.
+//   - Names stay names, and the declaration of their prefix stays, where the
+//     prefix stands for a relative IRI or the expanded IRI would contain a
+//     segment "." or "..": those are resolved in IRIs but not in names, so the
+//     expansion on paper might be another IRI. Names with undeclared prefixes
+//     stay as well, since the endpoint may know these.
+//   - BASE, VERSION and DEFINE stay, in their order, before the query; relative
+//     IRIs are not resolved.
+//
+// Nothing else is touched: not numbers ("1", "01" and "1.0" differ, so do "-1"
+// and "- 1"), not language tags, not the labels of blank nodes, not the names
+// of variables, not optional words such as WHERE, not the order of anything.
+//
+// # Refusals beyond the grammar
+//
+// Some engines decode codepoint escapes before they parse, others after. An
+// escape that would make them see two different queries (an escaped quote,
+// backslash or line end inside a string, an escaped line end in a comment) is
+// refused, so that what is analysed is what is run. Texts, and normal forms,
+// above MaxText bytes and brackets deeper than MaxDepth are refused too.
+package sparql

@@ -1,0 +1,66 @@
+package sparql
+
+import "strings"
+
+// expand turns the prefixed names of the body into IRIs, in place, and returns
+// the undeclared prefixes in the order of their first use. A name stays where
+// putting namespace and local name together on paper might give another IRI
+// than an endpoint gets: its namespace is relative, or there are dot segments,
+// which are resolved in an IRI as written but not in a name. The declaration
+// of its prefix is then kept.
+func expand(text string, body []token, p *prologue) (undeclared []token, err error) {
+	seen := map[string]bool{}
+	size := 0
+	for i := range body {
+		t := &body[i]
+		if t.kind == prefixedName {
+			name := t.text[:strings.IndexByte(t.text, ':')+1]
+			switch d := p.prefixes[name]; {
+			case d != nil:
+				expandName(t, d, len(name))
+			case !seen[name]:
+				seen[name] = true
+				undeclared = append(undeclared, token{kind: word, text: name, pos: t.pos})
+			}
+		}
+		if size += len(t.text); size > MaxText {
+			return nil, tooLong(text)
+		}
+	}
+	return undeclared, nil
+}
+
+func tooLong(text string) error {
+	return syntaxError(text, 0, "the query is more than %d bytes long once its prefixes are expanded", MaxText)
+}
+
+func expandName(t *token, d *declaration, colon int) {
+	iri := d.namespace + unescapeLocal(t.text[colon:])
+	if schemeLen(d.namespace) == 0 || hasDotSegment(d.namespace) || hasDotSegment(iri) {
+		d.kept = true
+		return
+	}
+	t.kind, t.text = iriRef, "<"+iri+">"
+}
+
+func hasDotSegment(iri string) bool {
+	return strings.Contains(iri, "/./") || strings.Contains(iri, "/../") ||
+		strings.HasSuffix(iri, "/.") || strings.HasSuffix(iri, "/..") ||
+		strings.Contains(iri, "/.?") || strings.Contains(iri, "/..?") ||
+		strings.Contains(iri, "/.#") || strings.Contains(iri, "/..#")
+}
+
+// unescapeLocal removes the backslashes of a local name: \, is a comma.
+func unescapeLocal(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,153 @@
+package sparql
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds on what is analysed; beyond them a text is refused, not truncated.
+const (
+	MaxText  = 1 << 20 // bytes of query text, and of its normal form
+	MaxDepth = 500     // brackets open at once
+)
+
+// lexer cuts a text into tokens and keeps the open brackets, since some
+// characters can only be told apart by them: the '>>' of a quoted triple, a '<'
+// that compares. Every loop moves forward or remembers how far it has looked,
+// so time is linear in the text.
+type lexer struct {
+	text    string
+	pos     int
+	tokens  []token
+	open    []token
+	noColon int // up to here a name holds no colon, so it is a word
+}
+
+// lex returns the tokens found also when it fails: they tell an update from a
+// broken query.
+func lex(text string) ([]token, error) {
+	if len(text) > MaxText {
+		return nil, syntaxError(text, 0, "the query is %d bytes long, more than the %d that are accepted", len(text), MaxText)
+	}
+	if i := invalidUTF8(text); i >= 0 {
+		return nil, syntaxError(text, i, "the text is not valid UTF-8")
+	}
+	l := &lexer{text: text, tokens: make([]token, 0, len(text)/6+8)}
+	if strings.HasPrefix(text, "\ufeff") {
+		l.pos = len("\ufeff")
+	}
+	err := l.run()
+	return l.tokens, err
+}
+
+func invalidUTF8(s string) int {
+	if utf8.ValidString(s) {
+		return -1
+	}
+	for i, r := range s {
+		if _, n := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && n == 1 {
+			return i
+		}
+	}
+	return -1
+}
+
+func (l *lexer) run() error {
+	for {
+		if err := l.skipSpace(); err != nil {
+			return err
+		}
+		if l.pos >= len(l.text) {
+			break
+		}
+		if err := l.next(); err != nil {
+			return err
+		}
+	}
+	if len(l.open) > 0 {
+		b := l.open[len(l.open)-1]
+		return l.errorAt(b.pos, "%q is never closed", b.text)
+	}
+	return nil
+}
+
+func (l *lexer) errorAt(pos int, format string, args ...any) error {
+	return syntaxError(l.text, pos, format, args...)
+}
+
+// emit adds the token from the current position to end and moves there.
+func (l *lexer) emit(k kind, end int) {
+	l.tokens = append(l.tokens, token{kind: k, text: l.text[l.pos:end], pos: l.pos})
+	l.pos = end
+}
+
+// emitName is emit for what may hold codepoint escapes.
+func (l *lexer) emitName(k kind, end int) {
+	l.emit(k, end)
+	t := &l.tokens[len(l.tokens)-1]
+	t.text = decodeCodepoints(t.text)
+}
+
+func (l *lexer) byteAt(i int) byte {
+	if i < len(l.text) {
+		return l.text[i]
+	}
+	return 0
+}
+
+func (l *lexer) skipSpace() error {
+	for l.pos < len(l.text) {
+		switch l.text[l.pos] {
+		case ' ', '\t', '\n', '\r':
+			l.pos++
+		case '#':
+			if err := l.comment(); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// comment refuses an escaped line end: engines that decode escapes before they
+// parse end the comment there, others do not, and so see two different queries.
+func (l *lexer) comment() error {
+	for l.pos < len(l.text) {
+		switch c := l.text[l.pos]; c {
+		case '\n', '\r':
+			return nil
+		case '\\':
+			if r, n := runeAt(l.text, l.pos); n > 1 && (r == '\n' || r == '\r') {
+				return l.errorAt(l.pos, "a comment must not hold an escaped line end")
+			}
+		}
+		l.pos++
+	}
+	return nil
+}
+
+func (l *lexer) next() error {
+	c := l.text[l.pos]
+	switch {
+	case c == '<':
+		return l.angle()
+	case c == '"' || c == '\'':
+		return l.quoted()
+	case c == '?' || c == '$':
+		return l.variable()
+	case c == '@':
+		return l.langTag()
+	case l.startsNumber():
+		l.number()
+		return nil
+	case c == '_' && l.byteAt(l.pos+1) == ':':
+		return l.blankNode()
+	}
+	if r, n := runeAt(l.text, l.pos); n > 0 && (r == ':' && n == 1 || isNameStart(r)) {
+		l.name()
+		return nil
+	}
+	return l.punctuation()
+}

@@ -1,0 +1,148 @@
+package sparql
+
+import "strings"
+
+// normalForm writes the needed declarations and the body, one space between tokens.
+func normalForm(p *prologue, body []token) string {
+	var b strings.Builder
+	for _, d := range p.items {
+		if d.kept {
+			b.WriteString(d.text)
+			b.WriteByte(' ')
+		}
+	}
+	for i, t := range body {
+		if i > 0 && !touches(body[i-1], t) {
+			b.WriteByte(' ')
+		}
+		b.WriteString(t.canonical())
+	}
+	return b.String()
+}
+
+// touches says whether t belongs to the string before it, or a datatype IRI to its ^^.
+func touches(before, t token) bool {
+	if before.kind == stringLit {
+		return t.kind == langTag || t.is("^^")
+	}
+	return before.is("^^")
+}
+
+// canonical returns the token as the normal form has it.
+func (t token) canonical() string {
+	switch t.kind {
+	case variable:
+		return "?" + t.text[1:]
+	case stringLit:
+		return canonicalString(t.text)
+	case word:
+		return canonicalWord(t.text)
+	}
+	return t.text
+}
+
+// canonicalWord folds keywords; 'a' is not among them, nor any unknown word.
+func canonicalWord(s string) string {
+	u := upperASCII(s)
+	switch {
+	case u == "TRUE":
+		return "true"
+	case u == "FALSE":
+		return "false"
+	case keywords[u]:
+		return u
+	}
+	return s
+}
+
+// canonicalString writes a string between double quotes with as few escapes as
+// possible. One with an escape that SPARQL does not know stays as it is, since
+// only the endpoint knows what it means.
+func canonicalString(quoted string) string {
+	content, ok := stringContent(quoted)
+	if !ok {
+		return quoted
+	}
+	var b strings.Builder
+	b.Grow(len(content) + 2)
+	b.WriteByte('"')
+	for i := range len(content) {
+		if e := escapeOf(content[i]); e != 0 {
+			b.WriteByte('\\')
+			b.WriteByte(e)
+		} else {
+			b.WriteByte(content[i])
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func escapeOf(c byte) byte {
+	switch c {
+	case '"', '\\':
+		return c
+	case '\n':
+		return 'n'
+	case '\r':
+		return 'r'
+	case '\t':
+		return 't'
+	case '\b':
+		return 'b'
+	case '\f':
+		return 'f'
+	}
+	return 0
+}
+
+// stringContent unescapes a string; ok is false if it has an unknown escape.
+func stringContent(quoted string) (content string, ok bool) {
+	q := 1
+	if len(quoted) >= 6 && quoted[0] == quoted[1] && quoted[1] == quoted[2] {
+		q = 3
+	}
+	s := quoted[q : len(quoted)-q]
+	if strings.IndexByte(s, '\\') < 0 {
+		return s, true
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
+			i++
+			continue
+		}
+		r, n := unescape(s, i)
+		if n == 0 {
+			return "", false
+		}
+		b.WriteRune(r)
+		i += n
+	}
+	return b.String(), true
+}
+
+// unescape decodes the escape at i; n is 0 if SPARQL has no such escape.
+func unescape(s string, i int) (r rune, n int) {
+	if i+1 >= len(s) {
+		return 0, 0
+	}
+	switch s[i+1] {
+	case 't':
+		return '\t', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case '"', '\'', '\\':
+		return rune(s[i+1]), 2
+	case 'u', 'U':
+		return runeAt(s, i)
+	}
+	return 0, 0
+}

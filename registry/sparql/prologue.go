@@ -1,0 +1,169 @@
+package sparql
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// prologue is what stands before the query form.
+type prologue struct {
+	items    []*declaration
+	prefixes map[string]*declaration // the last declaration of each prefix
+	pragma   *token                  // the first DEFINE, nil if none
+	end      int                     // index of the first token after it
+}
+
+// declaration is a BASE, PREFIX, VERSION or DEFINE. kept says that the normal
+// form needs it: always, but for a PREFIX all of whose uses could be expanded.
+type declaration struct {
+	text      string // as the normal form has it
+	namespace string // of a PREFIX: the IRI without its angle brackets
+	kept      bool
+}
+
+type prologueReader struct {
+	text   string
+	tokens []token
+	i      int
+	out    *prologue
+}
+
+func readPrologue(text string, tokens []token) (*prologue, error) {
+	r := &prologueReader{text: text, tokens: tokens, out: &prologue{prefixes: map[string]*declaration{}}}
+	for {
+		more, err := r.declaration()
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			r.out.end = r.i
+			return r.out, nil
+		}
+	}
+}
+
+func (r *prologueReader) declaration() (bool, error) {
+	t := r.peek(0)
+	switch t.keyword() {
+	case "BASE":
+		return true, r.base()
+	case "VERSION":
+		return true, r.version()
+	case "DEFINE":
+		return true, r.define()
+	case "PREFIX":
+		r.i++
+		return true, r.prefix(r.peek(0).text)
+	}
+	if name, ok := gluedPrefix(t); ok {
+		return true, r.prefix(name)
+	}
+	return false, nil
+}
+
+// gluedPrefix returns the name in PREFIX:<…> or PREFIXp:<…>, which reads as
+// one prefixed name, but could be nothing else here.
+func gluedPrefix(t token) (string, bool) {
+	if t.kind != prefixedName || !strings.HasPrefix(upperASCII(t.text), "PREFIX") {
+		return "", false
+	}
+	name := t.text[len("PREFIX"):]
+	r, _ := utf8.DecodeRuneInString(name)
+	return name, r == ':' || r != '_' && isNameStart(r)
+}
+
+// peek returns the token n ahead, an empty punctuation at the end.
+func (r *prologueReader) peek(n int) token {
+	if r.i+n < len(r.tokens) {
+		return r.tokens[r.i+n]
+	}
+	return token{kind: punct, pos: len(r.text)}
+}
+
+func (r *prologueReader) errorHere(message string) error {
+	return syntaxError(r.text, r.peek(0).pos, "%s", message)
+}
+
+func (r *prologueReader) keep(text string) {
+	r.out.items = append(r.out.items, &declaration{text: text, kept: true})
+}
+
+func (r *prologueReader) base() error {
+	r.i++
+	if r.peek(0).kind != iriRef {
+		return r.errorHere("BASE needs an IRI in angle brackets")
+	}
+	r.keep("BASE " + r.peek(0).text)
+	r.i++
+	return nil
+}
+
+func (r *prologueReader) version() error {
+	r.i++
+	if r.peek(0).kind != stringLit {
+		return r.errorHere("VERSION needs a string")
+	}
+	r.keep("VERSION " + r.peek(0).canonical())
+	r.i++
+	return nil
+}
+
+func (r *prologueReader) prefix(name string) error {
+	t := r.peek(0)
+	if t.kind != prefixedName || strings.IndexByte(name, ':') != len(name)-1 {
+		return r.errorHere("PREFIX needs a name that ends with a colon")
+	}
+	r.i++
+	iri := r.peek(0)
+	if iri.kind != iriRef {
+		return r.errorHere("PREFIX " + shorten(name) + " needs an IRI in angle brackets")
+	}
+	r.i++
+	d := &declaration{text: "PREFIX " + name + " " + iri.text, namespace: iri.text[1 : len(iri.text)-1]}
+	r.out.prefixes[name] = d
+	r.out.items = append(r.out.items, d)
+	return nil
+}
+
+// define reads Virtuoso's pragmas, DEFINE input:inference "rules", whose
+// values may be a list with commas. Their prefixes are not the query's.
+func (r *prologueReader) define() error {
+	if r.out.pragma == nil {
+		t := r.peek(0)
+		r.out.pragma = &t
+	}
+	r.i++
+	if k := r.peek(0).kind; k != prefixedName && k != word {
+		return r.errorHere("DEFINE needs the name of a pragma")
+	}
+	name := r.peek(0).text
+	r.i++
+	var values []string
+	for {
+		value, err := r.pragmaValue()
+		if err != nil {
+			return err
+		}
+		values = append(values, value)
+		if !r.peek(0).is(",") {
+			r.keep("DEFINE " + name + " " + strings.Join(values, " , "))
+			return nil
+		}
+		r.i++
+	}
+}
+
+// pragmaValue keeps a name as it is, with the prefix it may be declared by.
+func (r *prologueReader) pragmaValue() (string, error) {
+	t := r.peek(0)
+	if t.kind == punct || t.kind == variable {
+		return "", r.errorHere("DEFINE needs a value")
+	}
+	if t.kind == prefixedName {
+		if d := r.out.prefixes[t.text[:strings.IndexByte(t.text, ':')+1]]; d != nil {
+			d.kept = true
+		}
+	}
+	r.i++
+	return t.canonical(), nil
+}

@@ -1,0 +1,290 @@
+package sparql
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+)
+
+// role is what a bracket holds.
+type role uint8
+
+const (
+	triples    role = iota // a group, template, [ … ] or quoted triple
+	list                   // a collection, a path group or a row of VALUES
+	expression             // arguments, a FILTER's condition, a projected expression
+)
+
+// frame is an open bracket; frames[0] is the query itself.
+type frame struct {
+	role   role
+	data   bool   // its IRIs are matched or made: inside a pattern, template or VALUES
+	scope  *scope // set where clauses may stand directly inside: the query, a sub-select
+	closes *scope // the scope whose pattern ends with it
+}
+
+// scanner walks the body, brackets balanced and prefixes expanded, once.
+type scanner struct {
+	text       string
+	body       []token
+	top        *scope
+	frames     []frame
+	subselect  bool
+	unordered  []token // sub-selects' LIMIT or OFFSET without ORDER BY
+	services   found
+	random     found
+	constants  map[string]bool
+	serviceArg int // index of the target of the last SERVICE
+}
+
+// found keeps distinct strings in order of their first occurrence.
+type found struct {
+	seen  map[string]bool
+	names []string
+	first int // position of the first
+}
+
+func (f *found) add(name string, pos int) {
+	if f.seen[name] {
+		return
+	}
+	if f.seen == nil {
+		f.seen, f.first = map[string]bool{}, pos
+	}
+	f.seen[name] = true
+	f.names = append(f.names, name)
+}
+
+func newScanner(text string, body []token) *scanner {
+	top := newScope(body[0].keyword(), true)
+	return &scanner{
+		text: text, body: body, top: top, frames: []frame{{scope: top}},
+		constants: map[string]bool{}, serviceArg: -1,
+	}
+}
+
+func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
+
+func (s *scanner) errorAt(t token, format string, args ...any) error {
+	return syntaxError(s.text, t.pos, format, args...)
+}
+
+func (s *scanner) inner() *frame { return &s.frames[len(s.frames)-1] }
+
+func (s *scanner) run() error {
+	for i := range s.body {
+		if err := s.token(i); err != nil {
+			return err
+		}
+	}
+	return s.finish()
+}
+
+func (s *scanner) token(i int) error {
+	t := s.body[i]
+	if t.kind == punct && isCloser(t.text) {
+		s.close()
+	}
+	if c := s.inner().scope; c != nil {
+		if err := s.clauseToken(c, i); err != nil {
+			return err
+		}
+	}
+	switch t.kind {
+	case word:
+		return s.word(i)
+	case iriRef:
+		s.iri(i)
+	case variable:
+		s.named(i)
+	case punct:
+		if _, opens := closers[t.text]; opens {
+			return s.openBracket(i)
+		}
+	}
+	return nil
+}
+
+// word looks for what a word says wherever it stands.
+func (s *scanner) word(i int) error {
+	t := s.body[i]
+	switch w := t.keyword(); {
+	case w == "SELECT" && i > 0 && s.body[i-1].is("{"):
+		s.subselect = true
+		s.inner().scope = newScope("SELECT", false)
+	case w == "SERVICE":
+		return s.service(i)
+	case nonDeterministic[w] && i+1 < len(s.body) && s.body[i+1].is("("):
+		s.random.add(w, t.pos)
+	}
+	return nil
+}
+
+func (s *scanner) service(i int) error {
+	target := i + 1
+	if target < len(s.body) && s.body[target].keyword() == "SILENT" {
+		target++
+	}
+	if target == len(s.body) || s.body[target].kind == punct {
+		return s.errorAt(s.body[i], "SERVICE needs the IRI of an endpoint")
+	}
+	s.serviceArg = target
+	s.services.add(s.body[target].canonical(), s.body[i].pos)
+	return nil
+}
+
+// named adds ?v of "( … AS ?v )" in a projection.
+func (s *scanner) named(i int) {
+	if len(s.frames) != 2 || s.inner().role != expression || s.body[i-1].keyword() != "AS" {
+		return
+	}
+	if c := s.top; c.clause == projection && c.form == "SELECT" {
+		c.vars = append(c.vars, s.body[i].text[1:])
+	}
+}
+
+// iri collects the constants.
+func (s *scanner) iri(i int) {
+	f := s.inner()
+	described := f.scope != nil && f.scope.form == "DESCRIBE" && f.scope.clause == projection
+	if !f.data && !described || i == s.serviceArg || s.body[i-1].is("^^") || s.isFunction(i) {
+		return
+	}
+	iri := s.body[i].text
+	if iri = iri[1 : len(iri)-1]; schemeLen(iri) > 0 {
+		s.constants[iri] = true
+	}
+}
+
+// isFunction says whether the IRI at i is called; in triples and lists a
+// parenthesis after an IRI is a collection or a path.
+func (s *scanner) isFunction(i int) bool {
+	if i+1 == len(s.body) || !s.body[i+1].is("(") {
+		return false
+	}
+	return s.inner().role == expression || s.afterCallWord(i)
+}
+
+// afterCallWord says whether what stands at i follows a word that takes an
+// expression: FILTER, HAVING, a built-in; not a, which takes a class.
+func (s *scanner) afterCallWord(i int) bool {
+	before := s.body[i-1]
+	return before.kind == word && before.text != "a" && before.keyword() != "GRAPH"
+}
+
+func (s *scanner) openBracket(i int) error {
+	parent := s.inner()
+	f := frame{role: triples, data: parent.data}
+	switch {
+	case s.body[i].text == "(":
+		f.role = s.parenthesis(i, parent)
+		if parent.scope != nil {
+			f.data = parent.scope.clause == values
+		}
+	case s.body[i].text == "{" && parent.scope != nil:
+		f.data = true
+		if err := s.group(i, parent.scope, &f); err != nil {
+			return err
+		}
+	}
+	s.frames = append(s.frames, f)
+	return nil
+}
+
+func (s *scanner) parenthesis(i int, parent *frame) role {
+	switch {
+	case parent.role == expression || parent.scope != nil && parent.scope.clause != values:
+		return expression
+	case parent.role == list:
+		return list
+	case s.afterCallWord(i):
+		return expression
+	case s.body[i-1].kind == iriRef || s.body[i-1].kind == prefixedName:
+		if s.afterCallWord(i - 1) {
+			return expression // FILTER <f>(…)
+		}
+	}
+	return list
+}
+
+// group says which group the brace at i opens directly in the scope c.
+func (s *scanner) group(i int, c *scope, f *frame) error {
+	switch {
+	case c.clause == projection && c.form == "CONSTRUCT" && s.body[i-1].keyword() == "CONSTRUCT":
+	case c.clause == namedSubquery, c.clause == values, s.body[i-1].keyword() == "EXISTS":
+	case !c.matched:
+		f.closes = c
+	case c.top:
+		return s.trailing(i)
+	}
+	return nil
+}
+
+func (s *scanner) close() {
+	f := s.inner()
+	if f.scope != nil {
+		s.leave(f.scope)
+	}
+	c := f.closes
+	s.frames = s.frames[:len(s.frames)-1]
+	if c != nil {
+		c.matched, c.clause = true, tail
+	} else if c := s.inner().scope; c != nil && c.clause == values {
+		c.clause = s.afterValues(f)
+	}
+}
+
+// afterValues: the rows end the clause, the variables before them do not.
+func (s *scanner) afterValues(closed *frame) clause {
+	if closed.role == triples {
+		return tail
+	}
+	return values
+}
+
+func (s *scanner) leave(c *scope) {
+	if !c.ordered && (c.limit >= 0 || c.offset > 0) {
+		s.unordered = append(s.unordered, token{pos: c.limitPos})
+	}
+}
+
+// finish checks that the query is whole.
+func (s *scanner) finish() error {
+	end := token{pos: len(s.text)}
+	switch {
+	case !s.top.matched && s.top.form != "DESCRIBE":
+		return s.errorAt(end, "%s without a pattern: a group { … } is missing", s.top.form)
+	case s.top.ordered && s.top.plainOrder && len(s.top.orderKeys) == 0:
+		return s.errorAt(end, "ORDER BY without a condition")
+	}
+	s.leave(s.top)
+	return nil
+}
+
+func (s *scanner) analysis() *Analysis {
+	c := s.top
+	a := &Analysis{
+		Form: c.form, Ordered: c.ordered, Limit: c.limit, Offset: c.offset,
+		Distinct: c.distinct, Star: c.star, Subselect: s.subselect, HasFrom: c.from,
+		Services: s.services.names, NonDeterministic: s.random.names,
+	}
+	if c.ordered && c.plainOrder {
+		a.OrderKeys = c.orderKeys
+	}
+	if !c.star {
+		a.Vars = unique(c.vars)
+	}
+	for iri := range s.constants {
+		a.Constants = append(a.Constants, iri)
+	}
+	slices.Sort(a.Constants)
+	return a
+}
+
+func unique(names []string) []string {
+	var f found
+	for _, n := range names {
+		f.add(n, 0)
+	}
+	return f.names
+}

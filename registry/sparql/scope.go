@@ -1,0 +1,202 @@
+package sparql
+
+import (
+	"math"
+	"strconv"
+)
+
+// clause is the part of a SELECT (or other form) that is being read.
+type clause uint8
+
+const (
+	projection clause = iota
+	dataset
+	namedSubquery // Blazegraph's WITH { … } AS %name
+	pattern       // after WHERE, before the brace
+	tail          // after the pattern, between clauses
+	groupBy
+	having
+	orderBy
+	limit
+	offset
+	values
+	option // Virtuoso's OPTION (…)
+)
+
+var tailClauses = map[string]clause{
+	"GROUP": groupBy, "HAVING": having, "ORDER": orderBy, "LIMIT": limit,
+	"OFFSET": offset, "VALUES": values, "BINDINGS": values, "OPTION": option,
+}
+
+// scope is the query or one sub-select: the tokens directly in it, outside of
+// any further bracket, are read as clauses.
+type scope struct {
+	form          string
+	top           bool
+	clause        clause
+	matched       bool // its pattern has been read
+	ordered       bool
+	plainOrder    bool // all conditions so far are plain variables
+	orderKeys     []string
+	orderPos      int
+	limit, offset int64
+	limitPos      int
+	distinct      bool
+	star          bool
+	from          bool
+	vars          []string
+}
+
+func newScope(form string, top bool) *scope {
+	return &scope{form: form, top: top, plainOrder: true, limit: -1, offset: -1}
+}
+
+// clauseToken reads token i, which stands directly in the scope c.
+func (s *scanner) clauseToken(c *scope, i int) error {
+	t := s.body[i]
+	if t.is("{") || t.is("}") {
+		return nil
+	}
+	w := t.keyword()
+	if c.top && i > 0 && (updateWords[w] || queryForms[w] || t.is(";")) {
+		return s.trailing(i)
+	}
+	if next, ok := tailClauses[w]; ok && (c.matched || c.form == "DESCRIBE") {
+		return s.enter(c, next, i)
+	}
+	if c.clause == tail {
+		if c.top {
+			return s.trailing(i)
+		}
+		return nil
+	}
+	switch w {
+	case "WHERE":
+		c.clause = pattern
+	case "FROM":
+		c.clause, c.from = dataset, true
+	case "WITH":
+		c.clause = namedSubquery
+	}
+	switch c.clause {
+	case projection:
+		s.projected(c, i)
+	case orderBy:
+		s.orderCondition(c, i)
+	case limit, offset:
+		return s.count(c, i)
+	}
+	return nil
+}
+
+func (s *scanner) enter(c *scope, next clause, i int) error {
+	t := s.body[i]
+	switch {
+	case next == orderBy:
+		c.ordered, c.orderPos = true, t.pos
+	case next == limit && c.limit >= 0 || next == offset && c.offset >= 0:
+		return s.errorAt(t, "%s stands here for the second time", t.keyword())
+	case next == limit || next == offset:
+		if i+1 == len(s.body) || s.body[i+1].kind != number {
+			return s.errorAt(t, "%s needs a whole number", t.keyword())
+		}
+		c.limitPos = t.pos
+	}
+	c.clause = next
+	return nil
+}
+
+// count reads the number of LIMIT or OFFSET; more than fits is as good as the
+// largest that does.
+func (s *scanner) count(c *scope, i int) error {
+	t := s.body[i]
+	n, err := strconv.ParseUint(t.text, 10, 63)
+	if err != nil && !isRange(err) {
+		return s.errorAt(t, "%s needs a whole number, not %s", s.body[i-1].keyword(), shorten(t.text))
+	}
+	if err != nil {
+		n = math.MaxInt64
+	}
+	if c.clause == limit {
+		c.limit = int64(n)
+	} else {
+		c.offset = int64(n)
+	}
+	c.clause = tail
+	return nil
+}
+
+// projected reads one token between the query form and the dataset or pattern.
+func (s *scanner) projected(c *scope, i int) {
+	t := s.body[i]
+	switch {
+	case t.keyword() == "DISTINCT":
+		c.distinct = true
+	case t.is("*"):
+		c.star = true
+	case t.kind == variable && c.form == "SELECT":
+		c.vars = append(c.vars, t.text[1:])
+	case t.is("(") && c.form == "SELECT":
+		if v, ok := s.parenthesised(i); ok && !s.isCall(i) {
+			c.vars = append(c.vars, v)
+		}
+	}
+}
+
+// orderCondition reads one token of ORDER BY.
+func (s *scanner) orderCondition(c *scope, i int) {
+	t := s.body[i]
+	switch w := t.keyword(); {
+	case w == "ORDER" || w == "BY" || w == "ASC" || w == "DESC" || t.is(",") || t.is(")"):
+	case t.kind == variable:
+		c.orderKeys = append(c.orderKeys, t.text[1:])
+	case t.is("("):
+		if v, ok := s.parenthesised(i); ok && !s.isCall(i) {
+			c.orderKeys = append(c.orderKeys, v)
+			return
+		}
+		c.plainOrder = false
+	default:
+		c.plainOrder = false
+	}
+}
+
+// parenthesised returns the variable of "( ?v )" at i.
+func (s *scanner) parenthesised(i int) (string, bool) {
+	if i+2 < len(s.body) && s.body[i+1].kind == variable && s.body[i+2].is(")") {
+		return s.body[i+1].text[1:], true
+	}
+	return "", false
+}
+
+// isCall says whether the parenthesis at i holds arguments.
+func (s *scanner) isCall(i int) bool {
+	switch t := s.body[i-1]; t.kind {
+	case iriRef, prefixedName:
+		return true
+	case word:
+		switch t.keyword() {
+		case "SELECT", "DISTINCT", "REDUCED", "BY", "ASC", "DESC":
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// trailing refuses what follows a complete query, as an update if it is one.
+func (s *scanner) trailing(i int) error {
+	for _, t := range s.body[i:] {
+		if updateWords[t.keyword()] {
+			return ErrUpdate
+		}
+	}
+	t := s.body[i]
+	switch {
+	case t.is(";"):
+		return s.errorAt(t, "one query only, and no semicolon after it")
+	case queryForms[t.keyword()]:
+		return s.errorAt(t, "a second %s begins here; one query only", t.keyword())
+	}
+	return s.errorAt(t, "%q cannot follow a complete query", shorten(t.text))
+}

@@ -1,0 +1,90 @@
+package sparql
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Warning is something that makes a query a poor thing to watch, or that
+// another endpoint may take differently. Code is one of the constants below,
+// Message is for people, Line and Column count from 1.
+type Warning struct {
+	Code, Message string
+	Line, Column  int
+}
+
+// The codes of warnings; each is given at most once per query, at its first place.
+const (
+	LimitWithoutOrder = "limit-without-order"
+	OrderTies         = "order-ties"
+	NonDeterministic  = "non-deterministic"
+	Service           = "service"
+	UndeclaredPrefix  = "undeclared-prefix"
+	Pragma            = "pragma"
+)
+
+func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warning {
+	var out []Warning
+	add := func(code string, pos int, format string, args ...any) {
+		line, column := lineColumn(s.text, pos)
+		out = append(out, Warning{Code: code, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
+	}
+	if len(s.unordered) > 0 && a.Form != "ASK" {
+		add(LimitWithoutOrder, s.unordered[0].pos, "LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, which then arrive as changes")
+	}
+	if key, ok := s.looseOrder(); ok {
+		add(OrderTies, s.top.orderPos, "ORDER BY %s, which is not among the projected variables: moves can come without any visible reason, and rows that tie stand in any order", key)
+	}
+	if names := a.NonDeterministic; len(names) > 0 {
+		add(NonDeterministic, s.random.first, "%s gives another value each time, so the result may change although the data did not", enumerate(names))
+	}
+	if len(a.Services) > 0 {
+		add(Service, s.services.first, "SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
+	}
+	if len(undeclared) > 0 {
+		names := make([]string, len(undeclared))
+		for i, t := range undeclared {
+			names[i] = t.text
+		}
+		add(UndeclaredPrefix, undeclared[0].pos, "no PREFIX for %s: only an endpoint that knows it by itself can run the query", enumerate(names))
+	}
+	if p.pragma != nil {
+		add(Pragma, p.pragma.pos, "DEFINE is understood by Virtuoso alone")
+	}
+	return out
+}
+
+// looseOrder returns what the top level is ordered by that its rows do not show.
+func (s *scanner) looseOrder() (string, bool) {
+	c := s.top
+	if c.form != "SELECT" || !c.ordered {
+		return "", false
+	}
+	if !c.plainOrder {
+		return "an expression", true
+	}
+	projected := map[string]bool{}
+	for _, v := range c.vars {
+		projected[v] = true
+	}
+	for _, k := range c.orderKeys {
+		if !c.star && !projected[k] {
+			return "?" + shorten(k), true
+		}
+	}
+	return "", false
+}
+
+// enumerate lists names, the first few if there are many.
+func enumerate(names []string) string {
+	const most = 5
+	short := make([]string, 0, most)
+	for _, n := range names[:min(len(names), most)] {
+		short = append(short, shorten(n))
+	}
+	list := strings.Join(short, ", ")
+	if more := len(names) - most; more > 0 {
+		list = fmt.Sprintf("%s and %d more", list, more)
+	}
+	return list
+}
