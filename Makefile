@@ -1,0 +1,57 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build demo deps parts test check unit fuzz bench bench-compare clean
+
+ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
+CLIENT := web/client/node_modules/.package-lock.json
+TAGS   := $(if $(shell command -v virtuoso-t),virtuoso)
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ## build the program into bin/freshet
+	@mkdir -p bin
+	go build -o bin/freshet ./cmd/freshet
+
+demo: deps build ## run the server with an embedded endpoint, living data and sample queries
+	bin/freshet demo
+
+deps: $(ENGINE) ## fetch the pinned parts from npm (the embedded engine)
+$(ENGINE): endpoint/local/package-lock.json
+	npm ci --prefix endpoint/local --no-audit --no-fund --loglevel=error
+	@touch $@
+$(CLIENT): web/client/package-lock.json
+	npm ci --prefix web/client --no-audit --no-fund --loglevel=error
+	@touch $@
+
+parts: ## install what only the tests need (Virtuoso, Chromium, npm clients)
+	@.ci/parts
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) || echo "npm is missing: the foreign clients are not tested"
+
+test: deps parts ## run all tests; the last lines say what ran and what was skipped
+	@$(MAKE) --no-print-directory check unit fuzz report
+
+check: ## formatting, vet and staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
+	go vet -tags "$(TAGS)" ./...
+	go tool staticcheck -tags "$(TAGS)" ./...
+
+unit: ## the Go tests, with the race detector
+	@mkdir -p test-output
+	go test -race -tags "$(TAGS)" -timeout 25m -json ./... | go run .ci/report.go -out test-output/tests.txt
+
+fuzz: ## a few seconds of each fuzz target
+	@.ci/fuzz 5s
+
+report: ## what the last test run did
+	@cat test-output/tests.txt
+
+bench: ## all benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+bench-compare: ## compare benchmarks with another revision: make bench-compare REF=main
+	@.ci/bench-compare "$(REF)"
+
+clean: ## remove what the targets made
+	rm -rf bin test-output freshet-data
