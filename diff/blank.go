@@ -1,4 +1,374 @@
 package diff
 
-// relabel makes the labels of blank nodes canonical; so far they stay as they arrived.
-func (r *Result) relabel(o Options) {}
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Canonical labels of blank nodes follow RDFC-1.0 (W3C, RDF Dataset
+// Canonicalization), generalised from quads to rows: a row is a hyperedge over
+// the blank nodes in it. For triples the hashes of nodes are RDFC's own.
+//
+//   - A node's first-degree hash covers its rows with itself written "a" and
+//     every other node "z"; a row that stands n times counts n times.
+//   - When it is unlike all others, the label is "b" and its first 16 digits.
+//   - Nodes that share it and have no neighbours are interchangeable.
+//   - For others RDFC's n-degree hash decides. Where RDFC puts the identifier of
+//     a node that has one ("c14n7", which counts all nodes), its label is put:
+//     it does not change with rows elsewhere. Where RDFC puts position and
+//     predicate of a neighbour, a row is put with the two nodes marked; and rows
+//     with three or more nodes are hashed once more when all of them have a name,
+//     since which neighbours share a row is not seen from pairs.
+//   - Nodes with the same hash get "-1", "-2", … behind all labels but the first,
+//     in the order in which RDFC issues identifiers. In an ordered result the
+//     sequence decides instead.
+//
+// Work is bounded by Options.BlankBudget: see colour.go for what happens beyond.
+
+var errBudget = errors.New("too much work for blank nodes")
+
+// An edge is a row with holes where blank nodes stand: pieces[0], nodes[0],
+// pieces[1], … , pieces[len(nodes)].
+type edge struct {
+	pieces [][]byte
+	nodes  []int32
+	count  int // times the row stands in the result
+	place  int // ordered: the first tie group it stands in
+}
+
+// render appends the row, with name giving what is written for each hole.
+func (e *edge) render(dst []byte, name func(hole int) string) []byte {
+	for i, p := range e.pieces {
+		dst = append(dst, p...)
+		if i < len(e.nodes) {
+			dst = append(dst, name(i)...)
+		}
+	}
+	return dst
+}
+
+// A labeller gives the blank nodes of one result their labels.
+type labeller struct {
+	graph, ordered bool
+	edges          []edge
+	at             [][]int32 // node → its edges
+	budget         int
+	first          []string // node → first-degree hash, hexadecimal
+	name           []string // node → label, once issued
+	numbered       bool     // issue RDFC's c14n identifiers instead of labels
+	order          []int32  // nodes in the order of issue
+	used           map[string]int
+	twin           map[int32]string
+}
+
+// relabel makes the labels of blank nodes canonical and writes the text anew.
+func (r *Result) relabel(o Options) {
+	l, holes := r.edges(o.OrderKeys)
+	l.budget = o.BlankBudget
+	if l.budget <= 0 {
+		// The default grows with the result, so that many small structures fit.
+		l.budget = max(20000, 8*len(l.at))
+	}
+	if err := l.label(); err != nil {
+		r.approximate = true
+		l.approximate()
+	}
+	text := make([]byte, 0, len(r.text))
+	for i := range r.rows {
+		from := len(text)
+		if e := holes[i]; e < 0 {
+			text = append(text, r.arrived(i)...)
+		} else {
+			edge := &l.edges[e]
+			text = edge.render(text, func(hole int) string { return l.name[edge.nodes[hole]] })
+		}
+		r.rows[i] = span{from, len(text)}
+	}
+	r.text = text
+}
+
+// edges finds the blank nodes. The second list gives the edge of every row, -1
+// for rows without blank nodes.
+func (r *Result) edges(keys []string) (*labeller, []int) {
+	l := &labeller{graph: r.form.Graph(), ordered: r.ordered, used: map[string]int{}, twin: map[int32]string{}}
+	ids, known := map[string]int32{}, map[string]int{}
+	out := make([]int, len(r.rows))
+	places := r.places(keys)
+	for i := range r.rows {
+		row := r.arrived(i)
+		holes := blanksIn(row, l.graph)
+		if out[i] = -1; len(holes) == 0 {
+			continue
+		}
+		if e, ok := known[string(row)]; ok {
+			l.edges[e].count++
+			out[i] = e
+			continue
+		}
+		e := edge{count: 1, place: places(i)}
+		end := 0
+		for _, h := range holes {
+			label := string(row[h.from:h.to])
+			id, ok := ids[label]
+			if !ok {
+				id = int32(len(ids))
+				ids[label] = id
+				l.at = append(l.at, nil)
+			}
+			e.pieces, e.nodes = append(e.pieces, row[end:h.from]), append(e.nodes, id)
+			end = h.to
+		}
+		e.pieces = append(e.pieces, row[end:])
+		n := len(l.edges)
+		for k, id := range e.nodes {
+			if !slices.Contains(e.nodes[:k], id) {
+				l.at[id] = append(l.at[id], int32(n))
+			}
+		}
+		out[i], known[string(row)] = n, n
+		l.edges = append(l.edges, e)
+	}
+	l.name = make([]string, len(l.at))
+	return l, out
+}
+
+// places gives the tie group of rows asked for in ascending order.
+func (r *Result) places(keys []string) func(int) int {
+	if !r.ordered || !r.hasVars(keys) {
+		return func(i int) int { return i }
+	}
+	group, last := -1, [][]byte(nil)
+	at := -1
+	return func(i int) int {
+		for at < i {
+			at++
+			terms := r.keyTerms(at, keys)
+			if last == nil || !slices.EqualFunc(terms, last, bytes.Equal) {
+				group, last = at, terms
+			}
+		}
+		return group
+	}
+}
+
+// blanksIn finds the labels in a row.
+func blanksIn(row []byte, graph bool) (out []span) {
+	if !graph {
+		for i := 0; ; {
+			k := bytes.Index(row[i:], []byte(blankPrefix))
+			if k < 0 {
+				return out
+			}
+			from := i + k + len(blankPrefix)
+			i = stringEnd(row, from)
+			out = append(out, span{from, i})
+		}
+	}
+	p := bytes.IndexByte(row, ' ')
+	if row[0] == '_' {
+		out = append(out, span{2, p})
+	}
+	o := p + 1 + bytes.IndexByte(row[p+1:], ' ') + 1
+	if row[o] == '_' {
+		out = append(out, span{o + 2, len(row) - 2})
+	}
+	return out
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+func (l *labeller) spend(n int) error {
+	if l.budget -= n; l.budget < 0 {
+		return errBudget
+	}
+	return nil
+}
+
+// firstDegree is RDFC-1.0 section 4.6.
+func (l *labeller) firstDegree(v int32) string {
+	var lines []string
+	for _, n := range l.at[v] {
+		e := &l.edges[n]
+		line := string(e.render(nil, func(h int) string {
+			if e.nodes[h] == v {
+				return "a"
+			}
+			return "z"
+		}))
+		for range e.count {
+			lines = append(lines, line+"\n")
+		}
+	}
+	slices.Sort(lines)
+	return sum([]byte(strings.Join(lines, "")))
+}
+
+// label is RDFC-1.0 section 4.4.
+func (l *labeller) label() error {
+	l.first = make([]string, len(l.at))
+	groups := map[string][]int32{}
+	for v := range l.at {
+		h := l.firstDegree(int32(v))
+		l.first[v] = h
+		groups[h] = append(groups[h], int32(v))
+	}
+	hashes := make([]string, 0, len(groups))
+	for h := range groups {
+		hashes = append(hashes, h)
+	}
+	slices.Sort(hashes)
+	for _, h := range hashes {
+		if g := groups[h]; len(g) == 1 {
+			l.issue(g[0], h)
+		}
+	}
+	if l.ordered {
+		return l.labelSequence(hashes, groups)
+	}
+	for _, h := range hashes {
+		if err := l.labelGroup(groups[h]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// issue gives v the label that its hash stands for.
+func (l *labeller) issue(v int32, hash string) {
+	l.order = append(l.order, v)
+	if l.numbered {
+		l.name[v] = "c14n" + itoa(len(l.order)-1)
+		return
+	}
+	label := "b" + hash[:16]
+	n := l.used[label]
+	l.used[label] = n + 1
+	if n > 0 {
+		label += "-" + itoa(n)
+	}
+	l.name[v] = label
+}
+
+// labelGroup labels nodes with the same first-degree hash, and the nodes that
+// hang together with them.
+func (l *labeller) labelGroup(group []int32) error {
+	type candidate struct {
+		hash string
+		path *issuer
+	}
+	var list []candidate
+	for _, v := range group {
+		if l.name[v] != "" {
+			continue
+		}
+		is := &issuer{}
+		is.issue(v)
+		if !l.hasNeighbours(v) {
+			list = append(list, candidate{"", is})
+			continue
+		}
+		h, is, err := l.nDegree(v, is)
+		if err != nil {
+			return err
+		}
+		list = append(list, candidate{h, is})
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return strings.Compare(a.hash, b.hash) })
+	for _, c := range list {
+		for i, v := range c.path.order {
+			if l.name[v] == "" {
+				l.issue(v, l.labelHash(c.path.order[0], c.hash, i))
+			}
+		}
+	}
+	return nil
+}
+
+// labelHash is what the label of the i-th node on the path of root is made of.
+// The n-degree hash says nothing about the root's own rows, so both go in.
+func (l *labeller) labelHash(root int32, nDegree string, i int) string {
+	switch {
+	case nDegree == "":
+		return l.first[root]
+	case i == 0:
+		return sum([]byte(l.first[root] + nDegree))
+	}
+	return sum([]byte(l.first[root] + nDegree + itoa(i)))
+}
+
+func (l *labeller) hasNeighbours(v int32) bool {
+	return slices.ContainsFunc(l.at[v], func(n int32) bool {
+		return slices.ContainsFunc(l.edges[n].nodes, func(w int32) bool { return w != v })
+	})
+}
+
+// labelSequence labels the nodes of an ordered result. Nodes that the bag of
+// rows does not tell apart are told apart by where they stand first.
+func (l *labeller) labelSequence(hashes []string, groups map[string][]int32) error {
+	alike := map[string][]int32{}
+	for _, h := range hashes {
+		for _, v := range groups[h] {
+			if l.name[v] != "" {
+				continue
+			}
+			base := h
+			if l.hasNeighbours(v) {
+				is := &issuer{}
+				is.issue(v)
+				n, _, err := l.nDegree(v, is)
+				if err != nil {
+					return err
+				}
+				base = l.labelHash(v, n, 0)
+			}
+			alike[base] = append(alike[base], v)
+		}
+	}
+	bases := make([]string, 0, len(alike))
+	for b := range alike {
+		bases = append(bases, b)
+	}
+	slices.Sort(bases)
+	before := l.bySequence(alike)
+	for _, b := range bases {
+		slices.SortStableFunc(alike[b], before)
+		for _, v := range alike[b] {
+			l.issue(v, b)
+		}
+	}
+	return nil
+}
+
+// bySequence orders nodes by where they first stand. Within one row the column
+// decides, within several tied rows colours that know the places.
+func (l *labeller) bySequence(alike map[string][]int32) func(a, b int32) int {
+	where, rows := make([]int, len(l.at)), map[int]int{}
+	for v, at := range l.at {
+		where[v] = l.edges[at[0]].place // edges stand in the order of rows
+	}
+	for i := range l.edges {
+		rows[l.edges[i].place]++
+	}
+	var rank []int
+	return func(a, b int32) int {
+		if c := cmp.Compare(where[a], where[b]); c != 0 {
+			return c
+		}
+		if rows[where[a]] == 1 {
+			nodes := l.edges[l.at[a][0]].nodes
+			return cmp.Compare(slices.Index(nodes, a), slices.Index(nodes, b))
+		}
+		if rank == nil {
+			rank = l.rankByPlace(alike)
+		}
+		return cmp.Compare(rank[a], rank[b])
+	}
+}

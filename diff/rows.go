@@ -144,8 +144,9 @@ func appendTermSuffix(dst []byte, lang, datatype string) []byte {
 }
 
 // splitRows cuts the inside of a bindings array into rows. Every row but the
-// empty one ends with a quote and two braces; inside a string that quote is
-// escaped, so no other place looks like it.
+// empty one ends with a closing quote and two braces. Inside a string that
+// quote is escaped; only the opening quote of a value that begins with two
+// braces looks the same.
 func splitRows(b []byte, base int) ([]span, error) {
 	var out []span
 	for i := 0; i < len(b); {
@@ -165,6 +166,13 @@ func splitRows(b []byte, base int) ([]span, error) {
 	return out, nil
 }
 
+// opens tells whether the structural quote b[j] begins a member's value: then
+// the closing quote of the member's name stands two before it. That quote in
+// turn may be the opening one of the value ":", which follows a colon.
+func opens(b []byte, j int) bool {
+	return j > 2 && b[j-1] == ':' && b[j-2] == '"' && b[j-3] != ':' && !escapedAt(b, j-2)
+}
+
 func rowEnd(b []byte, i int) (int, error) {
 	if bytes.HasPrefix(b[i:], []byte("{}")) {
 		return i + 2, nil
@@ -177,7 +185,7 @@ func rowEnd(b []byte, i int) (int, error) {
 		if k < 0 {
 			return 0, malformed("row without an end")
 		}
-		if j += k; !escapedAt(b, j) {
+		if j += k; !escapedAt(b, j) && !opens(b, j) {
 			return j + 3, nil
 		}
 		j++

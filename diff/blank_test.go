@@ -1,0 +1,289 @@
+package diff
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// raw is a result before canonicalisation: rows of terms.
+type raw struct {
+	form Form
+	vars []string
+	rows [][]Term
+	o    Options
+}
+
+func (r raw) build(t interface{ Fatal(...any) }) *Result {
+	b := NewBuilder(r.form, r.o)
+	if r.form == Select {
+		_ = b.SetVars(r.vars)
+	}
+	for _, row := range r.rows {
+		if r.form == Select {
+			_ = b.Row(row...)
+		} else {
+			_ = b.Triple(row[0], row[1], row[2])
+		}
+	}
+	res, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// disguise gives blank nodes new labels and, unless ordered, shuffles the rows.
+func (r raw) disguise(seed uint64) raw {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	names := map[string]string{}
+	out := r
+	out.rows = nil
+	for _, row := range r.rows {
+		row = append([]Term(nil), row...)
+		for i := range row {
+			if row[i].Kind != Blank {
+				continue
+			}
+			if names[row[i].Value] == "" {
+				names[row[i].Value] = fmt.Sprintf("x%d_%d", rnd.IntN(1000), len(names))
+			}
+			row[i].Value = names[row[i].Value]
+		}
+		out.rows = append(out.rows, row)
+	}
+	if !r.o.Ordered {
+		rnd.Shuffle(len(out.rows), func(i, j int) { out.rows[i], out.rows[j] = out.rows[j], out.rows[i] })
+	}
+	return out
+}
+
+func drawRaw(t *rapid.T, form Form, o Options) raw {
+	r := raw{form: form, vars: []string{"a", "b", "c"}, o: o}
+	blank := rapid.Custom(func(t *rapid.T) Term {
+		return Term{Kind: Blank, Value: fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "blank"))}
+	})
+	constant := rapid.SampledFrom([]Term{{Kind: IRI, Value: "http://c"}, {Kind: IRI, Value: "http://d"}})
+	any := rapid.OneOf(blank, blank, blank, constant)
+	for range rapid.IntRange(0, 9).Draw(t, "rows") {
+		if form == Select {
+			r.rows = append(r.rows, []Term{any.Draw(t, "a"), any.Draw(t, "b"), any.Draw(t, "c")})
+		} else {
+			r.rows = append(r.rows, []Term{any.Draw(t, "s"), constant.Draw(t, "p"), any.Draw(t, "o")})
+		}
+	}
+	return r
+}
+
+func TestLabelsAndOrderDoNotMatter(t *testing.T) {
+	for _, s := range []shape{
+		{Select, Options{}}, {Construct, Options{}},
+		{Select, Options{Ordered: true}}, {Select, Options{Ordered: true, OrderKeys: []string{"a"}}},
+	} {
+		t.Run(fmt.Sprintf("%s/ordered=%t/keys=%d", s.form, s.o.Ordered, len(s.o.OrderKeys)), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				r := drawRaw(t, s.form, s.o)
+				a, b := r.build(t), r.disguise(rapid.Uint64().Draw(t, "seed")).build(t)
+				if string(a.Document()) != string(b.Document()) || a.Hash() != b.Hash() {
+					t.Fatalf("approximate %t\n%s\n%s", a.Approximate(), a.Document(), b.Document())
+				}
+				if a.Fingerprint() != b.Fingerprint() || Compare(a, b) != nil {
+					t.Fatal("the same document, but not the same")
+				}
+			})
+		})
+	}
+}
+
+// numbered runs the labeller as RDFC-1.0 has it, with its identifiers.
+func numbered(t *testing.T, lines string) *labeller {
+	b := NewBuilder(Construct, Options{})
+	b.keep = true
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		tr, err := parseLine([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = b.Triple(tr[0], tr[1], tr[2])
+	}
+	r, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := r.edges(nil)
+	l.budget, l.numbered = 1000, true
+	return l
+}
+
+// The hashes are those worked out in the examples of RDFC-1.0, appendices A.1
+// and A.2.
+func TestHashesAreRDFC(t *testing.T) {
+	l := numbered(t, `
+<http://example.com/#p> <http://example.com/#q> _:e0 .
+<http://example.com/#p> <http://example.com/#r> _:e1 .
+_:e0 <http://example.com/#s> <http://example.com/#u> .
+_:e1 <http://example.com/#t> <http://example.com/#u> .`)
+	if err := l.label(); err != nil {
+		t.Fatal(err)
+	}
+	for v, want := range []string{
+		"21d1dd5ba21f3dee9d76c0c00c260fa6f5d5d65315099e553026f4828d0dc77a",
+		"6fa0b9bdb376852b5743ff39ca4cbf7ea14d34966b2828478fbf222e7c764473",
+	} {
+		if l.first[v] != want {
+			t.Errorf("first-degree hash of e%d is %s, want %s", v, l.first[v], want)
+		}
+	}
+	l = numbered(t, `
+<http://example.com/#p> <http://example.com/#q> _:e0 .
+<http://example.com/#p> <http://example.com/#q> _:e1 .
+_:e0 <http://example.com/#p> _:e2 .
+_:e1 <http://example.com/#p> _:e3 .
+_:e2 <http://example.com/#r> _:e3 .`)
+	if err := l.label(); err != nil {
+		t.Fatal(err)
+	}
+	// Nodes are numbered as met: e0, e1, e2, e3.
+	for v, want := range []string{
+		"3b26142829b8887d011d779079a243bd61ab53c3990d550320a17b59ade6ba36",
+		"3b26142829b8887d011d779079a243bd61ab53c3990d550320a17b59ade6ba36",
+		"15973d39de079913dac841ac4fa8c4781c0febfba5e83e5c6e250869587f8659",
+		"7e790a99273eed1dc57e43205d37ce232252c85b26ca4a6ff74ff3b5aea7bccd",
+	} {
+		if l.first[v] != want {
+			t.Errorf("first-degree hash of e%d is %s, want %s", v, l.first[v], want)
+		}
+	}
+	for v, want := range []string{"c14n3", "c14n2", "c14n0", "c14n1"} {
+		if l.name[v] != want {
+			t.Errorf("e%d is %s, want %s", v, l.name[v], want)
+		}
+	}
+	l.name[0], l.name[1] = "", ""
+	for v, want := range []string{
+		"fbc300de5afafd97a4b9ee1e72b57754dcdcb7ebb724789ac6a94a5b82a48d30",
+		"2c0b377baf86f6c18fed4b0df6741290066e73c932861749b172d1e5560f5045",
+	} {
+		is := &issuer{}
+		is.issue(int32(v))
+		if h, _, err := l.nDegree(int32(v), is); err != nil || h != want {
+			t.Errorf("n-degree hash of e%d is %s, want %s (%v)", v, h, want, err)
+		}
+	}
+}
+
+func blankTerm(format string, args ...any) Term {
+	return Term{Kind: Blank, Value: fmt.Sprintf(format, args...)}
+}
+
+func iri(s string) Term { return Term{Kind: IRI, Value: s} }
+
+// Labels of nodes that nothing new is said about stay as they are.
+func TestLabelsAreStable(t *testing.T) {
+	people := func(n int) raw {
+		r := raw{form: Construct}
+		for i := range n {
+			p, a := blankTerm("p%d", i), blankTerm("a%d", i)
+			r.rows = append(r.rows,
+				[]Term{p, iri("http://name"), {Kind: Literal, Value: fmt.Sprint(i)}},
+				[]Term{p, iri("http://address"), a},
+				[]Term{a, iri("http://city"), {Kind: Literal, Value: fmt.Sprint(i % 3)}})
+		}
+		return r
+	}
+	d := Compare(people(9).build(t), people(10).build(t))
+	if len(d.Added) != 3 || len(d.Removed) != 0 {
+		t.Errorf("one more person: %d added, %d removed: %q %q", len(d.Added), len(d.Removed), d.Added, d.Removed)
+	}
+	alike := func(n int) raw {
+		r := raw{form: Construct}
+		for i := range n {
+			r.rows = append(r.rows, []Term{blankTerm("%d", i), iri("http://type"), iri("http://T")})
+		}
+		return r
+	}
+	d = Compare(alike(1).build(t), alike(3).build(t))
+	if len(d.Added) != 2 || len(d.Removed) != 0 || string(d.Added[0][:2]) != "_:" {
+		t.Errorf("two more of the same: %q %q", d.Added, d.Removed)
+	}
+}
+
+// A row that stands twice is not the same as one that stands once.
+func TestMultiplicityCounts(t *testing.T) {
+	x, y := blankTerm("x"), blankTerm("y")
+	r := raw{form: Select, vars: []string{"a"}}
+	r.rows = [][]Term{{x}, {x}, {y}}
+	s := r
+	s.rows = [][]Term{{x}, {y}, {{Kind: Blank, Value: "z"}}}
+	if Compare(r.build(t), s.build(t)) == nil {
+		t.Error("{x,x,y} is taken for {x,y,z}")
+	}
+}
+
+// poison is a graph in which every node looks the same from everywhere, so that
+// RDFC-1.0 tries all orders: n nodes, each pointing at all others.
+func poison(n int) raw {
+	r := raw{form: Construct}
+	for i := range n {
+		for j := range n {
+			if i != j {
+				r.rows = append(r.rows, []Term{blankTerm("%d", i), iri("http://p"), blankTerm("%d", j)})
+			}
+		}
+	}
+	return r
+}
+
+// grid wraps around: w × w nodes, all alike, none with the same neighbours.
+func grid(w int) raw {
+	r := raw{form: Construct}
+	for i := range w {
+		for j := range w {
+			r.rows = append(r.rows,
+				[]Term{blankTerm("%d/%d", i, j), iri("http://p"), blankTerm("%d/%d", (i+1)%w, j)},
+				[]Term{blankTerm("%d/%d", i, j), iri("http://p"), blankTerm("%d/%d", i, (j+1)%w)})
+		}
+	}
+	return r
+}
+
+func TestBudgetEndsPoison(t *testing.T) {
+	for name, r := range map[string]raw{"clique of 10": poison(10), "clique of 60": poison(60), "grid of 12×12": grid(12)} {
+		t.Run(name, func(t *testing.T) {
+			a, b := r.build(t), r.disguise(7).build(t)
+			if !a.Approximate() || !b.Approximate() {
+				t.Error("not approximate: the budget was not needed")
+			}
+			// Alike nodes are interchangeable here, so that colours do decide.
+			if a.Hash() != b.Hash() {
+				t.Error("two disguises of one graph differ")
+			}
+			if a.Len() != len(r.rows) {
+				t.Errorf("%d triples of %d are left: nodes were merged", a.Len(), len(r.rows))
+			}
+		})
+	}
+	few := grid(4)
+	few.o.BlankBudget = 5
+	if !few.build(t).Approximate() {
+		t.Error("BlankBudget is not used")
+	}
+}
+
+// Many nodes of one kind, none of which needs a search.
+func TestManyPlainBlankNodesAreExact(t *testing.T) {
+	r := raw{form: Select, vars: []string{"p", "a", "v"}}
+	for i := range 3000 {
+		r.rows = append(r.rows, []Term{blankTerm("p%d", i), blankTerm("a%d", i), {Kind: Literal, Value: fmt.Sprint(i / 2)}})
+	}
+	for i := range 50 { // one hub with many equal leaves
+		r.rows = append(r.rows, []Term{blankTerm("hub"), blankTerm("leaf%d", i), iri("http://l")})
+	}
+	a, b := r.build(t), r.disguise(3).build(t)
+	if a.Approximate() || a.Hash() != b.Hash() {
+		t.Errorf("approximate %t, hashes %s and %s", a.Approximate(), a.Hash(), b.Hash())
+	}
+}
