@@ -243,7 +243,7 @@ func (s *scanner) afterValues(closed *frame) clause {
 }
 
 func (s *scanner) leave(c *scope) {
-	if !c.ordered && (c.limit >= 0 || c.offset > 0) {
+	if !c.ordered && (c.limit >= 0 || c.offset > 0) && c.form != "ASK" {
 		s.unordered = append(s.unordered, token{pos: c.limitPos})
 	}
 }

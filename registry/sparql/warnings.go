@@ -29,7 +29,7 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 		line, column := lineColumn(s.text, pos)
 		out = append(out, Warning{Code: code, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
 	}
-	if len(s.unordered) > 0 && a.Form != "ASK" {
+	if len(s.unordered) > 0 {
 		add(LimitWithoutOrder, s.unordered[0].pos, "LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, which then arrive as changes")
 	}
 	if key, ok := s.looseOrder(); ok {
