@@ -1,0 +1,250 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+var endpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// Endpoints lists all endpoints by name.
+func (r *Registry) Endpoints() ([]Endpoint, error) { return r.store.Endpoints() }
+
+// Endpoint returns one endpoint.
+func (r *Registry) Endpoint(name string) (Endpoint, error) {
+	e, err := r.store.Endpoint(name)
+	if errors.Is(err, ErrNotFound) {
+		return e, notFound("no endpoint is named %s", name)
+	}
+	return e, err
+}
+
+// CreateEndpoint adds an endpoint; what it leaves out gets its default.
+func (r *Registry) CreateEndpoint(e Endpoint) (Endpoint, error) {
+	e = e.Defaulted()
+	if err := r.CheckEndpoint(e); err != nil {
+		return Endpoint{}, err
+	}
+	return r.storeEndpoint(e.Name, func(cur, _ *Endpoint, found bool) error {
+		if found {
+			return &Problem{Type: "exists", Status: 409, Title: "Exists already", Detail: "an endpoint named " + e.Name + " exists: edit it instead"}
+		}
+		*cur = e
+		return nil
+	})
+}
+
+// UpdateEndpoint edits an endpoint in one transaction. The name stays.
+func (r *Registry) UpdateEndpoint(name string, edit func(*Endpoint) error) (Endpoint, error) {
+	return r.editEndpoint(name, func(e *Endpoint) error {
+		if err := edit(e); err != nil {
+			return err
+		}
+		if e.Name != name {
+			return unprocessable("bad-endpoint", "/name", "an endpoint keeps its name; create another one instead")
+		}
+		*e = e.Defaulted()
+		return r.CheckEndpoint(*e)
+	})
+}
+
+// DeleteEndpoint removes an endpoint with its queries and their history.
+func (r *Registry) DeleteEndpoint(name string) error {
+	_, err := r.editEndpoint(name, func(e *Endpoint) error {
+		*e = Endpoint{}
+		return nil
+	})
+	return err
+}
+
+// PauseEndpoint stops the slots of an endpoint until it is resumed.
+func (r *Registry) PauseEndpoint(c Caller, name string) (Endpoint, error) {
+	return r.editEndpoint(name, func(e *Endpoint) error {
+		if e.Pause == nil {
+			e.Pause = &Pause{By: c.Name, At: r.now().UTC()}
+		}
+		return nil
+	})
+}
+
+// ResumeEndpoint undoes PauseEndpoint.
+func (r *Registry) ResumeEndpoint(name string) (Endpoint, error) {
+	return r.editEndpoint(name, func(e *Endpoint) error {
+		e.Pause = nil
+		return nil
+	})
+}
+
+func (r *Registry) editEndpoint(name string, edit func(*Endpoint) error) (Endpoint, error) {
+	return r.storeEndpoint(name, func(e, _ *Endpoint, found bool) error {
+		if !found {
+			return notFound("no endpoint is named %s", name)
+		}
+		return edit(e)
+	})
+}
+
+func (r *Registry) storeEndpoint(name string, edit func(e, file *Endpoint, found bool) error) (Endpoint, error) {
+	e, err := r.store.EditEndpoint(name, edit)
+	if err == nil {
+		r.tuned(name)
+	}
+	return e, err
+}
+
+// ApplyFile brings the endpoints of the configuration file in force. A value
+// that was edited by the API stays, unless the file's value differs from the
+// one that the file applied last.
+func (r *Registry) ApplyFile(endpoints []Endpoint) error {
+	for _, e := range endpoints {
+		e = e.Defaulted()
+		if err := r.CheckEndpoint(e); err != nil {
+			return fmt.Errorf("endpoint %s: %w", e.Name, err)
+		}
+		_, err := r.storeEndpoint(e.Name, func(cur, file *Endpoint, found bool) error {
+			if !found || file.URL == "" {
+				*cur, *file = e, e
+				return nil
+			}
+			merge(cur, *file, e)
+			*file = e
+			return r.CheckEndpoint(*cur)
+		})
+		if err != nil {
+			return fmt.Errorf("endpoint %s: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+// merge copies into cur each field whose value in the file has changed.
+func merge(cur *Endpoint, before, now Endpoint) {
+	c, b, n := reflect.ValueOf(cur).Elem(), reflect.ValueOf(before), reflect.ValueOf(now)
+	for i := range c.NumField() {
+		if f := c.Type().Field(i).Name; f == "Pause" {
+			continue
+		}
+		if !same(b.Field(i), n.Field(i)) {
+			c.Field(i).Set(n.Field(i))
+		}
+	}
+}
+
+// same treats nil and empty lists alike: a store need not keep the difference.
+func same(a, b reflect.Value) bool {
+	if k := a.Kind(); (k == reflect.Slice || k == reflect.Map) && a.Len() == 0 && b.Len() == 0 {
+		return true
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// CheckEndpoint says what is wrong with an endpoint's settings, as a *Problem.
+func (r *Registry) CheckEndpoint(e Endpoint) error {
+	bad := func(field, format string, a ...any) error {
+		return unprocessable("bad-endpoint", "/"+field, format, a...)
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case !endpointName.MatchString(e.Name):
+		return bad("name", "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most")
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return bad("url", "the URL must be absolute, with http or https")
+	case u.User != nil:
+		return bad("url", "put credentials into auth, not into the URL")
+	case e.Budget <= 0:
+		return bad("budget", "the budget must be longer than nothing")
+	case e.Concurrency < 1 || e.Concurrency > 64:
+		return bad("concurrency", "concurrency lies between 1 and 64")
+	case e.Timeout <= 0:
+		return bad("timeout", "the timeout must be longer than nothing")
+	case !(e.ProfileShare >= 0 && e.ProfileShare <= 1):
+		return bad("profile_share", "profile_share lies between 0 and 1")
+	case e.MaxRows < 0:
+		return bad("max_rows", "max_rows is 0 (no cap) or more")
+	}
+	if err := headers(e.Headers); err != nil {
+		return bad("headers", "%v", err)
+	}
+	if err := e.Auth.check(); err != nil {
+		return bad("auth", "%v", err)
+	}
+	if r.check != nil {
+		if err := r.check(e); err != nil {
+			return bad("slot", "%v", err)
+		}
+	}
+	return nil
+}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func headers(h map[string]string) error {
+	for name, value := range h {
+		if !headerName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return fmt.Errorf("%q is not a header that can be sent", name)
+		}
+		switch strings.ToLower(name) {
+		case "host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding":
+			return fmt.Errorf("%s is set by Freshet itself", name)
+		}
+	}
+	return nil
+}
+
+func (a Auth) check() error {
+	kinds := 0
+	for _, p := range []*Password{a.Basic, a.Digest} {
+		if p == nil {
+			continue
+		}
+		kinds++
+		if p.Username == "" || (p.Password == "") == (p.PasswordFile == "") {
+			return errors.New("give a username and either password or password_file")
+		}
+	}
+	if b := a.Bearer; b != nil {
+		kinds++
+		if (b.Token == "") == (b.TokenFile == "") {
+			return errors.New("give either token or token_file")
+		}
+	}
+	if kinds > 1 {
+		return errors.New("give only one of basic, digest and bearer")
+	}
+	return nil
+}
+
+// Masked returns e with its secrets replaced, for showing.
+func (e Endpoint) Masked() Endpoint {
+	const mask = "(set)"
+	hide := func(p *Password) *Password {
+		if p == nil {
+			return nil
+		}
+		c := *p
+		if c.Password != "" {
+			c.Password = mask
+		}
+		return &c
+	}
+	e.Auth.Basic, e.Auth.Digest = hide(e.Auth.Basic), hide(e.Auth.Digest)
+	if e.Auth.Bearer != nil {
+		b := *e.Auth.Bearer
+		if b.Token != "" {
+			b.Token = mask
+		}
+		e.Auth.Bearer = &b
+	}
+	if len(e.Headers) > 0 {
+		m := map[string]string{}
+		for k := range e.Headers {
+			m[k] = mask
+		}
+		e.Headers = m
+	}
+	return e
+}

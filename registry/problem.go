@@ -1,0 +1,51 @@
+package registry
+
+import "fmt"
+
+// A Problem is an error that a client can act on. Type is a stable slug; the
+// HTTP API serves it as RFC 9457 problem details.
+type Problem struct {
+	Type   string // e.g. "bad-query"; part of the public contract
+	Status int    // HTTP status that fits
+	Title  string
+	Detail string
+	Errors []FieldError
+}
+
+// A FieldError points at the part of a request that is wrong.
+type FieldError struct {
+	Pointer string `json:"pointer"` // JSON pointer (RFC 6901)
+	Detail  string `json:"detail"`
+}
+
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Title + ": " + p.Detail
+}
+
+func notFound(format string, a ...any) *Problem {
+	return &Problem{Type: "not-found", Status: 404, Title: "Not found", Detail: fmt.Sprintf(format, a...)}
+}
+
+func forbidden(format string, a ...any) *Problem {
+	return &Problem{Type: "forbidden", Status: 403, Title: "Not allowed", Detail: fmt.Sprintf(format, a...)}
+}
+
+// unprocessable says what is wrong with one field of a well-formed request.
+func unprocessable(typ, pointer, format string, a ...any) *Problem {
+	detail := fmt.Sprintf(format, a...)
+	return &Problem{Type: typ, Status: 422, Title: titles[typ], Detail: detail,
+		Errors: []FieldError{{pointer, detail}}}
+}
+
+var titles = map[string]string{
+	"bad-query":        "The query cannot be watched",
+	"update-refused":   "SPARQL Update is not accepted",
+	"service-refused":  "SERVICE is not allowed on this endpoint",
+	"unknown-endpoint": "No such endpoint",
+	"bad-setting":      "A setting is out of range",
+	"bad-endpoint":     "The endpoint's settings do not fit",
+	"limit":            "A limit of this server is reached",
+}

@@ -1,0 +1,229 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry/sparql"
+)
+
+// A Registration is what a caller asks to have watched, and how.
+type Registration struct {
+	Endpoint        string     `json:"endpoint"`
+	Text            string     `json:"query"`
+	Name            string     `json:"name"`
+	Tags            []string   `json:"tags"`
+	Weight          float64    `json:"weight"` // 0 means 1
+	MaxStaleness    Duration   `json:"max_staleness"`
+	MinInterval     Duration   `json:"min_interval"`
+	Ordered         *bool      `json:"ordered"` // nil: as the text says, by a top-level ORDER BY
+	DefaultGraphURI []string   `json:"default_graph_uri"`
+	NamedGraphURI   []string   `json:"named_graph_uri"`
+	From            *time.Time `json:"from"`
+	Until           *time.Time `json:"until"`
+	Public          bool       `json:"public"`
+	Urgency         string     `json:"urgency"`
+	Life            string     `json:"life"`
+}
+
+// Bounds of what a holder may set.
+const (
+	maxName  = 128 // bytes
+	maxTags  = 32
+	maxGraph = 64
+)
+
+func (reg Registration) holder(caller string, now time.Time) Holder {
+	return Holder{Caller: caller, Name: reg.Name, Tags: tidy(reg.Tags), Weight: reg.Weight,
+		MaxStaleness: reg.MaxStaleness, MinInterval: reg.MinInterval, From: utc(reg.From), Until: utc(reg.Until),
+		Public: reg.Public, Urgency: reg.Urgency, Life: reg.Life, Since: now}
+}
+
+func tidy(tags []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(tags)))
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// Analyse checks a registration and gives the query that it would make, with
+// its warnings. Nothing is stored. Errors are *Problem.
+func (r *Registry) Analyse(reg Registration) (Query, error) {
+	e, err := r.endpointFor(reg.Endpoint)
+	if err != nil {
+		return Query{}, err
+	}
+	a, err := analyseText(reg.Text, e)
+	if err != nil {
+		return Query{}, err
+	}
+	if err := reg.check(); err != nil {
+		return Query{}, err
+	}
+	form := diff.Form(a.Form)
+	ordered := a.Ordered && form == diff.Select
+	if reg.Ordered != nil {
+		ordered = *reg.Ordered
+		if ordered && form != diff.Select {
+			return Query{}, unprocessable("bad-setting", "/ordered", "only the result of a SELECT has an order, this is %s", form)
+		}
+	}
+	q := Query{Endpoint: e.Name, Text: reg.Text, Normal: a.Normal, Form: form, Ordered: ordered, OrderKeys: a.OrderKeys,
+		Limit: a.Limit, DefaultGraphs: tidy(reg.DefaultGraphURI), NamedGraphs: tidy(reg.NamedGraphURI), Constants: a.Constants}
+	for _, w := range a.Warnings {
+		q.Warnings = append(q.Warnings, Warning(w))
+	}
+	q.ID = Identity(q.Endpoint, q.Normal, q.Ordered, q.DefaultGraphs, q.NamedGraphs)
+	return q, nil
+}
+
+// endpointFor finds the endpoint that a request names.
+func (r *Registry) endpointFor(name string) (Endpoint, error) {
+	if name == "" {
+		name = r.asked
+	}
+	e, err := r.store.Endpoint(name)
+	if name != "" && !errors.Is(err, ErrNotFound) {
+		return e, err
+	}
+	all, err := r.store.Endpoints()
+	if err != nil {
+		return Endpoint{}, err
+	}
+	if name == "" && len(all) == 1 {
+		return all[0], nil
+	}
+	names := make([]string, len(all))
+	for i, e := range all {
+		names[i] = e.Name
+	}
+	if len(names) == 0 {
+		return Endpoint{}, unprocessable("unknown-endpoint", "/endpoint", "no endpoint is configured yet: add one first")
+	}
+	return Endpoint{}, unprocessable("unknown-endpoint", "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
+}
+
+func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, unprocessable("bad-query", "/query", "the query text is empty")
+	}
+	if !utf8.ValidString(text) {
+		return nil, unprocessable("bad-query", "/query", "the query text is not valid UTF-8")
+	}
+	a, err := sparql.Analyse(text)
+	switch {
+	case errors.Is(err, sparql.ErrUpdate):
+		return nil, unprocessable("update-refused", "/query", "%v", err)
+	case err != nil:
+		return nil, unprocessable("bad-query", "/query", "%v", err)
+	case len(a.Services) > 0 && !e.AllowService:
+		return nil, unprocessable("service-refused", "/query",
+			"the query calls SERVICE %s; an admin may set allow_service on %s", a.Services[0], e.Name)
+	}
+	return a, nil
+}
+
+func (reg Registration) check() error {
+	if err := settings(reg.Name, reg.Tags, reg.Weight); err != nil {
+		return err
+	}
+	for _, g := range []struct {
+		field string
+		uris  []string
+	}{{"default_graph_uri", reg.DefaultGraphURI}, {"named_graph_uri", reg.NamedGraphURI}} {
+		if len(g.uris) > maxGraph {
+			return unprocessable("bad-setting", "/"+g.field, "at most %d graphs", maxGraph)
+		}
+		for i, s := range g.uris {
+			if u, err := url.Parse(s); err != nil || !u.IsAbs() {
+				return unprocessable("bad-setting", fmt.Sprintf("/%s/%d", g.field, i), "a graph is named by an absolute IRI")
+			}
+		}
+	}
+	return window(reg.From, reg.Until)
+}
+
+func settings(name string, tags []string, weight float64) error {
+	if len(name) > maxName || !printable(name) || strings.HasPrefix(name, "q_") {
+		return unprocessable("bad-setting", "/name", "a name has at most %d printable bytes and does not begin with q_", maxName)
+	}
+	if len(tags) > maxTags {
+		return unprocessable("bad-setting", "/tags", "at most %d tags", maxTags)
+	}
+	for i, t := range tags {
+		if t == "" || len(t) > maxName || !printable(t) {
+			return unprocessable("bad-setting", fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
+		}
+	}
+	if !(weight >= 0 && weight <= 1e6) {
+		return unprocessable("bad-setting", "/weight", "a weight lies between 0 and 1,000,000")
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029 })
+}
+
+func window(from, until *time.Time) error {
+	if from != nil && until != nil && !from.Before(*until) {
+		return unprocessable("bad-setting", "/until", "until must be later than from")
+	}
+	return nil
+}
+
+// A Patch edits a registration: what is nil stays as it is.
+type Patch struct {
+	Name         *string    `json:"name"`
+	Tags         *[]string  `json:"tags"`
+	Weight       *float64   `json:"weight"`
+	MaxStaleness *Duration  `json:"max_staleness"`
+	MinInterval  *Duration  `json:"min_interval"`
+	From         *time.Time `json:"from"`
+	Until        *time.Time `json:"until"`
+	Public       *bool      `json:"public"`
+	Urgency      *string    `json:"urgency"`
+	Life         *string    `json:"life"`
+}
+
+func (p Patch) check() error {
+	var h Holder
+	p.apply(&h)
+	return settings(h.Name, h.Tags, h.Weight)
+}
+
+func (p Patch) apply(h *Holder) {
+	set(&h.Name, p.Name)
+	set(&h.Weight, p.Weight)
+	set(&h.MaxStaleness, p.MaxStaleness)
+	set(&h.MinInterval, p.MinInterval)
+	set(&h.Public, p.Public)
+	set(&h.Urgency, p.Urgency)
+	set(&h.Life, p.Life)
+	if p.Tags != nil {
+		h.Tags = tidy(*p.Tags)
+	}
+	if p.From != nil {
+		h.From = utc(p.From)
+	}
+	if p.Until != nil {
+		h.Until = utc(p.Until)
+	}
+}
+
+func set[T any](dst *T, v *T) {
+	if v != nil {
+		*dst = *v
+	}
+}

@@ -1,0 +1,333 @@
+// Package registry is the vocabulary of what is watched: queries and their
+// holders, endpoints, changes and positions; and the service that registers.
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// liveGrace is how long a registration made by a live subscription outlives
+// its last connection.
+const liveGrace = 24 * time.Hour
+
+// A Registry registers queries and keeps endpoints. Nothing here tells the
+// scheduler: the store is where the two meet.
+type Registry struct {
+	store  Store
+	limits Limits
+	asked  string               // the endpoint of requests that name none
+	check  func(Endpoint) error // whether slot, policy and budget make sense together
+	moved  func(query string)
+	tuned  func(endpoint string)
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	lives map[LiveHold]int // connections that hold (query, caller), ReleaseAt unset
+}
+
+// Limits of registration; 0 means none.
+type Limits struct {
+	Queries int // registered queries of all endpoints
+}
+
+// Config is what a Registry needs.
+type Config struct {
+	Store           Store
+	Limits          Limits
+	DefaultEndpoint string               // for requests that name none; "" = the only one there is
+	Check           func(Endpoint) error // validates schedule and policy of an endpoint
+
+	// QueryEdited and EndpointEdited are called after an edit is committed, so
+	// that followers learn of a release or a pause and loops of new settings.
+	QueryEdited    func(id string)
+	EndpointEdited func(name string)
+
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Open starts a Registry. Holds of live subscriptions that a previous process
+// left behind begin their grace now.
+func Open(c Config) (*Registry, error) {
+	r := &Registry{store: c.Store, limits: c.Limits, asked: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, lives: map[LiveHold]int{}}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.moved == nil {
+		r.moved = func(string) {}
+	}
+	if r.tuned == nil {
+		r.tuned = func(string) {}
+	}
+	holds, err := c.Store.LiveHolds()
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range holds {
+		if h.ReleaseAt == nil {
+			if err := r.setRelease(h.Query, h.Caller, r.now().Add(liveGrace)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// Register stores a caller's registration. created is false when somebody
+// holds the same question already: then only the caller's settings are stored.
+func (r *Registry) Register(c Caller, reg Registration) (q Query, created bool, err error) {
+	return r.register(c, reg, false)
+}
+
+func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool, error) {
+	if !c.Role.Includes(RoleApp) {
+		return Query{}, false, forbidden("registering needs a token with the role app or admin")
+	}
+	fresh, err := r.Analyse(reg)
+	if err != nil {
+		return Query{}, false, err
+	}
+	holder := reg.holder(c.Name, r.now().UTC())
+	holder.Live = live
+	if err := r.room(fresh.ID); err != nil {
+		return Query{}, false, err
+	}
+	created := false
+	q, err := r.store.EditQuery(fresh.ID, func(q *Query, found bool) error {
+		if created = !found; created {
+			*q = fresh
+			q.CreatedAt = r.now().UTC()
+		}
+		hold(q, holder)
+		return nil
+	})
+	return q, created, err
+}
+
+// room says whether one more query fits the limit.
+func (r *Registry) room(id string) error {
+	if r.limits.Queries == 0 {
+		return nil
+	}
+	if _, err := r.store.Query(id); err == nil {
+		return nil
+	}
+	n, err := r.store.CountQueries("")
+	if err != nil {
+		return err
+	}
+	if n >= r.limits.Queries {
+		return &Problem{Type: "limit", Status: 429, Title: titles["limit"],
+			Detail: "limits.queries are registered already: release some, or raise the limit"}
+	}
+	return nil
+}
+
+// hold puts h among the holders. What the same caller registered before is
+// replaced; an explicit registration is never turned into a live one.
+func hold(q *Query, h Holder) {
+	i, found := slices.BinarySearchFunc(q.Holders, h.Caller, func(x Holder, n string) int { return cmp.Compare(x.Caller, n) })
+	if !found {
+		q.Holders = slices.Insert(q.Holders, i, h)
+		return
+	}
+	old := q.Holders[i]
+	if h.Live {
+		old.ReleaseAt = nil
+		q.Holders[i] = old
+		return
+	}
+	h.Since = old.Since
+	q.Holders[i] = h
+}
+
+// Query returns one query.
+func (r *Registry) Query(id string) (Query, error) {
+	q, err := r.store.Query(id)
+	if errors.Is(err, ErrNotFound) {
+		return q, notFound("no query has the id %s", id)
+	}
+	return q, err
+}
+
+// Resolve finds a query by id, by the caller's own name for it, or by the name
+// that any holder gave it.
+func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
+	find := []func() (Query, error){
+		func() (Query, error) { return r.store.Query(ref) },
+		func() (Query, error) { return r.store.FindName(c.Name, ref) },
+		func() (Query, error) { return r.store.FindName("", ref) },
+	}
+	for _, f := range find {
+		if q, err := f(); !errors.Is(err, ErrNotFound) {
+			return q, err
+		}
+	}
+	return Query{}, notFound("no query has this id or name")
+}
+
+// Patch edits the caller's registration.
+func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
+	if err := p.check(); err != nil {
+		return Query{}, err
+	}
+	return r.edit(id, func(q *Query) error {
+		i := slices.IndexFunc(q.Holders, func(h Holder) bool { return h.Caller == c.Name })
+		if i < 0 {
+			return forbidden("%s does not hold this query: register it first", c.Name)
+		}
+		p.apply(&q.Holders[i])
+		return window(q.Holders[i].From, q.Holders[i].Until)
+	})
+}
+
+// Release ends the caller's registration, or with force everybody's. The query
+// ends when nobody holds it.
+func (r *Registry) Release(c Caller, id string, force bool) error {
+	if force && !c.Role.Includes(RoleAdmin) {
+		return forbidden("only an admin may release what others hold")
+	}
+	_, err := r.edit(id, func(q *Query) error {
+		if force {
+			q.Holders = nil
+			return nil
+		}
+		n := len(q.Holders)
+		q.Holders = slices.DeleteFunc(q.Holders, func(h Holder) bool { return h.Caller == c.Name })
+		if len(q.Holders) == n {
+			return forbidden("%s does not hold this query", c.Name)
+		}
+		return nil
+	})
+	return err
+}
+
+// Pause stops executions of a query until it is resumed.
+func (r *Registry) Pause(c Caller, id string) (Query, error) {
+	return r.act(c, id, func(q *Query) {
+		if q.Pause == nil {
+			q.Pause = &Pause{By: c.Name, At: r.now().UTC()}
+		}
+	})
+}
+
+// Resume undoes Pause.
+func (r *Registry) Resume(c Caller, id string) (Query, error) {
+	return r.act(c, id, func(q *Query) { q.Pause = nil })
+}
+
+// Refresh asks for an execution in the next slot, before ranked ones.
+func (r *Registry) Refresh(c Caller, id string) (Query, error) {
+	return r.act(c, id, func(q *Query) { q.Refreshes++ })
+}
+
+// act edits a query on behalf of one of its holders or an admin.
+func (r *Registry) act(c Caller, id string, do func(*Query)) (Query, error) {
+	return r.edit(id, func(q *Query) error {
+		if _, holds := q.Holder(c.Name); !holds && !c.Role.Includes(RoleAdmin) {
+			return forbidden("%s does not hold this query", c.Name)
+		}
+		do(q)
+		return nil
+	})
+}
+
+func (r *Registry) edit(id string, edit func(*Query) error) (Query, error) {
+	q, err := r.store.EditQuery(id, func(q *Query, found bool) error {
+		if !found {
+			return notFound("no query has the id %s", id)
+		}
+		return edit(q)
+	})
+	if err == nil {
+		r.moved(id)
+	}
+	return q, err
+}
+
+// Follow registers a query for a live subscription. The returned function ends
+// this connection's hold; a day after the last one ended the registration is
+// released, unless the same caller registered the query itself.
+func (r *Registry) Follow(_ context.Context, c Caller, endpoint, text string) (Query, func(), error) {
+	q, _, err := r.register(c, Registration{Endpoint: endpoint, Text: text}, true)
+	if err != nil {
+		return Query{}, nil, err
+	}
+	key := LiveHold{Query: q.ID, Caller: c.Name}
+	r.mu.Lock()
+	r.lives[key]++
+	r.mu.Unlock()
+	return q, sync.OnceFunc(func() { r.unfollow(key) }), nil
+}
+
+func (r *Registry) unfollow(key LiveHold) {
+	r.mu.Lock()
+	r.lives[key]--
+	last := r.lives[key] == 0
+	if last {
+		delete(r.lives, key)
+	}
+	r.mu.Unlock()
+	if !last {
+		return
+	}
+	if err := r.setRelease(key.Query, key.Caller, r.now().Add(liveGrace)); err != nil {
+		r.log.Error("the end of a live subscription was not stored", "query", key.Query, "error", err)
+	}
+}
+
+func (r *Registry) setRelease(id, caller string, at time.Time) error {
+	_, err := r.edit(id, func(q *Query) error {
+		for i := range q.Holders {
+			if h := &q.Holders[i]; h.Caller == caller && h.Live {
+				at := at.UTC()
+				h.ReleaseAt = &at
+			}
+		}
+		return nil
+	})
+	if p, ok := errors.AsType[*Problem](err); ok && p.Status == 404 {
+		return nil
+	}
+	return err
+}
+
+// Sweep releases the live registrations whose grace has ended.
+func (r *Registry) Sweep() error {
+	holds, err := r.store.LiveHolds()
+	if err != nil {
+		return err
+	}
+	now := r.now()
+	for _, h := range holds {
+		if h.ReleaseAt == nil || now.Before(*h.ReleaseAt) || r.connected(h) {
+			continue
+		}
+		_, err := r.edit(h.Query, func(q *Query) error {
+			q.Holders = slices.DeleteFunc(q.Holders, func(x Holder) bool {
+				return x.Caller == h.Caller && x.Live && x.ReleaseAt != nil && !now.Before(*x.ReleaseAt)
+			})
+			return nil
+		})
+		if p, ok := errors.AsType[*Problem](err); err != nil && !(ok && p.Status == 404) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Registry) connected(h LiveHold) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lives[LiveHold{Query: h.Query, Caller: h.Caller}] > 0
+}
