@@ -1,0 +1,103 @@
+package web
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A clause is one media range of Accept with its weight.
+type clause struct {
+	typ, sub string
+	params   int // how many, a more exact range wins
+	q        float64
+}
+
+// Bounds: what no honest client exceeds.
+const (
+	maxAccept  = 4096 // bytes
+	maxClauses = 64
+)
+
+// negotiate chooses among offers, in our order of preference, what fits the
+// Accept fields best; "" when nothing does. Without Accept it is the first.
+func negotiate(accept []string, offers []string) string {
+	clauses := parseAccept(strings.Join(accept, ","))
+	if len(clauses) == 0 {
+		return offers[0]
+	}
+	best, weight := "", 0.0
+	for _, o := range offers {
+		if q := quality(clauses, o); q > weight {
+			best, weight = o, q
+		}
+	}
+	return best
+}
+
+// quality of one offer: that of the most exact range that matches it.
+func quality(clauses []clause, offer string) float64 {
+	typ, sub, _ := strings.Cut(offer, "/")
+	q, exact := 0.0, -1
+	for _, c := range clauses {
+		e := c.exactness(typ, sub)
+		if e > exact || e == exact && e >= 0 && c.q > q {
+			q, exact = c.q, e
+		}
+	}
+	return q
+}
+
+// exactness is -1 when the range does not match.
+func (c clause) exactness(typ, sub string) int {
+	switch {
+	case c.typ == typ && c.sub == sub:
+		return 2 + c.params
+	case c.typ == typ && c.sub == "*":
+		return 1
+	case c.typ == "*" && c.sub == "*":
+		return 0
+	}
+	return -1
+}
+
+// parseAccept reads what it can and passes over what it cannot: a client that
+// sends nonsense gets what a client without Accept gets.
+func parseAccept(s string) []clause {
+	if len(s) > maxAccept {
+		s = s[:maxAccept]
+	}
+	var out []clause
+	for part := range strings.SplitSeq(s, ",") {
+		if c, ok := parseClause(part); ok && len(out) < maxClauses {
+			out = append(out, c)
+		}
+	}
+	return slices.Clip(out)
+}
+
+func parseClause(s string) (c clause, ok bool) {
+	rng, params, _ := strings.Cut(s, ";")
+	c.typ, c.sub, ok = strings.Cut(strings.ToLower(strings.TrimSpace(rng)), "/")
+	if !ok || c.typ == "" || c.sub == "" || c.typ == "*" && c.sub != "*" {
+		return c, false
+	}
+	c.q = 1
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "":
+		case "q":
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil || !(q >= 0 && q <= 1) {
+				return c, false
+			}
+			c.q = q
+			return c, true // what follows q belongs to Accept, not to the type
+		case "charset": // all we send is UTF-8
+		default:
+			c.params++
+		}
+	}
+	return c, true
+}

@@ -1,0 +1,37 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/freshet/freshet/web/docs"
+)
+
+// backup streams a consistent copy of the live store. One at a time: a slow
+// reader keeps the store from reusing space.
+func backup(c *call) error {
+	leave, err := c.exclusive(c.dear)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	h := c.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="freshet-backup.db"`)
+	h.Set("Cache-Control", "no-store")
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := c.Store.Backup(c.patient()); err != nil {
+		return fmt.Errorf("backup: %w", err) // cuts the connection once bytes have left
+	}
+	return nil
+}
+
+func openAPI(c *call) error  { return c.document(docs.OpenAPI) }
+func asyncAPI(c *call) error { return c.document(docs.AsyncAPI) }
+
+func (c *call) document(b []byte) error {
+	c.w.Header().Set("Cache-Control", "no-cache")
+	return c.bytes(http.StatusOK, "application/yaml", b)
+}

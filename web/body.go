@@ -1,0 +1,125 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	json "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	typeJSON   = "application/json"
+	typeMerge  = "application/merge-patch+json"
+	typeSPARQL = "application/sparql-query"
+)
+
+// decode reads the body as JSON into v. Members that v does not have, members
+// that stand twice, invalid UTF-8 and anything after the document are
+// mistakes that are better told than guessed at.
+func (c *call) decode(v any, types ...string) error {
+	if _, err := c.mediaType(types...); err != nil {
+		return err
+	}
+	return readJSON(c.r.Body, v)
+}
+
+func readJSON(r io.Reader, v any) error {
+	err := json.UnmarshalRead(r, v, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return tooLarge
+	}
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		return malformed(pointer(semantic.JSONPointer), "%s", semanticReason(semantic))
+	}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		return malformed(pointer(syntactic.JSONPointer), "%s", syntacticReason(syntactic))
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return malformed("", "the body is empty or ends in the middle of the JSON document")
+	}
+	return malformed("", "the body cannot be read")
+}
+
+// pointer keeps a pointer short: its parts are what the client sent.
+func pointer(p jsontext.Pointer) string {
+	if len(p) > 256 {
+		return strings.ToValidUTF8(string(p[:256]), "") + "…"
+	}
+	return string(p)
+}
+
+func semanticReason(e *json.SemanticError) string {
+	switch {
+	case errors.Is(e.Err, json.ErrUnknownName):
+		return "there is no member of this name"
+	case e.Err != nil && e.GoType != nil && e.JSONKind != 0 && e.GoType.PkgPath() != "":
+		return "not a value for this member: " + e.Err.Error()
+	case e.JSONKind != 0:
+		return "a " + kindName(e.JSONKind) + " cannot stand here"
+	case e.Err != nil:
+		return e.Err.Error()
+	}
+	return "this value cannot stand here"
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean"
+	case '"':
+		return "string"
+	case '0':
+		return "number"
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	}
+	return "value"
+}
+
+func syntacticReason(e *jsontext.SyntacticError) string {
+	if errors.Is(e.Err, jsontext.ErrDuplicateName) {
+		return "a member stands twice"
+	}
+	if errors.Is(e.Err, io.ErrUnexpectedEOF) {
+		return "the body ends in the middle of the JSON document"
+	}
+	return "not valid JSON: " + e.Err.Error()
+}
+
+// A member of a merge patch (RFC 7396): absent, null, or a value.
+type member[T any] struct {
+	set, null bool
+	value     T
+}
+
+// UnmarshalJSON is called for members that are there, null included.
+func (m *member[T]) UnmarshalJSON(b []byte) error {
+	m.set = true
+	if string(b) == "null" {
+		m.null = true
+		return nil
+	}
+	return json.Unmarshal(b, &m.value, json.RejectUnknownMembers(true))
+}
+
+// pointer is nil for an absent member; null is the zero value, which stands
+// for "as if never said" in every setting of a registration.
+func (m member[T]) pointer() *T {
+	if !m.set {
+		return nil
+	}
+	return &m.value
+}

@@ -1,0 +1,225 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A call is one request on its way through a route.
+type call struct {
+	*server
+	w      http.ResponseWriter
+	r      *http.Request
+	caller registry.Caller
+	signed bool // let in by the gate; false: a reader of public topics
+	params url.Values
+}
+
+// How long a client may take to send a body, and to take a short answer.
+const (
+	slowestBody   = 30 * time.Second
+	slowestAnswer = 60 * time.Second
+)
+
+// serve lets the caller in and runs the route.
+func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
+	if rec, ok := w.(*recorder); ok {
+		rec.route = rt.path
+	}
+	s.deadlines(rt, w)
+	c := &call{server: s, w: w, r: r}
+	if err := c.start(rt); err != nil {
+		s.answerProblem(w, r, err)
+		return
+	}
+	if err := rt.run(c); err != nil {
+		s.answerProblem(w, r, err)
+	}
+}
+
+// deadlines are set anew for each request: on a kept connection the last
+// request's would still be in force. Writers without deadlines have none.
+func (s *server) deadlines(rt route, w http.ResponseWriter) {
+	rc := http.NewResponseController(w)
+	if rt.method != http.MethodGet {
+		_ = rc.SetReadDeadline(time.Now().Add(slowestBody))
+	}
+	write := time.Time{}
+	if !rt.stream {
+		write = time.Now().Add(slowestAnswer)
+	}
+	_ = rc.SetWriteDeadline(write)
+}
+
+func (c *call) start(rt route) error {
+	var err error
+	if c.params, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
+		return malformed("", "the query string of the URL cannot be read")
+	}
+	if limit := int64(c.Limits.Body); c.r.ContentLength > limit {
+		return &http.MaxBytesError{Limit: limit}
+	}
+	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, int64(c.Limits.Body))
+	return c.admit(rt)
+}
+
+var errNoToken = &problem{Problem: newProblem("unauthorized", "send a valid token as \"Authorization: Bearer …\""), bearer: true}
+
+// admit settles who is asking and whether they may.
+func (c *call) admit(rt route) error {
+	if rt.need == "" {
+		return nil
+	}
+	token, sent := bearer(c.r)
+	caller, err := c.Gate.Authenticate(token)
+	c.signed = err == nil && (token != "" || !sent)
+	if rec, ok := c.w.(*recorder); ok && c.signed {
+		rec.caller = caller.Name
+	}
+	switch {
+	case c.signed && !caller.Role.Includes(rt.need):
+		return &problem{Problem: newProblem("forbidden", "this needs the role "+string(rt.need)+", the token has "+string(caller.Role))}
+	case c.signed:
+		c.caller = caller
+		return nil
+	case rt.topic && !sent:
+		c.caller = registry.Caller{Name: registry.Anonymous}
+		return nil
+	}
+	return errNoToken
+}
+
+// bearer reads the token; sent says that something was sent as one.
+func bearer(r *http.Request) (token string, sent bool) {
+	h := r.Header.Values("Authorization")
+	if len(h) == 0 {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(h[0], " ")
+	if token = strings.TrimSpace(token); len(h) > 1 || !strings.EqualFold(scheme, "bearer") || len(token) > maxSecret {
+		return "", true
+	}
+	return token, true
+}
+
+// query is the one that the path names by id or name. Without a token only
+// public ones are there, and whether another exists is not told.
+func (c *call) query() (registry.Query, error) {
+	q, err := c.Registry.Resolve(c.caller, c.r.PathValue("id"))
+	if !c.signed && (err != nil || !q.Public()) {
+		return registry.Query{}, errNoToken
+	}
+	if err != nil {
+		return registry.Query{}, err
+	}
+	if rec, ok := c.w.(*recorder); ok {
+		rec.query = q.ID
+	}
+	return q, nil
+}
+
+// json answers with v.
+func (c *call) json(status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.bytes(status, "application/json", append(b, '\n'))
+}
+
+func (c *call) text(status int, s string) error {
+	return c.bytes(status, "text/plain; charset=utf-8", []byte(s))
+}
+
+func (c *call) bytes(status int, typ string, b []byte) error {
+	h := c.w.Header()
+	h.Set("Content-Type", typ)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method != http.MethodHead {
+		c.w.Write(b) // an error means that nobody listens any more
+	}
+	return nil
+}
+
+func (c *call) noContent() error {
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// limit reads ?limit=, between 1 and most.
+func (c *call) limit(usual, most int) (int, error) {
+	s := c.params.Get("limit")
+	if s == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		return 0, malformed("?limit", "limit lies between 1 and %d", most)
+	}
+	return n, nil
+}
+
+// flag reads a parameter that is 0 or 1.
+func (c *call) flag(name string) (bool, error) {
+	switch c.params.Get(name) {
+	case "", "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	}
+	return false, malformed("?"+name, "%s is 0 or 1", name)
+}
+
+// position reads ?after=; ok is false when it is not there.
+func (c *call) position() (p registry.Position, ok bool, err error) {
+	s := c.params.Get("after")
+	if s == "" {
+		return p, false, nil
+	}
+	if p, err = registry.ParsePosition(s); err != nil {
+		return p, false, malformed("?after", "after is a position of the form epoch:number")
+	}
+	return p, true, nil
+}
+
+// url is the absolute address of a path of ours. Its parts are escaped by
+// whoever puts the path together.
+func (s *server) url(path string) string { return s.base + path }
+
+// exclusive takes a place among the few that may do something dear at once.
+func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	default:
+		return nil, &problem{Problem: newProblem("busy", "others of this kind are running"), retryAfter: 5}
+	}
+}
+
+// mediaType is the type that the body claims, and whether it is one of those.
+func (c *call) mediaType(types ...string) (string, error) {
+	t, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
+	t = strings.ToLower(strings.TrimSpace(t))
+	if slices.Contains(types, t) {
+		return t, nil
+	}
+	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))}
+}
+
+// missing says whether err means that something is not there.
+func missing(err error) bool {
+	var p *registry.Problem
+	return errors.Is(err, registry.ErrNotFound) || errors.As(err, &p) && p.Status == http.StatusNotFound
+}

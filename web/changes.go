@@ -1,0 +1,237 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/freshet/freshet/registry"
+)
+
+const typeSSE = "text/event-stream"
+
+// A changePage is a piece of a log. Next goes into ?after= for the piece that
+// follows; it is there even when there is nothing yet, so that a client can
+// poll with it.
+type changePage struct {
+	Changes []json.RawMessage `json:"changes"`
+	Next    string            `json:"next"`
+}
+
+// wantsStream decides between JSON and server-sent events.
+func (c *call) wantsStream(possible bool) (bool, error) {
+	c.w.Header().Add("Vary", "Accept")
+	offers := []string{typeJSON}
+	if possible {
+		offers = append(offers, typeSSE)
+	}
+	switch negotiate(c.r.Header.Values("Accept"), offers) {
+	case typeJSON:
+		return false, nil
+	case typeSSE:
+		return true, nil
+	}
+	return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: offers}
+}
+
+func queryChanges(c *call) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	stream, err := c.wantsStream(c.ChangesSSE != nil)
+	if err != nil {
+		return err
+	}
+	if stream {
+		c.ChangesSSE(c.w, c.r, q)
+		return nil
+	}
+	limit, err := c.limit(usualPage, mostPage)
+	if err != nil {
+		return err
+	}
+	after, given, err := c.position()
+	if err != nil {
+		return err
+	}
+	if !given {
+		if after, err = c.oldest(q.ID); err != nil {
+			return err
+		}
+	}
+	changes, err := c.History.After(q.ID, after, limit)
+	if err != nil {
+		return err
+	}
+	page, err := c.page(changes, after)
+	if err != nil {
+		return err
+	}
+	if n := len(changes); n > 0 {
+		page.Next = changes[n-1].Position().String()
+	}
+	return c.json(http.StatusOK, page)
+}
+
+// oldest is the position before the oldest change that is kept. The log
+// numbers without holes, so that it can be searched by halves.
+func (c *call) oldest(query string) (registry.Position, error) {
+	st, _, err := c.History.Current(query, false)
+	if err != nil {
+		return registry.Position{}, err
+	}
+	p := registry.Position{Epoch: st.Position.Epoch}
+	if reaches, err := c.reaches(query, p); reaches || err != nil {
+		return p, err
+	}
+	low, high := uint64(0), st.Position.Seq // low is trimmed, high is not
+	for high-low > 1 {
+		p.Seq = low + (high-low)/2
+		reaches, err := c.reaches(query, p)
+		if err != nil {
+			return p, err
+		}
+		if reaches {
+			high = p.Seq
+		} else {
+			low = p.Seq
+		}
+	}
+	p.Seq = high
+	return p, nil
+}
+
+func (c *call) reaches(query string, p registry.Position) (bool, error) {
+	_, err := c.History.After(query, p, 1)
+	var gap *registry.GapError
+	if errors.As(err, &gap) && gap.Reason == registry.TooOld {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (c *call) page(changes []registry.Change, after registry.Position) (changePage, error) {
+	page := changePage{Changes: make([]json.RawMessage, len(changes)), Next: after.String()}
+	for i, ch := range changes {
+		b, err := c.ChangeJSON(ch)
+		if err != nil {
+			return page, fmt.Errorf("write change %s of %s: %w", ch.Position(), ch.Query, err)
+		}
+		page.Changes[i] = b
+	}
+	return page, nil
+}
+
+// latestChange serves the newest change as a document of its own, a topic.
+func latestChange(c *call) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	ch, err := c.History.Latest(q.ID)
+	if missing(err) {
+		st, _, err := c.History.Current(q.ID, false)
+		if err != nil {
+			return err
+		}
+		return c.noResult(q, st)
+	}
+	if err != nil {
+		return err
+	}
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.change", ch.Epoch, ch.Seq))
+	c.topic(q, "/changes/latest", tag, ch.CheckedAt)
+	if c.unchanged(tag, ch.CheckedAt) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	doc, err := c.ChangeJSON(ch)
+	if err != nil {
+		return err
+	}
+	return c.bytes(http.StatusOK, typeJSON, doc)
+}
+
+// mostScanned bounds how many changes one call looks through for those that
+// its filter admits.
+const mostScanned = 10_000
+
+func allChanges(c *call) error {
+	keep := c.keeper()
+	stream, err := c.wantsStream(c.AllSSE != nil)
+	if err != nil {
+		return err
+	}
+	if stream {
+		c.AllSSE(c.w, c.r, keep)
+		return nil
+	}
+	limit, err := c.limit(usualPage, mostPage)
+	if err != nil {
+		return err
+	}
+	after, given, err := c.position()
+	if err != nil {
+		return err
+	}
+	head, err := c.History.Head()
+	if err != nil {
+		return err
+	}
+	found, after, err := c.scan(after, given, head, limit, keep)
+	if err != nil {
+		return err
+	}
+	page, err := c.page(found, after)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, page)
+}
+
+// scan collects up to limit changes that keep admits and says how far it read.
+func (c *call) scan(after registry.Offset, given bool, head registry.Offset, limit int, keep func(registry.Change) bool) ([]registry.Change, registry.Offset, error) {
+	var found []registry.Change
+	for scanned := 0; scanned < mostScanned && len(found) < limit; {
+		changes, err := c.History.All(after, limit)
+		if err != nil {
+			return nil, after, err
+		}
+		if len(changes) == 0 {
+			break
+		}
+		for _, ch := range changes {
+			after = registry.Offset{Epoch: head.Epoch, Seq: ch.Offset}
+			given = true
+			if keep(ch) {
+				found = append(found, ch)
+			}
+			if len(found) == limit {
+				break
+			}
+		}
+		scanned += len(changes)
+	}
+	if !given { // nothing is kept: go on from where the log ends
+		after = head
+	}
+	return found, after, nil
+}
+
+// keeper admits what ?tag= and ?endpoint= ask for.
+func (c *call) keeper() func(registry.Change) bool {
+	endpoint, tag := c.params.Get("endpoint"), c.params.Get("tag")
+	return func(ch registry.Change) bool {
+		if endpoint != "" && ch.Endpoint != endpoint {
+			return false
+		}
+		if tag == "" {
+			return true
+		}
+		it, err := c.Queries.Item(ch.Query)
+		return err == nil && slices.Contains(it.Query.Tags(), tag)
+	}
+}

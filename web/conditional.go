@@ -1,0 +1,62 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// settingsTag is a strong validator of settings that can be edited. It does
+// not cover what the server counts and measures beside them.
+func settingsTag(settings any) string {
+	b, _ := json.Marshal(settings) // vocabulary types: it cannot fail
+	sum := sha256.Sum256(b)
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
+// ifMatch says 412 when the caller edits something else than what it has seen.
+func (c *call) ifMatch(tag string) error {
+	want := c.r.Header.Values("If-Match")
+	if len(want) == 0 || anyTag(want, tag, false) {
+		return nil
+	}
+	return &problem{Problem: newProblem("precondition-failed", "it is not (any more) what If-Match names: read it again")}
+}
+
+// unchanged says whether the client has the representation already.
+// If-None-Match is exact; If-Modified-Since, to the second, counts without it.
+func (c *call) unchanged(tag string, modified time.Time) bool {
+	if none := c.r.Header.Values("If-None-Match"); len(none) > 0 {
+		return anyTag(none, tag, true)
+	}
+	since, err := http.ParseTime(c.r.Header.Get("If-Modified-Since"))
+	return err == nil && !modified.Truncate(time.Second).After(since)
+}
+
+// anyTag looks for tag in lists of entity tags. Weak comparison ignores W/.
+func anyTag(lists []string, tag string, weak bool) bool {
+	for _, l := range lists {
+		for {
+			l = strings.TrimLeft(l, " \t,")
+			if strings.HasPrefix(l, "*") {
+				return true
+			}
+			rest, isWeak := strings.CutPrefix(l, "W/")
+			if !strings.HasPrefix(rest, `"`) {
+				break
+			}
+			end := strings.IndexByte(rest[1:], '"')
+			if end < 0 {
+				break
+			}
+			if rest[:end+2] == tag && (weak || !isWeak) {
+				return true
+			}
+			l = rest[end+2:]
+		}
+	}
+	return false
+}

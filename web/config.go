@@ -1,0 +1,77 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Gate lets callers in. An empty token is registry.Anonymous with the role
+// admin on a server that asks for no tokens; everywhere else, and for a token
+// that is not valid (any more), the error wraps whatever it likes: the API
+// answers 401 to all of them. *TokenGate is one.
+type Gate interface {
+	Authenticate(token string) (registry.Caller, error)
+}
+
+// Limits of the API. Zero values stand for the defaults.
+type Limits struct {
+	Body registry.Size // bytes of a request body, default 1 MiB
+}
+
+const defaultBody = 1 << 20
+
+// Config is what the API is made of. Only Live, ChangesSSE, AllSSE, Ready,
+// Metrics, Logger and Now may be left out; a part that is left out is answered
+// with 404 (Live, Metrics), 406 (the SSE forms) or its obvious default.
+type Config struct {
+	Registry *registry.Registry
+	Queries  Queries
+	History  History
+	Daemon   Daemon
+	Store    Store
+	Gate     Gate
+
+	// Live serves GET /v1/live. It signs callers in itself.
+	Live http.Handler
+	// ChangesSSE follows one query. Whether the caller may has been settled.
+	ChangesSSE func(w http.ResponseWriter, r *http.Request, query registry.Query)
+	// AllSSE follows all queries, sending the changes that keep admits.
+	AllSSE func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool)
+	// ChangeJSON writes a change as section "A change" of the protocol shows it.
+	ChangeJSON func(registry.Change) ([]byte, error)
+
+	PublicURL string   // absolute, what links are built from
+	Listen    string   // host:port; its host is accepted in Host
+	Origins   []string // browsers' origins from elsewhere that are let in
+	Limits    Limits
+	Version   string
+
+	Ready   func() error // nil error: ready to serve
+	Metrics *Metrics
+	Logger  *slog.Logger
+	Now     Clock
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Store == nil, c.Gate == nil, c.ChangeJSON == nil:
+		return errors.New("web: a part of the configuration is missing")
+	}
+	if c.Limits.Body <= 0 {
+		c.Limits.Body = defaultBody
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Ready == nil {
+		c.Ready = func() error { return nil }
+	}
+	return nil
+}

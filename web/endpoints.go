@@ -1,0 +1,182 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// An endpointView is the endpoint resource: the settings, secrets masked, and
+// how its loop is doing. Only admins see how it signs in.
+type endpointView struct {
+	registry.Endpoint
+	State *stateView `json:"state"` // null while its loop is not up
+}
+
+type stateView struct {
+	Running bool            `json:"running"`
+	Next    *time.Time      `json:"next"`
+	Queries int             `json:"queries"`
+	Last    *scheduler.Slot `json:"last"` // null before the first slot
+	Health  registry.Health `json:"health"`
+}
+
+func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
+	e = e.Masked()
+	e.DefaultGraphURI, e.NamedGraphURI, e.Blackout = list(e.DefaultGraphURI), list(e.NamedGraphURI), list(e.Blackout)
+	if e.Headers == nil {
+		e.Headers = map[string]string{}
+	}
+	if !c.caller.Role.Includes(registry.RoleAdmin) {
+		e.Auth, e.Headers = registry.Auth{}, map[string]string{}
+	}
+	v := endpointView{Endpoint: e}
+	st, err := c.Daemon.State(e.Name)
+	if missing(err) {
+		return v, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Health: st.Health}
+	if st.Last.Number > 0 {
+		v.State.Last = &st.Last
+	}
+	return v, nil
+}
+
+func listEndpoints(c *call) error {
+	all, err := c.Registry.Endpoints()
+	if err != nil {
+		return err
+	}
+	views := make([]endpointView, len(all))
+	for i, e := range all {
+		if views[i], err = c.endpointView(e); err != nil {
+			return err
+		}
+	}
+	return c.json(http.StatusOK, map[string]any{"endpoints": views})
+}
+
+// answerEndpoint answers with an endpoint; its ETag is of the settings alone.
+func (c *call) answerEndpoint(status int, e registry.Endpoint, err error) error {
+	if err != nil {
+		return err
+	}
+	v, err := c.endpointView(e)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("ETag", endpointTag(e))
+	return c.json(status, v)
+}
+
+func endpointTag(e registry.Endpoint) string { return settingsTag(e.Masked()) }
+
+func showEndpoint(c *call) error {
+	e, err := c.Registry.Endpoint(c.r.PathValue("name"))
+	return c.answerEndpoint(http.StatusOK, e, err)
+}
+
+func createEndpoint(c *call) error {
+	var e registry.Endpoint
+	if err := c.decode(&e, typeJSON); err != nil {
+		return err
+	}
+	if e.Pause != nil {
+		return errPauseField
+	}
+	if err := noFiles(registry.Endpoint{}, e); err != nil {
+		return err
+	}
+	e, err := c.Registry.CreateEndpoint(e)
+	if err == nil {
+		c.w.Header().Set("Location", c.url("/v1/endpoints/"+url.PathEscape(e.Name)))
+	}
+	return c.answerEndpoint(http.StatusCreated, e, err)
+}
+
+func patchEndpoint(c *call) error {
+	var patch map[string]any
+	if err := c.decode(&patch, typeMerge, typeJSON); err != nil {
+		return err
+	}
+	if patch == nil {
+		return malformed("", "a merge patch of an endpoint is a JSON object")
+	}
+	e, err := c.Registry.UpdateEndpoint(c.r.PathValue("name"), func(e *registry.Endpoint) error {
+		if err := c.ifMatch(endpointTag(*e)); err != nil {
+			return err
+		}
+		next, err := patched(*e, patch)
+		if err == nil {
+			*e = next
+		}
+		return err
+	})
+	return c.answerEndpoint(http.StatusOK, e, err)
+}
+
+func deleteEndpoint(c *call) error {
+	name := c.r.PathValue("name")
+	c.edit.Lock()
+	defer c.edit.Unlock()
+	e, err := c.Registry.Endpoint(name)
+	if err != nil {
+		return err
+	}
+	if err := c.ifMatch(endpointTag(e)); err != nil {
+		return err
+	}
+	if err := c.Registry.DeleteEndpoint(name); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+func pauseEndpoint(c *call) error {
+	e, err := c.Registry.PauseEndpoint(c.caller, c.r.PathValue("name"))
+	return c.answerEndpoint(http.StatusOK, e, err)
+}
+
+func resumeEndpoint(c *call) error {
+	e, err := c.Registry.ResumeEndpoint(c.r.PathValue("name"))
+	return c.answerEndpoint(http.StatusOK, e, err)
+}
+
+func tickEndpoint(c *call) error {
+	e, err := c.Registry.Endpoint(c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	slot, err := c.Daemon.Tick(c.r.Context(), e.Name)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, slot)
+}
+
+const (
+	usualSlots = 20
+	mostSlots  = 1000
+)
+
+func listSlots(c *call) error {
+	limit, err := c.limit(usualSlots, mostSlots)
+	if err != nil {
+		return err
+	}
+	e, err := c.Registry.Endpoint(c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	slots, err := c.History.Slots(e.Name, limit)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"slots": list(slots)})
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// ErrUnauthorized is what a TokenGate says to wrong, missing and expired tokens.
+var ErrUnauthorized = errors.New("no valid token")
+
+const maxSecret = 512 // bytes of a token that are looked at
+
+// A TokenGate lets in whoever brings a token of the configuration file or of
+// the store. It is open while there is none at all; once one has been there it
+// stays closed until the process ends, so that removing the last token never
+// opens a server to everybody.
+type TokenGate struct {
+	store Store
+	now   Clock
+
+	mu     sync.RWMutex
+	file   []registry.Token
+	closed bool
+}
+
+// NewTokenGate builds a gate of the file's tokens and the store's.
+func NewTokenGate(file []registry.Token, store Store, now Clock) (*TokenGate, error) {
+	g := &TokenGate{store: store, now: now}
+	g.SetFile(file)
+	_, err := g.all()
+	return g, err
+}
+
+// SetFile replaces the tokens of the configuration file.
+func (g *TokenGate) SetFile(file []registry.Token) {
+	file = slices.Clone(file)
+	for i := range file {
+		file[i].FromFile = true
+	}
+	g.mu.Lock()
+	g.file = file
+	g.mu.Unlock()
+}
+
+// On says whether tokens are asked for.
+func (g *TokenGate) On() bool {
+	_, err := g.all()
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return err != nil || g.closed
+}
+
+// all tokens, the file's first.
+func (g *TokenGate) all() ([]registry.Token, error) {
+	stored, err := g.store.Tokens()
+	if err != nil {
+		return nil, fmt.Errorf("read the tokens: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	tokens := append(slices.Clone(g.file), stored...)
+	g.closed = g.closed || len(tokens) > 0
+	return tokens, nil
+}
+
+// Authenticate returns the caller that a token stands for. It compares hashes,
+// and always all of them, so that its time tells nothing.
+func (g *TokenGate) Authenticate(token string) (registry.Caller, error) {
+	tokens, err := g.all()
+	if err != nil {
+		return registry.Caller{}, err
+	}
+	g.mu.RLock()
+	closed := g.closed
+	g.mu.RUnlock()
+	if token == "" && !closed {
+		return registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, nil
+	}
+	if token == "" || len(token) > maxSecret {
+		return registry.Caller{}, ErrUnauthorized
+	}
+	digest := []byte(hashSecret(token))
+	var found *registry.Token
+	for i := range tokens {
+		if subtle.ConstantTimeCompare(digest, []byte(tokens[i].SHA256)) == 1 {
+			found = &tokens[i]
+		}
+	}
+	if found == nil || expired(*found, g.now()) {
+		return registry.Caller{}, ErrUnauthorized
+	}
+	c := registry.Caller{Name: found.Name, Role: found.Role}
+	if found.ExpiresAt != nil {
+		c.Expires = *found.ExpiresAt
+	}
+	return c, nil
+}
+
+func expired(t registry.Token, now time.Time) bool {
+	return t.ExpiresAt != nil && !now.Before(*t.ExpiresAt)
+}
+
+func hashSecret(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// NewSecret makes a token: 32 random bytes in base64url, and what is kept of
+// it, the lower-case hexadecimal SHA-256.
+func NewSecret() (secret, sha string) {
+	var b [32]byte
+	rand.Read(b[:]) // never fails
+	secret = base64.RawURLEncoding.EncodeToString(b[:])
+	return secret, hashSecret(secret)
+}
+
+// fileTokens are shown beside the store's.
+func (g *TokenGate) fileTokens() []registry.Token {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.Clone(g.file)
+}

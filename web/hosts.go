@@ -1,0 +1,65 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// hosts are the names under which this server may be asked for. Anything else
+// is answered with 421: a page that rebinds its own name to our address gets
+// nothing (DNS rebinding).
+type hosts map[string]bool
+
+func newHosts(listen, public string) hosts {
+	h := hosts{}
+	if name, _, err := net.SplitHostPort(listen); err == nil {
+		h[hostName(name)] = true
+	}
+	h[hostName(public)] = true
+	delete(h, "")
+	return h
+}
+
+// hostName takes the port, the brackets and the case away.
+func hostName(s string) string {
+	if name, _, err := net.SplitHostPort(s); err == nil {
+		s = name
+	}
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(s, "."))
+}
+
+func (h hosts) admit(r *http.Request) bool {
+	name := hostName(r.Host)
+	if name == "localhost" || h[name] {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	if ip.Unmap().IsLoopback() {
+		return true
+	}
+	// Listening on all addresses, the listen address is the one that the
+	// connection came in by. A literal address cannot be rebound.
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	return err == nil && at.Addr().Unmap() == ip.Unmap()
+}
+
+func (s *server) checkHost(next http.Handler) http.Handler {
+	wrong := s.refuse(&problem{Problem: newProblem("misdirected", "ask for this server by a loopback name, its listen address or the host of its public_url")})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.hosts.admit(r) {
+			wrong.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

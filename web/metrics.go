@@ -1,0 +1,153 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// Metrics counts for Prometheus in a registry of its own:
+//
+//	freshet_build_info{version}                        1
+//	freshet_http_requests_total{route,method,status}   requests answered
+//	freshet_http_request_seconds{route}                how long they took (streams: until they ended)
+//	freshet_slots_total{endpoint}                      slots finished
+//	freshet_executions_total{endpoint,result}          executions by complete, failed, cut; skipped counts those passed over
+//	freshet_changes_total{endpoint}                    changes committed
+//	freshet_slot_used_seconds_total{endpoint}          execution seconds used
+//	freshet_slot_budget_seconds_total{endpoint}        execution seconds that the finished slots allowed
+//	freshet_slot_last_timestamp_seconds{endpoint}      when the last slot ended
+//	freshet_connections{kind}                          followers connected now, by kind (websocket, sse, …)
+//	freshet_endpoint_queries{endpoint}                 queries registered
+//	freshet_endpoint_health{endpoint,state}            1 for the state that it is in
+//
+// and those of the Go runtime and the process.
+type Metrics struct {
+	registry  *prometheus.Registry
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	slots     *prometheus.CounterVec
+	runs      *prometheus.CounterVec
+	changes   *prometheus.CounterVec
+	used      *prometheus.CounterVec
+	budget    *prometheus.CounterVec
+	last      *prometheus.GaugeVec
+	followers *prometheus.GaugeVec
+}
+
+// NewMetrics starts counting.
+func NewMetrics(version string) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: counter("freshet_http_requests_total", "Requests answered.", "route", "method", "status"),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "freshet_http_request_seconds", Help: "Duration of requests.",
+			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60}}, []string{"route"}),
+		slots:     counter("freshet_slots_total", "Slots finished.", "endpoint"),
+		runs:      counter("freshet_executions_total", "Executions by how they ended; skipped were passed over.", "endpoint", "result"),
+		changes:   counter("freshet_changes_total", "Changes committed.", "endpoint"),
+		used:      counter("freshet_slot_used_seconds_total", "Execution seconds used by slots.", "endpoint"),
+		budget:    counter("freshet_slot_budget_seconds_total", "Execution seconds that the finished slots allowed.", "endpoint"),
+		last:      gauge("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint"),
+		followers: gauge("freshet_connections", "Followers connected now.", "kind"),
+	}
+	build := gauge("freshet_build_info", "The version that runs.", "version")
+	build.WithLabelValues(version).Set(1)
+	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.last, m.followers, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// ObserveSlot counts a slot that is over and committed.
+func (m *Metrics) ObserveSlot(s scheduler.Slot) {
+	m.slots.WithLabelValues(s.Endpoint).Inc()
+	for result, n := range map[string]int{"complete": s.Complete, "failed": s.Failed, "cut": s.Cut, "skipped": s.Skipped} {
+		m.runs.WithLabelValues(s.Endpoint, result).Add(float64(max(0, n)))
+	}
+	m.changes.WithLabelValues(s.Endpoint).Add(float64(max(0, s.Changed)))
+	m.used.WithLabelValues(s.Endpoint).Add(max(0, s.Used))
+	m.budget.WithLabelValues(s.Endpoint).Add(max(0, s.Budget))
+	m.last.WithLabelValues(s.Endpoint).Set(float64(s.Finished.UnixMilli()) / 1000)
+}
+
+// SetConnections says how many followers of a kind are connected now.
+func (m *Metrics) SetConnections(kind string, n int) {
+	m.followers.WithLabelValues(kind).Set(float64(n))
+}
+
+// Forget drops what was counted for an endpoint that is no more.
+func (m *Metrics) Forget(endpoint string) {
+	l := prometheus.Labels{"endpoint": endpoint}
+	for _, v := range []*prometheus.CounterVec{m.slots, m.runs, m.changes, m.used, m.budget} {
+		v.DeletePartialMatch(l)
+	}
+	m.last.DeletePartialMatch(l)
+}
+
+// Register adds a collector of another part of the program.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
+// observeRequest keeps the labels few: routes are patterns of the table, ""
+// for what none of them took, and methods are the usual ones.
+func (m *Metrics) observeRequest(route, method string, status int, took time.Duration) {
+	switch method {
+	case "GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS":
+	default:
+		method = "other"
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.durations.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// handler adds what is asked of the daemon at the moment of the scrape.
+func (m *Metrics) handler(s *server) http.Handler {
+	now := prometheus.NewRegistry()
+	now.MustRegister(endpointCollector{s})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
+}
+
+type endpointCollector struct{ s *server }
+
+var (
+	queriesDesc = prometheus.NewDesc("freshet_endpoint_queries", "Queries registered on the endpoint.", []string{"endpoint"}, nil)
+	healthDesc  = prometheus.NewDesc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", []string{"endpoint", "state"}, nil)
+)
+
+func (c endpointCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- queriesDesc
+	ch <- healthDesc
+}
+
+func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
+	all, err := c.s.Registry.Endpoints()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(queriesDesc, err)
+		return
+	}
+	for _, e := range all {
+		st, err := c.s.Daemon.State(e.Name)
+		if err != nil {
+			continue // its loop is not up
+		}
+		ch <- prometheus.MustNewConstMetric(queriesDesc, prometheus.GaugeValue, float64(st.Queries), e.Name)
+		for _, h := range []string{registry.Healthy, registry.HealthWaits, registry.HealthOpen} {
+			v := 0.0
+			if st.Health.State == h {
+				v = 1
+			}
+			ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, v, e.Name, h)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/freshet/freshet/registry"
+)
+
+var errPauseField = unprocessable("bad-endpoint", "/pause", "an endpoint is paused and resumed by POST …/pause and …/resume")
+
+// mask is what registry.Endpoint.Masked puts in the place of a secret. Sent
+// back, it stands for the secret that is there.
+const mask = "(set)"
+
+// patched applies a merge patch (RFC 7396) to an endpoint's settings; null
+// brings a setting back to its default.
+func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, error) {
+	if _, ok := patch["pause"]; ok {
+		return e, errPauseField
+	}
+	before, err := json.Marshal(e)
+	if err != nil {
+		return e, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(before, &doc); err != nil {
+		return e, err
+	}
+	after, err := json.Marshal(merge(doc, patch))
+	if err != nil {
+		return e, err
+	}
+	var next registry.Endpoint
+	if err := readJSON(bytes.NewReader(after), &next); err != nil {
+		return e, err
+	}
+	next.Pause = e.Pause
+	if err := unmask(e, &next); err != nil {
+		return e, err
+	}
+	return next, noFiles(e, next)
+}
+
+// merge is MergePatch of RFC 7396, section 2.
+func merge(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	t, ok := target.(map[string]any)
+	if !ok {
+		t = map[string]any{}
+	}
+	for name, value := range p {
+		if value == nil {
+			delete(t, name)
+		} else {
+			t[name] = merge(t[name], value)
+		}
+	}
+	return t
+}
+
+// unmask puts the secrets of old back where next only shows that there is one.
+func unmask(old registry.Endpoint, next *registry.Endpoint) error {
+	for name, value := range next.Headers {
+		if value != mask {
+			continue
+		}
+		if _, ok := old.Headers[name]; !ok {
+			return unprocessable("bad-endpoint", "/headers", "a header's value %q stands for one that is kept, and there is none", mask)
+		}
+		next.Headers[name] = old.Headers[name]
+	}
+	for i, p := range passwords(next.Auth) {
+		if p == nil || p.Password != mask {
+			continue
+		}
+		was := passwords(old.Auth)[i]
+		if was == nil {
+			return unprocessable("bad-endpoint", "/auth", "a password %q stands for one that is kept, and there is none", mask)
+		}
+		p.Password = was.Password
+	}
+	if b := next.Auth.Bearer; b != nil && b.Token == mask {
+		if old.Auth.Bearer == nil {
+			return unprocessable("bad-endpoint", "/auth", "a token %q stands for one that is kept, and there is none", mask)
+		}
+		b.Token = old.Auth.Bearer.Token
+	}
+	return nil
+}
+
+func passwords(a registry.Auth) [2]*registry.Password {
+	return [2]*registry.Password{a.Basic, a.Digest}
+}
+
+// noFiles refuses to be told names of files on the server, whose content an
+// endpoint of the caller's choice would then be sent.
+func noFiles(old, next registry.Endpoint) error {
+	for i, p := range passwords(next.Auth) {
+		was := passwords(old.Auth)[i]
+		if p != nil && p.PasswordFile != "" && (was == nil || was.PasswordFile != p.PasswordFile || old.URL != next.URL) {
+			return unprocessable("bad-endpoint", "/auth/"+[]string{"basic", "digest"}[i]+"/password_file", "files are named in the configuration file only; send the password itself")
+		}
+	}
+	was := old.Auth.Bearer
+	if b := next.Auth.Bearer; b != nil && b.TokenFile != "" && (was == nil || was.TokenFile != b.TokenFile || old.URL != next.URL) {
+		return unprocessable("bad-endpoint", "/auth/bearer/token_file", "files are named in the configuration file only; send the token itself")
+	}
+	return nil
+}

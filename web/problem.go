@@ -1,0 +1,143 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A problem is an error as the client gets it: RFC 9457 problem details with
+// the few header fields and members that some types carry besides.
+type problem struct {
+	*registry.Problem
+	reason     string   // of a gap
+	available  []string // what could have been negotiated
+	retryAfter int      // seconds, 0 for none
+	bearer     bool     // say WWW-Authenticate
+}
+
+func (p *problem) Unwrap() error { return p.Problem }
+
+func newProblem(slug, detail string) *registry.Problem {
+	k := problemKinds[slug]
+	return &registry.Problem{Type: slug, Status: k.status, Title: k.title, Detail: detail}
+}
+
+func notFound(detail string) *problem { return &problem{Problem: newProblem("not-found", detail)} }
+
+// malformed is a request that cannot be read; pointer says where.
+func malformed(pointer, format string, a ...any) *problem {
+	detail := fmt.Sprintf(format, a...)
+	p := newProblem("malformed", detail)
+	if pointer != "" {
+		p.Errors = []registry.FieldError{{Pointer: pointer, Detail: detail}}
+	}
+	return &problem{Problem: p}
+}
+
+func unprocessable(slug, pointer, format string, a ...any) *problem {
+	detail := fmt.Sprintf(format, a...)
+	p := newProblem(slug, detail)
+	p.Errors = []registry.FieldError{{Pointer: pointer, Detail: detail}}
+	return &problem{Problem: p}
+}
+
+// asProblem turns any error into what may be told; ok is false when the error
+// is ours and its words belong into the log only.
+func asProblem(err error) (p *problem, ok bool) {
+	var (
+		own  *problem
+		reg  *registry.Problem
+		gap  *registry.GapError
+		body *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own, true
+	case errors.As(err, &reg):
+		return &problem{Problem: reg, retryAfter: patience(reg.Status)}, true
+	case errors.As(err, &gap):
+		return &problem{Problem: newProblem("gap", gap.Error()+": read the results and go on from their position"), reason: gap.Reason}, true
+	case errors.As(err, &body):
+		return &problem{Problem: newProblem("body-too-large", fmt.Sprintf("a request body has at most %d bytes", body.Limit))}, true
+	case errors.Is(err, registry.ErrNotFound):
+		return notFound("nobody holds this (any more)"), true
+	case errors.Is(err, registry.ErrExists):
+		return &problem{Problem: newProblem("exists", "choose another name")}, true
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &problem{Problem: newProblem("unavailable", "the request was given up before it was answered"), retryAfter: 5}, true
+	}
+	return &problem{Problem: newProblem("internal", "the server could not answer; its log says why")}, false
+}
+
+// patience is what Retry-After says where the problem itself does not.
+func patience(status int) int {
+	switch status {
+	case http.StatusTooManyRequests:
+		return 60
+	case http.StatusServiceUnavailable:
+		return 5
+	}
+	return 0
+}
+
+// document is what goes over the wire.
+func (p *problem) document() []byte {
+	b, _ := json.Marshal(struct { // strings and integers only: it cannot fail
+		Type      string                `json:"type"`
+		Title     string                `json:"title"`
+		Status    int                   `json:"status"`
+		Detail    string                `json:"detail,omitempty"`
+		Errors    []registry.FieldError `json:"errors,omitempty"`
+		Reason    string                `json:"reason,omitempty"`
+		Available []string              `json:"available,omitempty"`
+	}{"/problems/" + p.Type, p.Title, p.Status, p.Detail, p.Errors, p.reason, p.available})
+	return append(b, '\n')
+}
+
+func (p *problem) send(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for _, k := range []string{"ETag", "Last-Modified", "Content-Length", "Content-Disposition", "Link", "Freshet-Checked-At"} {
+		h.Del(k)
+	}
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	if p.bearer {
+		h.Set("WWW-Authenticate", `Bearer realm="freshet"`)
+	}
+	doc := p.document()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(doc)))
+	w.WriteHeader(p.Status)
+	if r.Method != http.MethodHead {
+		w.Write(doc)
+	}
+}
+
+// refuse answers every request with the same problem.
+func (s *server) refuse(p *problem) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answerProblem(w, r, p) })
+}
+
+// answerProblem sends what err stands for and notes it for the request's line
+// in the log.
+func (s *server) answerProblem(w http.ResponseWriter, r *http.Request, err error) {
+	p, told := asProblem(err)
+	if rec, ok := w.(*recorder); ok {
+		rec.problem = p.Type
+		if !told || p.Status >= 500 {
+			rec.failure = err
+		}
+		if rec.status != 0 { // too late to say anything but that it broke off
+			panic(http.ErrAbortHandler)
+		}
+	}
+	p.send(w, r)
+}

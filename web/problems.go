@@ -1,0 +1,54 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+)
+
+// A kind of problem is part of the public contract: its slug never changes its
+// meaning.
+type kind struct {
+	status int
+	title  string
+	about  string // for people, served under /problems/{slug}
+}
+
+var problemKinds = map[string]kind{
+	"malformed":              {400, "The request cannot be read", "The body, a query parameter or a header does not have the form that the call expects. errors[] points at the place: a JSON pointer into the body, or a parameter's name after a question mark."},
+	"unauthorized":           {401, "A token is needed", "This server asks for a token: send it as \"Authorization: Bearer …\". The one that was sent may be wrong, expired or removed. Tokens are never taken from the URL."},
+	"forbidden":              {403, "Not allowed", "The token is valid, but its role does not include this call, or somebody else holds what it is about. Roles: read follows, app registers queries besides, admin does everything."},
+	"cross-origin":           {403, "Cross-origin write refused", "A browser sent this on behalf of a page from another origin. Add that origin to \"origins\" in the configuration if it is meant to."},
+	"not-found":              {404, "Not found", "Nothing is served under this path, or nobody holds the query, endpoint or token that it names (any more)."},
+	"no-result":              {404, "No result yet", "The query is registered, but no execution has been complete so far. Retry-After says when it is worth asking again; …/explain says why it has not run."},
+	"method-not-allowed":     {405, "Method not allowed", "The resource exists but does not take this method; Allow lists those that it takes."},
+	"not-acceptable":         {406, "Not acceptable", "The result cannot be written in any of the formats that were asked for. SELECT comes as srj, srx, csv and tsv, ASK as srj and srx, CONSTRUCT and DESCRIBE as nt and ttl."},
+	"exists":                 {409, "Exists already", "The name is taken."},
+	"conflict":               {409, "Not possible now", "What was asked would contradict the state that the server is in; detail says how to get there."},
+	"gap":                    {410, "The change log does not reach back", "The log does not continue from this position. reason says why: too_old (the changes after it have been trimmed), other_epoch (numbering began anew), ahead (the position lies after the newest change). Read the results and go on from the position in their ETag."},
+	"precondition-failed":    {412, "Changed meanwhile", "The resource is not the one that If-Match names: read it again, look at what changed, and repeat the edit."},
+	"body-too-large":         {413, "The body is too large", "limits.body bounds what a request may carry; registering uses a few kilobytes."},
+	"unsupported-media-type": {415, "Unsupported media type", "The body's Content-Type is not one that the call reads; detail names them."},
+	"misdirected":            {421, "Not this server's name", "The Host of the request is neither a loopback name, nor the address that Freshet listens on, nor the host of public_url. Set public_url when the server is reached under another name."},
+	"bad-query":              {422, "The query cannot be watched", "The text is not a SPARQL 1.1 SELECT, ASK, CONSTRUCT or DESCRIBE query; detail says where reading ended."},
+	"update-refused":         {422, "SPARQL Update is not accepted", "Freshet only ever reads: SPARQL Update belongs to the endpoint itself."},
+	"service-refused":        {422, "SERVICE is not allowed on this endpoint", "A SERVICE clause makes the endpoint call others on our behalf. An admin may set allow_service on the endpoint."},
+	"unknown-endpoint":       {422, "No such endpoint", "The registration names an endpoint that is not configured; detail lists those that are."},
+	"bad-setting":            {422, "A setting is out of range", "The request is well-formed, but a value is not one that can be used; errors[] points at it."},
+	"bad-endpoint":           {422, "The endpoint's settings do not fit", "The settings cannot be used together; errors[] points at the one to change."},
+	"limit":                  {429, "A limit of this server is reached", "limits.queries are registered. Release some, or raise the limit."},
+	"busy":                   {429, "Too many of these at once", "The call is dear and others of its kind are running. Retry-After says when to try again."},
+	"internal":               {500, "Something went wrong here", "The fault is the server's; its log has one line for the request that says why."},
+	"unavailable":            {503, "Not available now", "The server is starting or stopping, or what it depends on does not answer. Retry-After says when to try again."},
+	"not-ready":              {503, "Not ready", "The server is starting or stopping."},
+}
+
+func explainProblem(c *call) error {
+	slug := c.r.PathValue("slug")
+	k, ok := problemKinds[slug]
+	if !ok {
+		return notFound("there is no problem of this type")
+	}
+	var b strings.Builder
+	b.WriteString(slug + ": " + k.title + "\n\nHTTP status " + http.StatusText(k.status) + "\n\n" + k.about + "\n")
+	return c.text(http.StatusOK, b.String())
+}

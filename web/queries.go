@@ -1,0 +1,264 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/freshet/freshet/registry"
+)
+
+const (
+	usualPage = 100
+	mostPage  = 1000
+)
+
+func listQueries(c *call) error {
+	f, err := c.filter()
+	if err != nil {
+		return err
+	}
+	limit, err := c.limit(usualPage, mostPage)
+	if err != nil {
+		return err
+	}
+	cursor := c.params.Get("cursor")
+	if len(cursor) > 256 || !utf8.ValidString(cursor) {
+		return malformed("?cursor", "a cursor is what next of the page before says")
+	}
+	items, next, err := c.Queries.List(f, cursor, limit)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		Queries []queryView `json:"queries"`
+		Next    string      `json:"next,omitempty"`
+	}{make([]queryView, len(items)), next}
+	v := c.viewer()
+	for i, it := range items {
+		if page.Queries[i], err = v.item(it); err != nil {
+			return err
+		}
+	}
+	if next != "" {
+		c.w.Header().Set("Link", "<"+c.nextPage(next)+`>; rel="next"`)
+	}
+	return c.json(http.StatusOK, page)
+}
+
+// nextPage repeats the parameters that we know, escaped, with the new cursor.
+func (c *call) nextPage(cursor string) string {
+	p := url.Values{"cursor": {cursor}}
+	for _, k := range []string{"endpoint", "state", "tag", "q", "limit"} {
+		if s := c.params.Get(k); s != "" {
+			p.Set(k, s)
+		}
+	}
+	return c.url("/v1/queries?" + p.Encode())
+}
+
+// registration reads the body of the two ways to register.
+func (c *call) registration() (registry.Registration, error) {
+	typ, err := c.mediaType(typeJSON, typeSPARQL)
+	if err != nil {
+		return registry.Registration{}, err
+	}
+	if typ == typeSPARQL {
+		text, err := io.ReadAll(c.r.Body)
+		if err != nil {
+			return registry.Registration{}, err
+		}
+		if !utf8.Valid(text) {
+			return registry.Registration{}, malformed("", "the query text is not valid UTF-8")
+		}
+		reg, err := c.fromParams()
+		reg.Text = string(text)
+		return reg, err
+	}
+	var body struct {
+		Endpoint        string            `json:"endpoint"`
+		Query           string            `json:"query"`
+		Name            string            `json:"name"`
+		Tags            []string          `json:"tags"`
+		Weight          float64           `json:"weight"`
+		MaxStaleness    registry.Duration `json:"max_staleness"`
+		MinInterval     registry.Duration `json:"min_interval"`
+		Ordered         *bool             `json:"ordered"`
+		DefaultGraphURI []string          `json:"default_graph_uri"`
+		NamedGraphURI   []string          `json:"named_graph_uri"`
+		From            *time.Time        `json:"from"`
+		Until           *time.Time        `json:"until"`
+		Public          bool              `json:"public"`
+		Urgency         string            `json:"urgency"`
+		Life            string            `json:"life"`
+	}
+	err = readJSON(c.r.Body, &body)
+	return registry.Registration{Endpoint: body.Endpoint, Text: body.Query, Name: body.Name, Tags: body.Tags, Weight: body.Weight,
+		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
+		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life}, err
+}
+
+// fromParams reads the fields beside a bare query text from the URL. The
+// spellings of the SPARQL 1.1 Protocol are taken for the graphs, too.
+func (c *call) fromParams() (reg registry.Registration, err error) {
+	for name, values := range c.params {
+		one := values[0]
+		switch name {
+		case "endpoint":
+			reg.Endpoint = one
+		case "name":
+			reg.Name = one
+		case "tags":
+			reg.Tags = values
+		case "weight":
+			reg.Weight, err = strconv.ParseFloat(one, 64)
+		case "max_staleness":
+			err = reg.MaxStaleness.UnmarshalText([]byte(one))
+		case "min_interval":
+			err = reg.MinInterval.UnmarshalText([]byte(one))
+		case "ordered":
+			var b bool
+			b, err = strconv.ParseBool(one)
+			reg.Ordered = &b
+		case "default_graph_uri", "default-graph-uri":
+			reg.DefaultGraphURI = append(reg.DefaultGraphURI, values...)
+		case "named_graph_uri", "named-graph-uri":
+			reg.NamedGraphURI = append(reg.NamedGraphURI, values...)
+		case "from":
+			reg.From, err = parseTime(one)
+		case "until":
+			reg.Until, err = parseTime(one)
+		case "public":
+			reg.Public, err = strconv.ParseBool(one)
+		case "urgency":
+			reg.Urgency = one
+		case "life":
+			reg.Life = one
+		case "run": // of validate
+		default:
+			return reg, malformed("", "the URL has a parameter that is not a field of a registration")
+		}
+		if err != nil {
+			return reg, malformed("?"+name, "this value does not fit the field")
+		}
+	}
+	return reg, nil
+}
+
+func parseTime(s string) (*time.Time, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	return &t, err
+}
+
+func registerQuery(c *call) error {
+	reg, err := c.registration()
+	if err != nil {
+		return err
+	}
+	q, created, err := c.Registry.Register(c.caller, reg)
+	if err != nil {
+		return err
+	}
+	v, err := c.viewer().id(q.ID)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	c.w.Header().Set("Location", c.url("/v1/queries/"+url.PathEscape(q.ID)))
+	return c.json(status, v)
+}
+
+// answer with the resource of a query that has just been edited.
+func (c *call) answer(status int, q registry.Query, err error) error {
+	if err != nil {
+		return err
+	}
+	v, err := c.viewer().id(q.ID)
+	if err != nil {
+		return err
+	}
+	if h, ok := q.Holder(c.caller.Name); ok {
+		c.w.Header().Set("ETag", settingsTag(h))
+	}
+	return c.json(status, v)
+}
+
+func showQuery(c *call) error {
+	q, err := c.query()
+	return c.answer(http.StatusOK, q, err)
+}
+
+func patchQuery(c *call) error {
+	var body struct {
+		Name         member[string]            `json:"name"`
+		Tags         member[[]string]          `json:"tags"`
+		Weight       member[float64]           `json:"weight"`
+		MaxStaleness member[registry.Duration] `json:"max_staleness"`
+		MinInterval  member[registry.Duration] `json:"min_interval"`
+		From         member[time.Time]         `json:"from"`
+		Until        member[time.Time]         `json:"until"`
+		Public       member[bool]              `json:"public"`
+		Urgency      member[string]            `json:"urgency"`
+		Life         member[string]            `json:"life"`
+	}
+	if err := c.decode(&body, typeMerge, typeJSON); err != nil {
+		return err
+	}
+	c.edit.Lock()
+	defer c.edit.Unlock()
+	q, err := c.heldQuery()
+	if err != nil {
+		return err
+	}
+	q, err = c.Registry.Patch(c.caller, q.ID, registry.Patch{Name: body.Name.pointer(), Tags: body.Tags.pointer(), Weight: body.Weight.pointer(),
+		MaxStaleness: body.MaxStaleness.pointer(), MinInterval: body.MinInterval.pointer(), From: body.From.pointer(), Until: body.Until.pointer(),
+		Public: body.Public.pointer(), Urgency: body.Urgency.pointer(), Life: body.Life.pointer()})
+	return c.answer(http.StatusOK, q, err)
+}
+
+// heldQuery is the query of the path; If-Match is held against the caller's
+// registration of it.
+func (c *call) heldQuery() (registry.Query, error) {
+	q, err := c.query()
+	if err != nil {
+		return q, err
+	}
+	h, _ := q.Holder(c.caller.Name)
+	return q, c.ifMatch(settingsTag(h))
+}
+
+func releaseQuery(c *call) error {
+	force, err := c.flag("force")
+	if err != nil {
+		return err
+	}
+	c.edit.Lock()
+	defer c.edit.Unlock()
+	q, err := c.heldQuery()
+	if err != nil {
+		return err
+	}
+	if err := c.Registry.Release(c.caller, q.ID, force); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+func refreshQuery(c *call) error { return c.act(http.StatusAccepted, c.Registry.Refresh) }
+func pauseQuery(c *call) error   { return c.act(http.StatusOK, c.Registry.Pause) }
+func resumeQuery(c *call) error  { return c.act(http.StatusOK, c.Registry.Resume) }
+
+func (c *call) act(status int, do func(registry.Caller, string) (registry.Query, error)) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	q, err = do(c.caller, q.ID)
+	return c.answer(status, q, err)
+}

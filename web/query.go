@@ -1,0 +1,194 @@
+package web
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A queryView is the query resource.
+type queryView struct {
+	ID            string             `json:"id"`
+	Endpoint      string             `json:"endpoint"`
+	Name          string             `json:"name"` // the caller's own, else the first that a holder gave
+	Form          diff.Form          `json:"form"`
+	Ordered       bool               `json:"ordered"`
+	Query         string             `json:"query"`
+	DefaultGraphs []string           `json:"default_graph_uri,omitempty"`
+	NamedGraphs   []string           `json:"named_graph_uri,omitempty"`
+	State         registry.State     `json:"state"`
+	Epoch         string             `json:"epoch"`
+	Seq           uint64             `json:"seq"`
+	Hash          *string            `json:"hash"` // null before the first result
+	Rows          int                `json:"rows"`
+	CheckedAt     *time.Time         `json:"checked_at"`
+	ChangedAt     *time.Time         `json:"changed_at"`
+	NextDue       *time.Time         `json:"next_due"`
+	Executions    uint64             `json:"executions"`
+	Changes       uint64             `json:"changes"`
+	Median        *float64           `json:"median_seconds"`
+	BudgetShare   *float64           `json:"budget_share"` // null until an execution was complete
+	Outcome       registry.Outcome   `json:"outcome,omitempty"`
+	Error         string             `json:"error,omitempty"`
+	Warnings      []registry.Warning `json:"warnings"`
+	Tags          []string           `json:"tags"` // of all holders, as the settings that follow
+	Weight        float64            `json:"weight"`
+	MaxStaleness  registry.Duration  `json:"max_staleness"`
+	MinInterval   registry.Duration  `json:"min_interval"`
+	Public        bool               `json:"public"`
+	CreatedAt     time.Time          `json:"created_at"`
+	Paused        *registry.Pause    `json:"paused,omitempty"`
+	Holders       int                `json:"holders"`
+	Registrations []registry.Holder  `json:"registrations"` // the caller's own; all of them for an admin
+	Links         queryLinks         `json:"links"`
+}
+
+type queryLinks struct {
+	Results string `json:"results"`
+	Changes string `json:"changes"`
+	Hub     string `json:"hub"`
+	Live    string `json:"live"`
+	Explain string `json:"explain"`
+}
+
+// A viewer writes query resources for one caller; it remembers the budgets of
+// the endpoints that it has met.
+type viewer struct {
+	*call
+	budgets map[string]time.Duration
+}
+
+func (c *call) viewer() *viewer { return &viewer{c, map[string]time.Duration{}} }
+
+// view of a query as it is now.
+func (v *viewer) id(id string) (queryView, error) {
+	it, err := v.Queries.Item(id)
+	if err != nil {
+		return queryView{}, err
+	}
+	return v.item(it)
+}
+
+func (v *viewer) item(it Item) (queryView, error) {
+	q, st := it.Query, it.Status
+	share, err := v.share(q, st)
+	if err != nil {
+		return queryView{}, err
+	}
+	return queryView{ID: q.ID, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
+		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
+		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows,
+		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(st.NextDue),
+		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
+		Warnings: list(q.Warnings), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
+		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Pause,
+		Holders: len(q.Holders), Registrations: v.registrations(q), Links: v.links(q.ID)}, nil
+}
+
+func (s *server) links(id string) queryLinks {
+	at := "/v1/queries/" + url.PathEscape(id)
+	return queryLinks{Results: s.url(at + "/results"), Changes: s.url(at + "/changes"), Hub: s.url("/v1/hub"),
+		Live: "ws" + strings.TrimPrefix(s.url("/v1/live"), "http"), Explain: s.url(at + "/explain")}
+}
+
+// registrations are nobody else's business, except an admin's.
+func (v *viewer) registrations(q registry.Query) []registry.Holder {
+	out := []registry.Holder{}
+	for _, h := range q.Holders {
+		if h.Caller == v.caller.Name || v.caller.Role.Includes(registry.RoleAdmin) {
+			h.Tags = list(h.Tags)
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// share is what the query is expected to take of its endpoint's budget: the
+// median of its execution times, times how often in a slot it has lately been
+// executed, over K.
+func (v *viewer) share(q registry.Query, st registry.Status) (*float64, error) {
+	if st.Executions == 0 {
+		return nil, nil
+	}
+	k, ok := v.budgets[q.Endpoint]
+	if !ok {
+		e, err := v.Registry.Endpoint(q.Endpoint)
+		if err != nil && !missing(err) {
+			return nil, err
+		}
+		k = time.Duration(e.Budget)
+		v.budgets[q.Endpoint] = k
+	}
+	stats, err := v.Queries.Stats(q.ID)
+	if err != nil && !missing(err) {
+		return nil, err
+	}
+	if k <= 0 {
+		return nil, nil
+	}
+	f := st.Median.Seconds() * frequency(stats.Samples) / k.Seconds()
+	return &f, nil
+}
+
+// frequency is executions per slot between the first sample and the last; a
+// query that ran only once is taken to run in every slot.
+func frequency(s []scheduler.Sample) float64 {
+	if len(s) < 2 {
+		return 1
+	}
+	slots := s[len(s)-1].Slot - s[0].Slot
+	if slots == 0 {
+		return 1
+	}
+	return min(1, float64(len(s)-1)/float64(slots))
+}
+
+func seconds(st registry.Status) *float64 {
+	if st.Executions == 0 {
+		return nil
+	}
+	s := st.Median.Seconds()
+	return &s
+}
+
+// moment is t in UTC, null when it is not known.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// list is never null in JSON.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
+
+func clip[T cmp.Ordered](v, least, most T) T { return max(least, min(most, v)) }
+
+var states = []registry.State{registry.New, registry.Live, registry.Stale, registry.Paused}
+
+func (c *call) filter() (Filter, error) {
+	f := Filter{Endpoint: c.params.Get("endpoint"), State: registry.State(c.params.Get("state")), Tag: c.params.Get("tag"), Text: c.params.Get("q")}
+	if f.State != "" && !slices.Contains(states, f.State) {
+		return f, malformed("?state", "state is new, live, stale or paused")
+	}
+	return f, nil
+}

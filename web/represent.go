@@ -1,0 +1,250 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// mediaTypes of the representations, by suffix.
+var mediaTypes = map[string]string{
+	"srj": "application/sparql-results+json",
+	"srx": "application/sparql-results+xml",
+	"csv": "text/csv; charset=utf-8",
+	"tsv": "text/tab-separated-values; charset=utf-8",
+	"nt":  "application/n-triples",
+	"ttl": "text/turtle; charset=utf-8",
+}
+
+// MediaType is the Content-Type of a representation, "" for an unknown suffix.
+func MediaType(suffix string) string { return mediaTypes[suffix] }
+
+// Representations are the suffixes under which a result of a form is served,
+// the preferred one first.
+func Representations(f diff.Form) []string {
+	switch {
+	case f.Graph():
+		return []string{"nt", "ttl"}
+	case f == diff.Ask:
+		return []string{"srj", "srx"}
+	}
+	return []string{"srj", "srx", "csv", "tsv"}
+}
+
+// errNotAcceptable: the form has no representation of that suffix.
+var errNotAcceptable = errors.New("no such representation of a result of this form")
+
+// Represent writes a result: the same bytes for equal results, always. Memory
+// does not grow with the result, except for srj and nt, which are its canonical
+// document.
+func Represent(w io.Writer, r *diff.Result, suffix string) error {
+	if !slices.Contains(Representations(r.Form()), suffix) {
+		return errNotAcceptable
+	}
+	b := bufio.NewWriterSize(w, 32<<10)
+	switch suffix {
+	case "srx":
+		writeXML(b, r)
+	case "csv":
+		writeCSV(b, r)
+	case "tsv":
+		writeTSV(b, r)
+	case "ttl":
+		writeTurtle(b, r)
+	default:
+		_, err := w.Write(r.Document())
+		return err
+	}
+	return b.Flush()
+}
+
+// writeXML follows "SPARQL Query Results XML Format (Second Edition)".
+// Characters that XML 1.0 cannot hold become U+FFFD.
+func writeXML(b *bufio.Writer, r *diff.Result) {
+	b.WriteString(`<?xml version="1.0" encoding="utf-8"?>` + "\n" + `<sparql xmlns="http://www.w3.org/2005/sparql-results#">` + "\n<head>")
+	for _, v := range r.Vars() {
+		b.WriteString(`<variable name="`)
+		escapeXML(b, v)
+		b.WriteString(`"/>`)
+	}
+	b.WriteString("</head>\n")
+	if r.Form() == diff.Ask {
+		b.WriteString("<boolean>" + truth(r) + "</boolean>\n</sparql>\n")
+		return
+	}
+	b.WriteString("<results>\n")
+	for i := range r.Len() {
+		b.WriteString("<result>")
+		for k, t := range r.Terms(i) {
+			if t.Kind == diff.Unbound {
+				continue
+			}
+			b.WriteString(`<binding name="`)
+			escapeXML(b, r.Vars()[k])
+			b.WriteString(`">`)
+			termXML(b, t)
+			b.WriteString("</binding>")
+		}
+		b.WriteString("</result>\n")
+	}
+	b.WriteString("</results>\n</sparql>\n")
+}
+
+func truth(r *diff.Result) string {
+	if r.Boolean() {
+		return "true"
+	}
+	return "false"
+}
+
+func termXML(b *bufio.Writer, t diff.Term) {
+	name, attr := "literal", ""
+	switch {
+	case t.Kind == diff.IRI:
+		name = "uri"
+	case t.Kind == diff.Blank:
+		name = "bnode"
+	case t.Lang != "":
+		attr, t.Datatype = "xml:lang", t.Lang
+	case t.Datatype != "":
+		attr = "datatype"
+	}
+	b.WriteString("<" + name)
+	if attr != "" {
+		b.WriteString(" " + attr + `="`)
+		escapeXML(b, t.Datatype)
+		b.WriteString(`"`)
+	}
+	b.WriteString(">")
+	escapeXML(b, t.Value)
+	b.WriteString("</" + name + ">")
+}
+
+func escapeXML(b *bufio.Writer, s string) { _ = xml.EscapeText(b, []byte(s)) }
+
+// writeCSV follows "SPARQL 1.1 Query Results CSV and TSV Formats", section 3.
+func writeCSV(b *bufio.Writer, r *diff.Result) {
+	for i, v := range r.Vars() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		quoteCSV(b, v)
+	}
+	b.WriteString("\r\n")
+	for i := range r.Len() {
+		for k, t := range r.Terms(i) {
+			if k > 0 {
+				b.WriteByte(',')
+			}
+			if t.Kind == diff.Blank {
+				b.WriteString("_:")
+			}
+			quoteCSV(b, t.Value)
+		}
+		b.WriteString("\r\n")
+	}
+}
+
+func quoteCSV(b *bufio.Writer, s string) {
+	if !strings.ContainsAny(s, "\",\r\n") {
+		b.WriteString(s)
+		return
+	}
+	b.WriteByte('"')
+	b.WriteString(strings.ReplaceAll(s, `"`, `""`))
+	b.WriteByte('"')
+}
+
+// writeTSV follows section 4 of the same: terms in Turtle's syntax.
+func writeTSV(b *bufio.Writer, r *diff.Result) {
+	for i, v := range r.Vars() {
+		if i > 0 {
+			b.WriteByte('\t')
+		}
+		b.WriteString("?" + v)
+	}
+	b.WriteByte('\n')
+	for i := range r.Len() {
+		for k, t := range r.Terms(i) {
+			if k > 0 {
+				b.WriteByte('\t')
+			}
+			termTSV(b, t)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func termTSV(b *bufio.Writer, t diff.Term) {
+	switch t.Kind {
+	case diff.Unbound:
+	case diff.IRI:
+		iriTSV(b, t.Value)
+	case diff.Blank:
+		b.WriteString("_:" + t.Value)
+	case diff.Literal:
+		b.WriteByte('"')
+		escapeTSV.WriteString(b, t.Value)
+		b.WriteByte('"')
+		if t.Lang != "" {
+			b.WriteString("@" + t.Lang)
+		} else if t.Datatype != "" {
+			b.WriteString("^^")
+			iriTSV(b, t.Datatype)
+		}
+	}
+}
+
+var escapeTSV = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+
+// iriTSV escapes what Turtle does not let stand in an IRI.
+func iriTSV(b *bufio.Writer, s string) {
+	const hex = "0123456789ABCDEF"
+	b.WriteByte('<')
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || strings.IndexByte("<>\"{}|^`\\", c) >= 0 {
+			b.WriteString(`\u00` + string([]byte{hex[c>>4], hex[c&15]}))
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	b.WriteByte('>')
+}
+
+// writeTurtle groups the canonical triples, whose order keeps a subject's
+// together: every term of N-Triples is one of Turtle as it stands.
+func writeTurtle(b *bufio.Writer, r *diff.Result) {
+	var subject, predicate []byte
+	for i := range r.Len() {
+		s, rest, _ := bytes.Cut(r.Row(i), []byte(" "))
+		p, rest, _ := bytes.Cut(rest, []byte(" "))
+		o := bytes.TrimSuffix(rest, []byte(" ."))
+		switch {
+		case !bytes.Equal(s, subject):
+			if i > 0 {
+				b.WriteString(" .\n\n")
+			}
+			b.Write(s)
+			b.WriteByte(' ')
+			b.Write(p)
+			b.WriteByte(' ')
+		case !bytes.Equal(p, predicate):
+			b.WriteString(" ;\n    ")
+			b.Write(p)
+			b.WriteByte(' ')
+		default:
+			b.WriteString(" ,\n        ")
+		}
+		b.Write(o)
+		subject, predicate = s, p
+	}
+	if r.Len() > 0 {
+		b.WriteString(" .\n")
+	}
+}

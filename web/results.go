@@ -1,0 +1,174 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// accepted are the media ranges that ask for a representation, ours first.
+// The others are names under which clients know the same thing.
+var accepted = map[string][]string{
+	"srj": {"application/sparql-results+json", "application/json"},
+	"srx": {"application/sparql-results+xml", "application/xml", "text/xml"},
+	"csv": {"text/csv"},
+	"tsv": {"text/tab-separated-values"},
+	"nt":  {"application/n-triples", "text/plain"},
+	"ttl": {"text/turtle"},
+}
+
+// results serves the last complete result; suffix "" negotiates.
+func results(suffix string) func(*call) error {
+	return func(c *call) error {
+		q, err := c.query()
+		if err != nil {
+			return err
+		}
+		c.w.Header().Add("Vary", "Accept")
+		as, err := c.representation(q.Form, suffix)
+		if err != nil {
+			return err
+		}
+		st, _, err := c.History.Current(q.ID, false)
+		if err != nil {
+			return err
+		}
+		if st.Position.Seq == 0 {
+			return c.noResult(q, st)
+		}
+		if tag := resultTag(st, as); c.unchanged(tag, st.ChangedAt) {
+			c.describe(q, as, tag, st)
+			c.w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		st, r, err := c.History.Current(q.ID, true) // both of one moment
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return c.noResult(q, st)
+		}
+		c.describe(q, as, resultTag(st, as), st)
+		return c.represent(r, as)
+	}
+}
+
+func (c *call) representation(f diff.Form, suffix string) (string, error) {
+	have := Representations(f)
+	if suffix == "" {
+		var offers []string
+		for _, x := range have {
+			offers = append(offers, accepted[x]...)
+		}
+		choice := negotiate(c.r.Header.Values("Accept"), offers)
+		for _, x := range have {
+			if slices.Contains(accepted[x], choice) {
+				return x, nil
+			}
+		}
+	} else if slices.Contains(have, suffix) {
+		return suffix, nil
+	}
+	p := &problem{Problem: newProblem("not-acceptable", "the result of "+article(f)+" query is not served like this")}
+	for _, x := range have {
+		p.available = append(p.available, accepted[x][0])
+	}
+	return "", p
+}
+
+func article(f diff.Form) string {
+	if f == diff.Ask {
+		return "an ASK"
+	}
+	return "a " + string(f)
+}
+
+func resultTag(st registry.Status, suffix string) string {
+	return fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%s", st.Position.Epoch, st.Position.Seq, suffix))
+}
+
+// noResult says when it is worth asking again.
+func (c *call) noResult(q registry.Query, st registry.Status) error {
+	wait := 5.0
+	if !st.NextDue.IsZero() {
+		wait = math.Ceil(st.NextDue.Sub(c.Now()).Seconds())
+	}
+	detail := "no execution has been complete so far"
+	if st.Error != "" {
+		detail += "; the last one failed: " + st.Error
+	}
+	return &problem{Problem: newProblem("no-result", detail), retryAfter: int(clip(wait, 1, 3600))}
+}
+
+// describe sets what a representation of a result and a 304 have in common.
+func (c *call) describe(q registry.Query, suffix, tag string, st registry.Status) {
+	c.topic(q, "/results."+suffix, tag, st.ChangedAt)
+	c.w.Header().Set("Freshet-Checked-At", st.CheckedAt.UTC().Format(time.RFC3339Nano))
+}
+
+// topic sets the header of something that can be followed by WebSub: exactly
+// one self link, which names this very representation.
+func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
+	h := c.w.Header()
+	h.Set("ETag", tag)
+	h.Set("Last-Modified", changed.UTC().Format(http.TimeFormat))
+	h.Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`)
+	h.Add("Link", "<"+c.url("/v1/queries/"+url.PathEscape(q.ID)+path)+`>; rel="self"`)
+	h.Set("Cache-Control", "private, no-cache")
+	if q.Public() {
+		h.Set("Cache-Control", "no-cache")
+	}
+}
+
+func (c *call) represent(r *diff.Result, suffix string) error {
+	h := c.w.Header()
+	h.Set("Content-Type", MediaType(suffix))
+	if suffix == "srj" || suffix == "nt" {
+		h.Set("Content-Length", strconv.Itoa(r.Size()))
+	}
+	c.w.WriteHeader(http.StatusOK)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	if err := Represent(c.patient(), r, suffix); err != nil {
+		panic(http.ErrAbortHandler) // nobody listens any more
+	}
+	return nil
+}
+
+// A patientWriter lets a client take as long as it likes in all, but not
+// longer than slowestPiece for each piece: a blocked reader goes away.
+type patientWriter struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+const (
+	pieceSize    = 64 << 10
+	slowestPiece = 30 * time.Second
+)
+
+func (c *call) patient() io.Writer {
+	return &patientWriter{c.w, http.NewResponseController(c.w)}
+}
+
+func (p *patientWriter) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		_ = p.rc.SetWriteDeadline(time.Now().Add(slowestPiece))
+		n, err := p.w.Write(b[done:min(done+pieceSize, len(b))])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}

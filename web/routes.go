@@ -1,0 +1,99 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A route is one call of the API. The table below is the only list of them:
+// dispatch, 405 with Allow, roles and the test of the OpenAPI document all
+// read it.
+type route struct {
+	method string
+	path   string
+	need   registry.Role // "": open to everybody
+	topic  bool          // whoever has no token may read it of public queries
+	stream bool          // may take as long as it takes
+	run    func(*call) error
+}
+
+// Suffixes of the representations of a result.
+var suffixes = []string{"srj", "srx", "csv", "tsv", "nt", "ttl"}
+
+func (s *server) table() []route {
+	const (
+		read  = registry.RoleRead
+		app   = registry.RoleApp
+		admin = registry.RoleAdmin
+	)
+	t := []route{
+		{method: "GET", path: "/", run: statusPage},
+		{method: "GET", path: "/status.js", run: asset("status.js", "text/javascript; charset=utf-8")},
+		{method: "GET", path: "/status.css", run: asset("status.css", "text/css; charset=utf-8")},
+		{method: "GET", path: "/healthz", run: healthz},
+		{method: "GET", path: "/readyz", run: readyz},
+		{method: "GET", path: "/problems/{slug}", run: explainProblem},
+		{method: "GET", path: "/v1/openapi.yaml", run: openAPI},
+		{method: "GET", path: "/v1/asyncapi.yaml", run: asyncAPI},
+
+		{method: "GET", path: "/v1/queries", need: read, run: listQueries},
+		{method: "POST", path: "/v1/queries", need: app, run: registerQuery},
+		{method: "POST", path: "/v1/queries/validate", need: app, stream: true, run: validateQuery},
+		{method: "GET", path: "/v1/queries/{id}", need: read, run: showQuery},
+		{method: "PATCH", path: "/v1/queries/{id}", need: app, run: patchQuery},
+		{method: "DELETE", path: "/v1/queries/{id}", need: app, run: releaseQuery},
+		{method: "POST", path: "/v1/queries/{id}/refresh", need: app, run: refreshQuery},
+		{method: "POST", path: "/v1/queries/{id}/pause", need: app, run: pauseQuery},
+		{method: "POST", path: "/v1/queries/{id}/resume", need: app, run: resumeQuery},
+		{method: "GET", path: "/v1/queries/{id}/explain", need: read, run: explainQuery},
+		{method: "GET", path: "/v1/queries/{id}/results", need: read, topic: true, stream: true, run: results("")},
+		{method: "GET", path: "/v1/queries/{id}/changes", need: read, topic: true, stream: true, run: queryChanges},
+		{method: "GET", path: "/v1/queries/{id}/changes/latest", need: read, topic: true, run: latestChange},
+		{method: "GET", path: "/v1/changes", need: read, stream: true, run: allChanges},
+
+		{method: "GET", path: "/v1/endpoints", need: read, run: listEndpoints},
+		{method: "POST", path: "/v1/endpoints", need: admin, run: createEndpoint},
+		{method: "GET", path: "/v1/endpoints/{name}", need: read, run: showEndpoint},
+		{method: "PATCH", path: "/v1/endpoints/{name}", need: admin, run: patchEndpoint},
+		{method: "DELETE", path: "/v1/endpoints/{name}", need: admin, run: deleteEndpoint},
+		{method: "GET", path: "/v1/endpoints/{name}/slots", need: read, run: listSlots},
+		{method: "POST", path: "/v1/endpoints/{name}/pause", need: admin, run: pauseEndpoint},
+		{method: "POST", path: "/v1/endpoints/{name}/resume", need: admin, run: resumeEndpoint},
+		{method: "POST", path: "/v1/endpoints/{name}/tick", need: admin, stream: true, run: tickEndpoint},
+
+		{method: "GET", path: "/v1/tokens", need: admin, run: listTokens},
+		{method: "POST", path: "/v1/tokens", need: admin, run: createToken},
+		{method: "DELETE", path: "/v1/tokens/{name}", need: admin, run: deleteToken},
+		{method: "GET", path: "/v1/backup", need: admin, stream: true, run: backup},
+	}
+	for _, x := range suffixes {
+		t = append(t, route{method: "GET", path: "/v1/queries/{id}/results." + x, need: read, topic: true, stream: true, run: results(x)})
+	}
+	if s.Live != nil {
+		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: live})
+	}
+	if s.Metrics != nil {
+		t = append(t, route{method: "GET", path: "/metrics", need: read, run: metrics})
+	}
+	return t
+}
+
+func live(c *call) error {
+	c.Live.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+func metrics(c *call) error {
+	c.Metrics.handler(c.server).ServeHTTP(c.w, c.r)
+	return nil
+}
+
+func healthz(c *call) error { return c.text(http.StatusOK, "ok\n") }
+
+func readyz(c *call) error {
+	if err := c.Ready(); err != nil {
+		return &problem{Problem: newProblem("not-ready", err.Error()), retryAfter: 1}
+	}
+	return c.text(http.StatusOK, "ready\n")
+}

@@ -1,0 +1,118 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/rs/cors"
+)
+
+// A server is the API with what it is made of.
+type server struct {
+	Config
+	base   string // PublicURL without a trailing slash
+	hosts  hosts
+	routes []route
+
+	edit  sync.Mutex    // makes If-Match and the edit that it guards one step
+	dear  chan struct{} // slots of what is dear and rare: backups
+	tries chan struct{} // slots of trial executions
+}
+
+// New builds the handler of everything that Freshet serves over HTTP.
+func New(c Config) (http.Handler, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	base, err := url.Parse(c.PublicURL)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
+	}
+	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Listen, base.Hostname()),
+		dear: make(chan struct{}, 1), tries: make(chan struct{}, 4)}
+	s.routes = s.table()
+	origin := http.NewCrossOriginProtection()
+	for _, o := range c.Origins {
+		if err := origin.AddTrustedOrigin(o); err != nil {
+			return nil, fmt.Errorf("web: origin %q: %w", o, err)
+		}
+	}
+	origin.SetDenyHandler(s.refuse(&problem{Problem: newProblem("cross-origin", "requests that change something are taken from this server's own pages and from the configured origins only")}))
+
+	h := s.mux()
+	h = origin.Handler(h)
+	if len(c.Origins) > 0 { // an empty list would mean everybody
+		h = crossOriginReads(c.Origins).Handler(h)
+	}
+	h = s.checkHost(h)
+	return s.outermost(h), nil
+}
+
+func crossOriginReads(origins []string) *cors.Cors {
+	return cors.New(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: []string{"GET", "HEAD", "POST", "PATCH", "DELETE"},
+		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID"},
+		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Retry-After", "Freshet-Checked-At"},
+		MaxAge:         600,
+	})
+}
+
+// mux dispatches by path with the standard router, and by method on its own,
+// because the router's 404 and 405 are not problem documents.
+func (s *server) mux() http.Handler {
+	byPath := map[string]map[string]route{}
+	m := http.NewServeMux()
+	for _, r := range s.routes {
+		if byPath[r.path] == nil {
+			byPath[r.path] = map[string]route{}
+			m.Handle(pattern(r.path), s.methods(byPath[r.path]))
+		}
+		byPath[r.path][r.method] = r
+	}
+	m.HandleFunc("/", s.refuse(notFound("nothing is served under this path")).ServeHTTP)
+	return m
+}
+
+func pattern(path string) string {
+	if path == "/" {
+		return "/{$}"
+	}
+	return path
+}
+
+// methods chooses the route of a path by method.
+func (s *server) methods(routes map[string]route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		if rt, ok := routes[method]; ok {
+			s.serve(rt, w, r)
+			return
+		}
+		w.Header().Set("Allow", allow(routes))
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		s.answerProblem(w, r, &problem{Problem: newProblem("method-not-allowed", "this resource takes "+allow(routes))})
+	})
+}
+
+func allow(routes map[string]route) string {
+	var out []string
+	for _, m := range []string{"GET", "POST", "PATCH", "DELETE"} {
+		if _, ok := routes[m]; ok {
+			out = append(out, m)
+			if m == "GET" {
+				out = append(out, "HEAD")
+			}
+		}
+	}
+	return strings.Join(append(out, "OPTIONS"), ", ")
+}

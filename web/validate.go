@@ -1,0 +1,102 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// An analysisView is what a registration would become.
+type analysisView struct {
+	ID         string             `json:"id"`         // that it would have
+	Registered bool               `json:"registered"` // somebody holds it already
+	Endpoint   string             `json:"endpoint"`
+	Form       diff.Form          `json:"form"`
+	Ordered    bool               `json:"ordered"`
+	OrderKeys  []string           `json:"order_keys,omitempty"`
+	Limit      *int64             `json:"limit"` // the text's own top-level LIMIT
+	Normal     string             `json:"normal"`
+	Constants  []string           `json:"constants"`
+	Warnings   []registry.Warning `json:"warnings"`
+	Run        *trialView         `json:"run,omitempty"`
+}
+
+// A trialView is one execution that nothing is kept of.
+type trialView struct {
+	Outcome string          `json:"outcome"` // complete, or what went wrong
+	Elapsed float64         `json:"elapsed_seconds"`
+	Rows    *int            `json:"rows,omitempty"` // of the whole result
+	Results json.RawMessage `json:"results,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// trialRows are the first rows that a trial shows.
+const trialRows = 20
+
+func validateQuery(c *call) error {
+	run, err := c.flag("run")
+	if err != nil {
+		return err
+	}
+	reg, err := c.registration()
+	if err != nil {
+		return err
+	}
+	q, err := c.Registry.Analyse(reg)
+	if err != nil {
+		return err
+	}
+	v := analysisView{ID: q.ID, Endpoint: q.Endpoint, Form: q.Form, Ordered: q.Ordered, OrderKeys: q.OrderKeys, Normal: q.Normal,
+		Constants: list(q.Constants), Warnings: list(q.Warnings)}
+	if q.Limit >= 0 {
+		v.Limit = &q.Limit
+	}
+	_, err = c.Queries.Item(q.ID)
+	if v.Registered = err == nil; err != nil && !missing(err) {
+		return err
+	}
+	if run {
+		if v.Run, err = c.try(&q); err != nil {
+			return err
+		}
+	}
+	return c.json(http.StatusOK, v)
+}
+
+func (c *call) try(q *registry.Query) (*trialView, error) {
+	leave, err := c.exclusive(c.tries)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	a, err := c.Daemon.Trial(c.r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	return viewTrial(a), nil
+}
+
+func viewTrial(a scheduler.Answer) *trialView {
+	v := &trialView{Outcome: string(a.Outcome), Elapsed: a.Elapsed.Seconds(), Error: a.Error}
+	if !a.Outcome.Complete() || a.Result == nil {
+		return v
+	}
+	n := a.Result.Len()
+	v.Outcome, v.Rows, v.Results = "complete", &n, firstRows(a.Result)
+	return v
+}
+
+// firstRows is the beginning of a result, as changes show rows.
+func firstRows(r *diff.Result) json.RawMessage {
+	if r.Form() == diff.Ask {
+		return r.Document()
+	}
+	rows := make(diff.Rows, min(r.Len(), trialRows))
+	for i := range rows {
+		rows[i] = r.Row(i)
+	}
+	return diff.RowsJSON(r.Form(), r.Vars(), rows)
+}
