@@ -33,6 +33,10 @@ type Ledger interface {
 type News struct {
 	Revision uint64 // to ask from next time
 	Entries  []Entry
+	// Full says that removals since the revision asked for are no longer known:
+	// Entries holds every query of the endpoint, as for revision 0, and whatever
+	// is not among them is gone. Removed is empty then.
+	Full     bool
 	Removed  []string // ids of queries that nobody holds any more
 	LastSlot uint64   // number of the last recorded slot, 0 when none
 	Health   registry.Health

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/freshet/freshet/web"
+	"go.etcd.io/bbolt"
+)
+
+var _ web.Store = (*DB)(nil)
+
+const temporaryPattern = File + ".copy-*"
+
+// Backup writes a consistent copy of the store, as it is at one moment, while
+// work goes on. The copy is made on the store's own disk first, which needs
+// room for it: a slow receiver must not hold a transaction open. Whoever opens
+// the copy finds a new epoch, since nobody knows how much later that is.
+func (d *DB) Backup(w io.Writer) (int64, error) {
+	path, err := d.copyMarked()
+	if path != "" {
+		defer os.Remove(path)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("backup of %s: %w", d.path, err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("backup of %s: %w", d.path, err)
+	}
+	defer f.Close()
+	n, err := io.Copy(w, f)
+	if err != nil {
+		return n, fmt.Errorf("backup of %s: %w", d.path, err)
+	}
+	return n, nil
+}
+
+// copyMarked writes a copy beside the store that says it is one. The caller
+// removes it.
+func (d *DB) copyMarked() (path string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(d.path), temporaryPattern)
+	if err != nil {
+		return "", err
+	}
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(f)
+		return err
+	})
+	if err = errors.Join(err, f.Close()); err != nil {
+		return f.Name(), err
+	}
+	return f.Name(), mark(f.Name())
+}
+
+func mark(path string) error {
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
+	if err != nil {
+		return err
+	}
+	err = b.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bMeta).Put(kCopy, []byte{1}) })
+	return errors.Join(err, b.Close())
+}
+
+// compactStep is how much of a compacted copy is written in one transaction.
+const compactStep = 64 << 20
+
+// Compact writes a copy without unused pages to dst, which must not exist. Like
+// a backup it comes up with a new epoch.
+func (d *DB) Compact(dst string) error {
+	err := d.compact(dst)
+	if err != nil {
+		return fmt.Errorf("compact %s to %s: %w", d.path, dst, err)
+	}
+	return nil
+}
+
+func (d *DB) compact(dst string) error {
+	f, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	b, err := bbolt.Open(dst, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
+	if err == nil {
+		err = errors.Join(bbolt.Compact(b, d.bolt, compactStep), b.Close())
+	}
+	if err == nil {
+		err = mark(dst)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(dst))
+	}
+	return nil
+}
+
+// sweepTemporary removes what a crash during a backup left.
+func (d *DB) sweepTemporary() {
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.path), temporaryPattern))
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			d.log.Warn("an unfinished backup could not be removed", "file", path, "error", err)
+		}
+	}
+}

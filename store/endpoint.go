@@ -1,0 +1,119 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+// A configured endpoint is one with the values that the file applied last.
+type configured struct {
+	Endpoint registry.Endpoint `json:"endpoint"`
+	File     registry.Endpoint `json:"file"`
+}
+
+func findEndpoint(tx *bbolt.Tx, name string) (configured, error) {
+	var c configured
+	var v []byte
+	if name != "" {
+		v = tx.Bucket(bEndpoints).Get([]byte(name))
+	}
+	if v == nil {
+		return c, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
+	}
+	if err := json.Unmarshal(v, &c); err != nil {
+		return c, fmt.Errorf("endpoint %s: %w: %w", name, ErrDamaged, err)
+	}
+	return c, nil
+}
+
+// Endpoint is registry.Store's.
+func (d *DB) Endpoint(name string) (registry.Endpoint, error) {
+	var c configured
+	err := d.bolt.View(func(tx *bbolt.Tx) (err error) {
+		c, err = findEndpoint(tx, name)
+		return err
+	})
+	return c.Endpoint, err
+}
+
+// Endpoints is registry.Store's.
+func (d *DB) Endpoints() (list []registry.Endpoint, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bEndpoints).ForEach(func(name, _ []byte) error {
+			c, err := findEndpoint(tx, string(name))
+			list = append(list, c.Endpoint)
+			return err
+		})
+	})
+	return list, err
+}
+
+// EditEndpoint is registry.Store's. Deleting takes the endpoint and its queries
+// away at once, however many they are; what they leave is purged later.
+func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, found bool) error) (registry.Endpoint, error) {
+	var c configured
+	err := d.update(func(tx *bbolt.Tx) error {
+		var err error
+		c, err = findEndpoint(tx, name)
+		found := err == nil
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		if !found {
+			c = configured{Endpoint: registry.Endpoint{Name: name}}
+		}
+		if err := edit(&c.Endpoint, &c.File, found); err != nil {
+			return err
+		}
+		if c.Endpoint.Name != name || name == "" {
+			return fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
+		}
+		if c.Endpoint.URL == "" {
+			return removeEndpoint(tx, name)
+		}
+		return putEndpoint(tx, name, &c)
+	})
+	if err != nil {
+		return registry.Endpoint{}, err
+	}
+	if c.Endpoint.URL == "" {
+		d.wakePurge()
+	}
+	return c.Endpoint, nil
+}
+
+func putEndpoint(tx *bbolt.Tx, name string, c *configured) error {
+	v, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("endpoint %s: %w", name, err)
+	}
+	n := loadCounters(tx)
+	s, err := needSpace(tx, &n, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.save(tx), n.save(tx), tx.Bucket(bEndpoints).Put([]byte(name), v))
+}
+
+func removeEndpoint(tx *bbolt.Tx, name string) error {
+	if err := tx.Bucket(bEndpoints).Delete([]byte(name)); err != nil {
+		return err
+	}
+	s, ok := findSpace(tx, name)
+	if !ok {
+		return nil
+	}
+	c := loadCounters(tx)
+	c.queries -= s.queries
+	c.revision++ // whoever asks from an earlier one learns that all are gone
+	return errors.Join(
+		c.save(tx),
+		tx.Bucket(bSpaces).Delete([]byte(name)),
+		tx.Bucket(bOwners).Delete(key8(s.number)),
+		tx.Bucket(bPurge).Put(purgeKey(purgeSpace, s.number), nil),
+	)
+}

@@ -1,0 +1,17 @@
+package store
+
+import (
+	"strconv"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// queryEpoch changes with the store's epoch and with the query's serial number,
+// which a query registered anew gets anew.
+func (d *DB) queryEpoch(serial uint64) string {
+	return d.epoch + "-" + strconv.FormatUint(serial, 36)
+}
+
+func (d *DB) position(r *record) registry.Position {
+	return registry.Position{Epoch: d.queryEpoch(r.serial), Seq: r.seq}
+}

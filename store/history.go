@@ -1,0 +1,218 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+	"go.etcd.io/bbolt"
+)
+
+var (
+	_ notify.Log  = (*DB)(nil)
+	_ web.History = (*DB)(nil)
+)
+
+// pageBytes is about how much one page of changes unpacks to at most.
+const pageBytes = 4 << 20
+
+// A page collects changes up to a bound; the first is always taken.
+type page struct {
+	limit, bytes int
+	list         []logged
+}
+
+func newPage(limit int) page { return page{limit: limit, bytes: pageBytes} }
+
+// take copies l, and says whether there is room for another.
+func (p *page) take(l logged) bool {
+	size := unpackedSize(l.delta)
+	if len(p.list) > 0 && size > p.bytes {
+		return false
+	}
+	p.bytes -= size
+	l.delta = slices.Clone(l.delta)
+	p.list = append(p.list, l)
+	return len(p.list) < p.limit && p.bytes > 0
+}
+
+// After is notify.Log's. Seq 0 under the query's epoch stands before its first
+// change.
+func (d *DB) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	list := newPage(limit)
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		r, _, ok := liveRecord(tx, query)
+		if !ok {
+			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+		}
+		return d.follow(tx, &r, p, &list)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.changes(list.list)
+}
+
+func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) error {
+	switch {
+	case p.Epoch != d.queryEpoch(r.serial):
+		return &registry.GapError{Reason: registry.OtherEpoch}
+	case p.Seq > r.seq:
+		return &registry.GapError{Reason: registry.Ahead}
+	case p.Seq == r.seq || list.limit <= 0:
+		return nil
+	}
+	c := tx.Bucket(bChanges).Cursor()
+	k, v := c.Seek(key16(r.serial, p.Seq+1))
+	if !hasPrefix(k, key8(r.serial)) || number(after(k)) != p.Seq+1 {
+		return &registry.GapError{Reason: registry.TooOld}
+	}
+	for ; hasPrefix(k, key8(r.serial)); k, v = c.Next() {
+		l, err := parseLogged(k, v)
+		if err != nil {
+			return err
+		}
+		if !list.take(l) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// All is notify.Log's. Retention takes changes query by query, so that old ones
+// may be left with gaps between them; a follower must not take those for all
+// there was. "The oldest change kept", for a zero Offset, is therefore the first
+// after which none is missing. Changes of removed queries are left out.
+func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
+	list := newPage(limit)
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		n := loadCounters(tx)
+		from := o.Seq
+		switch {
+		case o == registry.Offset{}:
+			from = n.trimmed
+		case o.Epoch != d.epoch:
+			return &registry.GapError{Reason: registry.OtherEpoch}
+		case o.Seq > n.offset:
+			return &registry.GapError{Reason: registry.Ahead}
+		case o.Seq < n.trimmed:
+			return &registry.GapError{Reason: registry.TooOld}
+		}
+		if limit <= 0 {
+			return nil
+		}
+		return followAll(tx, from, &list)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.changes(list.list)
+}
+
+func followAll(tx *bbolt.Tx, from uint64, list *page) error {
+	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
+	for k, at := c.Seek(key8(from + 1)); k != nil; k, at = c.Next() {
+		l, err := parseLogged(at, changes.Get(at))
+		if err != nil {
+			return err
+		}
+		if r, _, ok := liveRecord(tx, l.query); !ok || r.serial != l.serial {
+			continue
+		}
+		if !list.take(l) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Head is web.History's.
+func (d *DB) Head() (registry.Offset, error) {
+	o := registry.Offset{Epoch: d.epoch}
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		o.Seq = loadCounters(tx).offset
+		return nil
+	})
+	return o, err
+}
+
+// Latest is web.History's. After a new epoch there is none until the next change.
+func (d *DB) Latest(query string) (registry.Change, error) {
+	list := newPage(1)
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		r, _, ok := liveRecord(tx, query)
+		if !ok {
+			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+		}
+		k := key16(r.serial, r.seq)
+		v := tx.Bucket(bChanges).Get(k)
+		if v == nil {
+			return fmt.Errorf("latest change of query %s: %w", query, registry.ErrNotFound)
+		}
+		l, err := parseLogged(k, v)
+		list.take(l)
+		return err
+	})
+	if err != nil {
+		return registry.Change{}, err
+	}
+	return d.change(&list.list[0])
+}
+
+// Current is notify.Log's.
+func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
+	var item web.Item
+	var packed []byte
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		s, err := findQuery(tx, query)
+		if err != nil {
+			return err
+		}
+		if item, err = d.item(tx, &s); err != nil || !withResult {
+			return err
+		}
+		packed = slices.Clone(tx.Bucket(bResults).Get(key8(s.serial)))
+		return nil
+	})
+	if err != nil || packed == nil {
+		return item.Status, nil, err
+	}
+	r, err := d.unpackResult(packed)
+	if err != nil {
+		return registry.Status{}, nil, fmt.Errorf("result of %s: %w", query, err)
+	}
+	return item.Status, r, nil
+}
+
+// Slots is web.History's.
+func (d *DB) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		s, ok := findSpace(tx, endpoint)
+		if !ok {
+			if tx.Bucket(bEndpoints).Get([]byte(endpoint)) == nil {
+				return fmt.Errorf("endpoint %s: %w", endpoint, registry.ErrNotFound)
+			}
+			return nil
+		}
+		b := tx.Bucket(bSlots)
+		last := lastWith(b, key8(s.number))
+		if last == nil {
+			return nil
+		}
+		c := b.Cursor()
+		for k, v := c.Seek(last); hasPrefix(k, key8(s.number)) && len(list) < limit; k, v = c.Prev() {
+			var slot scheduler.Slot
+			if err := json.Unmarshal(v, &slot); err != nil {
+				return fmt.Errorf("slots of %s: %w: %w", endpoint, ErrDamaged, err)
+			}
+			list = append(list, slot)
+		}
+		return nil
+	})
+	return list, err
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"go.etcd.io/bbolt"
+)
+
+var (
+	bMeta      = []byte("meta")
+	bSpaces    = []byte("spaces")
+	bOwners    = []byte("owners")
+	bEndpoints = []byte("endpoints")
+	bHealth    = []byte("health")
+	bSlots     = []byte("slots")
+	bQueries   = []byte("queries")
+	bStats     = []byte("stats")
+	bMembers   = []byte("members")
+	bNames     = []byte("names")
+	bLive      = []byte("live")
+	bRevisions = []byte("revisions")
+	bRemovals  = []byte("removals")
+	bResults   = []byte("results")
+	bChanges   = []byte("changes")
+	bOffsets   = []byte("offsets")
+	bOld       = []byte("old")
+	bPurge     = []byte("purge")
+	bTokens    = []byte("tokens")
+)
+
+// buckets of schema 1, all of them on the top level.
+func buckets() [][]byte {
+	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
+		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens}
+}
+
+func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }
+
+func key16(a, b uint64) []byte { return binary.BigEndian.AppendUint64(key8(a), b) }
+
+func number(b []byte) uint64 {
+	if len(b) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// after takes the number at the front of a key or value off.
+func after(b []byte) []byte { return b[min(8, len(b)):] }
+
+// memberKey places a query in its endpoint's list, in the order of ids.
+func memberKey(space uint64, id string) []byte { return append(key8(space), id...) }
+
+// The two orders in which names are looked up: by anybody, the oldest query
+// first, and by one caller. Whoever finds an entry checks it against the query,
+// because a name may hold any byte.
+func nameKey(name string, serial uint64, caller string) []byte {
+	k := append([]byte{'n'}, name...)
+	k = append(k, 0)
+	k = binary.BigEndian.AppendUint64(k, serial)
+	return append(k, caller...)
+}
+
+func callerKey(caller, name string, serial uint64) []byte {
+	k := append([]byte{'c'}, caller...)
+	k = append(k, 0)
+	k = append(k, name...)
+	k = append(k, 0)
+	return binary.BigEndian.AppendUint64(k, serial)
+}
+
+func liveKey(id, caller string) []byte {
+	k := append([]byte(id), 0)
+	return append(k, caller...)
+}
+
+// each calls f for the entries whose keys begin with prefix until f says false.
+// Deleting needs the cursor's own Delete.
+func each(b *bbolt.Bucket, prefix []byte, f func(c *bbolt.Cursor, k, v []byte) (bool, error)) error {
+	c := b.Cursor()
+	for k, v := c.Seek(prefix); k != nil && hasPrefix(k, prefix); k, v = c.Next() {
+		if more, err := f(c, k, v); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func hasPrefix(k, prefix []byte) bool {
+	return len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix)
+}

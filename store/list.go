@@ -1,0 +1,168 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+	"go.etcd.io/bbolt"
+)
+
+var _ web.Queries = (*DB)(nil)
+
+// lookAtOnce is how many queries a list examines in one transaction. A reader
+// that stays long keeps freed pages from being used again.
+const lookAtOnce = 500
+
+// List is web.Queries'. Each item is of one moment; a page that had to look at
+// many queries may be of several.
+func (d *DB) List(f web.Filter, cursor string, limit int) (items []web.Item, next string, err error) {
+	f.Text = strings.ToLower(f.Text)
+	if limit <= 0 {
+		return nil, "", nil
+	}
+	for more := true; more; {
+		// One item more than asked for tells whether there is a next page.
+		var found []web.Item
+		found, cursor, more, err = d.look(&f, cursor, limit+1-len(items))
+		if err != nil {
+			return nil, "", fmt.Errorf("list queries: %w", err)
+		}
+		if items = append(items, found...); len(items) > limit {
+			return items[:limit], items[limit-1].Query.ID, nil
+		}
+	}
+	return items, "", nil
+}
+
+// look examines the next few queries after cursor and returns where it stopped.
+func (d *DB) look(f *web.Filter, cursor string, limit int) (items []web.Item, stop string, more bool, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		ids, ok := newIDs(tx, f.Endpoint)
+		if !ok {
+			return nil
+		}
+		id := ids.after(cursor)
+		for range lookAtOnce {
+			if id == "" || len(items) == limit {
+				break
+			}
+			item, fits, err := d.match(tx, f, id)
+			if err != nil {
+				return fmt.Errorf("query %s: %w", id, err)
+			}
+			if fits {
+				items = append(items, item)
+			}
+			stop, id = id, ids.next()
+		}
+		more = id != "" && len(items) < limit
+		return nil
+	})
+	return items, stop, more, err
+}
+
+// ids walks over all queries, or over those of one endpoint, in id order.
+type ids struct {
+	c      *bbolt.Cursor
+	prefix []byte
+}
+
+func newIDs(tx *bbolt.Tx, endpoint string) (ids, bool) {
+	if endpoint == "" {
+		return ids{c: tx.Bucket(bStats).Cursor()}, true
+	}
+	s, ok := findSpace(tx, endpoint)
+	return ids{c: tx.Bucket(bMembers).Cursor(), prefix: key8(s.number)}, ok
+}
+
+// after is the first id that is greater, "" when there is none.
+func (i *ids) after(id string) string {
+	from := append(slices.Clone(i.prefix), id...)
+	k, _ := i.c.Seek(from)
+	if id != "" && string(k) == string(from) {
+		k, _ = i.c.Next()
+	}
+	return i.id(k)
+}
+
+func (i *ids) next() string {
+	k, _ := i.c.Next()
+	return i.id(k)
+}
+
+func (i *ids) id(k []byte) string {
+	if !hasPrefix(k, i.prefix) {
+		return ""
+	}
+	return string(k[len(i.prefix):])
+}
+
+// match reads a query and says whether the filter lets it through.
+func (d *DB) match(tx *bbolt.Tx, f *web.Filter, id string) (web.Item, bool, error) {
+	if _, _, ok := liveRecord(tx, id); !ok {
+		return web.Item{}, false, nil
+	}
+	s, err := parseQuery(tx.Bucket(bQueries).Get([]byte(id)))
+	if err != nil || !admits(f, &s.Query) {
+		return web.Item{}, false, err
+	}
+	item, err := d.item(tx, &s)
+	return item, f.State == "" || item.Status.State == f.State, err
+}
+
+func admits(f *web.Filter, q *registry.Query) bool {
+	if f.Tag != "" && !slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return slices.Contains(h.Tags, f.Tag) }) {
+		return false
+	}
+	if f.Holder != "" {
+		if _, ok := q.Holder(f.Holder); !ok {
+			return false
+		}
+	}
+	return f.Text == "" || mentions(q, f.Text)
+}
+
+// mentions looks for a lower-case text in what people know a query by.
+func mentions(q *registry.Query, text string) bool {
+	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	return in(q.ID) || in(q.Text) || slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return in(h.Name) })
+}
+
+func (d *DB) item(tx *bbolt.Tx, s *stored) (web.Item, error) {
+	r, err := d.parseRecord(tx.Bucket(bStats).Get([]byte(s.ID)))
+	if err != nil {
+		return web.Item{}, fmt.Errorf("query %s: %w", s.ID, err)
+	}
+	return web.Item{Query: s.Query, Status: statusOf(&s.Query, &r.stats)}, nil
+}
+
+// Item is web.Queries'.
+func (d *DB) Item(id string) (item web.Item, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		s, err := findQuery(tx, id)
+		if err != nil {
+			return err
+		}
+		item, err = d.item(tx, &s)
+		return err
+	})
+	return item, err
+}
+
+// Stats is web.Queries'.
+func (d *DB) Stats(id string) (stats scheduler.Stats, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		_, v, ok := liveRecord(tx, id)
+		if !ok {
+			return fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+		}
+		r, err := d.parseRecord(v)
+		stats = r.stats
+		return err
+	})
+	return stats, err
+}

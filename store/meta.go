@@ -1,0 +1,118 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/bbolt"
+)
+
+// Keys of the meta bucket.
+var (
+	kMagic      = []byte("magic")
+	kSchema     = []byte("schema")
+	kSeed       = []byte("seed")
+	kEpoch      = []byte("epoch")
+	kGeneration = []byte("generation")
+	kCopy       = []byte("copy") // this file is a copy made by Backup
+	kCounters   = []byte("counters")
+)
+
+const magic = "freshet store"
+
+// counters are rewritten together, as one value, by each transaction that
+// numbers something.
+type counters struct {
+	offset   uint64 // of the newest change
+	trimmed  uint64 // largest offset of a change that retention dropped
+	revision uint64 // of the newest registration or removal
+	serial   uint64 // given last, to a query or an endpoint
+	logBytes uint64 // size of the change log
+	queries  uint64 // live ones
+}
+
+func loadCounters(tx *bbolt.Tx) (c counters) {
+	b := tx.Bucket(bMeta).Get(kCounters)
+	for _, p := range c.fields() {
+		*p = number(b)
+		b = after(b)
+	}
+	return c
+}
+
+func (c *counters) fields() []*uint64 {
+	return []*uint64{&c.offset, &c.trimmed, &c.revision, &c.serial, &c.logBytes, &c.queries}
+}
+
+func (c *counters) save(tx *bbolt.Tx) error {
+	var b []byte
+	for _, p := range c.fields() {
+		b = binary.BigEndian.AppendUint64(b, *p)
+	}
+	return tx.Bucket(bMeta).Put(kCounters, b)
+}
+
+// schema is the version that this program reads and writes.
+const schema = 1
+
+// migrations bring a file from version i to i+1; each runs in the transaction
+// that opens the store. The first makes a store out of an empty file.
+var migrations = [schema]func(tx *bbolt.Tx) error{create}
+
+func create(tx *bbolt.Tx) error {
+	for _, name := range buckets() {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	m := tx.Bucket(bMeta)
+	if err := m.Put(kMagic, []byte(magic)); err != nil {
+		return err
+	}
+	var c counters
+	if err := c.save(tx); err != nil {
+		return err
+	}
+	seed := make([]byte, 8)
+	rand.Read(seed)
+	return m.Put(kSeed, seed)
+}
+
+// version of the schema, 0 for an empty file.
+func version(tx *bbolt.Tx) (uint64, error) {
+	m := tx.Bucket(bMeta)
+	if m == nil {
+		if k, _ := tx.Cursor().First(); k != nil {
+			return 0, fmt.Errorf("%w (it holds other data)", ErrNotStore)
+		}
+		return 0, nil
+	}
+	if string(m.Get(kMagic)) != magic {
+		return 0, fmt.Errorf("%w (it holds other data)", ErrNotStore)
+	}
+	v := number(m.Get(kSchema))
+	if v == 0 || v > schema {
+		return 0, fmt.Errorf("%w %d: this program knows up to %d; use the freshet that wrote the file, or a newer one",
+			ErrSchema, v, schema)
+	}
+	return v, nil
+}
+
+func migrate(tx *bbolt.Tx, from uint64) error {
+	for v := from; v < schema; v++ {
+		if err := migrations[v](tx); err != nil {
+			return fmt.Errorf("bring the schema from version %d to %d: %w", v, v+1, err)
+		}
+	}
+	return tx.Bucket(bMeta).Put(kSchema, key8(schema))
+}
+
+// randomText is n random bytes in lower-case letters and digits.
+func randomText(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// File is the name of the store in its directory.
+const File = "freshet.db"
+
+// lockWait is how long Open waits for another process to let go of the store.
+const lockWait = time.Second
+
+// Options of Open.
+type Options struct {
+	Retention Retention
+	Logger    *slog.Logger     // nil: silent
+	Now       func() time.Time // the time of commits; nil: time.Now
+}
+
+// A Retention bounds the change log. A zero field sets no bound. The newest
+// change of each query always stays.
+type Retention struct {
+	Changes int           // of each query
+	Age     time.Duration // since the commit
+	Bytes   int64         // of the whole log, as stored
+}
+
+// A DB is an open store. Its methods may be called concurrently.
+type DB struct {
+	bolt      *bbolt.DB
+	path      string
+	epoch     string
+	seed      uint64
+	retention Retention
+	log       *slog.Logger
+	now       func() time.Time
+	pack      *packer
+	broken    atomic.Pointer[error]
+
+	stop context.CancelFunc
+	wake chan struct{} // there is something to purge
+	done sync.WaitGroup
+}
+
+// Open opens the store in dir and makes both when they are not there. Only one
+// process can have a store open.
+func Open(dir string, o Options) (*DB, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, explain(dir, err)
+	}
+	path := filepath.Join(dir, File)
+	if err := plausible(path); err != nil {
+		return nil, explain(path, err)
+	}
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:         lockWait,
+		FreelistType:    bbolt.FreelistMapType,
+		InitialMmapSize: mapSize(path),
+	})
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	d := &DB{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, wake: make(chan struct{}, 1)}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	if d.pack, err = newPacker(); err == nil {
+		err = d.enter()
+	}
+	if err != nil {
+		return nil, errors.Join(explain(path, err), b.Close())
+	}
+	d.sweepTemporary()
+	d.startPurge()
+	return d, nil
+}
+
+// mapSize leaves the file room to grow before it must be mapped anew, for which
+// a writer would have to wait until all readers, backups too, are done. It
+// costs addresses, not memory.
+func mapSize(path string) int {
+	if math.MaxInt == math.MaxInt32 {
+		return 0
+	}
+	size := int64(0)
+	if i, err := os.Stat(path); err == nil {
+		size = i.Size()
+	}
+	return int(2*size + 1<<30)
+}
+
+// enter brings the schema up to date and renews the generation.
+func (d *DB) enter() error {
+	inode, err := inodeOf(d.path)
+	if err != nil {
+		return err
+	}
+	g := generation{d.path + generationSuffix}
+	var from uint64
+	var token string
+	fresh := ""
+	err = d.bolt.View(func(tx *bbolt.Tx) (err error) {
+		if from, err = version(tx); err != nil || from == 0 {
+			return err
+		}
+		token = string(tx.Bucket(bMeta).Get(kGeneration))
+		if tx.Bucket(bMeta).Get(kCopy) != nil {
+			fresh = "this is a backup"
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if from > 0 && fresh == "" {
+		if _, fresh, err = g.trusts(token, inode); err != nil {
+			return err
+		}
+	}
+	next := randomText(15)
+	tokens := []string{next}
+	if from > 0 && fresh == "" {
+		tokens = append(tokens, token) // a crash before the commit leaves this one
+	}
+	if err := g.write(inode, tokens...); err != nil {
+		return err
+	}
+	if err := d.update(func(tx *bbolt.Tx) error { return d.renew(tx, from, next, fresh) }); err != nil {
+		return err
+	}
+	return g.write(inode, next)
+}
+
+func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
+	if err := migrate(tx, from); err != nil {
+		return err
+	}
+	m := tx.Bucket(bMeta)
+	if from == 0 || fresh != "" {
+		if err := newEpoch(tx); err != nil {
+			return err
+		}
+	}
+	if fresh != "" {
+		d.log.Warn("numbering begins anew: followers will be sent a snapshot", "file", d.path, "reason", fresh,
+			"epoch", string(m.Get(kEpoch)))
+	}
+	d.epoch = string(m.Get(kEpoch))
+	d.seed = number(m.Get(kSeed))
+	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
+}
+
+// newEpoch drops the log, which nobody may continue.
+func newEpoch(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bChanges, bOffsets, bOld} {
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	c := loadCounters(tx)
+	c.trimmed, c.logBytes = c.offset, 0
+	if err := c.save(tx); err != nil {
+		return err
+	}
+	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomText(5)))
+}
+
+// Close waits for running transactions and lets go of the file.
+func (d *DB) Close() error {
+	d.stop()
+	d.done.Wait()
+	err := d.bolt.Close()
+	d.pack.close()
+	if err != nil {
+		return fmt.Errorf("close %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// Epoch is the store's, in which offsets count.
+func (d *DB) Epoch() string { return d.epoch }
+
+// Seed is random and the same for the life of this store: what internal
+// fingerprints are keyed with, so that nobody can prepare two results that look
+// the same.
+func (d *DB) Seed() uint64 { return d.seed }

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A packer compresses values. EncodeAll and DecodeAll may be called
+// concurrently: each draws on a pool of that many states.
+type packer struct {
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+}
+
+// largest is what one value may unpack to; it keeps a damaged file from taking
+// all memory.
+const largest = 4 << 30
+
+func newPacker() (*packer, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
+	if err != nil {
+		return nil, err
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(largest))
+	if err != nil {
+		return nil, err
+	}
+	return &packer{enc, dec}, nil
+}
+
+func (p *packer) close() {
+	p.enc.Close()
+	p.dec.Close()
+}
+
+// Forms of a packed value: its size unpacked, as a varint, then the bytes as
+// they are or compressed.
+const (
+	plain   = 0
+	squeeze = 1
+	// Compressing less than this saves nothing worth the time.
+	smallest = 256
+)
+
+// pack appends raw to dst in the form that is shorter.
+func (p *packer) pack(dst, raw []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(raw)))
+	if len(raw) >= smallest {
+		n := len(dst)
+		dst = p.enc.EncodeAll(raw, append(dst, squeeze))
+		if len(dst)-n <= len(raw) {
+			return dst
+		}
+		dst = dst[:n]
+	}
+	return append(append(dst, plain), raw...)
+}
+
+// unpackedSize reads the size that a packed value will have.
+func unpackedSize(b []byte) int {
+	n, _ := binary.Uvarint(b)
+	return int(min(n, largest))
+}
+
+// unpack gives what was packed, in memory of its own.
+func (p *packer) unpack(b []byte) ([]byte, error) {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || n >= len(b) || size > largest {
+		return nil, fmt.Errorf("%w: a value is cut short", ErrDamaged)
+	}
+	form, body := b[n], b[n+1:]
+	out, err := make([]byte, 0, size), error(nil)
+	switch form {
+	case plain:
+		out = append(out, body...)
+	case squeeze:
+		out, err = p.dec.DecodeAll(body, out)
+	default:
+		return nil, fmt.Errorf("%w: a value has the unknown form %d", ErrDamaged, form)
+	}
+	if err != nil || uint64(len(out)) != size {
+		return nil, fmt.Errorf("%w: a value does not unpack: %v", ErrDamaged, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// plausible refuses a file that is no bbolt file, or one that was cut off: the
+// file is mapped into memory, and touching what is not there would end the
+// process. The places are those of bbolt's two meta pages, format version 2.
+func plausible(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !i.Mode().IsRegular() {
+		return fmt.Errorf("%w: it is not a regular file", ErrNotStore)
+	}
+	if i.Size() == 0 {
+		return nil
+	}
+	need, err := extent(f)
+	if err != nil {
+		return err
+	}
+	if i.Size() < need {
+		return fmt.Errorf("%w: the file was cut off (%d of %d bytes): put a backup in its place", ErrDamaged, i.Size(), need)
+	}
+	return nil
+}
+
+// extent is how many bytes the newest state in the file reaches over.
+func extent(f io.ReaderAt) (int64, error) {
+	first, err := readMeta(f, 0)
+	if err != nil {
+		return 0, err
+	}
+	if first == nil {
+		return 0, nil // torn, or no store at all: bbolt tells
+	}
+	second, err := readMeta(f, first.pageSize)
+	if err != nil {
+		return 0, err
+	}
+	if second != nil && second.transaction > first.transaction {
+		first = second
+	}
+	return first.pages * first.pageSize, nil
+}
+
+type metaPage struct {
+	pageSize, pages int64
+	transaction     uint64
+}
+
+// readMeta is nil when no whole meta page stands at the place.
+func readMeta(f io.ReaderAt, at int64) (*metaPage, error) {
+	const header, size, magicBolt = 16, 64, 0xED0CDAED
+	b := make([]byte, header+size)
+	if n, err := f.ReadAt(b, at); n < len(b) {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	b = b[header:]
+	sum := fnv.New64a()
+	sum.Write(b[:size-8])
+	if binary.NativeEndian.Uint32(b) != magicBolt || binary.NativeEndian.Uint64(b[size-8:]) != sum.Sum64() {
+		return nil, nil
+	}
+	return &metaPage{
+		pageSize:    int64(binary.NativeEndian.Uint32(b[8:])),
+		pages:       int64(binary.NativeEndian.Uint64(b[40:])),
+		transaction: binary.NativeEndian.Uint64(b[48:]),
+	}, nil
+}

@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// What a removed query or endpoint leaves behind is deleted in the background,
+// in transactions small enough that a slot hardly waits for one. The list of
+// what is to be done is in the file, so a crash only delays it.
+
+const (
+	purgeHistory byte = 'h' // of a query, by its serial number
+	purgeSpace   byte = 's' // of an endpoint, by its space's
+)
+
+// purgeAtOnce is how many entries one transaction deletes.
+const purgeAtOnce = 500
+
+func purgeKey(kind byte, n uint64) []byte { return append([]byte{kind}, key8(n)...) }
+
+func (d *DB) startPurge() {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.stop = cancel
+	d.wakePurge() // a crash may have left something
+	d.done.Go(func() { d.purge(ctx) })
+}
+
+func (d *DB) wakePurge() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *DB) purge(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		}
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			if more, err = d.purgeSome(); err != nil {
+				d.log.Error("deleting what was removed failed; it is tried again later", "file", d.path, "error", err)
+				break
+			}
+		}
+	}
+}
+
+// purgeSome runs one transaction, and says whether there is more to do.
+func (d *DB) purgeSome() (more bool, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		k, _ := tx.Bucket(bPurge).Cursor().First()
+		more = k != nil
+		return nil
+	})
+	if err != nil || !more {
+		return false, err
+	}
+	return more, d.update(func(tx *bbolt.Tx) error {
+		p := purger{tx: tx, left: purgeAtOnce, counters: loadCounters(tx)}
+		for p.left > 0 {
+			k, _ := tx.Bucket(bPurge).Cursor().First()
+			if k == nil {
+				more = false
+				break
+			}
+			if err := p.item(k[0], number(k[1:])); err != nil {
+				return err
+			}
+		}
+		return p.counters.save(tx)
+	})
+}
+
+// A purger is one transaction's share of the work.
+type purger struct {
+	tx       *bbolt.Tx
+	left     int
+	counters counters
+}
+
+// item works on one entry of the list and strikes it out once nothing is left.
+func (p *purger) item(kind byte, n uint64) error {
+	p.left--
+	var err error
+	switch kind {
+	case purgeHistory:
+		err = p.history(n)
+	case purgeSpace:
+		err = p.space(n)
+	default:
+		err = fmt.Errorf("%w: unknown task %q in the list of deletions", ErrDamaged, kind)
+	}
+	if err != nil || p.left <= 0 {
+		return err
+	}
+	return p.tx.Bucket(bPurge).Delete(purgeKey(kind, n))
+}
+
+// history deletes a query's result and changes.
+func (p *purger) history(serial uint64) error {
+	if err := p.tx.Bucket(bResults).Delete(key8(serial)); err != nil {
+		return err
+	}
+	for ; p.left > 0; p.left-- {
+		k, v := p.tx.Bucket(bChanges).Cursor().Seek(key8(serial))
+		if !hasPrefix(k, key8(serial)) {
+			return nil
+		}
+		l, err := parseLogged(k, v)
+		if err != nil {
+			return err
+		}
+		n, err := deleteChange(p.tx, l.offset, k)
+		if err != nil {
+			return err
+		}
+		p.counters.logBytes -= min(n, p.counters.logBytes)
+	}
+	return nil
+}
+
+// space deletes what a removed endpoint held; its queries' histories become
+// tasks of their own.
+func (p *purger) space(n uint64) error {
+	for ; p.left > 0; p.left-- {
+		k, _ := p.tx.Bucket(bMembers).Cursor().Seek(key8(n))
+		if !hasPrefix(k, key8(n)) {
+			break
+		}
+		if err := p.member(n, string(after(k))); err != nil {
+			return err
+		}
+	}
+	for _, name := range [][]byte{bRevisions, bRemovals, bSlots} {
+		if err := p.prefix(name, key8(n)); err != nil {
+			return err
+		}
+	}
+	return p.tx.Bucket(bHealth).Delete(key8(n))
+}
+
+func (p *purger) member(space uint64, id string) error {
+	s, err := parseQuery(p.tx.Bucket(bQueries).Get([]byte(id)))
+	if err != nil {
+		return fmt.Errorf("query %s: %w", id, err)
+	}
+	if s.space != space {
+		return errors.Join(ErrDamaged, fmt.Errorf("query %s belongs to another endpoint than it is listed under", id))
+	}
+	return discard(p.tx, &s)
+}
+
+func (p *purger) prefix(bucket, prefix []byte) error {
+	c := p.tx.Bucket(bucket).Cursor()
+	for ; p.left > 0; p.left-- {
+		k, _ := c.Seek(prefix)
+		if !hasPrefix(k, prefix) {
+			return nil
+		}
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+var _ registry.Store = (*DB)(nil)
+
+// A stored query is a registration with what the store knows it by.
+type stored struct {
+	registry.Query
+	serial, space, revision uint64
+	json                    []byte
+}
+
+func parseQuery(v []byte) (stored, error) {
+	if len(v) < 24 {
+		return stored{}, fmt.Errorf("%w: a registration is missing", ErrDamaged)
+	}
+	s := stored{serial: number(v), space: number(v[8:]), revision: number(v[16:]), json: v[24:]}
+	if err := json.Unmarshal(s.json, &s.Query); err != nil {
+		return s, fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
+	}
+	return s, nil
+}
+
+func (s *stored) save(tx *bbolt.Tx) error {
+	var v []byte
+	for _, n := range []uint64{s.serial, s.space, s.revision} {
+		v = binary.BigEndian.AppendUint64(v, n)
+	}
+	return tx.Bucket(bQueries).Put([]byte(s.ID), append(v, s.json...))
+}
+
+// findQuery returns a live query, or registry.ErrNotFound.
+func findQuery(tx *bbolt.Tx, id string) (stored, error) {
+	v := tx.Bucket(bQueries).Get([]byte(id))
+	if id == "" || v == nil || owner(tx, number(after(v))) == "" {
+		return stored{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+	}
+	s, err := parseQuery(v)
+	if err != nil {
+		return s, fmt.Errorf("query %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// Query is registry.Store's.
+func (d *DB) Query(id string) (registry.Query, error) {
+	var s stored
+	err := d.bolt.View(func(tx *bbolt.Tx) (err error) {
+		s, err = findQuery(tx, id)
+		return err
+	})
+	return s.Query, err
+}
+
+// EditQuery is registry.Store's. An edit that changes nothing writes nothing
+// and gives no new revision.
+func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
+	var q registry.Query
+	err := d.update(func(tx *bbolt.Tx) error {
+		old, err := findQuery(tx, id)
+		found := err == nil
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		// edit gets its own copy: what it changes deep inside must not change old.
+		if q = (registry.Query{ID: id}); found {
+			if err := json.Unmarshal(old.json, &q); err != nil {
+				return err
+			}
+		}
+		if err := edit(&q, found); err != nil {
+			return err
+		}
+		if q.ID != id || found && q.Endpoint != old.Endpoint {
+			return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
+		}
+		switch {
+		case len(q.Holders) > 0:
+			return d.keep(tx, &old, q, found)
+		case found:
+			return removeQuery(tx, &old)
+		}
+		return nil
+	})
+	if err != nil {
+		return registry.Query{}, err
+	}
+	if len(q.Holders) == 0 {
+		d.wakePurge()
+	}
+	return q, nil
+}
+
+// keep stores a new or edited query and what it is found by.
+func (d *DB) keep(tx *bbolt.Tx, old *stored, q registry.Query, found bool) error {
+	if q.Endpoint == "" || len(q.ID) > 500 {
+		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", q.ID)
+	}
+	text, err := json.Marshal(&q)
+	if err != nil {
+		return fmt.Errorf("query %s: %w", q.ID, err)
+	}
+	if found && bytes.Equal(text, old.json) {
+		return nil
+	}
+	c := loadCounters(tx)
+	next := stored{Query: q, json: text, serial: old.serial, space: old.space}
+	if found {
+		err = unindex(tx, old)
+	} else {
+		err = d.admit(tx, &c, &next)
+	}
+	if err != nil {
+		return err
+	}
+	c.revision++
+	next.revision = c.revision
+	return errors.Join(index(tx, &next), next.save(tx), c.save(tx))
+}
+
+// admit gives a new query its number and place.
+func (d *DB) admit(tx *bbolt.Tx, c *counters, s *stored) error {
+	// One of the same id may still wait for the purge with its endpoint.
+	if v := tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
+		dead, err := parseQuery(v)
+		if err != nil {
+			return err
+		}
+		if err := discard(tx, &dead); err != nil {
+			return err
+		}
+	}
+	sp, err := needSpace(tx, c, s.Endpoint)
+	if err != nil {
+		return err
+	}
+	sp.queries++
+	c.queries++
+	c.serial++
+	s.serial, s.space = c.serial, sp.number
+	r := record{serial: s.serial, space: s.space}
+	return errors.Join(
+		sp.save(tx),
+		tx.Bucket(bStats).Put([]byte(s.ID), r.append(nil)),
+		tx.Bucket(bMembers).Put(memberKey(s.space, s.ID), nil),
+	)
+}
+
+// index writes the entries that depend on a query's holders and revision.
+func index(tx *bbolt.Tx, s *stored) error {
+	errs := []error{tx.Bucket(bRevisions).Put(key16(s.space, s.revision), []byte(s.ID))}
+	for _, h := range s.Holders {
+		if h.Name != "" {
+			errs = append(errs,
+				tx.Bucket(bNames).Put(nameKey(h.Name, s.serial, h.Caller), []byte(s.ID)),
+				tx.Bucket(bNames).Put(callerKey(h.Caller, h.Name, s.serial), []byte(s.ID)))
+		}
+		if h.Live {
+			v := key8(s.space)
+			if h.ReleaseAt != nil {
+				v = putTime(v, *h.ReleaseAt)
+			}
+			errs = append(errs, tx.Bucket(bLive).Put(liveKey(s.ID, h.Caller), v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unindex takes back what index wrote.
+func unindex(tx *bbolt.Tx, s *stored) error {
+	errs := []error{tx.Bucket(bRevisions).Delete(key16(s.space, s.revision))}
+	for _, h := range s.Holders {
+		errs = append(errs,
+			tx.Bucket(bNames).Delete(nameKey(h.Name, s.serial, h.Caller)),
+			tx.Bucket(bNames).Delete(callerKey(h.Caller, h.Name, s.serial)),
+			tx.Bucket(bLive).Delete(liveKey(s.ID, h.Caller)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeQuery takes a query away; its history waits for the purge.
+func removeQuery(tx *bbolt.Tx, s *stored) error {
+	c := loadCounters(tx)
+	c.revision++
+	c.queries--
+	sp, ok := findSpace(tx, s.Endpoint)
+	if !ok {
+		return fmt.Errorf("%w: endpoint %s of query %s is missing", ErrDamaged, s.Endpoint, s.ID)
+	}
+	sp.queries--
+	if err := sp.remember(tx, c.revision, s.ID); err != nil {
+		return err
+	}
+	return errors.Join(discard(tx, s), sp.save(tx), c.save(tx))
+}
+
+// discard deletes all that is kept by the query's id, and leaves what is kept
+// by its serial number to the purge.
+func discard(tx *bbolt.Tx, s *stored) error {
+	return errors.Join(
+		unindex(tx, s),
+		tx.Bucket(bQueries).Delete([]byte(s.ID)),
+		tx.Bucket(bStats).Delete([]byte(s.ID)),
+		tx.Bucket(bMembers).Delete(memberKey(s.space, s.ID)),
+		tx.Bucket(bPurge).Put(purgeKey(purgeHistory, s.serial), nil),
+	)
+}
+
+// FindName is registry.Store's.
+func (d *DB) FindName(caller, name string) (registry.Query, error) {
+	prefix := append(append([]byte{'n'}, name...), 0)
+	if caller != "" {
+		k := callerKey(caller, name, 0)
+		prefix = k[:len(k)-8]
+	}
+	var q registry.Query
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		found := false
+		err := each(tx.Bucket(bNames), prefix, func(_ *bbolt.Cursor, _, id []byte) (bool, error) {
+			s, err := findQuery(tx, string(id))
+			if err != nil {
+				return errors.Is(err, registry.ErrNotFound), notFoundIsFine(err)
+			}
+			for _, h := range s.Holders {
+				if h.Name == name && (caller == "" || h.Caller == caller) {
+					q, found = s.Query, true
+				}
+			}
+			return !found, nil
+		})
+		if err == nil && !found {
+			return fmt.Errorf("query named %q: %w", name, registry.ErrNotFound)
+		}
+		return err
+	})
+	return q, err
+}
+
+func notFoundIsFine(err error) error {
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// CountQueries is registry.Store's.
+func (d *DB) CountQueries(endpoint string) (n int, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		if endpoint == "" {
+			n = int(loadCounters(tx).queries)
+			return nil
+		}
+		s, _ := findSpace(tx, endpoint)
+		n = int(s.queries)
+		return nil
+	})
+	return n, err
+}
+
+// LiveHolds is registry.Store's, in the order of ids.
+func (d *DB) LiveHolds() (holds []registry.LiveHold, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
+			if owner(tx, number(v)) == "" {
+				return true, nil
+			}
+			id, caller, _ := bytes.Cut(k, []byte{0})
+			h := registry.LiveHold{Query: string(id), Caller: string(caller)}
+			if len(v) > 8 {
+				in := scan{b: v[8:]}
+				at := in.time()
+				h.ReleaseAt = &at
+			}
+			holds = append(holds, h)
+			return true, nil
+		})
+	})
+	return holds, err
+}

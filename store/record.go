@@ -1,0 +1,391 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
+)
+
+var _ scheduler.Ledger = (*DB)(nil)
+
+// keptSlots is how many slots of an endpoint are remembered.
+const keptSlots = 2000
+
+// prepared is an outcome with what could be compressed before the transaction,
+// in which nobody else can write.
+type prepared struct {
+	*scheduler.Outcome
+	result, delta []byte
+}
+
+// Record is scheduler.Ledger's.
+func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	list, err := d.prepare(b.Outcomes)
+	if err != nil {
+		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
+	}
+	w := writer{db: d, endpoint: endpoint, now: d.now().UTC()}
+	err = d.update(func(tx *bbolt.Tx) error {
+		w.tx, w.changes = tx, nil
+		return w.batch(list, &b)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
+	}
+	for _, id := range w.strangers {
+		d.log.Warn("an outcome was passed over: it does not follow from the result kept", "query", id, "endpoint", endpoint)
+	}
+	return w.changes, nil
+}
+
+func (d *DB) prepare(outcomes []scheduler.Outcome) ([]prepared, error) {
+	list := make([]prepared, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		list[i].Outcome = o
+		if (o.Result == nil) != (o.Delta == nil) {
+			return nil, fmt.Errorf("%s: a result and its delta come together", o.Query)
+		}
+		if o.Result == nil {
+			continue
+		}
+		raw, err := o.Delta.MarshalBinary()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Query, err)
+		}
+		list[i].delta = d.pack.pack(nil, raw)
+		list[i].result = d.packResult(o.Result)
+	}
+	return list, nil
+}
+
+// A writer is one Record's transaction.
+type writer struct {
+	db        *DB
+	tx        *bbolt.Tx
+	endpoint  string
+	now       time.Time
+	counters  counters
+	space     space
+	records   map[string]*record
+	changes   []registry.Change
+	strangers []string // outcomes that follow from another result than the one kept
+}
+
+func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
+	w.counters = loadCounters(w.tx)
+	before := w.counters
+	var known bool
+	if w.space, known = findSpace(w.tx, w.endpoint); !known {
+		// Nobody holds a query here, but the slots of an endpoint without
+		// queries are still worth knowing.
+		if b.Slot == nil && b.Health == nil {
+			return nil
+		}
+		var err error
+		if w.space, err = needSpace(w.tx, &w.counters, w.endpoint); err != nil {
+			return err
+		}
+		if err = w.space.save(w.tx); err != nil {
+			return err
+		}
+	}
+	ids := w.load(list)
+	for i := range list {
+		if err := w.outcome(&list[i], b.Slot); err != nil {
+			return fmt.Errorf("%s: %w", list[i].Query, err)
+		}
+	}
+	if err := w.save(ids); err != nil {
+		return err
+	}
+	if err := w.loop(b); err != nil {
+		return err
+	}
+	if err := w.retain(); err != nil {
+		return err
+	}
+	if w.counters == before {
+		return nil
+	}
+	return w.counters.save(w.tx)
+}
+
+// load reads the records' heads in the order of ids, so that neighbours share
+// pages; the rest of a record is replaced.
+func (w *writer) load(list []prepared) []string {
+	ids := make([]string, 0, len(list))
+	for i := range list {
+		ids = append(ids, list[i].Query)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	w.records = make(map[string]*record, len(ids))
+	c := w.tx.Bucket(bStats).Cursor()
+	for _, id := range ids {
+		k, v := c.Seek([]byte(id))
+		if string(k) != id {
+			continue
+		}
+		if r := recordHead(v); r.space == w.space.number {
+			w.records[id] = &r
+		}
+	}
+	return ids
+}
+
+// outcome applies one outcome to the record and the history of its query.
+func (w *writer) outcome(o *prepared, slot *scheduler.Slot) error {
+	r := w.records[o.Query]
+	if r == nil {
+		return nil // nobody holds it any more
+	}
+	if !w.follows(r, o) {
+		w.strangers = append(w.strangers, o.Query)
+		return nil
+	}
+	r.stats = o.Stats
+	r.dirty = true
+	if o.Result == nil {
+		return nil
+	}
+	return w.change(r, o, slot)
+}
+
+// follows says whether an outcome belongs to the history kept. It does not when
+// the query was removed and registered anew while it was being executed.
+func (w *writer) follows(r *record, o *prepared) bool {
+	if o.Delta == nil {
+		return r.seq > 0 || o.Stats.Hash == ""
+	}
+	if r.seq == 0 {
+		return o.Delta.Baseline || o.Delta.OldHash == ""
+	}
+	kept := resultHash(w.tx.Bucket(bResults).Get(key8(r.serial)))
+	return !o.Delta.Baseline && (o.Delta.OldHash == "" || o.Delta.OldHash == kept)
+}
+
+// change numbers and stores a change and the result it leads to.
+func (w *writer) change(r *record, o *prepared, slot *scheduler.Slot) error {
+	w.counters.offset++
+	l := logged{
+		query: o.Query, endpoint: w.endpoint, serial: r.serial, seq: r.seq + 1, offset: w.counters.offset,
+		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o.Outcome, slot), baseline: r.seq == 0, delta: o.delta,
+	}
+	if err := w.supersede(r); err != nil {
+		return err
+	}
+	r.seq++
+	k, v := key16(l.serial, l.seq), l.append(nil)
+	w.counters.logBytes += uint64(len(k) + len(v))
+	if err := w.tx.Bucket(bChanges).Put(k, v); err != nil {
+		return err
+	}
+	if err := w.tx.Bucket(bOffsets).Put(key8(l.offset), k); err != nil {
+		return err
+	}
+	if err := w.tx.Bucket(bResults).Put(key8(r.serial), o.result); err != nil {
+		return err
+	}
+	w.changes = append(w.changes, w.announce(&l, o.Delta))
+	return w.trimQuery(r)
+}
+
+func (w *writer) announce(l *logged, delta *diff.Delta) registry.Change {
+	return registry.Change{
+		Query: l.query, Endpoint: l.endpoint, Epoch: w.db.queryEpoch(l.serial), Prev: l.seq - 1, Seq: l.seq,
+		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,
+	}
+}
+
+// slotOf is the slot in which an execution ran.
+func slotOf(o *scheduler.Outcome, slot *scheduler.Slot) uint64 {
+	switch {
+	case o.Stats.LastRun.Slot > 0:
+		return o.Stats.LastRun.Slot
+	case o.Stats.Last > 0:
+		return o.Stats.Last
+	case slot != nil:
+		return slot.Number
+	}
+	return 0
+}
+
+// save writes the records that an outcome touched.
+func (w *writer) save(ids []string) error {
+	b := w.tx.Bucket(bStats)
+	room := make([]byte, 0, 512*len(ids)) // values must live until the commit
+	for _, id := range ids {
+		r := w.records[id]
+		if r == nil || !r.dirty {
+			continue
+		}
+		from := len(room)
+		room = r.append(room)
+		if err := b.Put([]byte(id), room[from:len(room):len(room)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loop writes what belongs to the endpoint: the slot and the health.
+func (w *writer) loop(b *scheduler.Batch) error {
+	if b.Health != nil {
+		v, err := json.Marshal(b.Health)
+		if err != nil {
+			return err
+		}
+		if err := w.tx.Bucket(bHealth).Put(key8(w.space.number), v); err != nil {
+			return err
+		}
+	}
+	if b.Slot == nil {
+		return nil
+	}
+	v, err := json.Marshal(b.Slot)
+	if err != nil {
+		return err
+	}
+	slots := w.tx.Bucket(bSlots)
+	if err := slots.Put(key16(w.space.number, b.Slot.Number), v); err != nil {
+		return err
+	}
+	return forgetSlots(slots, w.space.number, b.Slot.Number)
+}
+
+// forgetSlots deletes the slots that fell out of the ring, a few at a time
+// should the number have jumped.
+func forgetSlots(b *bbolt.Bucket, space, newest uint64) error {
+	c := b.Cursor()
+	for range 4 {
+		k, _ := c.Seek(key8(space))
+		if !hasPrefix(k, key8(space)) || number(after(k))+keptSlots > newest {
+			return nil
+		}
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Result is scheduler.Ledger's.
+func (d *DB) Result(query string) (*diff.Result, error) {
+	var packed []byte
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		r, _, ok := liveRecord(tx, query)
+		if !ok {
+			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+		}
+		packed = slices.Clone(tx.Bucket(bResults).Get(key8(r.serial)))
+		return nil
+	})
+	if err != nil || packed == nil {
+		return nil, err
+	}
+	r, err := d.unpackResult(packed)
+	if err != nil {
+		return nil, fmt.Errorf("result of %s: %w", query, err)
+	}
+	return r, nil
+}
+
+// Since is scheduler.Ledger's. The registrations are found by an index of
+// revisions, so asking when nothing happened costs next to nothing.
+func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
+	var n scheduler.News
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		n = scheduler.News{Revision: loadCounters(tx).revision}
+		s, ok := findSpace(tx, endpoint)
+		if !ok {
+			n.Full = rev > 0
+			return nil
+		}
+		n.Full = rev > 0 && rev < s.floor
+		if n.Full {
+			rev = 0
+		}
+		if err := d.entries(tx, &s, rev, &n); err != nil {
+			return err
+		}
+		if rev > 0 {
+			n.Removed = removed(tx, &s, rev)
+		}
+		return lastOf(tx, &s, &n)
+	})
+	if err != nil {
+		return scheduler.News{}, fmt.Errorf("registrations of %s: %w", endpoint, err)
+	}
+	return n, nil
+}
+
+func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) error {
+	c := tx.Bucket(bRevisions).Cursor()
+	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
+		q, err := parseQuery(tx.Bucket(bQueries).Get(id))
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		r, err := d.parseRecord(tx.Bucket(bStats).Get(id))
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		n.Entries = append(n.Entries, scheduler.Entry{Query: q.Query, Stats: r.stats})
+	}
+	return nil
+}
+
+// parseRecord adds the position to what the record holds.
+func (d *DB) parseRecord(v []byte) (record, error) {
+	r, err := parseRecord(v)
+	r.stats.Position = d.position(&r)
+	return r, err
+}
+
+// removed lists queries that are gone. One that came back since is not: its
+// entry is among the others.
+func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
+	c := tx.Bucket(bRemovals).Cursor()
+	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
+		if r, _, ok := liveRecord(tx, string(id)); !ok || r.space != s.number {
+			ids = append(ids, strings.Clone(string(id)))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
+	if v := tx.Bucket(bHealth).Get(key8(s.number)); v != nil {
+		if err := json.Unmarshal(v, &n.Health); err != nil {
+			return fmt.Errorf("%w: health: %w", ErrDamaged, err)
+		}
+	}
+	if k := lastWith(tx.Bucket(bSlots), key8(s.number)); k != nil {
+		n.LastSlot = number(after(k))
+	}
+	return nil
+}
+
+// lastWith finds the last key that begins with an eight-byte prefix.
+func lastWith(b *bbolt.Bucket, prefix []byte) []byte {
+	c := b.Cursor()
+	k, _ := c.Seek(key8(number(prefix) + 1))
+	if k == nil {
+		k, _ = c.Last()
+	} else {
+		k, _ = c.Prev()
+	}
+	if !hasPrefix(k, prefix) {
+		return nil
+	}
+	return k
+}

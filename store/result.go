@@ -1,0 +1,53 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/freshet/freshet/diff"
+)
+
+const resultVersion = 1
+
+// packResult writes a result before the transaction begins.
+func (d *DB) packResult(r *diff.Result) []byte {
+	ordered := byte(0)
+	if r.Ordered() {
+		ordered = 1
+	}
+	b := []byte{resultVersion, ordered}
+	b = putText(b, string(r.Form()))
+	b = putText(b, r.Hash())
+	return d.pack.pack(b, r.Document())
+}
+
+// resultHash reads the hash of a stored result, "" when there is none.
+func resultHash(v []byte) string {
+	if len(v) < 2 {
+		return ""
+	}
+	in := scan{b: v[2:]}
+	_, hash := in.text(), in.text()
+	return hash
+}
+
+// unpackResult reads what packResult wrote.
+func (d *DB) unpackResult(v []byte) (*diff.Result, error) {
+	in := scan{b: v}
+	if in.byte() != resultVersion {
+		in.fail()
+	}
+	ordered := in.byte() == 1
+	form, _ := diff.Form(in.text()), in.text()
+	if in.bad {
+		return nil, fmt.Errorf("%w: its head cannot be read", ErrDamaged)
+	}
+	document, err := d.pack.unpack(in.b)
+	if err != nil {
+		return nil, err
+	}
+	r, err := diff.Decode(document, form, ordered)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return r, nil
+}

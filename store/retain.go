@@ -1,0 +1,110 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// Retention works on the bucket "old", which holds every change but the newest
+// of each query in the order of offsets, so that what may be dropped is found
+// without passing over what must stay.
+
+// Bounds on the work of one transaction: more than what one adds, so that a
+// backlog (bounds set lower, days without a change) melts away.
+const (
+	trimQueryAtOnce = 8
+	trimAtOnce      = 128
+)
+
+// supersede makes the newest change of a query an old one.
+func (w *writer) supersede(r *record) error {
+	k := key16(r.serial, r.seq)
+	v := w.tx.Bucket(bChanges).Get(k)
+	if v == nil {
+		return nil // the first, or the first of this epoch
+	}
+	l, err := parseLogged(k, v)
+	if err != nil {
+		return err
+	}
+	mark := binary.BigEndian.AppendUint64(k, uint64(l.at.UnixNano()))
+	return w.tx.Bucket(bOld).Put(key8(l.offset), mark)
+}
+
+// trimQuery bounds the number of changes of one query.
+func (w *writer) trimQuery(r *record) error {
+	keep := uint64(w.db.retention.Changes)
+	if keep == 0 {
+		return nil
+	}
+	for range trimQueryAtOnce {
+		k, v := w.tx.Bucket(bChanges).Cursor().Seek(key8(r.serial))
+		first := number(after(k))
+		if !hasPrefix(k, key8(r.serial)) || r.seq-first < keep {
+			return nil
+		}
+		l, err := parseLogged(k, v)
+		if err != nil {
+			return err
+		}
+		if err := w.drop(l.offset, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retain bounds the age and the size of the whole log, oldest first.
+func (w *writer) retain() error {
+	age, size := w.db.retention.Age, uint64(w.db.retention.Bytes)
+	before := int64(0)
+	if age > 0 {
+		before = w.now.Add(-age).UnixNano()
+	}
+	for range trimAtOnce {
+		k, mark := w.tx.Bucket(bOld).Cursor().First()
+		if k == nil {
+			return nil
+		}
+		if len(mark) != 24 {
+			return fmt.Errorf("%w: the list of old changes cannot be read", ErrDamaged)
+		}
+		tooOld := age > 0 && int64(number(mark[16:])) < before
+		tooMuch := size > 0 && w.counters.logBytes > size
+		if !tooOld && !tooMuch {
+			return nil
+		}
+		if err := w.drop(number(k), mark[:16]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop deletes one old change because of retention.
+func (w *writer) drop(offset uint64, key []byte) error {
+	w.counters.trimmed = max(w.counters.trimmed, offset)
+	n, err := deleteChange(w.tx, offset, key)
+	w.counters.logBytes -= min(n, w.counters.logBytes)
+	return err
+}
+
+// deleteChange deletes a change from wherever it stands and returns its size.
+func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
+	key = append([]byte(nil), key...) // deleting moves what it may point into
+	b := tx.Bucket(bChanges)
+	v := b.Get(key)
+	if v == nil {
+		return 0, fmt.Errorf("%w: change %d is not in the log", ErrDamaged, offset)
+	}
+	size := uint64(len(key) + len(v))
+	if err := b.Delete(key); err != nil {
+		return 0, err
+	}
+	if err := tx.Bucket(bOffsets).Delete(key8(offset)); err != nil {
+		return 0, err
+	}
+	return size, tx.Bucket(bOld).Delete(key8(offset))
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"go.etcd.io/bbolt"
+)
+
+// A space is what an endpoint's name stands for while it lives. When an
+// endpoint of the same name is made later, it gets another number and shares
+// nothing with this one.
+type space struct {
+	name     string
+	number   uint64
+	queries  uint64
+	removals uint64 // entries kept in the removals bucket
+	floor    uint64 // revision up to which removals are no longer known
+}
+
+func (s *space) fields() []*uint64 {
+	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor}
+}
+
+// findSpace returns the space of an endpoint, and false when it has none.
+func findSpace(tx *bbolt.Tx, name string) (space, bool) {
+	s := space{name: name}
+	if name == "" {
+		return s, false
+	}
+	b := tx.Bucket(bSpaces).Get([]byte(name))
+	if b == nil {
+		return s, false
+	}
+	for _, p := range s.fields() {
+		*p = number(b)
+		b = after(b)
+	}
+	return s, true
+}
+
+// needSpace makes the space when it is not there.
+func needSpace(tx *bbolt.Tx, c *counters, name string) (space, error) {
+	s, ok := findSpace(tx, name)
+	if ok {
+		return s, nil
+	}
+	c.serial++
+	s.number, s.floor = c.serial, c.revision
+	return s, tx.Bucket(bOwners).Put(key8(s.number), []byte(name))
+}
+
+func (s *space) save(tx *bbolt.Tx) error {
+	var b []byte
+	for _, p := range s.fields() {
+		b = binary.BigEndian.AppendUint64(b, *p)
+	}
+	return tx.Bucket(bSpaces).Put([]byte(s.name), b)
+}
+
+// owner is the endpoint whose space has the number, "" when it is gone.
+func owner(tx *bbolt.Tx, number uint64) string {
+	return string(tx.Bucket(bOwners).Get(key8(number)))
+}
+
+// liveRecord returns a query's record head, and false when nobody holds the
+// query: then it has none, or one that waits for the purge with its endpoint.
+func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
+	v := tx.Bucket(bStats).Get([]byte(id))
+	if v == nil {
+		return record{}, nil, false
+	}
+	r := recordHead(v)
+	return r, v, owner(tx, r.space) != ""
+}
+
+// maxRemovals is how many removals an endpoint remembers for Since.
+const maxRemovals = 10_000
+
+// remember notes a removal, and forgets the oldest beyond what is kept.
+func (s *space) remember(tx *bbolt.Tx, revision uint64, id string) error {
+	b := tx.Bucket(bRemovals)
+	if err := b.Put(key16(s.number, revision), []byte(id)); err != nil {
+		return err
+	}
+	s.removals++
+	c := b.Cursor()
+	for k, _ := c.Seek(key8(s.number)); s.removals > maxRemovals && hasPrefix(k, key8(s.number)); k, _ = c.Seek(key8(s.number)) {
+		s.floor = number(after(k))
+		if err := c.Delete(); err != nil {
+			return err
+		}
+		s.removals--
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A record is what the stats bucket holds of a query: small, since it is
+// rewritten with each execution, while the query itself stays where it is.
+type record struct {
+	serial uint64 // of the query
+	space  uint64 // its endpoint's number
+	seq    uint64 // of its newest change
+	stats  scheduler.Stats
+	dirty  bool // to be written at the end of the transaction
+}
+
+const recordVersion = 1
+
+// Marks of a sample.
+const (
+	sampleChanged = 1 << iota
+	sampleJaccard
+)
+
+// recordHead reads only what says whose record it is.
+func recordHead(b []byte) (r record) {
+	if len(b) < 25 {
+		return record{}
+	}
+	return record{serial: number(b[1:]), space: number(b[9:]), seq: number(b[17:])}
+}
+
+func (r *record) append(b []byte) []byte {
+	b = append(b, recordVersion)
+	for _, n := range []uint64{r.serial, r.space, r.seq} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	s := &r.stats
+	for _, n := range []uint64{s.Last, s.Executions, s.Changes, uint64(s.Failures), uint64(s.Cuts), s.NotBefore, s.Served} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = binary.AppendVarint(b, int64(s.Rows))
+	b = binary.AppendVarint(b, int64(s.Floor))
+	b = putText(b, s.Hash)
+	b = putTime(b, s.CheckedAt)
+	b = putTime(b, s.ChangedAt)
+	b = appendRun(b, &s.LastRun)
+	b = putText(b, s.Policy)
+	b = binary.AppendUvarint(b, uint64(len(s.State)))
+	for _, f := range s.State {
+		b = putFloat(b, f)
+	}
+	for _, n := range s.Memory.Body {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	b = putText(b, s.Memory.ETag)
+	b = putText(b, s.Memory.LastModified)
+	return appendSamples(b, s.Samples)
+}
+
+func appendRun(b []byte, r *scheduler.Run) []byte {
+	b = binary.AppendUvarint(b, r.Slot)
+	b = putTime(b, r.At)
+	b = binary.AppendVarint(b, int64(r.Elapsed))
+	b = putText(b, string(r.Outcome))
+	b = putText(b, r.Error)
+	return putText(b, r.Why)
+}
+
+// appendSamples takes five to eight bytes for most samples: the step from the
+// slot before, the time, and a mark.
+func appendSamples(b []byte, samples []scheduler.Sample) []byte {
+	b = binary.AppendUvarint(b, uint64(len(samples)))
+	last := uint64(0)
+	for _, s := range samples {
+		b = binary.AppendVarint(b, int64(s.Slot-last))
+		last = s.Slot
+		b = binary.AppendVarint(b, int64(s.Elapsed))
+		mark := byte(0)
+		if s.Changed {
+			mark |= sampleChanged
+		}
+		if s.Jaccard != 0 {
+			mark |= sampleJaccard
+		}
+		b = append(b, mark)
+		if s.Jaccard != 0 {
+			b = putFloat(b, s.Jaccard)
+		}
+	}
+	return b
+}
+
+// parseRecord copies everything out of b. Position is left to the caller, who
+// knows the epoch.
+func parseRecord(b []byte) (record, error) {
+	in := scan{b: b}
+	if in.byte() != recordVersion {
+		in.fail()
+	}
+	r := record{serial: in.fixed(), space: in.fixed(), seq: in.fixed()}
+	s := &r.stats
+	s.Last, s.Executions, s.Changes = in.number(), in.number(), in.number()
+	s.Failures, s.Cuts = uint32(in.number()), uint32(in.number())
+	s.NotBefore, s.Served = in.number(), in.number()
+	s.Rows, s.Floor = int(in.signed()), time.Duration(in.signed())
+	s.Hash, s.CheckedAt, s.ChangedAt = in.text(), in.time(), in.time()
+	s.LastRun = parseRun(&in)
+	s.Policy = in.text()
+	if n := in.count(); n > 0 {
+		s.State = make([]float64, n)
+		for i := range s.State {
+			s.State[i] = in.float()
+		}
+	}
+	s.Memory.Body = [2]uint64{in.fixed(), in.fixed()}
+	s.Memory.ETag, s.Memory.LastModified = in.text(), in.text()
+	s.Samples = parseSamples(&in)
+	return r, in.end("a query's statistics")
+}
+
+func parseRun(in *scan) scheduler.Run {
+	return scheduler.Run{Slot: in.number(), At: in.time(), Elapsed: time.Duration(in.signed()),
+		Outcome: registry.Outcome(in.text()), Error: in.text(), Why: in.text()}
+}
+
+func parseSamples(in *scan) []scheduler.Sample {
+	n := in.count()
+	if n == 0 {
+		return nil
+	}
+	samples := make([]scheduler.Sample, n)
+	last := uint64(0)
+	for i := range samples {
+		last += uint64(in.signed())
+		s := scheduler.Sample{Slot: last, Elapsed: time.Duration(in.signed())}
+		mark := in.byte()
+		s.Changed = mark&sampleChanged != 0
+		if mark&sampleJaccard != 0 {
+			s.Jaccard = in.float()
+		}
+		samples[i] = s
+	}
+	return samples
+}

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// statusOf says what a query's result is worth. When it is due next only the
+// scheduler can tell.
+func statusOf(q *registry.Query, s *scheduler.Stats) registry.Status {
+	st := registry.Status{
+		State:      stateOf(q, s),
+		Position:   s.Position,
+		Hash:       s.Hash,
+		Rows:       s.Rows,
+		CheckedAt:  s.CheckedAt,
+		ChangedAt:  s.ChangedAt,
+		Executions: s.Executions,
+		Changes:    s.Changes,
+		Median:     median(s.Samples),
+		Outcome:    s.LastRun.Outcome,
+	}
+	if !s.LastRun.Outcome.Complete() {
+		st.Error = s.LastRun.Error
+	}
+	return st
+}
+
+func stateOf(q *registry.Query, s *scheduler.Stats) registry.State {
+	switch {
+	case q.Pause != nil:
+		return registry.Paused
+	case s.Executions == 0:
+		return registry.New
+	case s.Failures > 0:
+		return registry.Stale
+	}
+	return registry.Live
+}
+
+// median of the execution times: of an even number, the mean of the middle two.
+func median(samples []scheduler.Sample) time.Duration {
+	if len(samples) == 0 {
+		return 0
+	}
+	times := make([]time.Duration, len(samples))
+	for i, s := range samples {
+		times[i] = s.Elapsed
+	}
+	slices.Sort(times)
+	n := len(times)
+	return times[(n-1)/2] + (times[n/2]-times[(n-1)/2])/2
+}

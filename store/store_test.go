@@ -1,0 +1,187 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if childMain() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// start is when the clock of the tests begins.
+var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func open(t testing.TB, dir string, o Options) *DB {
+	t.Helper()
+	d, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func reopen(t testing.TB, d *DB, dir string, o Options) *DB {
+	t.Helper()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir, o)
+}
+
+// bag is a SELECT result with the given values in its one column.
+func bag(t testing.TB, values ...string) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	if err := b.SetVars([]string{"s"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		if err := b.Row(diff.Term{Kind: diff.Literal, Value: v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func put(t testing.TB, d *DB, id, endpoint string, holders ...registry.Holder) registry.Query {
+	t.Helper()
+	if len(holders) == 0 {
+		holders = []registry.Holder{{Caller: registry.Anonymous, Since: start}}
+	}
+	q, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
+		q.Endpoint, q.Text, q.Form, q.Holders, q.CreatedAt = endpoint, "SELECT ?s { ?s ?p ?o }", diff.Select, holders, start
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func remove(t testing.TB, d *DB, id string) {
+	t.Helper()
+	_, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
+		q.Holders = nil
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the outcome of an execution in a slot that brought result.
+func next(t testing.TB, d *DB, id string, slot uint64, result *diff.Result) scheduler.Outcome {
+	t.Helper()
+	s, err := d.Stats(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := d.Result(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome(s, old, id, slot, result)
+}
+
+func outcome(s scheduler.Stats, old *diff.Result, id string, slot uint64, result *diff.Result) scheduler.Outcome {
+	at := start.Add(time.Duration(slot) * time.Minute)
+	delta := diff.Compare(old, result)
+	s.Last, s.Executions, s.CheckedAt = slot, s.Executions+1, at
+	s.LastRun = scheduler.Run{Slot: slot, At: at, Elapsed: 40 * time.Millisecond, Outcome: registry.Unchanged, Why: "ranked"}
+	sample := scheduler.Sample{Slot: slot, Elapsed: 40 * time.Millisecond}
+	o := scheduler.Outcome{Query: id, Checked: at, At: at}
+	if delta != nil {
+		o.Result, o.Delta = result, delta
+		s.LastRun.Outcome = registry.Changed
+		s.Hash, s.Rows, s.ChangedAt = result.Hash(), result.Len(), at
+		if old != nil {
+			s.Changes++
+			sample.Changed, sample.Jaccard = true, delta.Jaccard
+		}
+	}
+	s.Samples = append(s.Samples, sample)
+	if n := len(s.Samples); n > 63 {
+		s.Samples = s.Samples[n-63:]
+	}
+	o.Stats = s
+	return o
+}
+
+// step records one result of a query and returns the changes it made.
+func step(t testing.TB, d *DB, endpoint, id string, slot uint64, values ...string) []registry.Change {
+	t.Helper()
+	changes, err := d.Record(endpoint, scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, id, slot, bag(t, values...))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+func gap(err error) string {
+	var g *registry.GapError
+	if errors.As(err, &g) {
+		return g.Reason
+	}
+	return fmt.Sprint(err)
+}
+
+func check(t testing.TB, d *DB) {
+	t.Helper()
+	if err := d.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestBaselineThenChanges(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{Now: func() time.Time { return start }})
+	put(t, d, "q_a", "city")
+	first := step(t, d, "city", "q_a", 1, "x", "y")
+	if len(first) != 1 || !first[0].Baseline || first[0].Prev != 0 || first[0].Seq != 1 || first[0].Offset != 1 || !first[0].Time.Equal(start) {
+		t.Fatalf("the first result is not a baseline: %+v", first)
+	}
+	if none := step(t, d, "city", "q_a", 2, "y", "x"); len(none) != 0 {
+		t.Fatalf("the same bag made a change: %+v", none)
+	}
+	second := step(t, d, "city", "q_a", 3, "x", "z")
+	if len(second) != 1 || second[0].Baseline || second[0].Prev != 1 || second[0].Seq != 2 || second[0].Slot != 3 {
+		t.Fatalf("the second result: %+v", second)
+	}
+	epoch := first[0].Epoch
+	d = reopen(t, d, dir, Options{})
+	log, err := d.After("q_a", registry.Position{Epoch: epoch}, 10)
+	if err != nil || len(log) != 2 {
+		t.Fatalf("After: %d changes, %v", len(log), err)
+	}
+	r, err := log[0].Delta.Apply(bag(t))
+	if err == nil {
+		r, err = log[1].Delta.Apply(r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := d.Result("q_a")
+	if err != nil || string(kept.Document()) != string(r.Document()) || kept.Hash() != bag(t, "z", "x").Hash() {
+		t.Fatalf("the kept result is not what the changes lead to: %v", err)
+	}
+	check(t, d)
+}

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+// Tokens is web.Store's, sorted by name.
+func (d *DB) Tokens() (list []registry.Token, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
+			var t registry.Token
+			if err := json.Unmarshal(v, &t); err != nil {
+				return fmt.Errorf("token %s: %w: %w", name, ErrDamaged, err)
+			}
+			list = append(list, t)
+			return nil
+		})
+	})
+	return list, err
+}
+
+// PutToken is web.Store's.
+func (d *DB) PutToken(t registry.Token) error {
+	v, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("token %s: %w", t.Name, err)
+	}
+	return d.update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bTokens)
+		if t.Name == "" {
+			return fmt.Errorf("a token needs a name")
+		}
+		if b.Get([]byte(t.Name)) != nil {
+			return fmt.Errorf("token %s: %w", t.Name, registry.ErrExists)
+		}
+		return b.Put([]byte(t.Name), v)
+	})
+}
+
+// DeleteToken is web.Store's.
+func (d *DB) DeleteToken(name string) error {
+	return d.update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bTokens)
+		if name == "" || b.Get([]byte(name)) == nil {
+			return fmt.Errorf("token %s: %w", name, registry.ErrNotFound)
+		}
+		return b.Delete([]byte(name))
+	})
+}
