@@ -79,7 +79,7 @@ func drawRaw(t *rapid.T, form Form, o Options) raw {
 }
 
 func TestLabelsAndOrderDoNotMatter(t *testing.T) {
-	for _, s := range []shape{
+	for _, s := range []setting{
 		{Select, Options{}}, {Construct, Options{}},
 		{Select, Options{Ordered: true}}, {Select, Options{Ordered: true, OrderKeys: []string{"a"}}},
 	} {

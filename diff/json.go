@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -45,6 +46,11 @@ type decoder struct {
 	vars    [][]byte  // the same, raw
 	slots   []binding // of the row being read, in head order
 	sawHead bool
+	root    shape   // what is known about rows
+	shapes  int     // how many there are
+	values  []piece // of the row being read by shapes
+	rowsAt  int     // where the bindings begin
+	met     []int   // slots of the row being parsed, in the order of the input
 }
 
 // A binding is a term of the row being read, as raw pieces of the body or, where
@@ -111,6 +117,7 @@ func (d *decoder) head() {
 			return
 		}
 		has = true
+		d.rowsAt = d.i
 		d.array(func() { vars = append(vars, string(d.text())) })
 	})
 	if d.err != nil || d.out.res.form != Select {
@@ -150,17 +157,23 @@ func (d *decoder) results() {
 			return
 		}
 		has = true
-		d.array(d.row)
+		d.rowsAt = d.i
+		d.array(func() {
+			if d.peek() != '{' || !d.fast() {
+				d.row()
+			}
+		})
 	})
 	if d.err == nil && !has && d.out.res.form == Select {
 		d.fail("results without bindings")
 	}
 }
 
-// row reads one solution and appends its canonical bytes.
+// row parses one solution and appends its canonical bytes.
 func (d *decoder) row() {
 	clear(d.slots)
-	next := 0
+	d.met = d.met[:0]
+	next, from := 0, d.i
 	if !d.take('{') {
 		return
 	}
@@ -175,10 +188,12 @@ func (d *decoder) row() {
 			return
 		}
 		d.term(&d.slots[k])
+		d.met = append(d.met, k)
 		next = k + 1
 		if d.peek() != ',' {
 			if d.take('}') {
 				d.emit()
+				d.learn(from, d.met)
 			}
 			return
 		}
@@ -305,11 +320,21 @@ func (d *decoder) emit() {
 		text = append(text, d.names[i]...)
 		text = append(text, termPrefix(t.kind)...)
 		text = d.appendValue(text, t.value, t.escaped)
-		text = appendTermSuffix(text, string(t.lang), string(t.dt))
+		text = appendTermSuffix(text, t.lang, t.dt)
 	}
 	r.text = append(text, '}')
+	d.endRow(from)
+}
+
+func (d *decoder) endRow(from int) {
 	if err := d.out.endRow(from); err != nil && d.err == nil {
 		d.err = err
+	}
+	if r := d.out.res; len(r.rows) == 1 {
+		// Rows are much alike: the first tells what is to come.
+		n := min((len(d.b)-d.i)/(d.i-d.rowsAt), 1<<20)
+		r.rows = slices.Grow(r.rows, n)
+		r.text = slices.Grow(r.text, n*len(r.text)*17/16)
 	}
 }
 

@@ -61,20 +61,20 @@ func (w world) result(form Form, o Options) *Result {
 	return r
 }
 
-type shape struct {
+type setting struct {
 	form Form
 	o    Options
 }
 
-func shapes() []shape {
-	return []shape{
+func settings() []setting {
+	return []setting{
 		{Select, Options{}}, {Select, Options{Ordered: true}}, {Select, Options{Ordered: true, OrderKeys: []string{"x"}}},
 		{Ask, Options{}}, {Construct, Options{}}, {Describe, Options{}},
 	}
 }
 
-func eachShape(t *testing.T, f func(w world, s shape)) {
-	for _, s := range shapes() {
+func eachSetting(t *testing.T, f func(w world, s setting)) {
+	for _, s := range settings() {
 		t.Run(fmt.Sprintf("%s/ordered=%t/keys=%d", s.form, s.o.Ordered, len(s.o.OrderKeys)), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { f(world{t}, s) })
 		})
@@ -82,7 +82,7 @@ func eachShape(t *testing.T, f func(w world, s shape)) {
 }
 
 func TestApplyGivesNew(t *testing.T) {
-	eachShape(t, func(w world, s shape) {
+	eachSetting(t, func(w world, s setting) {
 		a, b := w.result(s.form, s.o), w.result(s.form, s.o)
 		d := Compare(a, b)
 		if (d == nil) != bytes.Equal(a.Document(), b.Document()) {
@@ -99,7 +99,7 @@ func TestApplyGivesNew(t *testing.T) {
 }
 
 func TestComposeIsBothSteps(t *testing.T) {
-	eachShape(t, func(w world, s shape) {
+	eachSetting(t, func(w world, s setting) {
 		a, b, c := w.result(s.form, s.o), w.result(s.form, s.o), w.result(s.form, s.o)
 		d, err := Compose(Compare(a, b), Compare(b, c))
 		if err != nil {
@@ -123,7 +123,7 @@ func TestComposeIsBothSteps(t *testing.T) {
 }
 
 func TestThereAndBackIsNothing(t *testing.T) {
-	eachShape(t, func(w world, s shape) {
+	eachSetting(t, func(w world, s setting) {
 		a, b := w.result(s.form, s.o), w.result(s.form, s.o)
 		d := Compare(a, b)
 		back, err := Compose(d, Invert(d))
@@ -134,7 +134,7 @@ func TestThereAndBackIsNothing(t *testing.T) {
 }
 
 func TestDocumentsComeBack(t *testing.T) {
-	eachShape(t, func(w world, s shape) {
+	eachSetting(t, func(w world, s setting) {
 		a := w.result(s.form, s.o)
 		b, err := Decode(a.Document(), s.form, s.o.Ordered)
 		if err != nil {

@@ -131,12 +131,12 @@ func termPrefix(k Kind) string {
 // blankPrefix cannot stand inside a JSON string, where quotes are escaped.
 const blankPrefix = `{"type":"bnode","value":"`
 
-func appendTermSuffix(dst []byte, lang, datatype string) []byte {
+func appendTermSuffix[S string | []byte](dst []byte, lang, datatype S) []byte {
 	switch {
-	case lang != "":
+	case len(lang) > 0:
 		dst = append(dst, `","xml:lang":"`...)
 		dst = appendEscaped(dst, lang)
-	case datatype != "":
+	case len(datatype) > 0:
 		dst = append(dst, `","datatype":"`...)
 		dst = appendEscaped(dst, datatype)
 	}

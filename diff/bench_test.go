@@ -1,0 +1,218 @@
+package diff
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+var words = []string{"Berlin", "University", "of", "the", "River", "County", "Museum", "History", "Station", "Lake", "Saint", "National", "Park", "Music", "Album", "Film"}
+
+// virtuosoBody writes n rows of four variables the way Virtuoso does. One row
+// in changed (0 = none), chosen by seed, has another number.
+func virtuosoBody(n, changed int, seed uint64) []byte {
+	r, m := rand.New(rand.NewPCG(7, 7)), rand.New(rand.NewPCG(seed, 0))
+	var b bytes.Buffer
+	b.WriteString("\n{ \"head\": { \"link\": [], \"vars\": [\"res\", \"label\", \"date\", \"pop\"] },\n  \"results\": { \"distinct\": false, \"ordered\": true, \"bindings\": [")
+	for i := range n {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		w := func() string { return words[r.IntN(len(words))] }
+		x, y, id, pop := w(), w(), r.IntN(1<<24), r.IntN(9_000_000)
+		if changed > 0 && m.IntN(changed) == 0 {
+			pop += 1 + m.IntN(1000)
+		}
+		quoted := ""
+		if i%16 == 5 {
+			quoted = ` \"M\u00FCnchen\"`
+		}
+		fmt.Fprintf(&b, "\n    { \"res\": { \"type\": \"uri\", \"value\": \"http://dbpedia.org/resource/%s_%s_%d\" }\t, \"label\": { \"type\": \"literal\", \"xml:lang\": \"en\", \"value\": \"%s %s%s (%d)\" }\t, \"date\": { \"type\": \"typed-literal\", \"datatype\": \"http://www.w3.org/2001/XMLSchema#date\", \"value\": \"%d-%02d-%02d\" }\t, \"pop\": { \"type\": \"typed-literal\", \"datatype\": \"http://www.w3.org/2001/XMLSchema#integer\", \"value\": \"%d\" }}",
+			x, y, id, x, y, quoted, id, 1900+r.IntN(120), 1+r.IntN(12), 1+r.IntN(28), pop)
+	}
+	b.WriteString(" ] } }")
+	return b.Bytes()
+}
+
+// mixedBody has optional columns and columns of several types, compact and with
+// the value before the rest, as other engines write.
+func mixedBody(n int) []byte {
+	r := rand.New(rand.NewPCG(9, 9))
+	var b bytes.Buffer
+	b.WriteString(`{"head":{"vars":["s","n","x"]},"results":{"bindings":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, `{"s":{"type":"uri","value":"http://www.wikidata.org/entity/Q%d"}`, r.IntN(1e8))
+		if r.IntN(3) > 0 {
+			fmt.Fprintf(&b, `,"n":{"type":"literal","value":"%s %s","xml:lang":"%s"}`, words[r.IntN(16)], words[r.IntN(16)], []string{"en", "de", "fr"}[r.IntN(3)])
+		}
+		switch r.IntN(4) {
+		case 0:
+			fmt.Fprintf(&b, `,"x":{"type":"literal","value":"%d","datatype":"http://www.w3.org/2001/XMLSchema#integer"}`, r.IntN(1e6))
+		case 1:
+			fmt.Fprintf(&b, `,"x":{"type":"uri","value":"http://x/%d"}`, r.IntN(1e6))
+		case 2:
+			fmt.Fprintf(&b, `,"x":{"type":"literal","value":"%d"}`, r.IntN(1e6))
+		}
+		b.WriteString("}")
+	}
+	b.WriteString("]}}")
+	return b.Bytes()
+}
+
+// plain is how one does it without this package: structs and a map.
+type plain struct {
+	Head    struct{ Vars []string }
+	Results struct {
+		Bindings []map[string]plainTerm
+	}
+}
+
+type plainTerm struct {
+	Type     string `json:"type"`
+	Value    string `json:"value"`
+	Lang     string `json:"xml:lang"`
+	Datatype string `json:"datatype"`
+}
+
+func plainRows(body []byte) ([]string, error) {
+	var p plain
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, err
+	}
+	out := make([]string, len(p.Results.Bindings))
+	for i, row := range p.Results.Bindings {
+		var key []byte
+		for _, v := range p.Head.Vars {
+			t := row[v]
+			for _, s := range [...]string{t.Type, t.Value, t.Lang, t.Datatype} {
+				key = append(append(key, s...), 0)
+			}
+		}
+		out[i] = string(key)
+	}
+	return out, nil
+}
+
+func plainCompare(old []string, body []byte) (added, removed int, err error) {
+	rows, err := plainRows(body)
+	if err != nil {
+		return 0, 0, err
+	}
+	count := make(map[string]int, len(old))
+	for _, r := range old {
+		count[r]++
+	}
+	for _, r := range rows {
+		if count[r]--; count[r] < 0 {
+			added++
+		}
+	}
+	for _, n := range count {
+		removed += max(n, 0)
+	}
+	return added, removed, nil
+}
+
+// BenchmarkDecodeCompare parses a body of which 1 % of the rows changed and
+// compares it with the result before. The sub-benchmark "ours" also reports how
+// many times faster than encoding/json it was, measured in turns.
+func BenchmarkDecodeCompare(b *testing.B) {
+	const rows = 10_000
+	for _, c := range []struct {
+		name     string
+		old, new []byte
+	}{
+		{"body=virtuoso", virtuosoBody(rows, 0, 0), virtuosoBody(rows, 100, 1)},
+		{"body=mixed", mixedBody(rows), bytes.Replace(mixedBody(rows), []byte(`Berlin River`), []byte("Lake"), 100)},
+	} {
+		old, err := DecodeJSON(c.old, Select, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		old.Hash()
+		plainOld, err := plainRows(c.old)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ours := func() {
+			r, err := DecodeJSON(c.new, Select, Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if d := Compare(old, r); d == nil || len(d.Added) != len(d.Removed) {
+				b.Fatal("no change found")
+			}
+		}
+		theirs := func() {
+			if added, removed, err := plainCompare(plainOld, c.new); err != nil || added == 0 || added != removed {
+				b.Fatal(added, removed, err)
+			}
+		}
+		b.Run(fmt.Sprintf("impl=encjson/%s/rows=%d", c.name, rows), func(b *testing.B) {
+			b.SetBytes(int64(len(c.new)))
+			for b.Loop() {
+				theirs()
+			}
+		})
+		b.Run(fmt.Sprintf("impl=ours/%s/rows=%d", c.name, rows), func(b *testing.B) {
+			b.SetBytes(int64(len(c.new)))
+			for b.Loop() {
+				ours()
+			}
+			b.StopTimer()
+			b.ReportMetric(ratio(theirs, ours, 5), "x_vs_encjson")
+		})
+		b.Run(fmt.Sprintf("impl=decode/%s/rows=%d", c.name, rows), func(b *testing.B) {
+			b.SetBytes(int64(len(c.new)))
+			for b.Loop() {
+				if _, err := DecodeJSON(c.new, Select, Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("impl=unchanged/%s/rows=%d", c.name, rows), func(b *testing.B) {
+			b.SetBytes(int64(len(c.new)))
+			for b.Loop() {
+				r, err := DecodeJSON(c.old, Select, Options{})
+				if err != nil || Compare(old, r) != nil {
+					b.Fatal("changed", err)
+				}
+			}
+		})
+	}
+}
+
+// ratio runs a and b in turns and compares the fastest run of each: what else
+// the machine does then matters little.
+func ratio(a, b func(), times int) float64 {
+	best := func(f func(), so time.Duration) time.Duration {
+		start := time.Now()
+		f()
+		return min(so, time.Since(start))
+	}
+	ta, tb := time.Hour, time.Hour
+	for range times {
+		ta, tb = best(a, ta), best(b, tb)
+	}
+	return float64(ta) / float64(tb)
+}
+
+func BenchmarkHash(b *testing.B) {
+	body := virtuosoBody(10_000, 0, 0)
+	for b.Loop() {
+		b.StopTimer()
+		r, err := DecodeJSON(body, Select, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(r.Size()))
+		b.StartTimer()
+		r.Hash()
+	}
+}

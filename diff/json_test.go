@@ -1,0 +1,362 @@
+package diff
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func selectBody(rows string) string {
+	return `{"head":{"vars":["s","l"]},"results":{"bindings":[` + rows + `]}}`
+}
+
+func TestDecodeJSONWritesCanonically(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"no rows", selectBody(``), selectBody(``)},
+		{"empty row", selectBody(`{}`), selectBody(`{}`)},
+		{"white space and extra members",
+			"\n{ \"head\": { \"link\": [], \"vars\": [ \"s\", \"l\" ] },\n \"results\": { \"distinct\": false, \"ordered\": true, \"bindings\": [ { \"s\": { \"type\": \"uri\", \"value\": \"u\", \"x\": {\"y\":[1e3,null,true,\"\"]} } } ] }, \"extra\": -0.5 } \r\n\t",
+			selectBody(`{"s":{"type":"uri","value":"u"}}`)},
+		{"results before head", `{"results":{"bindings":[{"l":{"value":"x","type":"literal"}}]},"head":{"vars":["s","l"]}}`,
+			selectBody(`{"l":{"type":"literal","value":"x"}}`)},
+		{"members in any order, variables in head order",
+			selectBody(`{"l":{"xml:lang":"EN-gb","value":"x","type":"literal"},"s":{"value":"u","type":"uri"}}`),
+			selectBody(`{"s":{"type":"uri","value":"u"},"l":{"type":"literal","value":"x","xml:lang":"en-gb"}}`)},
+		{"typed-literal", selectBody(`{"l":{"type":"typed-literal","datatype":"http://d","value":"1"}}`),
+			selectBody(`{"l":{"type":"literal","value":"1","datatype":"http://d"}}`)},
+		{"xsd:string is no datatype", selectBody(`{"l":{"type":"typed-literal","datatype":"` + xsdString + `","value":"1"}}`),
+			selectBody(`{"l":{"type":"literal","value":"1"}}`)},
+		{"langString beside a language", selectBody(`{"l":{"type":"literal","datatype":"` + langString + `","xml:lang":"de","value":"1"}}`),
+			selectBody(`{"l":{"type":"literal","value":"1","xml:lang":"de"}}`)},
+		{"escapes", selectBody(`{"l":{"type":"\u006citeral","value":"\/\u00FC\ud83d\ude00\u0001\u0008\b\u001F\u007f\"\\\u2028"}}`),
+			selectBody(`{"l":{"type":"literal","value":"/ü😀\u0001\b\b\u001f` + "\x7f" + `\"\\` + "\u2028" + `"}}`)},
+		{"rows in byte order, repeated ones kept",
+			selectBody(`{"s":{"type":"uri","value":"b"}},{},{"s":{"type":"uri","value":"a"}},{"s":{"type":"uri","value":"b"}}`),
+			selectBody(`{"s":{"type":"uri","value":"a"}},{"s":{"type":"uri","value":"b"}},{"s":{"type":"uri","value":"b"}},{}`)},
+		{"ask", ` {"boolean" : true, "head" : {"link":[]}}`, `{"head":{},"boolean":true}`},
+		{"no variables", `{"head":{"vars":[]},"results":{"bindings":[{},{}]}}`, `{"head":{"vars":[]},"results":{"bindings":[{},{}]}}`},
+	} {
+		form := Select
+		if c.name == "ask" {
+			form = Ask
+		}
+		r, err := DecodeJSON([]byte(c.body), form, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := string(r.Document()); got != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestDecodeJSONRefuses(t *testing.T) {
+	long := strings.Repeat("[", 10_000)
+	for name, body := range map[string]string{
+		"nothing":                 ``,
+		"html":                    `<html><body>Virtuoso 42000 Error</body></html>`,
+		"error document":          `{"error":"quota"}`,
+		"no results":              `{"head":{"vars":["s"]}}`,
+		"no head":                 `{"results":{"bindings":[]}}`,
+		"no vars":                 `{"head":{},"results":{"bindings":[]}}`,
+		"no bindings":             `{"head":{"vars":[]},"results":{}}`,
+		"cut off":                 `{"head":{"vars":["s"]},"results":{"bindings":[{"s":{"type":"uri","value":"u"}}`,
+		"garbage behind":          selectBody(``) + `x`,
+		"NUL behind":              selectBody(``) + "\x00",
+		"second document":         selectBody(``) + selectBody(``),
+		"boolean":                 `{"head":{},"boolean":true}`,
+		"both":                    `{"head":{"vars":[]},"results":{"bindings":[]},"boolean":true}`,
+		"unknown type":            selectBody(`{"s":{"type":"triple","value":"x"}}`),
+		"no type":                 selectBody(`{"s":{"value":"x"}}`),
+		"no value":                selectBody(`{"s":{"type":"uri"}}`),
+		"null value":              selectBody(`{"s":{"type":"uri","value":null}}`),
+		"number":                  selectBody(`{"s":{"type":"literal","value":1}}`),
+		"variable not in head":    selectBody(`{"z":{"type":"uri","value":"x"}}`),
+		"variable twice":          selectBody(`{"s":{"type":"uri","value":"x"},"s":{"type":"uri","value":"x"}}`),
+		"variable twice, escaped": selectBody(`{"s":{"type":"uri","value":"x"},"\u0073":{"type":"uri","value":"x"}}`),
+		"member twice":            selectBody(`{"s":{"type":"uri","type":"uri","value":"x"}}`),
+		"extra member twice":      selectBody(`{"s":{"type":"uri","a":1,"a":1,"value":"x"}}`),
+		"head twice":              `{"head":{"vars":[]},"head":{"vars":[]},"results":{"bindings":[]}}`,
+		"vars repeated":           `{"head":{"vars":["s","s"]},"results":{"bindings":[]}}`,
+		"lone high surrogate":     selectBody(`{"s":{"type":"literal","value":"\ud800"}}`),
+		"lone low surrogate":      selectBody(`{"s":{"type":"literal","value":"\udc00x"}}`),
+		"wrong pair":              selectBody(`{"s":{"type":"literal","value":"\ud800\u0041"}}`),
+		"bad escape":              selectBody(`{"s":{"type":"literal","value":"\x"}}`),
+		"short escape":            selectBody(`{"s":{"type":"literal","value":"\u12"}}`),
+		"control character":       selectBody("{\"s\":{\"type\":\"literal\",\"value\":\"a\nb\"}}"),
+		"not UTF-8":               selectBody("{\"s\":{\"type\":\"literal\",\"value\":\"\xff\"}}"),
+		"comma too many":          selectBody(`{},`),
+		"comma missing":           selectBody(`{}{}`),
+		"comma in row":            selectBody(`{"s":{"type":"uri","value":"x"},}`),
+		"bad number":              `{"x":01,"head":{"vars":[]},"results":{"bindings":[]}}`,
+		"too deep":                `{"x":` + long + `,"head":{"vars":[]},"results":{"bindings":[]}}`,
+		"language and datatype":   selectBody(`{"s":{"type":"literal","value":"x","xml:lang":"en","datatype":"http://d"}}`),
+		"array":                   `[]`,
+	} {
+		if r, err := DecodeJSON([]byte(body), Select, Options{}); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: result %v, error %v", name, r, err)
+		}
+	}
+	for name, body := range map[string]string{
+		"select answer": selectBody(``), "string": `{"head":{},"boolean":"true"}`, "cut": `{"head":{},"boolean":tru`,
+		"twice": `{"head":{},"boolean":true,"boolean":true}`,
+	} {
+		if _, err := DecodeJSON([]byte(body), Ask, Options{}); !errors.Is(err, ErrMalformed) {
+			t.Errorf("ASK, %s: %v", name, err)
+		}
+	}
+}
+
+// A shape learnt from one row must not let a later, broken row pass.
+func TestShapesAreAsStrict(t *testing.T) {
+	good := `{"s":{"type":"uri","value":"x"},"l":{"type":"literal","value":"y"}}`
+	for name, bad := range map[string]string{
+		"control character": "{\"s\":{\"type\":\"uri\",\"value\":\"x\x01\"},\"l\":{\"type\":\"literal\",\"value\":\"y\"}}",
+		"lone surrogate":    `{"s":{"type":"uri","value":"x\ud800"},"l":{"type":"literal","value":"y"}}`,
+		"no comma":          `{"s":{"type":"uri","value":"x"} "l":{"type":"literal","value":"y"}}`,
+		"cut off":           `{"s":{"type":"uri","value":"x"},"l":{"type":"literal","value":"y`,
+	} {
+		if _, err := DecodeJSON([]byte(selectBody(good+","+good+","+bad)), Select, Options{}); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	body := []byte(selectBody(`{},{},{}`))
+	if _, err := DecodeJSON(body, Select, Options{MaxRows: 2}); !errors.Is(err, ErrRowLimit) || errors.Is(err, ErrMalformed) {
+		t.Error(err)
+	}
+	if _, err := DecodeJSON(body, Select, Options{MaxRows: 3, MaxBytes: len(body)}); err != nil {
+		t.Error(err)
+	}
+	if _, err := DecodeJSON(body, Select, Options{MaxBytes: len(body) - 1}); !errors.Is(err, ErrByteLimit) {
+		t.Error(err)
+	}
+	b := NewBuilder(Construct, Options{MaxRows: 1})
+	for range 3 { // the same triple three times is one
+		_ = b.Triple(iri("s"), iri("p"), iri("o"))
+	}
+	if r, err := b.Finish(); err != nil || r.Len() != 1 {
+		t.Error(r, err)
+	}
+}
+
+func TestHeadOrderIsKept(t *testing.T) {
+	body := []byte(selectBody(`{"s":{"type":"uri","value":"x"},"l":{"type":"literal","value":"y"}}`))
+	r, err := DecodeJSON(body, Select, Options{Vars: []string{"l", "s"}})
+	want := `{"head":{"vars":["l","s"]},"results":{"bindings":[{"l":{"type":"literal","value":"y"},"s":{"type":"uri","value":"x"}}]}}`
+	if err != nil || string(r.Document()) != want {
+		t.Fatalf("%v %s", err, r.Document())
+	}
+	if r, err = DecodeJSON(body, Select, Options{Vars: []string{"l", "z"}}); err != nil || !slices.Equal(r.Vars(), []string{"s", "l"}) {
+		t.Fatalf("%v %v", err, r.Vars())
+	}
+	got := r.Terms(0)
+	if diff := cmp.Diff([]Term{{Kind: IRI, Value: "x"}, {Kind: Literal, Value: "y"}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// writeSloppily writes a row in one of the many ways that mean the same.
+func writeSloppily(t *rapid.T, vars []string, row []Term) string {
+	quote := func(s string) string {
+		if rapid.IntRange(0, 3).Draw(t, "ascii") > 0 {
+			b, _ := json.Marshal(s)
+			return string(b)
+		}
+		var b strings.Builder
+		for _, r := range s {
+			if r > 0xffff {
+				fmt.Fprintf(&b, `\u%04x\u%04X`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
+			} else {
+				fmt.Fprintf(&b, `\u%04X`, r)
+			}
+		}
+		return `"` + b.String() + `"`
+	}
+	space := rapid.SampledFrom([]string{"", "", " ", "\n\t"}).Draw(t, "space")
+	var members []string
+	for i, x := range row {
+		typ := map[Kind]string{IRI: "uri", Blank: "bnode", Literal: "literal"}[x.Kind]
+		if typ == "" {
+			continue
+		}
+		if x.Datatype != "" && rapid.Bool().Draw(t, "typed") {
+			typ = "typed-literal"
+		}
+		m := []string{`"type":` + space + quote(typ), `"value":` + quote(x.Value)}
+		if x.Lang != "" {
+			m = append(m, `"xml:lang":`+quote(x.Lang))
+		}
+		if x.Datatype != "" {
+			m = append(m, `"datatype":`+quote(x.Datatype))
+		}
+		m = rapid.Permutation(m).Draw(t, "members")
+		members = append(members, quote(vars[i])+space+":{"+strings.Join(m, space+","+space)+"}")
+	}
+	members = rapid.Permutation(members).Draw(t, "bindings")
+	return "{" + strings.Join(members, ","+space) + space + "}"
+}
+
+// Whatever way a document is written, the decoder reads what encoding/json reads.
+func TestDecoderAgreesWithEncodingJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, vars := world{t}, []string{"x", "y", "ü\""}
+		var rows []string
+		for range rapid.IntRange(0, 12).Draw(t, "rows") {
+			var row []Term
+			for range vars {
+				if x := w.term("term"); x.Kind != Blank { // labels would be replaced
+					row = append(row, x)
+				} else {
+					row = append(row, Term{})
+				}
+			}
+			rows = append(rows, writeSloppily(t, vars, row))
+		}
+		head, _ := json.Marshal(map[string]any{"vars": vars})
+		body := `{"head":` + string(head) + `,"results":{"bindings":[` + strings.Join(rows, " ,") + `]}}`
+		got, err := DecodeJSON([]byte(body), Select, Options{Ordered: true})
+		if err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		var p plain
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got.Len() != len(p.Results.Bindings) {
+			t.Fatalf("%d rows, want %d", got.Len(), len(p.Results.Bindings))
+		}
+		for i, binding := range p.Results.Bindings {
+			for k, term := range got.Terms(i) {
+				x, bound := binding[vars[k]]
+				if bound != (term.Kind != Unbound) {
+					t.Fatalf("row %d: %v, want %v", i, term, x)
+				}
+				if !bound {
+					continue
+				}
+				want, _ := Term{Kind: kindOf([]byte(x.Type)), Value: x.Value, Lang: x.Lang, Datatype: x.Datatype}.normal()
+				if term != want {
+					t.Fatalf("row %d: %v, want %v", i, term, want)
+				}
+			}
+		}
+		var back plain
+		if err := json.Unmarshal(got.Document(), &back); err != nil {
+			t.Fatalf("canonical document is not JSON: %v", err)
+		}
+	})
+}
+
+// Results that engines write by the thousand take the way of learnt shapes:
+// each row must come out as when it is parsed alone.
+func TestShapesWriteWhatParsingWrites(t *testing.T) {
+	for name, body := range map[string][]byte{"virtuoso": virtuosoBody(500, 0, 0), "mixed": mixedBody(2000)} {
+		all, err := DecodeJSON(body, Select, Options{Ordered: true})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var p struct {
+			Head    json.RawMessage
+			Results struct{ Bindings []json.RawMessage }
+		}
+		if err := json.Unmarshal(body, &p); err != nil {
+			t.Fatal(err)
+		}
+		if all.Len() != len(p.Results.Bindings) {
+			t.Fatalf("%s: %d rows, want %d", name, all.Len(), len(p.Results.Bindings))
+		}
+		for i, row := range p.Results.Bindings {
+			one, err := DecodeJSON(fmt.Appendf(nil, `{"head":%s,"results":{"bindings":[%s]}}`, p.Head, row), Select, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(one.Row(0)) != string(all.Row(i)) {
+				t.Fatalf("%s: row %d is %s, alone %s", name, i, all.Row(i), one.Row(0))
+			}
+		}
+	}
+}
+
+func FuzzDecodeJSON(f *testing.F) {
+	f.Add([]byte(selectBody(`{"l":{"xml:lang":"EN","value":"\u00fc\n","type":"literal"}},{},{"s":{"type":"bnode","value":"b1"},"l":{"type":"bnode","value":"b2"}}`)), false)
+	f.Add([]byte(`{"head":{},"boolean":true}`), true)
+	f.Add(virtuosoBody(3, 0, 0), false)
+	f.Add(mixedBody(6), true)
+	f.Fuzz(func(t *testing.T, body []byte, ordered bool) {
+		for _, form := range []Form{Select, Ask} {
+			a, err := DecodeJSON(body, form, Options{Ordered: ordered})
+			if err != nil {
+				continue
+			}
+			if !json.Valid(body) || !utf8.Valid(body) {
+				t.Fatal("accepted what is not JSON")
+			}
+			if !json.Valid(a.Document()) {
+				t.Fatalf("wrote what is not JSON: %s", a.Document())
+			}
+			b, err := DecodeJSON(a.Document(), form, Options{Ordered: ordered})
+			if err != nil || !a.Approximate() && string(a.Document()) != string(b.Document()) {
+				t.Fatalf("%v\n%s\n%s", err, a.Document(), b.Document())
+			}
+			c, err := Decode(a.Document(), form, ordered)
+			if err != nil || Compare(a, c) != nil || a.Fingerprint() != c.Fingerprint() {
+				t.Fatalf("stored %s: %v", a.Document(), err)
+			}
+			for i := range a.Len() {
+				if len(a.Terms(i)) != len(a.Vars()) {
+					t.Fatal("terms are not aligned with vars")
+				}
+			}
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(selectBody(`{"s":{"type":"uri","value":"}}"}},{}`)), false)
+	f.Add([]byte("<s> <p> \"o\\n\"@en .\n_:b <p> <o> .\n"), true)
+	f.Fuzz(func(t *testing.T, doc []byte, ordered bool) {
+		for _, form := range []Form{Select, Ask, Construct} {
+			r, err := Decode(doc, form, ordered)
+			if err != nil {
+				continue
+			}
+			r.Hash()
+			for i := range r.Len() {
+				r.Terms(i)
+			}
+			Compare(r, r)
+		}
+	})
+}
+
+func FuzzDeltaBinary(f *testing.F) {
+	one, _ := Decode([]byte(selectBody(`{},{"s":{"type":"uri","value":"u"}}`)), Select, true)
+	two, _ := Decode([]byte(selectBody(`{"s":{"type":"uri","value":"v"}},{}`)), Select, true)
+	seed, _ := Compare(one, two).MarshalBinary()
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var d Delta
+		if d.UnmarshalBinary(data) != nil {
+			return
+		}
+		again, err := d.MarshalBinary()
+		var e Delta
+		if err != nil || e.UnmarshalBinary(again) != nil || !cmp.Equal(d, e) {
+			t.Fatalf("%v: %v became %v", err, d, e)
+		}
+		_, _ = d.Apply(one)
+		_, _ = Compose(&d, &d)
+		_, _, _ = ParseRowsJSON(d.Form, d.AddedJSON())
+	})
+}

@@ -1,0 +1,155 @@
+package diff
+
+import "bytes"
+
+// Rows of one result look alike: only the values differ, the bytes between them
+// repeat. The decoder therefore learns from each row it has parsed. A shape is
+// the constant bytes before a value, from the closing quote of the value before
+// it (or the row's brace) to the opening quote; the shapes that were seen to
+// follow it; and, when it ends a row, how to write that row. The same bytes
+// after the same bytes parse the same way, so a row that matches a path of
+// shapes needs no more than the ends of its values found.
+type shape struct {
+	seg  []byte // of the body
+	next []*shape
+	out  *layout
+}
+
+// A layout writes a row whose values are known.
+type layout struct {
+	before [][]byte // canonical text before each value, in head order
+	value  []int    // which value of the input stands there
+	tail   []byte
+	blank  bool
+}
+
+const (
+	maxShapes  = 4096 // learnt in all
+	maxFollows = 32   // after one shape
+)
+
+// A piece is a value as it stands in the body.
+type piece struct {
+	from, to int
+	escaped  bool
+}
+
+// fast reads the row at the brace d.i by a known path, false when there is none.
+func (d *decoder) fast() bool {
+	b, i, at := d.b, d.i, &d.root
+	d.values = d.values[:0]
+	for {
+		at = at.follow(b[i:])
+		if at == nil {
+			return false
+		}
+		i += len(at.seg)
+		if at.out != nil {
+			d.i = i
+			d.write(at.out)
+			return true
+		}
+		j, escaped := scanString(b, i), false
+		for j < len(b) && b[j] == '\\' {
+			escaped = true
+			j = scanString(b, min(j+2, len(b)))
+		}
+		if j >= len(b) || b[j] != '"' {
+			return false
+		}
+		d.values = append(d.values, piece{i, j, escaped})
+		i = j
+	}
+}
+
+// follow finds the shape that comes next in b; ones that do move to the front.
+func (s *shape) follow(b []byte) *shape {
+	for k, n := range s.next {
+		if len(b) >= len(n.seg) && string(b[:len(n.seg)]) == string(n.seg) {
+			if k > 0 {
+				s.next[k], s.next[k-1] = s.next[k-1], n
+			}
+			return n
+		}
+	}
+	return nil
+}
+
+func (d *decoder) write(o *layout) {
+	r := d.out.res
+	from := len(r.text)
+	text := r.text
+	for k, p := range o.before {
+		v := d.values[o.value[k]]
+		text = append(text, p...)
+		if v.escaped {
+			text = d.appendValue(text, d.b[v.from:v.to], true)
+		} else {
+			text = append(text, d.b[v.from:v.to]...)
+		}
+	}
+	r.text = append(text, o.tail...)
+	d.out.blank = d.out.blank || o.blank
+	d.endRow(from)
+}
+
+// learn remembers the row just parsed, which began at from and ends at d.i; met
+// lists its slots in the order of the input.
+func (d *decoder) learn(from int, met []int) {
+	at := &d.root
+	for k := 0; k <= len(met); k++ {
+		to := d.i
+		if k < len(met) {
+			to = d.slots[met[k]].valueAt
+		}
+		seg := d.b[from:to]
+		n := at.exact(seg)
+		if n == nil {
+			if d.shapes >= maxShapes || len(at.next) >= maxFollows {
+				return
+			}
+			d.shapes++
+			n = &shape{seg: seg}
+			at.next = append(at.next, n)
+		}
+		if at = n; k < len(met) {
+			from = to + len(d.slots[met[k]].value)
+		}
+	}
+	at.out = d.layout(met)
+}
+
+func (s *shape) exact(seg []byte) *shape {
+	for _, n := range s.next {
+		if bytes.Equal(n.seg, seg) {
+			return n
+		}
+	}
+	return nil
+}
+
+// layout says how the row in the slots is written.
+func (d *decoder) layout(met []int) *layout {
+	o := &layout{}
+	text := []byte{'{'}
+	for i := range d.slots {
+		t := &d.slots[i]
+		if t.kind == Unbound {
+			continue
+		}
+		if len(o.before) > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(text, d.names[i]...), termPrefix(t.kind)...)
+		o.before = append(o.before, text)
+		for k, slot := range met {
+			if slot == i {
+				o.value = append(o.value, k)
+			}
+		}
+		o.blank = o.blank || t.kind == Blank
+		text = appendTermSuffix(nil, t.lang, t.dt)
+	}
+	o.tail = append(text, '}')
+	return o
+}
