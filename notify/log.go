@@ -5,6 +5,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -37,8 +38,18 @@ type Registrar interface {
 	Resolve(caller registry.Caller, ref string) (registry.Query, error)
 	// Follow registers a query for a live subscription and returns a function
 	// that ends the hold: the registration is released 24 h after the last one.
+	// An error that wraps ErrRefused says what the caller has to change, one
+	// that wraps ErrLimit that there are too many; their texts are shown to the
+	// caller. Any other error is logged, and the caller told to try later.
 	Follow(ctx context.Context, caller registry.Caller, endpoint, sparql string) (registry.Query, func(), error)
 }
+
+// Errors that Registrar and Gate return, wrapped.
+var (
+	ErrUnauthorized = errors.New("no valid token")
+	ErrRefused      = errors.New("refused")
+	ErrLimit        = errors.New("too many")
+)
 
 // A Gate lets callers in.
 type Gate interface {

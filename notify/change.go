@@ -1,0 +1,133 @@
+package notify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Format says how changes are written.
+type Format struct {
+	// MaxChange is the size in bytes of added and removed rows from which on a
+	// change is truncated to counts and a link; 0 means never.
+	MaxChange int64
+	// PublicURL is what links begin with, without a slash at the end.
+	PublicURL string
+}
+
+// ResultsURL is where the last complete result of a query is found.
+func (f Format) ResultsURL(query string) string {
+	return strings.TrimSuffix(f.PublicURL, "/") + "/v1/queries/" + query + "/results"
+}
+
+// TooLarge says whether a change is sent as counts and a link only.
+func (f Format) TooLarge(d *diff.Delta) bool {
+	return f.MaxChange > 0 && d != nil && deltaSize(d) > f.MaxChange
+}
+
+// deltaSize is about what the rows of a delta take on the wire, in bytes.
+func deltaSize(d *diff.Delta) int64 {
+	n := int64(0)
+	for _, rows := range []diff.Rows{d.Added, d.Removed} {
+		for _, r := range rows {
+			n += int64(len(r)) + 1
+		}
+	}
+	return n + 8*int64(len(d.AddedAt)+len(d.RemovedAt))
+}
+
+var errNoDelta = errors.New("a change without a delta")
+
+// MarshalChange writes a change as the JSON object that every way out shows:
+//
+//	{"query","epoch","prev","seq","offset","time","checked_at","slot","form",
+//	 "baseline"?,"jaccard","hash","previous_hash", …}
+//
+// followed by added and removed (SELECT: SPARQL results JSON; graphs:
+// {"triples":[…]}), for ordered SELECT also added_at and removed_at, for ASK
+// boolean and previous. Of a baseline, which follows nothing, jaccard,
+// previous_hash and previous are null. A change above f.MaxChange has instead
+// "truncated":true, added_count, removed_count and results, a link.
+func MarshalChange(c registry.Change, f Format) ([]byte, error) {
+	if c.Delta == nil {
+		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
+	}
+	b := appendChange([]byte("{"), &c, f, false)
+	return append(b, '}'), nil
+}
+
+// appendChange writes the members of a change, the first without a comma.
+func appendChange(b []byte, c *registry.Change, f Format, filtered bool) []byte {
+	d := c.Delta
+	b = append(b, `"query":`...)
+	b = appendJSON(b, c.Query)
+	b = appendMember(b, "epoch", c.Epoch)
+	b = appendMember(b, "prev", c.Prev)
+	b = appendMember(b, "seq", c.Seq)
+	b = appendMember(b, "offset", c.Offset)
+	b = appendMember(b, "time", c.Time)
+	b = appendMember(b, "checked_at", c.CheckedAt)
+	b = appendMember(b, "slot", c.Slot)
+	b = appendMember(b, "form", string(d.Form))
+	if c.Baseline || d.Baseline {
+		b = append(b, `,"baseline":true,"jaccard":null`...)
+	} else {
+		b = appendMember(b, "jaccard", d.Jaccard)
+	}
+	if filtered {
+		b = append(b, `,"filtered":true`...)
+	} else {
+		b = appendMember(b, "hash", d.NewHash)
+		b = appendMember(b, "previous_hash", orNull(d.OldHash))
+	}
+	if d.Form == diff.Ask {
+		return appendAsk(b, c)
+	}
+	if f.TooLarge(d) {
+		b = append(b, `,"truncated":true`...)
+		b = appendMember(b, "added_count", len(d.Added))
+		b = appendMember(b, "removed_count", len(d.Removed))
+		return appendMember(b, "results", f.ResultsURL(c.Query))
+	}
+	b = appendMember(b, "added", json.RawMessage(d.AddedJSON()))
+	b = appendMember(b, "removed", json.RawMessage(d.RemovedJSON()))
+	if d.Ordered {
+		b = appendMember(b, "added_at", indices(d.AddedAt))
+		b = appendMember(b, "removed_at", indices(d.RemovedAt))
+	}
+	return b
+}
+
+func appendAsk(b []byte, c *registry.Change) []byte {
+	b = appendMember(b, "boolean", c.Delta.Boolean)
+	if c.Baseline || c.Delta.Baseline {
+		return append(b, `,"previous":null`...)
+	}
+	return appendMember(b, "previous", c.Delta.Previous)
+}
+
+func appendMember(b []byte, name string, value any) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return appendJSON(b, value)
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return json.RawMessage("null")
+	}
+	return s
+}
+
+// indices are never null: an ordered change says so by having them.
+func indices(at []int) []int {
+	if at == nil {
+		return []int{}
+	}
+	return at
+}

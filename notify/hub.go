@@ -1,0 +1,160 @@
+package notify
+
+import "sync"
+
+// A Hub carries wake-ups from whoever commits changes to whoever follows them.
+// It carries no data and starts no goroutine. A wake-up says "look at the log
+// again"; several may arrive as one, none is lost. All methods may be called
+// concurrently.
+type Hub struct {
+	mu      sync.Mutex
+	queries map[string]map[*Follower]struct{}
+	all     map[*Follower]struct{}
+}
+
+// NewHub returns a hub that nobody follows yet.
+func NewHub() *Hub {
+	return &Hub{
+		queries: make(map[string]map[*Follower]struct{}),
+		all:     make(map[*Follower]struct{}),
+	}
+}
+
+// Wake tells the followers of these queries, and those who follow everything,
+// that there is something new in the log or in a query's status. It must be
+// called after the commit, never before. It does not block; its cost grows with
+// the number of followers of these queries only.
+func (h *Hub) Wake(queries ...string) {
+	if len(queries) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, q := range queries {
+		for f := range h.queries[q] {
+			f.mark(q)
+		}
+	}
+	for f := range h.all {
+		f.signal()
+	}
+}
+
+// Follow returns a follower of these queries. Follow first and read the log
+// afterwards: what is committed between the two is then seen twice at worst
+// and never missed.
+func (h *Hub) Follow(queries ...string) *Follower {
+	f := &Follower{hub: h, c: make(chan struct{}, 1), dirty: make(map[string]struct{})}
+	for _, q := range queries {
+		f.Add(q)
+	}
+	return f
+}
+
+// FollowAll returns a follower that is woken by every change.
+func (h *Hub) FollowAll() *Follower {
+	f := h.Follow()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[f] = struct{}{}
+	return f
+}
+
+// Followers counts those who follow a query.
+func (h *Hub) Followers(query string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.queries[query])
+}
+
+// A Follower is one reader's interest in any number of queries. It remembers
+// which of them awoke, so that one goroutine can follow many.
+type Follower struct {
+	hub *Hub
+	c   chan struct{}
+
+	mu    sync.Mutex
+	dirty map[string]struct{} // at most one entry per followed query
+	adds  map[string]int      // guarded by hub.mu: how often each query was added
+}
+
+// C delivers at least one value after a wake-up. It is never closed.
+func (f *Follower) C() <-chan struct{} { return f.c }
+
+// Add follows one more query. Adding it again needs as many calls of Remove.
+func (f *Follower) Add(query string) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.adds == nil {
+		f.adds = make(map[string]int)
+	}
+	f.adds[query]++
+	set := h.queries[query]
+	if set == nil {
+		set = make(map[*Follower]struct{})
+		h.queries[query] = set
+	}
+	set[f] = struct{}{}
+}
+
+// Remove undoes one Add.
+func (f *Follower) Remove(query string) {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	if f.adds[query]--; f.adds[query] > 0 {
+		return
+	}
+	f.drop(query)
+}
+
+func (f *Follower) drop(query string) {
+	delete(f.adds, query)
+	set := f.hub.queries[query]
+	delete(set, f)
+	if len(set) == 0 {
+		delete(f.hub.queries, query)
+	}
+	f.mu.Lock()
+	delete(f.dirty, query)
+	f.mu.Unlock()
+}
+
+// Close ends all interest.
+func (f *Follower) Close() {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	delete(f.hub.all, f)
+	for q := range f.adds {
+		f.drop(q)
+	}
+}
+
+// Take returns the queries that awoke since the last call.
+func (f *Follower) Take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.dirty) == 0 {
+		return nil
+	}
+	awake := make([]string, 0, len(f.dirty))
+	for q := range f.dirty {
+		awake = append(awake, q)
+	}
+	clear(f.dirty)
+	return awake
+}
+
+func (f *Follower) mark(query string) {
+	f.mu.Lock()
+	f.dirty[query] = struct{}{}
+	f.mu.Unlock()
+	f.signal()
+}
+
+func (f *Follower) signal() {
+	select {
+	case f.c <- struct{}{}:
+	default: // one is waiting already and stands for this one too
+	}
+}

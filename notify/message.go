@@ -1,0 +1,212 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Close codes of freshet.v1. After 40xx a client comes back and resumes; after
+// 44xx it has to change something first.
+const (
+	CloseSlow         = 4001
+	CloseExpired      = 4002
+	CloseRate         = 4003
+	CloseDraining     = 4004
+	CloseMalformed    = 4400
+	CloseUnauthorized = 4401
+	CloseForbidden    = 4403
+	CloseSubprotocol  = 4406
+	CloseInitTimeout  = 4408
+	CloseInUse        = 4409
+	CloseTooMany      = 4429
+)
+
+// Codes of errors that keep the connection.
+const (
+	CodeUnknownQuery = "unknown_query"
+	CodeNotAllowed   = "not_allowed"
+	CodeBadParams    = "bad_params"
+	CodeUnknownID    = "unknown_id"
+	CodeLimit        = "limit"
+	CodeUnavailable  = "unavailable"
+)
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// A request is any message of a client; Type says which fields count.
+type request struct {
+	Type    string             `json:"type"`
+	ID      string             `json:"id"`
+	Token   string             `json:"token"`
+	Query   json.RawMessage    `json:"query"` // id or name, or {endpoint, sparql}
+	Profile json.RawMessage    `json:"profile"`
+	Mode    string             `json:"mode"`
+	Resume  *resume            `json:"resume"`
+	Rate    *registry.Duration `json:"rate"`
+	Filter  json.RawMessage    `json:"filter"`
+	Seq     *uint64            `json:"seq"`
+	Payload json.RawMessage    `json:"payload"`
+}
+
+type resume struct {
+	Epoch string  `json:"epoch"`
+	Seq   *uint64 `json:"seq"`
+}
+
+// A target is what a subscription wants to follow, by reference or by text.
+type target struct {
+	ref              string
+	Endpoint, SPARQL string
+}
+
+// A closing ends the connection with a code and a reason.
+type closing struct {
+	code   int
+	reason string
+}
+
+func (c *closing) Error() string { return fmt.Sprintf("close %d: %s", c.code, c.reason) }
+
+// A refusal is an error message to the client that keeps the connection.
+type refusal struct {
+	id            string // of the subscription concerned, if one is
+	code, message string
+	retryAfter    time.Duration
+}
+
+func (r *refusal) Error() string { return r.code + ": " + r.message }
+
+func badParams(format string, args ...any) error {
+	return &refusal{code: CodeBadParams, message: fmt.Sprintf(format, args...)}
+}
+
+// parseRequest reads one frame. What is no JSON object with a type is a
+// *closing; a known type with wrong fields is a *refusal, and the request then
+// still carries the id, if that could be read.
+func parseRequest(frame []byte) (request, error) {
+	var kind struct {
+		Type *string `json:"type"`
+	}
+	if err := json.Unmarshal(frame, &kind); err != nil || kind.Type == nil {
+		return request{}, &closing{CloseMalformed, "not a JSON object with a string \"type\""}
+	}
+	var r request
+	if err := json.Unmarshal(frame, &r); err != nil {
+		var id struct {
+			ID any `json:"id"`
+		}
+		_ = json.Unmarshal(frame, &id)
+		r = request{Type: *kind.Type}
+		r.ID, _ = id.ID.(string)
+		return r, badParams("%s: %v", *kind.Type, err)
+	}
+	return r, nil
+}
+
+func (r *request) target() (target, error) {
+	var t target
+	if r.Profile != nil {
+		return t, badParams("following a profile is not supported; subscribe to its queries")
+	}
+	if len(r.Query) == 0 {
+		return t, badParams("query is missing")
+	}
+	if json.Unmarshal(r.Query, &t.ref) == nil && t.ref != "" {
+		return t, nil
+	}
+	var text struct {
+		Endpoint string `json:"endpoint"`
+		SPARQL   string `json:"sparql"`
+	}
+	if json.Unmarshal(r.Query, &text) != nil || text.SPARQL == "" {
+		return t, badParams("query must be an id, a name, or {endpoint, sparql}")
+	}
+	t.Endpoint, t.SPARQL = text.Endpoint, text.SPARQL
+	return t, nil
+}
+
+// position is where the client wants to resume; ok is false when it does not.
+func (r *request) position() (p registry.Position, ok bool, err error) {
+	if r.Resume == nil {
+		return p, false, nil
+	}
+	if r.Resume.Epoch == "" || r.Resume.Seq == nil || *r.Resume.Seq >= 1<<53 {
+		return p, false, badParams("resume needs epoch and seq (an integer below 2^53)")
+	}
+	return registry.Position{Epoch: r.Resume.Epoch, Seq: *r.Resume.Seq}, true, nil
+}
+
+func (r *request) snapshotMode() (bool, error) {
+	switch r.Mode {
+	case "", "delta":
+		return false, nil
+	case "snapshot":
+		return true, nil
+	}
+	return false, badParams("mode must be \"delta\" or \"snapshot\"")
+}
+
+// maxRate is the longest pause between two messages that a client may ask for.
+const maxRate = 24 * time.Hour
+
+func (r *request) rate() (time.Duration, error) {
+	if r.Rate == nil {
+		return 0, nil
+	}
+	if d := time.Duration(*r.Rate); d <= maxRate {
+		return d, nil
+	}
+	return 0, badParams("rate must be at most %s", maxRate)
+}
+
+// A field is one member of a message.
+type field struct {
+	name  string
+	value any
+}
+
+// frame puts a message together. Fields are written in the order given, those
+// whose value is nil or the empty string are left out.
+func frame(kind string, fields ...field) []byte {
+	b := append(make([]byte, 0, 128), `{"type":`...)
+	b = appendJSON(b, kind)
+	for _, f := range fields {
+		b = appendField(b, f)
+	}
+	return append(b, '}')
+}
+
+func appendField(b []byte, f field) []byte {
+	if f.value == nil || f.value == "" {
+		return b
+	}
+	b = append(b, ',')
+	b = appendJSON(b, f.name)
+	b = append(b, ':')
+	return appendJSON(b, f.value)
+}
+
+// appendJSON writes v. Everything handed to it is a string, a number that is
+// finite, a time within RFC 3339, raw JSON or made of these: it cannot fail.
+func appendJSON(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case json.RawMessage:
+		return append(b, v...)
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return append(b, "null"...)
+		}
+	case time.Time:
+		return v.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano+`"`)
+	}
+	j, err := json.Marshal(v)
+	if err != nil {
+		return append(b, "null"...)
+	}
+	return append(b, j...)
+}

@@ -1,0 +1,65 @@
+package notify
+
+import (
+	"sync"
+	"weak"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// results lets readers of the same result share one copy while any of them
+// uses it, so that a thousand slow snapshots of a query hold one result. It
+// keeps nothing alive by itself.
+type results struct {
+	log Log
+
+	mu     sync.Mutex
+	shared map[string]sharedResult
+}
+
+type sharedResult struct {
+	at     registry.Position
+	result weak.Pointer[diff.Result]
+}
+
+// sweepAbove is the number of entries from which dead ones are looked for.
+const sweepAbove = 256
+
+// current returns a query's status and last complete result, nil before the
+// first, both of one moment.
+func (r *results) current(query string) (registry.Status, *diff.Result, error) {
+	st, _, err := r.log.Current(query, false)
+	if err != nil || st.Position.Seq == 0 {
+		return st, nil, err
+	}
+	r.mu.Lock()
+	e, ok := r.shared[query]
+	r.mu.Unlock()
+	if ok && e.at == st.Position {
+		if res := e.result.Value(); res != nil {
+			return st, res, nil
+		}
+	}
+	st, res, err := r.log.Current(query, true)
+	if err == nil && res != nil {
+		r.share(query, sharedResult{st.Position, weak.Make(res)})
+	}
+	return st, res, err
+}
+
+func (r *results) share(query string, e sharedResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.shared) >= sweepAbove {
+		for q, old := range r.shared {
+			if old.result.Value() == nil {
+				delete(r.shared, q)
+			}
+		}
+	}
+	if r.shared == nil {
+		r.shared = make(map[string]sharedResult)
+	}
+	r.shared[query] = e
+}

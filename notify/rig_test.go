@@ -1,0 +1,214 @@
+package notify_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for something that must happen.
+const patience = 20 * time.Second
+
+// gate lets in by a table of tokens; the empty token is looked up too.
+type gate map[string]registry.Caller
+
+func (g gate) Authenticate(token string) (registry.Caller, error) {
+	c, ok := g[token]
+	if !ok || !c.Expires.IsZero() && !time.Now().Before(c.Expires) {
+		return c, fmt.Errorf("token: %w", notify.ErrUnauthorized)
+	}
+	return c, nil
+}
+
+// open is a server without tokens.
+var open = gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}}
+
+// A rig is a running server over a log in memory.
+type rig struct {
+	t    testing.TB
+	log  *notifytest.Log
+	hub  *notify.Hub
+	srv  *notify.Server
+	http *httptest.Server
+	tick int
+}
+
+func newRig(t testing.TB, change func(*notify.Options)) *rig {
+	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub()}
+	o := notify.Options{Log: r.log, Hub: r.hub, Registrar: r.log, Gate: open, Head: r.log.Head, PublicURL: "http://fresh.example"}
+	if change != nil {
+		change(&o)
+	}
+	r.srv = notify.NewServer(o)
+	mux := http.NewServeMux()
+	mux.Handle("/v1/live", r.srv)
+	mux.HandleFunc("/v1/queries/{id}/changes", func(w http.ResponseWriter, q *http.Request) { r.srv.Changes(w, q, q.PathValue("id")) })
+	mux.HandleFunc("/v1/changes", func(w http.ResponseWriter, q *http.Request) {
+		r.srv.All(w, q, func(c *registry.Change) bool { return c.Query != q.URL.Query().Get("not") })
+	})
+	r.http = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.srv.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		r.http.CloseClientConnections()
+		r.http.Close()
+	})
+	return r
+}
+
+// record commits a result and wakes the followers.
+func (r *rig) record(id string, res *diff.Result) bool {
+	r.tick++
+	changed := r.log.Record(id, res, time.Unix(1_790_000_000+int64(r.tick), 0))
+	r.hub.Wake(id)
+	return changed
+}
+
+// rows is an unordered SELECT result with one variable.
+func rows(values ...string) *diff.Result { return table(false, values...) }
+
+func table(ordered bool, values ...string) *diff.Result {
+	b := diff.NewBuilder(diff.Select, diff.Options{Ordered: ordered})
+	must(b.SetVars([]string{"s"}))
+	for _, v := range values {
+		must(b.Row(diff.Term{Kind: diff.Literal, Value: v}))
+	}
+	return finish(b)
+}
+
+func graph(values ...string) *diff.Result {
+	b := diff.NewBuilder(diff.Construct, diff.Options{})
+	for _, v := range values {
+		must(b.Triple(diff.Term{Kind: diff.IRI, Value: "http://x/" + v}, diff.Term{Kind: diff.IRI, Value: "http://x/p"}, diff.Term{Kind: diff.Literal, Value: v}))
+	}
+	return finish(b)
+}
+
+func ask(v bool) *diff.Result {
+	b := diff.NewBuilder(diff.Ask, diff.Options{})
+	must(b.SetBoolean(v))
+	return finish(b)
+}
+
+func finish(b *diff.Builder) *diff.Result {
+	r, err := b.Finish()
+	must(err)
+	return r
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A peer is a bare WebSocket client.
+type peer struct {
+	t    testing.TB
+	conn *websocket.Conn
+}
+
+func (r *rig) dial(header http.Header) *peer { return r.dialWith(websocket.DefaultDialer, header) }
+
+func (r *rig) dialWith(d *websocket.Dialer, header http.Header) *peer {
+	r.t.Helper()
+	own := *d
+	own.Subprotocols = []string{notify.Subprotocol}
+	conn, _, err := own.Dial("ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", header)
+	if err != nil {
+		r.t.Fatalf("dial: %v", err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	return &peer{r.t, conn}
+}
+
+// hello dials and is let in.
+func (r *rig) hello() *peer {
+	r.t.Helper()
+	p := r.dial(nil)
+	p.send(`{"type":"init"}`)
+	p.expect("ready")
+	return p
+}
+
+func (p *peer) send(text string) {
+	p.t.Helper()
+	if err := p.conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+		p.t.Fatalf("send %s: %v", text, err)
+	}
+}
+
+// A reply is any message of the server.
+type reply struct {
+	Type, ID, Query, Topic, Epoch, Reason, State, Error, Code, Message, Hash, Form string
+
+	Prev, Seq                                      uint64
+	Resumed, Baseline, Filtered, Truncated, Last   bool
+	Part                                           int
+	Jaccard                                        *float64
+	Results, Added, Removed, Payload, Limits, Ping json.RawMessage
+	AddedAt                                        []int     `json:"added_at"`
+	CheckedAt                                      time.Time `json:"checked_at"`
+
+	raw string
+}
+
+func (p *peer) next() (reply, error) {
+	p.conn.SetReadDeadline(time.Now().Add(patience))
+	_, b, err := p.conn.ReadMessage()
+	if err != nil {
+		return reply{}, err
+	}
+	m := reply{raw: string(b)}
+	if err := json.Unmarshal(b, &m); err != nil {
+		p.t.Fatalf("message %s: %v", b, err)
+	}
+	return m, nil
+}
+
+// expect reads one message, which must be of this type.
+func (p *peer) expect(kind string) reply {
+	p.t.Helper()
+	m, err := p.next()
+	if err != nil {
+		p.t.Fatalf("waiting for %s: %v", kind, err)
+	}
+	if m.Type != kind {
+		p.t.Fatalf("got %s, want %s", m.raw, kind)
+	}
+	return m
+}
+
+// closed reads until the connection is closed and gives the code.
+func (p *peer) closed() int {
+	p.t.Helper()
+	for {
+		_, err := p.next()
+		var c *websocket.CloseError
+		if errors.As(err, &c) {
+			return c.Code
+		}
+		if err != nil {
+			p.t.Fatalf("closed without a code: %v", err)
+		}
+	}
+}

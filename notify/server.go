@@ -1,0 +1,269 @@
+package notify
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Subprotocol is the one that Server speaks.
+const Subprotocol = "freshet.v1"
+
+// Options are what a Server is made of. Log, Hub, Registrar and Gate are
+// needed; Head too, for the store-wide stream.
+type Options struct {
+	Log       Log
+	Hub       *Hub
+	Registrar Registrar
+	Gate      Gate
+	// Head is the offset of the newest change of all.
+	Head func() (registry.Offset, error)
+	// Credential finds a token in an upgrade request, for clients whose init
+	// names none; nil means the Authorization header's.
+	Credential func(*http.Request) string
+	PublicURL  string
+	Origins    []string // browsers from elsewhere that may connect, e.g. https://app.example.org
+	Limits     Limits
+	Timing     Timing
+	Logger     *slog.Logger
+}
+
+// Limits bound what one client can take. Zero fields get the default.
+type Limits struct {
+	Connections   int     // of all clients together, SSE included; 0 = no limit
+	Message       int64   // bytes of a client's message, default 1 MiB
+	Subscriptions int     // of one connection, default 1000
+	Window        int     // unacknowledged messages of a subscription, default 16
+	Change        int64   // bytes of a change sent as such, default 8 MiB
+	Part          int     // bytes of one part of a snapshot, about; default 256 KiB
+	Fold          int     // waiting changes sent one by one, default 16; more are folded
+	Rate          float64 // messages per second that a client may send, default 100; ack is free
+	Burst         int     // default 2000
+}
+
+// Timing says how long things may take. Zero fields get the default.
+type Timing struct {
+	Init  time.Duration // until init, default 10 s
+	Ping  time.Duration // between pings and between signs of life, default 25 s
+	Read  time.Duration // silence of a client after which it is gone, default 60 s
+	Write time.Duration // a blocked write, default 10 s
+	Close time.Duration // waiting for the client's answer to a close, default 2 s
+}
+
+func orDefault[T int | int64 | float64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (o *Options) fill() {
+	l, t := &o.Limits, &o.Timing
+	orDefault(&l.Message, 1<<20)
+	orDefault(&l.Subscriptions, 1000)
+	orDefault(&l.Window, 16)
+	orDefault(&l.Change, 8<<20)
+	orDefault(&l.Part, 256<<10)
+	orDefault(&l.Fold, 16)
+	orDefault(&l.Rate, 100)
+	orDefault(&l.Burst, 2000)
+	orDefault(&t.Init, 10*time.Second)
+	orDefault(&t.Ping, 25*time.Second)
+	orDefault(&t.Read, 60*time.Second)
+	orDefault(&t.Write, 10*time.Second)
+	orDefault(&t.Close, 2*time.Second)
+	if o.Credential == nil {
+		o.Credential = Bearer
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Bearer is the token of a request's Authorization header, "" when it has none.
+func Bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// A Server pushes changes to WebSocket and SSE clients. As an http.Handler it
+// is the WebSocket endpoint /v1/live; Changes and All answer SSE requests.
+type Server struct {
+	opts    Options
+	results *results
+	up      websocket.Upgrader
+
+	drain    chan struct{} // closed when the server goes down
+	draining sync.Once
+
+	mu     sync.Mutex // guards closed together with wg.Add, and cuts
+	closed bool
+	cuts   map[io.Closer]struct{} // connections to cut when there is no more time
+	wg     sync.WaitGroup
+
+	connections, subscriptions atomic.Int64
+	sent, folded, slow         atomic.Uint64
+}
+
+// NewServer returns a server that is ready to be mounted.
+func NewServer(o Options) *Server {
+	o.fill()
+	return &Server{
+		opts:    o,
+		results: &results{log: o.Log},
+		drain:   make(chan struct{}),
+		cuts:    make(map[io.Closer]struct{}),
+		up: websocket.Upgrader{
+			Subprotocols:    []string{Subprotocol},
+			ReadBufferSize:  1024,
+			WriteBufferSize: 4096,
+			WriteBufferPool: &sync.Pool{},
+			CheckOrigin:     func(*http.Request) bool { return true }, // ServeHTTP answers with a close code
+		},
+	}
+}
+
+// Stats counts what a server does.
+type Stats struct {
+	Connections   int64  // open now, WebSocket and SSE
+	Subscriptions int64  // open now, WebSocket
+	Sent          uint64 // changes and snapshots written since the start
+	Folded        uint64 // changes that went out as part of another
+	Slow          uint64 // connections closed because their reader was too slow
+}
+
+// Stats returns the present counts.
+func (s *Server) Stats() Stats {
+	return Stats{s.connections.Load(), s.subscriptions.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
+}
+
+// ServeHTTP upgrades a request and hands the connection to a session, so that
+// nothing of the HTTP server stays behind for it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, ok := s.enter()
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
+		return
+	}
+	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write}
+	conn, err := s.up.Upgrade(h, r, nil)
+	if err != nil {
+		s.leave()
+		return // the upgrader has answered
+	}
+	e := newSession(s, conn, h.wire, s.opts.Credential(r))
+	objection := s.objection(r, conn, n)
+	s.cutable(h.wire, true)
+	go func() {
+		defer s.leave()
+		defer s.cutable(h.wire, false)
+		e.run(objection)
+	}()
+}
+
+// cutable enters a connection among those that Shutdown may cut, which frees
+// whoever is blocked in a write.
+func (s *Server) cutable(c io.Closer, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on {
+		s.cuts[c] = struct{}{}
+	} else {
+		delete(s.cuts, c)
+	}
+}
+
+func (s *Server) cutAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.cuts {
+		c.Close()
+	}
+}
+
+// objection is why a connection is closed as soon as it is open, if it is.
+func (s *Server) objection(r *http.Request, conn *websocket.Conn, n int64) *closing {
+	switch {
+	case !s.originAllowed(r):
+		return &closing{CloseForbidden, "origin not allowed"}
+	case conn.Subprotocol() != Subprotocol:
+		return &closing{CloseSubprotocol, "offer the subprotocol " + Subprotocol}
+	case s.full(n):
+		return &closing{CloseTooMany, "too many connections"}
+	}
+	return nil
+}
+
+func (s *Server) full(n int64) bool {
+	return s.opts.Limits.Connections > 0 && n > int64(s.opts.Limits.Connections)
+}
+
+// originAllowed says whether a page may connect: one of our own, one of the
+// list, or no page at all.
+func (s *Server) originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return slices.Contains(s.opts.Origins, origin) // "null", if somebody lists it
+	}
+	own, _ := url.Parse(s.opts.PublicURL)
+	return strings.EqualFold(u.Host, r.Host) ||
+		own != nil && strings.EqualFold(u.Host, own.Host) && strings.EqualFold(u.Scheme, own.Scheme) ||
+		slices.ContainsFunc(s.opts.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) })
+}
+
+// enter counts a client in; ok is false once the server goes down.
+func (s *Server) enter() (n int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, false
+	}
+	s.wg.Add(1)
+	return s.connections.Add(1), true
+}
+
+func (s *Server) leave() {
+	s.connections.Add(-1)
+	s.wg.Done()
+}
+
+// Shutdown closes all connections with 4004, so that clients come back to
+// whoever serves next and resume. It returns when they are gone; when ctx ends
+// before, the rest is cut and ctx's error returned. New clients get 503.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.draining.Do(func() { close(s.drain) })
+	gone := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		s.cutAll()
+		<-gone
+		return ctx.Err()
+	}
+}

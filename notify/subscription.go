@@ -1,0 +1,287 @@
+package notify
+
+import (
+	"errors"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A subscription is a cursor over one query's changes with the wishes of its
+// client.
+type subscription struct {
+	id        string
+	query     registry.Query
+	release   func()
+	snapshots bool // mode "snapshot"
+	rate      time.Duration
+	filter    *filter
+
+	pos       registry.Position // last sent: what the client's next delta begins at
+	pending   *pending          // what a filter holds back
+	queued    bool              // stands in session.queue
+	fold      bool              // was held back: what waits goes out as one
+	stale     bool              // as the client was told
+	notBefore time.Time         // by rate
+	lastSent  time.Time
+
+	acking  bool
+	unacked []uint64 // positions sent, at most the window
+}
+
+// pending is the net change behind sub.pos that a filter keeps from being sent.
+type pending struct {
+	last  registry.Change // the newest change looked at
+	net   *diff.Delta     // nil: not kept, to be folded again from the log
+	empty bool            // nothing in it passes the filter
+}
+
+// keepPending is the size in bytes up to which a held back net change is kept
+// instead of being folded from the log again.
+const keepPending = 64 << 10
+
+func newSubscription(r request) (*subscription, *registry.Position, error) {
+	sub := &subscription{id: r.ID, release: func() {}}
+	var err error
+	if sub.snapshots, err = r.snapshotMode(); err != nil {
+		return nil, nil, err
+	}
+	if sub.rate, err = r.rate(); err != nil {
+		return nil, nil, err
+	}
+	if sub.filter, err = parseFilter(r.Filter); err != nil {
+		return nil, nil, err
+	}
+	p, ok, err := r.position()
+	if err != nil || !ok {
+		return sub, nil, err
+	}
+	return sub, &p, nil
+}
+
+// seen is the position up to which everything is either sent or held back.
+func (s *subscription) seen() registry.Position {
+	if s.pending != nil {
+		return s.pending.last.Position()
+	}
+	return s.pos
+}
+
+// moved notes that the client was told of everything up to p.
+func (s *subscription) moved(p registry.Position) {
+	s.pos, s.pending, s.fold = p, nil, false
+	s.lastSent = time.Now()
+}
+
+// counts notes a message that a client which acknowledges has to answer for.
+func (s *subscription) counts(window int) {
+	s.notBefore = time.Now().Add(s.rate)
+	s.unacked = append(s.unacked, s.pos.Seq)
+	if over := len(s.unacked) - window; over > 0 {
+		s.unacked = append(s.unacked[:0], s.unacked[over:]...)
+	}
+}
+
+func (s *subscription) ack(seq uint64) {
+	s.acking = true
+	kept := s.unacked[:0]
+	for _, n := range s.unacked {
+		if n > seq {
+			kept = append(kept, n)
+		}
+	}
+	s.unacked = kept
+}
+
+// full says that the client has to acknowledge something first.
+func (s *subscription) full(window int) bool { return s.acking && len(s.unacked) >= window }
+
+// enqueue puts a subscription in turn to be looked at.
+func (s *session) enqueue(sub *subscription) {
+	if !sub.queued {
+		sub.queued = true
+		s.queue = append(s.queue, sub)
+	}
+}
+
+// wake queues the subscriptions of all queries that awoke.
+func (s *session) wake() {
+	for _, q := range s.follower.Take() {
+		for _, sub := range s.byQuery[q] {
+			s.enqueue(sub)
+		}
+	}
+}
+
+// nextHold is the time until the first subscription held back by its rate may
+// send again.
+func (s *session) nextHold() time.Duration {
+	next := time.Hour
+	for sub := range s.holds {
+		next = min(next, time.Until(sub.notBefore))
+	}
+	return max(next, 0)
+}
+
+func (s *session) unhold(now time.Time) {
+	for sub := range s.holds {
+		if !now.Before(sub.notBefore) {
+			delete(s.holds, sub)
+			s.enqueue(sub)
+		}
+	}
+}
+
+// deliverNext serves the subscription whose turn it is: one page of its log.
+func (s *session) deliverNext() error {
+	sub := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	sub.queued = false
+	if sub.full(s.srv.opts.Limits.Window) {
+		sub.fold = true
+		return nil // ack will queue it again
+	}
+	if time.Now().Before(sub.notBefore) {
+		sub.fold = true
+		s.holds[sub] = struct{}{}
+		return nil
+	}
+	err := s.deliver(sub)
+	var gap *registry.GapError
+	var refused *refusal
+	var closed *closing
+	switch {
+	case err == nil || errors.Is(err, errGone) || errors.As(err, &closed):
+		return err
+	case errors.As(err, &gap):
+		return s.restart(sub, gap.Reason)
+	case errors.Is(err, registry.ErrNotFound):
+		return s.complete(sub, "released")
+	}
+	// The log failed. The next heartbeat sees that something is left to send.
+	if err = s.unavailable("read the log", err); errors.As(err, &refused) {
+		refused.id = sub.id
+	}
+	return err
+}
+
+func (s *session) deliver(sub *subscription) error {
+	page, err := s.srv.opts.Log.After(sub.query.ID, sub.seen(), pageSize)
+	if err != nil {
+		return err
+	}
+	if len(page) == 0 {
+		return s.settle(sub)
+	}
+	s.enqueue(sub) // until the log has no more
+	switch {
+	case sub.snapshots && sub.filter == nil:
+		return s.snapshot(sub)
+	case s.folds(sub, len(page)):
+		return s.deliverNet(sub, page)
+	}
+	for i := range page {
+		if s.wire.blocked.Load() || sub.full(s.srv.opts.Limits.Window) {
+			return nil // the rest will be folded
+		}
+		if s.format().TooLarge(page[i].Delta) {
+			return s.snapshot(sub)
+		}
+		if err := s.delta(sub, &page[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folds says whether waiting changes go out as one. A write that took long
+// means that everything else on this connection is late as well.
+func (s *session) folds(sub *subscription, waiting int) bool {
+	if s.wire.blocked.Swap(false) {
+		for _, other := range s.subs {
+			other.fold = true
+		}
+	}
+	return sub.fold || sub.rate > 0 || sub.filter != nil || waiting > s.srv.opts.Limits.Fold
+}
+
+func (s *session) format() Format { return s.srv.format() }
+
+func (s *session) delta(sub *subscription, c *registry.Change) error {
+	b := appendField([]byte(`{"type":"delta"`), field{"id", sub.id})
+	b = appendChange(append(b, ','), c, s.format(), sub.filter != nil)
+	if err := s.write(append(b, '}')); err != nil {
+		return err
+	}
+	s.srv.sent.Add(1)
+	sub.moved(c.Position())
+	sub.counts(s.srv.opts.Limits.Window)
+	return nil
+}
+
+// settle is for a subscription that has nothing more to send: it tells whether
+// its query still works.
+func (s *session) settle(sub *subscription) error {
+	sub.fold = false
+	st, _, err := s.srv.opts.Log.Current(sub.query.ID, false)
+	if err != nil {
+		return err
+	}
+	return s.state(sub, &st)
+}
+
+// state tells a transition between live and stale. A query that has never
+// completed and fails is stale too: its client waits for nothing otherwise.
+func (s *session) state(sub *subscription, st *registry.Status) error {
+	stale := st.State == registry.Stale || st.State == registry.New && st.Error != ""
+	if stale == sub.stale || st.State == registry.Paused {
+		return nil
+	}
+	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(st.NextDue)}}
+	if stale {
+		fields[1].value = string(registry.Stale)
+		fields = append(fields, field{"error", st.Error})
+	}
+	if err := s.write(frame("status", fields...)); err != nil {
+		return err
+	}
+	sub.stale = stale
+	return nil
+}
+
+func timeOrNil(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// alive tells a quiet subscription up to when nothing changed, or finds that
+// something did.
+func (s *session) alive(sub *subscription) error {
+	st, _, err := s.srv.opts.Log.Current(sub.query.ID, false)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return s.complete(sub, "released")
+	case err != nil:
+		s.srv.opts.Logger.Error("read a status", "query", sub.query.ID, "error", err)
+		return nil
+	case st.Position != sub.seen():
+		s.enqueue(sub)
+		return nil
+	}
+	if err := s.state(sub, &st); err != nil {
+		return err
+	}
+	if sub.pending != nil && sub.pending.empty {
+		sub.moved(sub.pending.last.Position())
+	}
+	return s.sayAlive(sub, st.CheckedAt)
+}
+
+func (s *session) sayAlive(sub *subscription, checked time.Time) error {
+	sub.lastSent = time.Now()
+	return s.write(frame("alive", field{"id", sub.id}, field{"epoch", sub.pos.Epoch}, field{"seq", sub.pos.Seq}, field{"checked_at", timeOrNil(checked)}))
+}
