@@ -1,0 +1,364 @@
+package endpoint
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	typeJSON = "application/sparql-results+json"
+	typeXML  = "application/sparql-results+xml"
+	typeNT   = "application/n-triples"
+	long     = time.Minute
+)
+
+func sel(text string) *registry.Query {
+	return &registry.Query{ID: "q_test", Text: text, Form: diff.Select, Limit: -1}
+}
+
+func construct() *registry.Query {
+	return &registry.Query{ID: "q_graph", Text: "CONSTRUCT WHERE {?s ?p ?o}", Form: diff.Construct, Limit: -1}
+}
+
+func ask() *registry.Query {
+	return &registry.Query{ID: "q_ask", Text: "ASK {?s ?p ?o}", Form: diff.Ask, Limit: -1}
+}
+
+// rows is a results document of n rows.
+func rows(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"head":{"vars":["x"]},"results":{"bindings":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"x":{"type":"literal","value":"%d"}}`, i)
+	}
+	b.WriteString(`]}}`)
+	return b.String()
+}
+
+// triples is an N-Triples document of n lines.
+func triples(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "<http://e/s%d> <http://e/p> \"%d\" .\n", i, i)
+	}
+	return b.String()
+}
+
+// client asks what serves at addr; edit changes its settings.
+func client(t testing.TB, addr string, edit func(*registry.Endpoint, *Options)) *Client {
+	t.Helper()
+	e, o := registry.Endpoint{Name: "test", URL: addr}, Options{Contact: "mailto:ops@example.org", Version: "1.2", Seed: 7}
+	if edit != nil {
+		edit(&e, &o)
+	}
+	c, err := New(e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// serve runs a handler; the clients of the test are closed before it.
+func serve(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// send answers every request with the same.
+func send(status int, contentType, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+// serveRaw answers each connection's first request with exactly these bytes
+// and ends the connection.
+func serveRaw(t testing.TB, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				io.Copy(io.Discard, r.Body)
+				io.WriteString(conn, answer)
+			}
+			conn.Close()
+		}
+	})
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	return "http://" + l.Addr().String() + "/sparql"
+}
+
+// execute asks once with nothing remembered.
+func execute(t testing.TB, c *Client, q *registry.Query) Answer {
+	t.Helper()
+	return c.Execute(t.Context(), q, Memory{}, long)
+}
+
+// want checks the outcome and that the error says each of the words.
+func want(t testing.TB, a Answer, o registry.Outcome, words ...string) {
+	t.Helper()
+	if a.Outcome != o {
+		t.Fatalf("outcome %s (%s), want %s", a.Outcome, a.Error, o)
+	}
+	if (a.Result != nil) != (o == registry.Changed) {
+		t.Errorf("outcome %s with result %v", o, a.Result)
+	}
+	if !o.Complete() && a.Memory != (Memory{}) {
+		t.Errorf("outcome %s remembers %v", o, a.Memory)
+	}
+	if o.Complete() == (a.Error != "") {
+		t.Errorf("outcome %s with error %q", o, a.Error)
+	}
+	for _, w := range words {
+		if !strings.Contains(a.Error, w) {
+			t.Errorf("error %q does not say %q", a.Error, w)
+		}
+	}
+}
+
+func TestResultsOfEveryForm(t *testing.T) {
+	for _, c := range []struct {
+		name, contentType, body string
+		q                       *registry.Query
+		want                    string
+	}{
+		{"select json", typeJSON, rows(1), sel("SELECT"), `{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"literal","value":"0"}}]}}`},
+		{"ask json", typeJSON, `{"head":{},"boolean":true}`, ask(), `{"head":{},"boolean":true}`},
+		{"ask xml", typeXML, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>false</boolean></sparql>`, ask(), `{"head":{},"boolean":false}`},
+		{"n-triples", typeNT, "<http://e/b>\t<http://e/p> \"x\"@EN .\n<http://e/a> <http://e/p> <http://e/ü> . # so\n\n", construct(),
+			"<http://e/a> <http://e/p> <http://e/ü> .\n<http://e/b> <http://e/p> \"x\"@en .\n"},
+		{"empty graph", typeNT, "# Empty NT\n", construct(), ""},
+		{"empty body", typeNT, "", construct(), ""},
+		{"turtle", "text/turtle; charset=UTF-8", "@prefix e: <http://e/> .\ne:a e:p 1, \"x\"@EN ; a e:T .\n", construct(),
+			"<http://e/a> <http://e/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n<http://e/a> <http://e/p> \"x\"@en .\n" +
+				"<http://e/a> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T> .\n"},
+		{"rdf/xml", "application/rdf+xml", `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">
+			<rdf:Description rdf:about="http://e/a"><e:p xml:lang="de">x</e:p><e:q rdf:resource="http://e/b"/></rdf:Description></rdf:RDF>`, construct(),
+			"<http://e/a> <http://e/p> \"x\"@de .\n<http://e/a> <http://e/q> <http://e/b> .\n"},
+		// Labels that are wrong among result types are forgiven, since the body shows what it is.
+		{"json as xml", typeXML, rows(0), sel("SELECT"), `{"head":{"vars":["x"]},"results":{"bindings":[]}}`},
+		{"rdf/xml as text", "text/plain", `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`, construct(), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := execute(t, client(t, serve(t, send(200, c.contentType, c.body)), nil), c.q)
+			want(t, a, registry.Changed)
+			if d := cmp.Diff(c.want, string(a.Result.Document())); d != "" {
+				t.Error(d)
+			}
+			if a.Elapsed <= 0 || a.Memory.Body == [2]uint64{} {
+				t.Errorf("elapsed %v, memory %v", a.Elapsed, a.Memory)
+			}
+		})
+	}
+}
+
+func TestRequest(t *testing.T) {
+	var got *http.Request
+	var form url.Values
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		got, form = r, r.Form
+		send(200, typeJSON, rows(0))(w, r)
+	})
+	c := client(t, addr+"/sparql?key=1#there", func(e *registry.Endpoint, o *Options) {
+		e.TimeoutParam, e.Timeout = "timeout", registry.Duration(5*time.Second)
+		e.DefaultGraphURI, e.NamedGraphURI = []string{"http://g/1", "http://g/2"}, []string{"http://n"}
+		e.Headers = map[string]string{"x-key": "k", "accept": "text/html", "host": "sparql.test"}
+	})
+	t.Run("short by GET", func(t *testing.T) {
+		want(t, execute(t, c, sel("SELECT * {?s ?p \"ü&+%\"}")), registry.Changed)
+		wantForm := url.Values{"key": {"1"}, "query": {"SELECT * {?s ?p \"ü&+%\"}"}, "timeout": {"5000"},
+			"default-graph-uri": {"http://g/1", "http://g/2"}, "named-graph-uri": {"http://n"}}
+		if d := cmp.Diff(wantForm, form); d != "" {
+			t.Error(d)
+		}
+		h := got.Header
+		if got.Method != "GET" || got.Host != "sparql.test" || h.Get("User-Agent") != "Freshet/1.2 (+mailto:ops@example.org)" ||
+			h.Get("Accept-Encoding") != "gzip" || h.Get("X-Key") != "k" || h.Get("Accept") != acceptRows {
+			t.Errorf("%s %s %v", got.Method, got.Host, h)
+		}
+	})
+	t.Run("long by POST", func(t *testing.T) {
+		text := "SELECT * {} #" + strings.Repeat("x", longestGET)
+		want(t, execute(t, c, sel(text)), registry.Changed)
+		if got.Method != "POST" || got.PostForm.Get("query") != text || got.PostForm.Get("timeout") != "5000" || got.Form.Get("key") != "1" {
+			t.Errorf("%s %v", got.Method, got.PostForm)
+		}
+		if ct := got.Header.Get("Content-Type"); ct != "application/x-www-form-urlencoded" {
+			t.Errorf("Content-Type %s", ct)
+		}
+		if _, sent := got.Header["Idempotency-Key"]; sent {
+			t.Error("Idempotency-Key was sent")
+		}
+	})
+	t.Run("own graphs replace the endpoint's, own limit the timeout", func(t *testing.T) {
+		q := sel("SELECT")
+		q.NamedGraphs = []string{"http://own"}
+		want(t, c.Execute(t.Context(), q, Memory{}, 1500*time.Millisecond), registry.Changed)
+		if form.Get("default-graph-uri") != "" || form.Get("named-graph-uri") != "http://own" || form.Get("timeout") != "1500" {
+			t.Errorf("%v", form)
+		}
+	})
+	t.Run("graphs are asked for as such", func(t *testing.T) {
+		execute(t, c, construct())
+		if got.Header.Get("Accept") != acceptGraph {
+			t.Errorf("Accept %s", got.Header.Get("Accept"))
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		e    registry.Endpoint
+		o    Options
+		ok   bool
+	}{
+		{"private without contact", registry.Endpoint{URL: "http://127.0.0.1:1/s"}, Options{}, true},
+		{"neighbour without contact", registry.Endpoint{URL: "http://fuseki:3030/s"}, Options{}, true},
+		{"public without contact", registry.Endpoint{URL: "https://dbpedia.org/sparql"}, Options{}, false},
+		{"public address without contact", registry.Endpoint{URL: "https://192.0.2.1/sparql"}, Options{}, false},
+		{"public with contact", registry.Endpoint{URL: "https://dbpedia.org/sparql"}, Options{Contact: "mailto:a@b"}, true},
+		{"file", registry.Endpoint{URL: "file:///etc/passwd"}, Options{}, false},
+		{"no host", registry.Endpoint{URL: "http:///x"}, Options{}, false},
+		{"credentials in the URL", registry.Endpoint{URL: "http://u:p@localhost/"}, Options{}, false},
+		{"two kinds of auth", registry.Endpoint{URL: "http://localhost/", Auth: registry.Auth{
+			Basic: &registry.Password{}, Bearer: &registry.Bearer{}}}, Options{}, false},
+	} {
+		if _, err := New(c.e, c.o); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		} else if err != nil && strings.Contains(err.Error(), ":p@") {
+			t.Errorf("%s: the password is in %q", c.name, err)
+		}
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	body := atomic.Pointer[string]{}
+	set := func(s string) { body.Store(&s) }
+	set(rows(3))
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) { send(200, typeJSON, *body.Load())(w, r) }), nil)
+	first := execute(t, c, sel("SELECT"))
+	want(t, first, registry.Changed)
+	again := c.Execute(t.Context(), sel("SELECT"), first.Memory, long)
+	want(t, again, registry.Unchanged)
+	if again.Memory != first.Memory {
+		t.Errorf("%v became %v", first.Memory, again.Memory)
+	}
+	set(rows(4))
+	want(t, c.Execute(t.Context(), sel("SELECT"), first.Memory, long), registry.Changed)
+	other := client(t, c.settings.URL, func(e *registry.Endpoint, o *Options) { o.Seed = 8 })
+	if m := execute(t, other, sel("SELECT")).Memory; m.Body == execute(t, c, sel("SELECT")).Memory.Body {
+		t.Error("the fingerprint does not depend on the seed")
+	}
+}
+
+func TestValidators(t *testing.T) {
+	const modified, date = "Fri, 20 Nov 2026 09:00:00 GMT", "Fri, 20 Nov 2026 09:00:05 GMT"
+	tag, lm := `"v1"`, ""
+	conditions := ""
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		conditions = r.Header.Get("If-None-Match") + r.Header.Get("If-Modified-Since")
+		w.Header().Set("ETag", tag)
+		w.Header().Set("Last-Modified", lm)
+		w.Header().Set("Date", date)
+		w.Header().Set("Age", "120")
+		if conditions != "" {
+			w.WriteHeader(304)
+			return
+		}
+		send(200, typeJSON, rows(1))(w, r)
+	})
+	c := client(t, addr, nil)
+	first := execute(t, c, sel("SELECT"))
+	want(t, first, registry.Changed)
+	if conditions != "" || first.Age != 2*time.Minute {
+		t.Fatalf("conditions %q, age %v", conditions, first.Age)
+	}
+	second := c.Execute(t.Context(), sel("SELECT"), first.Memory, long)
+	want(t, second, registry.Unchanged)
+	if conditions != tag || second.Memory != first.Memory || second.Age != 2*time.Minute {
+		t.Errorf("%q %v %v", conditions, first.Memory, second)
+	}
+	t.Run("bound to the request", func(t *testing.T) {
+		want(t, c.Execute(t.Context(), sel("SELECT other"), first.Memory, long), registry.Unchanged) // by its bytes
+		if conditions != "" {
+			t.Errorf("an ETag of another query was sent: %s", conditions)
+		}
+		moved := client(t, addr, func(e *registry.Endpoint, o *Options) { e.DefaultGraphURI = []string{"http://g"} })
+		moved.Execute(t.Context(), sel("SELECT"), first.Memory, long)
+		if conditions != "" {
+			t.Errorf("an ETag given for other graphs was sent: %s", conditions)
+		}
+	})
+	t.Run("not on POST", func(t *testing.T) {
+		q := sel(strings.Repeat("x", longestGET))
+		m := execute(t, c, q).Memory
+		want(t, c.Execute(t.Context(), q, m, long), registry.Unchanged)
+		if conditions != "" {
+			t.Error("a POST was conditional")
+		}
+	})
+	t.Run("Last-Modified", func(t *testing.T) {
+		tag, lm = "", modified
+		m := execute(t, c, sel("SELECT")).Memory
+		want(t, c.Execute(t.Context(), sel("SELECT"), m, long), registry.Unchanged)
+		if conditions != modified {
+			t.Errorf("conditions %q", conditions)
+		}
+		lm = date // changed in the second of the answer: it may change again in it
+		if m := execute(t, c, sel("SELECT")).Memory; m.LastModified != "" {
+			t.Errorf("remembered %v", m)
+		}
+	})
+	t.Run("304 to nothing", func(t *testing.T) {
+		want(t, execute(t, client(t, serve(t, send(304, typeJSON, "")), nil), sel("SELECT")), registry.Failed, "304")
+	})
+}
+
+func TestExecuteNeedsTime(t *testing.T) {
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent") }), nil)
+	want(t, c.Execute(t.Context(), sel("S"), Memory{}, 0), registry.Cut)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut)
+}

@@ -1,0 +1,89 @@
+package endpoint
+
+import (
+	"html"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// longestError bounds the text of an error, in characters.
+const longestError = 300
+
+// complaint is the first line with words of what an endpoint sent instead of a
+// result, fit to be shown: no markup, no control characters, bounded.
+func complaint(contentType string, body []byte) string {
+	text := strings.ToValidUTF8(string(body), "\uFFFD")
+	if strings.Contains(strings.ToLower(contentType), "html") || looksLikeHTML(text) {
+		text = stripTags(text)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if s := oneLine(line); strings.ContainsFunc(s, unicode.IsLetter) {
+			return bounded(s)
+		}
+	}
+	return ""
+}
+
+// said quotes a body that ought to have been a result, when it is readable.
+func said(body []byte) string {
+	if t := strings.TrimSpace(string(body[:min(len(body), errorBody)])); looksLikeHTML(t) || strings.HasPrefix(t, "Virtuoso ") {
+		if s := complaint("", []byte(t)); s != "" {
+			return " (it says: " + s + ")"
+		}
+	}
+	return ""
+}
+
+func looksLikeHTML(s string) bool {
+	s = strings.ToLower(strings.TrimSpace(s[:min(len(s), 512)]))
+	return strings.HasPrefix(s, "<!doctype html") || strings.HasPrefix(s, "<html") || strings.Contains(s, "<html")
+}
+
+// stripTags leaves the text of a page; scripts and styles are no text.
+func stripTags(s string) string {
+	var b strings.Builder
+	for {
+		text, rest, found := strings.Cut(s, "<")
+		b.WriteString(text)
+		if !found {
+			return html.UnescapeString(b.String())
+		}
+		tag, after, closed := strings.Cut(rest, ">")
+		if !closed {
+			return html.UnescapeString(b.String())
+		}
+		s = after
+		for _, name := range []string{"script", "style", "head"} {
+			if strings.HasPrefix(strings.ToLower(tag), name) && !strings.HasPrefix(strings.ToLower(tag), "header") {
+				s = behind(s, "</"+name)
+			}
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// behind is what follows the closing tag that begins with end, "" without one.
+func behind(s, end string) string {
+	for i := 0; i+len(end) <= len(s); i++ {
+		if strings.EqualFold(s[i:i+len(end)], end) {
+			_, after, _ := strings.Cut(s[i:], ">")
+			return after
+		}
+	}
+	return ""
+}
+
+// oneLine makes runs of white space and control characters one space.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+	}), " ")
+}
+
+func bounded(s string) string {
+	if utf8.RuneCountInString(s) <= longestError {
+		return s
+	}
+	return string([]rune(s)[:longestError-1]) + "…"
+}

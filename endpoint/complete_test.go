@@ -1,0 +1,283 @@
+package endpoint
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// raw is an HTTP/1.1 answer with these header lines and exactly this body.
+func raw(contentType, body string, header ...string) string {
+	h := "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: " + contentType + "\r\n"
+	for _, line := range header {
+		h += line + "\r\n"
+	}
+	return h + "\r\n" + body
+}
+
+func zipped(s string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, s)
+	w.Close()
+	return b.String()
+}
+
+func length(s string) string { return "Content-Length: " + strconv.Itoa(len(s)) }
+
+// Each answer has status 200, and none may be compared.
+func TestPartial(t *testing.T) {
+	const chunked, gz = "Transfer-Encoding: chunked", "Content-Encoding: gzip"
+	whole, graph := rows(3), triples(3)
+	zip := zipped(graph)
+	for _, c := range []struct {
+		name, answer string
+		q            *registry.Query
+		says         string
+	}{
+		{"206", strings.Replace(raw(typeJSON, whole, length(whole)), "200 OK", "206 Partial Content", 1), sel("S"), "206"},
+		{"203", strings.Replace(raw(typeJSON, whole, length(whole)), "200 OK", "203 Transformed", 1), sel("S"), "203"},
+		{"X-SQL-State", raw(typeJSON, whole, length(whole), "X-SQL-State: S1TAT", "X-SQL-Message: RC...: Returning incomplete results"), sel("S"), "S1TAT RC...: Returning incomplete"},
+		{"X-SQL-Message alone", raw(typeJSON, whole, length(whole), "X-SQL-Message: incomplete"), sel("S"), "incomplete"},
+		{"shorter than Content-Length", raw(typeNT, graph, "Content-Length: 1000"), construct(), "cut off"},
+		{"chunks without an end", raw(typeNT, fmt.Sprintf("%x\r\n%s\r\n", len(graph), graph), chunked), construct(), "cut off"},
+		{"gzip without its trailer", raw(typeNT, zip[:len(zip)-8], gz, length(zip[:len(zip)-8])), construct(), "cut off"},
+		{"gzip with another checksum", raw(typeNT, zip[:len(zip)-8]+"12345678", gz, length(zip)), construct(), "cut off"},
+		{"garbage behind gzip", raw(typeNT, zip+"xx", gz, length(zip+"xx")), construct(), "cut off"},
+		{"not gzip at all", raw(typeNT, graph, gz, length(graph)), construct(), "cut off"},
+		{"lines up to the end of the connection", raw(typeNT, graph), construct(), "without saying"},
+		{"json without an end", raw(typeJSON, whole[:len(whole)-1]), sel("S"), "not a complete answer"},
+		{"garbage behind json", raw(typeJSON, whole+"x", length(whole+"x")), sel("S"), "not a complete answer"},
+		{"two documents", raw(typeJSON, whole+whole, length(whole+whole)), sel("S"), "not a complete answer"},
+		{"an error as json", raw(typeJSON, `{"error":"quota"}`), sel("S"), "not a complete answer"},
+		{"boolean for rows", raw(typeJSON, `{"head":{},"boolean":true}`), sel("S"), "not a complete answer"},
+		{"rows for a boolean", raw(typeJSON, whole), ask(), "not a complete answer"},
+		{"html", raw("text/html", "<!DOCTYPE html><html><head><title>x</title></head><body><h1>Under maintenance</h1></body></html>"), sel("S"), "Under maintenance"},
+		{"html as json", raw(typeJSON, "<html><body>Too busy</body></html>"), sel("S"), "Too busy"},
+		{"html as text for a graph", raw("text/plain", "<html><body>Too busy</body></html>", "Content-Length: 34"), construct(), "Too busy"},
+		{"an error as text", raw("text/plain", "Virtuoso 42000 Error: no\n\nmore", "Content-Length: 30"), construct(), "Virtuoso 42000 Error: no"},
+		{"nothing as text", raw("text/plain", "", "Content-Length: 0"), construct(), "empty"},
+		{"nothing as json", raw(typeJSON, "", "Content-Length: 0"), sel("S"), "neither"},
+		{"no type", strings.Replace(raw("", whole, length(whole)), "Content-Type: \r\n", "", 1), sel("S"), "does not say what it is"},
+		{"a type of something else", raw("text/csv", "x\r\n1\r\n", "Content-Length: 6"), sel("S"), "text/csv"},
+		{"a bad line", raw(typeNT, graph+"<x> <y>\n", length(graph+"<x> <y>\n")), construct(), "line 4"},
+		{"turtle without an end", raw("text/turtle", "<http://e/a> <http://e/b>", "Content-Length: 25"), construct(), "not a complete answer"},
+		{"rdf/xml without an end", raw("application/rdf+xml", `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">`), construct(), "not a complete answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := execute(t, client(t, serveRaw(t, c.answer), nil), c.q)
+			want(t, a, registry.Partial, c.says)
+		})
+	}
+}
+
+// The same transports with nothing wrong, so that the test above is about what it says.
+func TestWholeOverRawConnections(t *testing.T) {
+	whole, graph := rows(3), triples(3)
+	zip := zipped(graph)
+	for name, answer := range map[string]string{
+		"length":     raw(typeNT, graph, length(graph)),
+		"chunks":     raw(typeNT, fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(graph), graph), "Transfer-Encoding: chunked"),
+		"gzip":       raw(typeNT, zip, "Content-Encoding: gzip", length(zip)),
+		"gzip, open": raw(typeNT, zip, "Content-Encoding: gzip"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := execute(t, client(t, serveRaw(t, answer), nil), construct())
+			want(t, a, registry.Changed)
+			if a.Result.Len() != 3 {
+				t.Errorf("%d triples", a.Result.Len())
+			}
+		})
+	}
+	// JSON shows its own end, so the connection may be all that ends it.
+	want(t, execute(t, client(t, serveRaw(t, raw(typeJSON, whole)), nil), sel("S")), registry.Changed)
+}
+
+func TestRowCap(t *testing.T) {
+	limited := func(q *registry.Query, n int64) *registry.Query { q.Limit = n; return q }
+	for _, c := range []struct {
+		name   string
+		q      *registry.Query
+		n      int    // rows or triples sent
+		header string // X-SPARQL-MaxRows
+		max    int    // max_rows
+		want   registry.Outcome
+	}{
+		{"below the header's cap", sel("S"), 9, "10", 0, registry.Changed},
+		{"at the header's cap", sel("S"), 10, "10", 0, registry.Partial},
+		{"own LIMIT at the cap", limited(sel("S"), 10), 10, "10", 0, registry.Changed},
+		{"own LIMIT below the cap", limited(sel("S"), 0), 0, "10", 0, registry.Changed},
+		{"own LIMIT above the cap", limited(sel("S"), 11), 10, "10", 0, registry.Partial},
+		{"below max_rows", sel("S"), 9, "", 10, registry.Changed},
+		{"at max_rows", sel("S"), 10, "", 10, registry.Partial},
+		{"above max_rows", sel("S"), 12, "", 10, registry.Partial},
+		{"the lower of both counts", sel("S"), 10, "10", 20, registry.Partial},
+		{"the lower of both counts, the other way", sel("S"), 10, "20", 10, registry.Partial},
+		{"nonsense in the header", sel("S"), 10, "many", 0, registry.Changed},
+		{"graph below", construct(), 9, "", 10, registry.Changed},
+		{"graph at the cap", construct(), 10, "", 10, registry.Partial},
+		{"graph one above, as Virtuoso cuts", construct(), 11, "", 10, registry.Partial},
+		{"graph with as many as its own LIMIT", limited(construct(), 10), 10, "", 10, registry.Changed},
+		{"graph with more than its own LIMIT", limited(construct(), 9), 11, "", 10, registry.Partial},
+		{"graph with own LIMIT above the cap", limited(construct(), 12), 11, "", 10, registry.Partial},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			contentType, body := typeJSON, rows(c.n)
+			if c.q.Form.Graph() {
+				contentType, body = typeNT, triples(c.n)
+			}
+			h := send(200, contentType, body)
+			if c.header != "" {
+				h = send(200, contentType, body, "X-SPARQL-MaxRows", c.header)
+			}
+			cl := client(t, serve(t, h), func(e *registry.Endpoint, o *Options) { e.MaxRows = c.max })
+			want(t, execute(t, cl, c.q), c.want)
+		})
+	}
+}
+
+// Repeated triples are one in the result, but the endpoint counted each.
+func TestCapCountsRepetitions(t *testing.T) {
+	body := strings.Repeat("<http://e/s> <http://e/p> \"1\" .\n", 10)
+	c := client(t, serve(t, send(200, typeNT, body)), func(e *registry.Endpoint, o *Options) { e.MaxRows = 10 })
+	want(t, execute(t, c, construct()), registry.Partial, "10")
+}
+
+// When the cap falls to just the number of rows, the same bytes may be all
+// that is left of a longer result.
+func TestEqualBytesUnderANewCap(t *testing.T) {
+	var cap atomic.Bool
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if cap.Load() {
+			w.Header().Set("X-SPARQL-MaxRows", "5")
+		}
+		send(200, typeJSON, rows(5))(w, r)
+	}), nil)
+	m := execute(t, c, sel("S")).Memory
+	want(t, c.Execute(t.Context(), sel("S"), m, long), registry.Unchanged)
+	cap.Store(true)
+	want(t, c.Execute(t.Context(), sel("S"), m, long), registry.Partial, "5")
+}
+
+// Header warnings count for an answer that is otherwise the one remembered.
+func TestEqualBytesWithAWarning(t *testing.T) {
+	var warn atomic.Bool
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if warn.Load() {
+			w.Header().Set("X-SQL-State", "S1TAT")
+		}
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(304)
+			return
+		}
+		send(200, typeJSON, rows(5))(w, r)
+	}), nil)
+	m := execute(t, c, sel("S")).Memory
+	warn.Store(true)
+	want(t, c.Execute(t.Context(), sel("S"), m, long), registry.Partial, "S1TAT")
+	want(t, c.Execute(t.Context(), sel("S"), Memory{Body: m.Body}, long), registry.Partial, "S1TAT")
+}
+
+// An endless body, plain or as a zip bomb, is read up to max_bytes only.
+func TestMaxBytes(t *testing.T) {
+	const limit = 100 << 10
+	small := func(e *registry.Endpoint, o *Options) { e.MaxBytes = limit }
+	t.Run("plain", func(t *testing.T) {
+		var sent atomic.Int64
+		c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", typeNT)
+			for {
+				n, err := w.Write(bytes.Repeat([]byte("#"), 32<<10))
+				if sent.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		}), small)
+		want(t, execute(t, c, construct()), registry.Failed, "larger than max_bytes (100KiB)")
+		c.Close()
+		// What is sent beyond the limit is what fits into the buffers of two sockets.
+		if sent.Load() > limit+32<<20 {
+			t.Errorf("%d bytes went out", sent.Load())
+		}
+	})
+	t.Run("declared", func(t *testing.T) {
+		c := client(t, serveRaw(t, raw(typeNT, "# no more than this", "Content-Length: 1000000000000")), small)
+		want(t, execute(t, c, construct()), registry.Failed, "larger than max_bytes")
+	})
+	t.Run("zip bomb", func(t *testing.T) {
+		bomb := zipped(strings.Repeat("#", 20<<20))
+		if len(bomb) > limit {
+			t.Fatalf("the bomb has %d bytes", len(bomb))
+		}
+		c := client(t, serve(t, send(200, typeNT, bomb, "Content-Encoding", "gzip")), small)
+		want(t, execute(t, c, construct()), registry.Failed, "larger than max_bytes")
+		if b := c.buffer(); b.Cap() > 8*limit {
+			t.Errorf("%d bytes were kept for a limit of %d", b.Cap(), limit)
+		}
+	})
+	t.Run("exactly at it", func(t *testing.T) {
+		body := triples(3)
+		c := client(t, serve(t, send(200, typeNT, body)), func(e *registry.Endpoint, o *Options) { e.MaxBytes = registry.Size(len(body)) })
+		if a := execute(t, c, construct()); a.Outcome != registry.Changed {
+			t.Errorf("%s %s", a.Outcome, a.Error)
+		}
+	})
+	t.Run("grown by prefixes", func(t *testing.T) {
+		body := "@prefix p: <http://e/" + strings.Repeat("x", 10<<10) + "/> .\n" + strings.Repeat("p:a p:b p:c, p:d, p:e .\n", 100)
+		for i := range 100 {
+			body += fmt.Sprintf("p:a%d p:b p:c .\n", i)
+		}
+		c := client(t, serve(t, send(200, "text/turtle", body)), small)
+		want(t, execute(t, c, construct()), registry.Failed, "larger than max_bytes")
+	})
+	t.Run("another coding", func(t *testing.T) {
+		c := client(t, serve(t, send(200, typeNT, "x", "Content-Encoding", "br")), small)
+		want(t, execute(t, c, construct()), registry.Failed, "Content-Encoding", "br")
+	})
+}
+
+func TestTimeIsUp(t *testing.T) {
+	stop := make(chan struct{})
+	c := func(t *testing.T, slow func(http.ResponseWriter), timeout time.Duration) *Client {
+		return client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			slow(w)
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
+		}), func(e *registry.Endpoint, o *Options) { e.Timeout = registry.Duration(timeout) })
+	}
+	defer close(stop)
+	silent := func(http.ResponseWriter) {}
+	halfway := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", typeJSON)
+		io.WriteString(w, rows(3)[:40])
+		w.(http.Flusher).Flush()
+	}
+	for name, slow := range map[string]func(http.ResponseWriter){"silent": silent, "halfway": halfway} {
+		t.Run(name, func(t *testing.T) {
+			own := c(t, slow, 50*time.Millisecond)
+			a := own.Execute(t.Context(), sel("S"), Memory{}, long)
+			want(t, a, registry.Timeout, "50ms")
+			if a.Elapsed < 50*time.Millisecond || own.Health().Failures != 1 {
+				t.Errorf("elapsed %v, health %v", a.Elapsed, own.Health())
+			}
+			foreign := c(t, slow, long)
+			a = foreign.Execute(t.Context(), sel("S"), Memory{}, 50*time.Millisecond)
+			want(t, a, registry.Cut)
+			if a.Elapsed < 50*time.Millisecond || foreign.Health().Failures != 0 {
+				t.Errorf("elapsed %v, health %v", a.Elapsed, foreign.Health())
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package endpoint
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// errorBody is how much of a refusal is read: enough for its first line.
+const errorBody = 16 << 10
+
+// An exchange is what came back, read to its end or to the limit.
+type exchange struct {
+	status  int
+	header  http.Header
+	buf     *bytes.Buffer // the decompressed body
+	framed  bool          // the transport would have noticed a missing end
+	err     error         // why the body is not whole
+	elapsed time.Duration
+}
+
+var (
+	errTooLarge = errors.New("the answer is larger than max_bytes")
+	errCoding   = errors.New("the answer has a Content-Encoding that was not asked for")
+	errRedirect = errors.New("redirect refused")
+	errSecret   = errors.New("credentials cannot be read")
+)
+
+// exchange sends r and reads the answer. There is an error only when no answer
+// came; trouble with the body is in the exchange.
+func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange, error) {
+	start := time.Now()
+	resp, err := c.send(ctx, r, m)
+	if err != nil {
+		return &exchange{buf: c.buffer(), elapsed: time.Since(start)}, err
+	}
+	defer resp.Body.Close()
+	x := &exchange{status: resp.StatusCode, header: resp.Header, buf: c.buffer()}
+	limit := int64(c.settings.MaxBytes)
+	if x.status != http.StatusOK {
+		limit = min(limit, errorBody)
+	}
+	x.read(resp, limit)
+	x.elapsed = time.Since(start)
+	return x, nil
+}
+
+// send makes the round trip, twice when the first answer is a challenge that
+// we can meet.
+func (c *Client) send(ctx context.Context, r *request, m Memory) (*http.Response, error) {
+	for again := false; ; again = true {
+		req, err := r.with(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.auth.authorize(req); err != nil {
+			return nil, err
+		}
+		resp, err := c.http.Do(req)
+		if err != nil || again || resp.StatusCode != http.StatusUnauthorized || !c.auth.challenged(resp.Header) {
+			return resp, err
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, errorBody) // to use the connection again
+		resp.Body.Close()
+	}
+}
+
+// read takes the body, never more than limit bytes of it.
+func (x *exchange) read(resp *http.Response, limit int64) {
+	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
+	plain := coding == "" || coding == "identity"
+	// Without a length, chunks, HTTP/2 frames or TLS, the end of the connection
+	// is all there is, and it looks the same when the server dies.
+	x.framed = resp.ContentLength >= 0 || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1 || resp.TLS != nil
+	if plain && resp.ContentLength > limit && x.status == http.StatusOK {
+		x.err = errTooLarge
+		return
+	}
+	var body io.Reader = resp.Body
+	if coding == "gzip" || coding == "x-gzip" {
+		if body, x.err = gzip.NewReader(resp.Body); x.err != nil {
+			x.err = fmt.Errorf("gzip: %w", unexpected(x.err))
+			return
+		}
+		x.framed = true // the trailer has length and checksum
+	} else if !plain {
+		x.err = fmt.Errorf("%w: %s", errCoding, oneLine(coding))
+		return
+	}
+	if plain && resp.ContentLength > 0 {
+		x.buf.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
+	}
+	_, err := x.buf.ReadFrom(io.LimitReader(body, limit+1))
+	x.err = unexpected(err)
+	if int64(x.buf.Len()) > limit {
+		x.err = errTooLarge
+	}
+}
+
+// unexpected makes an EOF that is an error look like one.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (c *Client) buffer() *bytes.Buffer {
+	if b, ok := c.buffers.Get().(*bytes.Buffer); ok {
+		b.Reset()
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+// release gives the body's memory back; nothing may refer to it any more.
+func (c *Client) release(x *exchange) { c.buffers.Put(x.buf) }
+
+// checkRedirect follows a redirect only to the same host, or from http to
+// https there: credentials and queries are for the endpoint that was named.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	from, to := via[0].URL, req.URL
+	same := from.Scheme == to.Scheme && from.Host == to.Host
+	secured := from.Scheme == "http" && to.Scheme == "https" && from.Port() == "" && to.Port() == "" &&
+		from.Hostname() == to.Hostname()
+	switch {
+	case !same && !secured:
+		return fmt.Errorf("%w: it leads to another host, %s://%s", errRedirect, to.Scheme, to.Host)
+	case via[0].Method != req.Method:
+		return fmt.Errorf("%w: it would lose the query; set url to %s://%s%s", errRedirect, to.Scheme, to.Host, to.Path)
+	case len(via) > 3:
+		return fmt.Errorf("%w: more than 3 in a row", errRedirect)
+	}
+	return nil
+}

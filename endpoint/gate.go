@@ -1,0 +1,76 @@
+package endpoint
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A gate keeps the number of requests under way and the gap between them. The
+// scheduler plans within the same bounds; this holds whoever calls.
+type gate struct {
+	places chan struct{}
+	gap    time.Duration
+
+	mu    sync.Mutex
+	ended time.Time // end of the last request
+}
+
+func newGate(concurrency int, gap time.Duration) *gate {
+	return &gate{places: make(chan struct{}, max(concurrency, 1)), gap: gap}
+}
+
+// enter waits for a place and for the gap, no longer than ctx.
+func (g *gate) enter(ctx context.Context) error {
+	select {
+	case g.places <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	// Others may end while we wait, which starts the gap anew.
+	for {
+		d := g.remaining()
+		if d <= 0 {
+			break
+		}
+		if err := sleep(ctx, d); err != nil {
+			<-g.places
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		<-g.places
+		return err
+	}
+	return nil
+}
+
+func (g *gate) remaining() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gap <= 0 || g.ended.IsZero() {
+		return 0
+	}
+	return g.gap - time.Since(g.ended)
+}
+
+// leave frees the place. sent tells whether a request was made at all.
+func (g *gate) leave(sent bool) {
+	if sent {
+		g.mu.Lock()
+		g.ended = time.Now()
+		g.mu.Unlock()
+	}
+	<-g.places
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

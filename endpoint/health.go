@@ -1,0 +1,151 @@
+package endpoint
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// How health reacts. An endpoint that is down is left alone after a few
+// failures in a row and probed ever more rarely; one that says 429 or 503
+// without a time is left alone at once.
+const (
+	failuresToOpen  = 5
+	firstProbe      = 5 * time.Second
+	longestProbe    = 5 * time.Minute
+	firstThrottle   = 10 * time.Second
+	longestThrottle = 10 * time.Minute
+	longestWait     = 24 * time.Hour // of what a Retry-After may ask
+)
+
+// health is the state machine behind registry.Health.
+type health struct {
+	clock func() time.Time
+
+	mu      sync.Mutex
+	h       registry.Health
+	moved   uint64 // counts changes of state
+	probing bool
+}
+
+// A pass is the permission for one request.
+type pass struct {
+	moved uint64 // state when it was given
+	probe bool
+}
+
+func newHealth(h registry.Health, clock func() time.Time) *health {
+	if h.State == "" {
+		h.State = registry.Healthy
+	}
+	return &health{h: h, clock: clock}
+}
+
+func (s *health) snapshot() registry.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.h
+}
+
+// refuses says why no request may be sent now, or "".
+func (s *health) refuses() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why()
+}
+
+func (s *health) why() string {
+	h := s.h
+	if h.State == registry.Healthy {
+		return ""
+	}
+	if s.clock().Before(h.Until) || s.probing {
+		until := h.Until.UTC().Format(time.RFC3339)
+		if h.State == registry.HealthWaits {
+			return fmt.Sprintf("not asked: the endpoint wants us to wait until %s (%s)", until, h.Error)
+		}
+		return fmt.Sprintf("not asked: %d failures in a row, next probe at %s (%s)", h.Failures, until, h.Error)
+	}
+	return ""
+}
+
+// begin gives a pass, or says why not. Unless the endpoint is healthy only one
+// request at a time gets one.
+func (s *health) begin() (pass, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why := s.why(); why != "" {
+		return pass{}, why
+	}
+	p := pass{moved: s.moved, probe: s.h.State != registry.Healthy}
+	s.probing = p.probe
+	return p, ""
+}
+
+// end takes in what the request brought.
+func (s *health) end(p pass, v verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.probe {
+		s.probing = false
+	}
+	switch {
+	case !v.sent || v.Outcome == registry.Cut:
+		// Nothing was learnt.
+	case v.Outcome == registry.Throttled:
+		s.throttled(v)
+	case v.down:
+		s.failed(v)
+	case p.moved == s.moved:
+		// An answer to a request from before the trouble does not end it.
+		s.recovered()
+	}
+}
+
+func (s *health) throttled(v verdict) {
+	s.h.Failures++
+	wait := min(v.wait, longestWait)
+	if wait <= 0 {
+		wait = doubled(firstThrottle, s.h.Failures-1, longestThrottle)
+	}
+	until := s.clock().Add(wait)
+	if s.h.State == registry.HealthWaits && s.h.Until.After(until) {
+		until = s.h.Until
+	}
+	s.move(registry.HealthWaits, until, v.Error)
+}
+
+func (s *health) failed(v verdict) {
+	s.h.Failures++
+	s.h.Error = v.Error
+	if s.h.Failures < failuresToOpen {
+		return
+	}
+	wait := doubled(firstProbe, s.h.Failures-failuresToOpen, longestProbe)
+	s.move(registry.HealthOpen, s.clock().Add(wait), v.Error)
+}
+
+func (s *health) recovered() {
+	if s.h.State != registry.Healthy {
+		s.move(registry.Healthy, time.Time{}, "")
+	}
+	s.h.Failures, s.h.Error = 0, ""
+}
+
+func (s *health) move(state string, until time.Time, why string) {
+	if state != s.h.State {
+		s.h.Since = s.clock()
+	}
+	s.h.State, s.h.Until, s.h.Error = state, until, why
+	s.moved++
+}
+
+// doubled is first, doubled n times, at most limit.
+func doubled(first time.Duration, n int, limit time.Duration) time.Duration {
+	for ; n > 0 && first < limit; n-- {
+		first *= 2
+	}
+	return min(first, limit)
+}

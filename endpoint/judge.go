@@ -1,0 +1,288 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+func result(o registry.Outcome, why string) verdict {
+	return verdict{Answer: Answer{Outcome: o, Error: why}}
+}
+
+// judge says what an exchange means. Of the clock it uses only whether time is
+// what ended it.
+func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m Memory, t *timer) verdict {
+	if err == nil {
+		err = x.err
+	}
+	if err != nil {
+		if o, why, over := t.over(); over {
+			v := result(o, why)
+			v.down = o == registry.Timeout
+			return v
+		}
+	}
+	switch {
+	case x.status == 0:
+		return unreachable(err)
+	case x.status == http.StatusOK:
+		return c.judgeOK(x, q, r, m)
+	case x.status == http.StatusNotModified:
+		return notModified(x, r, m)
+	}
+	return c.refusal(x)
+}
+
+// judgeOK goes from the cheapest check to the costliest.
+func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) verdict {
+	if why := warning(x.header); why != "" {
+		return result(registry.Partial, why)
+	}
+	if x.err != nil {
+		return broken(x.err, c.settings.MaxBytes.String())
+	}
+	body := x.buf.Bytes()
+	f, err := formatOf(q.Form, x.header.Get("Content-Type"), body)
+	if err != nil {
+		return result(registry.Partial, err.Error())
+	}
+	if !x.framed && !f.delimited() {
+		return result(registry.Partial, "the connection ended without saying whether the answer had")
+	}
+	cap := c.cap(q, x.header)
+	sum := c.fingerprint(body, cap)
+	if sum == m.Body {
+		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: remember(sum, x.header, r.identity)}}
+	}
+	res, n, err := decode(f, body, q, cap.stop(q), int(c.settings.MaxBytes))
+	switch {
+	case errors.Is(err, diff.ErrRowLimit):
+		return result(registry.Partial, fmt.Sprintf("more rows than the endpoint's cap of %d", cap.rows))
+	case errors.Is(err, diff.ErrByteLimit):
+		return result(registry.Failed, fmt.Sprintf("%v of %s", errTooLarge, c.settings.MaxBytes))
+	case err != nil:
+		return result(registry.Partial, "not a complete answer: "+oneLine(err.Error())+said(body))
+	case cap.reached(q, n):
+		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d", n, cap.rows))
+	}
+	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity)}}
+}
+
+// warning is what a Virtuoso says in headers when an answer with status 200 is
+// not whole, above all S1TAT: its time was up.
+func warning(h http.Header) string {
+	state, message := h.Get("X-SQL-State"), h.Get("X-SQL-Message")
+	if state == "" && message == "" {
+		return ""
+	}
+	return bounded("the endpoint says that the answer is not whole: " + oneLine(state+" "+message))
+}
+
+// broken is a body that did not arrive as it should.
+func broken(err error, limit string) verdict {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return result(registry.Failed, fmt.Sprintf("%v (%s)", err, limit))
+	case errors.Is(err, errCoding):
+		return result(registry.Failed, err.Error())
+	}
+	v := result(registry.Partial, "the answer was cut off: "+oneLine(err.Error()))
+	return v
+}
+
+func notModified(x *exchange, r *request, m Memory) verdict {
+	switch {
+	case !r.conditional(m):
+		return result(registry.Failed, "304, although nothing was said to compare with")
+	case warning(x.header) != "":
+		return result(registry.Partial, warning(x.header))
+	}
+	n := remember(m.Body, x.header, r.identity)
+	if n.ETag == "" && m.ETag != "" {
+		n.ETag = r.identity + " " + m.ETag
+	}
+	if n.LastModified == "" && m.LastModified != "" {
+		n.LastModified = r.identity + " " + m.LastModified
+	}
+	return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: n}}
+}
+
+// A rowCap is the number of rows or triples at which the endpoint stops, 0 for
+// none known.
+type rowCap struct{ rows int }
+
+// cap takes the lower of what the settings and the answer say.
+func (c *Client) cap(q *registry.Query, h http.Header) rowCap {
+	n := c.settings.MaxRows
+	if said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows")); err == nil && said > 0 && (n <= 0 || said < n) {
+		n = said
+	}
+	if q.Form == diff.Ask {
+		n = 0
+	}
+	return rowCap{max(n, 0)}
+}
+
+// reached tells whether n rows leave it open whether there are more. A query's
+// own LIMIT within the cap settles it for rows. For graphs it limits solutions,
+// each of which may give several triples, while Virtuoso caps triples: there
+// the LIMIT is an excuse only for as many triples.
+func (k rowCap) reached(q *registry.Query, n int) bool {
+	if k.rows == 0 || n < k.rows {
+		return false
+	}
+	own := q.Limit >= 0 && q.Limit <= int64(k.rows)
+	if own && q.Form.Graph() {
+		own = int64(n) <= q.Limit
+	}
+	return !own
+}
+
+// stop is the number of rows after which reading on is pointless, 0 for none.
+func (k rowCap) stop(q *registry.Query) int {
+	if k.rows == 0 || !k.reached(q, k.rows+1) {
+		return 0
+	}
+	return k.rows
+}
+
+// fingerprint digests a body together with the cap it was judged under: should
+// the cap fall to just the number of rows, equal bytes would no longer mean
+// that the answer is whole. Zero is kept for "unknown".
+func (c *Client) fingerprint(body []byte, k rowCap) [2]uint64 {
+	h := xxh3.Hash128Seed(body, c.seed^uint64(k.rows)*0x9e3779b97f4a7c15)
+	if h.Hi == 0 && h.Lo == 0 {
+		h.Lo = 1
+	}
+	return [2]uint64{h.Hi, h.Lo}
+}
+
+// refusal is every status but 200 and 304.
+func (c *Client) refusal(x *exchange) verdict {
+	text := complaint(x.header.Get("Content-Type"), x.buf.Bytes())
+	say := func(o registry.Outcome, what string) verdict {
+		if text != "" {
+			what += ": " + text
+		}
+		return result(o, bounded(fmt.Sprintf("%d %s", x.status, what)))
+	}
+	down := func(v verdict) verdict {
+		v.down = true
+		return v
+	}
+	switch x.status {
+	case http.StatusNonAuthoritativeInfo, http.StatusPartialContent:
+		return say(registry.Partial, "the endpoint says that the answer is not its whole own")
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnprocessableEntity:
+		return say(registry.Rejected, "the endpoint refuses this query")
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return down(say(registry.Failed, "the endpoint does not accept our credentials (auth) or needs some"))
+	case http.StatusNotFound, http.StatusGone:
+		return down(say(registry.Failed, "there is no endpoint at this URL"))
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return down(say(registry.Timeout, "the endpoint's time ran out"))
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		v := say(registry.Throttled, "the endpoint asks us to wait")
+		v.wait = retryAfter(x.header, c.health.clock())
+		return v
+	}
+	if x.status < 500 {
+		return say(registry.Failed, "unexpected status "+http.StatusText(x.status))
+	}
+	switch o := virtuoso(text); o {
+	case registry.Rejected:
+		return say(o, "the endpoint refuses this query")
+	case registry.Timeout:
+		return say(o, "the endpoint's time for a query ran out")
+	}
+	return down(say(registry.Failed, "the endpoint failed"))
+}
+
+// virtuoso tells from the text of a Virtuoso error with status 500 whether it
+// is about this query rather than about the endpoint. 42000 stands for the
+// cost estimate, but also for missing rights.
+func virtuoso(text string) registry.Outcome {
+	rest, ok := strings.CutPrefix(text, "Virtuoso ")
+	if !ok {
+		return registry.Failed
+	}
+	code, words, _ := strings.Cut(rest, " ")
+	lower := strings.ToLower(words)
+	switch {
+	case strings.HasPrefix(code, "S1T"):
+		return registry.Timeout
+	case strings.Contains(lower, "permission") || strings.Contains(lower, "access") || strings.Contains(lower, "not allowed"):
+		return registry.Failed
+	case code == "42000", strings.HasPrefix(code, "37"), strings.HasPrefix(code, "22"):
+		return registry.Rejected
+	}
+	return registry.Failed
+}
+
+// retryAfter reads seconds or a date. A date is taken relative to the answer's
+// own Date, so that a wrong clock on either side does no harm.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	s := strings.TrimSpace(h.Get("Retry-After"))
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.Duration(min(max(n, 1), int64(longestWait/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(s)
+	if err != nil {
+		return 0
+	}
+	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = sent
+	}
+	return max(at.Sub(now), time.Second)
+}
+
+func age(h http.Header) time.Duration {
+	n, err := strconv.ParseInt(strings.TrimSpace(h.Get("Age")), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(min(n, 1<<31)) * time.Second // RFC 9111 allows no more
+}
+
+// unreachable is an exchange without an answer.
+func unreachable(err error) verdict {
+	v := result(registry.Failed, bounded(oneLine(words(err))))
+	v.down = !errors.Is(err, errSecret)
+	return v
+}
+
+// words says in plain terms why there is no answer.
+func words(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // its text repeats the whole URL, query included
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, errRedirect), errors.Is(err, errSecret):
+		return err.Error()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens at the endpoint's address"
+	case errors.As(err, &dns):
+		return "the endpoint's host name cannot be resolved: " + dns.Err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "the endpoint closed the connection without an answer"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the endpoint could not be reached in time"
+	}
+	return "the endpoint cannot be asked: " + err.Error()
+}

@@ -1,0 +1,240 @@
+package endpoint
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/registry"
+)
+
+func TestConcurrency(t *testing.T) {
+	var now, most atomic.Int32
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		time.Sleep(20 * time.Millisecond)
+		now.Add(-1)
+		send(200, typeJSON, rows(1))(w, r)
+	}), func(e *registry.Endpoint, o *Options) { e.Concurrency = 2 })
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if a := c.Execute(t.Context(), sel("S"), Memory{}, long); a.Outcome != registry.Changed {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() != 2 {
+		t.Errorf("%d requests at a time, want 2", most.Load())
+	}
+}
+
+func TestGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, time.Minute)
+		enter := func(d time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			return g.enter(ctx)
+		}
+		start := time.Now()
+		if err := enter(time.Second); err != nil || time.Since(start) != 0 {
+			t.Fatalf("%v after %v", err, time.Since(start))
+		}
+		if err := enter(time.Second); err == nil {
+			t.Fatal("two at a time")
+		}
+		time.Sleep(9 * time.Second)
+		g.leave(true) // at 10 s
+		if err := enter(30 * time.Second); err == nil || time.Since(start) != 40*time.Second {
+			t.Fatalf("%v after %v: waiting goes beyond ctx", err, time.Since(start))
+		}
+		if err := enter(time.Hour); err != nil || time.Since(start) != 70*time.Second {
+			t.Fatalf("%v after %v, want at 1m10s", err, time.Since(start))
+		}
+		g.leave(false) // nothing was sent
+		if err := enter(time.Second); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Waiting for one's turn is no execution time, but it ends with ctx.
+func TestWaitingIsNotElapsed(t *testing.T) {
+	c := client(t, serve(t, send(200, typeJSON, rows(1))), func(e *registry.Endpoint, o *Options) {
+		e.MinGap = registry.Duration(200 * time.Millisecond)
+	})
+	want(t, execute(t, c, sel("S")), registry.Changed)
+	start := time.Now()
+	a := execute(t, c, sel("S"))
+	want(t, a, registry.Changed)
+	if waited := time.Since(start) - a.Elapsed; waited < 100*time.Millisecond {
+		t.Errorf("waited %v, elapsed %v", waited, a.Elapsed)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	a = c.Execute(ctx, sel("S"), Memory{}, long)
+	want(t, a, registry.Cut, "waiting")
+	if a.Elapsed != 0 {
+		t.Errorf("elapsed %v", a.Elapsed)
+	}
+}
+
+// A fakeTime is a clock that a test sets.
+type fakeTime struct{ atomic.Int64 }
+
+func (f *fakeTime) now() time.Time { return time.Unix(1_800_000_000, f.Load()).UTC() }
+
+func (f *fakeTime) pass(d time.Duration) { f.Add(int64(d)) }
+
+func TestThrottledUntil(t *testing.T) {
+	var clock fakeTime
+	var requests atomic.Int32
+	status, retry := 429, "60"
+	set := func(e *registry.Endpoint, o *Options) { o.Now = clock.now }
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Retry-After", retry)
+		send(status, typeJSON, rows(1))(w, r)
+	})
+	c := client(t, addr, set)
+	want(t, execute(t, c, sel("S")), registry.Throttled)
+	h := c.Health()
+	if h.State != registry.HealthWaits || !h.Until.Equal(clock.now().Add(time.Minute)) || !h.Since.Equal(clock.now()) || h.Failures != 1 {
+		t.Errorf("health %+v", h)
+	}
+	clock.pass(59 * time.Second)
+	a := execute(t, c, sel("S"))
+	want(t, a, registry.Throttled, "not asked", "2027-01-15T08:01:00Z")
+	if requests.Load() != 1 || a.Elapsed != 0 {
+		t.Errorf("%d requests, elapsed %v", requests.Load(), a.Elapsed)
+	}
+	t.Run("across a restart", func(t *testing.T) {
+		restored := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Now, o.Health = clock.now, h })
+		want(t, execute(t, restored, sel("S")), registry.Throttled, "not asked")
+	})
+	t.Run("ever longer when it does not say", func(t *testing.T) {
+		clock.pass(time.Second)
+		retry = ""
+		for _, wait := range []time.Duration{20, 40, 80, 160, 320, 600, 600} {
+			want(t, execute(t, c, sel("S")), registry.Throttled, "429")
+			if got := c.Health().Until.Sub(clock.now()); got != wait*time.Second {
+				t.Errorf("waits %v, want %v", got, wait*time.Second)
+			}
+			clock.pass(wait * time.Second)
+		}
+	})
+	status = 200
+	want(t, execute(t, c, sel("S")), registry.Changed)
+	if d := cmp.Diff(registry.Health{State: registry.Healthy, Since: clock.now()}, c.Health()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOpenAndProbe(t *testing.T) {
+	var clock fakeTime
+	var requests, inside atomic.Int32
+	var status atomic.Int32
+	hold := make(chan struct{})
+	status.Store(500)
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		if status.Load() == 200 {
+			inside.Add(1)
+			<-hold
+		}
+		send(int(status.Load()), typeJSON, rows(1))(w, r)
+	}), func(e *registry.Endpoint, o *Options) { o.Now, e.Concurrency = clock.now, 4 })
+	for i := range failuresToOpen {
+		if h := c.Health(); h.State != registry.Healthy || h.Failures != i {
+			t.Fatalf("health %+v after %d failures", h, i)
+		}
+		want(t, execute(t, c, sel("S")), registry.Failed, "500")
+	}
+	for _, wait := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		if h := c.Health(); h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != wait*time.Second || h.Error == "" {
+			t.Fatalf("health %+v, want open for %v", h, wait*time.Second)
+		}
+		n := requests.Load()
+		want(t, execute(t, c, sel("S")), registry.Throttled, "not asked")
+		clock.pass(wait * time.Second)
+		want(t, execute(t, c, sel("S")), registry.Failed, "500")
+		if requests.Load() != n+1 {
+			t.Fatalf("%d requests, want one probe", requests.Load()-n)
+		}
+	}
+	clock.pass(longestProbe)
+	status.Store(200)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if a := c.Execute(t.Context(), sel("S"), Memory{}, long); a.Outcome != registry.Changed {
+			t.Errorf("probe: %+v", a)
+		}
+	})
+	for inside.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	want(t, execute(t, c, sel("S")), registry.Throttled, "not asked") // one probe at a time
+	close(hold)
+	wg.Wait()
+	if h := c.Health(); h.State != registry.Healthy || h.Failures != 0 || h.Error != "" {
+		t.Errorf("health %+v after the probe", h)
+	}
+	want(t, execute(t, c, sel("S")), registry.Changed)
+}
+
+func TestHealthRules(t *testing.T) {
+	var clock fakeTime
+	sent := func(o registry.Outcome, down bool) verdict {
+		return verdict{Answer: Answer{Outcome: o, Error: "e"}, sent: true, down: down}
+	}
+	t.Run("a rejected query ends a row of failures, a cut one does not", func(t *testing.T) {
+		s := newHealth(registry.Health{}, clock.now)
+		s.end(pass{}, sent(registry.Failed, true))
+		s.end(pass{}, sent(registry.Cut, false))
+		if s.snapshot().Failures != 1 {
+			t.Errorf("%+v", s.snapshot())
+		}
+		s.end(pass{}, sent(registry.Rejected, false))
+		if s.snapshot().Failures != 0 {
+			t.Errorf("%+v", s.snapshot())
+		}
+	})
+	t.Run("an answer from before does not end the wait", func(t *testing.T) {
+		s := newHealth(registry.Health{}, clock.now)
+		early, _ := s.begin()
+		late, _ := s.begin()
+		v := sent(registry.Throttled, false)
+		v.wait = time.Hour
+		s.end(late, v)
+		s.end(early, sent(registry.Changed, false))
+		if h := s.snapshot(); h.State != registry.HealthWaits {
+			t.Errorf("%+v", h)
+		}
+		v.wait = time.Minute
+		s.end(early, v)
+		if h := s.snapshot(); h.Until.Sub(clock.now()) != time.Hour {
+			t.Errorf("a shorter wait replaced the longer: %+v", h)
+		}
+	})
+	t.Run("a cut probe leaves room for the next", func(t *testing.T) {
+		s := newHealth(registry.Health{State: registry.HealthOpen, Failures: 7}, clock.now)
+		p, why := s.begin()
+		if why != "" {
+			t.Fatal(why)
+		}
+		s.end(p, sent(registry.Cut, false))
+		if _, why = s.begin(); why != "" {
+			t.Error(why)
+		}
+	})
+}

@@ -1,0 +1,293 @@
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knakk/sparql"
+	"github.com/zeebo/xxh3"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// longestGET is the length in bytes of the longest URL that is sent by GET.
+// GET can be cached and validated, but proxies and servers refuse long URLs.
+const longestGET = 2000
+
+// What we accept: formats that say themselves where they end come with the
+// highest q, except that N-Triples is by far the cheapest for graphs.
+const (
+	acceptRows  = "application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, application/xml;q=0.2"
+	acceptGraph = "application/n-triples, text/turtle;q=0.7, application/rdf+xml;q=0.5, text/plain;q=0.2"
+)
+
+func acceptFor(f diff.Form) string {
+	if f.Graph() {
+		return acceptGraph
+	}
+	return acceptRows
+}
+
+// A call is one SPARQL Protocol query operation. It provides requests in the
+// manner of knakk/sparql: the base is its GenericCall, which encodes the query;
+// graphs, time limit, method and headers are ours.
+type call struct {
+	sparql.GenericCall
+	more   url.Values // parameters beside query
+	accept string
+}
+
+var _ sparql.Provider = call{}
+
+// GenRequest builds the request: GET when the URL is short enough, else a form
+// by POST. Never a bare application/sparql-query body, on which Virtuoso hangs.
+func (k call) GenRequest(endpoint string) (*http.Request, error) {
+	req, err := k.GenericCall.GenRequest(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	form, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	if len(k.more) > 0 {
+		form = append(append(form, '&'), k.more.Encode()...)
+	}
+	if short := withQuery(endpoint, string(form)); len(short) <= longestGET {
+		req, err = http.NewRequest(http.MethodGet, short, nil)
+	} else {
+		req, err = http.NewRequest(http.MethodPost, endpoint, bytes.NewReader(form))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if req.Method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		// A query is safe to repeat on a new connection when the kept one turns
+		// out closed; the empty value says so to net/http and is not sent.
+		req.Header["Idempotency-Key"] = []string{}
+	}
+	req.Header.Set("Accept", k.accept)
+	return req, nil
+}
+
+func withQuery(endpoint, query string) string {
+	if strings.Contains(endpoint, "?") {
+		return endpoint + "&" + query
+	}
+	return endpoint + "?" + query
+}
+
+// A request is a call ready to be sent, more than once if need be.
+type request struct {
+	template *http.Request
+	identity string // of the question: what its validators are bound to
+}
+
+// newRequest prepares the request for q. limit is passed on to endpoints that
+// take one; it is no part of the identity, since it does not change what a
+// complete answer is.
+func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, error) {
+	e := &c.settings
+	more := url.Values{}
+	for name, lists := range map[string][2][]string{
+		"default-graph-uri": {q.DefaultGraphs, e.DefaultGraphURI},
+		"named-graph-uri":   {q.NamedGraphs, e.NamedGraphURI},
+	} {
+		list := lists[0]
+		if len(q.DefaultGraphs) == 0 && len(q.NamedGraphs) == 0 {
+			list = lists[1] // a data set is the query's own or the endpoint's, never a mixture
+		}
+		if len(list) > 0 {
+			more[name] = list
+		}
+	}
+	identity := c.identity(q, more)
+	if e.TimeoutParam != "" {
+		more.Set(e.TimeoutParam, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))
+	}
+	k := call{sparql.GenericCall{Query: q.Text}, more, acceptFor(q.Form)}
+	req, err := k.GenRequest(c.base)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range e.Headers {
+		name = http.CanonicalHeaderKey(name)
+		if name == "Host" {
+			req.Host = value
+		} else if _, ours := req.Header[name]; !ours {
+			req.Header.Set(name, value)
+		}
+	}
+	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("Accept-Encoding", "gzip")
+	return &request{req, identity}, nil
+}
+
+// identity digests everything that makes the answer what it is, as far as we
+// decide it: an ETag given under other settings must not be used.
+func (c *Client) identity(q *registry.Query, more url.Values) string {
+	e := &c.settings
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %q %q %d", c.base, q.Text, more.Encode(), acceptFor(q.Form), e.MaxRows)
+	names := make([]string, 0, len(e.Headers))
+	for name := range e.Headers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(&b, " %q %q", name, e.Headers[name])
+	}
+	for _, p := range []*registry.Password{e.Auth.Basic, e.Auth.Digest} {
+		if p != nil {
+			fmt.Fprintf(&b, " user %q", p.Username)
+		}
+	}
+	return strconv.FormatUint(xxh3.HashStringSeed(b.String(), c.seed), 16)
+}
+
+// with gives a request to send, conditional if there is something to compare.
+func (r *request) with(ctx context.Context, m Memory) (*http.Request, error) {
+	req := r.template.Clone(ctx)
+	if r.template.GetBody != nil {
+		body, err := r.template.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		req.Body = body
+	}
+	if !r.conditional(m) {
+		return req, nil
+	}
+	if m.ETag != "" {
+		req.Header.Set("If-None-Match", m.ETag)
+	} else {
+		req.Header.Set("If-Modified-Since", m.LastModified)
+	}
+	return req, nil
+}
+
+// conditional tells whether a request with m asks for 304. Conditions on POST
+// mean something else.
+func (r *request) conditional(m Memory) bool {
+	return r.template.Method == http.MethodGet && (m.ETag != "" || m.LastModified != "")
+}
+
+// boundTo gives the memory with the plain validators, without them when they
+// were given for another request.
+func (m Memory) boundTo(identity string) Memory {
+	m.ETag = unbind(m.ETag, identity)
+	m.LastModified = unbind(m.LastModified, identity)
+	return m
+}
+
+func unbind(s, identity string) string {
+	of, plain, _ := strings.Cut(s, " ")
+	if of != identity {
+		return ""
+	}
+	return plain
+}
+
+// remember takes the validators of a complete answer.
+func remember(sum [2]uint64, h http.Header, identity string) Memory {
+	m := Memory{Body: sum}
+	if tag := h.Get("ETag"); tag != "" {
+		m.ETag = identity + " " + tag
+	}
+	if at := h.Get("Last-Modified"); at != "" && settled(at, h.Get("Date")) {
+		m.LastModified = identity + " " + at
+	}
+	return m
+}
+
+// settled tells whether a Last-Modified can tell states apart: its unit is the
+// second, so that what changed in the second of the answer might change once
+// more without a trace (RFC 9110, section 8.8.2.2).
+func settled(modified, date string) bool {
+	m, err1 := http.ParseTime(modified)
+	d, err2 := http.ParseTime(date)
+	return err1 == nil && err2 == nil && d.Sub(m) >= time.Second
+}
+
+func userAgent(version, contact string) string {
+	clean := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r <= ' ' || r > '~' || r == '(' || r == ')' {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	if version = clean(version); version == "" {
+		version = "dev"
+	}
+	agent := "Freshet/" + version
+	if contact = clean(contact); contact != "" {
+		agent += " (+" + contact + ")"
+	}
+	return agent
+}
+
+func checkURL(raw, contact string) (string, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "", err
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "", fmt.Errorf("%q is not an http or https URL", raw)
+	case u.User != nil:
+		return "", fmt.Errorf("%s: credentials belong into auth, not into the URL", u.Redacted())
+	case contact == "" && !privateHost(u.Hostname()):
+		return "", fmt.Errorf("%w (setting contact); %s is one", ErrNoContact, u.Hostname())
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u.String(), nil
+}
+
+// privateHost tells by the name alone whether a host is ours: no look-ups here.
+func privateHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if !strings.Contains(host, ".") {
+		return true // localhost, a container's or a neighbour's name
+	}
+	for _, suffix := range []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test"} {
+		if strings.HasSuffix(host, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// newHTTPClient shares nothing with http.DefaultClient: credentials and limits
+// of one endpoint must not reach another.
+func newHTTPClient(connections int) *http.Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            dialer.DialContext,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    connections,
+			IdleConnTimeout:        90 * time.Second,
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxResponseHeaderBytes: 256 << 10,
+			DisableCompression:     true, // we count and check decompressed bytes ourselves
+		},
+		CheckRedirect: checkRedirect,
+	}
+}

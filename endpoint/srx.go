@@ -1,0 +1,269 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+const (
+	srxSpace = "http://www.w3.org/2005/sparql-results#"
+	xmlSpace = "http://www.w3.org/XML/1998/namespace"
+)
+
+// decodeXML reads a SPARQL Query Results XML document, as strictly as its JSON
+// sibling is read: whole, of the right form, with nothing behind it.
+func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error) {
+	x := srx{dec: xml.NewDecoder(bytes.NewReader(body)), out: diff.NewBuilder(form, o), form: form}
+	if err := x.document(); err != nil {
+		var syntax *xml.SyntaxError
+		if errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return nil, malformed("%v", err)
+		}
+		return nil, err
+	}
+	return x.out.Finish()
+}
+
+// srx walks through one document. The elements of others, which the format
+// does not forbid, are passed over; in its own name space everything has its place.
+type srx struct {
+	dec  *xml.Decoder
+	out  *diff.Builder
+	form diff.Form
+	vars map[string]int
+	row  []diff.Term
+}
+
+func (x *srx) document() error {
+	root, err := x.first()
+	if err != nil {
+		return err
+	}
+	if root.Name.Space != srxSpace || root.Name.Local != "sparql" {
+		return malformed("the root element is %q, not that of SPARQL results", root.Name.Local)
+	}
+	seen := ""
+	err = x.children(func(e xml.StartElement) error {
+		switch before := seen; e.Name.Local {
+		case "head":
+			if seen = "head"; before != "" {
+				return malformed("head at the wrong place")
+			}
+			return x.head()
+		case "boolean", "results":
+			if seen = e.Name.Local; before != "head" {
+				return malformed("%s at the wrong place", seen)
+			}
+			if (seen == "boolean") != (x.form == diff.Ask) {
+				return malformed("%s is no answer to %s", seen, x.form)
+			}
+			if seen == "boolean" {
+				return x.boolean()
+			}
+			return x.results()
+		}
+		return malformed("unknown element %q", e.Name.Local)
+	})
+	if err != nil {
+		return err
+	}
+	return x.nothingMore()
+}
+
+// first finds the root element.
+func (x *srx) first() (xml.StartElement, error) {
+	for {
+		t, err := x.dec.Token()
+		if err != nil {
+			return xml.StartElement{}, err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			return t, nil
+		case xml.CharData:
+			if len(bytes.TrimSpace(t)) > 0 {
+				return xml.StartElement{}, malformed("text before the document")
+			}
+		}
+	}
+}
+
+func (x *srx) nothingMore() error {
+	for {
+		t, err := x.dec.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.Comment, xml.ProcInst:
+		case xml.CharData:
+			if len(bytes.TrimSpace(t)) > 0 {
+				return malformed("something behind the document")
+			}
+		default:
+			return malformed("something behind the document")
+		}
+	}
+}
+
+// children calls f for each child element of the format's name space, up to
+// the parent's end tag. f has to read up to the child's.
+func (x *srx) children(f func(xml.StartElement) error) error {
+	for {
+		t, err := x.dec.Token()
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.EndElement:
+			return nil
+		case xml.CharData:
+			if len(bytes.TrimSpace(t)) > 0 {
+				return malformed("text between elements")
+			}
+		case xml.StartElement:
+			if t.Name.Space != srxSpace {
+				err = x.dec.Skip()
+			} else {
+				err = f(t)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// text reads character data up to the parent's end tag.
+func (x *srx) text() (string, error) {
+	var b strings.Builder
+	for {
+		t, err := x.dec.Token()
+		if err != nil {
+			return "", err
+		}
+		switch t := t.(type) {
+		case xml.EndElement:
+			return b.String(), nil
+		case xml.CharData:
+			b.Write(t)
+		case xml.StartElement:
+			return "", malformed("element %q where text must be", t.Name.Local)
+		}
+	}
+}
+
+func (x *srx) head() error {
+	var vars []string
+	err := x.children(func(e xml.StartElement) error {
+		if e.Name.Local == "variable" {
+			vars = append(vars, attribute(e, "", "name"))
+		} else if e.Name.Local != "link" {
+			return malformed("unknown element %q in the head", e.Name.Local)
+		}
+		return x.dec.Skip()
+	})
+	if err != nil || x.form == diff.Ask {
+		return err
+	}
+	x.vars = make(map[string]int, len(vars))
+	for i, v := range vars {
+		x.vars[v] = i
+	}
+	x.row = make([]diff.Term, len(vars))
+	return x.out.SetVars(vars)
+}
+
+func (x *srx) boolean() error {
+	s, err := x.text()
+	if err != nil {
+		return err
+	}
+	switch strings.TrimSpace(s) {
+	case "true", "1":
+		return x.out.SetBoolean(true)
+	case "false", "0":
+		return x.out.SetBoolean(false)
+	}
+	return malformed("boolean that is neither true nor false")
+}
+
+func (x *srx) results() error {
+	return x.children(func(e xml.StartElement) error {
+		if e.Name.Local != "result" {
+			return malformed("unknown element %q among the results", e.Name.Local)
+		}
+		clear(x.row)
+		if err := x.children(x.binding); err != nil {
+			return err
+		}
+		return x.out.Row(x.row...)
+	})
+}
+
+func (x *srx) binding(e xml.StartElement) error {
+	name := attribute(e, "", "name")
+	i, known := x.vars[name]
+	if e.Name.Local != "binding" || !known {
+		return malformed("%s of the unknown variable %q", e.Name.Local, name)
+	}
+	if x.row[i].Kind != diff.Unbound {
+		return malformed("variable %q is bound twice in a row", name)
+	}
+	n := 0
+	err := x.children(func(e xml.StartElement) error {
+		n++
+		t, err := x.term(e)
+		x.row[i] = t
+		return err
+	})
+	// Virtuoso sends <unbound/> and others an empty binding for unbound.
+	if err == nil && n > 1 {
+		err = malformed("binding of %q with several terms", name)
+	}
+	return err
+}
+
+func (x *srx) term(e xml.StartElement) (diff.Term, error) {
+	t := diff.Term{}
+	switch e.Name.Local {
+	case "uri":
+		t.Kind = diff.IRI
+	case "bnode":
+		t.Kind = diff.Blank
+	case "literal", "typed-literal":
+		t.Kind = diff.Literal
+		t.Datatype, t.Lang = attribute(e, "", "datatype"), attribute(e, xmlSpace, "lang")
+	case "unbound":
+	default:
+		return t, malformed("unknown kind of term %q", e.Name.Local)
+	}
+	var err error
+	t.Value, err = x.text()
+	if t.Kind != diff.Literal {
+		t.Value = strings.TrimSpace(t.Value)
+	}
+	if err == nil && t.Value == "" && (t.Kind == diff.IRI || t.Kind == diff.Blank) {
+		err = malformed("empty %s", e.Name.Local)
+	}
+	return t, err
+}
+
+// attribute is the value of an attribute, "" without it. The prefix xml needs
+// no declaration, and the decoder leaves it as it stands or resolves it.
+func attribute(e xml.StartElement, space, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name && (a.Name.Space == space || space == xmlSpace && a.Name.Space == "xml") {
+			return a.Value
+		}
+	}
+	return ""
+}
