@@ -19,8 +19,14 @@ type Analysis struct {
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
 	Undeclared       []string // prefixes without their colon that are used but not declared, each once
-	Constants        []string // absolute IRIs of patterns, templates and DESCRIBE, sorted, each once
-	Warnings         []Warning
+
+	// Constants are the absolute IRIs of patterns (filters included), templates,
+	// VALUES and DESCRIBE, sorted, each once: without functions, datatypes, FROM
+	// and SERVICE, without the class membership that a stands for, relative IRIs
+	// and names of undeclared prefixes.
+	Constants []string
+
+	Warnings []Warning
 }
 
 // Analyse reads the text of one query. The error is ErrUpdate for SPARQL

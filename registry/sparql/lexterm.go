@@ -85,8 +85,7 @@ func (l *lexer) comparesIRI() bool {
 	if l.byteAt(l.pos+1) != '<' || !l.inParentheses() || !l.afterOperand() {
 		return false
 	}
-	end := l.iriEnd(l.pos + 1)
-	return end > 0 && l.byteAt(end) != '>'
+	return l.iriEnd(l.pos+1) > 0
 }
 
 func (l *lexer) inParentheses() bool {

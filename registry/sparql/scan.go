@@ -168,8 +168,7 @@ func (s *scanner) isFunction(i int) bool {
 // afterCallWord says whether what stands at i follows a word that takes an
 // expression: FILTER, HAVING, a built-in; not a, which takes a class.
 func (s *scanner) afterCallWord(i int) bool {
-	before := s.body[i-1]
-	return before.kind == word && before.text != "a" && before.keyword() != "GRAPH"
+	return s.body[i-1].kind == word && s.body[i-1].text != "a"
 }
 
 func (s *scanner) openBracket(i int) error {
