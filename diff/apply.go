@@ -24,6 +24,8 @@ func (d *Delta) Apply(old *Result) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{form: d.Form, ordered: d.Ordered, vars: slices.Clone(d.Vars), boolean: d.Boolean}
+	r.rows = make([]span, 0, max(0, old.Len()+len(d.Added)-len(d.Removed)))
+	r.text = make([]byte, 0, old.textLen()+d.Added.bytes())
 	var err error
 	if d.Ordered {
 		err = d.applySequence(old, r)
@@ -54,6 +56,21 @@ func (d *Delta) fits(old *Result) error {
 		return mismatch("it is for %s, not %s", d.OldHash, old.Hash())
 	}
 	return nil
+}
+
+// textLen is the length of all rows.
+func (r *Result) textLen() (n int) {
+	for _, s := range r.rows {
+		n += s.to - s.from
+	}
+	return n
+}
+
+func (r Rows) bytes() (n int) {
+	for _, row := range r {
+		n += len(row)
+	}
+	return n
 }
 
 // add appends a row to a result under construction.

@@ -58,6 +58,7 @@ type labeller struct {
 	edges          []edge
 	at             [][]int32 // node → its edges
 	budget         int
+	hashed         int      // bytes put into hashes of neighbours: long rows cost more
 	first          []string // node → first-degree hash, hexadecimal
 	name           []string // node → label, once issued
 	numbered       bool     // issue RDFC's c14n identifiers instead of labels
@@ -135,25 +136,6 @@ func (r *Result) edges(keys []string) (*labeller, []int) {
 	}
 	l.name = make([]string, len(l.at))
 	return l, out
-}
-
-// places gives the tie group of rows asked for in ascending order.
-func (r *Result) places(keys []string) func(int) int {
-	if !r.ordered || !r.hasVars(keys) {
-		return func(i int) int { return i }
-	}
-	group, last := -1, [][]byte(nil)
-	at := -1
-	return func(i int) int {
-		for at < i {
-			at++
-			terms := r.keyTerms(at, keys)
-			if last == nil || !slices.EqualFunc(terms, last, bytes.Equal) {
-				group, last = at, terms
-			}
-		}
-		return group
-	}
 }
 
 // blanksIn finds the labels in a row.

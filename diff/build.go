@@ -1,8 +1,10 @@
 package diff
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -226,11 +228,19 @@ func (b *Builder) Finish() (*Result, error) {
 
 // dedupe makes the lines of a graph a set.
 func (r *Result) dedupe() {
-	seen := make(map[string]struct{}, len(r.rows))
+	seen := make(map[uint64]span, len(r.rows))
+	seed := maphash.MakeSeed()
 	r.rows = slices.DeleteFunc(r.rows, func(s span) bool {
-		line := string(r.text[s.from:s.to])
-		_, twice := seen[line]
-		seen[line] = struct{}{}
-		return twice
+		line := r.text[s.from:s.to]
+		for h := maphash.Bytes(seed, line); ; h++ {
+			other, taken := seen[h]
+			if !taken {
+				seen[h] = s
+				return false
+			}
+			if bytes.Equal(line, r.text[other.from:other.to]) {
+				return true
+			}
+		}
 	})
 }

@@ -32,7 +32,7 @@ func Decode(document []byte, form Form, ordered bool) (*Result, error) {
 		return nil, err
 	}
 	if r.ordered || isSorted(len(r.rows), r.arrived) {
-		r.document = document
+		r.stored = document
 	}
 	return r, nil
 }

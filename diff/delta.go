@@ -2,8 +2,9 @@ package diff
 
 import "slices"
 
-// Rows are canonical rows. Deltas share them with results: they must not be
-// changed.
+// Rows are canonical rows. Deltas share them with the results they come from,
+// and keep those in memory: they must not be changed, and a delta that is to
+// live long should go through MarshalBinary.
 type Rows [][]byte
 
 // A Delta is the step from one result to the next.

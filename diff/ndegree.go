@@ -41,6 +41,7 @@ func (l *labeller) related(v int32, e *edge, hole int, is *issuer) string {
 	} else {
 		in = append(in, l.first[w]...)
 	}
+	l.hashed += len(in)
 	return sum(in)
 }
 
@@ -67,7 +68,7 @@ func (l *labeller) position(v int32, e *edge, hole int) []byte {
 // nDegree is RDFC-1.0 section 4.8.
 func (l *labeller) nDegree(v int32, is *issuer) (string, *issuer, error) {
 	near := map[string][]int32{}
-	n := 0
+	n, before := 0, l.hashed
 	for _, k := range l.at[v] {
 		e := &l.edges[k]
 		for hole, w := range e.nodes {
@@ -78,7 +79,7 @@ func (l *labeller) nDegree(v int32, is *issuer) (string, *issuer, error) {
 			}
 		}
 	}
-	if err := l.spend(1 + n/4); err != nil {
+	if err := l.spend(1 + n/4 + (l.hashed-before)/1024); err != nil {
 		return "", nil, err
 	}
 	var data strings.Builder
@@ -222,7 +223,7 @@ func (l *labeller) signature(v int32) string {
 		})))
 	}
 	slices.Sort(rows)
-	l.twin[v] = strings.Join(rows, "\n")
+	l.twin[v] = sum([]byte(strings.Join(rows, "\n")))
 	return l.twin[v]
 }
 

@@ -45,31 +45,34 @@ func appendNT(dst []byte, t Term) []byte {
 // comes back as it was.
 func appendIRI(dst []byte, s string) []byte {
 	dst = append(dst, '<')
+	from := 0
 	for i := range len(s) {
-		c := s[i]
-		if c <= 0x20 || strings.IndexByte("<>\"{}|^`\\", c) >= 0 {
+		switch c := s[i]; {
+		case c <= 0x20, c == '<', c == '>', c == '"', c == '{', c == '}', c == '|', c == '^', c == '`', c == '\\':
+			dst = append(dst, s[from:i]...)
 			dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
-			continue
+			from = i + 1
 		}
-		dst = append(dst, c)
 	}
-	return append(dst, '>')
+	return append(append(dst, s[from:]...), '>')
 }
 
 func appendNTString(dst []byte, s string) []byte {
+	from := 0
 	for i := range len(s) {
 		c := s[i]
 		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
-			dst = append(dst, c)
 			continue
 		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
 		if k := strings.IndexByte("\"\\\n\r\t\b\f", c); k >= 0 {
 			dst = append(dst, '\\', `"\nrtbf`[k])
 			continue
 		}
 		dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
 	}
-	return dst
+	return append(dst, s[from:]...)
 }
 
 // parseLine reads one N-Triples statement, canonical or not.

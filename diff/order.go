@@ -88,16 +88,44 @@ func (r *Result) sortTies(keys []string) {
 	if !r.ordered || len(r.rows) < 2 || !r.hasVars(keys) {
 		return
 	}
+	place := r.places(keys)
 	for from := 0; from < len(r.rows); {
 		to := from + 1
-		first := r.keyTerms(from, keys)
-		for to < len(r.rows) && slices.EqualFunc(first, r.keyTerms(to, keys), bytes.Equal) {
+		for to < len(r.rows) && place(to) == from {
 			to++
 		}
-		slices.SortStableFunc(r.rows[from:to], func(a, b span) int {
-			return bytes.Compare(r.text[a.from:a.to], r.text[b.from:b.to])
-		})
+		if to > from+1 {
+			slices.SortStableFunc(r.rows[from:to], func(a, b span) int {
+				return bytes.Compare(r.text[a.from:a.to], r.text[b.from:b.to])
+			})
+		}
 		from = to
+	}
+}
+
+// places gives the first row of the tie group that a row belongs to; rows are
+// asked for in ascending order. Without keys every row stands alone.
+func (r *Result) places(keys []string) func(int) int {
+	if !r.ordered || !r.hasVars(keys) {
+		return func(i int) int { return i }
+	}
+	names := make([][]byte, len(keys))
+	for i, k := range keys {
+		names[i] = appendEscaped(nil, k)
+	}
+	group, at := 0, 0
+	last, terms := make([][]byte, len(keys)), make([][]byte, len(keys))
+	r.keyTerms(0, names, last)
+	return func(i int) int {
+		for at < i {
+			at++
+			r.keyTerms(at, names, terms)
+			if !slices.EqualFunc(terms, last, bytes.Equal) {
+				group = at
+				last, terms = terms, last
+			}
+		}
+		return group
 	}
 }
 
@@ -110,15 +138,14 @@ func (r *Result) hasVars(keys []string) bool {
 	return len(keys) > 0
 }
 
-// keyTerms gives the canonical bytes of the terms that row i binds the keys to.
-func (r *Result) keyTerms(i int, keys []string) [][]byte {
-	out := make([][]byte, len(keys))
+// keyTerms finds the canonical bytes of the terms that row i binds the names to.
+func (r *Result) keyTerms(i int, names, terms [][]byte) {
+	clear(terms)
 	eachBinding(r.arrived(i), func(name, term []byte) {
-		for k := range keys {
-			if string(name) == string(appendEscaped(nil, keys[k])) {
-				out[k] = term
+		for k := range names {
+			if bytes.Equal(name, names[k]) {
+				terms[k] = term
 			}
 		}
 	})
-	return out
 }

@@ -29,6 +29,7 @@ type Result struct {
 	sorting sync.Once
 	perm    []int32 // canonical position → index in rows; nil = they stand in order
 
+	stored   []byte // the document, when the result was read from it
 	writing  sync.Once
 	document []byte
 
@@ -127,10 +128,10 @@ func (r *Result) Size() int {
 // Document gives the canonical bytes of the whole result (see the package
 // comment). They must not be changed.
 func (r *Result) Document() []byte {
+	if r.stored != nil {
+		return r.stored
+	}
 	r.writing.Do(func() {
-		if r.document != nil {
-			return
-		}
 		b := make([]byte, 0, r.Size())
 		r.write(func(p []byte) { b = append(b, p...) })
 		r.document = b
@@ -164,11 +165,8 @@ func (r *Result) write(emit func([]byte)) {
 // Hash is "sha256:" and the hexadecimal SHA-256 of Document.
 func (r *Result) Hash() string {
 	r.hashing.Do(func() {
-		if r.sum != "" {
-			return
-		}
-		if r.document != nil {
-			s := sha256.Sum256(r.document)
+		if r.stored != nil {
+			s := sha256.Sum256(r.stored)
 			r.sum = hashName(s[:])
 			return
 		}

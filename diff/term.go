@@ -128,6 +128,7 @@ type Options struct {
 	MaxRows  int
 	MaxBytes int
 	// BlankBudget bounds the work spent on canonical blank node labels, in units
-	// of one neighbourhood hashed or one permutation tried; 0 means 20000.
+	// of one neighbourhood hashed or one permutation tried; 0 means 20000, or 8
+	// for each blank node when that is more.
 	BlankBudget int
 }
