@@ -112,17 +112,27 @@ func (l *Log) TrimAll(keep int) {
 	}
 }
 
-// Renumber begins a new epoch for a query, as a store does that lost history:
-// the present result becomes its first change.
+// Renumber begins a new epoch for a query, as a store does that lost its
+// history: results stay, and positions of the old epoch mean nothing any more.
 func (l *Log) Renumber(id, epoch string) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	e := l.queries[id]
-	res, at := e.result, e.status.CheckedAt
-	e.result, e.changes = nil, nil
-	e.status.Position = registry.Position{Epoch: epoch}
+	e.changes = nil
+	e.status.Position.Epoch = epoch
+}
+
+// RenumberAll begins a new epoch for everything.
+func (l *Log) RenumberAll(epoch string) {
+	l.mu.Lock()
+	l.epoch, l.all = epoch, nil
+	var ids []string
+	for id := range l.queries {
+		ids = append(ids, id)
+	}
 	l.mu.Unlock()
-	if res != nil {
-		l.Record(id, res, at)
+	for _, id := range ids {
+		l.Renumber(id, epoch)
 	}
 }
 
