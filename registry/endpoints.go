@@ -26,7 +26,7 @@ func (r *Registry) Endpoint(name string) (Endpoint, error) {
 // CreateEndpoint adds an endpoint; what it leaves out gets its default.
 func (r *Registry) CreateEndpoint(e Endpoint) (Endpoint, error) {
 	e = e.Defaulted()
-	if err := r.CheckEndpoint(e); err != nil {
+	if err := CheckEndpoint(e, r.check); err != nil {
 		return Endpoint{}, err
 	}
 	return r.storeEndpoint(e.Name, func(cur, _ *Endpoint, found bool) error {
@@ -48,7 +48,7 @@ func (r *Registry) UpdateEndpoint(name string, edit func(*Endpoint) error) (Endp
 			return unprocessable("bad-endpoint", "/name", "an endpoint keeps its name; create another one instead")
 		}
 		*e = e.Defaulted()
-		return r.CheckEndpoint(*e)
+		return CheckEndpoint(*e, r.check)
 	})
 }
 
@@ -102,7 +102,7 @@ func (r *Registry) storeEndpoint(name string, edit func(e, file *Endpoint, found
 func (r *Registry) ApplyFile(endpoints []Endpoint) error {
 	for _, e := range endpoints {
 		e = e.Defaulted()
-		if err := r.CheckEndpoint(e); err != nil {
+		if err := CheckEndpoint(e, r.check); err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
 		}
 		_, err := r.storeEndpoint(e.Name, func(cur, file *Endpoint, found bool) error {
@@ -112,7 +112,7 @@ func (r *Registry) ApplyFile(endpoints []Endpoint) error {
 			}
 			merge(cur, *file, e)
 			*file = e
-			return r.CheckEndpoint(*cur)
+			return CheckEndpoint(*cur, r.check)
 		})
 		if err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
@@ -143,7 +143,8 @@ func same(a, b reflect.Value) bool {
 }
 
 // CheckEndpoint says what is wrong with an endpoint's settings, as a *Problem.
-func (r *Registry) CheckEndpoint(e Endpoint) error {
+// schedule judges slot, budget and policy, which this package does not know.
+func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	bad := func(field, format string, a ...any) error {
 		return unprocessable("bad-endpoint", "/"+field, format, a...)
 	}
@@ -172,8 +173,8 @@ func (r *Registry) CheckEndpoint(e Endpoint) error {
 	if err := e.Auth.check(); err != nil {
 		return bad("auth", "%v", err)
 	}
-	if r.check != nil {
-		if err := r.check(e); err != nil {
+	if schedule != nil {
+		if err := schedule(e); err != nil {
 			return bad("slot", "%v", err)
 		}
 	}

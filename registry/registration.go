@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -131,8 +132,15 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 		return nil, unprocessable("service-refused", "/query",
 			"the query calls SERVICE %s; an admin may set allow_service on %s", a.Services[0], e.Name)
 	}
+	if a.Pragmas && fetches.MatchString(a.Normal) && !e.AllowService {
+		return nil, unprocessable("service-refused", "/query",
+			"the pragmas of the query make the endpoint fetch from elsewhere; an admin may set allow_service on %s", e.Name)
+	}
 	return a, nil
 }
+
+// fetches matches Virtuoso's pragmas that reach out as SERVICE does.
+var fetches = regexp.MustCompile(`(?i)\bDEFINE\s+(get:|input:grab)`)
 
 func (reg Registration) check() error {
 	if err := settings(reg.Name, reg.Tags, reg.Weight); err != nil {

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// An api talks to a running server.
+type api struct {
+	server    string
+	tokenFile string
+	asJSON    bool
+	w         *world
+}
+
+// flags adds what every command that talks to a server takes.
+func (a *api) flags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&a.server, "server", "", "server to talk to (default FRESHET_SERVER, else http://127.0.0.1:8080)")
+	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token (default: FRESHET_TOKEN, FRESHET_TOKEN_FILE)")
+	f.BoolVar(&a.asJSON, "json", false, "print JSON, one object a line for lists and streams")
+}
+
+func (a *api) base() string {
+	for _, s := range []string{a.server, a.w.getenv("FRESHET_SERVER"), "http://127.0.0.1:8080"} {
+		if s != "" {
+			return strings.TrimRight(s, "/")
+		}
+	}
+	return ""
+}
+
+func (a *api) token() (string, error) {
+	if a.tokenFile != "" {
+		b, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return "", usage("--token-file: %v", err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+	return secretFrom(a.w.getenv, "FRESHET_TOKEN")
+}
+
+// A problem is an RFC 9457 answer of the server.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Pointer string `json:"pointer"`
+		Detail  string `json:"detail"`
+	} `json:"errors"`
+}
+
+func (p *problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Title + ": " + p.Detail
+}
+
+// do sends one request and decodes a JSON answer into out, unless out is nil.
+func (a *api) do(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	resp, err := a.send(ctx, method, path, "application/json", body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		return err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("%s did not answer with JSON: is it a Freshet server? (%w)", a.base(), err)
+	}
+	return nil
+}
+
+// send returns the response to a request that succeeded; what did not is an
+// error with the exit code that fits.
+func (a *api) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+	u, err := url.Parse(a.base())
+	if err != nil || u.Host == "" {
+		return nil, usage("%q is not the URL of a server", a.base())
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base()+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "freshet/"+programVersion())
+	if body != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &exitError{exitUnreachable, fmt.Errorf("no answer from %s: %w\nStart a server with 'freshet serve', or name another one with --server.", a.base(), errors.Unwrap(err))}
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, refusal(resp)
+}
+
+func refusal(resp *http.Response) error {
+	p := problem{Status: resp.StatusCode, Title: resp.Status}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	_ = json.Unmarshal(b, &p) // an answer that is no problem document keeps the status line
+	code := exitFailure
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		code = exitNotFound
+	case http.StatusUnauthorized, http.StatusForbidden:
+		code = exitAuth
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		code = exitUsage
+	}
+	return &exitError{code, &p}
+}
+
+// each calls visit for every member of the pages of a list.
+func each[T any](ctx context.Context, a *api, path, member string, visit func(T) error) error {
+	for path != "" {
+		resp, err := a.send(ctx, http.MethodGet, path, "", nil)
+		if err != nil {
+			return err
+		}
+		var page map[string]json.RawMessage
+		err = json.NewDecoder(resp.Body).Decode(&page)
+		resp.Body.Close()
+		if err != nil {
+			return err
+		}
+		var items []T
+		if err := json.Unmarshal(page[member], &items); err != nil {
+			return err
+		}
+		for _, it := range items {
+			if err := visit(it); err != nil {
+				return err
+			}
+		}
+		path = nextPage(resp)
+	}
+	return nil
+}
+
+// nextPage reads the path of Link: <…>; rel="next".
+func nextPage(resp *http.Response) string {
+	for _, l := range resp.Header.Values("Link") {
+		for part := range strings.SplitSeq(l, ",") {
+			target, params, ok := strings.Cut(part, ">")
+			if !ok || !strings.Contains(params, `rel="next"`) {
+				continue
+			}
+			u, err := url.Parse(strings.TrimLeft(target, " <"))
+			if err == nil {
+				return u.RequestURI()
+			}
+		}
+	}
+	return ""
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

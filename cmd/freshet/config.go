@@ -1,0 +1,288 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Config is the configuration in force. Sources, the later winning: defaults,
+// the file, FRESHET_… variables, flags.
+type Config struct {
+	Listen          string              `yaml:"listen"`
+	PublicURL       string              `yaml:"public_url"` // what Link headers and topics are built from
+	Data            string              `yaml:"data"`       // directory of the store
+	Contact         string              `yaml:"contact"`    // goes into the User-Agent
+	DefaultEndpoint string              `yaml:"default_endpoint"`
+	Tokens          []registry.Token    `yaml:"tokens"`
+	Origins         []string            `yaml:"origins"`
+	TLS             TLS                 `yaml:"tls"`
+	Endpoints       []registry.Endpoint `yaml:"endpoints"`
+	Retention       Retention           `yaml:"retention"`
+	Limits          Limits              `yaml:"limits"`
+	WebSub          WebSub              `yaml:"websub"`
+	Log             Log                 `yaml:"log"`
+
+	insecure bool // serve beyond loopback without tokens
+}
+
+// TLS names the files of a certificate and its key; both or none.
+type TLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// Retention bounds the change log of each query; one change always stays.
+type Retention struct {
+	Changes int               `yaml:"changes"`
+	Age     registry.Duration `yaml:"age"`
+	Bytes   registry.Size     `yaml:"bytes"`
+}
+
+// Limits bound what clients may cost; 0 means no limit.
+type Limits struct {
+	Queries     int           `yaml:"queries"`
+	Body        registry.Size `yaml:"body"`
+	Connections int           `yaml:"connections"`
+	Change      registry.Size `yaml:"change"` // a larger change is announced truncated
+}
+
+// WebSub says where callbacks may go besides public addresses.
+type WebSub struct {
+	AllowCallbackNetworks []string `yaml:"allow_callback_networks"`
+}
+
+// Log says what is logged to standard error and how: auto is text on a
+// terminal and JSON elsewhere.
+type Log struct {
+	Level  string `yaml:"level"`
+	Format string `yaml:"format"`
+}
+
+func defaultConfig() Config {
+	return Config{
+		Listen:    "127.0.0.1:8080",
+		Data:      "./freshet-data",
+		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
+		Limits:    Limits{Body: 1 << 20, Change: 8 << 20},
+		Log:       Log{Level: "info", Format: "auto"},
+	}
+}
+
+// readFile reads the YAML file over c. Unknown keys are errors that name the line.
+func (c *Config) readFile(path string) error {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("the configuration file %s does not exist", path)
+	} else if err != nil {
+		return usage("the configuration file cannot be read: %v", err)
+	}
+	if len(strings.TrimSpace(string(b))) == 0 {
+		return nil
+	}
+	if err := yaml.UnmarshalWithOptions(b, c, yaml.Strict()); err != nil {
+		return usage("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	return nil
+}
+
+// readEnv reads FRESHET_… variables over c.
+func (c *Config) readEnv(getenv func(string) string) error {
+	for name, dst := range map[string]*string{
+		"FRESHET_LISTEN": &c.Listen, "FRESHET_PUBLIC_URL": &c.PublicURL, "FRESHET_DATA": &c.Data,
+		"FRESHET_CONTACT": &c.Contact, "FRESHET_DEFAULT_ENDPOINT": &c.DefaultEndpoint,
+		"FRESHET_TLS_CERT": &c.TLS.Cert, "FRESHET_TLS_KEY": &c.TLS.Key,
+		"FRESHET_LOG_LEVEL": &c.Log.Level, "FRESHET_LOG_FORMAT": &c.Log.Format,
+	} {
+		if v := getenv(name); v != "" {
+			*dst = v
+		}
+	}
+	secret, err := secretFrom(getenv, "FRESHET_ADMIN_TOKEN")
+	if err != nil || secret == "" {
+		return err
+	}
+	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
+	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})
+	return nil
+}
+
+// secretFrom reads a secret from NAME, or from the file that NAME_FILE names.
+func secretFrom(getenv func(string) string, name string) (string, error) {
+	if path := getenv(name + "_FILE"); path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return "", usage("%s_FILE: %v", name, err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+	return getenv(name), nil
+}
+
+// check says what is wrong with c, naming the key, and fills what follows from
+// other values.
+func (c *Config) check() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return usage("listen: %q is not of the form host:port", c.Listen)
+	}
+	if c.PublicURL == "" {
+		c.PublicURL = c.scheme() + "://" + net.JoinHostPort(publicHost(host), port)
+	}
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return usage("public_url: %q is not an http or https URL", c.PublicURL)
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		return usage("tls: give both cert and key, or neither")
+	}
+	if err := c.checkTokens(); err != nil {
+		return err
+	}
+	for i, n := range c.WebSub.AllowCallbackNetworks {
+		if _, err := netip.ParsePrefix(n); err != nil {
+			return usage("websub.allow_callback_networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
+		}
+	}
+	if c.Retention.Changes < 1 {
+		return usage("retention.changes: at least one change of each query is kept")
+	}
+	if c.Limits.Body < 1<<10 {
+		return usage("limits.body: at least 1KiB, or nobody can register a query")
+	}
+	if _, err := c.Log.level(); err != nil {
+		return usage("log.level: %q is none of debug, info, warn, error", c.Log.Level)
+	}
+	if !slices.Contains([]string{"auto", "text", "json"}, c.Log.Format) {
+		return usage("log.format: %q is none of auto, text, json", c.Log.Format)
+	}
+	return c.checkEndpoints()
+}
+
+func (c *Config) scheme() string {
+	if c.TLS.Cert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+func publicHost(host string) string {
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		return "127.0.0.1"
+	}
+	return host
+}
+
+func (c *Config) checkTokens() error {
+	seen := map[string]bool{}
+	for i, t := range c.Tokens {
+		b, err := hex.DecodeString(t.SHA256)
+		switch {
+		case t.Name == "" || t.Name == registry.Anonymous:
+			return usage("tokens[%d]: a token needs a name other than %s", i, registry.Anonymous)
+		case seen[t.Name]:
+			return usage("tokens[%d]: the name %s is taken", i, t.Name)
+		case !t.Role.Includes(registry.RoleRead):
+			return usage("tokens[%d].role: %q is none of admin, app, read", i, t.Role)
+		case err != nil || len(b) != 32:
+			return usage("tokens[%d].sha256: 64 hexadecimal digits are wanted; 'freshet token add --local %s' makes some", i, t.Name)
+		}
+		seen[t.Name] = true
+		c.Tokens[i].SHA256 = strings.ToLower(t.SHA256)
+	}
+	return nil
+}
+
+func (c *Config) checkEndpoints() error {
+	seen := map[string]bool{}
+	for i, e := range c.Endpoints {
+		if seen[e.Name] {
+			return usage("endpoints[%d]: the name %s is taken", i, e.Name)
+		}
+		seen[e.Name] = true
+		if c.Contact == "" && !privateURL(e.URL) {
+			return usage("endpoints[%d]: %s is not on a private network: set contact (a mailto: or web address) so that its operators can reach you", i, e.Name)
+		}
+	}
+	return nil
+}
+
+// privateURL says whether a URL's host is a loopback or private address or a
+// name without dots.
+func privateURL(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return true // refused elsewhere, with a better message
+	}
+	host := u.Hostname()
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()
+	}
+	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
+}
+
+// safe refuses to serve strangers without tokens.
+func (c *Config) safe() error {
+	host, _, _ := net.SplitHostPort(c.Listen)
+	a, err := netip.ParseAddr(host)
+	loopback := host == "localhost" || err == nil && a.IsLoopback()
+	if loopback || len(c.Tokens) > 0 || c.insecure {
+		return nil
+	}
+	return usage("listening on %s without tokens would let anybody on the network in.\n"+
+		"Configure tokens ('freshet token add --local ops --role admin' makes one), listen on 127.0.0.1, or pass --insecure.", c.Listen)
+}
+
+func (l Log) level() (slog.Level, error) {
+	var v slog.Level
+	return v, v.UnmarshalText([]byte(l.Level))
+}
+
+func (l Log) logger(w *world) *slog.Logger {
+	level, _ := l.level()
+	o := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" || l.Format == "auto" && !w.tty {
+		return slog.New(slog.NewJSONHandler(w.stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(w.stderr, o))
+}
+
+// endpointFlag reads NAME=URL.
+func endpointFlag(s string) (registry.Endpoint, error) {
+	name, u, ok := strings.Cut(s, "=")
+	if !ok || name == "" || u == "" {
+		return registry.Endpoint{}, usage("--endpoint takes NAME=URL, not %q", s)
+	}
+	return registry.Endpoint{Name: name, URL: u}, nil
+}
+
+func (c *Config) String() string {
+	shown := *c
+	shown.Endpoints = slices.Clone(c.Endpoints)
+	for i, e := range shown.Endpoints {
+		shown.Endpoints[i] = e.Defaulted().Masked()
+	}
+	shown.Tokens = slices.Clone(c.Tokens)
+	for i := range shown.Tokens {
+		shown.Tokens[i].SHA256 = "(set)"
+	}
+	b, err := yaml.Marshal(shown)
+	if err != nil {
+		return fmt.Sprintf("# %v\n", err)
+	}
+	return string(b)
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/endpoint/local/city"
+	"github.com/freshet/freshet/registry"
+)
+
+// A demo is the main job with everything it needs brought along.
+type demo struct {
+	listen, data, engine, slot string
+	every                      time.Duration
+	seed                       uint64
+	changesets                 int
+	quiet                      bool
+}
+
+func demoCommand(w *world) *cobra.Command {
+	var d demo
+	c := &cobra.Command{
+		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
+		Long: `Runs the server with an embedded SPARQL endpoint over a small living city (sensors,
+departures, events), registers a dozen queries worth watching and prints the
+changes as they arrive. Nothing is left behind unless --data says where.`,
+		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
+		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
+	}
+	f := c.Flags()
+	f.StringVar(&d.listen, "listen", "127.0.0.1:8080", "address to serve on")
+	f.StringVar(&d.data, "data", "", "directory of the store (default: a temporary one, removed at the end)")
+	f.StringVar(&d.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.StringVar(&d.slot, "slot", "@every 3s", "schedule of the slots")
+	f.DurationVar(&d.every, "every", 2*time.Second, "time between two changesets of the city")
+	f.Uint64Var(&d.seed, "seed", 1, "seed of the city")
+	f.IntVar(&d.changesets, "changesets", 0, "stop changing the data after this many changesets (0 = never)")
+	f.BoolVar(&d.quiet, "quiet", false, "do not print the changes")
+	return c
+}
+
+func (d demo) run(ctx context.Context, w *world) error {
+	log := Log{Level: "warn", Format: "auto"}.logger(w)
+	fmt.Fprintln(w.stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
+	e, err := openEngine(ctx, d.engine, log)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	town := city.New(d.seed)
+	if err := e.Load(ctx, bytes.NewReader(town.Base()), "nt"); err != nil {
+		return err
+	}
+	s, err := local.Listen(ctx, "127.0.0.1:0", e, local.HandlerOptions{AllowUpdate: true, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	conf, done, err := d.config(s.URL)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	srv, err := newServer(conf, log)
+	if err != nil {
+		return err
+	}
+	defer srv.close()
+	names, err := d.register(srv)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\nthe city's own endpoint is %s, seed %d\n%d queries are registered; changes follow, Ctrl-C ends\n\n",
+		programVersion(), srv.url(), s.URL, d.seed, len(names))
+	live := make(chan error, 2)
+	go func() { live <- d.live(ctx, town, e) }()
+	go func() { live <- d.print(ctx, w, srv, names) }()
+	err = srv.run(ctx)
+	stop()
+	return errors.Join(err, <-live, <-live)
+}
+
+func (d demo) config(endpoint string) (*Config, func(), error) {
+	c := defaultConfig()
+	c.Listen, c.Data = d.listen, d.data
+	done := func() {}
+	if c.Data == "" {
+		dir, err := os.MkdirTemp("", "freshet-demo-")
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Data, done = dir, func() { os.RemoveAll(dir) }
+	}
+	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(2 * time.Second), Policy: "ttl:max=4:reset"}}
+	if err := c.check(); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return &c, done, nil
+}
+
+// register registers the sample queries and returns their names by id.
+func (d demo) register(srv *server) (map[string]string, error) {
+	names := map[string]string{}
+	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
+	for _, q := range city.SampleQueries() {
+		r, _, err := srv.registry.Register(admin, registry.Registration{Endpoint: "city", Text: q.Text, Name: q.Name, Tags: q.Tags})
+		if err != nil {
+			return nil, fmt.Errorf("sample query %s: %w", q.Name, err)
+		}
+		names[r.ID] = q.Name
+	}
+	return names, nil
+}
+
+// live lets the city change.
+func (d demo) live(ctx context.Context, town *city.City, e *local.Engine) error {
+	n := 0
+	return local.Play(ctx, d.every, func() error {
+		if n++; d.changesets > 0 && n > d.changesets {
+			return nil
+		}
+		removed, added := town.Next()
+		if len(removed)+len(added) == 0 {
+			return nil
+		}
+		err := e.Update(ctx, city.Update(removed, added))
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// print follows all changes and prints a line for each.
+func (d demo) print(ctx context.Context, w *world, srv *server, names map[string]string) error {
+	if d.quiet {
+		return nil
+	}
+	f := srv.hub.FollowAll()
+	defer f.Close()
+	at, err := srv.store.Head()
+	if err != nil {
+		return err
+	}
+	for {
+		changes, err := srv.store.All(at, 100)
+		if err != nil {
+			slog.Debug("reading the changes", "error", err)
+			return err
+		}
+		for _, c := range changes {
+			at.Seq = c.Offset
+			fmt.Fprintln(w.stdout, changeLine(names[c.Query], c, w.color))
+		}
+		if len(changes) > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.C():
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// An endpointView is the endpoint resource as far as the command line shows it.
+type endpointView struct {
+	Name   string              `json:"name"`
+	URL    string              `json:"url"`
+	Slot   string              `json:"slot"`
+	Budget string              `json:"budget"`
+	Policy string              `json:"policy"`
+	Pause  *registry.Pause     `json:"pause"`
+	State  scheduler.LoopState `json:"state"`
+}
+
+// condition is an endpoint's state in a word.
+func (e endpointView) condition() string {
+	if e.Pause != nil {
+		return "paused"
+	}
+	return e.State.Health.State
+}
+
+func endpointCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
+		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
+	a.flags(c)
+	c.AddCommand(a.endpointAdd(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick())
+	for _, v := range []struct{ name, method, path, short, done string }{
+		{"rm", http.MethodDelete, "", "Remove an endpoint with its queries and their history", "removed"},
+		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},
+		{"resume", http.MethodPost, "/resume", "Undo pause", "resumed"},
+	} {
+		c.AddCommand(&cobra.Command{Use: v.name + " NAME", Short: v.short, Args: cobra.ExactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				if err := a.do(c.Context(), v.method, endpointPath(args[0])+v.path, nil, nil); err != nil {
+					return err
+				}
+				fmt.Fprintf(w.stderr, "%s %s\n", args[0], v.done)
+				return nil
+			}})
+	}
+	return c
+}
+
+func endpointPath(name string) string { return "/v1/endpoints/" + url.PathEscape(name) }
+
+// settingsBody reads KEY=VALUE settings; values are JSON where they can be
+// (numbers, true, lists), and strings otherwise.
+func settingsBody(set []string) (map[string]any, error) {
+	body := map[string]any{}
+	for _, s := range set {
+		k, v, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, usage("--set takes KEY=VALUE, not %q", s)
+		}
+		var parsed any
+		if json.Unmarshal([]byte(v), &parsed) != nil {
+			parsed = v
+		}
+		body[k] = parsed
+	}
+	return body, nil
+}
+
+func (a *api) endpointAdd() *cobra.Command {
+	var set []string
+	c := &cobra.Command{Use: "add NAME URL", Short: "Add an endpoint", Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			body, err := settingsBody(set)
+			if err != nil {
+				return err
+			}
+			body["name"], body["url"] = args[0], args[1]
+			return a.do(c.Context(), http.MethodPost, "/v1/endpoints", body, nil)
+		}}
+	c.Flags().StringArrayVar(&set, "set", nil, "setting as KEY=VALUE, e.g. budget=5s; may be given several times")
+	return c
+}
+
+func (a *api) endpointSet() *cobra.Command {
+	return &cobra.Command{Use: "set NAME KEY=VALUE...", Short: "Change settings of an endpoint", Args: cobra.MinimumNArgs(2),
+		Example: "  freshet endpoint set coins policy=rr budget=20s",
+		RunE: func(c *cobra.Command, args []string) error {
+			body, err := settingsBody(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.do(c.Context(), http.MethodPatch, endpointPath(args[0]), body, nil)
+		}}
+}
+
+func (a *api) endpointList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List endpoints", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			if !a.asJSON {
+				fmt.Fprintln(t, "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL")
+			}
+			err := each(c.Context(), a, "/v1/endpoints", "endpoints", func(raw json.RawMessage) error {
+				if a.asJSON {
+					return printJSON(a.w.stdout, raw)
+				}
+				var e endpointView
+				if err := json.Unmarshal(raw, &e); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return t.Flush()
+		}}
+}
+
+func (a *api) endpointShow() *cobra.Command {
+	return &cobra.Command{Use: "show NAME", Short: "Show an endpoint's settings and health", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			resp, err := a.send(c.Context(), http.MethodGet, endpointPath(args[0]), "", nil)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if a.asJSON {
+				_, err = io.Copy(a.w.stdout, resp.Body)
+				return err
+			}
+			return printFields(a.w.stdout, resp.Body)
+		}}
+}
+
+func (a *api) endpointSlots() *cobra.Command {
+	var limit int
+	c := &cobra.Command{Use: "slots NAME", Short: "Show the last slots, newest first", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			if !a.asJSON {
+				fmt.Fprintln(t, "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET")
+			}
+			err := each(c.Context(), a, endpointPath(args[0])+"/slots?limit="+strconv.Itoa(limit), "slots", func(raw json.RawMessage) error {
+				return a.printSlot(t, raw)
+			})
+			if err != nil {
+				return err
+			}
+			return t.Flush()
+		}}
+	c.Flags().IntVar(&limit, "limit", 20, "how many")
+	return c
+}
+
+func (a *api) printSlot(t io.Writer, raw json.RawMessage) error {
+	if a.asJSON {
+		return printJSON(a.w.stdout, raw)
+	}
+	var s scheduler.Slot
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%.3g s\t%.3g s\n", s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget)
+	return err
+}
+
+func (a *api) endpointTick() *cobra.Command {
+	return &cobra.Command{Use: "tick NAME", Short: "Run the next slot now and wait for it", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var raw json.RawMessage
+			if err := a.do(c.Context(), http.MethodPost, endpointPath(args[0])+"/tick", nil, &raw); err != nil {
+				return err
+			}
+			if a.asJSON {
+				return printJSON(a.w.stdout, raw)
+			}
+			var s scheduler.Slot
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(a.w.stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget)
+			return err
+		}}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"reflect"
+	"sync"
+
+	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store"
+)
+
+// A fleet keeps one loop and one client per endpoint of the store.
+type fleet struct {
+	*scheduler.Manager
+	store   *store.DB
+	contact string
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	clients map[string]asker
+}
+
+type asker struct {
+	settings registry.Endpoint
+	*endpoint.Client
+}
+
+func newFleet(db *store.DB, contact string, log *slog.Logger, l scheduler.Ledger, wake func([]scheduler.Note)) *fleet {
+	return &fleet{
+		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Wake: wake, Logger: log}),
+		store:   db, contact: contact, log: log, clients: map[string]asker{},
+	}
+}
+
+// check says whether an endpoint with these settings could be asked.
+func (f *fleet) check(e registry.Endpoint) error {
+	if err := scheduler.Validate(e); err != nil {
+		return err
+	}
+	_, err := endpoint.New(e, endpoint.Options{Contact: f.contact})
+	return err
+}
+
+func (f *fleet) syncAll() error {
+	all, err := f.store.Endpoints()
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if err := f.sync(e.Name); err != nil {
+			return fmt.Errorf("endpoint %s: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+// sync makes the loop of an endpoint agree with what is stored.
+func (f *fleet) sync(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e, err := f.store.Endpoint(name)
+	if errors.Is(err, registry.ErrNotFound) {
+		return f.drop(name)
+	} else if err != nil {
+		return err
+	}
+	old, known := f.clients[name]
+	if known && reflect.DeepEqual(asked(old.settings), asked(e)) {
+		return f.Update(e, nil)
+	}
+	c, err := f.dial(e)
+	if err != nil {
+		return err
+	}
+	f.clients[name] = asker{e, c}
+	if known {
+		defer old.Close()
+		return f.Update(e, executor{c})
+	}
+	return f.Add(e, executor{c})
+}
+
+func (f *fleet) drop(name string) error {
+	c, known := f.clients[name]
+	if !known {
+		return nil
+	}
+	delete(f.clients, name)
+	defer c.Close()
+	return f.Remove(name)
+}
+
+// asked is the part of the settings that matters to a client.
+func asked(e registry.Endpoint) registry.Endpoint {
+	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Blackout, e.Pause = "", 0, "", "", "", 0, nil, nil
+	return e
+}
+
+func (f *fleet) dial(e registry.Endpoint) (*endpoint.Client, error) {
+	// Nothing is newer than the last revision: only the health is wanted.
+	news, err := f.store.Since(e.Name, math.MaxUint64-1)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.New(e, endpoint.Options{Contact: f.contact, Version: programVersion(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health})
+}
+
+func (f *fleet) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.clients {
+		c.Close()
+	}
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A queryView is the query resource as far as the command line shows it.
+type queryView struct {
+	ID        string    `json:"id"`
+	Endpoint  string    `json:"endpoint"`
+	Name      string    `json:"name"`
+	Form      string    `json:"form"`
+	State     string    `json:"state"`
+	Query     string    `json:"query"`
+	Rows      int       `json:"rows"`
+	Changes   int       `json:"changes"`
+	CheckedAt time.Time `json:"checked_at"`
+	ChangedAt time.Time `json:"changed_at"`
+	Warnings  []struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Line    int    `json:"line"`
+	} `json:"warnings"`
+}
+
+func queryCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "query", Short: "Register and manage queries",
+		Example: "  freshet query add --endpoint coins --name types types.rq\n  echo 'ASK {?s ?p ?o}' | freshet query add --endpoint coins -\n  freshet query list --tag demo"}
+	a.flags(c)
+	c.AddCommand(a.queryAdd(), a.queryList(), a.queryShow(), a.queryValidate(), a.queryRemove())
+	for _, v := range []struct{ name, short, done string }{
+		{"pause", "Stop executions until resumed", "paused"},
+		{"resume", "Undo pause", "resumed"},
+		{"refresh", "Run in the next slot, before ranked queries", "runs in the next slot"},
+	} {
+		c.AddCommand(&cobra.Command{Use: v.name + " ID", Short: v.short, Args: cobra.MinimumNArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				for _, ref := range args {
+					if err := a.do(c.Context(), http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+v.name, nil, nil); err != nil {
+						return err
+					}
+					fmt.Fprintf(w.stderr, "%s %s\n", ref, v.done)
+				}
+				return nil
+			}})
+	}
+	return c
+}
+
+// readQuery reads the query text from a file, or from standard input for "-".
+func (a *api) readQuery(path string) (string, error) {
+	var b []byte
+	var err error
+	if path == "-" {
+		b, err = io.ReadAll(a.w.stdin)
+	} else {
+		b, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return "", usage("the query cannot be read: %v", err)
+	}
+	return string(b), nil
+}
+
+func (a *api) queryAdd() *cobra.Command {
+	body := map[string]any{}
+	var name, endpoint, maxStaleness, minInterval string
+	var tags, defaultGraphs, namedGraphs []string
+	var weight float64
+	var ordered, public bool
+	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
+		Example: "  freshet query add --endpoint coins --name types --tag demo types.rq",
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := a.readQuery(args[0])
+			if err != nil {
+				return err
+			}
+			body["query"] = text
+			for _, f := range []struct {
+				flag, field string
+				value       any
+			}{
+				{"endpoint", "endpoint", endpoint}, {"name", "name", name}, {"tag", "tags", tags}, {"weight", "weight", weight},
+				{"ordered", "ordered", ordered}, {"public", "public", public},
+				{"max-staleness", "max_staleness", maxStaleness}, {"min-interval", "min_interval", minInterval},
+				{"default-graph", "default_graph_uri", defaultGraphs}, {"named-graph", "named_graph_uri", namedGraphs},
+			} {
+				if c.Flags().Changed(f.flag) {
+					body[f.field] = f.value
+				}
+			}
+			var q json.RawMessage
+			if err := a.do(c.Context(), http.MethodPost, "/v1/queries", body, &q); err != nil {
+				return err
+			}
+			return a.printAdded(q)
+		}}
+	f := c.Flags()
+	f.StringVar(&endpoint, "endpoint", "", "endpoint to ask (default: the server's default, or the only one)")
+	f.StringVar(&name, "name", "", "your name for the query")
+	f.StringSliceVar(&tags, "tag", nil, "tag; may be given several times")
+	f.Float64Var(&weight, "weight", 1, "importance beside other queries")
+	f.StringVar(&maxStaleness, "max-staleness", "", "how old the result may become, e.g. 10m")
+	f.StringVar(&minInterval, "min-interval", "", "least time between two executions, e.g. 1m")
+	f.BoolVar(&ordered, "ordered", false, "watch the order of rows too (default: as ORDER BY says)")
+	f.BoolVar(&public, "public", false, "let anybody read the results")
+	f.StringSliceVar(&defaultGraphs, "default-graph", nil, "default graph IRI; may be given several times")
+	f.StringSliceVar(&namedGraphs, "named-graph", nil, "named graph IRI; may be given several times")
+	return c
+}
+
+func (a *api) printAdded(raw json.RawMessage) error {
+	if a.asJSON {
+		return printJSON(a.w.stdout, raw)
+	}
+	var q queryView
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return err
+	}
+	for _, x := range q.Warnings {
+		fmt.Fprintf(a.w.stderr, "warning: line %d: %s\n", x.Line, x.Message)
+	}
+	_, err := fmt.Fprintln(a.w.stdout, q.ID)
+	return err
+}
+
+func (a *api) queryList() *cobra.Command {
+	var endpoint, state, tag, text string
+	c := &cobra.Command{Use: "list", Short: "List queries", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			v := url.Values{}
+			for k, s := range map[string]string{"endpoint": endpoint, "state": state, "tag": tag, "q": text} {
+				if s != "" {
+					v.Set(k, s)
+				}
+			}
+			path := "/v1/queries"
+			if len(v) > 0 {
+				path += "?" + v.Encode()
+			}
+			return a.listQueries(c.Context(), path)
+		}}
+	f := c.Flags()
+	f.StringVar(&endpoint, "endpoint", "", "only this endpoint")
+	f.StringVar(&state, "state", "", "only this state: new, live, stale, paused")
+	f.StringVar(&tag, "tag", "", "only this tag")
+	f.StringVar(&text, "q", "", "only where name, id or text holds this")
+	return c
+}
+
+func (a *api) listQueries(ctx context.Context, path string) error {
+	t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+	if !a.asJSON {
+		fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED")
+	}
+	now := time.Now()
+	err := each(ctx, a, path, "queries", func(raw json.RawMessage) error {
+		if a.asJSON {
+			return printJSON(a.w.stdout, raw)
+		}
+		var q queryView
+		if err := json.Unmarshal(raw, &q); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+func (a *api) queryShow() *cobra.Command {
+	var results, explain bool
+	c := &cobra.Command{Use: "show ID", Short: "Show a query, its result or why it ran", Args: cobra.ExactArgs(1),
+		Example: "  freshet query show types --results\n  freshet query show types --explain",
+		RunE: func(c *cobra.Command, args []string) error {
+			path := "/v1/queries/" + url.PathEscape(args[0])
+			if results {
+				path += "/results"
+			}
+			if explain {
+				path += "/explain"
+			}
+			resp, err := a.send(c.Context(), http.MethodGet, path, "", nil)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if results || a.asJSON {
+				_, err = io.Copy(a.w.stdout, resp.Body)
+				return err
+			}
+			return printFields(a.w.stdout, resp.Body)
+		}}
+	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
+	c.Flags().BoolVar(&explain, "explain", false, "say why it ran or not, and when it runs next")
+	c.MarkFlagsMutuallyExclusive("results", "explain")
+	return c
+}
+
+func (a *api) queryValidate() *cobra.Command {
+	var endpoint string
+	var try bool
+	c := &cobra.Command{Use: "validate FILE", Short: "Say whether a query can be watched and what will surprise", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := a.readQuery(args[0])
+			if err != nil {
+				return err
+			}
+			path := "/v1/queries/validate"
+			if try {
+				path += "?run=1"
+			}
+			body := map[string]any{"query": text}
+			if endpoint != "" {
+				body["endpoint"] = endpoint
+			}
+			var raw json.RawMessage
+			if err := a.do(c.Context(), http.MethodPost, path, body, &raw); err != nil {
+				return err
+			}
+			return printJSON(a.w.stdout, raw)
+		}}
+	c.Flags().StringVar(&endpoint, "endpoint", "", "endpoint to ask")
+	c.Flags().BoolVar(&try, "run", false, "execute it once and show the first rows")
+	return c
+}
+
+func (a *api) queryRemove() *cobra.Command {
+	var force bool
+	c := &cobra.Command{Use: "rm ID...", Short: "Release your registration; the query ends when nobody holds it", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, ref := range args {
+				path := "/v1/queries/" + url.PathEscape(ref)
+				if force {
+					path += "?force=1"
+				}
+				if err := a.do(c.Context(), http.MethodDelete, path, nil, nil); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.w.stderr, "%s released\n", ref)
+			}
+			return nil
+		}}
+	c.Flags().BoolVar(&force, "force", false, "end it for all holders (admin)")
+	return c
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker for releases.
+var version = ""
+
+func newRoot(w *world) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "freshet",
+		Short: "Keep SPARQL query results up to date and tell applications what changed",
+		Long: `Freshet runs registered SPARQL queries against endpoints you do not control,
+within a budget of execution seconds per slot, compares results exactly and
+pushes what changed over WebSocket and Server-Sent Events.`,
+		Example: `  freshet demo                                   see it work: data, queries and page included
+  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql
+  freshet query add --endpoint coins --name types query.rq
+  freshet watch types`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%v\nSee '%s --help'.", err, c.CommandPath())
+	})
+	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w), queryCommand(w), watchCommand(w),
+		endpointCommand(w), tokenCommand(w), configCommand(w), backupCommand(w), storeCommand(w), versionCommand(w))
+	strict(root)
+	return root
+}
+
+// strict makes wrong arguments and unknown subcommands usage errors.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usage("%v\nUsage: %s", err, c.UseLine())
+			}
+			return nil
+		}
+	}
+	if c.HasSubCommands() && c.RunE == nil {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unknown command %q for %q\nSee '%s --help'.", args[0], c.CommandPath(), c.CommandPath())
+			}
+			return c.Help()
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+func versionCommand(w *world) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return printJSON(w.stdout, map[string]string{"version": programVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+			}
+			_, err := fmt.Fprintf(w.stdout, "freshet %s (%s, %s/%s)\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// programVersion is the release, else the commit that the binary was built from.
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "devel-" + s.Value[:12]
+		}
+	}
+	return "devel"
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
+)
+
+func serveCommand(w *world) *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use: "serve", Short: "Run the server", Args: cobra.NoArgs,
+		Long: `Runs the server until SIGTERM or Ctrl-C: slots stop, followers are told to come
+back, what is committed stays. SIGHUP reads the configuration file again; a bad
+file keeps the old settings.`,
+		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
+		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s) },
+	}
+	s.register(c)
+	return c
+}
+
+func serveMain(ctx context.Context, w *world, s *settings) error {
+	conf, err := s.load(w)
+	if err != nil {
+		return err
+	}
+	log := conf.Log.logger(w)
+	srv, err := newServer(conf, log)
+	if err != nil {
+		return err
+	}
+	defer srv.close()
+	if conf.insecure && !srv.gate.On() {
+		log.Warn("--insecure: everybody who reaches this address may do everything", "listen", conf.Listen)
+	}
+	stop := onHangup(func() { reload(w, s, srv, log) })
+	defer stop()
+	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\n", programVersion(), srv.url())
+	return srv.run(ctx)
+}
+
+func reload(w *world, s *settings, srv *server, log *slog.Logger) {
+	conf, err := s.load(w)
+	if err == nil {
+		err = srv.reload(conf)
+	}
+	if err != nil {
+		log.Error("the configuration was not reloaded, the old settings stay in force", "error", err)
+		return
+	}
+	log.Info("the configuration is reloaded")
+}
+
+// onHangup calls do for each SIGHUP until the returned function is called.
+func onHangup(do func()) (stop func()) {
+	c := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(c, syscall.SIGHUP)
+	go func() {
+		defer close(done)
+		for range c {
+			do()
+		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(c)
+		<-done
+	}
+}
+
+// checkEndpoints says what is wrong with the endpoints of a configuration, for
+// "config check", which opens no store.
+func checkEndpoints(c *Config) error {
+	f := fleet{contact: c.Contact}
+	for i, e := range c.Endpoints {
+		if err := registry.CheckEndpoint(e.Defaulted(), f.check); err != nil {
+			return usage("endpoints[%d] (%s): %v", i, e.Name, err)
+		}
+	}
+	return nil
+}

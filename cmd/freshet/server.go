@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web"
+)
+
+// A server is the running program: all parts, wired.
+type server struct {
+	conf     *Config
+	log      *slog.Logger
+	listener net.Listener
+	store    *store.DB
+	registry *registry.Registry
+	fleet    *fleet
+	hub      *notify.Hub
+	live     *notify.Server
+	gate     *web.TokenGate
+	metrics  *web.Metrics
+	http     *http.Server
+	ready    atomic.Bool
+}
+
+// newServer opens everything in the order of what needs what. Nothing runs yet.
+func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
+	s = &server{conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(programVersion())}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.listener, err = listen(conf.Listen); err != nil {
+		return s, err
+	}
+	s.store, err = store.Open(conf.Data, store.Options{Logger: log,
+		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
+	if err != nil {
+		return s, err
+	}
+	if s.gate, err = web.NewTokenGate(conf.Tokens, s.store, time.Now); err != nil {
+		return s, err
+	}
+	if !s.gate.On() {
+		if err := conf.safe(); err != nil {
+			return s, err
+		}
+	}
+	if err := s.assemble(); err != nil {
+		return s, err
+	}
+	return s, s.serveHTTP()
+}
+
+// listen takes the address first: that two servers want the same one is the
+// most common mistake.
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w\nAnother server may be running there: stop it, or choose another address with --listen.", err)
+	}
+	return l, nil
+}
+
+// assemble wires registry and loops to each other through the store.
+func (s *server) assemble() error {
+	s.fleet = newFleet(s.store, s.conf.Contact, s.log, observed{s.store, s.metrics}, s.wake)
+	var err error
+	s.registry, err = registry.Open(registry.Config{
+		Store: s.store, Limits: registry.Limits{Queries: s.conf.Limits.Queries}, DefaultEndpoint: s.conf.DefaultEndpoint,
+		Check: s.fleet.check, Logger: s.log,
+		QueryEdited: func(id string) { s.hub.Wake(id) },
+		EndpointEdited: func(name string) {
+			if err := s.fleet.sync(name); err != nil {
+				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.registry.ApplyFile(s.conf.Endpoints); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if name := s.conf.DefaultEndpoint; name != "" {
+		if _, err := s.store.Endpoint(name); err != nil {
+			return usage("default_endpoint: no endpoint is named %s", name)
+		}
+	}
+	return s.fleet.syncAll()
+}
+
+// wake tells followers what was committed.
+func (s *server) wake(notes []scheduler.Note) {
+	ids := make([]string, 0, len(notes))
+	for _, n := range notes {
+		if n.Changed || n.Status {
+			ids = append(ids, n.Query)
+		}
+	}
+	s.hub.Wake(ids...)
+}
+
+func (s *server) serveHTTP() error {
+	s.live = notify.NewServer(notify.Options{
+		Log: s.store, Hub: s.hub, Registrar: s.registry, Gate: s.gate, Head: s.store.Head,
+		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
+		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: int64(s.conf.Limits.Change)},
+	})
+	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
+	handler, err := web.New(web.Config{
+		Registry: s.registry, Queries: s.store, History: s.store, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
+		Live:       s.live,
+		ChangesSSE: func(w http.ResponseWriter, r *http.Request, q registry.Query) { s.live.Changes(w, r, q.ID) },
+		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) {
+			s.live.All(w, r, func(c *registry.Change) bool { return keep(*c) })
+		},
+		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
+		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
+		Limits: web.Limits{Body: s.conf.Limits.Body}, Version: programVersion(),
+		Ready: s.isReady, Metrics: s.metrics, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	return nil
+}
+
+var errNotReady = errors.New("the server is starting or stopping")
+
+func (s *server) isReady() error {
+	if !s.ready.Load() {
+		return errNotReady
+	}
+	return nil
+}
+
+// url is where the server can be reached.
+func (s *server) url() string { return s.conf.PublicURL }
+
+// run serves until ctx ends, and then stops in order: not ready, no more
+// slots, sockets closed with "come back", what is committed stays.
+func (s *server) run(ctx context.Context) error {
+	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSlots()
+	failed := make(chan error, 3)
+	go func() { failed <- s.fleet.Run(slots) }()
+	go func() { failed <- s.accept() }()
+	go s.sweep(slots)
+	s.ready.Store(true)
+	var err error
+	left := 2
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		left--
+	}
+	s.ready.Store(false)
+	stopSlots()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err = errors.Join(err, s.live.Shutdown(grace))
+	if e := s.http.Shutdown(grace); e != nil {
+		s.log.Warn("some requests were cut off", "error", e)
+		err = errors.Join(err, s.http.Close())
+	}
+	for range left {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+func (s *server) accept() error {
+	var err error
+	if t := s.conf.TLS; t.Cert != "" {
+		err = s.http.ServeTLS(s.listener, t.Cert, t.Key)
+	} else {
+		err = s.http.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// sweep releases the registrations of live subscriptions that did not return,
+// and counts the followers.
+func (s *server) sweep(ctx context.Context) {
+	t := time.NewTicker(15 * time.Second)
+	defer t.Stop()
+	for n := 0; ; n++ {
+		s.metrics.SetConnections("all", int(s.live.Stats().Connections))
+		if n%20 == 0 {
+			if err := s.registry.Sweep(); err != nil {
+				s.log.Error("registrations of ended subscriptions were not released", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// reload brings a new configuration in force, as far as a running server can.
+func (s *server) reload(c *Config) error {
+	if c.Listen != s.conf.Listen || c.Data != s.conf.Data || c.PublicURL != s.conf.PublicURL || c.TLS != s.conf.TLS {
+		s.log.Warn("listen, public_url, data and tls take effect at the next start")
+	}
+	if err := s.registry.ApplyFile(c.Endpoints); err != nil {
+		return err
+	}
+	s.gate.SetFile(c.Tokens)
+	return nil
+}
+
+// close frees what newServer took; it may be called once run has returned.
+func (s *server) close() {
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	if s.fleet != nil {
+		s.fleet.close()
+	}
+	if s.store != nil {
+		if err := s.store.Close(); err != nil {
+			s.log.Error("the store was not closed well", "error", err)
+		}
+	}
+}
+
+// observed counts slots as they are committed.
+type observed struct {
+	scheduler.Ledger
+	metrics *web.Metrics
+}
+
+func (o observed) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	changes, err := o.Ledger.Record(endpoint, b)
+	if err == nil && b.Slot != nil && !b.Slot.Finished.IsZero() {
+		o.metrics.ObserveSlot(*b.Slot)
+	}
+	return changes, err
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// settings are the flags of commands that read the configuration.
+type settings struct {
+	file      string
+	endpoints []string
+	flags     Config
+	set       func(name string) bool // whether the flag was given
+}
+
+func (s *settings) register(c *cobra.Command) {
+	f := c.Flags()
+	d := defaultConfig()
+	f.StringVar(&s.file, "config", "", "configuration file (YAML)")
+	f.StringVar(&s.flags.Listen, "listen", d.Listen, "address to serve on")
+	f.StringVar(&s.flags.PublicURL, "public-url", "", "URL under which clients reach this server (default: from --listen)")
+	f.StringVar(&s.flags.Data, "data", d.Data, "directory of the store")
+	f.StringVar(&s.flags.Contact, "contact", "", "address for endpoint operators, part of the User-Agent")
+	f.StringArrayVar(&s.endpoints, "endpoint", nil, "endpoint as NAME=URL; may be given several times")
+	f.StringVar(&s.flags.Log.Level, "log-level", d.Log.Level, "debug, info, warn or error")
+	f.StringVar(&s.flags.Log.Format, "log-format", d.Log.Format, "auto, text or json")
+	f.BoolVar(&s.flags.insecure, "insecure", false, "serve beyond loopback without tokens")
+	s.set = f.Changed
+}
+
+// load reads all sources in their order and checks the outcome.
+func (s *settings) load(w *world) (*Config, error) {
+	c := defaultConfig()
+	file := s.file
+	if file == "" {
+		file = w.getenv("FRESHET_CONFIG")
+	}
+	if file != "" {
+		if err := c.readFile(file); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.readEnv(w.getenv); err != nil {
+		return nil, err
+	}
+	if err := s.override(&c); err != nil {
+		return nil, err
+	}
+	return &c, c.check()
+}
+
+func (s *settings) override(c *Config) error {
+	for flag, v := range map[string]struct{ dst, src *string }{
+		"listen": {&c.Listen, &s.flags.Listen}, "public-url": {&c.PublicURL, &s.flags.PublicURL},
+		"data": {&c.Data, &s.flags.Data}, "contact": {&c.Contact, &s.flags.Contact},
+		"log-level": {&c.Log.Level, &s.flags.Log.Level}, "log-format": {&c.Log.Format, &s.flags.Log.Format},
+	} {
+		if s.set(flag) {
+			*v.dst = *v.src
+		}
+	}
+	c.insecure = s.flags.insecure
+	for _, text := range s.endpoints {
+		e, err := endpointFlag(text)
+		if err != nil {
+			return err
+		}
+		c.Endpoints = withEndpoint(c.Endpoints, e)
+	}
+	return nil
+}
+
+// withEndpoint adds e, or sets the URL of the endpoint with its name.
+func withEndpoint(list []registry.Endpoint, e registry.Endpoint) []registry.Endpoint {
+	for i := range list {
+		if list[i].Name == e.Name {
+			list[i].URL = e.URL
+			return list
+		}
+	}
+	return append(list, e)
+}
+
+func configCommand(w *world) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Check and print the configuration"}
+	for _, sub := range []struct {
+		name, short string
+		do          func(*Config) string
+	}{
+		{"check", "Say whether the configuration is good", func(*Config) string { return "" }},
+		{"print", "Print the configuration in force, secrets masked", (*Config).String},
+	} {
+		var s settings
+		cmd := &cobra.Command{
+			Use: sub.name, Short: sub.short, Args: cobra.NoArgs,
+			Example: "  freshet config " + sub.name + " --config freshet.yaml",
+			RunE: func(*cobra.Command, []string) error {
+				conf, err := s.load(w)
+				if err == nil {
+					err = checkEndpoints(conf)
+				}
+				if err != nil {
+					return err
+				}
+				if text := sub.do(conf); text != "" {
+					_, err = w.stdout.Write([]byte(text))
+					return err
+				}
+				_, err = w.stderr.Write([]byte("the configuration is good\n"))
+				return err
+			},
+		}
+		s.register(cmd)
+		c.AddCommand(cmd)
+	}
+	return c
+}

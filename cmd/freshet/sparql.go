@@ -1,0 +1,124 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/endpoint/local"
+)
+
+func sparqlCommand(w *world) *cobra.Command {
+	var o sparqlOptions
+	c := &cobra.Command{
+		Use: "sparql", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.NoArgs,
+		Long: `Serves the embedded engine at /sparql: query and update after the SPARQL 1.1
+Protocol, all standard result formats. The data lives in memory. Update is
+allowed for clients on this machine.`,
+		Example: `  freshet sparql --load base.nt.gz
+  freshet sparql --listen 127.0.0.1:3030 --load base.nt.gz --changesets changesets --every 10s`,
+		RunE: func(c *cobra.Command, _ []string) error { return o.serve(c.Context(), w) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:3030", "address to serve on")
+	f.StringArrayVar(&o.load, "load", nil, "file to load: .nt, .nq, .ttl or .rdf, also with .gz; may be given several times")
+	f.StringVar(&o.changesets, "changesets", "", "directory of changesets in DBpedia Live layout to apply, one after another")
+	f.DurationVar(&o.every, "every", 10*time.Second, "time between two changesets")
+	f.StringVar(&o.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	return c
+}
+
+type sparqlOptions struct {
+	listen, changesets, engine string
+	load                       []string
+	every                      time.Duration
+}
+
+func (o sparqlOptions) serve(ctx context.Context, w *world) error {
+	log := Log{Level: "info", Format: "auto"}.logger(w)
+	e, err := openEngine(ctx, o.engine, log)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for _, path := range o.load {
+		if err := loadFile(ctx, e, path); err != nil {
+			return fmt.Errorf("load %s: %w", path, err)
+		}
+	}
+	var todo []local.Changeset
+	if o.changesets != "" {
+		if todo, err = local.Changesets(o.changesets); err != nil {
+			return usage("--changesets: %v", err)
+		}
+	}
+	s, err := local.Listen(ctx, o.listen, e, local.HandlerOptions{AllowUpdate: true, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	n, err := e.Size(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w.stderr, "%d triples at %s\n", n, s.URL)
+	if len(todo) > 0 {
+		played := make(chan error, 1)
+		go func() { played <- replay(ctx, e, todo, o.every, log) }()
+		defer func() { <-played }()
+	}
+	return s.Wait()
+}
+
+// replay applies the changesets one after another, one each time every passes.
+func replay(ctx context.Context, e *local.Engine, todo []local.Changeset, every time.Duration, log *slog.Logger) error {
+	for i, c := range todo {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+		a, err := c.Apply(ctx, e)
+		if err != nil {
+			log.Error("a changeset was not applied, the replay ends", "changeset", c.Name, "error", err)
+			return err
+		}
+		log.Info("changeset applied", "changeset", c.Name, "added", a.Added, "removed", a.Removed, "skipped", a.Skipped, "left", len(todo)-i-1)
+	}
+	return nil
+}
+
+// openEngine starts the embedded engine; without its file the command line was
+// not ready to run, which is a usage error.
+func openEngine(ctx context.Context, explicit string, log *slog.Logger) (*local.Engine, error) {
+	path, err := local.FindEngine(explicit)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return local.Open(ctx, local.Options{Path: path, Logger: log})
+}
+
+func loadFile(ctx context.Context, e *local.Engine, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	name := path
+	if plain, ok := strings.CutSuffix(path, ".gz"); ok {
+		if r, err = gzip.NewReader(f); err != nil {
+			return err
+		}
+		name = plain
+	}
+	return e.Load(ctx, r, strings.TrimPrefix(filepath.Ext(name), "."))
+}

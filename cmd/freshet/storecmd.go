@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/store"
+)
+
+func backupCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "backup FILE", Short: "Copy the store of a running server, consistently", Args: cobra.ExactArgs(1),
+		Long: `Writes a consistent copy of the live store. A server started on the copy begins a
+new epoch: followers get a snapshot and miss nothing.`,
+		Example: "  freshet backup freshet-2026-11-20.db",
+		RunE: func(c *cobra.Command, args []string) error {
+			resp, err := a.send(c.Context(), http.MethodGet, "/v1/backup", "", nil)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			return writeWhole(args[0], resp.Body)
+		}}
+	a.flags(c)
+	return c
+}
+
+// writeWhole writes a file that is either complete or not there.
+func writeWhole(path string, r io.Reader) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-backup-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err := io.Copy(f, r); err != nil {
+		f.Close()
+		return fmt.Errorf("the backup is not complete: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func storeCommand(w *world) *cobra.Command {
+	c := &cobra.Command{Use: "store", Short: "Look after the store of a server that is not running"}
+	var data string
+	c.PersistentFlags().StringVar(&data, "data", defaultConfig().Data, "directory of the store")
+	open := func(do func(*store.DB) error) error {
+		if _, err := os.Stat(data); err != nil {
+			return usage("--data: %v", err)
+		}
+		db, err := store.Open(data, store.Options{})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return do(db)
+	}
+	c.AddCommand(&cobra.Command{Use: "check", Short: "Read everything and say whether it agrees", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			err := open((*store.DB).Check)
+			if err == nil {
+				fmt.Fprintln(w.stderr, "the store is good")
+			}
+			return err
+		}})
+	c.AddCommand(&cobra.Command{Use: "compact FILE", Short: "Write a copy without free space", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return open(func(db *store.DB) error { return db.Compact(args[0]) })
+		}})
+	return c
+}

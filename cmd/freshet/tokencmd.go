@@ -1,0 +1,100 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
+)
+
+func hashSecret(secret string) string {
+	h := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(h[:])
+}
+
+func newSecret() string {
+	b := make([]byte, 32)
+	rand.Read(b)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func tokenCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "token", Short: "Manage tokens",
+		Example: "  freshet token add --local ops --role admin     the first one: prints what goes into the file\n  freshet token add shop --role app"}
+	a.flags(c)
+	c.AddCommand(a.tokenAdd(), a.tokenList(), &cobra.Command{Use: "rm NAME", Short: "Revoke a token", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.do(c.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(w.stderr, "%s is revoked\n", args[0])
+			return nil
+		}})
+	return c
+}
+
+func (a *api) tokenAdd() *cobra.Command {
+	var role string
+	var local bool
+	c := &cobra.Command{Use: "add NAME", Short: "Make a token; its secret is shown once", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !registry.Role(role).Includes(registry.RoleRead) {
+				return usage("--role: %q is none of admin, app, read", role)
+			}
+			if local {
+				secret := newSecret()
+				fmt.Fprintf(a.w.stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, hashSecret(secret))
+				_, err := fmt.Fprintln(a.w.stdout, secret)
+				return err
+			}
+			var t struct {
+				Token string `json:"token"`
+			}
+			if err := a.do(c.Context(), http.MethodPost, "/v1/tokens", map[string]string{"name": args[0], "role": role}, &t); err != nil {
+				return err
+			}
+			if a.asJSON {
+				return printJSON(a.w.stdout, map[string]string{"name": args[0], "role": role, "token": t.Token})
+			}
+			_, err := fmt.Fprintln(a.w.stdout, t.Token)
+			return err
+		}}
+	c.Flags().StringVar(&role, "role", "app", "admin, app or read")
+	c.Flags().BoolVar(&local, "local", false, "ask no server: print the secret and the line for the configuration file")
+	return c
+}
+
+func (a *api) tokenList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List tokens", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			if !a.asJSON {
+				fmt.Fprintln(t, "NAME\tROLE")
+			}
+			err := each(c.Context(), a, "/v1/tokens", "tokens", func(raw json.RawMessage) error {
+				if a.asJSON {
+					return printJSON(a.w.stdout, raw)
+				}
+				var v registry.Token
+				if err := json.Unmarshal(raw, &v); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(t, "%s\t%s\n", v.Name, v.Role)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return t.Flush()
+		}}
+}

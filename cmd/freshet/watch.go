@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
+)
+
+func watchCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	var rows int
+	c := &cobra.Command{
+		Use: "watch ID", Short: "Follow a query live, to the terminal", Args: cobra.ExactArgs(1),
+		Long: `Prints each change of a query's result as it arrives, over the same WebSocket
+that applications use: cut connections are made anew and resumed. With --json
+every message is one line, as it came.`,
+		Example: "  freshet watch departures-central\n  freshet watch q_9f… --json | jq .added",
+		RunE: func(c *cobra.Command, args []string) error {
+			token, err := a.token()
+			if err != nil {
+				return err
+			}
+			o := client.Options{Server: a.base(), Token: token, Query: args[0], Trouble: func(err error) {
+				fmt.Fprintf(w.stderr, "connection lost (%v), coming back\n", err)
+			}}
+			// The first connection tells at once whether there is a server at all.
+			if err := a.do(c.Context(), "GET", "/v1/queries/"+args[0], nil, nil); err != nil {
+				return err
+			}
+			return watchError(client.Follow(c.Context(), o, func(e client.Event) error { return a.watched(e, rows) }))
+		},
+	}
+	a.flags(c)
+	c.Flags().IntVar(&rows, "rows", 10, "how many rows of a change to show")
+	return c
+}
+
+// watchError gives the errors of the client the exit codes of the command line.
+func watchError(err error) error {
+	if r, ok := errors.AsType[*client.RefusedError](err); ok {
+		code := exitFailure
+		switch r.Code {
+		case "unknown_query":
+			code = exitNotFound
+		case "not_allowed":
+			code = exitAuth
+		}
+		return &exitError{code, err}
+	}
+	if c, ok := errors.AsType[*websocket.CloseError](err); ok && (c.Code == 4401 || c.Code == 4403) {
+		return &exitError{exitAuth, err}
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (a *api) watched(e client.Event, rows int) error {
+	if a.asJSON {
+		var line bytes.Buffer
+		if err := json.Compact(&line, e.Raw); err != nil {
+			return err
+		}
+		line.WriteByte('\n')
+		_, err := a.w.stdout.Write(line.Bytes())
+		return err
+	}
+	switch e.Kind {
+	case client.Snapshot:
+		fmt.Fprintf(a.w.stdout, "%s %s: %s now\n", clockTime(e.CheckedAt), e.State.Position(), size(e.Result))
+	case client.Delta:
+		p := painter(a.w.color)
+		fmt.Fprintf(a.w.stdout, "%s %s: %s of %s\n", clockTime(e.CheckedAt), e.State.Position(), deltaSize(e.Delta, p), size(e.Result))
+		printDelta(a.w.stdout, e.Delta, rows, p)
+	case client.Status:
+		fmt.Fprintf(a.w.stderr, "%s %s %s\n", clockTime(e.CheckedAt), e.Health, e.Error)
+	}
+	return nil
+}
+
+func clockTime(t time.Time) string {
+	if t.IsZero() {
+		return "--:--:--"
+	}
+	return t.Local().Format("15:04:05")
+}
+
+func size(r *diff.Result) string {
+	switch {
+	case r == nil:
+		return "no result"
+	case r.Form() == diff.Ask:
+		return fmt.Sprint(r.Boolean())
+	case r.Form().Graph():
+		return fmt.Sprintf("%d triples", r.Len())
+	}
+	return fmt.Sprintf("%d rows", r.Len())
+}
+
+// A painter colours text for a terminal that wants it: green added, yellow removed.
+type painter bool
+
+func (p painter) added(s string) string   { return p.paint("32", s) }
+func (p painter) removed(s string) string { return p.paint("33", s) }
+func (p painter) paint(code, s string) string {
+	if !p {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func deltaSize(d *diff.Delta, p painter) string {
+	if d.Form == diff.Ask {
+		return fmt.Sprintf("now %v, before %v", d.Boolean, d.Previous)
+	}
+	return p.added(fmt.Sprintf("+%d", len(d.Added))) + " " + p.removed(fmt.Sprintf("−%d", len(d.Removed)))
+}
+
+// printDelta shows at most max rows of each side.
+func printDelta(w io.Writer, d *diff.Delta, max int, p painter) {
+	side := func(sign string, rows diff.Rows, vars []string, paint func(string) string) {
+		for i, row := range rows {
+			if i == max {
+				fmt.Fprintf(w, "    … %d more\n", len(rows)-max)
+				return
+			}
+			fmt.Fprintf(w, "  %s\n", paint(sign+" "+rowText(d.Form, vars, row)))
+		}
+	}
+	side("−", d.Removed, d.OldVars, p.removed)
+	side("+", d.Added, d.Vars, p.added)
+}
+
+// rowText is one row for people: variables with short terms, or a triple.
+func rowText(form diff.Form, vars []string, row []byte) string {
+	if form.Graph() {
+		return clean(string(row))
+	}
+	var b strings.Builder
+	for i, t := range diff.RowTerms(form, vars, row) {
+		if t.Kind == diff.Unbound {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("  ")
+		}
+		fmt.Fprintf(&b, "%s=%s", vars[i], shortTerm(t))
+	}
+	return b.String()
+}
+
+func shortTerm(t diff.Term) string {
+	s := clean(t.Value)
+	switch t.Kind {
+	case diff.IRI:
+		if i := strings.LastIndexAny(s, "/#"); i > 0 && i < len(s)-1 {
+			s = s[i+1:]
+		}
+		return "<" + s + ">"
+	case diff.Blank:
+		return "_:" + s
+	}
+	if t.Lang != "" {
+		return s + "@" + t.Lang
+	}
+	return s
+}
+
+// clean keeps what an endpoint sent from steering the terminal.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '·'
+		}
+		return r
+	}, s)
+	const most = 200
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
+// changeLine is one change on one line, with its first rows below.
+func changeLine(name string, c registry.Change, color bool) string {
+	var b strings.Builder
+	p := painter(color)
+	if c.Baseline {
+		fmt.Fprintf(&b, "%s %-26s first result, %d rows", clockTime(c.Time), name, c.Delta.NewLen)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s %-26s #%d %s\n", clockTime(c.Time), name, c.Seq, deltaSize(c.Delta, p))
+	printDelta(&b, c.Delta, 2, p)
+	return strings.TrimSuffix(b.String(), "\n")
+}
