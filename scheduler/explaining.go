@@ -1,0 +1,175 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Explain says where a query stands in the order of its endpoint, why it ran
+// or did not, and when it is expected to run next. Between slots that includes
+// what was registered a moment ago. The error wraps registry.ErrNotFound when
+// the endpoint has no such query.
+func (l *Loop) Explain(query string) (Explanation, error) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running {
+		if err := l.merge(now); err != nil {
+			return Explanation{}, err
+		}
+		l.planner.advance(now)
+	}
+	c := l.planner.all[query]
+	if c == nil {
+		if x, err := l.announced(query); err != nil || x.Query != "" {
+			return x, err
+		}
+		return Explanation{}, fmt.Errorf("query %s at endpoint %s: %w", query, l.set.endpoint.Name, registry.ErrNotFound)
+	}
+	return l.explain(c, now), nil
+}
+
+// announced explains a query that was registered while the slot runs.
+func (l *Loop) announced(query string) (Explanation, error) {
+	if !l.running {
+		return Explanation{}, nil
+	}
+	news, err := l.ledger.Since(l.set.endpoint.Name, l.revision)
+	if err != nil {
+		return Explanation{}, err
+	}
+	for _, e := range news.Entries {
+		if e.Query.ID == query {
+			return Explanation{
+				Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.slot + 1,
+				Tier: TierNew, Inputs: map[string]float64{}, LastRun: e.Stats.LastRun,
+				Why: "it was registered after the running slot had begun; the next one looks at it",
+			}, nil
+		}
+	}
+	return Explanation{}, nil
+}
+
+func (l *Loop) explain(c *candidate, now time.Time) Explanation {
+	p := l.planner
+	x := Explanation{
+		Query: c.Query.ID, Endpoint: l.set.endpoint.Name, Policy: p.policy.String(), Slot: p.slot,
+		Eligible: c.in != nil, Tier: c.tier, Inputs: p.policy.Inputs(&c.Candidate),
+		Estimate: registry.Duration(c.Estimate), LastRun: c.Stats.LastRun,
+	}
+	x.Inputs["executions"] = float64(c.Stats.Executions)
+	x.Inputs["changes"] = float64(c.Stats.Changes)
+	x.Inputs["median_seconds"] = c.Median.Seconds()
+	if c.ran {
+		x.Why = "it runs, or has run, in the slot that is running"
+		return x
+	}
+	if c.in == nil {
+		x.Why = l.left(c)
+		x.NextDue = l.due(c, now)
+		return x
+	}
+	var cost time.Duration
+	x.Rank, cost = c.in.place(c)
+	x.Of = c.in.len()
+	x.Why = p.stands(c, x.Rank, x.Of)
+	share := p.budget
+	if c.in == &p.front {
+		share = p.share
+	}
+	x.NextDue = l.ahead(now, 1+uint64(cost/max(1, share)))
+	if n := l.last.Number; n >= c.since && n > 0 && !l.running {
+		x.PassedOver = &PassedOver{Slot: n, Reason: l.passed(c)}
+	}
+	return x
+}
+
+// stands tells a ranked query's place in a sentence.
+func (p *planner) stands(c *candidate, rank, of int) string {
+	switch c.tier {
+	case TierNew:
+		return fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
+	case TierRefresh:
+		if c.in == &p.ranked {
+			return "a refresh was asked for; it needs more than half the budget, so it goes first among the ranked ones"
+		}
+		return fmt.Sprintf("a refresh was asked for; those run first, in at most half the budget: number %d of %d", rank, of)
+	}
+	return fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
+}
+
+// passed tells why the last slot did not execute an eligible query.
+func (l *Loop) passed(c *candidate) string {
+	switch {
+	case l.last.Error != "":
+		return l.last.Error
+	case c.Estimate > l.planner.budget:
+		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
+	case c.Estimate > 0:
+		return fmt.Sprintf("it needs about %s, more than was left when its turn came", c.Estimate)
+	}
+	return "the budget was used up before its turn"
+}
+
+// left tells why a query is not eligible.
+func (l *Loop) left(c *candidate) string {
+	s := &c.Stats
+	switch c.why {
+	case paused:
+		return "it is paused"
+	case inactive:
+		return "no holder wants executions now"
+	case backingOff:
+		return fmt.Sprintf("it failed %d times in a row and is left out until slot %d", s.Failures, s.NotBefore)
+	case cutOut:
+		return fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)
+	case tooSoon:
+		return fmt.Sprintf("its min_interval has not passed: not before %s", c.free().UTC().Format(time.RFC3339))
+	case notDue:
+		return fmt.Sprintf("%s has it due in slot %d", l.planner.policy, c.key.Due)
+	}
+	return ""
+}
+
+// due predicts when a waiting query becomes eligible; zero when only somebody's
+// doing can tell.
+func (l *Loop) due(c *candidate, now time.Time) time.Time {
+	slots, times := c.wakes[forSlot], c.wakes[forTime]
+	var next time.Time
+	if slots.place > 0 {
+		next = l.ahead(now, uint64(slots.at)-min(uint64(slots.at), l.planner.slot)+1)
+	}
+	if times.place > 0 {
+		at := l.gridAfter(time.Unix(0, times.at).Add(-1))
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// ahead is the grid time of the n-th slot from now, as far as can be told: a
+// few steps are looked up, more are extrapolated.
+func (l *Loop) ahead(now time.Time, n uint64) time.Time {
+	t := now
+	for i := range min(n, 32) {
+		next := l.gridAfter(t)
+		if next.IsZero() {
+			return next
+		}
+		if i == 31 && n > 32 {
+			return next.Add(time.Duration(min(n-32, 1<<20)) * next.Sub(t))
+		}
+		t = next
+	}
+	return t
+}
+
+func (l *Loop) gridAfter(t time.Time) time.Time {
+	if l.set.endpoint.Pause != nil {
+		return time.Time{}
+	}
+	return l.set.blackouts.next(l.set.schedule, t)
+}

@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// lanes bounds how many executions of an endpoint run at a time, those of
+// slots and trial runs together. Who waits longest comes first.
+type lanes struct {
+	mu      sync.Mutex
+	width   int
+	used    int
+	waiting []chan struct{}
+}
+
+// resize changes the number of lanes; executions that run are let finish.
+func (l *lanes) resize(width int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.width = width
+	l.admit()
+}
+
+func (l *lanes) admit() {
+	for l.used < l.width && len(l.waiting) > 0 {
+		l.used++
+		close(l.waiting[0])
+		l.waiting = l.waiting[1:]
+	}
+}
+
+// queue asks for a lane; the channel is closed when it is granted.
+func (l *lanes) queue() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	granted := make(chan struct{})
+	l.waiting = append(l.waiting, granted)
+	l.admit()
+	return granted
+}
+
+// try takes a lane when one is free and nobody waits.
+func (l *lanes) try() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.used >= l.width || len(l.waiting) > 0 {
+		return false
+	}
+	l.used++
+	return true
+}
+
+func (l *lanes) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used--
+	l.admit()
+}
+
+// abandon gives up what queue asked for, granted meanwhile or not.
+func (l *lanes) abandon(granted chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.waiting, granted); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		return
+	}
+	l.used--
+	l.admit()
+}
+
+// acquire waits for a lane.
+func (l *lanes) acquire(ctx context.Context) error {
+	granted := l.queue()
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+		l.abandon(granted)
+		return ctx.Err()
+	}
+}

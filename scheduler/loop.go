@@ -1,0 +1,388 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Errors of loops. They are sentences for people.
+var (
+	ErrPaused   = errors.New("the endpoint is paused")
+	ErrBlackout = errors.New("the endpoint is in a blackout time")
+	ErrStopped  = errors.New("the scheduler has stopped")
+	ErrCharged  = errors.New("trial runs have used up the next slot's budget, try again later")
+)
+
+// A Note tells followers of a query that something about it was committed.
+type Note struct {
+	Query   string
+	Changed bool // there is a new change
+	Status  bool // it became live or stale
+}
+
+// A Config is what a loop needs. Endpoint, Ledger and Executor must be given.
+type Config struct {
+	Endpoint registry.Endpoint
+	Ledger   Ledger
+	Executor Executor
+	Clock    Clock        // nil: the system's
+	Wake     func([]Note) // called after each commit that changed something; must not block
+	Logger   *slog.Logger // nil: silence
+}
+
+// A Loop runs the slots of one endpoint, one at a time. Its methods may be
+// called concurrently.
+type Loop struct {
+	ledger   Ledger
+	clock    Clock
+	wake     func([]Note)
+	log      *slog.Logger
+	lanes    lanes
+	ticks    chan tick
+	reconf   chan struct{} // settings changed: look at the grid again
+	finished chan struct{} // Run has returned
+
+	mu       sync.Mutex // guards what follows; never held while executing
+	set      settings
+	waiting  *settings // replaces set when the slot that runs is over
+	executor Executor
+	nextExec Executor // replaces executor likewise
+	planner  *planner
+	revision uint64
+	loaded   bool
+	running  bool
+	grid     time.Time // last grid time that was run or skipped
+	next     time.Time // the grid time waited for, zero when none
+	last     Slot
+	charge   time.Duration // by trial runs, to be paid by the next slots
+	reserved time.Duration // by trial runs in progress
+	health   registry.Health
+}
+
+type tick struct{ done chan ticked }
+
+type ticked struct {
+	slot Slot
+	err  error
+}
+
+// NewLoop checks the settings; it reads nothing yet.
+func NewLoop(c Config) (*Loop, error) {
+	set, err := read(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loop{
+		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
+		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}),
+		set: set, planner: newPlanner(set.policy, time.Duration(set.endpoint.Budget)),
+	}
+	if l.clock == nil {
+		l.clock = SystemClock{}
+	}
+	if l.wake == nil {
+		l.wake = func([]Note) {}
+	}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	l.log = l.log.With("endpoint", set.endpoint.Name)
+	l.lanes.resize(set.endpoint.Concurrency)
+	return l, nil
+}
+
+// SystemClock is the clock on the wall.
+type SystemClock struct{}
+
+func (SystemClock) Now() time.Time { return time.Now() }
+
+// Sleep waits until t.
+func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run runs slots on the grid and on request until ctx is cancelled: then it
+// cuts what runs, records what ran and returns nil. Any error is the ledger's,
+// and means that the process must end. Run is called once.
+func (l *Loop) Run(ctx context.Context) error {
+	defer close(l.finished)
+	if err := l.news(); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := l.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step waits for whatever comes next and does it.
+func (l *Loop) step(ctx context.Context) error {
+	next := l.schedule()
+	arrived, stop := l.await(ctx, next)
+	defer stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.reconf:
+		return nil
+	case <-arrived:
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.mu.Lock()
+		l.grid = next
+		l.mu.Unlock()
+		_, err := l.slot(ctx, false)
+		return err
+	case t := <-l.ticks:
+		stop()
+		if err := l.refuse(); err != nil {
+			t.done <- ticked{err: err}
+			return nil
+		}
+		s, err := l.slot(ctx, true)
+		t.done <- ticked{s, err}
+		return err
+	}
+}
+
+// schedule finds the next grid time. What passed meanwhile is skipped.
+func (l *Loop) schedule() time.Time {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = time.Time{}
+	if l.set.endpoint.Pause != nil {
+		return l.next
+	}
+	after := now.Add(-1) // a grid time that is now is not over
+	if l.grid.After(after) {
+		after = l.grid
+	}
+	l.next = l.set.blackouts.next(l.set.schedule, after)
+	if l.next.IsZero() && !l.set.schedule.Next(after).IsZero() {
+		l.log.Warn("no slot for a thousand grid times: the blackout times cover them")
+	}
+	return l.next
+}
+
+// await waits for a time in the background; stop ends the waiting and may be
+// called twice. A zero time never arrives.
+func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{}, stop func()) {
+	if until.IsZero() {
+		return nil, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	arrived, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		if l.clock.Sleep(ctx, until) == nil {
+			close(arrived)
+		}
+	}()
+	return arrived, func() {
+		cancel()
+		<-over
+	}
+}
+
+// refuse says why no slot may run now.
+func (l *Loop) refuse() error {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.set.endpoint.Pause; p != nil {
+		return fmt.Errorf("tick %s: %w since %s by %s", l.set.endpoint.Name, ErrPaused, p.At.UTC().Format(time.RFC3339), p.By)
+	}
+	if end := l.set.blackouts.end(now); !end.IsZero() {
+		return fmt.Errorf("tick %s: %w until %s", l.set.endpoint.Name, ErrBlackout, end.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Tick runs the next slot now, after those asked for before, and returns its
+// summary when everything of it is committed. It waits until Run has begun.
+// When ctx ends first the slot runs on all the same. The error wraps ErrPaused
+// or ErrBlackout when no slot may run, ErrStopped when Run has returned.
+func (l *Loop) Tick(ctx context.Context) (Slot, error) {
+	t := tick{done: make(chan ticked, 1)}
+	select {
+	case l.ticks <- t:
+	case <-l.finished:
+		return Slot{}, ErrStopped
+	case <-ctx.Done():
+		return Slot{}, ctx.Err()
+	}
+	select {
+	case r := <-t.done:
+		return r.slot, r.err
+	case <-ctx.Done():
+		return Slot{}, ctx.Err()
+	}
+}
+
+// Reconfigure changes the endpoint's settings without losing what is known of
+// its queries. A slot that runs ends under the old ones. The name stays.
+func (l *Loop) Reconfigure(e registry.Endpoint) error { return l.reconfigure(e, nil) }
+
+func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
+	set, err := read(e)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if set.endpoint.Name != l.set.endpoint.Name {
+		l.mu.Unlock()
+		return fmt.Errorf("endpoint %s cannot become %s", l.set.endpoint.Name, set.endpoint.Name)
+	}
+	l.waiting = &set
+	if x != nil {
+		l.nextExec = x
+	}
+	if !l.running {
+		l.apply()
+	}
+	l.mu.Unlock()
+	select {
+	case l.reconf <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// apply puts waiting settings in force. It is called with the lock held.
+func (l *Loop) apply() {
+	if l.nextExec != nil {
+		l.executor, l.nextExec = l.nextExec, nil
+	}
+	if l.waiting == nil {
+		return
+	}
+	old := l.set
+	l.set, l.waiting = *l.waiting, nil
+	if old.policy.String() != l.set.policy.String() || old.endpoint.Budget != l.set.endpoint.Budget {
+		l.planner.reset(l.set.policy, time.Duration(l.set.endpoint.Budget))
+	}
+	l.lanes.resize(l.set.endpoint.Concurrency)
+}
+
+// news brings what the ledger has new.
+func (l *Loop) news() error {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.merge(now)
+}
+
+// merge is news with the lock held, so that an older answer of the ledger can
+// never be applied after a newer one. No slot may be running.
+func (l *Loop) merge(now time.Time) error {
+	name := l.set.endpoint.Name
+	news, err := l.ledger.Since(name, l.revision)
+	if err != nil {
+		return fmt.Errorf("read the queries of endpoint %s: %w", name, err)
+	}
+	l.revision = news.Revision
+	if !l.loaded {
+		l.loaded, l.health = true, news.Health
+		l.last = Slot{Endpoint: name, Number: news.LastSlot}
+		l.planner.slot = news.LastSlot + 1
+	}
+	l.planner.now = now
+	for _, id := range news.Removed {
+		l.planner.drop(id)
+	}
+	for _, e := range news.Entries {
+		l.planner.put(e.Query, e.Stats.owned())
+	}
+	return nil
+}
+
+// State tells how the loop is doing.
+func (l *Loop) State() LoopState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return LoopState{
+		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next,
+		Queries: len(l.planner.all), Last: l.last, Health: l.executor.Health(),
+	}
+}
+
+// Charge makes the next slots pay d: at most a whole budget each.
+func (l *Loop) Charge(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.charge += max(0, d)
+}
+
+// Trial executes a query once, inside the endpoint's limits, and stores
+// nothing. It waits for a place among the endpoint's executions. What it takes
+// is charged to the next slot's budget; when that has nothing left the error
+// wraps ErrCharged, and on a paused endpoint ErrPaused.
+func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
+	if err := l.lanes.acquire(ctx); err != nil {
+		return Answer{}, err
+	}
+	defer l.lanes.release()
+	now := l.clock.Now()
+	l.mu.Lock()
+	if l.set.endpoint.Pause != nil {
+		l.mu.Unlock()
+		return Answer{}, ErrPaused
+	}
+	if h := l.executor.Health(); h.Until.After(now) {
+		l.mu.Unlock()
+		return waits(h), nil
+	}
+	limit := time.Duration(l.set.endpoint.Budget) - l.charge - l.reserved
+	limit = min(limit, time.Duration(l.set.endpoint.Timeout))
+	x := l.executor
+	if limit > 0 {
+		l.reserved += limit
+	}
+	l.mu.Unlock()
+	if limit <= 0 {
+		return Answer{}, ErrCharged
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	a := x.Execute(ctx, q, Memory{}, limit)
+	l.mu.Lock()
+	l.reserved -= limit
+	l.charge += min(a.Elapsed, limit)
+	l.mu.Unlock()
+	return a, nil
+}
+
+// waits is the answer to a trial run that the endpoint's health forbids.
+func waits(h registry.Health) Answer {
+	a := Answer{Outcome: registry.Failed, Error: unwell(h)}
+	if h.State == registry.HealthWaits {
+		a.Outcome = registry.Throttled
+	}
+	return a
+}
+
+// unwell says why an endpoint is not asked.
+func unwell(h registry.Health) string {
+	s := fmt.Sprintf("the endpoint is %s until %s", h.State, h.Until.UTC().Format(time.RFC3339))
+	if h.Error != "" {
+		s += ": " + h.Error
+	}
+	return s
+}

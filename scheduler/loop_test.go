@@ -1,0 +1,424 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+func TestGrid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 10s", 4*time.Second, "rr"), same(t, time.Second))
+		w.register("a")
+		time.Sleep(3 * time.Second) // the grid does not depend on when the loop starts
+		w.run()
+		until(35 * time.Second)
+		w.stop()
+		slots := w.slots()
+		if len(slots) != 3 {
+			t.Fatalf("%d slots, want those of 10, 20 and 30 s", len(slots))
+		}
+		for i, s := range slots {
+			if want := epoch().Add(time.Duration(i+1) * 10 * time.Second); s.Number != uint64(i+1) || !s.Started.Equal(want) {
+				t.Errorf("slot %d started at %s, want number %d at %s", s.Number, s.Started, i+1, want)
+			}
+			if s.Run != 1 || s.Complete != 1 || s.Used != 1 || s.Budget != 4 || s.Tick || s.Finished.Sub(s.Started) != time.Second {
+				t.Errorf("slot %+v", s)
+			}
+		}
+	})
+}
+
+// A slot that takes longer than the grid is skipped over, never caught up. The
+// executions of one slot are spread by min_gap here, since the budget itself
+// cannot exceed the grid.
+func TestOverrunSkipsGridTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint("@every 10s", 10*time.Second, "rr")
+		e.MinGap = registry.Duration(3 * time.Second)
+		w := newWorld(t, e, same(t, time.Second))
+		for _, n := range names("a", 5) { // 5 × 1 s and 4 gaps of 3 s: 17 s, new ones use up K/2 = 5 s
+			w.register(n)
+		}
+		w.run()
+		until(45 * time.Second)
+		w.stop()
+		var starts []time.Duration
+		for _, s := range w.slots() {
+			starts = append(starts, s.Started.Sub(epoch()))
+		}
+		want := []time.Duration{0, 20 * time.Second, 40 * time.Second}
+		if fmt.Sprint(starts) != fmt.Sprint(want) {
+			t.Errorf("slots started at %v, want %v", starts, want)
+		}
+		if n := w.slots()[2].Number; n != 3 {
+			t.Errorf("the third slot has number %d: skipped grid times take none", n)
+		}
+		x := w.service.executions()
+		for i := 1; i < len(x); i++ {
+			if gap := x[i].start.Sub(x[i-1].end); gap < 3*time.Second && x[i].start.Sub(epoch())%(10*time.Second) != 0 {
+				t.Errorf("execution %d came %s after the one before", i, gap)
+			}
+		}
+	})
+}
+
+// A slot that ends exactly when the next one is due does not skip it.
+func TestFullSlotsFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, 5*time.Second))
+		w.register("a")
+		w.register("b")
+		w.run()
+		until(59 * time.Second)
+		w.stop()
+		// 0 s: a, the share of new queries is used up; 10 s: b; from 20 s on both, 10 s each time.
+		for i, s := range w.slots() {
+			if s.Started.Sub(epoch()) != time.Duration(i)*10*time.Second {
+				t.Errorf("slot %d started at %s", s.Number, s.Started.Sub(epoch()))
+			}
+		}
+		if n := len(w.slots()); n != 6 {
+			t.Errorf("%d slots in a minute", n)
+		}
+	})
+}
+
+func TestPauseResumeAndBlackout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", 10*time.Second, "rr")
+		e.Blackout = []registry.Blackout{{Start: "5 0 * * *", For: registry.Duration(3 * time.Minute)}}
+		w := newWorld(t, e, same(t, time.Second))
+		w.register("a")
+		w.run()
+		until(150 * time.Second) // slots at 0, 1, 2 min
+		e.Pause = &registry.Pause{By: "ops", At: time.Now()}
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !w.loop.State().Next.IsZero() {
+			t.Error("a paused endpoint announces a next slot")
+		}
+		if _, err := w.loop.Tick(t.Context()); !errors.Is(err, scheduler.ErrPaused) {
+			t.Errorf("a tick of a paused endpoint: %v", err)
+		}
+		until(210 * time.Second) // nothing at 3 min
+		e.Pause = nil
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		until(6 * time.Minute) // one at 4 min, none at 5, 6 and 7: blackout
+		if _, err := w.loop.Tick(t.Context()); !errors.Is(err, scheduler.ErrBlackout) {
+			t.Errorf("a tick in a blackout: %v", err)
+		}
+		if next := w.loop.State().Next.Sub(epoch()); next != 8*time.Minute {
+			t.Errorf("the next slot is announced for %s, want 8m", next)
+		}
+		until(8*time.Minute + 30*time.Second)
+		w.stop()
+		var got []string
+		for _, s := range w.slots() {
+			got = append(got, fmt.Sprint(s.Number, "@", s.Started.Sub(epoch())))
+		}
+		if want := "[1@0s 2@1m0s 3@2m0s 4@4m0s 5@8m0s]"; fmt.Sprint(got) != want {
+			t.Errorf("slots %v, want %s", got, want)
+		}
+	})
+}
+
+func TestTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, time.Second))
+		w.register("a")
+		w.run()
+		const burst = 20
+		var wg sync.WaitGroup
+		seen := make([]uint64, burst)
+		for i := range burst {
+			wg.Go(func() { seen[i] = w.tick().Number })
+			synctest.Wait() // they queue in this order
+		}
+		wg.Wait()
+		for i, n := range seen {
+			if n != uint64(i+1) {
+				t.Fatalf("ticks were served out of order: %v", seen)
+			}
+		}
+		// Who asked and went away has asked all the same.
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() { _, err := w.loop.Tick(ctx); gone <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("a cancelled tick: %v", err)
+		}
+		if s := w.tick(); s.Number != burst+2 || !s.Tick {
+			t.Errorf("after the cancelled one came %+v", s)
+		}
+		if s := w.slots()[burst]; s.Complete != 1 || s.Cut != 0 {
+			t.Errorf("the slot of the cancelled tick was broken: %+v", s)
+		}
+		w.stop()
+		if _, err := w.loop.Tick(t.Context()); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("a tick after the end: %v", err)
+		}
+	})
+}
+
+// The summary is returned when everything of it is committed.
+func TestTickIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 10*time.Millisecond))
+		for _, n := range names("a", 30) {
+			w.register(n)
+		}
+		w.run()
+		s := w.tick()
+		if s.Run != 30 || s.Complete != 30 || s.Changed != 0 {
+			t.Errorf("baselines are executions and no changes: %+v", s)
+		}
+		if c := w.ledger.Changes(); len(c) != 30 {
+			t.Errorf("%d baselines are committed", len(c))
+		}
+		before := w.ledger.Batches()
+		s = w.tick()
+		last := w.slots()[len(w.slots())-1]
+		if s != last {
+			t.Errorf("returned %+v, committed %+v", s, last)
+		}
+		if n := w.ledger.Batches() - before; n != 1 {
+			t.Errorf("30 unchanged outcomes took %d transactions, want one", n)
+		}
+		w.stop()
+	})
+}
+
+func TestChangesCommitAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", time.Minute, "rr"), nil)
+		w.service.reply = func(q *registry.Query, n int) reply {
+			if q.ID == "q_b" {
+				return reply{100 * time.Millisecond, registry.Changed, schedulertest.Rows(t, fmt.Sprint(n))}
+			}
+			return reply{100 * time.Millisecond, registry.Changed, schedulertest.Rows(t, "still")}
+		}
+		for _, n := range []string{"a", "b", "c"} {
+			w.register(n)
+		}
+		w.run()
+		w.tick()
+		w.mu.Lock()
+		w.notes = nil
+		w.mu.Unlock()
+		go w.tick()
+		time.Sleep(250 * time.Millisecond) // a and b have run, c has not
+		synctest.Wait()
+		w.mu.Lock()
+		if len(w.notes) != 1 || w.notes[0] != (scheduler.Note{Query: "q_b", Changed: true}) {
+			t.Errorf("notes while the slot runs: %+v", w.notes)
+		}
+		w.mu.Unlock()
+		c := w.ledger.Changes()
+		if last := c[len(c)-1]; last.Query != "q_b" || last.Prev != 1 || last.Seq != 2 || last.Slot != 2 || last.Delta.Jaccard != 1 {
+			t.Errorf("the change is %+v", last)
+		}
+		if s := w.stats("q_a"); s.Last != 2 {
+			t.Error("the unchanged outcome before it was not committed with it")
+		}
+		if n := w.slots(); n[len(n)-1].Number != 2 || n[len(n)-1].Run != 2 || !n[len(n)-1].Finished.IsZero() {
+			t.Errorf("the slot so far is %+v", n[len(n)-1])
+		}
+		time.Sleep(time.Second)
+		w.stop()
+		if s := w.stats("q_b"); s.Executions != 2 || s.Changes != 1 || s.Position.Seq != 2 {
+			t.Errorf("a baseline is an execution and no change: %+v", s)
+		}
+	})
+}
+
+// Unchanged outcomes wait a second at most, also while a long one runs.
+func TestUnchangedWaitsASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "x")
+		w := newWorld(t, endpoint("never", time.Minute, "rr"), func(q *registry.Query, n int) reply {
+			if q.ID == "q_z" {
+				return reply{20 * time.Second, registry.Changed, r}
+			}
+			return reply{time.Millisecond, registry.Changed, r}
+		})
+		w.register("a")
+		w.register("z")
+		w.run()
+		w.tick()
+		go w.tick()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if w.stats("q_a").Last != 1 {
+			t.Error("an unchanged outcome was committed alone at once")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if w.stats("q_a").Last != 2 {
+			t.Error("an unchanged outcome waits longer than a second")
+		}
+		time.Sleep(time.Minute)
+		w.stop()
+	})
+}
+
+func TestCancelInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", time.Minute, "rr"), same(t, 4*time.Second))
+		for _, n := range []string{"a", "b", "c"} {
+			w.register(n)
+		}
+		w.run()
+		until(6 * time.Second) // a is complete, b has run for 2 s
+		w.stop()
+		if now := time.Since(epoch()); now != 6*time.Second {
+			t.Errorf("stopping took until %s", now)
+		}
+		s := w.slots()
+		if len(s) != 1 || s[0].Run != 2 || s[0].Complete != 1 || s[0].Cut != 1 || s[0].Used != 6 {
+			t.Errorf("what ran was not recorded: %+v", s)
+		}
+		b := w.stats("q_b")
+		if b.LastRun.Outcome != registry.Cut || b.Floor != 2*time.Second || b.Failures != 0 || b.Cuts != 0 || b.NotBefore != 0 || b.Last != 0 {
+			t.Errorf("a run cut by the end is nobody's fault: %+v", b)
+		}
+		if w.service.ran("q_c") != 0 {
+			t.Error("an execution was started after the end")
+		}
+		// A new loop goes on with the next number and what is not done yet.
+		w.open(endpoint("@every 1m", time.Minute, "rr"))
+		w.run()
+		until(2 * time.Minute)
+		w.stop()
+		s = w.slots()
+		if s[1].Number != 2 || s[1].Complete != 3 || w.stats("q_b").Floor != 0 {
+			t.Errorf("after a restart: %+v", s)
+		}
+	})
+}
+
+func TestLedgerErrorEndsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, time.Second))
+		w.register("a")
+		broken := errors.New("no space left on device")
+		w.ledger.Break(broken)
+		w.run()
+		if err := <-w.done; !errors.Is(err, broken) {
+			t.Errorf("Run ended with %v", err)
+		}
+		w.cancel()
+	})
+}
+
+func TestUnhealthyEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, time.Second))
+		for _, n := range []string{"a", "b"} {
+			w.register(n)
+		}
+		w.service.setHealth(registry.Health{State: registry.HealthWaits, Until: epoch().Add(15 * time.Second), Error: "429 Too Many Requests"})
+		w.run()
+		until(9 * time.Second)
+		s := w.slots()
+		if len(s) != 1 || s[0].Run != 0 || s[0].Error == "" {
+			t.Errorf("a throttled endpoint was asked, or its slot says nothing: %+v", s)
+		}
+		if n, _ := w.ledger.Since(city, 0); n.Health.State != registry.HealthWaits {
+			t.Errorf("the health was not recorded: %+v", n.Health)
+		}
+		if _, err := w.loop.Trial(t.Context(), &registry.Query{ID: "t", Endpoint: city}); err != nil || w.service.ran("t") != 0 {
+			t.Errorf("a trial run of a throttled endpoint: %v, %d requests", err, w.service.ran("t"))
+		}
+		until(29 * time.Second) // nothing at 10 s, at 20 s the time has come
+		if s = w.slots(); s[1].Run != 0 || s[2].Run != 2 || s[2].Error != "" {
+			t.Errorf("after the waiting: %+v", s)
+		}
+		w.stop()
+	})
+}
+
+func TestReconfigureKeepsStatistics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		w := newWorld(t, e, same(t, time.Second))
+		w.register("a")
+		w.run()
+		for range 3 { // baseline and two unchanged: ttl would be 1, 2, 4
+			w.tick()
+		}
+		e.Policy = "ttl:max=32:reset"
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		x, err := w.loop.Explain("q_a")
+		if err != nil || x.Inputs["ttl"] != 4 || x.Inputs["due"] != 7 || x.Eligible || x.Policy != e.Policy {
+			t.Errorf("refolded: %+v, %v", x, err)
+		}
+		for n := uint64(4); n <= 7; n++ {
+			if s := w.tick(); s.Number != n || (s.Run == 1) != (n == 7) {
+				t.Errorf("slot %d ran %d, due is 7", s.Number, s.Run)
+			}
+		}
+		if s := w.stats("q_a"); s.Policy != e.Policy || len(s.State) != 1 || s.State[0] != 8 {
+			t.Errorf("recorded state %v of %q, want 8", s.State, s.Policy)
+		}
+		w.stop()
+	})
+}
+
+func TestTrialIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 3*time.Second))
+		w.register("a")
+		w.run()
+		w.tick()
+		q := schedulertest.Query(city, "trial")
+		for range 3 {
+			if a, err := w.loop.Trial(t.Context(), &q); err != nil || a.Elapsed != 3*time.Second || a.Result == nil {
+				t.Fatalf("trial: %+v, %v", a, err)
+			}
+		}
+		a, err := w.loop.Trial(t.Context(), &q) // 1 s of 10 is left
+		if err != nil || a.Outcome != registry.Cut || a.Elapsed != time.Second {
+			t.Errorf("the fourth trial: %+v, %v", a, err)
+		}
+		if _, err := w.loop.Trial(t.Context(), &q); !errors.Is(err, scheduler.ErrCharged) {
+			t.Errorf("the fifth trial: %v", err)
+		}
+		if s := w.tick(); s.Run != 0 || s.Used != 10 {
+			t.Errorf("the slot that pays: %+v", s)
+		}
+		if s := w.tick(); s.Run != 1 || s.Used != 3 {
+			t.Errorf("the slot after it: %+v", s)
+		}
+		if _, ok := findQuery(w, q.ID); ok {
+			t.Error("a trial run was stored")
+		}
+		w.stop()
+	})
+}
+
+func findQuery(w *world, id string) (scheduler.Entry, bool) {
+	n, _ := w.ledger.Since(city, 0)
+	for _, e := range n.Entries {
+		if e.Query.ID == id {
+			return e, true
+		}
+	}
+	return scheduler.Entry{}, false
+}

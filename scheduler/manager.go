@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Manager owns the loops of all endpoints. Its methods may be called
+// concurrently. Errors about endpoints and queries that it does not know wrap
+// registry.ErrNotFound.
+type Manager struct {
+	shared  Config // without endpoint and executor
+	mu      sync.Mutex
+	members map[string]*member
+	ctx     context.Context // of Run, nil before it
+	failed  chan error
+	ended   bool
+}
+
+// A member is an endpoint's loop and the goroutine that runs it.
+type member struct {
+	loop   *Loop
+	cancel context.CancelFunc // nil before Run
+	over   chan struct{}
+}
+
+// NewManager makes a manager without endpoints. Ledger, Clock, Wake and Logger
+// of the configuration serve all loops; Endpoint and Executor are ignored.
+func NewManager(c Config) *Manager {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Manager{shared: c, members: map[string]*member{}, failed: make(chan error, 1)}
+}
+
+// Add begins the loop of an endpoint, at once when Run has been called. It
+// wraps registry.ErrExists when there is one of that name.
+func (m *Manager) Add(e registry.Endpoint, x Executor) error {
+	c := m.shared
+	c.Endpoint, c.Executor = e, x
+	l, err := NewLoop(c)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return ErrStopped
+	}
+	if m.members[e.Name] != nil {
+		return fmt.Errorf("endpoint %s: %w", e.Name, registry.ErrExists)
+	}
+	k := &member{loop: l, over: make(chan struct{})}
+	m.members[e.Name] = k
+	if m.ctx != nil {
+		m.start(k)
+	}
+	return nil
+}
+
+// start runs a loop; it is called with the lock held.
+func (m *Manager) start(k *member) {
+	ctx, cancel := context.WithCancel(m.ctx)
+	k.cancel = cancel
+	go func() {
+		defer close(k.over)
+		defer cancel()
+		if err := k.loop.Run(ctx); err != nil {
+			select {
+			case m.failed <- err:
+			default:
+			}
+		}
+	}()
+}
+
+// Update changes an endpoint's settings, and its executor unless x is nil,
+// without losing what is known of its queries.
+func (m *Manager) Update(e registry.Endpoint, x Executor) error {
+	l, err := m.loop(e.Name)
+	if err != nil {
+		return err
+	}
+	return l.reconfigure(e, x)
+}
+
+// Remove ends an endpoint's loop, cutting what it executes, and waits for it.
+func (m *Manager) Remove(name string) error {
+	m.mu.Lock()
+	k := m.members[name]
+	delete(m.members, name)
+	m.mu.Unlock()
+	if k == nil {
+		return fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
+	}
+	if k.cancel != nil {
+		k.cancel()
+		<-k.over
+	}
+	return nil
+}
+
+// Run runs all loops until ctx is cancelled, and then waits until what ran is
+// recorded. An error is the ledger's: all loops have ended, and the process
+// must. Run is called once.
+func (m *Manager) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m.mu.Lock()
+	m.ctx = ctx
+	for _, k := range m.members {
+		m.start(k)
+	}
+	m.mu.Unlock()
+	var err error
+	select {
+	case err = <-m.failed:
+	case <-ctx.Done():
+	}
+	cancel()
+	m.mu.Lock()
+	m.ended = true
+	rest := make([]*member, 0, len(m.members))
+	for _, k := range m.members {
+		rest = append(rest, k)
+	}
+	m.mu.Unlock()
+	for _, k := range rest {
+		<-k.over
+	}
+	if err == nil {
+		select {
+		case err = <-m.failed:
+		default:
+		}
+	}
+	return err
+}
+
+func (m *Manager) loop(name string) (*Loop, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.members[name]; k != nil {
+		return k.loop, nil
+	}
+	return nil, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
+}
+
+// Tick runs the endpoint's next slot now, see Loop.Tick.
+func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return Slot{}, err
+	}
+	return l.Tick(ctx)
+}
+
+// State tells how an endpoint's loop is doing.
+func (m *Manager) State(endpoint string) (LoopState, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return LoopState{}, err
+	}
+	return l.State(), nil
+}
+
+// Trial executes a query once at its endpoint, see Loop.Trial.
+func (m *Manager) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
+	l, err := m.loop(q.Endpoint)
+	if err != nil {
+		return Answer{}, err
+	}
+	return l.Trial(ctx, q)
+}
+
+// Explain says where a query stands in its endpoint's plan.
+func (m *Manager) Explain(query string) (Explanation, error) {
+	m.mu.Lock()
+	loops := make([]*Loop, 0, len(m.members))
+	for _, k := range m.members {
+		loops = append(loops, k.loop)
+	}
+	m.mu.Unlock()
+	for _, l := range loops {
+		x, err := l.Explain(query)
+		if err == nil || !errors.Is(err, registry.ErrNotFound) {
+			return x, err
+		}
+	}
+	return Explanation{}, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+}

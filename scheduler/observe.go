@@ -1,0 +1,121 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// An execution is one finished run of a query in a slot.
+type execution struct {
+	slot   uint64
+	at     time.Time // when it ended
+	tier   string
+	answer Answer
+	served uint64 // refresh requests that were waiting when it started
+	whole  bool   // a cut one had the whole budget as its limit and used it up
+}
+
+// observe says what follows from an execution: the new statistics and, when
+// the result is another one, the step to it. prev fetches the last complete
+// result; it is called only when the hashes differ. An error is prev's.
+func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)) (Outcome, error) {
+	s, a := old, x.answer
+	if a.Outcome.Complete() && a.Result == nil && (a.Outcome == registry.Changed || old.Executions == 0) {
+		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"
+	}
+	out := Outcome{Checked: x.at.Add(-a.Age), At: x.at}
+	switch {
+	case a.Outcome.Complete():
+		d, err := step(old, a.Result, prev)
+		if err != nil {
+			return Outcome{}, err
+		}
+		a.Outcome = registry.Unchanged
+		if d != nil {
+			a.Outcome, out.Result, out.Delta = registry.Changed, a.Result, d
+			s.Hash, s.Rows, s.ChangedAt = a.Result.Hash(), a.Result.Len(), out.Checked
+		}
+		s.complete(p, x, a, d)
+		s.CheckedAt = out.Checked
+	case a.Outcome == registry.Cut:
+		s.cut(x)
+	default:
+		s.fail(x.slot, a.Outcome)
+	}
+	if a.Outcome != registry.Cut && a.Outcome != registry.Throttled {
+		s.Served = max(s.Served, x.served)
+	}
+	s.LastRun = Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier}
+	out.Stats = s
+	return out, nil
+}
+
+// step compares in three tiers, cheapest first. Without a result the executor
+// has seen that the bytes are the same.
+func step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
+	if now == nil || old.Executions > 0 && now.Hash() == old.Hash {
+		return nil, nil
+	}
+	if old.Executions == 0 {
+		return diff.Compare(nil, now), nil
+	}
+	was, err := prev()
+	if err != nil {
+		return nil, fmt.Errorf("read the last result: %w", err)
+	}
+	return diff.Compare(was, now), nil
+}
+
+// complete learns from a complete execution. The baseline is an execution but
+// no change, and no policy folds it.
+func (s *Stats) complete(p Policy, x execution, a Answer, d *diff.Delta) {
+	baseline := s.Executions == 0
+	taken := Sample{Slot: x.slot, Elapsed: a.Elapsed}
+	if d != nil && !baseline {
+		taken.Changed, taken.Jaccard = true, d.Jaccard
+		s.Changes++
+	}
+	if !baseline {
+		s.State = p.Fold(s.State, s.Last, taken)
+	}
+	s.sample(taken)
+	s.Policy = p.String()
+	s.Last, s.Memory = x.slot, a.Memory
+	s.Executions++
+	s.Failures, s.Cuts, s.NotBefore, s.Floor = 0, 0, 0, 0
+}
+
+// cut learns that the query costs at least what it used. A query that used up
+// a whole budget, for the n-th time, is left out of the next 2^n − 1 slots.
+func (s *Stats) cut(x execution) {
+	s.Floor = max(s.Floor, s.Median(), x.answer.Elapsed)
+	if !x.whole {
+		return
+	}
+	s.Cuts++
+	s.NotBefore = x.slot + 1<<min(s.Cuts, maxCuts)
+}
+
+// fail backs off: the n-th failure in a row leaves the query out until 2^(n−1)
+// slots later, at most 64. What the endpoint refuses to execute waits eight
+// times as long: it is the same text that will be sent. When the endpoint asks
+// for less, the query is not to blame; the endpoint's health keeps it waiting.
+func (s *Stats) fail(slot uint64, why registry.Outcome) {
+	s.Failures++
+	if why == registry.Throttled {
+		return
+	}
+	wait := uint64(1) << min(s.Failures-1, maxBackoff)
+	if why == registry.Rejected {
+		wait *= 8
+	}
+	s.NotBefore = max(s.NotBefore, slot+wait)
+}
+
+const (
+	maxCuts    = 8 // doublings, so at most 255 slots are left out
+	maxBackoff = 6 // doublings, so at most 64 slots
+)

@@ -1,0 +1,368 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// The tiers of a slot, in the order in which they are planned.
+const (
+	TierRefresh  = "refresh"
+	TierNew      = "new"
+	TierHinted   = "hinted"
+	TierInterval = "interval"
+	TierRanked   = "ranked"
+)
+
+// Classes of keys that the planner itself gives.
+const (
+	classRefresh = -1 << 30 // before whatever a policy says
+	classNew     = classRefresh + 1
+)
+
+// A candidate is a query in the planner.
+type candidate struct {
+	Candidate
+	key   Key
+	tier  string  // "" = not eligible
+	in    *tree   // nil = not eligible, or has run in this slot
+	since uint64  // slot from which it has stood in that tree
+	wakes [2]wake // by waiting
+	start time.Time
+	ran   bool // in the current slot
+	why   reason
+}
+
+// A reason is why a query is not eligible.
+type reason int
+
+const (
+	eligible reason = iota
+	paused
+	inactive
+	backingOff
+	cutOut
+	tooSoon
+	notDue
+)
+
+// A planner holds an endpoint's queries, those that may run in order, the
+// others waiting for the slot or the moment that makes them eligible. It is
+// pure: time and slot numbers are told. A slot costs what it executes and what
+// becomes eligible, not what is registered.
+//
+// Eligibility comes first, order by policy afterwards. A query is left out
+// while it is paused, while no holder wants executions (from, until), while it
+// backs off from failures or cuts, and while min_interval has not passed since
+// the start of the slot of its last complete execution. A refresh request
+// overrides failures and min_interval, nothing else. max_staleness does not
+// jump the order: it makes a query of a selective policy due in the last slot
+// that can keep it.
+type planner struct {
+	policy Policy
+	budget time.Duration
+	share  time.Duration // of refresh requests and new queries together
+	all    map[string]*candidate
+	front  tree // refresh requests and new queries
+	ranked tree
+	slots  queue
+	times  queue
+
+	slot uint64 // the one that runs or comes next
+	now  time.Time
+	lead time.Duration // from one grid time to the next, 0 = no grid
+	ran  []*candidate
+
+	heads []*candidate // those that must not be displaced for ever
+	owed  []*candidate // heads of earlier slots that were
+	led   bool         // the slot began with one that was owed
+}
+
+func newPlanner(p Policy, budget time.Duration) *planner {
+	return &planner{
+		policy: p, budget: budget, share: budget / 2,
+		all:   map[string]*candidate{},
+		slots: queue{which: forSlot}, times: queue{which: forTime},
+		slot: 1,
+	}
+}
+
+// put adds or replaces a query. The statistics become the planner's own.
+func (p *planner) put(q registry.Query, s Stats) {
+	c := p.all[q.ID]
+	if c == nil {
+		c = &candidate{}
+		p.all[q.ID] = c
+	}
+	p.lift(c)
+	c.Query = q
+	p.learn(c, s)
+	p.settle(c)
+}
+
+// learn replaces what is known of a query that stands nowhere.
+func (p *planner) learn(c *candidate, s Stats) {
+	if s.Policy != p.policy.String() {
+		s.refold(p.policy)
+	}
+	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
+		c.Overdue = 0
+	}
+	c.Stats = s
+	c.Median = s.Median()
+	c.Estimate = max(c.Median, s.Floor)
+}
+
+// drop forgets a query.
+func (p *planner) drop(id string) {
+	if c := p.all[id]; c != nil {
+		p.lift(c)
+		delete(p.all, id)
+	}
+}
+
+// reset applies another policy or budget to everything.
+func (p *planner) reset(policy Policy, budget time.Duration) {
+	p.policy, p.budget, p.share = policy, budget, budget/2
+	for _, c := range p.all {
+		p.lift(c)
+		p.learn(c, c.Stats)
+		p.settle(c)
+	}
+}
+
+// lift takes a query from wherever it stands.
+func (p *planner) lift(c *candidate) {
+	if c.in != nil {
+		c.in.remove(c)
+	}
+	p.slots.drop(c)
+	p.times.drop(c)
+}
+
+// settle puts a lifted query where it belongs in the current slot.
+func (p *planner) settle(c *candidate) {
+	v := p.judge(c)
+	c.tier, c.key, c.why = v.tier, v.key, v.why
+	if v.slot > 0 {
+		p.slots.set(c, int64(v.slot))
+	}
+	if !v.at.IsZero() {
+		p.times.set(c, v.at.UnixNano())
+	}
+	if v.tier == "" {
+		return
+	}
+	c.since = p.slot
+	if v.front {
+		p.front.insert(c)
+	} else {
+		p.ranked.insert(c)
+	}
+}
+
+// A verdict says where a query belongs and when to look again.
+type verdict struct {
+	tier  string
+	front bool
+	key   Key
+	slot  uint64
+	at    time.Time
+	why   reason
+}
+
+func (v *verdict) again(at time.Time) {
+	if v.at.IsZero() || at.Before(v.at) {
+		v.at = at
+	}
+}
+
+func (p *planner) judge(c *candidate) verdict {
+	var v verdict
+	if c.Query.Pause != nil {
+		return verdict{why: paused}
+	}
+	if b := boundary(&c.Query, p.now); !b.IsZero() {
+		v.again(b)
+	}
+	if !c.Query.Active(p.now) {
+		v.why = inactive
+		return v
+	}
+	wanted := c.Query.Refreshes > c.Stats.Served
+	if c.Stats.NotBefore > p.slot && (!wanted || c.Stats.Cuts > 0) {
+		v.slot, v.why = c.Stats.NotBefore, backingOff
+		if c.Stats.Cuts > 0 {
+			v.why = cutOut
+		}
+		return v
+	}
+	if wanted {
+		v.tier, v.front = TierRefresh, c.Estimate <= p.share
+		v.key = Key{Class: classRefresh, Value: float64(c.Stats.Last)}
+		return v
+	}
+	if free := c.free(); free.After(p.now) {
+		v.again(free)
+		v.why = tooSoon
+		return v
+	}
+	if c.Stats.Executions == 0 && c.Stats.Floor < p.share {
+		v.tier, v.front = TierNew, true
+		v.key = Key{Class: classNew, Value: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
+		return v
+	}
+	p.judgeRanked(c, &v)
+	return v
+}
+
+// judgeRanked asks the policy. A query whose max_staleness would run out before
+// the next slot is overdue, which makes it due.
+func (p *planner) judgeRanked(c *candidate, v *verdict) {
+	if d := c.Query.MaxStaleness(); d > 0 && c.Stats.Executions > 0 && c.Overdue == 0 {
+		at := c.Stats.CheckedAt.Add(d - p.lead)
+		if at.After(p.now) {
+			v.again(at)
+		} else {
+			c.Overdue = p.slot
+		}
+	}
+	v.key = p.policy.Key(&c.Candidate)
+	if v.key.Due > p.slot {
+		v.slot, v.why = v.key.Due, notDue
+		return
+	}
+	v.tier = TierRanked
+}
+
+// boundary is the next moment at which a holder's interest begins or ends.
+func boundary(q *registry.Query, now time.Time) time.Time {
+	var next time.Time
+	for _, h := range q.Holders {
+		for _, t := range [2]*time.Time{h.From, h.Until} {
+			if t != nil && t.After(now) && (next.IsZero() || t.Before(next)) {
+				next = *t
+			}
+		}
+	}
+	return next
+}
+
+// free is the moment from which min_interval allows the next execution. It is
+// counted from slot start to slot start, else a query would miss the slot that
+// comes exactly one interval later. After a restart the start of the execution
+// itself stands for that of its slot.
+func (c *candidate) free() time.Time {
+	d := c.Query.MinInterval()
+	if d == 0 || c.Stats.Executions == 0 {
+		return time.Time{}
+	}
+	from := c.start
+	if from.IsZero() {
+		from = c.Stats.CheckedAt
+		if r := c.Stats.LastRun; r.Outcome.Complete() {
+			from = r.At.Add(-r.Elapsed)
+		}
+	}
+	return from.Add(d)
+}
+
+// begin brings everything up to the slot that starts now.
+func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
+	p.slot, p.lead = slot, lead
+	p.advance(now)
+	if r, ok := p.policy.(Ranker); ok {
+		p.rank(r)
+	}
+	p.heads = p.heads[:0]
+	if c := p.ranked.first(); c != nil {
+		p.heads = append(p.heads, c)
+		if c.tier == TierRefresh {
+			if c := p.ranked.after(classRefresh); c != nil {
+				p.heads = append(p.heads, c)
+			}
+		}
+	}
+}
+
+// advance looks again at whatever waited for this slot or this moment.
+func (p *planner) advance(now time.Time) {
+	p.now = now
+	slot := p.slot
+	for c := p.slots.due(int64(slot)); c != nil; c = p.slots.due(int64(slot)) {
+		p.lift(c)
+		p.settle(c)
+	}
+	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
+		p.lift(c)
+		p.settle(c)
+	}
+}
+
+// rank lets a policy that must see all give the keys of this slot.
+func (p *planner) rank(r Ranker) {
+	var list []*candidate
+	for _, c := range p.ranked.all() {
+		if c.tier == TierRanked {
+			list = append(list, c)
+		}
+	}
+	views := make([]*Candidate, len(list))
+	for i, c := range list {
+		views[i] = &c.Candidate
+		p.ranked.remove(c)
+	}
+	keys := r.Rank(Moment{Slot: p.slot, Budget: p.budget}, views)
+	for i, c := range list {
+		c.key = keys[i]
+		p.ranked.insert(c)
+	}
+}
+
+// pick takes a query out of the order because it starts.
+func (p *planner) pick(c *candidate) {
+	c.ran = true
+	p.lift(c)
+	p.ran = append(p.ran, c)
+}
+
+// end closes the slot: what ran is settled again for the next one.
+func (p *planner) end(now time.Time) {
+	p.owed = slices.DeleteFunc(p.owed, func(c *candidate) bool { return c.ran })
+	for _, c := range p.heads {
+		if len(p.ran) > 0 && c.in == &p.ranked && !slices.Contains(p.owed, c) {
+			p.owed = append(p.owed, c)
+		}
+	}
+	p.heads = p.heads[:0]
+	p.slot, p.now = p.slot+1, now
+	for _, c := range p.ran {
+		c.ran = false
+		if p.all[c.Query.ID] == c {
+			p.settle(c)
+		}
+	}
+	p.ran = p.ran[:0]
+}
+
+// debtor returns the query with which the slot begins before all tiers: one that
+// was first in its order in an earlier slot but did not fit what refresh
+// requests and new queries had left. Every other slot at most begins like
+// that, so neither side can starve the other.
+func (p *planner) debtor() *candidate {
+	if p.led {
+		p.led = false
+		return nil
+	}
+	for len(p.owed) > 0 {
+		c := p.owed[0]
+		p.owed = p.owed[1:]
+		if c.in == &p.ranked {
+			p.led = true
+			return c
+		}
+	}
+	return nil
+}

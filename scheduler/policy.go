@@ -1,0 +1,182 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Policy orders an endpoint's queries and folds what their executions teach.
+// It is pure: the same arguments give the same answers, and nothing that it is
+// given is modified or kept. Whatever it has to remember of a query is in
+// Stats.State, which is nil until the first sample after the baseline.
+//
+// A policy whose keys change from slot to slot, or depend on one another,
+// implements Ranker besides.
+type Policy interface {
+	// String is the canonical spelling; ParsePolicy reads it.
+	String() string
+	// Fold returns the state after sample x. last is the slot of the complete
+	// execution before it. The baseline is not folded: it is the start, t0.
+	Fold(state []float64, last uint64, x Sample) []float64
+	// Key is the place of a query in the order. Between two complete executions
+	// of the query it stays the same, whatever the slot, so that a slot costs
+	// what it executes and not what is registered.
+	Key(c *Candidate) Key
+	// Inputs names what Key was computed from, for explanations.
+	Inputs(c *Candidate) map[string]float64
+}
+
+// A Ranker is a policy that has to see all eligible queries at once. Rank is
+// called at the start of each slot and replaces the keys; Due is ignored.
+type Ranker interface {
+	Policy
+	Rank(m Moment, all []*Candidate) []Key
+}
+
+// A Moment is what a policy knows of the slot that starts.
+type Moment struct {
+	Slot   uint64
+	Budget time.Duration
+}
+
+// A Candidate is one query as a policy sees it. It is read only.
+type Candidate struct {
+	Query    registry.Query
+	Stats    Stats
+	Median   time.Duration // of the executions in Stats.Samples, 0 when there are none
+	Estimate time.Duration // the larger of Median and Stats.Floor
+	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
+}
+
+// A Key is a place in an order: by Class, then by Value, ascending; ties go to
+// the smaller Stats.Last, then to the smaller id.
+type Key struct {
+	Due   uint64 // selective policies: not before this slot
+	Class int
+	Value float64
+}
+
+// ErrPolicy is wrapped by the errors about policy spellings.
+var ErrPolicy = errors.New("bad policy")
+
+// A Definition describes one policy of the table.
+type Definition struct {
+	Name   string
+	Params []Param
+	Doc    string // one line
+	Source string
+
+	build func(args) (Policy, error)
+}
+
+// A Param is one parameter of a policy. It is written name=value; where Values
+// lists the words it can be, the word alone is enough.
+type Param struct {
+	Name    string
+	Default string
+	Values  []string
+	Doc     string
+}
+
+// Policies is the table of all policies, in the order in which they are shown.
+func Policies() []Definition {
+	return []Definition{rrDefinition(), ttlDefinition()}
+}
+
+// ParsePolicy reads a spelling such as "rr" or "ttl:max=32:reset". What is
+// left out has its default.
+func ParsePolicy(spelling string) (Policy, error) {
+	name, rest, more := strings.Cut(spelling, ":")
+	table := Policies()
+	i := slices.IndexFunc(table, func(d Definition) bool { return d.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%w %q: the known ones are %s", ErrPolicy, spelling, spellings(table))
+	}
+	var words []string
+	if more {
+		words = strings.Split(rest, ":")
+	}
+	a, err := table[i].arguments(words)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", ErrPolicy, spelling, err)
+	}
+	p, err := table[i].build(a)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", ErrPolicy, spelling, err)
+	}
+	return p, nil
+}
+
+func spellings(table []Definition) string {
+	all := make([]string, len(table))
+	for i, d := range table {
+		all[i] = d.Spelling()
+	}
+	return strings.Join(all, ", ")
+}
+
+// Spelling shows how the policy is written with all its defaults.
+func (d Definition) Spelling() string {
+	words := []string{d.Name}
+	for _, p := range d.Params {
+		if p.Values != nil {
+			words = append(words, p.Default)
+		} else {
+			words = append(words, p.Name+"="+p.Default)
+		}
+	}
+	return strings.Join(words, ":")
+}
+
+// args are the parameters by name, defaults filled in.
+type args map[string]string
+
+func (d Definition) arguments(words []string) (args, error) {
+	a := args{}
+	for _, w := range words {
+		name, value, err := d.argument(w)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := a[name]; twice {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		a[name] = value
+	}
+	for _, p := range d.Params {
+		if _, ok := a[p.Name]; !ok {
+			a[p.Name] = p.Default
+		}
+	}
+	return a, nil
+}
+
+func (d Definition) argument(word string) (name, value string, err error) {
+	name, value, named := strings.Cut(word, "=")
+	for _, p := range d.Params {
+		switch {
+		case named && p.Name == name && (p.Values == nil || slices.Contains(p.Values, value)):
+			return name, value, nil
+		case named && p.Name == name:
+			return "", "", fmt.Errorf("%s is one of %s", name, strings.Join(p.Values, ", "))
+		case !named && slices.Contains(p.Values, word):
+			return p.Name, word, nil
+		}
+	}
+	return "", "", fmt.Errorf("%q is no parameter of it; it is written %s", word, d.Spelling())
+}
+
+// count reads a whole number of at least one.
+func (a args) count(name string) (uint64, error) {
+	n, err := strconv.ParseUint(a[name], 10, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%s=%s is not a whole number from 1 to %d", name, a[name], uint32(1<<32-1))
+	}
+	return n, nil
+}

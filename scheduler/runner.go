@@ -1,0 +1,385 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// Unchanged outcomes wait for company, at most this many and this long.
+const (
+	maxPending  = 256
+	maxDeferred = time.Second
+)
+
+// A runner runs one slot. It alone touches the planner and the sheet's runs
+// while the slot lasts, the former under the loop's lock.
+type runner struct {
+	l        *Loop
+	ctx      context.Context
+	name     string
+	executor Executor
+	policy   Policy
+	gap      time.Duration
+	sheet    *sheet
+	slot     Slot
+	health   registry.Health // as last recorded
+	results  chan answered
+	lane     chan struct{} // a lane asked for, nil when none is
+	held     bool          // a lane granted and not yet used
+	quiet    time.Time     // no execution starts before
+	stopped  string        // why no other execution starts
+	pending  []Outcome
+	notes    []Note
+	since    time.Time // of the first pending outcome
+}
+
+type answered struct {
+	r *run
+	a Answer
+}
+
+// slot runs one slot from its plan to its last commit. The error is the
+// ledger's.
+func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
+	r, err := l.open(ctx, onTick)
+	if err != nil {
+		return Slot{}, err
+	}
+	err = r.execute()
+	if err == nil && (ctx.Err() == nil || r.slot.Run > 0) {
+		err = r.close()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running = false
+	if err != nil {
+		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
+	}
+	if !r.slot.Finished.IsZero() { // else cancelled before anything ran: the number is free
+		l.last = r.slot
+	}
+	l.apply()
+	return r.slot, nil
+}
+
+// open takes the news in and makes the plan.
+func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.merge(now); err != nil {
+		return nil, err
+	}
+	e := l.set.endpoint
+	r := &runner{
+		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
+		health: l.health, results: make(chan answered, e.Concurrency),
+		slot: Slot{
+			Endpoint: e.Name, Number: l.planner.slot, Started: now.UTC(), Tick: onTick,
+			Budget: time.Duration(e.Budget).Seconds(),
+		},
+	}
+	lead := time.Duration(0)
+	if next := l.set.schedule.Next(now); !next.IsZero() {
+		lead = next.Sub(now)
+	}
+	l.planner.begin(r.slot.Number, now, lead)
+	r.sheet = newSheet(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
+	l.charge -= r.sheet.charged
+	l.running = true
+	r.permit(now)
+	if r.stopped == "" {
+		n, cost := r.sheet.preview()
+		r.slot.Planned, r.slot.PlannedSeconds = n, cost.Seconds()
+	}
+	return r, nil
+}
+
+// permit looks at the endpoint's health: whether anything may start, and
+// whether one at a time as a probe.
+func (r *runner) permit(now time.Time) {
+	h := r.executor.Health()
+	switch {
+	case h.State == registry.Healthy || h.State == "":
+		r.sheet.width = cap(r.results)
+	case h.Until.After(now):
+		r.stopped = unwell(h)
+	default:
+		r.sheet.width = 1
+	}
+}
+
+// execute starts what may start and takes in what ends, until nothing runs
+// and nothing may start.
+func (r *runner) execute() error {
+	defer r.giveBack()
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
+	for {
+		blocked := r.start()
+		if len(r.sheet.runs) == 0 && !blocked {
+			return nil
+		}
+		alarm.Reset(r.patience(blocked))
+		var err error
+		select {
+		case x := <-r.results:
+			err = r.take(x)
+		case <-r.lane:
+			r.lane, r.held = nil, true
+		case <-alarm.C:
+			err = r.ring()
+		case <-r.dead():
+		}
+		if err != nil {
+			r.abort()
+			return err
+		}
+	}
+}
+
+// dead fires when the process ends while the slot only waits. Executions that
+// run learn it through their own context.
+func (r *runner) dead() <-chan struct{} {
+	if len(r.sheet.runs) > 0 {
+		return nil
+	}
+	return r.ctx.Done()
+}
+
+// start starts executions. blocked means that one could start but for a lane
+// that a trial run holds or the gap between two requests.
+func (r *runner) start() (blocked bool) {
+	for r.stopped == "" && r.ctx.Err() == nil {
+		now := r.l.clock.Now()
+		if !r.mayStart() {
+			return false
+		}
+		if r.quiet.After(now) {
+			return true
+		}
+		if !r.held && !r.l.lanes.try() {
+			if r.lane == nil {
+				r.lane = r.l.lanes.queue()
+			}
+			return true
+		}
+		r.held = true
+		r.l.mu.Lock()
+		x := r.sheet.next(now)
+		r.l.mu.Unlock()
+		r.held = false
+		if x == nil {
+			r.l.lanes.release()
+			return false
+		}
+		r.launch(x)
+		if r.gap > 0 {
+			return false // the gap counts from the end of this one, so there is one at a time
+		}
+	}
+	return false
+}
+
+// mayStart says, without starting it, whether there is something to wait for.
+func (r *runner) mayStart() bool {
+	if r.gap > 0 && len(r.sheet.runs) > 0 {
+		return false
+	}
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && r.sheet.p.front.len()+r.sheet.p.ranked.len() > 0 &&
+		r.sheet.used < r.sheet.p.budget
+}
+
+// launch executes in the background; what runs is waited for by execute.
+func (r *runner) launch(x *run) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	x.stop = cancel
+	r.slot.Run++
+	q, m, limit := &x.c.Query, x.c.Stats.Memory, r.sheet.bound(x)
+	go func() {
+		defer cancel()
+		a := r.executor.Execute(ctx, q, m, limit)
+		r.l.lanes.release()
+		r.results <- answered{x, a}
+	}()
+}
+
+// patience is how long to wait at most before something has to be done.
+func (r *runner) patience(blocked bool) time.Duration {
+	now := r.l.clock.Now()
+	wait := time.Hour
+	if len(r.sheet.runs) > 0 {
+		_, wait = r.sheet.over(now)
+	}
+	if len(r.pending) > 0 {
+		wait = min(wait, r.since.Add(maxDeferred).Sub(now))
+	}
+	if blocked && r.lane == nil {
+		wait = min(wait, r.quiet.Sub(now))
+	}
+	return max(0, wait)
+}
+
+// ring does what the time has come for.
+func (r *runner) ring() error {
+	now := r.l.clock.Now()
+	cut, _ := r.sheet.over(now)
+	for _, x := range cut {
+		x.cut = true
+		x.stop()
+	}
+	if len(r.pending) > 0 && !now.Before(r.since.Add(maxDeferred)) {
+		return r.flush()
+	}
+	return nil
+}
+
+// take takes in one finished execution.
+func (r *runner) take(x answered) error {
+	now := r.l.clock.Now()
+	c := x.r.c
+	a, whole := r.sheet.finish(x.r, x.a, r.ctx.Err() != nil)
+	was := c.Stats
+	out, err := observe(r.policy, was, execution{
+		slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole,
+	}, func() (*diff.Result, error) { return r.l.ledger.Result(c.Query.ID) })
+	if err != nil {
+		return err
+	}
+	out.Query = c.Query.ID
+	r.l.mu.Lock()
+	if out.Stats.LastRun.Outcome.Complete() {
+		c.start = r.slot.Started
+	}
+	r.sheet.p.learn(c, out.Stats)
+	r.l.mu.Unlock()
+	r.count(was, out)
+	r.report(c, out.Stats.LastRun)
+	r.permit(now)
+	r.quiet = now.Add(r.gap)
+	out.Stats = out.Stats.frozen()
+	if len(r.pending) == 0 {
+		r.since = now
+	}
+	r.pending = append(r.pending, out)
+	if out.Delta != nil || len(r.pending) >= maxPending {
+		return r.flush()
+	}
+	return nil
+}
+
+// count adds an outcome to the summary and to what followers are told.
+func (r *runner) count(was Stats, out Outcome) {
+	s := &r.slot
+	switch o := out.Stats.LastRun.Outcome; {
+	case o == registry.Changed:
+		s.Complete++
+		if was.Executions > 0 {
+			s.Changed++
+		}
+	case o.Complete():
+		s.Complete++
+	case o == registry.Cut:
+		s.Cut++
+	default:
+		s.Failed++
+	}
+	status := (was.Failures > 0) != (out.Stats.Failures > 0) || was.Executions == 0 && out.Stats.Executions > 0
+	if out.Delta != nil || status {
+		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: status})
+	}
+}
+
+func (r *runner) report(c *candidate, x Run) {
+	level := slog.LevelDebug
+	if !x.Outcome.Complete() && x.Outcome != registry.Cut {
+		level = slog.LevelWarn
+	}
+	if r.l.log.Enabled(r.ctx, level) {
+		r.l.log.Log(r.ctx, level, "execution", "query", c.Query.ID, "slot", x.Slot, "outcome", x.Outcome,
+			"elapsed", x.Elapsed, "why", x.Why, "error", x.Error)
+	}
+}
+
+// flush commits what waits, then tells followers, in that order.
+func (r *runner) flush() error {
+	b := Batch{Outcomes: r.pending}
+	s := r.summary()
+	b.Slot = &s
+	h := r.executor.Health()
+	if h != r.health {
+		b.Health = &h
+	}
+	changes, err := r.l.ledger.Record(r.name, b)
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	r.health = h
+	r.l.mu.Lock()
+	r.l.health = h
+	for _, ch := range changes {
+		if c := r.sheet.p.all[ch.Query]; c != nil {
+			c.Stats.Position = ch.Position()
+		}
+	}
+	r.l.mu.Unlock()
+	r.pending = nil
+	if notes := r.notes; len(notes) > 0 {
+		r.notes = nil
+		r.l.wake(notes)
+	}
+	return nil
+}
+
+// summary is the slot's summary so far.
+func (r *runner) summary() Slot {
+	r.slot.Used = r.sheet.used.Seconds()
+	return r.slot
+}
+
+// close settles the plan and commits the rest with the final summary.
+func (r *runner) close() error {
+	now := r.l.clock.Now()
+	r.l.mu.Lock()
+	p := r.sheet.p
+	if r.stopped == "" {
+		r.slot.Skipped = p.front.len() + p.ranked.len()
+	}
+	p.end(now)
+	r.l.mu.Unlock()
+	r.slot.Finished, r.slot.Error = now.UTC(), r.stopped
+	if err := r.flush(); err != nil {
+		return err
+	}
+	s := &r.slot
+	r.l.log.Info("slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
+		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.sheet.used, "error", s.Error)
+	return nil
+}
+
+// giveBack returns a lane that was granted or asked for but not used.
+func (r *runner) giveBack() {
+	if r.lane != nil {
+		r.l.lanes.abandon(r.lane)
+	}
+	if r.held {
+		r.l.lanes.release()
+	}
+}
+
+// abort stops what runs and waits for it.
+func (r *runner) abort() {
+	for _, x := range r.sheet.runs {
+		x.stop()
+	}
+	for range r.sheet.runs {
+		<-r.results
+	}
+}

@@ -1,0 +1,239 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Schedule is the grid of times at which slots start.
+type Schedule interface {
+	// Next is the first grid time after t, in UTC; the zero time when there is
+	// none.
+	Next(t time.Time) time.Time
+}
+
+// ErrSlot is wrapped by the errors about slot specs.
+var ErrSlot = errors.New("bad slot")
+
+// Never is the spec of endpoints that run only by tick.
+const Never = "never"
+
+// ParseSlot reads a slot spec: a cron spec of five fields (or six, seconds
+// first), in UTC unless it begins with CRON_TZ=zone; a name such as @hourly;
+// "@every d", whose grid is the multiples of d since the Unix epoch; or
+// "never". Less than a second is refused.
+func ParseSlot(spec string) (Schedule, error) {
+	spec = strings.TrimSpace(spec)
+	if spec == Never {
+		return never{}, nil
+	}
+	rest := spec
+	if strings.HasPrefix(spec, "CRON_TZ=") || strings.HasPrefix(spec, "TZ=") {
+		_, after, ok := strings.Cut(spec, " ")
+		if !ok {
+			return nil, fmt.Errorf("%w %q: a cron spec must follow the time zone", ErrSlot, spec)
+		}
+		rest = strings.TrimSpace(after)
+	}
+	if d, ok := strings.CutPrefix(rest, "@every"); ok {
+		return parseEvery(spec, strings.TrimSpace(d))
+	}
+	p := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+	s, err := p.Parse(spec)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w; write a cron spec such as \"*/5 * * * *\", \"@every 10s\" or \"never\"", ErrSlot, spec, err)
+	}
+	c := crontab{s}
+	if c.Next(reference).IsZero() {
+		return nil, fmt.Errorf("%w %q: that time never comes", ErrSlot, spec)
+	}
+	return c, nil
+}
+
+func parseEvery(spec, d string) (Schedule, error) {
+	every, err := time.ParseDuration(d)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %q is not a duration such as 10s or 5m", ErrSlot, spec, d)
+	}
+	if every < time.Second {
+		return nil, fmt.Errorf("%w %q: slots less than 1s apart are refused", ErrSlot, spec)
+	}
+	return grid(every), nil
+}
+
+// never has no grid.
+type never struct{}
+
+func (never) Next(time.Time) time.Time { return time.Time{} }
+
+// A grid is the multiples of a duration since the Unix epoch.
+type grid time.Duration
+
+func (g grid) Next(t time.Time) time.Time {
+	n := t.UnixNano() / int64(g)
+	if t.UnixNano() < 0 && t.UnixNano()%int64(g) != 0 {
+		n--
+	}
+	return time.Unix(0, (n+1)*int64(g)).UTC()
+}
+
+// A crontab is a cron spec; without a zone of its own it is read in UTC.
+type crontab struct{ s cron.Schedule }
+
+func (c crontab) Next(t time.Time) time.Time {
+	next := c.s.Next(t.UTC())
+	if next.IsZero() {
+		return next
+	}
+	return next.UTC()
+}
+
+// reference is where the shortest gap of a schedule is looked for, so that the
+// answer does not depend on today.
+var reference = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// period is the shortest time between two grid times among the next few
+// hundred, 0 when there are not two.
+func period(s Schedule) time.Duration {
+	if g, ok := s.(grid); ok {
+		return time.Duration(g)
+	}
+	least := time.Duration(0)
+	t := s.Next(reference)
+	for range 400 {
+		next := s.Next(t)
+		if t.IsZero() || next.IsZero() {
+			break
+		}
+		if d := next.Sub(t); least == 0 || d < least {
+			least = d
+		}
+		t = next
+	}
+	return least
+}
+
+// blackouts are the times in which no slot starts.
+type blackouts []blackout
+
+type blackout struct {
+	start  Schedule
+	length time.Duration
+}
+
+func parseBlackouts(list []registry.Blackout) (blackouts, error) {
+	var out blackouts
+	for i, b := range list {
+		s, err := ParseSlot(b.Start)
+		if err != nil {
+			return nil, fmt.Errorf("blackout %d: %w", i+1, err)
+		}
+		if _, ok := s.(never); ok || b.For <= 0 {
+			return nil, fmt.Errorf("blackout %d: it needs a start such as \"0 2 * * *\" and a length such as 1h", i+1)
+		}
+		if p := period(s); p > 0 && p <= time.Duration(b.For) {
+			return nil, fmt.Errorf("blackout %d: %s from %q on never ends", i+1, b.For, b.Start)
+		}
+		out = append(out, blackout{s, time.Duration(b.For)})
+	}
+	return out, nil
+}
+
+// end tells when the blackout that holds t is over; the zero time when none
+// does. The first moment is inside, the last one outside.
+func (l blackouts) end(t time.Time) time.Time {
+	var end time.Time
+	for _, b := range l {
+		if s := b.start.Next(t.Add(-b.length)); !s.IsZero() && !s.After(t) {
+			if e := s.Add(b.length); e.After(end) {
+				end = e
+			}
+		}
+	}
+	return end
+}
+
+// next is the first grid time after t that lies in no blackout. It gives up,
+// with the zero time, when a thousand in a row do.
+func (l blackouts) next(s Schedule, t time.Time) time.Time {
+	for range 1000 {
+		next := s.Next(t)
+		if next.IsZero() {
+			return next
+		}
+		end := l.end(next)
+		if end.IsZero() {
+			return next
+		}
+		t = end.Add(-1)
+	}
+	return time.Time{}
+}
+
+// A plan of an endpoint is what its settings mean to the scheduler.
+type settings struct {
+	endpoint  registry.Endpoint
+	policy    Policy
+	schedule  Schedule
+	blackouts blackouts
+}
+
+// Validate says what is wrong with the settings of an endpoint that concern
+// its slots: slot, budget, policy, rule, concurrency and blackout times.
+// What is left out counts with its default.
+func Validate(e registry.Endpoint) error {
+	_, err := read(e)
+	return err
+}
+
+func read(e registry.Endpoint) (settings, error) {
+	e = e.Defaulted()
+	s := settings{endpoint: e}
+	fail := func(err error) (settings, error) { return settings{}, fmt.Errorf("endpoint %s: %w", e.Name, err) }
+	var err error
+	if s.schedule, err = ParseSlot(e.Slot); err != nil {
+		return fail(err)
+	}
+	if s.policy, err = ParsePolicy(e.Policy); err != nil {
+		return fail(err)
+	}
+	if _, err = ParsePolicy(e.FallbackPolicy); err != nil {
+		return fail(fmt.Errorf("fallback_policy: %w", err))
+	}
+	if s.blackouts, err = parseBlackouts(e.Blackout); err != nil {
+		return fail(err)
+	}
+	if err := limits(e, s.schedule); err != nil {
+		return fail(err)
+	}
+	return s, nil
+}
+
+func limits(e registry.Endpoint, s Schedule) error {
+	switch {
+	case e.Rule == "debt":
+		return errors.New("rule: debt is not supported, use strict")
+	case e.Rule != "strict":
+		return fmt.Errorf("rule: %q is not known, use strict", e.Rule)
+	case e.Budget <= 0:
+		return errors.New("budget: it must be more than nothing")
+	case e.Timeout <= 0:
+		return errors.New("timeout: it must be more than nothing")
+	case e.MinGap < 0:
+		return errors.New("min_gap: it cannot be negative")
+	case e.Concurrency < 1:
+		return fmt.Errorf("concurrency: %d executions at a time leave nothing to do, use 1 or more", e.Concurrency)
+	}
+	p := period(s)
+	if room := p * time.Duration(e.Concurrency); p > 0 && time.Duration(e.Budget) > room {
+		return fmt.Errorf("budget: %s of executions do not fit a slot of %s with %d at a time; at most %s do",
+			e.Budget, p, e.Concurrency, room)
+	}
+	return nil
+}

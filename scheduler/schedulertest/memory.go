@@ -1,0 +1,192 @@
+// Package schedulertest helps to test schedulers and their ledgers: a suite
+// that every Ledger has to pass, and a ledger in memory that passes it.
+package schedulertest
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// Memory is a ledger that forgets when the process ends. It keeps every
+// change and every slot. The zero value is ready.
+type Memory struct {
+	mu       sync.Mutex
+	revision uint64
+	queries  map[string]*kept
+	journal  map[string][]entry // by endpoint, ascending revisions
+	slots    map[string][]scheduler.Slot
+	health   map[string]registry.Health
+	changes  []registry.Change
+	fail     error
+	batches  int
+}
+
+type kept struct {
+	query  registry.Query
+	stats  scheduler.Stats
+	result *diff.Result
+}
+
+type entry struct {
+	revision uint64
+	id       string
+}
+
+var (
+	_ scheduler.Ledger = (*Memory)(nil)
+	_ Seeder           = (*Memory)(nil)
+)
+
+// Register adds a query, or edits the one of that id.
+func (m *Memory) Register(q registry.Query) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.queries == nil {
+		m.queries, m.journal = map[string]*kept{}, map[string][]entry{}
+		m.slots, m.health = map[string][]scheduler.Slot{}, map[string]registry.Health{}
+	}
+	k := m.queries[q.ID]
+	if k == nil {
+		k = &kept{}
+		k.stats.Position.Epoch = fmt.Sprint("e", m.revision+1)
+		m.queries[q.ID] = k
+	}
+	k.query = q
+	m.note(q.Endpoint, q.ID)
+	return nil
+}
+
+// Remove removes a query.
+func (m *Memory) Remove(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.queries[id]
+	if k == nil {
+		return fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+	}
+	delete(m.queries, id)
+	m.note(k.query.Endpoint, id)
+	return nil
+}
+
+func (m *Memory) note(endpoint, id string) {
+	m.revision++
+	m.journal[endpoint] = append(m.journal[endpoint], entry{m.revision, id})
+}
+
+// Since implements scheduler.Ledger.
+func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint]}
+	if s := m.slots[endpoint]; len(s) > 0 {
+		n.LastSlot = s[len(s)-1].Number
+	}
+	j := m.journal[endpoint]
+	j = j[sort.Search(len(j), func(i int) bool { return j[i].revision > rev }):]
+	seen := map[string]bool{}
+	for _, e := range j {
+		if seen[e.id] {
+			continue
+		}
+		seen[e.id] = true
+		if k := m.queries[e.id]; k != nil {
+			n.Entries = append(n.Entries, scheduler.Entry{Query: k.query, Stats: k.stats})
+		} else {
+			n.Removed = append(n.Removed, e.id)
+		}
+	}
+	return n, nil
+}
+
+// Record implements scheduler.Ledger.
+func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return nil, m.fail
+	}
+	m.batches++
+	var out []registry.Change
+	for _, o := range b.Outcomes {
+		if k := m.queries[o.Query]; k != nil {
+			if c, ok := m.record(k, endpoint, o); ok {
+				out = append(out, c)
+			}
+		}
+	}
+	if b.Slot != nil {
+		s := m.slots[endpoint]
+		if n := len(s); n > 0 && s[n-1].Number == b.Slot.Number {
+			s[n-1] = *b.Slot
+		} else if m.slots != nil {
+			m.slots[endpoint] = append(s, *b.Slot)
+		}
+	}
+	if b.Health != nil && m.health != nil {
+		m.health[endpoint] = *b.Health
+	}
+	return out, nil
+}
+
+func (m *Memory) record(k *kept, endpoint string, o scheduler.Outcome) (registry.Change, bool) {
+	was := k.stats.Position
+	k.stats = o.Stats
+	k.stats.Position = was
+	if o.Delta == nil {
+		return registry.Change{}, false
+	}
+	k.stats.Position.Seq++
+	k.result = o.Result
+	c := registry.Change{
+		Query: o.Query, Endpoint: endpoint, Epoch: was.Epoch, Prev: was.Seq, Seq: was.Seq + 1,
+		Offset: uint64(len(m.changes) + 1), Time: o.At, CheckedAt: o.Checked, Slot: o.Stats.LastRun.Slot,
+		Baseline: was.Seq == 0, Delta: o.Delta,
+	}
+	m.changes = append(m.changes, c)
+	return c, true
+}
+
+// Result implements scheduler.Ledger.
+func (m *Memory) Result(query string) (*diff.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.queries[query]; k != nil {
+		return k.result, nil
+	}
+	return nil, nil
+}
+
+// Changes lists all changes, oldest first.
+func (m *Memory) Changes() []registry.Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.changes)
+}
+
+// Slots lists an endpoint's slots, oldest first.
+func (m *Memory) Slots(endpoint string) []scheduler.Slot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.slots[endpoint])
+}
+
+// Batches tells how often Record has succeeded.
+func (m *Memory) Batches() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.batches
+}
+
+// Break makes every Record from now on fail with err.
+func (m *Memory) Break(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}

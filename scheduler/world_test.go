@@ -1,0 +1,236 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A service is an endpoint in virtual time. What it answers is decided by
+// reply; how long that takes passes in the time of the synctest bubble.
+type service struct {
+	mu       sync.Mutex
+	reply    func(q *registry.Query, n int) reply
+	asked    map[string]int
+	log      []asked
+	running  int
+	most     int
+	state    registry.Health
+	reckless bool // ignores its limit, obeys only cancellation
+	stubborn time.Duration
+}
+
+// A reply is what one execution would bring if nothing stopped it.
+type reply struct {
+	takes   time.Duration
+	outcome registry.Outcome
+	result  *diff.Result
+}
+
+type asked struct {
+	query      string
+	start, end time.Time
+	limit      time.Duration
+	outcome    registry.Outcome
+}
+
+func (s *service) Health() registry.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+func (s *service) setHealth(h registry.Health) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = h
+}
+
+func (s *service) Execute(ctx context.Context, q *registry.Query, _ scheduler.Memory, limit time.Duration) scheduler.Answer {
+	s.mu.Lock()
+	if s.asked == nil {
+		s.asked = map[string]int{}
+	}
+	n := s.asked[q.ID]
+	s.asked[q.ID]++
+	s.running++
+	s.most = max(s.most, s.running)
+	s.mu.Unlock()
+
+	r := s.reply(q, n)
+	start := time.Now()
+	wait, a := r.takes, scheduler.Answer{Outcome: r.outcome, Result: r.result}
+	if r.outcome == registry.Changed && r.result == nil {
+		panic("a changed reply needs a result")
+	}
+	if wait > limit && !s.reckless {
+		wait, a = limit, scheduler.Answer{Outcome: registry.Cut}
+	}
+	t := time.NewTimer(wait)
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		a = scheduler.Answer{Outcome: registry.Cut}
+	}
+	t.Stop()
+	end := time.Now()
+	a.Elapsed = end.Sub(start)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.log = append(s.log, asked{q.ID, start, end, limit, a.Outcome})
+	return a
+}
+
+// ran counts the executions of a query so far.
+func (s *service) ran(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[id]
+}
+
+// executions is a copy of the log, in order of their ends.
+func (s *service) executions() []asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]asked(nil), s.log...)
+}
+
+// same answers every query with the same result after a fixed time.
+func same(t testing.TB, takes time.Duration) func(*registry.Query, int) reply {
+	r := schedulertest.Rows(t, "same")
+	return func(*registry.Query, int) reply { return reply{takes, registry.Changed, r} }
+}
+
+// A world is one endpoint with its loop, ledger and service.
+type world struct {
+	t       *testing.T
+	ledger  *schedulertest.Memory
+	service *service
+	loop    *scheduler.Loop
+	cancel  context.CancelFunc
+	done    chan error
+	mu      sync.Mutex
+	notes   []scheduler.Note
+}
+
+const city = "city"
+
+func endpoint(slot string, budget time.Duration, policy string) registry.Endpoint {
+	return registry.Endpoint{
+		Name: city, URL: "http://127.0.0.1/sparql", Slot: slot, Budget: registry.Duration(budget), Policy: policy,
+		Timeout: registry.Duration(time.Hour),
+	}
+}
+
+// newWorld must be called inside a synctest bubble.
+func newWorld(t *testing.T, e registry.Endpoint, reply func(*registry.Query, int) reply) *world {
+	w := &world{t: t, ledger: &schedulertest.Memory{}, service: &service{reply: reply}}
+	w.open(e)
+	return w
+}
+
+func (w *world) open(e registry.Endpoint) {
+	w.t.Helper()
+	var err error
+	w.loop, err = scheduler.NewLoop(scheduler.Config{
+		Endpoint: e, Ledger: w.ledger, Executor: w.service,
+		Wake: func(n []scheduler.Note) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.notes = append(w.notes, n...)
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.cancel, w.done = cancel, make(chan error, 1)
+	loop := w.loop
+	done := w.done
+	go func() { done <- loop.Run(ctx) }()
+}
+
+func (w *world) stop() {
+	w.t.Helper()
+	w.cancel()
+	if err := <-w.done; err != nil {
+		w.t.Errorf("Run: %v", err)
+	}
+}
+
+func (w *world) register(name string, edit ...func(*registry.Query)) registry.Query {
+	w.t.Helper()
+	q := schedulertest.Query(city, name)
+	q.ID = "q_" + name // readable orders
+	for _, f := range edit {
+		f(&q)
+	}
+	w.put(q)
+	return q
+}
+
+func (w *world) put(q registry.Query) {
+	w.t.Helper()
+	if err := w.ledger.Register(q); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) tick() scheduler.Slot {
+	w.t.Helper()
+	s, err := w.loop.Tick(w.t.Context())
+	if err != nil {
+		w.t.Fatalf("Tick: %v", err)
+	}
+	return s
+}
+
+func (w *world) stats(id string) scheduler.Stats {
+	w.t.Helper()
+	n, err := w.ledger.Since(city, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range n.Entries {
+		if e.Query.ID == id {
+			return e.Stats
+		}
+	}
+	w.t.Fatalf("no query %s", id)
+	return scheduler.Stats{}
+}
+
+func (w *world) slots() []scheduler.Slot { return w.ledger.Slots(city) }
+
+// until sleeps to a moment after the bubble's start, which is midnight of
+// 2000-01-01 UTC.
+func until(d time.Duration) {
+	time.Sleep(time.Until(epoch().Add(d)))
+	synctest.Wait()
+}
+
+func epoch() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func names(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s%05d", prefix, i)
+	}
+	return out
+}
