@@ -7,7 +7,8 @@ import (
 
 // Compose gives the one step that does a and then b; nil when they cancel out.
 // ErrMismatch says that b does not begin where a ends. A nil delta changes
-// nothing.
+// nothing. Blank node labels are taken as names: those of the result between
+// mean the same nodes in a and b. The lengths must be known for Jaccard.
 func Compose(a, b *Delta) (*Delta, error) {
 	if a == nil {
 		return b, nil
@@ -17,6 +18,9 @@ func Compose(a, b *Delta) (*Delta, error) {
 	}
 	if err := follows(a, b); err != nil {
 		return nil, err
+	}
+	if !a.Baseline && a.OldHash != "" && a.OldHash == b.NewHash {
+		return nil, nil
 	}
 	c := &Delta{Form: a.Form, Ordered: a.Ordered, Baseline: a.Baseline, Vars: b.Vars, OldVars: a.OldVars,
 		Boolean: b.Boolean, Previous: a.Previous, OldHash: a.OldHash, NewHash: b.NewHash, OldLen: a.OldLen, NewLen: b.NewLen}

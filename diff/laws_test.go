@@ -113,7 +113,7 @@ func TestComposeIsBothSteps(t *testing.T) {
 			w.t.Fatalf("got\n%s\nwant\n%s", got.Document(), c.Document())
 		}
 		direct := Compare(a, c)
-		if (d == nil) != (direct == nil) && !s.o.Ordered {
+		if (d == nil) != (direct == nil) {
 			w.t.Fatalf("composed %v, direct %v", d, direct)
 		}
 		if d != nil && direct != nil && d.Jaccard != direct.Jaccard {

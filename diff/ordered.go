@@ -7,8 +7,51 @@ import (
 )
 
 // compareOrdered finds which rows of the new sequence are the old ones.
+//
+// Most rows stay where they are: both are walked side by side, and only the gaps
+// between rows that agree are looked at closely.
 func (d *Delta) compareOrdered(old, new *Result) {
-	d.Removed, d.RemovedAt, d.Added, d.AddedAt = sequenceDiff(old.all(), new.all())
+	m := matcher{old: old, new: new}
+	n, k, misses := old.Len(), new.Len(), 0
+	for i, j := 0, 0; i < n || j < k; {
+		if i < n && j < k && m.same(i, j) {
+			i++
+			j++
+			continue
+		}
+		fi, fj := i, j
+		for i < n && j < k && !m.same(i, j) {
+			if misses++; misses > 64 && misses > fi/2 {
+				break // order is gone: the rest is one gap
+			}
+			di, dj := m.resync(i, j)
+			i, j = i+di, j+dj
+		}
+		if i == n || j == k || !m.same(i, j) {
+			i, j = n, k
+		}
+		d.compareGap(&m, span{fi, i}, span{fj, j})
+	}
+}
+
+func (d *Delta) compareGap(m *matcher, old, new span) {
+	removed, removedAt, added, addedAt := sequenceDiff(m.old.slice(old), m.new.slice(new))
+	d.Removed, d.Added = append(d.Removed, removed...), append(d.Added, added...)
+	for _, i := range removedAt {
+		d.RemovedAt = append(d.RemovedAt, old.from+i)
+	}
+	for _, j := range addedAt {
+		d.AddedAt = append(d.AddedAt, new.from+j)
+	}
+}
+
+// slice gives rows as they arrived.
+func (r *Result) slice(s span) Rows {
+	out := make(Rows, 0, s.to-s.from)
+	for i := s.from; i < s.to; i++ {
+		out = append(out, r.arrived(i))
+	}
+	return out
 }
 
 // sequenceDiff keeps the common beginning and end, and between them a longest

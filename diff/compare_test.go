@@ -1,0 +1,385 @@
+package diff
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// bag makes a result of one variable whose rows are the letters of s.
+func bag(t testing.TB, o Options, s string) *Result {
+	t.Helper()
+	b := NewBuilder(Select, o)
+	_ = b.SetVars([]string{"x"})
+	for _, c := range s {
+		_ = b.Row(iri(string(c)))
+	}
+	r, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func letters(rows Rows) string {
+	var b strings.Builder
+	for _, r := range rows {
+		b.WriteString(RowTerms(Select, []string{"x"}, r)[0].Value)
+	}
+	return b.String()
+}
+
+func TestCompareBags(t *testing.T) {
+	for _, c := range []struct {
+		old, new       string
+		added, removed string
+		jaccard        float64
+	}{
+		{"", "a", "a", "", 1},                   // 1 − 0/1
+		{"a", "", "", "a", 1},                   // 1 − 0/1
+		{"abc", "abd", "d", "c", 0.5},           // 1 − 2/4
+		{"ab", "abab", "ab", "", 0.5},           // 1 − 2/4: counts matter
+		{"aaab", "ab", "", "aa", 0.5},           // 1 − 2/4
+		{"aab", "abb", "b", "a", 0.5},           // min 1+1, max 2+2
+		{"abcd", "efgh", "efgh", "abcd", 1},     // 1 − 0/8
+		{"abcdefgh", "hgfedcb", "", "a", 0.125}, // 1 − 7/8, in any order
+		{"abcdefghi", "jabcdefghi", "j", "", 0.1},
+	} {
+		d := Compare(bag(t, Options{}, c.old), bag(t, Options{}, c.new))
+		if letters(d.Added) != c.added || letters(d.Removed) != c.removed || math.Abs(d.Jaccard-c.jaccard) > 1e-12 {
+			t.Errorf("%s → %s: added %s, removed %s, jaccard %v", c.old, c.new, letters(d.Added), letters(d.Removed), d.Jaccard)
+		}
+	}
+	for _, s := range []string{"", "a", "aab"} {
+		if d := Compare(bag(t, Options{}, s), bag(t, Options{}, s)); d != nil {
+			t.Errorf("%q changed: %v", s, d)
+		}
+	}
+}
+
+func TestCompareSequences(t *testing.T) {
+	for _, c := range []struct {
+		old, new           string
+		removed, added     string
+		removedAt, addedAt []int
+		jaccard            float64
+	}{
+		{"abc", "abc", "", "", nil, nil, 0},
+		{"abc", "abd", "c", "d", []int{2}, []int{2}, 0.5},
+		{"abcd", "bcda", "a", "a", []int{0}, []int{3}, 0}, // a move: distance 0
+		{"abcd", "dabc", "d", "d", []int{3}, []int{0}, 0},
+		{"ab", "ba", "b", "b", []int{1}, []int{0}, 0},
+		{"", "ab", "", "ab", nil, []int{0, 1}, 1},
+		{"aba", "aa", "b", "", []int{1}, nil, 1.0 / 3},                    // 1 − 2/3
+		{"abcde", "xbcdy", "ae", "xy", []int{0, 4}, []int{0, 4}, 4.0 / 7}, // 1 − 3/7
+	} {
+		o := Options{Ordered: true}
+		d := Compare(bag(t, o, c.old), bag(t, o, c.new))
+		if c.removedAt == nil && c.addedAt == nil {
+			if d != nil {
+				t.Errorf("%s → %s: %v", c.old, c.new, d)
+			}
+			continue
+		}
+		// Of two moves that do the same, either is right.
+		if c.old == "ab" && letters(d.Removed) == "a" {
+			c.removed, c.added, c.removedAt, c.addedAt = "a", "a", []int{0}, []int{1}
+		}
+		if letters(d.Removed) != c.removed || letters(d.Added) != c.added ||
+			!slices.Equal(d.RemovedAt, c.removedAt) || !slices.Equal(d.AddedAt, c.addedAt) || math.Abs(d.Jaccard-c.jaccard) > 1e-12 {
+			t.Errorf("%s → %s: removed %s %v, added %s %v, jaccard %v", c.old, c.new,
+				letters(d.Removed), d.RemovedAt, letters(d.Added), d.AddedAt, d.Jaccard)
+		}
+	}
+}
+
+func TestTiesHaveNoOrder(t *testing.T) {
+	build := func(keys []string, rows ...string) *Result {
+		b := NewBuilder(Select, Options{Ordered: true, OrderKeys: keys})
+		_ = b.SetVars([]string{"k", "v"})
+		for _, r := range rows {
+			_ = b.Row(iri(r[:1]), iri(r[1:]))
+		}
+		r, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	k := []string{"k"}
+	if d := Compare(build(k, "1a", "2b", "2a", "3a"), build(k, "1a", "2a", "2b", "3a")); d != nil {
+		t.Errorf("a flip among ties is a change: %q %q", d.Added, d.Removed)
+	}
+	if Compare(build(nil, "2b", "2a"), build(nil, "2a", "2b")) == nil {
+		t.Error("without keys a flip is none")
+	}
+	if Compare(build([]string{"k", "z"}, "2b", "2a"), build([]string{"k", "z"}, "2a", "2b")) == nil {
+		t.Error("keys that are not all in the head make ties")
+	}
+	// Rows with the same key that are not neighbours are no ties.
+	if Compare(build(k, "2b", "1a", "2a"), build(k, "2a", "1a", "2b")) == nil {
+		t.Error("rows that are apart are ties")
+	}
+}
+
+func TestHeadIsPartOfTheResult(t *testing.T) {
+	head := func(vars ...string) *Result {
+		b := NewBuilder(Select, Options{})
+		_ = b.SetVars(vars)
+		_ = b.Row(iri("x"))
+		r, _ := b.Finish()
+		return r
+	}
+	d := Compare(head("a"), head("a", "b"))
+	if d == nil || len(d.Added)+len(d.Removed) != 0 || d.Jaccard != 0 ||
+		!slices.Equal(d.Vars, []string{"a", "b"}) || !slices.Equal(d.OldVars, []string{"a"}) {
+		t.Fatalf("%+v", d)
+	}
+	got, err := d.Apply(head("a"))
+	if err != nil || got.Hash() != head("a", "b").Hash() {
+		t.Error(err)
+	}
+}
+
+func TestAskChanges(t *testing.T) {
+	ask := func(v bool) *Result {
+		b := NewBuilder(Ask, Options{})
+		_ = b.SetBoolean(v)
+		r, _ := b.Finish()
+		return r
+	}
+	d := Compare(ask(false), ask(true))
+	if d == nil || !d.Boolean || d.Previous || d.Jaccard != 1 || d.AddedJSON() != nil {
+		t.Fatalf("%+v", d)
+	}
+	if Compare(ask(true), ask(true)) != nil {
+		t.Error("true is not true")
+	}
+	if _, err := d.Apply(ask(true)); !errors.Is(err, ErrMismatch) {
+		t.Error(err)
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	for _, o := range []Options{{}, {Ordered: true}} {
+		for _, s := range []string{"", "ba"} {
+			r := bag(t, o, s)
+			d := Compare(nil, r)
+			if !d.Baseline || d.OldHash != "" || d.NewHash != r.Hash() || len(d.Added) != r.Len() {
+				t.Fatalf("%+v", d)
+			}
+			got, err := d.Apply(nil)
+			if err != nil || got.Hash() != r.Hash() {
+				t.Error(err)
+			}
+			next := bag(t, o, "bc")
+			both, err := Compose(d, Compare(r, next))
+			if err != nil || !both.Baseline || Invert(both) != nil {
+				t.Fatalf("%v %+v", err, both)
+			}
+			if got, err = both.Apply(nil); err != nil || got.Hash() != next.Hash() {
+				t.Error(err)
+			}
+			if _, err := Compose(Compare(r, next), d); !errors.Is(err, ErrMismatch) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestWhatDoesNotFitIsRefused(t *testing.T) {
+	seq := Options{Ordered: true}
+	d := Compare(bag(t, seq, "abc"), bag(t, seq, "acd"))
+	forged := func(f func(*Delta)) *Delta {
+		c := *d
+		c.RemovedAt, c.AddedAt = slices.Clone(d.RemovedAt), slices.Clone(d.AddedAt)
+		f(&c)
+		return &c
+	}
+	for name, c := range map[string]struct {
+		d   *Delta
+		old *Result
+	}{
+		"nothing":          {d, nil},
+		"another result":   {d, bag(t, seq, "abb")},
+		"another kind":     {d, bag(t, Options{}, "abc")},
+		"wrong old row":    {forged(func(d *Delta) { d.OldHash = "" }), bag(t, seq, "axc")},
+		"index too high":   {forged(func(d *Delta) { d.AddedAt[0] = 9 }), bag(t, seq, "abc")},
+		"negative index":   {forged(func(d *Delta) { d.RemovedAt[0] = -1 }), bag(t, seq, "abc")},
+		"indices missing":  {forged(func(d *Delta) { d.AddedAt = nil }), bag(t, seq, "abc")},
+		"other end":        {forged(func(d *Delta) { d.Added = Rows{[]byte(`{}`)} }), bag(t, seq, "abc")},
+		"row is not there": {&Delta{Form: Select, Vars: []string{"x"}, OldVars: []string{"x"}, Removed: Rows{[]byte(`{}`)}}, bag(t, Options{}, "a")},
+		"other variables":  {&Delta{Form: Select, Vars: []string{"x"}, OldVars: []string{"y"}}, bag(t, Options{}, "a")},
+	} {
+		if _, err := c.d.Apply(c.old); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Compose(d, d); !errors.Is(err, ErrMismatch) {
+		t.Error(err)
+	}
+}
+
+// Jaccard is that of the bags, by their definition: symmetric, between 0 and 1,
+// 0 exactly when the bags are equal.
+func TestJaccardIsADistance(t *testing.T) {
+	for _, o := range []Options{{}, {Ordered: true}} {
+		rapid.Check(t, func(t *rapid.T) {
+			draw := rapid.StringOfN(rapid.RuneFrom([]rune("abcd")), 0, 8, -1)
+			x, y := draw.Draw(t, "x"), draw.Draw(t, "y")
+			a, b := bag(plainT{t: t}, o, x), bag(plainT{t: t}, o, y)
+			both, either := 0, 0
+			for _, c := range "abcd" {
+				n, m := strings.Count(x, string(c)), strings.Count(y, string(c))
+				both, either = both+min(n, m), either+max(n, m)
+			}
+			want := 0.0
+			if either > 0 {
+				want = 1 - float64(both)/float64(either)
+			}
+			there, back := distance(a, b), distance(b, a)
+			if math.Abs(there-want) > 1e-12 || there != back || there < 0 || there > 1 || (there == 0) != (both == either) {
+				t.Fatalf("%q %q: %v there, %v back, want %v", x, y, there, back, want)
+			}
+		})
+	}
+}
+
+func distance(a, b *Result) float64 {
+	if d := Compare(a, b); d != nil {
+		return d.Jaccard
+	}
+	return 0
+}
+
+// plainT lets a rapid check stand where a test is asked for.
+type plainT struct {
+	testing.TB
+	t *rapid.T
+}
+
+func (p plainT) Helper()           {}
+func (p plainT) Fatal(args ...any) { p.t.Fatal(args...) }
+
+// Large results take the table and the inherited order; small ones rarely do.
+func TestLargeBags(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		alphabet := []rune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+		x := []rune(strings.Repeat(string(alphabet), 4))
+		y := slices.Clone(x)
+		for range rapid.IntRange(0, 30).Draw(t, "edits") {
+			i := rapid.IntRange(0, len(y)-1).Draw(t, "at")
+			switch rapid.IntRange(0, 2).Draw(t, "edit") {
+			case 0:
+				y = slices.Delete(y, i, i+1)
+			case 1:
+				y = slices.Insert(y, i, rapid.SampledFrom(alphabet).Draw(t, "letter"))
+			default:
+				y[i] = '0'
+			}
+		}
+		if rapid.Bool().Draw(t, "shuffle") {
+			y = rapid.Permutation(y).Draw(t, "order")
+		}
+		for _, o := range []Options{{}, {Ordered: true}} {
+			a, b, fresh := bag(plainT{t: t}, o, string(x)), bag(plainT{t: t}, o, string(y)), bag(plainT{t: t}, o, string(y))
+			got, err := Compare(a, b).Apply(a)
+			if err != nil || got.Hash() != fresh.Hash() || string(b.Document()) != string(fresh.Document()) {
+				t.Fatalf("%v: %s, want %s", err, got.Document(), fresh.Document())
+			}
+		}
+	})
+}
+
+// What goes over the wire or into the store comes back, even after a JSON
+// library has written it its own way.
+func TestDeltasComeBack(t *testing.T) {
+	eachSetting(t, func(w world, s setting) {
+		a, b := w.result(s.form, s.o), w.result(s.form, s.o)
+		d := Compare(a, b)
+		if d == nil {
+			return
+		}
+		stored, err := d.MarshalBinary()
+		var back Delta
+		if err != nil || back.UnmarshalBinary(stored) != nil {
+			w.t.Fatal(err)
+		}
+		if diff := cmp.Diff(*d, back); diff != "" {
+			w.t.Fatal(diff)
+		}
+		if s.form == Ask {
+			return
+		}
+		rewrite := func(doc []byte) []byte {
+			var v any
+			if err := json.Unmarshal(doc, &v); err != nil {
+				w.t.Fatalf("%v: %s", err, doc)
+			}
+			out, _ := json.MarshalIndent(v, "", " ")
+			return out
+		}
+		wire := *d
+		wire.Added, wire.Removed, wire.Vars, wire.OldVars = nil, nil, nil, nil
+		if err := errors.Join(wire.SetAdded(rewrite(d.AddedJSON())), wire.SetRemoved(rewrite(d.RemovedJSON()))); err != nil {
+			w.t.Fatal(err)
+		}
+		got, err := wire.Apply(a)
+		if err != nil || got.Hash() != b.Hash() {
+			w.t.Fatalf("%v: %s", err, d.AddedJSON())
+		}
+	})
+}
+
+func TestResultsAreSafeToShare(t *testing.T) {
+	a, err := DecodeJSON(virtuosoBody(300, 0, 0), Select, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := DecodeJSON(virtuosoBody(300, 10, 1), Select, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			switch i % 4 {
+			case 0:
+				Compare(a, b)
+			case 1:
+				b.Hash()
+			case 2:
+				b.Document()
+			default:
+				b.Row(0)
+				b.Fingerprint()
+			}
+		})
+	}
+	all.Wait()
+	if again, err := Decode(b.Document(), Select, false); err != nil || again.Hash() != b.Hash() {
+		t.Error(err)
+	}
+}
+
+// A block that moves costs its own length, whatever its length.
+func TestMovesKeepTheRest(t *testing.T) {
+	var rows []rune
+	for i := range 400 {
+		rows = append(rows, rune(0x4e00+i))
+	}
+	for _, n := range []int{1, 5, 20, 100} {
+		moved := slices.Concat(rows[:50], rows[50+n:350], rows[50:50+n], rows[350:])
+		d := Compare(bag(t, Options{Ordered: true}, string(rows)), bag(t, Options{Ordered: true}, string(moved)))
+		if len(d.Added) != n || len(d.Removed) != n || d.Jaccard != 0 {
+			t.Errorf("%d moved: %d added, %d removed, jaccard %v", n, len(d.Added), len(d.Removed), d.Jaccard)
+		}
+	}
+}
