@@ -1,0 +1,101 @@
+package city
+
+import "slices"
+
+// show is an event at a venue.
+type show struct {
+	self, title, kind, venue string
+	begins                   int // minutes since the start
+	price                    int // tenths of the currency; 0 = free, and not said
+	soldOut                  bool
+}
+
+func (c *City) buildCulture() {
+	for n, name := range venues {
+		self := id("venue", name)
+		c.say(self, rdfType, def("Venue"))
+		c.say(self, rdfsLabel, tagged(titles[n], "en"))
+		c.place(self)
+		c.say(self, def("seats"), integer(20*c.random.between(2, 60)))
+		if n%3 != 0 {
+			c.say(self, def("phone"), text("+00 555 01"+string(rune('0'+n/10))+string(rune('0'+n%10))))
+		}
+		if n%2 == 0 {
+			c.say(self, def("page"), "<http://"+name+".example/>")
+		}
+	}
+	for n := range firstShows {
+		// Some begin soon, so that the first of them are seen to pass.
+		c.announce(15 * c.random.between(1, 8+4*n))
+	}
+}
+
+// announce plans an event that begins in so many minutes.
+func (c *City) announce(in int) {
+	c.announced++
+	s := show{
+		self:   numbered("event", c.announced),
+		title:  pick(c.random, first) + " " + pick(c.random, second),
+		kind:   pick(c.random, kinds),
+		venue:  id("venue", pick(c.random, venues)),
+		begins: c.minute + in,
+	}
+	if !c.random.oneIn(3) {
+		s.price = 5 * c.random.between(10, 120)
+	}
+	s.each(c.say)
+	c.shows = append(c.shows, s)
+}
+
+// each calls do with every fact about the event.
+func (s show) each(do func(subject, predicate, object string)) {
+	do(s.self, rdfType, def("Event"))
+	do(s.self, rdfsLabel, tagged(s.title, "en"))
+	do(s.self, def("kind"), text(s.kind))
+	do(s.self, def("venue"), s.venue)
+	do(s.self, def("begins"), stamp(s.begins))
+	if s.price > 0 {
+		do(s.self, def("price"), tenths(s.price))
+	}
+	if s.soldOut {
+		do(s.self, def("soldOut"), boolean(true))
+	}
+}
+
+// programme lets events pass, and announces, calls off, moves or sells out
+// some of them; now and then a whole programme is published at once.
+func (c *City) programme() {
+	for _, s := range c.shows {
+		if s.begins <= c.minute {
+			s.each(c.unsay)
+		}
+	}
+	c.shows = slices.DeleteFunc(c.shows, func(s show) bool { return s.begins <= c.minute })
+	news := 0
+	if c.random.oneIn(8) {
+		news = 1
+	}
+	if c.random.oneIn(40) || len(c.shows) < firstShows/2 {
+		news = 10
+	}
+	for range news {
+		c.announce(15 * c.random.between(2, 96))
+	}
+	if c.random.oneIn(14) {
+		n := c.random.below(len(c.shows))
+		c.shows[n].each(c.unsay) // called off
+		c.shows = slices.Delete(c.shows, n, n+1)
+	}
+	s := &c.shows[c.random.below(len(c.shows))]
+	switch c.random.below(10) {
+	case 0:
+		before := s.begins
+		s.begins += 30
+		c.change(s.self, def("begins"), stamp(before), stamp(s.begins))
+	case 1:
+		if s.price > 0 && !s.soldOut {
+			s.soldOut = true
+			c.say(s.self, def("soldOut"), boolean(true))
+		}
+	}
+}
