@@ -107,7 +107,7 @@ func (i *instance) values() map[string]hostFunction {
 		"__wbg___wbindgen_is_undefined_721f8decd50c87a3": is(func(v any) bool { return v == jsUndefined{} }),
 		"__wbg___wbindgen_is_string_1fca8072260dd261":    is(func(v any) bool { _, ok := v.(string); return ok }),
 		"__wbg___wbindgen_is_object_0beba4a1980d3eea":    is(isObject),
-		"__wbg_instanceof_Uint8Array_f080092dc70f5d58":   is(func(v any) bool { _, ok := v.(jsBytes); return ok }),
+		"__wbg_instanceof_Uint8Array_f080092dc70f5d58":   is(func(v any) bool { _, ok := v.(*jsBytes); return ok }),
 		"__wbg___wbindgen_string_get_71bb4348194e31f0": func(ctx context.Context, s []uint64) {
 			if text, ok := i.glue.value(s[1]).(string); ok {
 				i.hand(ctx, s[0], text)
@@ -122,12 +122,12 @@ func (i *instance) values() map[string]hostFunction {
 			s[0] = i.glue.ref(i.text(s[0], s[1]))
 		},
 		"__wbg_length_589238bdcf171f0e": func(_ context.Context, s []uint64) {
-			b, _ := i.glue.value(s[0]).(jsBytes)
-			s[0] = uint64(len(b))
+			b, _ := i.glue.value(s[0]).(*jsBytes)
+			s[0] = uint64(len(b.data))
 		},
 		"__wbg_prototypesetcall_d721637c7ca66eb8": func(_ context.Context, s []uint64) {
-			b, _ := i.glue.value(s[2]).(jsBytes)
-			i.module.Memory().Write(uint32(s[0]), b[:min(uint64(uint32(s[1])), uint64(len(b)))])
+			b, _ := i.glue.value(s[2]).(*jsBytes)
+			i.module.Memory().Write(uint32(s[0]), b.data[:min(uint64(uint32(s[1])), uint64(len(b.data)))])
 		},
 	}
 }

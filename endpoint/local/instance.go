@@ -118,10 +118,12 @@ func (i *instance) run(ctx context.Context, m api.Module, name string, params ..
 	return results, nil
 }
 
-// sweep ends a call: it forgets the values that it referred to, but for those
-// that the engine keeps in its table, such as names it looks up again.
+// sweep ends a call: it forgets the values that calls referred to, but for
+// those that the engine keeps in its table, such as names it looks up again.
+// Looking through the table costs as much as a small query, so a few values
+// may gather first; big ones have been forgotten already.
 func (i *instance) sweep() {
-	if !i.healthy() {
+	if len(i.glue.values) < sweepAt || !i.healthy() {
 		return
 	}
 	ctx := context.Background()
@@ -156,7 +158,7 @@ func (i *instance) taken(ctx context.Context, index uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value := i.glue.value(results[0])
+	value := i.glue.forget(results[0])
 	if _, err := i.call(ctx, "__externref_table_dealloc", index); err != nil {
 		return nil, err
 	}
@@ -236,6 +238,7 @@ func (i *instance) update(ctx context.Context, text string) error {
 func (i *instance) load(ctx context.Context, r io.Reader, format string) error {
 	defer i.sweep()
 	source := &jsChunks{reader: r, buffer: make([]byte, chunkSize)}
+	defer source.forget()
 	options := jsObject{"format": format, "no_transaction": true}
 	results, err := i.call(ctx, "store_load", i.store, i.glue.ref(source), i.glue.ref(options), refUndefined, refUndefined)
 	if err != nil {

@@ -14,7 +14,7 @@ const chunkSize = 8 << 20
 type (
 	jsUndefined struct{}
 	jsSymbol    string
-	jsBytes     []byte
+	jsBytes     struct{ data []byte } // by pointer, so that it can be emptied
 	jsArray     []any
 	jsObject    map[string]any
 	jsError     struct{ message string }
@@ -35,8 +35,12 @@ type jsIterator interface {
 type jsChunks struct {
 	reader io.Reader
 	buffer []byte
+	chunk  jsBytes // the engine copies a chunk before it asks for the next
 	err    error
 }
+
+// forget lets go of the memory; the engine may still refer to the chunk.
+func (c *jsChunks) forget() { c.reader, c.buffer, c.chunk.data = nil, nil, nil }
 
 func (c *jsChunks) next() (any, bool) {
 	n, err := io.ReadFull(c.reader, c.buffer)
@@ -44,7 +48,8 @@ func (c *jsChunks) next() (any, bool) {
 		c.err = err
 		return jsUndefined{}, false
 	}
-	return jsBytes(c.buffer[:n]), n > 0
+	c.chunk.data = c.buffer[:n]
+	return &c.chunk, n > 0
 }
 
 // jsItems iterates over an array.
@@ -87,7 +92,7 @@ func property(value, key any) any {
 
 func isObject(value any) bool {
 	switch value.(type) {
-	case jsObject, jsArray, jsBytes, *jsError, jsStep, *jsChunks, *jsItems:
+	case jsObject, jsArray, *jsBytes, *jsError, jsStep, *jsChunks, *jsItems:
 		return true
 	}
 	return false
@@ -135,6 +140,18 @@ type glue struct {
 
 func newGlue() glue {
 	return glue{values: []any{jsUndefined{}, nil, true, false, jsObject{}}}
+}
+
+// sweepAt is how many values may gather before they are sorted out.
+const sweepAt = 256
+
+// forget returns a value for the last time.
+func (g *glue) forget(ref uint64) any {
+	value := g.value(ref)
+	if ref >= refFixed {
+		g.values[ref-refBase] = jsUndefined{}
+	}
+	return value
 }
 
 // keep forgets every value but the fixed ones and those referred to.
