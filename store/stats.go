@@ -45,7 +45,7 @@ func (r *record) append(b []byte) []byte {
 	}
 	b = binary.AppendVarint(b, int64(s.Rows))
 	b = binary.AppendVarint(b, int64(s.Floor))
-	b = putText(b, s.Hash)
+	b = putHash(b, s.Hash)
 	b = putTime(b, s.CheckedAt)
 	b = putTime(b, s.ChangedAt)
 	b = appendRun(b, &s.LastRun)
@@ -71,23 +71,22 @@ func appendRun(b []byte, r *scheduler.Run) []byte {
 	return putText(b, r.Why)
 }
 
-// appendSamples takes five to eight bytes for most samples: the step from the
-// slot before, the time, and a mark.
+// appendSamples takes five or six bytes for most samples: the step from the
+// slot before with the marks in its low bits, and the time.
 func appendSamples(b []byte, samples []scheduler.Sample) []byte {
 	b = binary.AppendUvarint(b, uint64(len(samples)))
 	last := uint64(0)
 	for _, s := range samples {
-		b = binary.AppendVarint(b, int64(s.Slot-last))
+		step := (s.Slot - last) << 2 // slots stay far below 2^62
 		last = s.Slot
-		b = binary.AppendVarint(b, int64(s.Elapsed))
-		mark := byte(0)
 		if s.Changed {
-			mark |= sampleChanged
+			step |= sampleChanged
 		}
 		if s.Jaccard != 0 {
-			mark |= sampleJaccard
+			step |= sampleJaccard
 		}
-		b = append(b, mark)
+		b = binary.AppendUvarint(b, step)
+		b = binary.AppendVarint(b, int64(s.Elapsed))
 		if s.Jaccard != 0 {
 			b = putFloat(b, s.Jaccard)
 		}
@@ -108,7 +107,7 @@ func parseRecord(b []byte) (record, error) {
 	s.Failures, s.Cuts = uint32(in.number()), uint32(in.number())
 	s.NotBefore, s.Served = in.number(), in.number()
 	s.Rows, s.Floor = int(in.signed()), time.Duration(in.signed())
-	s.Hash, s.CheckedAt, s.ChangedAt = in.text(), in.time(), in.time()
+	s.Hash, s.CheckedAt, s.ChangedAt = in.hash(), in.time(), in.time()
 	s.LastRun = parseRun(&in)
 	s.Policy = in.text()
 	if n := in.count(); n > 0 {
@@ -136,11 +135,10 @@ func parseSamples(in *scan) []scheduler.Sample {
 	samples := make([]scheduler.Sample, n)
 	last := uint64(0)
 	for i := range samples {
-		last += uint64(in.signed())
-		s := scheduler.Sample{Slot: last, Elapsed: time.Duration(in.signed())}
-		mark := in.byte()
-		s.Changed = mark&sampleChanged != 0
-		if mark&sampleJaccard != 0 {
+		step := in.number()
+		last += uint64(int64(step) >> 2) // with its sign, should slots ever go back
+		s := scheduler.Sample{Slot: last, Elapsed: time.Duration(in.signed()), Changed: step&sampleChanged != 0}
+		if step&sampleJaccard != 0 {
 			s.Jaccard = in.float()
 		}
 		samples[i] = s

@@ -2,8 +2,10 @@ package store
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -26,6 +28,19 @@ func putTime(b []byte, t time.Time) []byte {
 
 func putFloat(b []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
+}
+
+const hashPrefix = "sha256:"
+
+// putHash halves the usual spelling of a hash: a mark and its 32 bytes. Any
+// other text stands behind a zero.
+func putHash(b []byte, s string) []byte {
+	digits, ok := strings.CutPrefix(s, hashPrefix)
+	sum, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(sum) != 32 || hex.EncodeToString(sum) != digits {
+		return putText(append(b, 0), s)
+	}
+	return append(append(b, 1), sum...)
 }
 
 // A scan takes values off the front of b. It copies whatever it returns.
@@ -88,6 +103,19 @@ func (s *scan) text() string {
 	}
 	v := string(s.b[:n])
 	s.b = s.b[n:]
+	return v
+}
+
+func (s *scan) hash() string {
+	if s.byte() == 0 {
+		return s.text()
+	}
+	if len(s.b) < 32 {
+		s.fail()
+		return ""
+	}
+	v := hashPrefix + hex.EncodeToString(s.b[:32])
+	s.b = s.b[32:]
 	return v
 }
 

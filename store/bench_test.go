@@ -1,0 +1,133 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A bench is a store with queries whose statistics are of full length.
+type bench struct {
+	d       *DB
+	ids     []string
+	results [2]*diff.Result // the states between which queries change
+	stats   []scheduler.Stats
+	at      []int // which state each query is in
+	slot    uint64
+}
+
+func newBench(b *testing.B, n int) *bench {
+	s := &bench{d: open(b, b.TempDir(), Options{Retention: Retention{Changes: 100}})}
+	for i := range s.results {
+		s.results[i] = bag(b, strings.Split(strings.Repeat("a row of a result,", 100)+fmt.Sprint(i), ",")...)
+	}
+	var batch scheduler.Batch
+	for i := range n {
+		id := fmt.Sprintf("q_%026d", i)
+		put(b, s.d, id, "city")
+		o := outcome(scheduler.Stats{}, nil, id, 1, s.results[0])
+		for slot := uint64(2); slot < 70; slot++ {
+			o.Stats = outcome(o.Stats, s.results[0], id, slot, s.results[0]).Stats
+		}
+		s.ids, s.stats, s.at = append(s.ids, id), append(s.stats, o.Stats), append(s.at, 0)
+		batch.Outcomes = append(batch.Outcomes, o)
+	}
+	s.slot = 70
+	s.record(b, batch)
+	return s
+}
+
+func (s *bench) record(b *testing.B, batch scheduler.Batch) {
+	if _, err := s.d.Record("city", batch); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (s *bench) outcome(i int, changed bool) scheduler.Outcome {
+	old := s.results[s.at[i]]
+	if changed {
+		s.at[i] = 1 - s.at[i]
+	}
+	o := outcome(s.stats[i], old, s.ids[i], s.slot, s.results[s.at[i]])
+	s.stats[i] = o.Stats
+	return o
+}
+
+// A syncer times one fdatasync of one page in a file beside the store's, what a
+// commit costs at least twice. It is asked once per slot, so that other work on
+// the same disk slows both alike.
+type syncer struct {
+	f     *os.File
+	n     int
+	spent time.Duration
+}
+
+func newSyncer(b *testing.B, d *DB) *syncer {
+	f, err := os.Create(filepath.Join(filepath.Dir(d.path), "sync"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { f.Close() })
+	return &syncer{f: f}
+}
+
+func (s *syncer) sync(b *testing.B) {
+	began := time.Now()
+	if _, err := s.f.WriteAt(make([]byte, 4096), int64(s.n%8)*4096); err != nil {
+		b.Fatal(err)
+	}
+	if err := fdatasync(s.f); err != nil {
+		b.Fatal(err)
+	}
+	s.n++
+	s.spent += time.Since(began)
+}
+
+// BenchmarkSlot commits the outcomes of one slot as the loop does: a change at
+// once together with the unchanged outcomes before it, the rest with the slot.
+func BenchmarkSlot(b *testing.B) {
+	for _, size := range []struct{ queries, executions, changes int }{
+		{1000, 1000, 10}, {1000, 1000, 0}, {20000, 1000, 10},
+	} {
+		b.Run(fmt.Sprintf("queries=%d/executions=%d/changes=%d", size.queries, size.executions, size.changes), func(b *testing.B) {
+			s := newBench(b, size.queries)
+			bare := newSyncer(b, s.d)
+			step, turn := size.queries/size.executions, 0
+			before := s.d.bolt.Stats().TxStats
+			for b.Loop() {
+				b.StopTimer()
+				var batches []scheduler.Batch
+				var batch scheduler.Batch
+				s.slot++
+				for i := range size.executions {
+					changed := size.changes > 0 && i%(size.executions/size.changes) == 0
+					batch.Outcomes = append(batch.Outcomes, s.outcome((i*step+turn)%size.queries, changed))
+					if changed {
+						batches, batch = append(batches, batch), scheduler.Batch{}
+					}
+				}
+				turn++
+				batch.Slot = &scheduler.Slot{Endpoint: "city", Number: s.slot}
+				batches = append(batches, batch)
+				bare.sync(b)
+				b.StartTimer()
+				for _, batch := range batches {
+					s.record(b, batch)
+				}
+			}
+			each := b.Elapsed() / time.Duration(b.N*size.executions)
+			written := s.d.bolt.Stats().TxStats
+			one := bare.spent / time.Duration(bare.n)
+			b.ReportMetric(float64(each.Nanoseconds()), "ns/execution")
+			b.ReportMetric(float64(one.Nanoseconds()), "ns/fdatasync")
+			b.ReportMetric(float64(each)/float64(one), "fdatasyncs/execution")
+			b.ReportMetric(float64(written.GetPageCount()-before.GetPageCount())/float64(b.N), "pages/slot")
+		})
+	}
+}
