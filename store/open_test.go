@@ -1,0 +1,129 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+func TestOpenLocked(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir, Options{})
+	_, err := Open(dir, Options{})
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), filepath.Join(dir, File)) {
+		t.Fatalf("a second Open says %v", err)
+	}
+}
+
+func TestOpenMakesPrivateFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	open(t, dir, Options{})
+	for name, want := range map[string]os.FileMode{"": 0o700, File: 0o600, File + generationSuffix: 0o600} {
+		i, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || i.Mode().Perm() != want {
+			t.Errorf("%q: mode %v, %v", name, i.Mode(), err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	edit := func(f func(m *bbolt.Bucket) error) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			b, err := bbolt.Open(path, 0o600, nil)
+			if err == nil {
+				err = b.Update(func(tx *bbolt.Tx) error { return f(tx.Bucket(bMeta)) })
+				err = errors.Join(err, b.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		want  error
+	}{
+		"text": {func(t *testing.T, path string) {
+			overwrite(t, path, []byte(strings.Repeat("this is no store\n", 1000)))
+		}, ErrNotStore},
+		"a few bytes": {func(t *testing.T, path string) { overwrite(t, path, []byte("oops")) }, ErrNotStore},
+		"directory": {func(t *testing.T, path string) {
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrNotStore},
+		"newer schema":   {edit(func(m *bbolt.Bucket) error { return m.Put(kSchema, key8(schema+1)) }), ErrSchema},
+		"no schema":      {edit(func(m *bbolt.Bucket) error { return m.Delete(kSchema) }), ErrSchema},
+		"foreign bucket": {edit(func(m *bbolt.Bucket) error { return m.Put(kMagic, []byte("other")) }), ErrNotStore},
+		"other bbolt file": {func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			b, err := bbolt.Open(path, 0o600, nil)
+			if err == nil {
+				err = b.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("x")); return err })
+				err = errors.Join(err, b.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, ErrNotStore},
+		"cut off": {func(t *testing.T, path string) {
+			if err := os.Truncate(path, 5*4096); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrDamaged},
+		"cut after the first page": {func(t *testing.T, path string) {
+			if err := os.Truncate(path, 4096); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, File)
+			lived(t, dir)
+			c.spoil(t, path)
+			d, err := Open(dir, Options{})
+			if err == nil {
+				d.Close()
+			}
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), path) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			// The refused file is left alone, and unlocked.
+			if _, err := Open(dir, Options{}); errors.Is(err, ErrLocked) {
+				t.Fatal("a refused store stays locked")
+			}
+		})
+	}
+}
+
+func TestOpenReadOnlyDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{}); !errors.Is(err, os.ErrPermission) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestSeedStays(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	seed := d.Seed()
+	if seed == 0 || seed == open(t, t.TempDir(), Options{}).Seed() {
+		t.Fatal("the seed is not random")
+	}
+	if reopen(t, d, dir, Options{}).Seed() != seed {
+		t.Fatal("the seed changed")
+	}
+}
