@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -22,13 +23,18 @@ func newEvents(w http.ResponseWriter, timeout time.Duration) *events {
 	return &events{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
-func (e *events) open() error {
+func (e *events) open(retry time.Duration) error {
 	h := e.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // a proxy that collects would make it pointless
 	e.w.WriteHeader(http.StatusOK)
-	return e.write("retry: 2000\n\n")
+	return e.retry(retry)
+}
+
+// retry says when to come back after the stream ended.
+func (e *events) retry(after time.Duration) error {
+	return e.write(fmt.Sprintf("retry: %d\n\n", after.Milliseconds()))
 }
 
 // event sends data, which is JSON on one line.

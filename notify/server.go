@@ -59,6 +59,7 @@ type Timing struct {
 	Read  time.Duration // silence of a client after which it is gone, default 60 s
 	Write time.Duration // a blocked write, default 10 s
 	Close time.Duration // waiting for the client's answer to a close, default 2 s
+	Retry time.Duration // after which an EventSource comes back, default 2 s
 }
 
 func orDefault[T int | int64 | float64 | time.Duration](v *T, d T) {
@@ -82,6 +83,7 @@ func (o *Options) fill() {
 	orDefault(&t.Read, 60*time.Second)
 	orDefault(&t.Write, 10*time.Second)
 	orDefault(&t.Close, 2*time.Second)
+	orDefault(&t.Retry, 2*time.Second)
 	if o.Credential == nil {
 		o.Credential = Bearer
 	}

@@ -120,12 +120,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	}()
 	e := newEvents(w, s.opts.Timing.Write)
 	defer e.control.SetWriteDeadline(time.Time{})
-	err := e.open()
+	err := e.open(s.opts.Timing.Retry)
 	if err == nil {
 		err = run(ctx, e)
 	}
 	if err == nil && r.Context().Err() == nil {
-		err = e.write("retry: 1000\n\n") // going down: come back soon
+		err = e.retry(s.opts.Timing.Retry / 2) // going down: somebody else may be up already
 	}
 	if e.slow {
 		s.slow.Add(1)

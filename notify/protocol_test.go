@@ -1,0 +1,224 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// quick makes the server's patience short enough for a test.
+func quick(o *notify.Options) {
+	o.Timing = notify.Timing{Init: 200 * time.Millisecond, Ping: 100 * time.Millisecond, Write: 300 * time.Millisecond, Close: time.Second}
+}
+
+func TestCloseCodes(t *testing.T) {
+	reader := gate{"good": {Name: "r", Role: registry.RoleRead}, "none": {Name: "n", Role: ""},
+		"brief": {Name: "b", Role: registry.RoleRead, Expires: time.Now().Add(500 * time.Millisecond)}}
+	for _, c := range []struct {
+		name string
+		opts func(*notify.Options)
+		do   func(r *rig, p *peer)
+		want int
+	}{
+		{"not JSON", nil, say(`{"type":"init"}`, `hello`), 4400},
+		{"no object", nil, say(`{"type":"init"}`, `[1]`), 4400},
+		{"no type", nil, say(`{"type":"init"}`, `{"id":"a"}`), 4400},
+		{"type no string", nil, say(`{"type":"init"}`, `{"type":7}`), 4400},
+		{"trailing garbage", nil, say(`{"type":"init"}`, `{"type":"ping"} x`), 4400},
+		{"empty frame", nil, say(`{"type":"init"}`, ``), 4400},
+		{"not initialised", nil, say(`{"type":"ping"}`), 4401},
+		{"malformed before init", nil, say(`nonsense`), 4400},
+		{"no token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init"}`), 4401},
+		{"bad token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"bad"}`), 4401},
+		{"token without right", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"none"}`), 4403},
+		{"token expires", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"brief"}`), 4002},
+		{"no init", quick, say(), 4408},
+		{"id in use", nil, say(`{"type":"init"}`, `{"type":"subscribe","id":"a","query":"q"}`, `{"type":"subscribe","id":"a","query":"q"}`), 4409},
+		{"second init", nil, say(`{"type":"init"}`, `{"type":"init"}`), 4429},
+		{"binary", nil, func(_ *rig, p *peer) { p.conn.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"init"}`)) }, 1003},
+		{"bad UTF-8", nil, func(_ *rig, p *peer) {
+			p.conn.WriteMessage(websocket.TextMessage, []byte("{\"type\":\"init\",\"client\":\"\xff\"}"))
+		}, 1007},
+		{"bad UTF-8 later", nil, say(`{"type":"init"}`, "{\"type\":\"ping\",\"payload\":\"\xc3\x28\"}"), 1007},
+		{"too large", func(o *notify.Options) { o.Limits.Message = 1000 }, say(`{"type":"init","client":"` + strings.Repeat("x", 1000) + `"}`), 1009},
+		{"too large in fragments", func(o *notify.Options) { o.Limits.Message = 1000 }, fragments(20, 100), 1009},
+		{"too often", func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 5 }, say(strings.Split(`{"type":"init"}`+strings.Repeat("\n"+`{"type":"ping"}`, 8), "\n")...), 4003},
+		{"draining", nil, func(r *rig, p *peer) {
+			say(`{"type":"init"}`)(r, p)
+			p.expect("ready")
+			go r.srv.Shutdown(t.Context())
+		}, 4004},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, c.opts)
+			r.log.Add("q", "SELECT", false)
+			p := r.dial(nil)
+			c.do(r, p)
+			if got := p.closed(); got != c.want {
+				t.Errorf("closed with %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func say(texts ...string) func(*rig, *peer) {
+	return func(_ *rig, p *peer) {
+		for _, text := range texts {
+			// The server may have closed already: the code says whether that was right.
+			p.conn.WriteMessage(websocket.TextMessage, []byte(text))
+		}
+	}
+}
+
+func fragments(n, size int) func(*rig, *peer) {
+	return func(_ *rig, p *peer) {
+		w, err := p.conn.NextWriter(websocket.TextMessage)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for range n {
+			fmt.Fprint(w, strings.Repeat(" ", size*50)) // more than the write buffer: a frame each
+		}
+		w.Close()
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) {
+		o.Origins, o.Limits.Connections = []string{"https://app.example"}, 3
+	})
+	origin := func(s string) http.Header { return http.Header{"Origin": {s}} }
+	for o, want := range map[string]bool{
+		r.http.URL: true, "https://app.example": true, "http://fresh.example": true, "": true,
+		"https://evil.example": false, "http://app.example": false, "null": false, "https://app.example.evil.example": false,
+	} {
+		p := r.dial(origin(o))
+		p.send(`{"type":"init"}`)
+		if want {
+			p.expect("ready")
+		} else if got := p.closed(); got != 4403 {
+			t.Errorf("origin %q: closed with %d, want 4403", o, got)
+		}
+		p.conn.Close()
+		r.empty()
+	}
+	bare, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t, bare}
+	if got := p.closed(); got != 4406 {
+		t.Errorf("without a subprotocol: closed with %d, want 4406", got)
+	}
+	bare.Close()
+	r.empty()
+	for range 3 {
+		r.hello()
+	}
+	if got := r.dial(nil).closed(); got != 4429 {
+		t.Errorf("the fourth of three: closed with %d, want 4429", got)
+	}
+	resp, err := http.Get(r.http.URL + "/v1/live")
+	if err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("plain GET: %v, %v", resp, err)
+	}
+	resp.Body.Close()
+}
+
+// empty waits until all connections are gone.
+func (r *rig) empty() {
+	r.t.Helper()
+	r.eventually("all connections are gone", func() bool { return r.srv.Stats().Connections == 0 })
+}
+
+func (r *rig) eventually(what string, done func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("never: %s (%+v)", what, r.srv.Stats())
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) {
+		o.Limits.Subscriptions = 3
+		o.Gate = gate{"read": {Name: "r", Role: registry.RoleRead}, "app": {Name: "a", Role: registry.RoleApp}}
+	})
+	id := r.log.Add("q", "SELECT", false)
+	r.log.Add("ordered", "SELECT", true)
+	p := r.dial(nil)
+	p.send(`{"type":"init","token":"app","client":"test/1","surprise":{"x":1}}`)
+	if m := p.expect("ready"); !json.Valid(m.Limits) || string(m.Ping) != `"25s"` {
+		t.Fatalf("ready: %s", m.raw)
+	}
+	p.send(`{"type":"subscribe","id":"one","query":"q","more":1}`)
+	p.expect("subscribed")
+	for _, c := range []struct{ send, code, id string }{
+		{`{"type":"dance"}`, "bad_params", ""},
+		{`{"type":"subscribe","id":"x","query":"nobody"}`, "unknown_query", "x"},
+		{`{"type":"subscribe","id":"x"}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":7}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":{"endpoint":"test"}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":{"endpoint":"test","sparql":"DROP ALL"}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","profile":"p"}`, "bad_params", "x"},
+		{`{"type":"subscribe","query":"q"}`, "bad_params", ""},
+		{`{"type":"subscribe","id":"has space","query":"q"}`, "bad_params", ""},
+		{`{"type":"subscribe","id":"` + strings.Repeat("x", 65) + `","query":"q"}`, "bad_params", ""},
+		{`{"type":"subscribe","id":7,"query":"q"}`, "bad_params", ""},
+		{`{"type":"subscribe","id":"x","query":"q","mode":"push"}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","rate":"often"}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","rate":5}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"e"}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"e","seq":-1}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"e","seq":9007199254740992}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","filter":{"color":"red"}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","filter":{"min_jaccard":2}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","filter":{"where":[{"var":"s","op":"~","value":"a"}]}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"ordered","filter":{"vars":["s"]}}`, "bad_params", "x"},
+		{`{"type":"unsubscribe","id":"x"}`, "unknown_id", "x"},
+		{`{"type":"ack","id":"x","seq":1}`, "unknown_id", "x"},
+		{`{"type":"ack","id":"one"}`, "bad_params", "one"},
+	} {
+		p.send(c.send)
+		if m := p.expect("error"); m.Code != c.code || m.ID != c.id || m.Message == "" {
+			t.Errorf("%s: %s, want %s", c.send, m.raw, c.code)
+		}
+	}
+	p.send(`{"type":"subscribe","id":"two","query":{"endpoint":"test","sparql":"SELECT live"}}`)
+	live := p.expect("subscribed").Query
+	if n := r.log.Holds(live); n != 1 {
+		t.Errorf("%d holds of a query that one subscription registered", n)
+	}
+	p.send(`{"type":"subscribe","id":"three","query":"` + id + `"}`)
+	p.expect("subscribed")
+	p.send(`{"type":"subscribe","id":"four","query":"q"}`)
+	if m := p.expect("error"); m.Code != "limit" || m.ID != "four" {
+		t.Errorf("above the limit: %s", m.raw)
+	}
+	p.conn.Close()
+	r.eventually("the hold is released", func() bool { return r.log.Holds(live) == 0 })
+
+	q := r.dial(http.Header{"Authorization": {"Bearer read"}})
+	q.send(`{"type":"init"}`)
+	q.expect("ready")
+	q.send(`{"type":"subscribe","id":"x","query":{"endpoint":"test","sparql":"SELECT live"}}`)
+	if m := q.expect("error"); m.Code != "not_allowed" {
+		t.Errorf("registering as reader: %s", m.raw)
+	}
+	q.send(`{"type":"subscribe","id":"x","query":"q"}`)
+	q.expect("subscribed")
+	r.log.Remove(id)
+	r.hub.Wake(id)
+	if m := q.expect("complete"); m.ID != "x" || m.Reason != "released" {
+		t.Errorf("complete: %s", m.raw)
+	}
+}

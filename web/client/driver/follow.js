@@ -1,0 +1,59 @@
+// Follows one query and writes a line of JSON for each thing that happens, for a
+// test that knows the truth:
+//
+//   node driver/follow.js URL QUERY ws|native|sse UNTIL
+//
+// ws is npm "ws", native the global WebSocket, sse server-sent events by npm
+// "eventsource". UNTIL is the seq at which to stop. FRESHET_TOKEN may hold a token.
+import { Freshet, Replica } from '../freshet.js'
+
+const [url, query, transport, until] = process.argv.slice(2)
+const token = process.env.FRESHET_TOKEN
+const say = line => process.stdout.write(JSON.stringify(line) + '\n')
+
+function tell (m, replica) {
+  say({
+    type: m.type,
+    prev: m.prev,
+    seq: replica.position?.seq,
+    epoch: replica.position?.epoch,
+    resumed: m.resumed,
+    reason: m.reason,
+    message: m.message,
+    hash: m.hash,
+    document: replica.result?.document()
+  })
+  return replica.position?.seq >= Number(until)
+}
+
+async function sockets () {
+  const WebSocket = transport === 'ws' ? (await import('ws')).WebSocket : globalThis.WebSocket
+  const freshet = new Freshet(url, { token, WebSocket, minBackoff: 5, maxBackoff: 100 })
+  const sub = freshet.follow(query, m => {
+    if (tell(m, sub.replica)) freshet.close()
+    if (m.final) process.exitCode = 1
+  }, { ack: true })
+}
+
+async function events () {
+  const { EventSource } = await import('eventsource')
+  const replica = new Replica()
+  const headers = token ? { Authorization: 'Bearer ' + token } : {}
+  const source = new EventSource(`${url}/v1/queries/${query}/changes`, {
+    fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, ...headers } })
+  })
+  const on = (kind, take) => source.addEventListener(kind, event => {
+    const m = JSON.parse(event.data)
+    take(m)
+    if (tell({ ...m, type: kind }, replica)) source.close()
+  })
+  on('snapshot', m => replica.snapshot(m))
+  on('alive', m => replica.alive(m))
+  on('gap', () => replica.restart())
+  on('change', m => {
+    const what = replica.delta({ ...m })
+    if (what === 'again') throw new Error(`change ${m.prev}..${m.seq} does not follow ${replica.position?.seq}`)
+  })
+}
+
+await (transport === 'sse' ? events() : sockets())

@@ -1,0 +1,417 @@
+// Freshet's client for JavaScript: follow SPARQL queries of a Freshet server and
+// hold their results up to date. Browser and Node >= 20, no dependencies.
+//
+//   import { Freshet } from './freshet.js'
+//
+//   const freshet = new Freshet('http://127.0.0.1:8080', { token })
+//   const sub = freshet.follow('departures', event => {
+//     if (event.type === 'delta') console.log(event.added, event.removed)
+//     render(sub.result.bindings())
+//   })
+//   localStorage.departures = JSON.stringify(sub.save())   // and later:
+//   freshet.follow('departures', handler, { from: JSON.parse(localStorage.departures) })
+//
+// It is meant to be read as well as used. What a client has to do is in Replica:
+// apply a delta that begins where you are, drop one that ends at or before where
+// you are, and for everything else subscribe again from where you are. Replica
+// knows nothing of sockets, so it serves server-sent events too (see README.md).
+//
+// Node before 22 has no WebSocket of its own: pass one in, such as npm "ws":
+//   new Freshet(url, { WebSocket: (await import('ws')).WebSocket })
+
+const SUBPROTOCOL = 'freshet.v1'
+
+/** Thrown when a delta does not fit the result that it is applied to. */
+export class MismatchError extends Error {}
+
+/**
+ * A query's result. It never changes; apply gives the next one.
+ * form: 'SELECT' | 'ASK' | 'CONSTRUCT' | 'DESCRIBE'
+ * vars: variables of a SELECT result
+ * rows: canonical text of each row: JSON of a binding, or an N-Triples statement
+ * boolean: the answer of an ASK query
+ */
+export class Result {
+  constructor (form, { ordered = false, vars = [], rows = [], boolean = false } = {}) {
+    Object.assign(this, { form, ordered, vars, rows, boolean })
+    Object.freeze(this)
+  }
+
+  /** Reads the results member of one or several snapshot messages. */
+  static from (form, ordered, ...parts) {
+    if (form === 'ASK') return new Result(form, { boolean: parts[0].boolean === true })
+    const rows = parts.flatMap(part => rowTexts(form, part))
+    return new Result(form, { ordered, vars: parts[0].head?.vars ?? [], rows: ordered ? rows : rows.sort(byBytes) })
+  }
+
+  /** Reads what document wrote. */
+  static parse (form, ordered, document) {
+    if (form === 'CONSTRUCT' || form === 'DESCRIBE') return new Result(form, { rows: document.split('\n').slice(0, -1) })
+    return Result.from(form, ordered, JSON.parse(document))
+  }
+
+  /** Rows or triples; an ASK result has none. */
+  get length () { return this.rows.length }
+
+  /** SELECT: the rows as SPARQL results JSON has them, {variable: {type, value, …}}. */
+  bindings () { return this.rows.map(row => JSON.parse(row)) }
+
+  /** The canonical text, byte for byte the server's; its SHA-256 is the published hash. */
+  document () {
+    switch (this.form) {
+      case 'ASK': return `{"head":{},"boolean":${this.boolean}}`
+      case 'SELECT': return `{"head":{"vars":${JSON.stringify(this.vars)}},"results":{"bindings":[${this.rows.join(',')}]}}`
+      default: return this.rows.map(row => row + '\n').join('')
+    }
+  }
+
+  /** The result after a change. Throws MismatchError when the change does not fit. */
+  apply (change) {
+    if (change.form === 'ASK') return new Result('ASK', { boolean: change.boolean })
+    const added = rowTexts(change.form, change.added)
+    const removed = rowTexts(change.form, change.removed)
+    const vars = change.added.head?.vars ?? []
+    const rows = change.added_at
+      ? splice(this.rows, removed, change.removed_at, added, change.added_at)
+      : merge(this.rows, removed.sort(byBytes), added.sort(byBytes))
+    return new Result(change.form, { ordered: !!change.added_at, vars, rows })
+  }
+}
+
+/** The canonical text of each row of {head, results} or {triples}. */
+function rowTexts (form, doc) {
+  if (form !== 'SELECT') return [...doc.triples]
+  // Members in the order of the head: JSON.parse moves those that look like numbers.
+  return doc.results.bindings.map(row => '{' + doc.head.vars
+    .filter(name => Object.hasOwn(row, name))
+    .map(name => JSON.stringify(name) + ':' + JSON.stringify(row[name]))
+    .join(',') + '}')
+}
+
+/** Takes sorted removed out of the sorted rows, and puts sorted added in. */
+function merge (rows, removed, added) {
+  const out = []
+  let r = 0
+  let a = 0
+  for (const row of rows) {
+    if (r < removed.length && removed[r] === row) {
+      r++
+      continue
+    }
+    while (a < added.length && byBytes(added[a], row) < 0) out.push(added[a++])
+    out.push(row)
+  }
+  if (r < removed.length) throw new MismatchError('a removed row is not there')
+  while (a < added.length) out.push(added[a++])
+  return out
+}
+
+/** Deletes the old indices, then inserts at the new ones. Both ascend. */
+function splice (rows, removed, removedAt, added, addedAt) {
+  const out = []
+  let r = 0
+  let a = 0
+  const insert = () => { while (a < addedAt.length && addedAt[a] === out.length) out.push(added[a++]) }
+  rows.forEach((row, i) => {
+    if (r < removedAt.length && removedAt[r] === i) {
+      if (removed[r++] !== row) throw new MismatchError(`row ${i} is not the removed one`)
+      return
+    }
+    insert()
+    out.push(row)
+  })
+  insert()
+  if (r < removedAt.length || a < addedAt.length) throw new MismatchError('an index is out of range')
+  return out
+}
+
+/**
+ * Orders strings as their UTF-8 bytes are ordered. JavaScript compares UTF-16
+ * units, which puts characters beyond U+FFFF (surrogates, U+D800 to U+DFFF)
+ * before U+E000 to U+FFFF instead of after.
+ */
+export function byBytes (a, b) {
+  const n = Math.min(a.length, b.length)
+  for (let i = 0; i < n; i++) {
+    let x = a.charCodeAt(i)
+    let y = b.charCodeAt(i)
+    if (x === y) continue
+    if (x >= 0xd800 && y >= 0xd800) {
+      x = x >= 0xe000 ? x - 0x2000 : x + 0x800
+      y = y >= 0xe000 ? y - 0x2000 : y + 0x800
+    }
+    return x - y
+  }
+  return a.length - b.length
+}
+
+/**
+ * A copy of one query's result, kept up to date from messages of any transport.
+ * result: Result, or null before the first
+ * position: {epoch, seq}, or null while there is nothing to resume from
+ */
+export class Replica {
+  constructor (saved) {
+    this.result = null
+    this.position = null
+    this.parts = []
+    if (!saved) return
+    this.position = { epoch: saved.epoch, seq: saved.seq }
+    if (saved.document !== undefined) this.result = Result.parse(saved.form, saved.ordered, saved.document)
+  }
+
+  /** All that has to be kept to go on later; plain JSON. */
+  save () {
+    if (!this.position) return null
+    const { form, ordered } = this.result ?? {}
+    return { ...this.position, form, ordered, document: this.result?.document() }
+  }
+
+  /** A new beginning: forget everything, wait for a snapshot or the first result. */
+  restart (epoch, seq) {
+    this.result = null
+    this.parts = []
+    this.position = seq === 0 ? { epoch, seq } : null
+  }
+
+  /** Takes a snapshot or one part of it; true once it is complete. */
+  snapshot (m) {
+    if (m.truncated) return false
+    this.parts.push(m.results)
+    if (m.part && !m.last) return false
+    this.result = Result.from(m.form, m.ordered === true, ...this.parts)
+    this.parts = []
+    this.position = { epoch: m.epoch, seq: m.seq }
+    return true
+  }
+
+  /** Rule 1: 'applied', 'dropped', or 'again': subscribe again from position. */
+  delta (m) {
+    const here = this.position
+    if (here && m.epoch === here.epoch && m.seq <= here.seq) return 'dropped'
+    if (!here || m.epoch !== here.epoch || m.prev !== here.seq) return 'again'
+    try {
+      const before = m.baseline ? new Result(m.form) : this.result
+      if (!before || m.truncated) throw new MismatchError('there are no rows to apply it to, or none to apply')
+      this.result = before.apply(m)
+    } catch (err) {
+      if (!(err instanceof MismatchError)) throw err
+      this.restart() // we are not where we thought: begin anew
+      return 'again'
+    }
+    this.position = { epoch: m.epoch, seq: m.seq }
+    return 'applied'
+  }
+
+  /** Nothing changed up to here, or what changed cancelled out: move on. */
+  alive (m) {
+    if (!this.position) return 'dropped'
+    if (m.epoch !== this.position.epoch || m.seq < this.position.seq) return 'again'
+    this.position = { epoch: m.epoch, seq: m.seq }
+    return 'applied'
+  }
+}
+
+/** One followed query of a Freshet connection. */
+class Subscription {
+  constructor (client, query, handler, options) {
+    this.client = client
+    this.query = query
+    this.handler = handler
+    this.options = options
+    this.replica = new Replica(options.from)
+    this.id = null // of the present subscription on the wire; a new one each time
+  }
+
+  get result () { return this.replica.result }
+  get position () { return this.replica.position }
+  save () { return this.replica.save() }
+
+  /** Stops following. */
+  close () {
+    this.client.subscriptions.delete(this)
+    this.client.drop(this)
+  }
+
+  subscribe () {
+    const { rate, filter, mode } = this.options
+    this.id = 's' + ++this.client.count
+    this.client.byId.set(this.id, this)
+    this.client.send({ type: 'subscribe', id: this.id, query: this.query, resume: this.position ?? undefined, rate, filter, mode })
+  }
+
+  again () {
+    this.client.drop(this)
+    this.subscribe()
+  }
+
+  receive (m) {
+    switch (m.type) {
+      case 'subscribed':
+        if (!m.resumed) this.replica.restart(m.epoch, m.seq)
+        return this.handler(m)
+      case 'snapshot':
+        if (this.replica.snapshot(m)) this.told(m)
+        return
+      case 'delta':
+      case 'alive': {
+        const what = this.replica[m.type](m)
+        if (what === 'again') return this.again()
+        if (what === 'applied') this.told(m)
+        return
+      }
+      case 'complete':
+        this.client.subscriptions.delete(this)
+        this.client.byId.delete(this.id)
+        return this.handler(m)
+      case 'error':
+        return this.refused(m)
+      case 'status':
+        return this.handler(m)
+    }
+  }
+
+  told (m) {
+    this.handler(m)
+    if (this.options.ack && m.type !== 'alive') this.client.send({ type: 'ack', id: this.id, seq: m.seq })
+  }
+
+  refused (m) {
+    this.client.byId.delete(this.id)
+    if (m.code === 'unavailable' || m.code === 'limit') return this.client.later(this)
+    this.client.subscriptions.delete(this)
+    this.handler({ ...m, final: true })
+  }
+}
+
+/**
+ * A connection to a server that follows any number of queries, comes back after
+ * every cut and resumes.
+ *
+ * options: token, WebSocket (a class; default the global one), minBackoff and
+ * maxBackoff (ms; 200 and 30000), trouble(event) called with every close event
+ * that will be tried again.
+ */
+export class Freshet {
+  constructor (server, options = {}) {
+    this.url = liveURL(server)
+    this.options = { minBackoff: 200, maxBackoff: 30000, WebSocket: globalThis.WebSocket, ...options }
+    if (!this.options.WebSocket) throw new Error('there is no global WebSocket: pass one as options.WebSocket')
+    this.subscriptions = new Set()
+    this.byId = new Map()
+    this.count = 0
+    this.ready = false
+    this.closed = false
+    this.pause = this.options.minBackoff
+    this.timers = new Set()
+    this.connect()
+  }
+
+  /**
+   * Follows a query: an id, a name, or {endpoint, sparql} to register one.
+   * handler(event) is called with the server's messages: subscribed, snapshot,
+   * delta, alive, status, complete, and error; with final: true when the server
+   * refuses for good. options: from (what save gave), rate ("5s"), filter, mode,
+   * ack.
+   */
+  follow (query, handler = () => {}, options = {}) {
+    const sub = new Subscription(this, query, handler, options)
+    this.subscriptions.add(sub)
+    if (this.ready) sub.subscribe()
+    return sub
+  }
+
+  /** Ends everything. */
+  close () {
+    this.closed = true
+    for (const t of this.timers) clearTimeout(t)
+    this.timers.clear()
+    clearInterval(this.pulse)
+    this.socket.close(1000)
+  }
+
+  connect () {
+    const socket = this.socket = new this.options.WebSocket(this.url, SUBPROTOCOL)
+    socket.onopen = () => this.send({ type: 'init', token: this.options.token, client: 'freshet.js' })
+    socket.onmessage = event => { if (socket === this.socket) this.receive(JSON.parse(event.data)) }
+    socket.onerror = () => {} // a close follows
+    socket.onclose = event => { if (socket === this.socket) this.lost(event) }
+  }
+
+  send (message) {
+    if (this.socket.readyState === 1) this.socket.send(JSON.stringify(message))
+  }
+
+  receive (m) {
+    this.heard = Date.now()
+    if (this.closed) return
+    if (m.type === 'ready') return this.begin(m)
+    const sub = this.byId.get(m.id)
+    if (!sub) return // of a subscription that was given up
+    this.pause = this.options.minBackoff // it works
+    sub.receive(m)
+  }
+
+  begin (m) {
+    this.ready = true
+    for (const sub of this.subscriptions) sub.subscribe()
+    // Pings of the protocol itself cannot be seen from here: ask, and take
+    // silence for a dead line.
+    const period = milliseconds(m.ping) || 25000
+    clearInterval(this.pulse)
+    this.pulse = setInterval(() => {
+      if (Date.now() - this.heard > 3 * period) return this.lost({ code: 1006, reason: 'silence' })
+      this.send({ type: 'ping' })
+    }, period)
+  }
+
+  drop (sub) {
+    if (!this.byId.delete(sub.id)) return
+    this.send({ type: 'unsubscribe', id: sub.id })
+  }
+
+  /** After 44xx something has to change first; everything else is tried again. */
+  lost (event) {
+    const old = this.socket
+    this.socket = { readyState: 3, close () {} }
+    this.ready = false
+    this.byId.clear()
+    clearInterval(this.pulse)
+    old.close()
+    if (this.closed) return
+    if (event.code >= 4400 && event.code < 4500) {
+      this.closed = true
+      for (const sub of this.subscriptions) sub.handler({ type: 'error', code: event.code, message: event.reason, final: true })
+      return
+    }
+    this.options.trouble?.(event)
+    this.after(() => this.connect())
+  }
+
+  later (sub) {
+    this.after(() => { if (this.ready && this.subscriptions.has(sub)) sub.subscribe() })
+  }
+
+  /** Calls f after a pause that grows, spread so that not all come at once. */
+  after (f) {
+    const t = setTimeout(() => {
+      this.timers.delete(t)
+      f()
+    }, this.pause * (0.5 + Math.random()))
+    this.timers.add(t)
+    this.pause = Math.min(2 * this.pause, this.options.maxBackoff)
+  }
+}
+
+function liveURL (server) {
+  const url = new URL(server, globalThis.location?.href)
+  url.protocol = url.protocol.replace('http', 'ws')
+  if (!url.pathname.endsWith('/v1/live')) url.pathname = url.pathname.replace(/\/$/, '') + '/v1/live'
+  return url.href
+}
+
+/** A duration as Go writes it ("25s", "1m0s", "100ms"), in milliseconds. */
+function milliseconds (text) {
+  const units = { h: 3600e3, m: 60e3, s: 1e3, ms: 1 }
+  return [...String(text).matchAll(/([\d.]+)(ms|h|m|s)/g)].reduce((sum, [, n, unit]) => sum + n * units[unit], 0)
+}

@@ -1,0 +1,118 @@
+import { test } from 'node:test'
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { Freshet, Replica, Result, byBytes } from '../freshet.js'
+
+const term = value => ({ type: 'literal', value })
+const rows = (...values) => ({ head: { vars: ['s'] }, results: { bindings: values.map(v => ({ s: term(v) })) } })
+const values = result => result.bindings().map(b => b.s.value)
+const delta = (prev, seq, removed, added, more = {}) =>
+  ({ type: 'delta', form: 'SELECT', epoch: 'e', prev, seq, added: rows(...added), removed: rows(...removed), ...more })
+
+function replica (...values) {
+  const r = new Replica()
+  r.snapshot({ form: 'SELECT', epoch: 'e', seq: 3, results: rows(...values) })
+  return r
+}
+
+test('rows are ordered as their UTF-8 bytes are', () => {
+  const strings = ['', 'a', 'b', 'ab', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}', 'a\u{1d11e}', 'a\uffee']
+  const want = [...strings].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  assert.deepEqual([...strings].reverse().sort(byBytes), want)
+})
+
+test('a delta that continues is applied, row by row of the bag', () => {
+  const r = replica('b', 'a', 'a', 'c')
+  assert.equal(r.delta(delta(3, 4, ['a', 'c'], ['b', 'd'])), 'applied')
+  assert.deepEqual(values(r.result), ['a', 'b', 'b', 'd'])
+  assert.deepEqual(r.position, { epoch: 'e', seq: 4 })
+})
+
+test('a folded delta is applied', () => {
+  const r = replica('a')
+  assert.equal(r.delta(delta(3, 9, ['a'], ['z'])), 'applied')
+  assert.deepEqual(r.position, { epoch: 'e', seq: 9 })
+})
+
+test('what is known is dropped, what does not continue asks again', () => {
+  const r = replica('a')
+  assert.equal(r.delta(delta(2, 3, ['a'], ['z'])), 'dropped')
+  assert.equal(r.delta(delta(1, 2, ['a'], ['z'])), 'dropped')
+  assert.equal(r.delta(delta(4, 5, ['a'], ['z'])), 'again')
+  assert.equal(r.delta(delta(2, 5, ['a'], ['z'])), 'again')
+  assert.equal(r.delta(delta(3, 4, ['a'], ['z'], { epoch: 'f' })), 'again')
+  assert.deepEqual(values(r.result), ['a'])
+  assert.deepEqual(r.position, { epoch: 'e', seq: 3 })
+})
+
+test('a delta that does not fit forgets everything', () => {
+  const r = replica('a')
+  assert.equal(r.delta(delta(3, 4, ['x'], [])), 'again')
+  assert.equal(r.position, null)
+  assert.equal(r.save(), null)
+})
+
+test('a baseline begins with nothing', () => {
+  const r = new Replica()
+  assert.equal(r.delta(delta(0, 1, [], ['a'], { baseline: true })), 'again')
+  r.restart('e', 0)
+  assert.equal(r.delta(delta(0, 1, [], ['b', 'a'], { baseline: true })), 'applied')
+  assert.deepEqual(values(r.result), ['a', 'b'])
+})
+
+test('alive moves on', () => {
+  const r = replica('a')
+  assert.equal(r.alive({ epoch: 'e', seq: 7 }), 'applied')
+  assert.equal(r.delta(delta(7, 8, ['a'], [])), 'applied')
+  assert.equal(r.result.length, 0)
+})
+
+test('ordered results are spliced', () => {
+  const old = Result.from('SELECT', true, rows('a', 'b', 'c', 'b'))
+  const next = old.apply({ ...delta(0, 0, ['a', 'c'], ['c', 'x']), removed_at: [0, 2], added_at: [0, 3] })
+  assert.deepEqual(values(next), ['c', 'b', 'b', 'x'])
+  assert.throws(() => old.apply({ ...delta(0, 0, ['b'], []), removed_at: [0], added_at: [] }))
+  assert.throws(() => old.apply({ ...delta(0, 0, [], ['b']), removed_at: [], added_at: [9] }))
+})
+
+test('ASK and graphs', () => {
+  const r = new Replica()
+  r.restart('e', 0)
+  assert.equal(r.delta({ form: 'ASK', epoch: 'e', prev: 0, seq: 1, baseline: true, boolean: true, previous: null }), 'applied')
+  assert.equal(r.result.document(), '{"head":{},"boolean":true}')
+  const g = Result.from('CONSTRUCT', false, { triples: ['<b> <p> "1" .', '<a> <p> "1" .'] })
+  const next = g.apply({ form: 'CONSTRUCT', added: { triples: ['<c> <p> "1" .'] }, removed: { triples: ['<b> <p> "1" .'] } })
+  assert.equal(next.document(), '<a> <p> "1" .\n<c> <p> "1" .\n')
+})
+
+test('parts of a snapshot are one result', () => {
+  const r = new Replica()
+  assert.equal(r.snapshot({ form: 'SELECT', epoch: 'e', seq: 3, part: 1, results: rows('b') }), false)
+  assert.equal(r.position, null)
+  assert.equal(r.snapshot({ form: 'SELECT', epoch: 'e', seq: 3, part: 2, last: true, results: rows('a') }), true)
+  assert.deepEqual(values(r.result), ['a', 'b'])
+})
+
+test('what was saved goes on', () => {
+  const r = new Replica(JSON.parse(JSON.stringify(replica('a', 'ü\u2028"').save())))
+  assert.equal(r.delta(delta(3, 4, ['a'], ['b'])), 'applied')
+  assert.deepEqual(values(r.result), ['b', 'ü\u2028"'])
+})
+
+test('variables that look like numbers keep their place', () => {
+  const doc = '{"head":{"vars":["b","1"]},"results":{"bindings":[{"b":{"type":"literal","value":"x"},"1":{"type":"literal","value":"y"}}]}}'
+  assert.equal(Result.parse('SELECT', false, doc).document(), doc)
+})
+
+// With FRESHET_URL and FRESHET_QUERY, the copy must have the published hash.
+test('a live server', { skip: process.env.FRESHET_URL && process.env.FRESHET_QUERY ? false : 'FRESHET_URL and FRESHET_QUERY are not set' }, async () => {
+  const WebSocket = globalThis.WebSocket ?? (await import('ws')).WebSocket
+  const freshet = new Freshet(process.env.FRESHET_URL, { WebSocket, token: process.env.FRESHET_TOKEN })
+  const hash = await new Promise((resolve, reject) => {
+    const sub = freshet.follow(process.env.FRESHET_QUERY, m => {
+      if (m.type === 'error') reject(new Error(m.message))
+      if (m.type === 'snapshot') resolve([m.hash, 'sha256:' + createHash('sha256').update(sub.result.document()).digest('hex')])
+    })
+  }).finally(() => freshet.close())
+  assert.equal(hash[1], hash[0])
+})
