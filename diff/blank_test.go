@@ -287,3 +287,53 @@ func TestManyPlainBlankNodesAreExact(t *testing.T) {
 		t.Errorf("approximate %t, hashes %s and %s", a.Approximate(), a.Hash(), b.Hash())
 	}
 }
+
+// Regular structures, in which no first-degree hash tells nodes apart: the
+// search must find the same labels in every disguise, within the budget.
+func TestRegularStructures(t *testing.T) {
+	graph := func(edges ...[2]int) raw {
+		r := raw{form: Construct}
+		for _, e := range edges {
+			r.rows = append(r.rows, []Term{blankTerm("%d", e[0]), iri("http://p"), blankTerm("%d", e[1])})
+		}
+		return r
+	}
+	both := func(edges ...[2]int) raw {
+		for _, e := range edges {
+			edges = append(edges, [2]int{e[1], e[0]})
+		}
+		return graph(edges...)
+	}
+	triples := func(rows ...[3]int) raw {
+		r := raw{form: Select, vars: []string{"a", "b", "c"}}
+		for _, x := range rows {
+			r.rows = append(r.rows, []Term{blankTerm("%d", x[0]), blankTerm("%d", x[1]), blankTerm("%d", x[2])})
+		}
+		return r
+	}
+	seen := map[string]string{}
+	for name, r := range map[string]raw{
+		"two triangles": graph([2]int{0, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{3, 4}, [2]int{4, 5}, [2]int{5, 3}),
+		"hexagon":       graph([2]int{0, 1}, [2]int{1, 2}, [2]int{2, 3}, [2]int{3, 4}, [2]int{4, 5}, [2]int{5, 0}),
+		"prism": both([2]int{0, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{3, 4}, [2]int{4, 5}, [2]int{5, 3},
+			[2]int{0, 3}, [2]int{1, 4}, [2]int{2, 5}),
+		"K3,3": both([2]int{0, 3}, [2]int{0, 4}, [2]int{0, 5}, [2]int{1, 3}, [2]int{1, 4}, [2]int{1, 5},
+			[2]int{2, 3}, [2]int{2, 4}, [2]int{2, 5}),
+		"Fano plane": triples([3]int{0, 1, 2}, [3]int{2, 3, 4}, [3]int{4, 5, 0}, [3]int{0, 6, 3}, [3]int{2, 6, 5}, [3]int{4, 6, 1}, [3]int{1, 3, 5}),
+		"cyclic":     triples([3]int{0, 1, 3}, [3]int{1, 2, 4}, [3]int{2, 3, 5}, [3]int{3, 4, 6}, [3]int{4, 5, 0}, [3]int{5, 6, 1}, [3]int{6, 0, 2}),
+		// The same pairs stand together as often in both, in rows of three.
+		"rows 1": triples([3]int{0, 1, 2}, [3]int{0, 4, 5}, [3]int{3, 1, 5}, [3]int{3, 4, 2}),
+		"rows 2": triples([3]int{0, 1, 5}, [3]int{0, 4, 2}, [3]int{3, 1, 2}, [3]int{3, 4, 5}, [3]int{0, 1, 5}),
+	} {
+		a := r.build(t)
+		for seed := range uint64(30) {
+			if b := r.disguise(seed).build(t); b.Approximate() || a.Hash() != b.Hash() {
+				t.Fatalf("%s, disguise %d: approximate %t\n%s\n%s", name, seed, b.Approximate(), a.Document(), b.Document())
+			}
+		}
+		if other, ok := seen[a.Hash()]; ok {
+			t.Errorf("%s and %s look the same", name, other)
+		}
+		seen[a.Hash()] = name
+	}
+}

@@ -14,16 +14,15 @@ import (
 // results JSON use it. The first error sticks and is returned by all later
 // calls. It is not safe for concurrent use.
 type Builder struct {
-	res      *Result
-	opts     Options
-	place    []int // canonical position → position in the caller's order
-	hasVars  bool
-	hasBool  bool
-	blank    bool // some row has a blank node
-	keep     bool // blank node labels are canonical already
-	labels   map[string]int
-	err      error
-	finished bool
+	res     *Result
+	opts    Options
+	place   []int // canonical position → position in the caller's order
+	hasVars bool
+	hasBool bool
+	blank   bool // some row has a blank node
+	keep    bool // blank node labels are canonical already
+	labels  map[string]int
+	err     error
 }
 
 // NewBuilder starts a result of the given form. Options.Ordered counts for

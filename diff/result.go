@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"hash"
 	"math/bits"
-	"slices"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -239,9 +238,4 @@ func fmix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
-}
-
-// sameHead tells whether the parts beside the rows agree.
-func sameHead(a, b *Result) bool {
-	return a.boolean == b.boolean && slices.Equal(a.vars, b.vars)
 }
