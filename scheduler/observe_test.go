@@ -1,0 +1,193 @@
+package scheduler
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+func rows(t testing.TB, values ...string) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	if err := b.SetVars([]string{"s"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		if err := b.Row(diff.Term{Kind: diff.Literal, Value: v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var ended = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func seen(slot uint64, a Answer) execution {
+	return execution{slot: slot, at: ended, tier: TierRanked, answer: a}
+}
+
+func mustNotRead(t *testing.T) func() (*diff.Result, error) {
+	return func() (*diff.Result, error) {
+		t.Helper()
+		t.Error("the last result was read where it is not needed")
+		return nil, nil
+	}
+}
+
+func TestObserveCompletes(t *testing.T) {
+	p := ttl{max: 32}
+	ab, abc := rows(t, "a", "b"), rows(t, "a", "b", "c")
+	memory := Memory{Body: [2]uint64{1, 2}, ETag: "x"}
+
+	first, err := observe(p, Stats{Failures: 2, NotBefore: 9, Floor: time.Hour, Cuts: 1},
+		seen(3, Answer{Outcome: registry.Changed, Result: ab, Memory: memory, Elapsed: time.Second, Age: time.Minute}), mustNotRead(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := first.Stats
+	if first.Delta == nil || !first.Delta.Baseline || first.Result != ab || !first.Checked.Equal(ended.Add(-time.Minute)) || !first.At.Equal(ended) {
+		t.Errorf("baseline: %+v", first)
+	}
+	want := Stats{
+		Last: 3, Executions: 1, Samples: []Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(), Rows: 2,
+		CheckedAt: first.Checked, ChangedAt: first.Checked, Policy: "ttl:max=32:reset", Memory: memory,
+		LastRun: Run{Slot: 3, At: ended, Elapsed: time.Second, Outcome: registry.Changed, Why: TierRanked},
+	}
+	if d := cmp.Diff(want, s); d != "" {
+		t.Errorf("a baseline is an execution and no change, and ends back-off and cuts (-want +got):\n%s", d)
+	}
+
+	// First tier: the executor has seen that the bytes are the same.
+	same, err := observe(p, s, seen(4, Answer{Outcome: registry.Unchanged, Memory: memory, Elapsed: 3 * time.Second}), mustNotRead(t))
+	if err != nil || same.Delta != nil || same.Result != nil || same.Stats.Executions != 2 || same.Stats.Changes != 0 || same.Stats.State[0] != 2 ||
+		same.Stats.ChangedAt != s.ChangedAt || !same.Stats.CheckedAt.Equal(ended) || same.Stats.Median() != 2*time.Second {
+		t.Errorf("unchanged: %+v, %v", same, err)
+	}
+	// Second tier: other bytes, the same canonical form.
+	other := Memory{Body: [2]uint64{3, 4}}
+	hashed, err := observe(p, same.Stats, seen(5, Answer{Outcome: registry.Changed, Result: rows(t, "b", "a"), Memory: other}), mustNotRead(t))
+	if err != nil || hashed.Delta != nil || hashed.Stats.LastRun.Outcome != registry.Unchanged || hashed.Stats.Memory != other || hashed.Stats.State[0] != 4 {
+		t.Errorf("the same rows in another order: %+v, %v", hashed, err)
+	}
+	// Third tier. Jaccard distance of {a,b} and {a,b,c}: 1 − 2/3.
+	changed, err := observe(p, hashed.Stats, seen(9, Answer{Outcome: registry.Changed, Result: abc, Memory: other}),
+		func() (*diff.Result, error) { return ab, nil })
+	if err != nil || changed.Delta == nil || len(changed.Delta.Added) != 1 || changed.Stats.Changes != 1 || changed.Stats.State[0] != 1 || changed.Stats.Hash != abc.Hash() {
+		t.Fatalf("changed: %+v, %v", changed, err)
+	}
+	if x := changed.Stats.Samples[3]; x.Slot != 9 || !x.Changed || x.Jaccard < 0.333 || x.Jaccard > 0.334 {
+		t.Errorf("its sample is %+v", x)
+	}
+	gone := errors.New("disk")
+	if _, err := observe(p, hashed.Stats, seen(9, Answer{Outcome: registry.Changed, Result: abc}), func() (*diff.Result, error) { return nil, gone }); !errors.Is(err, gone) {
+		t.Errorf("the ledger's error became %v", err)
+	}
+}
+
+// Nothing but a complete answer touches the result, Last or the policy's state.
+func TestObserveIncomplete(t *testing.T) {
+	p := ttl{max: 32}
+	base, err := observe(p, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a"), Elapsed: 4 * time.Second}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		outcome   registry.Outcome
+		before    func(*Stats)
+		whole     bool
+		elapsed   time.Duration
+		failures  uint32
+		cuts      uint32
+		notBefore uint64
+		floor     time.Duration
+	}{
+		// The n-th failure in slot 100: until slot 100 + 2^(n−1), at most 64.
+		{"first failure", registry.Failed, nil, false, 0, 1, 0, 101, 0},
+		{"fourth", registry.Partial, func(s *Stats) { s.Failures = 3 }, false, 0, 4, 0, 108, 0},
+		{"seventh", registry.Timeout, func(s *Stats) { s.Failures = 6 }, false, 0, 7, 0, 164, 0},
+		{"hundredth", registry.Failed, func(s *Stats) { s.Failures = 99 }, false, 0, 100, 0, 164, 0},
+		{"rejected", registry.Rejected, nil, false, 0, 1, 0, 108, 0},
+		{"rejected for long", registry.Rejected, func(s *Stats) { s.Failures = 20 }, false, 0, 21, 0, 612, 0},
+		{"throttled", registry.Throttled, nil, false, 0, 1, 0, 0, 0},
+		// A cut one costs at least the larger of its estimate and what it used.
+		{"cut early", registry.Cut, nil, false, time.Second, 0, 0, 0, 4 * time.Second},
+		{"cut late", registry.Cut, nil, false, 6 * time.Second, 0, 0, 0, 6 * time.Second},
+		{"cut again", registry.Cut, func(s *Stats) { s.Floor = 9 * time.Second }, false, 6 * time.Second, 0, 0, 0, 9 * time.Second},
+		// The n-th time with the whole budget: left out of the next 2^n − 1 slots.
+		{"whole budget", registry.Cut, nil, true, 10 * time.Second, 0, 1, 102, 10 * time.Second},
+		{"whole budget, third", registry.Cut, func(s *Stats) { s.Cuts = 2 }, true, 10 * time.Second, 0, 3, 108, 10 * time.Second},
+		{"whole budget, twentieth", registry.Cut, func(s *Stats) { s.Cuts = 19 }, true, 10 * time.Second, 0, 20, 356, 10 * time.Second},
+		{"cut keeps failures", registry.Cut, func(s *Stats) { s.Failures = 2 }, false, time.Second, 2, 0, 0, 4 * time.Second},
+		{"nothing in it", registry.Changed, nil, false, 0, 1, 0, 101, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := base.Stats
+			if c.before != nil {
+				c.before(&s)
+			}
+			x := seen(100, Answer{Outcome: c.outcome, Elapsed: c.elapsed, Error: "why"})
+			x.whole = c.whole
+			got, err := observe(p, s, x, mustNotRead(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Delta != nil || got.Result != nil {
+				t.Errorf("it made a change: %+v", got)
+			}
+			n := got.Stats
+			if n.Failures != c.failures || n.Cuts != c.cuts || n.NotBefore != c.notBefore || n.Floor != c.floor {
+				t.Errorf("failures %d, cuts %d, not before %d, floor %s", n.Failures, n.Cuts, n.NotBefore, n.Floor)
+			}
+			if n.LastRun.Slot != 100 || n.LastRun.Error == "" {
+				t.Errorf("its run is recorded as %+v", n.LastRun)
+			}
+			n.Failures, n.Cuts, n.NotBefore, n.Floor, n.LastRun = 0, 0, 0, 0, base.Stats.LastRun
+			if d := cmp.Diff(base.Stats, n); d != "" {
+				t.Errorf("it left more than that (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestRefreshIsServed(t *testing.T) {
+	for outcome, want := range map[registry.Outcome]uint64{
+		registry.Changed: 3, registry.Failed: 3, registry.Timeout: 3, registry.Rejected: 3,
+		registry.Cut: 1, registry.Throttled: 1,
+	} {
+		x := seen(5, Answer{Outcome: outcome, Result: rows(t, "a"), Error: "e"})
+		x.served = 3
+		got, err := observe(rr{}, Stats{Served: 1}, x, nil)
+		if err != nil || got.Stats.Served != want {
+			t.Errorf("%s: %d requests served, want %d (%v)", outcome, got.Stats.Served, want, err)
+		}
+	}
+}
+
+func TestRefoldAfterTheRing(t *testing.T) {
+	// The ring has dropped the baseline: all 63 samples are folded. Without a
+	// change among them the ttl is at its maximum.
+	s := Stats{Executions: 200}
+	for i := range uint64(Ring) {
+		s.Samples = append(s.Samples, Sample{Slot: 100 + i})
+	}
+	s.refold(ttl{max: 1 << 20})
+	if s.State[0] != 1<<20 {
+		t.Errorf("ttl %v", s.State)
+	}
+	// One sample that is the baseline leaves the start.
+	s = Stats{Executions: 1, Samples: []Sample{{Slot: 9}}}
+	s.refold(ttl{max: 32})
+	if s.State != nil || s.Policy != "ttl:max=32:reset" {
+		t.Errorf("after the baseline alone: %v %q", s.State, s.Policy)
+	}
+}
