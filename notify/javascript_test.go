@@ -93,7 +93,7 @@ func (c *cutter) serve() {
 		c.open[in], c.open[out] = true, true
 		c.cuts++
 		c.mu.Unlock()
-		budget := int64(2000 + c.rnd.IntN(20_000))
+		budget := int64(1500 + c.rnd.IntN(10_000))
 		c.wg.Go(func() {
 			c.wg.Go(func() { io.Copy(out, in); in.Close(); out.Close() })
 			io.CopyN(in, out, budget)
@@ -134,32 +134,38 @@ func TestJavaScript(t *testing.T) {
 	w := &truth{docs: map[string][][]byte{}}
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	const steps = 120
-	var wg sync.WaitGroup
+	var wg, begun sync.WaitGroup
 	for i, k := range kinds {
 		id := r.log.Add(fmt.Sprintf("q%d", i), k.form, k.ordered)
+		w.record(r, id, notifytest.Random(rnd, k.form, k.ordered))
 		for j, transport := range []string{"ws", "native", "sse"} {
 			proxy := newCutter(t, r.http.Listener.Addr().String(), seed+uint64(3*i+j))
+			begun.Add(1)
 			wg.Go(func() {
-				runDriver(t, w, id, exec.CommandContext(t.Context(), node, "--experimental-websocket", "driver/follow.js", "http://"+proxy.ln.Addr().String(), id, transport, fmt.Sprint(steps)))
+				runDriver(t, w, id, begun.Done, exec.CommandContext(t.Context(), node, "--experimental-websocket", "driver/follow.js", "http://"+proxy.ln.Addr().String(), id, transport, fmt.Sprint(steps+1)))
 				if proxy.connections() < 2 {
 					t.Errorf("%s over %s was never cut", id, transport)
 				}
 			})
 		}
 	}
+	begun.Wait() // so that they follow live
 	for range steps {
 		for i, k := range kinds {
 			id, _ := r.log.Resolve(open[""], fmt.Sprintf("q%d", i))
 			for !w.record(r, id.ID, notifytest.Random(rnd, k.form, k.ordered)) {
 			}
 		}
-		time.Sleep(time.Duration(rnd.IntN(40)) * time.Millisecond)
+		time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond)
 	}
 	wg.Wait()
 }
 
 // runDriver checks every line of a driver against the truth.
-func runDriver(t *testing.T, w *truth, id string, cmd *exec.Cmd) {
+// It calls begun after the first.
+func runDriver(t *testing.T, w *truth, id string, begun func(), cmd *exec.Cmd) {
+	once := sync.OnceFunc(begun)
+	defer once()
 	name := cmd.Args[len(cmd.Args)-2]
 	cmd.Dir = clientDir
 	var complaints strings.Builder
@@ -177,6 +183,7 @@ func runDriver(t *testing.T, w *truth, id string, cmd *exec.Cmd) {
 	in := bufio.NewScanner(out)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
+		once()
 		var l line
 		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
 			t.Errorf("%s: %s: %v", name, in.Text(), err)
