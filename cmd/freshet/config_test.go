@@ -1,0 +1,230 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// loadConfig reads a configuration as "freshet config print" would.
+func loadConfig(t *testing.T, yaml string, env map[string]string, flags ...string) (*Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "freshet.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var s settings
+	c := configCommand(&world{})
+	print, _, err := c.Find([]string{"print"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	print.ResetFlags()
+	s.register(print)
+	if err := print.ParseFlags(append([]string{"--config", file}, flags...)); err != nil {
+		t.Fatal(err)
+	}
+	return s.load(&world{getenv: func(k string) string { return env[k] }})
+}
+
+const wholeFile = `
+listen: 127.0.0.1:9999
+public_url: https://freshet.example.org/
+data: /var/lib/freshet
+contact: mailto:ops@example.org
+default_endpoint: city
+tokens:
+  - {name: ops, role: admin, sha256: "` + "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef" + `"}
+origins: ["https://app.example.org"]
+endpoints:
+  - name: city
+    url: http://127.0.0.1:3030/sparql
+    slot: "@every 10s"
+    budget: 5s
+    policy: rr
+    rule: strict
+    fallback_policy: rr
+    profile_share: 0.25
+    timeout_param: timeout
+    allow_service: true
+    concurrency: 2
+    timeout: 20s
+    min_gap: 100ms
+    blackout: [{start: "0 2 * * *", for: 1h}]
+    max_rows: 10000
+    max_bytes: 16MiB
+    default_graph_uri: ["http://g.example/"]
+    headers: {X-Key: abc}
+    auth: {basic: {username: u, password_file: /run/secret}}
+retention: {changes: 500, age: 24h, bytes: 10MiB}
+limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB}
+websub: {allow_callback_networks: ["127.0.0.0/8"]}
+log: {level: debug, format: json}
+`
+
+func TestConfigFile(t *testing.T) {
+	c, err := loadConfig(t, wholeFile, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := registry.Endpoint{
+		Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 10s", Budget: registry.Duration(5 * time.Second), Policy: "rr",
+		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, TimeoutParam: "timeout", AllowService: true, Concurrency: 2,
+		Timeout: registry.Duration(20 * time.Second), MinGap: registry.Duration(100 * time.Millisecond),
+		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 10000, MaxBytes: 16 << 20,
+		DefaultGraphURI: []string{"http://g.example/"}, Headers: map[string]string{"X-Key": "abc"},
+		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "/run/secret"}},
+	}
+	if d := cmp.Diff(want, c.Endpoints[0]); d != "" {
+		t.Errorf("endpoint (-want +got):\n%s", d)
+	}
+	if c.PublicURL != "https://freshet.example.org" {
+		t.Errorf("public_url is %q, the slash at its end should be gone", c.PublicURL)
+	}
+	if got := c.Tokens[0].SHA256; got != strings.ToLower(got) {
+		t.Errorf("the hash of a token is kept as %q, want lower case", got)
+	}
+	if c.Retention != (Retention{500, registry.Duration(24 * time.Hour), 10 << 20}) || c.Limits != (Limits{100, 64 << 10, 50, 1 << 20}) {
+		t.Errorf("retention %v, limits %v", c.Retention, c.Limits)
+	}
+}
+
+// The later source wins: default, file, environment, flag.
+func TestConfigPrecedence(t *testing.T) {
+	file, env := "listen: 127.0.0.1:1111\n", map[string]string{"FRESHET_LISTEN": "127.0.0.1:2222"}
+	for _, x := range []struct {
+		name  string
+		yaml  string
+		env   map[string]string
+		flags []string
+		want  string
+	}{
+		{"default", "", nil, nil, "127.0.0.1:8080"},
+		{"file over default", file, nil, nil, "127.0.0.1:1111"},
+		{"environment over file", file, env, nil, "127.0.0.1:2222"},
+		{"flag over environment", file, env, []string{"--listen", "127.0.0.1:3333"}, "127.0.0.1:3333"},
+	} {
+		c, err := loadConfig(t, x.yaml, x.env, x.flags...)
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		} else if c.Listen != x.want {
+			t.Errorf("%s: listen is %s, want %s", x.name, c.Listen, x.want)
+		}
+	}
+}
+
+// A wrong file is refused with a message that names the place.
+func TestConfigErrors(t *testing.T) {
+	for _, x := range []struct{ name, yaml, want string }{
+		{"unknown key", "listen: 127.0.0.1:1\nlissten: x\n", "[2:1]"},
+		{"unknown key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    slots: x\n", "[4:5]"},
+		{"bare number for a duration", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 10}\n", "is not a duration"},
+		{"bad size", "limits: {body: lots}\n", "is not a size"},
+		{"no port", "listen: localhost\n", "host:port"},
+		{"bad role", "tokens: [{name: a, role: root, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].role"},
+		{"short hash", "tokens: [{name: a, role: app, sha256: abc}]\n", "tokens[0].sha256"},
+		{"two endpoints of one name", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: a, url: http://127.0.0.2/}\n", "endpoints[1]"},
+		{"public endpoint without contact", "endpoints: [{name: w, url: https://query.wikidata.org/sparql}]\n", "contact"},
+		{"bad network", "websub: {allow_callback_networks: [everywhere]}\n", "allow_callback_networks[0]"},
+		{"bad level", "log: {level: loud}\n", "log.level"},
+	} {
+		_, err := loadConfig(t, x.yaml, nil)
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: error %v, want one with %q", x.name, err, x.want)
+		}
+		if exitCode(err) != exitUsage {
+			t.Errorf("%s: exit code %d, want %d", x.name, exitCode(err), exitUsage)
+		}
+	}
+}
+
+func TestConfigSecretFromFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := loadConfig(t, "", map[string]string{"FRESHET_ADMIN_TOKEN_FILE": path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret("s3cret")}}
+	if d := cmp.Diff(want, c.Tokens); d != "" {
+		t.Errorf("tokens (-want +got):\n%s", d)
+	}
+}
+
+// Strangers are not served without tokens.
+func TestSafeListen(t *testing.T) {
+	hash := strings.Repeat("a", 64)
+	for _, x := range []struct {
+		listen, more string
+		insecure     bool
+		safe         bool
+	}{
+		{"127.0.0.1:8080", "", false, true},
+		{"[::1]:8080", "", false, true},
+		{"localhost:8080", "", false, true},
+		{"0.0.0.0:8080", "", false, false},
+		{":8080", "", false, false},
+		{"192.168.1.4:8080", "", false, false},
+		{"0.0.0.0:8080", "tokens: [{name: a, role: admin, sha256: \"" + hash + "\"}]", false, true},
+		{"0.0.0.0:8080", "", true, true},
+	} {
+		c, err := loadConfig(t, "listen: \""+x.listen+"\"\n"+x.more, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.insecure = x.insecure
+		if got := c.safe() == nil; got != x.safe {
+			t.Errorf("listen %s, tokens %q, insecure %v: safe %v, want %v", x.listen, x.more, x.insecure, got, x.safe)
+		}
+	}
+}
+
+// Secrets are not printed.
+func TestConfigPrintMasks(t *testing.T) {
+	c, err := loadConfig(t, strings.Replace(wholeFile, "password_file: /run/secret", "password: hunter2", 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := c.String()
+	for _, secret := range []string{"hunter2", "0123456789abcdef", "abc}"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the printed configuration shows %q:\n%s", secret, text)
+		}
+	}
+	if !strings.Contains(text, "budget: 5s") {
+		t.Errorf("the printed configuration lacks the budget:\n%s", text)
+	}
+}
+
+// The example file is a good configuration and shows the defaults.
+func TestExampleFile(t *testing.T) {
+	b, err := os.ReadFile("dist/freshet.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := loadConfig(t, string(b), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkEndpoints(c); err != nil {
+		t.Error(err)
+	}
+	want := defaultConfig()
+	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log}); d != "" {
+		t.Errorf("defaults (-want +got):\n%s", d)
+	}
+	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.Defaulted()
+	got := c.Endpoints[0]
+	got.Blackout, got.DefaultGraphURI, got.NamedGraphURI, got.Headers = nil, nil, nil, nil // empty, as in e
+	if d := cmp.Diff(e, got); d != "" {
+		t.Errorf("endpoint (-want +got):\n%s", d)
+	}
+}

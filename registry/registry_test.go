@@ -1,0 +1,424 @@
+package registry_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/store"
+)
+
+var (
+	alice = registry.Caller{Name: "alice", Role: registry.RoleApp}
+	bob   = registry.Caller{Name: "bob", Role: registry.RoleApp}
+	admin = registry.Caller{Name: "ops", Role: registry.RoleAdmin}
+)
+
+// A rig is a registry on a real store, with a clock that stands.
+type rig struct {
+	*registry.Registry
+	store *store.DB
+	now   time.Time
+	conf  registry.Config
+}
+
+func newRig(t *testing.T, limits registry.Limits) *rig {
+	t.Helper()
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{store: db, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	r.conf = registry.Config{Store: db, Limits: limits, Now: func() time.Time { return r.now }}
+	r.reopen(t)
+	if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// reopen is a restart of the process on the same store.
+func (r *rig) reopen(t *testing.T) {
+	t.Helper()
+	var err error
+	if r.Registry, err = registry.Open(r.conf); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) must(t *testing.T, c registry.Caller, reg registry.Registration) registry.Query {
+	t.Helper()
+	q, _, err := r.Register(c, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func problem(t *testing.T, err error) *registry.Problem {
+	t.Helper()
+	p, ok := errors.AsType[*registry.Problem](err)
+	if !ok {
+		t.Fatalf("error %v, want a problem", err)
+	}
+	return p
+}
+
+// The same question asked twice is one query; in force are the largest weight,
+// the smallest intervals and the union of tags.
+func TestSameQuestionIsOneQuery(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	a, created, err := r.Register(alice, registry.Registration{Endpoint: "city", Name: "things", Tags: []string{"b", "a"}, Weight: 2,
+		Text: "PREFIX x: <http://x/> SELECT ?s { ?s a x:T } # mine", MaxStaleness: registry.Duration(time.Hour), MinInterval: registry.Duration(time.Minute)})
+	if err != nil || !created {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+	b, created, err := r.Register(bob, registry.Registration{Endpoint: "city", Name: "others", Tags: []string{"c", "a"}, Weight: 5,
+		Text: "select $s { $s a <http://x/T> }", MaxStaleness: registry.Duration(time.Minute), MinInterval: registry.Duration(time.Second)})
+	if err != nil || created {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+	if a.ID != b.ID {
+		t.Fatalf("ids %s and %s", a.ID, b.ID)
+	}
+	if b.Text != a.Text {
+		t.Errorf("text is %q, want the one registered first", b.Text)
+	}
+	type force struct {
+		Weight                    float64
+		MaxStaleness, MinInterval time.Duration
+		Tags                      []string
+	}
+	want := force{5, time.Minute, time.Second, []string{"a", "b", "c"}}
+	if d := cmp.Diff(want, force{b.Weight(), b.MaxStaleness(), b.MinInterval(), b.Tags()}); d != "" {
+		t.Errorf("in force (-want +got):\n%s", d)
+	}
+	for _, x := range []struct {
+		c    registry.Caller
+		name string
+	}{{alice, "things"}, {bob, "others"}, {admin, "things"}} {
+		if got := b.NameFor(x.c.Name); got != x.name {
+			t.Errorf("name for %s is %q, want %q", x.c.Name, got, x.name)
+		}
+		if got, err := r.Resolve(x.c, x.name); err != nil || got.ID != a.ID {
+			t.Errorf("resolve %s for %s: %s, %v", x.name, x.c.Name, got.ID, err)
+		}
+	}
+}
+
+// What makes another question makes another query.
+func TestDifferentQuestions(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	if _, err := r.CreateEndpoint(registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
+		t.Fatal(err)
+	}
+	const text = "SELECT ?s { ?s ?p ?o }"
+	yes := true
+	ids := map[string]string{}
+	for name, reg := range map[string]registry.Registration{
+		"plain":         {Endpoint: "city", Text: text},
+		"other text":    {Endpoint: "city", Text: "SELECT ?o { ?s ?p ?o }"},
+		"other place":   {Endpoint: "other", Text: text},
+		"ordered":       {Endpoint: "city", Text: text, Ordered: &yes},
+		"default graph": {Endpoint: "city", Text: text, DefaultGraphURI: []string{"http://g/1"}},
+		"named graph":   {Endpoint: "city", Text: text, NamedGraphURI: []string{"http://g/1"}},
+		"two graphs":    {Endpoint: "city", Text: text, DefaultGraphURI: []string{"http://g/1", "http://g/2"}},
+	} {
+		q := r.must(t, alice, reg)
+		if other, taken := ids[q.ID]; taken {
+			t.Errorf("%s and %s are one query", name, other)
+		}
+		ids[q.ID] = name
+	}
+	a := r.must(t, alice, registry.Registration{Endpoint: "city", Text: text, DefaultGraphURI: []string{"http://g/2", "http://g/1", "http://g/2"}})
+	if ids[a.ID] != "two graphs" {
+		t.Error("the order of graphs makes another query")
+	}
+}
+
+func TestOrderedByDefault(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	no := false
+	for _, x := range []struct {
+		text    string
+		ordered *bool
+		want    bool
+	}{
+		{"SELECT ?s { ?s ?p ?o }", nil, false},
+		{"SELECT ?s { ?s ?p ?o } ORDER BY ?s", nil, true},
+		{"SELECT ?s { ?s ?p ?o } ORDER BY ?s", &no, false},
+		{"SELECT ?s { { SELECT ?s { ?s ?p ?o } ORDER BY ?s LIMIT 3 } }", nil, false},
+		{"CONSTRUCT WHERE { ?s ?p ?o } ORDER BY ?s", nil, false},
+	} {
+		q, err := r.Analyse(registry.Registration{Endpoint: "city", Text: x.text, Ordered: x.ordered})
+		if err != nil || q.Ordered != x.want {
+			t.Errorf("%s: ordered %v, want %v (%v)", x.text, q.Ordered, x.want, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	yes, later := true, r.now.Add(time.Hour)
+	for _, x := range []struct {
+		name    string
+		caller  registry.Caller
+		reg     registry.Registration
+		typ     string
+		pointer string
+		status  int
+	}{
+		{"update", alice, registry.Registration{Text: "DELETE WHERE { ?s ?p ?o }"}, "update-refused", "/query", 422},
+		{"empty", alice, registry.Registration{Text: " \n"}, "bad-query", "/query", 422},
+		{"broken", alice, registry.Registration{Text: "SELECT ?s { ?s ?p ?o"}, "bad-query", "/query", 422},
+		{"not UTF-8", alice, registry.Registration{Text: "SELECT ?s { ?s ?p '\xff' }"}, "bad-query", "/query", 422},
+		{"service", alice, registry.Registration{Text: "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"}, "service-refused", "/query", 422},
+		{"pragma that fetches", alice, registry.Registration{Text: `define get:soft "soft" SELECT * { ?s ?p ?o }`}, "service-refused", "/query", 422},
+		{"endpoint", alice, registry.Registration{Endpoint: "nowhere", Text: "ASK {}"}, "unknown-endpoint", "/endpoint", 422},
+		{"order of a graph", alice, registry.Registration{Text: "CONSTRUCT WHERE { ?s ?p ?o }", Ordered: &yes}, "bad-setting", "/ordered", 422},
+		{"weight", alice, registry.Registration{Text: "ASK {}", Weight: -1}, "bad-setting", "/weight", 422},
+		{"name like an id", alice, registry.Registration{Text: "ASK {}", Name: "q_abc"}, "bad-setting", "/name", 422},
+		{"name with a line end", alice, registry.Registration{Text: "ASK {}", Name: "a\r\nb"}, "bad-setting", "/name", 422},
+		{"empty tag", alice, registry.Registration{Text: "ASK {}", Tags: []string{"a", ""}}, "bad-setting", "/tags/1", 422},
+		{"relative graph", alice, registry.Registration{Text: "ASK {}", DefaultGraphURI: []string{"g"}}, "bad-setting", "/default_graph_uri/0", 422},
+		{"ends before it begins", alice, registry.Registration{Text: "ASK {}", From: &later, Until: &r.now}, "bad-setting", "/until", 422},
+		{"role", registry.Caller{Name: "r", Role: registry.RoleRead}, registry.Registration{Text: "ASK {}"}, "forbidden", "", 403},
+	} {
+		_, _, err := r.Register(x.caller, x.reg)
+		p := problem(t, err)
+		if p.Type != x.typ || p.Status != x.status {
+			t.Errorf("%s: %s %d, want %s %d", x.name, p.Type, p.Status, x.typ, x.status)
+		}
+		if x.pointer != "" && (len(p.Errors) != 1 || p.Errors[0].Pointer != x.pointer) {
+			t.Errorf("%s: errors %v, want one at %s", x.name, p.Errors, x.pointer)
+		}
+	}
+	if n, err := r.store.CountQueries(""); err != nil || n != 0 {
+		t.Errorf("%d queries are stored after refusals (%v)", n, err)
+	}
+}
+
+// A query ends when its last holder lets go, and not before.
+func TestRelease(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
+	r.must(t, bob, registry.Registration{Text: "ASK {}"})
+	if p := problem(t, r.Release(admin, q.ID, false)); p.Status != 403 {
+		t.Errorf("release of what one does not hold: %d", p.Status)
+	}
+	if p := problem(t, r.Release(bob, q.ID, true)); p.Status != 403 {
+		t.Errorf("force without the role: %d", p.Status)
+	}
+	if err := r.Release(alice, q.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := r.Query(q.ID); err != nil || len(left.Holders) != 1 || left.Holders[0].Caller != "bob" {
+		t.Fatalf("after alice let go: %v, %v", left.Holders, err)
+	}
+	if err := r.Release(admin, q.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if p := problem(t, func() error { _, err := r.Query(q.ID); return err }()); p.Status != 404 {
+		t.Errorf("after the last one: %d", p.Status)
+	}
+}
+
+// Acting on a query is for its holders and admins.
+func TestPauseAndRefreshRights(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
+	if _, err := r.Pause(bob, q.ID); problem(t, err).Status != 403 {
+		t.Errorf("pause by a stranger: %v", err)
+	}
+	got, err := r.Pause(alice, q.ID)
+	if err != nil || got.Pause == nil || got.Pause.By != "alice" || !got.Pause.At.Equal(r.now) {
+		t.Fatalf("pause %+v, %v", got.Pause, err)
+	}
+	if got, err = r.Resume(admin, q.ID); err != nil || got.Pause != nil {
+		t.Errorf("resume: %+v, %v", got.Pause, err)
+	}
+	for want := uint64(1); want <= 2; want++ {
+		if got, err = r.Refresh(alice, q.ID); err != nil || got.Refreshes != want {
+			t.Errorf("refresh requests %d, want %d (%v)", got.Refreshes, want, err)
+		}
+	}
+}
+
+func TestLimitOfQueries(t *testing.T) {
+	r := newRig(t, registry.Limits{Queries: 1})
+	r.must(t, alice, registry.Registration{Text: "ASK {}"})
+	r.must(t, bob, registry.Registration{Text: "ASK {}"}) // the same question costs nothing
+	_, _, err := r.Register(alice, registry.Registration{Text: "ASK { ?s ?p ?o }"})
+	if p := problem(t, err); p.Type != "limit" || p.Status != 429 {
+		t.Errorf("over the limit: %v", p)
+	}
+}
+
+// A patch edits what it names, for the caller alone.
+func TestPatch(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.must(t, alice, registry.Registration{Text: "ASK {}", Name: "a", Tags: []string{"x"}, Weight: 3})
+	r.must(t, bob, registry.Registration{Text: "ASK {}", Name: "b"})
+	w, tags := 4.0, []string{"z", "y"}
+	got, err := r.Patch(alice, q.ID, registry.Patch{Weight: &w, Tags: &tags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := got.Holder("alice")
+	b, _ := got.Holder("bob")
+	if a.Name != "a" || a.Weight != 4 || !slices.Equal(a.Tags, []string{"y", "z"}) || b.Name != "b" || b.Weight != 0 {
+		t.Errorf("alice %+v, bob %+v", a, b)
+	}
+	if _, err := r.Patch(admin, q.ID, registry.Patch{Weight: &w}); problem(t, err).Status != 403 {
+		t.Errorf("patch of what one does not hold: %v", err)
+	}
+	bad := strings.Repeat("n", 200)
+	if _, err := r.Patch(alice, q.ID, registry.Patch{Name: &bad}); problem(t, err).Status != 422 {
+		t.Errorf("a bad name: %v", err)
+	}
+}
+
+// Registrations of live subscriptions end a day after the last disconnect, also
+// over a restart; one that was made explicitly stays.
+func TestLiveHolds(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	follow := func() (registry.Query, func()) {
+		q, done, err := r.Follow(t.Context(), alice, "", "ASK {}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q, done
+	}
+	there := func(q registry.Query) bool {
+		if err := r.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.store.Query(q.ID)
+		return err == nil
+	}
+	q, done := follow()
+	_, second := follow()
+	done()
+	r.now = r.now.Add(48 * time.Hour)
+	if !there(q) {
+		t.Fatal("released while somebody is connected")
+	}
+	second()
+	r.now = r.now.Add(23 * time.Hour)
+	if !there(q) {
+		t.Fatal("released before a day was over")
+	}
+	_, done = follow()
+	r.now = r.now.Add(2 * time.Hour)
+	if !there(q) {
+		t.Fatal("released although the client came back")
+	}
+	r.reopen(t) // as after kill -9: done was never called
+	r.now = r.now.Add(23 * time.Hour)
+	if !there(q) {
+		t.Fatal("released before a day since the restart was over")
+	}
+	done()
+	r.now = r.now.Add(25 * time.Hour)
+	if there(q) {
+		t.Fatal("not released after a day")
+	}
+
+	q = r.must(t, alice, registry.Registration{Text: "ASK {}"})
+	_, done = follow()
+	done()
+	r.now = r.now.Add(100 * time.Hour)
+	if !there(q) {
+		t.Error("a registration made explicitly ended with a subscription")
+	}
+}
+
+// The file wins over an edit by the API only where its value changed.
+func TestFileAgainstAPI(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}
+	edit := func(f func(*registry.Endpoint)) {
+		t.Helper()
+		if _, err := r.UpdateEndpoint("city", func(e *registry.Endpoint) error { f(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(func(e *registry.Endpoint) { e.Budget = registry.Duration(3 * time.Second); e.MaxRows = 7 })
+	file.Concurrency = 4
+	if err := r.ApplyFile([]registry.Endpoint{file}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := r.Endpoint("city")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Budget != registry.Duration(3*time.Second) || e.MaxRows != 7 || e.Concurrency != 4 {
+		t.Errorf("budget %v, max_rows %d, concurrency %d; want the API's 3s and 7 and the file's 4", e.Budget, e.MaxRows, e.Concurrency)
+	}
+	file.Budget = registry.Duration(8 * time.Second)
+	if err := r.ApplyFile([]registry.Endpoint{file}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = r.Endpoint("city"); err != nil || e.Budget != file.Budget || e.MaxRows != 7 {
+		t.Errorf("budget %v, max_rows %d (%v); want the file's 8s, which is new, and the API's 7", e.Budget, e.MaxRows, err)
+	}
+}
+
+func TestEndpointChecks(t *testing.T) {
+	good := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.Defaulted()
+	if err := registry.CheckEndpoint(good, nil); err != nil {
+		t.Fatal(err)
+	}
+	for pointer, spoil := range map[string]func(*registry.Endpoint){
+		"/name":          func(e *registry.Endpoint) { e.Name = "a/b" },
+		"/url":           func(e *registry.Endpoint) { e.URL = "ftp://x/" },
+		"/budget":        func(e *registry.Endpoint) { e.Budget = -1 },
+		"/concurrency":   func(e *registry.Endpoint) { e.Concurrency = 1000 },
+		"/timeout":       func(e *registry.Endpoint) { e.Timeout = 0 },
+		"/profile_share": func(e *registry.Endpoint) { e.ProfileShare = 1.5 },
+		"/max_rows":      func(e *registry.Endpoint) { e.MaxRows = -1 },
+		"/headers":       func(e *registry.Endpoint) { e.Headers = map[string]string{"X": "a\r\nb: c"} },
+		"/auth":          func(e *registry.Endpoint) { e.Auth.Bearer = &registry.Bearer{} },
+		"/slot":          func(e *registry.Endpoint) { e.Slot = "wrong" },
+	} {
+		e := good
+		spoil(&e)
+		err := registry.CheckEndpoint(e, func(e registry.Endpoint) error {
+			if e.Slot == "wrong" {
+				return errors.New("not a slot")
+			}
+			return nil
+		})
+		p := problem(t, err)
+		if len(p.Errors) != 1 || p.Errors[0].Pointer != pointer {
+			t.Errorf("%s: %v", pointer, p.Errors)
+		}
+	}
+	withUser := good
+	withUser.URL = "http://u:p@127.0.0.1/"
+	if err := registry.CheckEndpoint(withUser, nil); err == nil || strings.Contains(err.Error(), "u:p") {
+		t.Errorf("credentials in the URL: %v", err)
+	}
+}
+
+func TestMaskedHidesSecrets(t *testing.T) {
+	e := registry.Endpoint{Headers: map[string]string{"X-Key": "secret1"}, Auth: registry.Auth{
+		Basic: &registry.Password{Username: "u", Password: "secret2"}, Bearer: &registry.Bearer{Token: "secret3"}}}
+	m := e.Masked()
+	if m.Headers["X-Key"] == "secret1" || m.Auth.Basic.Password == "secret2" || m.Auth.Bearer.Token == "secret3" {
+		t.Errorf("masked: %+v", m)
+	}
+	if e.Headers["X-Key"] != "secret1" || e.Auth.Basic.Password != "secret2" || e.Auth.Bearer.Token != "secret3" {
+		t.Error("masking changed the original")
+	}
+}
