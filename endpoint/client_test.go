@@ -362,3 +362,31 @@ func TestExecuteNeedsTime(t *testing.T) {
 	cancel()
 	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut)
 }
+
+// An unchanged answer is seen without parsing: hundreds of rows cost no more
+// memory than one.
+func TestUnchangedCostsNoParse(t *testing.T) {
+	allocations := func(n int) float64 {
+		c := client(t, serve(t, send(200, typeJSON, rows(n))), nil)
+		q := sel("SELECT")
+		r, err := c.newRequest(q, long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := c.exchange(t.Context(), r, Memory{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock := clockIn(t.Context(), long, long)
+		defer clock.cancel()
+		m := c.judge(x, nil, q, r, Memory{}, clock).Memory
+		return testing.AllocsPerRun(20, func() {
+			if v := c.judge(x, nil, q, r, m, clock); v.Outcome != registry.Unchanged {
+				t.Fatalf("%+v", v)
+			}
+		})
+	}
+	if one, many := allocations(1), allocations(5000); many > one {
+		t.Errorf("%v allocations for 5000 rows, %v for one", many, one)
+	}
+}

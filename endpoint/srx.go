@@ -20,13 +20,23 @@ const (
 func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error) {
 	x := srx{dec: xml.NewDecoder(bytes.NewReader(body)), out: diff.NewBuilder(form, o), form: form}
 	if err := x.document(); err != nil {
-		var syntax *xml.SyntaxError
-		if errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			return nil, malformed("%v", err)
-		}
-		return nil, err
+		return nil, xmlError(err)
 	}
 	return x.out.Finish()
+}
+
+// xmlError makes what the XML decoder complains of an error about the document.
+func xmlError(err error) error {
+	var syntax *xml.SyntaxError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntax), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return malformed("%v", err)
+	case errors.Is(err, diff.ErrMalformed), errors.Is(err, diff.ErrByteLimit), errors.Is(err, diff.ErrRowLimit):
+		return err
+	}
+	return malformed("%v", err) // an encoding that is not UTF-8, for one
 }
 
 // srx walks through one document. The elements of others, which the format
@@ -40,7 +50,7 @@ type srx struct {
 }
 
 func (x *srx) document() error {
-	root, err := x.first()
+	root, err := firstElement(x.dec)
 	if err != nil {
 		return err
 	}
@@ -72,13 +82,16 @@ func (x *srx) document() error {
 	if err != nil {
 		return err
 	}
-	return x.nothingMore()
+	if seen != "boolean" && seen != "results" {
+		return malformed("no results")
+	}
+	return nothingMore(x.dec)
 }
 
-// first finds the root element.
-func (x *srx) first() (xml.StartElement, error) {
+// firstElement finds the root element.
+func firstElement(dec *xml.Decoder) (xml.StartElement, error) {
 	for {
-		t, err := x.dec.Token()
+		t, err := dec.Token()
 		if err != nil {
 			return xml.StartElement{}, err
 		}
@@ -93,9 +106,10 @@ func (x *srx) first() (xml.StartElement, error) {
 	}
 }
 
-func (x *srx) nothingMore() error {
+// nothingMore reads what may stand behind the root element.
+func nothingMore(dec *xml.Decoder) error {
 	for {
-		t, err := x.dec.Token()
+		t, err := dec.Token()
 		if err == io.EOF {
 			return nil
 		}

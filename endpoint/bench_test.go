@@ -1,0 +1,65 @@
+package endpoint
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// BenchmarkUnchanged asks an endpoint over loopback whose answer of 10,000 rows
+// is the one remembered. decode_ratio is how many times longer the same takes
+// when nothing is remembered and the answer has to be read; the time over
+// loopback is in both.
+func BenchmarkUnchanged(b *testing.B) {
+	c := client(b, serve(b, send(200, typeJSON, rows(10000))), nil)
+	q := sel("SELECT")
+	m := execute(b, c, q).Memory
+	ask := func(m Memory, want registry.Outcome) time.Duration {
+		start := time.Now()
+		if a := c.Execute(b.Context(), q, m, long); a.Outcome != want {
+			b.Fatalf("%s %s", a.Outcome, a.Error)
+		}
+		return time.Since(start)
+	}
+	var unchanged, decoded time.Duration
+	for b.Loop() {
+		unchanged += ask(m, registry.Unchanged)
+		b.StopTimer()
+		decoded += ask(Memory{}, registry.Changed)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(decoded)/float64(unchanged), "decode_ratio")
+}
+
+// BenchmarkJudge is the same without the network: what an answer costs once it
+// has arrived.
+func BenchmarkJudge(b *testing.B) {
+	c := client(b, serve(b, send(200, typeJSON, rows(10000))), nil)
+	q := sel("SELECT")
+	r, err := c.newRequest(q, long)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x, err := c.exchange(b.Context(), r, Memory{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	t := clockIn(b.Context(), long, long)
+	defer t.cancel()
+	m := c.judge(x, nil, q, r, Memory{}, t).Memory
+	judge := func(m Memory) time.Duration {
+		start := time.Now()
+		c.judge(x, nil, q, r, m, t)
+		return time.Since(start)
+	}
+	var unchanged, decoded time.Duration
+	for b.Loop() {
+		unchanged += judge(m)
+		b.StopTimer()
+		decoded += judge(Memory{})
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(decoded)/float64(unchanged), "decode_ratio")
+	b.SetBytes(int64(x.buf.Len()))
+}

@@ -1,0 +1,348 @@
+package endpoint
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/knakk/rdf"
+	"github.com/knakk/sparql"
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+const srxSample = `<?xml version="1.0"?>
+<!-- by hand -->
+<sparql xmlns="http://www.w3.org/2005/sparql-results#" xmlns:other="http://e/">
+ <head><variable name="a"/><variable name="b"/><link href="x"/></head>
+ <results distinct="false" ordered="true">
+  <result><binding name="b"><literal xml:lang="EN">x &lt; y</literal></binding><binding name="a"><uri> http://e/a </uri></binding></result>
+  <result><binding name="a"><bnode>n1</bnode></binding><other:note>no</other:note></result>
+  <result><binding name="a"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">01</literal></binding><binding name="b"><unbound/></binding></result>
+  <result><binding name="a"><literal> two  spaces </literal></binding><binding name="b"><literal/></binding></result>
+ </results>
+</sparql>
+`
+
+const srxAsJSON = `{"head":{"vars":["a","b"]},"results":{"bindings":[
+ {"a":{"type":"uri","value":"http://e/a"},"b":{"type":"literal","xml:lang":"en","value":"x < y"}},
+ {"a":{"type":"bnode","value":"z"}},
+ {"a":{"type":"typed-literal","datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"01"}},
+ {"a":{"type":"literal","value":" two  spaces "},"b":{"type":"literal","value":""}}]}}`
+
+func document(t testing.TB, f format, body string, q *registry.Query) string {
+	t.Helper()
+	res, _, err := decode(f, []byte(body), q, 0, 0)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, body)
+	}
+	return string(res.Document())
+}
+
+func TestXMLIsJSON(t *testing.T) {
+	if d := cmp.Diff(document(t, resultsJSON, srxAsJSON, sel("")), document(t, resultsXML, srxSample, sel(""))); d != "" {
+		t.Error(d)
+	}
+	ordered := sel("")
+	ordered.Ordered = true
+	if d := cmp.Diff(document(t, resultsJSON, srxAsJSON, ordered), document(t, resultsXML, srxSample, ordered)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestXMLIsStrict(t *testing.T) {
+	in := func(s string) string {
+		return `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="a"/></head>` + s + `</sparql>`
+	}
+	result := func(s string) string { return in("<results><result>" + s + "</result></results>") }
+	if document(t, resultsXML, result(`<binding name="a"><uri>u</uri></binding>`), sel("")) == "" {
+		t.Fatal("the frame of the cases is no document")
+	}
+	for name, s := range map[string]string{
+		"no head":             `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><results/></sparql>`,
+		"no results":          in(""),
+		"boolean":             in("<boolean>true</boolean>"),
+		"twice":               in("<results/><results/>"),
+		"other name space":    strings.Replace(in("<results/>"), "results#", "other#", 1),
+		"unknown variable":    result(`<binding name="b"><uri>u</uri></binding>`),
+		"bound twice":         result(strings.Repeat(`<binding name="a"><uri>u</uri></binding>`, 2)),
+		"two terms":           result(`<binding name="a"><uri>u</uri><uri>u</uri></binding>`),
+		"unknown term":        result(`<binding name="a"><triple/></binding>`),
+		"element in a term":   result(`<binding name="a"><uri>u<b xmlns="x"/></uri></binding>`),
+		"empty IRI":           result(`<binding name="a"><uri/></binding>`),
+		"text beside results": in("<results>and</results>"),
+		"unknown element":     in("<results/><more/>"),
+		"something behind":    in("<results/>") + "<x/>",
+		"text behind":         in("<results/>") + "x",
+		"text before":         "x" + in("<results/>"),
+		"no end":              strings.TrimSuffix(in("<results/>"), "</sparql>"),
+		"entity":              in("<results>&e;</results>"),
+		"html":                "<html><body/></html>",
+		"latin-1":             `<?xml version="1.0" encoding="ISO-8859-1"?>` + in("<results/>"),
+	} {
+		if _, _, err := decode(resultsXML, []byte(s), sel(""), 0, 0); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestNTriplesIsStrict(t *testing.T) {
+	for _, s := range []string{
+		"<a> <b> <c>", "<a> <b> .", "<a> <b> <c> . x", "<a> <b> <c> . <a> <b> <c> .", "\"s\" <b> <c> .", "<a> _:b <c> .", "<a> \"p\" <c> .",
+		"<a> <b> \"c .", "<a> <b> \"\\x\" .", "<a> <b> \"\\uD800\" .", "<a> <b> \"x\"@ .", "<a> <b> \"x\"@1 .", "<a> <b> \"x\"^^y .", "<a> <b> <c",
+		"_: <b> <c> .", "<a> <b> <c> <d> .", "<> <b> <c> .", "\xff", "<a> <b> \"\xff\" .", "Error: time is up",
+	} {
+		if _, _, err := decode(nTriples, []byte(s), construct(), 0, 0); err == nil {
+			t.Errorf("%q is accepted", s)
+		}
+	}
+}
+
+// The cases that have another meaning in a careless reader.
+func TestTurtle(t *testing.T) {
+	const p = "@prefix : <http://e/> .\n"
+	for body, nt := range map[string]string{
+		":a :b 1.":               `<http://e/a> <http://e/b> "1"^^<` + xsdSpace + `integer> .`,
+		":a :b 1.0.":             `<http://e/a> <http://e/b> "1.0"^^<` + xsdSpace + `decimal> .`,
+		":a :b 1.e0.":            `<http://e/a> <http://e/b> "1.e0"^^<` + xsdSpace + `double> .`,
+		":a :b -.5E+1 .":         `<http://e/a> <http://e/b> "-.5E+1"^^<` + xsdSpace + `double> .`,
+		":a :b :c.d.":            `<http://e/a> <http://e/b> <http://e/c.d> .`,
+		":a a true.":             `<http://e/a> <` + rdfSpace + `type> "true"^^<` + xsdSpace + `boolean> .`,
+		`:a :b\~c :d%2e.`:        `<http://e/a> <http://e/b~c> <http://e/d%2e> .`,
+		`:a :b """x"y""z\"""" .`: `<http://e/a> <http://e/b> "x\"y\"\"z\"" .`,
+		":a :b '''\n''' .":       `<http://e/a> <http://e/b> "\n" .`,
+		"@base <http://f/x/y?q> . <z> <../p> <?r>, <#s>, <//t>, </u/./v> .": "<http://f/x/z> <http://f/p> <http://f/x/y?r> .\n<http://f/x/z> <http://f/p> <http://f/x/y?q#s> .\n" +
+			"<http://f/x/z> <http://f/p> <http://t> .\n<http://f/x/z> <http://f/p> <http://f/u/v> .",
+		"<http://e/A/../b%7e> :p <urn:x> .":              "<http://e/A/../b%7e> <http://e/p> <urn:x> .", // absolute IRIs stay as they are
+		":a :b :c ; ; :d :e ; .":                         "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/d> <http://e/e> .",
+		":a :b () .":                                     `<http://e/a> <http://e/b> <` + rdfSpace + `nil> .`,
+		"[ :b :c ] .":                                    "_:x <http://e/b> <http://e/c> .",
+		"[] :b [] .":                                     "_:x <http://e/b> _:y .",
+		"_:a1 :b [ :c _:b1 ] .":                          "_:x <http://e/b> _:y .\n_:y <http://e/c> _:z .",
+		"(1) :b :c .":                                    "_:x <" + rdfSpace + `first> "1"^^<` + xsdSpace + "integer> .\n_:x <" + rdfSpace + "rest> <" + rdfSpace + "nil> .\n_:x <http://e/b> <http://e/c> .",
+		"PREFIX x: <http://x/> prefix:a x:b x:c .":       "",
+		"@prefix prefix: <http://y/> . prefix:a :b :c .": "<http://y/a> <http://e/b> <http://e/c> .",
+	} {
+		if nt == "" {
+			if _, _, err := decode(turtle, []byte(p+body), construct(), 0, 0); err == nil {
+				t.Errorf("%s is accepted", body)
+			}
+			continue
+		}
+		if d := cmp.Diff(document(t, nTriples, nt, construct()), document(t, turtle, p+body, construct())); d != "" {
+			t.Errorf("%s: %s", body, d)
+		}
+	}
+	for _, bad := range []string{
+		":a :b :c", ":a :b .", ":a :b :c . :d", "x:a :b :c .", ":a :b \"x", ":a :b \"x\ny\" .", ":a :b [ :c :d .", ":a :b ( :c .", "[] .", "\"a\" :b :c .",
+		":a \"b\" :c .", ":a :b <rel> .", ":a :b 'x'^^\"y\" .", "@prefix x <http://e> .", ":a :b +.", ":a :b \"x\"@-a .", ":a :b :c%zz .",
+		":a :b " + strings.Repeat("(", 5000), strings.Repeat("[ :b ", 5000), "<html>", "Error",
+	} {
+		if _, _, err := decode(turtle, []byte(p+bad), construct(), 0, 0); err == nil {
+			t.Errorf("%.40q is accepted", bad)
+		}
+	}
+}
+
+func TestRDFXML(t *testing.T) {
+	const ns = `xmlns:rdf="` + rdfSpace + `" xmlns:e="http://e/"`
+	for body, nt := range map[string]string{
+		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/x"/><rdf:Description rdf:about="http://e/a"><e:p>1</e:p></rdf:Description></rdf:RDF>`:         `<http://e/a> <http://e/p> "1" .`,
+		`<e:T ` + ns + ` rdf:about="http://e/a" e:p="v" xml:lang="en"/>`:                                                                                        "<http://e/a> <" + rdfSpace + "type> <http://e/T> .\n<http://e/a> <http://e/p> \"v\"@en .",
+		`<rdf:RDF ` + ns + `><rdf:Description rdf:nodeID="b0"><e:p><rdf:Description><e:q rdf:nodeID="b1"/></rdf:Description></e:p></rdf:Description></rdf:RDF>`: "_:a <http://e/p> _:b .\n_:b <http://e/q> _:c .",
+		`<rdf:Description ` + ns + ` rdf:about="http://e/a"><e:p rdf:datatype="http://e/d"> 1 </e:p><e:q/><e:r rdf:resource="http://e/b" e:s="t"/></rdf:Description>`: "<http://e/a> <http://e/p> \" 1 \"^^<http://e/d> .\n" +
+			"<http://e/a> <http://e/q> \"\" .\n<http://e/a> <http://e/r> <http://e/b> .\n<http://e/b> <http://e/s> \"t\" .",
+		`<rdf:Description ` + ns + ` xml:base="http://e/d/" rdf:ID="x"><rdf:li rdf:resource="y"/><rdf:li>z</rdf:li></rdf:Description>`: "<http://e/d/#x> <" + rdfSpace + "_1> <http://e/d/y> .\n<http://e/d/#x> <" + rdfSpace + "_2> \"z\" .",
+		`<rdf:Description ` + ns + ` rdf:about="http://e/a"><e:p rdf:parseType="Resource"><e:q>1</e:q></e:p></rdf:Description>`:        "<http://e/a> <http://e/p> _:b .\n_:b <http://e/q> \"1\" .",
+		`<rdf:Description ` + ns + ` rdf:about="http://e/a"><e:p rdf:parseType="Collection"><rdf:Description rdf:about="http://e/b"/></e:p></rdf:Description>`: "<http://e/a> <http://e/p> _:l .\n_:l <" + rdfSpace +
+			"first> <http://e/b> .\n_:l <" + rdfSpace + "rest> <" + rdfSpace + "nil> .",
+	} {
+		if d := cmp.Diff(document(t, nTriples, nt, construct()), document(t, rdfXML, body, construct())); d != "" {
+			t.Errorf("%s\n%s", body, d)
+		}
+	}
+	for _, bad := range []string{
+		`<html><body/></html>`, `<rdf:RDF ` + ns + `>text</rdf:RDF>`, `<rdf:RDF ` + ns + `/>x`, `<rdf:RDF ` + ns + `><rdf:Description rdf:about="rel"><e:p/></rdf:Description></rdf:RDF>`,
+		`<rdf:RDF ` + ns + `><rdf:Description><e:p rdf:parseType="Literal"><b/></e:p></rdf:Description></rdf:RDF>`,
+		`<rdf:RDF ` + ns + `><rdf:Description><x:p>1</x:p></rdf:Description></rdf:RDF>`,
+		`<rdf:RDF ` + ns + `><rdf:Description><e:p>1<e:T/></e:p></rdf:Description></rdf:RDF>`,
+		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a" rdf:nodeID="b"/></rdf:RDF>`,
+		strings.Repeat(`<e:p xmlns:e="http://e/">`, 3000),
+	} {
+		if _, _, err := decode(rdfXML, []byte(bad), construct(), 0, 0); err == nil {
+			t.Errorf("%.100s is accepted", bad)
+		}
+	}
+}
+
+// someTerm draws a term that N-Triples, Turtle and results can all hold.
+func someTerm(t *rapid.T, literal bool) diff.Term {
+	switch k := rapid.IntRange(0, 3).Draw(t, "kind"); {
+	case k == 0:
+		return diff.Term{Kind: diff.Blank, Value: rapid.StringMatching(`b[0-9]{1,2}`).Draw(t, "label")}
+	case k == 1 || !literal:
+		return diff.Term{Kind: diff.IRI, Value: "http://e/" + rapid.StringMatching(`[a-zü#.]{0,4}`).Draw(t, "iri")}
+	}
+	l := diff.Term{Kind: diff.Literal, Value: rapid.StringMatching(`[a-z"\\\n\t ü€]{0,6}`).Draw(t, "value")}
+	switch rapid.IntRange(0, 2).Draw(t, "tag") {
+	case 0:
+		l.Lang = rapid.SampledFrom([]string{"en", "de-AT"}).Draw(t, "lang")
+	case 1:
+		l.Datatype = "http://e/type"
+	}
+	return l
+}
+
+// Whatever graph it is, knakk/rdf reads what we read: its readers hold on
+// documents that are well-formed.
+func TestGraphsAgainstKnakk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var doc strings.Builder
+		for range rapid.IntRange(0, 6).Draw(t, "triples") {
+			s, o := someTerm(t, false), someTerm(t, true)
+			fmt.Fprintf(&doc, "%s <http://e/p> %s .\n", ntriple(s), ntriple(o))
+		}
+		body := doc.String()
+		ours := graphDocument(t, nTriples, body)
+		if d := cmp.Diff(ours, graphDocument(t, turtle, body)); d != "" {
+			t.Fatalf("as Turtle: %s", d)
+		}
+		for _, f := range []rdf.Format{rdf.NTriples, rdf.Turtle} {
+			if d := cmp.Diff(ours, knakk(t, f, body)); d != "" {
+				t.Fatalf("knakk's reader %v: %s", f, d)
+			}
+		}
+	})
+}
+
+func graphDocument(t *rapid.T, f format, body string) string {
+	res, _, err := decode(f, []byte(body), construct(), 0, 0)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, body)
+	}
+	return string(res.Document())
+}
+
+func ntriple(x diff.Term) string {
+	switch x.Kind {
+	case diff.IRI:
+		return "<" + x.Value + ">"
+	case diff.Blank:
+		return "_:" + x.Value
+	}
+	s := `"` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(x.Value) + `"`
+	if x.Lang != "" {
+		return s + "@" + x.Lang
+	}
+	if x.Datatype != "" {
+		return s + "^^<" + x.Datatype + ">"
+	}
+	return s
+}
+
+func knakk(t *rapid.T, f rdf.Format, body string) string {
+	dec, b := rdf.NewTripleDecoder(strings.NewReader(body), f), diff.NewBuilder(diff.Construct, diff.Options{})
+	term := func(x rdf.Term) diff.Term {
+		switch x := x.(type) {
+		case rdf.IRI:
+			return diff.Term{Kind: diff.IRI, Value: x.String()}
+		case rdf.Blank:
+			return diff.Term{Kind: diff.Blank, Value: x.String()}
+		case rdf.Literal:
+			return diff.Term{Kind: diff.Literal, Value: x.String(), Lang: x.Lang(), Datatype: x.DataType.String()}
+		}
+		return diff.Term{}
+	}
+	for {
+		x, err := dec.Decode()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = b.Triple(term(x.Subj), term(x.Pred), term(x.Obj))
+		}
+		if err != nil {
+			t.Fatalf("knakk: %v\n%s", err, body)
+		}
+	}
+	res, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(res.Document())
+}
+
+// Rows that we read from XML are those that knakk/sparql reads from JSON.
+func TestRowsAgainstKnakk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x, j strings.Builder
+		for i := range rapid.IntRange(0, 5).Draw(t, "rows") {
+			o := someTerm(t, true)
+			if o.Kind == diff.Blank {
+				o.Value = "b" // one label: knakk does not canonicalise
+			}
+			sep := ","
+			if i == 0 {
+				sep = ""
+			}
+			fmt.Fprintf(&x, `<result><binding name="o">%s</binding></result>`, xmlTerm(o))
+			fmt.Fprintf(&j, `%s{"o":%s}`, sep, jsonTerm(o))
+		}
+		xmlBody := `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="o"/></head><results>` + x.String() + `</results></sparql>`
+		jsonBody := `{"head":{"vars":["o"]},"results":{"bindings":[` + j.String() + `]}}`
+		q := sel("")
+		q.Ordered = true
+		res, _, err := decode(resultsXML, []byte(xmlBody), q, 0, 0)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, xmlBody)
+		}
+		theirs, err := sparql.ParseJSON(strings.NewReader(jsonBody))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Len() != len(theirs.Results.Bindings) {
+			t.Fatalf("%d rows, knakk has %d", res.Len(), len(theirs.Results.Bindings))
+		}
+		for i, row := range theirs.Results.Bindings {
+			o, k := res.Terms(i)[0], row["o"]
+			kind := map[string]diff.Kind{"uri": diff.IRI, "literal": diff.Literal, "bnode": diff.Blank}[k.Type]
+			if o.Kind != kind || o.Kind != diff.Blank && o.Value != k.Value || o.Lang != strings.ToLower(k.Lang) || o.Datatype != k.DataType {
+				t.Fatalf("row %d: %+v, knakk has %+v", i, o, k)
+			}
+		}
+	})
+}
+
+func xmlTerm(x diff.Term) string {
+	var value bytes.Buffer
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;")
+	value.WriteString(escape.Replace(x.Value))
+	switch {
+	case x.Kind == diff.IRI:
+		return "<uri>" + value.String() + "</uri>"
+	case x.Kind == diff.Blank:
+		return "<bnode>" + value.String() + "</bnode>"
+	case x.Lang != "":
+		return `<literal xml:lang="` + x.Lang + `">` + value.String() + "</literal>"
+	case x.Datatype != "":
+		return `<literal datatype="` + x.Datatype + `">` + value.String() + "</literal>"
+	}
+	return "<literal>" + value.String() + "</literal>"
+}
+
+func jsonTerm(x diff.Term) string {
+	s := fmt.Sprintf(`{"type":%q,"value":"%s"`, map[diff.Kind]string{diff.IRI: "uri", diff.Blank: "bnode", diff.Literal: "literal"}[x.Kind],
+		strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(x.Value))
+	if x.Lang != "" {
+		s += `,"xml:lang":"` + x.Lang + `"`
+	}
+	if x.Datatype != "" {
+		s += `,"datatype":"` + x.Datatype + `"`
+	}
+	return s + "}"
+}

@@ -1,0 +1,84 @@
+package endpoint
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// fuzzGraph holds that a reader neither panics nor calls anything an error
+// that is not one of the document, and that what it read can be read again
+// from its canonical form as the same graph.
+func fuzzGraph(f *testing.F, form format, seeds ...string) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	q := construct()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		res, n, err := decode(form, b, q, 0, 1<<20)
+		if err != nil {
+			if !errors.Is(err, diff.ErrMalformed) && !errors.Is(err, diff.ErrByteLimit) {
+				t.Fatalf("%v is not about the document", err)
+			}
+			return
+		}
+		if n < res.Len() {
+			t.Fatalf("%d triples came, %d are in the result", n, res.Len())
+		}
+		again, _, err := decode(nTriples, res.Document(), q, 0, 0)
+		if err != nil {
+			t.Fatalf("canonical form is refused: %v\n%s", err, res.Document())
+		}
+		if !res.Approximate() && again.Hash() != res.Hash() {
+			t.Fatalf("read\n%sand again\n%s", res.Document(), again.Document())
+		}
+	})
+}
+
+func FuzzNTriples(f *testing.F) {
+	fuzzGraph(f, nTriples,
+		"<http://e/a> <http://e/p> \"x\\u00e9\\\"\"@en-GB .\n# c\n\t_:b1 <http://e/p> _:c. # c\r\n",
+		"<http://e/ü> <p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer>.",
+		"_:a <p> _:a.b . ", "<a> <b> <c>", "<a><b><c>.", "<a> <b> \"\\U0010FFFF\" .", "<a b> <c> <d> .")
+}
+
+func FuzzTurtle(f *testing.F) {
+	fuzzGraph(f, turtle,
+		"@prefix e: <http://e/> .\ne:a e:p 1, 2.5, 1e3, -.5E-1, true, \"x\"@en-GB, 'y'^^e:t, \"\"\"a\nb\"\"\", [ e:q ( 1 [] ) ] ; a e:T .\n_:b0 e:p _:c .",
+		"BASE <http://e/x/y>\nPREFIX : <#>\n<a> :p <../b>, :c\\-d, :e%20f.\n[ :p :o ] .\n[] :p (), 1. :a :b.c :d .",
+		"@prefix : <http://e/> . :a :b ((((:c)))) .", "@prefix a: <b:> . a:b a a:c ;; .", ".5, 1e3")
+}
+
+func FuzzRDFXML(f *testing.F) {
+	const ns = `xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/"`
+	fuzzGraph(f, rdfXML,
+		`<rdf:RDF `+ns+`><rdf:Description rdf:about="http://e/a"><e:p xml:lang="de">x</e:p><e:q rdf:resource="http://e/b"/><e:r rdf:nodeID="b0"/></rdf:Description></rdf:RDF>`,
+		`<e:T `+ns+` xml:base="http://e/" rdf:ID="x" e:v="1"><e:l rdf:parseType="Collection"><e:T/></e:l><e:m rdf:parseType="Resource"><rdf:li>1</rdf:li></e:m><e:d rdf:datatype="int" rdf:ID="r">1</e:d></e:T>`,
+		`<rdf:RDF `+ns+`/>`)
+}
+
+func FuzzXML(f *testing.F) {
+	for _, s := range []string{srxSample, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`, "<sparql>"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, q := range []*registry.Query{sel(""), ask()} {
+			res, _, err := decode(resultsXML, b, q, 0, 1<<20)
+			if err != nil {
+				if !errors.Is(err, diff.ErrMalformed) && !errors.Is(err, diff.ErrByteLimit) {
+					t.Fatalf("%v is not about the document", err)
+				}
+				continue
+			}
+			again, err := diff.DecodeJSON(res.Document(), q.Form, diff.Options{})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, res.Document())
+			}
+			if !res.Approximate() && again.Hash() != res.Hash() {
+				t.Fatalf("read\n%s\nand again\n%s", res.Document(), again.Document())
+			}
+		}
+	})
+}

@@ -1,0 +1,336 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/xml"
+	"strconv"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// readRDFXML reads RDF 1.1 XML. It is our own because knakk/rdf says "end of
+// document" wherever an element brings no triple, and whatever follows would
+// look deleted. Of the syntax only XML literals are not read: they are an
+// error, never something else.
+func readRDFXML(body []byte, add func(s, p, o diff.Term) error) error {
+	dec := xml.NewDecoder(bytes.NewReader(body))
+	x := &rdfXMLReader{dec: dec, add: add}
+	root, err := firstElement(dec)
+	if err == nil {
+		here := xmlScope{}.in(root)
+		if root.Name == (xml.Name{Space: rdfSpace, Local: "RDF"}) {
+			err = x.children(func(e xml.StartElement) error {
+				_, err := x.node(e, here)
+				return err
+			})
+		} else {
+			_, err = x.node(root, xmlScope{})
+		}
+	}
+	if err == nil {
+		err = nothingMore(dec)
+	}
+	return xmlError(err)
+}
+
+type rdfXMLReader struct {
+	dec    *xml.Decoder
+	add    func(s, p, o diff.Term) error
+	blanks int
+	depth  int
+}
+
+// An xmlScope is what xml:base and xml:lang say at some element.
+type xmlScope struct{ base, lang string }
+
+func (s xmlScope) in(e xml.StartElement) xmlScope {
+	for _, a := range e.Attr {
+		if a.Name.Space != xmlSpace && a.Name.Space != "xml" {
+			continue
+		}
+		switch a.Name.Local {
+		case "base":
+			if abs, err := resolve(s.base, a.Value); err == nil {
+				s.base = abs
+			}
+		case "lang":
+			s.lang = a.Value
+		}
+	}
+	return s
+}
+
+// children calls f for the elements inside one that was begun, up to its end.
+// Text between them is an error.
+func (x *rdfXMLReader) children(f func(xml.StartElement) error) error {
+	if x.depth++; x.depth > deepest {
+		return malformed("more than %d elements deep", deepest)
+	}
+	defer func() { x.depth-- }()
+	for {
+		t, err := x.dec.Token()
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.EndElement:
+			return nil
+		case xml.CharData:
+			if len(bytes.TrimSpace(t)) > 0 {
+				return malformed("text between elements")
+			}
+		case xml.StartElement:
+			if err := f(t); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (x *rdfXMLReader) fresh() diff.Term {
+	x.blanks++
+	return diff.Term{Kind: diff.Blank, Value: "a" + strconv.Itoa(x.blanks)}
+}
+
+// syntaxNames may not name a property or a class.
+var syntaxNames = map[string]bool{
+	"RDF": true, "ID": true, "about": true, "parseType": true, "resource": true, "nodeID": true, "datatype": true,
+	"bagID": true, "aboutEach": true, "aboutEachPrefix": true,
+}
+
+// named gives the IRI that an element's or attribute's name stands for.
+func named(n xml.Name) (diff.Term, error) {
+	iri := n.Space + n.Local
+	if scheme(iri) == "" || n.Space == rdfSpace && syntaxNames[n.Local] {
+		return diff.Term{}, malformed("name %q where it cannot be", bounded(oneLine(n.Local)))
+	}
+	return diff.Term{Kind: diff.IRI, Value: iri}, nil
+}
+
+// node reads an element that stands for a node, with its properties.
+func (x *rdfXMLReader) node(e xml.StartElement, out xmlScope) (diff.Term, error) {
+	here := out.in(e)
+	s, err := x.subject(e, here, "about")
+	if err != nil {
+		return s, err
+	}
+	if s.Kind == diff.Unbound {
+		s = x.fresh()
+	}
+	if e.Name != (xml.Name{Space: rdfSpace, Local: "Description"}) {
+		class, err := named(e.Name)
+		if err == nil {
+			err = x.add(s, diff.Term{Kind: diff.IRI, Value: rdfSpace + "type"}, class)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	if err := x.attributes(e, s, here); err != nil {
+		return s, err
+	}
+	return s, x.properties(s, here)
+}
+
+func (x *rdfXMLReader) properties(s diff.Term, here xmlScope) error {
+	items := 0
+	return x.children(func(e xml.StartElement) error {
+		if e.Name == (xml.Name{Space: rdfSpace, Local: "li"}) {
+			items++
+			e.Name.Local = "_" + strconv.Itoa(items)
+		}
+		return x.property(e, s, here)
+	})
+}
+
+// subject finds the node that attributes name: an IRI by the given attribute
+// or rdf:ID, or a blank node by rdf:nodeID. Without any it is unbound.
+func (x *rdfXMLReader) subject(e xml.StartElement, here xmlScope, by string) (t diff.Term, err error) {
+	n := 0
+	for _, a := range e.Attr {
+		if a.Name.Space != rdfSpace {
+			continue
+		}
+		switch {
+		case a.Name.Local == by:
+			t.Kind = diff.IRI
+			t.Value, err = resolve(here.base, a.Value)
+		case a.Name.Local == "ID" && by == "about":
+			t.Kind = diff.IRI
+			t.Value, err = resolve(here.base, "#"+a.Value)
+		case a.Name.Local == "nodeID":
+			t = diff.Term{Kind: diff.Blank, Value: "l" + a.Value}
+		default:
+			continue
+		}
+		if n++; err != nil {
+			return t, err
+		}
+	}
+	if n > 1 {
+		return t, malformed("an element that stands for two nodes")
+	}
+	return t, nil
+}
+
+// attributes adds the properties that are written as attributes.
+func (x *rdfXMLReader) attributes(e xml.StartElement, s diff.Term, here xmlScope) error {
+	for _, a := range e.Attr {
+		if !isProperty(a) {
+			continue
+		}
+		p, err := named(a.Name)
+		if err != nil {
+			return err
+		}
+		o := diff.Term{Kind: diff.Literal, Value: a.Value, Lang: here.lang}
+		if p.Value == rdfSpace+"type" {
+			o = diff.Term{Kind: diff.IRI}
+			if o.Value, err = resolve(here.base, a.Value); err != nil {
+				return err
+			}
+		}
+		if err := x.add(s, p, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isProperty(a xml.Attr) bool {
+	switch a.Name.Space {
+	case xmlSpace, "xml", "xmlns":
+		return false
+	case "":
+		return a.Name.Local != "xmlns"
+	}
+	return a.Name.Space != rdfSpace || !syntaxNames[a.Name.Local]
+}
+
+// property reads an element that stands for a property, and its value.
+func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) error {
+	here := out.in(e)
+	p, err := named(e.Name)
+	if err != nil {
+		return err
+	}
+	var o diff.Term
+	switch parse := attribute(e, rdfSpace, "parseType"); parse {
+	case "":
+		o, err = x.value(e, here)
+	case "Resource":
+		o = x.fresh()
+		err = x.properties(o, here)
+	case "Collection":
+		o, err = x.collection(here)
+	default:
+		return malformed("a value of the kind %q, which is not read", bounded(oneLine(parse)))
+	}
+	if err == nil {
+		err = x.add(s, p, o)
+	}
+	if id := attribute(e, rdfSpace, "ID"); err == nil && id != "" {
+		err = x.reify(id, here, s, p, o)
+	}
+	return err
+}
+
+// reify describes the triple under the name that rdf:ID gave it.
+func (x *rdfXMLReader) reify(id string, here xmlScope, s, p, o diff.Term) error {
+	iri, err := resolve(here.base, "#"+id)
+	if err != nil {
+		return err
+	}
+	name := func(s string) diff.Term { return diff.Term{Kind: diff.IRI, Value: rdfSpace + s} }
+	r := diff.Term{Kind: diff.IRI, Value: iri}
+	for _, t := range [][2]diff.Term{{name("type"), name("Statement")}, {name("subject"), s}, {name("predicate"), p}, {name("object"), o}} {
+		if err := x.add(r, t[0], t[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// value reads what a property element holds: a node named by attributes, one
+// node element, or text.
+func (x *rdfXMLReader) value(e xml.StartElement, here xmlScope) (diff.Term, error) {
+	o, err := x.subject(e, here, "resource")
+	if err != nil {
+		return o, err
+	}
+	for _, a := range e.Attr {
+		if o.Kind == diff.Unbound && isProperty(a) {
+			o = x.fresh()
+		}
+	}
+	if o.Kind != diff.Unbound {
+		if err := x.attributes(e, o, here); err != nil {
+			return o, err
+		}
+		return o, x.children(func(xml.StartElement) error { return malformed("a property with two values") })
+	}
+	return x.content(e, here)
+}
+
+func (x *rdfXMLReader) content(e xml.StartElement, here xmlScope) (o diff.Term, err error) {
+	if x.depth++; x.depth > deepest {
+		return o, malformed("more than %d elements deep", deepest)
+	}
+	defer func() { x.depth-- }()
+	var text strings.Builder
+	for {
+		t, err := x.dec.Token()
+		if err != nil {
+			return o, err
+		}
+		switch t := t.(type) {
+		case xml.CharData:
+			text.Write(t)
+		case xml.StartElement:
+			if o.Kind != diff.Unbound {
+				return o, malformed("a property with two values")
+			}
+			if o, err = x.node(t, here); err != nil {
+				return o, err
+			}
+		case xml.EndElement:
+			if o.Kind != diff.Unbound {
+				if strings.TrimSpace(text.String()) != "" {
+					return o, malformed("text beside a value")
+				}
+				return o, nil
+			}
+			o = diff.Term{Kind: diff.Literal, Value: text.String(), Lang: here.lang}
+			if dt := attribute(e, rdfSpace, "datatype"); dt != "" {
+				o.Lang = ""
+				o.Datatype, err = resolve(here.base, dt)
+			}
+			return o, err
+		}
+	}
+}
+
+func (x *rdfXMLReader) collection(here xmlScope) (diff.Term, error) {
+	first, rest := diff.Term{Kind: diff.IRI, Value: rdfSpace + "first"}, diff.Term{Kind: diff.IRI, Value: rdfSpace + "rest"}
+	end := diff.Term{Kind: diff.IRI, Value: rdfSpace + "nil"}
+	head, last := end, diff.Term{}
+	err := x.children(func(e xml.StartElement) error {
+		o, err := x.node(e, here)
+		if err != nil {
+			return err
+		}
+		cell := x.fresh()
+		if last.Kind == diff.Unbound {
+			head = cell
+		} else if err := x.add(last, rest, cell); err != nil {
+			return err
+		}
+		last = cell
+		return x.add(cell, first, o)
+	})
+	if err != nil || last.Kind == diff.Unbound {
+		return head, err
+	}
+	return head, x.add(last, rest, end)
+}

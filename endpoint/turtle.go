@@ -1,0 +1,457 @@
+package endpoint
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// readTurtle reads RDF 1.1 Turtle. It is our own because the lexer of
+// knakk/rdf runs in a goroutine of its own, where some malformed documents make
+// it panic: nobody can recover from that, and one bad answer would end the
+// process. Absolute IRIs are taken as they are; relative ones need a base in
+// the document.
+func readTurtle(body []byte, add func(s, p, o diff.Term) error) error {
+	if !utf8.Valid(body) {
+		return malformed("not UTF-8")
+	}
+	t := &ttl{b: body, prefixes: map[string]string{}, add: add}
+	for t.space(); t.i < len(t.b); t.space() {
+		if err := t.statement(); err != nil {
+			return fmt.Errorf("%w (Turtle, line %d)", err, 1+bytes.Count(t.b[:min(t.i, len(t.b))], []byte("\n")))
+		}
+	}
+	return nil
+}
+
+const (
+	rdfSpace = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+	xsdSpace = "http://www.w3.org/2001/XMLSchema#"
+	deepest  = 1000 // nesting of brackets that is followed
+)
+
+// ttl is a reader in the middle of a document.
+type ttl struct {
+	b        []byte
+	i        int
+	base     string
+	prefixes map[string]string
+	blanks   int
+	depth    int
+	add      func(s, p, o diff.Term) error
+}
+
+// space skips white space and comments.
+func (t *ttl) space() {
+	for t.i < len(t.b) {
+		switch t.b[t.i] {
+		case ' ', '\t', '\r', '\n':
+			t.i++
+		case '#':
+			n := bytes.IndexAny(t.b[t.i:], "\r\n")
+			if n < 0 {
+				n = len(t.b) - t.i
+			}
+			t.i += n
+		default:
+			return
+		}
+	}
+}
+
+// next is the next byte that is no space, 0 at the end.
+func (t *ttl) next() byte {
+	t.space()
+	if t.i == len(t.b) {
+		return 0
+	}
+	return t.b[t.i]
+}
+
+func (t *ttl) take(c byte) error {
+	if t.next() != c {
+		return malformed("no %q where one must be", c)
+	}
+	t.i++
+	return nil
+}
+
+// keyword takes word, in any case if fold, when a space or an IRI follows.
+func (t *ttl) keyword(word string, fold bool) bool {
+	end := t.i + len(word)
+	if end >= len(t.b) || !bytes.ContainsRune([]byte(" \t\r\n<#"), rune(t.b[end])) {
+		return false
+	}
+	got := string(t.b[t.i:end])
+	if got != word && !(fold && strings.EqualFold(got, word)) {
+		return false
+	}
+	t.i = end
+	return true
+}
+
+func (t *ttl) statement() error {
+	var err error
+	switch {
+	case t.keyword("@prefix", false):
+		if err = t.prefix(); err == nil {
+			err = t.take('.')
+		}
+	case t.keyword("@base", false):
+		if err = t.rebase(); err == nil {
+			err = t.take('.')
+		}
+	case t.keyword("PREFIX", true):
+		err = t.prefix()
+	case t.keyword("BASE", true):
+		err = t.rebase()
+	default:
+		if err = t.triples(); err == nil {
+			err = t.take('.')
+		}
+	}
+	return err
+}
+
+func (t *ttl) prefix() error {
+	t.space()
+	name := t.name()
+	if err := t.take(':'); err != nil {
+		return err
+	}
+	t.space()
+	iri, err := t.iri()
+	t.prefixes[name] = iri
+	return err
+}
+
+func (t *ttl) rebase() (err error) {
+	t.space()
+	t.base, err = t.iri()
+	return err
+}
+
+func (t *ttl) triples() error {
+	properties := t.next() == '['
+	before := t.i
+	s, err := t.node()
+	if err != nil {
+		return err
+	}
+	if s.Kind == diff.Literal {
+		return malformed("a literal as subject")
+	}
+	// What has properties in its brackets can stand alone; [] cannot.
+	if properties && t.next() == '.' && len(bytes.TrimSpace(t.b[before+1:t.i])) > 1 {
+		return nil
+	}
+	return t.properties(s)
+}
+
+// properties reads a list of verbs and objects.
+func (t *ttl) properties(s diff.Term) error {
+	for {
+		p, err := t.verb()
+		if err != nil {
+			return err
+		}
+		for more := true; more; {
+			o, err := t.node()
+			if err == nil {
+				err = t.add(s, p, o)
+			}
+			if err != nil {
+				return err
+			}
+			if more = t.next() == ','; more {
+				t.i++
+			}
+		}
+		if t.next() != ';' {
+			return nil
+		}
+		for t.next() == ';' {
+			t.i++
+		}
+		if c := t.next(); c == '.' || c == ']' {
+			return nil
+		}
+	}
+}
+
+func (t *ttl) verb() (diff.Term, error) {
+	if t.next() == 'a' && (t.i+1 == len(t.b) || !nameByte(t.b[t.i+1]) && t.b[t.i+1] != ':') {
+		t.i++
+		return diff.Term{Kind: diff.IRI, Value: rdfSpace + "type"}, nil
+	}
+	p, err := t.node()
+	if err == nil && p.Kind != diff.IRI {
+		err = malformed("a predicate that is no IRI")
+	}
+	return p, err
+}
+
+// node reads any term, with the triples inside its brackets.
+func (t *ttl) node() (diff.Term, error) {
+	switch c := t.next(); {
+	case c == '<':
+		iri, err := t.iri()
+		return diff.Term{Kind: diff.IRI, Value: iri}, err
+	case c == '[':
+		return t.nested(t.bracket)
+	case c == '(':
+		return t.nested(t.collection)
+	case c == '"' || c == '\'':
+		return t.literal()
+	case c == '+' || c == '-' || c == '.' || digit(c):
+		return t.number()
+	case bytes.HasPrefix(t.b[t.i:], []byte("_:")):
+		t.i += 2
+		label := t.name()
+		if label == "" {
+			return diff.Term{}, malformed("blank node without a label")
+		}
+		return diff.Term{Kind: diff.Blank, Value: "l" + label}, nil
+	}
+	return t.prefixed()
+}
+
+// nested guards against brackets so deep that the stack would not hold them.
+func (t *ttl) nested(read func() (diff.Term, error)) (diff.Term, error) {
+	if t.depth++; t.depth > deepest {
+		return diff.Term{}, malformed("more than %d brackets deep", deepest)
+	}
+	term, err := read()
+	t.depth--
+	return term, err
+}
+
+// fresh is a blank node without a label. No label reads like it: those begin with l.
+func (t *ttl) fresh() diff.Term {
+	t.blanks++
+	return diff.Term{Kind: diff.Blank, Value: "a" + strconv.Itoa(t.blanks)}
+}
+
+func (t *ttl) bracket() (diff.Term, error) {
+	t.i++
+	s := t.fresh()
+	if t.next() != ']' {
+		if err := t.properties(s); err != nil {
+			return s, err
+		}
+	}
+	return s, t.take(']')
+}
+
+func (t *ttl) collection() (diff.Term, error) {
+	t.i++
+	first, rest := diff.Term{Kind: diff.IRI, Value: rdfSpace + "first"}, diff.Term{Kind: diff.IRI, Value: rdfSpace + "rest"}
+	end := diff.Term{Kind: diff.IRI, Value: rdfSpace + "nil"}
+	head, last := end, diff.Term{}
+	for t.next() != ')' {
+		o, err := t.node()
+		if err != nil {
+			return head, err
+		}
+		cell := t.fresh()
+		if last.Kind == diff.Unbound {
+			head = cell
+		} else if err = t.add(last, rest, cell); err != nil {
+			return head, err
+		}
+		if err = t.add(cell, first, o); err != nil {
+			return head, err
+		}
+		last = cell
+	}
+	t.i++
+	if last.Kind == diff.Unbound {
+		return head, nil
+	}
+	return head, t.add(last, rest, end)
+}
+
+func (t *ttl) iri() (string, error) {
+	if t.next() != '<' {
+		return "", malformed("no IRI where one must be")
+	}
+	n := bytes.IndexByte(t.b[t.i:], '>')
+	if n < 0 || bytes.ContainsAny(t.b[t.i+1:t.i+n], "<\"\r\n\t ") {
+		return "", malformed("IRI without an end")
+	}
+	s, ok := unescape(t.b[t.i+1:t.i+n], false)
+	if !ok {
+		return "", malformed("bad escape in an IRI")
+	}
+	t.i += n + 1
+	return resolve(t.base, s)
+}
+
+// name takes the characters of a prefix or label, which cannot end in a dot.
+func (t *ttl) name() string {
+	from := t.i
+	for t.i < len(t.b) && (nameByte(t.b[t.i]) || t.b[t.i] == '.') {
+		t.i++
+	}
+	for t.i > from && t.b[t.i-1] == '.' {
+		t.i--
+	}
+	return string(t.b[from:t.i])
+}
+
+func nameByte(c byte) bool { return isLetter(c) || digit(c) || c == '_' || c == '-' || c >= 0x80 }
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// prefixed reads a prefixed name, or true or false.
+func (t *ttl) prefixed() (diff.Term, error) {
+	name := t.name()
+	if t.i == len(t.b) || t.b[t.i] != ':' {
+		if name == "true" || name == "false" {
+			return diff.Term{Kind: diff.Literal, Value: name, Datatype: xsdSpace + "boolean"}, nil
+		}
+		return diff.Term{}, malformed("no term where one must be")
+	}
+	space, known := t.prefixes[name]
+	if !known {
+		return diff.Term{}, malformed("unknown prefix %q", bounded(oneLine(name)))
+	}
+	t.i++
+	local, err := t.local()
+	return diff.Term{Kind: diff.IRI, Value: space + local}, err
+}
+
+// local takes the part of a name behind the colon.
+func (t *ttl) local() (string, error) {
+	var out []byte
+	dots := 0 // at the end, which belong to the statement
+	for t.i < len(t.b) {
+		c := t.b[t.i]
+		switch {
+		case nameByte(c) || c == ':':
+			out = append(out, c)
+		case c == '.':
+			out = append(out, c)
+			dots++
+			t.i++
+			continue
+		case c == '%' && t.i+2 < len(t.b) && hexDigit(t.b[t.i+1]) && hexDigit(t.b[t.i+2]):
+			out = append(out, t.b[t.i:t.i+3]...)
+			t.i += 2
+		case c == '\\' && t.i+1 < len(t.b) && strings.IndexByte(`_~.-!$&'()*+,;=/?#@%`, t.b[t.i+1]) >= 0:
+			out = append(out, t.b[t.i+1])
+			t.i++
+		case c == '%' || c == '\\':
+			return "", malformed("bad escape in a name")
+		default:
+			t.i -= dots
+			return string(out[:len(out)-dots]), nil
+		}
+		t.i++
+		dots = 0
+	}
+	t.i -= dots
+	return string(out[:len(out)-dots]), nil
+}
+
+func hexDigit(c byte) bool { return digit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+func (t *ttl) literal() (diff.Term, error) {
+	quote := t.b[t.i : t.i+1]
+	if three := bytes.Repeat(quote, 3); bytes.HasPrefix(t.b[t.i:], three) {
+		quote = three
+	}
+	t.i += len(quote)
+	from := t.i
+	for !bytes.HasPrefix(t.b[t.i:], quote) {
+		if t.i < len(t.b) && t.b[t.i] == '\\' {
+			t.i++
+		}
+		if t.i >= len(t.b) || len(quote) == 1 && (t.b[t.i] == '\n' || t.b[t.i] == '\r') {
+			t.i = from
+			return diff.Term{}, malformed("string without an end")
+		}
+		t.i++
+	}
+	value, ok := unescape(t.b[from:t.i], true)
+	if !ok {
+		return diff.Term{}, malformed("bad escape in a string")
+	}
+	t.i += len(quote)
+	return t.tagged(diff.Term{Kind: diff.Literal, Value: value})
+}
+
+// tagged reads what may follow a string: a language or a datatype.
+func (t *ttl) tagged(term diff.Term) (diff.Term, error) {
+	rest := ntLine(t.b[t.i:])
+	if len(rest) > 0 && rest[0] == '@' {
+		tag, err := rest.language()
+		t.i = len(t.b) - len(rest)
+		if err != nil {
+			err = malformed("%v", err)
+		}
+		term.Lang = tag
+		return term, err
+	}
+	if !bytes.HasPrefix(rest, []byte("^^")) {
+		return term, nil
+	}
+	t.i += 2
+	dt, err := t.node()
+	if err == nil && dt.Kind != diff.IRI {
+		err = malformed("a datatype that is no IRI")
+	}
+	term.Datatype = dt.Value
+	return term, err
+}
+
+func (t *ttl) number() (diff.Term, error) {
+	from, kind := t.i, "integer"
+	if c := t.b[t.i]; c == '+' || c == '-' {
+		t.i++
+	}
+	whole := t.digits()
+	fraction := 0
+	// A dot that no digit or exponent follows is the end of the statement.
+	if at := t.i; at < len(t.b) && t.b[at] == '.' {
+		t.i++
+		fraction = t.digits()
+		if kind = "decimal"; fraction == 0 && (whole == 0 || !t.exponentAhead()) {
+			t.i, kind = at, "integer"
+		}
+	}
+	if whole+fraction > 0 && t.exponentAhead() {
+		kind = "double"
+		if t.i++; t.b[t.i] == '+' || t.b[t.i] == '-' {
+			t.i++
+		}
+		t.digits()
+	}
+	if whole+fraction == 0 {
+		return diff.Term{}, malformed("no term where one must be")
+	}
+	return diff.Term{Kind: diff.Literal, Value: string(t.b[from:t.i]), Datatype: xsdSpace + kind}, nil
+}
+
+func (t *ttl) digits() int {
+	from := t.i
+	for t.i < len(t.b) && digit(t.b[t.i]) {
+		t.i++
+	}
+	return t.i - from
+}
+
+func (t *ttl) exponentAhead() bool {
+	rest := t.b[t.i:]
+	if len(rest) < 2 || rest[0]|0x20 != 'e' {
+		return false
+	}
+	if rest[1] == '+' || rest[1] == '-' {
+		return len(rest) > 2 && digit(rest[2])
+	}
+	return digit(rest[1])
+}

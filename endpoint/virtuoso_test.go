@@ -1,0 +1,253 @@
+//go:build virtuoso
+
+package endpoint
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/virtuosotest"
+	"github.com/freshet/freshet/registry"
+)
+
+const graph = "http://example.org/g"
+
+// numbered makes n triples with literals of several kinds.
+func numbered(n int) []string {
+	var out []string
+	for i := range n {
+		o := []string{`"x%d"`, `"x%d"@en-GB`, `%d`, `"%d"^^<http://www.w3.org/2001/XMLSchema#string>`}[i%4]
+		out = append(out, fmt.Sprintf("<http://example.org/%d> <http://example.org/p> "+o+" .", i, i))
+	}
+	return out
+}
+
+// on asks a Virtuoso about our graph alone.
+func on(t testing.TB, s *virtuosotest.Server, edit func(*registry.Endpoint)) *Client {
+	return client(t, s.URL, func(e *registry.Endpoint, o *Options) {
+		e.DefaultGraphURI = []string{graph}
+		if edit != nil {
+			edit(e)
+		}
+	})
+}
+
+func query(form diff.Form, text string, limit int64) *registry.Query {
+	return &registry.Query{ID: "q", Text: text, Form: form, Limit: limit}
+}
+
+func TestVirtuosoResults(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{})
+	s.Insert(graph, numbered(20)...)
+	c := on(t, s, nil)
+
+	t.Run("typed-literal and strings", func(t *testing.T) {
+		a := execute(t, c, sel("SELECT ?o { <http://example.org/2> ?p ?o }"))
+		want(t, a, registry.Changed)
+		const doc = `{"head":{"vars":["o"]},"results":{"bindings":[{"o":{"type":"literal","value":"2","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`
+		if got := string(a.Result.Document()); got != doc {
+			t.Errorf("%s, want %s", got, doc)
+		}
+		if a = execute(t, c, sel("SELECT ?o { <http://example.org/3> ?p ?o }")); strings.Contains(string(a.Result.Document()), "XMLSchema#string") {
+			t.Errorf("%s", a.Result.Document())
+		}
+	})
+	t.Run("every form, empty and not", func(t *testing.T) {
+		for _, c2 := range []struct {
+			q *registry.Query
+			n int
+		}{
+			{query(diff.Ask, "ASK {?s ?p ?o}", -1), 0},
+			{query(diff.Select, "SELECT * {?s <http://none> ?o}", -1), 0},
+			{query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o}", -1), 20},
+			{query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s <http://none> ?o}", -1), 0}, // "# Empty NT"
+			{query(diff.Describe, "DESCRIBE <http://example.org/1>", -1), 1},
+		} {
+			a := execute(t, c, c2.q)
+			want(t, a, registry.Changed)
+			if a.Result.Len() != c2.n {
+				t.Errorf("%s: %d rows, want %d", c2.q.Text, a.Result.Len(), c2.n)
+			}
+		}
+	})
+	t.Run("all formats agree", func(t *testing.T) {
+		rowsOf := func(accept, text string, form diff.Form) string {
+			t.Helper()
+			return string(asked(t, s, accept, text, form).Document())
+		}
+		const q = "SELECT * {?s ?p ?o OPTIONAL {?s <http://none> ?n}}"
+		if j, x := rowsOf(typeJSON, q, diff.Select), rowsOf(typeXML, q, diff.Select); j != x {
+			t.Errorf("JSON %s\nXML %s", j, x)
+		}
+		const g = "CONSTRUCT {?s <http://x> ?o} {?s <http://example.org/p> ?o}"
+		nt := rowsOf(typeNT, g, diff.Construct)
+		for _, accept := range []string{"text/turtle", "application/rdf+xml"} {
+			if got := rowsOf(accept, g, diff.Construct); got != nt {
+				t.Errorf("%s: %s\nN-Triples %s", accept, got, nt)
+			}
+		}
+	})
+	t.Run("the order of triples does not matter", func(t *testing.T) {
+		// Two formulations of one graph, which it sends in two orders.
+		up := execute(t, c, query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o} ORDER BY ?s", -1))
+		down := execute(t, c, query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o} ORDER BY DESC(?s)", -1))
+		if up.Outcome != registry.Changed || down.Outcome != registry.Changed || up.Result.Hash() != down.Result.Hash() {
+			t.Errorf("%+v\n%+v", up, down)
+		}
+	})
+	t.Run("fresh blank nodes in each run are no change", func(t *testing.T) {
+		q := query(diff.Construct, "CONSTRUCT {?s <http://x> [<http://y> ?o ; <http://z> [<http://w> ?s]]} {?s ?p ?o}", -1)
+		first := execute(t, c, q)
+		want(t, first, registry.Changed)
+		for range 5 {
+			a := c.Execute(t.Context(), q, first.Memory, long)
+			if !a.Outcome.Complete() || a.Result != nil && a.Result.Hash() != first.Result.Hash() {
+				t.Fatalf("%+v", a)
+			}
+		}
+	})
+	t.Run("default graph", func(t *testing.T) {
+		q := sel("SELECT (COUNT(*) AS ?n) {?s ?p ?o}")
+		ours := execute(t, c, q)
+		all := execute(t, client(t, s.URL, nil), q)
+		want(t, ours, registry.Changed)
+		want(t, all, registry.Changed)
+		if got := ours.Result.Terms(0)[0].Value; got != "20" {
+			t.Errorf("%s triples in our graph, want 20", got)
+		}
+		if ours.Result.Hash() == all.Result.Hash() {
+			t.Error("the union of all graphs has no system triples")
+		}
+	})
+	t.Run("a change is seen and nothing else", func(t *testing.T) {
+		q := sel("SELECT * {?s <http://example.org/p> ?o}")
+		first := execute(t, c, q)
+		want(t, c.Execute(t.Context(), q, first.Memory, long), registry.Unchanged)
+		s.Insert(graph, `<http://example.org/new> <http://example.org/p> "n" .`)
+		a := c.Execute(t.Context(), q, first.Memory, long)
+		want(t, a, registry.Changed)
+		if a.Result.Len() != 21 {
+			t.Errorf("%d rows", a.Result.Len())
+		}
+	})
+	t.Run("syntax error", func(t *testing.T) {
+		want(t, execute(t, c, sel("SELECT nonsense")), registry.Rejected, "Virtuoso 37000 Error SP030")
+	})
+	t.Run("html with status 200", func(t *testing.T) {
+		// It takes the format from the URL before it looks at Accept.
+		page := on(t, s, func(e *registry.Endpoint) { e.URL += "?format=text%2Fhtml" })
+		want(t, execute(t, page, sel("SELECT * {?s ?p ?o}")), registry.Partial, "text/html")
+	})
+	t.Run("the hang that we never meet", func(t *testing.T) {
+		hc := &http.Client{Timeout: 1500 * time.Millisecond}
+		defer hc.CloseIdleConnections()
+		if r, err := hc.Post(s.URL, "application/sparql-query", strings.NewReader("ASK {}")); err == nil {
+			r.Body.Close()
+			t.Logf("this Virtuoso answers %s to application/sparql-query", r.Status)
+		}
+		long := query(diff.Ask, "ASK {} #"+strings.Repeat("x", longestGET), -1)
+		want(t, execute(t, c, long), registry.Changed) // as a form
+	})
+}
+
+// asked fetches one format and decodes it.
+func asked(t testing.TB, s *virtuosotest.Server, accept, text string, form diff.Form) *diff.Result {
+	t.Helper()
+	c := on(t, s, nil)
+	q := query(form, text, -1)
+	r, err := c.newRequest(q, long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.template.Header.Set("Accept", accept)
+	x, err := c.exchange(t.Context(), r, Memory{})
+	if err != nil || x.err != nil {
+		t.Fatal(err, x.err)
+	}
+	f, err := formatOf(form, x.header.Get("Content-Type"), x.buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, _, err := decode(f, x.buf.Bytes(), q, 0, 0)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", accept, err, x.buf)
+	}
+	return res
+}
+
+func get(t testing.TB, addr string) *http.Response {
+	t.Helper()
+	hc := &http.Client{Timeout: 10 * time.Second}
+	t.Cleanup(hc.CloseIdleConnections)
+	r, err := hc.Get(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	return r
+}
+
+func TestVirtuosoCaps(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 10})
+	s.Insert(graph, numbered(30)...)
+	plain := on(t, s, nil)
+	capped := on(t, s, func(e *registry.Endpoint) { e.MaxRows = 10 })
+
+	t.Run("SELECT says so in a header", func(t *testing.T) {
+		want(t, execute(t, plain, query(diff.Select, "SELECT * {?s ?p ?o}", -1)), registry.Partial, "10")
+		want(t, execute(t, plain, query(diff.Select, "SELECT * {?s ?p ?o} LIMIT 20", 20)), registry.Partial, "10")
+		a := execute(t, plain, query(diff.Select, "SELECT * {?s ?p ?o} LIMIT 10", 10))
+		want(t, a, registry.Changed)
+		if a.Result.Len() != 10 {
+			t.Errorf("%d rows", a.Result.Len())
+		}
+		want(t, execute(t, plain, query(diff.Select, "SELECT * {?s ?p ?o} LIMIT 9", 9)), registry.Changed)
+	})
+	t.Run("CONSTRUCT has one triple more and says nothing", func(t *testing.T) {
+		q := query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o}", -1)
+		a := execute(t, plain, q)
+		want(t, a, registry.Changed) // nobody can know without max_rows
+		if a.Result.Len() != 11 {
+			t.Errorf("%d triples, want 11", a.Result.Len())
+		}
+		want(t, execute(t, capped, q), registry.Partial, "11", "10")
+		want(t, execute(t, capped, query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o} LIMIT 10", 10)), registry.Changed)
+		// 9 solutions of 2 triples are 18, of which 11 come: the LIMIT is no excuse.
+		two := query(diff.Construct, "CONSTRUCT {?s <http://x> ?o; <http://y> ?o} {?s ?p ?o} LIMIT 9", 9)
+		want(t, execute(t, capped, two), registry.Partial, "11")
+		want(t, execute(t, capped, query(diff.Describe, "DESCRIBE ?s {?s ?p ?o}", -1)), registry.Partial)
+	})
+}
+
+func TestVirtuosoLimits(t *testing.T) {
+	const heavy = "SELECT (COUNT(*) AS ?n) {?a ?p ?b. ?c ?q ?d. ?e ?r ?f. FILTER(?b != ?d && ?d != ?f)}"
+	t.Run("cost estimate", func(t *testing.T) {
+		s := virtuosotest.Start(t, virtuosotest.Options{MaxEstimate: 1})
+		c := client(t, s.URL, nil)
+		want(t, execute(t, c, sel(heavy)), registry.Rejected, "Virtuoso 42000", "estimated execution time")
+		if h := c.Health(); h.Failures != 0 {
+			t.Errorf("%+v", h)
+		}
+	})
+	t.Run("anytime", func(t *testing.T) {
+		s := virtuosotest.Start(t, virtuosotest.Options{MaxEstimate: 1 << 30})
+		c := client(t, s.URL, func(e *registry.Endpoint, o *Options) { e.TimeoutParam = "timeout" })
+		r := get(t, s.URL+"?"+url.Values{"query": {heavy}, "timeout": {"1500"}, "format": {typeJSON}}.Encode())
+		if r.StatusCode != 200 || r.Header.Get("X-SQL-State") != "S1TAT" {
+			t.Fatalf("%s %v: an anytime answer was expected", r.Status, r.Header)
+		}
+		// The limit that we send ends the query there shortly before ours does
+		// here, or after; neither may become a result.
+		a := c.Execute(t.Context(), sel(heavy), Memory{}, 1500*time.Millisecond)
+		if a.Outcome != registry.Partial && a.Outcome != registry.Cut {
+			t.Errorf("%+v", a)
+		}
+		generous := client(t, s.URL+"?timeout=1500", nil)
+		want(t, execute(t, generous, sel(heavy)), registry.Partial, "S1TAT")
+	})
+}

@@ -1,0 +1,213 @@
+// Package virtuosotest runs Virtuoso Open Source for tests: a process of its
+// own with a new database in a temporary directory, on loopback.
+package virtuosotest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Options are the settings that tests play with; 0 leaves them out.
+type Options struct {
+	MaxRows     int // ResultSetMaxRows: where results are cut
+	MaxEstimate int // MaxQueryCostEstimationTime in seconds: what is refused beforehand; 0 is 400
+}
+
+// A Server is a running Virtuoso. Anybody may query and update it.
+type Server struct {
+	URL string // of its SPARQL endpoint
+
+	t   testing.TB
+	log string
+}
+
+const startTime = 60 * time.Second
+
+// Start runs a server until the end of the test. Without Virtuoso on this
+// machine the test is skipped, or fails when FRESHET_REQUIRE names virtuoso.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	for _, program := range []string{"virtuoso-t", "isql-vt"} {
+		if _, err := exec.LookPath(program); err != nil {
+			absent(t)
+		}
+	}
+	dir := t.TempDir()
+	sql, web := freePort(t), freePort(t)
+	ini := filepath.Join(dir, "virtuoso.ini")
+	if err := os.WriteFile(ini, []byte(settings(dir, sql, web, o)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{URL: "http://" + web + "/sparql", t: t, log: filepath.Join(dir, "virtuoso.log")}
+	cmd := exec.Command("virtuoso-t", "+foreground", "+configfile", ini)
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() { stop(cmd.Process, ended) })
+	s.await(ended)
+	s.grant(sql)
+	return s
+}
+
+func absent(t testing.TB) {
+	t.Helper()
+	const message = `SKIP-PART virtuoso: run "apt-get install virtuoso-opensource"`
+	for _, part := range strings.Split(os.Getenv("FRESHET_REQUIRE"), ",") {
+		if strings.TrimSpace(part) == "virtuoso" {
+			t.Fatal(message)
+		}
+	}
+	t.Skip(message)
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// stop ends the server as it wants to be ended, and by force if it does not.
+func stop(p *os.Process, ended <-chan struct{}) {
+	_ = p.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		_ = p.Kill()
+		<-ended
+	}
+}
+
+// await returns when the endpoint answers.
+func (s *Server) await(ended <-chan struct{}) {
+	s.t.Helper()
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		select {
+		case <-ended:
+			s.t.Fatalf("virtuoso ended at its start:\n%s", s.lastLog())
+		default:
+		}
+		if r, err := client.Get(s.URL + "?query=" + url.QueryEscape("ASK {}")); err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return
+			}
+		}
+	}
+	s.t.Fatalf("virtuoso did not answer within %v:\n%s", startTime, s.lastLog())
+}
+
+func (s *Server) lastLog() string {
+	b, _ := os.ReadFile(s.log)
+	return string(b[max(0, len(b)-2000):])
+}
+
+// grant lets everybody update, which is what tests have to do.
+func (s *Server) grant(sql string) {
+	s.t.Helper()
+	out, err := exec.Command("isql-vt", sql, "dba", "dba", `exec=GRANT SPARQL_UPDATE TO "SPARQL";`).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("granting the right to update: %v\n%s", err, out)
+	}
+}
+
+// Update runs one SPARQL Update request.
+func (s *Server) Update(text string) {
+	s.t.Helper()
+	client := &http.Client{Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	r, err := client.PostForm(s.URL, url.Values{"query": {text}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		b := make([]byte, 1000)
+		n, _ := r.Body.Read(b)
+		s.t.Fatalf("update: %s\n%s", r.Status, b[:n])
+	}
+}
+
+// Insert adds N-Triples statements to a graph, in portions: Virtuoso refuses
+// much above a thousand triples in one request.
+func (s *Server) Insert(graph string, statements ...string) {
+	s.t.Helper()
+	for len(statements) > 0 {
+		n := min(len(statements), 500)
+		s.Update("INSERT DATA { GRAPH <" + graph + "> {\n" + strings.Join(statements[:n], "\n") + "\n} }")
+		statements = statements[n:]
+	}
+}
+
+func settings(dir, sql, web string, o Options) string {
+	if o.MaxEstimate == 0 {
+		o.MaxEstimate = 400
+	}
+	rows := ""
+	if o.MaxRows > 0 {
+		rows = fmt.Sprintf("ResultSetMaxRows = %d\n", o.MaxRows)
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	return fmt.Sprintf(`[Database]
+DatabaseFile = %s
+ErrorLogFile = %s
+LockFile = %s
+TransactionFile = %s
+xa_persistent_file = %s
+ErrorLogLevel = 7
+FileExtend = 200
+MaxCheckpointRemap = 2000
+Striping = 0
+TempStorage = TempDatabase
+[TempDatabase]
+DatabaseFile = %s
+TransactionFile = %s
+MaxCheckpointRemap = 2000
+Striping = 0
+[Parameters]
+ServerPort = %s
+DisableUnixSocket = 1
+MaxClientConnections = 20
+CheckpointInterval = 0
+CaseMode = 2
+SchedulerInterval = 10
+DirsAllowed = %s
+NumberOfBuffers = 10000
+MaxDirtyBuffers = 6000
+ThreadsPerQuery = 2
+AsyncQueueMaxThreads = 4
+[HTTPServer]
+ServerPort = %s
+ServerRoot = %s
+ServerThreads = 10
+KeepAliveTimeout = 10
+MaxKeepAlives = 10
+[URIQA]
+DynamicLocal = 0
+DefaultHost = %s
+[SPARQL]
+MaxQueryExecutionTime = 60
+MaxQueryCostEstimationTime = %d
+%s`, in("virtuoso.db"), in("virtuoso.log"), in("virtuoso.lck"), in("virtuoso.trx"), in("virtuoso.pxa"),
+		in("temp.db"), in("temp.trx"), sql, dir, web, dir, web, o.MaxEstimate, rows)
+}
