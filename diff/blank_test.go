@@ -100,8 +100,7 @@ func TestLabelsAndOrderDoNotMatter(t *testing.T) {
 
 // numbered runs the labeller as RDFC-1.0 has it, with its identifiers.
 func numbered(t *testing.T, lines string) *labeller {
-	b := NewBuilder(Construct, Options{})
-	b.keep = true
+	b := NewBuilder(Construct, Options{KeepLabels: true})
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		tr, err := parseLine([]byte(line))
 		if err != nil {

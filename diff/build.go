@@ -20,7 +20,6 @@ type Builder struct {
 	hasVars bool
 	hasBool bool
 	blank   bool // some row has a blank node
-	keep    bool // blank node labels are canonical already
 	labels  map[string]int
 	err     error
 }
@@ -50,26 +49,31 @@ func (b *Builder) SetVars(vars []string) error {
 	if b.res.form != Select || b.hasVars {
 		return b.fail(malformed("head where none is expected"))
 	}
+	at := make(map[string]int, len(vars))
 	for i, v := range vars {
-		if v == "" || !utf8.ValidString(v) || slices.Contains(vars[:i], v) {
+		if _, twice := at[v]; twice || v == "" || !utf8.ValidString(v) {
 			return b.fail(malformed(fmt.Sprintf("variable %q is empty, repeated or not UTF-8", v)))
 		}
+		at[v] = i
 	}
 	head := slices.Clone(vars)
-	if sameSet(vars, b.opts.Vars) {
+	if sameSet(at, b.opts.Vars) {
 		head = slices.Clone(b.opts.Vars)
 	}
 	b.hasVars, b.res.vars = true, head
 	b.place = make([]int, len(head))
 	for i, v := range head {
-		b.place[i] = slices.Index(vars, v)
+		b.place[i] = at[v]
 	}
 	return nil
 }
 
-// sameSet compares lists without repetitions.
-func sameSet(a, b []string) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(v string) bool { return !slices.Contains(b, v) })
+// sameSet tells whether a list without repetitions has just these members.
+func sameSet(set map[string]int, list []string) bool {
+	return len(set) == len(list) && !slices.ContainsFunc(list, func(v string) bool {
+		_, ok := set[v]
+		return !ok
+	})
 }
 
 // Row adds one solution; terms stand in the order given to SetVars, missing
@@ -129,6 +133,9 @@ func (b *Builder) Triple(s, p, o Term) error {
 		if err == nil && x.Lang != "" && !validLang(x.Lang) {
 			err = malformed("bad language tag")
 		}
+		if err == nil && x.Kind == Blank && b.opts.KeepLabels && !validLabel(x.Value) {
+			err = malformed("bad blank node label")
+		}
 		if err != nil {
 			return b.fail(err)
 		}
@@ -152,7 +159,7 @@ func validLang(tag string) bool {
 // local replaces the label of a blank node by a number: foreign labels need
 // not be legal in N-Triples.
 func (b *Builder) local(t Term) Term {
-	if t.Kind != Blank || b.keep {
+	if t.Kind != Blank || b.opts.KeepLabels {
 		return t
 	}
 	n, ok := b.labels[t.Value]
@@ -218,7 +225,7 @@ func (b *Builder) Finish() (*Result, error) {
 			return nil, fmt.Errorf("%w: more than %d", ErrRowLimit, n)
 		}
 	}
-	if b.blank && !b.keep {
+	if b.blank && !b.opts.KeepLabels {
 		r.relabel(b.opts)
 	}
 	r.sortTies(b.opts.OrderKeys)

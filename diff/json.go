@@ -15,10 +15,10 @@ func DecodeJSON(body []byte, form Form, o Options) (*Result, error) {
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrByteLimit, len(body), n)
 	}
 	o.MaxBytes = 0
-	return decodeJSON(body, form, o, false)
+	return decodeJSON(body, form, o)
 }
 
-func decodeJSON(body []byte, form Form, o Options, keep bool) (*Result, error) {
+func decodeJSON(body []byte, form Form, o Options) (*Result, error) {
 	if form.Graph() {
 		return nil, malformed("results JSON does not carry " + string(form))
 	}
@@ -26,7 +26,6 @@ func decodeJSON(body []byte, form Form, o Options, keep bool) (*Result, error) {
 		return nil, malformed("not UTF-8")
 	}
 	b := NewBuilder(form, o)
-	b.keep = keep
 	d := decoder{scanner: scanner{b: body}, out: b}
 	d.document()
 	if d.err == nil {
@@ -42,14 +41,16 @@ func decodeJSON(body []byte, form Form, o Options, keep bool) (*Result, error) {
 type decoder struct {
 	scanner
 	out     *Builder
-	names   [][]byte  // quoted name and colon of each variable, in head order
-	vars    [][]byte  // the same, raw
+	names   [][]byte // quoted name and colon of each variable, in head order
+	vars    [][]byte // the same, raw
+	index   map[string]int
 	slots   []binding // of the row being read, in head order
 	sawHead bool
 	root    shape   // what is known about rows
 	shapes  int     // how many there are
 	values  []piece // of the row being read by shapes
 	rowsAt  int     // where the bindings begin
+	sorted  []int   // met, in head order
 	met     []int   // slots of the row being parsed, in the order of the input
 }
 
@@ -131,8 +132,9 @@ func (d *decoder) head() {
 		d.err = err
 		return
 	}
-	d.slots = make([]binding, len(vars))
-	for _, v := range d.out.res.vars {
+	d.slots, d.index = make([]binding, len(vars)), make(map[string]int, len(vars))
+	for i, v := range d.out.res.vars {
+		d.index[v] = i
 		d.vars = append(d.vars, []byte(v))
 		d.names = append(d.names, append(appendQuoted(nil, v), ':'))
 	}
@@ -171,7 +173,9 @@ func (d *decoder) results() {
 
 // row parses one solution and appends its canonical bytes.
 func (d *decoder) row() {
-	clear(d.slots)
+	for _, k := range d.met {
+		d.slots[k] = binding{}
+	}
 	d.met = d.met[:0]
 	next, from := 0, d.i
 	if !d.take('{') {
@@ -187,8 +191,8 @@ func (d *decoder) row() {
 		if !d.take(':') {
 			return
 		}
-		d.term(&d.slots[k])
 		d.met = append(d.met, k)
+		d.term(&d.slots[k])
 		next = k + 1
 		if d.peek() != ',' {
 			if d.take('}') {
@@ -203,19 +207,13 @@ func (d *decoder) row() {
 
 // variable finds the slot of a name, most likely the one behind the last.
 func (d *decoder) variable(name []byte, next int) int {
-	k := -1
-	if next < len(d.vars) && string(d.vars[next]) == string(name) {
-		k = next
-	} else {
-		for i, v := range d.vars {
-			if string(v) == string(name) {
-				k = i
-			}
-		}
+	k, known := next, next < len(d.vars) && string(d.vars[next]) == string(name)
+	if !known {
+		k, known = d.index[string(name)]
 	}
 	switch {
 	case d.err != nil:
-	case k < 0:
+	case !known:
 		d.fail("binding of a variable that is not in the head")
 	case d.slots[k].kind != Unbound:
 		d.fail("variable bound twice in one row")
@@ -303,16 +301,20 @@ func (d *decoder) normal(t *binding) {
 	}
 }
 
+// inHeadOrder gives the slots of the row being parsed.
+func (d *decoder) inHeadOrder() []int {
+	d.sorted = append(d.sorted[:0], d.met...)
+	slices.Sort(d.sorted)
+	return d.sorted
+}
+
 // emit appends the row in the slots.
 func (d *decoder) emit() {
 	r := d.out.res
 	from := len(r.text)
 	text := append(r.text, '{')
-	for i := range d.slots {
+	for _, i := range d.inHeadOrder() {
 		t := &d.slots[i]
-		if t.kind == Unbound {
-			continue
-		}
 		if len(text) > from+1 {
 			text = append(text, ',')
 		}

@@ -360,3 +360,37 @@ func FuzzDeltaBinary(f *testing.F) {
 		_, _, _ = ParseRowsJSON(d.Form, d.AddedJSON())
 	})
 }
+
+// What a hostile endpoint makes long must not cost its square.
+func TestLongHeadsAreCheap(t *testing.T) {
+	const n = 50_000
+	var vars, row, rows []string
+	for i := range n {
+		vars = append(vars, fmt.Sprintf(`"v%d"`, i))
+		row = append(row, fmt.Sprintf(`"v%d":{"type":"uri","value":"u"}`, n-1-i))
+		rows = append(rows, fmt.Sprintf(`{"v%d":{"type":"uri","value":"u"}},{}`, i))
+	}
+	body := `{"head":{"vars":[` + strings.Join(vars, ",") + `]},"results":{"bindings":[{` + strings.Join(row, ",") + `},` + strings.Join(rows, ",") + `]}}`
+	r, err := DecodeJSON([]byte(body), Select, Options{})
+	if err != nil || r.Len() != 2*n+1 {
+		t.Fatal(err)
+	}
+	if got := string(r.Row(0)[:10]); got != `{"v0":{"ty` {
+		t.Errorf("head order is not kept: %s", got)
+	}
+}
+
+// A client keeps the labels it is sent.
+func TestKeepLabels(t *testing.T) {
+	body := selectBody(`{"s":{"type":"bnode","value":"zz"}}`)
+	for _, keep := range []bool{true, false} {
+		r, err := DecodeJSON([]byte(body), Select, Options{KeepLabels: keep})
+		if err != nil || (string(r.Document()) == body) != keep {
+			t.Errorf("keep %t: %v %s", keep, err, r.Document())
+		}
+	}
+	b := NewBuilder(Construct, Options{KeepLabels: true})
+	if err := b.Triple(Term{Kind: Blank, Value: "a b"}, iri("p"), iri("o")); !errors.Is(err, ErrMalformed) {
+		t.Error(err)
+	}
+}

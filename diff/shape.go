@@ -132,11 +132,8 @@ func (s *shape) exact(seg []byte) *shape {
 func (d *decoder) layout(met []int) *layout {
 	o := &layout{}
 	text := []byte{'{'}
-	for i := range d.slots {
+	for _, i := range d.inHeadOrder() {
 		t := &d.slots[i]
-		if t.kind == Unbound {
-			continue
-		}
 		if len(o.before) > 0 {
 			text = append(text, ',')
 		}

@@ -127,6 +127,9 @@ type Options struct {
 	// MaxRows and MaxBytes bound what is accepted; 0 means no limit.
 	MaxRows  int
 	MaxBytes int
+	// KeepLabels takes the labels of blank nodes as they are: for a client that
+	// is sent canonical ones.
+	KeepLabels bool
 	// BlankBudget bounds the work spent on canonical blank node labels, in units
 	// of one neighbourhood hashed or one permutation tried; 0 means 20000, or 8
 	// for each blank node when that is more.

@@ -56,7 +56,7 @@ func ParseRowsJSON(form Form, doc []byte) (vars []string, rows Rows, err error) 
 		rows, err = parseTriples(doc)
 		return nil, rows, err
 	}
-	r, err := decodeJSON(doc, form, Options{Ordered: true}, true)
+	r, err := decodeJSON(doc, form, Options{Ordered: true, KeepLabels: true})
 	if err != nil {
 		return nil, nil, err
 	}
