@@ -20,27 +20,34 @@ const (
 )
 
 // negotiate chooses among offers, in our order of preference, what fits the
-// Accept fields best; "" when nothing does. Without Accept it is the first.
-func negotiate(accept []string, offers []string) string {
+// Accept fields best; -1 when nothing does. Without Accept it is the first. An
+// offer is a media type and other names for it, which count only when the
+// client says them: a wildcard is not meant for them.
+func negotiate(accept []string, offers ...[]string) int {
 	clauses := parseAccept(strings.Join(accept, ","))
 	if len(clauses) == 0 {
-		return offers[0]
+		return 0
 	}
-	best, weight := "", 0.0
-	for _, o := range offers {
+	best, weight := -1, 0.0
+	for i, o := range offers {
 		if q := quality(clauses, o); q > weight {
-			best, weight = o, q
+			best, weight = i, q
 		}
 	}
 	return best
 }
 
 // quality of one offer: that of the most exact range that matches it.
-func quality(clauses []clause, offer string) float64 {
-	typ, sub, _ := strings.Cut(offer, "/")
+func quality(clauses []clause, names []string) float64 {
 	q, exact := 0.0, -1
 	for _, c := range clauses {
-		e := c.exactness(typ, sub)
+		e := -1
+		for i, name := range names {
+			typ, sub, _ := strings.Cut(name, "/")
+			if x := c.exactness(typ, sub); i == 0 || x >= 2 {
+				e = max(e, x)
+			}
+		}
 		if e > exact || e == exact && e >= 0 && c.q > q {
 			q, exact = c.q, e
 		}

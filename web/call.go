@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -39,6 +40,11 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if err := c.start(rt); err != nil {
 		s.answerProblem(w, r, err)
 		return
+	}
+	if !c.caller.Expires.IsZero() && rt.stream { // a token's end is the end of what it lets follow
+		ctx, cancel := context.WithDeadline(r.Context(), c.caller.Expires)
+		defer cancel()
+		c.r = r.WithContext(ctx)
 	}
 	if err := rt.run(c); err != nil {
 		s.answerProblem(w, r, err)

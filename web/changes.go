@@ -23,17 +23,15 @@ type changePage struct {
 // wantsStream decides between JSON and server-sent events.
 func (c *call) wantsStream(possible bool) (bool, error) {
 	c.w.Header().Add("Vary", "Accept")
-	offers := []string{typeJSON}
-	if possible {
-		offers = append(offers, typeSSE)
+	offers := [][]string{{typeJSON}, {typeSSE}}
+	if !possible {
+		offers = offers[:1]
 	}
-	switch negotiate(c.r.Header.Values("Accept"), offers) {
-	case typeJSON:
-		return false, nil
-	case typeSSE:
-		return true, nil
+	i := negotiate(c.r.Header.Values("Accept"), offers...)
+	if i < 0 {
+		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: slices.Concat(offers...)}
 	}
-	return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: offers}
+	return i == 1, nil
 }
 
 func queryChanges(c *call) error {
@@ -46,8 +44,7 @@ func queryChanges(c *call) error {
 		return err
 	}
 	if stream {
-		c.ChangesSSE(c.w, c.r, q)
-		return nil
+		return c.follow(func() { c.ChangesSSE(c.w, c.r, q) })
 	}
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {
@@ -74,6 +71,17 @@ func queryChanges(c *call) error {
 		page.Next = changes[n-1].Position().String()
 	}
 	return c.json(http.StatusOK, page)
+}
+
+// follow hands over to an event stream; HEAD asks only whether there is one.
+func (c *call) follow(stream func()) error {
+	if c.r.Method == http.MethodHead {
+		c.w.Header().Set("Content-Type", typeSSE)
+		c.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	stream()
+	return nil
 }
 
 // oldest is the position before the oldest change that is kept. The log
@@ -166,8 +174,7 @@ func allChanges(c *call) error {
 		return err
 	}
 	if stream {
-		c.AllSSE(c.w, c.r, keep)
-		return nil
+		return c.follow(func() { c.AllSSE(c.w, c.r, keep) })
 	}
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {

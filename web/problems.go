@@ -15,6 +15,7 @@ type kind struct {
 
 var problemKinds = map[string]kind{
 	"malformed":              {400, "The request cannot be read", "The body, a query parameter or a header does not have the form that the call expects. errors[] points at the place: a JSON pointer into the body, or a parameter's name after a question mark."},
+	"bad-position":           {400, "Not a position", "after and Last-Event-ID name a position: epoch:number, as the id of an event or next of a page says it."},
 	"unauthorized":           {401, "A token is needed", "This server asks for a token: send it as \"Authorization: Bearer …\". The one that was sent may be wrong, expired or removed. Tokens are never taken from the URL."},
 	"forbidden":              {403, "Not allowed", "The token is valid, but its role does not include this call, or somebody else holds what it is about. Roles: read follows, app registers queries besides, admin does everything."},
 	"cross-origin":           {403, "Cross-origin write refused", "A browser sent this on behalf of a page from another origin. Add that origin to \"origins\" in the configuration if it is meant to."},
@@ -37,6 +38,7 @@ var problemKinds = map[string]kind{
 	"bad-endpoint":           {422, "The endpoint's settings do not fit", "The settings cannot be used together; errors[] points at the one to change."},
 	"limit":                  {429, "A limit of this server is reached", "limits.queries are registered. Release some, or raise the limit."},
 	"busy":                   {429, "Too many of these at once", "The call is dear and others of its kind are running. Retry-After says when to try again."},
+	"too-many":               {429, "Too many connections", "limits.connections followers are connected. Retry-After says when to try again."},
 	"internal":               {500, "Something went wrong here", "The fault is the server's; its log has one line for the request that says why."},
 	"unavailable":            {503, "Not available now", "The server is starting or stopping, or what it depends on does not answer. Retry-After says when to try again."},
 	"not-ready":              {503, "Not ready", "The server is starting or stopping."},

@@ -167,7 +167,8 @@ func writeTSV(b *bufio.Writer, r *diff.Result) {
 		if i > 0 {
 			b.WriteByte('\t')
 		}
-		b.WriteString("?" + v)
+		b.WriteByte('?')
+		escapeTSV.WriteString(b, v)
 	}
 	b.WriteByte('\n')
 	for i := range r.Len() {

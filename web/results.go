@@ -64,15 +64,12 @@ func results(suffix string) func(*call) error {
 func (c *call) representation(f diff.Form, suffix string) (string, error) {
 	have := Representations(f)
 	if suffix == "" {
-		var offers []string
-		for _, x := range have {
-			offers = append(offers, accepted[x]...)
+		offers := make([][]string, len(have))
+		for i, x := range have {
+			offers[i] = accepted[x]
 		}
-		choice := negotiate(c.r.Header.Values("Accept"), offers)
-		for _, x := range have {
-			if slices.Contains(accepted[x], choice) {
-				return x, nil
-			}
+		if i := negotiate(c.r.Header.Values("Accept"), offers...); i >= 0 {
+			return have[i], nil
 		}
 	} else if slices.Contains(have, suffix) {
 		return suffix, nil
@@ -102,6 +99,9 @@ func (c *call) noResult(q registry.Query, st registry.Status) error {
 		wait = math.Ceil(st.NextDue.Sub(c.Now()).Seconds())
 	}
 	detail := "no execution has been complete so far"
+	if st.Position.Seq > 0 {
+		detail = "the log holds no change of this query any more; its results are there"
+	}
 	if st.Error != "" {
 		detail += "; the last one failed: " + st.Error
 	}

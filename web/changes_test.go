@@ -1,0 +1,182 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// seqs of a page of changes.
+func (a *answer) seqs(key string) (out []float64) {
+	a.t.Helper()
+	for _, c := range a.status(200).json()["changes"].([]any) {
+		out = append(out, c.(map[string]any)[key].(float64))
+	}
+	return out
+}
+
+// grow gives a query n changes.
+func (w *world) grow(id string, n int) {
+	var rows [][2]diff.Term
+	for i := range n {
+		rows = append(rows, [2]diff.Term{iri(fmt.Sprint(i)), lit("x")})
+		w.m.publish(id, table(w.t, rows...))
+	}
+}
+
+func TestQueryChanges(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	at := "/v1/queries/" + id + "/changes"
+	if a := w.get(at); len(a.seqs("seq")) != 0 || a.string("next") != "Zq81:0" {
+		t.Errorf("before the first result: %s", a.body)
+	}
+	w.grow(id, 5)
+	a := w.get(at + "?after=Zq81:1&limit=2")
+	if d := cmp.Diff([]float64{2, 3}, a.seqs("seq")); d != "" || a.string("next") != "Zq81:3" {
+		t.Errorf("%s\n%s", d, a.body)
+	}
+	if a = w.get(at + "?after=Zq81:5"); len(a.seqs("seq")) != 0 || a.string("next") != "Zq81:5" {
+		t.Errorf("at the end: %s", a.body)
+	}
+	for after, reason := range map[string]string{"Zq81:6": registry.Ahead, "old:1": registry.OtherEpoch} {
+		if a := w.get(at+"?after="+after).problem(410, "gap"); a.string("reason") != reason {
+			t.Errorf("%s: %s", after, a.body)
+		}
+	}
+	for _, bad := range []string{"after=5", "after=:5", "after=e:x", "after=e:-1", "after=e:99999999999999999999", "limit=0"} {
+		w.get(at+"?"+bad).problem(400, "malformed")
+	}
+	w.get(at, "Accept: text/html").problem(406, "not-acceptable")
+	w.get("/v1/queries/nobody/changes").problem(404, "not-found")
+}
+
+// Without after the page begins with the oldest change that is kept, wherever
+// retention has cut.
+func TestChangesFromOldest(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	w.grow(id, 9)
+	for trimmed := range uint64(9) {
+		w.m.trimmed[id] = trimmed
+		got := w.get("/v1/queries/" + id + "/changes").seqs("seq")
+		if len(got) != int(9-trimmed) || got[0] != float64(trimmed+1) {
+			t.Errorf("trimmed up to %d: %v", trimmed, got)
+		}
+	}
+	if a := w.get("/v1/queries/"+id+"/changes?after=Zq81:2").problem(410, "gap"); a.string("reason") != registry.TooOld {
+		t.Errorf("%s", a.body)
+	}
+}
+
+func TestLatestChange(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(askText)
+	at := "/v1/queries/" + id + "/changes/latest"
+	w.get(at).problem(404, "no-result")
+	w.m.publish(id, truthValue(t, true))
+	w.m.publish(id, truthValue(t, false))
+	a := w.get(at).status(200)
+	if c := a.json(); c["seq"] != 2.0 || c["boolean"] != false || c["previous"] != true {
+		t.Errorf("%s", a.body)
+	}
+	if a.Header.Get("ETag") != `"Zq81.2.change"` || !strings.HasSuffix(a.Header["Link"][1], at+`>; rel="self"`) {
+		t.Errorf("%v", a.Header)
+	}
+	w.get(at, `If-None-Match: "Zq81.2.change"`).status(304)
+	w.get(at, `If-None-Match: "Zq81.1.change"`).status(200)
+	w.do("HEAD", at, "").status(200)
+	w.get("/v1/queries/nobody/changes/latest").problem(404, "not-found")
+}
+
+func TestAllChanges(t *testing.T) {
+	w := newWorld(t)
+	if a := w.get("/v1/changes"); len(a.seqs("offset")) != 0 || a.string("next") != "Zq81:0" {
+		t.Errorf("%s", a.body)
+	}
+	one, two := w.register(selectText, `"tags":["x"]`), w.register(constructText)
+	for i := range 3 {
+		w.grow(one, i+1)
+		w.m.publish(two, graph(t, [3]diff.Term{iri(fmt.Sprint(i)), iri("p"), lit("o")}))
+	}
+	all := len(w.m.log)
+	if got := w.get("/v1/changes").seqs("offset"); len(got) != all || got[0] != 1 {
+		t.Errorf("%v", got)
+	}
+	// Paging with a filter meets every change once.
+	var met []float64
+	next := ""
+	for range 20 {
+		a := w.get("/v1/changes?limit=2&tag=x&endpoint=city" + next)
+		met = append(met, a.seqs("offset")...)
+		if now := "&after=" + a.string("next"); now != next {
+			next = now
+			continue
+		}
+		break
+	}
+	var want []float64
+	for _, c := range w.m.log {
+		if c.Query == one {
+			want = append(want, float64(c.Offset))
+		}
+	}
+	if d := cmp.Diff(want, met); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if got := w.get("/v1/changes?endpoint=moon"); len(got.seqs("offset")) != 0 || got.string("next") != fmt.Sprint("Zq81:", all) {
+		t.Errorf("%s", got.body)
+	}
+	w.get("/v1/changes?after=old:1").problem(410, "gap")
+	w.get("/v1/changes?after=1").problem(400, "malformed")
+	w.get("/v1/changes?limit=-1").problem(400, "malformed")
+	w.get("/v1/changes", "Accept: image/png").problem(406, "not-acceptable")
+}
+
+func TestStreams(t *testing.T) {
+	var keep func(registry.Change) bool
+	w := newWorld(t, func(c *Config) {
+		c.AllSSE = func(w http.ResponseWriter, _ *http.Request, k func(registry.Change) bool) {
+			keep = k
+			sse(w, "all")
+		}
+	})
+	id := w.register(selectText, `"name":"n"`, `"tags":["x"]`)
+	stream := "Accept: text/event-stream"
+	if a := w.get("/v1/queries/n/changes", stream).status(200); string(a.body) != "data: query "+id+"\n\n" {
+		t.Errorf("%q", a.body)
+	}
+	w.get("/v1/changes?tag=x&endpoint=city", stream).status(200)
+	for _, c := range []struct {
+		ch   registry.Change
+		want bool
+	}{{registry.Change{Query: id, Endpoint: "city"}, true}, {registry.Change{Query: id, Endpoint: "moon"}, false}, {registry.Change{Query: "gone", Endpoint: "city"}, false}} {
+		if keep(c.ch) != c.want {
+			t.Errorf("keep %v is not %v", c.ch, c.want)
+		}
+	}
+	for _, at := range []string{"/v1/changes", "/v1/queries/n/changes"} { // HEAD must not follow for ever
+		if a := w.do("HEAD", at, "", stream).status(200); len(a.body) > 0 || a.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%q %v", a.body, a.Header)
+		}
+	}
+	w = newWorld(t, func(c *Config) { c.AllSSE = nil })
+	w.get("/v1/changes", stream).problem(406, "not-acceptable")
+}
+
+func TestChangeThatCannotBeWritten(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.ChangeJSON = func(registry.Change) ([]byte, error) { return nil, errors.New("broken") }
+	})
+	id := w.register(selectText)
+	w.grow(id, 1)
+	w.get("/v1/changes").problem(500, "internal")
+	w.get("/v1/queries/"+id+"/changes").problem(500, "internal")
+}

@@ -1,0 +1,204 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// seen are the (method, path, status) that the tests of this package met.
+var seen = struct {
+	sync.Mutex
+	m map[string]bool
+}{m: map[string]bool{}}
+
+// check holds an answer against the OpenAPI document: the status is one that
+// the operation lists, and the body is what the document says.
+func (w *world) check(r *http.Request, a *answer) {
+	w.t.Helper()
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policy} {
+		if got := a.Header.Get(name); got != want {
+			w.t.Errorf("%s %s: %s is %q", r.Method, r.URL.Path, name, got)
+		}
+	}
+	path, item := w.operation(r)
+	if item == nil {
+		if a.StatusCode != 404 && a.StatusCode != 405 && a.StatusCode != 421 && a.StatusCode != 204 && a.StatusCode != 403 {
+			w.t.Errorf("%s %s answers %d, and the document does not know it", r.Method, r.URL.Path, a.StatusCode)
+		}
+		return
+	}
+	method := strings.ToLower(r.Method)
+	if method == "head" {
+		method = "get"
+	}
+	status := fmt.Sprint(a.StatusCode)
+	seen.Lock()
+	seen.m[method+" "+path+" "+status] = true
+	seen.Unlock()
+	if everywhere[a.StatusCode] && child(item, method, "responses", status) == nil {
+		w.body(r, a, "/components/schemas/Problem")
+		return
+	}
+	pointer := "/paths/" + escape(path) + "/" + method + "/responses/" + status
+	resp := child(item, method, "responses", status)
+	if ref, ok := child(resp, "$ref").(string); ok {
+		pointer = strings.TrimPrefix(ref, "#")
+		resp = child(w.document(), strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+	}
+	if resp == nil {
+		w.t.Errorf("%s %s: the document does not list status %s", method, path, status)
+		return
+	}
+	content, _ := child(resp, "content").(map[string]any)
+	if content == nil || r.Method == "HEAD" || a.StatusCode == 304 {
+		if len(a.body) > 0 && path != "/v1/live" {
+			w.t.Errorf("%s %s %s has a body: %.200s", r.Method, path, status, a.body)
+		}
+		return
+	}
+	typ, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
+	if content[typ] == nil {
+		w.t.Errorf("%s %s %s: the document does not list %q", method, path, status, typ)
+		return
+	}
+	if strings.HasSuffix(typ, "json") {
+		w.body(r, a, pointer+"/content/"+escape(typ)+"/schema")
+	}
+}
+
+// everywhere are the statuses that any call may answer with.
+var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true}
+
+func (w *world) body(r *http.Request, a *answer, schema string) {
+	w.t.Helper()
+	if r.Method == "HEAD" {
+		return
+	}
+	d, err := openDocument()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := d.At(schema, a.body); err != nil {
+		w.t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+}
+
+func (w *world) document() map[string]any {
+	d, err := openDocument()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d.Tree
+}
+
+// operation finds the path item that a request's path belongs to.
+func (w *world) operation(r *http.Request) (string, any) {
+	paths := w.document()["paths"].(map[string]any)
+	best := ""
+	for p := range paths {
+		if matches(p, r.URL.Path) && (best == "" || strings.Count(p, "{") < strings.Count(best, "{")) {
+			best = p
+		}
+	}
+	item := paths[best]
+	m := strings.ToLower(r.Method)
+	if m == "head" {
+		m = "get"
+	}
+	if child(item, m) == nil {
+		return best, nil
+	}
+	return best, item
+}
+
+func matches(pattern, path string) bool {
+	p, s := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return slices.EqualFunc(p, s, func(a, b string) bool { return a == b || strings.HasPrefix(a, "{") && b != "" })
+}
+
+func child(v any, keys ...string) any {
+	for _, k := range keys {
+		m, _ := v.(map[string]any)
+		v = m[k]
+	}
+	return v
+}
+
+func escape(s string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "+", "%2B").Replace(s)
+}
+
+// The document and the route table know the same calls.
+func TestDocumentKnowsEveryRoute(t *testing.T) {
+	w := newWorld(t)
+	paths := w.document()["paths"].(map[string]any)
+	s := &server{Config: w.config}
+	routes := map[string]bool{}
+	for _, r := range s.table() {
+		m := strings.ToLower(r.method)
+		routes[m+" "+r.path] = true
+		op := child(paths[r.path], m)
+		if op == nil {
+			t.Errorf("%s %s is not in the document", m, r.path)
+			continue
+		}
+		role, text := string(r.need), fmt.Sprint(child(op, "description"))
+		if role != "" && r.path != "/v1/queries/{id}/results" && !strings.Contains(r.path, "/results.") && !strings.Contains(text, "Role: "+role) {
+			t.Errorf("%s %s needs %s, the document says %q", m, r.path, role, text)
+		}
+		if _, open := child(op, "security").([]any); open != (role == "") {
+			t.Errorf("%s %s: the document disagrees on whether it is open", m, r.path)
+		}
+	}
+	for p, item := range paths {
+		for m := range item.(map[string]any) {
+			if m != "parameters" && !routes[m+" "+p] {
+				t.Errorf("%s %s is not served", m, p)
+			}
+		}
+	}
+}
+
+// Run after the others: every status that the document lists has been met.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 && !partialRun() {
+		code = unmet()
+	}
+	os.Exit(code)
+}
+
+func partialRun() bool {
+	return slices.ContainsFunc(os.Args, func(a string) bool {
+		return strings.HasPrefix(a, "-test.run=") || strings.HasPrefix(a, "-test.fuzz=") || strings.HasPrefix(a, "-test.bench=") ||
+			strings.HasPrefix(a, "-test.skip=") || strings.HasPrefix(a, "-test.list=")
+	})
+}
+
+func unmet() int {
+	d, err := openDocument()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	code := 0
+	for p, item := range d.Tree["paths"].(map[string]any) {
+		for m := range item.(map[string]any) {
+			if m == "parameters" {
+				continue
+			}
+			for status := range child(item, m, "responses").(map[string]any) {
+				if status != "101" && !seen.m[m+" "+p+" "+status] {
+					fmt.Printf("no test met %s %s %s\n", m, p, status)
+					code = 1
+				}
+			}
+		}
+	}
+	return code
+}

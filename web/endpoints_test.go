@@ -1,0 +1,156 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+const merge7396 = "Content-Type: application/merge-patch+json"
+
+func TestEndpoints(t *testing.T) {
+	w := newWorld(t)
+	a := w.post("/v1/endpoints", `{"name":"sea","url":"http://127.0.0.1:1/sparql","slot":"@every 5s","budget":"2s","max_bytes":"1MiB","blackout":[{"start":"0 2 * * *","for":"1h"}],
+		"headers":{"X-Key":"secret"},"auth":{"bearer":{"token":"secret"}}}`).status(201)
+	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/endpoints/sea" || strings.Contains(string(a.body), "secret") {
+		t.Errorf("%v %s", a.Header, a.body)
+	}
+	e := a.json()
+	if e["budget"] != "2s" || e["timeout"] != "30s" || e["rule"] != "strict" || e["max_bytes"] != "1MiB" {
+		t.Errorf("%s", a.body)
+	}
+	for body, want := range map[string]int{`{"name":"sea","url":"http://127.0.0.1:1/"}`: 409, `{"name":"x"}`: 422, `{"name":"../x","url":"http://a/"}`: 422,
+		`{"name":"x","url":"http://a/","concurrency":1.5}`: 400, `{"name":"x","url":"http://a/","auth":{"basic":{"user":"x"}}}`: 400,
+		`{"name":"x","url":"file:///etc/passwd"}`: 422, `{"name":"x","url":"http://a/","pause":{"by":"me"}}`: 422,
+		`{"name":"x","url":"http://a/","headers":{"A":"b\r\nC: d"}}`: 422, `{"name":"x","url":"` + strings.Repeat("x", 2<<20) + `"}`: 413,
+		`{"name":"x","url":"http://a/","auth":{"bearer":{"token_file":"/etc/shadow"}}}`:                   422,
+		`{"name":"x","url":"http://a/","auth":{"digest":{"username":"u","password_file":"/etc/shadow"}}}`: 422} {
+		w.post("/v1/endpoints", body).status(want)
+	}
+	w.do("POST", "/v1/endpoints", "{}", "Content-Type: text/plain").problem(415, "unsupported-media-type")
+	if n := len(w.get("/v1/endpoints").status(200).json()["endpoints"].([]any)); n != 2 {
+		t.Errorf("%d endpoints", n)
+	}
+	w.get("/v1/endpoints/moon").problem(404, "not-found")
+}
+
+func TestPatchEndpoint(t *testing.T) {
+	w := newWorld(t)
+	at := "/v1/endpoints/city"
+	first := w.get(at).status(200).Header.Get("ETag")
+	a := w.do("PATCH", at, `{"budget":"3s","timeout_param":"timeout","max_rows":10000}`, merge7396, "If-Match: "+first).status(200)
+	if a.json()["budget"] != "3s" || a.json()["max_rows"] != 10000.0 || a.Header.Get("ETag") == first {
+		t.Errorf("%s", a.body)
+	}
+	w.do("PATCH", at, `{"budget":"4s"}`, merge7396, "If-Match: "+first).problem(412, "precondition-failed")
+	w.do("DELETE", at, "", "If-Match: "+first).problem(412, "precondition-failed")
+	// Secrets: kept when shown values come back, dropped by null, replaced by new ones.
+	w.do("PATCH", at, `{"auth":{"basic":{"password":"(set)"}},"headers":{"X-Key":"(set)","X-New":"v"}}`, merge7396).status(200)
+	if e := w.m.endpoints["city"]; e.Auth.Basic.Password != "hush" || e.Headers["X-Key"] != "hush" || e.Headers["X-New"] != "v" {
+		t.Errorf("%+v", e)
+	}
+	w.do("PATCH", at, `{"headers":{"X-Key":null},"auth":{"basic":null,"bearer":{"token":"t"}},"budget":null}`, merge7396).status(200)
+	if e := w.m.endpoints["city"]; e.Auth.Basic != nil || e.Auth.Bearer.Token != "t" || len(e.Headers) != 1 || e.Budget != registry.DefaultBudget {
+		t.Errorf("%+v", e)
+	}
+	before := w.m.endpoints["city"]
+	for body, want := range map[string]int{`{"name":"other"}`: 422, `{"what":1}`: 400, `[]`: 400, `null`: 400, `{"pause":null}`: 422, `{"headers":{"Y":"(set)"}}`: 422,
+		`{"auth":{"bearer":{"token_file":"/etc/shadow","token":null}}}`: 422, `{"auth":{"bearer":null,"basic":{"username":"u","password":"(set)"}}}`: 422,
+		`{"budget":"-1s"}`: 400, `{"budget":"1s","budget":"2s"}`: 400, `{"url":"` + strings.Repeat("x", 2<<20) + `"}`: 413} {
+		w.do("PATCH", at, body, merge7396).status(want)
+	}
+	if after := w.m.endpoints["city"]; after.Budget != before.Budget || after.URL != before.URL || after.Auth.Bearer.Token != "t" {
+		t.Error("a refused patch changed something")
+	}
+	w.do("PATCH", at, "{}", "Content-Type: text/plain").problem(415, "unsupported-media-type")
+	w.do("PATCH", "/v1/endpoints/moon", "{}", merge7396).problem(404, "not-found")
+	w.do("DELETE", "/v1/endpoints/moon", "").problem(404, "not-found")
+	w.do("DELETE", at, "").status(204)
+	w.get(at).problem(404, "not-found")
+}
+
+// A file that the configuration names stays, and cannot be sent elsewhere.
+func TestPatchKeepsFile(t *testing.T) {
+	w := newWorld(t)
+	e := w.m.endpoints["city"]
+	e.Auth = registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "/run/secret"}}
+	w.m.endpoints["city"] = e
+	w.do("PATCH", "/v1/endpoints/city", `{"budget":"3s"}`, merge7396).status(200)
+	if w.m.endpoints["city"].Auth.Basic.PasswordFile != "/run/secret" {
+		t.Error("the file is gone")
+	}
+	w.do("PATCH", "/v1/endpoints/city", `{"url":"http://elsewhere.example.org/"}`, merge7396).problem(422, "bad-endpoint")
+}
+
+// Readers see how an endpoint does, not how we sign in.
+func TestEndpointForReaders(t *testing.T) {
+	w, secrets := lockedWorld(t)
+	w.token = secrets[registry.RoleRead]
+	a := w.get("/v1/endpoints/city").status(200)
+	if s := string(a.body); strings.Contains(s, "basic") || strings.Contains(s, "X-Key") || !strings.Contains(s, `"healthy"`) {
+		t.Errorf("%s", s)
+	}
+	w.token = secrets[registry.RoleAdmin]
+	if s := string(w.get("/v1/endpoints/city").body); !strings.Contains(s, `"password":"(set)"`) || strings.Contains(s, "hush") {
+		t.Errorf("%s", s)
+	}
+}
+
+func TestTickPauseSlots(t *testing.T) {
+	w := newWorld(t)
+	for i := range 3 {
+		if s := w.post("/v1/endpoints/city/tick", "").status(200).json(); s["slot"] != float64(i+1) || s["tick"] != true {
+			t.Errorf("%v", s)
+		}
+	}
+	slots := w.get("/v1/endpoints/city/slots?limit=2").status(200).json()["slots"].([]any)
+	if len(slots) != 2 || slots[0].(map[string]any)["slot"] != 3.0 {
+		t.Errorf("%v", slots)
+	}
+	w.get("/v1/endpoints/city/slots?limit=0").problem(400, "malformed")
+	if p := w.post("/v1/endpoints/city/pause", "").status(200).json()["pause"]; p == nil {
+		t.Error("not paused")
+	}
+	if p := w.post("/v1/endpoints/city/resume", "").status(200).json()["pause"]; p != nil {
+		t.Error("still paused")
+	}
+	for _, path := range []string{"pause", "resume", "tick"} {
+		w.post("/v1/endpoints/moon/"+path, "").problem(404, "not-found")
+	}
+	w.get("/v1/endpoints/moon/slots").problem(404, "not-found")
+	w.m.tick = func(string) (scheduler.Slot, error) { return scheduler.Slot{}, context.Canceled }
+	if a := w.post("/v1/endpoints/city/tick", "").problem(503, "unavailable"); a.Header.Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+}
+
+func TestBackup(t *testing.T) {
+	w := newWorld(t)
+	if a := w.get("/v1/backup").status(200); string(a.body) != "the store" || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("%s %v", a.body, a.Header)
+	}
+	if a := w.do("HEAD", "/v1/backup", "").status(200); len(a.body) > 0 {
+		t.Error("HEAD copies the store")
+	}
+	w.m.backup = func(io.Writer) (int64, error) {
+		w.get("/v1/backup").problem(429, "busy") // the second at the same time
+		return 0, errors.New("no space")
+	}
+	w.get("/v1/backup").problem(500, "internal")
+	// Once bytes have left, the connection is cut: a short copy must not look whole.
+	w.m.backup = func(out io.Writer) (int64, error) {
+		io.WriteString(out, "half")
+		return 4, errors.New("read error")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a backup that failed half-way ends like a whole one")
+		}
+	}()
+	w.get("/v1/backup")
+}

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/freshet/freshet/registry"
+	"pgregory.net/rapid"
+)
+
+// Whatever the body, decoding ends with a value or with a problem that can be
+// told; what is accepted is JSON that the standard library reads alike.
+func FuzzReadJSON(f *testing.F) {
+	for _, s := range []string{`{"name":"a","tags":["x"],"for":"5s"}`, `{"name":null}`, `{"name":"a","name":"b"}`, `{} {}`, "{\"name\":\"\xff\"}", `[[[[`, `{"for":-1}`,
+		`{"name":"\ud800"}`, `{"nested":{"a":{"b":{}}}}`, "\ufeff{}", `{"weight":1e999}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var v struct {
+			Name   member[string]    `json:"name"`
+			Tags   []string          `json:"tags"`
+			For    registry.Duration `json:"for"`
+			Weight float64           `json:"weight"`
+			Size   registry.Size     `json:"size"`
+			Nested map[string]any    `json:"nested"`
+		}
+		err := readJSON(bytes.NewReader(b), &v)
+		if err != nil {
+			var p *problem
+			if !errors.As(err, &p) || p.Status != 400 || !json.Valid(p.document()) {
+				t.Fatalf("%q: %v is not a problem of the client's", b, err)
+			}
+			for _, e := range p.Errors {
+				if len(e.Pointer) > 300 {
+					t.Fatalf("a pointer of %d bytes", len(e.Pointer))
+				}
+			}
+			return
+		}
+		if !json.Valid(b) || !utf8.Valid(b) {
+			t.Fatalf("%q is accepted", b)
+		}
+		var m map[string]json.RawMessage
+		if json.Unmarshal(b, &m) == nil {
+			if _, there := m["name"]; there != v.Name.set {
+				t.Fatalf("%q: name is there: %v", b, v.Name.set)
+			}
+		}
+	})
+}
+
+// Merging never panics, and patching with what is there changes nothing.
+func FuzzMerge(f *testing.F) {
+	f.Add(`{"a":{"b":1}}`, `{"a":{"b":null,"c":[1]}}`)
+	f.Add(`[1]`, `{"a":null}`)
+	f.Add(`{"a":[1,2]}`, `{"a":{"x":1}}`)
+	f.Fuzz(func(t *testing.T, target, patch string) {
+		var a, b, again any
+		if json.Unmarshal([]byte(target), &a) != nil || json.Unmarshal([]byte(patch), &b) != nil {
+			return
+		}
+		once, _ := json.Marshal(merge(a, b))
+		json.Unmarshal(once, &again)
+		twice, _ := json.Marshal(merge(again, b))
+		if !bytes.Equal(once, twice) {
+			t.Fatalf("merging %s twice into %s gives %s, then %s", patch, target, once, twice)
+		}
+	})
+}
+
+// Whatever Accept says, the choice is one of the offers, and one that the
+// client did not refuse by name.
+func FuzzNegotiate(f *testing.F) {
+	for _, s := range []string{"", "*/*", "text/csv;q=0.5, application/json", "text/*;q=0", "a/b;c=d;q=1;e", ";;;,,,", "text/csv;q=2", "text/csv;q=NaN", "*/x"} {
+		f.Add(s)
+	}
+	offers := [][]string{{"application/sparql-results+json", "application/json"}, {"text/csv"}, {"text/turtle"}}
+	f.Fuzz(func(t *testing.T, accept string) {
+		i := negotiate([]string{accept}, offers...)
+		if i < -1 || i >= len(offers) {
+			t.Fatalf("%q chooses %d", accept, i)
+		}
+		if strings.TrimSpace(accept) == "*/*" && i != 0 || i < 0 && accept == "" {
+			t.Fatalf("%q chooses %d", accept, i)
+		}
+		if i >= 0 && accept == offers[i][0]+";q=0" {
+			t.Fatalf("%q is refused and chosen", accept)
+		}
+	})
+}
+
+func FuzzAnyTag(f *testing.F) {
+	f.Add(`"a", W/"b"`, `"b"`)
+	f.Add(`*`, `"x"`)
+	f.Add(`"`, `"`)
+	f.Fuzz(func(t *testing.T, list, tag string) {
+		anyTag([]string{list}, tag, true)
+		if strings.Count(tag, `"`) == 0 && !strings.ContainsAny(tag, "\r\n") && !anyTag([]string{`W/"x", "` + tag + `"`}, `"`+tag+`"`, false) {
+			t.Fatalf("%q is not found", tag)
+		}
+	})
+}
+
+// The law of negotiation: a format named with the highest weight wins.
+func TestNegotiateLaw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers := [][]string{{"a/a"}, {"b/b"}, {"c/c"}}
+		weights := make([]float64, 3)
+		var parts []string
+		best := -1
+		for i, o := range offers {
+			weights[i] = float64(rapid.IntRange(0, 10).Draw(t, "q")) / 10
+			b, _ := json.Marshal(weights[i])
+			parts = append(parts, o[0]+";q="+string(b))
+			if weights[i] > 0 && (best < 0 || weights[i] > weights[best]) {
+				best = i
+			}
+		}
+		header := strings.Join(rapid.Permutation(parts).Draw(t, "order"), " , ")
+		if got := negotiate([]string{header}, offers...); got != best {
+			t.Fatalf("%q chooses %d, want %d", header, got, best)
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A memory is everything that the API stands on, small and in memory. It keeps
+// to the contracts of the interfaces that it implements.
+type memory struct {
+	mu        sync.Mutex
+	now       time.Time
+	queries   map[string]registry.Query
+	endpoints map[string]registry.Endpoint
+	files     map[string]registry.Endpoint
+	status    map[string]registry.Status
+	results   map[string]*diff.Result
+	log       []registry.Change
+	trimmed   map[string]uint64 // seq up to which a query's changes are gone
+	slots     map[string][]scheduler.Slot
+	tokenList []registry.Token
+	failure   error // what every read of a query's state fails with
+	backup    func(io.Writer) (int64, error)
+	trial     func(*registry.Query) (scheduler.Answer, error)
+	tick      func(string) (scheduler.Slot, error)
+}
+
+const epoch = "Zq81"
+
+var (
+	_ registry.Store = (*memory)(nil)
+	_ Queries        = (*memory)(nil)
+	_ History        = (*memory)(nil)
+	_ Daemon         = (*memory)(nil)
+	_ Store          = (*memory)(nil)
+)
+
+func newMemory(now time.Time) *memory {
+	return &memory{now: now, queries: map[string]registry.Query{}, endpoints: map[string]registry.Endpoint{}, files: map[string]registry.Endpoint{},
+		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{}, slots: map[string][]scheduler.Slot{}}
+}
+
+func (m *memory) Query(id string) (registry.Query, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q, ok := m.queries[id]
+	if !ok {
+		return q, registry.ErrNotFound
+	}
+	q.Holders = slices.Clone(q.Holders)
+	return q, nil
+}
+
+func (m *memory) EditQuery(id string, edit func(*registry.Query, bool) error) (registry.Query, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q, found := m.queries[id]
+	q.ID, q.Holders = id, slices.Clone(q.Holders)
+	if err := edit(&q, found); err != nil {
+		return registry.Query{}, err
+	}
+	if len(q.Holders) == 0 {
+		delete(m.queries, id)
+		return q, nil
+	}
+	if !found {
+		m.status[id] = registry.Status{State: registry.New, Position: registry.Position{Epoch: epoch}}
+	}
+	m.queries[id] = q
+	return q, nil
+}
+
+func (m *memory) FindName(caller, name string) (registry.Query, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(m.queries)) {
+		for _, h := range m.queries[id].Holders {
+			if h.Name == name && name != "" && (caller == "" || caller == h.Caller) {
+				return m.queries[id], nil
+			}
+		}
+	}
+	return registry.Query{}, registry.ErrNotFound
+}
+
+func (m *memory) CountQueries(string) (int, error)        { return len(m.queries), nil }
+func (m *memory) LiveHolds() ([]registry.LiveHold, error) { return nil, nil }
+func (m *memory) Endpoint(name string) (registry.Endpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.endpoints[name]
+	if !ok {
+		return e, registry.ErrNotFound
+	}
+	return e, nil
+}
+
+func (m *memory) Endpoints() ([]registry.Endpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := []registry.Endpoint{}
+	for _, n := range slices.Sorted(maps.Keys(m.endpoints)) {
+		out = append(out, m.endpoints[n])
+	}
+	return out, nil
+}
+
+func (m *memory) EditEndpoint(name string, edit func(e, file *registry.Endpoint, found bool) error) (registry.Endpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, found := m.endpoints[name]
+	f := m.files[name]
+	if err := edit(&e, &f, found); err != nil {
+		return registry.Endpoint{}, err
+	}
+	if e.URL == "" {
+		delete(m.endpoints, name)
+		return e, nil
+	}
+	m.endpoints[name], m.files[name] = e, f
+	return e, nil
+}
+
+func (m *memory) List(f Filter, cursor string, limit int) ([]Item, string, error) {
+	var out []Item
+	for _, id := range slices.Sorted(maps.Keys(m.queries)) {
+		it, _ := m.Item(id)
+		q := it.Query
+		if id <= cursor || f.Endpoint != "" && q.Endpoint != f.Endpoint || f.State != "" && it.Status.State != f.State ||
+			f.Tag != "" && !slices.Contains(q.Tags(), f.Tag) || !strings.Contains(strings.ToLower(q.Text), strings.ToLower(f.Text)) {
+			continue
+		}
+		if len(out) == limit {
+			return out, out[limit-1].Query.ID, nil
+		}
+		out = append(out, it)
+	}
+	return out, "", nil
+}
+
+func (m *memory) Item(id string) (Item, error) {
+	q, err := m.Query(id)
+	if err == nil {
+		err = m.failure
+	}
+	return Item{q, m.status[id]}, err
+}
+
+func (m *memory) Stats(id string) (scheduler.Stats, error) {
+	return scheduler.Stats{Last: 3, Executions: 2, Samples: []scheduler.Sample{{Slot: 1, Elapsed: time.Second}, {Slot: 3, Elapsed: time.Second, Changed: true, Jaccard: .5}}}, nil
+}
+
+// publish makes r the result of a query, as a slot would.
+func (m *memory) publish(id string, r *diff.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st, q := m.status[id], m.queries[id]
+	old := m.results[id]
+	d := diff.Compare(old, r)
+	if d == nil {
+		return
+	}
+	st.State, st.Hash, st.Rows = registry.Live, r.Hash(), r.Len()
+	st.CheckedAt, st.ChangedAt = m.now, m.now
+	st.Executions++
+	st.Median = 500 * time.Millisecond
+	if old != nil {
+		st.Changes++
+	}
+	st.Position.Seq++
+	m.status[id], m.results[id] = st, r
+	m.log = append(m.log, registry.Change{Query: id, Endpoint: q.Endpoint, Epoch: epoch, Prev: st.Position.Seq - 1, Seq: st.Position.Seq,
+		Offset: uint64(len(m.log) + 1), Time: m.now, CheckedAt: m.now, Slot: 1, Baseline: old == nil, Delta: d})
+}
+
+func (m *memory) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st, ok := m.status[query]
+	switch {
+	case !ok:
+		return nil, registry.ErrNotFound
+	case p.Epoch != epoch:
+		return nil, &registry.GapError{Reason: registry.OtherEpoch}
+	case p.Seq > st.Position.Seq:
+		return nil, &registry.GapError{Reason: registry.Ahead}
+	case p.Seq < m.trimmed[query]:
+		return nil, &registry.GapError{Reason: registry.TooOld}
+	}
+	var out []registry.Change
+	for _, c := range m.log {
+		if c.Query == query && c.Seq > p.Seq && len(out) < limit {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) All(o registry.Offset, limit int) ([]registry.Change, error) {
+	if o != (registry.Offset{}) && o.Epoch != epoch {
+		return nil, &registry.GapError{Reason: registry.OtherEpoch}
+	}
+	if o.Seq > uint64(len(m.log)) {
+		return nil, &registry.GapError{Reason: registry.Ahead}
+	}
+	rest := m.log[o.Seq:]
+	return slices.Clone(rest[:min(limit, len(rest))]), nil
+}
+
+func (m *memory) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil {
+		return registry.Status{}, nil, m.failure
+	}
+	st, ok := m.status[query]
+	if !ok {
+		return st, nil, registry.ErrNotFound
+	}
+	if !withResult {
+		return st, nil, nil
+	}
+	return st, m.results[query], nil
+}
+
+func (m *memory) Latest(query string) (registry.Change, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range slices.Backward(m.log) {
+		if c.Query == query {
+			return c, nil
+		}
+	}
+	return registry.Change{}, registry.ErrNotFound
+}
+
+func (m *memory) Head() (registry.Offset, error) {
+	return registry.Offset{Epoch: epoch, Seq: uint64(len(m.log))}, nil
+}
+
+func (m *memory) Slots(endpoint string, limit int) ([]scheduler.Slot, error) {
+	s := m.slots[endpoint]
+	return s[:min(limit, len(s))], nil
+}
+
+func (m *memory) Tick(_ context.Context, endpoint string) (scheduler.Slot, error) {
+	if m.tick != nil {
+		return m.tick(endpoint)
+	}
+	s := scheduler.Slot{Endpoint: endpoint, Number: uint64(len(m.slots[endpoint]) + 1), Started: m.now, Finished: m.now, Tick: true, Budget: 10}
+	m.slots[endpoint] = append([]scheduler.Slot{s}, m.slots[endpoint]...)
+	return s, nil
+}
+
+func (m *memory) Explain(query string) (scheduler.Explanation, error) {
+	q, err := m.Query(query)
+	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Rank: 1, Of: 2,
+		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: scheduler.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
+		PassedOver: &scheduler.PassedOver{Slot: 2, Reason: "budget"}}, err
+}
+
+func (m *memory) State(endpoint string) (scheduler.LoopState, error) {
+	if _, err := m.Endpoint(endpoint); err != nil {
+		return scheduler.LoopState{}, err
+	}
+	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Queries: len(m.queries), Health: registry.Health{State: registry.Healthy}}
+	if s := m.slots[endpoint]; len(s) > 0 {
+		st.Last = s[0]
+	}
+	return st, nil
+}
+
+func (m *memory) Trial(_ context.Context, q *registry.Query) (scheduler.Answer, error) {
+	if m.trial == nil {
+		return scheduler.Answer{}, errors.New("no endpoint behind this")
+	}
+	return m.trial(q)
+}
+
+func (m *memory) Backup(w io.Writer) (int64, error) {
+	if m.backup != nil {
+		return m.backup(w)
+	}
+	n, err := io.WriteString(w, "the store")
+	return int64(n), err
+}
+
+func (m *memory) Tokens() ([]registry.Token, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.tokenList), nil
+}
+
+func (m *memory) PutToken(t registry.Token) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if slices.ContainsFunc(m.tokenList, func(x registry.Token) bool { return x.Name == t.Name }) {
+		return registry.ErrExists
+	}
+	m.tokenList = append(m.tokenList, t)
+	return nil
+}
+
+func (m *memory) DeleteToken(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(m.tokenList)
+	m.tokenList = slices.DeleteFunc(m.tokenList, func(x registry.Token) bool { return x.Name == name })
+	if len(m.tokenList) == n {
+		return registry.ErrNotFound
+	}
+	return nil
+}

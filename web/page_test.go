@@ -1,0 +1,85 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/scheduler"
+)
+
+func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
+	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)
+}
+
+// The page works without a script, has none inside, and escapes what it shows.
+func TestStatusPage(t *testing.T) {
+	w := newWorld(t)
+	if s := string(w.get("/").status(200).body); !strings.Contains(s, "Nothing has changed yet") || !strings.Contains(s, "No slot has run yet") {
+		t.Errorf("%s", s)
+	}
+	id := w.register(selectText, `"name":"<script>alert(1)</script>"`)
+	w.m.publish(id, table(t, [2]diff.Term{iri("a"), lit("1")}))
+	w.post("/v1/endpoints/city/tick", "")
+	a := w.get("/").status(200)
+	s := string(a.body)
+	for _, want := range []string{"city", "healthy", "&lt;script&gt;alert(1)", "first result", `data-after="Zq81:1"`, "0.000 of 10.0", "/v1/queries/" + id + "/results"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in\n%s", want, s)
+		}
+	}
+	if strings.Contains(s, "<script>") || strings.Contains(s, "style=") || strings.Contains(s, "hush") {
+		t.Error("the page breaks its own policy, or tells a secret")
+	}
+	w.get("/status.js").status(200)
+	w.get("/status.css").status(200)
+	w.post("/v1/endpoints/city/pause", "")
+	if s := string(w.get("/").body); !strings.Contains(s, "paused by anonymous") {
+		t.Errorf("%s", s)
+	}
+	locked, _ := lockedWorld(t)
+	if s := string(locked.get("/").status(200).body); strings.Contains(s, "city") || !strings.Contains(s, "token") {
+		t.Errorf("without a token: %s", s)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	w := newWorld(t)
+	w.register(selectText)
+	w.do("BREW", "/v1/queries", "")
+	w.get("/nowhere/at/all")
+	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Finished: time.Unix(100, 0), Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
+	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "moon", Finished: time.Unix(100, 0)})
+	w.config.Metrics.Forget("moon")
+	w.config.Metrics.SetConnections("websocket", 7)
+	s := string(w.get("/metrics").status(200).body)
+	for _, want := range []string{
+		`freshet_build_info{version="0.0-test"} 1`,
+		`freshet_http_requests_total{method="POST",route="/v1/queries",status="201"} 1`,
+		`freshet_http_requests_total{method="other",route="",status="405"} 1`,
+		`freshet_http_requests_total{method="GET",route="",status="404"} 1`,
+		`freshet_slots_total{endpoint="city"} 1`,
+		`freshet_executions_total{endpoint="city",result="complete"} 5`,
+		`freshet_executions_total{endpoint="city",result="skipped"} 3`,
+		`freshet_changes_total{endpoint="city"} 2`,
+		`freshet_slot_used_seconds_total{endpoint="city"} 1.5`,
+		`freshet_slot_budget_seconds_total{endpoint="city"} 10`,
+		`freshet_slot_last_timestamp_seconds{endpoint="city"} 100`,
+		`freshet_connections{kind="websocket"} 7`,
+		`freshet_endpoint_queries{endpoint="city"} 1`,
+		`freshet_endpoint_health{endpoint="city",state="healthy"} 1`,
+		`freshet_endpoint_health{endpoint="city",state="open"} 0`,
+		"go_goroutines",
+	} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(s, "moon") || strings.Contains(s, "BREW") || strings.Contains(s, "nowhere") {
+		t.Error("labels of what is gone, or of what a client chose")
+	}
+}

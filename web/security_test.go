@@ -1,0 +1,268 @@
+package web
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+func TestHosts(t *testing.T) {
+	w := newWorld(t)
+	for host, ok := range map[string]bool{
+		"localhost": true, "LOCALHOST:99": true, "127.0.0.1:8080": true, "127.9.9.9": true, "[::1]:8080": true, "[::ffff:127.0.0.1]": true, "localhost.": true,
+		"freshet.example.org": true, "Freshet.Example.Org:1": true, "10.1.2.3:8080": true,
+		"evil.example.org": false, "localhost.evil.org": false, "127.0.0.1.nip.io": false, "10.1.2.4": false, "2130706433": false, "0x7f.1": false, "[fe80::1]": false,
+		"a b": false, "127.0.0.1@evil.org": false, "": false,
+	} {
+		a := w.get("/healthz", "Host: "+host)
+		if ok {
+			a.status(200)
+		} else {
+			a.problem(421, "misdirected")
+		}
+	}
+	w.get("/nowhere", "Host: evil.example.org").problem(421, "misdirected")
+	w.do("POST", "/v1/endpoints/city/tick", "", "Host: evil.example.org").problem(421, "misdirected")
+}
+
+// Listening on every address, the one that the connection came in by is ours.
+func TestHostIsLocalAddress(t *testing.T) {
+	h := newHosts(":8080", "")
+	for local, want := range map[string]bool{"192.0.2.7:8080": true, "192.0.2.8:8080": false} {
+		addr, err := net.ResolveTCPAddr("tcp", local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = "192.0.2.7"
+		r = r.WithContext(contextWithLocal(r, addr))
+		if h.admit(r) != want {
+			t.Errorf("over %s: %v", local, !want)
+		}
+	}
+}
+
+func TestCrossOrigin(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://app.example.org"} })
+	for headers, want := range map[string]int{
+		"":                                 200,
+		"Sec-Fetch-Site: same-origin":      200,
+		"Sec-Fetch-Site: cross-site":       403,
+		"Sec-Fetch-Site: same-site":        403,
+		"Origin: http://127.0.0.1:8080":    200,
+		"Origin: https://evil.example.org": 403,
+		"Origin: null":                     403,
+		"Origin: https://app.example.org\nSec-Fetch-Site: cross-site": 200,
+	} {
+		var h []string
+		if headers != "" {
+			h = strings.Split(headers, "\n")
+		}
+		a := w.do("POST", "/v1/endpoints/city/tick", "", h...).status(want)
+		if want == 403 {
+			a.problem(403, "cross-origin")
+		}
+	}
+	if n := len(w.m.slots["city"]); n != 4 {
+		t.Errorf("%d slots ran", n)
+	}
+	for origin, want := range map[string]string{"https://app.example.org": "https://app.example.org", "https://evil.example.org": ""} {
+		if got := w.get("/v1/queries", "Origin: "+origin).Header.Get("Access-Control-Allow-Origin"); got != want {
+			t.Errorf("%s is allowed to read as %q", origin, got)
+		}
+	}
+	pre := w.do("OPTIONS", "/v1/queries", "", "Origin: https://app.example.org", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,content-type")
+	if pre.StatusCode != 204 || pre.Header.Get("Access-Control-Allow-Origin") == "" || !strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "authorization") {
+		t.Errorf("preflight %d %v", pre.StatusCode, pre.Header)
+	}
+	if none := newWorld(t).get("/v1/queries", "Origin: https://app.example.org"); none.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Error("without origins everybody may read")
+	}
+}
+
+func TestMethods(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	for _, c := range [][3]string{{"PUT", "/v1/queries", "GET, HEAD, POST, OPTIONS"}, {"GET", "/v1/queries/validate", "POST, OPTIONS"}, {"POST", "/v1/queries/" + id, "GET, HEAD, PATCH, DELETE, OPTIONS"},
+		{"DELETE", "/v1/queries/" + id + "/results.srj", "GET, HEAD, OPTIONS"}, {"BREW", "/", "GET, HEAD, OPTIONS"}, {"GET", "/v1/endpoints/city/tick", "POST, OPTIONS"}} {
+		if a := w.do(c[0], c[1], "").problem(405, "method-not-allowed"); a.Header.Get("Allow") != c[2] {
+			t.Errorf("%s %s: Allow %q", c[0], c[1], a.Header.Get("Allow"))
+		}
+	}
+	if a := w.do("OPTIONS", "/v1/queries", "").status(204); a.Header.Get("Allow") != "GET, HEAD, POST, OPTIONS" {
+		t.Errorf("%v", a.Header)
+	}
+}
+
+// What is not of the table is 404, never a redirect made of what was asked.
+func TestUnknownPaths(t *testing.T) {
+	w := newWorld(t)
+	for _, p := range []string{"/nowhere", "/v1", "/v1/", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles", "/v1/webhooks",
+		"/v1/hub", "/v1/queries/x/results.exe", "/%2e%2e/etc/passwd", "/problems/", "/problems/none", "/v1/endpoints/city/hints", "/v1/queries/%00/nothing"} {
+		a := w.do("GET", p, "").problem(404, "not-found")
+		if a.Header.Get("Location") != "" {
+			t.Errorf("%s is redirected to %s", p, a.Header.Get("Location"))
+		}
+	}
+	for slug, k := range problemKinds {
+		a := w.get("/problems/" + slug).status(200)
+		if !strings.Contains(string(a.body), k.about) || k.status < 400 {
+			t.Errorf("%s: %s", slug, a.body)
+		}
+	}
+}
+
+// Whatever is sent, no header of the answer repeats it.
+func TestNothingEchoed(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://app.example.org"} })
+	id := w.register(selectText)
+	const mark = "Zx9marker"
+	for _, target := range []string{"/" + mark, "/v1/queries/" + mark, "/v1/queries/" + mark + "%0d%0aX-Evil:%201", "/v1/queries?cursor=" + mark, "/v1/queries?q=" + mark,
+		"/v1/queries/" + id + "/changes?after=" + mark + "%0d%0a:1", "/problems/" + mark, "/v1/queries/" + id + "/results?x=" + mark, "/" + mark + "/.."} {
+		for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", mark} {
+			a := w.do(method, target, mark, "X-A: "+mark, "Origin: https://"+mark, "Accept: "+mark+"/x", "Content-Type: "+mark, "Authorization: Bearer "+mark,
+				"If-None-Match: \""+mark+"\"", "Access-Control-Request-Headers: "+mark, "Access-Control-Request-Method: "+mark, "Last-Event-ID: "+mark)
+			if s := fmt.Sprint(a.Header); strings.Contains(s, mark) || a.Header.Get("X-Evil") != "" {
+				t.Errorf("%s %s: %s", method, target, s)
+			}
+		}
+	}
+	if log := w.log.String(); strings.Contains(log, "\r") {
+		t.Error("a line break reached the log")
+	}
+}
+
+func TestPanics(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.ChangeJSON = func(registry.Change) ([]byte, error) { panic("secret words") }
+		c.ChangesSSE = func(w http.ResponseWriter, _ *http.Request, _ registry.Query) {
+			io.WriteString(w, "data: half")
+			panic("in the middle")
+		}
+	})
+	id := w.register(selectText)
+	w.grow(id, 1)
+	a := w.get("/v1/queries/"+id+"/changes").problem(500, "internal")
+	if strings.Contains(string(a.body), "secret") || !strings.Contains(w.log.String(), "secret words") || !strings.Contains(w.log.String(), "security_test.go") {
+		t.Errorf("%s\n%s", a.body, w.log)
+	}
+	srv := httptest.NewServer(w.h)
+	defer srv.Close()
+	req, _ := http.NewRequest("GET", srv.URL+"/v1/queries/"+id+"/changes", nil)
+	req.Header.Set("Accept", "text/event-stream")
+	if resp, err := srv.Client().Do(req); err == nil {
+		if _, err := io.ReadAll(resp.Body); err == nil {
+			t.Error("a stream that broke off ends like a whole one")
+		}
+		resp.Body.Close()
+	}
+	if resp, err := srv.Client().Get(srv.URL + "/healthz"); err != nil || resp.StatusCode != 200 {
+		t.Errorf("the server is gone: %v", err)
+	} else {
+		resp.Body.Close()
+	}
+}
+
+// Raw bytes over a real connection: splitting, smuggling and nonsense are
+// answered with 4xx or a closed connection, and the server goes on.
+func TestRawRequests(t *testing.T) {
+	w := newWorld(t)
+	srv := httptest.NewServer(w.h)
+	defer srv.Close()
+	addr := srv.Listener.Addr().String()
+	for _, raw := range []string{
+		"GET / HTTP/1.1\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a\r\nHost: localhost\r\n\r\n",
+		"GET /\r\nX: y HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET http://evil.example.org/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\nContent-Type: application/json\r\n\r\n{}",
+		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nzz\r\n",
+		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nffffffffffffffff\r\n",
+		"GET /\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n\x00\x01\x02",
+		"* * *\r\n\r\n",
+		"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		io.WriteString(conn, raw)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err == nil && (resp.StatusCode < 400 && !strings.HasPrefix(raw, "GET / HTTP/1.1\r\nHost: localhost") || resp.StatusCode >= 500) {
+			t.Errorf("%.40q: %s", raw, resp.Status)
+		}
+		conn.Close()
+	}
+	if resp, err := srv.Client().Get(srv.URL + "/healthz"); err != nil || resp.StatusCode != 200 {
+		t.Errorf("the server is gone: %v", err)
+	} else {
+		resp.Body.Close()
+	}
+}
+
+func TestServerCalls(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Ready = nil })
+	w.get("/readyz").status(200)
+	w.get("/v1/live").status(400)
+	for _, p := range []string{"/v1/openapi.yaml", "/v1/asyncapi.yaml"} {
+		if a := w.get(p).status(200); !strings.Contains(string(a.body), "Freshet") {
+			t.Errorf("%s: %.100s", p, a.body)
+		}
+	}
+	w = newWorld(t, func(c *Config) { c.Ready = func() error { return errors.New("stopping") } })
+	if a := w.get("/readyz").problem(503, "not-ready"); a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	w.get("/healthz").status(200)
+	w = newWorld(t, func(c *Config) { c.Live, c.Metrics = nil, nil })
+	r := httptest.NewRecorder()
+	w.h.ServeHTTP(r, httptest.NewRequest("GET", "http://localhost/metrics", nil))
+	if r.Code != 404 {
+		t.Errorf("metrics that are not there: %d", r.Code)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	good := newWorld(t).config
+	for name, edit := range map[string]func(*Config){
+		"no registry":   func(c *Config) { c.Registry = nil },
+		"no gate":       func(c *Config) { c.Gate = nil },
+		"relative url":  func(c *Config) { c.PublicURL = "freshet" },
+		"url of a file": func(c *Config) { c.PublicURL = "file:///x" },
+		"query in url":  func(c *Config) { c.PublicURL = "http://a/?b" },
+		"bad origin":    func(c *Config) { c.Origins = []string{"app.example.org/path"} },
+	} {
+		c := good
+		edit(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// One line per request says what became of it.
+func TestRequestLog(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	w.get("/v1/queries/" + id + "/results")
+	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines: %s", len(lines), w.log)
+	}
+	for _, want := range []string{`"route":"/v1/queries/{id}/results"`, `"status":404`, `"caller":"anonymous"`, `"query":"` + id, `"problem":"no-result"`, `"took":`} {
+		if !strings.Contains(lines[1], want) {
+			t.Errorf("no %s in %s", want, lines[1])
+		}
+	}
+}
