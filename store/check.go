@@ -14,15 +14,15 @@ const maxFindings = 100
 // Check reads the whole store and says everything that does not agree, joined
 // into one error: the pages of the file, each registration and its indexes, each
 // result and its hash, the numbering of each query's changes and of all, and
-// that each change leads from the hash of the one before. It runs beside normal
-// work, in one read transaction.
+// that each change leads from the hash of the one before. Reading goes on meanwhile;
+// writing waits while the pages are looked at.
 func (d *DB) Check() error {
 	c := checker{db: d, serials: map[uint64]string{}, gone: map[uint64]bool{}}
+	if err := c.pages(); err != nil {
+		return fmt.Errorf("check %s: %w", d.path, err)
+	}
 	err := d.bolt.View(func(tx *bbolt.Tx) error {
 		c.tx = tx
-		for err := range tx.Check() {
-			c.found("pages: %v", err)
-		}
 		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old} {
 			if err := part(); err != nil {
 				return err
@@ -48,6 +48,19 @@ func (c *checker) found(format string, args ...any) {
 	if len(c.findings) < maxFindings {
 		c.findings = append(c.findings, fmt.Errorf(format, args...))
 	}
+}
+
+// pages checks the file below everything else. It needs the list of free pages,
+// which only a writer may look at.
+func (c *checker) pages() error {
+	tx, err := c.db.bolt.Begin(true)
+	if err != nil {
+		return err
+	}
+	for err := range tx.Check() {
+		c.found("pages: %v", err)
+	}
+	return tx.Rollback()
 }
 
 // size counts the keys of a bucket that begin with prefix.

@@ -1,5 +1,264 @@
+//go:build unix
+
 package store
 
-// childMain is what the test binary does when a test runs it again as a
-// process of its own; false when it was not.
-func childMain() bool { return false }
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// The test binary runs itself again as a process that can be killed, or that
+// may not write beyond a limit.
+const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
+
+func childMain() bool {
+	tasks := map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull}
+	task := tasks[os.Getenv(childTask)]
+	if task == nil {
+		return false
+	}
+	d, err := Open(os.Getenv(childDir), Options{Retention: Retention{Changes: 5}})
+	if err == nil {
+		err = errors.Join(task(d), d.Close())
+	}
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func child(t *testing.T, task, dir string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), childTask+"="+task, childDir+"="+dir)
+	c.Stderr = os.Stderr
+	return c
+}
+
+var childQueries = []string{"q_a", "q_b", "q_c"}
+
+// valuesAt is the result of each query in a slot.
+func valuesAt(id string, slot uint64) []string {
+	return []string{"always", fmt.Sprintf("%s in slot %d", id, slot), strings.Repeat("x", int(slot%7)*900)}
+}
+
+func registerChild(d *DB) error {
+	for _, id := range childQueries {
+		_, err := d.EditQuery(id, func(q *registry.Query, _ bool) error {
+			q.Endpoint, q.Form, q.Holders = "city", "SELECT", []registry.Holder{{Caller: "app", Name: id, Since: start}}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordSlot changes all queries in one batch.
+func recordSlot(d *DB, slot uint64) error {
+	b := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: slot}}
+	for _, id := range childQueries {
+		stats, err := d.Stats(id)
+		if err != nil {
+			return err
+		}
+		old, err := d.Result(id)
+		if err != nil {
+			return err
+		}
+		now, err := rows(valuesAt(id, slot)...)
+		if err != nil {
+			return err
+		}
+		b.Outcomes = append(b.Outcomes, outcome(stats, old, id, slot, now))
+	}
+	_, err := d.Record("city", b)
+	return err
+}
+
+// writeForever acknowledges each slot once it is recorded.
+func writeForever(d *DB) error {
+	if err := registerChild(d); err != nil {
+		return err
+	}
+	n, err := d.Since("city", 0)
+	for slot := n.LastSlot + 1; err == nil; slot++ {
+		if err = recordSlot(d, slot); err == nil {
+			_, err = fmt.Println(slot)
+		}
+	}
+	return err
+}
+
+// TestKill ends a writing process at random moments, Open included: what it
+// acknowledged is there, and nothing is there by half.
+func TestKill(t *testing.T) {
+	const seed, kills = 20261120, 20
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	dir, epoch := t.TempDir(), ""
+	for range kills {
+		acknowledged := killOnce(t, dir, random.IntN(8), time.Duration(random.IntN(12_000))*time.Microsecond)
+		d := open(t, dir, Options{})
+		check(t, d)
+		if epoch != "" && d.Epoch() != epoch {
+			t.Fatalf("a kill began a new epoch: %s after %s", d.Epoch(), epoch)
+		}
+		epoch = d.Epoch()
+		expectSlot(t, d, acknowledged)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killOnce kills the writer a while after its nth word, which is soon after its
+// start for 0, and returns the last slot that it acknowledged.
+func killOnce(t *testing.T, dir string, words int, wait time.Duration) (acknowledged uint64) {
+	t.Helper()
+	c := child(t, "write", dir)
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	read := func() bool {
+		if !lines.Scan() {
+			return false
+		}
+		if _, err := fmt.Sscan(lines.Text(), &acknowledged); err != nil {
+			t.Errorf("the writer said %q", lines.Text())
+		}
+		return true
+	}
+	for range words {
+		read()
+	}
+	time.Sleep(wait)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for read() {
+	}
+	c.Wait() // says that it was killed
+	return acknowledged
+}
+
+func expectSlot(t *testing.T, d *DB, acknowledged uint64) {
+	t.Helper()
+	n, err := d.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.LastSlot < acknowledged || acknowledged > 0 && n.LastSlot > acknowledged+1 {
+		t.Fatalf("slot %d was acknowledged, %d is the last that is there", acknowledged, n.LastSlot)
+	}
+	for _, e := range n.Entries {
+		if e.Stats.Last != n.LastSlot || e.Stats.Position.Seq != n.LastSlot {
+			t.Fatalf("%s is at slot %d, change %d; the endpoint at slot %d", e.Query.ID, e.Stats.Last, e.Stats.Position.Seq, n.LastSlot)
+		}
+		if n.LastSlot == 0 {
+			continue
+		}
+		r, err := d.Result(e.Query.ID)
+		if err != nil || r.Hash() != bag(t, valuesAt(e.Query.ID, n.LastSlot)...).Hash() {
+			t.Fatalf("%s does not have the result of slot %d: %v", e.Query.ID, n.LastSlot, err)
+		}
+	}
+}
+
+// writeUntilFull lets the file grow by a little only, and then expects that an
+// error means that nothing of the batch is in effect.
+func writeUntilFull(d *DB) error {
+	if err := errors.Join(registerChild(d), recordSlot(d, 1)); err != nil {
+		return err
+	}
+	i, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ) // EFBIG instead
+	limit := syscall.Rlimit{Cur: uint64(i.Size()) + 64<<10, Max: uint64(i.Size()) + 64<<10}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	for slot := uint64(2); ; slot++ {
+		noise := make([]byte, 0, 4<<20)
+		for i := 0; len(noise) < cap(noise)-64; i++ {
+			noise = fmt.Appendf(noise, "%x", sha256.Sum256(fmt.Append(nil, slot, i)))
+		}
+		stats, err := d.Stats("q_a")
+		if err != nil {
+			return err
+		}
+		old, err := d.Result("q_a")
+		if err != nil {
+			return err
+		}
+		big, err := rows(string(noise))
+		if err != nil {
+			return err
+		}
+		_, err = d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, big)}})
+		if err != nil {
+			fmt.Println("full:", err)
+			return expectUntouched(d, stats, old.Hash())
+		}
+		fmt.Println(slot)
+		if slot > 50 {
+			return errors.New("the limit was never reached")
+		}
+	}
+}
+
+func expectUntouched(d *DB, stats scheduler.Stats, hash string) error {
+	now, err := d.Stats("q_a")
+	if err != nil || now.Position != stats.Position || now.Last != stats.Last {
+		return fmt.Errorf("the failed batch is in effect: %v, before it %v (%v)", now.Position, stats.Position, err)
+	}
+	r, err := d.Result("q_a")
+	if err != nil || r.Hash() != hash {
+		return fmt.Errorf("the failed batch changed the result: %v", err)
+	}
+	if err := recordSlot(d, stats.Last+1); !errors.Is(err, ErrBroken) {
+		return fmt.Errorf("writing goes on after a failed commit: %v", err)
+	}
+	return nil
+}
+
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	out, err := child(t, "full", dir).Output()
+	if err != nil || !strings.Contains(string(out), "full: record for city: commit to ") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	acknowledged := uint64(1)
+	for line := range strings.Lines(string(out)) {
+		fmt.Sscan(line, &acknowledged)
+	}
+	d := open(t, dir, Options{})
+	check(t, d)
+	s, err := d.Stats("q_a")
+	if err != nil || s.Last != acknowledged {
+		t.Fatalf("slot %d was acknowledged, %d is there (%v)\n%s", acknowledged, s.Last, err, out)
+	}
+	step(t, d, "city", "q_a", acknowledged+1, "there is room again")
+}

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if childMain() {
-		return
+		return // a process of its own that a test started
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -44,20 +43,21 @@ func reopen(t testing.TB, d *DB, dir string, o Options) *DB {
 // bag is a SELECT result with the given values in its one column.
 func bag(t testing.TB, values ...string) *diff.Result {
 	t.Helper()
-	b := diff.NewBuilder(diff.Select, diff.Options{})
-	if err := b.SetVars([]string{"s"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range values {
-		if err := b.Row(diff.Term{Kind: diff.Literal, Value: v}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := b.Finish()
+	r, err := rows(values...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func rows(values ...string) (*diff.Result, error) {
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	errs := []error{b.SetVars([]string{"s"})}
+	for _, v := range values {
+		errs = append(errs, b.Row(diff.Term{Kind: diff.Literal, Value: v}))
+	}
+	r, err := b.Finish()
+	return r, errors.Join(append(errs, err)...)
 }
 
 func put(t testing.TB, d *DB, id, endpoint string, holders ...registry.Holder) registry.Query {
@@ -148,8 +148,6 @@ func check(t testing.TB, d *DB) {
 		t.Fatal(err)
 	}
 }
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestBaselineThenChanges(t *testing.T) {
 	dir := t.TempDir()

@@ -1,0 +1,343 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+)
+
+func slot(t *testing.T, d *DB, endpoint string, n uint64) {
+	t.Helper()
+	if _, err := d.Record(endpoint, scheduler.Batch{Slot: &scheduler.Slot{Endpoint: endpoint, Number: n}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func putEndpointURL(t *testing.T, d *DB, name, url string) {
+	t.Helper()
+	if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error {
+		e.URL = url
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drained waits for the purge and says how much history is left.
+func drained(t *testing.T, d *DB) (left int) {
+	t.Helper()
+	for pending := true; pending; {
+		if _, err := d.purgeSome(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.bolt.View(func(tx *bbolt.Tx) error {
+			k, _ := tx.Bucket(bPurge).Cursor().First()
+			pending, left = k != nil, 0
+			for _, name := range buckets() {
+				if string(name) != string(bMeta) {
+					left += tx.Bucket(name).Stats().KeyN
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left
+}
+
+func TestEditQuery(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	at := start.Add(time.Hour)
+	want := registry.Query{
+		ID: "q_a", Endpoint: "city", Text: "SELECT *", Normal: "select *", Form: diff.Select, Ordered: true, OrderKeys: []string{"s"}, Limit: -1,
+		DefaultGraphs: []string{"http://g"}, Constants: []string{"http://c"}, Warnings: []registry.Warning{{Code: "c", Message: "m", Line: 1}},
+		CreatedAt: start, Pause: &registry.Pause{By: "ops", At: at}, Refreshes: 3,
+		Holders: []registry.Holder{{Caller: "app", Name: "n", Tags: []string{"t"}, Weight: 2, MaxStaleness: registry.Duration(time.Hour), From: &at, Since: start}},
+	}
+	got, err := d.EditQuery("q_a", func(q *registry.Query, found bool) error {
+		if found || q.ID != "q_a" {
+			t.Errorf("a new query is handed over as %+v, found: %t", q, found)
+		}
+		*q = want
+		return nil
+	})
+	if err != nil || cmp.Diff(want, got) != "" {
+		t.Fatalf("%v %s", err, cmp.Diff(want, got))
+	}
+	d = reopen(t, d, dir, Options{})
+	if got, err = d.Query("q_a"); err != nil || cmp.Diff(want, got) != "" {
+		t.Fatalf("%v %s", err, cmp.Diff(want, got))
+	}
+	refused := errors.New("refused")
+	for name, edit := range map[string]func(q *registry.Query) error{
+		"error":    func(q *registry.Query) error { q.Holders, q.Text = nil, ""; q.Pause.By = "x"; return refused },
+		"id":       func(q *registry.Query) error { q.ID = "q_b"; return nil },
+		"endpoint": func(q *registry.Query) error { q.Endpoint = "port"; return nil },
+	} {
+		_, err := d.EditQuery("q_a", func(q *registry.Query, found bool) error { return edit(q) })
+		if err == nil || name == "error" && err != refused {
+			t.Fatalf("%s: got %v", name, err)
+		}
+		if got, err = d.Query("q_a"); err != nil || cmp.Diff(want, got) != "" {
+			t.Fatalf("%s is in effect: %v %s", name, err, cmp.Diff(want, got))
+		}
+	}
+	if _, err := d.EditQuery("q_x", func(*registry.Query, bool) error { return nil }); err != nil {
+		t.Fatalf("leaving a query that is not there without holders: %v", err)
+	}
+	if _, err := d.Query("q_x"); !errors.Is(err, registry.ErrNotFound) {
+		t.Fatalf("it is there: %v", err)
+	}
+	n, err := d.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.EditQuery("q_a", func(*registry.Query, bool) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := d.Since("city", n.Revision); err != nil || again.Revision != n.Revision {
+		t.Fatalf("an edit that changes nothing gave revision %d after %d, %v", again.Revision, n.Revision, err)
+	}
+}
+
+func TestFindName(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_z", "city", registry.Holder{Caller: "b", Name: "sensors"})
+	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Name: "sensors"}, registry.Holder{Caller: "c"})
+	put(t, d, "q_m", "city", registry.Holder{Caller: "a", Name: "sensors\x00b"})
+	expect := func(caller, name, id string) {
+		t.Helper()
+		q, err := d.FindName(caller, name)
+		if id == "" && !errors.Is(err, registry.ErrNotFound) || id != "" && (err != nil || q.ID != id) {
+			t.Fatalf("%q's %q is %q, %v; want %q", caller, name, q.ID, err, id)
+		}
+	}
+	expect("a", "sensors", "q_a")
+	expect("b", "sensors", "q_z")
+	expect("", "sensors", "q_z") // registered first
+	expect("c", "sensors", "")
+	expect("c", "", "")
+	expect("", "", "")
+	expect("", "sensor", "")
+	expect("a", "sensors\x00b", "q_m")
+	put(t, d, "q_z", "city", registry.Holder{Caller: "b", Name: "departures"})
+	expect("b", "sensors", "")
+	expect("b", "departures", "q_z")
+	expect("", "sensors", "q_a")
+	remove(t, d, "q_a")
+	expect("a", "sensors", "")
+	expect("", "sensors", "")
+	check(t, d)
+}
+
+func TestLiveHolds(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	at := start.Add(24 * time.Hour)
+	put(t, d, "q_b", "port", registry.Holder{Caller: "x", Live: true})
+	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Live: true, ReleaseAt: &at}, registry.Holder{Caller: "b"})
+	want := []registry.LiveHold{{Query: "q_a", Caller: "a", ReleaseAt: &at}, {Query: "q_b", Caller: "x"}}
+	if got, err := d.LiveHolds(); err != nil || cmp.Diff(want, got) != "" {
+		t.Fatalf("%v %s", err, cmp.Diff(want, got))
+	}
+	putEndpointURL(t, d, "port", "") // removes it
+	put(t, d, "q_a", "city", registry.Holder{Caller: "a"}, registry.Holder{Caller: "b"})
+	if got, err := d.LiveHolds(); err != nil || len(got) != 0 {
+		t.Fatalf("still held: %+v, %v", got, err)
+	}
+	check(t, d)
+}
+
+func TestEndpoints(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	want := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:1/sparql", MaxBytes: 5, Headers: map[string]string{"A": "b"},
+		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops", At: start}}
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:2/sparql"}
+	edit := func(f func(e, file *registry.Endpoint, found bool) error) error {
+		_, err := d.EditEndpoint("city", f)
+		return err
+	}
+	if err := edit(func(e, f *registry.Endpoint, found bool) error {
+		if found || e.Name != "city" || f.Name != "" {
+			t.Errorf("a new endpoint is handed over as %+v, %+v, %t", e, f, found)
+		}
+		*e, *f = want, file
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	putEndpointURL(t, d, "alps", "http://127.0.0.1:3/")
+	d = reopen(t, d, dir, Options{})
+	if err := edit(func(e, f *registry.Endpoint, found bool) error {
+		if !found || cmp.Diff(want, *e)+cmp.Diff(file, *f) != "" {
+			t.Errorf("found: %t %s %s", found, cmp.Diff(want, *e), cmp.Diff(file, *f))
+		}
+		e.Name = "other"
+		return nil
+	}); err == nil {
+		t.Fatal("an endpoint was renamed")
+	}
+	list, err := d.Endpoints()
+	if err != nil || len(list) != 2 || list[0].Name != "alps" || cmp.Diff(want, list[1]) != "" {
+		t.Fatalf("endpoints %+v, %v", list, err)
+	}
+	if _, err := d.Endpoint("nowhere"); !errors.Is(err, registry.ErrNotFound) {
+		t.Fatal(err)
+	}
+}
+
+// Removing an endpoint takes everything away at once, and leaves nothing
+// behind in the end; one of the same name made meanwhile is another.
+func TestRemoveEndpoint(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
+	empty := drained(t, d)
+	fill := func() {
+		for i := range 700 { // more than one transaction purges
+			put(t, d, fmt.Sprintf("q_%d", i), "city", registry.Holder{Caller: "a", Name: fmt.Sprint(i), Live: true})
+		}
+		for i := range uint64(5) {
+			step(t, d, "city", "q_7", i+1, fmt.Sprint(i))
+			slot(t, d, "city", i+1)
+		}
+	}
+	fill()
+	n, err := d.Since("city", 0)
+	if err != nil || len(n.Entries) != 700 {
+		t.Fatalf("%d entries, %v", len(n.Entries), err)
+	}
+	epoch, _ := d.Stats("q_7")
+	putEndpointURL(t, d, "city", "")
+	for what, err := range map[string]error{
+		"query": second(d.Query("q_7")), "name": second(d.FindName("a", "7")), "stats": second(d.Stats("q_7")),
+		"endpoint": second(d.Endpoint("city")), "slots": second(d.Slots("city", 1)), "item": second(d.Item("q_7")),
+	} {
+		if !errors.Is(err, registry.ErrNotFound) {
+			t.Errorf("the %s is still there: %v", what, err)
+		}
+	}
+	if c, err := d.CountQueries(""); c != 0 || err != nil {
+		t.Errorf("%d queries are counted, %v", c, err)
+	}
+	if gone, err := d.Since("city", n.Revision); err != nil || !gone.Full || len(gone.Entries) != 0 {
+		t.Errorf("a loop hears %+v, %v", gone, err)
+	}
+	if items, _, err := d.List(web.Filter{}, "", 10); err != nil || len(items) != 0 {
+		t.Errorf("%d are listed, %v", len(items), err)
+	}
+	check(t, d)
+	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
+	put(t, d, "q_7", "city")
+	if s, err := d.Stats("q_7"); err != nil || s.Position.Seq != 0 || s.Position.Epoch == epoch.Position.Epoch || s.Executions != 0 {
+		t.Errorf("registered anew it has %+v, %v", s, err)
+	}
+	if again, err := d.Since("city", n.Revision); err != nil || !again.Full || len(again.Entries) != 1 || again.LastSlot != 0 {
+		t.Errorf("a loop hears %+v, %v", again, err)
+	}
+	check(t, d)
+	putEndpointURL(t, d, "city", "")
+	if left := drained(t, d); left != empty-3 { // the endpoint itself has three entries
+		t.Errorf("%d entries are left, before the endpoint there were %d", left, empty-3)
+	}
+	check(t, d)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// An answer to a query that was removed and registered anew meanwhile belongs
+// to the query before.
+func TestLateOutcome(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	step(t, d, "city", "q_a", 1, "x")
+	changed, same := next(t, d, "q_a", 2, bag(t, "y")), next(t, d, "q_a", 2, bag(t, "x"))
+	remove(t, d, "q_a")
+	put(t, d, "q_a", "city")
+	for _, late := range []scheduler.Outcome{changed, same} {
+		c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{late}})
+		if s, _ := d.Stats("q_a"); err != nil || len(c) != 0 || s.Executions != 0 || s.Position.Seq != 0 {
+			t.Fatalf("%v: changes %+v, statistics %+v", err, c, s)
+		}
+	}
+	if c := step(t, d, "city", "q_a", 3, "y"); len(c) != 1 || !c[0].Baseline || !c[0].Delta.Baseline {
+		t.Fatalf("%+v", c)
+	}
+	// Nor may a change be laid upon a result that it does not follow from.
+	if c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{changed}}); err != nil || len(c) != 0 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	check(t, d)
+}
+
+// Removals that are forgotten are told by Full.
+func TestSinceForgets(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_stays", "city")
+	n, err := d.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.update(func(tx *bbolt.Tx) error {
+		s, _ := findSpace(tx, "city")
+		c := loadCounters(tx)
+		for i := range maxRemovals + 5 {
+			c.revision++
+			if err := s.remember(tx, c.revision, fmt.Sprint("q_", i)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(s.save(tx), c.save(tx))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for rev, want := range map[uint64]struct {
+		full             bool
+		removed, entries int
+	}{
+		0:              {false, 0, 1},
+		n.Revision:     {true, 0, 1},
+		n.Revision + 4: {true, 0, 1},
+		n.Revision + 5: {false, maxRemovals, 0},
+		n.Revision + 6: {false, maxRemovals - 1, 0},
+	} {
+		got, err := d.Since("city", rev)
+		if err != nil || got.Full != want.full || len(got.Removed) != want.removed || len(got.Entries) != want.entries {
+			t.Errorf("since %d: full %t, %d removed, %d entries, %v; want %+v", rev, got.Full, len(got.Removed), len(got.Entries), err, want)
+		}
+	}
+	check(t, d)
+}
+
+func TestTokens(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	at := start.Add(time.Hour)
+	ops := registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: "ab", CreatedAt: start, ExpiresAt: &at}
+	app := registry.Token{Name: "app", Role: registry.RoleApp, SHA256: "cd", CreatedAt: start}
+	if err := errors.Join(d.PutToken(ops), d.PutToken(app)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.PutToken(registry.Token{Name: "ops"}); !errors.Is(err, registry.ErrExists) {
+		t.Fatalf("a name taken twice: %v", err)
+	}
+	d = reopen(t, d, dir, Options{})
+	if got, err := d.Tokens(); err != nil || cmp.Diff([]registry.Token{app, ops}, got) != "" {
+		t.Fatalf("%v %s", err, cmp.Diff([]registry.Token{app, ops}, got))
+	}
+	if err := d.DeleteToken("ops"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.DeleteToken("ops"); !errors.Is(err, registry.ErrNotFound) {
+		t.Fatalf("deleted twice: %v", err)
+	}
+}

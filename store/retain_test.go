@@ -1,0 +1,169 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+// first is the seq of the oldest change kept of a query.
+func first(t *testing.T, d *DB, id string) uint64 {
+	t.Helper()
+	s, err := d.Stats(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from := uint64(0); ; from++ {
+		log, err := d.After(id, registry.Position{Epoch: s.Position.Epoch, Seq: from}, 1)
+		if err == nil && len(log) > 0 {
+			return log[0].Seq
+		}
+		if err == nil || gap(err) != registry.TooOld {
+			t.Fatalf("no change of %s is left: %v", id, err)
+		}
+	}
+}
+
+func TestRetentionByCount(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{Retention: Retention{Changes: 3}})
+	put(t, d, "q_a", "city")
+	put(t, d, "q_b", "city")
+	step(t, d, "city", "q_b", 1, "still")
+	for slot := uint64(1); slot <= 10; slot++ {
+		step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
+	}
+	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 8 || b != 1 {
+		t.Fatalf("kept from change %d and %d on, want 8 and 1", a, b)
+	}
+	// A lower bound melts the backlog away, a bounded number at a time.
+	d = reopen(t, d, dir, Options{Retention: Retention{Changes: 1}})
+	step(t, d, "city", "q_a", 11, "11")
+	if a := first(t, d, "q_a"); a != 11 {
+		t.Fatalf("kept from change %d on, want 11", a)
+	}
+	check(t, d)
+}
+
+func TestRetentionByAge(t *testing.T) {
+	now := start
+	d := open(t, t.TempDir(), Options{Retention: Retention{Age: time.Hour}, Now: func() time.Time { return now }})
+	put(t, d, "q_a", "city")
+	put(t, d, "q_b", "city")
+	step(t, d, "city", "q_b", 1, "still")
+	for slot := uint64(1); slot <= 5; slot++ {
+		step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
+		now = now.Add(20 * time.Minute)
+	}
+	// It is 09:100: what was committed before 09:40 goes with the next Record.
+	step(t, d, "city", "q_b", 6, "still")
+	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 3 || b != 1 {
+		t.Fatalf("kept from change %d and %d on, want 3 and 1", a, b)
+	}
+	now = now.Add(24 * time.Hour)
+	step(t, d, "city", "q_b", 7, "still")
+	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 5 || b != 1 {
+		t.Fatalf("kept from change %d and %d on: the newest of each must stay, and only it", a, b)
+	}
+	check(t, d)
+}
+
+func TestRetentionByBytes(t *testing.T) {
+	const bound = 4000
+	d := open(t, t.TempDir(), Options{Retention: Retention{Bytes: bound}})
+	put(t, d, "q_a", "city")
+	put(t, d, "q_b", "city")
+	step(t, d, "city", "q_b", 1, "still")
+	for slot := uint64(1); slot <= 50; slot++ {
+		step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
+		if n := logBytes(t, d); n > bound {
+			t.Fatalf("the log has %d bytes after slot %d", n, slot)
+		}
+	}
+	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a < 10 || a > 45 || b != 1 {
+		t.Fatalf("kept from change %d and %d on", a, b)
+	}
+	// One change larger than the bound stays all the same: it is the newest.
+	huge := make([]string, 2000)
+	for i := range huge {
+		huge[i] = fmt.Sprint("row ", i*i*7919)
+	}
+	step(t, d, "city", "q_a", 51, huge...)
+	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 51 || b != 1 || logBytes(t, d) < bound {
+		t.Fatalf("kept from change %d and %d on, %d bytes", a, b, logBytes(t, d))
+	}
+	check(t, d)
+}
+
+func logBytes(t *testing.T, d *DB) (n uint64) {
+	t.Helper()
+	if err := d.bolt.View(func(tx *bbolt.Tx) error {
+		n = loadCounters(tx).logBytes
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A page of the log is bounded in bytes as it unpacks, not as it is stored.
+func TestAfterIsBounded(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	var epoch string
+	for slot := uint64(1); slot <= 6; slot++ {
+		epoch = step(t, d, "city", "q_a", slot, strings.Repeat("x", 900<<10), fmt.Sprint(slot), strings.Repeat(fmt.Sprint(slot), 1<<20))[0].Epoch
+	}
+	total := 0
+	for p := (registry.Position{Epoch: epoch}); ; {
+		log, err := d.After("q_a", p, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(log) == 0 {
+			break
+		}
+		if len(log) > 4 {
+			t.Fatalf("a page of %d changes of a MiB and more", len(log))
+		}
+		total += len(log)
+		p = log[len(log)-1].Position()
+	}
+	if total != 6 {
+		t.Fatalf("%d changes in all", total)
+	}
+	if log, err := d.After("q_a", registry.Position{Epoch: epoch}, 0); err != nil || len(log) != 0 {
+		t.Fatalf("limit 0: %d changes, %v", len(log), err)
+	}
+}
+
+func TestSlotsAreARing(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	put(t, d, "q_b", "port")
+	for _, n := range []uint64{1, 2, 3, keptSlots, keptSlots + 1, keptSlots + 2} {
+		slot(t, d, "city", n)
+		slot(t, d, "port", n)
+	}
+	list, err := d.Slots("city", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers []uint64
+	for _, s := range list {
+		if s.Endpoint != "city" {
+			t.Fatalf("a slot of %s", s.Endpoint)
+		}
+		numbers = append(numbers, s.Number)
+	}
+	if fmt.Sprint(numbers) != fmt.Sprint([]uint64{keptSlots + 2, keptSlots + 1, keptSlots, 3}) {
+		t.Fatalf("slots %v", numbers)
+	}
+	if list, err = d.Slots("city", 2); err != nil || len(list) != 2 || list[0].Number != keptSlots+2 {
+		t.Fatalf("the last two: %v, %v", list, err)
+	}
+}
