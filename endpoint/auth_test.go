@@ -56,6 +56,9 @@ func TestBasicAndBearer(t *testing.T) {
 	})
 	a := execute(t, cl, sel("S"))
 	want(t, a, registry.Failed, "credentials cannot be read")
+	if a.Elapsed != 0 {
+		t.Errorf("elapsed %v without a request", a.Elapsed)
+	}
 	if cl.Health().Failures != 0 {
 		t.Error("our missing file counts as the endpoint's failure")
 	}

@@ -166,15 +166,11 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 		return verdict{Answer: Answer{Outcome: registry.Failed, Error: "the request could not be built: " + err.Error()}}
 	}
 	x, err := c.exchange(t.ctx, r, m.boundTo(r.identity))
-	if x != nil {
-		defer c.release(x)
-	}
+	defer c.release(x)
 	v := c.judge(x, err, q, r, m.boundTo(r.identity), t)
-	if x != nil {
-		v.status, v.Age = x.status, age(x.header)
-		v.Elapsed = x.elapsed
+	if v.sent = !errors.Is(err, errSecret); v.sent {
+		v.status, v.Age, v.Elapsed = x.status, age(x.header), x.elapsed
 	}
-	v.sent = !errors.Is(err, errSecret)
 	return v
 }
 

@@ -43,6 +43,36 @@ func ask() *registry.Query {
 	return &registry.Query{ID: "q_ask", Text: "ASK {?s ?p ?o}", Form: diff.Ask, Limit: -1}
 }
 
+func query(form diff.Form, text string, limit int64) *registry.Query {
+	return &registry.Query{ID: "q", Text: text, Form: form, Limit: limit}
+}
+
+// fetchAs asks q for one format and decodes what comes.
+func fetchAs(t testing.TB, c *Client, accept string, q *registry.Query) *diff.Result {
+	t.Helper()
+	r, err := c.newRequest(q, long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.template.Header.Set("Accept", accept)
+	x, err := c.exchange(t.Context(), r, Memory{})
+	if err != nil || x.err != nil || x.status != 200 {
+		t.Fatal(x.status, err, x.err)
+	}
+	if got := x.header.Get("Content-Type"); !strings.HasPrefix(got, accept) {
+		t.Fatalf("%s came as %s", accept, got)
+	}
+	f, err := formatOf(q.Form, x.header.Get("Content-Type"), x.buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, _, err := decode(f, x.buf.Bytes(), q, 0, 0)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", accept, err, x.buf)
+	}
+	return res
+}
+
 // rows is a results document of n rows.
 func rows(n int) string {
 	var b strings.Builder

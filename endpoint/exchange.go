@@ -33,7 +33,7 @@ var (
 )
 
 // exchange sends r and reads the answer. There is an error only when no answer
-// came; trouble with the body is in the exchange.
+// came, and its status is 0 then; trouble with the body is in the exchange.
 func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange, error) {
 	start := time.Now()
 	resp, err := c.send(ctx, r, m)

@@ -147,3 +147,27 @@ func TestRedirects(t *testing.T) {
 	target = addr + "/"
 	want(t, execute(t, to("/"), sel("S")), registry.Failed, "more than 3")
 }
+
+func TestWhichRedirects(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"http://a/x", "http://a/y?q", true},
+		{"http://a/x", "https://a/x", true},
+		{"http://a/x", "http://a:81/x", false},
+		{"http://a:80/x", "https://a:444/x", false},
+		{"https://a/x", "http://a/x", false},
+		{"http://a/x", "http://b/x", false},
+		{"http://a/x", "https://b/x", false},
+	} {
+		from, err1 := http.NewRequest("GET", c.from, nil)
+		to, err2 := http.NewRequest("GET", c.to, nil)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if err := checkRedirect(to, []*http.Request{from}); (err == nil) != c.ok {
+			t.Errorf("from %s to %s: %v", c.from, c.to, err)
+		}
+	}
+}

@@ -37,10 +37,6 @@ func on(t testing.TB, s *virtuosotest.Server, edit func(*registry.Endpoint)) *Cl
 	})
 }
 
-func query(form diff.Form, text string, limit int64) *registry.Query {
-	return &registry.Query{ID: "q", Text: text, Form: form, Limit: limit}
-}
-
 func TestVirtuosoResults(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{})
 	s.Insert(graph, numbered(20)...)
@@ -78,7 +74,7 @@ func TestVirtuosoResults(t *testing.T) {
 	t.Run("all formats agree", func(t *testing.T) {
 		rowsOf := func(accept, text string, form diff.Form) string {
 			t.Helper()
-			return string(asked(t, s, accept, text, form).Document())
+			return string(fetchAs(t, on(t, s, nil), accept, query(form, text, -1)).Document())
 		}
 		const q = "SELECT * {?s ?p ?o OPTIONAL {?s <http://none> ?n}}"
 		if j, x := rowsOf(typeJSON, q, diff.Select), rowsOf(typeXML, q, diff.Select); j != x {
@@ -153,31 +149,6 @@ func TestVirtuosoResults(t *testing.T) {
 		long := query(diff.Ask, "ASK {} #"+strings.Repeat("x", longestGET), -1)
 		want(t, execute(t, c, long), registry.Changed) // as a form
 	})
-}
-
-// asked fetches one format and decodes it.
-func asked(t testing.TB, s *virtuosotest.Server, accept, text string, form diff.Form) *diff.Result {
-	t.Helper()
-	c := on(t, s, nil)
-	q := query(form, text, -1)
-	r, err := c.newRequest(q, long)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.template.Header.Set("Accept", accept)
-	x, err := c.exchange(t.Context(), r, Memory{})
-	if err != nil || x.err != nil {
-		t.Fatal(err, x.err)
-	}
-	f, err := formatOf(form, x.header.Get("Content-Type"), x.buf.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, _, err := decode(f, x.buf.Bytes(), q, 0, 0)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", accept, err, x.buf)
-	}
-	return res
 }
 
 func get(t testing.TB, addr string) *http.Response {
