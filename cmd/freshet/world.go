@@ -62,7 +62,7 @@ func exitCode(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return exitUnreachable
 	}
 	return exitFailure

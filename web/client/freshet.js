@@ -334,8 +334,12 @@ export class Freshet {
     const socket = this.socket = new this.options.WebSocket(this.url, SUBPROTOCOL)
     socket.onopen = () => this.send({ type: 'init', token: this.options.token, client: 'freshet.js' })
     socket.onmessage = event => { if (socket === this.socket) this.receive(JSON.parse(event.data)) }
-    socket.onerror = () => {} // a close follows
     socket.onclose = event => { if (socket === this.socket) this.lost(event) }
+    // A close follows an error, but not in every implementation, and a
+    // connection that nobody answers would be waited for very long.
+    const giveUp = reason => { if (socket === this.socket && !this.ready) this.lost({ code: 1006, reason }) }
+    socket.onerror = () => this.in(100, () => giveUp('error'))
+    this.in(20000, () => giveUp('no answer'))
   }
 
   send (message) {
@@ -394,12 +398,16 @@ export class Freshet {
 
   /** Calls f after a pause that grows, spread so that not all come at once. */
   after (f) {
+    this.in(this.pause * (0.5 + Math.random()), f)
+    this.pause = Math.min(2 * this.pause, this.options.maxBackoff)
+  }
+
+  in (ms, f) {
     const t = setTimeout(() => {
       this.timers.delete(t)
       f()
-    }, this.pause * (0.5 + Math.random()))
+    }, ms)
     this.timers.add(t)
-    this.pause = Math.min(2 * this.pause, this.options.maxBackoff)
   }
 }
 

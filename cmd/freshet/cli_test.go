@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cli runs one command line in this process.
+func cli(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, err bytes.Buffer
+	code = run(ctx, args, &world{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, getenv: func(k string) string { return env[k] }})
+	return code, out.String(), err.String()
+}
+
+// A town is a running server over an embedded endpoint with two triples.
+type town struct {
+	env      map[string]string // what the command line needs to reach it
+	endpoint string
+}
+
+// newTown starts both in processes of their own. more is added to the
+// configuration.
+func newTown(t *testing.T, more string) town {
+	t.Helper()
+	needEngine(t)
+	data := filepath.Join(t.TempDir(), "base.nt")
+	if err := os.WriteFile(data, []byte("<http://x/a> <http://x/n> \"1\" .\n<http://x/b> <http://x/n> \"2\" .\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin := binary(t)
+	s := start(t, bin, "sparql", "--listen", "127.0.0.1:0", "--load", data)
+	srv := serve(t, bin, freeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+s.url+"\", slot: never, policy: rr}]\n"+more)
+	return town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: s.url}
+}
+
+// update changes the data of the town's endpoint.
+func (w town) update(t *testing.T, text string) {
+	t.Helper()
+	resp, err := http.Post(w.endpoint, "application/sparql-update", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		b, _ := io.ReadAll(resp.Body)
+		t.Fatalf("update: %s %s", resp.Status, b)
+	}
+}
+
+// must runs a command that has to succeed and returns what it prints.
+func (w town) must(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	code, out, stderr := cli(t, w.env, stdin, args...)
+	if code != exitOK {
+		t.Fatalf("freshet %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return out
+}
+
+// A user's first session on the command line.
+func TestCommandLine(t *testing.T) {
+	w := newTown(t, "")
+	id := strings.TrimSpace(w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "--tag", "demo", "-"))
+	if !strings.HasPrefix(id, "q_") {
+		t.Fatalf("query add prints %q, want an id", id)
+	}
+	if out := w.must(t, "", "endpoint", "tick", "city"); !strings.HasPrefix(out, "slot 1: 1 ran, 0 changed") {
+		t.Errorf("tick prints %q", out)
+	}
+	if out := w.must(t, "", "query", "list", "--tag", "demo"); !strings.Contains(out, id) || !strings.Contains(out, "numbers") || !strings.Contains(out, "live") {
+		t.Errorf("query list prints\n%s", out)
+	}
+	const want = `{"head":{"vars":["s","n"]},"results":{"bindings":[` +
+		`{"s":{"type":"uri","value":"http://x/a"},"n":{"type":"literal","value":"1"}},{"s":{"type":"uri","value":"http://x/b"},"n":{"type":"literal","value":"2"}}]}}`
+	if out := w.must(t, "", "query", "show", "numbers", "--results"); out != want {
+		t.Errorf("results are %s\nwant %s", out, want)
+	}
+	var x struct {
+		Executions int    `json:"executions"`
+		Name       string `json:"name"`
+	}
+	if err := json.Unmarshal([]byte(w.must(t, "", "query", "show", id, "--json")), &x); err != nil || x.Executions != 1 || x.Name != "numbers" {
+		t.Errorf("query show --json: %+v, %v", x, err)
+	}
+	w.update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" }`)
+	if out := w.must(t, "", "endpoint", "tick", "city"); !strings.HasPrefix(out, "slot 2: 1 ran, 1 changed") {
+		t.Errorf("tick prints %q", out)
+	}
+	if out := w.must(t, "", "endpoint", "slots", "city", "--limit", "1", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"slot":2`) {
+		t.Errorf("slots --json prints %q, want one line about slot 2", out)
+	}
+	w.must(t, "", "query", "pause", "numbers")
+	if out := w.must(t, "", "query", "list", "--state", "paused"); !strings.Contains(out, id) {
+		t.Errorf("list of paused queries:\n%s", out)
+	}
+	w.must(t, "", "query", "resume", "numbers")
+	w.must(t, "", "query", "refresh", "numbers")
+	if out := w.must(t, "", "query", "show", "numbers", "--explain"); !strings.Contains(out, "refresh") {
+		t.Errorf("explain says\n%s", out)
+	}
+	backup := filepath.Join(t.TempDir(), "freshet.db")
+	w.must(t, "", "backup", backup)
+	w.must(t, "", "store", "check", "--data", filepath.Dir(backup))
+	w.must(t, "", "query", "rm", "numbers")
+	if code, _, _ := cli(t, w.env, "", "query", "show", "numbers"); code != exitNotFound {
+		t.Errorf("exit code for a query that ended is %d, want %d", code, exitNotFound)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("s3cret")+"\"}, {name: eye, role: read, sha256: \""+hashSecret("look")+"\"}]\n")
+	with := func(token string) map[string]string {
+		return map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
+	}
+	nobody := map[string]string{"FRESHET_SERVER": "http://" + freeAddr(t)}
+	for _, x := range []struct {
+		name  string
+		env   map[string]string
+		stdin string
+		args  []string
+		want  int
+		says  string
+	}{
+		{"good", with("s3cret"), "", []string{"query", "list"}, exitOK, ""},
+		{"no token", w.env, "", []string{"query", "list"}, exitAuth, ""},
+		{"wrong token", with("guess"), "", []string{"query", "list"}, exitAuth, ""},
+		{"not allowed", with("look"), "ASK {}", []string{"query", "add", "-"}, exitAuth, ""},
+		{"not found", with("s3cret"), "", []string{"query", "show", "nothing"}, exitNotFound, ""},
+		{"bad query", with("s3cret"), "SELECT", []string{"query", "add", "-"}, exitUsage, "line 1"},
+		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, exitUsage, "--help"},
+		{"bad command", w.env, "", []string{"query", "lst"}, exitUsage, "--help"},
+		{"missing argument", w.env, "", []string{"query", "show"}, exitUsage, "Usage"},
+		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, exitUsage, "nonexistent"},
+		{"no server", nobody, "", []string{"query", "list"}, exitUnreachable, "freshet serve"},
+		{"watch without server", nobody, "", []string{"watch", "x"}, exitUnreachable, "freshet serve"},
+		{"watch nothing", with("s3cret"), "", []string{"watch", "nothing"}, exitNotFound, ""},
+		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, exitUsage, "make deps"},
+		{"bad config", w.env, "", []string{"serve", "--config", "/nonexistent.yaml"}, exitUsage, "nonexistent"},
+		{"address in use", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, exitFailure, "--listen"},
+		{"open to strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, exitUsage, "--insecure"},
+	} {
+		code, out, stderr := cli(t, x.env, x.stdin, x.args...)
+		if code != x.want || !strings.Contains(stderr, x.says) {
+			t.Errorf("%s: exit code %d, want %d; says %q, want %q in it", x.name, code, x.want, stderr, x.says)
+		}
+		if x.want != exitOK && out != "" {
+			t.Errorf("%s: data on standard output after a failure: %q", x.name, out)
+		}
+	}
+}
+
+// A second server on the same store is refused with the reason.
+func TestStoreLocked(t *testing.T) {
+	needEngine(t)
+	data := t.TempDir()
+	serve(t, binary(t), freeAddr(t), data, "")
+	code, _, stderr := cli(t, nil, "", "serve", "--data", data, "--listen", freeAddr(t))
+	if code == exitOK || !strings.Contains(stderr, "freshet.db") || !strings.Contains(stderr, "process") {
+		t.Errorf("exit code %d, says %q", code, stderr)
+	}
+}
+
+// Watching prints each change and survives a restart of the server.
+func TestWatch(t *testing.T) {
+	w := newTown(t, "")
+	w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")
+	w.must(t, "", "endpoint", "tick", "city")
+	ctx, cancel := context.WithCancel(t.Context())
+	r, out := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		defer out.Close()
+		done <- run(ctx, []string{"watch", "numbers", "--json"}, &world{stdout: out, stderr: io.Discard, getenv: func(k string) string { return w.env[k] }})
+	}()
+	lines := json.NewDecoder(r)
+	next := func(typ string) map[string]any {
+		t.Helper()
+		for {
+			var m map[string]any
+			if err := lines.Decode(&m); err != nil {
+				t.Fatal(err)
+			}
+			if m["type"] == typ {
+				return m
+			}
+		}
+	}
+	if m := next("snapshot"); m["seq"] != 1.0 {
+		t.Errorf("snapshot at %v, want 1", m["seq"])
+	}
+	w.update(t, `INSERT DATA { <http://x/c> <http://x/n> "3" }`)
+	w.must(t, "", "endpoint", "tick", "city")
+	m := next("delta")
+	added, _ := json.Marshal(m["added"])
+	if m["seq"] != 2.0 || m["prev"] != 1.0 || !strings.Contains(string(added), "http://x/c") {
+		t.Errorf("delta %v", m)
+	}
+	cancel()
+	if code := <-done; code != exitOK {
+		t.Errorf("exit code after an interrupt is %d", code)
+	}
+}

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const jsClient = "../../web/client"
+
+// A stage is a server and an endpoint that a test changes step by step.
+type stage struct {
+	town
+	t    *testing.T
+	srv  *process
+	addr string
+	data string
+	yaml string
+}
+
+func newStage(t *testing.T, more string) *stage {
+	t.Helper()
+	needEngine(t)
+	base := filepath.Join(t.TempDir(), "base.nt")
+	if err := os.WriteFile(base, []byte("<http://x/0> <http://x/n> \"0\"@en .\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, addr: freeAddr(t), data: t.TempDir()}
+	ep := start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
+	s.yaml = "endpoints: [{name: city, url: \"" + ep.url + "\", slot: never, policy: rr}]\n" + more
+	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
+	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.url}, endpoint: ep.url}
+	return s
+}
+
+// crash ends the server as a power cut would, and starts it again.
+func (s *stage) crash() {
+	s.t.Helper()
+	s.srv.kill()
+	s.srv = serve(s.t, binary(s.t), s.addr, s.data, s.yaml)
+}
+
+// step makes change n: one row more, with text that is hard to keep intact.
+func (s *stage) step(n int) {
+	s.t.Helper()
+	s.update(s.t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d \"é𝄞\\\u2028\n\""@en }`, n, n))
+	if out := s.must(s.t, "", "endpoint", "tick", "city"); !strings.Contains(out, "changed") {
+		s.t.Fatalf("tick prints %q", out)
+	}
+}
+
+// results is the document that the server gives now.
+func (s *stage) results(query string) string {
+	s.t.Helper()
+	return s.must(s.t, "", "query", "show", query, "--results")
+}
+
+func needNode(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		part(t, "npm", "install Node.js and npm")
+	}
+	if _, err := os.Stat(filepath.Join(jsClient, "node_modules", "ws")); err != nil {
+		part(t, "npm", `run "npm ci --prefix web/client"`)
+	}
+}
+
+// websocketFlag makes Node 20 and 21 offer the WebSocket that later ones have.
+func websocketFlag(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("node", "-p", "process.versions.node.split('.')[0]").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if major, _ := strconv.Atoi(strings.TrimSpace(string(out))); major < 22 {
+		return []string{"--experimental-websocket"}
+	}
+	return nil
+}
+
+// Foreign clients follow a query over a crash of the server and hold, byte for
+// byte, what the server holds: npm ws, Node's own WebSocket, npm eventsource.
+func TestForeignClients(t *testing.T) {
+	needNode(t)
+	const last = 12 // seq at the end
+	s := newStage(t, "")
+	queries := map[string]string{
+		"select":    "SELECT ?s ?n { ?s <http://x/n> ?n }",
+		"ordered":   "SELECT ?s ?n { ?s <http://x/n> ?n } ORDER BY DESC(?n)",
+		"construct": "CONSTRUCT { ?s <http://x/m> [ <http://x/k> ?n ] } WHERE { ?s <http://x/n> ?n }",
+	}
+	for name, text := range queries {
+		s.must(t, text, "query", "add", "--name", name, "-")
+	}
+	s.must(t, "", "endpoint", "tick", "city")
+	type follower struct {
+		name, query string
+		cmd         *exec.Cmd
+		out         *bufio.Scanner
+		seqs        []int
+		document    string
+	}
+	var all []*follower
+	for _, transport := range []string{"ws", "native", "sse"} {
+		for name := range queries {
+			args := append(websocketFlag(t), "driver/follow.js", s.srv.url, name, transport, strconv.Itoa(last))
+			f := &follower{name: transport + "/" + name, query: name, cmd: exec.Command("node", args...)}
+			f.cmd.Dir, f.cmd.Stderr = jsClient, os.Stderr
+			pipe, err := f.cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.cmd.Process.Kill() }) // it may have ended already
+			f.out = bufio.NewScanner(pipe)
+			f.out.Buffer(nil, 16<<20)
+			all = append(all, f)
+		}
+	}
+	ended := make(chan *follower, len(all))
+	for _, f := range all {
+		ready := make(chan struct{})
+		go func() {
+			defer func() { ended <- f }()
+			for f.out.Scan() {
+				var m struct {
+					Seq      *int
+					Document string
+				}
+				if json.Unmarshal(f.out.Bytes(), &m) == nil && m.Seq != nil && m.Document != "" {
+					f.document = m.Document
+					if len(f.seqs) == 0 {
+						close(ready)
+					}
+					f.seqs = append(f.seqs, *m.Seq)
+				}
+			}
+		}()
+		select {
+		case <-ready:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s got nothing", f.name)
+		}
+	}
+	for n := 1; n < last; n++ {
+		s.step(n)
+		if n == 4 || n == 8 {
+			s.crash()
+		}
+	}
+	for range all {
+		select {
+		case f := <-ended:
+			if err := f.cmd.Wait(); err != nil {
+				t.Errorf("%s: %v", f.name, err)
+			}
+			for i, seq := range f.seqs {
+				if i > 0 && seq < f.seqs[i-1] {
+					t.Errorf("%s went back: %v", f.name, f.seqs)
+				}
+			}
+			if end := f.seqs[len(f.seqs)-1]; end != last {
+				t.Errorf("%s ended at seq %d, want %d", f.name, end, last)
+			}
+			if want := s.results(f.query); f.document != want {
+				t.Errorf("%s holds\n%s\nthe server holds\n%s", f.name, f.document, want)
+			}
+		case <-time.After(2 * time.Minute):
+			t.Fatal("a client did not reach the end")
+		}
+	}
+}
+
+// curl negotiates representations and follows changes.
+func TestCurl(t *testing.T) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("curl is not installed")
+	}
+	s := newStage(t, "")
+	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	url := s.srv.url + "/v1/queries/rows"
+	get := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(curl, append([]string{"-sS", "--max-time", "20"}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("curl %v: %v", args, err)
+		}
+		return string(out)
+	}
+	for accept, want := range map[string]string{
+		"application/sparql-results+json":           `{"head":{"vars":["s","n"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/0"},"n":{"type":"literal","value":"0","xml:lang":"en"}}]}}`,
+		"text/csv":                                  "s,n\r\nhttp://x/0,0\r\n",
+		"text/tab-separated-values":                 "?s\t?n\n<http://x/0>\t\"0\"@en\n",
+		"text/csv;q=0.1, text/tab-separated-values": "?s\t?n\n<http://x/0>\t\"0\"@en\n",
+	} {
+		if got := get("-H", "Accept: "+accept, url+"/results"); got != want {
+			t.Errorf("Accept %s: %q, want %q", accept, got, want)
+		}
+	}
+	if got := get("-o", "/dev/null", "-w", "%{http_code}", "-H", "Accept: image/png", url+"/results"); got != "406" {
+		t.Errorf("Accept image/png: %s, want 406", got)
+	}
+	etag := get("-o", "/dev/null", "-w", "%header{etag}", url+"/results.srj")
+	if got := get("-o", "/dev/null", "-w", "%{http_code}", "-H", "If-None-Match: "+etag, url+"/results.srj"); got != "304" {
+		t.Errorf("If-None-Match %s: %s, want 304", etag, got)
+	}
+
+	cmd := exec.Command(curl, "-sSN", "--max-time", "60", "-H", "Accept: text/event-stream", url+"/changes")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}()
+	lines := bufio.NewScanner(pipe)
+	id := waitLine(t, lines, "id: ")
+	if !strings.HasSuffix(id, ":1") {
+		t.Errorf("first event has id %s, want seq 1", id)
+	}
+	s.step(1)
+	id = waitLine(t, lines, "id: ")
+	if !strings.HasSuffix(id, ":2") {
+		t.Errorf("second event has id %s, want seq 2", id)
+	}
+	if data := waitLine(t, lines, "data: "); !strings.Contains(data, `"prev":1`) || !strings.Contains(data, "http://x/1") {
+		t.Errorf("second event: %s", data)
+	}
+}
+
+func waitLine(t *testing.T, lines *bufio.Scanner, prefix string) string {
+	t.Helper()
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+			return rest
+		}
+	}
+	t.Fatalf("the stream ended before a line with %q: %v", prefix, lines.Err())
+	return ""
+}
+
+const browserPage = `<!doctype html><meta charset="utf-8"><title>follow</title>
+<script type="module">
+import { Freshet } from '/freshet.js'
+const tell = line => fetch('/tell', { method: 'POST', body: JSON.stringify(line) })
+try {
+  const freshet = new Freshet(new URLSearchParams(location.search).get('server'), { minBackoff: 5, maxBackoff: 100 })
+  const sub = freshet.follow('rows', m => tell({ type: m.type, seq: sub?.position?.seq, document: sub?.result?.document() }))
+} catch (e) { tell({ type: 'failed', document: String(e) }) }
+</script>`
+
+// The reference client follows a query in a real browser, from another origin,
+// over a crash of the server.
+func TestBrowserClient(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		part(t, "chromium", "apt-get install chromium")
+	}
+	type line struct {
+		Type, Document string
+		Seq            int
+	}
+	told := make(chan line, 100)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			io.WriteString(w, browserPage)
+		case "/freshet.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			http.ServeFile(w, r, filepath.Join(jsClient, "freshet.js"))
+		case "/tell":
+			var l line
+			if err := json.NewDecoder(r.Body).Decode(&l); err == nil {
+				told <- l
+			}
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer site.Close()
+	s := newStage(t, "origins: [\""+site.URL+"\"]\n")
+	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", site.URL+"/?server="+s.srv.url)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}()
+	until := func(seq int) line {
+		t.Helper()
+		for {
+			select {
+			case l := <-told:
+				if l.Type == "failed" {
+					t.Fatal(l.Document)
+				}
+				if l.Seq == seq && l.Document != "" {
+					return l
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("the browser did not reach seq %d", seq)
+			}
+		}
+	}
+	until(1)
+	s.step(1)
+	until(2)
+	s.crash()
+	s.step(2)
+	if got, want := until(3).Document, s.results("rows"); got != want {
+		t.Errorf("the browser holds\n%s\nthe server holds\n%s", got, want)
+	}
+}
