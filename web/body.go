@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	json "github.com/go-json-experiment/json"
@@ -23,7 +24,7 @@ func (c *call) decode(v any, types ...string) error {
 	if _, err := c.mediaType(types...); err != nil {
 		return err
 	}
-	return readJSON(c.r.Body, v)
+	return c.read(func(r io.Reader) error { return readJSON(r, v) })
 }
 
 func readJSON(r io.Reader, v any) error {
@@ -34,6 +35,9 @@ func readJSON(r io.Reader, v any) error {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return tooLarge
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
 	}
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {

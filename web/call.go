@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,18 +26,15 @@ type call struct {
 	params url.Values
 }
 
-// How long a client may take to send a body, and to take a short answer.
-const (
-	slowestBody   = 30 * time.Second
-	slowestAnswer = 60 * time.Second
-)
+// slowestAnswer is how long a client may take to take a short answer.
+const slowestAnswer = 60 * time.Second
 
 // serve lets the caller in and runs the route.
 func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rec, ok := w.(*recorder); ok {
 		rec.route = rt.path
 	}
-	s.deadlines(rt, w)
+	defer s.deadlines(rt, w)()
 	c := &call{server: s, w: w, r: r}
 	if err := c.start(rt); err != nil {
 		s.answerProblem(w, r, err)
@@ -52,17 +51,35 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 }
 
 // deadlines are set anew for each request: on a kept connection the last
-// request's would still be in force. Writers without deadlines have none.
-func (s *server) deadlines(rt route, w http.ResponseWriter) {
+// request's would still be in force. The function returned is for the end, when
+// the server reads what is left of the body. Writers without deadlines, as in
+// tests, have none.
+func (s *server) deadlines(rt route, w http.ResponseWriter) (end func()) {
 	rc := http.NewResponseController(w)
-	if rt.method != http.MethodGet {
-		_ = rc.SetReadDeadline(time.Now().Add(slowestBody))
-	}
 	write := time.Time{}
 	if !rt.stream {
 		write = time.Now().Add(slowestAnswer)
 	}
 	_ = rc.SetWriteDeadline(write)
+	return func() {
+		if rt.method != http.MethodGet {
+			_ = rc.SetReadDeadline(time.Now().Add(s.Limits.BodyTime))
+		}
+	}
+}
+
+// read reads the body within its time. Afterwards there is no deadline: the
+// server goes on reading to see the client go away, and one that ran out would
+// cancel the request.
+func (c *call) read(decode func(io.Reader) error) error {
+	rc := http.NewResponseController(c.w)
+	_ = rc.SetReadDeadline(time.Now().Add(c.Limits.BodyTime))
+	err := decode(c.r.Body)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &problem{Problem: newProblem("body-too-slow", "the body did not arrive in time")}
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	return err
 }
 
 func (c *call) start(rt route) error {
@@ -86,6 +103,9 @@ func (c *call) admit(rt route) error {
 	}
 	token, sent := bearer(c.r)
 	caller, err := c.Gate.Authenticate(token)
+	if err != nil && !errors.Is(err, ErrUnauthorized) {
+		return err
+	}
 	c.signed = err == nil && (token != "" || !sent)
 	if rec, ok := c.w.(*recorder); ok && c.signed {
 		rec.caller = caller.Name

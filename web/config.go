@@ -11,18 +11,22 @@ import (
 
 // A Gate lets callers in. An empty token is registry.Anonymous with the role
 // admin on a server that asks for no tokens; everywhere else, and for a token
-// that is not valid (any more), the error wraps whatever it likes: the API
-// answers 401 to all of them. *TokenGate is one.
+// that is not valid (any more), the error wraps ErrUnauthorized. Any other
+// error is the server's fault. *TokenGate is one.
 type Gate interface {
 	Authenticate(token string) (registry.Caller, error)
 }
 
 // Limits of the API. Zero values stand for the defaults.
 type Limits struct {
-	Body registry.Size // bytes of a request body, default 1 MiB
+	Body     registry.Size // bytes of a request body, default 1 MiB
+	BodyTime time.Duration // how long a client may take to send one, default 30 s
 }
 
-const defaultBody = 1 << 20
+const (
+	defaultBody     = 1 << 20
+	defaultBodyTime = 30 * time.Second
+)
 
 // Config is what the API is made of. Only Live, ChangesSSE, AllSSE, Ready,
 // Metrics, Logger and Now may be left out; a part that is left out is answered
@@ -63,6 +67,9 @@ func (c *Config) complete() error {
 	}
 	if c.Limits.Body <= 0 {
 		c.Limits.Body = defaultBody
+	}
+	if c.Limits.BodyTime <= 0 {
+		c.Limits.BodyTime = defaultBodyTime
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -72,12 +72,18 @@ func (w *world) check(r *http.Request, a *answer) {
 }
 
 // everywhere are the statuses that any call may answer with.
-var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true}
+var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true, 408: true}
 
 func (w *world) body(r *http.Request, a *answer, schema string) {
 	w.t.Helper()
 	if r.Method == "HEAD" {
 		return
+	}
+	if a.StatusCode >= 400 {
+		slug := strings.TrimPrefix(a.string("type"), "/problems/")
+		if k, ok := problemKinds[slug]; !ok || k.status != a.StatusCode || a.string("title") == "" {
+			w.t.Errorf("%s %s: the problem %q is not explained, or not as %d", r.Method, r.URL.Path, slug, a.StatusCode)
+		}
 	}
 	d, err := openDocument()
 	if err != nil {

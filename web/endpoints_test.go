@@ -123,7 +123,7 @@ func TestTickPauseSlots(t *testing.T) {
 		w.post("/v1/endpoints/moon/"+path, "").problem(404, "not-found")
 	}
 	w.get("/v1/endpoints/moon/slots").problem(404, "not-found")
-	w.m.tick = func(string) (scheduler.Slot, error) { return scheduler.Slot{}, context.Canceled }
+	w.m.tick = func(context.Context) (scheduler.Slot, error) { return scheduler.Slot{}, context.Canceled }
 	if a := w.post("/v1/endpoints/city/tick", "").problem(503, "unavailable"); a.Header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}

@@ -32,7 +32,7 @@ type memory struct {
 	failure   error // what every read of a query's state fails with
 	backup    func(io.Writer) (int64, error)
 	trial     func(*registry.Query) (scheduler.Answer, error)
-	tick      func(string) (scheduler.Slot, error)
+	tick      func(context.Context) (scheduler.Slot, error)
 }
 
 const epoch = "Zq81"
@@ -253,9 +253,9 @@ func (m *memory) Slots(endpoint string, limit int) ([]scheduler.Slot, error) {
 	return s[:min(limit, len(s))], nil
 }
 
-func (m *memory) Tick(_ context.Context, endpoint string) (scheduler.Slot, error) {
+func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, error) {
 	if m.tick != nil {
-		return m.tick(endpoint)
+		return m.tick(ctx)
 	}
 	s := scheduler.Slot{Endpoint: endpoint, Number: uint64(len(m.slots[endpoint]) + 1), Started: m.now, Finished: m.now, Tick: true, Budget: 10}
 	m.slots[endpoint] = append([]scheduler.Slot{s}, m.slots[endpoint]...)

@@ -22,6 +22,7 @@ var problemKinds = map[string]kind{
 	"not-found":              {404, "Not found", "Nothing is served under this path, or nobody holds the query, endpoint or token that it names (any more)."},
 	"no-result":              {404, "No result yet", "The query is registered, but no execution has been complete so far. Retry-After says when it is worth asking again; …/explain says why it has not run."},
 	"method-not-allowed":     {405, "Method not allowed", "The resource exists but does not take this method; Allow lists those that it takes."},
+	"body-too-slow":          {408, "The body did not arrive", "A request's body has to arrive within half a minute."},
 	"not-acceptable":         {406, "Not acceptable", "The result cannot be written in any of the formats that were asked for. SELECT comes as srj, srx, csv and tsv, ASK as srj and srx, CONSTRUCT and DESCRIBE as nt and ttl."},
 	"exists":                 {409, "Exists already", "The name is taken."},
 	"conflict":               {409, "Not possible now", "What was asked would contradict the state that the server is in; detail says how to get there."},

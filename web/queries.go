@@ -67,8 +67,11 @@ func (c *call) registration() (registry.Registration, error) {
 		return registry.Registration{}, err
 	}
 	if typ == typeSPARQL {
-		text, err := io.ReadAll(c.r.Body)
-		if err != nil {
+		var text []byte
+		if err := c.read(func(r io.Reader) (err error) {
+			text, err = io.ReadAll(r)
+			return err
+		}); err != nil {
 			return registry.Registration{}, err
 		}
 		if !utf8.Valid(text) {
@@ -95,7 +98,7 @@ func (c *call) registration() (registry.Registration, error) {
 		Urgency         string            `json:"urgency"`
 		Life            string            `json:"life"`
 	}
-	err = readJSON(c.r.Body, &body)
+	err = c.read(func(r io.Reader) error { return readJSON(r, &body) })
 	return registry.Registration{Endpoint: body.Endpoint, Text: body.Query, Name: body.Name, Tags: body.Tags, Weight: body.Weight,
 		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
 		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life}, err

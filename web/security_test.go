@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 func TestHosts(t *testing.T) {
@@ -198,6 +200,7 @@ func TestRawRequests(t *testing.T) {
 		}
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		io.WriteString(conn, raw)
+		conn.(*net.TCPConn).CloseWrite()
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err == nil && (resp.StatusCode < 400 && !strings.HasPrefix(raw, "GET / HTTP/1.1\r\nHost: localhost") || resp.StatusCode >= 500) {
 			t.Errorf("%.40q: %s", raw, resp.Status)
@@ -265,4 +268,65 @@ func TestRequestLog(t *testing.T) {
 			t.Errorf("no %s in %s", want, lines[1])
 		}
 	}
+}
+
+// The time for a body ends with the body: a call that takes longer than that
+// is not given up, and one whose body never comes is.
+func TestBodyTime(t *testing.T) {
+	const bodyTime = 50 * time.Millisecond
+	w := newWorld(t, func(c *Config) { c.Limits.BodyTime = bodyTime })
+	w.m.tick = func(ctx context.Context) (scheduler.Slot, error) {
+		select {
+		case <-ctx.Done():
+			return scheduler.Slot{}, ctx.Err()
+		case <-time.After(4 * bodyTime):
+			return scheduler.Slot{Endpoint: "city", Number: 1}, nil
+		}
+	}
+	w.m.trial = func(*registry.Query) (scheduler.Answer, error) {
+		time.Sleep(4 * bodyTime)
+		return scheduler.Answer{Outcome: registry.Changed, Result: truthValue(t, true)}, nil
+	}
+	srv := httptest.NewServer(w.h)
+	defer srv.Close()
+	for range 2 { // the second on the same connection
+		for _, path := range []string{"/v1/endpoints/city/tick", "/v1/queries/validate?run=1"} {
+			resp, err := srv.Client().Post(srv.URL+path, "application/json", strings.NewReader(`{"query":"ASK {}"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != 200 {
+				t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+			}
+		}
+	}
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(conn, "POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 408 || !strings.Contains(string(b), "body-too-slow") {
+		t.Errorf("%d %s", resp.StatusCode, b)
+	}
+}
+
+// A gate that fails is our fault, not the caller's.
+func TestGateFails(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Gate = brokenGate{} })
+	w.get("/v1/queries").problem(500, "internal")
+	w.get("/healthz").status(200)
+}
+
+type brokenGate struct{}
+
+func (brokenGate) Authenticate(string) (registry.Caller, error) {
+	return registry.Caller{Role: registry.RoleAdmin}, errors.New("the disk is gone")
 }
