@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,7 +63,12 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 	mux.HandleFunc("/v1/changes", func(w http.ResponseWriter, q *http.Request) {
 		r.srv.All(w, q, func(c *registry.Change) bool { return c.Query != q.URL.Query().Get("not") })
 	})
-	r.http = httptest.NewServer(mux)
+	r.http = httptest.NewUnstartedServer(mux)
+	r.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a client that does not read is noticed soon
+		return ctx
+	}
+	r.http.Start()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -127,12 +133,17 @@ type peer struct {
 	conn *websocket.Conn
 }
 
-func (r *rig) dial(header http.Header) *peer { return r.dialWith(websocket.DefaultDialer, header) }
-
-func (r *rig) dialWith(d *websocket.Dialer, header http.Header) *peer {
+func (r *rig) dial(header http.Header) *peer {
 	r.t.Helper()
-	own := *d
+	own := *websocket.DefaultDialer
 	own.Subprotocols = []string{notify.Subprotocol}
+	own.NetDial = func(network, addr string) (net.Conn, error) {
+		c, err := net.Dial(network, addr)
+		if err == nil {
+			err = c.(*net.TCPConn).SetReadBuffer(128 << 10)
+		}
+		return c, err
+	}
 	conn, _, err := own.Dial("ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", header)
 	if err != nil {
 		r.t.Fatalf("dial: %v", err)
@@ -211,4 +222,8 @@ func (p *peer) closed() int {
 			p.t.Fatalf("closed without a code: %v", err)
 		}
 	}
+}
+
+func contextFor(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
 }

@@ -144,7 +144,7 @@ type Stats struct {
 	Subscriptions int64  // open now, WebSocket
 	Sent          uint64 // changes and snapshots written since the start
 	Folded        uint64 // changes that went out as part of another
-	Slow          uint64 // connections closed because their reader was too slow
+	Slow          uint64 // connections whose reader was too slow
 }
 
 // Stats returns the present counts.
@@ -161,7 +161,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
-	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write}
+	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write, onSlow: func() { s.slow.Add(1) }}
 	conn, err := s.up.Upgrade(h, r, nil)
 	if err != nil {
 		s.leave()

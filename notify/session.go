@@ -76,9 +76,6 @@ func (s *session) run(objection *closing) {
 func (s *session) say(end error) {
 	var c *closing
 	if errors.As(end, &c) {
-		if c.code == CloseSlow {
-			s.srv.slow.Add(1)
-		}
 		msg := websocket.FormatCloseMessage(c.code, c.reason)
 		if s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(s.srv.opts.Timing.Write)) == nil {
 			t := time.NewTimer(s.srv.opts.Timing.Close)
@@ -233,9 +230,6 @@ func (s *session) tell(err *error) bool {
 // write sends one frame. Only the session's own goroutine calls it.
 func (s *session) write(b []byte) error {
 	if err := s.conn.WriteMessage(websocket.TextMessage, b); err != nil {
-		if s.wire.slow.Load() {
-			s.srv.slow.Add(1)
-		}
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	if s.wire.slow.Load() {

@@ -21,6 +21,7 @@ const chunk = 32 << 10
 type wire struct {
 	net.Conn
 	timeout time.Duration
+	onSlow  func()      // called once when slow is set
 	slow    atomic.Bool // a write was blocked for the timeout
 	blocked atomic.Bool // a write took long enough to fall behind; cleared by who folds
 }
@@ -49,6 +50,7 @@ func (w *wire) piece(p []byte) (int, error) {
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || w.slow.Swap(true) {
 		return n, err
 	}
+	w.onSlow()
 	m, err := w.piece(p[n:])
 	return n + m, err
 }
@@ -63,6 +65,7 @@ func (w *wire) SetDeadline(t time.Time) error { return w.Conn.SetReadDeadline(t)
 type hijacker struct {
 	http.ResponseWriter
 	timeout time.Duration
+	onSlow  func()
 	wire    *wire
 }
 
@@ -71,6 +74,6 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.wire = &wire{Conn: c, timeout: h.timeout}
+	h.wire = &wire{Conn: c, timeout: h.timeout, onSlow: h.onSlow}
 	return h.wire, rw, nil
 }

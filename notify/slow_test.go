@@ -1,0 +1,187 @@
+package notify_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+)
+
+// wide is a result that fills buffers: n rows of about a kilobyte.
+func wide(version, n int) *diff.Result {
+	var values []string
+	for i := range n {
+		values = append(values, fmt.Sprintf("%d %d %s", version, i, strings.Repeat("x", 1000)))
+	}
+	return rows(values...)
+}
+
+// TestSlowReader: who does not read is closed with 4001, which it finds when it
+// reads again; meanwhile nobody waits for it, and it costs no memory.
+func TestSlowReader(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Timing.Write = 2 * time.Second })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, wide(0, 1))
+	slow := r.dial(nil)
+	slow.send(`{"type":"init"}`)
+	slow.expect("ready")
+	slow.follow("a", "q", "")
+	quick := r.hello()
+	quick.follow("a", "q", "")
+	quick.expect("snapshot")
+	for i := 1; i <= 20; i++ { // 4 MB
+		r.record(id, wide(i, 100))
+		for seq := uint64(0); seq < uint64(i+1); {
+			m, err := quick.next()
+			if err != nil {
+				t.Fatalf("the quick reader: %v", err)
+			}
+			seq = m.Seq
+		}
+	}
+	r.eventually("the slow reader is noticed", func() bool { return r.srv.Stats().Slow > 0 })
+	if got := slow.closed(); got != 4001 {
+		t.Errorf("closed with %d, want 4001", got)
+	}
+	if n := r.srv.Stats().Slow; n != 1 {
+		t.Errorf("%d slow readers counted, want 1", n)
+	}
+	r.record(id, rows("z"))
+	if m, err := quick.next(); err != nil || m.Type != "delta" {
+		t.Errorf("the quick reader got %s, %v", m.raw, err)
+	}
+}
+
+// TestLaggingReader: who reads, but slowly, gets what waited as one exact delta.
+func TestLaggingReader(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, wide(0, 1))
+	p := r.dial(nil)
+	p.send(`{"type":"init"}`)
+	p.expect("ready")
+	p.follow("a", "q", "")
+	last := p.expect("snapshot").Seq
+	const n = 40
+	for i := 1; i <= n; i++ {
+		r.record(id, wide(i, 60)) // 5 MB: far more than the buffers between us hold
+		time.Sleep(time.Millisecond)
+	}
+	messages := 0
+	for last < n+1 {
+		m := p.expect("delta")
+		if m.Prev != last {
+			t.Fatalf("(%d, %d] after %d", m.Prev, m.Seq, last)
+		}
+		last = m.Seq
+		messages++
+	}
+	if messages > n/2 {
+		t.Errorf("%d messages for %d changes, want most of them folded", messages, n)
+	}
+}
+
+// TestManyReaders: two hundred followers of one query, a tenth of which never
+// read; the others get every change, and memory does not grow with what waits.
+func TestManyReaders(t *testing.T) {
+	const readers, steps = 200, 40
+	r := newRig(t, func(o *notify.Options) { o.Timing.Write, o.Timing.Close = 30*time.Second, 10*time.Millisecond })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("start"))
+	var wg sync.WaitGroup
+	for i := range readers {
+		var p *peer
+		if i%10 == 0 {
+			p = r.dial(nil)
+		} else {
+			p = r.dial(nil)
+		}
+		p.send(`{"type":"init"}`)
+		p.expect("ready")
+		p.follow("a", "q", "")
+		if i%10 == 0 {
+			continue
+		}
+		wg.Go(func() {
+			for last := 0; last < steps+1; {
+				p.conn.SetReadDeadline(time.Now().Add(patience))
+				_, b, err := p.conn.ReadMessage()
+				if err != nil || last > 0 && number(b, "prev") != last {
+					t.Errorf("reader %d at %d: %.200s %v", i, last, b, err)
+					return
+				}
+				last = number(b, "seq")
+			}
+		})
+	}
+	if n := r.hub.Followers(id); n != readers {
+		t.Errorf("%d followers, want %d", n, readers)
+	}
+	before := runtime.NumGoroutine()
+	var first, later uint64
+	for i := 1; i <= steps; i++ {
+		r.record(id, wide(i, 4))
+		r.log.Trim(id, 30)
+		time.Sleep(5 * time.Millisecond)
+		if i == steps/4 {
+			first = heap()
+		}
+	}
+	wg.Wait()
+	later = heap()
+	if grown := int64(later) - int64(first); grown > 40<<20 {
+		t.Errorf("the heap grew by %d MiB while readers lag", grown>>20)
+	}
+	if after := runtime.NumGoroutine(); after > before+10 {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+	ctx, cancel := contextFor(50 * time.Millisecond)
+	defer cancel()
+	if err := r.srv.Shutdown(ctx); err == nil {
+		t.Log("blocked readers took the close in time")
+	}
+	r.empty()
+}
+
+// number finds a member of a message without decoding it, which would take most
+// of the time of this test.
+func number(b []byte, name string) (n int) {
+	_, rest, _ := strings.Cut(string(b), `"`+name+`":`)
+	fmt.Sscan(rest[:strings.IndexAny(rest, ",}")], &n)
+	return n
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestIdleMemory: an idle connection costs a few kilobytes.
+func TestIdleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in short mode")
+	}
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	r.hello()
+	before := heap()
+	const n = 200
+	for range n {
+		p := r.hello()
+		p.follow("a", "q", "")
+		p.expect("snapshot")
+	}
+	per := (int64(heap()) - int64(before)) / n
+	t.Logf("%d bytes of heap per idle connection, the test's own end included", per)
+	if per > 40<<10 {
+		t.Errorf("%d bytes of heap per idle connection", per)
+	}
+}

@@ -1,0 +1,335 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// follow subscribes and reads the answer.
+func (p *peer) follow(id, query, more string) reply {
+	p.t.Helper()
+	p.send(fmt.Sprintf(`{"type":"subscribe","id":%q,"query":%q%s}`, id, query, more))
+	return p.expect("subscribed")
+}
+
+func resume(epoch string, seq int) string {
+	return fmt.Sprintf(`,"resume":{"epoch":%q,"seq":%d}`, epoch, seq)
+}
+
+func TestResume(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	for i := range 8 {
+		r.record(id, rows(fmt.Sprint(i)))
+	}
+	r.log.Trim(id, 4) // 5, 6, 7, 8 are left
+	st, _, _ := r.log.Current(id, false)
+	e := st.Position.Epoch
+	for _, c := range []struct {
+		name, epoch string
+		seq         int
+		resumed     bool
+		reason      string
+		deltas      []uint64
+	}{
+		{"current", e, 8, true, "", nil},
+		{"within history", e, 5, true, "", []uint64{6, 7, 8}},
+		{"oldest", e, 4, true, "", []uint64{5, 6, 7, 8}},
+		{"too old", e, 3, false, "too_old", nil},
+		{"beginning", e, 0, false, "too_old", nil},
+		{"ahead", e, 9, false, "ahead", nil},
+		{"other epoch", "x" + e, 8, false, "other_epoch", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := r.hello()
+			m := p.follow("a", "q", resume(c.epoch, c.seq))
+			if m.Resumed != c.resumed || m.Reason != c.reason || m.Resumed && m.Seq != uint64(c.seq) || !m.Resumed && m.Seq != 8 || m.Epoch != e {
+				t.Fatalf("subscribed: %s", m.raw)
+			}
+			if !c.resumed {
+				if s := p.expect("snapshot"); s.Seq != 8 || string(s.Results) != string(rows("7").Document()) {
+					t.Errorf("snapshot: %s", s.raw)
+				}
+			}
+			for _, seq := range c.deltas {
+				if d := p.expect("delta"); d.Seq != seq || d.Prev != seq-1 {
+					t.Errorf("delta: %s, want %d", d.raw, seq)
+				}
+			}
+			p.send(`{"type":"ping"}`)
+			p.expect("pong") // and nothing else
+		})
+	}
+}
+
+func TestResumeFromNothing(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	st, _, _ := r.log.Current(id, false)
+	r.record(id, rows("a"))
+	r.record(id, rows("b"))
+	p := r.hello()
+	if m := p.follow("a", "q", resume(st.Position.Epoch, 0)); !m.Resumed || m.Seq != 0 {
+		t.Fatalf("subscribed: %s", m.raw)
+	}
+	if m := p.expect("delta"); !m.Baseline || m.Seq != 1 {
+		t.Errorf("baseline: %s", m.raw)
+	}
+	if m := p.expect("delta"); m.Baseline || m.Seq != 2 {
+		t.Errorf("delta: %s", m.raw)
+	}
+}
+
+// A gap that opens while a client follows is told, and a snapshot given.
+func TestGapWhileFollowing(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	r.log.Renumber(id, "new")
+	r.hub.Wake(id)
+	if m := p.expect("subscribed"); m.Resumed || m.Reason != "other_epoch" || m.Epoch != "new" {
+		t.Errorf("subscribed: %s", m.raw)
+	}
+	if m := p.expect("snapshot"); m.Epoch != "new" {
+		t.Errorf("snapshot: %s", m.raw)
+	}
+	r.record(id, rows("b"))
+	if m := p.expect("delta"); m.Epoch != "new" || m.Seq != m.Prev+1 {
+		t.Errorf("delta: %s", m.raw)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 50 * time.Millisecond })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	st, _, _ := r.log.Current(id, false)
+	if m := p.expect("alive"); m.ID != "a" || m.Seq != 1 || m.Epoch != st.Position.Epoch || !m.CheckedAt.Equal(st.CheckedAt) {
+		t.Errorf("alive: %s", m.raw)
+	}
+	r.log.Fail(id, "endpoint answered 503")
+	r.hub.Wake(id)
+	m := p.skipAlive()
+	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !m.CheckedAt.Equal(st.CheckedAt) {
+		t.Errorf("status: %s", m.raw)
+	}
+	r.record(id, rows("a"))
+	if m := p.skipAlive(); m.Type != "status" || m.State != "live" || m.Error != "" {
+		t.Errorf("status: %s", m.raw)
+	}
+	// Whoever comes while the query fails hears of it, also before any result.
+	r.log.Add("never", "SELECT", false)
+	never, _ := r.log.Resolve(open[""], "never")
+	r.log.Fail(never.ID, "no")
+	q := r.hello()
+	q.follow("b", "never", "")
+	if m := q.expect("status"); m.State != "stale" || m.Error != "no" {
+		t.Errorf("status: %s", m.raw)
+	}
+}
+
+// skipAlive reads the next message that is not a sign of life.
+func (p *peer) skipAlive() reply {
+	p.t.Helper()
+	for {
+		m, err := p.next()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if m.Type != "alive" {
+			return m
+		}
+	}
+}
+
+func TestRateHolds(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("x", "q", `,"rate":"1h"`)
+	p.expect("snapshot")
+	p.follow("y", "q", "")
+	p.expect("snapshot")
+	r.record(id, rows("b"))
+	if m := p.expect("delta"); m.ID != "y" {
+		t.Errorf("sent in spite of the rate: %s", m.raw)
+	}
+	p.send(`{"type":"ping"}`)
+	p.expect("pong")
+}
+
+func TestRateFolds(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("x", "q", `,"rate":"100ms"`)
+	p.expect("snapshot")
+	r.log.Record(id, rows("a", "b"), time.Now())
+	r.log.Record(id, rows("c"), time.Now())
+	r.record(id, rows("c", "d"))
+	m := p.expect("delta")
+	if m.Prev != 1 || m.Seq != 4 || strings.Count(string(m.Added), `"value"`) != 2 || strings.Count(string(m.Removed), `"value"`) != 1 || *m.Jaccard != 1 {
+		t.Errorf("folded: %s", m.raw)
+	}
+	// What cancels out only moves the position.
+	r.log.Record(id, rows("z"), time.Now())
+	r.record(id, rows("c", "d"))
+	if m := p.expect("alive"); m.Seq != 6 {
+		t.Errorf("alive: %s", m.raw)
+	}
+	r.record(id, rows("e"))
+	if m := p.expect("delta"); m.Prev != 6 || m.Seq != 7 {
+		t.Errorf("after alive: %s", m.raw)
+	}
+}
+
+func TestAckWindow(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Limits.Window = 2 })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("0"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	p.send(`{"type":"ack","id":"a","seq":1}`)
+	for i := 1; i <= 5; i++ {
+		r.record(id, rows(fmt.Sprint(i)))
+		if i <= 2 {
+			if m := p.expect("delta"); m.Seq != uint64(i+1) {
+				t.Fatalf("delta: %s", m.raw)
+			}
+		}
+	}
+	p.send(`{"type":"ping"}`)
+	p.expect("pong") // two are under way: no more until one is acknowledged
+	p.send(`{"type":"ack","id":"a","seq":2}`)
+	if m := p.expect("delta"); m.Prev != 3 || m.Seq != 6 {
+		t.Errorf("after the ack: %s, want everything that waited", m.raw)
+	}
+}
+
+func TestSnapshots(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Limits.Part, o.Limits.Change = 300, 1000 })
+	id := r.log.Add("q", "SELECT", true)
+	var many []string
+	for i := range 40 {
+		many = append(many, fmt.Sprintf("value %02d", 40-i))
+	}
+	r.record(id, table(true, many...))
+	p := r.hello()
+	if m := p.follow("a", "q", ""); !strings.Contains(m.raw, `"ordered":true`) || m.Form != "SELECT" {
+		t.Errorf("subscribed: %s", m.raw)
+	}
+	var got []string
+	for part := 1; ; part++ {
+		m := p.expect("snapshot")
+		if m.Part != part || m.Seq != 1 || len(m.Results) > 400 {
+			t.Fatalf("part %d: %s", part, m.raw)
+		}
+		_, rows, err := diff.ParseRowsJSON(diff.Select, m.Results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			got = append(got, string(row))
+		}
+		if m.Last {
+			break
+		}
+	}
+	if want := table(true, many...); len(got) != 40 || got[0] != string(want.Row(0)) || got[39] != string(want.Row(39)) {
+		t.Errorf("parts hold %d rows: %v", len(got), got)
+	}
+	// A change above the limit comes as a snapshot.
+	slices.Reverse(many)
+	r.record(id, table(true, many[:20]...))
+	if m := p.expect("snapshot"); m.Seq != 2 || m.Part != 1 {
+		t.Errorf("instead of a large delta: %s", m.raw)
+	}
+	for !p.expect("snapshot").Last {
+	}
+	q := r.hello()
+	q.follow("b", "q", `,"mode":"snapshot"`)
+	for !q.expect("snapshot").Last {
+	}
+	r.record(id, table(true, "one"))
+	if m := q.expect("snapshot"); m.Seq != 3 || string(m.Results) != string(table(true, "one").Document()) {
+		t.Errorf("snapshot: %s", m.raw)
+	}
+}
+
+func TestForms(t *testing.T) {
+	r := newRig(t, nil)
+	a := r.log.Add("ask", "ASK", false)
+	g := r.log.Add("graph", "CONSTRUCT", false)
+	o := r.log.Add("ordered", "SELECT", true)
+	p := r.hello()
+	for _, q := range []string{"ask", "graph", "ordered"} {
+		p.follow(q, q, "")
+	}
+	for _, c := range []struct {
+		id   string
+		res  *diff.Result
+		want map[string]string
+	}{
+		{a, ask(true), map[string]string{"boolean": "true", "previous": "null", "baseline": "true", "jaccard": "null", "previous_hash": "null"}},
+		{a, ask(false), map[string]string{"boolean": "false", "previous": "true", "jaccard": "1"}},
+		{g, graph("a"), map[string]string{"added": `{"triples":["<http://x/a> <http://x/p> \"a\" ."]}`, "removed": `{"triples":[]}`}},
+		{o, table(true, "a", "b", "c"), map[string]string{"added_at": "[0,1,2]", "removed_at": "[]"}},
+		{o, table(true, "b", "a", "c"), map[string]string{"jaccard": "0"}},
+	} {
+		r.record(c.id, c.res)
+		m := p.expect("delta")
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(m.raw), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range c.want {
+			if string(fields[name]) != want {
+				t.Errorf("%s is %s, want %s in %s", name, fields[name], want, m.raw)
+			}
+		}
+	}
+}
+
+// The token is asked for again at every heartbeat.
+func TestTokenWithdrawn(t *testing.T) {
+	withdrawn := make(chan struct{})
+	r := newRig(t, func(o *notify.Options) {
+		o.Timing.Ping = 20 * time.Millisecond
+		o.Gate = gateFunc(func(token string) (registry.Caller, error) {
+			select {
+			case <-withdrawn:
+				return registry.Caller{}, notify.ErrUnauthorized
+			default:
+				return registry.Caller{Name: token, Role: registry.RoleRead}, nil
+			}
+		})
+	})
+	p := r.dial(nil)
+	p.send(`{"type":"init","token":"t"}`)
+	p.expect("ready")
+	close(withdrawn)
+	if got := p.closed(); got != 4401 {
+		t.Errorf("closed with %d, want 4401", got)
+	}
+}
+
+type gateFunc func(string) (registry.Caller, error)
+
+func (f gateFunc) Authenticate(token string) (registry.Caller, error) { return f(token) }
