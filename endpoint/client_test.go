@@ -139,6 +139,11 @@ func serveRaw(t testing.TB, answer string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveRawOn(t, l, answer)
+	return "http://" + l.Addr().String() + "/sparql"
+}
+
+func serveRawOn(t testing.TB, l net.Listener, answer string) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -154,7 +159,6 @@ func serveRaw(t testing.TB, answer string) string {
 		}
 	})
 	t.Cleanup(func() { l.Close(); wg.Wait() })
-	return "http://" + l.Addr().String() + "/sparql"
 }
 
 // execute asks once with nothing remembered.

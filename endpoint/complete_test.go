@@ -3,9 +3,11 @@ package endpoint
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -100,6 +102,22 @@ func TestWholeOverRawConnections(t *testing.T) {
 	}
 	// JSON shows its own end, so the connection may be all that ends it.
 	want(t, execute(t, client(t, serveRaw(t, raw(typeJSON, whole)), nil), sel("S")), registry.Changed)
+}
+
+// TLS does not show a missing end any better.
+func TestUnframedOverTLS(t *testing.T) {
+	s := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(s.Close)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveRawOn(t, l, raw(typeNT, triples(3)))
+	c := client(t, "https://"+l.Addr().String()+"/sparql", nil)
+	a := execute(t, c, construct())
+	want(t, a, registry.Failed, "certificate") // as long as it is not trusted
+	c.http.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	want(t, execute(t, c, construct()), registry.Partial, "without saying")
 }
 
 func TestRowCap(t *testing.T) {

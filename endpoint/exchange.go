@@ -75,9 +75,10 @@ func (c *Client) send(ctx context.Context, r *request, m Memory) (*http.Response
 func (x *exchange) read(resp *http.Response, limit int64) {
 	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	plain := coding == "" || coding == "identity"
-	// Without a length, chunks, HTTP/2 frames or TLS, the end of the connection
-	// is all there is, and it looks the same when the server dies.
-	x.framed = resp.ContentLength >= 0 || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1 || resp.TLS != nil
+	// Without a length, chunks or the frames of HTTP/2, the end of the connection
+	// is all there is, and it looks the same when the server dies. TLS does not
+	// help: the library lets a missing close_notify pass.
+	x.framed = resp.ContentLength >= 0 || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
 	if plain && resp.ContentLength > limit && x.status == http.StatusOK {
 		x.err = errTooLarge
 		return
