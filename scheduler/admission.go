@@ -44,6 +44,10 @@ func newSheet(p *planner, width int, timeout, charged time.Duration) *sheet {
 	return &sheet{p: p, width: width, serial: width == 1, timeout: timeout, charged: charged, used: charged, debtor: p.debtor()}
 }
 
+// open says that the cost of a query is not known: it never completed, or was
+// cut beyond its median.
+func (c *candidate) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
+
 func (r *run) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
 
 // reserve is what the run is expected to take at least, as things are now.
@@ -99,10 +103,16 @@ func (s *sheet) next(now time.Time) *run {
 		}
 	}
 	ranked, front := s.room(now)
-	if front > 0 {
-		if c := s.p.front.fits(front); c != nil {
-			_, left := s.left(now)
-			return s.begin(c, now, left, true)
+	least := time.Duration(0)
+	if !s.serial {
+		least = crumb
+	}
+	if front > least {
+		for _, t := range s.p.front() {
+			if c := t.fits(front); c != nil {
+				_, left := s.left(now)
+				return s.begin(c, now, left, true)
+			}
 		}
 	}
 	if s.used == s.charged && len(s.runs) == 0 && ranked > 0 {
@@ -110,15 +120,23 @@ func (s *sheet) next(now time.Time) *run {
 			return s.first(c, now)
 		}
 	}
-	if ranked <= 0 {
+	if ranked <= least {
 		return nil
 	}
-	if c := s.p.ranked.fits(ranked); c != nil {
-		left, _ := s.left(now)
-		return s.begin(c, now, left, false)
+	c := s.p.ranked.fits(ranked)
+	if c == nil {
+		return nil
 	}
-	return nil
+	left, _ := s.left(now)
+	if c.open() {
+		left = ranked // all that is not promised to others
+	}
+	return s.begin(c, now, left, false)
 }
+
+// crumb is what is left to nobody where several run at a time: the shares of
+// running executions are not told apart more finely.
+const crumb = time.Millisecond
 
 // first starts a query with all there is, alone when it may need more.
 func (s *sheet) first(c *candidate, now time.Time) *run {
@@ -135,7 +153,7 @@ func (s *sheet) first(c *candidate, now time.Time) *run {
 func (s *sheet) begin(c *candidate, now time.Time, limit time.Duration, front bool) *run {
 	r := &run{
 		c: c, tier: c.tier, front: front, start: now, limit: limit,
-		open:   c.Stats.Executions == 0 || c.Stats.Floor > c.Median,
+		open:   c.open(),
 		served: c.Query.Refreshes,
 	}
 	s.p.pick(c)
@@ -151,6 +169,7 @@ func (s *sheet) bound(r *run) time.Duration { return min(r.limit, s.timeout) }
 // takes at least until there are.
 func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
 	all, front := s.p.budget-s.used, s.p.share-s.front
+	unpromised := all // to ranked ones that run
 	var n, inFront, going, goingFront time.Duration
 	for _, r := range s.runs {
 		e := r.elapsed(now)
@@ -159,24 +178,37 @@ func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
 		if !r.cut {
 			going++
 		}
-		if r.front {
-			front -= e
-			inFront++
-			if !r.cut {
-				goingFront++
-			}
+		if !r.front {
+			unpromised -= r.reserve(now)
+			continue
+		}
+		front -= e
+		unpromised -= e
+		inFront++
+		if !r.cut {
+			goingFront++
 		}
 	}
+	front = min(front, unpromised)
 	wait = time.Hour
+	for _, r := range s.runs {
+		if rest := r.limit - r.elapsed(now); !r.cut && rest <= 0 {
+			cut = append(cut, r)
+		} else if !r.cut {
+			wait = min(wait, rest)
+		}
+	}
 	switch {
 	case going == 0:
-		return nil, wait
+		return nil, time.Hour
 	case all < n:
 		return s.going(false), 0
 	case goingFront > 0 && front < inFront:
 		return s.going(true), 0
+	case len(cut) > 0:
+		return cut, 0
 	case goingFront > 0:
-		wait = front / inFront
+		wait = min(wait, front/inFront)
 	}
 	return nil, min(wait, all/n)
 }
@@ -199,10 +231,11 @@ func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
 	a = s.verdict(r, a, stopped)
 	left := s.p.budget - s.used
 	if a.Outcome == registry.Cut {
-		a.Elapsed = min(a.Elapsed, r.limit, left)
+		a.Elapsed = min(a.Elapsed, left)
 		if s.serial && !stopped {
 			a.Elapsed = min(r.limit, left)
 		}
+		r.c.short = !stopped && r.limit < s.p.budget
 	}
 	taken := min(a.Elapsed, left)
 	s.used += taken
@@ -254,12 +287,14 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 		}
 	}
 	share := min(s.p.share, left)
-	s.p.front.take(share, func(c *candidate) time.Duration {
-		before := left
-		add(c)
-		share -= before - left
-		return share
-	})
+	for _, t := range s.p.front() {
+		t.take(share, func(c *candidate) time.Duration {
+			before := left
+			add(c)
+			share -= before - left
+			return share
+		})
+	}
 	first := s.p.ranked.first()
 	if n == 0 && first != nil {
 		add(first)

@@ -76,7 +76,7 @@ func (l *Loop) explain(c *candidate, now time.Time) Explanation {
 	x.Of = c.in.len()
 	x.Why = p.stands(c, x.Rank, x.Of)
 	share := p.budget
-	if c.in == &p.front {
+	if c.in != &p.ranked {
 		share = p.share
 	}
 	x.NextDue = l.ahead(now, 1+uint64(cost/max(1, share)))

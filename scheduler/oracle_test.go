@@ -20,6 +20,8 @@ type naive struct {
 	queries map[string]*plain
 	owed    []string
 	led     bool
+
+	newFirst bool // only refresh requests could start last time, though there were new ones
 }
 
 type plain struct {
@@ -35,6 +37,7 @@ type plain struct {
 	refreshes uint64
 	served    uint64
 	ran       bool
+	short     bool // cut in this slot with less than the whole budget
 }
 
 func (q *plain) estimate() time.Duration {
@@ -55,11 +58,11 @@ func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 			continue
 		}
 		switch {
-		case q.wanted() && q.estimate() <= share:
+		case q.wanted() && q.estimate() <= share && q.floor < share:
 			front = append(front, q)
 		case q.wanted():
 			ranked = append(ranked, q)
-		case len(q.times) == 0 && q.floor < share:
+		case len(q.times) == 0 && q.floor == 0:
 			front = append(front, q)
 		case n.ttlMax == 0 || q.last+q.ttl <= slot:
 			ranked = append(ranked, q)
@@ -76,6 +79,9 @@ func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 	}
 	slices.SortFunc(front, func(a, b *plain) int {
 		if c := refreshFirst(a, b); c != 0 {
+			if n.newFirst {
+				return -c
+			}
 			return c
 		}
 		if a.wanted() {
@@ -103,10 +109,11 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 	heads := heads(ranked)
 	execute := func(q *plain, limit time.Duration, first, front bool) {
 		starts = append(starts, fmt.Sprint(q.id, " ", limit))
-		q.ran = true
+		q.ran, q.short = true, false
 		took, outcome := play(q.id)
 		if took > limit || took == limit && !outcome.Complete() || outcome == registry.Cut {
 			took, outcome = limit, registry.Cut
+			q.short = limit < n.budget
 		}
 		used += took
 		if front {
@@ -120,12 +127,22 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 		execute(d, n.budget, true, false)
 	}
 	front, _ := n.orders(slot)
+	var asked, fresh, unserved int
 	for _, q := range front {
+		isAsked := q.wanted()
 		left := min(share-frontUsed, n.budget-used)
 		if !alone && left > 0 && q.estimate() <= left {
 			execute(q, left, false, true)
+			if isAsked {
+				asked++
+			} else {
+				fresh++
+			}
+		} else if !isAsked {
+			unserved++
 		}
 	}
+	n.newFirst = asked > 0 && fresh == 0 && unserved > 0
 	_, ranked = n.orders(slot)
 	for _, q := range ranked {
 		left := n.budget - used
@@ -180,7 +197,7 @@ func (n *naive) debtor(ranked []*plain) *plain {
 func (n *naive) close(heads []string, started int) {
 	n.owed = slices.DeleteFunc(n.owed, func(id string) bool { return n.queries[id].ran })
 	for _, id := range heads {
-		if started > 0 && !n.queries[id].ran && !slices.Contains(n.owed, id) {
+		if q := n.queries[id]; started > 0 && (!q.ran || q.short) && !slices.Contains(n.owed, id) {
 			n.owed = append(n.owed, id)
 		}
 	}

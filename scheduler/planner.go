@@ -32,6 +32,7 @@ type candidate struct {
 	wakes [2]wake // by waiting
 	start time.Time
 	ran   bool // in the current slot
+	short bool // and was cut there with less than the whole budget as its limit
 	why   reason
 }
 
@@ -57,7 +58,8 @@ const (
 // while it is paused, while no holder wants executions (from, until), while it
 // backs off from failures or cuts, and while min_interval has not passed since
 // the start of the slot of its last complete execution. A refresh request
-// overrides failures and min_interval, nothing else. max_staleness does not
+// overrides failures and min_interval, nothing else. A new query that was cut
+// is ranked from then on: what it used is its estimate. max_staleness does not
 // jump the order: it makes a query of a selective policy due in the last slot
 // that can keep it.
 type planner struct {
@@ -65,7 +67,8 @@ type planner struct {
 	budget time.Duration
 	share  time.Duration // of refresh requests and new queries together
 	all    map[string]*candidate
-	front  tree // refresh requests and new queries
+	asked  tree // refresh requests
+	fresh  tree // new queries
 	ranked tree
 	slots  queue
 	times  queue
@@ -78,6 +81,10 @@ type planner struct {
 	heads []*candidate // those that must not be displaced for ever
 	owed  []*candidate // heads of earlier slots that were
 	led   bool         // the slot began with one that was owed
+
+	freshFirst bool // refresh requests left nothing to new queries in the last slot
+	servedNew  bool // a new query has started in this slot
+	servedOld  bool // a refresh request has
 }
 
 func newPlanner(p Policy, budget time.Duration) *planner {
@@ -156,21 +163,17 @@ func (p *planner) settle(c *candidate) {
 		return
 	}
 	c.since = p.slot
-	if v.front {
-		p.front.insert(c)
-	} else {
-		p.ranked.insert(c)
-	}
+	v.tree.insert(c)
 }
 
 // A verdict says where a query belongs and when to look again.
 type verdict struct {
-	tier  string
-	front bool
-	key   Key
-	slot  uint64
-	at    time.Time
-	why   reason
+	tier string
+	tree *tree
+	key  Key
+	slot uint64
+	at   time.Time
+	why  reason
 }
 
 func (v *verdict) again(at time.Time) {
@@ -200,7 +203,10 @@ func (p *planner) judge(c *candidate) verdict {
 		return v
 	}
 	if wanted {
-		v.tier, v.front = TierRefresh, c.Estimate <= p.share
+		v.tier, v.tree = TierRefresh, &p.asked
+		if c.Estimate > p.share || c.Stats.Floor >= p.share {
+			v.tree = &p.ranked
+		}
 		v.key = Key{Class: classRefresh, Value: float64(c.Stats.Last)}
 		return v
 	}
@@ -209,8 +215,8 @@ func (p *planner) judge(c *candidate) verdict {
 		v.why = tooSoon
 		return v
 	}
-	if c.Stats.Executions == 0 && c.Stats.Floor < p.share {
-		v.tier, v.front = TierNew, true
+	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
+		v.tier, v.tree = TierNew, &p.fresh
 		v.key = Key{Class: classNew, Value: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
 		return v
 	}
@@ -234,7 +240,7 @@ func (p *planner) judgeRanked(c *candidate, v *verdict) {
 		v.slot, v.why = v.key.Due, notDue
 		return
 	}
-	v.tier = TierRanked
+	v.tier, v.tree = TierRanked, &p.ranked
 }
 
 // boundary is the next moment at which a holder's interest begins or ends.
@@ -321,9 +327,23 @@ func (p *planner) rank(r Ranker) {
 	}
 }
 
+// front lists the tiers that go before the ranked one, in their order: refresh
+// requests first, unless they left nothing to new queries in the last slot.
+func (p *planner) front() [2]*tree {
+	if p.freshFirst {
+		return [2]*tree{&p.fresh, &p.asked}
+	}
+	return [2]*tree{&p.asked, &p.fresh}
+}
+
+// waiting counts the eligible queries that have not run in this slot.
+func (p *planner) waiting() int { return p.asked.len() + p.fresh.len() + p.ranked.len() }
+
 // pick takes a query out of the order because it starts.
 func (p *planner) pick(c *candidate) {
-	c.ran = true
+	p.servedNew = p.servedNew || c.in == &p.fresh
+	p.servedOld = p.servedOld || c.in == &p.asked
+	c.ran, c.short = true, false
 	p.lift(c)
 	p.ran = append(p.ran, c)
 }
@@ -332,11 +352,13 @@ func (p *planner) pick(c *candidate) {
 func (p *planner) end(now time.Time) {
 	p.owed = slices.DeleteFunc(p.owed, func(c *candidate) bool { return c.ran })
 	for _, c := range p.heads {
-		if len(p.ran) > 0 && c.in == &p.ranked && !slices.Contains(p.owed, c) {
+		if len(p.ran) > 0 && (c.in == &p.ranked || c.ran && c.short) && !slices.Contains(p.owed, c) {
 			p.owed = append(p.owed, c)
 		}
 	}
 	p.heads = p.heads[:0]
+	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.len() > 0
+	p.servedNew, p.servedOld = false, false
 	p.slot, p.now = p.slot+1, now
 	for _, c := range p.ran {
 		c.ran = false

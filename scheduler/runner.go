@@ -193,7 +193,7 @@ func (r *runner) mayStart() bool {
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && r.sheet.p.front.len()+r.sheet.p.ranked.len() > 0 &&
+	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && r.sheet.p.waiting() > 0 &&
 		r.sheet.used < r.sheet.p.budget
 }
 
@@ -350,7 +350,7 @@ func (r *runner) close() error {
 	r.l.mu.Lock()
 	p := r.sheet.p
 	if r.stopped == "" {
-		r.slot.Skipped = p.front.len() + p.ranked.len()
+		r.slot.Skipped = p.waiting()
 	}
 	p.end(now)
 	r.l.mu.Unlock()

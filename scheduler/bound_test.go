@@ -1,0 +1,318 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+// mix gives every query a character: cheap, dear, dearer than the budget,
+// hanging, failing or moody. Where it is calm the dear ones are few.
+func mix(t testing.TB, seed uint64, budget time.Duration, calm bool) func(*registry.Query, int) reply {
+	still := schedulertest.Rows(t, "still")
+	other := schedulertest.Rows(t, "other")
+	return func(q *registry.Query, n int) reply {
+		r := rand.New(rand.NewPCG(seed, uint64(character(q.ID))))
+		kind := r.IntN(100)
+		if calm && kind >= 92 && r.IntN(10) > 0 {
+			kind = 0
+		}
+		r = rand.New(rand.NewPCG(seed+uint64(n), uint64(character(q.ID))))
+		short := time.Duration(1+r.IntN(20)) * time.Millisecond
+		switch {
+		case kind < 80:
+			return reply{short, registry.Changed, still}
+		case kind < 84: // changes at every execution
+			return reply{short, registry.Changed, []reply{{result: still}, {result: other}}[n%2].result}
+		case kind < 88:
+			return reply{short, registry.Failed, nil}
+		case kind < 90:
+			return reply{short, registry.Rejected, nil}
+		case kind < 92:
+			return reply{short, registry.Partial, nil}
+		case kind < 95: // moody: from nothing to nearly the budget
+			return reply{time.Duration(r.Float64() * float64(budget)), registry.Changed, still}
+		case kind < 97: // dearer than the share of new queries
+			return reply{budget*6/10 + short, registry.Changed, still}
+		case kind < 98:
+			return reply{2 * budget, registry.Changed, still}
+		case kind < 99:
+			return reply{24 * time.Hour, registry.Changed, still}
+		}
+		return reply{0, registry.Throttled, nil}
+	}
+}
+
+func character(id string) (n uint32) {
+	for _, c := range id {
+		n = n*31 + uint32(c)
+	}
+	return n
+}
+
+// completes says whether a query of the mix can complete within a budget.
+func completes(r func(*registry.Query, int) reply, q registry.Query, budget time.Duration) bool {
+	for n := range 4 {
+		if x := r(&q, n); !x.outcome.Complete() || x.takes > budget {
+			return false
+		}
+	}
+	return true
+}
+
+// checkBound compares what the service saw with what the slots were allowed.
+func checkBound(t *testing.T, w *world, budget time.Duration, width int) {
+	t.Helper()
+	if w.service.most > width {
+		t.Errorf("%d executions at a time, %d are allowed", w.service.most, width)
+	}
+	slots, used := w.slots(), map[uint64]time.Duration{}
+	i := 0
+	for _, x := range w.service.executions() {
+		for i < len(slots) && slots[i].Finished.Before(x.end) {
+			i++
+		}
+		if i == len(slots) || x.start.Before(slots[i].Started) {
+			t.Fatalf("an execution from %s to %s lies in no slot", x.start, x.end)
+		}
+		used[slots[i].Number] += x.end.Sub(x.start)
+	}
+	for i, s := range slots {
+		if s.Number != uint64(i+1) {
+			t.Fatalf("slot %d has number %d", i+1, s.Number)
+		}
+		if used[s.Number] > budget {
+			t.Errorf("slot %d used %s of %s: %+v", s.Number, used[s.Number], budget, s)
+		}
+		if d := used[s.Number].Seconds() - s.Used; d > 1e-9 || d < -1e-9 {
+			t.Errorf("slot %d says that it used %g s, the endpoint has seen %s", s.Number, s.Used, used[s.Number])
+		}
+		if s.Run != s.Complete+s.Failed+s.Cut {
+			t.Errorf("slot %d does not add up: %+v", s.Number, s)
+		}
+	}
+}
+
+// TestBound: whatever the mix of slow, failing and cheap queries, no slot
+// exceeds its budget or the endpoint's concurrency, on the grid and under a
+// storm of ticks.
+func TestBound(t *testing.T) {
+	const queries = 10_000
+	for i, c := range []struct {
+		width    int
+		policy   string
+		reckless bool
+		ticks    bool
+	}{
+		{1, "rr", false, false},
+		{1, "ttl:max=32:reset", true, true},
+		{3, "rr", true, false},
+		{4, "ttl:max=8:half", false, true},
+	} {
+		t.Run(fmt.Sprintf("concurrency=%d/policy=%s/ticks=%v", c.width, c.policy, c.ticks), func(t *testing.T) {
+			seed := uint64(20261120 + i)
+			t.Logf("seed %d", seed)
+			synctest.Test(t, func(t *testing.T) {
+				const budget = 10 * time.Second
+				e := endpoint("@every 10s", budget, c.policy)
+				e.Concurrency = c.width
+				w := newWorld(t, e, mix(t, seed, budget, i%2 == 0))
+				w.service.reckless = c.reckless
+				for _, n := range names("", queries) {
+					w.register(n)
+				}
+				w.run()
+				if c.ticks {
+					storm(w, seed)
+				} else {
+					until(30 * time.Minute)
+				}
+				w.stop()
+				checkBound(t, w, budget, c.width)
+				if n := len(w.slots()); n < 100 {
+					t.Errorf("only %d slots", n)
+				}
+				complete := 0
+				for _, s := range w.slots() {
+					complete += s.Complete
+				}
+				t.Logf("%d complete executions in %d slots", complete, len(w.slots()))
+			})
+		})
+	}
+}
+
+// storm ticks from many sides at random moments for a while.
+func storm(w *world, seed uint64) {
+	done := make(chan struct{})
+	const sides = 5
+	for i := range sides {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for range 30 {
+				w.tick()
+				time.Sleep(time.Duration(r.IntN(int(20 * time.Second))))
+			}
+		}()
+	}
+	for range sides {
+		<-done
+	}
+}
+
+// TestNobodyStarves: under rr every query that can complete within the budget
+// does so again and again, also beside queries that cannot, and beside a flood
+// of new ones and refresh requests.
+func TestNobodyStarves(t *testing.T) {
+	for _, width := range []int{1, 3} {
+		t.Run(fmt.Sprintf("concurrency=%d", width), func(t *testing.T) {
+			seed := uint64(7 + width)
+			t.Logf("seed %d", seed)
+			synctest.Test(t, func(t *testing.T) {
+				const budget = 10 * time.Second
+				e := endpoint("never", budget, "rr")
+				e.Concurrency = width
+				replies := mix(t, seed, budget, false)
+				w := newWorld(t, e, func(q *registry.Query, n int) reply {
+					if strings.HasPrefix(q.ID, "q_new") { // 5 a slot take 5 to 10 s, their tier has 5 s
+						r := replies(q, n)
+						r.takes = time.Second + time.Duration(character(q.ID))%time.Second
+						return r
+					}
+					return replies(q, n)
+				})
+				var old []registry.Query
+				for _, n := range names("", 150) {
+					old = append(old, w.register(n))
+				}
+				w.run()
+				const slots = 400
+				r := rand.New(rand.NewPCG(seed, 0))
+				for i := range slots {
+					for k := range 5 { // more than its tier can take
+						w.register(fmt.Sprintf("new%05d-%d", i, k))
+						if i >= 20 {
+							if err := w.ledger.Remove(fmt.Sprintf("q_new%05d-%d", i-20, k)); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					x := &old[r.IntN(len(old))]
+					x.Refreshes++
+					w.put(*x)
+					w.tick()
+				}
+				w.stop()
+				checkBound(t, w, budget, width)
+				n, worst := 0, uint64(0)
+				for _, q := range old {
+					if !completes(replies, q, budget) {
+						continue
+					}
+					n++
+					s := w.stats(q.ID)
+					if s.Executions < 2 {
+						t.Errorf("%s, which takes %s, has completed %d times in %d slots: %+v", q.ID, replies(&q, 0).takes, s.Executions, slots, s.LastRun)
+					}
+					worst = max(worst, slots-s.Last)
+				}
+				if n < 100 {
+					t.Errorf("only %d queries can complete", n)
+				}
+				t.Logf("%d queries can complete; the one longest ago did so %d slots before the end", n, worst)
+			})
+		})
+	}
+}
+
+// A query dearer than the budget cannot wedge the endpoint: it is left out of
+// more and more slots.
+func TestDearQueryDoesNotWedge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 10 * time.Second
+		r := schedulertest.Rows(t, "x")
+		w := newWorld(t, endpoint("never", budget, "rr"), func(q *registry.Query, n int) reply {
+			if q.ID == "q_hangs" {
+				return reply{24 * time.Hour, registry.Changed, r}
+			}
+			return reply{time.Second, registry.Changed, r}
+		})
+		w.register("a")
+		w.register("hangs")
+		w.run()
+		var whole []uint64
+		for range 40 {
+			s := w.tick()
+			if s.Cut == 1 && s.Run == 1 && s.Used == s.Budget {
+				whole = append(whole, s.Number)
+			}
+		}
+		w.stop()
+		// Slot 1: a and, in what its tier has left, 4 s, the hanging one: cut. Since
+		// then it is ranked and, never executed, first: slot 2, all of it. Left out
+		// of 2^1−1 = 1 slot, so 4; of 3, so 8; of 7, so 16; of 15, so 32.
+		if got := fmt.Sprint(whole); got != "[2 4 8 16 32]" {
+			t.Errorf("it had the slots %s to itself", got)
+		}
+		if s := w.stats("q_a"); s.Executions < 30 {
+			t.Errorf("the other one was executed %d times in 40 slots", s.Executions)
+		}
+	})
+}
+
+// A run that is dear, yet within the budget, completes although it does not
+// fit the share of new queries.
+func TestDearBaselineCompletes(t *testing.T) {
+	for _, width := range []int{1, 2, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			r := schedulertest.Rows(t, "x")
+			e := endpoint("never", 10*time.Second, "ttl:max=32:reset")
+			e.Concurrency = width
+			w := newWorld(t, e, func(*registry.Query, int) reply { return reply{9 * time.Second, registry.Changed, r} })
+			for _, n := range names("", 6) {
+				w.register(n)
+			}
+			w.run()
+			for range 40 {
+				w.tick()
+			}
+			w.stop()
+			for _, n := range names("q_", 6) {
+				if s := w.stats(n); s.Executions == 0 {
+					t.Errorf("concurrency %d: %s never completed: %+v", width, n, s)
+				}
+			}
+			checkBound(t, w, 10*time.Second, width)
+		})
+	}
+}
+
+// An executor that takes its time to obey is waited for, and the loop sleeps
+// meanwhile.
+func TestTimeoutIsNoCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		e.Timeout = registry.Duration(2 * time.Second)
+		w := newWorld(t, e, same(t, time.Hour))
+		w.register("a")
+		w.run()
+		s := w.tick()
+		if s.Failed != 1 || s.Cut != 0 || s.Used != 2 {
+			t.Errorf("the slot: %+v", s)
+		}
+		if x := w.stats("q_a"); x.LastRun.Outcome != registry.Timeout || x.Failures != 1 || x.LastRun.Error == "" {
+			t.Errorf("the query: %+v", x)
+		}
+		w.stop()
+	})
+}
+
+var _ scheduler.Executor = (*service)(nil)

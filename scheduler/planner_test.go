@@ -1,0 +1,380 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// TestTree holds the tree against a sorted list.
+func TestTree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var tr tree
+		var list []*candidate
+		sorted := func() []*candidate {
+			s := slices.Clone(list)
+			slices.SortFunc(s, func(a, b *candidate) int {
+				return cmp.Or(cmp.Compare(a.key.Class, b.key.Class), cmp.Compare(a.key.Value, b.key.Value),
+					cmp.Compare(a.Stats.Last, b.Stats.Last), cmp.Compare(a.Query.ID, b.Query.ID))
+			})
+			return s
+		}
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(list) > 0 && rapid.IntRange(0, 2).Draw(t, "remove") == 0 {
+				k := rapid.IntRange(0, len(list)-1).Draw(t, "which")
+				tr.remove(list[k])
+				if list[k].in != nil {
+					t.Fatal("a removed candidate believes to be in")
+				}
+				list = slices.Delete(list, k, k+1)
+				continue
+			}
+			c := &candidate{key: Key{Class: rapid.IntRange(-1, 1).Draw(t, "class"), Value: float64(rapid.IntRange(0, 3).Draw(t, "value"))}}
+			c.Query.ID = fmt.Sprint("q", i)
+			c.Stats.Last = rapid.Uint64Range(0, 2).Draw(t, "last")
+			c.Estimate = time.Duration(rapid.IntRange(0, 9).Draw(t, "cost"))
+			tr.insert(c)
+			list = append(list, c)
+		}
+		want := sorted()
+		if got := tr.all(); !slices.Equal(got, want) || tr.len() != len(want) {
+			t.Fatalf("the order is wrong: %d of %d", len(got), len(want))
+		}
+		sum := time.Duration(0)
+		for i, c := range want {
+			if rank, cost := tr.place(c); rank != i+1 || cost != sum {
+				t.Fatalf("place %d, cost %d of number %d, want cost %d", rank, cost, i+1, sum)
+			}
+			sum += c.Estimate
+		}
+		for left := time.Duration(-1); left < 10; left++ {
+			var first *candidate
+			if i := slices.IndexFunc(want, func(c *candidate) bool { return c.Estimate <= left }); i >= 0 {
+				first = want[i]
+			}
+			if tr.fits(left) != first {
+				t.Fatalf("the first that fits %d is another one", left)
+			}
+			var greedy, got []*candidate
+			rest := left
+			for _, c := range want {
+				if c.Estimate <= rest {
+					greedy, rest = append(greedy, c), rest-c.Estimate
+				}
+			}
+			rest = left
+			tr.take(left, func(c *candidate) time.Duration { got = append(got, c); rest -= c.Estimate; return rest })
+			if !slices.Equal(got, greedy) {
+				t.Fatalf("take(%d) took %d, want %d", left, len(got), len(greedy))
+			}
+		}
+		for class := -2; class < 2; class++ {
+			var first *candidate
+			if i := slices.IndexFunc(want, func(c *candidate) bool { return c.key.Class > class }); i >= 0 {
+				first = want[i]
+			}
+			if tr.after(class) != first {
+				t.Fatalf("the first after class %d is another one", class)
+			}
+		}
+	})
+}
+
+// TestQueue holds the queue against a map.
+func TestQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := queue{which: forTime}
+		want := map[*candidate]int64{}
+		all := make([]*candidate, 20)
+		for i := range all {
+			all[i] = &candidate{}
+		}
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				q.drop(c)
+				delete(want, c)
+			case 1:
+				until := rapid.Int64Range(0, 30).Draw(t, "until")
+				for c := q.due(until); c != nil; c = q.due(until) {
+					if want[c] > until {
+						t.Fatalf("woken at %d, waits until %d", until, want[c])
+					}
+					delete(want, c)
+				}
+				for _, at := range want {
+					if at <= until {
+						t.Fatalf("still asleep at %d, should have woken at %d", until, at)
+					}
+				}
+			default:
+				want[c] = rapid.Int64Range(0, 30).Draw(t, "at")
+				q.set(c, want[c])
+			}
+			if len(q.heap) != len(want) {
+				t.Fatalf("%d wait, want %d", len(q.heap), len(want))
+			}
+		}
+	})
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// TestEligibility looks at one query, executed in slot 5 at noon, at later
+// moments. Slots are a minute apart.
+func TestEligibility(t *testing.T) {
+	hour := func(h int) *time.Time { x := noon.Add(time.Duration(h) * time.Hour); return &x }
+	minutes := func(n int) registry.Duration { return registry.Duration(time.Duration(n) * time.Minute) }
+	for _, c := range []struct {
+		name   string
+		policy string
+		query  func(*registry.Query)
+		stats  func(*Stats)
+		first  int // minutes after noon, and slots after 5, from which it is eligible; -1 never
+		last   int // until which it is, 0 = for ever
+		tier   string
+	}{
+		{"plain", "rr", nil, nil, 1, 0, TierRanked},
+		{"paused", "rr", func(q *registry.Query) { q.Pause = &registry.Pause{By: "ops"} }, nil, -1, 0, ""},
+		{"paused and refreshed", "rr", func(q *registry.Query) { q.Pause, q.Refreshes = &registry.Pause{}, 1 }, nil, -1, 0, ""},
+		{"from", "rr", func(q *registry.Query) { q.Holders[0].From = hour(1) }, nil, 60, 0, TierRanked},
+		{"until", "rr", func(q *registry.Query) { q.Holders[0].Until = hour(1) }, nil, 1, 59, TierRanked},
+		{"over", "rr", func(q *registry.Query) { q.Holders[0].Until = hour(0) }, nil, -1, 0, ""},
+		{"another holder goes on", "rr", func(q *registry.Query) {
+			q.Holders = append(q.Holders, registry.Holder{Caller: "x", From: hour(2), Until: hour(3)})
+			q.Holders[0].Until = hour(0)
+		}, nil, 120, 179, TierRanked},
+		{"no holder", "rr", func(q *registry.Query) { q.Holders = nil }, nil, -1, 0, ""},
+		{"min_interval of three slots", "rr", func(q *registry.Query) { q.Holders[0].MinInterval = minutes(3) }, nil, 3, 0, TierRanked},
+		{"min_interval and a refresh", "rr", func(q *registry.Query) { q.Holders[0].MinInterval, q.Refreshes = minutes(3), 1 }, nil, 1, 0, TierRefresh},
+		{"refresh served", "rr", func(q *registry.Query) { q.Refreshes = 4 }, func(s *Stats) { s.Served = 4 }, 1, 0, TierRanked},
+		{"backing off", "rr", nil, func(s *Stats) { s.Failures, s.NotBefore = 4, 5+8 }, 8, 0, TierRanked},
+		{"backing off, refreshed", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *Stats) { s.Failures, s.NotBefore = 4, 5+8 }, 1, 0, TierRefresh},
+		{"cut out, refreshed", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *Stats) { s.Cuts, s.NotBefore = 2, 5+4 }, 4, 0, TierRefresh},
+		{"not due", "ttl:max=32:reset", nil, func(s *Stats) { s.State = []float64{7} }, 7, 0, TierRanked},
+		{"not due, refreshed", "ttl:max=32:reset", func(q *registry.Query) { q.Refreshes = 1 }, func(s *Stats) { s.State = []float64{7} }, 1, 0, TierRefresh},
+		// max_staleness of 5 min would run out between the slots of minute 4 and 6:
+		// at minute 4 the next one is exactly at 5, in time.
+		{"max_staleness", "ttl:max=32:reset", func(q *registry.Query) { q.Holders[0].MaxStaleness = minutes(5) }, func(s *Stats) { s.State = []float64{7} }, 4, 0, TierRanked},
+		{"max_staleness later than due", "ttl:max=32:reset", func(q *registry.Query) { q.Holders[0].MaxStaleness = minutes(50) }, func(s *Stats) { s.State = []float64{7} }, 7, 0, TierRanked},
+		{"new", "ttl:max=32:reset", nil, func(s *Stats) { *s = Stats{} }, 1, 0, TierNew},
+		{"new, cut in its tier", "rr", nil, func(s *Stats) { *s = Stats{Floor: time.Second} }, 1, 0, TierRanked},
+		{"dear refresh", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *Stats) { s.Floor = 6 * time.Second }, 1, 0, TierRefresh},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy, err := ParsePolicy(c.policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := query("a")
+			s := Stats{
+				Last: 5, Executions: 1, Samples: []Sample{{Slot: 5, Elapsed: time.Second}}, CheckedAt: noon, Policy: c.policy,
+				LastRun: Run{Slot: 5, At: noon.Add(time.Second), Elapsed: time.Second, Outcome: registry.Unchanged},
+			}
+			if c.query != nil {
+				c.query(&q)
+			}
+			if c.stats != nil {
+				c.stats(&s)
+			}
+			if s.State != nil || s.Executions == 0 {
+				s.Policy = c.policy
+			}
+			p := newPlanner(policy, 10*time.Second)
+			p.lead = time.Minute
+			p.slot, p.now = 6, noon.Add(30*time.Second)
+			p.put(q, s)
+			for m := 1; m <= 200; m++ {
+				p.begin(5+uint64(m), noon.Add(time.Duration(m)*time.Minute), time.Minute)
+				x := p.all["a"]
+				want := c.first > 0 && m >= c.first && (c.last == 0 || m <= c.last)
+				if (x.in != nil) != want {
+					t.Fatalf("minute %d: eligible is %v, want %v (reason %d)", m, x.in != nil, want, x.why)
+				}
+				if want && x.tier != c.tier {
+					t.Fatalf("minute %d: tier %q, want %q", m, x.tier, c.tier)
+				}
+				if dear := c.name == "dear refresh"; want && dear && x.in != &p.ranked {
+					t.Error("a refresh that needs more than the share is among those that have to fit it")
+				}
+				p.end(p.now)
+			}
+		})
+	}
+}
+
+// A policy that has to see all: the dearest first in even slots, the cheapest
+// in odd ones.
+type moody struct{ rr }
+
+func (moody) Rank(m Moment, all []*Candidate) []Key {
+	keys := make([]Key, len(all))
+	for i, c := range all {
+		keys[i].Value = c.Median.Seconds()
+		if m.Slot%2 == 0 {
+			keys[i].Value = -keys[i].Value
+		}
+	}
+	return keys
+}
+
+func TestRanker(t *testing.T) {
+	p := newPlanner(moody{}, time.Hour)
+	for i, id := range []string{"a", "b", "c"} {
+		q, s := known(rr{}, id, "1")
+		s.Samples[0].Elapsed = time.Duration(i+1) * time.Second
+		p.put(q, s)
+	}
+	for slot, want := range map[uint64]string{4: "cba", 5: "abc", 8: "cba"} {
+		p.begin(slot, noon, 0)
+		got := ""
+		for _, c := range p.ranked.all() {
+			got += c.Query.ID
+		}
+		if got != want {
+			t.Errorf("slot %d: %s, want %s", slot, got, want)
+		}
+		p.end(noon)
+	}
+}
+
+func TestLanes(t *testing.T) {
+	var l lanes
+	l.resize(1)
+	if !l.try() || l.try() {
+		t.Fatal("one lane is one lane")
+	}
+	first, second := l.queue(), l.queue()
+	granted := func(c chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	l.release()
+	if !granted(first) || granted(second) {
+		t.Error("who waits longest comes first")
+	}
+	l.resize(2)
+	if !granted(second) || l.try() {
+		t.Error("a new lane goes to who waits")
+	}
+	third := l.queue()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.acquire(ctx); err != context.Canceled {
+		t.Errorf("acquire: %v", err)
+	}
+	l.abandon(third)
+	l.abandon(first) // granted and not wanted any more
+	l.release()
+	if l.used != 0 || len(l.waiting) != 0 {
+		t.Errorf("%d lanes in use, %d waiting", l.used, len(l.waiting))
+	}
+}
+
+// crowd fills a planner with executed queries of one to five milliseconds.
+func crowd(n int, p Policy, budget time.Duration) *planner {
+	r := rand.New(rand.NewPCG(1, 2))
+	pl := newPlanner(p, budget)
+	for i := range n {
+		q := query(fmt.Sprintf("q%07d", i))
+		s := Stats{Executions: 1, Last: uint64(1 + r.IntN(1000)), Policy: p.String(),
+			Samples: []Sample{{Slot: 1, Elapsed: time.Duration(1+r.IntN(5)) * time.Millisecond}}}
+		pl.put(q, s)
+	}
+	pl.slot = 1001
+	return pl
+}
+
+// playCheap runs one slot of the planner in which everything takes 3 ms.
+func playCheap(p *planner, now time.Time) (n int) {
+	p.begin(p.slot, now, 0)
+	s := newSheet(p, 1, time.Hour, 0)
+	s.preview()
+	for r := s.next(now); r != nil; r = s.next(now) {
+		a, _ := s.finish(r, Answer{Outcome: registry.Unchanged, Elapsed: 3 * time.Millisecond}, false)
+		st := r.c.Stats
+		st.complete(p.policy, execution{slot: p.slot}, a, nil)
+		p.learn(r.c, st)
+		n++
+	}
+	p.end(now)
+	return n
+}
+
+// BenchmarkSlot plans and books slots of 1000 executions among ever more
+// registered queries. The reference of the same run computes every key and
+// sorts, as the formulas are written.
+func BenchmarkSlot(b *testing.B) {
+	const budget = 3 * time.Second // 1000 executions of 3 ms
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("queries=%d", n), func(b *testing.B) {
+			p := crowd(n, rr{}, budget)
+			executed := 0
+			for b.Loop() {
+				executed += playCheap(p, noon)
+			}
+			indexed := float64(b.Elapsed()) / float64(b.N)
+			b.ReportMetric(float64(executed)/float64(b.N), "executions/slot")
+			b.StopTimer()
+			var reference time.Duration
+			const rounds = 3
+			for range rounds {
+				begin := time.Now()
+				sortAll(p)
+				reference += time.Since(begin)
+			}
+			b.ReportMetric(float64(reference)/rounds/indexed, "sort/index")
+		})
+	}
+}
+
+// sortAll is what a slot costs when every key is computed anew.
+func sortAll(p *planner) []*candidate {
+	list := make([]*candidate, 0, len(p.all))
+	for _, c := range p.all {
+		c.key = p.policy.Key(&c.Candidate)
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *candidate) int {
+		if before(a, b) {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// A slot costs what it executes: a hundred times as many queries may make the
+// trees deeper and the memory slower, but not the work a hundred times as much.
+func TestSlotCostsWhatItExecutes(t *testing.T) {
+	small, large := crowd(2_000, rr{}, 300*time.Millisecond), crowd(200_000, rr{}, 300*time.Millisecond)
+	cost := func(p *planner) float64 {
+		best := time.Hour
+		for range 5 {
+			begin := time.Now()
+			if n := playCheap(p, noon); n < 100 {
+				t.Fatalf("%d executions", n)
+			}
+			best = min(best, time.Since(begin))
+		}
+		return float64(best)
+	}
+	if ratio := cost(large) / cost(small); ratio > 25 {
+		t.Errorf("a hundred times as many queries make a slot %.0f times as dear", ratio)
+	} else {
+		t.Logf("a hundred times as many queries make a slot %.1f times as dear", ratio)
+	}
+}
