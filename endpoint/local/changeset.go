@@ -242,7 +242,7 @@ func (p Patch) requests() []string {
 
 func (e *Engine) updateAll(ctx context.Context, requests []string) error {
 	for _, text := range requests {
-		if err := e.Update(ctx, text); err != nil {
+		if err := e.update(ctx, text, true); err != nil { // nothing but data and plain patterns
 			return err
 		}
 	}

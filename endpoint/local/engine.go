@@ -231,7 +231,7 @@ func (e *Engine) accepted() {
 func (e *Engine) Load(ctx context.Context, r io.Reader, format string) error {
 	return e.do(ctx, func(i *instance) error {
 		var kept bytes.Buffer
-		w, err := newCompressor(&kept)
+		w, err := e.journal.compressor(&kept)
 		if err != nil {
 			return err
 		}
@@ -294,11 +294,16 @@ func graphs(iris []string) jsArray {
 // Update runs a SPARQL update, all of it or nothing. When it returns nil the
 // update survives whatever is stopped later.
 func (e *Engine) Update(ctx context.Context, text string) error {
+	return e.update(ctx, text, repeatable(text))
+}
+
+// update is Update when it is known whether the text is repeatable.
+func (e *Engine) update(ctx context.Context, text string, again bool) error {
 	return e.do(ctx, func(i *instance) error {
 		if err := i.update(ctx, text); err != nil {
 			return err
 		}
-		if !repeatable(text) {
+		if !again {
 			// The update is over, so its context must not end the copying.
 			if err := e.journal.snapshot(context.WithoutCancel(ctx), i); err != nil {
 				i.broken = true // back to the state before, which is all there is a copy of

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 type journal struct {
 	entries []entry
 	weight  int // bytes in the entries after the snapshot
+	limit   int // of weight; 0 = foldWeight
+
+	encoder *zstd.Encoder // kept, because a new one takes megabytes
 }
 
 // entry is either a document, zstd-compressed, or an update.
@@ -36,7 +40,7 @@ const foldWeight = 16 << 20
 // full says that it is time for a new snapshot. The bound grows with the
 // snapshot so that dumping stays a small part of the work.
 func (j *journal) full() bool {
-	bound := foldWeight
+	bound := cmp.Or(j.limit, foldWeight)
 	if len(j.entries) > 0 {
 		bound = max(bound, 4*len(j.entries[0].document))
 	}
@@ -58,7 +62,7 @@ func (j *journal) snapshot(ctx context.Context, i *instance) error {
 	var document []byte
 	err := i.dump(ctx, func(quads []byte) error {
 		var err error
-		document, err = compress(quads)
+		document, err = j.compress(quads)
 		return err
 	})
 	if err != nil {
@@ -68,7 +72,7 @@ func (j *journal) snapshot(ctx context.Context, i *instance) error {
 	if err != nil {
 		return fmt.Errorf("copy the dataset: %w", err)
 	}
-	*j = journal{entries: []entry{{document: document, format: "nq"}}}
+	*j = journal{entries: []entry{{document: document, format: "nq"}}, limit: j.limit, encoder: j.encoder}
 	for _, name := range names {
 		j.addUpdate("CREATE SILENT GRAPH <" + name + ">")
 	}
@@ -120,9 +124,9 @@ func (j *journal) replay(ctx context.Context, i *instance) error {
 	return nil
 }
 
-func compress(data []byte) ([]byte, error) {
+func (j *journal) compress(data []byte) ([]byte, error) {
 	var out bytes.Buffer
-	w, err := newCompressor(&out)
+	w, err := j.compressor(&out)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +139,12 @@ func compress(data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func newCompressor(w io.Writer) (*zstd.Encoder, error) {
-	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+// compressor writes a new document to w until it is closed; one at a time.
+func (j *journal) compressor(w io.Writer) (_ io.WriteCloser, err error) {
+	if j.encoder == nil {
+		j.encoder, err = zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+		return j.encoder, err
+	}
+	j.encoder.Reset(w)
+	return j.encoder, nil
 }

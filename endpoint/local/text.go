@@ -3,52 +3,107 @@ package local
 import (
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// token finds the next piece of SPARQL text that matters here: comments,
-// IRIs, strings, prefixed names and variables are taken as wholes, so that a
-// word inside one of them is not mistaken for a keyword.
-var token = regexp.MustCompile("(?s)" + strings.Join([]string{
-	`(#[^\n]*)`,                // 1 comment
-	"(<[^<>\"{}|^`\\\\\\s]*>)", // 2 IRI
-	`("""(?:"{0,2}(?:[^"\\]|\\.))*"""|'''(?:'{0,2}(?:[^'\\]|\\.))*'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')`, // 3 string
-	`([?$]\w+|@[A-Za-z][\w-]*)`,       // 4 variable, language tag
-	`([\pL\pN_.-]*:[\pL\pN_.:%\\-]*)`, // 5 prefixed name, blank node
-	`([A-Za-z]\w*)`,                   // 6 word
-	`(\[)`,                            // 7 anonymous blank node
-}, "|"))
+// The pieces of SPARQL text that matter here. Comments, strings, variables and
+// language tags are passed over as wholes, so that a word inside one of them is
+// not mistaken for a keyword.
+type piece int
 
 const (
-	tokenIRI   = 2
-	tokenName  = 5
-	tokenWord  = 6
-	tokenBlank = 7
+	pieceIRI   piece = iota
+	pieceName        // prefixed name or labelled blank node
+	pieceWord        // keyword or function
+	pieceBlank       // [
 )
 
-// tokens calls visit with the kind and text of each piece until it returns false.
-func tokens(text string, visit func(kind int, piece string) bool) {
+// pieces calls visit with each piece of the text until it returns false.
+func pieces(text string, visit func(kind piece, s string) bool) {
 	for len(text) > 0 {
-		m := token.FindStringSubmatchIndex(text)
-		if m == nil {
+		length, kind, found := 1, pieceWord, false
+		switch c := text[0]; {
+		case c == '#':
+			length = lengthUntil(text, func(c rune) bool { return c == '\n' })
+		case c == '<':
+			if end := strings.IndexAny(text[1:], "<>\"{}|^`\\ \t\r\n"); end >= 0 && text[1+end] == '>' {
+				length, kind, found = end+2, pieceIRI, true
+			}
+		case c == '"' || c == '\'':
+			length = stringLength(text)
+		case c == '?' || c == '$':
+			length = 1 + lengthUntil(text[1:], func(c rune) bool { return !wordRune(c) })
+		case c == '@':
+			length = 1 + lengthUntil(text[1:], func(c rune) bool { return !wordRune(c) && c != '-' })
+		case c == '[':
+			kind, found = pieceBlank, true
+		case c == ':' || c == '_' || c >= utf8.RuneSelf || wordRune(rune(c)):
+			length, kind = nameLength(text)
+			found = kind == pieceName || !unicode.IsDigit(rune(c))
+		}
+		if found && !visit(kind, text[:length]) {
 			return
 		}
-		for kind := 1; kind <= tokenBlank; kind++ {
-			if m[2*kind] >= 0 && !visit(kind, text[m[2*kind]:m[2*kind+1]]) {
-				return
-			}
-		}
-		text = text[m[1]:]
+		text = text[length:]
 	}
+}
+
+func wordRune(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) }
+
+func lengthUntil(text string, stop func(rune) bool) int {
+	if n := strings.IndexFunc(text, stop); n >= 0 {
+		return n
+	}
+	return len(text)
+}
+
+// nameLength measures a word or, when a colon follows, a prefixed name.
+func nameLength(text string) (int, piece) {
+	prefix := lengthUntil(text, func(c rune) bool { return !wordRune(c) && c != '.' && c != '-' })
+	if prefix < len(text) && text[prefix] == ':' {
+		local := lengthUntil(text[prefix:], func(c rune) bool { return !wordRune(c) && !strings.ContainsRune(".-:%\\", c) })
+		return prefix + local, pieceName
+	}
+	_, first := utf8.DecodeRuneInString(text)
+	return max(first, lengthUntil(text, func(c rune) bool { return !wordRune(c) })), pieceWord
+}
+
+// stringLength measures a string of either quote, short or long; a lone quote
+// counts as itself, so that what follows it is looked at.
+func stringLength(text string) int {
+	quote := text[:1]
+	if long := strings.Repeat(quote, 3); strings.HasPrefix(text, long) {
+		quote = long
+	}
+	for n := len(quote); n < len(text); {
+		next := strings.IndexAny(text[n:], "\\\n"+quote[:1])
+		if next < 0 {
+			return 1
+		}
+		n += next
+		switch {
+		case text[n] == '\\':
+			n += 2
+		case strings.HasPrefix(text[n:], quote):
+			return n + len(quote)
+		case len(quote) == 1 && text[n] == '\n':
+			return 1
+		default:
+			n++
+		}
+	}
+	return 1
 }
 
 // queryForm returns SELECT, ASK, CONSTRUCT or DESCRIBE, or "" when the text has
 // none of these words where a query has one.
 func queryForm(text string) (form string) {
-	tokens(text, func(kind int, piece string) bool {
-		if kind != tokenWord {
+	pieces(text, func(kind piece, s string) bool {
+		if kind != pieceWord {
 			return true
 		}
-		switch word := strings.ToUpper(piece); word {
+		switch word := strings.ToUpper(s); word {
 		case "SELECT", "ASK", "CONSTRUCT", "DESCRIBE":
 			form = word
 			return false
@@ -62,16 +117,20 @@ func queryForm(text string) (form string) {
 // written without spaces, as in ?a<?b&&NOW()>?c.
 var hiddenCall = regexp.MustCompile(`(?i)\b(now|rand|uuid|struuid|bnode)\s*\(\s*\)`)
 
-// mentions tells whether any of the words occurs as a bare word.
+// mentions tells whether any of the words occurs as a bare word. Text with
+// codepoint escapes, which may spell any word, counts as mentioning them.
 func mentions(text string, words ...string) (found bool) {
-	tokens(text, func(kind int, piece string) bool {
+	if strings.Contains(text, `\u`) || strings.Contains(text, `\U`) {
+		return true
+	}
+	pieces(text, func(kind piece, s string) bool {
 		switch kind {
-		case tokenWord:
+		case pieceWord:
 			for _, w := range words {
-				found = found || strings.EqualFold(piece, w)
+				found = found || strings.EqualFold(s, w)
 			}
-		case tokenIRI:
-			found = found || hiddenCall.MatchString(piece)
+		case pieceIRI:
+			found = found || hiddenCall.MatchString(s)
 		}
 		return !found
 	})
@@ -87,8 +146,8 @@ func volatile(query string) bool {
 		return false
 	}
 	blank := false // a template with blank nodes makes new ones each time
-	tokens(query, func(kind int, piece string) bool {
-		blank = kind == tokenBlank || kind == tokenName && strings.HasPrefix(piece, "_:")
+	pieces(query, func(kind piece, s string) bool {
+		blank = kind == pieceBlank || kind == pieceName && strings.HasPrefix(s, "_:")
 		return !blank
 	})
 	return blank

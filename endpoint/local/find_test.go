@@ -1,0 +1,81 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFindEngine(t *testing.T) {
+	empty := t.TempDir()
+	t.Setenv(EngineEnv, "")
+	t.Setenv("XDG_CACHE_HOME", empty)
+	t.Setenv("HOME", empty)
+	t.Chdir(empty)
+	want := func(got, path string, err error) {
+		t.Helper()
+		real, _ := filepath.EvalSymlinks(path)
+		if err != nil || got != path && got != real {
+			t.Errorf("got %s, %v, want %s", got, err, path)
+		}
+	}
+
+	_, err := FindEngine("")
+	if !errors.Is(err, ErrNoEngine) {
+		t.Fatalf("nowhere: %v", err)
+	}
+	for _, part := range []string{"make deps", filepath.Join(empty, inCheckout), "oxigraph.wasm", "freshet", EngineEnv} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not name %s:\n%v", part, err)
+		}
+	}
+	if _, err := os.UserCacheDir(); err != nil {
+		t.Fatal(err)
+	}
+
+	// From the least place to the one that counts most.
+	cached := filepath.Join(mustCacheDir(t), "freshet", "oxigraph.wasm")
+	write(t, cached, []byte("x"))
+	got, err := FindEngine("")
+	want(got, cached, err)
+
+	checkout := filepath.Join(empty, "checkout")
+	inTree := filepath.Join(checkout, inCheckout)
+	write(t, inTree, []byte("x"))
+	deep := filepath.Join(checkout, "a", "b")
+	if err := os.MkdirAll(deep, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(deep)
+	got, err = FindEngine("")
+	want(got, inTree, err)
+
+	named := filepath.Join(empty, "named.wasm")
+	write(t, named, []byte("x"))
+	t.Setenv(EngineEnv, named)
+	got, err = FindEngine("")
+	want(got, named, err)
+
+	explicit := filepath.Join(empty, "explicit.wasm")
+	write(t, explicit, []byte("x"))
+	got, err = FindEngine(explicit)
+	want(got, explicit, err)
+
+	// What the user names and is not there is an error, not a reason to look on.
+	for _, path := range []string{filepath.Join(empty, "absent.wasm"), empty} {
+		if _, err := FindEngine(path); !errors.Is(err, ErrNoEngine) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func mustCacheDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
