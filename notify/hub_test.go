@@ -1,0 +1,139 @@
+package notify_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/registry"
+)
+
+func woken(f *notify.Follower) bool {
+	select {
+	case <-f.C():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestHub(t *testing.T) {
+	h := notify.NewHub()
+	a, ab, all := h.Follow("a"), h.Follow("a", "b"), h.FollowAll()
+	h.Wake("b", "c")
+	if woken(a) || !woken(ab) || !woken(all) {
+		t.Error("b and c woke the wrong ones")
+	}
+	h.Wake("a")
+	h.Wake("a", "b")
+	if got := ab.Take(); !slices.Equal(sorted(got), []string{"a", "b"}) || !woken(ab) || woken(ab) {
+		t.Errorf("two wake-ups brought %v, want both queries and one signal", got)
+	}
+	if got := ab.Take(); got != nil {
+		t.Errorf("taken again: %v", got)
+	}
+	ab.Add("a") // twice now
+	ab.Remove("a")
+	h.Wake("a")
+	if got := ab.Take(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("after one of two removals: %v", got)
+	}
+	h.Wake("a")
+	ab.Remove("a")
+	if got := ab.Take(); got != nil || h.Followers("a") != 1 {
+		t.Errorf("after the last removal: %v, %d followers", got, h.Followers("a"))
+	}
+	for _, f := range []*notify.Follower{a, ab, all} {
+		f.Close()
+		woken(f)
+	}
+	h.Wake("a", "b")
+	if woken(a) || woken(ab) || woken(all) || h.Followers("a")+h.Followers("b") != 0 {
+		t.Error("closed followers are still there")
+	}
+	h.Wake()
+}
+
+func sorted(s []string) []string { slices.Sort(s); return s }
+
+func TestHubConcurrent(t *testing.T) {
+	h := notify.NewHub()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 500 {
+				f := h.Follow("q")
+				h.Wake("q", "other")
+				<-f.C() // its own wake-up at the latest
+				f.Add("other")
+				f.Take()
+				f.Close()
+			}
+		})
+	}
+	wg.Wait()
+	if n := h.Followers("q"); n != 0 {
+		t.Errorf("%d followers left", n)
+	}
+}
+
+// A wake-up between Follow and the first read, or between two reads, is never lost.
+func TestFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, hub := notifytest.NewLog("store"), notify.NewHub()
+		id := log.Add("q", diff.Select, false)
+		st, _, _ := log.Current(id, false)
+		record := func(v string) {
+			log.Record(id, rows(v), time.Now())
+			hub.Wake(id)
+		}
+		go func() {
+			for _, v := range []string{"a", "b", "c"} {
+				time.Sleep(time.Minute)
+				record(v)
+			}
+			time.Sleep(time.Minute)
+			log.Remove(id)
+			hub.Wake(id)
+		}()
+		var seqs []uint64
+		var beats int
+		var last error
+		feed := notify.Feed{Log: log, Hub: hub, Heartbeat: 25 * time.Second}
+		for page, err := range feed.Query(t.Context(), id, st.Position) {
+			last = err
+			if len(page) == 0 && err == nil {
+				beats++
+			}
+			for _, c := range page {
+				seqs = append(seqs, c.Seq)
+			}
+		}
+		if !slices.Equal(seqs, []uint64{1, 2, 3}) || last == nil || beats < 8 {
+			t.Errorf("%v, %d heartbeats, %v", seqs, beats, last)
+		}
+	})
+}
+
+func TestFeedGap(t *testing.T) {
+	log, hub := notifytest.NewLog("store"), notify.NewHub()
+	id := log.Add("q", diff.Select, false)
+	for _, err := range (notify.Feed{Log: log, Hub: hub}).Query(t.Context(), id, registry.Position{Epoch: "other", Seq: 1}) {
+		if gap, ok := err.(*registry.GapError); !ok || gap.Reason != registry.OtherEpoch {
+			t.Errorf("error %v, want a gap", err)
+		}
+	}
+	for _, err := range (notify.Feed{Log: log, Hub: hub}).All(t.Context(), registry.Offset{Epoch: "store", Seq: 7}) {
+		if gap, ok := err.(*registry.GapError); !ok || gap.Reason != registry.Ahead {
+			t.Errorf("error %v, want a gap", err)
+		}
+	}
+	if hub.Followers(id) != 0 {
+		t.Error("a feed that ended still follows")
+	}
+}
