@@ -51,9 +51,8 @@ type History interface {
 }
 
 // Daemon is the running half: the slot loops of all endpoints. Errors that a
-// client can act on are *registry.Problem (503 of type "unavailable" while the
-// program is going down, say); an endpoint or query that is not there wraps
-// registry.ErrNotFound.
+// client can act on are *registry.Problem or wrap one of scheduler's; an endpoint
+// or query that is not there wraps registry.ErrNotFound.
 type Daemon interface {
 	// Tick runs the endpoint's next slot now and returns its summary when it is
 	// over and committed.

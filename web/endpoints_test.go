@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -123,9 +124,17 @@ func TestTickPauseSlots(t *testing.T) {
 		w.post("/v1/endpoints/moon/"+path, "").problem(404, "not-found")
 	}
 	w.get("/v1/endpoints/moon/slots").problem(404, "not-found")
-	w.m.tick = func(context.Context) (scheduler.Slot, error) { return scheduler.Slot{}, context.Canceled }
-	if a := w.post("/v1/endpoints/city/tick", "").problem(503, "unavailable"); a.Header.Get("Retry-After") == "" {
-		t.Error("503 without Retry-After")
+	for _, c := range []struct {
+		err    error
+		status int
+		slug   string
+	}{{context.Canceled, 503, "unavailable"}, {scheduler.ErrStopped, 503, "unavailable"}, {scheduler.ErrPaused, 409, "conflict"},
+		{fmt.Errorf("tick: %w", scheduler.ErrBlackout), 409, "conflict"}, {scheduler.ErrCharged, 429, "busy"}} {
+		w.m.tick = func(context.Context) (scheduler.Slot, error) { return scheduler.Slot{}, c.err }
+		a := w.post("/v1/endpoints/city/tick", "").problem(c.status, c.slug)
+		if (a.Header.Get("Retry-After") == "") != (c.status == 409) {
+			t.Errorf("%v: Retry-After %q", c.err, a.Header.Get("Retry-After"))
+		}
 	}
 }
 

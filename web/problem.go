@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // A problem is an error as the client gets it: RFC 9457 problem details with
@@ -69,6 +70,12 @@ func asProblem(err error) (p *problem, ok bool) {
 		return notFound("nobody holds this (any more)"), true
 	case errors.Is(err, registry.ErrExists):
 		return &problem{Problem: newProblem("exists", "choose another name")}, true
+	case errors.Is(err, scheduler.ErrPaused), errors.Is(err, scheduler.ErrBlackout):
+		return &problem{Problem: newProblem("conflict", err.Error())}, true
+	case errors.Is(err, scheduler.ErrCharged):
+		return &problem{Problem: newProblem("busy", err.Error()), retryAfter: 10}, true
+	case errors.Is(err, scheduler.ErrStopped):
+		return &problem{Problem: newProblem("unavailable", err.Error()), retryAfter: 5}, true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{Problem: newProblem("unavailable", "the request was given up before it was answered"), retryAfter: 5}, true
 	}

@@ -145,6 +145,8 @@ func TestValidate(t *testing.T) {
 	}
 	w.post("/v1/queries/validate?run=maybe", `{"query":"ASK {}"}`).problem(400, "malformed")
 	w.post("/v1/queries/validate?run=1", `{"query":"INSERT DATA {}"}`).problem(422, "update-refused")
+	w.m.trial = func(*registry.Query) (scheduler.Answer, error) { return scheduler.Answer{}, scheduler.ErrPaused }
+	w.post("/v1/queries/validate?run=1", `{"query":"ASK {}"}`).problem(409, "conflict")
 	w.m.trial = nil
 	w.post("/v1/queries/validate?run=1", `{"query":"ASK {}"}`).problem(500, "internal")
 }
