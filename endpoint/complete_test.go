@@ -64,6 +64,8 @@ func TestPartial(t *testing.T) {
 		{"boolean for rows", raw(typeJSON, `{"head":{},"boolean":true}`), sel("S"), "not a complete answer"},
 		{"rows for a boolean", raw(typeJSON, whole), ask(), "not a complete answer"},
 		{"html", raw("text/html", "<!DOCTYPE html><html><head><title>x</title></head><body><h1>Under maintenance</h1></body></html>"), sel("S"), "Under maintenance"},
+		{"rows called html", raw("text/html", whole, length(whole)), sel("S"), "text/html"},
+		{"a graph called binary", raw("application/octet-stream", graph, length(graph)), construct(), "octet-stream"},
 		{"html as json", raw(typeJSON, "<html><body>Too busy</body></html>"), sel("S"), "Too busy"},
 		{"html as text for a graph", raw("text/plain", "<html><body>Too busy</body></html>", "Content-Length: 34"), construct(), "Too busy"},
 		{"an error as text", raw("text/plain", "Virtuoso 42000 Error: no\n\nmore", "Content-Length: 30"), construct(), "Virtuoso 42000 Error: no"},

@@ -95,7 +95,7 @@ func TestNTriplesIsStrict(t *testing.T) {
 	for _, s := range []string{
 		"<a> <b> <c>", "<a> <b> .", "<a> <b> <c> . x", "<a> <b> <c> . <a> <b> <c> .", "\"s\" <b> <c> .", "<a> _:b <c> .", "<a> \"p\" <c> .",
 		"<a> <b> \"c .", "<a> <b> \"\\x\" .", "<a> <b> \"\\uD800\" .", "<a> <b> \"x\"@ .", "<a> <b> \"x\"@1 .", "<a> <b> \"x\"^^y .", "<a> <b> <c",
-		"_: <b> <c> .", "<a> <b> <c> <d> .", "<> <b> <c> .", "\xff", "<a> <b> \"\xff\" .", "Error: time is up",
+		"_: <b> <c> .", "<a> <b> <c> <d> .", "<a<x> <b> <c> .", "<> <b> <c> .", "\xff", "<a> <b> \"\xff\" .", "Error: time is up",
 	} {
 		if _, _, err := decode(nTriples, []byte(s), construct(), 0, 0); err == nil {
 			t.Errorf("%q is accepted", s)

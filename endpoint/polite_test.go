@@ -226,6 +226,14 @@ func TestHealthRules(t *testing.T) {
 			t.Errorf("a shorter wait replaced the longer: %+v", h)
 		}
 	})
+	t.Run("what was not sent shows nothing", func(t *testing.T) {
+		s := newHealth(registry.Health{State: registry.HealthOpen, Failures: 7}, clock.now)
+		p, _ := s.begin()
+		s.end(p, verdict{Answer: Answer{Outcome: registry.Failed}})
+		if h := s.snapshot(); h.State != registry.HealthOpen || h.Failures != 7 {
+			t.Errorf("%+v", h)
+		}
+	})
 	t.Run("a cut probe leaves room for the next", func(t *testing.T) {
 		s := newHealth(registry.Health{State: registry.HealthOpen, Failures: 7}, clock.now)
 		p, why := s.begin()

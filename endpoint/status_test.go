@@ -121,7 +121,9 @@ func TestRedirects(t *testing.T) {
 	})
 	target := ""
 	var addr string
+	visits := 0
 	addr = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		visits++
 		if r.URL.Path == "/there" {
 			if _, p, _ := r.BasicAuth(); p != "p" || r.FormValue("query") == "" {
 				t.Errorf("password %q, query %q", p, r.FormValue("query"))
@@ -148,8 +150,11 @@ func TestRedirects(t *testing.T) {
 	want(t, execute(t, to("/"), sel("S")), registry.Changed)
 	want(t, execute(t, to("/keep"), post), registry.Changed)
 	want(t, execute(t, to("/"), post), registry.Failed, "lose the query")
-	target = addr + "/"
+	target, visits = addr+"/", 0
 	want(t, execute(t, to("/"), sel("S")), registry.Failed, "more than 3")
+	if visits != 4 {
+		t.Errorf("%d requests, want the first and 3 redirects", visits)
+	}
 }
 
 func TestWhichRedirects(t *testing.T) {
