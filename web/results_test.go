@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -339,4 +340,43 @@ func TestNoResultWait(t *testing.T) {
 	if w.m.status[id].State != registry.New || http.StatusText(404) == "" {
 		t.Error("asking changed the state")
 	}
+}
+
+// A client may be slow in all, not in any piece: each has a deadline of its own.
+func TestPatience(t *testing.T) {
+	d := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	c := &call{w: d}
+	n, err := c.patient().Write(make([]byte, 3*pieceSize+1))
+	if n != 3*pieceSize+1 || err != nil || d.largest != pieceSize || len(d.deadlines) != 4 {
+		t.Errorf("%d bytes, %v, pieces of up to %d, %d deadlines", n, err, d.largest, len(d.deadlines))
+	}
+	for _, at := range d.deadlines {
+		if left := time.Until(at); left <= 0 || left > slowestPiece {
+			t.Errorf("a piece has %v", left)
+		}
+	}
+	d.fails = true
+	if n, err := c.patient().Write(make([]byte, 2*pieceSize)); n != 0 || err == nil {
+		t.Errorf("a dead connection takes %d bytes", n)
+	}
+}
+
+type deadlined struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+	largest   int
+	fails     bool
+}
+
+func (d *deadlined) SetWriteDeadline(t time.Time) error {
+	d.deadlines = append(d.deadlines, t)
+	return nil
+}
+
+func (d *deadlined) Write(b []byte) (int, error) {
+	if d.fails {
+		return 0, io.ErrClosedPipe
+	}
+	d.largest = max(d.largest, len(b))
+	return len(b), nil
 }
