@@ -132,7 +132,7 @@ func TestBound(t *testing.T) {
 				if c.ticks {
 					storm(w, seed)
 				} else {
-					until(30 * time.Minute)
+					until(20 * time.Minute)
 				}
 				w.stop()
 				checkBound(t, w, budget, c.width)
@@ -157,7 +157,7 @@ func storm(w *world, seed uint64) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
-			for range 30 {
+			for range 25 {
 				w.tick()
 				time.Sleep(time.Duration(r.IntN(int(20 * time.Second))))
 			}
@@ -194,7 +194,7 @@ func TestNobodyStarves(t *testing.T) {
 					old = append(old, w.register(n))
 				}
 				w.run()
-				const slots = 400
+				const slots = 300
 				r := rand.New(rand.NewPCG(seed, 0))
 				for i := range slots {
 					for k := range 5 { // more than its tier can take
@@ -296,7 +296,26 @@ func TestDearBaselineCompletes(t *testing.T) {
 }
 
 // An executor that takes its time to obey is waited for, and the loop sleeps
-// meanwhile.
+// meanwhile: if it did not, time would stand still in here.
+func TestStubbornExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		e.Concurrency = 2
+		w := newWorld(t, e, same(t, time.Hour))
+		w.service.reckless, w.service.stubborn = true, 3*time.Second
+		w.register("a")
+		w.register("b")
+		w.run()
+		// Two new ones at a time use up the share of 5 s in 2.5 s.
+		if s := w.tick(); s.Cut != 2 || s.Finished.Sub(s.Started) != 5500*time.Millisecond || s.Used > s.Budget {
+			t.Errorf("the slot: %+v", s)
+		}
+		w.stop()
+	})
+}
+
+// The endpoint's own time limit for one execution is a failure, the budget's is
+// not.
 func TestTimeoutIsNoCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")

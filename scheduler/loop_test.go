@@ -422,3 +422,63 @@ func findQuery(w *world, id string) (scheduler.Entry, bool) {
 	}
 	return scheduler.Entry{}, false
 }
+
+// A refresh request is answered once, in the next slot, whatever the policy.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
+		q := w.register("a")
+		w.run()
+		w.tick() // baseline, due in 2
+		w.tick() // ttl 2, due in 4
+		q.Refreshes = 2
+		w.put(q)
+		if s := w.tick(); s.Run != 1 {
+			t.Errorf("the slot after the request: %+v", s)
+		}
+		if s := w.stats("q_a"); s.LastRun.Why != scheduler.TierRefresh || s.Served != 2 || s.Last != 3 || s.State[0] != 4 {
+			t.Errorf("the query: %+v", s)
+		}
+		if s := w.tick(); s.Run != 0 { // due in 3 + 4 = 7
+			t.Errorf("two requests before a slot are one execution: %+v", s)
+		}
+		w.stop()
+	})
+}
+
+// Queries come, change and go while slots run.
+func TestRegistrationsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 2*time.Second))
+		w.register("a")
+		w.register("b")
+		w.run()
+		w.tick()
+		done := make(chan scheduler.Slot)
+		go func() { done <- w.tick() }()
+		time.Sleep(time.Second) // a runs
+		w.register("c")
+		if err := w.ledger.Remove("q_a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ledger.Remove("q_b"); err != nil {
+			t.Fatal(err)
+		}
+		if s := <-done; s.Run != 2 || s.Complete != 2 {
+			t.Errorf("the slot goes on as planned: %+v", s)
+		}
+		n := w.service.ran("q_a") + w.service.ran("q_b")
+		if s := w.tick(); s.Run != 1 || w.service.ran("q_c") != 1 || w.service.ran("q_a")+w.service.ran("q_b") != n {
+			t.Errorf("after that: %+v", s)
+		}
+		if q := w.loop.State().Queries; q != 1 {
+			t.Errorf("%d queries are left", q)
+		}
+		// Registered again it is new: its old statistics are gone.
+		w.register("a")
+		if s := w.tick(); s.Run != 2 || w.stats("q_a").Executions != 1 || w.stats("q_a").LastRun.Why != scheduler.TierNew {
+			t.Errorf("registered again: %+v %+v", s, w.stats("q_a"))
+		}
+		w.stop()
+	})
+}

@@ -36,32 +36,10 @@ type candidate struct {
 	why   reason
 }
 
-// A reason is why a query is not eligible.
-type reason int
-
-const (
-	eligible reason = iota
-	paused
-	inactive
-	backingOff
-	cutOut
-	tooSoon
-	notDue
-)
-
 // A planner holds an endpoint's queries, those that may run in order, the
 // others waiting for the slot or the moment that makes them eligible. It is
 // pure: time and slot numbers are told. A slot costs what it executes and what
 // becomes eligible, not what is registered.
-//
-// Eligibility comes first, order by policy afterwards. A query is left out
-// while it is paused, while no holder wants executions (from, until), while it
-// backs off from failures or cuts, and while min_interval has not passed since
-// the start of the slot of its last complete execution. A refresh request
-// overrides failures and min_interval, nothing else. A new query that was cut
-// is ranked from then on: what it used is its estimate. max_staleness does not
-// jump the order: it makes a query of a selective policy due in the last slot
-// that can keep it.
 type planner struct {
 	policy Policy
 	budget time.Duration
@@ -164,115 +142,6 @@ func (p *planner) settle(c *candidate) {
 	}
 	c.since = p.slot
 	v.tree.insert(c)
-}
-
-// A verdict says where a query belongs and when to look again.
-type verdict struct {
-	tier string
-	tree *tree
-	key  Key
-	slot uint64
-	at   time.Time
-	why  reason
-}
-
-func (v *verdict) again(at time.Time) {
-	if v.at.IsZero() || at.Before(v.at) {
-		v.at = at
-	}
-}
-
-func (p *planner) judge(c *candidate) verdict {
-	var v verdict
-	if c.Query.Pause != nil {
-		return verdict{why: paused}
-	}
-	if b := boundary(&c.Query, p.now); !b.IsZero() {
-		v.again(b)
-	}
-	if !c.Query.Active(p.now) {
-		v.why = inactive
-		return v
-	}
-	wanted := c.Query.Refreshes > c.Stats.Served
-	if c.Stats.NotBefore > p.slot && (!wanted || c.Stats.Cuts > 0) {
-		v.slot, v.why = c.Stats.NotBefore, backingOff
-		if c.Stats.Cuts > 0 {
-			v.why = cutOut
-		}
-		return v
-	}
-	if wanted {
-		v.tier, v.tree = TierRefresh, &p.asked
-		if c.Estimate > p.share || c.Stats.Floor >= p.share {
-			v.tree = &p.ranked
-		}
-		v.key = Key{Class: classRefresh, Value: float64(c.Stats.Last)}
-		return v
-	}
-	if free := c.free(); free.After(p.now) {
-		v.again(free)
-		v.why = tooSoon
-		return v
-	}
-	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
-		v.tier, v.tree = TierNew, &p.fresh
-		v.key = Key{Class: classNew, Value: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
-		return v
-	}
-	p.judgeRanked(c, &v)
-	return v
-}
-
-// judgeRanked asks the policy. A query whose max_staleness would run out before
-// the next slot is overdue, which makes it due.
-func (p *planner) judgeRanked(c *candidate, v *verdict) {
-	if d := c.Query.MaxStaleness(); d > 0 && c.Stats.Executions > 0 && c.Overdue == 0 {
-		at := c.Stats.CheckedAt.Add(d - p.lead)
-		if at.After(p.now) {
-			v.again(at)
-		} else {
-			c.Overdue = p.slot
-		}
-	}
-	v.key = p.policy.Key(&c.Candidate)
-	if v.key.Due > p.slot {
-		v.slot, v.why = v.key.Due, notDue
-		return
-	}
-	v.tier, v.tree = TierRanked, &p.ranked
-}
-
-// boundary is the next moment at which a holder's interest begins or ends.
-func boundary(q *registry.Query, now time.Time) time.Time {
-	var next time.Time
-	for _, h := range q.Holders {
-		for _, t := range [2]*time.Time{h.From, h.Until} {
-			if t != nil && t.After(now) && (next.IsZero() || t.Before(next)) {
-				next = *t
-			}
-		}
-	}
-	return next
-}
-
-// free is the moment from which min_interval allows the next execution. It is
-// counted from slot start to slot start, else a query would miss the slot that
-// comes exactly one interval later. After a restart the start of the execution
-// itself stands for that of its slot.
-func (c *candidate) free() time.Time {
-	d := c.Query.MinInterval()
-	if d == 0 || c.Stats.Executions == 0 {
-		return time.Time{}
-	}
-	from := c.start
-	if from.IsZero() {
-		from = c.Stats.CheckedAt
-		if r := c.Stats.LastRun; r.Outcome.Complete() {
-			from = r.At.Add(-r.Elapsed)
-		}
-	}
-	return from.Add(d)
 }
 
 // begin brings everything up to the slot that starts now.

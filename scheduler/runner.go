@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -272,95 +271,6 @@ func (r *runner) take(x answered) error {
 	if out.Delta != nil || len(r.pending) >= maxPending {
 		return r.flush()
 	}
-	return nil
-}
-
-// count adds an outcome to the summary and to what followers are told.
-func (r *runner) count(was Stats, out Outcome) {
-	s := &r.slot
-	switch o := out.Stats.LastRun.Outcome; {
-	case o == registry.Changed:
-		s.Complete++
-		if was.Executions > 0 {
-			s.Changed++
-		}
-	case o.Complete():
-		s.Complete++
-	case o == registry.Cut:
-		s.Cut++
-	default:
-		s.Failed++
-	}
-	status := (was.Failures > 0) != (out.Stats.Failures > 0) || was.Executions == 0 && out.Stats.Executions > 0
-	if out.Delta != nil || status {
-		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: status})
-	}
-}
-
-func (r *runner) report(c *candidate, x Run) {
-	level := slog.LevelDebug
-	if !x.Outcome.Complete() && x.Outcome != registry.Cut {
-		level = slog.LevelWarn
-	}
-	if r.l.log.Enabled(r.ctx, level) {
-		r.l.log.Log(r.ctx, level, "execution", "query", c.Query.ID, "slot", x.Slot, "outcome", x.Outcome,
-			"elapsed", x.Elapsed, "why", x.Why, "error", x.Error)
-	}
-}
-
-// flush commits what waits, then tells followers, in that order.
-func (r *runner) flush() error {
-	b := Batch{Outcomes: r.pending}
-	s := r.summary()
-	b.Slot = &s
-	h := r.executor.Health()
-	if h != r.health {
-		b.Health = &h
-	}
-	changes, err := r.l.ledger.Record(r.name, b)
-	if err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	r.health = h
-	r.l.mu.Lock()
-	r.l.health = h
-	for _, ch := range changes {
-		if c := r.sheet.p.all[ch.Query]; c != nil {
-			c.Stats.Position = ch.Position()
-		}
-	}
-	r.l.mu.Unlock()
-	r.pending = nil
-	if notes := r.notes; len(notes) > 0 {
-		r.notes = nil
-		r.l.wake(notes)
-	}
-	return nil
-}
-
-// summary is the slot's summary so far.
-func (r *runner) summary() Slot {
-	r.slot.Used = r.sheet.used.Seconds()
-	return r.slot
-}
-
-// close settles the plan and commits the rest with the final summary.
-func (r *runner) close() error {
-	now := r.l.clock.Now()
-	r.l.mu.Lock()
-	p := r.sheet.p
-	if r.stopped == "" {
-		r.slot.Skipped = p.waiting()
-	}
-	p.end(now)
-	r.l.mu.Unlock()
-	r.slot.Finished, r.slot.Error = now.UTC(), r.stopped
-	if err := r.flush(); err != nil {
-		return err
-	}
-	s := &r.slot
-	r.l.log.Info("slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
-		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.sheet.used, "error", s.Error)
 	return nil
 }
 

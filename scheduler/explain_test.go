@@ -1,0 +1,131 @@
+package scheduler_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+func (w *world) explain(id string) scheduler.Explanation {
+	w.t.Helper()
+	x, err := w.loop.Explain(id)
+	if err != nil {
+		w.t.Fatalf("Explain(%s): %v", id, err)
+	}
+	return x
+}
+
+func TestExplain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "x")
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), func(q *registry.Query, n int) reply {
+			if q.ID == "q_fails" {
+				return reply{time.Second, registry.Failed, nil}
+			}
+			return reply{4 * time.Second, registry.Changed, r}
+		})
+		w.register("a")
+		w.run()
+		synctest.Wait() // the slot of minute 0 runs
+		if x := w.explain("q_a"); x.Eligible || !strings.Contains(x.Why, "running") || x.Slot != 1 {
+			t.Errorf("while it runs: %+v", x)
+		}
+		w.register("late")
+		if x := w.explain("q_late"); x.Tier != scheduler.TierNew || x.Slot != 2 {
+			t.Errorf("registered while the slot runs: %+v", x)
+		}
+		until(30 * time.Second)
+		w.register("b")
+		// Registered a moment ago; q_b and q_late were created at the same time.
+		if x := w.explain("q_b"); x.Tier != scheduler.TierNew || x.Rank != 1 || x.Of != 2 || !x.Eligible || x.Slot != 2 ||
+			!x.NextDue.Equal(epoch().Add(time.Minute)) || x.PassedOver != nil {
+			t.Errorf("new: %+v", x)
+		}
+		until(90 * time.Second)
+		// In slot 2 q_b used 4 of the 5 s that new queries have, q_late was cut after
+		// 1 s and is ranked now. q_a, which is first, fitted the 5 s that were left.
+		x := w.explain("q_late")
+		if x.Tier != scheduler.TierRanked || x.Rank != 1 || x.Of != 3 || x.LastRun.Outcome != registry.Cut || x.Estimate != registry.Duration(time.Second) {
+			t.Errorf("cut in its tier: %+v", x)
+		}
+		if x = w.explain("q_b"); x.Rank != 3 || x.Inputs["last"] != 2 || x.Inputs["executions"] != 1 || x.Inputs["median_seconds"] != 4 {
+			t.Errorf("ranked: %+v", x)
+		}
+		until(150 * time.Second)
+		// Slot 3: q_late 4 s, then q_a 4 s; q_b does not fit 2 s.
+		x = w.explain("q_b")
+		if x.PassedOver == nil || x.PassedOver.Slot != 3 || !strings.Contains(x.PassedOver.Reason, "4s") || x.Rank != 1 ||
+			!x.NextDue.Equal(epoch().Add(3*time.Minute)) {
+			t.Errorf("passed over: %+v, %+v", x, x.PassedOver)
+		}
+		// With rank 3 of 4 s each, 8 s come before: that is still this slot.
+		if x = w.explain("q_late"); x.Rank != 3 || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
+			t.Errorf("last in the order: %+v", x)
+		}
+		w.register("fails")
+		w.register("paused", func(q *registry.Query) { q.Pause = &registry.Pause{By: "ops"} })
+		until(210 * time.Second)
+		if x = w.explain("q_fails"); !x.Eligible || x.LastRun.Outcome != registry.Failed {
+			t.Errorf("after the first failure it may run in the next slot: %+v", x)
+		}
+		until(270 * time.Second) // slot 5: the second failure, out until slot 7
+		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || !strings.Contains(x.Why, "until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
+			t.Errorf("backing off: %+v", x)
+		}
+		if x = w.explain("q_paused"); x.Eligible || x.Why != "it is paused" || !x.NextDue.IsZero() {
+			t.Errorf("paused: %+v", x)
+		}
+		if _, err := w.loop.Explain("q_nobody"); !errors.Is(err, registry.ErrNotFound) {
+			t.Errorf("unknown: %v", err)
+		}
+		w.stop()
+	})
+}
+
+func TestExplainDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
+		w.register("a")
+		w.run()
+		until(3*time.Minute + 30*time.Second)
+		// Baseline in slot 1 (minute 0), due in 2 (minute 1), ttl 2: due in 4 (minute
+		// 3), ttl 4: due in 8, which is minute 7.
+		x := w.explain("q_a")
+		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || !strings.Contains(x.Why, "slot 8") {
+			t.Errorf("not due: %+v", x)
+		}
+		until(7*time.Minute + 30*time.Second)
+		if s := w.stats("q_a"); s.Last != 8 {
+			t.Errorf("predicted for slot 8, last ran in %d", s.Last)
+		}
+		w.stop()
+	})
+}
+
+func TestState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), same(t, 3*time.Second))
+		w.register("a")
+		time.Sleep(time.Second)
+		w.run()
+		synctest.Wait()
+		if s := w.loop.State(); s.Running || s.Queries != 1 || s.Endpoint != city || !s.Next.Equal(epoch().Add(time.Minute)) {
+			t.Errorf("before: %+v", s)
+		}
+		until(61 * time.Second)
+		if s := w.loop.State(); !s.Running {
+			t.Errorf("meanwhile: %+v", s)
+		}
+		until(70 * time.Second)
+		if s := w.loop.State(); s.Running || s.Last.Number != 1 || s.Last.Complete != 1 || !s.Next.Equal(epoch().Add(2*time.Minute)) {
+			t.Errorf("after: %+v", s)
+		}
+		w.stop()
+	})
+}

@@ -1,0 +1,173 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+func named(name string) registry.Endpoint {
+	e := endpoint("@every 10s", 5*time.Second, "rr")
+	e.Name = name
+	return e
+}
+
+func TestManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &schedulertest.Memory{}
+		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
+		services := map[string]*service{}
+		add := func(name string) error {
+			services[name] = &service{reply: same(t, time.Second)}
+			return m.Add(named(name), services[name])
+		}
+		if err := add("alpha"); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(named("alpha"), services["alpha"]); !errors.Is(err, registry.ErrExists) {
+			t.Errorf("added twice: %v", err)
+		}
+		qa, qb := schedulertest.Query("alpha", "a"), schedulertest.Query("beta", "b")
+		for _, q := range []registry.Query{qa, qb} {
+			if err := ledger.Register(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		synctest.Wait()
+		if err := add("beta"); err != nil { // while running
+			t.Fatal(err)
+		}
+		until(25 * time.Second)
+		for name, q := range map[string]registry.Query{"alpha": qa, "beta": qb} {
+			// At 0, 10 and 20 s.
+			if n := services[name].ran(q.ID); n != 3 || len(ledger.Slots(name)) != 3 {
+				t.Errorf("%s: %d executions in %d slots", name, n, len(ledger.Slots(name)))
+			}
+			if x, err := m.Explain(q.ID); err != nil || x.Endpoint != name {
+				t.Errorf("explain %s: %+v, %v", name, x, err)
+			}
+			if s, err := m.State(name); err != nil || s.Queries != 1 || s.Last.Number != 3 {
+				t.Errorf("state of %s: %+v, %v", name, s, err)
+			}
+		}
+		if s, err := m.Tick(ctx, "beta"); err != nil || s.Number != 4 || s.Endpoint != "beta" {
+			t.Errorf("tick: %+v, %v", s, err)
+		}
+		if a, err := m.Trial(ctx, &qb); err != nil || a.Outcome != registry.Changed {
+			t.Errorf("trial: %+v, %v", a, err)
+		}
+		// Another executor, another budget.
+		other := &service{reply: same(t, time.Second)}
+		e := named("alpha")
+		e.Budget = registry.Duration(2 * time.Second)
+		if err := m.Update(e, other); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := m.Tick(ctx, "alpha"); err != nil || s.Budget != 2 || other.ran(qa.ID) != 1 {
+			t.Errorf("after the update: %+v, %v, %d", s, err, other.ran(qa.ID))
+		}
+		e.Policy = "lru"
+		if err := m.Update(e, nil); !errors.Is(err, scheduler.ErrPolicy) {
+			t.Errorf("a bad update: %v", err)
+		}
+		if err := m.Remove("beta"); err != nil {
+			t.Fatal(err)
+		}
+		unknown(t, m, ctx)
+		before := services["beta"].ran(qb.ID)
+		until(time.Minute)
+		if services["beta"].ran(qb.ID) != before {
+			t.Error("a removed endpoint is still asked")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := m.Add(named("gamma"), other); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("added after the end: %v", err)
+		}
+	})
+}
+
+func unknown(t *testing.T, m *scheduler.Manager, ctx context.Context) {
+	t.Helper()
+	q := schedulertest.Query("beta", "b")
+	_, tick := m.Tick(ctx, "beta")
+	_, state := m.State("beta")
+	_, trial := m.Trial(ctx, &q)
+	_, explain := m.Explain(q.ID)
+	for what, err := range map[string]error{
+		"tick": tick, "state": state, "trial": trial, "explain": explain,
+		"update": m.Update(named("beta"), nil), "remove": m.Remove("beta"),
+	} {
+		if !errors.Is(err, registry.ErrNotFound) {
+			t.Errorf("%s of an unknown endpoint: %v", what, err)
+		}
+	}
+}
+
+// One endpoint's ledger error ends all, since the disk is one.
+func TestManagerEndsOnLedgerError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &schedulertest.Memory{}
+		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
+		for _, n := range []string{"alpha", "beta"} {
+			if err := ledger.Register(schedulertest.Query(n, "q")); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Add(named(n), &service{reply: same(t, time.Second)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan error, 1)
+		go func() { done <- m.Run(t.Context()) }()
+		until(15 * time.Second)
+		full := errors.New("no space left on device")
+		ledger.Break(full)
+		if err := <-done; !errors.Is(err, full) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// Trial runs take their turn among the executions of the slot.
+func TestTrialKeepsConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 20*time.Second, "rr"), same(t, 2*time.Second))
+		for _, n := range names("a", 4) {
+			w.register(n)
+		}
+		w.run()
+		go w.tick()
+		time.Sleep(time.Second)
+		q := schedulertest.Query(city, "trial")
+		if _, err := w.loop.Trial(t.Context(), &q); err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Since(epoch()); at != 4*time.Second {
+			t.Errorf("the trial run was over after %s; it comes after the one that ran", at)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := w.loop.Trial(ctx, &q); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a trial run whose caller went away: %v", err)
+		}
+		time.Sleep(time.Minute)
+		w.stop()
+		if w.service.most != 1 {
+			t.Errorf("%d executions at a time", w.service.most)
+		}
+		if s := w.slots()[0]; s.Complete != 4 || s.Used != 8 {
+			t.Errorf("the slot: %+v", s)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Charge makes the next slots pay d: at most a whole budget each.
+func (l *Loop) Charge(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.charge += max(0, d)
+}
+
+// Trial executes a query once, inside the endpoint's limits, and stores
+// nothing. It waits for a place among the endpoint's executions. What it takes
+// is charged to the next slot's budget; when that has nothing left the error
+// wraps ErrCharged, and on a paused endpoint ErrPaused.
+func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
+	if err := l.lanes.acquire(ctx); err != nil {
+		return Answer{}, err
+	}
+	defer l.lanes.release()
+	now := l.clock.Now()
+	l.mu.Lock()
+	if l.set.endpoint.Pause != nil {
+		l.mu.Unlock()
+		return Answer{}, ErrPaused
+	}
+	if h := l.executor.Health(); h.Until.After(now) {
+		l.mu.Unlock()
+		return waits(h), nil
+	}
+	limit := time.Duration(l.set.endpoint.Budget) - l.charge - l.reserved
+	limit = min(limit, time.Duration(l.set.endpoint.Timeout))
+	x := l.executor
+	if limit > 0 {
+		l.reserved += limit
+	}
+	l.mu.Unlock()
+	if limit <= 0 {
+		return Answer{}, ErrCharged
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	a := x.Execute(ctx, q, Memory{}, limit)
+	l.mu.Lock()
+	l.reserved -= limit
+	l.charge += min(a.Elapsed, limit)
+	l.mu.Unlock()
+	return a, nil
+}
+
+// waits is the answer to a trial run that the endpoint's health forbids.
+func waits(h registry.Health) Answer {
+	a := Answer{Outcome: registry.Failed, Error: unwell(h)}
+	if h.State == registry.HealthWaits {
+		a.Outcome = registry.Throttled
+	}
+	return a
+}
+
+// unwell says why an endpoint is not asked.
+func unwell(h registry.Health) string {
+	s := fmt.Sprintf("the endpoint is %s until %s", h.State, h.Until.UTC().Format(time.RFC3339))
+	if h.Error != "" {
+		s += ": " + h.Error
+	}
+	return s
+}
