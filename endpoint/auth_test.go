@@ -34,6 +34,7 @@ func TestBasicAndBearer(t *testing.T) {
 		{"none", registry.Auth{}, ""},
 		{"basic", registry.Auth{Basic: &registry.Password{Username: "u", Password: "p"}}, "Basic dTpw"},
 		{"basic file", registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: file}}, "Basic dTpw"},
+		{"the file before the value", registry.Auth{Basic: &registry.Password{Username: "u", Password: "x", PasswordFile: file}}, "Basic dTpw"},
 		{"bearer", registry.Auth{Bearer: &registry.Bearer{Token: "t"}}, "Bearer t"},
 		{"bearer file", registry.Auth{Bearer: &registry.Bearer{TokenFile: file}}, "Bearer p"},
 	} {
@@ -101,6 +102,7 @@ func TestChallenges(t *testing.T) {
 func TestDigest(t *testing.T) {
 	shared, transport := http.DefaultClient, http.DefaultTransport
 	var requests, nonce atomic.Int32
+	last, used := "", uint32(0)
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		n := fmt.Sprintf("n%d", nonce.Load())
@@ -124,6 +126,10 @@ func TestDigest(t *testing.T) {
 			w.WriteHeader(401)
 			return
 		}
+		if n == last && count != used+1 || n != last && count != 1 {
+			t.Errorf("use %d of nonce %s after use %d of %s", count, n, used, last)
+		}
+		last, used = n, count
 		if r.FormValue("query") == "" {
 			t.Error("the query was lost on the way")
 		}

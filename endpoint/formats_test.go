@@ -141,7 +141,7 @@ func TestTurtle(t *testing.T) {
 	for _, bad := range []string{
 		":a :b :c", ":a :b .", ":a :b :c . :d", "x:a :b :c .", ":a :b \"x", ":a :b \"x\ny\" .", ":a :b [ :c :d .", ":a :b ( :c .", "[] .", "\"a\" :b :c .",
 		":a \"b\" :c .", ":a :b <rel> .", ":a :b 'x'^^\"y\" .", "@prefix x <http://e> .", ":a :b +.", ":a :b \"x\"@-a .", ":a :b :c%zz .",
-		":a :b " + strings.Repeat("(", 5000), strings.Repeat("[ :b ", 5000), "<html>", "Error",
+		":a :b " + strings.Repeat("(", 5000), ":a :b " + strings.Repeat("(", 5000) + strings.Repeat(")", 5000) + " .", strings.Repeat("[ :b ", 5000), "<html>", "Error",
 	} {
 		if _, _, err := decode(turtle, []byte(p+bad), construct(), 0, 0); err == nil {
 			t.Errorf("%.40q is accepted", bad)
@@ -172,7 +172,7 @@ func TestRDFXML(t *testing.T) {
 		`<rdf:RDF ` + ns + `><rdf:Description><x:p>1</x:p></rdf:Description></rdf:RDF>`,
 		`<rdf:RDF ` + ns + `><rdf:Description><e:p>1<e:T/></e:p></rdf:Description></rdf:RDF>`,
 		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a" rdf:nodeID="b"/></rdf:RDF>`,
-		strings.Repeat(`<e:p xmlns:e="http://e/">`, 3000),
+		strings.Repeat(`<e:p xmlns:e="http://e/">`, 3000) + strings.Repeat(`</e:p>`, 3000),
 	} {
 		if _, _, err := decode(rdfXML, []byte(bad), construct(), 0, 0); err == nil {
 			t.Errorf("%.100s is accepted", bad)
