@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 // A bench is a store with queries whose statistics are of full length.
@@ -128,6 +129,45 @@ func BenchmarkSlot(b *testing.B) {
 			b.ReportMetric(float64(one.Nanoseconds()), "ns/fdatasync")
 			b.ReportMetric(float64(each)/float64(one), "fdatasyncs/execution")
 			b.ReportMetric(float64(written.GetPageCount()-before.GetPageCount())/float64(b.N), "pages/slot")
+		})
+	}
+}
+
+// BenchmarkSince asks for ten edited queries among few and many: the cost must
+// grow with what is returned only.
+func BenchmarkSince(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("queries=%d/edited=10", n), func(b *testing.B) {
+			d := open(b, b.TempDir(), Options{})
+			many(b, d, n)
+			before, err := d.Since("city", 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := range 10 {
+				put(b, d, fmt.Sprintf("q_%06d", 11*i+1), "city")
+			}
+			for b.Loop() {
+				if n, err := d.Since("city", before.Revision); err != nil || len(n.Entries) != 10 {
+					b.Fatal(len(n.Entries), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkList reads a page of a hundred in the middle of all queries.
+func BenchmarkList(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("queries=%d/page=100", n), func(b *testing.B) {
+			d := open(b, b.TempDir(), Options{})
+			many(b, d, n)
+			cursor := fmt.Sprintf("q_%06d", n/2)
+			for b.Loop() {
+				if items, _, err := d.List(web.Filter{}, cursor, 100); err != nil || len(items) != 100 {
+					b.Fatal(len(items), err)
+				}
+			}
 		})
 	}
 }

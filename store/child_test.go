@@ -4,7 +4,7 @@ package store
 
 import (
 	"bufio"
-	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -201,10 +201,8 @@ func writeUntilFull(d *DB) error {
 		return err
 	}
 	for slot := uint64(2); ; slot++ {
-		noise := make([]byte, 0, 4<<20)
-		for i := 0; len(noise) < cap(noise)-64; i++ {
-			noise = fmt.Appendf(noise, "%x", sha256.Sum256(fmt.Append(nil, slot, i)))
-		}
+		noise := make([]byte, 2<<20)
+		rand.NewChaCha8([32]byte{byte(slot)}).Read(noise)
 		stats, err := d.Stats("q_a")
 		if err != nil {
 			return err
@@ -213,7 +211,7 @@ func writeUntilFull(d *DB) error {
 		if err != nil {
 			return err
 		}
-		big, err := rows(string(noise))
+		big, err := rows(hex.EncodeToString(noise))
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,8 +94,8 @@ func Open(dir string, o Options) (*DB, error) {
 // a writer would have to wait until all readers, backups too, are done. It
 // costs addresses, not memory.
 func mapSize(path string) int {
-	if math.MaxInt == math.MaxInt32 {
-		return 0
+	if math.MaxInt == math.MaxInt32 || runtime.GOOS == "windows" {
+		return 0 // few addresses, or the file would be made that long
 	}
 	size := int64(0)
 	if i, err := os.Stat(path); err == nil {

@@ -17,7 +17,7 @@ type packer struct {
 
 // largest is what one value may unpack to; it keeps a damaged file from taking
 // all memory.
-const largest = 4 << 30
+const largest = 1<<31 - 1
 
 func newPacker() (*packer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
@@ -72,17 +72,21 @@ func (p *packer) unpack(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a value is cut short", ErrDamaged)
 	}
 	form, body := b[n], b[n+1:]
-	out, err := make([]byte, 0, size), error(nil)
+	var out []byte
+	var err error
 	switch form {
 	case plain:
-		out = append(out, body...)
+		out = append(make([]byte, 0, len(body)), body...)
 	case squeeze:
-		out, err = p.dec.DecodeAll(body, out)
+		out, err = p.dec.DecodeAll(body, nil)
 	default:
 		return nil, fmt.Errorf("%w: a value has the unknown form %d", ErrDamaged, form)
 	}
-	if err != nil || uint64(len(out)) != size {
-		return nil, fmt.Errorf("%w: a value does not unpack: %v", ErrDamaged, err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a value does not unpack: %w", ErrDamaged, err)
+	}
+	if uint64(len(out)) != size {
+		return nil, fmt.Errorf("%w: a value unpacks to %d bytes, not %d", ErrDamaged, len(out), size)
 	}
 	return out, nil
 }

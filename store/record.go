@@ -84,18 +84,7 @@ func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
 	before := w.counters
 	var known bool
 	if w.space, known = findSpace(w.tx, w.endpoint); !known {
-		// Nobody holds a query here, but the slots of an endpoint without
-		// queries are still worth knowing.
-		if b.Slot == nil && b.Health == nil {
-			return nil
-		}
-		var err error
-		if w.space, err = needSpace(w.tx, &w.counters, w.endpoint); err != nil {
-			return err
-		}
-		if err = w.space.save(w.tx); err != nil {
-			return err
-		}
+		return nil // the endpoint is gone, and all that it held
 	}
 	ids := w.load(list)
 	for i := range list {

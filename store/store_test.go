@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +16,10 @@ import (
 func TestMain(m *testing.M) {
 	if childMain() {
 		return // a process of its own that a test started
+	}
+	// Every step of the model waits for the disk; more on the command line.
+	if err := flag.Set("rapid.checks", "30"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+	"go.etcd.io/bbolt"
+)
+
+// many registers n queries in one transaction, every tenth at the port.
+func many(t testing.TB, d *DB, n int) {
+	t.Helper()
+	if err := d.update(func(tx *bbolt.Tx) error {
+		for i := range n {
+			q := registry.Query{ID: fmt.Sprintf("q_%06d", i), Endpoint: "city", Text: "SELECT ?s { ?s a <http://example.org/Stop> }",
+				Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprintf("Stop %d", i), Tags: []string{fmt.Sprint("mod", i%7)}}}}
+			if i%10 == 0 {
+				q.Endpoint = "port"
+			}
+			if i%500 == 499 {
+				q.Pause = &registry.Pause{By: "ops", At: start}
+			}
+			if err := d.keep(tx, &stored{}, q, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pages(t *testing.T, d *DB, f web.Filter, limit int) (ids []string) {
+	t.Helper()
+	for cursor := ""; ; {
+		items, next, err := d.List(f, cursor, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(items) > limit || next != "" && len(items) < limit {
+			t.Fatalf("a page of %d, limit %d, next %q", len(items), limit, next)
+		}
+		for _, i := range items {
+			ids = append(ids, i.Query.ID)
+		}
+		if next == "" {
+			return ids
+		}
+		cursor = next
+	}
+}
+
+func TestList(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	many(t, d, 1200)
+	step(t, d, "city", "q_000001", 1, "x")
+	for _, c := range []struct {
+		filter web.Filter
+		limit  int
+		want   int
+	}{
+		{web.Filter{}, 400, 1200},
+		{web.Filter{}, 399, 1200},
+		{web.Filter{}, 5000, 1200},
+		{web.Filter{Endpoint: "port"}, 40, 120}, // ends with a full page
+		{web.Filter{Endpoint: "city"}, 64, 1080},
+		{web.Filter{Endpoint: "nowhere"}, 10, 0},
+		{web.Filter{Tag: "mod3"}, 50, 171}, // 3, 10, … 1193
+		{web.Filter{Tag: "mod"}, 50, 0},
+		{web.Filter{State: registry.Paused}, 1, 2},
+		{web.Filter{State: registry.Live}, 2, 1},
+		{web.Filter{State: registry.New}, 700, 1197},
+		{web.Filter{Text: "sTOP 29"}, 10, 11}, // 29, 290 to 299
+		{web.Filter{Text: "Q_00012"}, 3, 10},
+		{web.Filter{Text: "example.org/stop>", Endpoint: "port", Tag: "mod0"}, 10, 18}, // multiples of 70
+		{web.Filter{Holder: "app"}, 1000, 1200},
+		{web.Filter{Holder: "other"}, 10, 0},
+	} {
+		got := pages(t, d, c.filter, c.limit)
+		if len(got) != c.want || !slices.IsSorted(got) || len(slices.Compact(got)) != c.want {
+			t.Errorf("%+v in pages of %d: %d queries, want %d, each once and in order", c.filter, c.limit, len(got), c.want)
+		}
+	}
+	// What is removed between two pages, the one at the cursor too, is no harm.
+	items, cursor, err := d.List(web.Filter{Endpoint: "city"}, "", 3)
+	if err != nil || len(items) != 3 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	remove(t, d, cursor)
+	if items, _, err = d.List(web.Filter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 || items[0].Query.ID != "q_000004" {
+		t.Fatalf("after %s comes %+v, %v", cursor, items, err)
+	}
+	if items, next, err := d.List(web.Filter{}, "", 0); err != nil || len(items) != 0 || next != "" {
+		t.Fatalf("limit 0: %d items, %q, %v", len(items), next, err)
+	}
+	check(t, d)
+}
+
+func TestStatus(t *testing.T) {
+	run := func(o registry.Outcome) scheduler.Run { return scheduler.Run{Outcome: o, Error: "what went wrong"} }
+	times := func(ms ...int) (s []scheduler.Sample) {
+		for _, n := range ms {
+			s = append(s, scheduler.Sample{Elapsed: time.Duration(n) * time.Millisecond})
+		}
+		return s
+	}
+	pause := &registry.Pause{By: "ops"}
+	for _, c := range []struct {
+		pause  *registry.Pause
+		stats  scheduler.Stats
+		state  registry.State
+		median time.Duration
+		err    string
+	}{
+		{nil, scheduler.Stats{}, registry.New, 0, ""},
+		{nil, scheduler.Stats{Failures: 2, LastRun: run(registry.Timeout)}, registry.New, 0, "what went wrong"},
+		{nil, scheduler.Stats{Executions: 3, LastRun: run(registry.Unchanged), Samples: times(9, 1, 4)}, registry.Live, 4 * time.Millisecond, ""},
+		{nil, scheduler.Stats{Executions: 2, LastRun: run(registry.Changed), Samples: times(9, 2)}, registry.Live, 5500 * time.Microsecond, ""},
+		{nil, scheduler.Stats{Executions: 2, Failures: 1, LastRun: run(registry.Partial)}, registry.Stale, 0, "what went wrong"},
+		{nil, scheduler.Stats{Executions: 2, LastRun: run(registry.Cut)}, registry.Live, 0, "what went wrong"},
+		{pause, scheduler.Stats{Executions: 2, Failures: 1}, registry.Paused, 0, ""},
+		{pause, scheduler.Stats{}, registry.Paused, 0, ""},
+	} {
+		got := statusOf(&registry.Query{Pause: c.pause}, &c.stats)
+		if got.State != c.state || got.Median != c.median || got.Error != c.err {
+			t.Errorf("%+v: %s, median %v, error %q; want %s, %v, %q", c.stats, got.State, got.Median, got.Error, c.state, c.median, c.err)
+		}
+	}
+}
+
+func TestItemOfNobody(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	for _, id := range []string{"", "q_a"} {
+		if _, err := d.Item(id); !errors.Is(err, registry.ErrNotFound) {
+			t.Errorf("item %q: %v", id, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// fill sets every field, so that one which is added to the type and forgotten
+// in the file is found out.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]():
+		v.Set(reflect.ValueOf(start.Add(time.Duration(*n) * time.Nanosecond)))
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		fallthrough
+	case v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(fmt.Sprint("text ", *n))
+	case v.Kind() == reflect.Bool:
+		v.SetBool(true)
+	case v.CanInt():
+		v.SetInt(int64(*n) * 1_000_003)
+	case v.CanUint():
+		v.SetUint(uint64(*n) * 1_000_003)
+	case v.CanFloat():
+		v.SetFloat(float64(*n) / 7)
+	default:
+		panic("a field of a kind that the test does not know: " + v.Type().String())
+	}
+}
+
+func TestRecordKeepsEveryField(t *testing.T) {
+	r := record{serial: 1 << 40, space: 2, seq: 3}
+	n := 0
+	fill(reflect.ValueOf(&r.stats).Elem(), &n)
+	r.stats.Position = registry.Position{} // comes from seq and the epoch
+	got, err := parseRecord(r.append(nil))
+	if err != nil || cmp.Diff(r.stats, got.stats) != "" {
+		t.Fatalf("%v %s", err, cmp.Diff(r.stats, got.stats))
+	}
+	if got.serial != r.serial || got.space != r.space || got.seq != r.seq {
+		t.Fatalf("head %+v", got)
+	}
+	if head := recordHead(r.append(nil)); head.serial != r.serial || head.space != r.space || head.seq != r.seq {
+		t.Fatalf("head alone %+v", head)
+	}
+	for _, hash := range []string{"", "sha256:", "sha256:" + strings.Repeat("ab", 32), "sha256:" + strings.Repeat("AB", 32), "md5:00", "sha256:zz"} {
+		r.stats.Hash = hash
+		if got, err := parseRecord(r.append(nil)); err != nil || got.stats.Hash != hash {
+			t.Errorf("hash %q came back as %q, %v", hash, got.stats.Hash, err)
+		}
+	}
+}
+
+// Any statistics come back as they were, slots out of order and negative times
+// included.
+func TestRecordRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sample := rapid.Custom(func(rt *rapid.T) scheduler.Sample {
+			return scheduler.Sample{
+				Slot:    rapid.Uint64Max(1<<61).Draw(rt, "slot"),
+				Elapsed: time.Duration(rapid.Int64().Draw(rt, "elapsed")),
+				Changed: rapid.Bool().Draw(rt, "changed"),
+				Jaccard: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(rt, "jaccard"),
+			}
+		})
+		r := record{stats: scheduler.Stats{
+			Last:    rapid.Uint64().Draw(rt, "last"),
+			Hash:    rapid.String().Draw(rt, "hash"),
+			Samples: rapid.SliceOfN(sample, 1, 63).Draw(rt, "samples"),
+		}}
+		b := r.append(nil)
+		got, err := parseRecord(b)
+		if err != nil || cmp.Diff(r.stats, got.stats) != "" {
+			rt.Fatalf("%v %s", err, cmp.Diff(r.stats, got.stats))
+		}
+		// A damaged record is an error or another record, never a panic, and one
+		// cut short always an error.
+		cut := rapid.IntRange(0, len(b)-1).Draw(rt, "cut")
+		if _, err := parseRecord(b[:cut]); !errors.Is(err, ErrDamaged) {
+			rt.Fatalf("cut to %d of %d bytes: %v", cut, len(b), err)
+		}
+		b[cut] ^= byte(rapid.IntRange(1, 255).Draw(rt, "flip"))
+		parseRecord(b)
+	})
+}
+
+func TestPack(t *testing.T) {
+	p, err := newPacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	for _, raw := range []string{"", "x", strings.Repeat("x", smallest), strings.Repeat("some rows ", 100_000)} {
+		b := p.pack([]byte("head"), []byte(raw))
+		if string(b[:4]) != "head" || len(raw) > 1000 && len(b) > len(raw)/10 || len(b) > len(raw)+16 {
+			t.Errorf("%d bytes were packed into %d", len(raw), len(b))
+		}
+		got, err := p.unpack(b[4:])
+		if err != nil || string(got) != raw || unpackedSize(b[4:]) != len(raw) {
+			t.Errorf("%d bytes came back as %d, announced as %d: %v", len(raw), len(got), unpackedSize(b[4:]), err)
+		}
+		for cut := range min(len(b)-4, 100) {
+			if _, err := p.unpack(b[4 : 4+cut]); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%d bytes packed, cut to %d: %v", len(raw), cut, err)
+			}
+		}
+	}
+}
