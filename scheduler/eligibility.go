@@ -35,14 +35,14 @@ func (v *verdict) again(at time.Time) {
 	}
 }
 
-// judge decides where a query belongs. Eligibility comes first, order by policy afterwards. A query is left out
-// while it is paused, while no holder wants executions (from, until), while it
-// backs off from failures or cuts, and while min_interval has not passed since
-// the start of the slot of its last complete execution. A refresh request
-// overrides failures and min_interval, nothing else. A new query that was cut
-// is ranked from then on: what it used is its estimate. max_staleness does not
-// jump the order: it makes a query of a selective policy due in the last slot
-// that can keep it.
+// judge decides where a query belongs. Eligibility comes first, order by policy
+// afterwards. A query is left out while it is paused, while no holder wants
+// executions (from, until), while it backs off from failures or cuts, and while
+// min_interval has not passed since the start of the slot of its last complete
+// execution. A refresh request overrides failures and min_interval, nothing
+// else. A new query that was cut is ranked from then on: what it used is its
+// estimate. max_staleness does not jump the order: it makes a query of a
+// selective policy due in the last slot that can keep it.
 func (p *planner) judge(c *candidate) verdict {
 	var v verdict
 	if c.Query.Pause != nil {

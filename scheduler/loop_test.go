@@ -212,6 +212,18 @@ func TestChangesCommitAtOnce(t *testing.T) {
 			}
 			return reply{100 * time.Millisecond, registry.Changed, schedulertest.Rows(t, "still")}
 		}
+		told := map[string]int{}
+		w.onWake = func(notes []scheduler.Note) { // nothing is announced before it is committed
+			committed := map[string]int{}
+			for _, c := range w.ledger.Changes() {
+				committed[c.Query]++
+			}
+			for _, n := range notes {
+				if told[n.Query]++; n.Changed && committed[n.Query] < told[n.Query] {
+					t.Errorf("%s is announced and not committed", n.Query)
+				}
+			}
+		}
 		for _, n := range []string{"a", "b", "c"} {
 			w.register(n)
 		}

@@ -176,7 +176,7 @@ func (l blackouts) next(s Schedule, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// A plan of an endpoint is what its settings mean to the scheduler.
+// settings are what an endpoint's settings mean to the scheduler.
 type settings struct {
 	endpoint  registry.Endpoint
 	policy    Policy
@@ -230,10 +230,11 @@ func limits(e registry.Endpoint, s Schedule) error {
 	case e.Concurrency < 1:
 		return fmt.Errorf("concurrency: %d executions at a time leave nothing to do, use 1 or more", e.Concurrency)
 	}
-	p := period(s)
-	if room := p * time.Duration(e.Concurrency); p > 0 && time.Duration(e.Budget) > room {
+	// Budget > period × concurrency, in a form that cannot overflow.
+	p, width := period(s), time.Duration(e.Concurrency)
+	if p > 0 && (time.Duration(e.Budget)-1)/width >= p {
 		return fmt.Errorf("budget: %s of executions do not fit a slot of %s with %d at a time; at most %s do",
-			e.Budget, p, e.Concurrency, room)
+			e.Budget, p, e.Concurrency, p*width)
 	}
 	return nil
 }

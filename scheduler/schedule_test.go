@@ -125,6 +125,7 @@ func TestValidate(t *testing.T) {
 		{func(e *registry.Endpoint) {
 			e.Slot, e.Budget, e.Concurrency = "@every 10s", registry.Duration(20*time.Second), 2
 		}, ""},
+		{func(e *registry.Endpoint) { e.Slot, e.Concurrency = "@every 2000000h", 1<<40 }, ""}, // no overflow
 		// The shortest gap counts: 00:00 and 00:05, though the next one is a day away.
 		{func(e *registry.Endpoint) { e.Slot, e.Budget = "0,5 0 * * *", registry.Duration(6*time.Minute) }, "5m"},
 		{func(e *registry.Endpoint) { e.Slot, e.Budget = "never", registry.Duration(24*time.Hour) }, ""},

@@ -125,6 +125,7 @@ type world struct {
 	done    chan error
 	mu      sync.Mutex
 	notes   []scheduler.Note
+	onWake  func([]scheduler.Note)
 }
 
 const city = "city"
@@ -152,6 +153,9 @@ func (w *world) open(e registry.Endpoint) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.notes = append(w.notes, n...)
+			if w.onWake != nil {
+				w.onWake(n)
+			}
 		},
 	})
 	if err != nil {
