@@ -40,6 +40,7 @@ type Memory struct {
 	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body, zero = unknown
 	ETag         string    `json:"etag,omitempty"`
 	LastModified string    `json:"last_modified,omitempty"`
+	Vars         []string  `json:"vars,omitempty"` // order of the head, which means nothing and is kept
 }
 
 // An Answer is what one execution brought.

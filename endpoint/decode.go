@@ -81,12 +81,12 @@ func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
 	return 0, fmt.Errorf("the answer is %s, which no graph is%s", media, said(body))
 }
 
-// decode reads a whole body. n is the number of rows or triples as they came,
+// decode reads a whole body; vars is the order of the head to keep. n is the number of rows or triples as they came,
 // repetitions included; an endpoint's cap counts those. rows, if not 0, stops
 // the reading of a SELECT result with diff.ErrRowLimit when there are more.
-func decode(f format, body []byte, q *registry.Query, rows, limit int) (res *diff.Result, n int, err error) {
+func decode(f format, body []byte, q *registry.Query, vars []string, rows, limit int) (res *diff.Result, n int, err error) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	o := diff.Options{Ordered: q.Ordered, OrderKeys: q.OrderKeys, MaxRows: rows, MaxBytes: limit}
+	o := diff.Options{Ordered: q.Ordered, OrderKeys: q.OrderKeys, Vars: vars, MaxRows: rows, MaxBytes: limit}
 	if q.Form.Graph() {
 		o.MaxRows = 0
 	}

@@ -66,9 +66,9 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) v
 	cap := c.cap(q, x.header)
 	sum := c.fingerprint(body, cap)
 	if sum == m.Body {
-		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: remember(sum, x.header, r.identity)}}
+		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: remember(sum, x.header, r.identity, m.Vars)}}
 	}
-	res, n, err := decode(f, body, q, cap.stop(q), int(c.settings.MaxBytes))
+	res, n, err := decode(f, body, q, m.Vars, cap.stop(q), int(c.settings.MaxBytes))
 	switch {
 	case errors.Is(err, diff.ErrRowLimit):
 		return result(registry.Partial, fmt.Sprintf("more rows than the endpoint's cap of %d", cap.rows))
@@ -79,7 +79,7 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) v
 	case cap.reached(q, n):
 		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d", n, cap.rows))
 	}
-	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity)}}
+	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity, res.Vars())}}
 }
 
 // warning is what a Virtuoso says in headers when an answer with status 200 is
@@ -111,7 +111,7 @@ func notModified(x *exchange, r *request, m Memory) verdict {
 	case warning(x.header) != "":
 		return result(registry.Partial, warning(x.header))
 	}
-	n := remember(m.Body, x.header, r.identity)
+	n := remember(m.Body, x.header, r.identity, m.Vars)
 	if n.ETag == "" && m.ETag != "" {
 		n.ETag = r.identity + " " + m.ETag
 	}

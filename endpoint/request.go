@@ -201,8 +201,8 @@ func unbind(s, identity string) string {
 }
 
 // remember takes the validators of a complete answer.
-func remember(sum [2]uint64, h http.Header, identity string) Memory {
-	m := Memory{Body: sum}
+func remember(sum [2]uint64, h http.Header, identity string, vars []string) Memory {
+	m := Memory{Body: sum, Vars: vars}
 	if tag := h.Get("ETag"); tag != "" {
 		m.ETag = identity + " " + tag
 	}

@@ -46,7 +46,7 @@ type Registrar interface {
 
 // Errors that Registrar and Gate return, wrapped.
 var (
-	ErrUnauthorized = errors.New("no valid token")
+	ErrUnauthorized = registry.ErrUnauthorized
 	ErrRefused      = errors.New("refused")
 	ErrLimit        = errors.New("too many")
 )

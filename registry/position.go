@@ -50,4 +50,6 @@ func (e *GapError) Error() string {
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
+	// ErrUnauthorized is what a gate says to wrong, missing and expired tokens.
+	ErrUnauthorized = errors.New("no valid token")
 )

@@ -25,6 +25,9 @@ func (p *Problem) Error() string {
 	return p.Title + ": " + p.Detail
 }
 
+// Is makes errors.Is(err, ErrNotFound) work.
+func (p *Problem) Is(target error) bool { return target == ErrNotFound && p.Status == 404 }
+
 func notFound(format string, a ...any) *Problem {
 	return &Problem{Type: "not-found", Status: 404, Title: "Not found", Detail: fmt.Sprintf(format, a...)}
 }

@@ -191,7 +191,8 @@ func window(from, until *time.Time) error {
 	return nil
 }
 
-// A Patch edits a registration: what is nil stays as it is.
+// A Patch edits a registration: what is nil stays as it is. A zero time in
+// From or Until removes the bound.
 type Patch struct {
 	Name         *string    `json:"name"`
 	Tags         *[]string  `json:"tags"`
@@ -222,11 +223,18 @@ func (p Patch) apply(h *Holder) {
 	if p.Tags != nil {
 		h.Tags = tidy(*p.Tags)
 	}
-	if p.From != nil {
-		h.From = utc(p.From)
-	}
-	if p.Until != nil {
-		h.Until = utc(p.Until)
+	setTime(&h.From, p.From)
+	setTime(&h.Until, p.Until)
+}
+
+// setTime clears the time where a patch says the zero time.
+func setTime(dst **time.Time, v *time.Time) {
+	switch {
+	case v == nil:
+	case v.IsZero():
+		*dst = nil
+	default:
+		*dst = utc(v)
 	}
 }
 

@@ -296,7 +296,7 @@ func (r *Registry) setRelease(id, caller string, at time.Time) error {
 		}
 		return nil
 	})
-	if p, ok := errors.AsType[*Problem](err); ok && p.Status == 404 {
+	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	return err
@@ -319,7 +319,7 @@ func (r *Registry) Sweep() error {
 			})
 			return nil
 		})
-		if p, ok := errors.AsType[*Problem](err); err != nil && !(ok && p.Status == 404) {
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}

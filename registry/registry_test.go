@@ -282,6 +282,14 @@ func TestPatch(t *testing.T) {
 	if _, err := r.Patch(admin, q.ID, registry.Patch{Weight: &w}); problem(t, err).Status != 403 {
 		t.Errorf("patch of what one does not hold: %v", err)
 	}
+	until, none := r.now.Add(time.Hour), time.Time{}
+	if got, err = r.Patch(alice, q.ID, registry.Patch{Until: &until}); err != nil || got.Active(r.now.Add(2*time.Hour)) != true {
+		t.Errorf("bob asks for executions without end: %v, %v", got.Holders, err)
+	}
+	got, err = r.Patch(alice, q.ID, registry.Patch{Until: &none})
+	if a, _ := got.Holder("alice"); err != nil || a.Until != nil {
+		t.Errorf("until is %v after its removal (%v)", a.Until, err)
+	}
 	bad := strings.Repeat("n", 200)
 	if _, err := r.Patch(alice, q.ID, registry.Patch{Name: &bad}); problem(t, err).Status != 422 {
 		t.Errorf("a bad name: %v", err)

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,7 +15,7 @@ import (
 )
 
 // ErrUnauthorized is what a TokenGate says to wrong, missing and expired tokens.
-var ErrUnauthorized = errors.New("no valid token")
+var ErrUnauthorized = registry.ErrUnauthorized
 
 const maxSecret = 512 // bytes of a token that are looked at
 

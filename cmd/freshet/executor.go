@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -16,4 +19,19 @@ type executor struct{ *endpoint.Client }
 func (x executor) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
 	a := x.Client.Execute(ctx, q, endpoint.Memory(m), limit)
 	return scheduler.Answer{Outcome: a.Outcome, Result: a.Result, Memory: scheduler.Memory(a.Memory), Elapsed: a.Elapsed, Age: a.Age, Error: a.Error}
+}
+
+// A registrar tells the live server which refusals are the caller's to mend.
+type registrar struct{ *registry.Registry }
+
+func (r registrar) Follow(ctx context.Context, c registry.Caller, endpoint, sparql string) (registry.Query, func(), error) {
+	q, done, err := r.Registry.Follow(ctx, c, endpoint, sparql)
+	if p, ok := errors.AsType[*registry.Problem](err); ok {
+		kind := notify.ErrRefused
+		if p.Status == 429 {
+			kind = notify.ErrLimit
+		}
+		err = fmt.Errorf("%w: %w", kind, p)
+	}
+	return q, done, err
 }

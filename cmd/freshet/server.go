@@ -114,7 +114,7 @@ func (s *server) wake(notes []scheduler.Note) {
 
 func (s *server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.store, Hub: s.hub, Registrar: s.registry, Gate: s.gate, Head: s.store.Head,
+		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: int64(s.conf.Limits.Change)},
 	})
