@@ -364,6 +364,41 @@ func TestUnhealthyEndpoint(t *testing.T) {
 	})
 }
 
+// An endpoint that falls ill in the middle of a slot is left alone at once, and
+// with one probe at a time once its time has come.
+func TestFallsIll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		e.Concurrency = 3
+		w := newWorld(t, e, nil)
+		ill := registry.Health{State: registry.HealthOpen, Until: epoch().Add(time.Minute), Error: "connection refused"}
+		w.service.reply = func(q *registry.Query, n int) reply {
+			if time.Since(epoch()) < time.Minute {
+				w.service.setHealth(ill)
+			}
+			return reply{100 * time.Millisecond, registry.Failed, nil}
+		}
+		for _, n := range names("a", 9) {
+			w.register(n)
+		}
+		w.run()
+		if s := w.tick(); s.Run != 3 || s.Failed != 3 || s.Error == "" || s.Skipped != 0 {
+			t.Errorf("the slot in which it fell ill: %+v", s)
+		}
+		if s := w.tick(); s.Run != 0 || s.Error == "" {
+			t.Errorf("the slot after: %+v", s)
+		}
+		until(2 * time.Minute)
+		w.service.mu.Lock()
+		w.service.most = 0
+		w.service.mu.Unlock()
+		if s := w.tick(); s.Run == 0 || w.service.most != 1 {
+			t.Errorf("%d probes at a time: %+v", w.service.most, s)
+		}
+		w.stop()
+	})
+}
+
 func TestReconfigureKeepsStatistics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
