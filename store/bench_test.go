@@ -145,7 +145,7 @@ func BenchmarkSince(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := range 10 {
-				put(b, d, fmt.Sprintf("q_%06d", 11*i+1), "city")
+				put(b, d, fmt.Sprintf("q_%06d", 20*i+1), "city")
 			}
 			for b.Loop() {
 				if n, err := d.Since("city", before.Revision); err != nil || len(n.Entries) != 10 {

@@ -59,6 +59,10 @@ func (r *record) append(b []byte) []byte {
 	}
 	b = putText(b, s.Memory.ETag)
 	b = putText(b, s.Memory.LastModified)
+	b = binary.AppendUvarint(b, uint64(len(s.Memory.Vars)))
+	for _, v := range s.Memory.Vars {
+		b = putText(b, v)
+	}
 	return appendSamples(b, s.Samples)
 }
 
@@ -118,6 +122,9 @@ func parseRecord(b []byte) (record, error) {
 	}
 	s.Memory.Body = [2]uint64{in.fixed(), in.fixed()}
 	s.Memory.ETag, s.Memory.LastModified = in.text(), in.text()
+	for range in.count() {
+		s.Memory.Vars = append(s.Memory.Vars, in.text())
+	}
 	s.Samples = parseSamples(&in)
 	return r, in.end("a query's statistics")
 }

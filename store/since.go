@@ -1,0 +1,124 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
+)
+
+// Result is scheduler.Ledger's. A query that nobody holds has none.
+func (d *DB) Result(query string) (*diff.Result, error) {
+	var packed []byte
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		r, _, ok := liveRecord(tx, query)
+		if !ok {
+			return nil
+		}
+		packed = slices.Clone(tx.Bucket(bResults).Get(key8(r.serial)))
+		return nil
+	})
+	if err != nil || packed == nil {
+		return nil, err
+	}
+	r, err := d.unpackResult(packed)
+	if err != nil {
+		return nil, fmt.Errorf("result of %s: %w", query, err)
+	}
+	return r, nil
+}
+
+// Since is scheduler.Ledger's. The registrations are found by an index of
+// revisions, so asking when nothing happened costs next to nothing.
+func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
+	var n scheduler.News
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		n = scheduler.News{Revision: loadCounters(tx).revision}
+		s, ok := findSpace(tx, endpoint)
+		if !ok {
+			n.Full = rev > 0
+			return nil
+		}
+		n.Full = rev > 0 && rev < s.floor
+		if n.Full {
+			rev = 0
+		}
+		if err := d.entries(tx, &s, rev, &n); err != nil {
+			return err
+		}
+		if rev > 0 {
+			n.Removed = removed(tx, &s, rev)
+		}
+		return lastOf(tx, &s, &n)
+	})
+	if err != nil {
+		return scheduler.News{}, fmt.Errorf("registrations of %s: %w", endpoint, err)
+	}
+	return n, nil
+}
+
+func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) error {
+	c := tx.Bucket(bRevisions).Cursor()
+	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
+		q, err := parseQuery(tx.Bucket(bQueries).Get(id))
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		r, err := d.parseRecord(tx.Bucket(bStats).Get(id))
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		n.Entries = append(n.Entries, scheduler.Entry{Query: q.Query, Stats: r.stats})
+	}
+	return nil
+}
+
+// parseRecord adds the position to what the record holds.
+func (d *DB) parseRecord(v []byte) (record, error) {
+	r, err := parseRecord(v)
+	r.stats.Position = d.position(&r)
+	return r, err
+}
+
+// removed lists queries that are gone. One that came back since is not: its
+// entry is among the others.
+func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
+	c := tx.Bucket(bRemovals).Cursor()
+	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
+		if r, _, ok := liveRecord(tx, string(id)); !ok || r.space != s.number {
+			ids = append(ids, string(id))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
+	if v := tx.Bucket(bHealth).Get(key8(s.number)); v != nil {
+		if err := json.Unmarshal(v, &n.Health); err != nil {
+			return fmt.Errorf("%w: health: %w", ErrDamaged, err)
+		}
+	}
+	if k := lastWith(tx.Bucket(bSlots), key8(s.number)); k != nil {
+		n.LastSlot = number(after(k))
+	}
+	return nil
+}
+
+// lastWith finds the last key that begins with an eight-byte prefix.
+func lastWith(b *bbolt.Bucket, prefix []byte) []byte {
+	c := b.Cursor()
+	k, _ := c.Seek(key8(number(prefix) + 1))
+	if k == nil {
+		k, _ = c.Last()
+	} else {
+		k, _ = c.Prev()
+	}
+	if !hasPrefix(k, prefix) {
+		return nil
+	}
+	return k
+}
