@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,11 +155,13 @@ func (c *call) query() (registry.Query, error) {
 
 // json answers with v.
 func (c *call) json(status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people read query texts here; the type keeps browsers from taking it for a page
+	if err := e.Encode(v); err != nil {
 		return err
 	}
-	return c.bytes(status, "application/json", append(b, '\n'))
+	return c.bytes(status, "application/json", b.Bytes())
 }
 
 func (c *call) text(status int, s string) error {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A slowpoke is a SPARQL endpoint of mixed habits that watches how it is
+// treated: some queries are cheap, some slow, some never end, some fail.
+type slowpoke struct {
+	mu       sync.Mutex
+	running  int
+	most     int           // most executions at once
+	busy     time.Duration // execution seconds since the last take
+	asked    int
+	finished int
+}
+
+func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.enter()
+	began := time.Now()
+	defer func() { s.leave(time.Since(began)) }()
+	var n int
+	if _, err := fmt.Sscanf(r.FormValue("query"), "ASK { <http://x/%d>", &n); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	wait := func(d time.Duration) bool {
+		select {
+		case <-time.After(d):
+			return true
+		case <-r.Context().Done():
+			return false
+		}
+	}
+	switch {
+	case n%97 == 0: // never ends by itself
+		wait(time.Minute)
+		return
+	case n%13 == 0:
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	case n%11 == 0:
+		if !wait(150 * time.Millisecond) {
+			return
+		}
+	case n%7 == 0: // cut off in the middle
+		w.Header().Set("Content-Length", "1000")
+		io.WriteString(w, `{"head":{},`)
+		return
+	}
+	w.Header().Set("Content-Type", "application/sparql-results+json")
+	io.WriteString(w, `{"head":{},"boolean":true}`)
+}
+
+func (s *slowpoke) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	s.running++
+	s.most = max(s.most, s.running)
+}
+
+func (s *slowpoke) leave(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.finished++
+	s.busy += d
+}
+
+// take returns what was counted since the last call.
+func (s *slowpoke) take() (most int, busy time.Duration, asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most, busy, asked = s.most, s.busy, s.asked
+	s.most, s.busy, s.asked = s.running, 0, 0
+	return most, busy, asked
+}
+
+// No slot takes more of a real endpoint than its budget and concurrency,
+// whatever it is like, by what the server reports and by what the endpoint saw.
+func TestBoundOverSockets(t *testing.T) {
+	const (
+		budget = 400 * time.Millisecond
+		lanes  = 3
+		seed   = 7
+	)
+	t.Logf("seed %d", seed)
+	poke := &slowpoke{}
+	ep := httptest.NewServer(poke)
+	defer ep.Close()
+	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, budget: %s, concurrency: %d}]\n", ep.URL, budget, lanes)
+	srv := serve(t, binary(t), freeAddr(t), t.TempDir(), yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: ep.URL}
+	random := rand.New(rand.NewPCG(seed, seed))
+	for range 300 {
+		w.add(t, fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", random.IntN(100000)))
+	}
+	complete := 0
+	for slot := range 25 {
+		var s struct {
+			Run, Complete int
+			Used          float64 `json:"used_seconds"`
+		}
+		if err := json.Unmarshal([]byte(w.must(t, "", "endpoint", "tick", "city", "--json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		complete += s.Complete
+		most, busy, asked := poke.take()
+		if s.Used > budget.Seconds() {
+			t.Errorf("slot %d used %.3f s of %s", slot, s.Used, budget)
+		}
+		if most > lanes {
+			t.Errorf("slot %d: %d executions at once, at most %d are allowed", slot, most, lanes)
+		}
+		// What the endpoint sees of an execution is inside what we count, but for
+		// the moment in which it learns of a cut.
+		if busy.Seconds() > s.Used+float64(asked)*0.005+0.2 {
+			t.Errorf("slot %d: the endpoint was busy for %s, %.3f s are reported", slot, busy, s.Used)
+		}
+		if asked != s.Run {
+			t.Errorf("slot %d: %d requests for %d executions", slot, asked, s.Run)
+		}
+	}
+	if complete < 300 {
+		t.Errorf("%d complete executions in 25 slots: the dear ones push out the cheap ones", complete)
+	}
+}
+
+func (w town) add(t *testing.T, text string) {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"endpoint": "city", "query": text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(w.env["FRESHET_SERVER"]+"/v1/queries", "application/json", strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		b, _ := io.ReadAll(resp.Body)
+		t.Fatalf("%s: %s", resp.Status, b)
+	}
+}
+
+// An endpoint that accepts connections and says nothing holds nobody up for
+// longer than the budget, and nothing of it is taken for a change.
+func TestSilentEndpoint(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	srv := serve(t, binary(t), freeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \"http://"+l.Addr().String()+"\", slot: never, policy: rr, budget: 300ms}]\n")
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}}
+	w.add(t, "ASK { ?s ?p ?o }")
+	out := w.must(t, "", "endpoint", "tick", "city", "--json")
+	var s struct {
+		Run, Changed int
+		Used         float64 `json:"used_seconds"`
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Run != 1 || s.Changed != 0 || s.Used > 0.3 {
+		t.Errorf("slot %s, %v", out, err)
+	}
+}
