@@ -248,7 +248,7 @@ func (s *session) ack(r request) error {
 	if r.Seq == nil {
 		return badParams("ack needs seq")
 	}
-	sub.ack(*r.Seq)
+	sub.ack(*r.Seq, s.srv.opts.Limits.Window)
 	s.enqueue(sub) // it may have been waiting for this
 	return nil
 }

@@ -83,7 +83,9 @@ func (s *subscription) counts(window int) {
 	}
 }
 
-func (s *subscription) ack(seq uint64) {
+// ack frees the window. What waited for a full one goes out as one.
+func (s *subscription) ack(seq uint64, window int) {
+	s.fold = s.fold || s.full(window)
 	s.acking = true
 	kept := s.unacked[:0]
 	for _, n := range s.unacked {
