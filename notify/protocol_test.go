@@ -98,7 +98,7 @@ func TestUpgrade(t *testing.T) {
 	origin := func(s string) http.Header { return http.Header{"Origin": {s}} }
 	for o, want := range map[string]bool{
 		r.http.URL: true, "https://app.example": true, "http://fresh.example": true, "": true,
-		"https://evil.example": false, "http://app.example": false, "null": false, "https://app.example.evil.example": false,
+		"https://evil.example": false, "https://fresh.example": false, "http://app.example": false, "null": false, "https://app.example.evil.example": false,
 	} {
 		p := r.dial(origin(o))
 		p.send(`{"type":"init"}`)
