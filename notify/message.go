@@ -44,6 +44,7 @@ type request struct {
 	ID      string             `json:"id"`
 	Token   string             `json:"token"`
 	Query   json.RawMessage    `json:"query"` // id or name, or {endpoint, sparql}
+	text                       // the same without the object around it
 	Profile json.RawMessage    `json:"profile"`
 	Mode    string             `json:"mode"`
 	Resume  *resume            `json:"resume"`
@@ -60,8 +61,14 @@ type resume struct {
 
 // A target is what a subscription wants to follow, by reference or by text.
 type target struct {
-	ref              string
-	Endpoint, SPARQL string
+	ref string
+	text
+}
+
+// A text is a query that is registered and followed in one step.
+type text struct {
+	Endpoint string `json:"endpoint"`
+	SPARQL   string `json:"sparql"`
 }
 
 // A closing ends the connection with a code and a reason.
@@ -113,20 +120,19 @@ func (r *request) target() (target, error) {
 	if r.Profile != nil {
 		return t, badParams("following a profile is not supported; subscribe to its queries")
 	}
+	if len(r.Query) == 0 && r.SPARQL != "" {
+		t.text = r.text
+		return t, nil
+	}
 	if len(r.Query) == 0 {
 		return t, badParams("query is missing")
 	}
 	if json.Unmarshal(r.Query, &t.ref) == nil && t.ref != "" {
 		return t, nil
 	}
-	var text struct {
-		Endpoint string `json:"endpoint"`
-		SPARQL   string `json:"sparql"`
-	}
-	if json.Unmarshal(r.Query, &text) != nil || text.SPARQL == "" {
+	if json.Unmarshal(r.Query, &t.text) != nil || t.SPARQL == "" {
 		return t, badParams("query must be an id, a name, or {endpoint, sparql}")
 	}
-	t.Endpoint, t.SPARQL = text.Endpoint, text.SPARQL
 	return t, nil
 }
 

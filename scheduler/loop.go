@@ -304,6 +304,9 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.slot = news.LastSlot + 1
 	}
 	l.planner.now = now
+	if news.Full {
+		l.planner.keep(news.Entries)
+	}
 	for _, id := range news.Removed {
 		l.planner.drop(id)
 	}

@@ -108,6 +108,19 @@ func (p *planner) drop(id string) {
 	}
 }
 
+// keep forgets every query that is not among these.
+func (p *planner) keep(entries []Entry) {
+	held := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		held[e.Query.ID] = true
+	}
+	for id := range p.all {
+		if !held[id] {
+			p.drop(id)
+		}
+	}
+}
+
 // reset applies another policy or budget to everything.
 func (p *planner) reset(policy Policy, budget time.Duration) {
 	p.policy, p.budget, p.share = policy, budget, budget/2

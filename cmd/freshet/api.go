@@ -122,7 +122,7 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body i
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &exitError{exitUnreachable, fmt.Errorf("no answer from %s: %w\nStart a server with 'freshet serve', or name another one with --server.", a.base(), errors.Unwrap(err))}
+		return nil, &exitError{exitUnreachable, fmt.Errorf("no answer from %s: %w\nstart a server with 'freshet serve', or name another one with --server", a.base(), errors.Unwrap(err))}
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil

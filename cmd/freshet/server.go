@@ -68,7 +68,7 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nAnother server may be running there: stop it, or choose another address with --listen.", err)
+		return nil, fmt.Errorf("%w\nanother server may be running there: stop it, or choose another address with --listen", err)
 	}
 	return l, nil
 }
@@ -116,7 +116,7 @@ func (s *server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
 		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
-		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: int64(s.conf.Limits.Change)},
+		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
 	handler, err := web.New(web.Config{
@@ -137,6 +137,14 @@ func (s *server) serveHTTP() error {
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	return nil
+}
+
+// unlessZero says no limit as the live server takes it.
+func unlessZero(limit registry.Size) int64 {
+	if limit == 0 {
+		return -1
+	}
+	return int64(limit)
 }
 
 var errNotReady = errors.New("the server is starting or stopping")

@@ -26,7 +26,6 @@ type follower struct {
 
 	// What belongs to one connection.
 	conn       *websocket.Conn
-	ready      bool
 	progressed bool   // the server answered a subscribe
 	id         string // of the present subscription; messages to others are stale
 	subs       int

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// dial connects to a server's WebSocket and says init.
+func dial(t *testing.T, url, token string) *websocket.Conn {
+	t.Helper()
+	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: 10 * time.Second}
+	c, _, err := d.Dial("ws"+strings.TrimPrefix(url, "http")+"/v1/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.WriteJSON(map[string]string{"type": "init", "token": token}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// receive reads until a message of the type comes.
+func receive(t *testing.T, c *websocket.Conn, typ string) map[string]any {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var m map[string]any
+		if err := c.ReadJSON(&m); err != nil {
+			t.Fatalf("waiting for %s: %v", typ, err)
+		}
+		if m["type"] == typ {
+			return m
+		}
+	}
+}
+
+// closeCode reads until the connection is closed and returns the code.
+func closeCode(t *testing.T, c *websocket.Conn) int {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, _, err := c.ReadMessage()
+		if e, ok := err.(*websocket.CloseError); ok {
+			return e.Code
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// SIGTERM ends a server in order: followers are told to come back, the exit
+// code is 0, and the next start goes on where this one stopped.
+func TestGracefulStop(t *testing.T) {
+	s := newStage(t, "")
+	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	c := dial(t, s.srv.url, "")
+	receive(t, c, "ready")
+	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "query": "rows"}); err != nil {
+		t.Fatal(err)
+	}
+	before := receive(t, c, "snapshot")
+	ended := make(chan error, 1)
+	go func() { ended <- s.srv.stop() }()
+	if code := closeCode(t, c); code != 4004 {
+		t.Errorf("close code %d, want 4004", code)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server ended with %v\n%s", err, s.srv.stderr)
+	}
+	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
+	c = dial(t, s.srv.url, "")
+	if err := c.WriteJSON(map[string]any{"type": "subscribe", "id": "a", "query": "rows",
+		"resume": map[string]any{"epoch": before["epoch"], "seq": before["seq"]}}); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, c, "subscribed"); m["resumed"] != true || m["seq"] != before["seq"] || m["epoch"] != before["epoch"] {
+		t.Errorf("after the restart: %v, want resumed at %v:%v", m, before["epoch"], before["seq"])
+	}
+}
+
+// SIGHUP brings new tokens and endpoints in force; a bad file keeps the old
+// settings.
+func TestReload(t *testing.T) {
+	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+hashSecret("first")+"\"}]\n")
+	file := s.srv.cmd.Args[3]
+	status := func(token string) int {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodGet, s.srv.url+"/v1/endpoints/city", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := [2]int{status("first"), status("second")}; got != [2]int{200, 401} {
+		t.Fatalf("before: %v", got)
+	}
+	reload := func(text, says string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for range 600 {
+			if strings.Contains(s.srv.stderr.String(), says) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.stderr)
+	}
+	reload(strings.Replace(s.yaml, "slot: never", "slot: sometimes", 1), "old settings stay")
+	if got := status("first"); got != 200 {
+		t.Errorf("after a bad file: %d, want the old token to be good", got)
+	}
+	reload(strings.NewReplacer(hashSecret("first"), hashSecret("second"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
+	if got := [2]int{status("first"), status("second")}; got != [2]int{401, 200} {
+		t.Errorf("after a good file: %v, want 401 and 200", got)
+	}
+	s.env["FRESHET_TOKEN"] = "second"
+	var e struct{ Policy string }
+	if err := json.Unmarshal([]byte(s.must(t, "", "endpoint", "show", "city", "--json")), &e); err != nil || e.Policy != "ttl:max=8:half" {
+		t.Errorf("policy is %q after the reload (%v)", e.Policy, err)
+	}
+}
+
+// A wrong token on the WebSocket is 4401, none on a closed server too.
+func TestLiveToken(t *testing.T) {
+	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+hashSecret("look")+"\"}, {name: ops, role: admin, sha256: \""+hashSecret("do")+"\"}]\n")
+	for _, token := range []string{"guess", ""} {
+		if code := closeCode(t, dial(t, s.srv.url, token)); code != 4401 {
+			t.Errorf("token %q: close code %d, want 4401", token, code)
+		}
+	}
+	c := dial(t, s.srv.url, "look")
+	receive(t, c, "ready")
+	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": "ASK {}"}); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, c, "error"); m["code"] != "not_allowed" || m["id"] != "a" {
+		t.Errorf("registering with a read token: %v", m)
+	}
+	c = dial(t, s.srv.url, "do")
+	for sparql, code := range map[string]string{"DROP ALL": "bad_params", "SELECT": "bad_params"} {
+		if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": sparql}); err != nil {
+			t.Fatal(err)
+		}
+		if m := receive(t, c, "error"); m["code"] != code {
+			t.Errorf("following %s: %v, want %s", sparql, m, code)
+		}
+	}
+	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": "SELECT ?s { ?s <http://x/n> ?n }"}); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, c, "subscribed"); m["seq"] != 0.0 {
+		t.Errorf("following a new query: %v, want seq 0", m)
+	}
+	s.env["FRESHET_TOKEN"] = "do"
+	s.must(t, "", "endpoint", "tick", "city")
+	if m := receive(t, c, "delta"); m["baseline"] != true || m["prev"] != 0.0 || m["seq"] != 1.0 || m["jaccard"] != nil {
+		t.Errorf("the first result: %v, want a baseline", m)
+	}
+}
