@@ -173,6 +173,18 @@ func (c *Config) check() error {
 	return c.checkEndpoints()
 }
 
+// listening takes over the port that the system chose for port 0.
+func (c *Config) listening(addr string) {
+	if !strings.HasSuffix(c.Listen, ":0") {
+		return
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	c.Listen = strings.TrimSuffix(c.Listen, "0") + port
+	if public, ok := strings.CutSuffix(c.PublicURL, ":0"); ok {
+		c.PublicURL = public + ":" + port
+	}
+}
+
 func (c *Config) scheme() string {
 	if c.TLS.Cert != "" {
 		return "https"

@@ -181,3 +181,16 @@ func TestLiveToken(t *testing.T) {
 		t.Errorf("the first result: %v, want a baseline", m)
 	}
 }
+
+// Port 0 is the port that the system chooses, and links say which.
+func TestPortZero(t *testing.T) {
+	srv := serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
+	resp, err := http.Get(srv.url + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || strings.HasSuffix(srv.url, ":0") {
+		t.Errorf("%s is not ready: %s", srv.url, resp.Status)
+	}
+}

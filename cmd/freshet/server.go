@@ -44,6 +44,7 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 	if s.listener, err = listen(conf.Listen); err != nil {
 		return s, err
 	}
+	conf.listening(s.listener.Addr().String())
 	s.store, err = store.Open(conf.Data, store.Options{Logger: log,
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
