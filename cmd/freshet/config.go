@@ -266,7 +266,12 @@ func (l Log) level() (slog.Level, error) {
 
 func (l Log) logger(w *world) *slog.Logger {
 	level, _ := l.level()
-	o := &slog.HandlerOptions{Level: level}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // JSON would show bare nanoseconds
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	if l.Format == "json" || l.Format == "auto" && !w.tty {
 		return slog.New(slog.NewJSONHandler(w.stderr, o))
 	}
