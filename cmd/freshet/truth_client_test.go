@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/notify/client"
+)
+
+// A tracked query is followed by the reference client.
+type tracked struct {
+	fact *fact
+
+	mu     sync.Mutex
+	conn   net.Conn // the present one
+	seq    uint64
+	heard  map[uint64]string // fingerprint of the client's result, by position
+	cancel context.CancelFunc
+}
+
+var errHeardAll = errors.New("heard all")
+
+// reference lets the reference client follow; its line is cut now and then.
+func (a *audience) reference(ctx context.Context, m member, life time.Duration, c *tracked) {
+	c.heard = map[uint64]string{}
+	a.members.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var cutting sync.WaitGroup
+		defer cutting.Wait()
+		defer cancel()
+		cutting.Go(func() { m.cutNowAndThen(ctx, life, c) })
+		err := client.Follow(ctx, client.Options{
+			Server: "http://" + a.addr, Query: c.fact.id, Dialer: c.dialer(), Ack: true,
+			MinBackoff: 10 * time.Millisecond, MaxBackoff: time.Second,
+		}, func(e client.Event) error { return c.hear(m, e) })
+		if !errors.Is(err, errHeardAll) {
+			m.object("the reference client ended with %v", err)
+		}
+	})
+}
+
+func (m member) cutNowAndThen(ctx context.Context, life time.Duration, c *tracked) {
+	for !m.isOver() {
+		if !m.sleep(ctx, time.Duration(m.rng.ExpFloat64()*float64(life))) {
+			return
+		}
+		m.cuts.Add(1)
+		c.mu.Lock()
+		if c.conn != nil {
+			c.conn.Close()
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *tracked) dialer() *websocket.Dialer {
+	return &websocket.Dialer{NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.conn = conn
+		return conn, err
+	}}
+}
+
+func (c *tracked) hear(m member, e client.Event) error {
+	switch e.Kind {
+	case client.Delta:
+		if e.Prev != c.seq || e.State.Seq <= c.seq {
+			m.object("the client went (%d, %d] after %d", e.Prev, e.State.Seq, c.seq)
+		}
+	case client.Snapshot:
+		if c.seq > 0 {
+			m.object("the client began anew at %d", e.State.Seq)
+		}
+	}
+	if c.seq = e.State.Seq; e.Result != nil {
+		c.heard[c.seq] = fingerprint(e.State.Document)
+	}
+	if m.isOver() && c.seq >= c.fact.final {
+		return errHeardAll
+	}
+	return nil
+}
+
+// verify compares the client's results with those that others ended up with.
+func (c *tracked) verify(t testing.TB, truth map[uint64]string) {
+	t.Helper()
+	for seq, hash := range c.heard {
+		if truth[seq] != hash {
+			t.Errorf("%s: the reference client has another result at %d", c.fact.Name, seq)
+		}
+	}
+	if c.seq != uint64(len(c.fact.versions)) {
+		t.Errorf("%s: the reference client ended at %d of %d", c.fact.Name, c.seq, len(c.fact.versions))
+	}
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// An audience is everybody who follows one server. Each is cut off and comes
+// back at random moments until it is over; then all of them come back once
+// more and hear the rest.
+type audience struct {
+	addr     string
+	pace     time.Duration // about the time between two revisions
+	over     chan struct{} // closed after the last tick
+	revision atomic.Int64
+	members  sync.WaitGroup
+	seed     uint64
+
+	mu      sync.Mutex
+	stories []*story
+	wrong   []string
+	cuts    atomic.Int64 // connections that were cut by the follower
+	failed  atomic.Int64 // attempts to connect that failed
+}
+
+// A member is one follower's own chance and moment to begin.
+type member struct {
+	*audience
+	name string
+	rng  *rand.Rand
+	from int64 // revision before which it is not there
+}
+
+func (a *audience) member(name string, from int64) member {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seed++
+	return member{a, name, rand.New(rand.NewPCG(a.seed, 7)), from}
+}
+
+// story begins where the registration of the query was, or, when the member
+// does not know of that, with what there is when it first comes.
+func (m member) story(f *fact, registered bool) *story {
+	s := &story{fact: f, by: m.name}
+	if registered {
+		s.known, s.epoch = true, f.epoch
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stories = append(m.stories, s)
+	return s
+}
+
+func (m member) object(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wrong = append(m.wrong, m.name+": "+fmt.Sprintf(format, args...))
+}
+
+func (a *audience) isOver() bool {
+	select {
+	case <-a.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// follow connects again and again. connect returns true when it has heard all.
+func (m member) follow(ctx context.Context, connect func(ctx context.Context, last bool) bool) {
+	m.members.Go(func() {
+		for m.revision.Load() < m.from && !m.isOver() && m.sleep(ctx, 20*time.Millisecond) {
+		}
+		for ctx.Err() == nil {
+			last := m.isOver()
+			if connect(ctx, last) {
+				return
+			}
+			wait := 100 * time.Millisecond
+			if !m.isOver() {
+				wait = m.pause()
+			}
+			m.sleep(ctx, wait)
+		}
+		m.object("the end of the changes did not arrive in time")
+	})
+}
+
+// pause is mostly short; now and then it spans several revisions.
+func (m member) pause() time.Duration {
+	if m.rng.IntN(5) > 0 {
+		return time.Duration(m.rng.Int64N(int64(m.pace)/2 + 1))
+	}
+	return time.Duration(m.rng.Int64N(25 * int64(m.pace)))
+}
+
+// sleep is false when ctx ended; the end of everything wakes it up.
+func (m member) sleep(ctx context.Context, d time.Duration) bool {
+	over := m.over
+	if m.isOver() {
+		over = nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-over:
+	case <-t.C:
+	}
+	return true
+}
+
+// cutter cuts a connection at a random moment, about a life from now, unless
+// it is the last one.
+func (m member) cutter(ctx context.Context, life time.Duration, last bool, cut func()) (stop func()) {
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	over, after := m.over, time.Duration(m.rng.ExpFloat64()*float64(life))
+	ended.Go(func() {
+		var moment <-chan time.Time
+		if last {
+			over = nil
+		} else {
+			t := time.NewTimer(after)
+			defer t.Stop()
+			moment = t.C
+		}
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		case <-over:
+		case <-moment:
+			m.cuts.Add(1)
+		}
+		cut()
+	})
+	return func() { close(done); ended.Wait() }
+}
+
+// A wsFollower follows any number of queries over one WebSocket.
+type wsFollower struct {
+	member
+	stories []*story
+	ack     bool
+	rate    string
+	life    time.Duration
+	known   bool // begins at the registration
+}
+
+func (a *audience) websocket(ctx context.Context, f wsFollower, facts []*fact) {
+	for _, x := range facts {
+		f.stories = append(f.stories, f.story(x, f.known))
+	}
+	f.follow(ctx, f.connect)
+}
+
+func (f *wsFollower) connect(ctx context.Context, last bool) bool {
+	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, HandshakeTimeout: 20 * time.Second}
+	conn, _, err := d.DialContext(ctx, "ws://"+f.addr+"/v1/live", nil)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.failed.Add(1)
+		}
+		return false
+	}
+	defer conn.Close()
+	stop := f.cutter(ctx, f.life, last, func() { conn.Close() })
+	defer stop()
+	if !f.subscribe(conn) {
+		return false
+	}
+	asked := false
+	for {
+		_, raw, err := conn.ReadMessage()
+		if err != nil {
+			var c *websocket.CloseError
+			if errors.As(err, &c) && c.Code != websocket.CloseAbnormalClosure {
+				f.object("closed with %v", c)
+			}
+			return false
+		}
+		var n notice
+		if err := json.Unmarshal(raw, &n); err != nil {
+			f.object("message %.200s: %v", raw, err)
+			return true
+		}
+		if n.Type == "pong" {
+			return true
+		}
+		if good := f.hear(conn, n, raw); !good {
+			return true
+		}
+		// What else may come would come before the answer to this.
+		if last && !asked && f.arrived() {
+			asked = true
+			time.Sleep(100 * time.Millisecond)
+			if conn.WriteJSON(map[string]any{"type": "ping"}) != nil {
+				return false
+			}
+		}
+	}
+}
+
+func (f *wsFollower) subscribe(conn *websocket.Conn) bool {
+	if conn.WriteJSON(map[string]any{"type": "init"}) != nil {
+		return false
+	}
+	for _, n := range f.rng.Perm(len(f.stories)) {
+		s := f.stories[n]
+		if f.rng.IntN(10) == 0 {
+			s.forget(f.rng)
+		}
+		m := map[string]any{"type": "subscribe", "id": strconv.Itoa(n), "query": s.fact.id}
+		if s.known {
+			m["resume"] = map[string]any{"epoch": s.epoch, "seq": s.seq}
+		}
+		if f.rate != "" {
+			m["rate"] = f.rate
+		}
+		if conn.WriteJSON(m) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// hear takes one message. False means that there is no going on.
+func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
+	if n.Type == "ready" {
+		return true
+	}
+	i, err := strconv.Atoi(n.ID)
+	if err != nil || i >= len(f.stories) {
+		f.object("unasked: %.300s", raw)
+		return false
+	}
+	s := f.stories[i]
+	before := len(s.records)
+	switch n.Type {
+	case "subscribed":
+		s.begun(n)
+	case "snapshot":
+		s.snapshot(n, raw)
+	case "delta":
+		s.change(n, raw)
+	case "alive":
+		s.alive(n)
+	default:
+		s.object("%.300s", raw)
+	}
+	if f.ack && len(s.records) > before {
+		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read tells of a cut
+	}
+	return len(s.wrong) == 0
+}
+
+func (f *wsFollower) arrived() bool {
+	for _, s := range f.stories {
+		if !s.arrived() {
+			return false
+		}
+	}
+	return true
+}
+
+// getStream opens an event stream that goes on from a position, if there is one.
+func (a *audience) getStream(ctx context.Context, path, after string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.addr+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
+	resp, err := streams.Do(r)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.failed.Add(1)
+		}
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s %s", resp.Status, resp.Header.Get("Content-Type"))
+	}
+	return resp, nil
+}
+
+// streams gives every event stream a connection of its own.
+var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+)
+
+// An undead is a server that is killed now and then and comes back on the same
+// data at the same place.
+type undead struct {
+	t               testing.TB
+	bin, addr, data string
+	yaml            string
+	p               *process
+	kills           int
+}
+
+// steadyAddr is a free loopback address whose port the system gives to nobody
+// who merely dials out while the server is down.
+func steadyAddr(t testing.TB, r *rand.Rand) string {
+	t.Helper()
+	for range 200 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+r.IntN(12000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	return freeAddr(t)
+}
+
+func (u *undead) rise() {
+	u.t.Helper()
+	u.p = serve(u.t, u.bin, u.addr, u.data, u.yaml)
+}
+
+// kill ends the server as a power cut would and starts it again.
+func (u *undead) kill() {
+	u.t.Helper()
+	u.p.kill()
+	u.kills++
+	u.rise()
+}
+
+// call sends a request to the API and returns the body of a good answer.
+func (u *undead) call(ctx context.Context, method, path string, in any) ([]byte, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+u.addr+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %s: %.300s", method, path, resp.Status, b)
+	}
+	return b, err
+}
+
+func (u *undead) get(ctx context.Context, path string, out any) error {
+	b, err := u.call(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, out)
+}
+
+type slotSummary struct {
+	Slot                                uint64
+	Run, Complete, Failed, Cut, Skipped int
+	Changed                             int
+	Error                               string
+	UsedSeconds                         float64 `json:"used_seconds"`
+}
+
+// tick runs a slot that has to execute every one of n queries.
+func (u *undead) tick(ctx context.Context, n int) (s slotSummary, err error) {
+	b, err := u.call(ctx, http.MethodPost, "/v1/endpoints/truth/tick", nil)
+	if err != nil {
+		return s, err
+	}
+	if err = json.Unmarshal(b, &s); err == nil && (s.Run != n || s.Complete != n) {
+		err = fmt.Errorf("%w: %s instead of %d complete executions", errIncomplete, b, n)
+	}
+	return s, err
+}
+
+var errIncomplete = fmt.Errorf("the slot is not complete")
+
+// register registers a question and notes its id and epoch.
+func (u *undead) register(ctx context.Context, f *fact) error {
+	b, err := u.call(ctx, http.MethodPost, "/v1/queries", map[string]any{"endpoint": "truth", "query": f.Text})
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	var q struct {
+		ID, Epoch, Form string
+		Ordered         bool
+	}
+	if err := json.Unmarshal(b, &q); err != nil {
+		return err
+	}
+	if q.Form != f.form || q.Ordered != f.ordered {
+		return fmt.Errorf("%s: is a %s, ordered %t, for the server, and %s, %t for the test", f.Name, q.Form, q.Ordered, f.form, f.ordered)
+	}
+	f.id, f.epoch = q.ID, q.Epoch
+	return nil
+}
+
+// results are the last result's canonical bytes.
+func (u *undead) results(ctx context.Context, f *fact) ([]byte, error) {
+	suffix := "srj"
+	if f.graph() {
+		suffix = "nt"
+	}
+	return u.call(ctx, http.MethodGet, "/v1/queries/"+f.id+"/results."+suffix, nil)
+}
+
+// log reads the whole change log of a query as a story, page by page.
+func (u *undead) log(ctx context.Context, f *fact) (*story, error) {
+	s := &story{fact: f, by: "log"}
+	next := ""
+	for {
+		var page struct {
+			Changes []json.RawMessage
+			Next    string
+		}
+		path := "/v1/queries/" + f.id + "/changes?limit=50"
+		if next != "" {
+			path += "&after=" + url.QueryEscape(next)
+		}
+		if err := u.get(ctx, path, &page); err != nil || len(page.Changes) == 0 {
+			return s, err
+		}
+		for _, raw := range page.Changes {
+			var n notice
+			if err := json.Unmarshal(raw, &n); err != nil {
+				return s, err
+			}
+			if n.Seq != n.Prev+1 {
+				s.object("the log has a change (%d, %d]", n.Prev, n.Seq)
+			}
+			s.change(n, raw)
+		}
+		next = page.Next
+	}
+}
+
+// A blow is one kill: before which revision's tick is over, and how.
+type blow struct {
+	how   string
+	after float64 // random part of what it hits
+}
+
+// The ways to hit. "tick" cuts a slot, "connect" hits while everybody comes
+// back from the kill before, "idle" when nothing runs.
+var blowKinds = []string{"tick", "tick", "tick", "connect", "idle"}
+
+// blows spreads n kills over the registration (revision −1) and the revisions.
+func blows(r *rand.Rand, n, revisions int) map[int][]blow {
+	list := map[int][]blow{}
+	for i := range n {
+		at, how := r.IntN(revisions+1), blowKinds[r.IntN(len(blowKinds))]
+		switch i {
+		case 0:
+			at, how = -1, "idle"
+		case 1:
+			at, how = 0, "tick" // the baseline
+		}
+		list[at] = append(list[at], blow{how, r.Float64()})
+	}
+	return list
+}
+
+func checkStore(t testing.TB, bin, data string) {
+	t.Helper()
+	if out, err := command(t, bin, "store", "check", "--data", data); err != nil {
+		t.Errorf("store check: %v\n%s", err, out)
+	}
+}
+
+const soon = 30 * time.Millisecond

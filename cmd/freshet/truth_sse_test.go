@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// An event of an event stream, complete: it was followed by an empty line.
+type event struct{ kind, id, data string }
+
+// readEvents calls fn for each event until the stream ends or fn says no.
+func readEvents(r io.Reader, fn func(event) bool) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	var e event
+	for {
+		line, err := b.ReadString('\n')
+		if err != nil {
+			return // what is not complete does not count
+		}
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "event":
+			e.kind = value
+		case "id":
+			e.id = value
+		case "data":
+			e.data += value
+		case "":
+			if line != "" { // a comment
+				continue
+			}
+			if (e.data != "" || e.id != "") && !fn(e) {
+				return
+			}
+			e = event{}
+		}
+	}
+}
+
+// An sseFollower follows one query by server-sent events.
+type sseFollower struct {
+	member
+	story *story
+	life  time.Duration
+}
+
+func (a *audience) sse(ctx context.Context, m member, life time.Duration, x *fact) {
+	f := &sseFollower{m, m.story(x, m.from == 0), life}
+	m.follow(ctx, f.connect)
+}
+
+func (f *sseFollower) connect(ctx context.Context, last bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := f.cutter(ctx, f.life, last, cancel)
+	defer stop()
+	s, after := f.story, ""
+	if f.rng.IntN(10) == 0 {
+		s.forget(f.rng)
+	}
+	if s.known {
+		after = fmt.Sprintf("%s:%d", s.epoch, s.seq)
+	}
+	resp, err := f.getStream(ctx, "/v1/queries/"+s.fact.id+"/changes", after)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	if s.known {
+		s.resumed++
+	}
+	linger := func() {
+		if last && s.arrived() { // a moment for what should not come
+			time.AfterFunc(200*time.Millisecond, cancel)
+		}
+	}
+	linger()
+	readEvents(resp.Body, func(e event) bool {
+		if e.kind == "" {
+			return true
+		}
+		hear(s, e)
+		linger()
+		return len(s.wrong) == 0
+	})
+	return last && s.arrived() || len(s.wrong) > 0
+}
+
+// hear takes one event of a query's stream.
+func hear(s *story, e event) {
+	var n notice
+	if err := json.Unmarshal([]byte(e.data), &n); err != nil {
+		s.object("event %q: %v", e.data, err)
+		return
+	}
+	if n.Query != s.fact.id && e.kind != "gap" {
+		s.object("an event of %s in the stream of %s", n.Query, s.fact.id)
+	}
+	if want := fmt.Sprintf("%s:%d", n.Epoch, n.Seq); e.kind != "gap" && e.id != want {
+		s.object("the event at %s has the id %s", want, e.id)
+	}
+	switch e.kind {
+	case "snapshot":
+		s.snapshot(n, []byte(e.data))
+	case "change":
+		s.change(n, []byte(e.data))
+	case "alive":
+		s.alive(n)
+	default:
+		s.object("event %s: %.300s", e.kind, e.data)
+	}
+}
+
+// An allFollower follows the changes of all queries by one event stream.
+type allFollower struct {
+	member
+	byQuery map[string]*story
+	epoch   string
+	offset  uint64
+	life    time.Duration
+}
+
+// all follows from the offset on, which comes before every change.
+func (a *audience) all(ctx context.Context, m member, life time.Duration, epoch string, facts []*fact) {
+	f := &allFollower{member: m, byQuery: map[string]*story{}, epoch: epoch, life: life}
+	for _, x := range facts {
+		f.byQuery[x.id] = m.story(x, true)
+	}
+	m.follow(ctx, f.connect)
+}
+
+func (f *allFollower) connect(ctx context.Context, last bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := f.cutter(ctx, f.life, last, cancel)
+	defer stop()
+	resp, err := f.getStream(ctx, "/v1/changes", fmt.Sprintf("%s:%d", f.epoch, f.offset))
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	linger := func() {
+		if last && f.arrived() {
+			time.AfterFunc(200*time.Millisecond, cancel)
+		}
+	}
+	linger()
+	good := true
+	readEvents(resp.Body, func(e event) bool {
+		if e.kind == "" {
+			return true
+		}
+		good = f.hear(e)
+		linger()
+		return good
+	})
+	return last && f.arrived() || !good
+}
+
+func (f *allFollower) hear(e event) bool {
+	var n struct {
+		notice
+		Offset uint64
+	}
+	if err := json.Unmarshal([]byte(e.data), &n); err != nil || e.kind != "change" {
+		f.object("event %s %.300s: %v", e.kind, e.data, err)
+		return false
+	}
+	s := f.byQuery[n.Query]
+	if s == nil || n.Offset != f.offset+1 || e.id != fmt.Sprintf("%s:%d", f.epoch, n.Offset) {
+		f.object("after offset %d came %s: %.300s", f.offset, e.id, e.data)
+		return false
+	}
+	f.offset = n.Offset
+	s.change(n.notice, []byte(e.data))
+	return len(s.wrong) == 0
+}
+
+func (f *allFollower) arrived() bool {
+	for _, s := range f.byQuery {
+		if !s.arrived() {
+			return false
+		}
+	}
+	return true
+}

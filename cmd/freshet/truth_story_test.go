@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// A story is what one follower has heard of one query: messages that rule 1 of
+// the protocol lets it apply, in their order, as they came.
+type story struct {
+	fact    *fact
+	by      string // whose
+	known   bool   // epoch and seq are a position to go on from
+	epoch   string
+	seq     uint64
+	records []record
+	parts   []json.RawMessage // of a snapshot that is not whole yet
+
+	repeats, resumed int
+	wrong            []string // what must not happen
+}
+
+type record struct {
+	kind      string // snapshot, delta or alive
+	prev, seq uint64
+	raw       []json.RawMessage // the message, a snapshot's parts
+}
+
+// A notice is what all messages about positions have in common.
+type notice struct {
+	Type, ID, Query, Epoch string
+	Prev, Seq              uint64
+	Part                   int
+	Last, Resumed          bool
+	Reason, Code, Message  string
+	State, Error           string
+}
+
+func (s *story) object(format string, args ...any) {
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+}
+
+// begun hears the answer to a subscription.
+func (s *story) begun(n notice) {
+	s.parts = nil
+	switch {
+	case n.Resumed && (n.Epoch != s.epoch || n.Seq != s.seq):
+		s.object("resumed at %s:%d instead of %s:%d", n.Epoch, n.Seq, s.epoch, s.seq)
+	case n.Resumed:
+		s.resumed++
+	case s.known:
+		s.object("at %s:%d the stream began anew: %s", s.epoch, s.seq, n.Reason)
+	case n.Seq == 0: // no snapshot follows
+		s.known, s.epoch, s.seq = true, n.Epoch, 0
+	}
+}
+
+func (s *story) snapshot(n notice, raw []byte) {
+	if len(s.records) > 0 {
+		s.object("a snapshot at %d in the middle of the stream", n.Seq)
+		return
+	}
+	s.parts = append(s.parts, raw)
+	if n.Part > 0 && !n.Last {
+		return
+	}
+	s.tell(record{"snapshot", 0, n.Seq, s.parts}, n.Epoch)
+	s.parts = nil
+}
+
+func (s *story) change(n notice, raw []byte) {
+	switch {
+	case s.known && n.Epoch == s.epoch && n.Seq <= s.seq:
+		s.repeats++
+	case s.known && n.Epoch != s.epoch:
+		s.object("a change of epoch %s after %s:%d", n.Epoch, s.epoch, s.seq)
+	case n.Prev != s.seq || n.Seq <= n.Prev:
+		s.object("the change (%d, %d] after position %d", n.Prev, n.Seq, s.seq)
+	default:
+		s.tell(record{"delta", n.Prev, n.Seq, []json.RawMessage{raw}}, n.Epoch)
+	}
+}
+
+func (s *story) alive(n notice) {
+	switch {
+	case !s.known:
+	case n.Epoch != s.epoch || n.Seq < s.seq:
+		s.object("alive at %s:%d after %s:%d", n.Epoch, n.Seq, s.epoch, s.seq)
+	case n.Seq > s.seq:
+		s.tell(record{"alive", s.seq, n.Seq, nil}, n.Epoch)
+	}
+}
+
+func (s *story) tell(r record, epoch string) {
+	s.known, s.epoch, s.seq = true, epoch, r.seq
+	s.records = append(s.records, r)
+}
+
+// forget loses the last few messages, as a client does that dies before it has
+// written them down, but never all of them.
+func (s *story) forget(r *rand.Rand) {
+	if len(s.records) < 2 {
+		return
+	}
+	n := 1 + r.IntN(min(3, len(s.records)-1))
+	s.records = slices.Delete(s.records, len(s.records)-n, len(s.records))
+	s.seq = s.records[len(s.records)-1].seq
+}
+
+func (s *story) arrived() bool { return s.known && s.seq >= s.fact.final }
