@@ -1,0 +1,104 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
+)
+
+// A subject is a store that can be replaced by its own backup while the suite
+// keeps hold of it.
+type subject struct{ *DB }
+
+func TestLog(t *testing.T) {
+	notifytest.TestLog(t, func(t *testing.T) notifytest.Subject {
+		s := &subject{open(t, t.TempDir(), Options{})}
+		return notifytest.Subject{
+			Log:      s,
+			Head:     func() (registry.Offset, error) { return s.DB.Head() },
+			Add:      func(name string, form diff.Form, ordered bool) string { return s.add(t, name, form, ordered) },
+			Record:   func(id string, r *diff.Result, at time.Time) { s.execute(t, id, r, at) },
+			Trim:     func(id string, keep int) { s.trim(t, id, keep) },
+			Renumber: func() { s.restore(t) },
+			Remove:   func(id string) { remove(t, s.DB, id) },
+		}
+	})
+}
+
+func (s *subject) add(t *testing.T, name string, form diff.Form, ordered bool) string {
+	t.Helper()
+	id := registry.Identity("city", name, ordered, nil, nil)
+	_, err := s.EditQuery(id, func(q *registry.Query, _ bool) error {
+		q.Endpoint, q.Text, q.Form, q.Ordered, q.CreatedAt = "city", name, form, ordered, start
+		q.Holders = []registry.Holder{{Caller: registry.Anonymous, Name: name, Since: start}}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// execute records a complete answer as the loop does. The suite calls it from
+// one goroutine while others read.
+func (s *subject) execute(t *testing.T, id string, r *diff.Result, at time.Time) {
+	t.Helper()
+	stats, err := s.Stats(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := next(t, s.DB, id, stats.Last+1, r)
+	o.Checked, o.At, o.Stats.CheckedAt = at, at, at
+	if o.Delta != nil {
+		o.Stats.ChangedAt = at
+	}
+	if _, err := s.DB.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trim does at once what retention does a few changes at a time.
+func (s *subject) trim(t *testing.T, id string, keep int) {
+	t.Helper()
+	s.retention.Changes = keep
+	err := s.bolt.Update(func(tx *bbolt.Tx) error {
+		w := writer{db: s.DB, tx: tx, counters: loadCounters(tx)}
+		r := recordHead(tx.Bucket(bStats).Get([]byte(id)))
+		for range 10 {
+			if err := w.trimQuery(&r); err != nil {
+				return err
+			}
+		}
+		return w.counters.save(tx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restore brings the store back from a backup, which begins a new epoch.
+func (s *subject) restore(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Backup(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.DB = open(t, dir, Options{})
+}
