@@ -298,6 +298,8 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 	first := s.p.ranked.first()
 	if n == 0 && first != nil {
 		add(first)
+	} else {
+		first = nil // looked at like all others
 	}
 	s.p.ranked.take(left, func(c *candidate) time.Duration {
 		if c != first && c != s.debtor {

@@ -42,7 +42,7 @@ func (r *runner) report(c *candidate, x Run) {
 
 // flush commits what waits, then tells followers, in that order.
 func (r *runner) flush() error {
-	b := Batch{Outcomes: r.pending}
+	b := Batch{Outcomes: r.pending, Policy: r.learnt}
 	s := r.summary()
 	b.Slot = &s
 	h := r.executor.Health()
@@ -85,6 +85,9 @@ func (r *runner) close() error {
 		r.slot.Skipped = p.waiting()
 	}
 	p.end(now)
+	r.pending = append(r.pending, p.lessons(now)...)
+	r.learnt = p.learnt()
+	r.slot.Stretch = p.stretched()
 	r.l.mu.Unlock()
 	r.slot.Finished, r.slot.Error = now.UTC(), r.stopped
 	if err := r.flush(); err != nil {

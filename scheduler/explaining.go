@@ -20,6 +20,7 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 			return Explanation{}, err
 		}
 		l.planner.advance(now)
+		l.planner.rank()
 	}
 	c := l.planner.all[query]
 	if c == nil {

@@ -40,6 +40,13 @@ type News struct {
 	Removed  []string // ids of queries that nobody holds any more
 	LastSlot uint64   // number of the last recorded slot, 0 when none
 	Health   registry.Health
+	Policy   PolicyState // last recorded for the endpoint, zero when none
+}
+
+// A PolicyState is what a policy has learnt of an endpoint as a whole.
+type PolicyState struct {
+	Policy string    `json:"policy"` // spelling of the policy that State belongs to
+	State  []float64 `json:"state"`
 }
 
 // An Entry is one query with what the scheduler has learnt about it.
@@ -53,9 +60,12 @@ type Batch struct {
 	Outcomes []Outcome
 	Slot     *Slot            // the slot's summary so far; the last one stands
 	Health   *registry.Health // nil: as before
+	Policy   *PolicyState     // nil: as before
 }
 
-// An Outcome is one finished execution and everything that follows from it.
+// An Outcome is one finished execution and everything that follows from it, or
+// what a query's policy has learnt of it from the executions of others: then
+// only Stats.State is new.
 type Outcome struct {
 	Query   string
 	Stats   Stats        // the new statistics, whole
@@ -134,7 +144,8 @@ type Slot struct {
 	Skipped        int       `json:"skipped"` // eligible but passed over: the budget was too small
 	Used           float64   `json:"used_seconds"`
 	Budget         float64   `json:"budget_seconds"`
-	Error          string    `json:"error,omitempty"` // why nothing could run
+	Stretch        float64   `json:"stretch,omitempty"` // the policy's deadlines could not all be met and count as this many times as long
+	Error          string    `json:"error,omitempty"`   // why nothing could run
 }
 
 // A Clock tells the time and waits. The live one is the system's; a replay's

@@ -302,6 +302,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.loaded, l.health = true, news.Health
 		l.last = Slot{Endpoint: name, Number: news.LastSlot}
 		l.planner.slot = news.LastSlot + 1
+		l.planner.restore(news.Policy)
 	}
 	l.planner.now = now
 	if news.Full {

@@ -529,3 +529,23 @@ func TestRegistrationsMeanwhile(t *testing.T) {
 		w.stop()
 	})
 }
+
+// The plan of a slot holds all tiers, also where new queries go before the
+// ranked ones.
+func TestPlannedCountsAllTiers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 20*time.Second, "rr"), same(t, time.Second))
+		w.register("a")
+		b := w.register("b")
+		w.run()
+		w.tick()
+		w.register("c")
+		b.Refreshes++
+		w.put(b)
+		// b was asked for, c is new (counted as 0.1 s), a is ranked: 1 s + 0.1 s + 1 s
+		if s := w.tick(); s.Planned != 3 || s.Run != 3 || s.PlannedSeconds != 2.1 {
+			t.Errorf("planned %d of %.1f s, ran %d; want 3 of 2.1 s", s.Planned, s.PlannedSeconds, s.Run)
+		}
+		w.stop()
+	})
+}

@@ -32,6 +32,7 @@ type candidate struct {
 	wakes [2]wake // by waiting
 	start time.Time
 	ran   bool // in the current slot
+	rests bool // its policy, which sees all, left it out of this slot
 	short bool // and was cut there with less than the whole budget as its limit
 	why   reason
 }
@@ -50,11 +51,16 @@ type planner struct {
 	ranked tree
 	slots  queue
 	times  queue
+	rests  []*candidate // left out by a policy that sees all; some may have been lifted since
+	shared []float64    // the policy's state of the endpoint
+	taught []*Candidate // learnt in the last slot without having run
+	kin    kin
 
-	slot uint64 // the one that runs or comes next
-	now  time.Time
-	lead time.Duration // from one grid time to the next, 0 = no grid
-	ran  []*candidate
+	slot  uint64 // the one that runs or comes next
+	now   time.Time
+	begun time.Time     // when the slot began
+	lead  time.Duration // from one grid time to the next, 0 = no grid
+	ran   []*candidate
 
 	heads []*candidate // those that must not be displaced for ever
 	owed  []*candidate // heads of earlier slots that were
@@ -82,7 +88,9 @@ func (p *planner) put(q registry.Query, s Stats) {
 		p.all[q.ID] = c
 	}
 	p.lift(c)
+	p.kin.drop(c)
 	c.Query = q
+	p.kin.add(c)
 	p.learn(c, s)
 	p.settle(c)
 }
@@ -104,6 +112,7 @@ func (p *planner) learn(c *candidate, s Stats) {
 func (p *planner) drop(id string) {
 	if c := p.all[id]; c != nil {
 		p.lift(c)
+		p.kin.drop(c)
 		delete(p.all, id)
 	}
 }
@@ -123,6 +132,9 @@ func (p *planner) keep(entries []Entry) {
 
 // reset applies another policy or budget to everything.
 func (p *planner) reset(policy Policy, budget time.Duration) {
+	if policy.String() != p.policy.String() {
+		p.shared, p.kin = nil, nil
+	}
 	p.policy, p.budget, p.share = policy, budget, budget/2
 	for _, c := range p.all {
 		p.lift(c)
@@ -136,6 +148,7 @@ func (p *planner) lift(c *candidate) {
 	if c.in != nil {
 		c.in.remove(c)
 	}
+	c.rests = false
 	p.slots.drop(c)
 	p.times.drop(c)
 }
@@ -159,11 +172,9 @@ func (p *planner) settle(c *candidate) {
 
 // begin brings everything up to the slot that starts now.
 func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
-	p.slot, p.lead = slot, lead
+	p.slot, p.begun, p.lead = slot, now, lead
 	p.advance(now)
-	if r, ok := p.policy.(Ranker); ok {
-		p.rank(r)
-	}
+	p.rank()
 	p.heads = p.heads[:0]
 	if c := p.ranked.first(); c != nil {
 		p.heads = append(p.heads, c)
@@ -186,26 +197,6 @@ func (p *planner) advance(now time.Time) {
 	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
 		p.lift(c)
 		p.settle(c)
-	}
-}
-
-// rank lets a policy that must see all give the keys of this slot.
-func (p *planner) rank(r Ranker) {
-	var list []*candidate
-	for _, c := range p.ranked.all() {
-		if c.tier == TierRanked {
-			list = append(list, c)
-		}
-	}
-	views := make([]*Candidate, len(list))
-	for i, c := range list {
-		views[i] = &c.Candidate
-		p.ranked.remove(c)
-	}
-	keys := r.Rank(Moment{Slot: p.slot, Budget: p.budget}, views)
-	for i, c := range list {
-		c.key = keys[i]
-		p.ranked.insert(c)
 	}
 }
 
@@ -241,6 +232,7 @@ func (p *planner) end(now time.Time) {
 	p.heads = p.heads[:0]
 	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.len() > 0
 	p.servedNew, p.servedOld = false, false
+	p.absorb()
 	p.slot, p.now = p.slot+1, now
 	for _, c := range p.ran {
 		c.ran = false

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,8 @@ type Policy interface {
 }
 
 // A Ranker is a policy that has to see all eligible queries at once. Rank is
-// called at the start of each slot and replaces the keys; Due is ignored.
+// called at the start of each slot and replaces the keys; the order of all means
+// nothing. A query whose Due is a later slot is left out of this one.
 type Ranker interface {
 	Policy
 	Rank(m Moment, all []*Candidate) []Key
@@ -43,6 +45,9 @@ type Ranker interface {
 type Moment struct {
 	Slot   uint64
 	Budget time.Duration
+	Now    time.Time     // when it starts
+	Lead   time.Duration // from its grid time to the next, 0 when there is no grid
+	Shared []float64     // the endpoint's state, see Collective; nil for other policies
 }
 
 // A Candidate is one query as a policy sees it. It is read only.
@@ -54,12 +59,13 @@ type Candidate struct {
 	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
 }
 
-// A Key is a place in an order: by Class, then by Value, ascending; ties go to
-// the smaller Stats.Last, then to the smaller id.
+// A Key is a place in an order: by Class, then by Value, then by Low, ascending;
+// ties go to the smaller Stats.Last, then to the smaller id.
 type Key struct {
 	Due   uint64 // selective policies: not before this slot
 	Class int
 	Value float64
+	Low   float64 // the digits of Value that a float has no room for
 }
 
 // ErrPolicy is wrapped by the errors about policy spellings.
@@ -71,6 +77,8 @@ type Definition struct {
 	Params []Param
 	Doc    string // one line
 	Source string
+	// Simulated policies know more than a client can and run in simulations alone.
+	Simulated bool
 
 	build func(args) (Policy, error)
 }
@@ -86,7 +94,10 @@ type Param struct {
 
 // Policies is the table of all policies, in the order in which they are shown.
 func Policies() []Definition {
-	return []Definition{rrDefinition(), ttlDefinition()}
+	return []Definition{
+		rrDefinition(), sjfDefinition(), ljfDefinition(), crDefinition(), djDefinition(), ttlDefinition(),
+		cvDefinition(),
+	}
 }
 
 // ParsePolicy reads a spelling such as "rr" or "ttl:max=32:reset". What is
@@ -171,6 +182,18 @@ func (d Definition) argument(word string) (name, value string, err error) {
 	}
 	return "", "", fmt.Errorf("%q is no parameter of it; it is written %s", word, d.Spelling())
 }
+
+// decay reads a finite number of at least nothing.
+func (a args) decay(name string) (float64, error) {
+	x, err := strconv.ParseFloat(a[name], 64)
+	if err != nil || !(x >= 0 && x <= math.MaxFloat64) {
+		return 0, fmt.Errorf("%s=%s is not a number from 0", name, a[name])
+	}
+	return math.Abs(x), nil // −0 is 0
+}
+
+// spelled is the shortest text of a number.
+func spelled(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // count reads a whole number of at least one.
 func (a args) count(name string) (uint64, error) {

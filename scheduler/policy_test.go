@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,22 +17,39 @@ import (
 )
 
 // known makes a ranked query with a history: its baseline in the first of the
-// slots, then executions of one second each; "+" after a slot is a change.
+// slots, then executions. "7+" is one in slot 7 that found a change, "7+.5" one
+// of Jaccard distance 0.5 (otherwise 1), "7/20" one that took 20 ms (otherwise a
+// second).
 func known(p Policy, id string, history ...string) (registry.Query, Stats) {
 	var s Stats
 	for _, h := range history {
-		var slot uint64
-		fmt.Sscan(strings.TrimSuffix(h, "+"), &slot)
-		x := Sample{Slot: slot, Elapsed: time.Second, Changed: strings.HasSuffix(h, "+")}
+		x := Sample{Elapsed: time.Second}
+		h, ms, timed := strings.Cut(h, "/")
+		if timed {
+			n, _ := strconv.Atoi(ms)
+			x.Elapsed = time.Duration(n) * time.Millisecond
+		}
+		h, distance, changed := strings.Cut(h, "+")
+		if x.Changed = changed; changed {
+			x.Jaccard = 1
+			fmt.Sscan(distance, &x.Jaccard)
+		}
+		fmt.Sscan(h, &x.Slot)
 		if s.Executions > 0 {
 			s.State = p.Fold(s.State, s.Last, x)
 		}
 		s.sample(x)
 		s.Executions++
-		s.Last = slot
+		s.Last = x.Slot
 	}
 	s.Policy = p.String()
 	return query(id), s
+}
+
+// told is an oracle that reads the future in the id of a query.
+func told(_ Moment, c *Candidate) (since uint64, cost time.Duration) {
+	fmt.Sscanf(c.Query.ID, "s%d,c%d", &since, &cost)
+	return since, cost
 }
 
 func query(id string) registry.Query {
@@ -59,6 +77,62 @@ func TestPolicies(t *testing.T) {
 			{"a", []string{"1", "8"}},
 		}, []string{"b", "c", "a", "d"}},
 
+		{"sjf:lambda=0.5", 10, []named{
+			{"a", []string{"9/1000"}},                  // ln 1000 + 0.5·9 = 6.908 + 4.5 = 11.408
+			{"b", []string{"1/9000"}},                  // ln 9000 + 0.5·1 = 9.105 + 0.5 = 9.605: old enough to pass a
+			{"c", []string{"9/5"}},                     // ln 5 + 4.5 = 1.609 + 4.5 = 6.109
+			{"d", []string{"2/100", "4/300", "7/200"}}, // median 200: ln 200 + 3.5 = 5.298 + 3.5 = 8.798
+			{"e", []string{"3/100", "9/300"}},          // median (100+300)/2 = 200: 5.298 + 4.5 = 9.798
+			{"0", []string{"9/5"}},                     // like c: ties go to the smaller id
+		}, []string{"0", "c", "d", "b", "e", "a"}},
+
+		{"sjf:lambda=0", 5000, []named{ // the median alone, then age
+			{"a", []string{"4999/7"}}, {"b", []string{"1/8"}}, {"c", []string{"3/7"}},
+		}, []string{"c", "a", "b"}},
+
+		{"sjf:lambda=1", 5000, []named{ // e^(−4999) is not nothing
+			{"a", []string{"2/10"}}, // 2 + ln 10 = 4.303
+			{"b", []string{"1/20"}}, // 1 + ln 20 = 3.996
+			{"c", []string{"1/10"}}, // 1 + ln 10 = 3.303
+		}, []string{"c", "b", "a"}},
+
+		{"ljf:lambda=1", 10, []named{
+			{"a", []string{"9/1000"}}, // 9 − ln 1000 = 9 − 6.908 = 2.092
+			{"b", []string{"1/10"}},   // 1 − ln 10 = 1 − 2.303 = −1.303
+			{"c", []string{"9/9000"}}, // 9 − 9.105 = −0.105
+			{"d", []string{"9/9000"}}, // ties
+			{"e", []string{"8/0"}},    // divided by nothing: last
+		}, []string{"b", "c", "d", "a", "e"}},
+
+		{"cr:lambda=0", 9, []named{
+			{"a", []string{"1", "3+", "5+", "8"}}, // 1 + 1 − 1 = 1
+			{"b", []string{"1", "3+", "4+"}},      // 2
+			{"c", []string{"1", "7"}},             // −1
+			{"d", []string{"1"}},                  // 0 at the start
+			{"e", []string{"1", "7", "8+"}},       // −1 + 1 = 0, but younger than d
+			{"f", []string{"1", "2+"}},            // 1, older than a
+			{"g", []string{"1", "7", "8"}},        // −2
+		}, []string{"b", "f", "a", "d", "e", "c", "g"}},
+
+		{"cr:lambda=0.5", 9, []named{
+			{"a", []string{"1", "3+"}},      // 1: e^(−0.5·6) = 0.050
+			{"b", []string{"1", "5+", "7"}}, // e^(−1) − 1 = −0.632: ·e^(−1) = −0.233
+			{"c", []string{"1", "7"}},       // −1·e^(−1) = −0.368
+			{"d", []string{"1"}},            // 0
+			{"e", []string{"1", "2"}},       // −1·e^(−3.5) = −0.030: rises with age
+			{"f", []string{"1", "6", "8+"}}, // −e^(−1) + 1 = 0.632: ·e^(−0.5) = 0.383
+		}, []string{"f", "a", "d", "e", "b", "c"}},
+
+		{"dj", 2000, []named{
+			{"a", []string{"1", "3+.5", "1999"}},     // 0.5·e^(−1997), which a float takes for nothing
+			{"b", []string{"1", "1999"}},             // 0, behind every positive value
+			{"c", []string{"1", "3+.25", "4"}},       // 0.25·e^(−1997)
+			{"d", []string{"1", "1990+", "1995"}},    // e^(−10)
+			{"e", []string{"1", "1990+", "1992"}},    // e^(−10) too: ties go to the older
+			{"f", []string{"1", "2"}},                // 0, older than b
+			{"g", []string{"1", "1988+", "1990+.9"}}, // (e^(−2) + 0.9)·e^(−10) = 1.035·e^(−10)
+		}, []string{"g", "e", "d", "a", "c", "f", "b"}},
+
 		{"ttl:max=8:reset", 12, []named{
 			{"a", []string{"1", "2", "4", "8"}},   // 1 → 2 → 4 → 8: due 8+8 = 16, not yet
 			{"b", []string{"1", "2", "4", "8+"}},  // 1 → 2 → 4 → 1: due 8+1 = 9
@@ -68,6 +142,14 @@ func TestPolicies(t *testing.T) {
 			{"f", []string{"1", "10"}},            // due 10+2 = 12
 			{"g", []string{"1", "2+", "3+", "8"}}, // 1 → 1 → 1 → 2: due 8+2 = 10, like d, which ran later
 		}, []string{"e", "b", "g", "d", "f"}},
+
+		{"cv", 10, []named{ // told since when it is stale, and what it costs now
+			{"s8,c5", []string{"1"}},
+			{"s7,c9", []string{"2"}},
+			{"s8,c4", []string{"3"}},
+			{"s0,c1", []string{"1"}}, // not stale: left out
+			{"s8,c6", []string{"7"}},
+		}, []string{"s7,c9", "s8,c4", "s8,c5", "s8,c6"}},
 
 		{"ttl:max=4:half", 12, []named{
 			{"a", []string{"1", "2", "4", "8"}},  // 1 → 2 → 4 → min(4, 8) = 4: due 8+4 = 12
@@ -80,6 +162,9 @@ func TestPolicies(t *testing.T) {
 			p, err := ParsePolicy(c.policy)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if c.policy == "cv" {
+				p = Clairvoyant(told)
 			}
 			covered[strings.Split(c.policy, ":")[0]] = true
 			plan := newPlanner(p, time.Hour)
@@ -116,6 +201,14 @@ func TestParsePolicy(t *testing.T) {
 		"ttl:max=1:reset":       "ttl:max=1:reset",
 		"ttl:max=32:on=reset":   "ttl:max=32:reset",
 		"ttl:on=reset:max=0032": "ttl:max=32:reset",
+		"sjf":                   "sjf:lambda=0.5",
+		"sjf:lambda=.50":        "sjf:lambda=0.5",
+		"ljf:lambda=1":          "ljf:lambda=1",
+		"cr":                    "cr:lambda=0",
+		"cr:lambda=-0":          "cr:lambda=0",
+		"cr:lambda=1e-3":        "cr:lambda=0.001",
+		"dj":                    "dj",
+		"cv":                    "cv",
 	} {
 		p, err := ParsePolicy(spelling)
 		if err != nil {
@@ -125,13 +218,14 @@ func TestParsePolicy(t *testing.T) {
 		if p.String() != want {
 			t.Errorf("%q is %q, want %q", spelling, p, want)
 		}
-		if again, err := ParsePolicy(p.String()); err != nil || again != p {
+		if again, err := ParsePolicy(p.String()); err != nil || again.String() != p.String() {
 			t.Errorf("%q does not read back: %v", p, err)
 		}
 	}
 	for _, bad := range []string{
 		"", "RR", "lru", "rr:", "rr:max=3", "ttl:", "ttl:max", "ttl:max=", "ttl:max=0", "ttl:max=-1", "ttl:max=1.5",
-		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3",
+		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3", "sjf:lambda=-1", "cr:lambda=NaN",
+		"ljf:lambda=Inf", "dj:lambda=1", "cv:1",
 	} {
 		_, err := ParsePolicy(bad)
 		if !errors.Is(err, ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
@@ -168,7 +262,7 @@ func TestPolicyTable(t *testing.T) {
 // by step is the one refolded from the samples.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half"}).Draw(t, "policy"))
+		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ type runner struct {
 	quiet    time.Time     // no execution starts before
 	stopped  string        // why no other execution starts
 	pending  []Outcome
+	learnt   *PolicyState // set when the slot is over
 	notes    []Note
 	since    time.Time // of the first pending outcome
 }

@@ -200,10 +200,10 @@ func read(e registry.Endpoint) (settings, error) {
 	if s.schedule, err = ParseSlot(e.Slot); err != nil {
 		return fail(err)
 	}
-	if s.policy, err = ParsePolicy(e.Policy); err != nil {
+	if s.policy, err = live(e.Policy); err != nil {
 		return fail(err)
 	}
-	if _, err = ParsePolicy(e.FallbackPolicy); err != nil {
+	if _, err = live(e.FallbackPolicy); err != nil {
 		return fail(fmt.Errorf("fallback_policy: %w", err))
 	}
 	if s.blackouts, err = parseBlackouts(e.Blackout); err != nil {
@@ -215,10 +215,21 @@ func read(e registry.Endpoint) (settings, error) {
 	return s, nil
 }
 
+// live reads a policy of a live endpoint.
+func live(spelling string) (Policy, error) {
+	p, err := ParsePolicy(spelling)
+	if _, cv := p.(clairvoyant); cv {
+		return nil, fmt.Errorf("%w %q: it has to know which results have changed before asking, so it runs in the simulator alone", ErrPolicy, spelling)
+	}
+	return p, err
+}
+
 func limits(e registry.Endpoint, s Schedule) error {
 	switch {
 	case e.Rule == "debt":
 		return errors.New("rule: debt is not supported, use strict")
+	case e.Rule == "overrun":
+		return errors.New("rule: overrun exceeds the budget and never repays, so it is for the simulator alone; use strict")
 	case e.Rule != "strict":
 		return fmt.Errorf("rule: %q is not known, use strict", e.Rule)
 	case e.Budget <= 0:

@@ -29,6 +29,7 @@ func before(a, b *candidate) bool {
 	return cmp.Or(
 		cmp.Compare(a.key.Class, b.key.Class),
 		cmp.Compare(a.key.Value, b.key.Value),
+		cmp.Compare(a.key.Low, b.key.Low),
 		cmp.Compare(a.Stats.Last, b.Stats.Last),
 		cmp.Compare(a.Query.ID, b.Query.ID),
 	) < 0
@@ -118,6 +119,29 @@ func join(l, r *node) *node {
 	r.left = join(l, r.left)
 	r.refresh()
 	return r
+}
+
+// rebuild makes the tree hold exactly the candidates of a sorted list, in time
+// that grows with its length. room, of that length, is where the nodes live.
+func (t *tree) rebuild(list []*candidate, room []node) {
+	t.root = grow(list, room)
+	for _, c := range list {
+		c.in = t
+	}
+}
+
+// grow builds a balanced subtree. Its priorities are about those of a random
+// one of its size, and smaller below, so that later insertions keep it flat.
+func grow(list []*candidate, room []node) *node {
+	if len(list) == 0 {
+		return nil
+	}
+	m := len(list) / 2
+	n := &room[m]
+	*n = node{c: list[m], priority: ^uint64(0) - ^uint64(0)/uint64(len(list)+1)}
+	n.left, n.right = grow(list[:m], room[:m]), grow(list[m+1:], room[m+1:])
+	n.refresh()
+	return n
 }
 
 // remove takes out c, whose place in the order must be that of its insertion.

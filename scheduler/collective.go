@@ -1,0 +1,225 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Collective is a policy that learns from all queries of an endpoint
+// together. What it has learnt of the endpoint as a whole is its shared state,
+// which the ledger keeps beside those of the queries, and which is nil before
+// the first slot. Absorb is as pure as the rest.
+type Collective interface {
+	Ranker
+	// Absorb ends slot m.Slot; ran are the queries that completed in it, in the
+	// order of their starts. kin lists the queries that share a constant with
+	// one, itself excluded, for constants that few queries have.
+	Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candidate) Lesson
+	// Stretch is by how much, according to the shared state, deadlines are
+	// longer than asked for because they could not all be met: more than 1, or 0.
+	Stretch(shared []float64) float64
+}
+
+// A Lesson is what follows from a slot for the states.
+type Lesson struct {
+	Shared []float64
+	States []Taught
+}
+
+// Taught is the new state of one query.
+type Taught struct {
+	Candidate *Candidate
+	State     []float64
+	Keep      bool // it did not run, so its state has to be recorded on its own
+}
+
+// rank lets a policy that sees all give the keys of the slot that starts.
+func (p *planner) rank() {
+	r, ok := p.policy.(Ranker)
+	if !ok {
+		return
+	}
+	list := p.ranked.all()
+	for _, c := range p.rests {
+		if c.rests {
+			c.rests = false
+			c.tier, c.why, c.since = TierRanked, eligible, p.slot
+			list = append(list, c)
+		}
+	}
+	clear(p.rests)
+	p.rests = p.rests[:0]
+	views, seen := make([]*Candidate, 0, len(list)), make([]*candidate, 0, len(list))
+	stay := list[:0]
+	for _, c := range list {
+		if c.tier != TierRanked {
+			stay = append(stay, c) // a refresh request
+			continue
+		}
+		views, seen = append(views, &c.Candidate), append(seen, c)
+	}
+	keys := r.Rank(p.moment(), views)
+	for i, c := range seen {
+		c.key = keys[i]
+		if c.key.Due > p.slot {
+			c.in, c.tier, c.why, c.rests = nil, "", notDue, true
+			p.rests = append(p.rests, c)
+			continue
+		}
+		stay = append(stay, c)
+	}
+	p.ranked.rebuild(ordered(stay), make([]node, len(stay)))
+}
+
+// ordered sorts candidates. Most comparisons are decided by what lies side by
+// side in memory.
+func ordered(list []*candidate) []*candidate {
+	type place struct {
+		class int
+		value float64
+		c     *candidate
+	}
+	places := make([]place, len(list))
+	for i, c := range list {
+		places[i] = place{c.key.Class, c.key.Value, c}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		switch {
+		case a.class != b.class:
+			return cmp.Compare(a.class, b.class)
+		case a.value < b.value:
+			return -1
+		case a.value > b.value:
+			return 1
+		case before(a.c, b.c):
+			return -1
+		case before(b.c, a.c):
+			return 1
+		}
+		return 0
+	})
+	for i := range places {
+		list[i] = places[i].c
+	}
+	return list
+}
+
+func (p *planner) moment() Moment {
+	return Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared}
+}
+
+// absorb lets the policy learn from the slot that ends.
+func (p *planner) absorb() {
+	p.taught = p.taught[:0]
+	r, ok := p.policy.(Collective)
+	if !ok {
+		return
+	}
+	var ran []*Candidate
+	for _, c := range p.ran {
+		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && p.all[c.Query.ID] == c {
+			ran = append(ran, &c.Candidate)
+		}
+	}
+	l := r.Absorb(p.moment(), ran, p.related)
+	p.shared = l.Shared
+	for _, t := range l.States {
+		t.Candidate.Stats.State = t.State
+		if t.Keep {
+			p.taught = append(p.taught, t.Candidate)
+		}
+	}
+}
+
+// related lists the queries that share a constant with c.
+func (p *planner) related(c *Candidate) []*Candidate {
+	if p.kin == nil {
+		p.kin = kin{}
+		for _, o := range p.all {
+			p.kin.add(o)
+		}
+	}
+	return p.kin.of(c)
+}
+
+// lessons are outcomes for the queries that learnt without having run.
+func (p *planner) lessons(now time.Time) []Outcome {
+	var out []Outcome
+	for _, c := range p.taught {
+		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.frozen(), Checked: c.Stats.CheckedAt, At: now})
+	}
+	p.taught = p.taught[:0]
+	return out
+}
+
+// learnt is the shared state to be recorded, nil when there is none.
+func (p *planner) learnt() *PolicyState {
+	if _, ok := p.policy.(Collective); !ok {
+		return nil
+	}
+	return &PolicyState{Policy: p.policy.String(), State: slices.Clone(p.shared)}
+}
+
+// restore takes up what was recorded.
+func (p *planner) restore(s PolicyState) {
+	if _, ok := p.policy.(Collective); ok && s.Policy == p.policy.String() {
+		p.shared = slices.Clone(s.State)
+	}
+}
+
+// stretched is what Collective.Stretch tells, 0 for other policies.
+func (p *planner) stretched() float64 {
+	if r, ok := p.policy.(Collective); ok {
+		return r.Stretch(p.shared)
+	}
+	return 0
+}
+
+// kin finds the queries that share constants. It is nil, and holds nothing,
+// until somebody asks.
+type kin map[string][]*candidate
+
+// maxKin is the most queries that may share a constant; what more have tells
+// nothing.
+const maxKin = 60
+
+func (k kin) add(c *candidate) {
+	if k == nil {
+		return
+	}
+	for i, f := range c.Query.Constants {
+		if !slices.Contains(c.Query.Constants[:i], f) {
+			k[f] = append(k[f], c)
+		}
+	}
+}
+
+func (k kin) drop(c *candidate) {
+	if k == nil {
+		return
+	}
+	for _, f := range c.Query.Constants {
+		l := slices.DeleteFunc(k[f], func(o *candidate) bool { return o == c })
+		if k[f] = l; len(l) == 0 {
+			delete(k, f)
+		}
+	}
+}
+
+// of lists those that share a constant with c, each once, in the order of ids.
+func (k kin) of(c *Candidate) []*Candidate {
+	var out []*Candidate
+	for _, f := range c.Query.Constants {
+		if n := len(k[f]); n > maxKin {
+			continue
+		}
+		for _, o := range k[f] {
+			if &o.Candidate != c {
+				out = append(out, &o.Candidate)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *Candidate) int { return cmp.Compare(a.Query.ID, b.Query.ID) })
+	return slices.Compact(out)
+}

@@ -1,0 +1,51 @@
+package scheduler
+
+import "time"
+
+// An Oracle tells a simulation what no client can know: since which slot the
+// result last fetched of a query differs from the current one, 0 when it does
+// not, and what an execution would take in the slot of m.
+type Oracle func(m Moment, c *Candidate) (since uint64, cost time.Duration)
+
+// clairvoyant executes the queries whose current version differs from the one
+// last fetched: stale longest first, then the cheapest in this slot.
+//
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
+// from a SPARQL Endpoint Up-to-Date", section 4.
+type clairvoyant struct{ oracle Oracle }
+
+// Clairvoyant is the policy "cv" with its oracle. ParsePolicy reads the name
+// alone, which is enough to speak of the policy but not to run it.
+func Clairvoyant(o Oracle) Policy { return clairvoyant{o} }
+
+func cvDefinition() Definition {
+	return Definition{
+		Name:      "cv",
+		Doc:       "clairvoyant: only what has changed, stale longest first",
+		Source:    "Knuth, Hartig, Sack 2016, section 4",
+		Simulated: true,
+		build:     func(args) (Policy, error) { return clairvoyant{}, nil },
+	}
+}
+
+func (clairvoyant) String() string { return "cv" }
+
+func (clairvoyant) Fold([]float64, uint64, Sample) []float64 { return nil }
+
+func (clairvoyant) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
+
+func (p clairvoyant) Rank(m Moment, all []*Candidate) []Key {
+	keys := make([]Key, len(all))
+	for i, c := range all {
+		since, cost := p.oracle(m, c)
+		keys[i] = Key{Value: float64(since), Low: float64(cost)}
+		if since == 0 {
+			keys[i].Due = m.Slot + 1
+		}
+	}
+	return keys
+}
+
+func (clairvoyant) Inputs(c *Candidate) map[string]float64 {
+	return map[string]float64{"last": float64(c.Stats.Last)}
+}

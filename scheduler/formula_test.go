@@ -1,0 +1,186 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// digits is the precision, in bits, in which formulas are computed as they
+// stand.
+const digits = 1500
+
+func exact(x float64) *big.Float { return new(big.Float).SetPrec(digits).SetFloat64(x) }
+
+func multiplied(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(digits).Mul(a, b) }
+
+func added(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(digits).Add(a, b) }
+
+// power is e^x for x ≤ 0: Taylor's series of x/2^64, squared 64 times.
+func power(x *big.Float) *big.Float {
+	small := exact(0).SetMantExp(x, -64)
+	sum, term := exact(1), exact(1)
+	for n := 1; n < 32; n++ {
+		term = multiplied(term, small)
+		term.Quo(term, exact(float64(n)))
+		sum = added(sum, term)
+	}
+	for range 64 {
+		sum = multiplied(sum, sum)
+	}
+	return sum
+}
+
+// decay is e^(−λ·age).
+func decay(lambda float64, age uint64) *big.Float {
+	return power(multiplied(exact(-lambda), exact(float64(age))))
+}
+
+// A past is a query's history, with what the formulas make of it.
+type past struct {
+	id      string
+	samples []Sample
+	sum     float64    // of cr, in the arithmetic that its recurrence is defined in
+	dyn     *big.Float // of dj
+}
+
+func (h *past) last() uint64 { return h.samples[len(h.samples)-1].Slot }
+
+func (h *past) median() *big.Float {
+	s := Stats{Samples: h.samples}
+	return exact(float64(s.Median()))
+}
+
+// formulas are POLICIES' definitions, word by word: what they rank by in slot i,
+// the smallest first.
+func formulas(spelling string, lambda float64) func(h *past, i uint64) *big.Float {
+	return map[string]func(h *past, i uint64) *big.Float{
+		"sjf": func(h *past, i uint64) *big.Float { return multiplied(decay(lambda, i-h.last()), h.median()) },
+		"ljf": func(h *past, i uint64) *big.Float {
+			return exact(0).Quo(decay(lambda, i-h.last()), h.median())
+		},
+		"cr": func(h *past, i uint64) *big.Float {
+			return multiplied(exact(-h.sum), decay(lambda, i-h.last()))
+		},
+		"dj": func(h *past, i uint64) *big.Float {
+			return exact(0).Neg(multiplied(h.dyn, decay(1, i-h.last())))
+		},
+	}[spelling]
+}
+
+// TestKeysAreTheFormulas holds the time-invariant keys against the formulas,
+// computed anew and sorted: the same order in every slot, ties included.
+func TestKeysAreTheFormulas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"sjf", "ljf", "cr", "dj"}).Draw(t, "policy")
+		lambda := rapid.SampledFrom([]float64{0, 0.5, 1, 0.01, 2.75}).Draw(t, "lambda")
+		spelling := name
+		if name != "dj" {
+			spelling = fmt.Sprintf("%s:lambda=%g", name, lambda)
+		}
+		p, err := ParsePolicy(spelling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms := rapid.SampledFrom([]int{1, 2, 3, 7, 1000, 1001, 50_000})
+		jaccard := rapid.SampledFrom([]float64{1, 0.5, 1.0 / 3, 0.1, 1e-9})
+		wait := rapid.SampledFrom([]uint64{1, 1, 1, 2, 3, 40, 900})
+		var histories []*past
+		plan := newPlanner(p, time.Hour)
+		for n := range rapid.IntRange(2, 9).Draw(t, "queries") {
+			h := &past{id: fmt.Sprintf("q%02d", n), dyn: exact(0)}
+			var s Stats
+			for k := range rapid.IntRange(1, 7).Draw(t, "executions") {
+				x := Sample{Elapsed: time.Duration(ms.Draw(t, "ms")) * time.Millisecond}
+				if k > 0 {
+					x.Slot = s.Last + wait.Draw(t, "wait")
+					if x.Changed = rapid.Bool().Draw(t, "changed"); x.Changed {
+						x.Jaccard = jaccard.Draw(t, "jaccard")
+					}
+					found := -1.0
+					if x.Changed {
+						found = 1
+					}
+					h.sum = h.sum*math.Exp(-lambda*float64(x.Slot-s.Last)) + found
+					h.dyn = added(multiplied(h.dyn, decay(1, x.Slot-s.Last)), exact(x.Jaccard))
+					s.State = p.Fold(s.State, s.Last, x)
+				}
+				s.sample(x)
+				s.Executions++
+				s.Last, s.Policy = x.Slot, p.String()
+			}
+			h.samples = s.Samples
+			histories = append(histories, h)
+			plan.put(query(h.id), s)
+		}
+		formula := formulas(name, lambda)
+		var newest uint64
+		for _, h := range histories {
+			newest = max(newest, h.last())
+		}
+		for _, slot := range []uint64{newest + 1, newest + 3000} {
+			plan.begin(slot, time.Unix(0, 0), 0)
+			ranks := map[string]*big.Float{}
+			for _, h := range histories {
+				ranks[h.id] = formula(h, slot)
+			}
+			slices.SortFunc(histories, func(a, b *past) int {
+				return cmp.Or(compare(ranks[a.id], ranks[b.id]), cmp.Compare(a.last(), b.last()), cmp.Compare(a.id, b.id))
+			})
+			for i, c := range plan.ranked.all() {
+				if c.Query.ID != histories[i].id {
+					t.Fatalf("%s in slot %d: place %d has %s, the formula says %s\nkey %v, rank %s\nwant %s",
+						spelling, slot, i, c.Query.ID, histories[i].id, c.key, ranks[c.Query.ID].Text('g', 30), ranks[histories[i].id].Text('g', 30))
+				}
+			}
+			plan.end(time.Unix(0, 0))
+		}
+	})
+}
+
+// compare takes for equal what differs in the thousandth bit only: that is
+// the rounding of the oracle.
+func compare(a, b *big.Float) int {
+	gap := added(a, exact(0).Neg(b))
+	if gap.Sign() == 0 || a.Sign() != 0 && gap.MantExp(nil) < a.MantExp(nil)-1000 {
+		return 0
+	}
+	return gap.Sign()
+}
+
+// A wide is right to thirty digits.
+func TestWide(t *testing.T) {
+	near := func(got wide, want *big.Float) bool {
+		sum := added(exact(got.hi), exact(got.lo))
+		gap := added(sum, exact(0).Neg(want))
+		return gap.Sign() == 0 || gap.MantExp(nil) < max(want.MantExp(nil), -1)-98
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Float64Range(1e-300, 1e300).Draw(t, "x")
+		// e^(ln x) is x: of the logarithm's 100 bits 10 are before the point.
+		l := wide{hi: x}.log()
+		back := power(multiplied(exact(-1), exact(0).Abs(added(exact(l.hi), exact(l.lo)))))
+		if l.hi > 0 {
+			back = exact(0).Quo(exact(1), back)
+		}
+		gap := added(back, exact(-x))
+		if gap.Sign() != 0 && gap.MantExp(nil) > exact(x).MantExp(nil)-90 {
+			t.Fatalf("ln %g is %v", x, l)
+		}
+		y := -rapid.Float64Range(0, 600).Draw(t, "y")
+		if e := (wide{hi: y}).exp(); !near(e, power(exact(y))) {
+			t.Fatalf("e^%g is %v", y, e)
+		}
+		a, b := rapid.Float64Range(-1e6, 1e6).Draw(t, "a"), rapid.Float64Range(-1e6, 1e6).Draw(t, "b")
+		w := wide{hi: a}.times(wide{hi: b}).plus(wide{hi: x / 2}).minus(wide{hi: x / 2})
+		if x < 1e6 && !near(w, multiplied(exact(a), exact(b))) && math.Abs(a*b) > 1 {
+			t.Fatalf("%g·%g is %v", a, b, w)
+		}
+	})
+}

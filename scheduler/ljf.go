@@ -1,0 +1,43 @@
+package scheduler
+
+import "math"
+
+// ljf is longest job first: ascending e^(−λ(i−last))/median in slot i, where
+// median is that of the execution times. As a logarithm, without −λi, which is
+// the same for all: λ·last − ln median. It has no state.
+//
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
+// from a SPARQL Endpoint Up-to-Date", section 4, equation 3.
+type ljf struct{ lambda float64 }
+
+func ljfDefinition() Definition {
+	return Definition{
+		Name:   "ljf",
+		Params: []Param{lambdaParam("0.5")},
+		Doc:    "longest job first: the largest median time, growing with age",
+		Source: "Knuth, Hartig, Sack 2016, section 4, equation 3",
+		build: func(a args) (Policy, error) {
+			l, err := a.decay("lambda")
+			return ljf{l}, err
+		},
+	}
+}
+
+func (p ljf) String() string { return "ljf:lambda=" + spelled(p.lambda) }
+
+func (ljf) Fold([]float64, uint64, Sample) []float64 { return nil }
+
+func (p ljf) Key(c *Candidate) Key {
+	l := wide{hi: float64(c.Median)}.log()
+	if math.IsInf(l.hi, 0) { // divided by nothing
+		return Key{Value: math.Inf(1)}
+	}
+	return ascending(0, productOf(p.lambda, float64(c.Stats.Last)).minus(l))
+}
+
+func (p ljf) Inputs(c *Candidate) map[string]float64 {
+	return map[string]float64{
+		"last": float64(c.Stats.Last), "median_seconds": c.Median.Seconds(), "lambda": p.lambda,
+		"log_rank": finite(p.Key(c).Value),
+	}
+}

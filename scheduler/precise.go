@@ -1,0 +1,110 @@
+package scheduler
+
+import "math"
+
+// A wide is a number of about 32 decimal digits: the sum of two floats, the
+// second at most half a unit in the last place of the first. Policies whose
+// formula decays with age keep its logarithm, to which the slot is added; in a
+// single float the slot would swallow digits that decide the order.
+//
+// Source: T. J. Dekker, "A floating-point technique for extending the available
+// precision", 1971.
+type wide struct{ hi, lo float64 }
+
+func sumOf(a, b float64) wide {
+	s := a + b
+	v := s - a
+	return wide{s, (a - (s - v)) + (b - v)}
+}
+
+func productOf(a, b float64) wide {
+	p := a * b
+	return wide{p, math.FMA(a, b, -p)}
+}
+
+func (w wide) plus(v wide) wide {
+	s, t := sumOf(w.hi, v.hi), sumOf(w.lo, v.lo)
+	s = sumOf(s.hi, s.lo+t.hi)
+	return sumOf(s.hi, s.lo+t.lo)
+}
+
+func (w wide) minus(v wide) wide { return w.plus(wide{-v.hi, -v.lo}) }
+
+func (w wide) times(v wide) wide {
+	p := productOf(w.hi, v.hi)
+	cross := float64(w.hi*v.lo) + float64(w.lo*v.hi)
+	return sumOf(p.hi, p.lo+cross)
+}
+
+// over divides by a small whole number.
+func (w wide) over(n float64) wide {
+	q := w.hi / n
+	rest := math.FMA(-q, n, w.hi) + w.lo
+	return sumOf(q, rest/n)
+}
+
+func (w wide) less(v wide) bool { return w.hi < v.hi || w.hi == v.hi && w.lo < v.lo }
+
+// ln2 is the natural logarithm of two.
+func ln2() wide { return wide{math.Ln2, 2.3190468138462996e-17} }
+
+// exp is e^w for w of at most a few hundred; far below it is 0.
+func (w wide) exp() wide {
+	if w.hi < -700 {
+		return wide{}
+	}
+	const halvings, terms = 9, 9
+	k := math.Round(w.hi / math.Ln2)
+	r := w.minus(ln2().times(wide{hi: k}))
+	r = wide{math.Ldexp(r.hi, -halvings), math.Ldexp(r.lo, -halvings)}
+	// Of e^r − 1 rather than of e^r, so that the squarings lose nothing.
+	sum := r.over(terms)
+	for n := terms - 1; n >= 1; n-- {
+		sum = sum.plus(wide{hi: 1}).times(r.over(float64(n)))
+	}
+	for range halvings { // (1 + s)² − 1 = 2s + s²
+		sum = wide{2 * sum.hi, 2 * sum.lo}.plus(sum.times(sum))
+	}
+	e := sum.plus(wide{hi: 1})
+	return wide{math.Ldexp(e.hi, int(k)), math.Ldexp(e.lo, int(k))}
+}
+
+// log is the natural logarithm; −Inf of 0.
+func (w wide) log() wide {
+	y := math.Log(w.hi)
+	if math.IsInf(y, 0) || y == 0 && w.lo == 0 {
+		return wide{hi: y}
+	}
+	f, k := math.Frexp(w.hi)
+	m := wide{f, math.Ldexp(w.lo, -k)}
+	y = math.Log(f)
+	// One step of Newton doubles the digits.
+	step := m.times(wide{hi: -y}.exp()).minus(wide{hi: 1})
+	return ln2().times(wide{hi: float64(k)}).plus(wide{hi: y}).plus(step)
+}
+
+// logAdd is ln(e^a + e^b).
+func logAdd(a, b wide) wide {
+	if a.less(b) {
+		a, b = b, a
+	}
+	if math.IsInf(b.hi, -1) {
+		return a
+	}
+	return a.plus(wide{hi: 1}.plus(b.minus(a).exp()).log())
+}
+
+// aged is ln x + lambda·last: what the logarithm of x·e^(−lambda·(i−last)) is in
+// every slot i, but for −lambda·i, which is the same for all.
+func aged(x float64, lambda float64, last uint64) wide {
+	l := wide{hi: x}.log()
+	if math.IsInf(l.hi, 0) {
+		return wide{hi: l.hi}
+	}
+	return l.plus(productOf(lambda, float64(last)))
+}
+
+// ascending and descending make keys of wide values.
+func ascending(class int, w wide) Key { return Key{Class: class, Value: w.hi, Low: w.lo} }
+
+func descending(class int, w wide) Key { return Key{Class: class, Value: -w.hi, Low: -w.lo} }
