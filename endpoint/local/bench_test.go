@@ -5,6 +5,19 @@ import (
 	"testing"
 )
 
+// BenchmarkOpen is the start of an engine beside others of the same cache, and
+// so about what a stop of a running query costs an empty dataset.
+func BenchmarkOpen(b *testing.B) {
+	path := enginePath(b)
+	for b.Loop() {
+		e, err := Open(context.Background(), Options{Path: path, Cache: testCache()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		e.Close()
+	}
+}
+
 // BenchmarkQuery is the cost of a call: an empty question, a point lookup, and
 // a scan of the dataset.
 func BenchmarkQuery(b *testing.B) {

@@ -16,39 +16,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/tetratelabs/wazero"
 )
-
-// Cache holds the compiled engine. Engines of one process that share a Cache
-// compile once; with a directory the next process starts in 0.1 s instead of
-// about 3 s.
-type Cache struct{ compiled wazero.CompilationCache }
-
-// NewCache returns a cache in dir, which is made when absent; "" means the
-// user's cache directory. When it cannot be written the cache is in memory
-// only and the error says why; the Cache is usable all the same.
-func NewCache(dir string) (*Cache, error) {
-	err := error(nil)
-	if dir == "" {
-		if dir, err = os.UserCacheDir(); err == nil {
-			dir = filepath.Join(dir, "freshet", "compiled")
-		}
-	}
-	if err == nil {
-		var compiled wazero.CompilationCache
-		if compiled, err = wazero.NewCompilationCacheWithDir(dir); err == nil {
-			return &Cache{compiled}, nil
-		}
-	}
-	return &Cache{wazero.NewCompilationCache()}, fmt.Errorf("compiled engine is not kept: %w", err)
-}
-
-// Close frees the compiled code. Close the engines that use it first.
-func (c *Cache) Close() error { return c.compiled.Close(context.Background()) }
 
 // Options of Open.
 type Options struct {
@@ -104,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		}
 	}
 	started := time.Now()
-	if e.current, err = newInstance(ctx, wasm, e.cache.compiled); err != nil {
+	if e.current, err = newInstance(ctx, wasm, e.cache); err != nil {
 		e.closeCache()
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -191,7 +161,7 @@ func (e *Engine) rebuild() error {
 		e.current = nil
 	}
 	ctx := context.Background()
-	i, err := newInstance(ctx, e.wasm, e.cache.compiled)
+	i, err := newInstance(ctx, e.wasm, e.cache)
 	if err == nil {
 		if err = e.journal.replay(ctx, i); err != nil {
 			i.close()

@@ -8,18 +8,19 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 )
 
 // instance is one running copy of the engine with one store. It is not safe
 // for concurrent use, and after a call that returned errBroken it is good for
 // nothing but close: the engine stopped somewhere in the middle.
 type instance struct {
-	runtime wazero.Runtime
-	module  api.Module
-	table   api.Module
-	store   uint64 // address of the store in the engine's memory
-	glue    glue
-	broken  bool
+	module api.Module
+	table  api.Module
+	host   map[string]hostFunction
+	store  uint64 // address of the store in the engine's memory
+	glue   glue
+	broken bool
 
 	functions map[string]api.Function // a Function holds a stack of its own
 }
@@ -30,23 +31,15 @@ func (i *instance) healthy() bool { return !i.broken && !i.module.IsClosed() }
 // errBroken marks a call after which the instance must be thrown away.
 var errBroken = errors.New("the engine stopped")
 
-func newInstance(ctx context.Context, wasm []byte, cache wazero.CompilationCache) (_ *instance, err error) {
-	config := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithCompilationCache(cache)
-	i := &instance{
-		runtime:   wazero.NewRuntimeWithConfig(ctx, config),
-		functions: map[string]api.Function{},
-		glue:      newGlue(),
-	}
+func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, err error) {
+	i := &instance{functions: map[string]api.Function{}, glue: newGlue()}
+	i.host = i.hostFunctions()
 	defer func() {
 		if err != nil {
 			i.close()
 		}
 	}()
-	compiled, err := i.runtime.CompileModule(ctx, wasm)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrEngineVersion, err)
-	}
-	if err := i.link(ctx, compiled); err != nil {
+	if err := i.start(ctx, wasm, cache); err != nil {
 		return nil, err
 	}
 	results, err := i.call(ctx, "store_new", refUndefined)
@@ -60,35 +53,39 @@ func newInstance(ctx context.Context, wasm []byte, cache wazero.CompilationCache
 	return i, nil
 }
 
-// link gives the module the host functions it wants and starts it.
-func (i *instance) link(ctx context.Context, compiled wazero.CompiledModule) error {
-	if err := checkImports(compiled); err != nil {
+// start makes the engine's module and the table helper's. Neither has a name in
+// the runtime, which they share with those of other instances.
+func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
+	runtime, engine, err := cache.compile(wasm)
+	if err != nil {
 		return err
 	}
-	host := i.runtime.NewHostModuleBuilder(importModule)
-	functions := i.hostFunctions()
-	for _, d := range compiled.ImportedFunctions() {
-		_, name, _ := d.Import()
-		host.NewFunctionBuilder().
-			WithGoFunction(api.GoFunc(functions[name]), d.ParamTypes(), d.ResultTypes()).
-			Export(name)
-	}
-	if _, err := host.Instantiate(ctx); err != nil {
-		return fmt.Errorf("link the engine: %w", err)
-	}
-	var err error
-	config := wazero.NewModuleConfig().WithStartFunctions()
-	if i.module, err = i.runtime.InstantiateModule(ctx, compiled, config.WithName(engineName)); err != nil {
+	config := wazero.NewModuleConfig().WithStartFunctions().WithName("")
+	if i.module, err = runtime.InstantiateModule(context.WithValue(ctx, instanceKey{}, i), engine, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
-	if i.table, err = i.runtime.InstantiateWithConfig(ctx, tableHelper(), config.WithName("table")); err != nil {
+	own := experimental.WithImportResolver(ctx, func(name string) api.Module {
+		if name == engineName {
+			return i.module
+		}
+		return nil
+	})
+	if i.table, err = runtime.InstantiateModule(own, cache.table, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	_, err = i.call(ctx, "__wbindgen_start")
 	return err
 }
 
-func (i *instance) close() { _ = i.runtime.Close(context.Background()) }
+// close frees the memory. The modules forget it themselves when a context
+// closed them.
+func (i *instance) close() {
+	for _, m := range []api.Module{i.table, i.module} {
+		if m != nil {
+			_ = m.Close(context.Background())
+		}
+	}
+}
 
 // call runs an exported function. Its error is always errBroken: what the
 // engine has to complain about comes in the results.
@@ -110,7 +107,7 @@ func (i *instance) run(ctx context.Context, m api.Module, name string, params ..
 		}
 		i.functions[name] = f
 	}
-	results, err := f.Call(ctx, params...)
+	results, err := f.Call(context.WithValue(ctx, instanceKey{}, i), params...)
 	if err != nil {
 		i.broken = true
 		return nil, fmt.Errorf("%w in %s: %w", errBroken, name, err)

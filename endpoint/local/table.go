@@ -1,7 +1,7 @@
 package local
 
-// engineName is the name the engine's instance has inside its runtime; the
-// table helper imports from it.
+// engineName is the name under which the table helper imports the table of its
+// engine.
 const engineName = "engine"
 
 // tableHelper is a WebAssembly module of four functions, assembled by hand,
