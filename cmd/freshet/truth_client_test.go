@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -17,11 +17,10 @@ import (
 type tracked struct {
 	fact *fact
 
-	mu     sync.Mutex
-	conn   net.Conn // the present one
-	seq    uint64
-	heard  map[uint64]string // fingerprint of the client's result, by position
-	cancel context.CancelFunc
+	mu    sync.Mutex
+	conn  net.Conn // the present one
+	seq   uint64
+	heard map[uint64]string // fingerprint of the client's result, by position
 }
 
 var errHeardAll = errors.New("heard all")
@@ -91,14 +90,14 @@ func (c *tracked) hear(m member, e client.Event) error {
 }
 
 // verify compares the client's results with those that others ended up with.
-func (c *tracked) verify(t testing.TB, truth map[uint64]string) {
-	t.Helper()
+func (c *tracked) verify(truth map[uint64]string) error {
 	for seq, hash := range c.heard {
 		if truth[seq] != hash {
-			t.Errorf("%s: the reference client has another result at %d", c.fact.Name, seq)
+			return fmt.Errorf("has another result at %d", seq)
 		}
 	}
-	if c.seq != uint64(len(c.fact.versions)) {
-		t.Errorf("%s: the reference client ended at %d of %d", c.fact.Name, c.seq, len(c.fact.versions))
+	if n := uint64(len(c.fact.versions)); c.seq != n {
+		return fmt.Errorf("ended at %d of %d", c.seq, n)
 	}
+	return nil
 }

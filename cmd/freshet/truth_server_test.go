@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 )
@@ -24,17 +25,22 @@ type undead struct {
 	kills           int
 }
 
+var addresses sync.Map // given out by steadyAddr
+
 // steadyAddr is a free loopback address whose port the system gives to nobody
-// who merely dials out while the server is down.
-func steadyAddr(t testing.TB, r *rand.Rand) string {
+// who merely dials out while the server is down. Tests that run at the same
+// time get different ones, whatever their seeds.
+func steadyAddr(t testing.TB) string {
 	t.Helper()
 	for range 200 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+r.IntN(12000)))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
 		if err != nil {
 			continue
 		}
 		defer l.Close()
-		return l.Addr().String()
+		if _, taken := addresses.LoadOrStore(l.Addr().String(), true); !taken {
+			return l.Addr().String()
+		}
 	}
 	return freeAddr(t)
 }
@@ -203,4 +209,5 @@ func checkStore(t testing.TB, bin, data string) {
 	}
 }
 
-const soon = 30 * time.Millisecond
+// comeback is about the time in which all followers are back after a kill.
+const comeback = 300 * time.Millisecond
