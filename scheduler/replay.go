@@ -1,0 +1,276 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A World is an endpoint whose answers are known beforehand. Queries are
+// numbered from 0 and slots from 1; slot 0 is t0.
+type World interface {
+	// Execute tells what an execution brings if nothing cuts it. last is the
+	// slot of the complete execution before. The answer must follow from the
+	// arguments alone.
+	Execute(query int, slot, last uint64) Known
+	// Total is what executing everything in a slot costs, and the longest of
+	// it; ok = false says that it is not known, or that not all of it would be
+	// complete.
+	Total(slot uint64) (cost, longest time.Duration, ok bool)
+}
+
+// Known is what one execution brings.
+type Known struct {
+	Outcome registry.Outcome // Unchanged, Changed, or what went wrong
+	Elapsed time.Duration
+	Jaccard float64 // of a changed one
+}
+
+// A ReplayConfig says what is played.
+type ReplayConfig struct {
+	Policy Policy
+	Rule   string // RuleStrict or RuleOverrun
+	Budget time.Duration
+	// Queries need an id and, for policies that look at them, constants. Their
+	// ids ascend: the place in this list is the query's number.
+	Queries []registry.Query
+	World   World
+	// Ring makes the median that of the last Ring executions, as in the Loop;
+	// otherwise it is that of all.
+	Ring bool
+	// Ranked makes every slot go in order, also when it can hold everything.
+	Ranked bool
+	// Only, when given, lists the queries that the policy is to look at in a
+	// slot; it would leave the others out.
+	Only func(slot uint64) []int
+}
+
+// The budget rules of replays.
+const (
+	RuleStrict  = "strict"
+	RuleOverrun = "overrun"
+)
+
+// A Played is one execution of a replay.
+type Played struct {
+	Query   int
+	Outcome registry.Outcome
+	Elapsed time.Duration // what the budget paid
+	Over    time.Duration // by which it went beyond what was left
+}
+
+// A Replay plays the slots of one endpoint in a known world, one execution at a
+// time: with the planner, the budget rules, the policies and the statistics of
+// the Loop, but without its shell of ledger, clock, goroutines and results. It
+// is for one goroutine.
+type Replay struct {
+	c     ReplayConfig
+	p     *planner
+	all   []*candidate
+	index map[*candidate]int
+	times []timeline
+	start time.Time
+	slot  uint64        // the one played last
+	most  time.Duration // longest execution seen
+	from  uint64        // first slot that was played whole and is not learnt yet, 0 = none
+}
+
+// NewReplay starts at t0: the first result of every query is known, with its
+// execution time, and was free.
+func NewReplay(c ReplayConfig) (*Replay, error) {
+	if c.Rule != RuleStrict && c.Rule != RuleOverrun {
+		return nil, fmt.Errorf("rule: %q is not known, use %s or %s", c.Rule, RuleStrict, RuleOverrun)
+	}
+	if c.Budget <= 0 {
+		return nil, fmt.Errorf("budget: %s leaves nothing to do", c.Budget)
+	}
+	r := &Replay{
+		c: c, p: newPlanner(c.Policy, c.Budget), start: time.Unix(0, 0).UTC(),
+		all: make([]*candidate, len(c.Queries)), index: make(map[*candidate]int, len(c.Queries)),
+		times: make([]timeline, len(c.Queries)),
+	}
+	r.p.now = r.start
+	always := []registry.Holder{{Caller: registry.Anonymous, Since: r.start}}
+	for i, q := range c.Queries {
+		if i > 0 && q.ID <= c.Queries[i-1].ID {
+			return nil, fmt.Errorf("replay: the ids of the queries must ascend, %q does not", q.ID)
+		}
+		q.Holders, q.CreatedAt = always, r.start
+		k := &candidate{Candidate: Candidate{Query: q}}
+		r.all[i], r.index[k], r.p.all[q.ID] = k, i, k
+		k.Stats.Policy = c.Policy.String()
+		r.complete(i, k, 0, c.World.Execute(i, 0, 0))
+		if c.Only == nil {
+			r.p.settle(k)
+		}
+	}
+	return r, nil
+}
+
+// Slot plays the next slot and calls each for its executions, in order. When
+// everything fits the budget in whatever order, each is not called and all is
+// true: every query completed. A slot that can hold everything needs no
+// ranking, and what it teaches is taken in when a later one does.
+func (r *Replay) Slot(each func(Played)) (all bool) {
+	r.slot++
+	if r.holdsAll() {
+		if r.from == 0 {
+			r.from = r.slot
+		}
+		return true
+	}
+	r.catchUp()
+	r.narrow()
+	r.p.begin(r.slot, r.now(), 0)
+	if r.c.Rule == RuleOverrun {
+		r.overrun(each)
+	} else {
+		r.strict(each)
+	}
+	r.p.end(r.now())
+	return false
+}
+
+func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * time.Hour) }
+
+// overrun starts queries in order while budget is left; the last one may go
+// beyond it.
+func (r *Replay) overrun(each func(Played)) {
+	for left := r.c.Budget; left > 0; {
+		c := r.p.ranked.first()
+		if c == nil {
+			return
+		}
+		r.p.pick(c)
+		i := r.index[c]
+		k := r.c.World.Execute(i, r.slot, c.Stats.Last)
+		r.learn(i, c, k, false)
+		left -= k.Elapsed
+		each(Played{i, k.Outcome, k.Elapsed, max(0, -left)})
+	}
+}
+
+// strict is the rule of the Loop.
+func (r *Replay) strict(each func(Played)) {
+	now := r.now()
+	s := newSheet(r.p, 1, 1<<62, 0)
+	for x := s.next(now); x != nil; x = s.next(now) {
+		i, c := r.index[x.c], x.c
+		k := r.c.World.Execute(i, r.slot, c.Stats.Last)
+		a, whole := s.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
+		k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
+		r.learn(i, c, k, whole)
+		each(Played{i, k.Outcome, k.Elapsed, 0})
+	}
+}
+
+// learn is what observe does, for an answer without a result.
+func (r *Replay) learn(i int, c *candidate, k Known, whole bool) {
+	switch {
+	case k.Outcome.Complete():
+		r.complete(i, c, r.slot, k)
+	case k.Outcome == registry.Cut:
+		c.Stats.cut(execution{slot: r.slot, answer: Answer{Elapsed: k.Elapsed}, whole: whole})
+	default:
+		c.Stats.fail(r.slot, k.Outcome)
+	}
+	c.Estimate = max(c.Median, c.Stats.Floor)
+}
+
+// complete is Stats.complete, with the median that the replay is to have.
+func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
+	s := &c.Stats
+	x := Sample{Slot: slot, Elapsed: k.Elapsed}
+	if slot > 0 {
+		x.Changed, x.Jaccard = k.Outcome == registry.Changed, k.Jaccard
+		if x.Changed {
+			s.Changes++
+		}
+		s.State = r.p.policy.Fold(s.State, s.Last, x)
+	}
+	s.Last = slot
+	s.Executions++
+	s.Failures, s.Cuts, s.NotBefore, s.Floor = 0, 0, 0, 0
+	if r.c.Ring {
+		s.sample(x)
+		c.Median = s.Median()
+	} else {
+		r.times[i].add(k.Elapsed)
+		c.Median = r.times[i].median()
+	}
+	c.Estimate = c.Median
+	r.most = max(r.most, k.Elapsed)
+}
+
+// holdsAll says whether the slot can execute everything in any order.
+func (r *Replay) holdsAll() bool {
+	if r.c.Ranked || r.c.Only != nil || r.p.ranked.len() < len(r.all) || len(r.all) == 0 {
+		return false
+	}
+	if _, all := r.c.Policy.(Ranker); all || r.all[0].key.Due > 0 {
+		return false
+	}
+	cost, longest, ok := r.c.World.Total(r.slot)
+	if !ok || cost >= r.c.Budget {
+		return false
+	}
+	// No estimate is above the longest execution so far, so it fits whatever
+	// the others have left when its query comes up.
+	if r.c.Rule == RuleStrict && cost+r.most > r.c.Budget {
+		return false
+	}
+	r.most = max(r.most, longest)
+	return true
+}
+
+// catchUp takes in what was learnt in slots that held everything.
+func (r *Replay) catchUp() {
+	if r.from == 0 {
+		return
+	}
+	from, to := r.from, r.slot
+	r.from = 0
+	r.p.ranked, r.p.slot = tree{}, to
+	for i, c := range r.all {
+		c.in = nil
+		for slot := from; slot < to; slot++ {
+			r.complete(i, c, slot, r.c.World.Execute(i, slot, c.Stats.Last))
+		}
+		r.p.lift(c)
+		r.p.settle(c)
+	}
+}
+
+// narrow leaves in the order only what the policy is to look at.
+func (r *Replay) narrow() {
+	if r.c.Only == nil {
+		return
+	}
+	for _, c := range r.p.ranked.all() {
+		r.p.lift(c)
+	}
+	for _, i := range r.c.Only(r.slot) {
+		if c := r.all[i]; c.Stats.NotBefore <= r.slot && c.in == nil {
+			c.tier = TierRanked
+			r.p.ranked.insert(c)
+		}
+	}
+}
+
+// A timeline is a list of durations in ascending order.
+type timeline []time.Duration
+
+func (l *timeline) add(d time.Duration) {
+	i, _ := slices.BinarySearch(*l, d)
+	*l = slices.Insert(*l, i, d)
+}
+
+func (l timeline) median() time.Duration {
+	m := len(l) / 2
+	if len(l)%2 == 1 {
+		return l[m]
+	}
+	return l[m-1] + (l[m]-l[m-1])/2
+}

@@ -1,0 +1,161 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A played is a small world with everything written down.
+type played struct {
+	times   [][]time.Duration // by slot and query
+	changed [][]bool
+}
+
+func drawPlayed(t *rapid.T) played {
+	n, slots := rapid.IntRange(1, 8).Draw(t, "queries"), rapid.IntRange(1, 25).Draw(t, "slots")
+	var w played
+	for range slots + 1 {
+		times, changed := make([]time.Duration, n), make([]bool, n)
+		for q := range n {
+			times[q] = time.Duration(rapid.IntRange(0, 9).Draw(t, "ms")) * time.Millisecond
+			changed[q] = rapid.IntRange(0, 4).Draw(t, "changed") == 0
+		}
+		w.times, w.changed = append(w.times, times), append(w.changed, changed)
+	}
+	return w
+}
+
+func (w played) Execute(q int, slot, last uint64) scheduler.Known {
+	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.times[slot][q]}
+	for i := last + 1; i <= slot; i++ {
+		if w.changed[i][q] {
+			k.Outcome, k.Jaccard = registry.Changed, 1/float64(2+q)
+		}
+	}
+	return k
+}
+
+func (w played) Total(slot uint64) (cost, longest time.Duration, ok bool) {
+	for _, d := range w.times[slot] {
+		cost, longest = cost+d, max(longest, d)
+	}
+	return cost, longest, true
+}
+
+func (w played) queries() []registry.Query {
+	out := make([]registry.Query, len(w.times[0]))
+	for i := range out {
+		out[i].ID = fmt.Sprintf("q%03d", i)
+	}
+	return out
+}
+
+// replay lists the executions of every slot; nil stands for "all of them".
+func (w played) replay(t *rapid.T, policy, rule string, budget time.Duration, ranked bool) [][]scheduler.Played {
+	p, err := scheduler.ParsePolicy(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
+		Policy: p, Rule: rule, Budget: budget, Queries: w.queries(), World: w, Ranked: ranked,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([][]scheduler.Played, len(w.times)-1)
+	for i := range out {
+		list := []scheduler.Played{}
+		if !r.Slot(func(x scheduler.Played) { list = append(list, x) }) {
+			out[i] = list
+		}
+	}
+	return out
+}
+
+// A slot that holds everything is not ranked; what is done afterwards is as if
+// it had been.
+func TestReplayWithoutRanking(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawPlayed(t)
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr:lambda=0.5", "dj", "ttl:max=4:half"}).Draw(t, "policy")
+		rule := rapid.SampledFrom([]string{scheduler.RuleStrict, scheduler.RuleOverrun}).Draw(t, "rule")
+		budget := time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * time.Millisecond
+		quick, full := w.replay(t, policy, rule, budget, false), w.replay(t, policy, rule, budget, true)
+		for i, list := range quick {
+			if list != nil {
+				if d := cmp.Diff(full[i], list); d != "" {
+					t.Fatalf("%s %s %s, slot %d (-ranked +quick):\n%s", policy, rule, budget, i+1, d)
+				}
+				continue
+			}
+			seen := map[int]bool{}
+			for _, x := range full[i] {
+				seen[x.Query] = x.Outcome.Complete()
+			}
+			for q := range w.times[0] {
+				if !seen[q] {
+					t.Fatalf("%s %s %s: slot %d is said to hold everything, query %d did not complete", policy, rule, budget, i+1, q)
+				}
+			}
+		}
+	})
+}
+
+// Under strict no slot uses more than its budget, under overrun only the last
+// execution goes beyond it.
+func TestReplayBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawPlayed(t)
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr", "dj", "ttl"}).Draw(t, "policy")
+		budget := time.Duration(rapid.IntRange(1, 40).Draw(t, "budget")) * time.Millisecond
+		for i, list := range w.replay(t, policy, scheduler.RuleStrict, budget, true) {
+			used := time.Duration(0)
+			for _, x := range list {
+				used += x.Elapsed
+			}
+			if used > budget {
+				t.Fatalf("strict, slot %d uses %s of %s", i+1, used, budget)
+			}
+		}
+		for i, list := range w.replay(t, policy, scheduler.RuleOverrun, budget, true) {
+			used := time.Duration(0)
+			for k, x := range list {
+				if used >= budget {
+					t.Fatalf("overrun, slot %d starts execution %d after %s of %s", i+1, k+1, used, budget)
+				}
+				used += x.Elapsed
+			}
+		}
+	})
+}
+
+func TestReplayRefuses(t *testing.T) {
+	p, err := scheduler.ParsePolicy("rr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := played{times: [][]time.Duration{{1, 1}}, changed: [][]bool{{false, false}}}
+	good := scheduler.ReplayConfig{Policy: p, Rule: scheduler.RuleStrict, Budget: 1, Queries: w.queries(), World: w}
+	if _, err := scheduler.NewReplay(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*scheduler.ReplayConfig){
+		"rule":   func(c *scheduler.ReplayConfig) { c.Rule = "lax" },
+		"budget": func(c *scheduler.ReplayConfig) { c.Budget = 0 },
+		"order":  func(c *scheduler.ReplayConfig) { c.Queries[0], c.Queries[1] = c.Queries[1], c.Queries[0] },
+	} {
+		c := good
+		c.Queries = w.queries()
+		edit(&c)
+		if _, err := scheduler.NewReplay(c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
