@@ -100,6 +100,10 @@ func TestExplainDue(t *testing.T) {
 		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || !strings.Contains(x.Why, "slot 8") {
 			t.Errorf("not due: %+v", x)
 		}
+		due, err := w.loop.Due([]string{"q_a", "q_nobody"})
+		if err != nil || len(due) != 2 || !due[0].Equal(x.NextDue) || !due[1].IsZero() {
+			t.Errorf("Due: %v, %v; Explain says %s", due, err, x.NextDue)
+		}
 		until(7*time.Minute + 30*time.Second)
 		if s := w.stats("q_a"); s.Last != 8 {
 			t.Errorf("predicted for slot 8, last ran in %d", s.Last)

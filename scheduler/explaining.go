@@ -15,12 +15,8 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running {
-		if err := l.merge(now); err != nil {
-			return Explanation{}, err
-		}
-		l.planner.advance(now)
-		l.planner.rank()
+	if err := l.look(now); err != nil {
+		return Explanation{}, err
 	}
 	c := l.planner.all[query]
 	if c == nil {
@@ -63,24 +59,18 @@ func (l *Loop) explain(c *candidate, now time.Time) Explanation {
 	x.Inputs["executions"] = float64(c.Stats.Executions)
 	x.Inputs["changes"] = float64(c.Stats.Changes)
 	x.Inputs["median_seconds"] = c.Median.Seconds()
+	x.NextDue = l.expected(c, now)
 	if c.ran {
 		x.Why = "it runs, or has run, in the slot that is running"
 		return x
 	}
 	if c.in == nil {
 		x.Why = l.left(c)
-		x.NextDue = l.due(c, now)
 		return x
 	}
-	var cost time.Duration
-	x.Rank, cost = c.in.place(c)
+	x.Rank, _ = c.in.place(c)
 	x.Of = c.in.len()
 	x.Why = p.stands(c, x.Rank, x.Of)
-	share := p.budget
-	if c.in != &p.ranked {
-		share = p.share
-	}
-	x.NextDue = l.ahead(now, 1+uint64(cost/max(1, share)))
 	if n := l.last.Number; n >= c.since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: l.passed(c)}
 	}

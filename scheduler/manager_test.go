@@ -52,6 +52,9 @@ func TestManager(t *testing.T) {
 			if n := services[name].ran(q.ID); n != 3 || len(ledger.Slots(name)) != 3 {
 				t.Errorf("%s: %d executions in %d slots", name, n, len(ledger.Slots(name)))
 			}
+			if due, err := m.Due(name, []string{q.ID}); err != nil || len(due) != 1 || due[0].IsZero() {
+				t.Errorf("Due(%s, %s): %v, %v", name, q.ID, due, err)
+			}
 			if x, err := m.Explain(q.ID); err != nil || x.Endpoint != name {
 				t.Errorf("explain %s: %+v, %v", name, x, err)
 			}

@@ -59,6 +59,9 @@ type Daemon interface {
 	Tick(ctx context.Context, endpoint string) (scheduler.Slot, error)
 	// Explain says where a query stands in its endpoint's plan.
 	Explain(query string) (scheduler.Explanation, error)
+	// Due predicts when queries of one endpoint run next, in the order asked;
+	// zero where nobody can tell.
+	Due(endpoint string, queries []string) ([]time.Time, error)
 	// State tells how an endpoint's loop is doing.
 	State(endpoint string) (scheduler.LoopState, error)
 	// Trial executes a text once inside the endpoint's limits, charged to its

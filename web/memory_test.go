@@ -33,6 +33,8 @@ type memory struct {
 	backup    func(io.Writer) (int64, error)
 	trial     func(*registry.Query) (scheduler.Answer, error)
 	tick      func(context.Context) (scheduler.Slot, error)
+	due       map[string]time.Time // when queries run next
+	asked     int                  // how often Due was called
 }
 
 const epoch = "Zq81"
@@ -47,7 +49,7 @@ var (
 
 func newMemory(now time.Time) *memory {
 	return &memory{now: now, queries: map[string]registry.Query{}, endpoints: map[string]registry.Endpoint{}, files: map[string]registry.Endpoint{},
-		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{}, slots: map[string][]scheduler.Slot{}}
+		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{}, slots: map[string][]scheduler.Slot{}, due: map[string]time.Time{}}
 }
 
 func (m *memory) Query(id string) (registry.Query, error) {
@@ -267,6 +269,17 @@ func (m *memory) Explain(query string) (scheduler.Explanation, error) {
 	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Rank: 1, Of: 2,
 		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: scheduler.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
 		PassedOver: &scheduler.PassedOver{Slot: 2, Reason: "budget"}}, err
+}
+
+func (m *memory) Due(endpoint string, queries []string) ([]time.Time, error) {
+	due := make([]time.Time, len(queries))
+	for i, id := range queries {
+		if q, err := m.Query(id); err == nil && q.Endpoint == endpoint {
+			due[i] = m.due[id]
+		}
+	}
+	m.asked++
+	return due, nil
 }
 
 func (m *memory) State(endpoint string) (scheduler.LoopState, error) {

@@ -38,6 +38,9 @@ func listQueries(c *call) error {
 		Next    string      `json:"next,omitempty"`
 	}{make([]queryView, len(items)), next}
 	v := c.viewer()
+	if err := v.expect(items...); err != nil {
+		return err
+	}
 	for i, it := range items {
 		if page.Queries[i], err = v.item(it); err != nil {
 			return err

@@ -288,3 +288,27 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 }
+
+// When a query runs next is the scheduler's to tell; a page asks it once per
+// endpoint, whatever stands on it.
+func TestNextDue(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	later, never := w.register(askText), w.register(selectText+" LIMIT 7")
+	w.m.due[id], w.m.due[later] = morning.Add(7*time.Second), morning.Add(time.Hour)
+	if a := w.get("/v1/queries/" + id).status(200).json(); a["next_due"] != "2026-11-20T09:00:07.25Z" {
+		t.Errorf("next_due is %v", a["next_due"])
+	}
+	w.m.asked = 0
+	got := map[string]any{}
+	for _, q := range w.get("/v1/queries").status(200).json()["queries"].([]any) {
+		q := q.(map[string]any)
+		got[q["id"].(string)] = q["next_due"]
+	}
+	if got[id] != "2026-11-20T09:00:07.25Z" || got[later] != "2026-11-20T10:00:00.25Z" || got[never] != nil || len(got) != 3 {
+		t.Errorf("on the page: %v", got)
+	}
+	if w.m.asked != 1 {
+		t.Errorf("one page of one endpoint asked %d times", w.m.asked)
+	}
+}

@@ -58,18 +58,42 @@ type queryLinks struct {
 }
 
 // A viewer writes query resources for one caller; it remembers the budgets of
-// the endpoints that it has met.
+// the endpoints that it has met, and when queries are due that expect was told.
 type viewer struct {
 	*call
 	budgets map[string]time.Duration
+	due     map[string]time.Time // by query
 }
 
-func (c *call) viewer() *viewer { return &viewer{c, map[string]time.Duration{}} }
+func (c *call) viewer() *viewer {
+	return &viewer{c, map[string]time.Duration{}, map[string]time.Time{}}
+}
+
+// expect asks when queries are due, each endpoint once.
+func (v *viewer) expect(items ...Item) error {
+	ids := map[string][]string{}
+	for _, it := range items {
+		ids[it.Query.Endpoint] = append(ids[it.Query.Endpoint], it.Query.ID)
+	}
+	for endpoint, list := range ids {
+		due, err := v.Daemon.Due(endpoint, list)
+		if err != nil {
+			return err
+		}
+		for i, t := range due {
+			v.due[list[i]] = t
+		}
+	}
+	return nil
+}
 
 // view of a query as it is now.
 func (v *viewer) id(id string) (queryView, error) {
 	it, err := v.Queries.Item(id)
 	if err != nil {
+		return queryView{}, err
+	}
+	if err := v.expect(it); err != nil {
 		return queryView{}, err
 	}
 	return v.item(it)
@@ -84,7 +108,7 @@ func (v *viewer) item(it Item) (queryView, error) {
 	return queryView{ID: q.ID, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
 		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
 		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows,
-		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(st.NextDue),
+		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
 		Warnings: list(q.Warnings), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
 		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Pause,

@@ -95,8 +95,12 @@ func resultTag(st registry.Status, suffix string) string {
 // noResult says when it is worth asking again.
 func (c *call) noResult(q registry.Query, st registry.Status) error {
 	wait := 5.0
-	if !st.NextDue.IsZero() {
-		wait = math.Ceil(st.NextDue.Sub(c.Now()).Seconds())
+	due, err := c.Daemon.Due(q.Endpoint, []string{q.ID})
+	if err != nil {
+		return err
+	}
+	if !due[0].IsZero() {
+		wait = math.Ceil(due[0].Sub(c.Now()).Seconds())
 	}
 	detail := "no execution has been complete so far"
 	if st.Position.Seq > 0 {

@@ -327,7 +327,7 @@ func TestNoResultWait(t *testing.T) {
 	id := w.register(selectText)
 	st := w.m.status[id]
 	for until, want := range map[time.Duration]string{90 * time.Second: "90", -time.Second: "1", 48 * time.Hour: "3600"} {
-		st.NextDue, st.Error = morning.Add(until), "the endpoint is away"
+		w.m.due[id], st.Error = morning.Add(until), "the endpoint is away"
 		w.m.status[id] = st
 		a := w.get("/v1/queries/"+id+"/results", "If-None-Match: *").problem(404, "no-result")
 		if a.Header.Get("Retry-After") != want || !strings.Contains(a.string("detail"), "away") {

@@ -1,0 +1,66 @@
+package scheduler
+
+import "time"
+
+// Due predicts when queries are expected to run next, as Explain does for one,
+// in the order asked; zero where nobody can tell. It looks at the plan once for
+// all of them.
+func (l *Loop) Due(queries []string) ([]time.Time, error) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.look(now); err != nil {
+		return nil, err
+	}
+	due := make([]time.Time, len(queries))
+	for i, id := range queries {
+		if c := l.planner.all[id]; c != nil {
+			due[i] = l.expected(c, now)
+		}
+	}
+	return due, nil
+}
+
+// look brings the plan up to date, unless the slot it was made for still runs.
+func (l *Loop) look(now time.Time) error {
+	if l.running {
+		return nil
+	}
+	if err := l.merge(now); err != nil {
+		return err
+	}
+	l.planner.advance(now)
+	l.planner.rank()
+	return nil
+}
+
+// expected predicts when a query runs: what waits, once it may; what is in line,
+// when the budgets of the slots to come have covered what is before it.
+func (l *Loop) expected(c *candidate, now time.Time) time.Time {
+	if c.ran {
+		return time.Time{}
+	}
+	if c.in == nil {
+		return l.due(c, now)
+	}
+	_, cost := c.in.place(c)
+	share := l.planner.budget
+	if c.in != &l.planner.ranked {
+		share = l.planner.share
+	}
+	return l.ahead(now, 1+uint64(cost/max(1, share)))
+}
+
+// Due is Loop.Due of an endpoint; all zero when it has no loop.
+func (m *Manager) Due(endpoint string, queries []string) ([]time.Time, error) {
+	m.mu.Lock()
+	var l *Loop
+	if k := m.members[endpoint]; k != nil {
+		l = k.loop
+	}
+	m.mu.Unlock()
+	if l == nil {
+		return make([]time.Time, len(queries)), nil
+	}
+	return l.Due(queries)
+}
