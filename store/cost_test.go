@@ -1,0 +1,285 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
+)
+
+// A town is a whole slot as it is in the running program: the loop, an endpoint
+// over loopback and a store on disk. The endpoint answers every query with the
+// same body, but for the queries named in other.
+type town struct {
+	d       *DB
+	loop    *scheduler.Loop
+	client  *endpoint.Client
+	ids     []string
+	body    []byte
+	other   atomic.Pointer[map[string][]byte] // bodies by query text
+	forget  atomic.Bool                       // ask as if nothing were remembered
+	decoded atomic.Int64                      // answers that had to be read
+	commits []scheduler.Batch
+}
+
+func newTown(b testing.TB, queries, rows int) *town {
+	w := &town{d: open(b, b.TempDir(), Options{}), body: rowsBody(rows, 0)}
+	ep := httptest.NewServer(w)
+	b.Cleanup(ep.Close)
+	e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "never", Budget: registry.Duration(time.Hour), Timeout: registry.Duration(time.Minute), Policy: "rr"}.Defaulted()
+	var err error
+	if w.client, err = endpoint.New(e, endpoint.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(w.client.Close)
+	for i := range queries {
+		id := fmt.Sprintf("q_%026d", i)
+		w.ids = append(w.ids, id)
+		if _, err := w.d.EditQuery(id, func(q *registry.Query, _ bool) error {
+			q.Endpoint, q.Text, q.Form, q.CreatedAt = "city", id, diff.Select, start
+			q.Holders = []registry.Holder{{Caller: registry.Anonymous, Since: start}}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w, Executor: w}); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.loop.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	})
+	w.d.bolt.NoSync = true // a thousand baselines, each committed at once
+	if s := w.tick(b); s.Complete != queries {
+		b.Fatalf("baselines: %+v", s)
+	}
+	w.d.bolt.NoSync = false
+	return w
+}
+
+// rowsBody is a SELECT result that has another number in one row for each
+// version.
+func rowsBody(rows, version int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"head":{"vars":["s","label","n"]},"results":{"bindings":[`)
+	for i := range rows {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		n := i * 37
+		if i == rows/2 {
+			n += version
+		}
+		fmt.Fprintf(&b, `{"s":{"type":"uri","value":"http://example.org/station/%d"},"label":{"type":"literal","xml:lang":"en","value":"Station number %d"},"n":{"type":"literal","datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"%d"}}`, i, i, n)
+	}
+	b.WriteString("]}}")
+	return b.Bytes()
+}
+
+func (w *town) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	body := w.body
+	if other := w.other.Load(); other != nil {
+		if b, ok := (*other)[r.FormValue("query")]; ok {
+			body = b
+		}
+	}
+	rw.Header().Set("Content-Type", "application/sparql-results+json")
+	rw.Write(body)
+}
+
+// change gives some queries another result from now on, evenly spread.
+func (w *town) change(n, version int) {
+	other := map[string][]byte{}
+	for i := range n {
+		other[w.ids[i*len(w.ids)/n]] = rowsBody(bytes.Count(w.body, []byte(`"s":`)), version)
+	}
+	w.other.Store(&other)
+}
+
+// Execute is scheduler.Executor's.
+func (w *town) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
+	if w.forget.Load() {
+		m = scheduler.Memory{}
+	}
+	a := w.client.Execute(ctx, q, endpoint.Memory(m), limit)
+	if a.Result != nil {
+		w.decoded.Add(1)
+	}
+	return scheduler.Answer{Outcome: a.Outcome, Result: a.Result, Memory: scheduler.Memory(a.Memory), Elapsed: a.Elapsed, Age: a.Age, Error: a.Error}
+}
+
+func (w *town) Health() registry.Health { return w.client.Health() }
+
+// Since, Record and Result are scheduler.Ledger's; commits are remembered.
+func (w *town) Since(endpoint string, rev uint64) (scheduler.News, error) {
+	return w.d.Since(endpoint, rev)
+}
+
+func (w *town) Result(query string) (*diff.Result, error) { return w.d.Result(query) }
+
+func (w *town) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	w.commits = append(w.commits, b)
+	return w.d.Record(endpoint, b)
+}
+
+func (w *town) tick(b testing.TB) scheduler.Slot {
+	w.commits = w.commits[:0]
+	w.decoded.Store(0)
+	s, err := w.loop.Tick(b.Context())
+	if err != nil || s.Failed > 0 || s.Run != len(w.ids) {
+		b.Fatalf("slot %+v: %v", s, err)
+	}
+	return s
+}
+
+// roots are the pages at which buckets begin. A write to a bucket, wherever in
+// it, moves its root to another page.
+func (w *town) roots(b testing.TB, names ...[]byte) (at []uint64) {
+	err := w.d.bolt.View(func(tx *bbolt.Tx) error {
+		for _, n := range names {
+			at = append(at, uint64(tx.Bucket(n).Root()))
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return at
+}
+
+// allocated is the bytes of all pages written so far.
+func (w *town) allocated() int64 {
+	stats := w.d.bolt.Stats().TxStats
+	return stats.GetPageAlloc()
+}
+
+// An answer with the bytes of the last one is not read, and nothing of results
+// and history is written for it; changes are committed at once.
+func TestCostOfASlot(t *testing.T) {
+	w := newTown(t, 300, 40)
+	if w.decoded.Load() != 300 {
+		t.Fatalf("%d of 300 baselines were read", w.decoded.Load())
+	}
+	quiet := func() []uint64 { return w.roots(t, bResults, bChanges, bOffsets, bOld) }
+	before, stats := quiet(), w.roots(t, bStats)
+	allocated := w.allocated()
+	if s := w.tick(t); s.Complete != 300 || s.Changed != 0 {
+		t.Fatalf("slot %+v", s)
+	}
+	if n := w.decoded.Load(); n != 0 {
+		t.Errorf("%d unchanged answers were read", n)
+	}
+	if after := quiet(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("results or history were written: pages %v, before %v", after, before)
+	}
+	if after := w.roots(t, bStats); fmt.Sprint(after) == fmt.Sprint(stats) {
+		t.Error("the statistics were not written: the check of pages shows nothing")
+	}
+	if n := w.allocated() - allocated; n > 300*2048 {
+		t.Errorf("%d bytes of pages written for 300 unchanged executions", n)
+	}
+	// The loop commits what waits after 256 outcomes or a second, and at the end.
+	if n := len(w.commits); n < 2 || n > 10 {
+		t.Errorf("%d commits for a slot without changes", n)
+	}
+
+	w.change(10, 1)
+	if s := w.tick(t); s.Changed != 10 || w.decoded.Load() != 10 {
+		t.Errorf("slot %+v, %d answers read", s, w.decoded.Load())
+	}
+	changed, all := 0, 0
+	for i, b := range w.commits {
+		all += len(b.Outcomes)
+		for j, o := range b.Outcomes {
+			if o.Delta == nil {
+				continue
+			}
+			changed++
+			if j != len(b.Outcomes)-1 {
+				t.Errorf("commit %d: a change waited for %d executions after it", i, len(b.Outcomes)-1-j)
+			}
+		}
+	}
+	if changed != 10 || all != 300 {
+		t.Errorf("%d changes among %d outcomes committed", changed, all)
+	}
+	if after := quiet(); fmt.Sprint(after) == fmt.Sprint(before) {
+		t.Error("changes were not written: the check of pages shows nothing")
+	}
+}
+
+// BenchmarkUnchanged is a slot of 1,000 executions that bring the bytes of the
+// last time, with loop, loopback and commits. decode_ratio is how many times
+// longer the same slot takes when every answer has to be read and hashed to
+// find that out.
+func BenchmarkUnchanged(b *testing.B) {
+	for _, rows := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("executions=1000/rows=%d", rows), func(b *testing.B) {
+			w := newTown(b, 1000, rows)
+			var known, read time.Duration
+			slot := func(forget bool, decoded int64) time.Duration {
+				w.forget.Store(forget)
+				began := time.Now()
+				if s := w.tick(b); s.Changed != 0 || w.decoded.Load() != decoded {
+					b.Fatalf("slot %+v, %d answers read", s, w.decoded.Load())
+				}
+				return time.Since(began)
+			}
+			before := w.allocated()
+			for b.Loop() {
+				known += slot(false, 0)
+				b.StopTimer()
+				read += slot(true, 1000)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(known.Nanoseconds())/float64(b.N*1000), "ns/execution")
+			b.ReportMetric(float64(read)/float64(known), "decode_ratio")
+			b.ReportMetric(float64(w.allocated()-before)/float64(b.N*2000), "page_bytes/execution")
+		})
+	}
+}
+
+// BenchmarkLoop is a slot of 1,000 executions of which 10 bring a change, with
+// loop, loopback and commits, beside one bare fdatasync per slot.
+func BenchmarkLoop(b *testing.B) {
+	for _, changes := range []int{0, 10} {
+		b.Run(fmt.Sprintf("executions=1000/changes=%d", changes), func(b *testing.B) {
+			w := newTown(b, 1000, 20)
+			bare := newSyncer(b, w.d)
+			version, commits := 0, 0
+			for b.Loop() {
+				b.StopTimer()
+				if version++; changes > 0 {
+					w.change(changes, version)
+				}
+				bare.sync(b)
+				b.StartTimer()
+				if s := w.tick(b); s.Changed != changes {
+					b.Fatalf("slot %+v", s)
+				}
+				commits += len(w.commits)
+			}
+			each, one := b.Elapsed()/time.Duration(b.N*1000), bare.spent/time.Duration(bare.n)
+			b.ReportMetric(float64(each.Nanoseconds()), "ns/execution")
+			b.ReportMetric(float64(one.Nanoseconds()), "ns/fdatasync")
+			b.ReportMetric(float64(each)/float64(one), "fdatasyncs/execution")
+			b.ReportMetric(float64(commits)/float64(b.N), "commits/slot")
+		})
+	}
+}
