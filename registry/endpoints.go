@@ -55,7 +55,7 @@ func (r *Registry) UpdateEndpoint(name string, edit func(*Endpoint) error) (Endp
 // DeleteEndpoint removes an endpoint with its queries and their history.
 func (r *Registry) DeleteEndpoint(name string) error {
 	_, err := r.editEndpoint(name, func(e *Endpoint) error {
-		*e = Endpoint{}
+		*e = Endpoint{Name: name} // without URL: it is to go
 		return nil
 	})
 	return err
