@@ -85,7 +85,7 @@ func (a *api) do(ctx context.Context, method, path string, in, out any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if out == nil {
+	if out == nil || resp.StatusCode == http.StatusNoContent {
 		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	}
@@ -93,6 +93,24 @@ func (a *api) do(ctx context.Context, method, path string, in, out any) error {
 		return fmt.Errorf("%s did not answer with JSON: is it a Freshet server? (%w)", a.base(), err)
 	}
 	return nil
+}
+
+// change sends a request that changes what ref names and says that it is done;
+// with --json it prints the server's answer instead, or, where that is empty,
+// an object of ref and what was done.
+func (a *api) change(ctx context.Context, method, path string, in any, ref, done string) error {
+	var raw json.RawMessage
+	if err := a.do(ctx, method, path, in, &raw); err != nil {
+		return err
+	}
+	if !a.asJSON {
+		_, err := fmt.Fprintf(a.w.stderr, "%s %s\n", ref, done)
+		return err
+	}
+	if raw == nil {
+		return printJSON(a.w.stdout, map[string]string{"ref": ref, "done": done})
+	}
+	return printJSON(a.w.stdout, raw)
 }
 
 // send returns the response to a request that succeeded; what did not is an

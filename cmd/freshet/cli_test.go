@@ -112,9 +112,42 @@ func TestCommandLine(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "freshet.db")
 	w.must(t, "", "backup", backup)
 	w.must(t, "", "store", "check", "--data", filepath.Dir(backup))
+	w.must(t, "", "endpoint", "add", "other", w.endpoint, "--set", "slot=never")
+	w.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
+	w.must(t, "", "endpoint", "rm", "other")
+	for _, gone := range [][]string{{"endpoint", "show", "other"}, {"query", "show", "lost"}} {
+		if code, _, _ := cli(t, w.env, "", gone...); code != exitNotFound {
+			t.Errorf("exit code of %v after the endpoint was removed is %d, want %d", gone, code, exitNotFound)
+		}
+	}
 	w.must(t, "", "query", "rm", "numbers")
 	if code, _, _ := cli(t, w.env, "", "query", "show", "numbers"); code != exitNotFound {
 		t.Errorf("exit code for a query that ended is %d, want %d", code, exitNotFound)
+	}
+}
+
+// Every command that talks to a server or prints data does so in JSON when
+// asked: one object a line on standard output, nothing else.
+func TestJSONOutput(t *testing.T) {
+	w := newTown(t, "")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "freshet.db")
+	for _, line := range []string{
+		"query add --name x -", "query validate -", "query list", "query show x", "query show x --explain", "query pause x",
+		"query resume x", "query refresh x", "endpoint tick city", "endpoint slots city", "endpoint list", "endpoint show city",
+		"endpoint add other " + w.endpoint, "endpoint set other slot=never", "endpoint pause other", "endpoint resume other",
+		"endpoint rm other", "query rm x", "backup " + file, "store check --data " + dir,
+		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "config check", "config print", "version",
+		"token add shop --local", "token list",
+	} {
+		out := w.must(t, "ASK {}", append(strings.Fields(line), "--json")...)
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		for _, l := range lines {
+			var object map[string]any
+			if err := json.Unmarshal([]byte(l), &object); err != nil && (line != "token list" || out != "") {
+				t.Errorf("%s --json prints %q: %v", line, out, err)
+			}
+		}
 	}
 }
 

@@ -48,11 +48,7 @@ func endpointCommand(w *world) *cobra.Command {
 	} {
 		c.AddCommand(&cobra.Command{Use: v.name + " NAME", Short: v.short, Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
-				if err := a.do(c.Context(), v.method, endpointPath(args[0])+v.path, nil, nil); err != nil {
-					return err
-				}
-				fmt.Fprintf(w.stderr, "%s %s\n", args[0], v.done)
-				return nil
+				return a.change(c.Context(), v.method, endpointPath(args[0])+v.path, nil, args[0], v.done)
 			}})
 	}
 	return c
@@ -87,7 +83,7 @@ func (a *api) endpointAdd() *cobra.Command {
 				return err
 			}
 			body["name"], body["url"] = args[0], args[1]
-			return a.do(c.Context(), http.MethodPost, "/v1/endpoints", body, nil)
+			return a.change(c.Context(), http.MethodPost, "/v1/endpoints", body, args[0], "added")
 		}}
 	c.Flags().StringArrayVar(&set, "set", nil, "setting as KEY=VALUE, e.g. budget=5s; may be given several times")
 	return c
@@ -101,7 +97,7 @@ func (a *api) endpointSet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.do(c.Context(), http.MethodPatch, endpointPath(args[0]), body, nil)
+			return a.change(c.Context(), http.MethodPatch, endpointPath(args[0]), body, args[0], "changed")
 		}}
 }
 

@@ -47,10 +47,9 @@ func queryCommand(w *world) *cobra.Command {
 		c.AddCommand(&cobra.Command{Use: v.name + " ID", Short: v.short, Args: cobra.MinimumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				for _, ref := range args {
-					if err := a.do(c.Context(), http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+v.name, nil, nil); err != nil {
+					if err := a.change(c.Context(), http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+v.name, nil, ref, v.done); err != nil {
 						return err
 					}
-					fmt.Fprintf(w.stderr, "%s %s\n", ref, v.done)
 				}
 				return nil
 			}})
@@ -248,10 +247,9 @@ func (a *api) queryRemove() *cobra.Command {
 				if force {
 					path += "?force=1"
 				}
-				if err := a.do(c.Context(), http.MethodDelete, path, nil, nil); err != nil {
+				if err := a.change(c.Context(), http.MethodDelete, path, nil, ref, "released"); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.w.stderr, "%s released\n", ref)
 			}
 			return nil
 		}}

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
+
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/registry"
@@ -84,12 +88,31 @@ func withEndpoint(list []registry.Endpoint, e registry.Endpoint) []registry.Endp
 
 func configCommand(w *world) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and print the configuration"}
+	var asJSON bool
+	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	for _, sub := range []struct {
 		name, short string
-		do          func(*Config) string
+		print       func(*Config) error
 	}{
-		{"check", "Say whether the configuration is good", func(*Config) string { return "" }},
-		{"print", "Print the configuration in force, secrets masked", (*Config).String},
+		{"check", "Say whether the configuration is good", func(*Config) error {
+			if asJSON {
+				return printJSON(w.stdout, map[string]bool{"good": true})
+			}
+			_, err := io.WriteString(w.stderr, "the configuration is good\n")
+			return err
+		}},
+		{"print", "Print the configuration in force, secrets masked", func(conf *Config) error {
+			text := []byte(conf.String())
+			if asJSON {
+				doc, err := yaml.YAMLToJSON(text)
+				if err != nil {
+					return err
+				}
+				return printJSON(w.stdout, json.RawMessage(doc))
+			}
+			_, err := w.stdout.Write(text)
+			return err
+		}},
 	} {
 		var s settings
 		cmd := &cobra.Command{
@@ -103,12 +126,7 @@ func configCommand(w *world) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if text := sub.do(conf); text != "" {
-					_, err = w.stdout.Write([]byte(text))
-					return err
-				}
-				_, err = w.stderr.Write([]byte("the configuration is good\n"))
-				return err
+				return sub.print(conf)
 			},
 		}
 		s.register(cmd)

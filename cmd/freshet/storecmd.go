@@ -24,36 +24,42 @@ new epoch: followers get a snapshot and miss nothing.`,
 				return err
 			}
 			defer resp.Body.Close()
-			return writeWhole(args[0], resp.Body)
+			n, err := writeWhole(args[0], resp.Body)
+			if err != nil || !a.asJSON {
+				return err
+			}
+			return printJSON(w.stdout, map[string]any{"file": args[0], "bytes": n})
 		}}
 	a.flags(c)
 	return c
 }
 
 // writeWhole writes a file that is either complete or not there.
-func writeWhole(path string, r io.Reader) error {
+func writeWhole(path string, r io.Reader) (n int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-backup-*")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer os.Remove(f.Name())
-	if _, err := io.Copy(f, r); err != nil {
+	if n, err = io.Copy(f, r); err != nil {
 		f.Close()
-		return fmt.Errorf("the backup is not complete: %w", err)
+		return n, fmt.Errorf("the backup is not complete: %w", err)
 	}
 	if err := f.Sync(); err != nil {
 		f.Close()
-		return err
+		return n, err
 	}
 	if err := f.Close(); err != nil {
-		return err
+		return n, err
 	}
-	return os.Rename(f.Name(), path)
+	return n, os.Rename(f.Name(), path)
 }
 
 func storeCommand(w *world) *cobra.Command {
 	c := &cobra.Command{Use: "store", Short: "Look after the store of a server that is not running"}
 	var data string
+	var asJSON bool
+	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.PersistentFlags().StringVar(&data, "data", defaultConfig().Data, "directory of the store")
 	open := func(do func(*store.DB) error) error {
 		if _, err := os.Stat(data); err != nil {
@@ -68,15 +74,22 @@ func storeCommand(w *world) *cobra.Command {
 	}
 	c.AddCommand(&cobra.Command{Use: "check", Short: "Read everything and say whether it agrees", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			err := open((*store.DB).Check)
-			if err == nil {
-				fmt.Fprintln(w.stderr, "the store is good")
+			if err := open((*store.DB).Check); err != nil {
+				return err
 			}
+			if asJSON {
+				return printJSON(w.stdout, map[string]any{"data": data, "good": true})
+			}
+			_, err := fmt.Fprintln(w.stderr, "the store is good")
 			return err
 		}})
 	c.AddCommand(&cobra.Command{Use: "compact FILE", Short: "Write a copy without free space", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return open(func(db *store.DB) error { return db.Compact(args[0]) })
+			err := open(func(db *store.DB) error { return db.Compact(args[0]) })
+			if err != nil || !asJSON {
+				return err
+			}
+			return printJSON(w.stdout, map[string]string{"file": args[0]})
 		}})
 	return c
 }

@@ -34,11 +34,7 @@ func tokenCommand(w *world) *cobra.Command {
 	a.flags(c)
 	c.AddCommand(a.tokenAdd(), a.tokenList(), &cobra.Command{Use: "rm NAME", Short: "Revoke a token", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.do(c.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, nil); err != nil {
-				return err
-			}
-			fmt.Fprintf(w.stderr, "%s is revoked\n", args[0])
-			return nil
+			return a.change(c.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, args[0], "is revoked")
 		}})
 	return c
 }
@@ -53,6 +49,9 @@ func (a *api) tokenAdd() *cobra.Command {
 			}
 			if local {
 				secret := newSecret()
+				if a.asJSON {
+					return printJSON(a.w.stdout, map[string]string{"name": args[0], "role": role, "sha256": hashSecret(secret), "token": secret})
+				}
 				fmt.Fprintf(a.w.stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, hashSecret(secret))
 				_, err := fmt.Fprintln(a.w.stdout, secret)
 				return err
