@@ -258,8 +258,14 @@ func (r *Registry) edit(id string, edit func(*Query) error) (Query, error) {
 // Follow registers a query for a live subscription. The returned function ends
 // this connection's hold; a day after the last one ended the registration is
 // released, unless the same caller registered the query itself.
-func (r *Registry) Follow(_ context.Context, c Caller, endpoint, text string) (Query, func(), error) {
-	q, _, err := r.register(c, Registration{Endpoint: endpoint, Text: text}, true)
+func (r *Registry) Follow(ctx context.Context, c Caller, endpoint, text string) (Query, func(), error) {
+	return r.FollowGraphs(ctx, c, Registration{Endpoint: endpoint, Text: text})
+}
+
+// FollowGraphs is Follow for a registration that says more than endpoint and
+// text, such as the graphs of the dataset.
+func (r *Registry) FollowGraphs(_ context.Context, c Caller, reg Registration) (Query, func(), error) {
+	q, _, err := r.register(c, reg, true)
 	if err != nil {
 		return Query{}, nil, err
 	}

@@ -1,0 +1,239 @@
+package registry
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Hint says what may have changed at an endpoint. It only ever makes queries
+// run sooner: a wrong one costs order, never correctness.
+type Hint struct {
+	All     bool     // something changed, nobody knows what
+	Touched []string // IRIs of changed triples, each once
+	Skipped int      // lines that are no triples
+
+	seen map[string]struct{}
+}
+
+// MaxTouched is the most IRIs that a hint holds: more tell nothing apart, the
+// hint then says All.
+const MaxTouched = 50_000
+
+// maxTriple bounds a line of a changeset, in bytes.
+const maxTriple = 1 << 20
+
+const rdfType = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+
+// Touch adds an IRI.
+func (h *Hint) Touch(iri string) {
+	if iri == "" || h.All {
+		return
+	}
+	if h.seen == nil {
+		h.seen = make(map[string]struct{})
+	}
+	if _, there := h.seen[iri]; there {
+		return
+	}
+	if len(h.seen) >= MaxTouched {
+		h.All, h.Touched, h.seen = true, nil, nil
+		return
+	}
+	h.seen[iri] = struct{}{}
+	h.Touched = append(h.Touched, iri)
+}
+
+// Triples adds the IRIs of N-Triples, added or removed: subjects, predicates and
+// objects. The predicate rdf:type is left out, since it says nothing that the
+// class does not. Lines that are no triples are counted and skipped.
+func (h *Hint) Triples(r io.Reader) error { return h.lines(r, h.triple) }
+
+// Patch adds the IRIs of an RDF patch: of its A and D lines, with prefixes by PA.
+func (h *Hint) Patch(r io.Reader) error {
+	prefixes := map[string]string{}
+	return h.lines(r, func(line string) bool {
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "A", "D":
+			return h.terms(rest, prefixes)
+		case "PA":
+			f := strings.Fields(strings.TrimSuffix(rest, "."))
+			if len(f) != 2 || len(prefixes) > 1000 {
+				return false
+			}
+			prefixes[strings.Trim(f[0], `":`)] = strings.Trim(f[1], `"<>`)
+			return true
+		}
+		return slices.Contains([]string{"H", "TX", "TC", "TA", "PD", "TX.", "TC.", "TA.", "TB"}, word)
+	})
+}
+
+func (h *Hint) lines(r io.Reader, take func(line string) bool) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, maxTriple)
+	for in.Scan() {
+		line := strings.TrimSpace(in.Text())
+		if line != "" && line[0] != '#' && !take(line) {
+			h.Skipped++
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("a line is longer than %d bytes", maxTriple)
+	}
+	return in.Err()
+}
+
+func (h *Hint) triple(line string) bool { return h.terms(line, nil) }
+
+// terms touches the IRIs of one statement.
+func (h *Hint) terms(line string, prefixes map[string]string) bool {
+	var iris []string
+	n := 0
+	for ; line != "" && line != "."; n++ {
+		iri, rest, ok := nextTerm(line, prefixes)
+		if !ok || n == 4 {
+			return false
+		}
+		if n == 1 && iri == "" {
+			return false // a predicate is an IRI
+		}
+		if n != 1 || iri != rdfType {
+			iris = append(iris, iri)
+		}
+		line = rest
+	}
+	if n < 3 {
+		return false
+	}
+	for _, iri := range iris {
+		h.Touch(iri)
+	}
+	return true
+}
+
+// nextTerm reads one term; iri is "" for what has none.
+func nextTerm(s string, prefixes map[string]string) (iri, rest string, ok bool) {
+	switch s[0] {
+	case '<':
+		end := strings.IndexByte(s, '>')
+		if end < 2 || strings.ContainsAny(s[:end], " \t\"") {
+			return "", "", false
+		}
+		iri, ok = unescapeIRI(s[1:end])
+		return iri, strings.TrimLeft(s[end+1:], " \t"), ok
+	case '"':
+		end := endOfLiteral(s)
+		if end < 0 {
+			return "", "", false
+		}
+		s = s[end:]
+		if strings.HasPrefix(s, "^^<") {
+			end = strings.IndexByte(s, '>')
+		} else if end = strings.IndexAny(s, " \t"); end < 0 {
+			end = len(s)
+		} else {
+			end--
+		}
+		if end < -1 {
+			return "", "", false
+		}
+		return "", strings.TrimLeft(s[min(end+1, len(s)):], " \t"), true
+	}
+	word, rest, _ := strings.Cut(s, " ")
+	rest = strings.TrimLeft(rest, " \t")
+	if strings.HasPrefix(word, "_:") {
+		return "", rest, true
+	}
+	prefix, local, named := strings.Cut(word, ":")
+	base, known := prefixes[prefix]
+	if !named || !known {
+		return "", "", false
+	}
+	return base + local, rest, true
+}
+
+// endOfLiteral is the place after the closing quote, -1 when there is none.
+func endOfLiteral(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return -1
+}
+
+func unescapeIRI(s string) (string, bool) {
+	if !strings.Contains(s, `\`) {
+		return s, true
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 {
+			b.WriteString(s)
+			break
+		}
+		b.WriteString(s[:i])
+		s = s[i+1:]
+		width := 4
+		if strings.HasPrefix(s, "U") {
+			width = 8
+		} else if !strings.HasPrefix(s, "u") {
+			return "", false
+		}
+		if len(s) <= width {
+			return "", false
+		}
+		r, err := strconv.ParseUint(s[1:1+width], 16, 32)
+		if err != nil {
+			return "", false
+		}
+		b.WriteRune(rune(r))
+		s = s[1+width:]
+	}
+	return b.String(), true
+}
+
+// Open says whether some pattern of the query names no IRI, so that any triple
+// may match it. It reads the normal form, whose tokens stand apart; where it errs
+// it errs towards yes.
+func (q *Query) Open() bool {
+	if len(q.Constants) == 0 {
+		return true
+	}
+	tokens := strings.Fields(q.Normal)
+	pattern := false
+	for i, t := range tokens {
+		switch t {
+		case "SELECT", "GROUP", "ORDER", "HAVING", "VALUES":
+			pattern = false
+		case "{", "}":
+			pattern = true
+		case "!":
+			if i+1 < len(tokens) && (tokens[i+1] == "^" || tokens[i+1][0] == '<' || tokens[i+1] == "a") {
+				return true
+			}
+			if i+2 < len(tokens) && tokens[i+1] == "(" && (tokens[i+2] == "^" || tokens[i+2][0] == '<' || tokens[i+2] == "a") {
+				return true
+			}
+		}
+		if pattern && i > 0 && i+1 < len(tokens) && (t == "a" || t[0] == '?') && vague(tokens[i-1]) && vague(tokens[i+1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// vague says whether a token beside a predicate is anything but an IRI's end: a
+// variable, a literal, a blank node, or what continues a subject.
+func vague(t string) bool {
+	return strings.ContainsRune(`?"'_[];0123456789+-`, rune(t[0])) || t == "true" || t == "false"
+}
