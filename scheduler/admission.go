@@ -20,6 +20,7 @@ type sheet struct {
 	charged time.Duration // used by trial runs before the slot began
 	used    time.Duration // by finished executions, charges included
 	front   time.Duration // of it, by refresh requests and new queries
+	onHints time.Duration // of it, by what hints put before its turn
 	runs    []*run
 	debtor  *candidate
 	alone   bool // nothing else starts in this slot
@@ -115,6 +116,11 @@ func (s *sheet) next(now time.Time) *run {
 			}
 		}
 	}
+	if ranked > least {
+		if c := s.hinted(now, ranked); c != nil {
+			return s.early(c, now, ranked)
+		}
+	}
 	if s.used == s.charged && len(s.runs) == 0 && ranked > 0 {
 		if c := s.p.ranked.first(); c != nil {
 			return s.first(c, now)
@@ -132,6 +138,17 @@ func (s *sheet) next(now time.Time) *run {
 		left = ranked // all that is not promised to others
 	}
 	return s.begin(c, now, left, false)
+}
+
+// early starts what a hint puts before its turn, as if it were its turn.
+func (s *sheet) early(c *candidate, now time.Time, room time.Duration) *run {
+	left, _ := s.left(now)
+	if c.open() {
+		left = room
+	}
+	r := s.begin(c, now, left, false)
+	r.tier = TierHinted
+	return r
 }
 
 // crumb is what is left to nobody where several run at a time: the shares of
@@ -242,6 +259,9 @@ func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
 	if r.front {
 		s.front += taken
 	}
+	if r.tier == TierHinted {
+		s.onHints += taken
+	}
 	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 	return a, whole
 }
@@ -294,6 +314,9 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 			share -= before - left
 			return share
 		})
+	}
+	for _, c := range s.p.early() {
+		add(c)
 	}
 	first := s.p.ranked.first()
 	if n == 0 && first != nil {

@@ -64,13 +64,22 @@ func (l *Loop) explain(c *candidate, now time.Time) Explanation {
 		x.Why = "it runs, or has run, in the slot that is running"
 		return x
 	}
+	if p.hints.has(c) && p.follows(c) {
+		x.Tier, x.Eligible = TierHinted, true
+		x.Why = "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
+		x.NextDue = l.ahead(now, 1)
+	}
 	if c.in == nil {
-		x.Why = l.left(c)
+		if x.Why == "" {
+			x.Why = l.left(c)
+		}
 		return x
 	}
 	x.Rank, _ = c.in.place(c)
 	x.Of = c.in.len()
-	x.Why = p.stands(c, x.Rank, x.Of)
+	if x.Why == "" {
+		x.Why = p.stands(c, x.Rank, x.Of)
+	}
 	if n := l.last.Number; n >= c.since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: l.passed(c)}
 	}

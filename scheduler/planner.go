@@ -55,6 +55,7 @@ type planner struct {
 	shared []float64    // the policy's state of the endpoint
 	taught []*Candidate // learnt in the last slot without having run
 	kin    kin
+	hints  *hints // nil until the first one comes
 
 	slot  uint64 // the one that runs or comes next
 	now   time.Time
@@ -91,6 +92,7 @@ func (p *planner) put(q registry.Query, s Stats) {
 	p.kin.drop(c)
 	c.Query = q
 	p.kin.add(c)
+	p.hints.add(c)
 	p.learn(c, s)
 	p.settle(c)
 }
@@ -113,6 +115,7 @@ func (p *planner) drop(id string) {
 	if c := p.all[id]; c != nil {
 		p.lift(c)
 		p.kin.drop(c)
+		p.hints.drop(c)
 		delete(p.all, id)
 	}
 }
@@ -175,6 +178,7 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 	p.slot, p.begun, p.lead = slot, now, lead
 	p.advance(now)
 	p.rank()
+	p.heed()
 	p.heads = p.heads[:0]
 	if c := p.ranked.first(); c != nil {
 		p.heads = append(p.heads, c)
@@ -218,6 +222,7 @@ func (p *planner) pick(c *candidate) {
 	p.servedOld = p.servedOld || c.in == &p.asked
 	c.ran, c.short = true, false
 	p.lift(c)
+	p.hints.serve(c)
 	p.ran = append(p.ran, c)
 }
 

@@ -193,7 +193,7 @@ func (r *runner) mayStart() bool {
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && r.sheet.p.waiting() > 0 &&
+	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted()) &&
 		r.sheet.used < r.sheet.p.budget
 }
 
