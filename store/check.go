@@ -23,7 +23,7 @@ func (d *DB) Check() error {
 	}
 	err := d.bolt.View(func(tx *bbolt.Tx) error {
 		c.tx = tx
-		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old} {
+		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -241,6 +241,19 @@ func (c *checker) orphans() error {
 		}
 	}
 	return nil
+}
+
+// subscriptions checks that each can be read and is stored under its id.
+func (c *checker) subscriptions() error {
+	return c.tx.Bucket(bSubscriptions).ForEach(func(k, v []byte) error {
+		s, err := parseSubscription(string(k), v)
+		if err != nil {
+			c.found("%v", err)
+		} else if s.ID != string(k) {
+			c.found("subscription %s: stored under another id", k)
+		}
+		return nil
+	})
 }
 
 // log checks the index of offsets against the changes, and their size.

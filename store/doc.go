@@ -40,4 +40,5 @@
 //	old       offset → serial, seq, time: changes that retention may drop
 //	purge     what is still to be deleted
 //	tokens    name → registry.Token, as JSON
+//	subscriptions id → registry.Subscription, as JSON: those that outlive a connection
 package store

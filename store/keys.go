@@ -26,12 +26,14 @@ var (
 	bOld       = []byte("old")
 	bPurge     = []byte("purge")
 	bTokens    = []byte("tokens")
+
+	bSubscriptions = []byte("subscriptions")
 )
 
-// buckets of schema 1, all of them on the top level.
+// buckets of a new store, all of them on the top level.
 func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
-		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens}
+		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

@@ -56,11 +56,16 @@ func (c *counters) save(tx *bbolt.Tx) error {
 }
 
 // schema is the version that this program reads and writes.
-const schema = 1
+const schema = 2
 
 // migrations bring a file from version i to i+1; each runs in the transaction
 // that opens the store. The first makes a store out of an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create}
+var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions}
+
+func addSubscriptions(tx *bbolt.Tx) error {
+	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
+	return err
+}
 
 func create(tx *bbolt.Tx) error {
 	for _, name := range buckets() {

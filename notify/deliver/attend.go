@@ -1,0 +1,190 @@
+package deliver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A verdict is what came of attending to a subscription.
+type verdict struct {
+	gone     bool // the subscription is no more
+	called   bool // its callback was called
+	well     bool // and answered well, in time
+	more     bool // there may be more to do at once
+	hold, at time.Time
+}
+
+// mostEditsInARow is after how many edits others get their turn.
+const mostEditsInARow = 100
+
+// attend does the next thing for a subscription: edits, then at most one call.
+func (e *Engine) attend(ctx context.Context, x *entry) verdict {
+	for range mostEditsInARow {
+		s, err := e.opts.Store.Subscription(x.id)
+		if errors.Is(err, registry.ErrNotFound) {
+			return verdict{gone: true}
+		}
+		var step Step
+		if err == nil {
+			step, err = e.opts.Ways[x.way].Next(ctx, &s)
+		}
+		switch {
+		case err == nil && step.Edit != nil:
+			after, err := e.scribe.edit(x.id, existing(step.Edit))
+			if err == nil && after.State == registry.Ended || errors.Is(err, registry.ErrNotFound) {
+				return verdict{gone: true}
+			} else if err == nil {
+				continue
+			}
+			return e.trouble(ctx, x, err)
+		case err != nil:
+			return e.trouble(ctx, x, err)
+		case step.Call != nil:
+			return e.deliver(ctx, x, step.Call)
+		}
+		return verdict{hold: step.Hold, at: step.At}
+	}
+	return verdict{more: true}
+}
+
+// trouble is a fault of ours: it is logged, and looked at again a little later.
+func (e *Engine) trouble(ctx context.Context, x *entry, err error) verdict {
+	if ctx.Err() != nil || errors.Is(err, ErrStopped) {
+		return verdict{}
+	}
+	pause := 5 * time.Second
+	if errors.Is(err, ErrBusy) {
+		pause = 250 * time.Millisecond
+	} else {
+		e.opts.Logger.Error("a subscription could not be served", "subscription", x.id, "error", err)
+	}
+	return verdict{hold: e.opts.Now().Add(pause)}
+}
+
+// existing makes an edit that a subscription has to be there for.
+func existing(do func(*registry.Subscription) error) func(*registry.Subscription, bool) error {
+	return func(s *registry.Subscription, found bool) error {
+		if !found {
+			return registry.ErrNotFound
+		}
+		return do(s)
+	}
+}
+
+// deliver makes a call and enters what became of it.
+func (e *Engine) deliver(ctx context.Context, x *entry, c *Call) verdict {
+	r := e.call(ctx, c)
+	if c.Release != nil {
+		c.Release()
+	}
+	if r.Err != nil && ctx.Err() != nil {
+		return verdict{} // the process ends: whether it arrived is not known, so it is sent again
+	}
+	e.stats.sent.Add(1)
+	if r.OK() {
+		e.stats.ok.Add(1)
+	} else {
+		e.stats.failed.Add(1)
+		e.opts.Logger.Debug("a callback did not take it", "subscription", x.id, "host", x.host, "reason", r.Problem())
+	}
+	v := verdict{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
+	after, err := e.scribe.edit(x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		v.gone = true
+	case err != nil:
+		e.trouble(ctx, x, err)
+		v.hold = e.opts.Now().Add(5 * time.Second)
+	case after.State == registry.Ended:
+		v.gone = true
+	case after.NextTry != nil && after.Intent == nil:
+		v.hold = *after.NextTry
+	case after.ExpiresAt != nil:
+		v.at = *after.ExpiresAt
+	}
+	return v
+}
+
+// call sends the request. Redirects are answers like any other.
+func (e *Engine) call(ctx context.Context, c *Call) (r Reply) {
+	r.Sent = e.opts.Now()
+	defer func() { r.At = e.opts.Now() }()
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timing.Total)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, c.Method, c.URL, bytes.NewReader(c.Body))
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	if c.Header != nil {
+		req.Header = c.Header
+	}
+	req.Header.Set("User-Agent", e.opts.UserAgent)
+	resp, err := e.client.Do(req)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	defer resp.Body.Close()
+	r.Status = resp.StatusCode
+	if c.Read > 0 && r.OK() {
+		r.Body, r.Err = io.ReadAll(io.LimitReader(resp.Body, int64(c.Read)+1))
+	}
+	// A short rest is read so that the connection can be used again.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	return r
+}
+
+// describe says what went wrong without the callback's URL, which the errors of
+// the HTTP client repeat.
+func describe(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "the callback's host cannot be resolved"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(err.Error(), "timeout"):
+		return "the callback did not answer in time"
+	}
+	text := strings.ToValidUTF8(err.Error(), "")
+	return text[:min(len(text), 200)]
+}
+
+// Took notes that a callback took what it was sent.
+func Took(s *registry.Subscription, r Reply) {
+	s.Failures, s.FailingSince, s.LastError, s.NextTry = 0, nil, "", nil
+	s.LastAttempt, s.LastDelivery = utc(r.At), utc(r.At)
+	s.Deliveries++
+}
+
+// Refused notes that it did not, and when to try again by a schedule whose last
+// entry repeats. Each pause is lengthened by up to a tenth, by chance, so that
+// callbacks that failed together do not come back together.
+func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
+	pause := schedule[min(s.Failures, len(schedule)-1)]
+	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
+	s.Failures++
+	if s.FailingSince == nil {
+		s.FailingSince = utc(r.Sent)
+	}
+	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
+}
+
+func utc(t time.Time) *time.Time {
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,295 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// ErrStopped says that the engine has ended.
+var ErrStopped = errors.New("deliveries have stopped")
+
+// A Way knows what a way out says to its subscribers.
+type Way interface {
+	// Next decides what is to be done for a subscription now. It is called for
+	// one subscription at a time and many concurrently, and may wait for the log
+	// and for ctx only.
+	Next(ctx context.Context, s *registry.Subscription) (Step, error)
+}
+
+// A Step is what Next decided: an edit of the subscription, after which Next is
+// asked again; else a call; else nothing.
+type Step struct {
+	Edit func(s *registry.Subscription) error
+	Call *Call
+	// Of nothing: Hold is the time before which there is no point in looking
+	// again, whatever changes; At when to look again although nothing changed.
+	Hold, At time.Time
+}
+
+// A Call is one request to a callback.
+type Call struct {
+	Method, URL string
+	Header      http.Header
+	Body        []byte
+	Read        int    // bytes of the answer that are wanted, the rest is ignored
+	Last        bool   // once it is taken there is nothing more to do until something happens
+	Release     func() // called once the call is over; may be nil
+
+	// Done enters the outcome, in a transaction. The subscription may have been
+	// edited since Next saw it. A subscription that is gone is not entered.
+	Done func(s *registry.Subscription, r Reply) error
+}
+
+// A Reply is what became of a call.
+type Reply struct {
+	Sent, At time.Time // when it was sent, when it was over
+	Status   int       // 0 when there was no answer
+	Body     []byte    // at most Call.Read bytes and one
+	Err      error     // why there was none
+}
+
+// OK says whether the callback took it.
+func (r Reply) OK() bool { return r.Err == nil && r.Status/100 == 2 }
+
+// Problem says in words why not. It never holds what the callback sent.
+func (r Reply) Problem() string {
+	switch {
+	case r.OK():
+		return ""
+	case errors.Is(r.Err, ErrForbidden):
+		return ErrForbidden.Error()
+	case r.Err != nil:
+		return describe(r.Err)
+	}
+	return fmt.Sprintf("the callback answered %d", r.Status)
+}
+
+// Options of an Engine. Store, Log, Hub, Guard and Ways are needed.
+type Options struct {
+	Store Store
+	Hub   *notify.Hub
+	Guard *Guard
+	Ways  map[registry.Way]Way
+	// UserAgent of all requests.
+	UserAgent string
+	Limits    Limits
+	Timing    Timing
+	Logger    *slog.Logger
+	Now       func() time.Time // nil: time.Now
+}
+
+// Limits bound what deliveries may take. Zero fields get the default.
+type Limits struct {
+	Wide    int     // requests at once to callbacks that answered well, default 256
+	Narrow  int     // requests at once to all others, default 64
+	PerHost int     // requests at once to one host, default 16
+	Rate    float64 // requests per second to one host, default 50
+	Burst   int     // default 100
+}
+
+// Timing says how long a request may take. Zero fields get the default.
+type Timing struct {
+	Connect time.Duration // and the TLS handshake, default 5 s
+	Header  time.Duration // until the answer begins, default 15 s
+	Total   time.Duration // default 30 s
+	Slow    time.Duration // an answer that took longer is not given the wide lane, default 2 s
+}
+
+func or[T int | float64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (o *Options) fill() {
+	or(&o.Limits.Wide, 256)
+	or(&o.Limits.Narrow, 64)
+	or(&o.Limits.PerHost, 16)
+	or(&o.Limits.Rate, 50)
+	or(&o.Limits.Burst, 100)
+	or(&o.Timing.Connect, 5*time.Second)
+	or(&o.Timing.Header, 15*time.Second)
+	or(&o.Timing.Total, 30*time.Second)
+	or(&o.Timing.Slow, 2*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// An Engine delivers. Its methods may be called concurrently.
+type Engine struct {
+	opts   Options
+	client *http.Client
+	scribe *scribe
+	follow *notify.Follower
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	queries map[string]map[*entry]struct{} // "": those who follow all queries
+	timers  timers
+	lanes   [2]lane
+	hosts   map[string]*host
+
+	work    chan struct{} // there is something for the loop
+	failed  chan error
+	running sync.WaitGroup
+	stats   struct{ sent, ok, failed atomic.Uint64 }
+}
+
+// New makes an engine that knows all stored subscriptions. Run makes it go.
+func New(o Options) (*Engine, error) {
+	o.fill()
+	e := &Engine{opts: o, follow: o.Hub.Follow(), entries: make(map[string]*entry), queries: make(map[string]map[*entry]struct{}),
+		hosts: make(map[string]*host), work: make(chan struct{}, 1), failed: make(chan error, 1)}
+	e.lanes[wide].places, e.lanes[narrow].places = o.Limits.Wide, o.Limits.Narrow
+	e.scribe = newScribe(o.Store, e.fail)
+	e.client = &http.Client{
+		Transport:     o.Guard.transport(o.Timing, o.Limits.Wide, e.dialled),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for after := ""; ; {
+		page, err := o.Store.Subscriptions(after, 500)
+		if err != nil {
+			return nil, fmt.Errorf("read the subscriptions: %w", err)
+		}
+		if len(page) == 0 {
+			return e, nil
+		}
+		for i := range page {
+			e.note(&page[i])
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+// Run delivers until ctx ends, and returns when no request is under way any
+// more. It returns an error when the store failed, and nil otherwise.
+func (e *Engine) Run(ctx context.Context) error {
+	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWriting()
+	go e.scribe.run(writing)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	all := e.opts.Hub.FollowAll()
+	defer all.Close()
+	defer e.follow.Close()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var err error
+	for ctx.Err() == nil && err == nil {
+		timer.Reset(e.start(ctx))
+		select {
+		case <-ctx.Done():
+		case err = <-e.failed:
+		case <-e.work:
+		case <-timer.C:
+		case <-e.follow.C():
+			e.woken(e.follow.Take())
+		case <-all.C():
+			e.woken([]string{""})
+		}
+	}
+	cancel()
+	e.running.Wait()
+	stopWriting() // what was delivered is entered before
+	<-e.scribe.ended
+	e.client.CloseIdleConnections()
+	return err
+}
+
+// fail ends Run: without the store nothing can be delivered in order.
+func (e *Engine) fail(err error) {
+	select {
+	case e.failed <- err:
+	default:
+	}
+}
+
+// Edit changes a stored subscription, or makes one, and looks at it at once.
+func (e *Engine) Edit(id string, do func(s *registry.Subscription, found bool) error) (registry.Subscription, error) {
+	s, err := e.scribe.edit(id, do)
+	if err != nil {
+		return s, err
+	}
+	e.note(&s)
+	return s, nil
+}
+
+// Subscription returns a stored subscription; it wraps registry.ErrNotFound.
+func (e *Engine) Subscription(id string) (registry.Subscription, error) {
+	return e.opts.Store.Subscription(id)
+}
+
+// Stats counts requests since the start.
+type Stats struct {
+	Subscriptions          int
+	Sent, Taken, Failed    uint64
+	Running, Queued, Hosts int
+}
+
+// Stats returns the present counts.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Stats{Subscriptions: len(e.entries), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(), Hosts: len(e.hosts)}
+	for i := range e.lanes {
+		s.Running += e.lanes[i].running
+		s.Queued += e.lanes[i].queue.len()
+	}
+	return s
+}
+
+// Counts says how many subscriptions there are in all and towards a host.
+func (e *Engine) Counts(name string) (all, host int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if h := e.hosts[name]; h != nil {
+		host = h.entries
+	}
+	return len(e.entries), host
+}
+
+// Trusted says whether a host is in one of the networks that the operator
+// listed, as far as is known: by its address, or by where its name led last.
+func (e *Engine) Trusted(name string) bool {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return e.opts.Guard.Allowed(a)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.hosts[name]
+	return h != nil && h.trusted
+}
+
+// dialled notes where a name led.
+func (e *Engine) dialled(name string, trusted bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if h := e.hosts[hostKey(name)]; h != nil {
+		h.trusted = trusted
+	}
+}
+
+// A host is what all callbacks of one host name share.
+type host struct {
+	entries int
+	running int
+	trusted bool
+	rate    *rate.Limiter
+	waiting queue // entries that found all its places taken
+}

@@ -1,0 +1,61 @@
+package deliver
+
+import (
+	"fmt"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Pause keeps a subscription's changes waiting in the log until Resume.
+func (e *Engine) Pause(id string) (registry.Subscription, error) {
+	return e.Edit(id, func(s *registry.Subscription, found bool) error {
+		if !found {
+			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
+		}
+		if s.State != registry.Active {
+			return conflict("only an active subscription can be paused; this one is " + string(s.State))
+		}
+		s.State = registry.Halted
+		return nil
+	})
+}
+
+// Resume undoes Pause, and being disabled: whatever waits is tried at once. One
+// whose callback has not agreed yet is asked again.
+func (e *Engine) Resume(id string) (registry.Subscription, error) {
+	return e.Edit(id, func(s *registry.Subscription, found bool) error {
+		if !found {
+			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
+		}
+		s.NextTry, s.Failures, s.FailingSince = nil, 0, nil
+		switch {
+		case s.State == registry.Disabled && s.Intent != nil && s.Intent.Mode == "denied":
+			return conflict("the subscription is being ended")
+		case s.State == registry.Disabled && s.Intent != nil:
+			s.State, s.Reason = registry.Pending, ""
+		case s.State == registry.Disabled || s.State == registry.Halted:
+			s.State, s.Reason = registry.Active, ""
+		}
+		return nil
+	})
+}
+
+// Drop ends a subscription. end says what is to be done for it first, by
+// leaving it in another state than registry.Ended; nil: nothing.
+func (e *Engine) Drop(id string, end func(s *registry.Subscription)) error {
+	_, err := e.Edit(id, func(s *registry.Subscription, found bool) error {
+		if !found {
+			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
+		}
+		s.State = registry.Ended
+		if end != nil {
+			end(s)
+		}
+		return nil
+	})
+	return err
+}
+
+func conflict(detail string) error {
+	return &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: detail}
+}

@@ -1,0 +1,327 @@
+package deliver
+
+import (
+	"container/heap"
+	"context"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// An entry is what the engine keeps in memory of a subscription.
+type entry struct {
+	id, query, host string
+	way             registry.Way
+	lane            int
+
+	state   state
+	again   bool      // something came while it was running
+	granted bool      // its host's rate has been asked
+	gone    bool      // no longer in the books
+	hold    time.Time // wake-ups do not count before
+	due     time.Time // when to look at it, zero for never
+	at      int       // place among the timers, -1 for none
+}
+
+type state uint8
+
+const (
+	idle state = iota
+	queued
+	running
+)
+
+// The lanes.
+const (
+	wide = iota
+	narrow
+)
+
+type lane struct {
+	places, running int
+	queue           queue
+}
+
+// note enters a subscription as it is stored now, and looks at it.
+func (e *Engine) note(s *registry.Subscription) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.entries[s.ID]
+	if s.State == "" || s.State == registry.Ended {
+		if x != nil {
+			e.forget(x)
+		}
+		return
+	}
+	if x == nil {
+		x = &entry{id: s.ID, query: s.Query, way: s.Way, host: hostOf(s.Callback), at: -1, lane: narrow}
+		if s.LastDelivery != nil && s.Failures == 0 {
+			x.lane = wide
+		}
+		e.enter(x)
+	}
+	x.hold = time.Time{}
+	e.poke(x)
+	e.signal()
+}
+
+func (e *Engine) enter(x *entry) {
+	e.entries[x.id] = x
+	if e.queries[x.query] == nil {
+		e.queries[x.query] = make(map[*entry]struct{})
+		if x.query != "" {
+			e.follow.Add(x.query)
+		}
+	}
+	e.queries[x.query][x] = struct{}{}
+	h := e.hosts[x.host]
+	if h == nil {
+		h = &host{rate: rate.NewLimiter(rate.Limit(e.opts.Limits.Rate), e.opts.Limits.Burst)}
+		if a, err := netip.ParseAddr(x.host); err == nil {
+			h.trusted = e.opts.Guard.Allowed(a)
+		}
+		e.hosts[x.host] = h
+	}
+	h.entries++
+}
+
+// forget takes an entry out of the books. What is under way for it ends.
+func (e *Engine) forget(x *entry) {
+	if x.gone {
+		return
+	}
+	x.gone = true
+	delete(e.entries, x.id)
+	e.schedule(x, time.Time{})
+	set := e.queries[x.query]
+	if delete(set, x); len(set) == 0 {
+		delete(e.queries, x.query)
+		if x.query != "" {
+			e.follow.Remove(x.query)
+		}
+	}
+	h := e.hosts[x.host]
+	if h.entries--; h.entries == 0 && h.running == 0 {
+		delete(e.hosts, x.host)
+	}
+}
+
+// poke puts an entry in line, unless it is there, or held.
+func (e *Engine) poke(x *entry) {
+	switch {
+	case x.gone || x.state == queued:
+	case x.state == running:
+		x.again = true
+	case x.hold.After(e.opts.Now()):
+		e.schedule(x, x.hold)
+	default:
+		e.schedule(x, time.Time{})
+		x.state = queued
+		e.lanes[x.lane].queue.push(x)
+	}
+}
+
+// woken pokes the followers of queries.
+func (e *Engine) woken(queries []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, q := range queries {
+		for x := range e.queries[q] {
+			e.poke(x)
+		}
+	}
+}
+
+func (e *Engine) signal() {
+	select {
+	case e.work <- struct{}{}:
+	default:
+	}
+}
+
+// start begins what may run now and says how long until there is more to do.
+func (e *Engine) start(ctx context.Context) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.opts.Now()
+	for len(e.timers) > 0 && !e.timers[0].due.After(now) {
+		x := e.timers[0]
+		e.schedule(x, time.Time{})
+		if !x.hold.After(now) {
+			x.hold = time.Time{}
+		}
+		e.poke(x)
+	}
+	for i := range e.lanes {
+		l := &e.lanes[i]
+		for l.running < l.places {
+			x := l.queue.pop()
+			if x == nil {
+				break
+			}
+			e.launch(ctx, x, i)
+		}
+	}
+	if len(e.timers) == 0 {
+		return time.Hour
+	}
+	return min(max(0, e.timers[0].due.Sub(now)), time.Hour)
+}
+
+// launch starts an entry unless its host is busy. A host's waiting entries do
+// not stand in anybody's way.
+func (e *Engine) launch(ctx context.Context, x *entry, in int) {
+	if x.gone {
+		return
+	}
+	h := e.hosts[x.host]
+	if !h.trusted {
+		if !x.granted {
+			x.granted = true
+			if wait := h.rate.ReserveN(e.opts.Now(), 1).DelayFrom(e.opts.Now()); wait > 0 {
+				x.state, x.hold = idle, e.opts.Now().Add(wait)
+				e.schedule(x, x.hold)
+				return
+			}
+		}
+		if h.running >= e.opts.Limits.PerHost {
+			h.waiting.push(x)
+			return
+		}
+	}
+	x.state, x.again = running, false
+	h.running++
+	e.lanes[in].running++
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		v := e.attend(ctx, x)
+		e.finish(x, in, v)
+	}()
+}
+
+// finish gives the places back and decides when to look at the entry again.
+func (e *Engine) finish(x *entry, in int, v verdict) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.signal()
+	e.lanes[in].running--
+	h := e.hosts[x.host]
+	h.running--
+	for next := h.waiting.pop(); next != nil; next = h.waiting.pop() {
+		if !next.gone {
+			e.lanes[next.lane].queue.push(next)
+			break
+		}
+	}
+	x.state, x.granted = idle, false
+	if v.gone {
+		e.forget(x)
+	}
+	if x.gone {
+		if h.entries == 0 && h.running == 0 && e.hosts[x.host] == h {
+			delete(e.hosts, x.host)
+		}
+		return
+	}
+	if v.called {
+		x.lane = narrow
+		if v.well {
+			x.lane = wide
+		}
+	}
+	again := x.again || v.more
+	x.again = false
+	x.hold = v.hold
+	switch {
+	case again:
+		e.poke(x)
+	case v.hold.IsZero() || !v.at.IsZero() && v.at.Before(v.hold):
+		e.schedule(x, v.at)
+	default:
+		e.schedule(x, v.hold)
+	}
+}
+
+// schedule sets an entry's timer; the zero time takes it away.
+func (e *Engine) schedule(x *entry, due time.Time) {
+	x.due = due
+	switch {
+	case due.IsZero() && x.at >= 0:
+		heap.Remove(&e.timers, x.at)
+	case due.IsZero():
+	case x.at >= 0:
+		heap.Fix(&e.timers, x.at)
+	default:
+		heap.Push(&e.timers, x)
+	}
+}
+
+// hostOf is the name that a callback's host is counted under.
+func hostOf(callback string) string {
+	u, err := url.Parse(callback)
+	if err != nil {
+		return ""
+	}
+	return hostKey(u.Hostname())
+}
+
+func hostKey(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// timers is a heap of entries by due.
+type timers []*entry
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].due.Before(t[j].due) }
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].at, t[j].at = i, j
+}
+
+// Push is heap.Interface's.
+func (t *timers) Push(v any) {
+	x := v.(*entry)
+	x.at = len(*t)
+	*t = append(*t, x)
+}
+
+// Pop is heap.Interface's.
+func (t *timers) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	x.at = -1
+	return x
+}
+
+// A queue is first in, first out. It holds each entry once at most.
+type queue struct {
+	items []*entry
+	head  int
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+func (q *queue) push(x *entry) { q.items = append(q.items, x) }
+
+func (q *queue) pop() *entry {
+	if q.head == len(q.items) {
+		return nil
+	}
+	x := q.items[q.head]
+	q.items[q.head] = nil
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head > 1024 && q.head > len(q.items)/2 {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return x
+}

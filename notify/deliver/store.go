@@ -1,0 +1,110 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A Store keeps subscriptions. Methods may be called concurrently; what they
+// return is the caller's.
+type Store interface {
+	// Subscription returns one; it wraps registry.ErrNotFound.
+	Subscription(id string) (registry.Subscription, error)
+	// Subscriptions returns those after an id, in the order of ids, at most limit.
+	Subscriptions(after string, limit int) ([]registry.Subscription, error)
+	// EditSubscriptions makes all edits, in their order, in one durable
+	// transaction. When it returns an error none of them is in effect.
+	EditSubscriptions([]*Edit) error
+}
+
+// An Edit changes one subscription. Do gets the stored one, or one with only
+// its ID when found is false. A subscription that it leaves without a state, or
+// ended, is deleted. What Do returns as an error undoes this edit alone.
+type Edit struct {
+	ID string
+	Do func(s *registry.Subscription, found bool) error
+
+	After registry.Subscription // what Do left
+	Err   error                 // what Do returned
+
+	done chan error
+}
+
+// mostEdits is how many edits share a transaction at most.
+const mostEdits = 1000
+
+// A scribe groups edits of many goroutines into few transactions, since each
+// costs the disk the same.
+type scribe struct {
+	store Store
+	in    chan *Edit
+	ended chan struct{}
+	fail  func(error) // the store is broken
+}
+
+func newScribe(s Store, fail func(error)) *scribe {
+	return &scribe{store: s, in: make(chan *Edit, mostEdits), ended: make(chan struct{}), fail: fail}
+}
+
+// run writes until ctx ends. Whoever waits for an edit then gets ErrStopped.
+func (w *scribe) run(ctx context.Context) {
+	defer close(w.ended)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-w.in:
+			w.write(w.gather(e))
+		}
+	}
+}
+
+func (w *scribe) gather(first *Edit) []*Edit {
+	batch := []*Edit{first}
+	for len(batch) < mostEdits {
+		select {
+		case e := <-w.in:
+			batch = append(batch, e)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (w *scribe) write(batch []*Edit) {
+	err := w.store.EditSubscriptions(batch)
+	if err != nil {
+		w.fail(fmt.Errorf("keep subscriptions: %w", err))
+	}
+	for _, e := range batch {
+		if err != nil {
+			e.done <- err
+		} else {
+			e.done <- e.Err
+		}
+	}
+}
+
+// edit makes one edit and returns what it left.
+func (w *scribe) edit(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
+	e := &Edit{ID: id, Do: do, done: make(chan error, 1)}
+	select {
+	case w.in <- e:
+	case <-w.ended:
+		return registry.Subscription{}, ErrStopped
+	}
+	select {
+	case err := <-e.done:
+		return e.After, err
+	case <-w.ended:
+		select {
+		case err := <-e.done:
+			return e.After, err
+		default:
+			return registry.Subscription{}, ErrStopped
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+var _ deliver.Store = (*DB)(nil)
+
+// Subscription is deliver.Store's.
+func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(bSubscriptions).Get([]byte(id))
+		if v == nil || id == "" {
+			return fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
+		}
+		s, err = parseSubscription(id, v)
+		return err
+	})
+	return s, err
+}
+
+// Subscriptions is deliver.Store's.
+func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bSubscriptions).Cursor()
+		k, v := c.Seek([]byte(after))
+		if k != nil && string(k) == after {
+			k, v = c.Next()
+		}
+		for ; k != nil && len(list) < limit; k, v = c.Next() {
+			s, err := parseSubscription(string(k), v)
+			if err != nil {
+				return err
+			}
+			list = append(list, s)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// EditSubscriptions is deliver.Store's.
+func (d *DB) EditSubscriptions(edits []*deliver.Edit) error {
+	return d.update(func(tx *bbolt.Tx) error {
+		for _, e := range edits {
+			if err := editSubscription(tx.Bucket(bSubscriptions), e); err != nil {
+				return fmt.Errorf("subscription %s: %w", e.ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+func editSubscription(b *bbolt.Bucket, e *deliver.Edit) (err error) {
+	s := registry.Subscription{ID: e.ID}
+	v := b.Get([]byte(e.ID))
+	if v != nil {
+		if s, err = parseSubscription(e.ID, v); err != nil {
+			return err
+		}
+	}
+	if e.Err = e.Do(&s, v != nil); e.Err != nil {
+		return nil
+	}
+	s.ID = e.ID
+	e.After = s
+	if s.State == registry.Ended || s.State == "" {
+		return b.Delete([]byte(e.ID))
+	}
+	if v, err = json.Marshal(s); err != nil {
+		return err
+	}
+	return b.Put([]byte(e.ID), v)
+}
+
+func parseSubscription(id string, v []byte) (s registry.Subscription, err error) {
+	if err := json.Unmarshal(v, &s); err != nil {
+		return s, fmt.Errorf("subscription %s: %w: %w", id, ErrDamaged, err)
+	}
+	return s, nil
+}

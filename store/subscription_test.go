@@ -1,0 +1,64 @@
+package store
+
+import (
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/registry"
+)
+
+func TestSubscriptions(t *testing.T) {
+	notifytest.TestSubscriptions(t, func(t *testing.T) deliver.Store { return open(t, t.TempDir(), Options{}) })
+}
+
+func active(s *registry.Subscription, _ bool) error {
+	s.State, s.Callback = registry.Active, "http://127.0.0.1/"
+	return nil
+}
+
+// A file of schema 1 has no subscriptions and takes some.
+func TestSubscriptionsInAnOlderFile(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	err := d.update(func(tx *bbolt.Tx) error {
+		if err := tx.DeleteBucket(bSubscriptions); err != nil {
+			return err
+		}
+		return tx.Bucket(bMeta).Put(kSchema, key8(1))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, dir, Options{})
+	if err := d.EditSubscriptions([]*deliver.Edit{{ID: "a", Do: active}}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := d.Subscriptions("", 2); err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if err := d.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckReadsSubscriptions(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	if err := d.EditSubscriptions([]*deliver.Edit{{ID: "a", Do: active}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]string{"broken": "{", "misplaced": `{"id":"b"}`} {
+		err := d.update(func(tx *bbolt.Tx) error { return tx.Bucket(bSubscriptions).Put([]byte("a"), []byte(v)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Check() == nil {
+			t.Errorf("%s: Check finds nothing", name)
+		}
+	}
+}
