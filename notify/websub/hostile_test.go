@@ -1,0 +1,219 @@
+package websub_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/websub"
+)
+
+// Without an allow list no callback on this machine or network is called,
+// whatever its spelling, and its state is never heard of.
+func TestX1PrivateCallbacks(t *testing.T) {
+	r := newRig(t, func(s *setup) { s.allow = []string{} })
+	var hits atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
+	defer srv.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
+	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "x.localhost", "127.1", "2130706433", "0x7f000001", "0x7f.1", "017700000001",
+		"127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "10.1.2.3", "192.168.0.1",
+		"172.16.0.1", "100.64.0.1", "[fe80::1]", "[fe80::1%25eth0]", "[fd00::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
+		a := r.ask("mode", "subscribe", "topic", r.topic(), "callback", "http://"+host+":"+port+"/cb")
+		if a.status != 400 {
+			t.Errorf("%s: %d", host, a.status)
+		}
+	}
+	r.settled()
+	if hits.Load() != 0 || r.subscription() != nil {
+		t.Errorf("%d calls reached this machine", hits.Load())
+	}
+}
+
+// A client that asks too often is refused, and one callback host is not asked
+// often for many clients; listed networks are free of both.
+func TestX2Rates(t *testing.T) {
+	caps := websub.Caps{ClientRate: 1e-9, ClientBurst: 3, HostRate: 1e-9, HostBurst: 2}
+	elsewhere := func(i int) string { return fmt.Sprintf("http://callback.invalid/cb%d", i) }
+	strict := newRig(t, func(s *setup) { s.allow, s.caps = []string{"10.0.0.0/8"}, caps })
+	var got []int
+	for i := range 5 {
+		a := strict.ask("mode", "subscribe", "topic", strict.topic(), "callback", elsewhere(i))
+		got = append(got, a.status)
+		if a.status == 429 && a.header.Get("Retry-After") == "" {
+			t.Error("429 without Retry-After")
+		}
+	}
+	if fmt.Sprint(got) != "[202 202 429 429 429]" {
+		t.Errorf("two for the host, three for the client: %v", got)
+	}
+	free := newRig(t, func(s *setup) { s.caps = caps })
+	s := newSubscriber(t)
+	for i := range 5 {
+		free.ask("mode", "subscribe", "topic", free.topic(), "callback", fmt.Sprint(s.http.URL, "/", i)).want(t, 202)
+	}
+	free.settled()
+	if n := len(s.questions()); n != 5 {
+		t.Errorf("%d questions, want one for each request", n)
+	}
+	for _, r := range []*rig{strict, free} {
+		r.settled()
+	}
+}
+
+func TestX2Caps(t *testing.T) {
+	r := newRig(t, func(s *setup) { s.caps = websub.Caps{Subscriptions: 2} })
+	s := newSubscriber(t)
+	for i, want := range []int{202, 202, 503} {
+		r.ask("mode", "subscribe", "topic", r.topic(), "callback", fmt.Sprint(s.http.URL, "/", i)).want(t, want)
+		r.settled()
+	}
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/1").want(t, 202) // a renewal
+	r.settled()
+
+	pending := newRig(t, func(s *setup) { s.caps = websub.Caps{Pending: 1} })
+	wait := make(chan struct{})
+	s.set(func(q url.Values) (int, string) { <-wait; return confirm(q) }, nil)
+	pending.ask("mode", "subscribe", "topic", pending.topic(), "callback", s.http.URL+"/a").want(t, 202)
+	pending.ask("mode", "subscribe", "topic", pending.topic(), "callback", s.http.URL+"/b").want(t, 503)
+	close(wait)
+	pending.settled()
+	pending.ask("mode", "subscribe", "topic", pending.topic(), "callback", s.http.URL+"/b").want(t, 202)
+	pending.settled()
+}
+
+func TestX3Limits(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	body := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "x": {strings.Repeat("x", 64<<10)}}.Encode()
+	r.raw("application/x-www-form-urlencoded", body, "").want(t, 413)
+	// A verification that answers without end is one that fails, soon.
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		fmt.Fprint(w, q.URL.Query().Get("hub.challenge"))
+		for {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer endless.Close()
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", endless.URL).want(t, 202)
+	until(t, "the end", func() bool { return r.engine.Stats().Sent == 1 && r.subscription() == nil })
+}
+
+// Line breaks in parameters reach no header: the secret is a key and no more,
+// and topic and callback cannot have them.
+func TestX4Injection(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	const evil = "x\r\nX-Evil: 1\r\n\r\n"
+	r.ask("mode", "subscribe", "topic", r.topic()+evil, "callback", s.http.URL+"/cb").want(t, 404)
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb"+evil).want(t, 400)
+	a := r.ask("mode", evil, "topic", r.topic(), "callback", s.http.URL+"/cb")
+	a.want(t, 400)
+	if a.header.Get("X-Evil") != "" || strings.Contains(a.text, "Evil") {
+		t.Errorf("the answer repeats the request: %v %s", a.header, a.text)
+	}
+	r.subscribe(s, "secret", evil)
+	r.change()
+	if d := s.last(1); d.header.Get("X-Evil") != "" || !strings.HasPrefix(d.header.Get("X-Hub-Signature"), "sha256=") {
+		t.Errorf("delivered with %v", d.header)
+	}
+}
+
+// Callbacks that hang keep nobody waiting: all others have everything while the
+// hanging ones still hang.
+func TestX5Isolation(t *testing.T) {
+	r := newRig(t, func(s *setup) { s.limits = deliver.Limits{Wide: 8, Narrow: 4} })
+	bad := newSubscriber(t)
+	bad.set(nil, func(int) int { return hang })
+	for i := range 3 { // one place of the narrow lane is left for those who are new
+		r.ask("mode", "subscribe", "topic", r.topic(), "callback", fmt.Sprint(bad.http.URL, "/", i)).want(t, 202)
+	}
+	r.settled()
+	good := newSubscriber(t)
+	for i := range 20 {
+		r.ask("mode", "subscribe", "topic", r.topic(), "callback", fmt.Sprint(good.http.URL, "/", i)).want(t, 202)
+	}
+	r.settled()
+	for n := range 5 {
+		r.change()
+		until(t, fmt.Sprintf("change %d at all good callbacks", n), func() bool { return len(good.deliveries()) == 20*(n+1) })
+	}
+	if n := len(bad.deliveries()); n != 3 {
+		t.Errorf("%d calls of three that hang", n)
+	}
+}
+
+// A callback that never answers is given up after the time that it has.
+func TestX5Timeout(t *testing.T) {
+	r := newRig(t, func(s *setup) {
+		s.timing = deliver.Timing{Total: 100 * time.Millisecond}
+		s.schedule = []time.Duration{time.Hour}
+	})
+	s := newSubscriber(t)
+	s.set(nil, func(int) int { return hang })
+	r.subscribe(s)
+	r.change()
+	until(t, "the failure", func() bool { return r.subscription().Failures == 1 })
+	if x := r.subscription(); x.LastError != "the callback did not answer in time" || x.NextTry.Sub(*x.LastAttempt) < time.Hour {
+		t.Errorf("%q, next try %v", x.LastError, x.NextTry)
+	}
+}
+
+// X6 asks for epoch and seq in the body: the document changes/latest has them
+// (it is a change); of a result, the entity tag at the topic has. That both are
+// delivered as they are is shown with the whole server.
+func TestX6BodyIsTheTopic(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	r.subscribe(s)
+	r.change()
+	if d := s.last(1); d.body != r.content() {
+		t.Errorf("delivered %s", d.body)
+	}
+}
+
+// Neither secrets nor the query strings of callbacks stand in the log or in what
+// is kept of an error.
+func TestX7Secrets(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	s.set(nil, func(n int) int { return 500 })
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb?capability=hush1", "secret", "hush2").want(t, 202)
+	until(t, "the question", func() bool { return len(s.questions()) == 1 })
+	r.change()
+	s.last(2)
+	s.http.CloseClientConnections()
+	s.http.Close()
+	failures := r.subscription().Failures
+	r.change()
+	until(t, "a broken connection", func() bool { return r.subscription().Failures != failures })
+	x := r.subscription()
+	r.stop()
+	for _, text := range []string{r.logged.String(), x.LastError} {
+		if strings.Contains(text, "hush") || strings.Contains(text, "/cb") {
+			t.Errorf("told: %s", text)
+		}
+	}
+	if r.logged.Len() == 0 {
+		t.Error("nothing is logged at all")
+	}
+}
+
+// Calls carry nothing of ours but a name.
+func TestX9NoCredentials(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	r.subscribe(s)
+	r.change()
+	d := s.last(1)
+	for name := range d.header {
+		switch name {
+		case "Content-Type", "Content-Length", "Link", "User-Agent", "Accept-Encoding":
+		default:
+			t.Errorf("%s: %s", name, d.header.Get(name))
+		}
+	}
+}

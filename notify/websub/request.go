@@ -1,0 +1,346 @@
+package websub
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+// Caps bound what strangers can make the hub do. Zero fields get the default.
+type Caps struct {
+	Pending       int     // requests whose verification is under way, default 10,000
+	Subscriptions int     // of all ways out together, default 1,000,000
+	PerHost       int     // of one callback host, default 10,000
+	ClientRate    float64 // requests per second of one client address, default 10
+	ClientBurst   int     // default 100
+	HostRate      float64 // requests per second that name one callback host, default 5
+	HostBurst     int     // default 50
+}
+
+// A Handler takes subscription requests at the hub's URL. Its errors are plain
+// text, as the Recommendation wants. Clients and callbacks in networks that the
+// operator listed are free of rates and caps per client and host.
+type Handler struct {
+	hub     *Hub
+	engine  *deliver.Engine
+	guard   *deliver.Guard
+	gate    notify.Gate
+	log     *slog.Logger
+	caps    Caps
+	clients buckets
+	hosts   buckets
+}
+
+// NewHandler makes the handler of a hub whose subscriptions an engine serves.
+func NewHandler(h *Hub, e *deliver.Engine, g *deliver.Guard, gate notify.Gate, c Caps, log *slog.Logger) *Handler {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.Pending, 10_000)
+	set(&c.Subscriptions, 1_000_000)
+	set(&c.PerHost, 10_000)
+	set(&c.ClientBurst, 100)
+	set(&c.HostBurst, 50)
+	if c.ClientRate == 0 {
+		c.ClientRate = 10
+	}
+	if c.HostRate == 0 {
+		c.HostRate = 5
+	}
+	return &Handler{hub: h, engine: e, guard: g, gate: gate, log: log, caps: c,
+		clients: buckets{rate: rate.Limit(c.ClientRate), burst: c.ClientBurst}, hosts: buckets{rate: rate.Limit(c.HostRate), burst: c.HostBurst}}
+}
+
+// A refusal is an answer other than 202.
+type refusal struct {
+	status     int
+	text       string
+	retryAfter int // seconds
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func bad(text string) error { return &refusal{status: http.StatusBadRequest, text: text} }
+
+// maxBody is how long a request may be.
+const maxBody = 64 << 10
+
+// ServeHTTP answers 202 to a request that can be handled, before and whatever
+// its verification says.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := h.accept(r)
+	header := w.Header()
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	if err == nil {
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, "accepted; the callback is asked next\n")
+		return
+	}
+	var no *refusal
+	if !errors.As(err, &no) {
+		h.log.Error("a request to the hub failed", "error", err)
+		no = &refusal{http.StatusServiceUnavailable, "not now; try again later", 5}
+	}
+	if no.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(no.retryAfter))
+	}
+	if no.status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", `Bearer realm="freshet"`)
+	}
+	w.WriteHeader(no.status)
+	io.WriteString(w, no.text+"\n")
+}
+
+func (h *Handler) accept(r *http.Request) error {
+	client, free := h.client(r)
+	if !free && !h.clients.allow(client) {
+		return &refusal{http.StatusTooManyRequests, "too many requests from this address", 10}
+	}
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
+	req, err := h.parse(form)
+	if err != nil {
+		return err
+	}
+	if err := h.admit(r, &req); err != nil {
+		return err
+	}
+	return h.enter(req)
+}
+
+// client is the address that a request came from.
+func (h *Handler) client(r *http.Request) (name string, free bool) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return host, false
+	}
+	if a = a.Unmap().WithZone(""); a.Is6() { // who has one address has the network
+		p, _ := a.Prefix(64)
+		return p.String(), h.guard.Allowed(a)
+	}
+	return a.String(), h.guard.Allowed(a)
+}
+
+// readForm reads a form in UTF-8. Parameters of the URL do not count.
+func readForm(r *http.Request) (url.Values, error) {
+	typ, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || typ != "application/x-www-form-urlencoded" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+		return nil, &refusal{status: http.StatusUnsupportedMediaType, text: "send the parameters as application/x-www-form-urlencoded, in UTF-8"}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return nil, bad("the body could not be read")
+	}
+	if len(body) > maxBody {
+		return nil, &refusal{status: http.StatusRequestEntityTooLarge, text: "a request has at most 64 KiB"}
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, bad("the body is not a form")
+	}
+	for name, values := range form {
+		if !strings.HasPrefix(name, "hub.") {
+			continue
+		}
+		if len(values) > 1 {
+			return nil, bad("a hub parameter stands twice")
+		}
+		if !utf8.ValidString(values[0]) {
+			return nil, bad("a hub parameter is not UTF-8")
+		}
+	}
+	return form, nil
+}
+
+// A request asks to subscribe or to unsubscribe.
+type request struct {
+	intent   registry.Intent
+	callback string
+	host     string
+	path     string // of the topic
+}
+
+func (h *Handler) parse(form url.Values) (request, error) {
+	var q request
+	q.intent.Mode, q.intent.Topic, q.callback = form.Get("hub.mode"), form.Get("hub.topic"), form.Get("hub.callback")
+	switch {
+	case q.intent.Mode == "publish":
+		return q, bad("hub.mode=publish is not taken: this hub knows of changes by itself")
+	case q.intent.Mode != "subscribe" && q.intent.Mode != "unsubscribe":
+		return q, bad("hub.mode must be subscribe or unsubscribe")
+	case q.intent.Topic == "" || q.callback == "":
+		return q, bad("hub.topic and hub.callback are needed")
+	}
+	u, err := h.guard.Check(q.callback)
+	if err != nil {
+		return q, bad("hub.callback cannot be called: " + err.Error())
+	}
+	q.host = strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	var ours bool
+	if q.path, ours = h.hub.path(q.intent.Topic); !ours || len(q.intent.Topic) > 2048 {
+		return q, &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub"}
+	}
+	if q.intent.Mode == "unsubscribe" { // whatever else is there must be ignored
+		return q, nil
+	}
+	if q.intent.Lease, err = h.lease(form); err != nil {
+		return q, err
+	}
+	q.intent.Secret = form.Get("hub.secret")
+	if len(q.intent.Secret) >= 200 {
+		return q, bad("hub.secret must be less than 200 bytes")
+	}
+	return q, nil
+}
+
+func (h *Handler) lease(form url.Values) (registry.Duration, error) {
+	l := h.hub.opts.Lease
+	text, asked := form.Get("hub.lease_seconds"), form.Has("hub.lease_seconds")
+	if !asked || text == "" {
+		return registry.Duration(l.Usual), nil
+	}
+	if strings.Trim(text, "0123456789") != "" || strings.Trim(text, "0") == "" {
+		return 0, bad("hub.lease_seconds must be a positive decimal number")
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	wanted := time.Duration(n) * time.Second
+	if err != nil { // more digits than anybody lives
+		wanted = l.Most
+	}
+	return registry.Duration(min(max(wanted, l.Least), l.Most)), nil
+}
+
+// admit settles who asks and whether the topic is for them.
+func (h *Handler) admit(r *http.Request, q *request) error {
+	token := notify.Bearer(r)
+	caller, err := h.gate.Authenticate(token)
+	signed := err == nil
+	switch {
+	case err != nil && !errors.Is(err, notify.ErrUnauthorized):
+		return err
+	case err != nil && r.Header.Get("Authorization") != "":
+		return errNoToken
+	case signed && !caller.Role.Includes(registry.RoleRead):
+		return &refusal{status: http.StatusForbidden, text: "the token does not allow to read"}
+	case !signed:
+		caller = registry.Caller{Name: registry.Anonymous}
+	}
+	query, err := h.hub.opts.Find(q.path)
+	if errors.Is(err, registry.ErrNotFound) {
+		if !signed {
+			return errNoToken
+		}
+		return &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub; the Link header with rel=self of a result, change or feed names one"}
+	} else if err != nil {
+		return err
+	}
+	if !signed && !query.Public() {
+		return errNoToken
+	}
+	if !h.engine.Trusted(q.host) && !h.hosts.allow(q.host) {
+		return &refusal{http.StatusTooManyRequests, "too many requests that name this callback's host", 10}
+	}
+	q.intent.Caller = caller.Name
+	return nil
+}
+
+var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic needs a token: send it as \"Authorization: Bearer …\""}
+
+// enter makes the request the next thing that its callback is asked.
+func (h *Handler) enter(q request) error {
+	all, ofHost := h.engine.Counts(q.host)
+	trusted := h.engine.Trusted(q.host)
+	if h.hub.pending.Load() >= int64(h.caps.Pending) {
+		return &refusal{http.StatusServiceUnavailable, "too many callbacks are being asked", 5}
+	}
+	query, err := h.hub.opts.Find(q.path)
+	if err != nil {
+		return err
+	}
+	st, _, err := h.hub.opts.Log.Current(query.ID, false)
+	if err != nil {
+		return err
+	}
+	q.intent.At = h.hub.opts.Now().UTC()
+	counted := false
+	_, err = h.engine.Edit(identity(decode(q.intent.Topic), decode(q.callback)), func(s *registry.Subscription, found bool) error {
+		if !found {
+			switch {
+			case q.intent.Mode == "unsubscribe":
+				return &refusal{status: http.StatusNotFound, text: "there is no such subscription"}
+			case all >= h.caps.Subscriptions || !trusted && ofHost >= h.caps.PerHost:
+				return &refusal{http.StatusServiceUnavailable, "there are too many subscriptions", 600}
+			}
+			*s = registry.Subscription{ID: s.ID, Way: registry.WebSub, Caller: q.intent.Caller, Query: query.ID, Topic: q.intent.Topic,
+				Callback: q.callback, State: registry.Pending, CreatedAt: q.intent.At, Cursor: st.Position}
+		}
+		counted = s.Intent == nil || s.Intent.Mode == "denied"
+		s.Intent = &q.intent
+		return nil
+	})
+	if err == nil && counted {
+		h.hub.pending.Add(1)
+	}
+	return err
+}
+
+// buckets limits rates by name. It forgets names that have been quiet.
+type buckets struct {
+	rate  rate.Limit
+	burst int
+
+	mu sync.Mutex
+	m  map[string]*rate.Limiter
+}
+
+// sweepBuckets is how many names are remembered before the quiet are forgotten.
+const sweepBuckets = 10_000
+
+func (b *buckets) allow(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.m == nil {
+		b.m = make(map[string]*rate.Limiter)
+	}
+	l := b.m[name]
+	if l == nil {
+		if len(b.m) >= sweepBuckets {
+			for other, ol := range b.m {
+				if ol.Tokens() >= float64(b.burst) {
+					delete(b.m, other)
+				}
+			}
+			if len(b.m) >= sweepBuckets {
+				return false
+			}
+		}
+		l = rate.NewLimiter(b.rate, b.burst)
+		b.m[name] = l
+	}
+	return l.Allow()
+}

@@ -1,0 +1,408 @@
+package websub_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/notify/websub"
+	"github.com/freshet/freshet/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for something that must happen.
+const patience = 20 * time.Second
+
+type gate map[string]registry.Caller
+
+func (g gate) Authenticate(token string) (registry.Caller, error) {
+	c, ok := g[token]
+	if !ok {
+		return c, fmt.Errorf("token: %w", notify.ErrUnauthorized)
+	}
+	return c, nil
+}
+
+// A rig is a hub over a log in memory, with the topics that it serves.
+type rig struct {
+	t      *testing.T
+	log    *notifytest.Log
+	hub    *notify.Hub
+	store  deliver.Store
+	engine *deliver.Engine
+	way    *websub.Hub
+	http   *httptest.Server
+	query  string // a registered query without result
+	form   string // representation of the topic, srj unless said
+	gate   gate
+	public bool
+	logged *strings.Builder
+	tick   int
+
+	withdrawn sync.Map // callers whose tokens are no more
+	setup     setup
+	stop      func()
+}
+
+// A setup says what is unusual about a rig.
+type setup struct {
+	allow    []string // nil: loopback
+	schedule []time.Duration
+	lease    websub.Lease
+	caps     websub.Caps
+	limits   deliver.Limits
+	timing   deliver.Timing
+	patience time.Duration
+	gate     gate
+}
+
+func newRig(t *testing.T, edit ...func(*setup)) *rig {
+	t.Helper()
+	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub(), store: notifytest.NewSubscriptions(), logged: &strings.Builder{}, form: "srj"}
+	r.setup = setup{allow: []string{"127.0.0.0/8"}, gate: gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}},
+		schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}}
+	for _, e := range edit {
+		e(&r.setup)
+	}
+	r.gate = r.setup.gate
+	r.query = r.log.Add("q", diff.Select, false)
+	mux := http.NewServeMux()
+	r.http = httptest.NewServer(mux)
+	t.Cleanup(r.http.Close)
+	mux.HandleFunc("/v1/queries/", func(w http.ResponseWriter, q *http.Request) {
+		c, err := r.read(q.Context(), q.URL.Path)
+		if err != nil {
+			http.NotFound(w, q)
+			return
+		}
+		w.Header().Set("Content-Type", c.Type)
+		w.Write(c.Body)
+	})
+	r.start()
+	t.Cleanup(func() { r.stop() })
+	mux.HandleFunc("/v1/hub", func(w http.ResponseWriter, q *http.Request) {
+		guard, err := deliver.NewGuard(r.setup.allow)
+		if err != nil {
+			t.Error(err)
+		}
+		r.handler(guard).ServeHTTP(w, q)
+	})
+	return r
+}
+
+var handlers sync.Map // of *deliver.Engine: rates must outlive a request
+
+func (r *rig) handler(g *deliver.Guard) http.Handler {
+	h, _ := handlers.LoadOrStore(r.engine, websub.NewHandler(r.way, r.engine, g, r.gate, r.setup.caps, r.logger()))
+	return h.(http.Handler)
+}
+
+func (r *rig) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// start begins to deliver what the store holds; stop ends it.
+func (r *rig) start() {
+	r.t.Helper()
+	guard, err := deliver.NewGuard(r.setup.allow)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.way = websub.New(websub.Options{
+		Log: r.log, Contents: &deliver.Contents{Read: r.read}, Find: r.find, PublicURL: r.http.URL,
+		Query: func(id string) (registry.Query, error) { return r.log.Resolve(registry.Caller{}, id) },
+		Access: func(caller string, _ registry.Query) error {
+			if _, gone := r.withdrawn.Load(caller); gone {
+				return notify.ErrUnauthorized
+			}
+			return nil
+		},
+		Lease: r.setup.lease, Schedule: r.setup.schedule, Patience: r.setup.patience,
+	})
+	r.engine, err = deliver.New(deliver.Options{Store: r.store, Hub: r.hub, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.WebSub: r.way},
+		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.engine.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("the engine ended with %v", err)
+		}
+	})
+}
+
+func (r *rig) find(path string) (registry.Query, error) {
+	id, ok := strings.CutPrefix(path, "/v1/queries/")
+	id, _, found := strings.Cut(id, "/results.")
+	if !ok || !found {
+		return registry.Query{}, registry.ErrNotFound
+	}
+	q, err := r.log.Resolve(registry.Caller{}, id)
+	if q.Holders != nil {
+		q.Holders[0].Public = r.public
+	}
+	return q, err
+}
+
+func (r *rig) read(_ context.Context, path string) (deliver.Content, error) {
+	q, err := r.find(path)
+	if err != nil {
+		return deliver.Content{}, deliver.ErrNoContent
+	}
+	st, res, err := r.log.Current(q.ID, true)
+	if err != nil || res == nil {
+		return deliver.Content{}, deliver.ErrNoContent
+	}
+	typ := "application/sparql-results+json"
+	body := res.Document()
+	if strings.HasSuffix(path, ".csv") {
+		typ, body = "text/csv; charset=utf-8", []byte(strings.Join(strings.Split(string(body), ","), "\r\n"))
+	}
+	return deliver.Content{At: st.Position, Version: fmt.Sprintf("%q", fmt.Sprint(st.Position, path)), Type: typ, Body: body}, nil
+}
+
+func (r *rig) topic() string { return r.http.URL + "/v1/queries/" + r.query + "/results." + r.form }
+
+// change makes the result one that was never there before.
+func (r *rig) change() {
+	r.tick++
+	r.log.Record(r.query, notifytest.Rows(fmt.Sprint("v", r.tick)), time.Unix(1_790_000_000+int64(r.tick), 0))
+	r.hub.Wake(r.query)
+}
+
+// content is what GET answers for the topic.
+func (r *rig) content() string {
+	r.t.Helper()
+	resp, err := http.Get(r.topic())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 {
+		r.t.Fatalf("GET %s: %s, %v", r.topic(), resp.Status, err)
+	}
+	return string(b)
+}
+
+// An answer is the hub's to a request.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// ask sends a form to the hub; pairs are names and values, without "hub.".
+func (r *rig) ask(pairs ...string) answer {
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Add("hub."+pairs[i], pairs[i+1])
+	}
+	return r.raw("application/x-www-form-urlencoded", form.Encode(), "")
+}
+
+func (r *rig) raw(typ, body, token string) answer {
+	r.t.Helper()
+	req, err := http.NewRequest("POST", r.http.URL+"/v1/hub", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", typ)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+func (a answer) want(t *testing.T, status int) {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("the hub answers %d (%s), want %d", a.status, strings.TrimSpace(a.text), status)
+	}
+}
+
+// A subscriber is a callback that remembers what it got. What it answers can be
+// changed at any time.
+type subscriber struct {
+	t    *testing.T
+	http *httptest.Server
+
+	mu       sync.Mutex
+	verify   func(q url.Values) (int, string)
+	accept   func(n int) int // status of the nth delivery, from 1
+	got      []delivery
+	asked    []url.Values
+	paths    []string
+	raws     []string // query strings of verifications
+	released chan struct{}
+}
+
+type delivery struct {
+	header http.Header
+	body   string
+	query  string
+	method string
+}
+
+func confirm(q url.Values) (int, string) { return 200, q.Get("hub.challenge") }
+
+func newSubscriber(t *testing.T) *subscriber {
+	s := &subscriber{t: t, verify: confirm, accept: func(int) int { return 204 }, released: make(chan struct{})}
+	s.http = httptest.NewServer(s)
+	t.Cleanup(s.http.Close)
+	t.Cleanup(s.release)
+	return s
+}
+
+// release lets hanging answers go.
+func (s *subscriber) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.released:
+	default:
+		close(s.released)
+	}
+}
+
+const hang = -1 // a status that never comes
+
+func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.paths = append(s.paths, r.URL.Path)
+	if r.Method == "GET" {
+		s.asked, s.raws = append(s.asked, r.URL.Query()), append(s.raws, r.URL.RawQuery)
+		verify := s.verify
+		s.mu.Unlock()
+		status, text := verify(r.URL.Query())
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+		return
+	}
+	s.got = append(s.got, delivery{r.Header.Clone(), string(body), r.URL.RawQuery, r.Method})
+	status := s.accept(len(s.got))
+	s.mu.Unlock()
+	if status == hang {
+		select {
+		case <-s.released:
+		case <-r.Context().Done():
+		}
+		return
+	}
+	if status/100 == 3 {
+		w.Header().Set("Location", s.http.URL+"/elsewhere")
+	}
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "answer %d", status)
+}
+
+func (s *subscriber) set(verify func(url.Values) (int, string), accept func(int) int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if verify != nil {
+		s.verify = verify
+	}
+	if accept != nil {
+		s.accept = accept
+	}
+}
+
+func (s *subscriber) deliveries() []delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]delivery(nil), s.got...)
+}
+
+func (s *subscriber) questions() []url.Values {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]url.Values(nil), s.asked...)
+}
+
+// until waits for a condition that must come true.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+// last waits for the nth delivery and returns it.
+func (s *subscriber) last(n int) delivery {
+	s.t.Helper()
+	until(s.t, fmt.Sprintf("delivery %d", n), func() bool { return len(s.deliveries()) >= n })
+	return s.deliveries()[n-1]
+}
+
+// settled waits until nothing is under way or in line any more.
+func (r *rig) settled() {
+	r.t.Helper()
+	quiet := 0
+	until(r.t, "quiet", func() bool {
+		s := r.engine.Stats()
+		if s.Running+s.Queued == 0 {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		return quiet > 5
+	})
+}
+
+// subscription is what the store has of the only subscription, nil for none.
+func (r *rig) subscription() *registry.Subscription {
+	r.t.Helper()
+	list, err := r.store.Subscriptions("", 10)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
+
+// subscribe makes an active subscription to the topic.
+func (r *rig) subscribe(s *subscriber, pairs ...string) {
+	r.t.Helper()
+	before := len(s.questions())
+	r.ask(append([]string{"mode", "subscribe", "topic", r.topic(), "callback", s.http.URL + "/cb"}, pairs...)...).want(r.t, 202)
+	until(r.t, "the question", func() bool { return len(s.questions()) > before })
+	until(r.t, "an active subscription", func() bool {
+		list, _ := r.store.Subscriptions("", 1000)
+		for _, x := range list {
+			if strings.HasPrefix(x.Callback, s.http.URL) {
+				return x.State == registry.Active && x.Intent == nil
+			}
+		}
+		return false
+	})
+}
