@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -16,9 +17,19 @@ type Collective interface {
 	// order of their starts. kin lists the queries that share a constant with
 	// one, itself excluded, for constants that few queries have.
 	Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candidate) Lesson
-	// Stretch is by how much, according to the shared state, deadlines are
-	// longer than asked for because they could not all be met: more than 1, or 0.
-	Stretch(shared []float64) float64
+	// Plan is Rank with what else there is to say about the slot.
+	Plan(m Moment, all []*Candidate) Ranking
+	// Explain is Inputs with what depends on the slot and on the others.
+	Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64
+}
+
+// A Ranking is the order of a slot.
+type Ranking struct {
+	Keys []Key
+	// Stretch is by how much deadlines are longer than asked for because they
+	// cannot all be met, 0 when they can.
+	Stretch float64
+	Inputs  map[string]float64 // that concern the endpoint as a whole
 }
 
 // A Lesson is what follows from a slot for the states.
@@ -59,9 +70,14 @@ func (p *planner) rank() {
 		}
 		views, seen = append(views, &c.Candidate), append(seen, c)
 	}
-	keys := r.Rank(p.moment(), views)
+	p.ranking = Ranking{}
+	if k, ok := p.policy.(Collective); ok {
+		p.ranking = k.Plan(p.moment(), views)
+	} else {
+		p.ranking.Keys = r.Rank(p.moment(), views)
+	}
 	for i, c := range seen {
-		c.key = keys[i]
+		c.key = p.ranking.Keys[i]
 		if c.key.Due > p.slot {
 			c.in, c.tier, c.why, c.rests = nil, "", notDue, true
 			p.rests = append(p.rests, c)
@@ -69,7 +85,23 @@ func (p *planner) rank() {
 		}
 		stay = append(stay, c)
 	}
+	p.ranking.Keys = nil
 	p.ranked.rebuild(ordered(stay), make([]node, len(stay)))
+}
+
+// inputs names what a query's place was computed from.
+func (p *planner) inputs(c *candidate) map[string]float64 {
+	k, ok := p.policy.(Collective)
+	if !ok {
+		return p.policy.Inputs(&c.Candidate)
+	}
+	var all []*Candidate
+	for _, o := range p.ranked.all() {
+		all = append(all, &o.Candidate)
+	}
+	in := k.Explain(p.moment(), all, &c.Candidate)
+	maps.Copy(in, p.ranking.Inputs)
+	return in
 }
 
 // ordered sorts candidates. Most comparisons are decided by what lies side by
@@ -166,14 +198,6 @@ func (p *planner) restore(s PolicyState) {
 	if _, ok := p.policy.(Collective); ok && s.Policy == p.policy.String() {
 		p.shared = slices.Clone(s.State)
 	}
-}
-
-// stretched is what Collective.Stretch tells, 0 for other policies.
-func (p *planner) stretched() float64 {
-	if r, ok := p.policy.(Collective); ok {
-		return r.Stretch(p.shared)
-	}
-	return 0
 }
 
 // kin finds the queries that share constants. It is nil, and holds nothing,

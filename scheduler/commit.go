@@ -87,7 +87,7 @@ func (r *runner) close() error {
 	p.end(now)
 	r.pending = append(r.pending, p.lessons(now)...)
 	r.learnt = p.learnt()
-	r.slot.Stretch = p.stretched()
+	r.slot.Stretch = p.ranking.Stretch
 	r.l.mu.Unlock()
 	r.slot.Finished, r.slot.Error = now.UTC(), r.stopped
 	if err := r.flush(); err != nil {

@@ -53,7 +53,7 @@ func (l *Loop) explain(c *candidate, now time.Time) Explanation {
 	p := l.planner
 	x := Explanation{
 		Query: c.Query.ID, Endpoint: l.set.endpoint.Name, Policy: p.policy.String(), Slot: p.slot,
-		Eligible: c.in != nil, Tier: c.tier, Inputs: p.policy.Inputs(&c.Candidate),
+		Eligible: c.in != nil, Tier: c.tier, Inputs: p.inputs(c),
 		Estimate: registry.Duration(c.Estimate), LastRun: c.Stats.LastRun,
 	}
 	x.Inputs["executions"] = float64(c.Stats.Executions)

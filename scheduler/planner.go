@@ -42,20 +42,21 @@ type candidate struct {
 // pure: time and slot numbers are told. A slot costs what it executes and what
 // becomes eligible, not what is registered.
 type planner struct {
-	policy Policy
-	budget time.Duration
-	share  time.Duration // of refresh requests and new queries together
-	all    map[string]*candidate
-	asked  tree // refresh requests
-	fresh  tree // new queries
-	ranked tree
-	slots  queue
-	times  queue
-	rests  []*candidate // left out by a policy that sees all; some may have been lifted since
-	shared []float64    // the policy's state of the endpoint
-	taught []*Candidate // learnt in the last slot without having run
-	kin    kin
-	hints  *hints // nil until the first one comes
+	policy  Policy
+	budget  time.Duration
+	share   time.Duration // of refresh requests and new queries together
+	all     map[string]*candidate
+	asked   tree // refresh requests
+	fresh   tree // new queries
+	ranked  tree
+	slots   queue
+	times   queue
+	rests   []*candidate // left out by a policy that sees all; some may have been lifted since
+	shared  []float64    // the policy's state of the endpoint
+	ranking Ranking      // of the slot, without its keys
+	taught  []*Candidate // learnt in the last slot without having run
+	kin     kin
+	hints   *hints // nil until the first one comes
 
 	slot  uint64 // the one that runs or comes next
 	now   time.Time

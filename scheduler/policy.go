@@ -90,13 +90,16 @@ type Param struct {
 	Default string
 	Values  []string
 	Doc     string
+	// Optional ones are left out of the canonical spelling while they have
+	// their default.
+	Optional bool
 }
 
 // Policies is the table of all policies, in the order in which they are shown.
 func Policies() []Definition {
 	return []Definition{
 		rrDefinition(), sjfDefinition(), ljfDefinition(), crDefinition(), djDefinition(), ttlDefinition(),
-		cvDefinition(),
+		cvDefinition(), hybridDefinition(),
 	}
 }
 
@@ -136,6 +139,9 @@ func spellings(table []Definition) string {
 func (d Definition) Spelling() string {
 	words := []string{d.Name}
 	for _, p := range d.Params {
+		if p.Optional {
+			continue
+		}
 		if p.Values != nil {
 			words = append(words, p.Default)
 		} else {

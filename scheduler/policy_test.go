@@ -151,6 +151,22 @@ func TestPolicies(t *testing.T) {
 			{"s8,c6", []string{"7"}},
 		}, []string{"s7,c9", "s8,c4", "s8,c5", "s8,c6"}},
 
+		{"hybrid:d=8:h=2", 12, []named{
+			{"a", []string{"1", "2", "3+", "4+", "11+"}},     // changes nearly always: worth about 0.9 per second
+			{"b", []string{"1", "2", "3", "11"}},             // never did
+			{"c", []string{"1", "2+", "11"}},                 // once, long ago
+			{"d", []string{"1", "2", "3"}},                   // deadline 3+8 = 11 is over: the guard has it first
+			{"e", []string{"1/1", "2+/1", "11/1"}},           // like c in a thousandth of the time
+			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e but for what it learnt meanwhile: nothing changed by 3 and 5
+		}, []string{"d", "e", "f", "a", "c", "b"}},
+
+		{"hybrid:no-guard", 12, []named{
+			{"a", []string{"1", "2", "3+", "4+", "11+"}},
+			{"c", []string{"1", "2+", "11"}},
+			{"d", []string{"1", "2", "3"}}, // has no deadline now, and no change in nine slots but one makes it unlikely
+			{"b", []string{"1", "2", "3", "11"}},
+		}, []string{"a", "c", "d", "b"}},
+
 		{"ttl:max=4:half", 12, []named{
 			{"a", []string{"1", "2", "4", "8"}},  // 1 → 2 → 4 → min(4, 8) = 4: due 8+4 = 12
 			{"b", []string{"1", "2", "4", "9+"}}, // 1 → 2 → 4 → 4 div 2 = 2: due 9+2 = 11
@@ -209,6 +225,11 @@ func TestParsePolicy(t *testing.T) {
 		"cr:lambda=1e-3":        "cr:lambda=0.001",
 		"dj":                    "dj",
 		"cv":                    "cv",
+		"hybrid":                "hybrid",
+		"hybrid:d=auto:full":    "hybrid",
+		"hybrid:h=4:d=256":      "hybrid:d=256:h=4",
+		"hybrid:d=32":           "hybrid:d=32",
+		"hybrid:no-kin:h=2":     "hybrid:h=2:no-kin",
 	} {
 		p, err := ParsePolicy(spelling)
 		if err != nil {
@@ -225,7 +246,8 @@ func TestParsePolicy(t *testing.T) {
 	for _, bad := range []string{
 		"", "RR", "lru", "rr:", "rr:max=3", "ttl:", "ttl:max", "ttl:max=", "ttl:max=0", "ttl:max=-1", "ttl:max=1.5",
 		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3", "sjf:lambda=-1", "cr:lambda=NaN",
-		"ljf:lambda=Inf", "dj:lambda=1", "cv:1",
+		"ljf:lambda=Inf", "dj:lambda=1", "cv:1", "hybrid:d=0",
+		"hybrid:d=1.5", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
 	} {
 		_, err := ParsePolicy(bad)
 		if !errors.Is(err, ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
@@ -262,7 +284,7 @@ func TestPolicyTable(t *testing.T) {
 // by step is the one refolded from the samples.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj"}).Draw(t, "policy"))
+		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}

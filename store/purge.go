@@ -144,6 +144,9 @@ func (p *purger) space(n uint64) error {
 			return err
 		}
 	}
+	if err := p.tx.Bucket(bHealth).Delete(policyKey(n)); err != nil {
+		return err
+	}
 	return p.tx.Bucket(bHealth).Delete(key8(n))
 }
 

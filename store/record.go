@@ -224,7 +224,8 @@ func (w *writer) save(ids []string) error {
 	return nil
 }
 
-// loop writes what belongs to the endpoint: the slot and the health.
+// loop writes what belongs to the endpoint: the slot, the health and what its
+// policy has learnt.
 func (w *writer) loop(b *scheduler.Batch) error {
 	if b.Health != nil {
 		v, err := json.Marshal(b.Health)
@@ -232,6 +233,11 @@ func (w *writer) loop(b *scheduler.Batch) error {
 			return err
 		}
 		if err := w.tx.Bucket(bHealth).Put(key8(w.space.number), v); err != nil {
+			return err
+		}
+	}
+	if b.Policy != nil {
+		if err := w.tx.Bucket(bHealth).Put(policyKey(w.space.number), appendPolicy(nil, b.Policy)); err != nil {
 			return err
 		}
 	}

@@ -102,6 +102,12 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 			return fmt.Errorf("%w: health: %w", ErrDamaged, err)
 		}
 	}
+	if v := tx.Bucket(bHealth).Get(policyKey(s.number)); v != nil {
+		var err error
+		if n.Policy, err = parsePolicy(v); err != nil {
+			return err
+		}
+	}
 	if k := lastWith(tx.Bucket(bSlots), key8(s.number)); k != nil {
 		n.LastSlot = number(after(k))
 	}

@@ -2,6 +2,7 @@ package schedulertest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -271,6 +272,20 @@ func testSlots(t *testing.T, b *bench) {
 	if n := b.since(beta, 0); n.LastSlot != 0 {
 		t.Errorf("beta has had no slot, but the last one is %d", n.LastSlot)
 	}
+}
+
+func testPolicyState(t *testing.T, b *bench) {
+	b.register(alpha, "a")
+	b.register(beta, "b")
+	s := scheduler.PolicyState{Policy: "hybrid:d=32", State: []float64{1, -0.25, 1e-300, math.Inf(1), 4e15}}
+	b.record(alpha, scheduler.Batch{Policy: &s})
+	b.same("policy state", b.since(alpha, 0).Policy, s)
+	b.record(alpha, scheduler.Batch{})
+	b.same("policy state after a batch without any", b.since(alpha, 0).Policy, s)
+	b.same("policy state of another endpoint", b.since(beta, 0).Policy, scheduler.PolicyState{})
+	s = scheduler.PolicyState{Policy: "sqrt"}
+	b.record(alpha, scheduler.Batch{Policy: &s})
+	b.same("a policy state without numbers", b.since(alpha, 0).Policy, s)
 }
 
 func testHealth(t *testing.T, b *bench) {

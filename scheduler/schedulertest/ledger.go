@@ -39,6 +39,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"registered again": testAgain,
 		"slots":            testSlots,
 		"health":           testHealth,
+		"policy state":     testPolicyState,
 		"concurrent":       testConcurrent,
 	} {
 		t.Run(name, func(t *testing.T) {

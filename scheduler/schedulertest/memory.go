@@ -22,6 +22,7 @@ type Memory struct {
 	journal  map[string][]entry // by endpoint, ascending revisions
 	slots    map[string][]scheduler.Slot
 	health   map[string]registry.Health
+	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
 	fail     error
 	batches  int
@@ -50,6 +51,7 @@ func (m *Memory) Register(q registry.Query) error {
 	if m.queries == nil {
 		m.queries, m.journal = map[string]*kept{}, map[string][]entry{}
 		m.slots, m.health = map[string][]scheduler.Slot{}, map[string]registry.Health{}
+		m.policies = map[string]scheduler.PolicyState{}
 	}
 	k := m.queries[q.ID]
 	if k == nil {
@@ -84,7 +86,7 @@ func (m *Memory) note(endpoint, id string) {
 func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint]}
+	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint], Policy: m.policies[endpoint]}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		n.LastSlot = s[len(s)-1].Number
 	}
@@ -131,6 +133,9 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	}
 	if b.Health != nil && m.health != nil {
 		m.health[endpoint] = *b.Health
+	}
+	if b.Policy != nil && m.policies != nil {
+		m.policies[endpoint] = *b.Policy
 	}
 	return out, nil
 }

@@ -1,0 +1,113 @@
+package scheduler
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// hybrid spends the budget where a change is most likely found per second of
+// execution, and guards every query by a deadline, so that none starves.
+//
+// The rate at which a query changes is one of 17, 2^−14 … 2^2 per live slot; the
+// state holds how likely each is (posterior.go). Time is counted in live slots:
+// where nothing changes that usually does, no time passes (epoch.go). From the
+// rates follows what an execution is worth now, per second (index.go). The guard
+// gives the part of the budget that the deadlines need to the queries whose
+// deadline is nearest (guard.go). What the executions of a slot teach is taken
+// in when it ends (absorb.go).
+//
+// Source: ours. The index is that of a restless bandit, P. Whittle, "Restless
+// bandits: activity allocation in a changing world", 1988, for a source that
+// changes at random and is seen only when asked; the guard is earliest deadline
+// first, C. L. Liu, J. W. Layland, "Scheduling algorithms for multiprogramming in
+// a hard-real-time environment", 1973.
+type hybrid struct {
+	d, h uint64 // deadline in slots, and how often that for dear queries; 0 = by the budget
+	form form
+}
+
+// A form leaves out one part of hybrid, to see what it is good for.
+type form string
+
+const (
+	full     form = "full"
+	noClock  form = "no-clock"  // all slots count as live
+	noHazard form = "no-hazard" // changes that have just been are as likely as others
+	noKin    form = "no-kin"    // changes say nothing about queries with the same constants
+	noGuard  form = "no-guard"  // no deadlines
+	myopic   form = "myopic"    // worth is the probability of a change alone
+)
+
+func hybridDefinition() Definition {
+	return Definition{
+		Name: "hybrid",
+		Params: []Param{
+			{Name: "d", Default: "auto", Optional: true, Doc: "deadline in slots; auto: 32 where the budget is roomy, else 256"},
+			{Name: "h", Default: "auto", Optional: true, Doc: "how many times as long dear queries may wait; auto: 8 where the budget is roomy, else 4"},
+			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noHazard), string(noKin), string(noGuard), string(myopic)},
+				Doc: "full, or with one part left out to see what it is good for"},
+		},
+		Doc:    "worth of an execution per second from learnt change rates, with a deadline for every query",
+		Source: "ours: a Whittle index guarded by earliest deadline first",
+		build:  buildHybrid,
+	}
+}
+
+func buildHybrid(a args) (Policy, error) {
+	p := hybrid{form: form(a["form"])}
+	for _, x := range []struct {
+		name string
+		to   *uint64
+		most uint64
+	}{{"d", &p.d, 1 << 20}, {"h", &p.h, 1 << 10}} {
+		if a[x.name] == "auto" {
+			continue
+		}
+		n, err := a.count(x.name)
+		if err != nil || n > x.most {
+			return nil, fmt.Errorf("%s=%s is neither auto nor a whole number from 1 to %d", x.name, a[x.name], x.most)
+		}
+		*x.to = n
+	}
+	return p, nil
+}
+
+func (p hybrid) String() string {
+	words := []string{"hybrid"}
+	if p.d > 0 {
+		words = append(words, "d="+strconv.FormatUint(p.d, 10))
+	}
+	if p.h > 0 {
+		words = append(words, "h="+strconv.FormatUint(p.h, 10))
+	}
+	if p.form != full {
+		words = append(words, string(p.form))
+	}
+	return strings.Join(words, ":")
+}
+
+// Fold notes an execution. What it teaches depends on the rest of its slot, so
+// it is taken in by Absorb. A note that is still there was never absorbed: then
+// every slot counts as live.
+func (p hybrid) Fold(state []float64, last uint64, x Sample) []float64 {
+	b := readBelief(state)
+	if b.noted() {
+		b.learn(last, float64(last-b.from), 1, b.note == foundChange)
+	}
+	b.note, b.from = foundNone, last
+	if x.Changed {
+		b.note = foundChange
+	}
+	return b.state()
+}
+
+// Key stands until the next Rank.
+func (hybrid) Key(c *Candidate) Key { return Key{Class: classIndex, Value: float64(c.Stats.Last)} }
+
+func (hybrid) Inputs(c *Candidate) map[string]float64 {
+	b := readBelief(c.Stats.State)
+	return map[string]float64{
+		"last": float64(c.Stats.Last), "rate_per_slot": b.mean, "excitation": b.x, "last_change": float64(b.changed),
+	}
+}

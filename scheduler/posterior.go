@@ -1,0 +1,116 @@
+package scheduler
+
+import "math"
+
+// The change rates that a query may have: 2^(k−14) per live slot.
+const (
+	rates    = 17
+	rateStep = 14
+)
+
+// A belief is what hybrid thinks of one query: the likelihood of each rate, and
+// an excitation, the probability that a change of a related query meant one
+// here. A note is an execution that is not taken in yet: that of Stats.Last.
+type belief struct {
+	w       [rates]float64
+	mean    float64 // rate, per live slot
+	x       float64
+	changed uint64 // slot of the last change found, 0 = none
+	note    int
+	from    uint64 // slot of the execution before the noted one
+}
+
+const (
+	noNote = iota
+	foundNone
+	foundChange
+)
+
+// beliefSize is the length of the state.
+const beliefSize = rates + 5
+
+// prior: 96.5 % on the four lowest rates, 3.5 % on the others, each evenly. Its
+// tail is heavy, so one change lifts a query by orders of magnitude.
+func prior() belief {
+	var b belief
+	for k := range b.w {
+		b.w[k] = 0.035 / (rates - 4)
+		if k < 4 {
+			b.w[k] = 0.965 / 4
+		}
+	}
+	b.mean = b.rate()
+	return b
+}
+
+func readBelief(state []float64) belief {
+	if len(state) != beliefSize {
+		return prior()
+	}
+	b := belief{
+		mean: state[rates], x: state[rates+1], changed: uint64(state[rates+2]),
+		note: int(state[rates+3]), from: uint64(state[rates+4]),
+	}
+	copy(b.w[:], state)
+	return b
+}
+
+func (b *belief) state() []float64 {
+	s := make([]float64, beliefSize)
+	copy(s, b.w[:])
+	s[rates], s[rates+1], s[rates+2] = b.mean, b.x, float64(b.changed)
+	s[rates+3], s[rates+4] = float64(b.note), float64(b.from)
+	return s
+}
+
+func (b *belief) noted() bool { return b.note != noNote }
+
+func (b *belief) rate() float64 {
+	sum, rate := 0.0, math.Ldexp(1, -rateStep)
+	for _, w := range b.w {
+		sum += float64(w * rate)
+		rate *= 2
+	}
+	return sum
+}
+
+// survival is the probability that nothing has changed in tau live slots, where
+// rates are r times what they are believed to be. e^(−2a) is the square of
+// e^(−a), so one exponential does for all rates.
+func survival(w []float64, r, tau float64) float64 {
+	sum, e := 0.0, math.Exp(-r*tau*(1.0/(1<<rateStep)))
+	for _, x := range w[:rates] {
+		sum += float64(x * e)
+		e *= e
+	}
+	return sum
+}
+
+// learn takes in an execution in a slot that came tau live slots after the one
+// before, with rates r times what they are believed to be. Rates drift: a little
+// of each goes to its neighbours.
+func (b *belief) learn(slot uint64, tau, r float64, changed bool) {
+	const least = 1e-12
+	leak := min(0.25, 0.002*tau)
+	was, sum := b.w, 0.0
+	e := math.Exp(-r * tau * (1.0 / (1 << rateStep)))
+	for k := range b.w {
+		up, down := was[min(k+1, rates-1)], was[max(k-1, 0)]
+		w := was[k] + float64(leak*(up+down-2*was[k]))
+		if changed {
+			w *= 1 - e
+		} else {
+			w *= e
+		}
+		b.w[k] = max(w, least)
+		sum += b.w[k]
+		e *= e
+	}
+	for k := range b.w {
+		b.w[k] /= sum
+	}
+	b.mean, b.x = b.rate(), 0
+	if changed {
+		b.changed = slot
+	}
+}
