@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+)
+
+// SimulateAll plays several setups, as many at a time as there are processors,
+// and returns their rows in the order of the setups, whatever ended first. done
+// is called after each, one call at a time.
+func (w *World) SimulateAll(ctx context.Context, setups []Setup, done func(Row)) ([]Row, error) {
+	for _, s := range setups {
+		if err := s.Check(); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rows := make([]Row, len(setups))
+	next := make(chan int)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for range min(len(setups), runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := range next {
+				row, err := w.Simulate(ctx, setups[i])
+				mu.Lock()
+				rows[i] = row
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("%s, budget %s: %w", setups[i].Policy, setups[i].Budget, err)
+					cancel()
+				} else if err == nil {
+					done(row)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range setups {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return rows, failed
+}
+
+// WriteRows writes rows as JSON, one object a line.
+func WriteRows(w io.Writer, rows []Row) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for _, r := range rows {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns are the members of a row that fit a table, in the order of its JSON.
+var columns = []struct {
+	name string
+	get  func(*Row) string
+}{
+	{"policy", func(r *Row) string { return r.Policy }},
+	{"params", func(r *Row) string { return spellParams(r.Params) }},
+	{"budget_ms", func(r *Row) string { return strconv.FormatInt(r.BudgetMS, 10) }},
+	{"rule", func(r *Row) string { return r.Rule }},
+	{"total", func(r *Row) string { return strconv.Itoa(r.Total) }},
+	{"relevant", func(r *Row) string { return strconv.Itoa(r.Relevant) }},
+	{"irrelevant", func(r *Row) string { return strconv.Itoa(r.Irrelevant) }},
+	{"effectivity", func(r *Row) string { return number(r.Effectivity) }},
+	{"abs_delay", func(r *Row) string { return strconv.Itoa(r.AbsDelay) }},
+	{"max_delay", func(r *Row) string { return strconv.Itoa(r.MaxDelay) }},
+	{"abs_delay_detected", func(r *Row) string { return strconv.Itoa(r.AbsDelayDetected) }},
+	{"max_delay_detected", func(r *Row) string { return strconv.Itoa(r.MaxDelayDetected) }},
+	{"abs_miss", func(r *Row) string { return strconv.Itoa(r.AbsMiss) }},
+	{"max_miss", func(r *Row) string { return strconv.Itoa(r.MaxMiss) }},
+	{"distinct", func(r *Row) string { return strconv.Itoa(r.Distinct) }},
+	{"cut", func(r *Row) string { return strconv.Itoa(r.Cut) }},
+	{"failed", func(r *Row) string { return strconv.Itoa(r.Failed) }},
+	{"used", func(r *Row) string { return number(r.Used) }},
+	{"max_overrun", func(r *Row) string { return number(r.MaxOverrun) }},
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+
+// spellParams lists parameters as name=value, sorted by name.
+func spellParams(params map[string]any) string {
+	var list []string
+	for name, v := range params {
+		list = append(list, fmt.Sprint(name, "=", v))
+	}
+	sort.Strings(list)
+	return strings.Join(list, " ")
+}
+
+// WriteCSV writes rows with a head. Schedules do not fit.
+func WriteCSV(w io.Writer, rows []Row) error {
+	c := csv.NewWriter(w)
+	head := make([]string, len(columns))
+	for i, k := range columns {
+		head[i] = k.name
+	}
+	if err := c.Write(head); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		line := make([]string, len(columns))
+		for i, k := range columns {
+			line[i] = k.get(&r)
+		}
+		if err := c.Write(line); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// WriteTable writes rows for people.
+func WriteTable(w io.Writer, rows []Row) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "policy\tbudget\ttotal\trelevant\teff. %\tabs delay\tmax delay\tabs miss\tmax miss\tdistinct\tcut\tused s\tover s\t\n")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%g s\t%d\t%d\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%.1f\t\n", r.Policy, float64(r.BudgetMS)/1000, r.Total,
+			r.Relevant, 100*r.Effectivity, r.AbsDelay, r.MaxDelay, r.AbsMiss, r.MaxMiss, r.Distinct, r.Cut, r.Used, r.MaxOverrun)
+	}
+	return t.Flush()
+}
+
+// SplitPolicies splits a list of spellings at its commas, but for those inside
+// a spelling: what begins with a digit belongs to the one before.
+func SplitPolicies(list string) []string {
+	var out []string
+	for _, word := range strings.Split(list, ",") {
+		word = strings.TrimSpace(word)
+		if n := len(out); n > 0 && word != "" && word[0] >= '0' && word[0] <= '9' {
+			out[n-1] += "," + word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A Setup is one policy under one budget.
+type Setup struct {
+	Policy   string // as spelled; "cv" is the clairvoyant one
+	Budget   time.Duration
+	Rule     string // scheduler.RuleStrict or scheduler.RuleOverrun
+	Schedule bool   // keep what ran when
+	Ring     bool   // estimate as the live loop does, from the last 63 executions
+}
+
+// A Row is what a simulation gives.
+type Row struct {
+	Policy   string         `json:"policy"`
+	Params   map[string]any `json:"params"`
+	BudgetMS int64          `json:"budget_ms"`
+	Rule     string         `json:"rule"`
+	Metrics
+	// Slots lists the complete executions in order, per slot, Cuts slot and id
+	// of each cut run; both only with Setup.Schedule.
+	Slots [][]int  `json:"slots,omitzero"`
+	Cuts  [][2]int `json:"cuts,omitzero"`
+
+	Detail Detail `json:"-"`
+}
+
+// Check says what is wrong with a setup.
+func (s Setup) Check() error {
+	if _, err := scheduler.ParsePolicy(s.Policy); err != nil {
+		return err
+	}
+	switch {
+	case s.Budget <= 0:
+		return fmt.Errorf("budget %s leaves nothing to do", s.Budget)
+	case s.Rule != scheduler.RuleStrict && s.Rule != scheduler.RuleOverrun:
+		return fmt.Errorf("rule %q is not known, use %s or %s", s.Rule, scheduler.RuleOverrun, scheduler.RuleStrict)
+	}
+	return nil
+}
+
+// Simulate plays one setup over the whole trace. It ends early, with its error,
+// when ctx does.
+func (w *World) Simulate(ctx context.Context, s Setup) (Row, error) {
+	if err := s.Check(); err != nil {
+		return Row{}, err
+	}
+	p, err := scheduler.ParsePolicy(s.Policy)
+	if err != nil {
+		return Row{}, err
+	}
+	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule}
+	y := newTally(w, s.Budget)
+	c := scheduler.ReplayConfig{
+		Policy: p, Rule: s.Rule, Budget: s.Budget, Queries: w.queries, World: w, Ring: s.Ring, Ranked: s.Schedule,
+	}
+	if p.String() == clairvoyant {
+		c.Policy, c.Only = scheduler.Clairvoyant(y.oracle), func(uint64) []int { return y.staleNow() }
+	}
+	r, err := scheduler.NewReplay(c)
+	if err != nil {
+		return Row{}, err
+	}
+	if s.Schedule {
+		row.Slots, row.Cuts = make([][]int, w.t.Revisions), [][2]int{}
+	}
+	for slot := range w.t.Revisions {
+		if slot%64 == 0 && ctx.Err() != nil {
+			return Row{}, ctx.Err()
+		}
+		w.slot(r, y, &row, s.Schedule)
+	}
+	row.Metrics, row.Detail = y.finish()
+	return row, nil
+}
+
+func (w *World) slot(r *scheduler.Replay, y *Tally, row *Row, schedule bool) {
+	y.begin()
+	each := y.play
+	if schedule {
+		done := []int{}
+		defer func() { row.Slots[y.slot-1] = done }()
+		each = func(x scheduler.Played) {
+			y.play(x)
+			if x.Outcome.Complete() {
+				done = append(done, x.Query)
+			} else if x.Outcome == "cut" {
+				row.Cuts = append(row.Cuts, [2]int{y.slot, x.Query})
+			}
+		}
+	}
+	if r.Slot(each) {
+		y.playAll()
+	}
+	y.end()
+}
+
+// clairvoyant is the policy that knows all results beforehand: a yardstick that
+// exists in simulations alone.
+const clairvoyant = "cv"
+
+// oracle tells the clairvoyant what it knows.
+func (y *Tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64, cost time.Duration) {
+	q, err := strconv.Atoi(c.Query.ID) // as name spells it
+	if err != nil || y.w.series[q] < 0 {
+		return 0, 0
+	}
+	from, stale := y.stale(int(y.w.series[q]))
+	if !stale {
+		return 0, 0
+	}
+	return uint64(from), milliseconds(y.w.t.Times[m.Slot][q])
+}
+
+// staleNow lists the queries whose result is stale in the current slot.
+func (y *Tally) staleNow() (list []int) {
+	for i := range y.fetched {
+		if _, stale := y.stale(i); stale {
+			list = append(list, y.w.t.Series[i].Query)
+		}
+	}
+	return list
+}
+
+// params reads the parameters from a policy's canonical spelling, defaults
+// included.
+func params(p scheduler.Policy) map[string]any {
+	words := strings.Split(p.String(), ":")
+	out := map[string]any{}
+	for _, word := range words[1:] {
+		name, value, named := strings.Cut(word, "=")
+		if !named {
+			name, value = paramOf(words[0], word), word
+		}
+		out[name] = value
+		if f, err := strconv.ParseFloat(value, 64); err == nil {
+			out[name] = f
+		}
+	}
+	return out
+}
+
+// paramOf finds the parameter that can be written as a word alone.
+func paramOf(policy, word string) string {
+	for _, d := range scheduler.Policies() {
+		for _, p := range d.Params {
+			if d.Name == policy && slices.Contains(p.Values, word) {
+				return p.Name
+			}
+		}
+	}
+	return word
+}

@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// readTrace reads the exchange format from a text.
+func readTrace(t testing.TB, text string) *Trace {
+	t.Helper()
+	tr, err := ReadJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func simulate(t testing.TB, tr *Trace, s Setup) Row {
+	t.Helper()
+	row, err := NewWorld(tr).Simulate(context.Background(), s)
+	if err != nil {
+		t.Fatalf("%s %s %s: %v", s.Policy, s.Budget, s.Rule, err)
+	}
+	return row
+}
+
+// tiny has three queries of 4 s each over five revisions. Query 0 changes in
+// revisions 1, 2 and 4 and is back at its first result in 4; query 1 changes in
+// 3; query 2 never.
+const tiny = `{"queries":3,"revisions":5,
+"exec_ms":[[4000,4000,4000],[4000,4000,4000],[4000,4000,4000],[4000,4000,4000],[4000,4000,4000],[4000,4000,4000]],
+"changes":[{"id":0,"initial":[1],"versions":[{"rev":1,"rows":[2]},{"rev":2,"rows":[3]},{"rev":4,"rows":[1]}]},
+           {"id":1,"initial":[7,7],"versions":[{"rev":3,"rows":[7,8]}]}]}`
+
+// Round robin with room for one query a slot executes 0, 1, 2, 0, 1.
+//
+//	slot 1: query 0, version 2 instead of 1: relevant, stale since 1, delay 0.
+//	slot 2: query 1, no change. slot 3: query 2, no change.
+//	slot 4: query 0 holds 2, is 1 (3 was passed over): relevant, stale since 2,
+//	        delay 2, one change passed over.
+//	slot 5: query 1, changed in 3: relevant, delay 2.
+//
+// All four changes less three relevant executions: one missed.
+func TestTinyRoundRobin(t *testing.T) {
+	got := simulate(t, readTrace(t, tiny), Setup{Policy: "rr", Budget: 4 * time.Second, Rule: scheduler.RuleOverrun, Schedule: true})
+	want := Row{
+		Policy: "rr", Params: map[string]any{}, BudgetMS: 4000, Rule: "overrun",
+		Metrics: Metrics{
+			Total: 5, Relevant: 3, Irrelevant: 2, Effectivity: 0.6, AbsDelay: 4, MaxDelay: 2, AbsDelayDetected: 4,
+			MaxDelayDetected: 2, AbsMiss: 1, MaxMiss: 1, Distinct: 3, Used: 20,
+		},
+		Slots: [][]int{{0}, {1}, {2}, {0}, {1}}, Cuts: [][2]int{},
+	}
+	got.Detail = Detail{}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// Clairvoyant with 5 s a slot under overrun may run two queries of 4 s.
+//
+//	slots 1 and 2: query 0, delay 0 each. slot 3: query 1. slot 4: query 0.
+func TestTinyClairvoyant(t *testing.T) {
+	got := simulate(t, readTrace(t, tiny), Setup{Policy: "cv", Budget: 5 * time.Second, Rule: scheduler.RuleOverrun, Schedule: true})
+	want := Metrics{Total: 4, Relevant: 4, Effectivity: 1, Distinct: 2, Used: 16}
+	if d := cmp.Diff(want, got.Metrics); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if d := cmp.Diff([][]int{{0}, {0}, {1}, {0}, {}}, got.Slots); d != "" {
+		t.Errorf("slots -want +got:\n%s", d)
+	}
+}
+
+// A change and its revert in between are not relevant, and both are passed
+// over. Executed in slots 2 (still [1] after 1: [2], 2: [1]) and 4.
+//
+//	slot 2: the old version again, two changes pending: irrelevant, 2 passed.
+//	slot 4: version [3] since 3: relevant, delay 1. At the end (revision 5)
+//	nothing is stale.
+func TestTinyRevert(t *testing.T) {
+	tr := readTrace(t, `{"queries":2,"revisions":4,"exec_ms":[[1,1],[1000,2000],[1000,2000],[1000,2000],[1000,2000]],
+"changes":[{"id":0,"initial":[1],"versions":[{"rev":1,"rows":[2]},{"rev":2,"rows":[1]},{"rev":3,"rows":[3]}]}]}`)
+	y := newTally(NewWorld(tr), time.Second)
+	for slot := 1; slot <= 4; slot++ {
+		y.begin()
+		if slot%2 == 0 {
+			y.play(scheduler.Played{Query: 0, Outcome: "unchanged", Elapsed: time.Second})
+		}
+		y.end()
+	}
+	got, d := y.finish()
+	want := Metrics{Total: 2, Relevant: 1, Irrelevant: 1, Effectivity: 0.5, AbsDelay: 1, MaxDelay: 1, AbsDelayDetected: 1,
+		MaxDelayDetected: 1, AbsMiss: 2, MaxMiss: 2, Distinct: 1, Used: 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]int{1}, d.Delays); diff != "" {
+		t.Errorf("delays -want +got:\n%s", diff)
+	}
+}
+
+// Strict cuts what exceeds the budget: the only query takes 3 s of 2 s. It is
+// cut in slot 1 with the whole budget and left out of the next slot (2^1 − 1),
+// cut again in slot 3 and left out of three.
+func TestTinyCuts(t *testing.T) {
+	tr := readTrace(t, `{"queries":1,"revisions":7,"exec_ms":[[1000],[3000],[3000],[3000],[3000],[3000],[3000],[3000]],"changes":[]}`)
+	got := simulate(t, tr, Setup{Policy: "rr", Budget: 2 * time.Second, Rule: scheduler.RuleStrict, Schedule: true})
+	if d := cmp.Diff(Metrics{Cut: 3, Used: 6}, got.Metrics); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if d := cmp.Diff([][2]int{{1, 0}, {3, 0}, {7, 0}}, got.Cuts); d != "" {
+		t.Errorf("cuts -want +got:\n%s", d)
+	}
+}

@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// Metrics are the measures of Knuth, Hartig, Sack 2016, section 5.4, taken from
+// the trace. A version is the result of a query in a revision; a change is a
+// revision whose version differs from the one before. Delays count slots.
+type Metrics struct {
+	Total            int     `json:"total"`       // complete executions
+	Relevant         int     `json:"relevant"`    // whose version differs from the one last fetched
+	Irrelevant       int     `json:"irrelevant"`  // the others
+	Effectivity      float64 `json:"effectivity"` // relevant of total, 0 when nothing ran
+	AbsDelay         int     `json:"abs_delay"`   // from when the fetched result was stale to its refresh, or to the end
+	MaxDelay         int     `json:"max_delay"`
+	AbsDelayDetected int     `json:"abs_delay_detected"` // without what was stale at the end
+	MaxDelayDetected int     `json:"max_delay_detected"`
+	AbsMiss          int     `json:"abs_miss"`         // all changes but the relevant executions
+	MaxMiss          int     `json:"max_miss"`         // most changes that one query passed over at once
+	Distinct         int     `json:"distinct"`         // queries that completed
+	Cut              int     `json:"cut"`              // runs ended by the budget, in no other count
+	Failed           int     `json:"failed,omitempty"` // runs without a complete answer, in no other count
+	Used             float64 `json:"used"`             // seconds of all executions, t0 free
+	MaxOverrun       float64 `json:"max_overrun"`      // seconds beyond the budget in one slot
+}
+
+// Detail is what plots show.
+type Detail struct {
+	Executions []int                      // complete ones up to each slot, from slot 0
+	Relevant   []int                      // of them, likewise
+	Delays     []int                      // of every relevant execution and of what is stale at the end
+	Spent      [len(Groups)]time.Duration // on queries by how often they change
+}
+
+// A Tally measures a schedule against the trace.
+type Tally struct {
+	w       *World
+	m       Metrics
+	d       Detail
+	fetched []int // by series: the version last fetched
+	last    []int // by series: slot in which it was
+	done    []bool
+	used    time.Duration
+	over    time.Duration
+	slot    int
+	inSlot  time.Duration
+	budget  time.Duration
+}
+
+func newTally(w *World, budget time.Duration) *Tally {
+	return &Tally{
+		w: w, budget: budget, fetched: make([]int, len(w.t.Series)), last: make([]int, len(w.t.Series)), done: make([]bool, w.t.Queries),
+		d: Detail{Executions: make([]int, w.t.Revisions+1), Relevant: make([]int, w.t.Revisions+1)},
+	}
+}
+
+// begin opens the next slot.
+func (y *Tally) begin() {
+	y.slot++
+	y.inSlot = 0
+}
+
+// end closes a slot.
+func (y *Tally) end() {
+	y.over = max(y.over, y.inSlot-y.budget)
+	y.used += y.inSlot
+	y.d.Executions[y.slot], y.d.Relevant[y.slot] = y.m.Total, y.m.Relevant
+}
+
+// play counts one execution.
+func (y *Tally) play(x scheduler.Played) {
+	y.inSlot += x.Elapsed
+	y.d.Spent[y.w.groups[x.Query]] += x.Elapsed
+	switch {
+	case x.Outcome.Complete():
+		y.complete(x.Query)
+	case x.Outcome == registry.Cut:
+		y.m.Cut++
+	default:
+		y.m.Failed++
+	}
+}
+
+func (y *Tally) complete(q int) {
+	y.m.Total++
+	if !y.done[q] {
+		y.done[q] = true
+		y.m.Distinct++
+	}
+	if i := y.w.series[q]; i >= 0 {
+		y.fetch(int(i))
+	}
+}
+
+// playAll counts the execution of everything.
+func (y *Tally) playAll() {
+	s := &y.w.totals[y.slot]
+	y.inSlot += s.cost
+	for g, d := range s.groups {
+		y.d.Spent[g] += d
+	}
+	y.m.Total += y.w.t.Queries
+	if y.m.Distinct < y.w.t.Queries {
+		y.m.Distinct = y.w.t.Queries
+		for q := range y.done {
+			y.done[q] = true
+		}
+	}
+	for i := range y.fetched {
+		y.fetch(i)
+	}
+}
+
+// fetch brings a series up to the current slot.
+func (y *Tally) fetch(i int) {
+	s := &y.w.t.Series[i]
+	was, now := y.fetched[i], y.fetched[i]
+	for now+1 < len(s.Versions) && s.Versions[now+1].Rev <= y.slot {
+		now++
+	}
+	y.fetched[i], y.last[i] = now, y.slot
+	if now == was {
+		return
+	}
+	passed := now - was
+	if s.Versions[was].same != s.Versions[now].same {
+		passed--
+		y.m.Relevant++
+		delay := y.slot - s.staleSince(was, now)
+		y.m.AbsDelayDetected += delay
+		y.m.MaxDelayDetected = max(y.m.MaxDelayDetected, delay)
+		y.d.Delays = append(y.d.Delays, delay)
+	}
+	y.m.MaxMiss = max(y.m.MaxMiss, passed)
+}
+
+// staleSince is the revision since which the version fetched has not been the
+// true one, when now is: the first change after it, or after the latest moment
+// at which the result equalled it again.
+func (s *Series) staleSince(fetched, now int) int {
+	for k := now; ; k-- {
+		if s.Versions[k-1].same == s.Versions[fetched].same {
+			return s.Versions[k].Rev
+		}
+	}
+}
+
+// stale tells whether a series is stale in the current slot, and since when.
+func (y *Tally) stale(i int) (since int, stale bool) {
+	s := &y.w.t.Series[i]
+	was := y.fetched[i]
+	now := was
+	for now+1 < len(s.Versions) && s.Versions[now+1].Rev <= y.slot {
+		now++
+	}
+	if s.Versions[was].same == s.Versions[now].same {
+		return 0, false
+	}
+	return s.staleSince(was, now), true
+}
+
+// finish adds what is stale at the end.
+func (y *Tally) finish() (Metrics, Detail) {
+	m := y.m
+	y.slot = y.w.t.Revisions
+	m.AbsDelay, m.MaxDelay = m.AbsDelayDetected, m.MaxDelayDetected
+	for i := range y.fetched {
+		since, stale := y.stale(i)
+		if stale {
+			delay := y.slot - since
+			m.AbsDelay += delay
+			m.MaxDelay = max(m.MaxDelay, delay)
+			y.d.Delays = append(y.d.Delays, delay)
+		}
+		m.MaxMiss = max(m.MaxMiss, len(y.w.t.Series[i].Versions)-1-y.fetched[i])
+	}
+	m.Irrelevant = m.Total - m.Relevant
+	if m.Total > 0 {
+		m.Effectivity = float64(m.Relevant) / float64(m.Total)
+	}
+	m.AbsMiss = y.w.changes - m.Relevant
+	m.Used, m.MaxOverrun = y.used.Seconds(), max(0, y.over).Seconds()
+	return m, y.d
+}

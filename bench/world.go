@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A World answers from a trace. It is read only once it is made, and may be
+// shared by simulations that run at the same time.
+type World struct {
+	t       *Trace
+	series  []int32 // of each query its place in t.Series, -1 = it never changes
+	gaps    map[[2]int]registry.Outcome
+	totals  []slotTotal
+	groups  []uint8 // of each query its place in Groups
+	queries []registry.Query
+	changes int
+}
+
+// slotTotal is what executing everything in a slot costs.
+type slotTotal struct {
+	cost, longest time.Duration
+	groups        [len(Groups)]time.Duration
+	gaps          bool
+}
+
+// Groups tells queries apart by how often their result changes over the whole
+// trace: at most so many times.
+var Groups = [...]struct {
+	Name string
+	Most int
+}{{"never", 0}, {"once", 1}, {"2 to 9 times", 9}, {"10 to 99 times", 99}, {"more often", 1 << 30}}
+
+// NewWorld prepares a trace for simulations.
+func NewWorld(t *Trace) *World {
+	w := &World{
+		t: t, series: make([]int32, t.Queries), gaps: map[[2]int]registry.Outcome{}, groups: make([]uint8, t.Queries),
+		totals: make([]slotTotal, t.Revisions+1), queries: make([]registry.Query, t.Queries), changes: t.Changes(),
+	}
+	for q := range w.queries {
+		w.series[q] = -1
+		w.queries[q] = registry.Query{ID: name(q), Constants: t.constants(q)}
+	}
+	for i, s := range t.Series {
+		w.series[s.Query] = int32(i)
+		n := len(s.Versions) - 1
+		for n > Groups[w.groups[s.Query]].Most {
+			w.groups[s.Query]++
+		}
+	}
+	for _, g := range t.Gaps {
+		w.gaps[[2]int{g.Rev, g.Query}] = registry.Outcome(g.Outcome)
+	}
+	for i := range w.totals {
+		w.totals[i] = w.total(t.Times[i])
+	}
+	for _, g := range t.Gaps {
+		w.totals[g.Rev].gaps = true
+	}
+	return w
+}
+
+// name is the id under which the scheduler knows a query: in the order of the
+// numbers.
+func name(q int) string { return fmt.Sprintf("%010d", q) }
+
+func (t *Trace) constants(q int) []string {
+	if t.Features == nil {
+		return nil
+	}
+	var out []string
+	for _, f := range t.Features[q] {
+		out = append(out, fmt.Sprintf("urn:feature:%d", f))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (w *World) total(row []int32) (s slotTotal) {
+	var longest int32
+	var groups [len(Groups)]int64
+	for q, ms := range row {
+		groups[w.groups[q]] += int64(ms)
+		longest = max(longest, ms)
+	}
+	for g, ms := range groups {
+		s.groups[g] = milliseconds(ms)
+		s.cost += s.groups[g]
+	}
+	s.longest = milliseconds(longest)
+	return s
+}
+
+func milliseconds[T int32 | int64](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// Execute implements scheduler.World.
+func (w *World) Execute(q int, slot, last uint64) scheduler.Known {
+	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: milliseconds(w.t.Times[slot][q])}
+	if len(w.gaps) > 0 {
+		if o, gap := w.gaps[[2]int{int(slot), q}]; gap && slot > 0 {
+			k.Outcome = o
+			return k
+		}
+	}
+	if i := w.series[q]; i >= 0 {
+		s := &w.t.Series[i]
+		was, now := s.Versions[s.at(int(last))], s.Versions[s.at(int(slot))]
+		if was.same != now.same {
+			k.Outcome, k.Jaccard = registry.Changed, Jaccard(was.Rows, now.Rows)
+		}
+	}
+	return k
+}
+
+// Total implements scheduler.World.
+func (w *World) Total(slot uint64) (cost, longest time.Duration, ok bool) {
+	s := &w.totals[slot]
+	return s.cost, s.longest, !s.gaps
+}
+
+var _ scheduler.World = (*World)(nil)

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/registry"
+)
+
+// A chronicle is a dataset with its changes and the queries about it, as the
+// commands record and replay take it.
+type chronicle struct {
+	changesets, base, queries string
+	endpoint, update, param   string
+	graph, engine, contact    string
+	perChangeset, skipEmpty   bool
+	limit                     int
+	timeout                   time.Duration
+	w                         *world
+	remote                    bool
+	local                     *local.Engine
+	url                       string
+	stop                      []func()
+}
+
+func (h *chronicle) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&h.changesets, "changesets", "", "directory of changesets in DBpedia Live layout")
+	f.StringVar(&h.base, "base", "", "dataset before the first changeset: .nt or .nt.gz")
+	f.StringVar(&h.queries, "queries", "", "queries: JSON lines with id and query, or a bank of .rq")
+	f.StringVar(&h.endpoint, "endpoint", "", "SPARQL endpoint to ask (default: the embedded engine)")
+	f.StringVar(&h.update, "update", "", "where the endpoint takes updates (default: the endpoint)")
+	f.StringVar(&h.param, "update-param", "update", "form parameter of an update; Virtuoso wants query")
+	f.StringVar(&h.graph, "graph", "", "graph that holds the dataset (default: the default graph)")
+	f.StringVar(&h.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.StringVar(&h.contact, "contact", "", "mail or web address for the User-Agent, for endpoints that are not yours")
+	f.BoolVar(&h.perChangeset, "per-changeset", false, "a revision after each changeset (default: after each hour)")
+	f.BoolVar(&h.skipEmpty, "skip-empty", false, "leave hours without a changeset out")
+	f.IntVar(&h.limit, "limit", 0, "stop after so many revisions (0 = all)")
+	f.DurationVar(&h.timeout, "timeout", time.Minute, "longest execution of one query")
+}
+
+// open checks the command line and starts or reaches the endpoint.
+func (h *chronicle) open(ctx context.Context, w *world) ([]registry.Query, []bench.Step, error) {
+	h.w, h.remote = w, h.endpoint != ""
+	for _, f := range []struct{ flag, value string }{{"changesets", h.changesets}, {"base", h.base}, {"queries", h.queries}} {
+		if f.value == "" {
+			return nil, nil, usage("--%s is missing", f.flag)
+		}
+		if _, err := os.Stat(f.value); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, usage("--%s: %s does not exist", f.flag, f.value)
+		}
+	}
+	f, err := os.Open(h.queries)
+	if err != nil {
+		return nil, nil, usage("--queries: %v", err)
+	}
+	defer f.Close()
+	queries, err := bench.ReadQueries(f, h.queries)
+	if err != nil {
+		return nil, nil, err
+	}
+	steps, err := h.steps()
+	if err != nil {
+		return nil, nil, err
+	}
+	if h.remote {
+		h.url = h.endpoint
+		if h.update == "" {
+			h.update = h.endpoint
+		}
+		return queries, steps, nil
+	}
+	return queries, steps, h.start(ctx)
+}
+
+// start serves the embedded engine on loopback.
+func (h *chronicle) start(ctx context.Context) error {
+	log := Log{Level: "error", Format: "auto"}.logger(h.w)
+	e, err := openEngine(ctx, h.engine, log)
+	if err != nil {
+		return err
+	}
+	h.stop = append(h.stop, func() { e.Close() })
+	s, err := local.Listen(ctx, "127.0.0.1:0", e, local.HandlerOptions{Logger: log})
+	if err != nil {
+		return err
+	}
+	h.stop = append(h.stop, func() { s.Close() })
+	h.local, h.url = e, s.URL
+	return nil
+}
+
+func (h *chronicle) close() {
+	for i := len(h.stop) - 1; i >= 0; i-- {
+		h.stop[i]()
+	}
+}
+
+// client asks the endpoint as the server would.
+func (h *chronicle) client() (*endpoint.Client, error) {
+	e := registry.Endpoint{Name: "bench", URL: h.url, Timeout: registry.Duration(h.timeout)}
+	if h.graph != "" {
+		e.DefaultGraphURI = []string{h.graph}
+	}
+	return endpoint.New(e.Defaulted(), endpoint.Options{Contact: h.contact, Version: programVersion()})
+}
+
+// load brings the dataset to its base.
+func (h *chronicle) load(ctx context.Context) error {
+	if !h.remote {
+		return loadFile(ctx, h.local, h.base)
+	}
+	return h.send(ctx, local.Changeset{Name: "the base", Added: h.base})
+}
+
+// Virtuoso refuses much above a thousand triples in one request.
+const triplesPerRequest = 500
+
+// send applies a changeset over the network.
+func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
+	updates, _, err := c.Updates(h.graph, triplesPerRequest)
+	if err != nil {
+		return err
+	}
+	for _, text := range updates {
+		if err := h.post(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *chronicle) post(ctx context.Context, update string) error {
+	body := strings.NewReader(url.Values{h.param: {update}}.Encode())
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.update, body)
+	if err != nil {
+		return usage("--update: %v", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		says, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+		return fmt.Errorf("the endpoint refuses an update: %s: %s", resp.Status, strings.TrimSpace(string(says)))
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// apply applies changesets to whichever endpoint it is.
+func (h *chronicle) apply(list []local.Changeset) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, c := range list {
+			var err error
+			if h.remote {
+				err = h.send(ctx, c)
+			} else {
+				_, err = c.Apply(ctx, h.local)
+			}
+			if err != nil {
+				return fmt.Errorf("changeset %s: %w", c.Name, err)
+			}
+		}
+		return nil
+	}
+}
+
+// steps are the revisions: one a changeset, or one an hour from the first
+// changeset's to the last one's.
+func (h *chronicle) steps() ([]bench.Step, error) {
+	all, err := local.Changesets(h.changesets)
+	if err != nil {
+		return nil, usage("--changesets: %v", err)
+	}
+	if len(all) == 0 {
+		return nil, usage("--changesets: there are none in %s", h.changesets)
+	}
+	var steps []bench.Step
+	for len(all) > 0 && (h.limit == 0 || len(steps) < h.limit) {
+		n := 1
+		for !h.perChangeset && n < len(all) && hour(all[n]) == hour(all[0]) {
+			n++
+		}
+		name := hour(all[0])
+		if h.perChangeset {
+			name = all[0].Name
+		}
+		steps = append(steps, bench.Step{Name: name, Apply: h.apply(all[:n])})
+		if all = all[n:]; len(all) == 0 || h.perChangeset || h.skipEmpty {
+			continue
+		}
+		if steps, err = h.idle(steps, name, hour(all[0])); err != nil {
+			return nil, err
+		}
+	}
+	return steps, nil
+}
+
+// hour is the part of a changeset's name that says when it was.
+func hour(c local.Changeset) string { return c.Name[:len("2006/01/02/15")] }
+
+// idle adds the hours between two that have changesets.
+func (h *chronicle) idle(steps []bench.Step, from, to string) ([]bench.Step, error) {
+	const layout = "2006/01/02/15"
+	a, err := time.Parse(layout, from)
+	if err != nil {
+		return nil, usage("--changesets: %s is not an hour", from)
+	}
+	b, err := time.Parse(layout, to)
+	if err != nil {
+		return nil, usage("--changesets: %s is not an hour", to)
+	}
+	for t := a.Add(time.Hour); t.Before(b) && (h.limit == 0 || len(steps) < h.limit); t = t.Add(time.Hour) {
+		steps = append(steps, bench.Step{Name: t.Format(layout)})
+	}
+	return steps, nil
+}
+
+func benchRecord(w *world) *cobra.Command {
+	h := &chronicle{}
+	var out string
+	c := &cobra.Command{
+		Use: "record", Short: "Record a trace from an endpoint while changesets are replayed", Args: cobra.NoArgs,
+		Long: `Applies changesets in the layout of DBpedia Live to the embedded engine, or to any
+SPARQL 1.1 endpoint that takes updates, runs all queries in each revision and
+writes the trace. Answers that fail or are not complete are recorded as such and
+never become versions. What is done is kept in OUT.part: when the recording is
+interrupted, the same command goes on where it was.`,
+		Example: `  freshet bench record --changesets changesets --base base.nt.gz --queries queries.jsonl --out t.trace
+  freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if out == "" {
+				return usage("--out is missing: where to write the trace")
+			}
+			queries, steps, err := h.open(c.Context(), w)
+			defer h.close()
+			if err != nil {
+				return err
+			}
+			ask, err := h.client()
+			if err != nil {
+				return usage("--endpoint: %v", err)
+			}
+			defer ask.Close()
+			bar := progress(w, len(steps)+1, "recording")
+			err = bench.Recording{
+				Path: out, Queries: queries, Ask: executor{ask}, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
+				About:    map[string]string{"endpoint": h.endpoint, "graph": h.graph},
+				Progress: func(done, _ int) { bar.Set(done) },
+			}.Run(c.Context())
+			bar.Close()
+			if errors.Is(err, bench.ErrRecorded) {
+				return usage("--out: %v", err)
+			}
+			return err
+		},
+	}
+	h.flags(c)
+	c.Flags().StringVar(&out, "out", "", "trace to write")
+	return c
+}
