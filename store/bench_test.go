@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web"
 )
@@ -156,18 +157,36 @@ func BenchmarkSince(b *testing.B) {
 	}
 }
 
-// BenchmarkList reads a page of a hundred in the middle of all queries.
+// BenchmarkList reads pages of a hundred: the first, one in the middle, through
+// filters that many queries pass, and through one that none does, which has to
+// look at all of them.
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
-		b.Run(fmt.Sprintf("queries=%d/page=100", n), func(b *testing.B) {
-			d := open(b, b.TempDir(), Options{})
-			many(b, d, n)
-			cursor := fmt.Sprintf("q_%06d", n/2)
-			for b.Loop() {
-				if items, _, err := d.List(web.Filter{}, cursor, 100); err != nil || len(items) != 100 {
-					b.Fatal(len(items), err)
+		d := open(b, b.TempDir(), Options{})
+		many(b, d, n)
+		middle := fmt.Sprintf("q_%06d", n/2)
+		for _, c := range []struct {
+			name, cursor string
+			filter       web.Filter
+			want         int
+		}{
+			{"first", "", web.Filter{}, 100},
+			{"middle", middle, web.Filter{}, 100},
+			{"endpoint", middle, web.Filter{Endpoint: "city"}, 100},
+			{"tag", middle, web.Filter{Tag: "mod3"}, min(100, n/2/7)},
+			{"state", middle, web.Filter{State: registry.New}, 100},
+			{"text", "", web.Filter{Text: "STOP 1"}, 100},
+			{"no-text", "", web.Filter{Text: "nowhere"}, 0},
+			{"no-tag", "", web.Filter{Tag: "nobody's"}, 0},
+			{"no-state", "", web.Filter{State: registry.Stale}, 0},
+		} {
+			b.Run(fmt.Sprintf("queries=%d/page=100/%s", n, c.name), func(b *testing.B) {
+				for b.Loop() {
+					if items, _, err := d.List(c.filter, c.cursor, 100); err != nil || len(items) != c.want {
+						b.Fatal(len(items), err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -129,6 +129,19 @@ func parseRecord(b []byte) (record, error) {
 	return r, in.end("a query's statistics")
 }
 
+// recordTries is parseRecord for the numbers of complete executions and of
+// failures since the last of them.
+func recordTries(b []byte) (executions uint64, failures uint32) {
+	in := scan{b: b}
+	in.byte()
+	for range 3 {
+		in.fixed()
+	}
+	in.number()
+	executions, _ = in.number(), in.number()
+	return executions, uint32(in.number())
+}
+
 func parseRun(in *scan) scheduler.Run {
 	return scheduler.Run{Slot: in.number(), At: in.time(), Elapsed: time.Duration(in.signed()),
 		Outcome: registry.Outcome(in.text()), Error: in.text(), Why: in.text()}

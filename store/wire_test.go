@@ -62,6 +62,9 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	if head := recordHead(r.append(nil)); head.serial != r.serial || head.space != r.space || head.seq != r.seq {
 		t.Fatalf("head alone %+v", head)
 	}
+	if executions, failures := recordTries(r.append(nil)); executions != r.stats.Executions || failures != r.stats.Failures {
+		t.Fatalf("tries alone %d, %d", executions, failures)
+	}
 	for _, hash := range []string{"", "sha256:", "sha256:" + strings.Repeat("ab", 32), "sha256:" + strings.Repeat("AB", 32), "md5:00", "sha256:zz"} {
 		r.stats.Hash = hash
 		if got, err := parseRecord(r.append(nil)); err != nil || got.stats.Hash != hash {
