@@ -99,7 +99,7 @@ type Param struct {
 func Policies() []Definition {
 	return []Definition{
 		rrDefinition(), sjfDefinition(), ljfDefinition(), crDefinition(), djDefinition(), ttlDefinition(),
-		cvDefinition(), hybridDefinition(),
+		sqrtDefinition(), hybridDefinition(), cvDefinition(),
 	}
 }
 

@@ -143,6 +143,13 @@ func TestPolicies(t *testing.T) {
 			{"g", []string{"1", "2+", "3+", "8"}}, // 1 → 1 → 1 → 2: due 8+2 = 10, like d, which ran later
 		}, []string{"e", "b", "g", "d", "f"}},
 
+		{"sqrt", 49, []named{ // an hour of budget a slot, 24 slots a day: one refresh a slot for all that need it
+			{"a", []string{"1", "2+", "3+", "46+"}}, // due since slot 47
+			{"b", []string{"1", "2+", "3+", "48+"}}, // due now
+			{"c", []string{"1", "2+", "3+", "44+"}}, // due longest
+			{"d", []string{"1", "2", "3", "48"}},    // never changed, but there is room for one a slot
+		}, []string{"c", "a", "b", "d"}},
+
 		{"cv", 10, []named{ // told since when it is stale, and what it costs now
 			{"s8,c5", []string{"1"}},
 			{"s7,c9", []string{"2"}},
@@ -226,6 +233,7 @@ func TestParsePolicy(t *testing.T) {
 		"dj":                    "dj",
 		"cv":                    "cv",
 		"hybrid":                "hybrid",
+		"sqrt":                  "sqrt",
 		"hybrid:d=auto:full":    "hybrid",
 		"hybrid:h=4:d=256":      "hybrid:d=256:h=4",
 		"hybrid:d=32":           "hybrid:d=32",
@@ -284,7 +292,7 @@ func TestPolicyTable(t *testing.T) {
 // by step is the one refolded from the samples.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid"}).Draw(t, "policy"))
+		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid", "sqrt"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}

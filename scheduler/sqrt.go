@@ -1,0 +1,313 @@
+package scheduler
+
+import (
+	"math"
+	"time"
+)
+
+// allocation is the policy sqrt. Query i gets m_i refreshes a day, in proportion
+// to √(w_i·λ_i) and at most one a slot, so many that together they take the
+// budget; λ_i is the rate of its changes in the last 14 days, w_i its weight.
+//
+// Within the day the times τ_j of a query's refreshes follow the criterion
+// λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ(t)dt, with λ(t) the daily profile
+// learnt from all queries: to first order in the spacing that is a density in
+// proportion to √λ(t). So a query is due when ∫√λ(t)dt since its last execution,
+// in which a whole day counts 1, reaches 1/m_i; where the profile is flat that is
+// even spacing. Most overdue first.
+//
+// Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert":
+// resource allocation, criteria for optimality, how much history to keep.
+type allocation struct{}
+
+func sqrtDefinition() Definition {
+	return Definition{
+		Name:   "sqrt",
+		Doc:    "refreshes per day in proportion to the square root of weight times change rate, when changes are frequent",
+		Source: "Sia, Efficient Monitoring Algorithm for Fast News Alert",
+		build:  func(args) (Policy, error) { return allocation{}, nil },
+	}
+}
+
+const (
+	window   = 14 // days that rates are learnt from
+	dayBins  = 24
+	dayPrior = 200 // changes of a flat profile that what is learnt has to stand against
+	slotsDay = 24  // where the endpoint has no grid
+	allotted = 0.95
+)
+
+// A diary is the state: what the executions of the last days found, a day in
+// each place, and a note of one that is not taken in yet.
+type diary struct {
+	noted, changed bool
+	from           uint64 // slot of the execution before the noted one
+	day            uint64 // of place 0; 0 with nothing else = none yet
+	runs           [window]float64
+	finds          [window]float64
+	slots          [window]float64 // that the executions looked back on
+}
+
+const diarySize = 4 + 3*window
+
+func readDiary(s []float64) diary {
+	var d diary
+	if len(s) != diarySize {
+		return d
+	}
+	d.noted, d.changed, d.from, d.day = s[0] > 0, s[1] > 0, uint64(s[2]), uint64(s[3])
+	copy(d.runs[:], s[4:])
+	copy(d.finds[:], s[4+window:])
+	copy(d.slots[:], s[4+2*window:])
+	return d
+}
+
+func (d *diary) state() []float64 {
+	s := make([]float64, diarySize)
+	if d.noted {
+		s[0] = 1
+	}
+	if d.changed {
+		s[1] = 1
+	}
+	s[2], s[3] = float64(d.from), float64(d.day)
+	copy(s[4:], d.runs[:])
+	copy(s[4+window:], d.finds[:])
+	copy(s[4+2*window:], d.slots[:])
+	return s
+}
+
+// turn makes place 0 that of a day and forgets those out of the window. The
+// days of a state that was folded without a calendar are all of today.
+func (d *diary) turn(day uint64) {
+	if d.day > 0 && day > d.day {
+		by := int(min(day-d.day, window))
+		for _, a := range []*[window]float64{&d.runs, &d.finds, &d.slots} {
+			copy(a[by:], a[:window-by])
+			clear(a[:by])
+		}
+	}
+	d.day = max(d.day, day)
+}
+
+// take takes in the note.
+func (d *diary) take(slot uint64) {
+	if !d.noted {
+		return
+	}
+	d.runs[0]++
+	d.slots[0] += float64(slot - min(slot, d.from))
+	if d.changed {
+		d.finds[0]++
+	}
+	d.noted, d.changed, d.from = false, false, 0
+}
+
+// rate is how many changes a slot brings. Several between two executions are
+// seen as one, which is allowed for as if executions were evenly spaced. Without
+// any history it is one in four months of hourly slots.
+//
+// Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003.
+func (d *diary) rate(day float64) float64 {
+	var runs, finds, slots float64
+	for i := range d.runs {
+		runs, finds, slots = runs+d.runs[i], finds+d.finds[i], slots+d.slots[i]
+	}
+	floor := 0.05 / (6*day + slots)
+	if runs == 0 || slots == 0 || finds == 0 {
+		return floor
+	}
+	return floor - math.Log((runs-finds+0.5)/(runs+0.5))*runs/slots
+}
+
+func (allocation) String() string { return "sqrt" }
+
+// Fold notes an execution; Absorb, which knows the day, takes it in.
+func (allocation) Fold(state []float64, last uint64, x Sample) []float64 {
+	d := readDiary(state)
+	d.take(last)
+	d.noted, d.changed, d.from = true, x.Changed, last
+	return d.state()
+}
+
+// Key stands until the next Rank.
+func (allocation) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
+
+func (allocation) Inputs(c *Candidate) map[string]float64 {
+	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight()}
+}
+
+// slotsPerDay is at least 1.
+func slotsPerDay(m Moment) float64 {
+	if m.Lead <= 0 {
+		return slotsDay
+	}
+	return max(1, float64(24*time.Hour)/float64(m.Lead))
+}
+
+// A profile is the daily pattern of changes, as the integral of the square root
+// of its rate: at[b] at the start of bin b, 1 at the end of the day.
+type profile struct{ at [dayBins + 1]float64 }
+
+func readProfile(shared []float64) profile {
+	var p profile
+	var finds, slots float64
+	if len(shared) == 2*dayBins {
+		for b := range dayBins {
+			finds, slots = finds+shared[b], slots+shared[dayBins+b]
+		}
+	}
+	for b := range dayBins {
+		rate := 1.0
+		if slots > 0 && finds > 0 { // relative to the mean, drawn to it
+			expected := shared[dayBins+b] * finds / slots
+			rate = (shared[b] + dayPrior/dayBins) / (expected + dayPrior/dayBins)
+		}
+		p.at[b+1] = p.at[b] + math.Sqrt(rate)
+	}
+	for b := range p.at {
+		p.at[b] /= p.at[dayBins]
+	}
+	p.at[dayBins] = 1
+	return p
+}
+
+// hour is the place in the day of a slot, in bins. Where there is no grid the
+// slots are hours.
+func hour(m Moment, day float64) float64 {
+	if m.Lead <= 0 {
+		return math.Mod(float64(m.Slot), slotsDay) * dayBins / slotsDay
+	}
+	t := m.Now.UTC()
+	return float64(t.Sub(t.Truncate(24*time.Hour))) / float64(24*time.Hour) * dayBins
+}
+
+// until is the integral up to a place in the day, in bins, which may be before
+// or after it.
+func (p *profile) until(at float64) float64 {
+	days := math.Floor(at / dayBins)
+	at -= days * dayBins
+	b := min(int(at), dayBins-1)
+	return days + p.at[b] + (at-float64(b))*(p.at[b+1]-p.at[b])
+}
+
+// shares are the refreshes per day of all queries: s·√(wλ), with s such that
+// together they take the budget. Sums are of whole nanoseconds, so that the
+// order of all means nothing.
+func shares(m Moment, all []*Candidate, day float64) []float64 {
+	roots, most := make([]float64, len(all)), 0.0
+	for i, c := range all {
+		d := readDiary(c.Stats.State)
+		if d.noted {
+			d.take(c.Stats.Last)
+		}
+		roots[i] = math.Sqrt(c.Query.Weight() * d.rate(day))
+		most = max(most, 1/roots[i])
+	}
+	budget := time.Duration(allotted * float64(m.Budget) * day)
+	cost := func(s float64) (sum time.Duration) {
+		for i, c := range all {
+			sum += time.Duration(min(day, s*roots[i]) * float64(min(c.Estimate, m.Budget)))
+		}
+		return sum
+	}
+	low, high := 0.0, 2*day*most
+	if cost(high) > budget {
+		for range 40 {
+			if s := (low + high) / 2; cost(s) > budget {
+				high = s
+			} else {
+				low = s
+			}
+		}
+		high = low
+	}
+	for i := range roots {
+		roots[i] = min(day, high*roots[i])
+	}
+	return roots
+}
+
+// Plan leaves out what is not due and puts the most overdue first.
+func (p allocation) Plan(m Moment, all []*Candidate) Ranking {
+	day := slotsPerDay(m)
+	pattern, now := readProfile(m.Shared), hour(m, day)
+	perDay := shares(m, all, day)
+	keys := make([]Key, len(all))
+	for i, c := range all {
+		wait := 1/perDay[i] - p.passed(&pattern, m, c, now, day)
+		keys[i] = Key{Value: wait}
+		// Half a slot early is nearer to the right time than half a slot late.
+		if late := c.Overdue > 0; wait > 0.5/day && !late {
+			keys[i].Due = m.Slot + max(1, uint64(min(wait*day, 1<<40)))
+		}
+	}
+	return Ranking{Keys: keys, Inputs: map[string]float64{"slots_per_day": day}}
+}
+
+// passed is the integral since the last execution.
+func (allocation) passed(pattern *profile, m Moment, c *Candidate, now, day float64) float64 {
+	slots := float64(m.Slot - min(m.Slot, c.Stats.Last))
+	return pattern.until(now) - pattern.until(now-slots*dayBins/day)
+}
+
+func (p allocation) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
+
+func (p allocation) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
+	in := p.Inputs(c)
+	day := slotsPerDay(m)
+	d := readDiary(c.Stats.State)
+	d.take(c.Stats.Last)
+	in["changes_per_day"] = d.rate(day) * day
+	pattern := readProfile(m.Shared)
+	in["passed_days"] = p.passed(&pattern, m, c, hour(m, day), day)
+	for i, x := range all {
+		if x == c {
+			in["refreshes_per_day"] = shares(m, all, day)[i]
+		}
+	}
+	return in
+}
+
+// Absorb takes in the notes, and spreads each change over the part of the day in
+// which it may have been.
+func (allocation) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
+	day := slotsPerDay(m)
+	shared := make([]float64, 2*dayBins)
+	if len(m.Shared) == len(shared) {
+		fade := math.Exp(-1 / (window * day))
+		for i, x := range m.Shared {
+			shared[i] = x * fade
+		}
+	}
+	l := Lesson{Shared: shared}
+	for _, c := range ran {
+		d := readDiary(c.Stats.State)
+		if !d.noted {
+			continue
+		}
+		learnHours(shared, hour(m, day), float64(m.Slot-min(m.Slot, d.from))*dayBins/day, d.changed)
+		d.turn(1 + uint64(float64(m.Slot)/day))
+		d.take(m.Slot)
+		l.States = append(l.States, Taught{Candidate: c, State: d.state()})
+	}
+	return l
+}
+
+// learnHours spreads an execution over the bins since the one before. What
+// looks back on more than half a day says nothing about the time of the day.
+func learnHours(shared []float64, now, back float64, changed bool) {
+	if back > dayBins/2 {
+		return
+	}
+	for left := back; left > 1e-9; {
+		from := now - left
+		step := min(left, math.Floor(from)+1-from)
+		b := (int(math.Floor(from))%dayBins + dayBins) % dayBins
+		shared[dayBins+b] += step
+		if changed {
+			shared[b] += step / back
+		}
+		left -= max(step, 1e-6)
+	}
+}
