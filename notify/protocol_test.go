@@ -222,3 +222,20 @@ func TestErrors(t *testing.T) {
 		t.Errorf("complete: %s", m.raw)
 	}
 }
+
+// A request that asks for no WebSocket gets a problem document.
+func TestPlainRequest(t *testing.T) {
+	r := newRig(t, nil)
+	resp, err := http.Get(r.http.URL + "/v1/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var p struct{ Type, Detail string }
+	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "application/problem+json" || p.Type != "/problems/malformed" || p.Detail == "" {
+		t.Errorf("%s, %s: %+v", resp.Status, resp.Header.Get("Content-Type"), p)
+	}
+}

@@ -134,6 +134,9 @@ func NewServer(o Options) *Server {
 			WriteBufferSize: 4096,
 			WriteBufferPool: &sync.Pool{},
 			CheckOrigin:     func(*http.Request) bool { return true }, // ServeHTTP answers with a close code
+			Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
+				problem(w, status, "malformed", reason.Error())
+			},
 		},
 	}
 }

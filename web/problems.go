@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -52,6 +53,6 @@ func explainProblem(c *call) error {
 		return notFound("there is no problem of this type")
 	}
 	var b strings.Builder
-	b.WriteString(slug + ": " + k.title + "\n\nHTTP status " + http.StatusText(k.status) + "\n\n" + k.about + "\n")
+	b.WriteString(slug + ": " + k.title + "\n\nHTTP status " + strconv.Itoa(k.status) + " " + http.StatusText(k.status) + "\n\n" + k.about + "\n")
 	return c.text(http.StatusOK, b.String())
 }
