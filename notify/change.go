@@ -31,13 +31,14 @@ func (f Format) TooLarge(d *diff.Delta) bool {
 
 // deltaSize is about what the rows of a delta take on the wire, in bytes.
 func deltaSize(d *diff.Delta) int64 {
-	n := int64(0)
-	for _, rows := range []diff.Rows{d.Added, d.Removed} {
-		for _, r := range rows {
-			n += int64(len(r)) + 1
-		}
+	return rowsSize(d.Added) + rowsSize(d.Removed) + 8*int64(len(d.AddedAt)+len(d.RemovedAt))
+}
+
+func rowsSize(rows diff.Rows) (n int64) {
+	for _, r := range rows {
+		n += int64(len(r)) + 1
 	}
-	return n + 8*int64(len(d.AddedAt)+len(d.RemovedAt))
+	return n
 }
 
 var errNoDelta = errors.New("a change without a delta")

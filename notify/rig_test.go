@@ -59,7 +59,13 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 	r.srv = notify.NewServer(o)
 	mux := http.NewServeMux()
 	mux.Handle("/v1/live", r.srv)
-	mux.HandleFunc("/v1/queries/{id}/changes", func(w http.ResponseWriter, q *http.Request) { r.srv.Changes(w, q, q.PathValue("id")) })
+	mux.HandleFunc("/v1/queries/{id}/changes", func(w http.ResponseWriter, q *http.Request) {
+		query, err := r.log.Resolve(registry.Caller{}, q.PathValue("id"))
+		if err != nil {
+			query.ID = q.PathValue("id")
+		}
+		r.srv.Changes(w, q, query)
+	})
 	mux.HandleFunc("/v1/changes", func(w http.ResponseWriter, q *http.Request) {
 		r.srv.All(w, q, func(c *registry.Change) bool { return c.Query != q.URL.Query().Get("not") })
 	})

@@ -158,6 +158,16 @@ func (s *Server) Stats() Stats {
 // ServeHTTP upgrades a request and hands the connection to a session, so that
 // nothing of the HTTP server stays behind for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.upgrade(w, r, &s.up, func(conn *websocket.Conn, wire *wire, n int64) func() {
+		e := newSession(s, conn, wire, s.opts.Credential(r))
+		objection := s.objection(r, conn, n)
+		return func() { e.run(objection) }
+	})
+}
+
+// upgrade takes a WebSocket connection over and serves it in the background.
+// Whatever prepare needs of the request it has to take before it returns.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, prepare func(*websocket.Conn, *wire, int64) func()) {
 	n, ok := s.enter()
 	if !ok {
 		w.Header().Set("Retry-After", "1")
@@ -165,18 +175,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write, onSlow: func() { s.slow.Add(1) }}
-	conn, err := s.up.Upgrade(h, r, nil)
+	conn, err := up.Upgrade(h, r, nil)
 	if err != nil {
 		s.leave()
 		return // the upgrader has answered
 	}
-	e := newSession(s, conn, h.wire, s.opts.Credential(r))
-	objection := s.objection(r, conn, n)
+	serve := prepare(conn, h.wire, n)
 	s.cutable(h.wire, true)
 	go func() {
 		defer s.leave()
 		defer s.cutable(h.wire, false)
-		e.run(objection)
+		serve()
 	}()
 }
 

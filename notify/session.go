@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
@@ -71,38 +70,15 @@ func (s *session) run(objection *closing) {
 }
 
 // say ends the connection: with a close frame, if there is one to send, and
-// then with the time it takes a client to read it. Closing at once could reset
-// the connection and throw away what it has not read yet.
-func (s *session) say(end error) {
-	var c *closing
-	if errors.As(end, &c) {
-		msg := websocket.FormatCloseMessage(c.code, c.reason)
-		if s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(s.srv.opts.Timing.Write)) == nil {
-			t := time.NewTimer(s.srv.opts.Timing.Close)
-			defer t.Stop()
-			select {
-			case <-s.read:
-			case <-t.C:
-			}
-		}
-	}
-	s.conn.Close()
-	<-s.read
-}
+// then with the time it takes a client to read it.
+func (s *session) say(end error) { sayGoodbye(s.conn, s.read, end, s.srv.opts.Timing) }
 
 // readAll is the reader: it checks frames, and turns them into requests. After
 // the first thing that ends the connection it throws away what still comes.
 func (s *session) readAll() {
 	defer close(s.read)
-	lim, t := s.srv.opts.Limits, s.srv.opts.Timing
-	s.conn.SetReadLimit(lim.Message)
-	alive := func() error { return s.wire.SetReadDeadline(time.Now().Add(t.Read)) }
-	s.conn.SetPongHandler(func(string) error { return alive() })
-	answer := s.conn.PingHandler()
-	s.conn.SetPingHandler(func(data string) error {
-		alive()
-		return answer(data)
-	})
+	lim := s.srv.opts.Limits
+	alive := watchReads(s.conn, s.wire, lim, s.srv.opts.Timing)
 	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
 	for {
 		alive()
@@ -120,34 +96,15 @@ func (s *session) readAll() {
 }
 
 func (s *session) readOne(free *rate.Limiter) inbound {
-	kind, body, err := s.conn.NextReader()
+	frame, err := readFrame(s.conn)
 	if err != nil {
-		return inbound{err: readError(err)}
-	}
-	if kind != websocket.TextMessage {
-		return inbound{err: &closing{websocket.CloseUnsupportedData, "text frames only"}}
-	}
-	frame, err := io.ReadAll(body)
-	if err != nil {
-		return inbound{err: readError(err)}
-	}
-	if !utf8.Valid(frame) {
-		return inbound{err: &closing{websocket.CloseInvalidFramePayloadData, "not UTF-8"}}
+		return inbound{err: err}
 	}
 	r, err := parseRequest(frame)
 	if r.Type != "ack" && !free.Allow() {
 		return inbound{err: &closing{CloseRate, "too many messages"}}
 	}
 	return inbound{r, err}
-}
-
-// readError tells what the library has not yet told the client itself: of
-// messages that are too large and of broken frames it has.
-func readError(err error) error {
-	if errors.Is(err, websocket.ErrReadLimit) {
-		return &closing{websocket.CloseMessageTooBig, "message too large"}
-	}
-	return fmt.Errorf("%w: %w", errGone, err)
 }
 
 // loop is the session's own goroutine until something ends the connection.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -25,25 +26,38 @@ import (
 //	event: complete                   {"reason"}: the query ended
 //
 // A request says where to go on by Last-Event-ID or, failing that, by after, both
-// in the form epoch:seq. Results and changes above Limits.Change come truncated,
-// with a link. Comments keep the stream alive.
-func (s *Server) Changes(w http.ResponseWriter, r *http.Request, query string) {
+// in the form epoch:seq. It may wish for a filter and a rate, see ReadWish: what
+// comes then is what the filter leaves, says "filtered":true and has no hash; a
+// net change above Limits.Change gives way to a snapshot. Without, results and
+// changes above Limits.Change come truncated, with a link. Comments keep the
+// stream alive.
+func (s *Server) Changes(w http.ResponseWriter, r *http.Request, query registry.Query) {
 	p, given, ok := eventPosition(w, r)
 	if !ok {
 		return
 	}
-	if _, _, err := s.opts.Log.Current(query, false); err != nil {
+	wish := Wish{Limited: true}
+	var err error
+	if wish.Filter, wish.Rate, err = ReadWish(r.URL.Query()); err == nil {
+		err = wish.Filter.Fits(&query)
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, "malformed", err.Error())
+		return
+	}
+	st, _, err := s.opts.Log.Current(query.ID, false)
+	if err != nil {
 		s.sseError(w, err)
 		return
 	}
+	if given {
+		wish.After = &p
+	} else if st.Position.Seq == 0 { // no result when it began: whatever comes is a change
+		wish.After = &st.Position
+	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {
-		t := queryStream{s: s, e: e, query: query, pos: p}
-		if !given {
-			if err := t.snapshot(); err != nil {
-				return err
-			}
-		}
-		return t.follow(ctx)
+		wish.Lagging = func() bool { return e.lagging }
+		return s.tellChanges(ctx, e, query.ID, wish)
 	})
 }
 
@@ -51,7 +65,16 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, query string) {
 // The id of an event is "epoch:offset" of the store; without Last-Event-ID and
 // after the stream begins with the next change. On a gap it says so (event gap)
 // and goes on with the next change.
+//
+// Filters and rates need the net change of one query since the last message, and
+// the offset to resume at would not say it: they are refused here.
 func (s *Server) All(w http.ResponseWriter, r *http.Request, allow func(*registry.Change) bool) {
+	for _, name := range wishParams {
+		if r.URL.Query().Has(name) {
+			problem(w, http.StatusBadRequest, "malformed", name+" needs the stream of one query: /v1/queries/{id}/changes")
+			return
+		}
+	}
 	o, given, ok := eventPosition(w, r)
 	if !ok {
 		return
@@ -133,49 +156,18 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	s.opts.Logger.Debug("event stream closed", "reason", err)
 }
 
-// A queryStream is the event stream of one query.
-type queryStream struct {
-	s     *Server
-	e     *events
-	query string
-	pos   registry.Position
-}
-
 // errEnded says that a stream is over and its reader has been told.
 var errEnded = errors.New("stream ended")
 
-func (t *queryStream) follow(ctx context.Context) error {
-	for {
-		err := t.read(ctx)
-		var gap *registry.GapError
-		switch {
-		case errors.As(err, &gap):
-			err = t.e.event("gap", "", frameless(field{"reason", gap.Reason}))
-			if err == nil {
-				err = t.snapshot()
-			}
-			if err != nil {
-				return err
-			}
-			continue
-		case errors.Is(err, registry.ErrNotFound):
-			t.e.event("complete", "", frameless(field{"reason", "released"}))
+// tellChanges writes a stream as events.
+func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wish) error {
+	for ev, err := range s.Stream(ctx, query, w) {
+		if errors.Is(err, registry.ErrNotFound) {
+			e.event("complete", "", frameless(field{"reason", "released"}))
 			return errEnded
 		}
-		return err
-	}
-}
-
-func (t *queryStream) read(ctx context.Context) error {
-	feed := Feed{Log: t.s.opts.Log, Hub: t.s.opts.Hub, Heartbeat: t.s.opts.Timing.Ping}
-	for page, err := range feed.Query(ctx, t.query, t.pos) {
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			err = t.e.comment()
-		} else {
-			err = t.page(page)
+		if err == nil {
+			err = s.tellEvent(e, query, &ev)
 		}
 		if err != nil {
 			return err
@@ -184,60 +176,50 @@ func (t *queryStream) read(ctx context.Context) error {
 	return nil
 }
 
-func (t *queryStream) page(page []registry.Change) error {
-	if len(page) > t.s.opts.Limits.Fold || len(page) > 1 && t.e.lagging {
-		var f folding
-		if f.add(page, t.s.opts.Limits.Change) == nil {
-			return t.folded(&f)
+func (s *Server) tellEvent(e *events, query string, ev *StreamEvent) error {
+	id := ev.At.String()
+	switch ev.Kind {
+	case StreamGap:
+		return e.event("gap", "", frameless(field{"reason", ev.Reason}))
+	case StreamMoved:
+		return e.event("alive", id, frameless(field{"query", query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.Change.CheckedAt)}))
+	case StreamChange:
+		marshal := MarshalChange
+		if ev.Filtered {
+			marshal = MarshalFiltered
 		}
-	}
-	for i := range page {
-		if err := t.change(page[i]); err != nil {
+		data, err := marshal(*ev.Change, s.format())
+		if err != nil {
 			return err
 		}
+		return e.event("change", id, data)
+	case StreamSnapshot:
+		if ev.Result == nil { // nothing to show before the first result
+			return nil
+		}
+		return e.event("snapshot", id, s.snapshotEvent(query, ev))
 	}
-	return nil
+	return e.comment()
 }
 
-func (t *queryStream) folded(f *folding) error {
-	t.s.folded.Add(uint64(f.count - 1))
-	if f.net != nil {
-		return t.change(f.change(t.pos))
-	}
-	t.pos = f.last.Position()
-	return t.e.event("alive", t.pos.String(), frameless(field{"query", t.query}, field{"epoch", t.pos.Epoch}, field{"seq", t.pos.Seq}, field{"checked_at", timeOrNil(f.last.CheckedAt)}))
-}
-
-func (t *queryStream) change(c registry.Change) error {
-	data, err := MarshalChange(c, t.s.format())
-	if err != nil {
-		return err
-	}
-	t.pos = c.Position()
-	t.s.sent.Add(1)
-	return t.e.event("change", t.pos.String(), data)
-}
-
-// snapshot sends the present result; before the first one it sends nothing.
-func (t *queryStream) snapshot() error {
-	st, res, err := t.s.results.current(t.query)
-	if err != nil {
-		return err
-	}
-	t.pos = st.Position
-	if res == nil {
-		return nil
-	}
-	fields := []field{{"query", t.query}, {"epoch", t.pos.Epoch}, {"seq", t.pos.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
-		{"form", string(res.Form())}, {"ordered", orNil(res.Ordered())}, {"hash", st.Hash}}
-	if limit := t.s.opts.Limits.Change; limit > 0 && int64(res.Size()) > limit {
-		fields = append(fields, field{"truncated", true}, field{"count", res.Len()}, field{"results", t.s.format().ResultsURL(t.query)})
+func (s *Server) snapshotEvent(query string, ev *StreamEvent) []byte {
+	st, res := &ev.Status, ev.Result
+	fields := []field{{"query", query}, {"epoch", ev.At.Epoch}, {"seq", ev.At.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
+		{"form", string(res.Form())}, {"ordered", orNil(res.Ordered())}}
+	if ev.Filtered {
+		fields = append(fields, field{"filtered", true})
 	} else {
-		all := tableRows{res: res, vars: res.Vars()}
-		fields = append(fields, field{"results", json.RawMessage(all.json(0, all.len()))})
+		fields = append(fields, field{"hash", st.Hash})
 	}
-	t.s.sent.Add(1)
-	return t.e.event("snapshot", t.pos.String(), frameless(fields...))
+	switch limit := s.opts.Limits.Change; {
+	case limit > 0 && rowsSize(ev.Rows) > limit:
+		fields = append(fields, field{"truncated", true}, field{"count", len(ev.Rows)}, field{"results", s.format().ResultsURL(query)})
+	case res.Form() == diff.Ask:
+		fields = append(fields, field{"results", json.RawMessage(res.Document())})
+	default:
+		fields = append(fields, field{"results", json.RawMessage(diff.RowsJSON(res.Form(), ev.Vars, ev.Rows))})
+	}
+	return frameless(fields...)
 }
 
 func (s *Server) followAll(ctx context.Context, e *events, o registry.Offset, allow func(*registry.Change) bool) error {

@@ -207,6 +207,8 @@ func TestAckWindow(t *testing.T) {
 	p.follow("a", "q", "")
 	p.expect("snapshot")
 	p.send(`{"type":"ack","id":"a","seq":1}`)
+	p.send(`{"type":"ping"}`)
+	p.expect("pong") // the window is in force
 	for i := 1; i <= 5; i++ {
 		r.record(id, rows(fmt.Sprint(i)))
 		if i <= 2 {

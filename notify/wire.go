@@ -21,9 +21,10 @@ const chunk = 32 << 10
 type wire struct {
 	net.Conn
 	timeout time.Duration
-	onSlow  func()      // called once when slow is set
-	slow    atomic.Bool // a write was blocked for the timeout
-	blocked atomic.Bool // a write took long enough to fall behind; cleared by who folds
+	onSlow  func()        // called once when slow is set
+	slow    atomic.Bool   // a write was blocked for the timeout
+	blocked atomic.Bool   // a write took long enough to fall behind; cleared by who folds
+	lags    atomic.Uint64 // how often that was
 }
 
 // lag is the time of one write from which its reader counts as lagging.
@@ -40,6 +41,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if time.Since(start) > lag {
 		w.blocked.Store(true)
+		w.lags.Add(1)
 	}
 	return done, nil
 }

@@ -123,7 +123,7 @@ func (s *server) serveHTTP() error {
 	handler, err := web.New(web.Config{
 		Registry: s.registry, Queries: s.store, History: s.store, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
 		Live:       s.live,
-		ChangesSSE: func(w http.ResponseWriter, r *http.Request, q registry.Query) { s.live.Changes(w, r, q.ID) },
+		ChangesSSE: s.live.Changes,
 		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) {
 			s.live.All(w, r, func(c *registry.Change) bool { return keep(*c) })
 		},

@@ -1,0 +1,201 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
+)
+
+// A Conn is a WebSocket connection in another dialect than freshet.v1, under
+// the same rules: what a client may send, how slow it may read, how it is
+// counted, and how it is told that the server goes down.
+type Conn struct {
+	srv  *Server
+	conn *websocket.Conn
+	wire *wire
+	ctx  context.Context
+	end  context.CancelCauseFunc
+
+	writing sync.Mutex
+	read    chan struct{} // closed when the reader ended
+}
+
+// Accept upgrades a request and serves the connection in the background. Every
+// frame is handed to take, in order and one at a time; while take has not
+// returned nothing more is read. serve runs beside it until the connection is to
+// end: its context ends when the client is gone, too slow or breaks a rule, when
+// take returns an error and when the server goes down; serve has to return then,
+// with the cause. An error of Close ends the connection with that code, any
+// other without a word.
+func (s *Server) Accept(w http.ResponseWriter, r *http.Request, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
+	up := s.up
+	up.Subprotocols = nil
+	s.upgrade(w, r, &up, func(conn *websocket.Conn, wire *wire, n int64) func() {
+		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
+		c.ctx, c.end = context.WithCancelCause(context.Background())
+		var objection error
+		switch {
+		case !s.originAllowed(r):
+			objection = Close(CloseForbidden, "origin not allowed")
+		case s.full(n):
+			objection = Close(CloseTooMany, "too many connections")
+		}
+		return func() { c.run(objection, serve, take) }
+	})
+}
+
+// Close is the error that ends a connection with a code and a reason.
+func Close(code int, reason string) error { return &closing{code, reason} }
+
+func (c *Conn) run(objection error, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
+	if objection != nil {
+		take = func(context.Context, *Conn, []byte) error { return objection }
+	}
+	go func() {
+		defer close(c.read)
+		c.end(c.receive(take))
+		io.Copy(io.Discard, c.wire)
+	}()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-c.srv.drain:
+			c.end(Close(CloseDraining, "server is going down"))
+		case <-c.ctx.Done():
+		}
+	}()
+	end := objection
+	if end == nil {
+		end = serve(c.ctx, c)
+	}
+	c.end(end)
+	<-watched
+	sayGoodbye(c.conn, c.read, end, c.srv.opts.Timing)
+	c.srv.opts.Logger.Debug("connection closed", "reason", end)
+}
+
+// receive hands frames to take until something ends that.
+func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
+	lim := c.srv.opts.Limits
+	alive := watchReads(c.conn, c.wire, lim, c.srv.opts.Timing)
+	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
+	for {
+		alive()
+		frame, err := readFrame(c.conn)
+		if err != nil {
+			return err
+		}
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
+		}
+		if !free.Allow() {
+			return Close(CloseRate, "too many messages")
+		}
+		if err := take(c.ctx, c, frame); err != nil {
+			return err
+		}
+	}
+}
+
+// Write sends one frame; it may be called concurrently. An error means that the
+// connection ends, and that serve learns of it.
+func (c *Conn) Write(frame []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	err := c.conn.WriteMessage(websocket.TextMessage, frame)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errGone, err)
+	}
+	if c.wire.slow.Load() {
+		err = Close(CloseSlow, "reader too slow")
+	}
+	if err != nil {
+		c.end(err)
+	}
+	return err
+}
+
+// Ping asks the client for a sign of life.
+func (c *Conn) Ping() error {
+	if c.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.srv.opts.Timing.Write)) != nil {
+		return errGone
+	}
+	return nil
+}
+
+// Lags counts the writes so far that took long: whoever sees it grow has
+// fallen behind.
+func (c *Conn) Lags() uint64 { return c.wire.lags.Load() }
+
+// sayGoodbye ends a connection: with a close frame, if there is one to send,
+// and then with the time it takes a client to read it. Closing at once could
+// reset the connection and throw away what it has not read yet.
+func sayGoodbye(conn *websocket.Conn, read <-chan struct{}, end error, t Timing) {
+	var c *closing
+	if errors.As(end, &c) {
+		msg := websocket.FormatCloseMessage(c.code, c.reason)
+		if conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(t.Write)) == nil {
+			t := time.NewTimer(t.Close)
+			defer t.Stop()
+			select {
+			case <-read:
+			case <-t.C:
+			}
+		}
+	}
+	conn.Close()
+	<-read
+}
+
+// watchReads bounds frames and silence; alive is to be called before each read.
+func watchReads(conn *websocket.Conn, w *wire, lim Limits, t Timing) (alive func() error) {
+	conn.SetReadLimit(lim.Message)
+	alive = func() error { return w.SetReadDeadline(time.Now().Add(t.Read)) }
+	conn.SetPongHandler(func(string) error { return alive() })
+	answer := conn.PingHandler()
+	conn.SetPingHandler(func(data string) error {
+		alive()
+		return answer(data)
+	})
+	return alive
+}
+
+// readFrame reads one text frame.
+func readFrame(conn *websocket.Conn) ([]byte, error) {
+	kind, body, err := conn.NextReader()
+	if err != nil {
+		return nil, readError(err)
+	}
+	if kind != websocket.TextMessage {
+		return nil, &closing{websocket.CloseUnsupportedData, "text frames only"}
+	}
+	frame, err := io.ReadAll(body)
+	if err != nil {
+		return nil, readError(err)
+	}
+	if !utf8.Valid(frame) {
+		return nil, &closing{websocket.CloseInvalidFramePayloadData, "not UTF-8"}
+	}
+	return frame, nil
+}
+
+// readError tells what the library has not yet told the client itself: of
+// messages that are too large and of broken frames it has.
+func readError(err error) error {
+	if errors.Is(err, websocket.ErrReadLimit) {
+		return &closing{websocket.CloseMessageTooBig, "message too large"}
+	}
+	return fmt.Errorf("%w: %w", errGone, err)
+}
