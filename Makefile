@@ -5,6 +5,7 @@ SHELL := bash
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
+OTHERS := cmd/freshet/testclient/node_modules/.package-lock.json
 TAGS   := $(if $(shell command -v virtuoso-t),virtuoso)
 
 help: ## list the targets
@@ -25,9 +26,13 @@ $(CLIENT): web/client/package-lock.json
 	npm ci --prefix web/client --no-audit --no-fund --loglevel=error
 	@touch $@
 
+$(OTHERS): cmd/freshet/testclient/package-lock.json
+	npm ci --prefix cmd/freshet/testclient --no-audit --no-fund --loglevel=error
+	@touch $@
+
 parts: ## install what only the tests need (Virtuoso, Chromium, npm clients)
 	@.ci/parts
-	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) || echo "npm is missing: the foreign clients are not tested"
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) || echo "npm is missing: the foreign clients are not tested"
 
 test: deps parts ## run all tests; the last lines say what ran and what was skipped
 	@$(MAKE) --no-print-directory check unit fuzz report

@@ -46,6 +46,9 @@ func queryChanges(c *call) error {
 	if stream {
 		return c.follow(func() { c.ChangesSSE(c.w, c.r, q) })
 	}
+	if err := c.unfiltered(); err != nil {
+		return err
+	}
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {
 		return err
@@ -71,6 +74,17 @@ func queryChanges(c *call) error {
 		page.Next = changes[n-1].Position().String()
 	}
 	return c.json(http.StatusOK, page)
+}
+
+// unfiltered refuses what only streams can do: to pass over it in silence would
+// show too much.
+func (c *call) unfiltered() error {
+	for _, name := range []string{"min_jaccard", "min_rows", "vars", "where", "rate"} {
+		if c.params.Has(name) {
+			return malformed("?"+name, "%s needs the event stream of one query (Accept: text/event-stream)", name)
+		}
+	}
+	return nil
 }
 
 // follow hands over to an event stream; HEAD asks only whether there is one.
@@ -175,6 +189,9 @@ func allChanges(c *call) error {
 	}
 	if stream {
 		return c.follow(func() { c.AllSSE(c.w, c.r, keep) })
+	}
+	if err := c.unfiltered(); err != nil {
+		return err
 	}
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {

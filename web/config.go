@@ -4,9 +4,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // A Gate lets callers in. An empty token is registry.Anonymous with the role
@@ -28,9 +30,10 @@ const (
 	defaultBodyTime = 30 * time.Second
 )
 
-// Config is what the API is made of. Only Live, ChangesSSE, AllSSE, Ready,
-// Metrics, Logger and Now may be left out; a part that is left out is answered
-// with 404 (Live, Metrics), 406 (the SSE forms) or its obvious default.
+// Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
+// QueryFeed, AllFeed, Hint, Ready, Metrics, Logger and Now may be left out; a
+// part that is left out is answered with 404 (Live, SEPA, the feeds, Hint,
+// Metrics), 406 (the SSE forms) or its obvious default.
 type Config struct {
 	Registry *registry.Registry
 	Queries  Queries
@@ -41,10 +44,19 @@ type Config struct {
 
 	// Live serves GET /v1/live. It signs callers in itself.
 	Live http.Handler
+	// SEPA serves GET /sepa/subscribe, and signs callers in itself, too.
+	SEPA http.Handler
 	// ChangesSSE follows one query. Whether the caller may has been settled.
 	ChangesSSE func(w http.ResponseWriter, r *http.Request, query registry.Query)
 	// AllSSE follows all queries, sending the changes that keep admits.
 	AllSSE func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool)
+	// QueryFeed and AllFeed write changes as Atom; parameters they know are
+	// archive and, of all, tag and endpoint. Without them there are no feeds.
+	QueryFeed func(q *registry.Query, params url.Values) (Feed, error)
+	AllFeed   func(params url.Values) (Feed, error)
+	// Hint marks the queries that a hint says may be affected. Without it the
+	// call is not there.
+	Hint func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
 	// ChangeJSON writes a change as section "A change" of the protocol shows it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 

@@ -56,7 +56,7 @@ func (w *world) check(r *http.Request, a *answer) {
 	}
 	content, _ := child(resp, "content").(map[string]any)
 	if content == nil || r.Method == "HEAD" || a.StatusCode == 304 {
-		if len(a.body) > 0 && path != "/v1/live" {
+		if len(a.body) > 0 && path != "/v1/live" && path != "/sepa/subscribe" {
 			w.t.Errorf("%s %s %s has a body: %.200s", r.Method, path, status, a.body)
 		}
 		return

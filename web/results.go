@@ -121,13 +121,17 @@ func (c *call) describe(q registry.Query, suffix, tag string, st registry.Status
 // topic sets the header of something that can be followed by WebSub: exactly
 // one self link, which names this very representation.
 func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
+	c.linkTopic("/v1/queries/"+url.PathEscape(q.ID)+path, tag, changed, q.Public())
+}
+
+func (c *call) linkTopic(self, tag string, changed time.Time, public bool) {
 	h := c.w.Header()
 	h.Set("ETag", tag)
 	h.Set("Last-Modified", changed.UTC().Format(http.TimeFormat))
 	h.Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`)
-	h.Add("Link", "<"+c.url("/v1/queries/"+url.PathEscape(q.ID)+path)+`>; rel="self"`)
+	h.Add("Link", "<"+c.url(self)+`>; rel="self"`)
 	h.Set("Cache-Control", "private, no-cache")
-	if q.Public() {
+	if public {
 		h.Set("Cache-Control", "no-cache")
 	}
 }

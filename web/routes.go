@@ -73,6 +73,17 @@ func (s *server) table() []route {
 	if s.Live != nil {
 		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: live})
 	}
+	if s.QueryFeed != nil && s.AllFeed != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/queries/{id}/changes.atom", need: read, topic: true, stream: true, run: queryFeed},
+			route{method: "GET", path: "/v1/changes.atom", need: read, stream: true, run: allFeed})
+	}
+	if s.Hint != nil {
+		t = append(t, route{method: "POST", path: "/v1/endpoints/{name}/hints", need: app, run: hintEndpoint})
+	}
+	if s.SEPA != nil {
+		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: sepa})
+	}
 	if s.Metrics != nil {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: metrics})
 	}
@@ -81,6 +92,11 @@ func (s *server) table() []route {
 
 func live(c *call) error {
 	c.Live.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+func sepa(c *call) error {
+	c.SEPA.ServeHTTP(c.w, c.r)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web/docs"
 	"github.com/freshet/freshet/web/docs/docstest"
 )
@@ -70,8 +72,16 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test", Now: clock, Metrics: NewMetrics("0.0-test"),
 		Live:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) }),
 		ChangesSSE: func(w http.ResponseWriter, r *http.Request, q registry.Query) { sse(w, "query "+q.ID) },
-		AllSSE:     func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) { sse(w, "all") },
-		Logger:     slog.New(slog.NewJSONHandler(w.log, nil))}
+		SEPA:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) }),
+		QueryFeed: func(q *registry.Query, params url.Values) (Feed, error) {
+			return feedOf("/v1/queries/"+q.ID+"/changes.atom", params)
+		},
+		AllFeed: func(params url.Values) (Feed, error) { return feedOf("/v1/changes.atom", params) },
+		Hint: func(string, registry.Hint) (scheduler.Hinted, error) {
+			return scheduler.Hinted{}, registry.ErrNotFound
+		},
+		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) { sse(w, "all") },
+		Logger: slog.New(slog.NewJSONHandler(w.log, nil))}
 	for _, e := range edit {
 		e(&w.config)
 	}
@@ -79,6 +89,17 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// feedOf stands for the package that writes feeds.
+func feedOf(path string, params url.Values) (Feed, error) {
+	switch params.Get("archive") {
+	case "bad":
+		return Feed{}, &registry.Problem{Type: "bad-position", Status: 400, Title: "Not a position"}
+	case "gone":
+		return Feed{}, &registry.GapError{Reason: registry.TooOld}
+	}
+	return Feed{Body: []byte("<feed/>"), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path}, nil
 }
 
 func sse(w http.ResponseWriter, text string) {

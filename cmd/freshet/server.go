@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/atom"
+	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
@@ -120,13 +122,16 @@ func (s *server) serveHTTP() error {
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
+	feeds := feeds{&atom.Source{Log: s.store, Head: s.store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
 	handler, err := web.New(web.Config{
 		Registry: s.registry, Queries: s.store, History: s.store, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
 		Live:       s.live,
+		SEPA:       &sepa.Server{Live: s.live, Registrar: s.registry, Gate: s.gate, Logger: s.log},
 		ChangesSSE: s.live.Changes,
 		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) {
 			s.live.All(w, r, func(c *registry.Change) bool { return keep(*c) })
 		},
+		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint,
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
 		Limits: web.Limits{Body: s.conf.Limits.Body}, Version: programVersion(),

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/freshet/freshet/notify/atom"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// feeds let the API serve what notify writes.
+type feeds struct{ *atom.Source }
+
+func (f feeds) query(q *registry.Query, params url.Values) (web.Feed, error) {
+	return served(f.Source.Query(q, params))
+}
+
+func (f feeds) all(params url.Values) (web.Feed, error) { return served(f.Source.All(params)) }
+
+func served(d atom.Document, err error) (web.Feed, error) {
+	return web.Feed{Body: d.Body, Type: atom.Type, ETag: d.ETag, Modified: d.Modified, Self: d.Self}, err
+}
+
+// tagged says whether a query has a tag, now.
+func (s *server) tagged(query, tag string) bool {
+	q, err := s.store.Query(query)
+	return err == nil && slices.Contains(q.Tags(), tag)
+}

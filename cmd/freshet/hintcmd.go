@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// hintPiece is about how many bytes of IRIs go into one request.
+const hintPiece = 256 << 10
+
+func hintCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	var touched []string
+	var source, from string
+	var every time.Duration
+	var once bool
+	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Say what changed at an endpoint, so that queries it may affect run sooner", Args: cobra.ExactArgs(1),
+		Long: `Say what changed at an endpoint, so that queries it may affect run sooner.
+
+Without flags: something changed. With --touched: triples with these IRIs. With
+--changesets: whatever a publication in the layout of DBpedia Live publishes,
+a directory or a URL that holds lastPublishedFile.txt and files like
+2015/11/16/16/000011.added.nt.gz. It is followed until interrupted, beginning
+after what is published now, or with --from.`,
+		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once",
+		RunE: func(c *cobra.Command, args []string) error {
+			if source == "" {
+				return a.hintTouched(c.Context(), args[0], touched)
+			}
+			if len(touched) > 0 {
+				return usage("--touched and --changesets exclude each other")
+			}
+			if every < time.Second {
+				return usage("--every is at least 1s")
+			}
+			p, err := openPublication(source)
+			if err != nil {
+				return err
+			}
+			return a.followPublication(c.Context(), args[0], p, from, every, once)
+		}}
+	a.flags(c)
+	f := c.Flags()
+	f.StringArrayVar(&touched, "touched", nil, "IRI of a changed triple; may be given several times")
+	f.StringVar(&source, "changesets", "", "directory or URL of published changesets")
+	f.StringVar(&from, "from", "", "first changeset, as YYYY-MM-DD-HH-NNNNNN (default: after the last one published)")
+	f.DurationVar(&every, "every", 10*time.Second, "how often to look for new changesets")
+	f.BoolVar(&once, "once", false, "end when there is no new changeset")
+	return c
+}
+
+func (a *api) hintTouched(ctx context.Context, endpoint string, iris []string) error {
+	h := registry.Hint{All: len(iris) == 0}
+	for _, iri := range iris {
+		h.Touch(iri)
+	}
+	done, err := a.hint(ctx, endpoint, &h)
+	if err != nil {
+		return err
+	}
+	if a.asJSON {
+		return printJSON(a.w.stdout, done)
+	}
+	_, err = fmt.Fprintf(a.w.stdout, "%d of %d queries may be affected\n", done.Affected, done.Queries)
+	return err
+}
+
+// hint sends a hint in requests of moderate size. What several of them affect
+// is counted as often.
+func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (scheduler.Hinted, error) {
+	sum := scheduler.Hinted{}
+	send := func(body any) error {
+		var done scheduler.Hinted
+		if err := a.do(ctx, http.MethodPost, endpointPath(endpoint)+"/hints", body, &done); err != nil {
+			return err
+		}
+		sum.Affected, sum.Queries, sum.All = min(sum.Affected+done.Affected, done.Queries), done.Queries, sum.All || done.All
+		return nil
+	}
+	if h.All {
+		return sum, send(nil)
+	}
+	for rest := h.Touched; ; {
+		n, size := 0, 0
+		for n < len(rest) && (n == 0 || size+len(rest[n]) < hintPiece) {
+			size += len(rest[n])
+			n++
+		}
+		piece := append([]string{}, rest[:n]...)
+		if err := send(map[string][]string{"touched": piece}); err != nil {
+			return sum, err
+		}
+		if rest = rest[n:]; len(rest) == 0 {
+			return sum, nil
+		}
+	}
+}
+
+// followPublication sends a hint for each changeset, in their order. What goes
+// wrong on the way is told and tried again, since it only accelerates.
+func (a *api) followPublication(ctx context.Context, endpoint string, p *publication, from string, every time.Duration, once bool) error {
+	next, err := p.begin(ctx, from)
+	if err != nil {
+		return err
+	}
+	for {
+		next, err = a.catchUp(ctx, endpoint, p, next)
+		var exit *exitError
+		if errors.As(err, &exit) && exit.code != exitUnreachable || err != nil && once {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(a.w.stderr, "%v; trying again in %s\n", err, every)
+		}
+		if once {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+// catchUp sends what is published from next on and returns what comes then.
+func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next counter) (counter, error) {
+	last, err := p.last(ctx)
+	if err != nil {
+		return next, err
+	}
+	for !last.before(next) {
+		h, found, err := p.read(ctx, next, a.w.stderr)
+		if err != nil {
+			return next, err
+		}
+		if !found { // numbers have no holes: the hour has no more
+			if next.hour.Equal(last.hour) {
+				return next, nil
+			}
+			next = p.after(next, last)
+			continue
+		}
+		done, err := a.hint(ctx, endpoint, h)
+		if err != nil {
+			return next, err
+		}
+		if a.asJSON {
+			err = printJSON(a.w.stdout, map[string]any{"changeset": next.String(), "touched": len(h.Touched), "skipped": h.Skipped, "affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
+		} else {
+			_, err = fmt.Fprintf(a.w.stdout, "%s: %d IRIs touched, %d of %d queries may be affected\n", next, len(h.Touched), done.Affected, done.Queries)
+		}
+		if err != nil {
+			return next, err
+		}
+		next.number++
+	}
+	return next, nil
+}

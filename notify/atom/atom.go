@@ -1,0 +1,330 @@
+// Package atom writes the change log as Atom feeds (RFC 4287), archived as RFC
+// 5005 has it: the feed itself holds the newest changes, and links to documents
+// of the older ones, which do not change as long as the log reaches back.
+//
+// An entry's id is a tag URI with the position of the change, the same in every
+// feed that has it. Its content is the change as everywhere else, in JSON as
+// text; a large one says "truncated" and where the result is. A reader that
+// takes the entries in the order of their positions has the whole log.
+package atom
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// Type is the media type of feeds.
+const Type = "application/atom+xml; charset=utf-8"
+
+// block is how many positions an archive document covers. The feed itself holds
+// the newest complete block and what came after it.
+const block = 50
+
+// entryBytes is the size of a change's rows from which its entry has counts
+// and a link only.
+const entryBytes = 32 << 10
+
+// A Source writes feeds.
+type Source struct {
+	Log  notify.Log
+	Head func() (registry.Offset, error) // the newest change of all
+	// Tagged says whether a query has a tag; needed for feeds of a tag.
+	Tagged    func(query, tag string) bool
+	PublicURL string
+}
+
+// A Document is a feed or an archive of it.
+type Document struct {
+	Body     []byte
+	ETag     string    // strong
+	Modified time.Time // of the newest entry
+	Self     string    // path and query of its URL, as rel="self" says
+}
+
+// Query writes the feed of one query, or with archive=epoch:seq the archive
+// that ends at a position. The error is a *registry.GapError for an archive
+// that the log does not hold (any more).
+func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
+	st, _, err := s.Log.Current(q.ID, false)
+	if err != nil {
+		return Document{}, err
+	}
+	f := feed{
+		s: s, path: "/v1/queries/" + url.PathEscape(q.ID) + "/changes.atom", newest: st.Position, epochless: q.CreatedAt,
+		id: "freshet/" + q.ID + "/changes", title: "Changes of " + q.ID,
+		read: func(p registry.Position, limit int) ([]registry.Change, error) { return s.Log.After(q.ID, p, limit) },
+		at:   func(c *registry.Change) uint64 { return c.Seq },
+		keep: func(*registry.Change) bool { return true },
+	}
+	return f.write(params.Get("archive"))
+}
+
+// All writes the feed of all queries, or of those that tag and endpoint of the
+// parameters leave. Its positions are the store's offsets.
+func (s *Source) All(params url.Values) (Document, error) {
+	head, err := s.Head()
+	if err != nil {
+		return Document{}, err
+	}
+	f := feed{
+		s: s, path: "/v1/changes.atom", newest: head, epochless: time.Unix(0, 0).UTC(),
+		id: "freshet/changes", title: "Changes",
+		read: s.Log.All,
+		at:   func(c *registry.Change) uint64 { return c.Offset },
+	}
+	endpoint, tag := params.Get("endpoint"), params.Get("tag")
+	for _, p := range [][2]string{{"endpoint", endpoint}, {"tag", tag}} {
+		if p[1] != "" {
+			f.filter = append(f.filter, p[0]+"="+url.QueryEscape(p[1]))
+			f.id += "?" + p[0] + "=" + url.QueryEscape(p[1])
+			f.title += ", " + p[0] + " " + p[1]
+		}
+	}
+	f.keep = func(c *registry.Change) bool {
+		return (endpoint == "" || c.Endpoint == endpoint) && (tag == "" || s.Tagged(c.Query, tag))
+	}
+	return f.write(params.Get("archive"))
+}
+
+// A feed is one to be written.
+type feed struct {
+	s         *Source
+	path      string
+	filter    []string // parameters of its URL
+	newest    registry.Position
+	epochless time.Time // of a feed without entries
+	id, title string
+	read      func(registry.Position, int) ([]registry.Change, error)
+	at        func(*registry.Change) uint64
+	keep      func(*registry.Change) bool
+}
+
+func (f *feed) write(archive string) (Document, error) {
+	if archive == "" {
+		return f.current()
+	}
+	p, err := registry.ParsePosition(archive)
+	if err != nil || p.Seq == 0 || p.Seq%block != 0 {
+		return Document{}, &registry.Problem{Type: "bad-position", Status: 400, Title: "Not a position", Detail: "archive is what prev-archive of a feed says"}
+	}
+	switch {
+	case p.Epoch != f.newest.Epoch:
+		return Document{}, &registry.GapError{Reason: registry.OtherEpoch}
+	case p.Seq > f.newest.Seq/block*block:
+		return Document{}, &registry.GapError{Reason: registry.Ahead}
+	}
+	entries, err := f.entries(p.Seq-block, p.Seq)
+	if err != nil {
+		return Document{}, err
+	}
+	return f.document(entries, p.Seq, p.Seq-block)
+}
+
+// current is the feed itself. What the log has lost of it is left out.
+func (f *feed) current() (Document, error) {
+	n := f.newest.Seq
+	first := max(n/block, 1)*block - block
+	before := first
+	entries, err := f.entries(first, n)
+	for range 3 { // the log may be trimmed meanwhile
+		if !tooOld(err) {
+			break
+		}
+		if first, err = f.reach(first+1, n); err == nil {
+			entries, err = f.entries(first, n)
+		}
+		before = 0 // there is nothing
+	}
+	if err != nil {
+		return Document{}, err
+	}
+	return f.document(entries, 0, before)
+}
+
+func tooOld(err error) bool {
+	var gap *registry.GapError
+	return errors.As(err, &gap) && gap.Reason == registry.TooOld
+}
+
+// reach finds the lowest position in [low, high] after which the log can be
+// read.
+func (f *feed) reach(low, high uint64) (uint64, error) {
+	for low < high {
+		mid := low + (high-low)/2
+		_, err := f.read(registry.Position{Epoch: f.newest.Epoch, Seq: mid}, 1)
+		switch {
+		case tooOld(err):
+			low = mid + 1
+		case err != nil:
+			return 0, err
+		default:
+			high = mid
+		}
+	}
+	return low, nil
+}
+
+// An entry is one that is written, with what the feed has to know of it.
+type entry struct {
+	text    []byte
+	updated time.Time
+}
+
+// entries writes those after from up to until, oldest first.
+func (f *feed) entries(from, until uint64) (list []entry, err error) {
+	p := registry.Position{Epoch: f.newest.Epoch, Seq: from}
+	for p.Seq < until {
+		page, err := f.read(p, int(min(until-p.Seq, math.MaxInt16)))
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			if p.Seq = f.at(&page[i]); p.Seq > until {
+				break
+			}
+			if f.keep(&page[i]) {
+				e, err := f.s.entry(&page[i])
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, e)
+			}
+		}
+	}
+	return list, nil
+}
+
+// document puts a feed together, newest entry first. archive is its last
+// position, 0 for the feed itself; before is where older ones end, 0 for none.
+func (f *feed) document(entries []entry, archive, before uint64) (Document, error) {
+	d := Document{Self: f.link(archive), Modified: f.epochless}
+	if n := len(entries); n > 0 {
+		d.Modified = entries[n-1].updated
+	}
+	var b bytes.Buffer
+	b.WriteString(xml.Header + `<feed xmlns="http://www.w3.org/2005/Atom" xmlns:fh="http://purl.org/syndication/history/1.0">` + "\n")
+	element(&b, "id", f.s.tag(f.id))
+	element(&b, "title", f.title)
+	element(&b, "updated", stamp(d.Modified))
+	b.WriteString("<author><name>Freshet</name></author>\n<generator>Freshet</generator>\n")
+	f.s.linkTo(&b, "self", d.Self)
+	f.s.linkTo(&b, "hub", "/v1/hub")
+	if archive > 0 {
+		b.WriteString("<fh:archive/>\n")
+		f.s.linkTo(&b, "current", f.link(0))
+	}
+	if before > 0 {
+		f.s.linkTo(&b, "prev-archive", f.link(before))
+		f.s.linkTo(&b, "next", f.link(before))
+	}
+	for _, e := range slices.Backward(entries) {
+		b.Write(e.text)
+	}
+	b.WriteString("</feed>\n")
+	d.Body = b.Bytes()
+	sum := sha256.Sum256(d.Body)
+	d.ETag = `"` + hex.EncodeToString(sum[:12]) + `.atom"`
+	return d, nil
+}
+
+// link is the path and query of the feed, or of an archive of it.
+func (f *feed) link(archive uint64) string {
+	params := slices.Clone(f.filter)
+	if archive > 0 {
+		params = append(params, "archive="+url.QueryEscape(registry.Position{Epoch: f.newest.Epoch, Seq: archive}.String()))
+	}
+	if len(params) == 0 {
+		return f.path
+	}
+	return f.path + "?" + strings.Join(params, "&")
+}
+
+// entry writes one change.
+func (s *Source) entry(c *registry.Change) (entry, error) {
+	e := entry{updated: c.Time}
+	content, err := notify.MarshalChange(*c, notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL})
+	if err != nil {
+		return e, err
+	}
+	var b bytes.Buffer
+	b.WriteString("<entry>\n")
+	element(&b, "id", s.tag("freshet/"+c.Query+"/"+c.Position().String()))
+	element(&b, "title", fmt.Sprintf("%s, change %d: %s", c.Query, c.Seq, summary(c)))
+	element(&b, "updated", stamp(c.Time))
+	if c.Baseline {
+		b.WriteString(`<category term="baseline"/>` + "\n")
+	}
+	s.linkTo(&b, "alternate", "/v1/queries/"+url.PathEscape(c.Query)+"/changes?limit=1&after="+
+		url.QueryEscape(registry.Position{Epoch: c.Epoch, Seq: c.Seq - 1}.String()))
+	element(&b, "summary", summary(c))
+	element(&b, "content", printable(content))
+	b.WriteString("</entry>\n")
+	e.text = b.Bytes()
+	return e, nil
+}
+
+func summary(c *registry.Change) string {
+	d := c.Delta
+	switch {
+	case d.Form == diff.Ask && d.Boolean:
+		return "now true"
+	case d.Form == diff.Ask:
+		return "now false"
+	}
+	kind := "rows"
+	if d.Form.Graph() {
+		kind = "triples"
+	}
+	if c.Baseline {
+		return strconv.Itoa(len(d.Added)) + " " + kind + " at first"
+	}
+	return fmt.Sprintf("%d %s added, %d removed", len(d.Added), kind, len(d.Removed))
+}
+
+// printable writes the characters that JSON may hold as they are and XML not at
+// all as JSON's escapes: they can only stand in strings.
+func printable(json []byte) string {
+	return unprintable.Replace(string(json))
+}
+
+var unprintable = strings.NewReplacer("\uFFFE", `\uFFFE`, "\uFFFF", `\uFFFF`)
+
+func element(b *bytes.Buffer, name, text string) {
+	b.WriteString("<" + name + ">")
+	_ = xml.EscapeText(b, []byte(text)) // a buffer takes everything
+	b.WriteString("</" + name + ">\n")
+}
+
+func (s *Source) linkTo(b *bytes.Buffer, rel, path string) {
+	b.WriteString(`<link rel="` + rel + `" href="`)
+	_ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // likewise
+	b.WriteString(`"/>` + "\n")
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// tag makes a tag URI (RFC 4151) under the name of this server.
+func (s *Source) tag(specific string) string {
+	host := "localhost"
+	if u, err := url.Parse(s.PublicURL); err == nil && u.Hostname() != "" && !strings.Contains(u.Hostname(), ":") {
+		host = strings.ToLower(u.Hostname())
+	}
+	return "tag:" + host + ",2026:" + specific
+}

@@ -1,0 +1,253 @@
+package sepa
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// A request is a client's message: one of the two.
+type request struct {
+	Subscribe   *subscribe   `json:"subscribe"`
+	Unsubscribe *unsubscribe `json:"unsubscribe"`
+}
+
+type subscribe struct {
+	SPARQL        string `json:"sparql"`
+	Alias         string `json:"alias"`
+	Authorization string `json:"authorization"`
+	DefaultGraphs graphs `json:"default-graph-uri"`
+	NamedGraphs   graphs `json:"named-graph-uri"`
+}
+
+type unsubscribe struct {
+	SPUID         string `json:"spuid"`
+	Alias         string `json:"alias"`
+	Authorization string `json:"authorization"`
+}
+
+// graphs is one IRI or a list of them.
+type graphs []string
+
+func (g *graphs) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		if one != "" {
+			*g = graphs{one}
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(g))
+}
+
+// maxAlias bounds what is echoed in every message, in bytes.
+const maxAlias = 1024
+
+// parse reads one message. The request carries the alias also when the rest
+// cannot be read, so that the client learns whose error it is.
+func parse(frame []byte) (request, error) {
+	var r request
+	if err := json.Unmarshal(frame, &r); err != nil {
+		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request", "not a message of SPARQL 1.1 Subscribe: "+err.Error())
+	}
+	switch {
+	case (r.Subscribe == nil) == (r.Unsubscribe == nil):
+		return r, refuse(http.StatusBadRequest, "bad_request", "a message is either {\"subscribe\":…} or {\"unsubscribe\":…}")
+	case r.Subscribe != nil && len(r.Subscribe.Alias) > maxAlias:
+		r.Subscribe.Alias = ""
+		return r, refuse(http.StatusBadRequest, "bad_request", "the alias is too long")
+	case r.Subscribe != nil && r.Subscribe.SPARQL == "":
+		return r, refuse(http.StatusBadRequest, "bad_request", "sparql is missing")
+	}
+	return r, nil
+}
+
+// aliasOf looks for an alias in what is otherwise not understood.
+func aliasOf(frame []byte) string {
+	var loose struct{ Subscribe, Unsubscribe struct{ Alias any } }
+	_ = json.Unmarshal(frame, &loose) // what could be read is enough
+	for _, a := range []any{loose.Subscribe.Alias, loose.Unsubscribe.Alias} {
+		if s, ok := a.(string); ok && len(s) <= maxAlias {
+			return s
+		}
+	}
+	return ""
+}
+
+// A refusal is an error as the client gets it.
+type refusal struct {
+	status            int
+	code, description string
+}
+
+func (r *refusal) Error() string { return r.code + ": " + r.description }
+
+func refuse(status int, code, description string) error { return &refusal{status, code, description} }
+
+// asRefusal finds the words for an error; ok is false when they belong into the
+// log only.
+func asRefusal(err error) (r *refusal, ok bool) {
+	if errors.As(err, &r) {
+		return r, true
+	}
+	var p *registry.Problem
+	var gap *registry.GapError
+	switch {
+	case errors.As(err, &gap):
+		return &refusal{http.StatusGone, "gap", gap.Error() + ": subscribe again"}, true
+	case errors.As(err, &p):
+		return &refusal{p.Status, p.Type, p.Error()}, true
+	case errors.Is(err, registry.ErrUnauthorized):
+		return &refusal{http.StatusUnauthorized, "unauthorized", "no valid token: send authorization \"Bearer …\""}, true
+	case errors.Is(err, registry.ErrNotFound):
+		return &refusal{http.StatusNotFound, "not_found", "nobody holds the query any more"}, true
+	case errors.Is(err, notify.ErrRefused):
+		return &refusal{http.StatusUnprocessableEntity, "refused", err.Error()}, true
+	case errors.Is(err, notify.ErrLimit):
+		return &refusal{http.StatusTooManyRequests, "limit", err.Error()}, true
+	}
+	return &refusal{http.StatusServiceUnavailable, "unavailable", "not now; try again later"}, false
+}
+
+// message gives the refusal as it is sent.
+func (r *refusal) message(alias string) []byte {
+	return marshal(struct {
+		Error       string `json:"error"`
+		StatusCode  int    `json:"status_code"`
+		Description string `json:"error_description"`
+		Alias       string `json:"alias,omitempty"`
+	}{r.code, r.status, r.description, alias})
+}
+
+type notification struct {
+	SPUID    string          `json:"spuid"`
+	Alias    string          `json:"alias,omitempty"`
+	Sequence uint64          `json:"sequence"`
+	Added    json.RawMessage `json:"addedResults"`
+	Removed  json.RawMessage `json:"removedResults"`
+}
+
+func (n notification) message() []byte {
+	b := []byte(`{"notification":{"spuid":`)
+	b = append(b, marshal(n.SPUID)...)
+	if n.Alias != "" {
+		b = append(append(b, `,"alias":`...), marshal(n.Alias)...)
+	}
+	b = append(append(b, `,"sequence":`...), marshal(n.Sequence)...)
+	b = append(append(b, `,"addedResults":`...), n.Added...)
+	b = append(append(b, `,"removedResults":`...), n.Removed...)
+	return append(b, "}}"...)
+}
+
+func unsubscribed(spuid string) []byte {
+	return append(append([]byte(`{"unsubscribed":{"spuid":`), marshal(spuid)...), "}}"...)
+}
+
+// marshal writes strings and numbers: it cannot fail.
+func marshal(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// results writes rows as a complete document of SPARQL 1.1 Query Results JSON.
+func results(form diff.Form, vars []string, rows diff.Rows) []byte {
+	if !form.Graph() {
+		return diff.RowsJSON(diff.Select, vars, rows)
+	}
+	b := []byte(`{"head":{"vars":["subject","predicate","object"]},"results":{"bindings":[`)
+	for i, row := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		t := diff.RowTerms(form, nil, row)
+		b = append(b, `{"subject":`...)
+		b = append(append(b, marshal(term(t[0]))...), `,"predicate":`...)
+		b = append(append(b, marshal(term(t[1]))...), `,"object":`...)
+		b = append(append(b, marshal(term(t[2]))...), '}')
+	}
+	return append(b, "]}}"...)
+}
+
+type binding struct {
+	Type     string `json:"type"`
+	Value    string `json:"value"`
+	Lang     string `json:"xml:lang,omitempty"`
+	Datatype string `json:"datatype,omitempty"`
+}
+
+func term(t diff.Term) binding {
+	switch t.Kind {
+	case diff.IRI:
+		return binding{Type: "uri", Value: t.Value}
+	case diff.Blank:
+		return binding{Type: "bnode", Value: t.Value}
+	}
+	if t.Lang != "" {
+		return binding{Type: "literal", Value: t.Value, Lang: t.Lang}
+	}
+	return binding{Type: "literal", Value: t.Value, Datatype: t.Datatype}
+}
+
+func boolean(v bool) []byte {
+	if v {
+		return []byte(`{"head":{},"boolean":true}`)
+	}
+	return []byte(`{"head":{},"boolean":false}`)
+}
+
+// nothing is the removedResults of a first notification.
+func nothing(form diff.Form, vars []string) []byte {
+	if form == diff.Ask {
+		return []byte(`{"head":{},"results":{"bindings":[]}}`)
+	}
+	return results(form, vars, nil)
+}
+
+// step gives a change as two documents; ok is false when it changes nothing
+// that the format can say, as a mere reorder.
+func step(d *diff.Delta) (added, removed []byte, ok bool) {
+	if d.Form == diff.Ask {
+		if d.Baseline {
+			return boolean(d.Boolean), nothing(d.Form, nil), true
+		}
+		return boolean(d.Boolean), boolean(d.Previous), d.Boolean != d.Previous
+	}
+	plus, minus := d.Added, d.Removed
+	if d.Ordered {
+		plus, minus = withoutMoves(plus, minus)
+	}
+	ok = d.Baseline || len(plus)+len(minus) > 0
+	return results(d.Form, d.Vars, plus), results(d.Form, d.OldVars, minus), ok
+}
+
+// withoutMoves takes out the rows that both bags have.
+func withoutMoves(added, removed diff.Rows) (diff.Rows, diff.Rows) {
+	count := make(map[string]int, len(added))
+	for _, r := range added {
+		count[string(r)]++
+	}
+	var minus diff.Rows
+	for _, r := range removed {
+		if count[string(r)] > 0 {
+			count[string(r)]--
+		} else {
+			minus = append(minus, r)
+		}
+	}
+	var plus diff.Rows
+	for _, r := range added {
+		if count[string(r)] > 0 {
+			count[string(r)]--
+			plus = append(plus, r)
+		}
+	}
+	return plus, minus
+}

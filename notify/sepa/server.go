@@ -1,0 +1,371 @@
+package sepa
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Registrar registers what clients subscribe to.
+type Registrar interface {
+	// FollowGraphs registers a query for a live subscription, as
+	// notify.Registrar.Follow does, over a dataset of its own choice.
+	FollowGraphs(ctx context.Context, caller registry.Caller, reg registry.Registration) (registry.Query, func(), error)
+}
+
+// A Server is the handler of /sepa/subscribe.
+type Server struct {
+	Live      *notify.Server // whose connections and cursors are used
+	Registrar Registrar
+	Gate      notify.Gate
+	Logger    *slog.Logger
+	Limit     int           // subscriptions of one connection, default 100
+	Ping      time.Duration // between pings and looks at the tokens, default 25 s
+}
+
+// ServeHTTP takes a client's connection over.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	filter, rate, err := notify.ReadWish(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c := &client{s: s, header: notify.Bearer(r), subs: map[string]*subscription{},
+		wish: notify.Wish{Filter: filter, Rate: rate}}
+	s.Live.Accept(w, r, c.serve, c.take)
+}
+
+func (s *Server) limit() int {
+	if s.Limit == 0 {
+		return 100
+	}
+	return s.Limit
+}
+
+func (s *Server) ping() time.Duration {
+	if s.Ping == 0 {
+		return 25 * time.Second
+	}
+	return s.Ping
+}
+
+// A client is one connection. Every subscription has a goroutine, which holds
+// a cursor and waits with it when the client reads slowly.
+type client struct {
+	s      *Server
+	header string // the token of the upgrade request
+	wish   notify.Wish
+
+	mu     sync.Mutex
+	over   bool // nothing is started any more
+	subs   map[string]*subscription
+	active sync.WaitGroup
+}
+
+// A subscription follows one query.
+type subscription struct {
+	c       *client
+	conn    *notify.Conn
+	spuid   string
+	alias   string
+	token   string
+	query   registry.Query
+	cancel  context.CancelFunc
+	release func()
+	lags    uint64 // slow writes seen so far
+
+	sending sync.Mutex
+	next    uint64 // sequence of the next notification
+}
+
+// serve keeps the connection alive until it ends.
+func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
+	defer c.finish()
+	beat := time.NewTicker(c.s.ping())
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-beat.C:
+			if err := conn.Ping(); err != nil {
+				return err
+			}
+			c.inspect()
+		}
+	}
+}
+
+// finish ends what the end of the connection did not end by itself.
+func (c *client) finish() {
+	c.mu.Lock()
+	c.over = true
+	for _, s := range c.subs {
+		s.cancel()
+	}
+	c.mu.Unlock()
+	c.active.Wait()
+}
+
+// inspect ends subscriptions whose token is no longer good.
+func (c *client) inspect() {
+	c.mu.Lock()
+	subs := make([]*subscription, 0, len(c.subs))
+	for _, s := range c.subs {
+		subs = append(subs, s)
+	}
+	c.mu.Unlock()
+	for _, s := range subs {
+		if _, err := c.caller(s.token); errors.Is(err, registry.ErrUnauthorized) {
+			s.end(err)
+		}
+	}
+}
+
+// take does what one message asks for.
+func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) error {
+	r, err := parse(frame)
+	alias := ""
+	if r.Subscribe != nil {
+		alias = r.Subscribe.Alias
+	}
+	switch {
+	case err != nil:
+	case r.Subscribe != nil:
+		err = c.subscribe(ctx, conn, r.Subscribe)
+	default:
+		if alias, err = c.unsubscribe(r.Unsubscribe); alias == "" && len(r.Unsubscribe.Alias) <= maxAlias {
+			alias = r.Unsubscribe.Alias
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	why, told := asRefusal(err)
+	if !told {
+		c.s.Logger.Error("answer a SEPA client", "error", err)
+	}
+	return conn.Write(why.message(alias))
+}
+
+// caller is whoever a token stands for, now.
+func (c *client) caller(token string) (registry.Caller, error) {
+	who, err := c.s.Gate.Authenticate(token)
+	if err == nil && !who.Role.Includes(registry.RoleApp) {
+		err = refuse(http.StatusForbidden, "forbidden", "subscribing registers the query, which needs the role app")
+	}
+	return who, err
+}
+
+// token is that of a message, else that of the connection.
+func (c *client) token(authorization string) (string, error) {
+	if authorization == "" {
+		return c.header, nil
+	}
+	scheme, token, ok := strings.Cut(strings.TrimSpace(authorization), " ")
+	if !ok || !strings.EqualFold(scheme, "bearer") {
+		return "", refuse(http.StatusUnauthorized, "unauthorized", "authorization has the form \"Bearer …\"")
+	}
+	return strings.TrimSpace(token), nil
+}
+
+func (c *client) subscribe(ctx context.Context, conn *notify.Conn, r *subscribe) error {
+	token, err := c.token(r.Authorization)
+	if err != nil {
+		return err
+	}
+	who, err := c.caller(token)
+	if err != nil {
+		return err
+	}
+	if !c.room() {
+		return refuse(http.StatusTooManyRequests, "limit", "too many subscriptions on this connection")
+	}
+	soon, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	q, release, err := c.s.Registrar.FollowGraphs(soon, who, registry.Registration{
+		Text: r.SPARQL, DefaultGraphURI: r.DefaultGraphs, NamedGraphURI: r.NamedGraphs})
+	if err != nil {
+		return err
+	}
+	if err := c.wish.Filter.Fits(&q); err != nil {
+		release()
+		return refuse(http.StatusUnprocessableEntity, "bad_filter", err.Error())
+	}
+	sub := &subscription{c: c, conn: conn, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, query: q, release: release, lags: conn.Lags()}
+	if !c.start(ctx, sub, who.Expires) {
+		release()
+	}
+	return nil
+}
+
+func (c *client) room() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.subs) < c.s.limit()
+}
+
+// start runs a subscription, unless the connection is over.
+func (c *client) start(connected context.Context, sub *subscription, expires time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	if expires.IsZero() {
+		expires = time.Now().AddDate(100, 0, 0)
+	}
+	ctx, cancel := context.WithDeadline(connected, expires)
+	sub.cancel = cancel
+	c.subs[sub.spuid] = sub
+	c.active.Go(func() {
+		defer cancel()
+		sub.run(connected, ctx)
+	})
+	return true
+}
+
+// remove takes a subscription out; false when it was out already.
+func (c *client) remove(sub *subscription) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, there := c.subs[sub.spuid]
+	delete(c.subs, sub.spuid)
+	return there
+}
+
+func (c *client) has(sub *subscription) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.subs[sub.spuid] == sub
+}
+
+// unsubscribe ends a subscription of this connection. Whoever holds the
+// connection may; a token that is sent has to be good.
+func (c *client) unsubscribe(r *unsubscribe) (alias string, err error) {
+	token, err := c.token(r.Authorization)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	sub := c.subs[r.SPUID]
+	c.mu.Unlock()
+	if sub == nil {
+		return "", refuse(http.StatusNotFound, "not_found", "no subscription of this connection has this spuid")
+	}
+	if r.Authorization != "" {
+		if _, err := c.caller(token); err != nil {
+			return sub.alias, err
+		}
+	}
+	return sub.alias, sub.end(nil)
+}
+
+// end tells the client that a subscription is over, and why, once.
+func (s *subscription) end(why error) error {
+	if !s.c.remove(s) {
+		return nil
+	}
+	s.cancel()
+	s.sending.Lock() // nothing of the subscription comes after its end
+	defer s.sending.Unlock()
+	if why != nil {
+		r, told := asRefusal(why)
+		if !told {
+			s.c.s.Logger.Error("follow a query for a SEPA client", "query", s.query.ID, "error", why)
+		}
+		if err := s.conn.Write(r.message(s.alias)); err != nil {
+			return err
+		}
+	}
+	return s.conn.Write(unsubscribed(s.spuid))
+}
+
+// run follows the query until something ends that.
+func (s *subscription) run(connected, ctx context.Context) {
+	defer s.release()
+	defer s.c.remove(s)
+	wish := s.c.wish
+	wish.Lagging = s.lagging
+	err := s.follow(ctx, wish)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = registry.ErrUnauthorized
+	}
+	if err != nil && connected.Err() == nil {
+		s.end(err)
+	}
+}
+
+func (s *subscription) lagging() bool {
+	now := s.conn.Lags()
+	late := now != s.lags
+	s.lags = now
+	return late
+}
+
+func (s *subscription) follow(ctx context.Context, wish notify.Wish) error {
+	for ev, err := range s.c.s.Live.Stream(ctx, s.query.ID, wish) {
+		if err != nil {
+			return err
+		}
+		switch ev.Kind {
+		case notify.StreamGap:
+			return &registry.GapError{Reason: ev.Reason}
+		case notify.StreamSnapshot:
+			if ev.Result == nil {
+				continue
+			}
+			if s.next > 0 { // the changes in between do not add up
+				return &registry.GapError{Reason: registry.OtherEpoch}
+			}
+			err = s.first(&ev)
+		case notify.StreamChange:
+			err = s.change(ev.Change.Delta)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *subscription) first(ev *notify.StreamEvent) error {
+	form := ev.Result.Form()
+	if form == diff.Ask {
+		return s.notify(boolean(ev.Result.Boolean()), nothing(form, nil))
+	}
+	return s.notify(results(form, ev.Vars, ev.Rows), nothing(form, ev.Vars))
+}
+
+func (s *subscription) change(d *diff.Delta) error {
+	added, removed, ok := step(d)
+	if !ok {
+		return nil
+	}
+	if s.next == 0 {
+		removed = nothing(d.Form, d.Vars)
+	}
+	return s.notify(added, removed)
+}
+
+// notify sends the next notification, unless the subscription has been ended
+// meanwhile.
+func (s *subscription) notify(added, removed []byte) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if !s.c.has(s) {
+		return context.Canceled
+	}
+	n := notification{SPUID: s.spuid, Alias: s.alias, Sequence: s.next, Added: added, Removed: removed}
+	s.next++
+	return s.conn.Write(n.message())
+}

@@ -1,0 +1,115 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+)
+
+const (
+	typePatch     = "application/rdf-patch"
+	typeTriples   = "application/n-triples"
+	typeMultipart = "multipart/form-data"
+)
+
+// A hintBody is a hint in JSON: IRIs, or a changeset as N-Triples.
+type hintBody struct {
+	Touched *[]string `json:"touched"`
+	Added   string    `json:"added"`
+	Removed string    `json:"removed"`
+}
+
+// hintEndpoint lets an endpoint, or whoever knows it, say what changed there.
+func hintEndpoint(c *call) error {
+	h, err := c.readHint()
+	if err != nil {
+		return err
+	}
+	done, err := c.Hint(c.r.PathValue("name"), h)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusAccepted, done)
+}
+
+func (c *call) readHint() (h registry.Hint, err error) {
+	if c.r.ContentLength == 0 { // something changed, that is all
+		h.All = true
+		return h, nil
+	}
+	typ, err := c.mediaType(typeJSON, typePatch, typeTriples, typeMultipart)
+	if err != nil {
+		return h, err
+	}
+	if typ == typeJSON {
+		return c.jsonHint()
+	}
+	read := map[string]func(io.Reader) error{typePatch: h.Patch, typeTriples: h.Triples, typeMultipart: func(r io.Reader) error { return c.parts(&h, r) }}[typ]
+	return h, c.read(func(r io.Reader) error { return unreadable(read(r)) })
+}
+
+// unreadable tells what is wrong with a body, unless that has been said.
+func unreadable(err error) error {
+	var tooLarge *http.MaxBytesError
+	var told *problem
+	if err == nil || errors.As(err, &tooLarge) || errors.As(err, &told) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return malformed("", "the body cannot be read: %v", err)
+}
+
+func (c *call) jsonHint() (h registry.Hint, err error) {
+	var b hintBody
+	if err := c.decode(&b, typeJSON); err != nil {
+		return h, err
+	}
+	if b.Touched == nil && b.Added == "" && b.Removed == "" {
+		h.All = true
+		return h, nil
+	}
+	if b.Touched != nil {
+		for _, iri := range *b.Touched {
+			h.Touch(iri)
+		}
+	}
+	for _, triples := range []string{b.Removed, b.Added} {
+		if err := unreadable(h.Triples(strings.NewReader(triples))); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// changesetParts are the names of a changeset's files.
+var changesetParts = []string{"clear", "removed", "added", "reinserted"}
+
+// parts reads a changeset as a form of N-Triples files.
+func (c *call) parts(h *registry.Hint, r io.Reader) error {
+	_, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || params["boundary"] == "" {
+		return malformed("", "the Content-Type names no boundary")
+	}
+	form := multipart.NewReader(r, params["boundary"])
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(changesetParts, part.FormName()) {
+			return malformed("", "the parts of a changeset are %s", strings.Join(changesetParts, ", "))
+		}
+		if err := h.Triples(part); err != nil {
+			return err
+		}
+	}
+}
