@@ -72,9 +72,9 @@ type Replay struct {
 	index map[*candidate]int
 	times []timeline
 	start time.Time
-	slot  uint64        // the one played last
+	slot  uint64        // the latest
 	most  time.Duration // longest execution seen
-	from  uint64        // first slot that was played whole and is not learnt yet, 0 = none
+	from  uint64        // first of the latest slots that held everything, and were not played, 0 = none
 }
 
 // NewReplay starts at t0: the first result of every query is known, with its
@@ -112,16 +112,28 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 // Slot plays the next slot and calls each for its executions, in order. When
 // everything fits the budget in whatever order, each is not called and all is
 // true: every query completed. A slot that can hold everything needs no
-// ranking, and what it teaches is taken in when a later one does.
+// ranking; it is played only when a later one cannot, which has to know what
+// it taught.
 func (r *Replay) Slot(each func(Played)) (all bool) {
-	r.slot++
-	if r.holdsAll() {
+	now := r.slot + 1
+	if r.holdsAll(now) {
+		r.slot = now
 		if r.from == 0 {
-			r.from = r.slot
+			r.from = now
 		}
 		return true
 	}
-	r.catchUp()
+	if r.from > 0 {
+		for r.slot, r.from = r.from, 0; r.slot < now; r.slot++ {
+			r.play(func(Played) {})
+		}
+	}
+	r.slot = now
+	r.play(each)
+	return false
+}
+
+func (r *Replay) play(each func(Played)) {
 	r.narrow()
 	r.p.begin(r.slot, r.now(), 0)
 	if r.c.Rule == RuleOverrun {
@@ -130,7 +142,6 @@ func (r *Replay) Slot(each func(Played)) (all bool) {
 		r.strict(each)
 	}
 	r.p.end(r.now())
-	return false
 }
 
 func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * time.Hour) }
@@ -204,15 +215,17 @@ func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
 	r.most = max(r.most, k.Elapsed)
 }
 
-// holdsAll says whether the slot can execute everything in any order.
-func (r *Replay) holdsAll() bool {
-	if r.c.Ranked || r.c.Only != nil || r.p.ranked.len() < len(r.all) || len(r.all) == 0 {
+// holdsAll says whether a slot can execute everything in any order. It cannot
+// be said of policies that leave queries out.
+func (r *Replay) holdsAll(slot uint64) bool {
+	if r.c.Ranked || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
 		return false
 	}
-	if _, all := r.c.Policy.(Ranker); all || r.all[0].key.Due > 0 {
+	_, sees := r.c.Policy.(Ranker)
+	if _, learns := r.c.Policy.(Collective); sees && !learns {
 		return false
 	}
-	cost, longest, ok := r.c.World.Total(r.slot)
+	cost, longest, ok := r.c.World.Total(slot)
 	if !ok || cost >= r.c.Budget {
 		return false
 	}
@@ -223,24 +236,6 @@ func (r *Replay) holdsAll() bool {
 	}
 	r.most = max(r.most, longest)
 	return true
-}
-
-// catchUp takes in what was learnt in slots that held everything.
-func (r *Replay) catchUp() {
-	if r.from == 0 {
-		return
-	}
-	from, to := r.from, r.slot
-	r.from = 0
-	r.p.ranked, r.p.slot = tree{}, to
-	for i, c := range r.all {
-		c.in = nil
-		for slot := from; slot < to; slot++ {
-			r.complete(i, c, slot, r.c.World.Execute(i, slot, c.Stats.Last))
-		}
-		r.p.lift(c)
-		r.p.settle(c)
-	}
 }
 
 // narrow leaves in the order only what the policy is to look at.

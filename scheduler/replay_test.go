@@ -84,7 +84,7 @@ func (w played) replay(t *rapid.T, policy, rule string, budget time.Duration, ra
 func TestReplayWithoutRanking(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
-		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr:lambda=0.5", "dj", "ttl:max=4:half"}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr:lambda=0.5", "dj", "ttl:max=4:half", "hybrid"}).Draw(t, "policy")
 		rule := rapid.SampledFrom([]string{scheduler.RuleStrict, scheduler.RuleOverrun}).Draw(t, "rule")
 		budget := time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * time.Millisecond
 		quick, full := w.replay(t, policy, rule, budget, false), w.replay(t, policy, rule, budget, true)
@@ -113,7 +113,7 @@ func TestReplayWithoutRanking(t *testing.T) {
 func TestReplayBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
-		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr", "dj", "ttl"}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
 		budget := time.Duration(rapid.IntRange(1, 40).Draw(t, "budget")) * time.Millisecond
 		for i, list := range w.replay(t, policy, scheduler.RuleStrict, budget, true) {
 			used := time.Duration(0)
