@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -357,24 +358,47 @@ func sortAll(p *planner) []*candidate {
 	return list
 }
 
-// A slot costs what it executes: fifty times as many queries may make the
-// trees deeper and the memory slower, but not the work fifty times as much.
+// A counted policy counts the keys it is asked for.
+type counted struct {
+	rr
+	keys *int
+}
+
+func (c counted) Key(x *Candidate) Key {
+	*c.keys++
+	return c.rr.Key(x)
+}
+
+// A slot costs what it executes: with fifty times as many queries it computes
+// as many keys, allocates as much, and only goes a few levels deeper into a
+// tree. How long that takes is BenchmarkSlot's.
 func TestSlotCostsWhatItExecutes(t *testing.T) {
-	small, large := crowd(1_000, rr{}, 300*time.Millisecond), crowd(50_000, rr{}, 300*time.Millisecond)
-	cost := func(p *planner) float64 {
-		best := time.Hour
-		for range 5 {
-			begin := time.Now()
-			if n := playCheap(p, noon); n < 100 {
-				t.Fatalf("%d executions", n)
-			}
-			best = min(best, time.Since(begin))
+	type cost struct{ keys, allocs float64 }
+	each := func(n int) cost {
+		keys, executed := 0, 0
+		p := crowd(n, counted{rr{}, &keys}, 300*time.Millisecond)
+		playCheap(p, noon) // buffers have grown
+		keys = 0
+		allocs := testing.AllocsPerRun(1, func() { executed = playCheap(p, noon) })
+		if executed < 100 {
+			t.Fatalf("%d executions", executed)
 		}
-		return float64(best)
+		if depth, most := p.ranked.root.depth(), 4*math.Log2(float64(n)); float64(depth) > most {
+			t.Errorf("%d queries stand %d deep, want at most %.0f", n, depth, most)
+		}
+		// AllocsPerRun runs it twice.
+		return cost{float64(keys) / 2 / float64(executed), allocs / float64(executed)}
 	}
-	if ratio := cost(large) / cost(small); ratio > 15 {
-		t.Errorf("fifty times as many queries make a slot %.0f times as dear", ratio)
-	} else {
-		t.Logf("fifty times as many queries make a slot %.1f times as dear", ratio)
+	small, large := each(1_000), each(50_000)
+	t.Logf("per execution: %.1f keys and %.1f allocations among 1,000, %.1f and %.1f among 50,000", small.keys, small.allocs, large.keys, large.allocs)
+	if large.keys > small.keys*1.1 || large.allocs > small.allocs*1.5+1 || large.keys > 3 {
+		t.Error("a slot among many queries costs more than what it executes")
 	}
+}
+
+func (n *node) depth() int {
+	if n == nil {
+		return 0
+	}
+	return 1 + max(n.left.depth(), n.right.depth())
 }
