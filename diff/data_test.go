@@ -45,7 +45,7 @@ func lines(t *testing.T, path string) (out []string) {
 
 // The history of Nomisma.org is a published graph with published counts and
 // hashes: ours must be those, for every one of its first revisions.
-func TestRealHistory(t *testing.T) {
+func TestLongRealHistory(t *testing.T) {
 	const revisions = 25
 	root := os.Getenv("FRESHET_TEST_DATA")
 	if root == "" {

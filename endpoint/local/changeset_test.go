@@ -195,7 +195,7 @@ func TestGenuineChangeset(t *testing.T) {
 	}
 }
 
-func TestNomismaReplay(t *testing.T) {
+func TestLongNomismaReplay(t *testing.T) {
 	dir := testData(t, "nomisma")
 	e := openEngine(t)
 	ctx := context.Background()

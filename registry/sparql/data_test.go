@@ -43,7 +43,7 @@ func readQueries(t *testing.T, name string) []dataQuery {
 	return out
 }
 
-func TestDBpediaQueries(t *testing.T) {
+func TestLongDBpediaQueries(t *testing.T) {
 	queries := readQueries(t, "dbpedia-queries/dbpedia-queries.jsonl")
 	if want := 1928 + 2224; len(queries) != want {
 		t.Errorf("%d queries, want %d", len(queries), want)

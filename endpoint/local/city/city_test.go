@@ -172,7 +172,7 @@ func answer(t *testing.T, e *local.Engine, q city.Query) string {
 // The queries have one right answer: an engine that followed the changes and
 // one that loaded the same data in another order agree. And they are worth
 // watching.
-func TestQueriesAgainstTheEngine(t *testing.T) {
+func TestLongQueriesAgainstTheEngine(t *testing.T) {
 	cache, _ := local.NewCache("")
 	t.Cleanup(func() { _ = cache.Close() })
 	const seed, steps = 1, 45
