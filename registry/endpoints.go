@@ -142,8 +142,20 @@ func same(a, b reflect.Value) bool {
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
+// A SettingError says which setting of an endpoint an error is about.
+type SettingError struct {
+	Setting string // its name in JSON
+	Err     error
+}
+
+func (e *SettingError) Error() string { return e.Setting + ": " + e.Err.Error() }
+
+// Unwrap returns the error about the setting.
+func (e *SettingError) Unwrap() error { return e.Err }
+
 // CheckEndpoint says what is wrong with an endpoint's settings, as a *Problem.
-// schedule judges slot, budget and policy, which this package does not know.
+// schedule judges slot, budget and policy, which this package does not know; its
+// errors may wrap a *SettingError.
 func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	bad := func(field, format string, a ...any) error {
 		return unprocessable("bad-endpoint", "/"+field, format, a...)
@@ -175,7 +187,11 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	}
 	if schedule != nil {
 		if err := schedule(e); err != nil {
-			return bad("slot", "%v", err)
+			setting := "slot"
+			if s := (*SettingError)(nil); errors.As(err, &s) {
+				setting = s.Setting
+			}
+			return bad(setting, "%v", err)
 		}
 	}
 	return nil

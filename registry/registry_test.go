@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -398,12 +399,16 @@ func TestEndpointChecks(t *testing.T) {
 		"/headers":       func(e *registry.Endpoint) { e.Headers = map[string]string{"X": "a\r\nb: c"} },
 		"/auth":          func(e *registry.Endpoint) { e.Auth.Bearer = &registry.Bearer{} },
 		"/slot":          func(e *registry.Endpoint) { e.Slot = "wrong" },
+		"/policy":        func(e *registry.Endpoint) { e.Policy = "wrong" },
 	} {
 		e := good
 		spoil(&e)
 		err := registry.CheckEndpoint(e, func(e registry.Endpoint) error {
 			if e.Slot == "wrong" {
 				return errors.New("not a slot")
+			}
+			if e.Policy == "wrong" {
+				return fmt.Errorf("endpoint: %w", &registry.SettingError{Setting: "policy", Err: errors.New("not a policy")})
 			}
 			return nil
 		})

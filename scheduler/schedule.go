@@ -195,22 +195,24 @@ func Validate(e registry.Endpoint) error {
 func read(e registry.Endpoint) (settings, error) {
 	e = e.Defaulted()
 	s := settings{endpoint: e}
-	fail := func(err error) (settings, error) { return settings{}, fmt.Errorf("endpoint %s: %w", e.Name, err) }
+	fail := func(setting string, err error) (settings, error) {
+		return settings{}, fmt.Errorf("endpoint %s: %w", e.Name, &registry.SettingError{Setting: setting, Err: err})
+	}
 	var err error
 	if s.schedule, err = ParseSlot(e.Slot); err != nil {
-		return fail(err)
+		return fail("slot", err)
 	}
 	if s.policy, err = live(e.Policy); err != nil {
-		return fail(err)
+		return fail("policy", err)
 	}
 	if _, err = live(e.FallbackPolicy); err != nil {
-		return fail(fmt.Errorf("fallback_policy: %w", err))
+		return fail("fallback_policy", err)
 	}
 	if s.blackouts, err = parseBlackouts(e.Blackout); err != nil {
-		return fail(err)
+		return fail("blackout", err)
 	}
-	if err := limits(e, s.schedule); err != nil {
-		return fail(err)
+	if setting, err := limits(e, s.schedule); err != nil {
+		return fail(setting, err)
 	}
 	return s, nil
 }
@@ -224,28 +226,29 @@ func live(spelling string) (Policy, error) {
 	return p, err
 }
 
-func limits(e registry.Endpoint, s Schedule) error {
+// limits names the setting that is wrong, and why it is.
+func limits(e registry.Endpoint, s Schedule) (setting string, err error) {
 	switch {
 	case e.Rule == "debt":
-		return errors.New("rule: debt is not supported, use strict")
+		return "rule", errors.New("debt is not supported, use strict")
 	case e.Rule == "overrun":
-		return errors.New("rule: overrun exceeds the budget and never repays, so it is for the simulator alone; use strict")
+		return "rule", errors.New("overrun exceeds the budget and never repays, so it is for the simulator alone; use strict")
 	case e.Rule != "strict":
-		return fmt.Errorf("rule: %q is not known, use strict", e.Rule)
+		return "rule", fmt.Errorf("%q is not known, use strict", e.Rule)
 	case e.Budget <= 0:
-		return errors.New("budget: it must be more than nothing")
+		return "budget", errors.New("it must be more than nothing")
 	case e.Timeout <= 0:
-		return errors.New("timeout: it must be more than nothing")
+		return "timeout", errors.New("it must be more than nothing")
 	case e.MinGap < 0:
-		return errors.New("min_gap: it cannot be negative")
+		return "min_gap", errors.New("it cannot be negative")
 	case e.Concurrency < 1:
-		return fmt.Errorf("concurrency: %d executions at a time leave nothing to do, use 1 or more", e.Concurrency)
+		return "concurrency", fmt.Errorf("%d executions at a time leave nothing to do, use 1 or more", e.Concurrency)
 	}
 	// Budget > period × concurrency, in a form that cannot overflow.
 	p, width := period(s), time.Duration(e.Concurrency)
 	if p > 0 && (time.Duration(e.Budget)-1)/width >= p {
-		return fmt.Errorf("budget: %s of executions do not fit a slot of %s with %d at a time; at most %s do",
+		return "budget", fmt.Errorf("%s of executions do not fit a slot of %s with %d at a time; at most %s do",
 			e.Budget, p, e.Concurrency, p*width)
 	}
-	return nil
+	return "", nil
 }
