@@ -1,0 +1,387 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+// A table is a Store in memory that can break.
+type table struct {
+	mu     sync.Mutex
+	m      map[string]registry.Subscription
+	broken error
+	writes int
+}
+
+func (s *table) Subscription(id string) (registry.Subscription, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, ok := s.m[id]
+	if !ok {
+		return x, registry.ErrNotFound
+	}
+	return x, nil
+}
+
+func (s *table) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if after == "" {
+		for _, x := range s.m {
+			list = append(list, x)
+		}
+	}
+	return list, nil
+}
+
+func (s *table) EditSubscriptions(edits []*Edit) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	s.writes++
+	for _, e := range edits {
+		x, found := s.m[e.ID]
+		x.ID = e.ID
+		if e.Err = e.Do(&x, found); e.Err != nil {
+			continue
+		}
+		e.After = x
+		if x.State == registry.Ended || x.State == "" {
+			delete(s.m, e.ID)
+		} else {
+			s.m[e.ID] = x
+		}
+	}
+	return nil
+}
+
+// A counter is a way that calls as often as it is told: a subscription is owed
+// Lease calls and has had Deliveries.
+type counter struct{ mark func(id string) }
+
+func (c counter) Next(_ context.Context, s *registry.Subscription) (Step, error) {
+	if c.mark != nil {
+		c.mark(s.ID)
+	}
+	if s.NextTry != nil && time.Now().Before(*s.NextTry) {
+		return Step{Hold: *s.NextTry}, nil
+	}
+	if s.Deliveries >= uint64(s.Lease) {
+		return Step{}, nil
+	}
+	return Step{Call: &Call{Method: "POST", URL: s.Callback, Body: []byte(s.ID), Done: func(s *registry.Subscription, r Reply) error {
+		if r.OK() {
+			Took(s, r)
+		} else {
+			Refused(s, r, []time.Duration{time.Millisecond})
+		}
+		return nil
+	}}}, nil
+}
+
+type stand struct {
+	*Engine
+	t     *testing.T
+	store *table
+	hub   *notify.Hub
+	stop  func() error
+}
+
+func newStand(t *testing.T, edit func(*Options), all ...registry.Subscription) *stand {
+	t.Helper()
+	s := &stand{t: t, store: &table{m: map[string]registry.Subscription{}}, hub: notify.NewHub()}
+	for _, x := range all {
+		s.store.m[x.ID] = x
+	}
+	o := Options{Store: s.store, Hub: s.hub, Guard: guard(t, "127.0.0.0/8"), Ways: map[registry.Way]Way{"count": counter{}}, UserAgent: "test"}
+	if edit != nil {
+		edit(&o)
+	}
+	var err error
+	if s.Engine, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	s.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func owed(id, callback string, calls int) registry.Subscription {
+	return registry.Subscription{ID: id, Way: "count", Query: "q", Callback: callback, State: registry.Active, Lease: registry.Duration(calls)}
+}
+
+// owe makes a subscription wait for n calls more.
+func (s *stand) owe(id string, n int) error {
+	_, err := s.Edit(id, func(x *registry.Subscription, found bool) error {
+		if !found {
+			return registry.ErrNotFound
+		}
+		x.Lease += registry.Duration(n)
+		return nil
+	})
+	return err
+}
+
+// One subscription has one call under way, however often it is woken, and gets
+// all that it is owed.
+func TestOneAtATime(t *testing.T) {
+	var now, most, calls atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(time.Millisecond)
+		now.Add(-1)
+		if calls.Add(1)%4 == 0 {
+			w.WriteHeader(500)
+		}
+	}))
+	defer srv.Close()
+	s := newStand(t, nil, owed("a", srv.URL, 1))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 10 {
+				if err := s.owe("a", 1); err != nil {
+					t.Error(err)
+				}
+				s.hub.Wake("q")
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "all calls", func() bool { x, _ := s.store.Subscription("a"); return x.Deliveries == 41 })
+	if most.Load() != 1 {
+		t.Errorf("%d calls at once", most.Load())
+	}
+}
+
+// The lanes bound how many calls are under way, and hosts that are not listed
+// have fewer places and a rate.
+func TestBounds(t *testing.T) {
+	var now, most atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(2 * time.Millisecond)
+		now.Add(-1)
+	}))
+	defer srv.Close()
+	for name, c := range map[string]struct {
+		limits Limits
+		trust  bool
+		most   int32
+		slower time.Duration
+	}{
+		"lanes":     {Limits{Wide: 5, Narrow: 3}, true, 8, 0},
+		"per host":  {Limits{Wide: 50, Narrow: 50, PerHost: 2, Rate: 1e6, Burst: 1e6}, false, 2, 0},
+		"host rate": {Limits{Wide: 50, Narrow: 50, PerHost: 50, Rate: 200, Burst: 10}, false, 50, 130 * time.Millisecond}, // 30 of 40 wait 5 ms each
+	} {
+		t.Run(name, func(t *testing.T) {
+			most.Store(0)
+			var all []registry.Subscription
+			for i := range 40 {
+				all = append(all, owed(fmt.Sprint(i), srv.URL, 1))
+			}
+			s := newStand(t, func(o *Options) { o.Limits = c.limits }, all...)
+			s.mu.Lock()
+			s.hosts["127.0.0.1"].trusted = c.trust // as if the host were elsewhere
+			s.mu.Unlock()
+			start := time.Now()
+			until(t, "all", func() bool {
+				s.mu.Lock()
+				s.hosts["127.0.0.1"].trusted = c.trust
+				s.mu.Unlock()
+				return s.Stats().Taken == 40
+			})
+			if most.Load() > c.most {
+				t.Errorf("%d at once, want at most %d", most.Load(), c.most)
+			}
+			if took := time.Since(start); took < c.slower {
+				t.Errorf("all were called within %v, the rate wants %v", took, c.slower)
+			}
+		})
+	}
+}
+
+// A host whose places are all taken by callbacks that hang does not keep other
+// hosts waiting, and goes on where it was when they let go.
+func TestBusyHostStandsAside(t *testing.T) {
+	release := make(chan struct{})
+	var hung atomic.Int32
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hung.Add(1)
+		<-release
+	}))
+	defer bad.Close()
+	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer good.Close()
+	named := strings.Replace(bad.URL, "127.0.0.1", "localhost", 1)
+	s := newStand(t, func(o *Options) { o.Limits = Limits{Wide: 4, Narrow: 4, PerHost: 2} })
+	for i := range 30 {
+		for _, x := range []registry.Subscription{owed(fmt.Sprint("bad", i), named, 1), owed(fmt.Sprint("good", i), good.URL, 1)} {
+			if _, err := s.Edit(x.ID, func(into *registry.Subscription, _ bool) error { *into = x; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.mu.Lock()
+		s.hosts["localhost"].trusted = false // as if it were elsewhere
+		s.mu.Unlock()
+	}
+	until(t, "the good ones", func() bool { return s.Stats().Taken == 30 })
+	if n := hung.Load(); n > 4 { // 2 at once; the first dial may have found out that localhost is listed
+		t.Errorf("%d calls hang at a host with two places", n)
+	}
+	close(release)
+	until(t, "the bad ones", func() bool { return s.Stats().Taken == 60 })
+}
+
+// Edits of many share transactions.
+func TestGroupedEdits(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer srv.Close()
+	var all []registry.Subscription
+	for i := range 500 {
+		all = append(all, owed(fmt.Sprint(i), srv.URL, 1))
+	}
+	slow := &slowTable{table{m: map[string]registry.Subscription{}}}
+	for _, x := range all {
+		slow.m[x.ID] = x
+	}
+	s := newStand(t, func(o *Options) { o.Store = slow })
+	until(t, "all", func() bool { return s.Stats().Taken == 500 })
+	s.stop()
+	if slow.writes > 250 {
+		t.Errorf("%d transactions for 500 edits", slow.writes)
+	}
+}
+
+type slowTable struct{ table }
+
+func (s *slowTable) EditSubscriptions(e []*Edit) error {
+	time.Sleep(time.Millisecond) // a disk
+	return s.table.EditSubscriptions(e)
+}
+
+// A store that fails ends Run: what cannot be entered must not be sent again and
+// again.
+func TestBrokenStore(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer srv.Close()
+	s := newStand(t, nil)
+	full := errors.New("disk full")
+	s.store.mu.Lock()
+	s.store.broken = full
+	s.store.mu.Unlock()
+	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = owed("a", srv.URL, 1); return nil }); !errors.Is(err, full) {
+		t.Errorf("Edit: %v", err)
+	}
+	if err := s.stop(); !errors.Is(err, full) {
+		t.Errorf("Run: %v", err)
+	}
+	if err := s.owe("a", 1); !errors.Is(err, ErrStopped) {
+		t.Errorf("an edit after the end: %v", err)
+	}
+}
+
+// What a subscription waits for survives a subscription's being looked at and
+// edited at any time; when it is gone its entry goes as well.
+func TestBooks(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
+	defer srv.Close()
+	s := newStand(t, nil)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			id := fmt.Sprint(i)
+			for range 5 {
+				if _, err := s.Edit(id, func(x *registry.Subscription, _ bool) error { *x = owed(id, srv.URL, 3); return nil }); err != nil {
+					t.Error(err)
+				}
+				s.hub.Wake("q")
+				if err := s.Drop(id, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "empty books", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.entries)+len(s.queries)+len(s.hosts)+len(s.timers) == 0
+	})
+	if n := s.hub.Followers("q"); n != 0 {
+		t.Errorf("%d followers are left", n)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	s := newStand(t, nil, owed("a", "http://127.0.0.1:1/", 0))
+	if _, err := s.Resume("b"); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("resume what is not there: %v", err)
+	}
+	if x, err := s.Pause("a"); err != nil || x.State != registry.Halted {
+		t.Errorf("paused: %s, %v", x.State, err)
+	}
+	var p *registry.Problem
+	if _, err := s.Pause("a"); !errors.As(err, &p) || p.Status != 409 {
+		t.Errorf("paused twice: %v", err)
+	}
+	if x, err := s.Resume("a"); err != nil || x.State != registry.Active {
+		t.Errorf("resumed: %s, %v", x.State, err)
+	}
+}
+
+// Pauses grow by the schedule and stay at its end.
+func TestRefused(t *testing.T) {
+	schedule := []time.Duration{time.Second, time.Minute}
+	var s registry.Subscription
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, want := range []time.Duration{time.Second, time.Minute, time.Minute} {
+		Refused(&s, Reply{Sent: at, At: at, Status: 503}, schedule)
+		if got := s.NextTry.Sub(at); got < want || got > want+want/10 || s.Failures != i+1 {
+			t.Errorf("failure %d: try again after %v, want %v to %v", i+1, got, want, want+want/10)
+		}
+	}
+	Took(&s, Reply{At: at, Status: 200})
+	if s.Failures != 0 || s.NextTry != nil || s.LastError != "" || s.FailingSince != nil || s.Deliveries != 1 {
+		t.Errorf("after success: %+v", s)
+	}
+}
