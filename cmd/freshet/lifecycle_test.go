@@ -194,3 +194,22 @@ func TestPortZero(t *testing.T) {
 		t.Errorf("%s is not ready: %s", srv.url, resp.Status)
 	}
 }
+
+// The embedded endpoint ends when it is told to, and well.
+func TestSparqlStops(t *testing.T) {
+	needEngine(t)
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		p := start(t, binary(t), "sparql", "--listen", "127.0.0.1:0")
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-p.ended:
+			if p.err != nil {
+				t.Errorf("%s: %v\n%s", sig, p.err, p.stderr)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("freshet sparql does not end on %s", sig)
+		}
+	}
+}

@@ -13,7 +13,8 @@ import (
 type Server struct {
 	URL    string // of the SPARQL endpoint, for example http://127.0.0.1:3030/sparql
 	server *http.Server
-	done   chan error
+	done   chan struct{} // closed when Serve has returned
+	err    error         // why, once done is closed
 }
 
 // Listen serves the engine at /sparql of addr, for example "127.0.0.1:0", until
@@ -35,7 +36,7 @@ func Listen(ctx context.Context, addr string, e *Engine, o HandlerOptions) (*Ser
 			ReadTimeout:       2 * time.Minute,
 			IdleTimeout:       2 * time.Minute,
 		},
-		done: make(chan error, 1),
+		done: make(chan struct{}),
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
 	go func() {
@@ -44,19 +45,23 @@ func Listen(ctx context.Context, addr string, e *Engine, o HandlerOptions) (*Ser
 		if errors.Is(err, http.ErrServerClosed) {
 			err = nil
 		}
-		s.done <- err
+		s.err = err
+		close(s.done)
 	}()
 	return s, nil
 }
 
-// Close stops the server; what runs is cut. It may be called once, as may Wait.
+// Close stops the server; what runs is cut.
 func (s *Server) Close() error {
 	err := s.server.Close()
-	return errors.Join(err, <-s.done)
+	return errors.Join(err, s.Wait())
 }
 
 // Wait blocks until the server ends and returns why, nil after ctx ended.
-func (s *Server) Wait() error { return <-s.done }
+func (s *Server) Wait() error {
+	<-s.done
+	return s.err
+}
 
 // Play calls apply at once and then every so often until ctx ends, when it
 // returns nil, or until apply fails, when it returns that error. An apply that

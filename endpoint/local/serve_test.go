@@ -46,6 +46,9 @@ func TestListenEndsWithItsContext(t *testing.T) {
 	if err := s.Wait(); err != nil {
 		t.Errorf("ended with %v", err)
 	}
+	if err := s.Close(); err != nil { // as a caller does who defers it
+		t.Errorf("Close after the end: %v", err)
+	}
 	if response, err := http.Get(s.URL); err == nil {
 		response.Body.Close()
 		t.Error("it still listens")
