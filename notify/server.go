@@ -106,6 +106,7 @@ func Bearer(r *http.Request) string {
 type Server struct {
 	opts    Options
 	results *results
+	written written
 	up      websocket.Upgrader
 
 	drain    chan struct{} // closed when the server goes down

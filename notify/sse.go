@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -184,11 +185,10 @@ func (s *Server) tellEvent(e *events, query string, ev *StreamEvent) error {
 	case StreamMoved:
 		return e.event("alive", id, frameless(field{"query", query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.Change.CheckedAt)}))
 	case StreamChange:
-		marshal := MarshalChange
-		if ev.Filtered {
-			marshal = MarshalFiltered
+		if !ev.Filtered {
+			return s.tellChange(e, id, ev.Change)
 		}
-		data, err := marshal(*ev.Change, s.format())
+		data, err := MarshalFiltered(*ev.Change, s.format())
 		if err != nil {
 			return err
 		}
@@ -255,17 +255,21 @@ func (s *Server) readAll(ctx context.Context, e *events, o *registry.Offset, all
 			if !allow(&page[i]) {
 				continue
 			}
-			data, err := MarshalChange(page[i], s.format())
-			if err != nil {
-				return err
-			}
 			s.sent.Add(1)
-			if err := e.event("change", o.String(), data); err != nil {
+			if err := s.tellChange(e, o.String(), &page[i]); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// tellChange writes a change as an event, as MarshalChange does.
+func (s *Server) tellChange(e *events, id string, c *registry.Change) error {
+	if c.Delta == nil {
+		return fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
+	}
+	return e.event("change", id, append(append([]byte("{"), s.written.members(c, s.format())...), '}'))
 }
 
 func (s *Server) format() Format {

@@ -212,8 +212,12 @@ func (s *session) folds(sub *subscription, waiting int) bool {
 func (s *session) format() Format { return s.srv.format() }
 
 func (s *session) delta(sub *subscription, c *registry.Change) error {
-	b := appendField([]byte(`{"type":"delta"`), field{"id", sub.id})
-	b = appendChange(append(b, ','), c, s.format(), sub.filter != nil)
+	b := append(appendField([]byte(`{"type":"delta"`), field{"id", sub.id}), ',')
+	if sub.filter != nil {
+		b = appendChange(b, c, s.format(), true)
+	} else {
+		b = append(b, s.srv.written.members(c, s.format())...)
+	}
 	if err := s.write(append(b, '}')); err != nil {
 		return err
 	}
