@@ -1,0 +1,141 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// data writes what a pledged message tells, or says what has to be pledged in
+// its place: a pledge without a type stands for nothing at all.
+func (w *Sender) data(s *registry.Subscription, p registry.Pledge) (data []byte, other *registry.Pledge, err error) {
+	switch p.Type {
+	case TypeEnded:
+		data, err = json.Marshal(map[string]string{"query": s.Query})
+		return data, nil, err
+	case TypeGap:
+		data, err = json.Marshal(map[string]any{"epoch": p.Until.Epoch, "offset": p.Until.Seq, "reason": p.Info})
+		return data, nil, err
+	case TypeSnapshot:
+		return w.snapshot(s, p)
+	}
+	if s.Query == "" {
+		return w.one(p)
+	}
+	return w.change(s, p)
+}
+
+// one writes the change of any query that stands at an offset.
+func (w *Sender) one(p registry.Pledge) ([]byte, *registry.Pledge, error) {
+	page, err := w.opts.Log.All(registry.Offset{Epoch: p.Until.Epoch, Seq: p.Until.Seq - 1}, 1)
+	var gap *registry.GapError
+	switch {
+	case errors.As(err, &gap):
+		head, err := w.opts.Head()
+		return nil, w.instead(p, TypeGap, head, gap.Reason), err
+	case err != nil:
+		return nil, nil, err
+	case len(page) == 0 || page[0].Offset != p.Until.Seq:
+		return nil, &registry.Pledge{Until: p.Until}, nil // its query has ended
+	}
+	data, err := notify.MarshalChange(page[0], w.opts.Format)
+	return data, nil, err
+}
+
+func (w *Sender) instead(p registry.Pledge, typ string, until registry.Position, info string) *registry.Pledge {
+	return &registry.Pledge{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
+}
+
+func (w *Sender) change(s *registry.Subscription, p registry.Pledge) ([]byte, *registry.Pledge, error) {
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A single change may be of any size: it is truncated. A sum may not.
+	limit := w.opts.Format.MaxChange
+	if p.Until.Seq == p.From.Seq+1 && filter.All() {
+		limit = 0
+	}
+	from := p.From
+	if s.Pledge != nil && s.Pledge.ID == p.ID && s.Seen.Epoch != "" {
+		from = s.Seen
+	}
+	net, _, err := notify.Net(w.opts.Log, s.Query, from, p.Until, limit)
+	if reason := snapshotReason(err); reason != "" {
+		st, _, err := w.opts.Log.Current(s.Query, false)
+		return nil, w.instead(p, TypeSnapshot, st.Position, reason), err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	net.Prev = p.From.Seq
+	net, _ = filter.Apply(net)
+	if net.Delta == nil {
+		return nil, &registry.Pledge{Until: p.Until}, nil
+	}
+	write := notify.MarshalChange
+	if !filter.All() {
+		write = notify.MarshalFiltered
+	}
+	data, err := write(net, w.opts.Format)
+	return data, nil, err
+}
+
+// A snapshot is the whole result at one moment.
+type snapshot struct {
+	Query     string          `json:"query"`
+	Epoch     string          `json:"epoch"`
+	Seq       uint64          `json:"seq"`
+	Time      string          `json:"time"`
+	CheckedAt string          `json:"checked_at"`
+	Form      diff.Form       `json:"form"`
+	Ordered   bool            `json:"ordered,omitempty"`
+	Filtered  bool            `json:"filtered,omitempty"`
+	Hash      string          `json:"hash,omitempty"` // not of a filtered one
+	Reason    string          `json:"reason"`
+	Truncated bool            `json:"truncated,omitempty"` // results is then a link
+	Count     *int            `json:"count,omitempty"`     // rows of a truncated one
+	Results   json.RawMessage `json:"results"`
+}
+
+func (w *Sender) snapshot(s *registry.Subscription, p registry.Pledge) ([]byte, *registry.Pledge, error) {
+	st, r, err := w.opts.Log.Current(s.Query, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r == nil {
+		return nil, &registry.Pledge{Until: st.Position}, nil
+	}
+	if st.Position != p.Until { // it is another by now
+		return nil, w.instead(p, TypeSnapshot, st.Position, p.Info), nil
+	}
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	const layout = "2006-01-02T15:04:05.999999999Z07:00"
+	v := snapshot{Query: s.Query, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Time: st.ChangedAt.UTC().Format(layout),
+		CheckedAt: st.CheckedAt.UTC().Format(layout), Form: r.Form(), Ordered: r.Ordered(), Filtered: !filter.All(), Reason: p.Info}
+	if filter.All() {
+		v.Hash = st.Hash
+	}
+	if int64(r.Size()) > w.opts.Format.MaxChange {
+		n := r.Len()
+		v.Truncated, v.Count = true, &n
+		v.Results, err = json.Marshal(w.opts.Format.ResultsURL(s.Query))
+	} else {
+		v.Results = filter.ResultJSON(r)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // as changes are written
+	err = e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil, err
+}

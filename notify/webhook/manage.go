@@ -1,0 +1,254 @@
+package webhook
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+// SecretPrefix is what a secret begins with; base64 follows.
+const SecretPrefix = "whsec_"
+
+// Grace is how long the old secret goes on signing beside a new one, unless
+// the caller says otherwise; MostGrace is the most that it may say.
+const (
+	Grace     = 24 * time.Hour
+	MostGrace = 30 * 24 * time.Hour
+)
+
+// A Manager registers webhooks and edits them. Its errors are *registry.Problem
+// where the caller can mend them.
+type Manager struct {
+	Engine *deliver.Engine
+	Guard  *deliver.Guard
+	Sender *Sender
+	// Resolve finds a query by id or by a name.
+	Resolve func(c registry.Caller, ref string) (registry.Query, error)
+	Most    int // webhooks and other subscriptions in all; 0: 1,000,000
+	PerHost int // towards one host that is not in a listed network; 0: 1,000
+}
+
+func refuse(pointer, format string, a ...any) error {
+	detail := fmt.Sprintf(format, a...)
+	return &registry.Problem{Type: "bad-setting", Status: 422, Title: "A setting is out of range", Detail: detail,
+		Errors: []registry.FieldError{{Pointer: pointer, Detail: detail}}}
+}
+
+func conflict(detail string) error {
+	return &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: detail}
+}
+
+// Create registers a webhook. Its endpoint is asked at once, and on the usual
+// schedule, until it answers 2xx; nothing else is sent before.
+func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error) {
+	s, err := m.draft(c, r)
+	if err != nil {
+		return s, err
+	}
+	most, perHost := m.Most, m.PerHost
+	if most == 0 {
+		most = 1_000_000
+	}
+	if perHost == 0 {
+		perHost = 1000
+	}
+	u, err := m.Guard.Check(r.URL)
+	if err != nil {
+		return s, refuse("/url", "url cannot be called: %v", err)
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if all, of := m.Engine.Counts(host); all >= most || of >= perHost && !m.Engine.Trusted(host) {
+		return s, &registry.Problem{Type: "limit", Status: 429, Title: "A limit of this server is reached", Detail: "there are too many subscriptions in all, or towards this host"}
+	}
+	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {
+		*into = s
+		return nil
+	})
+}
+
+func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registry.Subscription, err error) {
+	now := m.Sender.opts.Now().UTC()
+	s = registry.Subscription{ID: "wh_" + strings.ToLower(rand.Text()), Way: registry.Webhook, Caller: c.Name, Name: r.Name, Tag: r.Tag, Endpoint: r.Endpoint,
+		Callback: r.URL, State: registry.Pending, CreatedAt: now, Intent: &registry.Intent{Mode: "verify", Secret: rand.Text(), At: now}}
+	if len(r.Name) > 256 {
+		return s, refuse("/name", "a name has at most 256 bytes")
+	}
+	if r.Query != "" {
+		if r.Tag != "" || r.Endpoint != "" {
+			return s, refuse("/query", "say either query, or tag and endpoint")
+		}
+		q, err := m.Resolve(c, r.Query)
+		if errors.Is(err, registry.ErrNotFound) {
+			return s, refuse("/query", "no query has this id or name")
+		} else if err != nil {
+			return s, err
+		}
+		s.Query = q.ID
+	} else if s.Cursor, err = m.Sender.opts.Head(); err != nil {
+		return s, err
+	}
+	if s.Filter, err = m.filter(c, s.Query, r.Filter); err != nil {
+		return s, err
+	}
+	if s.Rate, err = rate(s.Query, r.Rate); err != nil {
+		return s, err
+	}
+	key, err := newSecret(r.Secret)
+	s.Secrets = []registry.Secret{{Key: key}}
+	return s, err
+}
+
+func rate(query string, r registry.Duration) (registry.Duration, error) {
+	if r > registry.Duration(24*time.Hour) {
+		return 0, refuse("/rate", "rate is at most 24h")
+	}
+	if r > 0 && query == "" {
+		return 0, refuse("/rate", "rate needs a query: changes of different queries cannot be folded")
+	}
+	return r, nil
+}
+
+func (m *Manager) filter(c registry.Caller, query string, raw json.RawMessage) (json.RawMessage, error) {
+	f, err := notify.ParseFilter(raw)
+	if err != nil {
+		return nil, refuse("/filter", "%v", err)
+	}
+	if f.All() {
+		return nil, nil
+	}
+	if query == "" {
+		if f.ByRow() {
+			return nil, refuse("/filter", "vars and where need a query")
+		}
+		return raw, nil
+	}
+	q, err := m.Resolve(c, query)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Fits(&q); err != nil {
+		return nil, refuse("/filter", "%v", err)
+	}
+	return raw, nil
+}
+
+// newSecret checks a secret that the caller brings, or makes one.
+func newSecret(given string) (string, error) {
+	if given == "" {
+		b := make([]byte, 32)
+		rand.Read(b) // never fails
+		return SecretPrefix + base64.StdEncoding.EncodeToString(b), nil
+	}
+	text, ok := strings.CutPrefix(given, SecretPrefix)
+	key, err := base64.StdEncoding.DecodeString(text)
+	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
+		return "", refuse("/secret", "a secret is %s and the base64 of 24 to 64 bytes", SecretPrefix)
+	}
+	return given, nil
+}
+
+// edit changes a webhook that is there.
+func (m *Manager) edit(id string, do func(s *registry.Subscription) error) (registry.Subscription, error) {
+	return m.Engine.Edit(id, func(s *registry.Subscription, found bool) error {
+		if !found || s.Way != registry.Webhook {
+			return fmt.Errorf("webhook: %w", registry.ErrNotFound)
+		}
+		return do(s)
+	})
+}
+
+// Update edits a webhook.
+func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error) {
+	old, err := m.Engine.Subscription(id)
+	if err != nil {
+		return old, err
+	}
+	var filter json.RawMessage
+	if e.Filter != nil {
+		if filter, err = m.filter(c, old.Query, *e.Filter); err != nil {
+			return old, err
+		}
+	}
+	if e.Rate != nil {
+		if *e.Rate, err = rate(old.Query, *e.Rate); err != nil {
+			return old, err
+		}
+	}
+	if e.Name != nil && len(*e.Name) > 256 {
+		return old, refuse("/name", "a name has at most 256 bytes")
+	}
+	return m.edit(id, func(s *registry.Subscription) error {
+		if e.Name != nil {
+			s.Name = *e.Name
+		}
+		if e.Rate != nil {
+			s.Rate = *e.Rate
+		}
+		if e.Filter != nil && string(filter) != string(s.Filter) {
+			// What was held back may now be wanted, and the other way round: the
+			// receiver needs a new beginning.
+			s.Filter, s.Pledge, s.Seen = filter, nil, registry.Position{}
+			if s.Query != "" {
+				s.Cursor = registry.Position{}
+			}
+		}
+		return nil
+	})
+}
+
+// Rotate gives a webhook a new secret. The old one signs, too, for the time of
+// grace; an older one no longer.
+func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subscription, error) {
+	key, err := newSecret(secret)
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	if grace < 0 || grace > MostGrace {
+		return registry.Subscription{}, refuse("/grace", "grace lies between 0s and %v", MostGrace)
+	}
+	until := m.Sender.opts.Now().Add(grace).UTC()
+	return m.edit(id, func(s *registry.Subscription) error {
+		if s.Secrets[0].Key == key {
+			return conflict("this is the secret already")
+		}
+		old := s.Secrets[0]
+		old.Until = &until
+		s.Secrets = []registry.Secret{{Key: key}, old}
+		return nil
+	})
+}
+
+// Replay sends messages again.
+func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, error) {
+	return m.edit(id, func(s *registry.Subscription) error {
+		switch {
+		case s.State != registry.Active:
+			return conflict("the webhook is " + string(s.State) + ": resume it first")
+		case r.After != nil && r.ID != "":
+			return refuse("/id", "say either id or after")
+		case r.After != nil:
+			s.Cursor, s.Seen, s.Pledge = *r.After, registry.Position{}, nil
+			s.NextTry, s.Failures = nil, 0
+			return nil
+		}
+		found := false
+		for i := range s.Dead {
+			if r.ID == "" || s.Dead[i].ID == r.ID {
+				s.Dead[i].Replay, found = true, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("dead letter: %w", registry.ErrNotFound)
+		}
+		s.NextTry = nil
+		return nil
+	})
+}

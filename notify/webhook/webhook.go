@@ -1,0 +1,466 @@
+// Package webhook sends changes to registered URLs after the Standard Webhooks
+// specification: headers webhook-id, webhook-timestamp and webhook-signature
+// (v1, HMAC-SHA256), its schedule of retries, 410 for "no more".
+//
+// A message is {"type", "timestamp", "data"}; its type is one of
+//
+//	webhook.verify  {"webhook","challenge"}: sent until the endpoint answers 2xx;
+//	                nothing else is sent before
+//	query.changed   a change, as section "A change" of the protocol shows it;
+//	                prev is the last position that this webhook was sent, so that
+//	                waiting changes that were folded, or left out by a filter, show
+//	query.snapshot  {"query","epoch","seq","time","checked_at","form","hash",
+//	                "reason","results"}: the whole result. It comes first, and again
+//	                whenever changes alone would not lead on: reason is start,
+//	                too_old, other_epoch, ahead, too_large, given_up or replay
+//	query.ended     {"query"}: nobody holds the query any more; the last message
+//	log.gap         {"epoch","offset","reason"}: for webhooks of many queries, in
+//	                place of query.snapshot
+//
+// What a message tells is fixed in the store before its first attempt: all
+// attempts have one id and one content, also after a crash. Messages of one
+// webhook follow each other: one that fails holds up the next, and what waits
+// meanwhile goes out as one net change. A message that is given up after the last
+// attempt goes to the list of dead letters, and a snapshot takes its place.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+// Types of messages.
+const (
+	TypeVerify   = "webhook.verify"
+	TypeChanged  = "query.changed"
+	TypeSnapshot = "query.snapshot"
+	TypeEnded    = "query.ended"
+	TypeGap      = "log.gap"
+)
+
+// Schedule is that of the specification, after the first attempt.
+var Schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
+	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
+
+const (
+	// foldAbove is how many waiting changes are sent one by one.
+	foldAbove = 16
+	// patience is how long an endpoint may fail before it is disabled.
+	patience = 5 * 24 * time.Hour
+	// mostDead is how many dead letters of a webhook are kept.
+	mostDead = 50
+	// largest is how many bytes of rows a message has at most, about; more are
+	// replaced by a link. The specification asks for small messages.
+	largest = 256 << 10
+)
+
+// Options are what a Sender is made of. All but the last two are needed.
+type Options struct {
+	Log    notify.Log
+	Head   func() (registry.Offset, error)
+	Query  func(id string) (registry.Query, error)
+	Access func(caller string, q registry.Query) error // wraps notify.ErrUnauthorized when the caller may not read
+	Format notify.Format
+
+	Schedule []time.Duration
+	Now      func() time.Time
+}
+
+// A Sender says to webhooks what there is to say. It is a deliver.Way.
+type Sender struct{ opts Options }
+
+var _ deliver.Way = (*Sender)(nil)
+
+// New makes a sender.
+func New(o Options) *Sender {
+	if len(o.Schedule) == 0 {
+		o.Schedule = Schedule
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Format.MaxChange == 0 || o.Format.MaxChange > largest {
+		o.Format.MaxChange = largest
+	}
+	return &Sender{o}
+}
+
+// Next is deliver.Way's.
+func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
+	now := w.opts.Now()
+	switch {
+	case s.NextTry != nil && now.Before(*s.NextTry):
+		return deliver.Step{Hold: *s.NextTry}, nil
+	case s.Intent != nil && s.State == registry.Pending:
+		return w.verify(s)
+	case s.State != registry.Active:
+		return deliver.Step{}, nil
+	}
+	q := registry.Query{}
+	if s.Query != "" {
+		var err error
+		if q, err = w.opts.Query(s.Query); errors.Is(err, registry.ErrNotFound) {
+			return w.ended(s)
+		} else if err != nil {
+			return deliver.Step{}, err
+		}
+	}
+	if err := w.opts.Access(s.Caller, q); errors.Is(err, notify.ErrUnauthorized) {
+		return disable("its token may not read this any more"), nil
+	} else if err != nil {
+		return deliver.Step{}, err
+	}
+	for i := range s.Dead {
+		if s.Dead[i].Replay {
+			return w.send(s, s.Dead[i].Pledge, w.replayed)
+		}
+	}
+	if s.Pledge != nil {
+		return w.send(s, *s.Pledge, w.done)
+	}
+	if s.Query == "" {
+		return w.planAll(s)
+	}
+	return w.plan(s, now)
+}
+
+func disable(reason string) deliver.Step {
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		Disable(s, reason)
+		return nil
+	}}
+}
+
+// Disable stops deliveries until somebody resumes them.
+func Disable(s *registry.Subscription, reason string) {
+	s.State, s.Reason, s.NextTry = registry.Disabled, reason, nil
+}
+
+// ended sends the last message, once nobody holds the query.
+func (w *Sender) ended(s *registry.Subscription) (deliver.Step, error) {
+	if s.Pledge == nil || s.Pledge.Type != TypeEnded {
+		return w.pledge(s, TypeEnded, s.Cursor, ""), nil
+	}
+	return w.send(s, *s.Pledge, w.done)
+}
+
+// pledge fixes the next message.
+func (w *Sender) pledge(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
+	from, seen := s.Cursor, s.Seen
+	p := &registry.Pledge{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		if s.Cursor == from && s.Seen == seen {
+			s.Pledge = p
+		}
+		return nil
+	}}
+}
+
+// plan looks for what there is to say of one query.
+func (w *Sender) plan(s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	st, _, err := w.opts.Log.Current(s.Query, false)
+	if errors.Is(err, registry.ErrNotFound) {
+		return w.ended(s)
+	}
+	if err != nil || st.Position.Seq == 0 {
+		return deliver.Step{}, err
+	}
+	read := s.Cursor
+	if s.Seen.Epoch != "" {
+		read = s.Seen
+	}
+	if read == st.Position {
+		return deliver.Step{}, nil
+	}
+	if s.Rate > 0 && s.LastDelivery != nil {
+		if due := s.LastDelivery.Add(time.Duration(s.Rate)); now.Before(due) {
+			return deliver.Step{Hold: due}, nil
+		}
+	}
+	if read.Epoch == "" {
+		reason := "start"
+		if s.Given > 0 {
+			reason = "given_up"
+		}
+		return w.pledge(s, TypeSnapshot, st.Position, reason), nil
+	}
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil {
+		return disable("its filter cannot be read: " + err.Error()), nil
+	}
+	if next := (registry.Position{Epoch: read.Epoch, Seq: read.Seq + 1}); filter.All() && s.Rate == 0 && read.Epoch == st.Position.Epoch &&
+		st.Position.Seq > read.Seq && st.Position.Seq-read.Seq <= foldAbove {
+		return w.pledge(s, TypeChanged, next, ""), nil
+	}
+	return w.planNet(s, filter, read, st.Position)
+}
+
+// planNet adds up everything that waits.
+func (w *Sender) planNet(s *registry.Subscription, filter notify.Filter, read, now registry.Position) (deliver.Step, error) {
+	net, count, err := notify.Net(w.opts.Log, s.Query, read, registry.Position{}, w.opts.Format.MaxChange)
+	if reason := snapshotReason(err); reason != "" {
+		return w.pledge(s, TypeSnapshot, now, reason), nil
+	}
+	if err != nil || count == 0 {
+		return deliver.Step{}, err
+	}
+	left, passes := filter.Apply(net)
+	switch {
+	case passes:
+		return w.pledge(s, TypeChanged, net.Position(), ""), nil
+	case left.Delta != nil:
+		return deliver.Step{}, nil // too little so far
+	}
+	from, until := s.Cursor, net.Position()
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		if s.Cursor == from {
+			s.Seen = until // nothing to tell up to there
+		}
+		return nil
+	}}, nil
+}
+
+// snapshotReason says why a result has to be sent in place of changes.
+func snapshotReason(err error) string {
+	var gap *registry.GapError
+	switch {
+	case errors.As(err, &gap):
+		return gap.Reason
+	case errors.Is(err, notify.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
+		return "too_large"
+	}
+	return ""
+}
+
+// pageSize is how many changes of all queries are looked at in one step.
+const pageSize = 64
+
+// planAll looks for the next change of any query that is wanted.
+func (w *Sender) planAll(s *registry.Subscription) (deliver.Step, error) {
+	page, err := w.opts.Log.All(s.Cursor, pageSize)
+	var gap *registry.GapError
+	if errors.As(err, &gap) {
+		head, err := w.opts.Head()
+		return w.pledge(s, TypeGap, head, gap.Reason), err
+	}
+	if err != nil || len(page) == 0 {
+		return deliver.Step{}, err
+	}
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil {
+		return disable("its filter cannot be read: " + err.Error()), nil
+	}
+	from := s.Cursor
+	for i := range page {
+		wanted, err := w.wants(s, filter, &page[i])
+		if err != nil {
+			return deliver.Step{}, err
+		}
+		if wanted {
+			return w.pledge(s, TypeChanged, registry.Offset{Epoch: from.Epoch, Seq: page[i].Offset}, page[i].Query), nil
+		}
+	}
+	last := page[len(page)-1].Offset
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		if s.Cursor == from {
+			s.Cursor.Seq = last
+		}
+		return nil
+	}}, nil
+}
+
+func (w *Sender) wants(s *registry.Subscription, f notify.Filter, c *registry.Change) (bool, error) {
+	if s.Endpoint != "" && c.Endpoint != s.Endpoint {
+		return false, nil
+	}
+	if s.Tag != "" {
+		q, err := w.opts.Query(c.Query)
+		if errors.Is(err, registry.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || !slices.Contains(q.Tags(), s.Tag) {
+			return false, err
+		}
+	}
+	_, passes := f.Apply(*c)
+	return passes, nil
+}
+
+// send makes the call of a pledged message.
+func (w *Sender) send(s *registry.Subscription, p registry.Pledge, done func(*registry.Subscription, registry.Pledge, deliver.Reply)) (deliver.Step, error) {
+	data, other, err := w.data(s, p)
+	if err != nil {
+		return deliver.Step{}, err
+	}
+	if other != nil {
+		return deliver.Step{Edit: func(s *registry.Subscription) error {
+			replace(s, p.ID, other)
+			return nil
+		}}, nil
+	}
+	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
+		done(s, p, r)
+		return nil
+	})
+}
+
+// replace puts another pledge in the place of one that cannot be kept.
+func replace(s *registry.Subscription, id string, other *registry.Pledge) {
+	if s.Pledge != nil && s.Pledge.ID == id {
+		s.Pledge = nil
+		if other.Type != "" {
+			s.Pledge = other
+		} else {
+			s.Cursor, s.Seen = other.Until, registry.Position{}
+		}
+	}
+	for i := range s.Dead {
+		if s.Dead[i].ID == id {
+			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = TypeSnapshot, other.Until, "replay"
+		}
+	}
+}
+
+func (w *Sender) post(s *registry.Subscription, p registry.Pledge, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"type":%q,"timestamp":%q,"data":`, p.Type, p.At.UTC().Format(time.RFC3339Nano))
+	b.Write(data)
+	b.WriteByte('}')
+	now := w.opts.Now()
+	at := strconv.FormatInt(now.Unix(), 10)
+	return deliver.Step{Call: &deliver.Call{
+		Method: http.MethodPost, URL: s.Callback, Body: b.Bytes(), Done: done,
+		Header: http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {p.ID}, "Webhook-Timestamp": {at},
+			"Webhook-Signature": {Sign(s.Secrets, p.ID, at, b.Bytes(), now)}},
+	}}, nil
+}
+
+// verify asks the endpoint whether it wants messages.
+func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
+	data, err := json.Marshal(map[string]string{"webhook": s.ID, "challenge": s.Intent.Secret})
+	if err != nil {
+		return deliver.Step{}, err
+	}
+	p := registry.Pledge{ID: "msg_" + s.Intent.Secret, Type: TypeVerify, At: s.Intent.At}
+	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
+		if s.State != registry.Pending || s.Intent == nil {
+			return nil
+		}
+		switch {
+		case r.OK():
+			s.State, s.Intent, s.Reason = registry.Active, nil, ""
+			s.Failures, s.FailingSince, s.LastError, s.NextTry = 0, nil, "", nil
+		case r.Status == http.StatusGone:
+			Disable(s, "the endpoint answered 410 Gone")
+		default:
+			deliver.Refused(s, r, w.opts.Schedule)
+			if s.Failures > len(w.opts.Schedule) {
+				Disable(s, "the endpoint never answered 2xx")
+			}
+		}
+		return nil
+	})
+}
+
+// done enters the outcome of an attempt.
+func (w *Sender) done(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
+	kept := s.Pledge != nil && s.Pledge.ID == p.ID
+	switch {
+	case r.OK():
+		deliver.Took(s, r)
+		if !kept {
+			return
+		}
+		s.Pledge, s.Cursor, s.Seen = nil, p.Until, registry.Position{}
+		if p.Type == TypeEnded {
+			s.State = registry.Ended
+		}
+		return
+	case r.Status == http.StatusGone:
+		deliver.Refused(s, r, w.opts.Schedule)
+		Disable(s, "the endpoint answered 410 Gone")
+		return
+	}
+	deliver.Refused(s, r, w.opts.Schedule)
+	if kept && s.Failures > len(w.opts.Schedule) {
+		bury(s, p, r)
+	}
+	if r.At.Sub(*s.FailingSince) >= patience {
+		Disable(s, "the endpoint failed for five days")
+	}
+}
+
+// bury gives a message up. What comes next is a snapshot.
+func bury(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
+	if p.Type == TypeEnded {
+		s.State = registry.Ended
+		return
+	}
+	s.Dead = append(s.Dead, registry.DeadLetter{Pledge: p, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
+	if over := len(s.Dead) - mostDead; over > 0 {
+		s.Dead = slices.Delete(s.Dead, 0, over)
+	}
+	s.Given++
+	s.Pledge, s.Seen, s.Failures, s.NextTry = nil, registry.Position{}, 0, nil
+	if s.Cursor = p.Until; s.Query != "" {
+		s.Cursor = registry.Position{}
+	}
+}
+
+// replayed enters the outcome of sending a dead letter again: it is tried once
+// for each replay.
+func (w *Sender) replayed(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
+	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == p.ID })
+	if r.OK() {
+		deliver.Took(s, r)
+		if at >= 0 {
+			s.Dead = slices.Delete(s.Dead, at, at+1)
+		}
+		return
+	}
+	if at >= 0 {
+		d := &s.Dead[at]
+		d.Replay, d.Error = false, r.Problem()
+		d.Attempts++
+	}
+	if r.Status == http.StatusGone {
+		Disable(s, "the endpoint answered 410 Gone")
+	}
+}
+
+// Sign is the value of webhook-signature: one v1 signature for each secret that
+// still counts.
+func Sign(secrets []registry.Secret, id, timestamp string, body []byte, now time.Time) string {
+	var all []string
+	for _, s := range secrets {
+		if s.Until != nil && !now.Before(*s.Until) {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Key, SecretPrefix))
+		if err != nil {
+			continue // refused when it was registered
+		}
+		m := hmac.New(sha256.New, key)
+		m.Write([]byte(id + "." + timestamp + "."))
+		m.Write(body)
+		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(m.Sum(nil)))
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,430 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/notify/webhook"
+	"github.com/freshet/freshet/registry"
+)
+
+// The vector of the specification's own documentation, and what a message looks
+// like.
+func TestSignature(t *testing.T) {
+	got := webhook.Sign([]registry.Secret{{Key: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`), time.Now())
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
+		t.Errorf("signature %s, want %s", got, want)
+	}
+}
+
+func TestMessages(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, notifytest.Rows("a"))
+	s := r.create(h, registry.WebhookRequest{Query: "q", Name: "mine"})
+	until(t, "the first result", func() bool { return h.holds(id, notifytest.Rows("a")) })
+	r.record(id, notifytest.Rows("a", "b"))
+	until(t, "the change", func() bool { return h.holds(id, notifytest.Rows("a", "b")) })
+	all := h.messages(webhook.TypeVerify, webhook.TypeSnapshot, webhook.TypeChanged)
+	if len(all) != 3 || all[0].Type != webhook.TypeVerify || all[1].Type != webhook.TypeSnapshot || all[2].Type != webhook.TypeChanged {
+		t.Fatalf("messages: %v", all)
+	}
+	for _, m := range all {
+		if !strings.HasPrefix(m.ID, "msg_") || m.header.Get("Content-Type") != "application/json" || m.Timestamp.IsZero() || m.header.Get("User-Agent") != "freshet/test" {
+			t.Errorf("%s: %v", m.Type, m.header)
+		}
+		if sent, err := strconv.ParseInt(m.header.Get("Webhook-Timestamp"), 10, 64); err != nil || time.Since(time.Unix(sent, 0)).Abs() > patience {
+			t.Errorf("webhook-timestamp %s", m.header.Get("Webhook-Timestamp"))
+		}
+		if want := webhook.Sign(s.Secrets, m.ID, m.header.Get("Webhook-Timestamp"), []byte(m.raw), time.Now()); m.header.Get("Webhook-Signature") != want {
+			t.Errorf("%s: signature %s, want %s", m.Type, m.header.Get("Webhook-Signature"), want)
+		}
+	}
+	var b body
+	if err := json.Unmarshal(all[2].Data, &b); err != nil || b.Prev != 1 || b.Seq != 2 || b.Query != id || b.Hash == nil {
+		t.Errorf("the change: %s, %v", all[2].Data, err)
+	}
+	r.log.Remove(id)
+	r.hub.Wake(id)
+	until(t, "the end", func() bool { _, err := r.store.Subscription(s.ID); return errors.Is(err, registry.ErrNotFound) })
+	if len(h.messages(webhook.TypeEnded)) != 1 {
+		t.Error("the receiver is not told of the end")
+	}
+}
+
+// Nothing but the question is sent before the endpoint answers 2xx.
+func TestVerification(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, notifytest.Rows("a"))
+	h.on(func(n int, m message) int {
+		if n <= 2 {
+			return 500
+		}
+		return 200
+	}, nil)
+	r.create(h, registry.WebhookRequest{Query: "q"})
+	until(t, "the result", func() bool { return h.holds(id, notifytest.Rows("a")) })
+	if n := len(h.messages(webhook.TypeVerify)); n != 3 {
+		t.Errorf("%d questions, want 3", n)
+	}
+	never := newReceiver(t)
+	never.on(func(int, message) int { return 404 }, nil)
+	s, err := r.Create(admin, registry.WebhookRequest{URL: never.http.URL, Query: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "giving up", func() bool { return r.get(s.ID).State == registry.Disabled })
+	if n := len(never.messages(webhook.TypeVerify)); n != 3 || len(never.messages(webhook.TypeSnapshot)) != 0 {
+		t.Errorf("%d questions by a schedule of two retries", n)
+	}
+	never.on(nil, nil)
+	if _, err := r.Engine.Resume(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the result after resuming", func() bool { return never.holds(id, notifytest.Rows("a")) })
+}
+
+// All attempts of a message are the same, and the next one waits.
+func TestAttemptsAreTheSame(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	r.create(h, registry.WebhookRequest{Query: "q", Filter: json.RawMessage(`{"min_rows":1}`)})
+	h.on(nil, func(n int, m message) int {
+		if n%3 != 0 {
+			return 502 // it was taken, but we cannot know
+		}
+		return 200
+	})
+	for i := range 12 {
+		r.record(id, notifytest.Rows(fmt.Sprint(i), "x"))
+		time.Sleep(3 * time.Millisecond)
+	}
+	until(t, "the end state", func() bool { return h.holds(id, notifytest.Rows("11", "x")) })
+	first := map[string]string{}
+	again := 0
+	for _, m := range h.messages(webhook.TypeChanged, webhook.TypeSnapshot) {
+		if was, ok := first[m.ID]; ok && was != m.raw {
+			t.Errorf("two contents of %s:\n%s\n%s", m.ID, was, m.raw)
+		} else if ok {
+			again++
+		}
+		first[m.ID] = m.raw
+	}
+	if again == 0 {
+		t.Error("nothing was tried again")
+	}
+}
+
+func TestGone(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	s := r.create(h, registry.WebhookRequest{Query: "q"})
+	h.on(func(int, message) int { return 410 }, nil)
+	r.record(id, notifytest.Rows("a"))
+	until(t, "disabled", func() bool { return r.get(s.ID).State == registry.Disabled })
+	if x := r.get(s.ID); !strings.Contains(x.Reason, "410") {
+		t.Errorf("reason %q", x.Reason)
+	}
+	h.on(nil, nil)
+	if _, err := r.Engine.Resume(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what waited", func() bool { return h.holds(id, notifytest.Rows("a")) })
+}
+
+// A message that nobody takes becomes a dead letter; a snapshot takes its place,
+// and the letter can be sent again.
+func TestDeadLettersAndReplay(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	s := r.create(h, registry.WebhookRequest{Query: "q"})
+	r.record(id, notifytest.Rows("a"))
+	until(t, "the first result", func() bool { return h.holds(id, notifytest.Rows("a")) })
+	h.on(func(_ int, m message) int {
+		if m.Type == webhook.TypeChanged {
+			return 503
+		}
+		return 200
+	}, nil)
+	r.record(id, notifytest.Rows("a", "b"))
+	until(t, "the snapshot in its place", func() bool { return h.holds(id, notifytest.Rows("a", "b")) })
+	x := r.get(s.ID)
+	if len(x.Dead) != 1 || x.Dead[0].Attempts != 3 || x.Dead[0].Error != "the callback answered 503" || x.Given != 1 {
+		t.Fatalf("dead letters: %+v", x.Dead)
+	}
+	if m := h.messages(webhook.TypeSnapshot); !strings.Contains(m[len(m)-1].raw, `"reason":"given_up"`) {
+		t.Errorf("the snapshot is %s", m[len(m)-1].raw)
+	}
+	if _, err := r.Replay(s.ID, registry.Replay{ID: "msg_other"}); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("another letter: %v", err)
+	}
+	if _, err := r.Replay(s.ID, registry.Replay{}); err != nil { // is refused again
+		t.Fatal(err)
+	}
+	until(t, "the refusal", func() bool { x := r.get(s.ID); return len(x.Dead) == 1 && !x.Dead[0].Replay && x.Dead[0].Attempts == 4 })
+	h.on(nil, nil)
+	if _, err := r.Replay(s.ID, registry.Replay{ID: x.Dead[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the letter", func() bool { return len(r.get(s.ID).Dead) == 0 })
+	all := h.messages(webhook.TypeChanged)
+	if last := all[len(all)-1]; last.ID != x.Dead[0].ID || last.raw != all[0].raw {
+		t.Errorf("replayed as %s %s, first sent as %s", last.ID, last.raw, all[0].raw)
+	}
+	before := len(h.messages(webhook.TypeChanged))
+	if _, err := r.Replay(s.ID, registry.Replay{After: &registry.Position{Epoch: "e1-q", Seq: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the change after a position", func() bool { return len(h.messages(webhook.TypeChanged)) == before+1 })
+}
+
+func TestRotate(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	s := r.create(h, registry.WebhookRequest{Query: "q"})
+	rotated, err := r.Rotate(s.ID, "", time.Hour)
+	if err != nil || rotated.Secrets[0].Key == s.Secrets[0].Key || len(rotated.Secrets) != 2 {
+		t.Fatalf("%+v, %v", rotated.Secrets, err)
+	}
+	r.record(id, notifytest.Rows("a"))
+	until(t, "a message", func() bool { return len(h.messages(webhook.TypeSnapshot)) == 1 })
+	signatures := func() []string {
+		m := h.messages(webhook.TypeSnapshot, webhook.TypeChanged)
+		return strings.Split(m[len(m)-1].header.Get("Webhook-Signature"), " ")
+	}
+	m := h.messages(webhook.TypeSnapshot)[0]
+	for i, key := range []registry.Secret{rotated.Secrets[0], s.Secrets[0]} {
+		if want := webhook.Sign([]registry.Secret{key}, m.ID, m.header.Get("Webhook-Timestamp"), []byte(m.raw), time.Now()); signatures()[i] != want {
+			t.Errorf("signature %d is not that of its secret", i)
+		}
+	}
+	if _, err = r.Rotate(s.ID, "whsec_"+strings.Repeat("QUJD", 10), 0); err != nil {
+		t.Fatal(err)
+	}
+	r.record(id, notifytest.Rows("a", "b"))
+	until(t, "a change", func() bool { return len(h.messages(webhook.TypeChanged)) == 1 })
+	if got := signatures(); len(got) != 1 {
+		t.Errorf("%d signatures when there was no grace", len(got))
+	}
+	for _, bad := range []string{"whsec_short", "QUJD", "whsec_" + strings.Repeat("A", 200), "whsec_***"} {
+		if _, err := r.Rotate(s.ID, bad, 0); err == nil {
+			t.Errorf("secret %s is taken", bad)
+		}
+	}
+}
+
+// Thresholds count the net change since the last message, variables and rows
+// are left out, and what cancels out is not sent.
+func TestFilterAndRate(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, notifytest.Rows("a"))
+	s := r.create(h, registry.WebhookRequest{Query: "q", Filter: json.RawMessage(`{"min_rows":3,"where":[{"var":"s","op":"!=","value":"noise"}]}`)})
+	until(t, "the first result", func() bool { return h.holds(id, notifytest.Rows("a")) })
+	for _, rows := range [][]string{{"a", "b"}, {"a", "b", "noise"}, {"a", "b", "c"}} { // nets 1, 1 and 2 rows
+		r.record(id, notifytest.Rows(rows...))
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := len(h.messages(webhook.TypeChanged)); n != 0 {
+		t.Fatalf("%d messages below the threshold", n)
+	}
+	r.record(id, notifytest.Rows("a", "b", "c", "d", "noise"))
+	until(t, "the sum", func() bool { return h.holds(id, notifytest.Rows("a", "b", "c", "d")) })
+	var b body
+	if m := h.messages(webhook.TypeChanged); json.Unmarshal(m[0].Data, &b) != nil || b.Prev != 1 || b.Seq != 5 || !b.Filtered || b.Hash != nil {
+		t.Errorf("the sum: %s", m[0].Data)
+	}
+	r.record(id, notifytest.Rows("a", "b", "c", "d")) // noise goes: nothing for this webhook
+	until(t, "the position to move", func() bool { return r.get(s.ID).Seen.Seq == 6 })
+	r.record(id, notifytest.Rows("a"))
+	until(t, "the next sum", func() bool { return h.holds(id, notifytest.Rows("a")) })
+
+	slow := newReceiver(t)
+	r.create(slow, registry.WebhookRequest{Query: "q", Rate: registry.Duration(150 * time.Millisecond)})
+	until(t, "the first result", func() bool { return slow.holds(id, notifytest.Rows("a")) })
+	start := time.Now()
+	for i := range 10 {
+		r.record(id, notifytest.Rows("a", fmt.Sprint(i)))
+		time.Sleep(5 * time.Millisecond)
+	}
+	until(t, "the end state", func() bool { return slow.holds(id, notifytest.Rows("a", "9")) })
+	if n := len(slow.messages(webhook.TypeChanged)); n > 1+int(time.Since(start)/(150*time.Millisecond)) {
+		t.Errorf("%d messages within %v at one per 150 ms", n, time.Since(start))
+	}
+	for field, w := range map[string]registry.WebhookRequest{
+		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(time.Second)}, "/query": {Query: "nobody's"},
+		"/url": {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
+	} {
+		if w.URL = h.http.URL; field == "/url" {
+			w.URL = "http://10.0.0.1/"
+		}
+		var p *registry.Problem
+		if _, err := r.Create(admin, w); !errors.As(err, &p) || p.Status != 422 || p.Errors[0].Pointer != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// A webhook without a query has the changes of all, or of those with its tag, in
+// the order of their offsets.
+func TestManyQueries(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	a, b := r.log.Add("a", diff.Select, false), r.log.Add("b", diff.Select, false)
+	r.record(a, notifytest.Rows("before"))
+	h.many = true
+	s := r.create(h, registry.WebhookRequest{})
+	other := newReceiver(t)
+	r.create(other, registry.WebhookRequest{Tag: "nobody has this"})
+	for i := range 20 {
+		r.record(a, notifytest.Rows(fmt.Sprint("a", i)))
+		r.record(b, notifytest.Rows(fmt.Sprint("b", i)))
+	}
+	until(t, "all changes", func() bool { return len(h.messages(webhook.TypeChanged)) == 40 })
+	last := uint64(1)
+	for _, m := range h.messages(webhook.TypeChanged) {
+		var d body
+		if err := json.Unmarshal(m.Data, &d); err != nil || d.Offset != last+1 {
+			t.Errorf("offset %d came after %d: %v", d.Offset, last, err)
+		}
+		last = d.Offset
+	}
+	if n := len(other.messages(webhook.TypeChanged)); n != 0 {
+		t.Errorf("%d changes of queries without the tag", n)
+	}
+	if _, err := r.Engine.Pause(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.record(a, notifytest.Rows("x"))
+	r.record(a, notifytest.Rows("y"))
+	r.log.TrimAll(1)
+	if _, err := r.Engine.Resume(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "word of the gap", func() bool { return len(h.messages(webhook.TypeGap)) == 1 })
+	if m := h.messages(webhook.TypeGap)[0]; !strings.Contains(m.raw, `"reason":"too_old"`) {
+		t.Errorf("%s", m.raw)
+	}
+	r.record(b, notifytest.Rows("z"))
+	until(t, "what comes after", func() bool { return len(h.messages(webhook.TypeChanged)) == 41 })
+}
+
+// Who may no longer read is not told.
+func TestWithdrawn(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	s := r.create(h, registry.WebhookRequest{Query: "q"})
+	r.withdrawn.Store(true)
+	r.record(id, notifytest.Rows("a"))
+	until(t, "disabled", func() bool { return r.get(s.ID).State == registry.Disabled })
+	if len(h.messages(webhook.TypeSnapshot)) != 0 {
+		t.Error("told")
+	}
+}
+
+// A change that is too large is told by its counts, and a result by a link.
+func TestLarge(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	big := make([]string, 4000)
+	for i := range big {
+		big[i] = fmt.Sprint(i, strings.Repeat("x", 100))
+	}
+	r.record(id, notifytest.Rows(big...))
+	r.create(h, registry.WebhookRequest{Query: "q"})
+	until(t, "the snapshot", func() bool { return len(h.messages(webhook.TypeSnapshot)) == 1 })
+	if m := h.messages(webhook.TypeSnapshot)[0].raw; !strings.Contains(m, `"truncated":true,"count":4000,"results":"http://fresh.example/v1/queries/`+id+`/results"`) {
+		t.Errorf("%.300s", m)
+	}
+	r.record(id, notifytest.Rows("a"))
+	until(t, "the change", func() bool { return len(h.messages(webhook.TypeChanged)) == 1 })
+	if m := h.messages(webhook.TypeChanged)[0].raw; !strings.Contains(m, `"truncated":true,"added_count":1,"removed_count":4000`) {
+		t.Errorf("%.300s", m)
+	}
+}
+
+// Whatever happens, at the end every receiver holds the query's result; nothing
+// counts twice, nothing comes out of order.
+func TestModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("FRESHET_SEED"); s != "" {
+		seed, _ = strconv.ParseUint(s, 10, 64)
+	}
+	t.Logf("FRESHET_SEED=%d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	r := newRig(t)
+	r.timing = deliver.Timing{Total: 50 * time.Millisecond}
+	r.schedule = []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}
+	r.stop()
+	r.start()
+	type subject struct {
+		id   string
+		form diff.Form
+	}
+	var all []subject
+	var hooks []*receiver
+	for i, form := range []diff.Form{diff.Select, diff.Construct, diff.Ask} {
+		s := subject{r.log.Add(fmt.Sprint("q", i), form, false), form}
+		all = append(all, s)
+		for k := range 3 {
+			h := newReceiver(t)
+			w := registry.WebhookRequest{Query: s.id}
+			if k == 1 {
+				w.Rate = registry.Duration(3 * time.Millisecond)
+			}
+			r.create(h, w)
+			draw := rand.New(rand.NewPCG(seed, uint64(10*i+k)))
+			rude := func(int, message) int {
+				switch draw.IntN(8) {
+				case 0:
+					return 500
+				case 1:
+					return 302
+				case 2:
+					time.Sleep(time.Duration(draw.IntN(5)) * time.Millisecond)
+				case 3:
+					if draw.IntN(5) == 0 {
+						time.Sleep(60 * time.Millisecond) // too late
+					}
+				}
+				return 200
+			}
+			h.on(rude, rude)
+			hooks = append(hooks, h)
+		}
+	}
+	for range 150 {
+		s := all[rnd.IntN(len(all))]
+		r.record(s.id, notifytest.Random(rnd, s.form, false))
+		switch rnd.IntN(30) {
+		case 0:
+			r.stop() // undelivered messages are cursors: nothing else is kept
+			r.start()
+		case 1:
+			r.log.Trim(s.id, 1+rnd.IntN(3))
+		case 2, 3:
+			time.Sleep(time.Duration(rnd.IntN(10)) * time.Millisecond)
+		}
+	}
+	for _, h := range hooks {
+		h.on(nil, nil)
+	}
+	for i, h := range hooks {
+		s := all[i/3]
+		_, res, err := r.log.Current(s.id, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, fmt.Sprintf("the end state at receiver %d", i), func() bool { return h.holds(s.id, res) })
+	}
+}
