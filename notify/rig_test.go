@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(crowdEnv); spec != "" {
+		crowdMain(spec)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for something that must happen.
 const patience = 20 * time.Second
