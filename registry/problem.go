@@ -43,6 +43,13 @@ func unprocessable(typ, pointer, format string, a ...any) *Problem {
 		Errors: []FieldError{{pointer, detail}}}
 }
 
+// malformed says that a query's text is none: 400, as the SPARQL Protocol has it.
+func malformed(format string, a ...any) *Problem {
+	p := unprocessable("bad-query", "/query", format, a...)
+	p.Status = 400
+	return p
+}
+
 var titles = map[string]string{
 	"bad-query":        "The query cannot be watched",
 	"update-refused":   "SPARQL Update is not accepted",

@@ -117,17 +117,17 @@ func (r *Registry) endpointFor(name string) (Endpoint, error) {
 
 func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 	if strings.TrimSpace(text) == "" {
-		return nil, unprocessable("bad-query", "/query", "the query text is empty")
+		return nil, malformed("the query text is empty")
 	}
 	if !utf8.ValidString(text) {
-		return nil, unprocessable("bad-query", "/query", "the query text is not valid UTF-8")
+		return nil, malformed("the query text is not valid UTF-8")
 	}
 	a, err := sparql.Analyse(text)
 	switch {
 	case errors.Is(err, sparql.ErrUpdate):
 		return nil, unprocessable("update-refused", "/query", "%v", err)
 	case err != nil:
-		return nil, unprocessable("bad-query", "/query", "%v", err)
+		return nil, malformed("%v", err)
 	case len(a.Services) > 0 && !e.AllowService:
 		return nil, unprocessable("service-refused", "/query",
 			"the query calls SERVICE %s; an admin may set allow_service on %s", a.Services[0], e.Name)

@@ -180,9 +180,9 @@ func TestRefusals(t *testing.T) {
 		status  int
 	}{
 		{"update", alice, registry.Registration{Text: "DELETE WHERE { ?s ?p ?o }"}, "update-refused", "/query", 422},
-		{"empty", alice, registry.Registration{Text: " \n"}, "bad-query", "/query", 422},
-		{"broken", alice, registry.Registration{Text: "SELECT ?s { ?s ?p ?o"}, "bad-query", "/query", 422},
-		{"not UTF-8", alice, registry.Registration{Text: "SELECT ?s { ?s ?p '\xff' }"}, "bad-query", "/query", 422},
+		{"empty", alice, registry.Registration{Text: " \n"}, "bad-query", "/query", 400},
+		{"broken", alice, registry.Registration{Text: "SELECT ?s { ?s ?p ?o"}, "bad-query", "/query", 400},
+		{"not UTF-8", alice, registry.Registration{Text: "SELECT ?s { ?s ?p '\xff' }"}, "bad-query", "/query", 400},
 		{"service", alice, registry.Registration{Text: "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"}, "service-refused", "/query", 422},
 		{"pragma that fetches", alice, registry.Registration{Text: `define get:soft "soft" SELECT * { ?s ?p ?o }`}, "service-refused", "/query", 422},
 		{"endpoint", alice, registry.Registration{Endpoint: "nowhere", Text: "ASK {}"}, "unknown-endpoint", "/endpoint", 422},

@@ -133,5 +133,9 @@ func (c *candidate) free() time.Time {
 			from = r.At.Add(-r.Elapsed)
 		}
 	}
-	return from.Add(d)
+	return from.Add(d - min(d/20, jitter))
 }
+
+// jitter is by how much a slot may start after its grid time: an interval of
+// three slots that is counted from a late start would otherwise take four.
+const jitter = 50 * time.Millisecond

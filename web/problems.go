@@ -32,7 +32,7 @@ var problemKinds = map[string]kind{
 	"body-too-large":         {413, "The body is too large", "limits.body bounds what a request may carry; registering uses a few kilobytes."},
 	"unsupported-media-type": {415, "Unsupported media type", "The body's Content-Type is not one that the call reads; detail names them."},
 	"misdirected":            {421, "Not this server's name", "The Host of the request is neither a loopback name, nor the address that Freshet listens on, nor the host of public_url. Set public_url when the server is reached under another name."},
-	"bad-query":              {422, "The query cannot be watched", "The text is not a SPARQL 1.1 SELECT, ASK, CONSTRUCT or DESCRIBE query; detail says where reading ended."},
+	"bad-query":              {400, "The query cannot be watched", "The text is not a SPARQL 1.1 SELECT, ASK, CONSTRUCT or DESCRIBE query; detail says where reading ended."},
 	"update-refused":         {422, "SPARQL Update is not accepted", "Freshet only ever reads: SPARQL Update belongs to the endpoint itself."},
 	"service-refused":        {422, "SERVICE is not allowed on this endpoint", "A SERVICE clause makes the endpoint call others on our behalf. An admin may set allow_service on the endpoint."},
 	"unknown-endpoint":       {422, "No such endpoint", "The registration names an endpoint that is not configured; detail lists those that are."},

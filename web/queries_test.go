@@ -53,7 +53,7 @@ func TestRegisterRefuses(t *testing.T) {
 	for body, want := range map[string]string{
 		``:                                                 "415 unsupported-media-type",
 		`{`:                                                "400 malformed",
-		`{"endpoint":"city"}`:                              "422 bad-query",
+		`{"endpoint":"city"}`:                              "400 bad-query",
 		`[]`:                                               "400 malformed",
 		`{"query":1}`:                                      "400 malformed /query",
 		`{"query":"ASK {}","qeury":""}`:                    "400 malformed /qeury",
@@ -68,7 +68,7 @@ func TestRegisterRefuses(t *testing.T) {
 		"{\"query\":\"ASK {}\",\"name\":\"\xff\"}":         "400 malformed",
 		`{"query":"ASK {}","endpoint":"moon"}`:             "422 unknown-endpoint /endpoint",
 		`{"query":"DELETE WHERE { ?s ?p ?o }"}`:            "422 update-refused /query",
-		`{"query":"SELECT"}`:                               "422 bad-query /query",
+		`{"query":"SELECT"}`:                               "400 bad-query /query",
 		`{"query":"ASK { SERVICE <http://x.org/> {} }"}`:   "422 service-refused /query",
 		`{"query":"` + strings.Repeat("x", 2<<20) + `"}`:   "413 body-too-large",
 		strings.Repeat("[", 1<<19):                         "400 malformed",

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -94,10 +95,27 @@ func (c *Config) readFile(path string) error {
 		return nil
 	}
 	if err := yaml.UnmarshalWithOptions(b, c, yaml.Strict()); err != nil {
-		return usage("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		return usage("%s: %s%s", path, lineOf(b, err), strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	return nil
 }
+
+// lineOf finds the line of a bad value where the parser does not say: the
+// errors of our own types quote the value, and it stands in the file.
+func lineOf(file []byte, err error) string {
+	quoted := quotedValue.FindStringSubmatch(err.Error())
+	if quoted == nil || strings.Contains(err.Error(), "] ") {
+		return ""
+	}
+	for i, line := range strings.Split(string(file), "\n") {
+		if _, value, ok := strings.Cut(line, ":"); ok && strings.Contains(value, quoted[1]) {
+			return fmt.Sprintf("line %d: ", i+1)
+		}
+	}
+	return ""
+}
+
+var quotedValue = regexp.MustCompile(`^"([^"]+)" is not a`)
 
 // readEnv reads FRESHET_… variables over c.
 func (c *Config) readEnv(getenv func(string) string) error {

@@ -124,8 +124,8 @@ func TestConfigErrors(t *testing.T) {
 	for _, x := range []struct{ name, yaml, want string }{
 		{"unknown key", "listen: 127.0.0.1:1\nlissten: x\n", "[2:1]"},
 		{"unknown key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    slots: x\n", "[4:5]"},
-		{"bare number for a duration", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 10}\n", "is not a duration"},
-		{"bad size", "limits: {body: lots}\n", "is not a size"},
+		{"bare number for a duration", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 10}\n", "line 2: \"10\" is not a duration"},
+		{"bad size", "limits: {body: lots}\n", "line 1: \"lots\" is not a size"},
 		{"no port", "listen: localhost\n", "host:port"},
 		{"bad role", "tokens: [{name: a, role: root, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].role"},
 		{"short hash", "tokens: [{name: a, role: app, sha256: abc}]\n", "tokens[0].sha256"},
