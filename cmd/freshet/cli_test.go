@@ -120,6 +120,16 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("exit code of %v after the endpoint was removed is %d, want %d", gone, code, exitNotFound)
 		}
 	}
+	exported := w.must(t, "", "store", "export", "--data", filepath.Dir(backup))
+	if strings.Count(exported, "\n") != 2 || !strings.Contains(exported, id) {
+		t.Errorf("the export holds\n%s\nwant the endpoint and the query", exported)
+	}
+	fresh := t.TempDir()
+	w.must(t, exported, "store", "import", "--data", fresh, "-")
+	w.must(t, exported, "store", "import", "--data", fresh, "-") // what is there stays
+	if again := w.must(t, "", "store", "export", "--data", fresh); again != exported {
+		t.Errorf("exported, imported and exported again:\n%s\nwant\n%s", again, exported)
+	}
 	w.must(t, "", "query", "rm", "numbers")
 	if code, _, _ := cli(t, w.env, "", "query", "show", "numbers"); code != exitNotFound {
 		t.Errorf("exit code for a query that ended is %d, want %d", code, exitNotFound)

@@ -91,5 +91,6 @@ func storeCommand(w *world) *cobra.Command {
 			}
 			return printJSON(w.stdout, map[string]string{"file": args[0]})
 		}})
+	c.AddCommand(exportCommand(w, open), importCommand(w, &data))
 	return c
 }
