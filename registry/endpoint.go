@@ -76,7 +76,7 @@ const (
 const (
 	DefaultSlot   = "@every 1m"
 	DefaultBudget = Duration(10 * time.Second)
-	DefaultPolicy = "ttl:max=32:reset"
+	DefaultPolicy = "hybrid"
 )
 
 // Defaulted fills what was left out.

@@ -43,6 +43,7 @@ type candidate struct {
 // becomes eligible, not what is registered.
 type planner struct {
 	policy  Policy
+	name    string // its spelling
 	budget  time.Duration
 	share   time.Duration // of refresh requests and new queries together
 	all     map[string]*candidate
@@ -75,7 +76,7 @@ type planner struct {
 
 func newPlanner(p Policy, budget time.Duration) *planner {
 	return &planner{
-		policy: p, budget: budget, share: budget / 2,
+		policy: p, name: p.String(), budget: budget, share: budget / 2,
 		all:   map[string]*candidate{},
 		slots: queue{which: forSlot}, times: queue{which: forTime},
 		slot: 1,
@@ -100,7 +101,7 @@ func (p *planner) put(q registry.Query, s Stats) {
 
 // learn replaces what is known of a query that stands nowhere.
 func (p *planner) learn(c *candidate, s Stats) {
-	if s.Policy != p.policy.String() {
+	if s.Policy != p.name {
 		s.refold(p.policy)
 	}
 	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
@@ -139,7 +140,8 @@ func (p *planner) reset(policy Policy, budget time.Duration) {
 	if policy.String() != p.policy.String() {
 		p.shared, p.kin = nil, nil
 	}
-	p.policy, p.budget, p.share = policy, budget, budget/2
+	p.policy, p.name = policy, policy.String()
+	p.budget, p.share = budget, budget/2
 	for _, c := range p.all {
 		p.lift(c)
 		p.learn(c, c.Stats)

@@ -232,7 +232,6 @@ func TestParsePolicy(t *testing.T) {
 		"cr:lambda=1e-3":        "cr:lambda=0.001",
 		"dj":                    "dj",
 		"cv":                    "cv",
-		"hybrid":                "hybrid",
 		"sqrt":                  "sqrt",
 		"hybrid:d=auto:full":    "hybrid",
 		"hybrid:h=4:d=256":      "hybrid:d=256:h=4",
