@@ -1,9 +1,6 @@
 package scheduler
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // A tree keeps candidates in order, and with every subtree how many it holds,
 // the smallest estimate and the sum of the estimates. So the first one that
@@ -26,13 +23,18 @@ type node struct {
 
 // before is the total order of candidates: key, then age, then id.
 func before(a, b *candidate) bool {
-	return cmp.Or(
-		cmp.Compare(a.key.Class, b.key.Class),
-		cmp.Compare(a.key.Value, b.key.Value),
-		cmp.Compare(a.key.Low, b.key.Low),
-		cmp.Compare(a.Stats.Last, b.Stats.Last),
-		cmp.Compare(a.Query.ID, b.Query.ID),
-	) < 0
+	x, y := &a.key, &b.key // nearly always decided by the first two
+	switch {
+	case x.Class != y.Class:
+		return x.Class < y.Class
+	case x.Value != y.Value:
+		return x.Value < y.Value
+	case x.Low != y.Low:
+		return x.Low < y.Low
+	case a.Stats.Last != b.Stats.Last:
+		return a.Stats.Last < b.Stats.Last
+	}
+	return a.Query.ID < b.Query.ID
 }
 
 func (n *node) count() int {
