@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/klauspost/compress/zstd"
@@ -71,7 +72,7 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	if _, err := fmt.Fprintf(w, "%s %d\n", compactName, compactVersion); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(h)
+	text, err := json.Marshal(h, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +152,9 @@ func newFrameReader(r io.Reader) (*frameReader, error) {
 	}
 	c := &frameReader{r: bufio.NewReaderSize(r, 1<<20), z: z}
 	line, err := c.r.ReadString('\n')
+	if err == io.EOF && strings.HasPrefix(fmt.Sprintf("%s %d\n", compactName, compactVersion), line) {
+		return nil, fmt.Errorf("%w: first line: %w", ErrTrace, errCutOff)
+	}
 	var name string
 	var version int
 	if _, e := fmt.Sscanf(line, "%s %d", &name, &version); err != nil || e != nil || name != compactName {

@@ -284,12 +284,9 @@ func (c Recording) session(f *os.File) *session {
 // resume reads what is whole of a file and drops the rest.
 func (c Recording) resume(f *os.File) (*session, error) {
 	r, err := newFrameReader(f)
-	if errors.Is(err, errCutOff) || errors.Is(err, io.EOF) { // killed before the head was written
+	if errors.Is(err, errCutOff) { // killed before the head was written
 		return c.again(f)
 	} else if err != nil {
-		if st, e := f.Stat(); e == nil && st.Size() == 0 {
-			return c.again(f)
-		}
 		return nil, err
 	}
 	want := c.about()

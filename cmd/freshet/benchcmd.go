@@ -29,7 +29,7 @@ replayed, or exchanged as JSON.`,
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchRecord(w), benchConvert(w))
+	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchRecord(w), benchReplay(w), benchConvert(w))
 	return c
 }
 

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Arrivals compares what subscribers hear of a running server with the truth.
+// Its methods may be called concurrently.
+type Arrivals struct {
+	mu      sync.Mutex
+	queries []arrived
+	report  Arrived
+}
+
+type arrived struct {
+	truth string // hash of the true result, "" before the first
+	heard string // hash of what the subscriber holds
+	past  map[string]bool
+	seq   uint64
+}
+
+// Arrived is what came of a replay.
+type Arrived struct {
+	Policy    string  `json:"policy"`
+	BudgetMS  int64   `json:"budget_ms"`
+	Queries   int     `json:"queries"`
+	Revisions int     `json:"revisions"`
+	Changes   int     `json:"changes"`          // of the true results
+	Received  int     `json:"received"`         // changes that subscribers heard of, baselines not counted
+	Stale     int     `json:"stale"`            // sum over revisions of the results that were not the true ones
+	StaleEnd  int     `json:"stale_at_the_end"` // of them at the end
+	Wrong     int     `json:"wrong"`            // results heard that were never true: must be none
+	Total     int     `json:"total"`            // complete executions
+	Cut       int     `json:"cut"`
+	Failed    int     `json:"failed"`
+	Used      float64 `json:"used"` // seconds of all executions
+}
+
+// NewArrivals begins with nothing known of n queries.
+func NewArrivals(n int) *Arrivals {
+	a := &Arrivals{queries: make([]arrived, n)}
+	for i := range a.queries {
+		a.queries[i].past = map[string]bool{}
+	}
+	return a
+}
+
+// Truth says what a query answers from now on, by the hash of its result.
+func (a *Arrivals) Truth(query int, hash string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := &a.queries[query]
+	if q.truth != "" && q.truth != hash {
+		a.report.Changes++
+	}
+	q.truth = hash
+	q.past[hash] = true
+}
+
+// Hear says that a subscriber holds a result now, and whether that was a change
+// of one that it held before.
+func (a *Arrivals) Hear(query int, hash string, seq uint64, change bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := &a.queries[query]
+	if change {
+		a.report.Received++
+	}
+	if !q.past[hash] {
+		a.report.Wrong++
+	}
+	q.heard, q.seq = hash, max(q.seq, seq)
+}
+
+// Heard tells up to which step a query's subscriber has come.
+func (a *Arrivals) Heard(query int) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.queries[query].seq
+}
+
+// Slot closes a revision.
+func (a *Arrivals) Slot(complete, cut, failed int, used float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := &a.report
+	r.Total, r.Cut, r.Failed, r.Used = r.Total+complete, r.Cut+cut, r.Failed+failed, r.Used+used
+	r.Revisions++
+	r.StaleEnd = 0
+	for _, q := range a.queries {
+		if q.truth != "" && q.heard != q.truth {
+			r.StaleEnd++
+		}
+	}
+	r.Stale += r.StaleEnd
+}
+
+// Report tells what came of it.
+func (a *Arrivals) Report() Arrived {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.report
+	r.Queries = len(a.queries)
+	return r
+}
+
+// Write prints the report, as one JSON object or for people.
+func (r Arrived) Write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	_, err := fmt.Fprintf(w, `%s, budget %g s: %d queries over %d revisions
+changes      %d, of which subscribers heard %d
+stale        %d results, summed over the revisions; %d at the end
+wrong        %d results that were never true
+executions   %d complete, %d cut, %d failed, %.1f s
+`, r.Policy, float64(r.BudgetMS)/1000, r.Queries, r.Revisions, r.Changes, r.Received, r.Stale, r.StaleEnd, r.Wrong, r.Total, r.Cut, r.Failed, r.Used)
+	return err
+}

@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// brute recomputes the metrics from the trace and the schedule alone, word by
+// word after the definitions, revision by revision.
+func brute(tr *Trace, slots [][]int) Metrics {
+	var m Metrics
+	version := func(q, rev int) []int64 {
+		var rows []int64
+		for _, s := range tr.Series {
+			if s.Query != q {
+				continue
+			}
+			for _, v := range s.Versions {
+				if v.Rev <= rev {
+					rows = v.Rows
+				}
+			}
+		}
+		return rows
+	}
+	equal := func(a, b []int64) bool { return slices.Equal(a, b) } // bags are kept sorted
+	for q := range tr.Queries {
+		changes := 0
+		for rev := 1; rev <= tr.Revisions; rev++ {
+			if !equal(version(q, rev), version(q, rev-1)) {
+				changes++
+			}
+		}
+		m.AbsMiss += changes
+		fetched := 0 // revision of the version last fetched
+		// account looks at everything that happened since, up to a revision.
+		account := func(now int) (stale bool, since, pending int) {
+			for rev := fetched + 1; rev <= now; rev++ {
+				if equal(version(q, rev), version(q, rev-1)) {
+					continue
+				}
+				pending++
+				if equal(version(q, rev), version(q, fetched)) {
+					since = 0 // it equals the fetched one again
+				} else if since == 0 {
+					since = rev
+				}
+			}
+			return !equal(version(q, now), version(q, fetched)), since, pending
+		}
+		ran := false
+		for i, list := range slots {
+			if !slices.Contains(list, q) {
+				continue
+			}
+			slot := i + 1
+			ran = true
+			m.Total++
+			m.Used += float64(tr.Times[slot][q]) / 1000
+			stale, since, pending := account(slot)
+			if stale {
+				m.Relevant++
+				m.AbsDelayDetected += slot - since
+				m.MaxDelayDetected = max(m.MaxDelayDetected, slot-since)
+				pending--
+			}
+			m.MaxMiss = max(m.MaxMiss, pending)
+			fetched = slot
+		}
+		if ran {
+			m.Distinct++
+		}
+		stale, since, pending := account(tr.Revisions)
+		if stale {
+			m.AbsDelay += tr.Revisions - since
+			m.MaxDelay = max(m.MaxDelay, tr.Revisions-since)
+		}
+		m.MaxMiss = max(m.MaxMiss, pending)
+	}
+	m.AbsMiss -= m.Relevant
+	m.AbsDelay += m.AbsDelayDetected
+	m.MaxDelay = max(m.MaxDelay, m.MaxDelayDetected)
+	m.Irrelevant = m.Total - m.Relevant
+	if m.Total > 0 {
+		m.Effectivity = float64(m.Relevant) / float64(m.Total)
+	}
+	return m
+}
+
+func drawSetup(t *rapid.T) Setup {
+	return Setup{
+		Policy: rapid.SampledFrom([]string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "dj", "ttl:max=4:reset", "ttl:max=8:half", "cv"}).Draw(t, "policy"),
+		Budget: time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * 100 * time.Millisecond,
+		Rule:   rapid.SampledFrom([]string{scheduler.RuleStrict, scheduler.RuleOverrun}).Draw(t, "rule"),
+	}
+}
+
+// Every metric is what the trace and the schedule say, recomputed by brute
+// force; and the quick way without a schedule gives the same.
+func TestMetricsByBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr, s := drawTrace(t), drawSetup(t)
+		w := NewWorld(tr)
+		quick, err := w.Simulate(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Schedule = true
+		full, err := w.Simulate(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := brute(tr, full.Slots)
+		// What cannot be seen in the complete executions.
+		want.Cut, want.MaxOverrun = len(full.Cuts), full.MaxOverrun
+		if len(full.Cuts) > 0 {
+			want.Used = full.Used
+		}
+		want.Used = float64(int64(want.Used*1000+0.5)) / 1000
+		if d := cmp.Diff(want, full.Metrics); d != "" {
+			t.Fatalf("%+v\nslots %v\n-brute +simulated:\n%s", s, full.Slots, d)
+		}
+		if full.AbsMiss < 0 || s.Policy == "rr" && full.Relevant+full.AbsMiss != tr.Changes() {
+			t.Fatalf("relevant %d + missed %d, of %d changes", full.Relevant, full.AbsMiss, tr.Changes())
+		}
+		quick.Detail, full.Detail = Detail{}, Detail{}
+		full.Slots, full.Cuts = nil, nil
+		if s.Policy == "cv" || s.Policy != "cv" && cmp.Equal(quick, full) {
+			return
+		}
+		// Without ranking, what is executed is the same; only the order within a
+		// slot is not known, and no metric depends on it.
+		t.Fatalf("%+v\n-quick +ranked:\n%s", s, cmp.Diff(quick, full))
+	})
+}
+
+// Under strict no slot exceeds its budget.
+func TestStrictNeverOverruns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr, s := drawTrace(t), drawSetup(t)
+		s.Rule = scheduler.RuleStrict
+		row, err := NewWorld(tr).Simulate(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.MaxOverrun > 0 {
+			t.Fatalf("%+v overruns by %g s", s, row.MaxOverrun)
+		}
+	})
+}
+
+// Nothing ran late and nothing was missed when the budget is as good as
+// unlimited and the policy is not selective.
+func TestUnlimited(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := drawTrace(t)
+		for _, p := range []string{"rr", "sjf", "ljf", "cr", "dj"} {
+			row, err := NewWorld(tr).Simulate(t.Context(), Setup{Policy: p, Budget: time.Hour, Rule: scheduler.RuleStrict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.Total != tr.Queries*tr.Revisions || row.Relevant != tr.Changes() || row.AbsDelay != 0 || row.AbsMiss != 0 {
+				t.Fatalf("%s: %+v", p, row.Metrics)
+			}
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+// A ticking endpoint answers what the trace says for the slot, and takes as
+// long: the loop's own clock is that of the bubble.
+type ticking struct {
+	t    testing.TB
+	w    *World
+	slot int
+	ran  [][]int
+	cuts [][2]int
+}
+
+func (x *ticking) Health() registry.Health { return registry.Health{} }
+
+func (x *ticking) result(q, slot int) *diff.Result {
+	var rows []string
+	if i := x.w.series[q]; i >= 0 {
+		s := &x.w.t.Series[i]
+		for _, r := range s.Versions[s.at(slot)].Rows {
+			rows = append(rows, strconv.FormatInt(r, 10))
+		}
+	}
+	return schedulertest.Rows(x.t, rows...)
+}
+
+func (x *ticking) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, limit time.Duration) scheduler.Answer {
+	i, err := strconv.Atoi(q.ID)
+	if err != nil {
+		x.t.Error(err)
+	}
+	takes := milliseconds(x.w.t.Times[x.slot][i])
+	if takes > limit {
+		time.Sleep(limit)
+		x.cuts = append(x.cuts, [2]int{x.slot, i})
+		return scheduler.Answer{Outcome: registry.Cut, Elapsed: limit}
+	}
+	time.Sleep(takes)
+	x.ran[x.slot-1] = append(x.ran[x.slot-1], i)
+	return scheduler.Answer{Outcome: registry.Changed, Result: x.result(i, x.slot), Elapsed: takes}
+}
+
+// baseline registers all queries with their first results, as of slot 0.
+func (x *ticking) baseline(l *schedulertest.Memory) {
+	var b scheduler.Batch
+	for i, q := range x.w.queries {
+		q.Endpoint, q.Form, q.Limit = "e", diff.Select, -1
+		q.Holders = []registry.Holder{{Caller: registry.Anonymous}}
+		if err := l.Register(q); err != nil {
+			x.t.Fatal(err)
+		}
+		r := x.result(i, 0)
+		takes := milliseconds(x.w.t.Times[0][i])
+		b.Outcomes = append(b.Outcomes, scheduler.Outcome{
+			Query: q.ID, Result: r, Delta: diff.Compare(nil, r), At: time.Now(), Checked: time.Now(),
+			Stats: scheduler.Stats{Executions: 1, Samples: []scheduler.Sample{{Elapsed: takes}}, Hash: r.Hash(), Rows: r.Len()},
+		})
+	}
+	if _, err := l.Record("e", b); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// The daemon's own loop over an endpoint that ticks through a trace makes the
+// choices that the simulation makes, slot by slot and in the same order.
+func TestLiveLoopAgrees(t *testing.T) {
+	tr, err := Generate(t.Context(), likeness(60, 60), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWorld(tr)
+	for _, policy := range []string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "cr:lambda=0.5", "dj", "ttl:max=8:reset", "ttl:max=16:half", "hybrid:d=8:h=4", "hybrid"} {
+		if _, err := scheduler.ParsePolicy(policy); err != nil {
+			t.Fatal(err)
+		}
+		for _, budget := range []time.Duration{4 * time.Second, 40 * time.Second} {
+			t.Run(fmt.Sprint(policy, "/", budget), func(t *testing.T) {
+				want, err := w.Simulate(t.Context(), Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Test(t, func(t *testing.T) {
+					x := &ticking{t: t, w: w, ran: make([][]int, tr.Revisions), cuts: [][2]int{}}
+					for i := range x.ran {
+						x.ran[i] = []int{}
+					}
+					x.play(t, policy, budget)
+					if d := cmp.Diff(want.Slots, x.ran); d != "" {
+						t.Errorf("slots -simulated +live:\n%s", d)
+					}
+					if d := cmp.Diff(want.Cuts, x.cuts); d != "" {
+						t.Errorf("cuts -simulated +live:\n%s", d)
+					}
+				})
+			})
+		}
+	}
+}
+
+func (x *ticking) play(t *testing.T, policy string, budget time.Duration) {
+	var ledger schedulertest.Memory
+	x.baseline(&ledger)
+	loop, err := scheduler.NewLoop(scheduler.Config{
+		Endpoint: registry.Endpoint{
+			Name: "e", URL: "http://127.0.0.1/sparql", Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy,
+			Timeout: registry.Duration(24 * time.Hour),
+		},
+		Ledger: &ledger, Executor: x,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- loop.Run(ctx) }()
+	for slot := 1; slot <= x.w.t.Revisions; slot++ {
+		x.slot = slot
+		if s, err := loop.Tick(ctx); err != nil || s.Number != uint64(slot) {
+			t.Fatalf("tick %d: slot %d, %v", slot, s.Number, err)
+		}
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// likeness is a tiny world of so many queries and revisions.
+func likeness(queries, revisions int) Likeness {
+	return Likeness{
+		Queries: queries, Forms: map[string]int{"ASK": 3, "SELECT": queries - 3}, Revisions: revisions, Empty: revisions / 6, Changing: 16,
+		Changes: 150, Once: 4, Twice: 3, Most: revisions * 2 / 3, Crowd: 10, Interval: 4, Deviation: 7,
+		Total: [2]float64{60, 120}, Affected: 30, Burst: [2]int{10, 20},
+	}
+}

@@ -1,0 +1,93 @@
+//go:build !race
+
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// The generated trace shows the paper's ordering of policies. It plays 10
+// million executions, so the race detector is spared it.
+func TestOrdering(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10 million executions")
+	}
+	tr, err := Generate(t.Context(), Knuth2016(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWorld(tr)
+	play := func(budget time.Duration, policies ...string) map[string]Row {
+		var setups []Setup
+		for _, p := range policies {
+			setups = append(setups, Setup{Policy: p, Budget: budget, Rule: scheduler.RuleOverrun})
+		}
+		rows, err := w.SimulateAll(t.Context(), setups, func(Row) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]Row{}
+		for _, r := range rows {
+			out[r.Policy] = r
+			t.Logf("%s at %s: %+v", r.Policy, budget, r.Metrics)
+		}
+		return out
+	}
+	more := func(rows map[string]Row, policies ...string) {
+		t.Helper()
+		for i := 1; i < len(policies); i++ {
+			if a, b := rows[policies[i-1]], rows[policies[i]]; a.Relevant <= b.Relevant {
+				t.Errorf("%s finds %d changes, %s %d: the paper has more of the former", a.Policy, a.Relevant, b.Policy, b.Relevant)
+			}
+		}
+	}
+	roomy := play(50*time.Second, "dj", "cr:lambda=0", "ttl:max=32:half", "rr")
+	more(roomy, "dj", "cr:lambda=0", "ttl:max=32:half", "rr")
+	scarce := play(10*time.Second, "cr:lambda=0", "ttl:max=256:half", "dj", "ttl:max=32:half", "rr")
+	more(scarce, "cr:lambda=0", "dj", "ttl:max=32:half", "rr")
+	more(scarce, "ttl:max=256:half", "dj")
+	if d := scarce["dj"].MaxDelay; d < 2000 {
+		t.Errorf("dj at 10 s: max delay %d slots, the paper has nearly all 2208: it starves queries", d)
+	}
+}
+
+// Round robin without limit, 22 million executions, is within 20 times a bare
+// pass over the same times.
+func TestUnlimitedIsCheap(t *testing.T) {
+	tr, err := Generate(t.Context(), Knuth2016(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := func(f func()) time.Duration {
+		least := time.Hour
+		for range 5 {
+			start := time.Now()
+			f()
+			least = min(least, time.Since(start))
+		}
+		return least
+	}
+	var sum int64
+	bare := best(func() {
+		for _, row := range tr.Times {
+			for _, ms := range row {
+				sum += int64(ms)
+			}
+		}
+	})
+	w := NewWorld(tr)
+	rr := best(func() {
+		row, err := w.Simulate(t.Context(), Setup{Policy: "rr", Budget: 1000 * time.Second, Rule: scheduler.RuleOverrun})
+		if err != nil || row.Total != 22_080_000 {
+			t.Fatalf("%d executions, %v", row.Total, err)
+		}
+	})
+	prepare := best(func() { NewWorld(tr) })
+	t.Logf("bare pass %v, rr %v, preparing the trace once %v (sum %d)", bare, rr, prepare, sum)
+	if rr+prepare > 20*bare {
+		t.Errorf("rr takes %v + %v, more than 20 times the bare pass of %v", rr, prepare, bare)
+	}
+}
