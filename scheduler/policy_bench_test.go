@@ -129,11 +129,12 @@ func recompute(n, executed int, formula func(*plainQuery, uint64) float64) time.
 		for i := range all {
 			all[i].rank = formula(&all[i], slot)
 		}
-		slices.SortFunc(all, func(a, b plainQuery) int {
+		ranked := slices.Clone(all) // the queries come as they are kept, not as they were ranked last
+		slices.SortFunc(ranked, func(a, b plainQuery) int {
 			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
 		})
 		for i := range executed {
-			all[i].last = slot
+			all[ranked[i].id].last = slot
 		}
 		best = min(best, time.Since(start))
 	}
