@@ -32,7 +32,7 @@ const (
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
 // QueryFeed, AllFeed, Hint, Ready, Metrics, Logger and Now may be left out; a
-// part that is left out is answered with 404 (Live, SEPA, the feeds, Hint,
+// part that is left out is answered with 404 (Live, SEPA, Hub, the feeds, Hint, webhooks,
 // Metrics), 406 (the SSE forms) or its obvious default.
 type Config struct {
 	Registry *registry.Registry
@@ -57,6 +57,11 @@ type Config struct {
 	// Hint marks the queries that a hint says may be affected. Without it the
 	// call is not there.
 	Hint func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+	// Hub serves POST /v1/hub. It signs callers in itself.
+	Hub http.Handler
+	// Subscriptions and Webhooks come together or not at all.
+	Subscriptions Subscriptions
+	Webhooks      Webhooks
 	// ChangeJSON writes a change as section "A change" of the protocol shows it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 

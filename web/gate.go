@@ -72,6 +72,18 @@ func (g *TokenGate) all() ([]registry.Token, error) {
 	return tokens, nil
 }
 
+// Names lists whose tokens let in now.
+func (g *TokenGate) Names() ([]string, error) {
+	tokens, err := g.all()
+	var names []string
+	for _, t := range tokens {
+		if !expired(t, g.now()) {
+			names = append(names, t.Name)
+		}
+	}
+	return names, err
+}
+
 // Authenticate returns the caller that a token stands for. It compares hashes,
 // and always all of them, so that its time tells nothing.
 func (g *TokenGate) Authenticate(token string) (registry.Caller, error) {

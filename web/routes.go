@@ -84,6 +84,24 @@ func (s *server) table() []route {
 	if s.SEPA != nil {
 		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: sepa})
 	}
+	if s.Hub != nil {
+		t = append(t, route{method: "POST", path: "/v1/hub", run: hub})
+	}
+	if s.Subscriptions != nil && s.Webhooks != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/subscriptions", need: read, run: listSubscriptions},
+			route{method: "GET", path: "/v1/subscriptions/{id}", need: read, run: showSubscription},
+			route{method: "DELETE", path: "/v1/subscriptions/{id}", need: read, run: actOnSubscription("drop")},
+			route{method: "POST", path: "/v1/subscriptions/{id}/pause", need: read, run: actOnSubscription("pause")},
+			route{method: "POST", path: "/v1/subscriptions/{id}/resume", need: read, run: actOnSubscription("resume")},
+			route{method: "GET", path: "/v1/webhooks", need: read, run: listWebhooks},
+			route{method: "POST", path: "/v1/webhooks", need: app, run: createWebhook},
+			route{method: "GET", path: "/v1/webhooks/{id}", need: read, run: showWebhook},
+			route{method: "PATCH", path: "/v1/webhooks/{id}", need: app, run: patchWebhook},
+			route{method: "DELETE", path: "/v1/webhooks/{id}", need: app, run: dropWebhook},
+			route{method: "POST", path: "/v1/webhooks/{id}/rotate", need: app, run: rotateWebhook},
+			route{method: "POST", path: "/v1/webhooks/{id}/replay", need: app, run: replayWebhook})
+	}
 	if s.Metrics != nil {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: metrics})
 	}

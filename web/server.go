@@ -24,6 +24,14 @@ type server struct {
 
 // New builds the handler of everything that Freshet serves over HTTP.
 func New(c Config) (http.Handler, error) {
+	s, err := newServer(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.handler()
+}
+
+func newServer(c Config) (*server, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -34,8 +42,12 @@ func New(c Config) (http.Handler, error) {
 	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Listen, base.Hostname()),
 		dear: make(chan struct{}, 1), tries: make(chan struct{}, 4)}
 	s.routes = s.table()
+	return s, nil
+}
+
+func (s *server) handler() (http.Handler, error) {
 	origin := http.NewCrossOriginProtection()
-	for _, o := range c.Origins {
+	for _, o := range s.Origins {
 		if err := origin.AddTrustedOrigin(o); err != nil {
 			return nil, fmt.Errorf("web: origin %q: %w", o, err)
 		}
@@ -44,8 +56,8 @@ func New(c Config) (http.Handler, error) {
 
 	h := s.mux()
 	h = origin.Handler(h)
-	if len(c.Origins) > 0 { // an empty list would mean everybody
-		h = crossOriginReads(c.Origins).Handler(h)
+	if len(s.Origins) > 0 { // an empty list would mean everybody
+		h = crossOriginReads(s.Origins).Handler(h)
 	}
 	h = s.checkHost(h)
 	return s.outermost(h), nil

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web/docs"
@@ -30,6 +33,10 @@ type world struct {
 	gate   *TokenGate
 	log    *lockedBuffer
 	token  string // sent with every request
+
+	subs   *notifytest.Subscriptions
+	wakes  *notify.Hub
+	engine *deliver.Engine
 }
 
 type lockedBuffer struct {
@@ -82,6 +89,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		},
 		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) { sse(w, "all") },
 		Logger: slog.New(slog.NewJSONHandler(w.log, nil))}
+	w.outbox(&w.config)
 	for _, e := range edit {
 		e(&w.config)
 	}

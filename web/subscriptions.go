@@ -1,0 +1,221 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Subscriptions manages those who are told of changes, by every way out.
+type Subscriptions interface {
+	// Subscriptions returns those after an id, in the order of ids, at most limit.
+	Subscriptions(after string, limit int) ([]registry.Subscription, error)
+	// Subscription returns one; it wraps registry.ErrNotFound.
+	Subscription(id string) (registry.Subscription, error)
+	// Act does what verb says: pause, resume or drop.
+	Act(id, verb string) (registry.Subscription, error)
+}
+
+// A subscriptionView is a subscription without anything that would let somebody
+// act in its place.
+type subscriptionView struct {
+	ID           string                     `json:"id"`
+	Way          registry.Way               `json:"way"`
+	Caller       string                     `json:"caller"`
+	Name         string                     `json:"name,omitempty"`
+	Query        string                     `json:"query,omitempty"`
+	Tag          string                     `json:"tag,omitempty"`
+	Endpoint     string                     `json:"endpoint,omitempty"`
+	Topic        string                     `json:"topic,omitempty"`
+	Callback     string                     `json:"callback,omitempty"`
+	State        registry.SubscriptionState `json:"state"`
+	Reason       string                     `json:"reason,omitempty"`
+	CreatedAt    time.Time                  `json:"created_at"`
+	ExpiresAt    *time.Time                 `json:"expires_at,omitempty"`
+	Filter       json.RawMessage            `json:"filter,omitempty"`
+	Rate         registry.Duration          `json:"rate,omitempty"`
+	Epoch        string                     `json:"epoch"`
+	Seq          uint64                     `json:"seq"`
+	Lag          lagView                    `json:"lag"`
+	Deliveries   uint64                     `json:"deliveries"`
+	GivenUp      uint64                     `json:"given_up"`
+	Failures     int                        `json:"failures"`
+	FailingSince *time.Time                 `json:"failing_since,omitempty"`
+	LastError    string                     `json:"last_error,omitempty"`
+	LastAttempt  *time.Time                 `json:"last_attempt,omitempty"`
+	LastDelivery *time.Time                 `json:"last_delivery,omitempty"`
+	NextTry      *time.Time                 `json:"next_try,omitempty"`
+}
+
+// A lagView says how far behind a subscription is: changes that it was not told
+// of (of all queries for one without query), and for how long the oldest of
+// them that is kept has waited.
+type lagView struct {
+	Changes uint64            `json:"changes"`
+	Behind  registry.Duration `json:"behind"`
+}
+
+func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, error) {
+	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Query: s.Query, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
+		Callback: masked(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
+		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.Given, Failures: s.Failures, FailingSince: s.FailingSince,
+		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
+	var err error
+	v.Lag, err = c.lag(s)
+	return v, err
+}
+
+// masked hides a query string: it may be what lets somebody in.
+func masked(callback string) string {
+	if base, _, ok := strings.Cut(callback, "?"); ok {
+		return base + "?…"
+	}
+	return callback
+}
+
+func (c *call) lag(s registry.Subscription) (lagView, error) {
+	at := s.Cursor
+	if s.Seen.Epoch != "" {
+		at = s.Seen
+	}
+	var newest registry.Position
+	var waiting []registry.Change
+	var err error
+	if s.Query == "" {
+		if newest, err = c.History.Head(); err == nil {
+			waiting, err = c.History.All(at, 1)
+		}
+	} else {
+		st, _, e := c.History.Current(s.Query, false)
+		if missing(e) {
+			return lagView{}, nil // its end is on its way to the subscriber
+		}
+		if newest, err = st.Position, e; err == nil {
+			waiting, err = c.History.After(s.Query, at, 1)
+		}
+	}
+	var v lagView
+	if _, told := asProblem(err); err != nil && !told {
+		return v, err
+	}
+	if at.Epoch == newest.Epoch && newest.Seq > at.Seq {
+		v.Changes = newest.Seq - at.Seq
+	} else if at.Epoch != newest.Epoch {
+		v.Changes = newest.Seq
+	}
+	if len(waiting) > 0 {
+		v.Behind = registry.Duration(max(0, c.Now().Sub(waiting[0].Time)))
+	}
+	return v, nil
+}
+
+// mine says whether the caller may see and manage a subscription.
+func (c *call) mine(s registry.Subscription) bool {
+	return c.caller.Role.Includes(registry.RoleAdmin) || s.Caller == c.caller.Name
+}
+
+// collect finds up to limit of the caller's subscriptions that fit, and the
+// cursor of the next page.
+func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.Subscription, next string, err error) {
+	limit, err := c.limit(usualPage, mostPage)
+	if err != nil {
+		return nil, "", err
+	}
+	after := c.params.Get("cursor")
+	for {
+		page, err := c.Subscriptions.Subscriptions(after, 500)
+		if err != nil || len(page) == 0 {
+			return list, "", err
+		}
+		for _, s := range page {
+			if !c.mine(s) || !fits(s) {
+				after = s.ID
+				continue
+			}
+			if len(list) == limit {
+				return list, after, nil
+			}
+			list, after = append(list, s), s.ID
+		}
+	}
+}
+
+func listSubscriptions(c *call) error {
+	way, state, query := c.params.Get("way"), c.params.Get("state"), c.params.Get("query")
+	list, next, err := c.collect(func(s registry.Subscription) bool {
+		return (way == "" || string(s.Way) == way) && (state == "" || string(s.State) == state) && (query == "" || s.Query == query)
+	})
+	if err != nil {
+		return err
+	}
+	views := make([]subscriptionView, len(list))
+	for i, s := range list {
+		if views[i], err = c.viewSubscription(s); err != nil {
+			return err
+		}
+	}
+	return c.pageOf("subscriptions", views, next)
+}
+
+// pageOf answers with one page of a list.
+func (c *call) pageOf(member string, views any, next string) error {
+	body := map[string]any{member: views}
+	if next != "" {
+		q := url.Values{}
+		for k, v := range c.params {
+			q[k] = v
+		}
+		q.Set("cursor", next)
+		c.w.Header().Set("Link", "<"+c.url(c.r.URL.EscapedPath())+"?"+q.Encode()+`>; rel="next"`)
+		body["next"] = next
+	}
+	return c.json(http.StatusOK, body)
+}
+
+// subscription is the one that the path names, if it is the caller's.
+func (c *call) subscription() (registry.Subscription, error) {
+	s, err := c.Subscriptions.Subscription(c.r.PathValue("id"))
+	if err == nil && !c.mine(s) {
+		err = registry.ErrNotFound
+	}
+	if missing(err) {
+		return s, notFound("nobody, or somebody else, has this subscription")
+	}
+	return s, err
+}
+
+func showSubscription(c *call) error {
+	s, err := c.subscription()
+	if err != nil {
+		return err
+	}
+	v, err := c.viewSubscription(s)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, v)
+}
+
+func actOnSubscription(verb string) func(*call) error {
+	return func(c *call) error {
+		s, err := c.subscription()
+		if err != nil {
+			return err
+		}
+		if s, err = c.Subscriptions.Act(s.ID, verb); err != nil {
+			return err
+		}
+		if verb == "drop" {
+			return c.noContent()
+		}
+		v, err := c.viewSubscription(s)
+		if err != nil {
+			return err
+		}
+		return c.json(http.StatusOK, v)
+	}
+}

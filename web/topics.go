@@ -1,0 +1,114 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// ErrNoTopic says that a path is no topic, or shows nothing now.
+var ErrNoTopic = fmt.Errorf("no topic: %w", registry.ErrNotFound)
+
+// Topics answers for topics without a connection: a topic's bytes are those of
+// GET because the same code writes them. A topic is a path that a rel=self link
+// names.
+type Topics struct {
+	s      *server
+	routes map[string]route // by what follows the id
+}
+
+// NewTopics makes the topics of the API that New makes of the same Config.
+func NewTopics(c Config) (*Topics, error) {
+	s, err := newServer(c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Topics{s: s, routes: map[string]route{}}
+	for _, r := range s.routes {
+		if rest, ok := strings.CutPrefix(r.path, "/v1/queries/{id}"); ok && r.topic && rest != "/results" && rest != "/changes" {
+			t.routes[rest] = r
+		}
+	}
+	return t, nil
+}
+
+func (t *Topics) find(path string) (registry.Query, string, error) {
+	rest, ok := strings.CutPrefix(path, "/v1/queries/")
+	id, topic, found := strings.Cut(rest, "/")
+	if topic = "/" + topic; !ok || !found || t.routes[topic].run == nil {
+		return registry.Query{}, "", ErrNoTopic
+	}
+	it, err := t.s.Queries.Item(id)
+	if err != nil {
+		return registry.Query{}, "", err
+	}
+	if suffix, ok := strings.CutPrefix(topic, "/results."); ok && !slices.Contains(Representations(it.Query.Form), suffix) {
+		return registry.Query{}, "", ErrNoTopic
+	}
+	return it.Query, topic, nil
+}
+
+// Find names the query that a topic is about. It wraps registry.ErrNotFound.
+func (t *Topics) Find(path string) (registry.Query, error) {
+	q, _, err := t.find(path)
+	return q, err
+}
+
+// A Topic is what GET answers with 200.
+type Topic struct {
+	Version string // ETag
+	Type    string
+	Body    []byte
+}
+
+// Read renders a topic. It is ErrNoTopic as long as GET would answer that there
+// is nothing.
+func (t *Topics) Read(ctx context.Context, path string) (Topic, error) {
+	q, topic, err := t.find(path)
+	if err != nil {
+		return Topic{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return Topic{}, err
+	}
+	r.SetPathValue("id", q.ID)
+	w := &inMemory{header: http.Header{}}
+	c := &call{server: t.s, w: w, r: r, signed: true, caller: registry.Caller{Role: registry.RoleAdmin}, params: url.Values{}}
+	if err := t.routes[topic].run(c); err != nil {
+		if p, told := asProblem(err); told && (p.Status == http.StatusNotFound || p.Status == http.StatusGone) {
+			return Topic{}, fmt.Errorf("%w: %w", ErrNoTopic, err)
+		}
+		return Topic{}, fmt.Errorf("topic %s: %w", path, err)
+	}
+	if w.status != http.StatusOK {
+		return Topic{}, fmt.Errorf("topic %s: status %d", path, w.status)
+	}
+	return Topic{Version: w.header.Get("ETag"), Type: w.header.Get("Content-Type"), Body: w.body.Bytes()}, nil
+}
+
+// An inMemory is a response in memory.
+type inMemory struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (p *inMemory) Header() http.Header { return p.header }
+
+func (p *inMemory) WriteHeader(status int) {
+	if p.status == 0 {
+		p.status = status
+	}
+}
+
+func (p *inMemory) Write(b []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	return p.body.Write(b)
+}

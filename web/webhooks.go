@@ -1,0 +1,207 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Webhooks registers and edits webhooks. Errors that a client can act on are
+// *registry.Problem.
+type Webhooks interface {
+	Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error)
+	Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error)
+	// Rotate gives a new secret, made up for "", beside which the old one goes on
+	// signing for the time of grace.
+	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
+	Replay(id string, r registry.Replay) (registry.Subscription, error)
+}
+
+// usualGrace is how long an old secret signs beside a new one.
+const usualGrace = 24 * time.Hour
+
+// A webhookView is a subscription with what only webhooks have.
+type webhookView struct {
+	subscriptionView
+	Secret      string           `json:"secret,omitempty"` // only in the answer that makes it
+	OldSecret   *time.Time       `json:"old_secret_until,omitempty"`
+	DeadLetters []deadLetterView `json:"dead_letters"`
+}
+
+type deadLetterView struct {
+	ID        string    `json:"id"`
+	Type      string    `json:"type"`
+	Epoch     string    `json:"epoch"`
+	Prev      uint64    `json:"prev"`
+	Seq       uint64    `json:"seq"`
+	Time      time.Time `json:"time"`
+	Attempts  int       `json:"attempts"`
+	Error     string    `json:"error"`
+	GivenUpAt time.Time `json:"given_up_at"`
+	Replay    bool      `json:"replay,omitempty"` // is about to be sent again
+}
+
+func (c *call) viewWebhook(s registry.Subscription) (webhookView, error) {
+	v := webhookView{DeadLetters: []deadLetterView{}}
+	var err error
+	if v.subscriptionView, err = c.viewSubscription(s); err != nil {
+		return v, err
+	}
+	for _, x := range s.Secrets {
+		if x.Until != nil && x.Until.After(c.Now()) {
+			v.OldSecret = x.Until
+		}
+	}
+	for _, d := range s.Dead {
+		v.DeadLetters = append(v.DeadLetters, deadLetterView{ID: d.ID, Type: d.Type, Epoch: d.Until.Epoch, Prev: d.From.Seq, Seq: d.Until.Seq,
+			Time: d.At, Attempts: d.Attempts, Error: d.Error, GivenUpAt: d.GivenUp, Replay: d.Replay})
+	}
+	return v, nil
+}
+
+func (c *call) answerWebhook(status int, s registry.Subscription, secret bool) error {
+	v, err := c.viewWebhook(s)
+	if err != nil {
+		return err
+	}
+	if secret {
+		v.Secret = s.Secrets[0].Key
+	}
+	return c.json(status, v)
+}
+
+// webhook is the one that the path names.
+func (c *call) webhook() (registry.Subscription, error) {
+	s, err := c.subscription()
+	if err == nil && s.Way != registry.Webhook {
+		err = notFound("this is no webhook")
+	}
+	return s, err
+}
+
+func listWebhooks(c *call) error {
+	list, next, err := c.collect(func(s registry.Subscription) bool { return s.Way == registry.Webhook })
+	if err != nil {
+		return err
+	}
+	views := make([]webhookView, len(list))
+	for i, s := range list {
+		if views[i], err = c.viewWebhook(s); err != nil {
+			return err
+		}
+	}
+	return c.pageOf("webhooks", views, next)
+}
+
+func createWebhook(c *call) error {
+	var r registry.WebhookRequest
+	if err := c.decode(&r, typeJSON); err != nil {
+		return err
+	}
+	s, err := c.Webhooks.Create(c.caller, r)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", c.url("/v1/webhooks/"+url.PathEscape(s.ID)))
+	return c.answerWebhook(http.StatusCreated, s, true)
+}
+
+func showWebhook(c *call) error {
+	s, err := c.webhook()
+	if err != nil {
+		return err
+	}
+	return c.answerWebhook(http.StatusOK, s, false)
+}
+
+func patchWebhook(c *call) error {
+	s, err := c.webhook()
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Name   member[string]            `json:"name"`
+		Filter member[json.RawMessage]   `json:"filter"`
+		Rate   member[registry.Duration] `json:"rate"`
+	}
+	if err := c.decode(&body, typeJSON, typeMerge); err != nil {
+		return err
+	}
+	e := registry.WebhookEdit{Name: body.Name.pointer(), Filter: body.Filter.pointer(), Rate: body.Rate.pointer()}
+	if s, err = c.Webhooks.Update(c.caller, s.ID, e); err != nil {
+		return err
+	}
+	return c.answerWebhook(http.StatusOK, s, false)
+}
+
+func rotateWebhook(c *call) error {
+	s, err := c.webhook()
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Secret string             `json:"secret"`
+		Grace  *registry.Duration `json:"grace"`
+	}
+	if err := c.optional(&body); err != nil {
+		return err
+	}
+	grace := usualGrace
+	if body.Grace != nil {
+		grace = time.Duration(*body.Grace)
+	}
+	if s, err = c.Webhooks.Rotate(s.ID, body.Secret, grace); err != nil {
+		return err
+	}
+	return c.answerWebhook(http.StatusOK, s, true)
+}
+
+func replayWebhook(c *call) error {
+	s, err := c.webhook()
+	if err != nil {
+		return err
+	}
+	var body struct {
+		ID    string `json:"id"`
+		After string `json:"after"`
+	}
+	if err := c.optional(&body); err != nil {
+		return err
+	}
+	r := registry.Replay{ID: body.ID}
+	if body.After != "" {
+		p, err := registry.ParsePosition(body.After)
+		if err != nil {
+			return malformed("/after", "after is a position of the form epoch:number")
+		}
+		r.After = &p
+	}
+	if s, err = c.Webhooks.Replay(s.ID, r); err != nil {
+		return err
+	}
+	return c.answerWebhook(http.StatusAccepted, s, false)
+}
+
+func dropWebhook(c *call) error {
+	if _, err := c.webhook(); err != nil {
+		return err
+	}
+	return actOnSubscription("drop")(c)
+}
+
+// optional reads a body that may be left out.
+func (c *call) optional(v any) error {
+	if c.r.ContentLength == 0 {
+		return nil
+	}
+	return c.decode(v, typeJSON)
+}
+
+// hub hands a subscription request over to the hub.
+func hub(c *call) error {
+	c.Hub.ServeHTTP(c.w, c.r)
+	return nil
+}
