@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo deps parts test check unit fuzz bench bench-compare clean
+.PHONY: help build demo deps parts test check unit fuzz bench bench-compare bench-study clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -64,6 +64,11 @@ bench: ## all benchmarks
 
 bench-compare: ## compare benchmarks with another revision: make bench-compare REF=main
 	@.ci/bench-compare "$(REF)"
+
+bench-study: build ## compare all policies on a generated trace: test-output/study/report.html
+	@mkdir -p test-output
+	bin/freshet bench generate --like knuth2016 --seed 1 --out test-output/study.trace
+	bin/freshet bench study --trace test-output/study.trace --out test-output/study
 
 clean: ## remove what the targets made
 	rm -rf bin test-output freshet-data

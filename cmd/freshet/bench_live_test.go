@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+// A timed executor asks the real endpoint and reports the times of a trace.
+type timed struct {
+	scheduler.Executor
+	times [][]int32
+	slot  int
+	ran   [][]int
+}
+
+func (x *timed) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
+	i, err := strconv.Atoi(q.ID)
+	if err != nil {
+		return scheduler.Answer{Outcome: registry.Failed, Error: err.Error()}
+	}
+	takes := time.Duration(x.times[x.slot][i]) * time.Millisecond
+	if takes > limit {
+		return scheduler.Answer{Outcome: registry.Cut, Elapsed: limit}
+	}
+	a := x.Executor.Execute(ctx, q, m, time.Minute)
+	a.Elapsed = takes
+	if a.Outcome.Complete() && x.slot > 0 {
+		x.ran[x.slot-1] = append(x.ran[x.slot-1], i)
+	}
+	return a
+}
+
+// The loop of the server over an embedded endpoint whose data ticks on, and the
+// simulation on the trace recorded from the same, choose the same queries slot
+// by slot when told the same execution times.
+func TestBenchLiveAgrees(t *testing.T) {
+	needEngine(t)
+	args := writeHistory(t, 16)
+	path := filepath.Join(t.TempDir(), "t.trace")
+	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != exitOK {
+		t.Fatal(stderr)
+	}
+	tr := loadVersions(t, path)
+	for i := range tr.Times { // far apart, so that budgets bind
+		for q := range tr.Times[i] {
+			tr.Times[i][q] = int32(100*(q+1) + 7*((i*(q+3))%5))
+		}
+	}
+	for _, policy := range []string{"rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=4:h=2"} {
+		t.Run(policy, func(t *testing.T) {
+			const budget = 350 * time.Millisecond
+			want, err := bench.NewWorld(tr).Simulate(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := playLive(t, args, tr, policy, budget)
+			if d := cmp.Diff(want.Slots, got); d != "" {
+				t.Errorf("slots -simulated +live:\n%s", d)
+			}
+		})
+	}
+}
+
+func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budget time.Duration) [][]int {
+	h := chronicle{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
+	queries, steps, err := h.open(t.Context(), &world{stderr: t.Output()})
+	defer h.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := h.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	x := &timed{Executor: executor{c}, times: tr.Times, ran: make([][]int, len(steps))}
+	ledger := &schedulertest.Memory{}
+	var b scheduler.Batch
+	for i, q := range queries {
+		q.ID, q.Endpoint, q.Holders = fmt.Sprintf("%010d", i), rehearsed, []registry.Holder{{Caller: registry.Anonymous}}
+		if err := ledger.Register(q); err != nil {
+			t.Fatal(err)
+		}
+		a := x.Execute(t.Context(), &q, scheduler.Memory{}, time.Minute)
+		if a.Result == nil {
+			t.Fatalf("%s at t0: %+v", q.Text, a)
+		}
+		b.Outcomes = append(b.Outcomes, scheduler.Outcome{
+			Query: q.ID, Result: a.Result, Delta: diff.Compare(nil, a.Result), At: time.Now(), Checked: time.Now(),
+			Stats: scheduler.Stats{Executions: 1, Samples: []scheduler.Sample{{Elapsed: a.Elapsed}}, Hash: a.Result.Hash(), Rows: a.Result.Len(), Memory: a.Memory},
+		})
+	}
+	if _, err := ledger.Record(rehearsed, b); err != nil {
+		t.Fatal(err)
+	}
+	loop, err := scheduler.NewLoop(scheduler.Config{Ledger: ledger, Executor: x, Endpoint: registry.Endpoint{
+		Name: rehearsed, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy, Timeout: registry.Duration(time.Hour),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- loop.Run(ctx) }()
+	for i, s := range steps {
+		if s.Apply != nil {
+			if err := s.Apply(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.slot, x.ran[i] = i+1, []int{}
+		if _, err := loop.Tick(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	return x.ran
+}

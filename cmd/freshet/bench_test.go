@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/bench"
+)
+
+const tinyTrace = `{"queries":2,"revisions":2,"exec_ms":[[10,20],[10,20],[10,20]],"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
+
+// Convert, simulate in the three formats, twice the same; mistakes are usage
+// errors.
+func TestBenchSimulate(t *testing.T) {
+	dir := t.TempDir()
+	in, packed := filepath.Join(dir, "t.json"), filepath.Join(dir, "t.trace")
+	if err := os.WriteFile(in, []byte(tinyTrace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := cli(t, nil, "", "bench", "convert", in, packed); code != exitOK {
+		t.Fatal(stderr)
+	}
+	simulate := func(args ...string) (int, string, string) {
+		return cli(t, nil, "", append([]string{"bench", "simulate", "--trace", packed}, args...)...)
+	}
+	_, first, _ := simulate("--policy", "rr,cv", "--budget", "25ms,1s", "--rule", "overrun", "--json", "--schedule")
+	code, out, stderr := simulate("--policy", "rr,cv", "--budget", "25ms,1s", "--rule", "overrun", "--json", "--schedule")
+	if code != exitOK || out != first || strings.Count(out, "\n") != 4 || stderr != "" {
+		t.Fatalf("code %d, stderr %q, stdout\n%s", code, stderr, out)
+	}
+	var row struct {
+		Policy string  `json:"policy"`
+		Budget int     `json:"budget_ms"`
+		Slots  [][]int `json:"slots"`
+	}
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row); err != nil || row.Policy != "rr" || row.Budget != 25 || fmt.Sprint(row.Slots) != "[[0 1] [0 1]]" {
+		t.Errorf("first row %+v, %v", row, err)
+	}
+	if code, out, _ := simulate("--policy", "rr", "--csv"); code != exitOK || !strings.HasPrefix(out, "policy,params,budget_ms,rule,total,relevant") {
+		t.Errorf("code %d, CSV\n%s", code, out)
+	}
+	if code, out, _ := simulate("--policy", "rr"); code != exitOK || !strings.Contains(out, "relevant") {
+		t.Errorf("code %d, table\n%s", code, out)
+	}
+	for _, args := range [][]string{
+		{}, {"--policy", "nonsense"}, {"--policy", "rr", "--budget", "ten"}, {"--policy", "rr", "--rule", "lax"},
+		{"--policy", "rr", "--json", "--csv"}, {"--policy", "rr", "--schedule"}, {"--policy", "rr", "--trace", filepath.Join(dir, "none")},
+	} {
+		if code, _, stderr := simulate(args...); code != exitUsage || stderr == "" {
+			t.Errorf("%v: code %d, %q; want a usage error", args, code, stderr)
+		}
+	}
+	if err := os.WriteFile(packed, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := simulate("--policy", "rr"); code != exitFailure || !strings.Contains(stderr, "bad trace") {
+		t.Errorf("broken trace: code %d, %q", code, stderr)
+	}
+}
+
+// A small history in the layout of DBpedia Live: a counter that goes up each
+// hour but the third.
+func writeHistory(t *testing.T, hours int) (args []string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(path, text string) {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	triple := func(n int) string { return fmt.Sprintf("<http://x/c> <http://x/n> \"%d\" .\n", n) }
+	write("base.nt", triple(0)+"<http://x/c> <http://x/name> \"counter\" .\n")
+	for h := range hours {
+		if h != 2 {
+			n := h
+			if h == 3 {
+				n = 2
+			}
+			write(fmt.Sprintf("changesets/2020/01/01/%02d/000000.removed.nt", h), triple(n))
+			write(fmt.Sprintf("changesets/2020/01/01/%02d/000000.added.nt", h), triple(h+1))
+		}
+	}
+	write("queries.jsonl", `{"id":"n","query":"SELECT ?n { <http://x/c> <http://x/n> ?n }"}
+{"id":"name","query":"SELECT ?n { <http://x/c> <http://x/name> ?n }"}
+{"id":"all","query":"CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"}
+`)
+	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
+}
+
+// Recorded on the embedded engine in one go, and in another process that is
+// killed again and again: the versions are the same, none twice, none lost.
+func TestBenchRecordKilled(t *testing.T) {
+	needEngine(t)
+	const hours = 20
+	args := writeHistory(t, hours)
+	dir := t.TempDir()
+	whole, killed := filepath.Join(dir, "whole.trace"), filepath.Join(dir, "killed.trace")
+	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", whole}, args...)...); code != exitOK {
+		t.Fatal(stderr)
+	}
+	want := loadVersions(t, whole)
+	if want.Revisions != hours || want.Changes() != 2*(hours-1) { // of two queries, in all hours but one
+		t.Fatalf("%d revisions, %d changes", want.Revisions, want.Changes())
+	}
+	bin := binary(t)
+	size := int64(0)
+	kills := 0
+	for range 200 {
+		c := exec.Command(bin, append([]string{"bench", "record", "--out", killed}, args...)...)
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		over, err := killAfterProgress(c, ended, killed, &size)
+		if over {
+			if err != nil {
+				t.Fatalf("%v\n%s", err, stderr.String())
+			}
+			break
+		}
+		kills++
+	}
+	if kills < 3 {
+		t.Errorf("the recording was killed %d times only", kills)
+	}
+	got := loadVersions(t, killed)
+	if g, w := versionsOf(got), versionsOf(want); g != w {
+		t.Errorf("after kills the trace has\n%s\nwant\n%s", g, w)
+	}
+}
+
+// killAfterProgress kills the process once its file has grown; over says that
+// it ended by itself.
+func killAfterProgress(c *exec.Cmd, ended <-chan error, path string, size *int64) (over bool, err error) {
+	for {
+		select {
+		case err := <-ended:
+			return true, err
+		case <-time.After(time.Millisecond):
+		}
+		if st, err := os.Stat(path + ".part"); err == nil && st.Size() > *size+100 {
+			*size = st.Size()
+			c.Process.Kill()
+			<-ended
+			return false, nil
+		}
+	}
+}
+
+func loadVersions(t *testing.T, path string) *bench.Trace {
+	t.Helper()
+	tr, err := bench.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func versionsOf(tr *bench.Trace) string {
+	var b strings.Builder
+	for _, s := range tr.Series {
+		for _, v := range s.Versions {
+			fmt.Fprintln(&b, s.Query, v.Rev, v.Rows)
+		}
+	}
+	return b.String()
+}
+
+// The real server hears of every change when the budget is ample and the
+// policy not selective.
+func TestBenchReplay(t *testing.T) {
+	needEngine(t)
+	args := append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...)
+	code, out, stderr := cli(t, nil, "", args...)
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	var r bench.Arrived
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	want := bench.Arrived{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used} // t0 and six hours, of which five change two results
+	if r != want {
+		t.Errorf("report %+v\nwant %+v", r, want)
+	}
+}
