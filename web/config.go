@@ -31,9 +31,9 @@ const (
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// QueryFeed, AllFeed, Hint, Ready, Metrics, Logger and Now may be left out; a
-// part that is left out is answered with 404 (Live, SEPA, Hub, the feeds, Hint, webhooks,
-// Metrics), 406 (the SSE forms) or its obvious default.
+// QueryFeed, AllFeed, Hint, Hub, Subscriptions, Webhooks, Ready, Metrics, Logger
+// and Now may be left out; a part that is left out is answered with 404, 406 (the
+// SSE forms) or its obvious default.
 type Config struct {
 	Registry *registry.Registry
 	Queries  Queries

@@ -29,6 +29,7 @@ type server struct {
 	fleet    *fleet
 	hub      *notify.Hub
 	live     *notify.Server
+	outbox   *outbox
 	gate     *web.TokenGate
 	metrics  *web.Metrics
 	http     *http.Server
@@ -123,7 +124,7 @@ func (s *server) serveHTTP() error {
 	})
 	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
 	feeds := feeds{&atom.Source{Log: s.store, Head: s.store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
-	handler, err := web.New(web.Config{
+	conf := web.Config{
 		Registry: s.registry, Queries: s.store, History: s.store, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
 		Live:       s.live,
 		SEPA:       &sepa.Server{Live: s.live, Registrar: s.registry, Gate: s.gate, Logger: s.log},
@@ -136,7 +137,13 @@ func (s *server) serveHTTP() error {
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
 		Limits: web.Limits{Body: s.conf.Limits.Body}, Version: programVersion(),
 		Ready: s.isReady, Metrics: s.metrics, Logger: s.log,
-	})
+	}
+	var err error
+	if s.outbox, err = newOutbox(s, conf); err != nil {
+		return err
+	}
+	conf.Hub, conf.Subscriptions, conf.Webhooks = s.outbox.hub, s.outbox, s.outbox.hooks
+	handler, err := web.New(conf)
 	if err != nil {
 		return err
 	}
@@ -172,11 +179,12 @@ func (s *server) run(ctx context.Context) error {
 	defer stopSlots()
 	failed := make(chan error, 3)
 	go func() { failed <- s.fleet.Run(slots) }()
+	go func() { failed <- s.outbox.engine.Run(slots) }()
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
 	s.ready.Store(true)
 	var err error
-	left := 2
+	left := 3
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/webhook"
+	"github.com/freshet/freshet/notify/websub"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// An outbox is everything that calls callbacks: the engine, with the hub and
+// the webhooks on it.
+type outbox struct {
+	engine *deliver.Engine
+	hub    http.Handler
+	hooks  *webhook.Manager
+	store  deliver.Store
+}
+
+// newOutbox makes the outbox of a server whose API is described by c.
+func newOutbox(s *server, c web.Config) (*outbox, error) {
+	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
+	if err != nil {
+		return nil, usage("websub.allow_callback_networks: %v", err)
+	}
+	topics, err := web.NewTopics(c)
+	if err != nil {
+		return nil, err
+	}
+	sub := websub.New(websub.Options{
+		Log: s.store, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Access: s.mayRead, Query: s.store.Query, PublicURL: s.conf.PublicURL,
+	})
+	hooks := webhook.New(webhook.Options{
+		Log: s.store, Head: s.store.Head, Query: s.store.Query, Access: s.mayRead,
+		Format: notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL},
+	})
+	engine, err := deliver.New(deliver.Options{
+		Store: s.store, Hub: s.hub, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log,
+		Ways: map[registry.Way]deliver.Way{registry.WebSub: sub, registry.Webhook: hooks},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &outbox{
+		engine: engine, store: s.store,
+		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
+		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.registry.Resolve},
+	}, nil
+}
+
+// reader lets deliveries show topics as GET does.
+func reader(t *web.Topics) func(context.Context, string) (deliver.Content, error) {
+	return func(ctx context.Context, path string) (deliver.Content, error) {
+		x, err := t.Read(ctx, path)
+		if errors.Is(err, web.ErrNoTopic) {
+			return deliver.Content{}, fmt.Errorf("%w: %w", deliver.ErrNoContent, err)
+		}
+		return deliver.Content{Version: x.Version, Type: x.Type, Body: x.Body}, err
+	}
+}
+
+func userAgent(contact string) string {
+	if contact == "" {
+		return "freshet/" + programVersion()
+	}
+	return "freshet/" + programVersion() + " (+" + contact + ")"
+}
+
+// mayRead says whether somebody who subscribed may still read: everybody on a
+// server without tokens, whoever has a token there is, and all what is public.
+func (s *server) mayRead(caller string, q registry.Query) error {
+	if q.Public() || !s.gate.On() {
+		return nil
+	}
+	names, err := s.gate.Names()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, caller) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", caller, notify.ErrUnauthorized)
+}
+
+// Subscriptions is web.Subscriptions'.
+func (o *outbox) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
+	return o.store.Subscriptions(after, limit)
+}
+
+// Subscription is web.Subscriptions'.
+func (o *outbox) Subscription(id string) (registry.Subscription, error) {
+	return o.store.Subscription(id)
+}
+
+// Act is web.Subscriptions'.
+func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
+	switch verb {
+	case "pause":
+		return o.engine.Pause(id)
+	case "resume":
+		return o.engine.Resume(id)
+	}
+	return registry.Subscription{}, o.engine.Drop(id, func(s *registry.Subscription) {
+		if s.Way == registry.WebSub {
+			websub.Deny(s, "the subscription was dropped at the hub") // the subscriber is told
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A subscriptionView is a subscription as far as the command line shows it.
+type subscriptionView struct {
+	ID        string     `json:"id"`
+	Way       string     `json:"way"`
+	Caller    string     `json:"caller"`
+	Name      string     `json:"name"`
+	Query     string     `json:"query"`
+	Tag       string     `json:"tag"`
+	Callback  string     `json:"callback"`
+	State     string     `json:"state"`
+	Reason    string     `json:"reason"`
+	LastError string     `json:"last_error"`
+	Failures  int        `json:"failures"`
+	NextTry   *time.Time `json:"next_try"`
+	Lag       struct {
+		Changes uint64 `json:"changes"`
+		Behind  string `json:"behind"`
+	} `json:"lag"`
+}
+
+// what names what the subscription follows.
+func (v subscriptionView) what() string {
+	switch {
+	case v.Query != "":
+		return v.Query
+	case v.Tag != "":
+		return "tag " + v.Tag
+	}
+	return "everything"
+}
+
+// trouble says what is wrong, and when it is tried again.
+func (v subscriptionView) trouble(now time.Time) string {
+	text := v.Reason
+	if text == "" {
+		text = v.LastError
+	}
+	if v.NextTry != nil && v.NextTry.After(now) {
+		text += fmt.Sprintf(" (%d failures, again in %s)", v.Failures, v.NextTry.Sub(now).Round(time.Second))
+	}
+	return text
+}
+
+func subscriptionCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "subscription", Short: "See and manage who is told of changes",
+		Example: "  freshet subscription list --state disabled\n  freshet subscription drop wh_4kq…"}
+	a.flags(c)
+	c.AddCommand(a.subscriptionList())
+	for _, v := range []struct{ name, short, done string }{
+		{"pause", "Let the changes wait in the log", "paused"},
+		{"resume", "Undo a pause, or being disabled", "resumed"},
+		{"drop", "End it", "dropped"},
+	} {
+		c.AddCommand(&cobra.Command{Use: v.name + " ID...", Short: v.short, Args: cobra.MinimumNArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				for _, id := range args {
+					method, path := http.MethodPost, "/v1/subscriptions/"+url.PathEscape(id)
+					if v.name == "drop" {
+						method = http.MethodDelete
+					} else {
+						path += "/" + v.name
+					}
+					if err := a.do(c.Context(), method, path, nil, nil); err != nil {
+						return err
+					}
+					fmt.Fprintf(w.stderr, "%s %s\n", id, v.done)
+				}
+				return nil
+			}})
+	}
+	return c
+}
+
+func (a *api) subscriptionList() *cobra.Command {
+	var way, state, query string
+	c := &cobra.Command{Use: "list", Short: "List subscriptions", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			v := url.Values{}
+			for k, s := range map[string]string{"way": way, "state": state, "query": query} {
+				if s != "" {
+					v.Set(k, s)
+				}
+			}
+			return a.listSubscriptions(c.Context(), "/v1/subscriptions?"+v.Encode(), "subscriptions")
+		}}
+	c.Flags().StringVar(&way, "way", "", "only this way out: websub, webhook, websocket, sse")
+	c.Flags().StringVar(&state, "state", "", "only this state: pending, active, paused, disabled")
+	c.Flags().StringVar(&query, "query", "", "only of this query (its id)")
+	return c
+}
+
+func (a *api) listSubscriptions(ctx context.Context, path, member string) error {
+	t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+	if !a.asJSON {
+		fmt.Fprintln(t, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE")
+	}
+	now := time.Now()
+	err := each(ctx, a, path, member, func(raw json.RawMessage) error {
+		if a.asJSON {
+			return printJSON(a.w.stdout, raw)
+		}
+		var v subscriptionView
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return err
+		}
+		behind := "-"
+		if v.Lag.Changes > 0 {
+			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, v.Lag.Behind)
+		}
+		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(now))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.Flush()
+}
