@@ -47,7 +47,7 @@ const (
 	StreamChange
 	StreamMoved // the changes up to At cancelled out, or the filter shows nothing of them
 	StreamGap   // the log does not continue; a snapshot follows
-	StreamIdle  // nothing for the length of a heartbeat, or a wake-up without a change
+	StreamIdle  // nothing for the length of a heartbeat
 )
 
 // Stream follows one query for one consumer: what was missed and what is yet to
@@ -61,7 +61,7 @@ func (s *Server) Stream(ctx context.Context, query string, w Wish) iter.Seq2[Str
 	return func(yield func(StreamEvent, error) bool) {
 		awake := s.opts.Hub.Follow(query) // before the first read, so that no commit slips between
 		defer awake.Close()
-		t := &stream{Wish: w, s: s, query: query, awake: awake, yield: yield}
+		t := &stream{Wish: w, s: s, query: query, awake: awake, yield: yield, told: time.Now()}
 		if err := t.run(ctx); err != nil && err != errStopped {
 			yield(StreamEvent{At: t.pos}, err)
 		}
@@ -83,6 +83,7 @@ type stream struct {
 	pending   *pending          // what the filter holds back behind it
 	fold      bool              // was held back by its rate
 	notBefore time.Time
+	told      time.Time // when the consumer last heard something
 }
 
 func (t *stream) run(ctx context.Context) error {
@@ -111,6 +112,7 @@ func (t *stream) begin() error {
 }
 
 func (t *stream) tell(e StreamEvent) error {
+	t.told = time.Now()
 	e.Filtered = !t.Filter.All()
 	if !t.yield(e, nil) {
 		return errStopped
@@ -165,24 +167,32 @@ func (t *stream) step(ctx context.Context) error {
 
 // rest waits for a stream's rate; a heartbeat's length of it is told as idle.
 func (t *stream) rest(ctx context.Context, held time.Duration) error {
-	beat := t.s.opts.Timing.Ping
-	timer := time.NewTimer(min(held, beat))
+	quiet := t.quiet()
+	timer := time.NewTimer(min(held, quiet))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-		if held > beat {
+		if held > quiet {
 			return t.tell(StreamEvent{Kind: StreamIdle, At: t.pos})
 		}
 	}
 	return nil
 }
 
+// quiet is how much longer the consumer may go without hearing anything.
+func (t *stream) quiet() time.Duration { return time.Until(t.told.Add(t.s.opts.Timing.Ping)) }
+
 // wait waits for a wake-up or a heartbeat.
 func (t *stream) wait(ctx context.Context) error {
-	f := Feed{Heartbeat: t.s.opts.Timing.Ping}
-	if !f.wait(ctx, t.awake) {
+	beat := time.NewTimer(t.quiet())
+	defer beat.Stop()
+	select {
+	case <-ctx.Done():
 		return nil
+	case <-t.awake.C():
+		return nil
+	case <-beat.C:
 	}
 	if p := t.pending; p != nil && p.empty {
 		t.moved(p.last.Position())

@@ -1,0 +1,233 @@
+package notify_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// A consumer holds what a stream tells it.
+type consumer struct {
+	at       registry.Position
+	bag      []string // rows, sorted
+	known    bool
+	messages int
+	gaps     int
+}
+
+func (c *consumer) take(t rapidOrTest, ev *notify.StreamEvent) {
+	switch ev.Kind {
+	case notify.StreamSnapshot:
+		c.bag, c.known = []string{}, ev.Result != nil
+		for _, r := range ev.Rows {
+			c.bag = append(c.bag, string(r))
+		}
+		c.messages++
+	case notify.StreamChange:
+		if ev.Change.Prev != c.at.Seq || ev.Change.Epoch != c.at.Epoch {
+			t.Fatalf("a change from %d comes after %v", ev.Change.Prev, c.at)
+		}
+		for _, r := range ev.Change.Delta.Removed {
+			i := slices.Index(c.bag, string(r))
+			if i < 0 {
+				t.Fatalf("%s is removed and not there", r)
+			}
+			c.bag = slices.Delete(c.bag, i, i+1)
+		}
+		for _, r := range ev.Change.Delta.Added {
+			c.bag = append(c.bag, string(r))
+		}
+		c.known = true
+		c.messages++
+	case notify.StreamGap:
+		c.gaps++
+	}
+	slices.Sort(c.bag)
+	c.at = ev.At
+}
+
+type rapidOrTest interface{ Fatalf(string, ...any) }
+
+// view is what a wish leaves of a result.
+func view(t *testing.T, f notify.Filter, r *diff.Result) []string {
+	var doc struct {
+		Results struct{ Bindings []json.RawMessage }
+	}
+	if err := json.Unmarshal(f.ResultJSON(r), &doc); err != nil {
+		t.Fatal(err)
+	}
+	out := []string{}
+	for _, b := range doc.Results.Bindings {
+		out = append(out, string(b))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Whatever the filter, the pace and the cuts, a consumer that has heard
+// everything holds what the filter leaves of the result; what thresholds hold
+// back is less than they ask for.
+func TestStreamModel(t *testing.T) {
+	wishes := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "where=s:%3E:20&rate=2ms"}
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")
+		r := newRig(t, func(o *notify.Options) { o.Limits.Fold, o.Timing.Ping = 3, 5*time.Millisecond })
+		id := r.log.Add("q", "SELECT", false)
+		q, err := url.ParseQuery(wishes[name])
+		must(err)
+		wish := notify.Wish{Limited: rapid.Bool().Draw(rt, "limited")}
+		wish.Filter, wish.Rate, err = notify.ReadWish(q)
+		must(err)
+		c := &consumer{}
+		last := rows()
+		for step := range rapid.IntRange(1, 8).Draw(rt, "steps") {
+			for range rapid.IntRange(0, 6).Draw(rt, "changes") {
+				var values []string
+				for _, v := range rapid.SliceOfN(rapid.IntRange(0, 30), 0, 6).Draw(rt, "values") {
+					values = append(values, fmt.Sprint(v))
+				}
+				last = rows(values...)
+				r.record(id, last)
+			}
+			switch rapid.IntRange(0, 9).Draw(rt, "mishap") {
+			case 0:
+				r.log.Trim(id, 1)
+			case 1:
+				r.log.Renumber(id, fmt.Sprint("new", step))
+			}
+			if step > 0 {
+				wish.After = &c.at
+			}
+			listen(t, rt, r, id, wish, c)
+		}
+		st, res, err := r.log.Current(id, true)
+		must(err)
+		if res == nil {
+			return
+		}
+		holdsBack := name == "rows" || name == "jaccard"
+		if want := view(t, wish.Filter, res); !holdsBack && (!slices.Equal(c.bag, want) || c.at != st.Position) {
+			rt.Fatalf("holds %v at %v, the result is %v at %v", c.bag, c.at, want, st.Position)
+		} else if n := distance(c.bag, want); name == "rows" && n >= 4 {
+			rt.Fatalf("%d rows are held back: %v, the result is %v", n, c.bag, want)
+		}
+	})
+}
+
+// distance counts the rows by which two sorted bags differ.
+func distance(a, b []string) int {
+	rest := slices.Clone(b)
+	n := 0
+	for _, x := range a {
+		if i := slices.Index(rest, x); i >= 0 {
+			rest = slices.Delete(rest, i, i+1)
+		} else {
+			n++
+		}
+	}
+	return n + len(rest)
+}
+
+// listen reads a stream until it has been idle, as a connection that breaks
+// then.
+func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.Wish, c *consumer) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for ev, err := range r.srv.Stream(ctx, id, wish) {
+		if err != nil {
+			rt.Fatalf("stream: %v", err)
+		}
+		c.take(rt, &ev)
+		if ev.Kind == notify.StreamIdle {
+			return
+		}
+		if st, _, _ := r.log.Current(id, false); ev.Kind == notify.StreamMoved && ev.At == st.Position {
+			return
+		}
+	}
+	rt.Fatalf("the stream ended")
+}
+
+// A stream ends with the query, and with its consumer.
+func TestStreamEnds(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	for ev, err := range r.srv.Stream(t.Context(), id, notify.Wish{}) {
+		if err != nil {
+			if !errors.Is(err, registry.ErrNotFound) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if ev.Kind == notify.StreamSnapshot {
+			r.log.Remove(id)
+			r.hub.Wake(id)
+		}
+	}
+	if n := r.hub.Followers(id); n != 0 {
+		t.Errorf("%d followers are left", n)
+	}
+}
+
+// A lagging consumer gets what waits as one.
+func TestStreamFoldsForLaggards(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	st, _, _ := r.log.Current(id, false)
+	for _, v := range []string{"b", "c", "d"} {
+		r.record(id, rows(v))
+	}
+	for late, want := range map[bool][]uint64{false: {2, 3, 4}, true: {4}} {
+		var got []uint64
+		ctx, cancel := context.WithCancel(t.Context())
+		for ev, err := range r.srv.Stream(ctx, id, notify.Wish{After: &st.Position, Lagging: func() bool { return late }}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, ev.At.Seq); ev.At.Seq == 4 {
+				break
+			}
+		}
+		cancel()
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("late %v: %s", late, d)
+		}
+	}
+}
+
+func TestReadWish(t *testing.T) {
+	for _, bad := range []string{"min_jaccard=x", "min_jaccard=2", "min_jaccard=NaN", "min_rows=-1", "min_rows=1.5", "where=s", "where=s:=", "where=s:~:x", "rate=5", "rate=-1s", "rate=25h"} {
+		q, err := url.ParseQuery(bad)
+		must(err)
+		if f, _, err := notify.ReadWish(q); err == nil {
+			t.Errorf("%s is read as %+v", bad, f)
+		}
+	}
+	q, err := url.ParseQuery("vars=a,b&vars=c&where=a:=:x:y&where=b:starts:&rate=90s&min_rows=2")
+	must(err)
+	f, rate, err := notify.ReadWish(q)
+	if err != nil || rate != 90*time.Second || f.All() {
+		t.Fatalf("%+v %v %v", f, rate, err)
+	}
+	if f.Fits(&registry.Query{Form: diff.Ask}) == nil || f.Fits(&registry.Query{Form: diff.Select, Ordered: true}) == nil || f.Fits(&registry.Query{Form: diff.Select}) != nil {
+		t.Error("rows of ASK or of a sequence cannot be filtered, those of SELECT can")
+	}
+	if f, _, err := notify.ReadWish(nil); err != nil || !f.All() {
+		t.Errorf("nothing wished is %+v (%v)", f, err)
+	}
+}
