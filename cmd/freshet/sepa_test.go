@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -308,7 +309,7 @@ func TestSEPAErrors(t *testing.T) {
 		l := c.next()
 		got[l.Name] = l.Status
 	}
-	want := map[string]int{"shared-1-bad": 422, "shared-2-update": 422, "shared-3-good": 0}
+	want := map[string]int{"shared-1-bad": 400, "shared-2-update": 422, "shared-3-good": 0}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("status (-want +got):\n%s", d)
 	}
@@ -343,5 +344,48 @@ func TestSEPATokensAndFilter(t *testing.T) {
 	l := c.next()
 	if want := `{"head":{"vars":["s"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/1"}},{"s":{"type":"uri","value":"http://x/10"}}]}}`; string(l.Added) != want {
 		t.Errorf("the net change since the last message is\n%s, want\n%s", l.Added, want)
+	}
+}
+
+// The graphs of a subscription make it a question of its own.
+func TestSEPAGraphs(t *testing.T) {
+	s := newStage(t, "")
+	s.update(t, `INSERT DATA { GRAPH <http://x/g> { <http://x/in> <http://x/n> 1 } }`)
+	conn, _, err := websocket.DefaultDialer.Dial("ws://"+s.addr+"/sepa/subscribe", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for alias, graph := range map[string]string{"none": "", "one": `,"default-graph-uri":"http://x/g"`, "list": `,"default-graph-uri":["http://x/g"]`} {
+		if err := conn.WriteMessage(websocket.TextMessage, []byte(`{"subscribe":{"sparql":"SELECT ?s { ?s <http://x/n> ?n }","alias":"`+alias+`"`+graph+`}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitQueries(t, s, 2)
+	s.must(t, "", "endpoint", "tick", "city")
+	for range 3 {
+		var m struct {
+			Notification struct {
+				Alias string
+				Added struct {
+					Results struct {
+						Bindings []struct{ S struct{ Value string } }
+					}
+				} `json:"addedResults"`
+			}
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.ReadJSON(&m); err != nil {
+			t.Fatal(err)
+		}
+		want := "http://x/in"
+		if m.Notification.Alias == "none" {
+			want = "http://x/0"
+		}
+		if b := m.Notification.Added.Results.Bindings; len(b) != 1 || b[0].S.Value != want {
+			t.Errorf("%s: %+v, want %s", m.Notification.Alias, b, want)
+		}
 	}
 }
