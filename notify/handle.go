@@ -18,6 +18,10 @@ func (s *session) handle(in inbound, hello *time.Timer) error {
 	if errors.As(in.err, &fatal) || errors.Is(in.err, errGone) {
 		return in.err
 	}
+	var drop errDropped
+	if errors.As(in.err, &drop) {
+		return s.dropped(drop.sub)
+	}
 	if in.Type == "init" {
 		hello.Stop()
 		return s.init(in)
@@ -190,6 +194,7 @@ func (s *session) subscribe(r request) error {
 	}
 	sub.query, sub.release = q, release
 	s.enter(sub)
+	s.list(sub, r.Filter)
 	return s.start(sub, from)
 }
 
@@ -212,6 +217,7 @@ func (s *session) leave(sub *subscription) {
 	}
 	s.follower.Remove(sub.query.ID)
 	s.srv.subscriptions.Add(-1)
+	s.srv.listing.remove(sub.listed)
 	sub.release()
 }
 

@@ -107,6 +107,7 @@ type Server struct {
 	opts    Options
 	results *results
 	written written
+	listing listing
 	up      websocket.Upgrader
 
 	drain    chan struct{} // closed when the server goes down

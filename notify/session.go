@@ -199,6 +199,7 @@ func (s *session) write(b []byte) error {
 func (s *session) release() {
 	s.follower.Close()
 	for _, sub := range s.subs {
+		s.srv.listing.remove(sub.listed)
 		sub.release()
 	}
 	s.srv.subscriptions.Add(-int64(len(s.subs)))

@@ -28,6 +28,7 @@ type subscription struct {
 
 	acking  bool
 	unacked []uint64 // positions sent, at most the window
+	listed  *listed  // as others see it
 }
 
 // pending is the net change behind sub.pos that a filter keeps from being sent.
@@ -71,6 +72,7 @@ func (s *subscription) seen() registry.Position {
 // moved notes that the client was told of everything up to p.
 func (s *subscription) moved(p registry.Position) {
 	s.pos, s.pending, s.fold = p, nil, false
+	s.listed.at.Store(&p)
 	s.lastSent = time.Now()
 }
 

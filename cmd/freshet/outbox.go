@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
@@ -22,6 +23,7 @@ type outbox struct {
 	hub    http.Handler
 	hooks  *webhook.Manager
 	store  deliver.Store
+	live   *notify.Server
 }
 
 // newOutbox makes the outbox of a server whose API is described by c.
@@ -49,7 +51,7 @@ func newOutbox(s *server, c web.Config) (*outbox, error) {
 		return nil, err
 	}
 	return &outbox{
-		engine: engine, store: s.store,
+		engine: engine, store: s.store, live: s.live,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.registry.Resolve},
 	}, nil
@@ -91,16 +93,34 @@ func (s *server) mayRead(caller string, q registry.Query) error {
 
 // Subscriptions is web.Subscriptions'.
 func (o *outbox) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
-	return o.store.Subscriptions(after, limit)
+	stored, err := o.store.Subscriptions(after, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := append(stored, o.live.Subscriptions(after, limit)...)
+	slices.SortFunc(all, func(a, b registry.Subscription) int { return strings.Compare(a.ID, b.ID) })
+	return all[:min(len(all), limit)], nil
 }
 
 // Subscription is web.Subscriptions'.
 func (o *outbox) Subscription(id string) (registry.Subscription, error) {
+	if x, err := o.live.Subscription(id); err == nil {
+		return x, nil
+	}
 	return o.store.Subscription(id)
 }
 
 // Act is web.Subscriptions'.
 func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
+	if x, err := o.live.Subscription(id); err == nil {
+		switch verb {
+		case "drop":
+			return x, o.live.Drop(id)
+		case "resume":
+			return x, nil // it is not paused
+		}
+		return x, &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: "a connected client cannot be paused: it asks for what it wants when it comes back"}
+	}
 	switch verb {
 	case "pause":
 		return o.engine.Pause(id)
