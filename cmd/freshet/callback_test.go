@@ -238,9 +238,27 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 	s.subscribe(topic, cb.http.URL+"/sub", "hub.secret", "k", "hub.lease_seconds", "5000")
 	hook := strings.TrimSpace(s.must(t, "", "webhook", "add", "--query", "rows", cb.http.URL+"/hook"))
 	eventually(t, "the first result", func() bool { return len(cb.all("/hook")) >= 2 })
+	// One that hangs, and one that redirects to somebody who wants nothing.
+	release := make(chan struct{})
+	rude := newCallback(t)
+	hang := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			rude.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	defer hang.Close()
+	defer close(release)
+	rude.on(func(int) int { return http.StatusTemporaryRedirect })
 	_, before := s.get("GET", "/v1/subscriptions?way=websub")
+	s.subscribe(topic, hang.URL+"/hang")
+	s.subscribe(topic, rude.http.URL+"/rude")
 	cb.on(func(n int) int {
-		if n%4 == 0 {
+		if n == 4 { // once: the second try is seconds later, the third minutes
 			return 503
 		}
 		return 200
@@ -275,7 +293,8 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 	}
 	_, after := s.get("GET", "/v1/subscriptions?way=websub")
 	lease := func(text string) string {
-		_, rest, _ := strings.Cut(text, `"expires_at":`)
+		_, rest, _ := strings.Cut(text, "/sub\"") // ours among the three
+		_, rest, _ = strings.Cut(rest, `"expires_at":`)
 		return rest[:min(len(rest), 25)]
 	}
 	if lease(before) != lease(after) || lease(after) == "" {

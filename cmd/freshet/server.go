@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -240,8 +241,9 @@ func (s *server) sweep(ctx context.Context) {
 
 // reload brings a new configuration in force, as far as a running server can.
 func (s *server) reload(c *Config) error {
-	if c.Listen != s.conf.Listen || c.Data != s.conf.Data || c.PublicURL != s.conf.PublicURL || c.TLS != s.conf.TLS {
-		s.log.Warn("listen, public_url, data and tls take effect at the next start")
+	if c.Listen != s.conf.Listen || c.Data != s.conf.Data || c.PublicURL != s.conf.PublicURL || c.TLS != s.conf.TLS ||
+		!slices.Equal(c.WebSub.AllowCallbackNetworks, s.conf.WebSub.AllowCallbackNetworks) {
+		s.log.Warn("listen, public_url, data, tls and websub take effect at the next start")
 	}
 	if err := s.registry.ApplyFile(c.Endpoints); err != nil {
 		return err

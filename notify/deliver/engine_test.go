@@ -215,21 +215,24 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			most.Store(0)
-			var all []registry.Subscription
-			for i := range 40 {
-				all = append(all, owed(fmt.Sprint(i), srv.URL, 1))
+			s := newStand(t, func(o *Options) { o.Limits = c.limits })
+			callback := srv.URL
+			if !c.trust { // as if the host were elsewhere
+				s.client.Transport = s.opts.Guard.transport(s.opts.Timing, 50, func(string, bool) {})
+				callback = strings.Replace(callback, "127.0.0.1", "localhost", 1)
 			}
-			s := newStand(t, func(o *Options) { o.Limits = c.limits }, all...)
-			s.mu.Lock()
-			s.hosts["127.0.0.1"].trusted = c.trust // as if the host were elsewhere
-			s.mu.Unlock()
 			start := time.Now()
-			until(t, "all", func() bool {
-				s.mu.Lock()
-				s.hosts["127.0.0.1"].trusted = c.trust
-				s.mu.Unlock()
-				return s.Stats().Taken == 40
-			})
+			var wg sync.WaitGroup
+			for i := range 40 {
+				wg.Go(func() {
+					x := owed(fmt.Sprint(i), callback, 1)
+					if _, err := s.Edit(x.ID, func(into *registry.Subscription, _ bool) error { *into = x; return nil }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			until(t, "all", func() bool { return s.Stats().Taken == 40 })
 			if most.Load() > c.most {
 				t.Errorf("%d at once, want at most %d", most.Load(), c.most)
 			}

@@ -12,6 +12,8 @@ import (
 
 // data writes what a pledged message tells, or says what has to be pledged in
 // its place: a pledge without a type stands for nothing at all.
+//
+// What a receiver was told last is Cursor, whatever was read since (Seen).
 func (w *Sender) data(s *registry.Subscription, p registry.Pledge) (data []byte, other *registry.Pledge, err error) {
 	switch p.Type {
 	case TypeEnded:

@@ -325,10 +325,13 @@ func (w *Sender) send(s *registry.Subscription, p registry.Pledge, done func(*re
 func replace(s *registry.Subscription, id string, other *registry.Pledge) {
 	if s.Pledge != nil && s.Pledge.ID == id {
 		s.Pledge = nil
-		if other.Type != "" {
+		switch {
+		case other.Type != "":
 			s.Pledge = other
-		} else {
-			s.Cursor, s.Seen = other.Until, registry.Position{}
+		case s.Query != "":
+			s.Seen = other.Until // nothing is told, so that the next message begins where the last one ended
+		default:
+			s.Cursor = other.Until
 		}
 	}
 	for i := range s.Dead {
