@@ -108,10 +108,15 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 		_, b := s.get("GET", "/v1/subscriptions?state=active")
 		return strings.Contains(b, "websub")
 	})
+	before := ""
 	for n := 1; n <= 4; n++ {
 		s.step(n)
 		f := d.next("feed")
+		for f.Body == before { // what a crash kept from being noted comes again
+			f = d.next("feed")
+		}
 		_, want := s.get("GET", l["self"][0])
+		before = want
 		if f.Body != want || f.Type != "application/sparql-results+json" {
 			t.Errorf("change %d: got %s %s, want %s", n, f.Type, f.Body, want)
 		}
