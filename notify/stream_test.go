@@ -142,17 +142,20 @@ func distance(a, b []string) int {
 func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.Wish, c *consumer) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	meanwhile := rapid.IntRange(0, 3).Draw(rt, "meanwhile")
 	for ev, err := range r.srv.Stream(ctx, id, wish) {
 		if err != nil {
 			rt.Fatalf("stream: %v", err)
 		}
 		c.take(rt, &ev)
-		if ev.Kind == notify.StreamIdle {
+		st, _, _ := r.log.Current(id, false)
+		if ev.Kind != notify.StreamIdle && (ev.Kind != notify.StreamMoved || ev.At != st.Position) {
+			continue
+		}
+		if meanwhile--; meanwhile < 0 {
 			return
 		}
-		if st, _, _ := r.log.Current(id, false); ev.Kind == notify.StreamMoved && ev.At == st.Position {
-			return
-		}
+		r.record(id, rows(fmt.Sprint(meanwhile), fmt.Sprint(10+meanwhile), fmt.Sprint(meanwhile/2)))
 	}
 	rt.Fatalf("the stream ended")
 }
