@@ -153,13 +153,13 @@ func TestRDFXML(t *testing.T) {
 	const ns = `xmlns:rdf="` + rdfSpace + `" xmlns:e="http://e/"`
 	for body, nt := range map[string]string{
 		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/x"/><rdf:Description rdf:about="http://e/a"><e:p>1</e:p></rdf:Description></rdf:RDF>`:         `<http://e/a> <http://e/p> "1" .`,
-		`<e:T ` + ns + ` rdf:about="http://e/a" e:p="v" xml:lang="en"/>`:                                                                                        "<http://e/a> <" + rdfSpace + "type> <http://e/T> .\n<http://e/a> <http://e/p> \"v\"@en .",
+		`<rdf:RDF ` + ns + `><e:T rdf:about="http://e/a" e:p="v" xml:lang="en"/></rdf:RDF>`:                                                                     "<http://e/a> <" + rdfSpace + "type> <http://e/T> .\n<http://e/a> <http://e/p> \"v\"@en .",
 		`<rdf:RDF ` + ns + `><rdf:Description rdf:nodeID="b0"><e:p><rdf:Description><e:q rdf:nodeID="b1"/></rdf:Description></e:p></rdf:Description></rdf:RDF>`: "_:a <http://e/p> _:b .\n_:b <http://e/q> _:c .",
-		`<rdf:Description ` + ns + ` rdf:about="http://e/a"><e:p rdf:datatype="http://e/d"> 1 </e:p><e:q/><e:r rdf:resource="http://e/b" e:s="t"/></rdf:Description>`: "<http://e/a> <http://e/p> \" 1 \"^^<http://e/d> .\n" +
+		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:datatype="http://e/d"> 1 </e:p><e:q/><e:r rdf:resource="http://e/b" e:s="t"/></rdf:Description></rdf:RDF>`: "<http://e/a> <http://e/p> \" 1 \"^^<http://e/d> .\n" +
 			"<http://e/a> <http://e/q> \"\" .\n<http://e/a> <http://e/r> <http://e/b> .\n<http://e/b> <http://e/s> \"t\" .",
-		`<rdf:Description ` + ns + ` xml:base="http://e/d/" rdf:ID="x"><rdf:li rdf:resource="y"/><rdf:li>z</rdf:li></rdf:Description>`: "<http://e/d/#x> <" + rdfSpace + "_1> <http://e/d/y> .\n<http://e/d/#x> <" + rdfSpace + "_2> \"z\" .",
-		`<rdf:Description ` + ns + ` rdf:about="http://e/a"><e:p rdf:parseType="Resource"><e:q>1</e:q></e:p></rdf:Description>`:        "<http://e/a> <http://e/p> _:b .\n_:b <http://e/q> \"1\" .",
-		`<rdf:Description ` + ns + ` rdf:about="http://e/a"><e:p rdf:parseType="Collection"><rdf:Description rdf:about="http://e/b"/></e:p></rdf:Description>`: "<http://e/a> <http://e/p> _:l .\n_:l <" + rdfSpace +
+		`<rdf:RDF ` + ns + `><rdf:Description xml:base="http://e/d/" rdf:ID="x"><rdf:li rdf:resource="y"/><rdf:li>z</rdf:li></rdf:Description></rdf:RDF>`: "<http://e/d/#x> <" + rdfSpace + "_1> <http://e/d/y> .\n<http://e/d/#x> <" + rdfSpace + "_2> \"z\" .",
+		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:parseType="Resource"><e:q>1</e:q></e:p></rdf:Description></rdf:RDF>`:        "<http://e/a> <http://e/p> _:b .\n_:b <http://e/q> \"1\" .",
+		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a"><e:p rdf:parseType="Collection"><rdf:Description rdf:about="http://e/b"/></e:p></rdf:Description></rdf:RDF>`: "<http://e/a> <http://e/p> _:l .\n_:l <" + rdfSpace +
 			"first> <http://e/b> .\n_:l <" + rdfSpace + "rest> <" + rdfSpace + "nil> .",
 	} {
 		if d := cmp.Diff(document(t, nTriples, nt, construct()), document(t, rdfXML, body, construct())); d != "" {
@@ -172,7 +172,8 @@ func TestRDFXML(t *testing.T) {
 		`<rdf:RDF ` + ns + `><rdf:Description><x:p>1</x:p></rdf:Description></rdf:RDF>`,
 		`<rdf:RDF ` + ns + `><rdf:Description><e:p>1<e:T/></e:p></rdf:Description></rdf:RDF>`,
 		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a" rdf:nodeID="b"/></rdf:RDF>`,
-		strings.Repeat(`<e:p xmlns:e="http://e/">`, 3000) + strings.Repeat(`</e:p>`, 3000),
+		`<rdf:RDF ` + ns + `>` + strings.Repeat(`<e:p>`, 3000) + strings.Repeat(`</e:p>`, 3000) + `</rdf:RDF>`,
+		`<rdf:Description ` + ns + ` rdf:about="http://e/a"/>`, `<RDF/>`, `<RDF xmlns="http://e/"/>`, // legal, the first, but so looks every XML document
 	} {
 		if _, _, err := decode(rdfXML, []byte(bad), construct(), nil, 0, 0); err == nil {
 			t.Errorf("%.100s is accepted", bad)

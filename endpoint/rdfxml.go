@@ -11,22 +11,24 @@ import (
 
 // readRDFXML reads RDF 1.1 XML. It is our own because knakk/rdf says "end of
 // document" wherever an element brings no triple, and whatever follows would
-// look deleted. Of the syntax only XML literals are not read: they are an
-// error, never something else.
+// look deleted. Of the syntax two things are not read, and are an error, never
+// something else: XML literals, and a document whose root is not rdf:RDF. The
+// latter is legal where the root is the only node; but every XML document looks
+// like that, also the error page that a proxy sends with status 200, and taken
+// for a graph it would replace the result.
 func readRDFXML(body []byte, add func(s, p, o diff.Term) error) error {
 	dec := xml.NewDecoder(bytes.NewReader(body))
 	x := &rdfXMLReader{dec: dec, add: add}
 	root, err := firstElement(dec)
+	if err == nil && root.Name != (xml.Name{Space: rdfSpace, Local: "RDF"}) {
+		err = malformed("the root element is %q, not rdf:RDF", bounded(oneLine(root.Name.Local)))
+	}
 	if err == nil {
 		here := xmlScope{}.in(root)
-		if root.Name == (xml.Name{Space: rdfSpace, Local: "RDF"}) {
-			err = x.children(func(e xml.StartElement) error {
-				_, err := x.node(e, here)
-				return err
-			})
-		} else {
-			_, err = x.node(root, xmlScope{})
-		}
+		err = x.children(func(e xml.StartElement) error {
+			_, err := x.node(e, here)
+			return err
+		})
 	}
 	if err == nil {
 		err = nothingMore(dec)
