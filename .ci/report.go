@@ -48,7 +48,11 @@ func main() {
 				fmt.Printf("%s\t%s\t%.1fs\n", e.Action, e.Package, e.Elapsed)
 				if e.Action == "fail" {
 					broken++
-					fmt.Print(strings.Join(output[k], ""))
+					for other, lines := range output { // of tests that never ended, too
+						if other.pkg == e.Package {
+							fmt.Print(strings.Join(lines, ""))
+						}
+					}
 				}
 				break
 			}

@@ -100,11 +100,13 @@ func (r *Registry) storeEndpoint(name string, edit func(e, file *Endpoint, found
 // that was edited by the API stays, unless the file's value differs from the
 // one that the file applied last.
 func (r *Registry) ApplyFile(endpoints []Endpoint) error {
-	for _, e := range endpoints {
-		e = e.Defaulted()
-		if err := CheckEndpoint(e, r.check); err != nil {
+	for _, e := range endpoints { // all of them first: a bad file changes nothing
+		if err := r.checkFile(e.Defaulted()); err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
 		}
+	}
+	for _, e := range endpoints {
+		e = e.Defaulted()
 		_, err := r.storeEndpoint(e.Name, func(cur, file *Endpoint, found bool) error {
 			if !found || file.URL == "" {
 				*cur, *file = e, e
@@ -120,6 +122,29 @@ func (r *Registry) ApplyFile(endpoints []Endpoint) error {
 	}
 	return nil
 }
+
+// checkFile says whether an endpoint of the file could come in force, alone and
+// together with what the API edited. It changes nothing.
+func (r *Registry) checkFile(e Endpoint) error {
+	if err := CheckEndpoint(e, r.check); err != nil {
+		return err
+	}
+	_, err := r.store.EditEndpoint(e.Name, func(cur, file *Endpoint, found bool) error {
+		if found && file.URL != "" {
+			merge(cur, *file, e)
+			if err := CheckEndpoint(*cur, r.check); err != nil {
+				return err
+			}
+		}
+		return errDryRun
+	})
+	if errors.Is(err, errDryRun) {
+		return nil
+	}
+	return err
+}
+
+var errDryRun = errors.New("nothing is to be stored")
 
 // merge copies into cur each field whose value in the file has changed.
 func merge(cur *Endpoint, before, now Endpoint) {

@@ -383,6 +383,25 @@ func TestFileAgainstAPI(t *testing.T) {
 	}
 }
 
+// A file with one bad endpoint changes none.
+func TestBadFileChangesNothing(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	before, err := r.Endpoint("city")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.ApplyFile([]registry.Endpoint{
+		{Name: "city", URL: "http://127.0.0.1:3030/sparql", Budget: registry.Duration(time.Second)},
+		{Name: "other", URL: "http://127.0.0.1:3031/sparql", Concurrency: 1000},
+	})
+	if err == nil {
+		t.Fatal("a concurrency of 1000 is accepted")
+	}
+	if after, err := r.Endpoint("city"); err != nil || after.Budget != before.Budget {
+		t.Errorf("budget %v after a bad file, want %v (%v)", after.Budget, before.Budget, err)
+	}
+}
+
 func TestEndpointChecks(t *testing.T) {
 	good := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.Defaulted()
 	if err := registry.CheckEndpoint(good, nil); err != nil {

@@ -168,10 +168,10 @@ func storm(w *world, seed uint64) {
 	}
 }
 
-// TestNobodyStarves: under rr every query that can complete within the budget
+// TestLongNobodyStarves: under rr every query that can complete within the budget
 // does so again and again, also beside queries that cannot, and beside a flood
 // of new ones and refresh requests.
-func TestNobodyStarves(t *testing.T) {
+func TestLongNobodyStarves(t *testing.T) {
 	for _, width := range []int{1, 3} {
 		t.Run(fmt.Sprintf("concurrency=%d", width), func(t *testing.T) {
 			seed := uint64(7 + width)

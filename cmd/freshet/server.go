@@ -7,7 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
+	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -195,8 +196,12 @@ func (s *server) run(ctx context.Context) error {
 	stopSlots()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err = errors.Join(err, s.live.Shutdown(grace))
-	if e := s.http.Shutdown(grace); e != nil {
+	if e := s.live.Shutdown(grace); e != nil {
+		s.log.Warn("some followers were cut off without a word", "error", e)
+	}
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancelLast()
+	if e := s.http.Shutdown(last); e != nil {
 		s.log.Warn("some requests were cut off", "error", e)
 		err = errors.Join(err, s.http.Close())
 	}
@@ -241,9 +246,13 @@ func (s *server) sweep(ctx context.Context) {
 
 // reload brings a new configuration in force, as far as a running server can.
 func (s *server) reload(c *Config) error {
-	if c.Listen != s.conf.Listen || c.Data != s.conf.Data || c.PublicURL != s.conf.PublicURL || c.TLS != s.conf.TLS ||
-		!slices.Equal(c.WebSub.AllowCallbackNetworks, s.conf.WebSub.AllowCallbackNetworks) {
-		s.log.Warn("listen, public_url, data, tls and websub take effect at the next start")
+	now, was := *c, *s.conf
+	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
+	if strings.HasSuffix(now.Listen, ":0") { // the port that the system chose is not in the file
+		now.Listen, now.PublicURL = was.Listen, was.PublicURL
+	}
+	if !reflect.DeepEqual(now, was) {
+		s.log.Warn("what changed besides tokens and endpoints takes effect at the next start")
 	}
 	if err := s.registry.ApplyFile(c.Endpoints); err != nil {
 		return err

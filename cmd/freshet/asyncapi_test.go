@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/web/docs"
+	"github.com/freshet/freshet/web/docs/docstest"
+)
+
+// A census holds every message against the AsyncAPI document and counts kinds.
+type census struct {
+	t    *testing.T
+	doc  *docstest.Document
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func newCensus(t *testing.T) *census {
+	t.Helper()
+	doc, err := docstest.Open(docs.AsyncAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &census{t: t, doc: doc, seen: map[string]int{}}
+}
+
+func (c *census) count(kind string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.t.Errorf("%s: %v", kind, err)
+	}
+	c.seen[kind]++
+}
+
+// until waits until each kind was seen at least once.
+func (c *census) until(kinds ...string) {
+	c.t.Helper()
+	missing := kinds
+	for range 1200 {
+		c.mu.Lock()
+		missing = slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return c.seen[k] > 0 })
+		c.mu.Unlock()
+		if len(missing) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.t.Fatalf("never seen: %v; seen: %v", missing, c.seen)
+}
+
+// frames reads a WebSocket until it ends.
+func (c *census) frames(conn *websocket.Conn) {
+	for {
+		_, b, err := conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		var m struct{ Type string }
+		_ = json.Unmarshal(b, &m) // Message says what is wrong
+		c.count(m.Type, c.doc.Message(b))
+	}
+}
+
+// send checks what a client sends, too.
+func (c *census) send(conn *websocket.Conn, message string) {
+	c.t.Helper()
+	if err := c.doc.Message([]byte(message)); err != nil {
+		c.t.Errorf("what we send: %v", err)
+	}
+	if err := conn.WriteMessage(websocket.TextMessage, []byte(message)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// events follows an event stream until the test ends.
+func (c *census) events(url string) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		c.t.Fatalf("%s: %s", url, resp.Status)
+	}
+	go func() {
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, 16<<20)
+		kind := ""
+		for lines.Scan() {
+			if k, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				kind = k
+			}
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				c.count("sse."+kind, c.doc.Event(kind, []byte(data)))
+			}
+		}
+	}()
+}
+
+// Every kind of message that the document names is seen from the real server,
+// and looks as the document says.
+func TestMessagesMatchAsyncAPI(t *testing.T) {
+	s := newStage(t, "")
+	for name, text := range map[string]string{
+		"rows": "SELECT ?s ?n { ?s <http://x/n> ?n }", "top": "SELECT ?s { ?s <http://x/n> ?n } ORDER BY DESC(?s) LIMIT 3",
+		"any": "ASK { <http://x/1> ?p ?o }", "graph": "CONSTRUCT { ?s <http://x/m> [ <http://x/k> ?n ] } WHERE { ?s <http://x/n> ?n }",
+	} {
+		s.must(t, text, "query", "add", "--name", name, "-")
+	}
+	s.must(t, "", "endpoint", "tick", "city")
+	c := newCensus(t)
+	conn := dial(t, s.srv.url, "")
+	go c.frames(conn)
+	for _, m := range []string{
+		`{"type":"subscribe","id":"a","query":"rows"}`, `{"type":"subscribe","id":"b","query":"top"}`, `{"type":"subscribe","id":"c","query":"any"}`,
+		`{"type":"subscribe","id":"d","query":"graph"}`, `{"type":"subscribe","id":"e","query":"rows","rate":"5s"}`,
+		`{"type":"subscribe","id":"f","query":"rows","mode":"snapshot","filter":{"min_rows":1}}`,
+		`{"type":"subscribe","id":"g","query":"rows","resume":{"epoch":"other","seq":9}}`,
+		`{"type":"subscribe","id":"h","query":{"endpoint":"city","sparql":"SELECT ?n { ?s <http://x/n> ?n }"}}`,
+		`{"type":"subscribe","id":"i","query":"nothing"}`, `{"type":"ping","payload":{"n":1}}`, `{"type":"unsubscribe","id":"f"}`,
+	} {
+		c.send(conn, m)
+	}
+	c.until("ready", "subscribed", "snapshot", "error", "pong", "complete")
+	changes := s.srv.url + "/v1/queries/rows/changes"
+	for _, query := range []string{"", "?rate=5s", "?after=other:1"} {
+		c.events(changes + query)
+	}
+	c.events(s.srv.url + "/v1/queries/graph/changes")
+	c.events(s.srv.url + "/v1/changes")
+	c.until("sse.snapshot", "sse.gap")
+	s.step(1)
+	c.until("delta", "sse.change")
+	// What comes and goes within the rate leaves only a new position.
+	time.Sleep(11 * time.Second) // until the last message is longer ago than the rate
+	s.step(2)
+	time.Sleep(time.Second)
+	s.update(t, `INSERT DATA { <http://x/z> <http://x/n> "z" }`)
+	s.must(t, "", "endpoint", "tick", "city")
+	s.update(t, `DELETE DATA { <http://x/z> <http://x/n> "z" }`)
+	s.must(t, "", "endpoint", "tick", "city")
+	c.until("alive", "sse.alive")
+	s.must(t, "", "endpoint", "set", "city", "url=http://"+freeAddr(t)+"/sparql")
+	s.must(t, "", "endpoint", "tick", "city")
+	c.until("status")
+	s.must(t, "", "query", "rm", "rows")
+	c.until("sse.complete")
+	t.Logf("messages seen: %v", c.seen)
+}
