@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -38,6 +39,7 @@ type run struct {
 	cut    bool          // told to stop because the budget is used up
 	served uint64
 	stop   func()
+	took   atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }
 
 func newSheet(p *planner, width int, timeout, charged time.Duration) *sheet {

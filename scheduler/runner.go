@@ -206,6 +206,7 @@ func (r *runner) launch(x *run) {
 	go func() {
 		defer cancel()
 		a := r.executor.Execute(ctx, q, m, limit)
+		x.took.Store(int64(max(1, a.Elapsed)))
 		r.l.lanes.release()
 		r.results <- answered{x, a}
 	}()
@@ -229,6 +230,7 @@ func (r *runner) patience(blocked bool) time.Duration {
 
 // ring does what the time has come for.
 func (r *runner) ring() error {
+	defer r.watch()()
 	now := r.l.clock.Now()
 	cut, _ := r.sheet.over(now)
 	for _, x := range cut {
@@ -243,6 +245,7 @@ func (r *runner) ring() error {
 
 // take takes in one finished execution.
 func (r *runner) take(x answered) error {
+	defer r.watch()()
 	now := r.l.clock.Now()
 	c := x.r.c
 	a, whole := r.sheet.finish(x.r, x.a, r.ctx.Err() != nil)

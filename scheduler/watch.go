@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A watch keeps the budget while the runner compares and commits, which may
+// take longer than what is left of it: what runs is told to stop at the moment
+// when all together reach it. It has its own copy of the account, so that it
+// shares nothing with the runner but the executions, which say themselves when
+// they are over.
+type watch struct {
+	clock Clock
+	left  time.Duration // when nothing of runs is counted
+	runs  []*run
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
+	over  bool
+}
+
+// watch begins a watch over what runs. end ends it.
+func (r *runner) watch() (end func()) {
+	w := &watch{clock: r.l.clock, left: r.sheet.p.budget - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
+	w.look()
+	return w.end
+}
+
+// look stops what runs when the budget is used up, and else looks again when
+// that can be at the earliest.
+func (w *watch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	now, left := w.clock.Now(), w.left
+	var going []*run
+	for _, r := range w.runs {
+		if took := r.took.Load(); took > 0 {
+			left -= time.Duration(took)
+			continue
+		}
+		left -= r.elapsed(now)
+		going = append(going, r)
+	}
+	n := time.Duration(len(going))
+	switch {
+	case n == 0:
+		return
+	case left < n:
+		for _, r := range going {
+			r.stop()
+		}
+	case w.timer == nil:
+		w.timer = time.AfterFunc(left/n, w.look)
+	default:
+		w.timer.Reset(left / n)
+	}
+}
+
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}

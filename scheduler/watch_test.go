@@ -1,0 +1,82 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+// A slow ledger takes its time to record, and to bring results.
+type slow struct {
+	*schedulertest.Memory
+	record, result time.Duration
+}
+
+func (s *slow) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	time.Sleep(s.record)
+	return s.Memory.Record(endpoint, b)
+}
+
+func (s *slow) Result(id string) (*diff.Result, error) {
+	time.Sleep(s.result)
+	return s.Memory.Result(id)
+}
+
+// TestBoundWhileCommitting: the budget is kept also while the loop is busy with
+// the ledger, and what ended meanwhile counts with what it took only.
+func TestBoundWhileCommitting(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		record, result time.Duration
+		hangs          time.Duration // what the others take
+		cut            int
+	}{
+		{"recording, others hang", 600 * time.Millisecond, 0, time.Hour, 3},
+		{"reading, others hang", 0, 600 * time.Millisecond, time.Hour, 3},
+		{"recording, others end", 600 * time.Millisecond, 0, 250 * time.Millisecond, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const budget = time.Second
+				e := endpoint("never", budget, "rr")
+				e.Concurrency = 4
+				ledger := &slow{Memory: &schedulertest.Memory{}}
+				first, second := schedulertest.Rows(t, "first"), schedulertest.Rows(t, "second")
+				baseline := true
+				w := newWorld(t, e, func(q *registry.Query, n int) reply {
+					switch {
+					case baseline:
+						return reply{time.Millisecond, registry.Changed, first}
+					case q.ID == "q_a":
+						return reply{100 * time.Millisecond, registry.Changed, second}
+					}
+					return reply{c.hangs, registry.Changed, first}
+				})
+				w.ledger = ledger.Memory
+				var err error
+				w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: ledger, Executor: w.service})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, n := range []string{"a", "b", "c", "d"} {
+					w.register(n)
+				}
+				w.run()
+				w.tick()
+				baseline = false
+				ledger.record, ledger.result = c.record, c.result
+				s := w.tick()
+				w.stop()
+				if s.Run != 4 || s.Cut != c.cut {
+					t.Errorf("the slot: %+v; want 4 executions, %d cut", s, c.cut)
+				}
+				checkBound(t, w, budget, 4)
+			})
+		})
+	}
+}
