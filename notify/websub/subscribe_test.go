@@ -158,7 +158,7 @@ func TestH14H15H36H37VerificationFails(t *testing.T) {
 			s.set(no, nil)
 			for i, mode := range []string{"subscribe", "unsubscribe"} {
 				r.ask("mode", mode, "topic", r.topic(), "callback", s.http.URL+"/cb", "secret", "new", "lease_seconds", "9000").want(t, 202)
-				until(t, "the question", func() bool { return len(s.questions()) == 3+i && r.subscription().Intent == nil })
+				until(t, "the question", func() bool { return len(s.questions()) >= 3+i && r.subscription().Intent == nil })
 				after := r.subscription()
 				if after.Secrets[0].Key != "old" || !after.ExpiresAt.Equal(*before.ExpiresAt) || after.State != registry.Active {
 					t.Fatalf("%s refused by %s left secret %q, end %v, state %s", mode, name, after.Secrets[0].Key, after.ExpiresAt, after.State)
