@@ -62,6 +62,7 @@ type Loop struct {
 	last     Slot
 	charge   time.Duration // by trial runs, to be paid by the next slots
 	reserved time.Duration // by trial runs in progress
+	ended    time.Time     // when the last execution was over, trial runs included
 	health   registry.Health
 }
 

@@ -30,7 +30,7 @@ type runner struct {
 	results  chan answered
 	lane     chan struct{} // a lane asked for, nil when none is
 	held     bool          // a lane granted and not yet used
-	quiet    time.Time     // no execution starts before
+	quiet    time.Time     // no execution starts before, as start last saw it
 	stopped  string        // why no other execution starts
 	pending  []Outcome
 	learnt   *PolicyState // set when the slot is over
@@ -160,7 +160,7 @@ func (r *runner) start() (blocked bool) {
 		if !r.mayStart() {
 			return false
 		}
-		if r.quiet.After(now) {
+		if r.quiet = r.rest(); r.quiet.After(now) {
 			return true
 		}
 		if !r.held && !r.l.lanes.try() {
@@ -184,6 +184,17 @@ func (r *runner) start() (blocked bool) {
 		}
 	}
 	return false
+}
+
+// rest is when the gap after the last execution is over, be it of this slot, of
+// the one before, or a trial run.
+func (r *runner) rest() time.Time {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if r.gap <= 0 || r.l.ended.IsZero() {
+		return time.Time{}
+	}
+	return r.l.ended.Add(r.gap)
 }
 
 // mayStart says, without starting it, whether there is something to wait for.
@@ -258,6 +269,9 @@ func (r *runner) take(x answered) error {
 	}
 	out.Query = c.Query.ID
 	r.l.mu.Lock()
+	if now.After(r.l.ended) { // else a trial run was over meanwhile
+		r.l.ended = now
+	}
 	if out.Stats.LastRun.Outcome.Complete() {
 		c.start = r.slot.Started
 	}
@@ -266,7 +280,6 @@ func (r *runner) take(x answered) error {
 	r.count(was, out)
 	r.report(c, out.Stats.LastRun)
 	r.permit(now)
-	r.quiet = now.Add(r.gap)
 	out.Stats = out.Stats.frozen()
 	if len(r.pending) == 0 {
 		r.since = now

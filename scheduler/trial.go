@@ -50,6 +50,7 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	l.mu.Lock()
 	l.reserved -= limit
 	l.charge += min(a.Elapsed, limit)
+	l.ended = l.clock.Now()
 	l.mu.Unlock()
 	return a, nil
 }
