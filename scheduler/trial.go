@@ -18,7 +18,8 @@ func (l *Loop) Charge(d time.Duration) {
 // Trial executes a query once, inside the endpoint's limits, and stores
 // nothing. It waits for a place among the endpoint's executions. What it takes
 // is charged to the next slot's budget; when that has nothing left the error
-// wraps ErrCharged, and on a paused endpoint ErrPaused.
+// wraps ErrCharged, on a paused endpoint ErrPaused, and in a blackout time
+// ErrBlackout.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if err := l.lanes.acquire(ctx); err != nil {
 		return Answer{}, err
@@ -29,6 +30,10 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if l.set.endpoint.Pause != nil {
 		l.mu.Unlock()
 		return Answer{}, ErrPaused
+	}
+	if end := l.set.blackouts.end(now); !end.IsZero() {
+		l.mu.Unlock()
+		return Answer{}, fmt.Errorf("trial run at %s: %w until %s", q.Endpoint, ErrBlackout, end.UTC().Format(time.RFC3339))
 	}
 	if h := l.executor.Health(); h.Until.After(now) {
 		l.mu.Unlock()
