@@ -157,6 +157,10 @@ func (l *Loop) step(ctx context.Context) error {
 			return nil
 		}
 		s, err := l.slot(ctx, true)
+		if err == nil && s.Finished.IsZero() {
+			t.done <- ticked{err: ErrStopped}
+			return nil
+		}
 		t.done <- ticked{s, err}
 		return err
 	}
@@ -219,7 +223,8 @@ func (l *Loop) refuse() error {
 // Tick runs the next slot now, after those asked for before, and returns its
 // summary when everything of it is committed. It waits until Run has begun.
 // When ctx ends first the slot runs on all the same. The error wraps ErrPaused
-// or ErrBlackout when no slot may run, ErrStopped when Run has returned.
+// or ErrBlackout when no slot may run, ErrStopped when Run has returned or was
+// told to before anything of the slot ran.
 func (l *Loop) Tick(ctx context.Context) (Slot, error) {
 	t := tick{done: make(chan ticked, 1)}
 	select {

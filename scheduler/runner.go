@@ -44,7 +44,8 @@ type answered struct {
 }
 
 // slot runs one slot from its plan to its last commit. The error is the
-// ledger's.
+// ledger's. A slot that was cancelled before anything ran never was: it is
+// zero, and so is its error.
 func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	r, err := l.open(ctx, onTick)
 	if err != nil {
@@ -60,10 +61,11 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
-	if !r.slot.Finished.IsZero() { // else cancelled before anything ran: the number is free
-		l.last = r.slot
-	}
 	l.apply()
+	if r.slot.Finished.IsZero() { // the number is free
+		return Slot{}, nil
+	}
+	l.last = r.slot
 	return r.slot, nil
 }
 

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -33,5 +34,39 @@ func TestTrialInBlackout(t *testing.T) {
 			t.Errorf("a trial run after the blackout: %+v, %v", a, err)
 		}
 		w.stop()
+	})
+}
+
+// A tick whose slot never was, since the end came before anything ran, says so.
+func TestTickThatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 5*time.Second))
+		w.register("a")
+		w.run()
+		trial, ticked := make(chan error, 1), make(chan error, 1)
+		q := schedulertest.Query(city, "trial")
+		go func() {
+			_, err := w.loop.Trial(context.Background(), &q)
+			trial <- err
+		}()
+		synctest.Wait() // it holds the only place
+		go func() {
+			s, err := w.loop.Tick(context.Background())
+			if s != (scheduler.Slot{}) {
+				t.Errorf("the slot that never was: %+v", s)
+			}
+			ticked <- err
+		}()
+		until(time.Second)
+		w.stop()
+		if err := <-ticked; !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("the tick: %v, want %v", err, scheduler.ErrStopped)
+		}
+		if err := <-trial; err != nil {
+			t.Errorf("the trial run: %v", err)
+		}
+		if s := w.slots(); len(s) != 0 {
+			t.Errorf("slots were recorded: %+v", s)
+		}
 	})
 }
