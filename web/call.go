@@ -22,6 +22,7 @@ type call struct {
 	*server
 	w      http.ResponseWriter
 	r      *http.Request
+	route  route
 	caller registry.Caller
 	signed bool // let in by the gate; false: a reader of public topics
 	params url.Values
@@ -36,7 +37,7 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		rec.route = rt.path
 	}
 	defer s.deadlines(rt, w)()
-	c := &call{server: s, w: w, r: r}
+	c := &call{server: s, w: w, r: r, route: rt}
 	if err := c.start(rt); err != nil {
 		s.answerProblem(w, r, err)
 		return

@@ -44,7 +44,7 @@ func queryChanges(c *call) error {
 		return err
 	}
 	if stream {
-		return c.follow(func() { c.ChangesSSE(c.w, c.r, q) })
+		return c.follow(q.ID, func() { c.ChangesSSE(c.w, c.r, q) })
 	}
 	if err := c.unfiltered(); err != nil {
 		return err
@@ -84,17 +84,6 @@ func (c *call) unfiltered() error {
 			return malformed("?"+name, "%s needs the event stream of one query (Accept: text/event-stream)", name)
 		}
 	}
-	return nil
-}
-
-// follow hands over to an event stream; HEAD asks only whether there is one.
-func (c *call) follow(stream func()) error {
-	if c.r.Method == http.MethodHead {
-		c.w.Header().Set("Content-Type", typeSSE)
-		c.w.WriteHeader(http.StatusOK)
-		return nil
-	}
-	stream()
 	return nil
 }
 
@@ -188,7 +177,7 @@ func allChanges(c *call) error {
 		return err
 	}
 	if stream {
-		return c.follow(func() { c.AllSSE(c.w, c.r, keep) })
+		return c.follow("", func() { c.AllSSE(c.w, c.r, keep) })
 	}
 	if err := c.unfiltered(); err != nil {
 		return err

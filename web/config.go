@@ -23,11 +23,13 @@ type Gate interface {
 type Limits struct {
 	Body     registry.Size // bytes of a request body, default 1 MiB
 	BodyTime time.Duration // how long a client may take to send one, default 30 s
+	Recheck  time.Duration // how often a follower of events is let in anew, default 25 s
 }
 
 const (
 	defaultBody     = 1 << 20
 	defaultBodyTime = 30 * time.Second
+	defaultRecheck  = 25 * time.Second // as often as a WebSocket's token is looked at
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
@@ -87,6 +89,9 @@ func (c *Config) complete() error {
 	}
 	if c.Limits.BodyTime <= 0 {
 		c.Limits.BodyTime = defaultBodyTime
+	}
+	if c.Limits.Recheck <= 0 {
+		c.Limits.Recheck = defaultRecheck
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

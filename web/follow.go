@@ -1,0 +1,69 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// follow hands over to an event stream, of one query or of all (""); HEAD asks
+// only whether there is one. The stream ends when its caller would not be let
+// in any more.
+func (c *call) follow(query string, stream func()) error {
+	if c.r.Method == http.MethodHead {
+		c.w.Header().Set("Content-Type", typeSSE)
+		c.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	again := *c
+	again.w = nil // belongs to the stream, and so does what is recorded of it
+	ctx, cancel := context.WithCancel(c.r.Context())
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	c.r = c.r.WithContext(ctx)
+	watch.Go(func() {
+		defer cancel()
+		again.watch(ctx, query)
+	})
+	stream()
+	return nil
+}
+
+// watch returns when the caller may not follow any more, or ctx ends. A check
+// that fails ends the stream, too: its reader comes back and is told why.
+func (c *call) watch(ctx context.Context, query string) {
+	tick := time.NewTicker(c.Limits.Recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := c.readmit(query); err != nil {
+			c.Logger.Info("event stream ended: its caller is not let in any more", "caller", c.caller.Name, "query", query, "error", err)
+			return
+		}
+	}
+}
+
+// readmit repeats what let the caller in. That the query ended is for the
+// stream to tell.
+func (c *call) readmit(query string) error {
+	if err := c.admit(c.route); err != nil || c.signed {
+		return err
+	}
+	q, err := c.Registry.Resolve(c.caller, query)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return nil
+	case err == nil && !q.Public():
+		return errNoToken
+	}
+	return err
+}
