@@ -154,13 +154,14 @@ func (s *session) deliverNext() error {
 	}
 	err := s.deliver(sub)
 	var gap *registry.GapError
+	if errors.As(err, &gap) {
+		err = s.restart(sub, gap.Reason) // which can fail like any delivery
+	}
 	var refused *refusal
 	var closed *closing
 	switch {
 	case err == nil || errors.Is(err, errGone) || errors.As(err, &closed):
 		return err
-	case errors.As(err, &gap):
-		return s.restart(sub, gap.Reason)
 	case errors.Is(err, registry.ErrNotFound):
 		return s.complete(sub, "released")
 	}

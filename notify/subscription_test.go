@@ -2,9 +2,11 @@ package notify_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -306,6 +308,58 @@ func TestForms(t *testing.T) {
 				t.Errorf("%s is %s, want %s in %s", name, fields[name], want, m.raw)
 			}
 		}
+	}
+}
+
+// brokenLog has nothing but an error once it has told of a gap.
+type brokenLog struct {
+	notify.Log
+	err    error
+	broken atomic.Bool
+}
+
+func (l *brokenLog) After(id string, p registry.Position, limit int) ([]registry.Change, error) {
+	changes, err := l.Log.After(id, p, limit)
+	var gap *registry.GapError
+	if errors.As(err, &gap) {
+		l.broken.Store(true)
+	}
+	return changes, err
+}
+
+func (l *brokenLog) Current(id string, withResult bool) (registry.Status, *diff.Result, error) {
+	if l.broken.Load() {
+		return registry.Status{}, nil, l.err
+	}
+	return l.Log.Current(id, withResult)
+}
+
+// A new beginning after a gap that fails is told of its subscription, and the
+// connection goes on.
+func TestGapWithoutNewBeginning(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		kind string
+		want string
+	}{
+		"the query ended": {fmt.Errorf("query: %w", registry.ErrNotFound), "complete", `"reason":"released"`},
+		"the log failed":  {errors.New("disk on fire"), "error", `"code":"unavailable"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *notify.Options) { o.Log = &brokenLog{Log: o.Log, err: c.err} })
+			id := r.log.Add("q", "SELECT", false)
+			r.record(id, rows("a"))
+			p := r.hello()
+			p.follow("a", "q", "")
+			p.expect("snapshot")
+			r.log.Renumber(id, "new")
+			r.hub.Wake(id)
+			if m := p.expect(c.kind); !strings.Contains(m.raw, `"id":"a"`) || !strings.Contains(m.raw, c.want) {
+				t.Errorf("told %s", m.raw)
+			}
+			p.send(`{"type":"ping"}`)
+			p.expect("pong")
+		})
 	}
 }
 
