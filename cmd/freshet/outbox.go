@@ -20,6 +20,7 @@ import (
 // the webhooks on it.
 type outbox struct {
 	engine *deliver.Engine
+	websub *websub.Hub
 	hub    http.Handler
 	hooks  *webhook.Manager
 	store  deliver.Store
@@ -51,7 +52,7 @@ func newOutbox(s *server, c web.Config) (*outbox, error) {
 		return nil, err
 	}
 	return &outbox{
-		engine: engine, store: s.store, live: s.live,
+		engine: engine, store: s.store, live: s.live, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.registry.Resolve},
 	}, nil
@@ -129,7 +130,7 @@ func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
 	}
 	return registry.Subscription{}, o.engine.Drop(id, func(s *registry.Subscription) {
 		if s.Way == registry.WebSub {
-			websub.Deny(s, "the subscription was dropped at the hub") // the subscriber is told
+			o.websub.Deny(s, "the subscription was dropped at the hub") // the subscriber is told
 		}
 	})
 }

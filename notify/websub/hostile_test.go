@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/websub"
+	"github.com/freshet/freshet/registry"
 )
 
 // Without an allow list no callback on this machine or network is called,
@@ -86,6 +87,26 @@ func TestX2Caps(t *testing.T) {
 	pending.settled()
 	pending.ask("mode", "subscribe", "topic", pending.topic(), "callback", s.http.URL+"/b").want(t, 202)
 	pending.settled()
+}
+
+// A request that a denial replaces does not count as waiting any more.
+func TestX2CapAfterDenial(t *testing.T) {
+	r, s := newRig(t, func(s *setup) { s.caps = websub.Caps{Pending: 1} }), newSubscriber(t)
+	asked, wait := make(chan struct{}, 10), make(chan struct{})
+	s.set(func(q url.Values) (int, string) {
+		asked <- struct{}{}
+		<-wait
+		return confirm(q)
+	}, nil)
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/a").want(t, 202)
+	<-asked
+	if err := r.engine.Drop(r.subscription().ID, func(s *registry.Subscription) { r.way.Deny(s, "dropped by the operator") }); err != nil {
+		t.Fatal(err)
+	}
+	close(wait)
+	until(t, "the end", func() bool { return r.subscription() == nil })
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/b").want(t, 202)
+	r.settled()
 }
 
 func TestX3Limits(t *testing.T) {

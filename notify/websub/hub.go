@@ -138,12 +138,12 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	}
 	q, err := h.opts.Query(s.Query)
 	if errors.Is(err, registry.ErrNotFound) {
-		return deny("the query has ended"), nil
+		return h.deny("the query has ended"), nil
 	} else if err != nil {
 		return deliver.Step{}, err
 	}
 	if err := h.opts.Access(s.Caller, q); errors.Is(err, notify.ErrUnauthorized) {
-		return deny("the subscriber may not read the topic any more"), nil
+		return h.deny("the subscriber may not read the topic any more"), nil
 	} else if err != nil {
 		return deliver.Step{}, err
 	}
@@ -160,7 +160,7 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	}
 	st, _, err := h.opts.Log.Current(s.Query, false)
 	if errors.Is(err, registry.ErrNotFound) {
-		return deny("the query has ended"), nil
+		return h.deny("the query has ended"), nil
 	}
 	if err != nil || st.Position == s.Cursor {
 		return idle, err
@@ -176,15 +176,20 @@ var end = deliver.Step{Edit: func(s *registry.Subscription) error {
 }}
 
 // deny ends a subscription and says so to the subscriber.
-func deny(reason string) deliver.Step {
+func (h *Hub) deny(reason string) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		Deny(s, reason)
+		h.Deny(s, reason)
 		return nil
 	}}
 }
 
-// Deny makes the hub tell a subscriber that its subscription is over.
-func Deny(s *registry.Subscription, reason string) {
+// Deny makes the hub tell a subscriber that its subscription is over. A request
+// that still waits for its verification is void and waits no more. It is to be
+// called within the edit that stores s.
+func (h *Hub) Deny(s *registry.Subscription, reason string) {
+	if s.Intent != nil && s.Intent.Mode != "denied" {
+		h.pending.Add(-1)
+	}
 	s.State, s.Reason = registry.Disabled, reason
 	s.Intent = &registry.Intent{Mode: "denied", Reason: reason, Topic: s.Topic}
 }
@@ -193,7 +198,7 @@ func Deny(s *registry.Subscription, reason string) {
 func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at registry.Position) (deliver.Step, error) {
 	path, ok := h.path(s.Topic)
 	if !ok {
-		return deny("the topic has moved"), nil
+		return h.deny("the topic has moved"), nil
 	}
 	from := s.Cursor
 	moved := func(version string) func(s *registry.Subscription) error {

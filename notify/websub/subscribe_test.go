@@ -315,7 +315,7 @@ func TestH32H33Denied(t *testing.T) {
 		"query ends": func(r *rig) { r.log.Remove(r.query); r.hub.Wake(r.query) },
 		"right ends": func(r *rig) { r.withdrawn.Store(registry.Anonymous, true); r.change() },
 		"dropped": func(r *rig) {
-			if err := r.engine.Drop(r.subscription().ID, func(s *registry.Subscription) { websub.Deny(s, "dropped by the operator") }); err != nil {
+			if err := r.engine.Drop(r.subscription().ID, func(s *registry.Subscription) { r.way.Deny(s, "dropped by the operator") }); err != nil {
 				r.t.Fatal(err)
 			}
 		},
