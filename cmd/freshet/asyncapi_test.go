@@ -33,10 +33,11 @@ func newCensus(t *testing.T) *census {
 	return &census{t: t, doc: doc, seen: map[string]int{}}
 }
 
-func (c *census) count(kind string, err error) {
+// count checks and counts one message; a document is for one at a time.
+func (c *census) count(kind string, check func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
+	if err := check(); err != nil {
 		c.t.Errorf("%s: %v", kind, err)
 	}
 	c.seen[kind]++
@@ -55,6 +56,8 @@ func (c *census) until(kinds ...string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.t.Fatalf("never seen: %v; seen: %v", missing, c.seen)
 }
 
@@ -67,16 +70,14 @@ func (c *census) frames(conn *websocket.Conn) {
 		}
 		var m struct{ Type string }
 		_ = json.Unmarshal(b, &m) // Message says what is wrong
-		c.count(m.Type, c.doc.Message(b))
+		c.count(m.Type, func() error { return c.doc.Message(b) })
 	}
 }
 
 // send checks what a client sends, too.
 func (c *census) send(conn *websocket.Conn, message string) {
 	c.t.Helper()
-	if err := c.doc.Message([]byte(message)); err != nil {
-		c.t.Errorf("what we send: %v", err)
-	}
+	c.count("sent", func() error { return c.doc.Message([]byte(message)) })
 	if err := conn.WriteMessage(websocket.TextMessage, []byte(message)); err != nil {
 		c.t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func (c *census) events(url string) {
 				kind = k
 			}
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				c.count("sse."+kind, c.doc.Event(kind, []byte(data)))
+				c.count("sse."+kind, func() error { return c.doc.Event(kind, []byte(data)) })
 			}
 		}
 	}()
@@ -162,5 +163,7 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 	c.until("status")
 	s.must(t, "", "query", "rm", "rows")
 	c.until("sse.complete")
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	t.Logf("messages seen: %v", c.seen)
 }
