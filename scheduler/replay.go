@@ -247,7 +247,8 @@ func (r *Replay) narrow() {
 		r.p.lift(c)
 	}
 	for _, i := range r.c.Only(r.slot) {
-		if c := r.all[i]; c.Stats.NotBefore <= r.slot && c.in == nil {
+		if c := r.all[i]; c.Stats.NotBefore <= r.slot {
+			r.p.lift(c) // may have been left out of an earlier slot
 			c.tier = TierRanked
 			r.p.ranked.insert(c)
 		}
