@@ -1,0 +1,253 @@
+package interval
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// An Agenda holds the open CEIs of one budget. It is not safe for concurrent use.
+type Agenda[R comparable] struct {
+	ranking Ranking
+	now     uint64
+	ceis    map[uint64]*held[R]
+	coming  heap            // EIs that have not started, by start
+	ending  heap            // active EIs, by finish
+	groups  map[group]*heap // active EIs in rank order
+	of      map[R][]*entry  // active EIs by resource
+	active  int
+}
+
+// held is an open CEI as its caller gave it.
+type held[R comparable] struct {
+	open
+	cei CEI[R]
+}
+
+// open is what the ranking has to know of an open CEI.
+type open struct {
+	id       uint64
+	rank     int
+	weight   float64
+	entries  []entry
+	captured int
+	active   int64 // EIs that have started and are not captured
+	due      int64 // Σ of T_f + 1 over these, and of the lengths of those to come
+}
+
+// entry is one EI of an open CEI.
+type entry struct {
+	cei           *open
+	index         int
+	start, finish uint64
+	at            uint64 // chronon of capture, 0 = not yet
+	key           key
+	queue         int // place in coming or ending
+	rank          int // place in its group
+	slot          int // place among the active ones of its resource
+	live          bool
+}
+
+// NewAgenda makes an empty one, before the first chronon.
+func NewAgenda[R comparable](r Ranking) *Agenda[R] {
+	return &Agenda[R]{
+		ranking: r,
+		ceis:    map[uint64]*held[R]{},
+		coming:  heap{before: startsBefore, place: inQueue},
+		ending:  heap{before: endsBefore, place: inQueue},
+		groups:  map[group]*heap{},
+		of:      map[R][]*entry{},
+	}
+}
+
+// Now is the current chronon, 0 before the first Advance.
+func (a *Agenda[R]) Now() uint64 { return a.now }
+
+// Ranking is the policy that it follows.
+func (a *Agenda[R]) Ranking() Ranking { return a.ranking }
+
+// Len is the number of open CEIs, Active that of the EIs that ask for a probe
+// in this chronon.
+func (a *Agenda[R]) Len() int { return len(a.ceis) }
+
+// Active is the number of started, uncaptured EIs.
+func (a *Agenda[R]) Active() int { return a.active }
+
+// Open takes in a CEI. What of it has started is in this chronon's order. A CEI
+// with an EI that ended before the current chronon is refused with ErrOver; one
+// that makes no sense, or whose id is open already, with ErrMalformed. EIs of c
+// is kept and must not be modified.
+func (a *Agenda[R]) Open(c CEI[R]) error { return a.Resume(Progress[R]{CEI: c}) }
+
+// Resume takes in a CEI of which some EIs are captured.
+func (a *Agenda[R]) Resume(p Progress[R]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	if _, twice := a.ceis[p.ID]; twice {
+		return fmt.Errorf("%w %d: it is open already", ErrMalformed, p.ID)
+	}
+	if p.Left() == 0 {
+		return fmt.Errorf("%w %d: all of it is captured", ErrMalformed, p.ID)
+	}
+	for i, e := range p.EIs {
+		if e.Finish < a.now && (p.Captured == nil || p.Captured[i] == 0) {
+			return fmt.Errorf("complex execution interval %d: %w", p.ID, ErrOver)
+		}
+	}
+	h := hold(p)
+	a.ceis[p.ID] = h
+	for i := range h.entries {
+		if e := &h.entries[i]; e.at == 0 {
+			h.due += int64(e.finish - e.start + 1)
+			a.coming.push(e)
+		}
+	}
+	for i := range h.entries {
+		if e := &h.entries[i]; e.at == 0 && e.start <= a.now {
+			a.coming.remove(e.queue)
+			a.begin(e)
+		}
+	}
+	a.rerank(&h.open)
+	return nil
+}
+
+func hold[R comparable](p Progress[R]) *held[R] {
+	h := &held[R]{cei: p.CEI, open: open{id: p.ID, rank: p.Rank, weight: p.Weight}}
+	if h.rank == 0 {
+		h.rank = len(p.EIs)
+	}
+	if h.weight == 0 {
+		h.weight = 1
+	}
+	h.entries = make([]entry, len(p.EIs))
+	for i, e := range p.EIs {
+		h.entries[i] = entry{cei: &h.open, index: i, start: e.Start, finish: e.Finish}
+		if p.Captured != nil && p.Captured[i] > 0 {
+			h.entries[i].at = p.Captured[i]
+			h.captured++
+		}
+	}
+	return h
+}
+
+// Advance begins chronon t: it starts the EIs due by then and lets go of the
+// CEIs of which one ended before it, which are returned by id, with what was
+// captured of them. Chronons may be passed over, but never go back.
+func (a *Agenda[R]) Advance(t uint64) []Progress[R] {
+	a.now = max(a.now, t)
+	touched := map[*open]bool{}
+	for len(a.coming.items) > 0 && a.coming.items[0].start <= a.now {
+		e := a.coming.items[0]
+		a.coming.remove(0)
+		a.begin(e)
+		touched[e.cei] = true
+	}
+	var lost []Progress[R]
+	for len(a.ending.items) > 0 && a.ending.items[0].finish < a.now {
+		c := a.ending.items[0].cei
+		delete(touched, c)
+		lost = append(lost, a.drop(c.id))
+	}
+	for c := range touched {
+		a.rerank(c)
+	}
+	slices.SortFunc(lost, func(x, y Progress[R]) int { return cmp.Compare(x.ID, y.ID) })
+	return lost
+}
+
+// begin makes an EI active; rerank has to follow.
+func (a *Agenda[R]) begin(e *entry) {
+	e.live = true
+	e.cei.active++
+	e.cei.due += int64(e.start) // its length becomes T_f + 1
+	a.active++
+	a.ending.push(e)
+	r := a.resource(e)
+	e.slot = len(a.of[r])
+	a.of[r] = append(a.of[r], e)
+	e.rank = -1
+}
+
+// end is the opposite of begin.
+func (a *Agenda[R]) end(e *entry) {
+	e.live = false
+	e.cei.active--
+	e.cei.due -= int64(e.finish) + 1
+	a.active--
+	a.ending.remove(e.queue)
+	a.leave(e)
+	r := a.resource(e)
+	s := a.of[r]
+	last := s[len(s)-1]
+	s[e.slot], last.slot = last, e.slot
+	s[len(s)-1] = nil
+	if a.of[r] = s[:len(s)-1]; len(a.of[r]) == 0 {
+		delete(a.of, r)
+	}
+}
+
+// leave takes an EI out of its group.
+func (a *Agenda[R]) leave(e *entry) {
+	if e.rank < 0 {
+		return
+	}
+	g := a.groups[e.key.group]
+	g.remove(e.rank)
+	if e.rank = -1; len(g.items) == 0 {
+		delete(a.groups, e.key.group)
+	}
+}
+
+// rerank puts the active EIs of a CEI where they belong. All that move leave
+// before the first one enters, since each one's place depends on its key.
+func (a *Agenda[R]) rerank(c *open) {
+	for i := range c.entries {
+		e := &c.entries[i]
+		if !e.live {
+			continue
+		}
+		if k := a.ranking.key(c, e); k != e.key || e.rank < 0 {
+			a.leave(e)
+			e.key = k
+		}
+	}
+	for i := range c.entries {
+		if e := &c.entries[i]; e.live && e.rank < 0 {
+			g := a.groups[e.key.group]
+			if g == nil {
+				g = &heap{before: ranksBefore, place: inRank}
+				a.groups[e.key.group] = g
+			}
+			g.push(e)
+		}
+	}
+}
+
+// resource is that of an entry.
+func (a *Agenda[R]) resource(e *entry) R { return a.ceis[e.cei.id].cei.EIs[e.index].Resource }
+
+// drop lets go of an open CEI and tells what was captured of it.
+func (a *Agenda[R]) drop(id uint64) Progress[R] {
+	h := a.ceis[id]
+	for i := range h.entries {
+		switch e := &h.entries[i]; {
+		case e.live:
+			a.end(e)
+		case e.at == 0:
+			a.coming.remove(e.queue)
+		}
+	}
+	delete(a.ceis, id)
+	return h.progress()
+}
+
+// Close lets go of an open CEI, as when its profile is deleted. It reports
+// whether there was one.
+func (a *Agenda[R]) Close(id uint64) (Progress[R], bool) {
+	if _, ok := a.ceis[id]; !ok {
+		return Progress[R]{}, false
+	}
+	return a.drop(id), true
+}

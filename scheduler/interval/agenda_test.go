@@ -1,0 +1,181 @@
+package interval_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/scheduler/interval"
+)
+
+func resources(a *interval.Agenda[int]) []int {
+	var all []int
+	for c := range a.Order() {
+		all = append(all, c.Resource)
+	}
+	return all
+}
+
+// A probe captures for every CEI that waits for its resource, both EIs of one
+// CEI included, and nothing that has not started.
+func TestProbe(t *testing.T) {
+	a := interval.NewAgenda[int](ranking(t, "sedf:p"))
+	must(t, a.Open(cei{ID: 4, EIs: []ei{{1, 2, 5}, {1, 3, 9}, {2, 4, 8}}}))
+	must(t, a.Open(cei{ID: 2, EIs: []ei{{1, 1, 3}}}))
+	must(t, a.Open(cei{ID: 3, EIs: []ei{{1, 4, 6}}}))
+	a.Advance(3)
+	want := []interval.Hit[int]{
+		{CEI: cei{ID: 2, EIs: []ei{{1, 1, 3}}}, EIs: []int{0}, Captured: []uint64{3}},
+		{CEI: cei{ID: 4, EIs: []ei{{1, 2, 5}, {1, 3, 9}, {2, 4, 8}}}, EIs: []int{0, 1}, Left: 1},
+	}
+	if diff := cmp.Diff(want, a.Probe(1)); diff != "" {
+		t.Error(diff)
+	}
+	if again := a.Probe(1); again != nil || a.Len() != 2 || a.Active() != 0 {
+		t.Errorf("a second probe hit %v; %d open, %d active", again, a.Len(), a.Active())
+	}
+	a.Advance(4)
+	if got := resources(a); !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("order %v", got)
+	}
+	hits := a.Probe(2)
+	if len(hits) != 1 || !slices.Equal(hits[0].Captured, []uint64{3, 3, 4}) {
+		t.Errorf("%+v", hits)
+	}
+}
+
+// An EI can be captured in its last chronon; in the next one its CEI is gone,
+// and so are the claims of its other EIs.
+func TestExpiry(t *testing.T) {
+	a := interval.NewAgenda[int](ranking(t, "mrsf:np"))
+	must(t, a.Open(cei{ID: 1, Profile: "p", EIs: []ei{{1, 1, 2}, {2, 1, 9}, {3, 5, 9}}}))
+	if lost := a.Advance(2); lost != nil || !slices.Equal(resources(a), []int{1, 2}) {
+		t.Fatalf("lost %v, order %v", lost, resources(a))
+	}
+	a.Probe(2)
+	lost := a.Advance(3)
+	if len(lost) != 1 || lost[0].Profile != "p" || !slices.Equal(lost[0].Captured, []uint64{0, 2, 0}) || lost[0].Left() != 2 {
+		t.Fatalf("lost %+v", lost)
+	}
+	if a.Len() != 0 || a.Active() != 0 || resources(a) != nil {
+		t.Errorf("%d open, %d active, order %v", a.Len(), a.Active(), resources(a))
+	}
+	if lost := a.Advance(6); lost != nil {
+		t.Errorf("an expired CEI's other interval started: %v", lost)
+	}
+}
+
+// Slots may be passed over: what started and ended in them has expired.
+func TestPassedOver(t *testing.T) {
+	a := interval.NewAgenda[int](ranking(t, "medf:p"))
+	must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 2, 4}, {2, 9, 9}}}))
+	must(t, a.Open(cei{ID: 2, EIs: []ei{{3, 2, 7}}}))
+	if lost := a.Advance(7); len(lost) != 1 || lost[0].ID != 1 {
+		t.Errorf("lost %+v", lost)
+	}
+	if got := resources(a); !slices.Equal(got, []int{3}) {
+		t.Errorf("order %v", got)
+	}
+	if a.Advance(5); a.Now() != 7 {
+		t.Error("time went back")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	a := interval.NewAgenda[int](ranking(t, "medf:p"))
+	a.Advance(10)
+	must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 2, 10}}}))
+	for name, c := range map[string]struct {
+		p    interval.Progress[int]
+		want error
+	}{
+		"empty":    {interval.Progress[int]{CEI: cei{ID: 2}}, interval.ErrMalformed},
+		"backward": {interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 12, 11}}}}, interval.ErrMalformed},
+		"zero":     {interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 0, 11}}}}, interval.ErrMalformed},
+		"twice":    {interval.Progress[int]{CEI: cei{ID: 1, EIs: []ei{{1, 11, 11}}}}, interval.ErrMalformed},
+		"rank":     {interval.Progress[int]{CEI: cei{ID: 2, Rank: 1, EIs: []ei{{1, 11, 11}, {2, 11, 11}}}}, interval.ErrMalformed},
+		"weight":   {interval.Progress[int]{CEI: cei{ID: 2, Weight: -1, EIs: []ei{{1, 11, 11}}}}, interval.ErrMalformed},
+		"marks":    {interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 11, 11}}}, Captured: []uint64{1, 2}}, interval.ErrMalformed},
+		"captured": {interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 2, 3}}}, Captured: []uint64{2}}, interval.ErrMalformed},
+		"over":     {interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 9, 9}, {2, 11, 11}}}}, interval.ErrOver},
+	} {
+		if err := a.Resume(c.p); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if a.Len() != 1 || a.Active() != 1 {
+		t.Errorf("a refused CEI left %d open, %d active", a.Len(), a.Active())
+	}
+	p := interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 2, 3}, {2, 11, 11}}}, Captured: []uint64{2, 0}}
+	must(t, a.Resume(p))
+	if got, ok := a.Close(2); !ok || !cmp.Equal(got, p) || a.Len() != 1 {
+		t.Errorf("closed %+v, want %+v", got, p)
+	}
+	if _, ok := a.Close(2); ok {
+		t.Error("closed twice")
+	}
+}
+
+// Weight divides the value: of two CEIs alike the one of weight 2 goes first,
+// unless the other is more than twice as urgent.
+func TestWeight(t *testing.T) {
+	for _, c := range []struct {
+		finish uint64 // of the weighted one, in chronon 1
+		first  int
+	}{{8, 2}, {10, 1}} { // 8/2.1 and 10/2.1 against 4
+		a := interval.NewAgenda[int](ranking(t, "sedf:p"))
+		must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 1, 4}}}))
+		must(t, a.Open(cei{ID: 2, Weight: 2.1, EIs: []ei{{2, 1, c.finish}}}))
+		a.Advance(1)
+		if got := resources(a); got[0] != c.first {
+			t.Errorf("finish %d: order %v", c.finish, got)
+		}
+	}
+}
+
+// An agenda that is written down and read again, under any ranking, goes on
+// like one that always had that ranking.
+func TestRestore(t *testing.T) {
+	for _, r := range interval.Rankings() {
+		a := interval.NewAgenda[int](ranking(t, "sedf:p"))
+		straight := interval.NewAgenda[int](r)
+		for _, x := range []*interval.Agenda[int]{a, straight} {
+			must(t, x.Open(cei{ID: 1, Profile: "p", Rank: 4, EIs: []ei{{1, 1, 3}, {2, 2, 9}, {3, 2, 20}}}))
+			must(t, x.Open(cei{ID: 2, Weight: 1.5, EIs: []ei{{2, 1, 5}, {4, 3, 7}}}))
+			x.Advance(2)
+			x.Probe(1)
+			x.Advance(3)
+		}
+		text, err := json.Marshal(a.State())
+		must(t, err)
+		var s interval.State[int]
+		must(t, json.Unmarshal(text, &s))
+		b, err := interval.Restore(r, s)
+		must(t, err)
+		if diff := cmp.Diff(slices.Collect(straight.Claims()), slices.Collect(b.Claims())); diff != "" {
+			t.Errorf("%s: %s", r, diff)
+		}
+		if p, ok := b.Progress(1); !ok || p.Left() != 2 || b.Now() != 3 || b.Ranking() != r {
+			t.Errorf("%s: %+v", r, p)
+		}
+	}
+}
+
+func TestParseRanking(t *testing.T) {
+	for _, r := range interval.Rankings() {
+		if got, err := interval.ParseRanking(r.String()); err != nil || got != r {
+			t.Errorf("%s reads as %v, %v", r, got, err)
+		}
+	}
+	if r, err := interval.ParseRanking("mrsf"); err != nil || r.String() != "mrsf:p" {
+		t.Errorf("%v, %v", r, err)
+	}
+	for _, bad := range []string{"", "edf", "sedf:", "sedf:x", "sedf:p:p"} {
+		if _, err := interval.ParseRanking(bad); !errors.Is(err, interval.ErrRanking) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package interval
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
+
+// A Claim is an EI that asks for a probe.
+type Claim[R comparable] struct {
+	Resource R
+	CEI      uint64 // id
+	EI       int    // index
+	Finish   uint64 // last chronon in which it can be captured
+	Begun    bool   // the CEI has a captured EI
+	Value    float64
+}
+
+// Order yields the resources with an active, uncaptured EI, each with the EI
+// that puts it where it is: the smallest value first, then the earlier finish,
+// then the smaller CEI id, then the earlier EI. The agenda must not change while
+// it is read.
+func (a *Agenda[R]) Order() iter.Seq[Claim[R]] {
+	return func(yield func(Claim[R]) bool) {
+		done := make(map[R]bool)
+		for e := range a.entries() {
+			r := a.resource(e)
+			if done[r] {
+				continue
+			}
+			done[r] = true
+			if !yield(a.claim(r, e)) || len(done) == len(a.of) {
+				return
+			}
+		}
+	}
+}
+
+// Claims yields every active, uncaptured EI in the order of Order.
+func (a *Agenda[R]) Claims() iter.Seq[Claim[R]] {
+	return func(yield func(Claim[R]) bool) {
+		for e := range a.entries() {
+			if !yield(a.claim(a.resource(e), e)) {
+				return
+			}
+		}
+	}
+}
+
+func (a *Agenda[R]) claim(r R, e *entry) Claim[R] {
+	return Claim[R]{
+		Resource: r, CEI: e.cei.id, EI: e.index, Finish: e.finish,
+		Begun: e.cei.captured > 0, Value: e.key.value(a.now),
+	}
+}
+
+// entries walks the heaps from the top without taking anything out: what has
+// been reached and not yielded is in a heap of its own.
+func (a *Agenda[R]) entries() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		f := frontier{now: a.now}
+		for _, g := range a.groups {
+			f.push(place{g, 0})
+		}
+		for len(f.places) > 0 {
+			p := f.pop()
+			if !yield(p.entry()) {
+				return
+			}
+			for child := 2*p.at + 1; child <= 2*p.at+2 && child < len(p.heap.items); child++ {
+				f.push(place{p.heap, child})
+			}
+		}
+	}
+}
+
+// A Hit is what a probe did for one CEI.
+type Hit[R comparable] struct {
+	CEI CEI[R]
+	EIs []int // indices of the EIs that it captured, ascending
+	// Left is how many EIs are still to be captured. When it is 0 the CEI is
+	// captured and has left the agenda.
+	Left int
+	// Captured is, for a captured CEI, the chronon of each EI's capture.
+	Captured []uint64
+}
+
+// Probe captures every active EI of resource r in the current chronon. The hits
+// are in the order of CEI ids.
+func (a *Agenda[R]) Probe(r R) []Hit[R] {
+	caught := slices.Clone(a.of[r])
+	if len(caught) == 0 {
+		return nil
+	}
+	slices.SortFunc(caught, func(x, y *entry) int {
+		return cmp.Or(cmp.Compare(x.cei.id, y.cei.id), cmp.Compare(x.index, y.index))
+	})
+	hits := make([]Hit[R], 0, len(caught))
+	indices := make([]int, len(caught)) // one array for the hits to share
+	for from, to := 0, 0; from < len(caught); from = to {
+		c := caught[from].cei
+		for to = from; to < len(caught) && caught[to].cei == c; to++ {
+			a.capture(caught[to])
+			indices[to] = caught[to].index
+		}
+		hits = append(hits, a.settle(a.ceis[c.id], indices[from:to:to]))
+	}
+	return hits
+}
+
+func (a *Agenda[R]) capture(e *entry) {
+	a.end(e)
+	e.at = a.now
+	e.cei.captured++
+}
+
+// settle follows the captures of one CEI.
+func (a *Agenda[R]) settle(h *held[R], eis []int) Hit[R] {
+	hit := Hit[R]{CEI: h.cei, EIs: eis, Left: len(h.entries) - h.captured}
+	if hit.Left > 0 {
+		a.rerank(&h.open)
+		return hit
+	}
+	hit.Captured = h.progress().Captured
+	delete(a.ceis, h.id)
+	return hit
+}
