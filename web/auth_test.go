@@ -203,3 +203,22 @@ func TestGateStaysClosed(t *testing.T) {
 		t.Error("a wrong token is let in where none is needed")
 	}
 }
+
+// Who looks after tokens sees which are not used any more.
+func TestGateNotesUse(t *testing.T) {
+	w, secrets := lockedWorld(t)
+	g := w.config.Gate.(*TokenGate)
+	if at := g.Used("app"); !at.IsZero() {
+		t.Fatalf("used at %v before it was", at)
+	}
+	for _, later := range []time.Duration{0, time.Millisecond, time.Hour} {
+		w.m.now = morning.Add(later)
+		if _, err := g.Authenticate(secrets[registry.RoleApp]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Authenticate("not a token")
+	if at := g.Used("app"); !at.Equal(morning.Add(time.Hour)) || !g.Used("read").IsZero() {
+		t.Errorf("app was used at %v, read at %v", at, g.Used("read"))
+	}
+}

@@ -27,14 +27,17 @@ type TokenGate struct {
 	store Store
 	now   Clock
 
+	edit sync.Mutex // makes a look at all tokens and the edit that it allows one step
+
 	mu     sync.RWMutex
 	file   []registry.Token
 	closed bool
+	used   map[string]time.Time // by name, since the process began
 }
 
 // NewTokenGate builds a gate of the file's tokens and the store's.
 func NewTokenGate(file []registry.Token, store Store, now Clock) (*TokenGate, error) {
-	g := &TokenGate{store: store, now: now}
+	g := &TokenGate{store: store, now: now, used: map[string]time.Time{}}
 	g.SetFile(file)
 	_, err := g.all()
 	return g, err
@@ -107,14 +110,30 @@ func (g *TokenGate) Authenticate(token string) (registry.Caller, error) {
 			found = &tokens[i]
 		}
 	}
-	if found == nil || expired(*found, g.now()) {
+	now := g.now()
+	if found == nil || expired(*found, now) {
 		return registry.Caller{}, ErrUnauthorized
 	}
+	g.note(found.Name, now)
 	c := registry.Caller{Name: found.Name, Role: found.Role}
 	if found.ExpiresAt != nil {
 		c.Expires = *found.ExpiresAt
 	}
 	return c, nil
+}
+
+// note keeps when a token was used, to the second: more would make all readers
+// wait for each other.
+func (g *TokenGate) note(name string, now time.Time) {
+	g.mu.RLock()
+	last := g.used[name]
+	g.mu.RUnlock()
+	if now.Sub(last) < time.Second {
+		return
+	}
+	g.mu.Lock()
+	g.used[name] = now
+	g.mu.Unlock()
 }
 
 func expired(t registry.Token, now time.Time) bool {
@@ -133,11 +152,4 @@ func NewSecret() (secret, sha string) {
 	rand.Read(b[:]) // never fails
 	secret = base64.RawURLEncoding.EncodeToString(b[:])
 	return secret, hashSecret(secret)
-}
-
-// fileTokens are shown beside the store's.
-func (g *TokenGate) fileTokens() []registry.Token {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return slices.Clone(g.file)
 }

@@ -40,7 +40,7 @@ type subscriptionView struct {
 	Rate         registry.Duration          `json:"rate,omitempty"`
 	Epoch        string                     `json:"epoch"`
 	Seq          uint64                     `json:"seq"`
-	Lag          lagView                    `json:"lag"`
+	Lag          Lag                        `json:"lag"`
 	Deliveries   uint64                     `json:"deliveries"`
 	GivenUp      uint64                     `json:"given_up"`
 	Failures     int                        `json:"failures"`
@@ -51,33 +51,34 @@ type subscriptionView struct {
 	NextTry      *time.Time                 `json:"next_try,omitempty"`
 }
 
-// A lagView says how far behind a subscription is: changes that it was not told
+// Lag says how far behind a subscription is: changes that it was not told
 // of (of all queries for one without query), and for how long the oldest of
 // them that is kept has waited.
-type lagView struct {
+type Lag struct {
 	Changes uint64            `json:"changes"`
 	Behind  registry.Duration `json:"behind"`
 }
 
 func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, error) {
 	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Query: s.Query, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
-		Callback: masked(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
+		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.Given, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
 	var err error
-	v.Lag, err = c.lag(s)
+	v.Lag, err = LagOf(c.History, s, c.Now())
 	return v, err
 }
 
-// masked hides a query string: it may be what lets somebody in.
-func masked(callback string) string {
+// MaskedCallback hides a query string: it may be what lets somebody in.
+func MaskedCallback(callback string) string {
 	if base, _, ok := strings.Cut(callback, "?"); ok {
 		return base + "?…"
 	}
 	return callback
 }
 
-func (c *call) lag(s registry.Subscription) (lagView, error) {
+// LagOf looks up how far behind a subscription is.
+func LagOf(h History, s registry.Subscription, now time.Time) (Lag, error) {
 	at := s.Cursor
 	if s.Seen.Epoch != "" {
 		at = s.Seen
@@ -86,19 +87,19 @@ func (c *call) lag(s registry.Subscription) (lagView, error) {
 	var waiting []registry.Change
 	var err error
 	if s.Query == "" {
-		if newest, err = c.History.Head(); err == nil {
-			waiting, err = c.History.All(at, 1)
+		if newest, err = h.Head(); err == nil {
+			waiting, err = h.All(at, 1)
 		}
 	} else {
-		st, _, e := c.History.Current(s.Query, false)
+		st, _, e := h.Current(s.Query, false)
 		if missing(e) {
-			return lagView{}, nil // its end is on its way to the subscriber
+			return Lag{}, nil // its end is on its way to the subscriber
 		}
 		if newest, err = st.Position, e; err == nil {
-			waiting, err = c.History.After(s.Query, at, 1)
+			waiting, err = h.After(s.Query, at, 1)
 		}
 	}
-	var v lagView
+	var v Lag
 	if _, told := asProblem(err); err != nil && !told {
 		return v, err
 	}
@@ -108,7 +109,7 @@ func (c *call) lag(s registry.Subscription) (lagView, error) {
 		v.Changes = newest.Seq
 	}
 	if len(waiting) > 0 {
-		v.Behind = registry.Duration(max(0, c.Now().Sub(waiting[0].Time)))
+		v.Behind = registry.Duration(max(0, now.Sub(waiting[0].Time)))
 	}
 	return v, nil
 }

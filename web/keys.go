@@ -1,0 +1,83 @@
+package web
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Keys lists, makes and revokes tokens. Errors that somebody can act on are
+// problems. A TokenGate is one.
+type Keys interface {
+	// Tokens are the configuration file's and the store's, the file's first.
+	Tokens() ([]registry.Token, error)
+	// Make stores a new token and returns its secret, which is kept nowhere.
+	Make(name string, role registry.Role, expires *time.Time) (t registry.Token, secret string, err error)
+	// Revoke ends a token of the store.
+	Revoke(name string) error
+}
+
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// Tokens is Keys'.
+func (g *TokenGate) Tokens() ([]registry.Token, error) { return g.all() }
+
+// Used tells when a token let somebody in last, zero when it did not since the
+// process began.
+func (g *TokenGate) Used(name string) time.Time {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.used[name]
+}
+
+// Make is Keys'. The first token of all has to be one that can make the next.
+func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (registry.Token, string, error) {
+	switch {
+	case !tokenName.MatchString(name) || name == registry.Anonymous:
+		return registry.Token{}, "", unprocessable("bad-setting", "/name", "a token's name has 1 to 64 letters, digits, dots, underscores and hyphens, and is not %q", registry.Anonymous)
+	case !role.Includes(registry.RoleRead):
+		return registry.Token{}, "", unprocessable("bad-setting", "/role", "a role is admin, app or read")
+	case expires != nil && !expires.After(g.now()):
+		return registry.Token{}, "", unprocessable("bad-setting", "/expires_at", "a token expires in the future")
+	}
+	g.edit.Lock()
+	defer g.edit.Unlock()
+	all, err := g.all()
+	if err != nil {
+		return registry.Token{}, "", err
+	}
+	if slices.ContainsFunc(all, func(t registry.Token) bool { return t.Name == name }) {
+		return registry.Token{}, "", registry.ErrExists
+	}
+	if len(all) == 0 && (role != registry.RoleAdmin || expires != nil) {
+		return registry.Token{}, "", &problem{Problem: newProblem("conflict", "with the first token this server begins to ask for tokens: make it one of the role admin that does not expire, or nobody could make the next")}
+	}
+	secret, sha := NewSecret()
+	t := registry.Token{Name: name, Role: role, SHA256: sha, CreatedAt: g.now().UTC().Truncate(time.Second), ExpiresAt: expires}
+	return t, secret, g.store.PutToken(t)
+}
+
+// Revoke is Keys'. The last admin token that does not expire stays: nobody could
+// make another one.
+func (g *TokenGate) Revoke(name string) error {
+	g.edit.Lock()
+	defer g.edit.Unlock()
+	all, err := g.all()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(t registry.Token) bool { return t.Name == name })
+	if i < 0 {
+		return notFound("no token has this name")
+	}
+	if all[i].FromFile {
+		return &problem{Problem: newProblem("conflict", "this token stands in the configuration file: remove it there and send SIGHUP")}
+	}
+	lasting := func(t registry.Token) bool { return t.Role == registry.RoleAdmin && t.ExpiresAt == nil }
+	if lasting(all[i]) && !slices.ContainsFunc(slices.Delete(slices.Clone(all), i, i+1), lasting) {
+		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one first, or nobody could")}
+	}
+	return g.store.DeleteToken(name)
+}
