@@ -104,6 +104,9 @@ func (c *call) admit(rt route) error {
 		return nil
 	}
 	token, sent := bearer(c.r)
+	if reads := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead; !sent && reads && c.Pages != nil {
+		token = c.Pages.Token(c.r)
+	}
 	caller, err := c.Gate.Authenticate(token)
 	if err != nil && !errors.Is(err, ErrUnauthorized) {
 		return err

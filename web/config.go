@@ -19,6 +19,14 @@ type Gate interface {
 	Authenticate(token string) (registry.Caller, error)
 }
 
+// Pages are the window for people. A browser that signed in there may read the
+// API as well: links from the pages to results need no other way in.
+type Pages interface {
+	http.Handler
+	// Token is what the browser signed in with, "" when it did not.
+	Token(r *http.Request) string
+}
+
 // Limits of the API. Zero values stand for the defaults.
 type Limits struct {
 	Body     registry.Size // bytes of a request body, default 1 MiB
@@ -33,8 +41,8 @@ const (
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// QueryFeed, AllFeed, Hint, Hub, Subscriptions, Webhooks, Ready, Metrics, Logger
-// and Now may be left out; a part that is left out is answered with 404, 406 (the
+// QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Ready, Metrics,
+// Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
 // SSE forms) or its obvious default.
 type Config struct {
 	Registry *registry.Registry
@@ -59,6 +67,9 @@ type Config struct {
 	// Hint marks the queries that a hint says may be affected. Without it the
 	// call is not there.
 	Hint func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+	// Pages serve people: every path that is none of the API's. Without them such
+	// paths are not there.
+	Pages Pages
 	// Hub serves POST /v1/hub. It signs callers in itself.
 	Hub http.Handler
 	// Subscriptions and Webhooks come together or not at all.

@@ -48,6 +48,40 @@ func unprocessable(slug, pointer, format string, a ...any) *problem {
 	return &problem{Problem: p}
 }
 
+// ProblemOf is what may be told of an error, and whether its words are; of one
+// that is the server's own fault only the log tells more.
+func ProblemOf(err error) (p *registry.Problem, told bool) {
+	q, told := asProblem(err)
+	return q.Problem, told
+}
+
+// Answer sends an error as problem details and notes it for the request's line
+// in the log.
+func Answer(w http.ResponseWriter, r *http.Request, err error) {
+	p, _ := asProblem(err)
+	NoteError(w, err)
+	p.send(w, r)
+}
+
+// NoteError tells the request's line in the log what went wrong.
+func NoteError(w http.ResponseWriter, err error) {
+	p, told := asProblem(err)
+	if rec, ok := w.(*recorder); ok {
+		rec.problem = p.Type
+		if !told || p.Status >= 500 {
+			rec.failure = err
+		}
+	}
+}
+
+// Note tells the request's line in the log, and the metrics, which route it
+// took and who asked.
+func Note(w http.ResponseWriter, route, caller string) {
+	if rec, ok := w.(*recorder); ok {
+		rec.route, rec.caller = route, caller
+	}
+}
+
 // asProblem turns any error into what may be told; ok is false when the error
 // is ours and its words belong into the log only.
 func asProblem(err error) (p *problem, ok bool) {
@@ -136,15 +170,10 @@ func (s *server) refuse(p *problem) http.Handler {
 // answerProblem sends what err stands for and notes it for the request's line
 // in the log.
 func (s *server) answerProblem(w http.ResponseWriter, r *http.Request, err error) {
-	p, told := asProblem(err)
-	if rec, ok := w.(*recorder); ok {
-		rec.problem = p.Type
-		if !told || p.Status >= 500 {
-			rec.failure = err
-		}
-		if rec.status != 0 { // too late to say anything but that it broke off
-			panic(http.ErrAbortHandler)
-		}
+	NoteError(w, err)
+	if rec, ok := w.(*recorder); ok && rec.status != 0 { // too late to say anything but that it broke off
+		panic(http.ErrAbortHandler)
 	}
+	p, _ := asProblem(err)
 	p.send(w, r)
 }

@@ -28,9 +28,6 @@ func (s *server) table() []route {
 		admin = registry.RoleAdmin
 	)
 	t := []route{
-		{method: "GET", path: "/", run: statusPage},
-		{method: "GET", path: "/status.js", run: asset("status.js", "text/javascript; charset=utf-8")},
-		{method: "GET", path: "/status.css", run: asset("status.css", "text/css; charset=utf-8")},
 		{method: "GET", path: "/healthz", run: healthz},
 		{method: "GET", path: "/readyz", run: readyz},
 		{method: "GET", path: "/problems/{slug}", run: explainProblem},

@@ -95,7 +95,7 @@ func TestMethods(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
 	for _, c := range [][3]string{{"PUT", "/v1/queries", "GET, HEAD, POST, OPTIONS"}, {"GET", "/v1/queries/validate", "POST, OPTIONS"}, {"POST", "/v1/queries/" + id, "GET, HEAD, PATCH, DELETE, OPTIONS"},
-		{"DELETE", "/v1/queries/" + id + "/results.srj", "GET, HEAD, OPTIONS"}, {"BREW", "/", "GET, HEAD, OPTIONS"}, {"GET", "/v1/endpoints/city/tick", "POST, OPTIONS"}} {
+		{"DELETE", "/v1/queries/" + id + "/results.srj", "GET, HEAD, OPTIONS"}, {"BREW", "/healthz", "GET, HEAD, OPTIONS"}, {"GET", "/v1/endpoints/city/tick", "POST, OPTIONS"}} {
 		if a := w.do(c[0], c[1], "").problem(405, "method-not-allowed"); a.Header.Get("Allow") != c[2] {
 			t.Errorf("%s %s: Allow %q", c[0], c[1], a.Header.Get("Allow"))
 		}
@@ -329,4 +329,8 @@ type brokenGate struct{}
 
 func (brokenGate) Authenticate(string) (registry.Caller, error) {
 	return registry.Caller{Role: registry.RoleAdmin}, errors.New("the disk is gone")
+}
+
+func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
+	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)
 }

@@ -81,19 +81,19 @@ func (s *server) mux() http.Handler {
 	for _, r := range s.routes {
 		if byPath[r.path] == nil {
 			byPath[r.path] = map[string]route{}
-			m.Handle(pattern(r.path), s.methods(byPath[r.path]))
+			m.Handle(r.path, s.methods(byPath[r.path]))
 		}
 		byPath[r.path][r.method] = r
 	}
-	m.HandleFunc("/", s.refuse(notFound("nothing is served under this path")).ServeHTTP)
+	nothing := s.refuse(notFound("nothing is served under this path"))
+	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if s.Pages == nil || strings.HasPrefix(r.URL.Path, "/v1/") {
+			nothing.ServeHTTP(w, r)
+			return
+		}
+		s.Pages.ServeHTTP(w, r)
+	})
 	return m
-}
-
-func pattern(path string) string {
-	if path == "/" {
-		return "/{$}"
-	}
-	return path
 }
 
 // methods chooses the route of a path by method.

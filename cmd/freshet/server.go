@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
+	"github.com/freshet/freshet/web/ui"
 )
 
 // A server is the running program: all parts, wired.
@@ -145,12 +146,21 @@ func (s *server) serveHTTP() error {
 		return err
 	}
 	conf.Hub, conf.Subscriptions, conf.Webhooks = s.outbox.hub, s.outbox, s.outbox.hooks
+	pages, err := ui.New(ui.Config{Config: conf, Follow: func() (<-chan struct{}, func()) {
+		f := s.hub.FollowAll()
+		return f.C(), f.Close
+	}})
+	if err != nil {
+		return err
+	}
+	conf.Pages = pages
 	handler, err := web.New(conf)
 	if err != nil {
 		return err
 	}
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.http.RegisterOnShutdown(pages.Close)
 	return nil
 }
 

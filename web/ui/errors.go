@@ -1,0 +1,56 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// An errorPage says what, why and what now.
+type errorPage struct {
+	Status   int
+	Type     string
+	Title    string
+	Detail   string
+	Fields   []registry.FieldError
+	Section  string
+	SignedIn bool
+}
+
+// fail answers with a page that says what went wrong.
+func (v *visit) fail(err error) {
+	p, told := web.ProblemOf(err)
+	web.NoteError(v.w, err)
+	e := errorPage{Status: p.Status, Type: p.Type, Title: p.Title, Detail: p.Detail, Fields: p.Errors}
+	if !told {
+		e.Detail = "The fault is the server's, not yours. Its log has one line for this request that says why."
+	}
+	v.render(p.Status, "error", v.frame(section(v.r.URL.Path), content{Title: e.Title, Data: e}))
+}
+
+// section is the place of the rail that a path belongs to.
+func section(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first
+}
+
+// nothing answers what no page has: people with a page, programs with a problem
+// document.
+func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
+	missing := &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such page", Detail: "Nothing is served under this path."}
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		web.Answer(w, r, missing)
+		return
+	}
+	v := s.visit(w, r)
+	v.deadlines()
+	if v.enter("", registry.RoleRead) {
+		v.fail(missing)
+	}
+}
+
+// isMissing says whether err means that something is not there.
+func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }

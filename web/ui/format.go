@@ -1,0 +1,207 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Numbers have at most three figures that matter, and a narrow no-break space
+// before their unit. "–" is "none", never 0.
+const (
+	thin  = "\u202f"
+	none  = "–"
+	minus = "−"
+)
+
+// count groups digits by three: 11,306.
+func count[N int | int64 | uint64](n N) string {
+	s := strings.TrimPrefix(strconv.FormatInt(int64(n), 10), "-") // counters stay far below 2^63
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if n < 0 {
+		s = minus + s
+	}
+	return s
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return count(n) + " " + one
+	}
+	return count(n) + " " + many
+}
+
+// A measure is a number and its unit, which is written smaller.
+type measure struct{ Value, Unit string }
+
+// String is for attributes and texts.
+func (m measure) String() string {
+	if m.Unit == "" {
+		return m.Value
+	}
+	return m.Value + thin + m.Unit
+}
+
+// HTML writes the unit grey.
+func (m measure) HTML() template.HTML {
+	if m.Unit == "" {
+		return template.HTML(template.HTMLEscapeString(m.Value))
+	}
+	return template.HTML(template.HTMLEscapeString(m.Value) + `<span class="unit">` + thin + template.HTMLEscapeString(m.Unit) + `</span>`)
+}
+
+// figures writes three figures that matter: 0.84, 8.4, 84.
+func figures(x float64) string {
+	switch a := math.Abs(x); {
+	case a == 0:
+		return "0"
+	case a < 0.995:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	case a < 99.5:
+		return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
+	}
+	return count(int64(math.Round(x)))
+}
+
+// share is a part of one, in per cent.
+func share(x float64) measure {
+	p := x * 100
+	if p > 99.9 && p < 100 { // nearly all is not all
+		return measure{"99.9", "%"}
+	}
+	return measure{figures(p), "%"}
+}
+
+// cost is an execution time: below a second in ms, below 100 s in s.
+func cost(d time.Duration) measure {
+	switch {
+	case d <= 0:
+		return measure{Value: none}
+	case d < time.Millisecond:
+		return measure{strconv.FormatFloat(float64(d)/1e6, 'f', 2, 64), "ms"}
+	case d < time.Second:
+		return measure{figures(math.Round(float64(d) / 1e6)), "ms"}
+	case d < 100*time.Second:
+		return measure{figures(d.Seconds()), "s"}
+	}
+	return measure{Value: span(d)}
+}
+
+// took is cost for templates that hold seconds.
+func took(seconds float64) string { return cost(time.Duration(seconds * 1e9)).String() }
+
+// span is a length of time in at most two units: 2 min 40 s, 7 h 48 min.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	units := []struct {
+		d    time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
+	if d < time.Second {
+		if d == 0 {
+			return "0" + thin + "s"
+		}
+		return cost(d).String()
+	}
+	for i, u := range units {
+		if d < u.d {
+			continue
+		}
+		out := count(int64(d/u.d)) + thin + u.name
+		if i+1 < len(units) {
+			if rest := d % u.d / units[i+1].d; rest > 0 {
+				out += " " + count(int64(rest)) + thin + units[i+1].name
+			}
+		}
+		return out
+	}
+	return ""
+}
+
+// amount is a size in bytes: 1.2 GiB.
+func amount[N int | int64 | uint64](n N) string {
+	x, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for ; x >= 1024 && i < len(units)-1; i++ {
+		x /= 1024
+	}
+	return measure{figures(x), units[i]}.String()
+}
+
+// ago says how far a moment is from now: under a day relative, in one unit
+// rounded down, else the date.
+func ago(t, now time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case d >= 24*time.Hour || d <= -24*time.Hour:
+		if t.Year() != now.Year() {
+			return t.UTC().Format("2 Jan 2006")
+		}
+		return t.UTC().Format("2 Jan, 15:04")
+	case d >= 0:
+		return unit(d) + " ago"
+	}
+	return "in " + unit(-d)
+}
+
+func unit(d time.Duration) string {
+	switch s := int64(d / time.Second); {
+	case s < 60:
+		return strconv.FormatInt(s, 10) + thin + "s"
+	case s < 3600:
+		return strconv.FormatInt(s/60, 10) + thin + "min"
+	default:
+		return strconv.FormatInt(s/3600, 10) + thin + "h"
+	}
+}
+
+// when writes a moment that keeps itself up to date; the full time is on hover.
+func (v *visit) when(t time.Time) template.HTML {
+	if t.IsZero() {
+		return none
+	}
+	t = t.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), ago(t, v.now)))
+}
+
+// fixed writes a moment as a clock time that does not run: 06:00:00, with the
+// date unless it is today's.
+func (v *visit) fixed(t time.Time) template.HTML {
+	if t.IsZero() {
+		return none
+	}
+	t = t.UTC()
+	short := t.Format("15:04:05")
+	if y, m, d := t.Date(); v.now.Year() != y || v.now.Month() != m || v.now.Day() != d {
+		short = t.Format("2 Jan, 15:04")
+	}
+	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), short))
+}
+
+// clip cuts a text after about n bytes, between characters.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+func queryPath(id string) string      { return "/queries/" + url.PathEscape(id) }
+func endpointPath(name string) string { return "/endpoints/" + url.PathEscape(name) }
+
+func seconds(s float64) string {
+	if s <= 0 {
+		return "0" + thin + "s"
+	}
+	return took(s)
+}

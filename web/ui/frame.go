@@ -1,0 +1,166 @@
+package ui
+
+import (
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A frame is what every page has around its own content: rail, theme, message.
+type frame struct {
+	*visit
+	Title  string
+	Page   any
+	Stamp  string // the server's clock, which running times run against
+	AsOf   string
+	Theme  string
+	Next   string // the theme that the button leads to
+	Here   string // path and query of this page, for forms that return to it
+	Events string // address of its live stream, "" for none
+	Said   *flash
+	Signed bool // in with a token
+	Caller string
+	Role   registry.Role
+	Places []place
+	Admin  []place
+	Pulse  pulse
+}
+
+// A place is a line of the rail.
+type place struct {
+	Key, Label, Path string
+	Icon             template.HTML
+	Current          bool
+	Count            string
+	Bad              string // what the count counts when it is trouble
+}
+
+// The rail keeps a fixed order, so that the eye finds things; only places that
+// exist are in it.
+var rail = []place{
+	{Key: "overview", Label: "Overview", Path: "/", Icon: `<path d="M2 14V2M2 14h12M5.5 11.5V8M9 11.5V4M12.5 11.5V6.5"/>`},
+	{Key: "queries", Label: "Queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
+	{Key: "endpoints", Label: "Endpoints", Path: "/endpoints", Icon: `<path d="M3 2.5h10v4H3zM3 9.5h10v4H3zM5.5 4.5h1M5.5 11.5h1"/>`},
+	{Key: "profiles", Label: "Profiles", Path: "/profiles", Icon: `<path d="M2 4h6M6 8h7M4 12h8"/><path d="M10 2v12" stroke-dasharray="1.5 1.5"/>`},
+	{Key: "deliveries", Label: "Deliveries", Path: "/deliveries", Icon: `<path d="M2 8h9M8 4.5 11.5 8 8 11.5M14 3v10"/>`},
+}
+
+var administration = []place{
+	{Key: "tokens", Label: "Tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
+	{Key: "settings", Label: "Settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
+	{Key: "about", Label: "About", Path: "/about", Icon: `<circle cx="8" cy="8" r="6"/><path d="M8 7.2V11.5M8 4.5v.6"/>`},
+}
+
+// A pulse is when the endpoints' next slots are.
+type pulse struct {
+	Endpoints bool // there is a page for each
+	Beats     []beat
+}
+
+type beat struct {
+	Name, Link string
+	Level      levelGauge
+	When       template.HTML
+	Bad        bool
+}
+
+// Frame puts a page's content into the rail.
+func (v *visit) frame(section string, c content) *frame {
+	f := &frame{visit: v, Title: c.Title, Page: c.Data, Stamp: v.now.Format(time.RFC3339), AsOf: v.now.Format("15:04:05"),
+		Theme: theme(v.r), Here: v.r.URL.RequestURI(), Signed: v.token != "", Caller: v.caller.Name, Role: v.caller.Role}
+	if v.r.Method == http.MethodPost {
+		f.Here = "/"
+	}
+	for i, t := range themes {
+		if t == f.Theme {
+			f.Next = themes[(i+1)%len(themes)]
+		}
+	}
+	f.Said = v.said()
+	if v.caller.Name == "" {
+		return f
+	}
+	counts := v.counts()
+	f.Places, f.Admin = v.places(rail, section, counts), v.places(administration, section, counts)
+	f.Pulse = v.pulse()
+	return f
+}
+
+func (v *visit) places(all []place, section string, counts map[string]tally) []place {
+	var out []place
+	for _, p := range all {
+		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || p.Key == "settings" && !v.May(registry.RoleAdmin) {
+			continue
+		}
+		p.Current = p.Key == section
+		if t, ok := counts[p.Key]; ok && t.n > 0 {
+			p.Count, p.Bad = count(t.n), t.bad
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// A tally stands beside a place; bad says of what when it is trouble.
+type tally struct {
+	n   int
+	bad string
+}
+
+// counts of the rail. What cannot be counted now has none: the rail never keeps
+// a page from being shown.
+func (v *visit) counts() map[string]tally {
+	out := map[string]tally{}
+	endpoints, err := v.Registry.Endpoints()
+	if err != nil {
+		return out
+	}
+	queries, failing := 0, 0
+	for _, e := range endpoints {
+		st, err := v.Daemon.State(e.Name)
+		if err != nil {
+			continue
+		}
+		queries += st.Queries
+		if e.Pause == nil && st.Health.State == registry.HealthOpen {
+			failing++
+		}
+	}
+	out["queries"], out["endpoints"] = tally{n: queries}, tally{n: len(endpoints)}
+	if failing > 0 {
+		out["endpoints"] = tally{failing, "failing: "}
+	}
+	return out
+}
+
+func (v *visit) pulse() pulse {
+	p := pulse{Endpoints: v.sections["endpoints"]}
+	endpoints, err := v.Registry.Endpoints()
+	if err != nil {
+		return p
+	}
+	const most = 8 // the rail is no list; that is the page of endpoints
+	for _, e := range endpoints[:min(most, len(endpoints))] {
+		b := beat{Name: e.Name, Link: endpointPath(e.Name)}
+		st, err := v.Daemon.State(e.Name)
+		switch {
+		case err != nil:
+			b.When = "starting"
+		case e.Pause != nil:
+			b.When, b.Level.Paused = "paused", true
+		case st.Health.State == registry.HealthOpen:
+			b.When, b.Level.Failing, b.Bad = "failing", true, true
+		case st.Next.IsZero():
+			b.When = "by hand"
+		default:
+			b.When = v.when(st.Next)
+		}
+		if st.Last.Budget > 0 {
+			b.Level.fill(st.Last.Used / st.Last.Budget)
+		}
+		p.Beats = append(p.Beats, b)
+	}
+	return p
+}

@@ -1,0 +1,243 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"hash/maphash"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A feed is a list that grows at its top.
+type feed struct {
+	List     string // id of the element
+	Template string // of one entry
+	Most     int    // entries shown
+	// After returns the entries after a position, the oldest first, and the
+	// position after them.
+	After func(at registry.Offset) ([]any, registry.Offset, error)
+	At    registry.Offset // up to where the page shows it
+}
+
+// An event is what the script applies, see static/live.js.
+type event struct {
+	Type string `json:"-"`
+	ID   string `json:"id,omitempty"`
+	List string `json:"list,omitempty"`
+	Key  string `json:"key,omitempty"`
+	Text string `json:"text,omitempty"`
+	HTML string `json:"html,omitempty"`
+	Max  int    `json:"max,omitempty"`
+}
+
+// A live page is followed by one stream. It keeps a hash of each part and a
+// position in the log, nothing else: a slow reader holds no memory.
+type live struct {
+	*visit
+	page   page
+	sent   map[string]uint64
+	at     registry.Offset
+	health map[string]string
+	seed   maphash.Seed
+}
+
+// stream keeps a page up to date until the browser goes away.
+func (s *Server) stream(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		if !v.enter("/ui/events", p.need) {
+			return
+		}
+		select {
+		case s.streams <- struct{}{}:
+			defer func() { <-s.streams }()
+		default:
+			web.Answer(w, r, &registry.Problem{Type: "busy", Status: http.StatusTooManyRequests, Title: "Too many of these at once", Detail: "Other pages are live already."})
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-store")
+		l := &live{visit: v, page: p, sent: map[string]uint64{}, health: map[string]string{}, seed: maphash.MakeSeed()}
+		if err := l.run(); err != nil {
+			web.NoteError(w, err)
+		}
+	})
+}
+
+// run follows first and reads afterwards, so that nothing is missed.
+func (l *live) run() error {
+	var awake <-chan struct{}
+	if l.Follow != nil {
+		var stop func()
+		awake, stop = l.Follow()
+		defer stop()
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	checked := time.Now()
+	for first := true; ; first = false {
+		if err := l.look(first); err != nil {
+			return err
+		}
+		select { // at most one look a tick, however many changes there are
+		case <-tick.C:
+		case <-l.r.Context().Done():
+			return nil
+		case <-l.done:
+			return nil
+		}
+		select {
+		case <-awake:
+		default:
+		}
+		if time.Since(checked) > l.Limits.Recheck {
+			checked = time.Now()
+			if err := l.authenticate(); err != nil || !l.May(l.page.need) {
+				return nil // the page learns at its next request what is the matter
+			}
+		}
+	}
+}
+
+// look sends what changed since the last one.
+func (l *live) look(first bool) error {
+	l.now = l.Now().UTC()
+	c, err := l.page.build(l.visit)
+	if err != nil {
+		return l.ended(err)
+	}
+	var out bytes.Buffer
+	if first {
+		out.WriteString("retry: 3000\n")
+		if c.Feed != nil {
+			l.at = l.feedFrom(c.Feed)
+		}
+	}
+	parts := append(c.Live, part{"pulse", "pulse", l.pulse()})
+	for _, p := range parts {
+		if err := l.part(&out, p); err != nil {
+			return err
+		}
+	}
+	if c.Feed != nil {
+		if err := l.grow(&out, c.Feed); err != nil {
+			return err
+		}
+	}
+	l.tell(&out)
+	if l.at.Epoch != "" && out.Len() > 0 { // where a browser goes on when it returns
+		out.WriteString("id: " + l.at.String() + "\ndata:\n\n")
+	}
+	out.WriteString(": as of " + l.now.Format(time.RFC3339) + "\n\n")
+	return l.flush(out.Bytes())
+}
+
+// feedFrom is where the browser's list ends, as the address of the stream says.
+func (l *live) feedFrom(f *feed) registry.Offset {
+	for _, s := range []string{l.r.Header.Get("Last-Event-ID"), l.r.URL.Query().Get("at")} {
+		if at, err := registry.ParsePosition(s); err == nil {
+			return at
+		}
+	}
+	return f.At
+}
+
+// running are the words of times, which run by themselves in the browser.
+var running = regexp.MustCompile(`(<time[^>]*>)[^<]*</time>`)
+
+// part sends a part when it is another one than the last.
+func (l *live) part(out *bytes.Buffer, p part) error {
+	var b bytes.Buffer
+	if err := l.looks[l.page.look].part(&b, p.Template, p.Data); err != nil {
+		return err
+	}
+	sum := maphash.Bytes(l.seed, running.ReplaceAll(b.Bytes(), []byte("$1")))
+	if was, sent := l.sent[p.ID]; sent && was == sum {
+		return nil
+	}
+	l.sent[p.ID] = sum
+	put(out, event{Type: "swap", ID: p.ID, HTML: b.String()})
+	return nil
+}
+
+// grow sends the newest entries of a list. After a gap in the log there is
+// nothing to go on from: the list goes on with what comes next.
+func (l *live) grow(out *bytes.Buffer, f *feed) error {
+	entries, at, err := f.After(l.at)
+	if err != nil {
+		l.at = f.At
+		return nil
+	}
+	l.at = at
+	for _, e := range entries[max(0, len(entries)-f.Most):] {
+		var b bytes.Buffer
+		if err := l.looks[l.page.look].part(&b, f.Template, e); err != nil {
+			return err
+		}
+		put(out, event{Type: "add", List: f.List, HTML: b.String(), Max: f.Most})
+	}
+	return nil
+}
+
+// tell says what matters to those who do not see the page: an endpoint that
+// fails or answers again.
+func (l *live) tell(out *bytes.Buffer) {
+	endpoints, err := l.Registry.Endpoints()
+	if err != nil {
+		return
+	}
+	for _, e := range endpoints {
+		st, err := l.Daemon.State(e.Name)
+		if err != nil {
+			continue
+		}
+		was, known := l.health[e.Name]
+		if l.health[e.Name] = st.Health.State; !known || was == st.Health.State {
+			continue
+		}
+		switch st.Health.State {
+		case registry.HealthOpen:
+			put(out, event{Type: "say", Text: e.Name + " does not answer"})
+		case registry.Healthy:
+			put(out, event{Type: "say", Text: e.Name + " answers again"})
+		}
+	}
+}
+
+// ended tells the page that what it shows is gone; the stream is over.
+func (l *live) ended(err error) error {
+	p, told := web.ProblemOf(err)
+	if !told {
+		return err
+	}
+	var out bytes.Buffer
+	put(&out, event{Type: "say", Text: p.Title})
+	out.WriteString("event: end\ndata: {}\n\n")
+	_ = l.flush(out.Bytes())
+	return nil
+}
+
+func put(out *bytes.Buffer, e event) {
+	b, _ := json.Marshal(e) // strings and a number only; it escapes line ends
+	out.WriteString("event: " + e.Type + "\ndata: ")
+	out.Write(b)
+	out.WriteString("\n\n")
+}
+
+// flush writes within its time: a browser that does not read is let go.
+func (l *live) flush(b []byte) error {
+	rc := http.NewResponseController(l.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(slowestEvent))
+	if _, err := l.w.Write(b); err != nil {
+		panic(http.ErrAbortHandler) // nobody listens any more
+	}
+	if err := rc.Flush(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}

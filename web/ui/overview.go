@@ -1,0 +1,286 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+)
+
+// An overviewPage answers: is everything fresh, and if not, where and since when?
+type overviewPage struct {
+	Lede      lede
+	Facts     facts
+	Endpoints []overviewEndpoint
+	Changes   []changeLine
+	At        string // up to where the log is shown
+	First     bool   // nothing to keep fresh yet
+}
+
+// A lede is the sentence that a page opens with: the answer, and what is wrong.
+type lede struct {
+	Strong string
+	Rest   []phrase
+}
+
+type phrase struct{ Text, Link string }
+
+// An overviewEndpoint is one article of the overview.
+type overviewEndpoint struct {
+	Name, Link    string
+	ID            string
+	State         state
+	Slot          string
+	Next          template.HTML
+	Policy        string
+	Queries       string
+	Hydro         *hydrograph
+	Strong, Words string
+	Action, Do    string // label and path of the form beside the words
+	Rank          int
+}
+
+// A state is told by a shape and a word.
+type state struct{ Class, Word string }
+
+// A changeLine is one line of the list of changes.
+type changeLine struct {
+	Query, Name, Endpoint string
+	Link                  string
+	When                  template.HTML
+	Delta                 delta
+	offset                uint64
+}
+
+const shownChanges = 12
+
+func overview(v *visit) (content, error) {
+	d := overviewPage{}
+	endpoints, err := v.Registry.Endpoints()
+	if err != nil {
+		return content{}, err
+	}
+	d.First = len(endpoints) == 0
+	all := make([][]scheduler.Slot, len(endpoints))
+	for i, e := range endpoints {
+		if all[i], err = v.slots(e.Name, trendSlots); err != nil {
+			return content{}, err
+		}
+		o, err := v.overviewEndpoint(e, all[i])
+		if err != nil {
+			return content{}, err
+		}
+		d.Endpoints = append(d.Endpoints, o)
+	}
+	slices.SortStableFunc(d.Endpoints, func(a, b overviewEndpoint) int { return cmp.Compare(a.Rank, b.Rank) })
+	if d.Facts, err = v.overviewFacts(all); err != nil {
+		return content{}, err
+	}
+	d.Lede = v.overviewLede(d.Facts.fresh, d.Facts.results, endpoints)
+	lines, at, err := v.newest(shownChanges)
+	if err != nil {
+		return content{}, err
+	}
+	d.Changes, d.At = lines, at.String()
+	c := content{Title: "Overview", Data: d, Live: []part{{"lede", "lede", d.Lede}, {"facts", "facts", d.Facts}}}
+	for _, e := range d.Endpoints {
+		c.Live = append(c.Live, part{e.ID, "ep", e})
+	}
+	c.Feed = &feed{List: "stream", Template: "change", Most: shownChanges, After: v.linesAfter, At: at}
+	return c, nil
+}
+
+// slots are an endpoint's last ones, the newest first; none for one that has
+// just gone.
+func (v *visit) slots(name string, most int) ([]scheduler.Slot, error) {
+	list, err := v.History.Slots(name, most)
+	if err != nil && isMissing(err) {
+		return nil, nil
+	}
+	return list, err
+}
+
+func (v *visit) overviewEndpoint(e registry.Endpoint, slots []scheduler.Slot) (overviewEndpoint, error) {
+	o := overviewEndpoint{Name: e.Name, ID: "ep-" + e.Name, Policy: e.Policy, State: state{"new", "starting"}, Rank: 2}
+	if v.sections["endpoints"] {
+		o.Link = endpointPath(e.Name)
+	}
+	o.Hydro = v.hydro(e.Name, slots)
+	st, err := v.Daemon.State(e.Name)
+	if isMissing(err) {
+		return o, nil
+	} else if err != nil {
+		return o, err
+	}
+	o.Queries = plural(st.Queries, "query", "queries")
+	if st.Last.Number > 0 {
+		o.Slot = "#" + count(st.Last.Number)
+	}
+	if e.Pause == nil && !st.Next.IsZero() {
+		o.Next = v.when(st.Next)
+	}
+	v.judge(&o, e, st, slots)
+	return o, nil
+}
+
+// judge says how an endpoint is, and what there is to do about it.
+func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.LoopState, slots []scheduler.Slot) {
+	act := func(label, verb string) {
+		if v.May(registry.RoleAdmin) {
+			o.Action, o.Do = label, endpointPath(e.Name)+"/"+verb
+		}
+	}
+	failed := 0
+	for failed < len(slots) && slots[failed].Error != "" {
+		failed++
+	}
+	switch h := st.Health; {
+	case e.Pause != nil:
+		o.State, o.Rank = state{"paused", "paused by " + e.Pause.By + ", " + ago(e.Pause.At, v.now)}, 3
+		o.Words = "No slot runs until someone resumes it. What was found before stands."
+		act("Resume", "resume")
+	case h.State == registry.HealthOpen:
+		o.State, o.Rank = state{"failing", "failing"}, 0
+		if failed > 1 {
+			o.State.Word = "failing for " + count(failed) + " slots"
+		}
+		o.Strong, o.Words = clip(h.Error, 300), "The last results still stand and are served as stale."
+		if !h.Until.IsZero() {
+			o.Words += " The next try is " + ago(h.Until, v.now) + "."
+		}
+		act("Run a slot now", "tick")
+	case h.State == registry.HealthWaits:
+		o.State, o.Rank = state{"stale", "asked us to wait"}, 1
+		o.Words = "It answered that it wants fewer requests. Slots go on " + ago(h.Until, v.now) + "."
+	case st.Last.Number == 0:
+		o.State = state{"new", "no slot yet"}
+		act("Run a slot now", "tick")
+	default:
+		o.State = state{"live", "live"}
+		o.full(slots)
+	}
+}
+
+// full says when the budget is what holds an endpoint back.
+func (o *overviewEndpoint) full(slots []scheduler.Slot) {
+	slots = slots[:min(len(slots), hydroSlots)]
+	used, skipped := 0, 0
+	for _, s := range slots {
+		if s.Budget > 0 && s.Used >= 0.9*s.Budget {
+			used++
+		}
+		skipped += s.Skipped
+	}
+	if len(slots) >= 8 && used*2 > len(slots) && skipped > 0 {
+		o.Words = fmt.Sprintf("The budget is used up in %d of %d slots.", used, len(slots))
+	}
+}
+
+func (v *visit) overviewLede(fresh, results int, endpoints []registry.Endpoint) lede {
+	var l lede
+	switch {
+	case len(endpoints) == 0:
+		return lede{Strong: "Nothing to keep fresh yet.", Rest: []phrase{{Text: "Three steps, about two minutes."}}}
+	case results == 0:
+		l.Strong = "No query is registered yet."
+	case fresh == results && results == 1:
+		l.Strong = "The one result is fresh."
+	case fresh == results:
+		l.Strong = "All " + count(results) + " results are fresh."
+	default:
+		l.Strong = count(fresh) + " of " + plural(results, "result is", "results are") + " fresh."
+	}
+	for _, e := range endpoints {
+		st, err := v.Daemon.State(e.Name)
+		link := "#ep-" + e.Name
+		switch {
+		case err != nil || len(l.Rest) >= 6:
+		case e.Pause != nil:
+			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "is paused."})
+		case st.Health.State == registry.HealthOpen:
+			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "does not answer" + since(st.Health.Since, v.now) + "."})
+		}
+	}
+	return l
+}
+
+func since(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	if now.Sub(t) > 20*time.Hour {
+		return " since " + t.UTC().Format("2 Jan, 15:04")
+	}
+	return " since " + t.UTC().Format("15:04")
+}
+
+// newest are the last changes of all queries, the newest first.
+func (v *visit) newest(most int) ([]changeLine, registry.Offset, error) {
+	head, err := v.History.Head()
+	if err != nil {
+		return nil, head, err
+	}
+	// The log may have holes where queries were removed: a little more is asked for.
+	for back := uint64(most); ; back *= 4 {
+		from := head
+		from.Seq -= min(from.Seq, back)
+		changes, err := v.History.All(from, int(back))
+		if _, told := web.ProblemOf(err); err != nil && !told {
+			return nil, head, err
+		}
+		if len(changes) >= most || back >= 16*uint64(most) || from.Seq == 0 || err != nil {
+			changes = changes[max(0, len(changes)-most):]
+			lines := v.lines(changes)
+			slices.Reverse(lines)
+			return lines, head, nil
+		}
+	}
+}
+
+// linesAfter are the changes after an offset, the oldest first.
+func (v *visit) linesAfter(at registry.Offset) ([]any, registry.Offset, error) {
+	changes, err := v.History.All(at, 100)
+	if err != nil {
+		return nil, at, err
+	}
+	var out []any
+	for _, l := range v.lines(changes) {
+		out = append(out, l)
+		at.Seq = l.offset
+	}
+	return out, at, nil
+}
+
+func (v *visit) lines(changes []registry.Change) []changeLine {
+	names := map[string]string{}
+	out := make([]changeLine, len(changes))
+	for i, c := range changes {
+		name, ok := names[c.Query]
+		if !ok {
+			name = c.Query
+			if q, err := v.Registry.Query(c.Query); err == nil {
+				name = v.name(&q)
+			}
+			names[c.Query] = name
+		}
+		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.when(c.Time), Delta: deltaOf(c.Delta, c.Baseline), offset: c.Offset}
+		if v.sections["queries"] {
+			out[i].Link = queryPath(c.Query)
+		}
+	}
+	return out
+}
+
+// name is what the visitor knows a query by.
+func (v *visit) name(q *registry.Query) string {
+	if n := strings.TrimSpace(q.NameFor(v.caller.Name)); n != "" {
+		return n
+	}
+	return q.ID
+}

@@ -1,0 +1,104 @@
+package ui
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Plots are SVG with x in the units of a stretched viewBox and y in pixels, so
+// that they fill any width while their type keeps its size. Paths are computed
+// here, the templates write the elements and escape the words.
+
+// A drawing collects SVG path commands with two decimals at most.
+type drawing struct{ strings.Builder }
+
+func (p *drawing) num(x float64) {
+	s := strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
+	if strings.HasPrefix(s, "0.") {
+		s = s[1:]
+	}
+	p.WriteString(s)
+}
+
+// bar is a rectangle from the corner (x, y).
+func (p *drawing) bar(x, y, w, h float64) {
+	if h <= 0 || w <= 0 {
+		return
+	}
+	p.WriteByte('M')
+	p.num(x)
+	p.WriteByte(' ')
+	p.num(y)
+	p.WriteByte('h')
+	p.num(w)
+	p.WriteByte('v')
+	p.num(h)
+	p.WriteString("h-")
+	p.num(w)
+	p.WriteByte('z')
+}
+
+func (p *drawing) to(cmd byte, x, y float64) {
+	p.WriteByte(cmd)
+	p.num(x)
+	p.WriteByte(' ')
+	p.num(y)
+}
+
+// A spark is a trend without axes: the last of its values has a dot.
+type spark struct {
+	Line, Area, End string // paths in a viewBox of 100 × 22
+	About           string // the text alternative, figures included
+}
+
+// sparkline draws values from the left; fewer than two draw nothing. The scale
+// begins at zero unless that would flatten what there is to see.
+func sparkline(values []float64, about string) *spark {
+	if len(values) < 2 {
+		return nil
+	}
+	low, high := values[0], values[0]
+	for _, v := range values {
+		low, high = min(low, v), max(high, v)
+	}
+	const top, bottom = 3.0, 20.0
+	y := func(v float64) float64 {
+		if high == low {
+			if v == 0 {
+				return bottom
+			}
+			return (top + bottom) / 2
+		}
+		return bottom - (v-low)/(high-low)*(bottom-top)
+	}
+	var line, area, end drawing
+	for i, v := range values {
+		cmd := byte('L')
+		if i == 0 {
+			cmd = 'M'
+		}
+		line.to(cmd, float64(i)/float64(len(values)-1)*100, y(v))
+	}
+	area.WriteString(line.String() + "L100 22L0 22z")
+	end.to('M', 100, y(values[len(values)-1]))
+	end.WriteString("h0")
+	return &spark{Line: line.String(), Area: area.String(), End: end.String(), About: about}
+}
+
+// A levelGauge is the small gauge of the rail: how full the last slot was.
+type levelGauge struct {
+	Y, Height       float64
+	Failing, Paused bool
+}
+
+func (l *levelGauge) fill(part float64) {
+	part = max(0, min(1, part))
+	l.Height = math.Round(part*200) / 10
+	l.Y = 20 - l.Height
+}
+
+// A meter is a bar of 100 × 8 filled to a share.
+func meter(part float64) string {
+	return strconv.FormatFloat(math.Round(max(0, min(1, part))*1000)/10, 'f', -1, 64)
+}

@@ -1,0 +1,339 @@
+package ui
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web"
+)
+
+// A rig is the pages over the real store, registry and slot loops. Only the
+// endpoint is made up: it answers what the test says.
+type rig struct {
+	t       *testing.T
+	store   *store.DB
+	reg     *registry.Registry
+	daemon  *scheduler.Manager
+	hub     *notify.Hub
+	gate    *web.TokenGate
+	pages   *Server
+	server  *httptest.Server
+	oracle  *oracle
+	browser *http.Client
+}
+
+// An oracle answers queries with results that a test sets.
+type oracle struct {
+	mu      sync.Mutex
+	results map[string]*diff.Result // by query id
+	failure string
+	health  registry.Health
+}
+
+func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, _ time.Duration) scheduler.Answer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failure != "" {
+		return scheduler.Answer{Outcome: registry.Failed, Error: o.failure, Elapsed: 20 * time.Millisecond}
+	}
+	r := o.results[q.ID]
+	if r == nil {
+		b := diff.NewBuilder(q.Form, diff.Options{Ordered: q.Ordered})
+		r, _ = b.Finish()
+	}
+	return scheduler.Answer{Outcome: registry.Changed, Result: r, Elapsed: 20 * time.Millisecond}
+}
+
+func (o *oracle) Health() registry.Health {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.health.State == "" {
+		return registry.Health{State: registry.Healthy}
+	}
+	return o.health
+}
+
+func (o *oracle) set(id string, r *diff.Result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.results[id] = r
+}
+
+func (o *oracle) fail(why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failure = why
+	o.health = registry.Health{State: registry.Healthy}
+	if why != "" {
+		o.health = registry.Health{State: registry.HealthOpen, Error: why, Since: time.Now().Add(-time.Hour), Failures: 3}
+	}
+}
+
+func newRig(t *testing.T, tokens ...registry.Token) *rig {
+	t.Helper()
+	r := &rig{t: t, hub: notify.NewHub(), oracle: &oracle{results: map[string]*diff.Result{}}}
+	var err error
+	if r.store, err = store.Open(t.TempDir(), store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.store.Close() })
+	r.daemon = scheduler.NewManager(scheduler.Config{Ledger: r.store, Wake: func(notes []scheduler.Note) {
+		for _, n := range notes {
+			r.hub.Wake(n.Query)
+		}
+	}})
+	if r.reg, err = registry.Open(registry.Config{Store: r.store}); err != nil {
+		t.Fatal(err)
+	}
+	if r.gate, err = web.NewTokenGate(tokens, r.store, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	conf := web.Config{Registry: r.reg, Queries: r.store, History: r.store, Daemon: r.daemon, Store: r.store, Gate: r.gate, Version: "0.0-test",
+		PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080",
+		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }}
+	r.pages, err = New(Config{Config: conf, Follow: func() (<-chan struct{}, func()) {
+		f := r.hub.FollowAll()
+		return f.C(), f.Close
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.Pages = r.pages
+	h, err := web.New(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server = httptest.NewServer(h)
+	t.Cleanup(r.server.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- r.daemon.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.pages.Close)
+	r.browser = browser(t)
+	return r
+}
+
+// browser keeps cookies and does not follow redirects, so that a test sees each.
+func browser(t *testing.T) *http.Client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// endpoint adds one whose slots run only when a test says so.
+func (r *rig) endpoint(name string) {
+	r.t.Helper()
+	e, err := r.reg.CreateEndpoint(registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.daemon.Add(e, r.oracle); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+var admin = registry.Caller{Name: "ops", Role: registry.RoleAdmin}
+
+func (r *rig) register(endpoint, name, text string, tags ...string) registry.Query {
+	r.t.Helper()
+	q, _, err := r.reg.Register(admin, registry.Registration{Endpoint: endpoint, Name: name, Text: text, Tags: tags})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return q
+}
+
+func (r *rig) tick(endpoint string) scheduler.Slot {
+	r.t.Helper()
+	s, err := r.daemon.Tick(context.Background(), endpoint)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// A response is read to its end.
+type response struct {
+	*http.Response
+	body string
+	t    *testing.T
+}
+
+func (r *rig) do(method, path string, form url.Values, headers ...string) *response {
+	r.t.Helper()
+	req, err := http.NewRequest(method, r.server.URL+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html,*/*")
+	if method == "POST" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	res, err := r.browser.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a := &response{res, string(b), r.t}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		a.wellBuilt()
+	}
+	return a
+}
+
+func (r *rig) get(path string, headers ...string) *response {
+	return r.do("GET", path, nil, headers...)
+}
+
+func (r *rig) post(path string, pairs ...string) *response {
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Add(pairs[i], pairs[i+1])
+	}
+	return r.do("POST", path, form)
+}
+
+// follow goes where a redirect leads.
+func (r *rig) follow(a *response) *response {
+	r.t.Helper()
+	a.status(303)
+	return r.get(a.Header.Get("Location"))
+}
+
+func (a *response) status(want int) *response {
+	a.t.Helper()
+	if a.StatusCode != want {
+		a.t.Fatalf("%s %s: status %d, want %d: %.600s", a.Request.Method, a.Request.URL, a.StatusCode, want, a.body)
+	}
+	return a
+}
+
+func (a *response) has(words ...string) *response {
+	a.t.Helper()
+	for _, w := range words {
+		if !strings.Contains(a.body, w) {
+			a.t.Errorf("%s has no %q in\n%s", a.Request.URL, w, a.main())
+		}
+	}
+	return a
+}
+
+func (a *response) lacks(words ...string) *response {
+	a.t.Helper()
+	for _, w := range words {
+		if strings.Contains(a.body, w) {
+			a.t.Errorf("%s has %q in\n%s", a.Request.URL, w, a.main())
+		}
+	}
+	return a
+}
+
+// main is what the page shows within its frame.
+func (a *response) main() string {
+	_, s, ok := strings.Cut(a.body, "<main")
+	if !ok {
+		return a.body
+	}
+	return s
+}
+
+var (
+	tag   = regexp.MustCompile(`<(/?)([a-zA-Z0-9]+)([^>]*)>`)
+	ids   = regexp.MustCompile(`\sid="([^"]*)"`)
+	void  = map[string]bool{"meta": true, "link": true, "input": true, "br": true, "hr": true, "img": true}
+	inner = regexp.MustCompile(`(?i)\s(style|on[a-z]+)\s*=`)
+)
+
+// wellBuilt holds a page against what the policy and the design ask of each:
+// balanced elements, ids given once, no script, style or handler inside, no
+// other host.
+func (a *response) wellBuilt() {
+	a.t.Helper()
+	if got := a.Header.Get("Content-Security-Policy"); got != policy || strings.Contains(got, "unsafe") {
+		a.t.Errorf("%s: policy %q", a.Request.URL, got)
+	}
+	var open []string
+	for _, m := range tag.FindAllStringSubmatch(a.body, -1) {
+		name, closes := strings.ToLower(m[2]), m[1] == "/"
+		switch {
+		case void[name] || strings.HasSuffix(m[3], "/"):
+		case !closes:
+			open = append(open, name)
+		case len(open) == 0 || open[len(open)-1] != name:
+			a.t.Fatalf("%s: </%s> closes %v", a.Request.URL, name, open)
+		default:
+			open = open[:len(open)-1]
+		}
+		if inner.MatchString(m[3]) {
+			a.t.Errorf("%s: style or handler in <%s%s>", a.Request.URL, m[2], m[3])
+		}
+		if name == "script" && !closes && !strings.Contains(m[3], `src="/ui/static/`) {
+			a.t.Errorf("%s: a script inside: %s", a.Request.URL, m[0])
+		}
+	}
+	if len(open) > 0 {
+		a.t.Errorf("%s: never closed: %v", a.Request.URL, open)
+	}
+	seen := map[string]bool{}
+	for _, m := range ids.FindAllStringSubmatch(a.body, -1) {
+		if seen[m[1]] {
+			a.t.Errorf("%s: id %q twice", a.Request.URL, m[1])
+		}
+		seen[m[1]] = true
+	}
+	if strings.Contains(a.body, "ZgotmplZ") || strings.Contains(a.body, "%!") || strings.Contains(a.body, "<no value>") {
+		a.t.Errorf("%s: a template went wrong: %s", a.Request.URL, a.main())
+	}
+}
+
+func iri(s string) diff.Term { return diff.Term{Kind: diff.IRI, Value: "http://example.org/" + s} }
+
+func lit(s string) diff.Term { return diff.Term{Kind: diff.Literal, Value: s} }
+
+// table is a SELECT result over ?s and ?o.
+func table(t *testing.T, rows ...[2]diff.Term) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	b.SetVars([]string{"s", "o"})
+	for _, r := range rows {
+		b.Row(r[0], r[1])
+	}
+	res, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+const selectText = "SELECT ?s ?o WHERE { ?s <http://example.org/p> ?o }"

@@ -1,0 +1,186 @@
+package ui
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Sessions remember which token a browser signed in with. They live in memory
+// only: a restart signs everybody out, and a stolen cookie is worth nothing
+// after it. The browser gets a random id, never the token.
+type sessions struct {
+	now    func() time.Time
+	cookie string
+	secure bool
+
+	mu  sync.Mutex
+	all map[[32]byte]*session // by the hash of the id, which is all that is kept of it
+}
+
+type session struct {
+	token       string
+	begun, seen time.Time
+}
+
+// newSessions names the cookie after the address: browsers do not tell the
+// ports of a host apart.
+func newSessions(now func() time.Time, public string) *sessions {
+	sum := sha256.Sum256([]byte(public))
+	return &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), all: map[[32]byte]*session{}}
+}
+
+// begin makes a session; among too many, the one that was not seen for longest ends.
+func (s *sessions) begin(token string) (id string) {
+	id = rand.Text()
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.all) >= mostSessions {
+		var oldest [32]byte
+		for k, x := range s.all {
+			if o := s.all[oldest]; o == nil || x.seen.Before(o.seen) {
+				oldest = k
+			}
+		}
+		delete(s.all, oldest)
+	}
+	s.all[sha256.Sum256([]byte(id))] = &session{token, now, now}
+	return id
+}
+
+// token of a session that has not ended, else "".
+func (s *sessions) token(id string) string {
+	if id == "" {
+		return ""
+	}
+	k, now := sha256.Sum256([]byte(id)), s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.all[k]
+	if x == nil {
+		return ""
+	}
+	if now.Sub(x.seen) > idleSession || now.Sub(x.begun) > longSession {
+		delete(s.all, k)
+		return ""
+	}
+	x.seen = now
+	return x.token
+}
+
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, sha256.Sum256([]byte(id)))
+}
+
+func (s *sessions) id(r *http.Request) string {
+	c, err := r.Cookie(s.cookie)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// set sends a cookie that only this server gets to see; none empties it.
+func (s *sessions) set(w http.ResponseWriter, name, value string, life time.Duration) {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode, MaxAge: int(life.Seconds())}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// Token is web.Pages'.
+func (s *Server) Token(r *http.Request) string { return s.sessions.token(s.sessions.id(r)) }
+
+// open begins a session with a token that has been found good.
+func (v *visit) open(token string) {
+	v.sessions.end(v.sessions.id(v.r))
+	v.sessions.set(v.w, v.sessions.cookie, v.sessions.begin(token), longSession)
+}
+
+// A signInForm is the page that asks for a token.
+type signInForm struct {
+	Next    string
+	Wrong   bool
+	Host    string
+	Expired bool
+}
+
+// askToSignIn answers with the form in place of the page: no redirect is made of
+// what was asked.
+func (v *visit) askToSignIn() {
+	f := signInForm{Next: "/", Expired: v.sessions.id(v.r) != ""}
+	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
+		f.Next = local(v.r.URL.RequestURI())
+	}
+	v.w.Header().Set("WWW-Authenticate", `Bearer realm="freshet"`)
+	v.signInForm(http.StatusUnauthorized, f)
+}
+
+func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
+	v := s.visit(w, r)
+	v.deadlines()
+	if v.enter("/signin", ""); v.caller.Name != "" {
+		_ = v.to("/")
+		return
+	}
+	v.signInForm(http.StatusOK, signInForm{Next: "/"})
+}
+
+func (v *visit) signInForm(status int, f signInForm) {
+	if u, err := url.Parse(v.PublicURL); err == nil {
+		f.Host = u.Host
+	}
+	v.render(status, "signin", v.frame("", content{Title: "Sign in", Data: f}))
+}
+
+// signIn takes a token, once; from then on the browser brings the session's id.
+func signIn(v *visit) error {
+	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), local(v.r.PostForm.Get("next"))
+	if _, err := v.Gate.Authenticate(token); token == "" || err != nil {
+		v.signInForm(http.StatusForbidden, signInForm{Next: next, Wrong: true})
+		return nil
+	}
+	v.open(token)
+	return v.to(next)
+}
+
+func signOut(v *visit) error {
+	v.sessions.end(v.sessions.id(v.r))
+	v.sessions.set(v.w, v.sessions.cookie, "", 0)
+	return v.to("/signin")
+}
+
+// themes in the order in which the button goes through them.
+var themes = []string{"auto", "light", "dark"}
+
+const themeCookie = "freshet-theme"
+
+func theme(r *http.Request) string {
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		return c.Value
+	}
+	return "auto"
+}
+
+// setTheme is asked by the script, too, which wants no page in return.
+func setTheme(v *visit) error {
+	t := v.r.PostForm.Get("theme")
+	if t != "light" && t != "dark" {
+		t = ""
+	}
+	v.sessions.set(v.w, themeCookie, t, 365*24*time.Hour)
+	if v.r.PostForm.Get("quiet") != "" {
+		v.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return v.back("/")
+}

@@ -1,0 +1,139 @@
+package ui
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+func token(name string, role registry.Role) (registry.Token, string) {
+	secret, sha := web.NewSecret()
+	return registry.Token{Name: name, Role: role, SHA256: sha}, secret
+}
+
+func TestOverview(t *testing.T) {
+	r := newRig(t)
+	r.get("/").status(200).has("Nothing to keep fresh yet.")
+	r.endpoint("city")
+	q := r.register("city", `<script>alert("x")</script>`, selectText)
+	r.get("/").has("no slot yet")
+	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}, [2]diff.Term{iri("b"), lit("2")}))
+	r.tick("city")
+	r.get("/").status(200).has("&lt;script&gt;alert(", "first result, 2 rows", `id="ep-city"`, ">live<", "#1", "1 query").lacks("<script>alert")
+	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}, [2]diff.Term{iri("c"), lit("3")}))
+	r.tick("city")
+	r.get("/").has("&#43;1", "−1", "of 2 rows", "1 change found")
+	r.oracle.fail("503 <b>Service Unavailable</b>")
+	r.tick("city")
+	r.get("/").has("does not answer since", "failing", "503 &lt;b&gt;Service", "Run a slot now")
+}
+
+// Without tokens nobody signs in; with one, nobody gets in without.
+func TestSignIn(t *testing.T) {
+	open := newRig(t)
+	open.get("/").status(200).has("No sign-in is asked for")
+
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := newRig(t, ops)
+	r.get("/?x=1").status(401).has(`name="token"`, `value="/?x=1"`).lacks("Next slots", "ops")
+	r.get("/nowhere").status(401)
+	r.post("/signin", "token", "wrong", "next", "/").status(403).has("not known", `aria-invalid="true"`)
+	r.get("/ui/events").status(403)
+
+	a := r.post("/signin", "token", secret, "next", "//evil.example/").status(303)
+	if at := a.Header.Get("Location"); at != "/" {
+		t.Errorf("sent to %s", at)
+	}
+	cookie := a.Header.Get("Set-Cookie")
+	if !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, secret) {
+		t.Errorf("cookie %s", cookie)
+	}
+	r.get("/").status(200).has("<b>ops</b>", "Sign out").lacks(secret)
+	r.get("/signin").status(303)
+	// The session reads the API, and only reads.
+	r.get("/v1/queries").status(200)
+	r.do("POST", "/v1/endpoints/city/pause", nil).status(401)
+
+	r.follow(r.post("/signout")).status(200).has("Sign in")
+	r.get("/").status(401)
+}
+
+// A token that is gone is out at once, whoever holds a session of it.
+func TestRevokedTokenEndsTheSession(t *testing.T) {
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := newRig(t, ops)
+	r.post("/signin", "token", secret, "next", "/").status(303)
+	r.get("/").status(200)
+	r.gate.SetFile(nil)
+	r.get("/").status(401).has("Your session has ended.")
+	r.get("/v1/queries").status(401)
+}
+
+func TestForeignWritesAreRefused(t *testing.T) {
+	r := newRig(t)
+	r.do("POST", "/theme", nil, "Sec-Fetch-Site: cross-site").status(403)
+	r.do("POST", "/theme", nil, "Sec-Fetch-Site: ", "Origin: http://evil.example").status(403)
+	r.do("GET", "/", nil, "Host: evil.example")
+}
+
+func TestTheme(t *testing.T) {
+	r := newRig(t)
+	r.get("/").lacks("data-theme=")
+	r.follow(r.post("/theme", "theme", "dark", "back", "/")).has(`data-theme="dark"`, "Theme: dark", `value="auto"`)
+	r.post("/theme", "theme", "light", "quiet", "1").status(204)
+	r.get("/").has(`data-theme="light"`)
+	r.post("/theme", "theme", `"><script>`, "back", "/").status(303)
+	r.get("/").lacks("data-theme=", "<script>")
+}
+
+func TestErrors(t *testing.T) {
+	r := newRig(t)
+	r.get("/nowhere").status(404).has("There is no such page", "/problems/not-found")
+	a := r.get("/nowhere", "Accept: application/json").status(404)
+	if !strings.HasPrefix(a.Header.Get("Content-Type"), "application/problem+json") {
+		t.Errorf("a program gets %s", a.Header.Get("Content-Type"))
+	}
+	r.get("/v1/nowhere").status(404).has(`"type":"/problems/not-found"`)
+}
+
+// Static files may be kept forever: their address is that of their content.
+func TestStatic(t *testing.T) {
+	r := newRig(t)
+	page := r.get("/").body
+	for _, name := range []string{"freshet.css", "live.js", "icon.svg"} {
+		at := r.pages.assets[name].url
+		if !strings.Contains(page, at) {
+			t.Errorf("the page does not link %s", at)
+		}
+		a := r.get(at).status(200)
+		if !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || a.Header.Get("Content-Type") == "" || a.body != string(r.pages.assets[name].plain) {
+			t.Errorf("%s: %v", name, a.Header)
+		}
+	}
+	r.get("/ui/static/0000000000000000/freshet.css").status(404)
+	req, _ := http.NewRequest("GET", r.server.URL+r.pages.assets["freshet.css"].url, nil)
+	req.Header.Set("Accept-Encoding", "br, gzip;q=0")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.Header.Get("Content-Encoding") != "" {
+		t.Error("packed for a browser that does not take it")
+	}
+}
+
+func TestLocal(t *testing.T) {
+	for in, want := range map[string]string{
+		"/queries?q=a#b": "/queries?q=a#b", "": "/", "queries": "/", "//evil.example/": "/", "https://evil.example/": "/", `/\evil.example`: "/",
+		"/%2f/evil": "/", "javascript:alert(1)": "/", "/a b": "/a%20b", "/\t/evil": "/",
+	} {
+		if got := local(in); got != want {
+			t.Errorf("local(%q) is %q, want %q", in, got, want)
+		}
+	}
+}

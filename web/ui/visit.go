@@ -1,0 +1,190 @@
+package ui
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A visit is one request of a person.
+type visit struct {
+	*Server
+	w      http.ResponseWriter
+	r      *http.Request
+	caller registry.Caller
+	token  string    // of the session, "" where none is asked for
+	now    time.Time // one moment for the whole page
+}
+
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP serves everything that is not the API's.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", policy)
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
+	return &visit{Server: s, w: w, r: r, now: s.Now().UTC()}
+}
+
+// Has says whether there is a page of that look, so that no page links to one
+// that is not there.
+func (v *visit) Has(look string) bool { return v.looks[look] != nil }
+
+// May says whether the caller has a role.
+func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(role) }
+
+// deadlines bound how long a slow browser is waited for.
+func (v *visit) deadlines() {
+	rc := http.NewResponseController(v.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(slowestWrite))
+	if v.r.Method == http.MethodPost {
+		_ = rc.SetReadDeadline(time.Now().Add(slowestForm))
+	}
+}
+
+// show serves a page.
+func (s *Server) show(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		v.deadlines()
+		if !v.enter(p.path, p.need) {
+			return
+		}
+		c, err := p.build(v)
+		if err != nil {
+			v.fail(err)
+			return
+		}
+		f := v.frame(p.section, c)
+		if p.live {
+			f.Events = "/ui/events" + strings.TrimPrefix(r.URL.RequestURI(), "/")
+			if r.URL.Path != "/" {
+				f.Events = "/ui/events" + r.URL.RequestURI()
+			}
+		}
+		v.render(http.StatusOK, p.look, f)
+	})
+}
+
+// act serves a form.
+func (s *Server) act(a action) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		v.deadlines()
+		r.Body = http.MaxBytesReader(w, r.Body, int64(s.Limits.Body))
+		if !v.enter(a.path, a.need) {
+			return
+		}
+		if err := r.ParseForm(); err != nil {
+			v.fail(formError(err))
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		if err := a.run(v); err != nil {
+			v.fail(err)
+		}
+	})
+}
+
+func formError(err error) error {
+	var big *http.MaxBytesError
+	switch {
+	case errors.As(err, &big):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &registry.Problem{Type: "body-too-slow", Status: http.StatusRequestTimeout, Title: "The form did not arrive", Detail: "It has to arrive within half a minute."}
+	}
+	return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read"}
+}
+
+// enter lets the visitor in, or answers: with the way to sign in, or with 403.
+func (v *visit) enter(route string, need registry.Role) bool {
+	web.Note(v.w, route, "")
+	err := v.authenticate()
+	switch {
+	case need == "":
+		return true
+	case errors.Is(err, web.ErrUnauthorized):
+		if strings.HasPrefix(v.r.URL.Path, "/ui/events") {
+			web.Answer(v.w, v.r, forbidden("sign in"))
+			return false
+		}
+		v.askToSignIn()
+		return false
+	case err != nil:
+		v.fail(err)
+		return false
+	}
+	web.Note(v.w, route, v.caller.Name)
+	if !v.May(need) {
+		v.fail(forbidden("This needs the role " + string(need) + "; the token " + v.caller.Name + " has " + string(v.caller.Role) + "."))
+		return false
+	}
+	return true
+}
+
+// authenticate finds out who is there. It is asked of every request, so that a
+// revoked token is out at once.
+func (v *visit) authenticate() error {
+	v.token = v.Token(v.r)
+	caller, err := v.Gate.Authenticate(v.token)
+	if err != nil && v.token != "" && !errors.Is(err, web.ErrUnauthorized) {
+		return err
+	}
+	v.caller = caller
+	return err
+}
+
+func forbidden(detail string) error {
+	return &registry.Problem{Type: "forbidden", Status: http.StatusForbidden, Title: "Not allowed", Detail: detail}
+}
+
+// render writes a page.
+func (v *visit) render(status int, look string, f *frame) {
+	var b bytes.Buffer
+	if err := v.looks[look].page(&b, f); err != nil {
+		if look != "error" {
+			v.fail(err)
+			return
+		}
+		web.Answer(v.w, v.r, err)
+		return
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	send(v.w, v.r, status, b.Bytes())
+}
+
+// to answers a form with a redirect to another page of ours.
+func (v *visit) to(path string) error {
+	v.w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(v.w, v.r, local(path), http.StatusSeeOther)
+	return nil
+}
+
+// back answers a form with a redirect to where its field "back" says, else to path.
+func (v *visit) back(path string) error {
+	if b := v.r.PostForm.Get("back"); b != "" {
+		path = b
+	}
+	return v.to(path)
+}
+
+// local is a path of this server, whatever it was given.
+func local(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery, Fragment: u.Fragment}).String()
+}
