@@ -1,0 +1,53 @@
+package update
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Noisy is the model FPN(z) of a stream of updates, with false positives and
+// false negatives: each update is kept with probability z, else moved to a
+// random chronon of 1 to n. FPN(1) is the truth.
+//
+// The paper's text has z the other way round; its figures have FPN(1) without
+// noise, as here.
+func Noisy(rng *rand.Rand, updates []int, n int, z float64) []int {
+	model := slices.Clone(updates)
+	for i := range model {
+		if rng.Float64() >= z {
+			model[i] = 1 + rng.IntN(n)
+		}
+	}
+	slices.Sort(model)
+	return model
+}
+
+// Rates is a piecewise homogeneous Poisson process: the expected number of
+// updates in each chronon, Rates[0] being that of chronon 1.
+type Rates []float64
+
+// Expected are the chronons in which the expected number of updates so far,
+// Λ(0, t), reaches 1, 2, 3, …: where the model puts the updates.
+func (r Rates) Expected() []int {
+	var out []int
+	sum, next := 0.0, 1.0
+	for i, x := range r {
+		for sum += x; sum >= next-1e-9; next++ {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
+
+// Sample draws the updates of one epoch, at most one a chronon: chronons are
+// too short for two to be told apart.
+func (r Rates) Sample(rng *rand.Rand) []int {
+	var out []int
+	for i, x := range r {
+		if rng.Float64() >= math.Exp(-x) {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
