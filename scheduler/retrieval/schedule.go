@@ -24,7 +24,7 @@ func Schedule(d *Daily, m int) []float64 {
 	// one whose j-th retrieval lies between its j-th and its (j+1)-th.
 	low := s.solve(0, nil, nil)
 	high := append(slices.Clone(low[1:]), grid)
-	s.between(low, high)
+	s.between(low, s.solve(high[0], low, high))
 	tau := make([]float64, m)
 	for j, at := range s.found {
 		tau[j] = float64(at) / float64(grid)
