@@ -12,6 +12,8 @@ import (
 
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A Conn is a WebSocket connection in another dialect than freshet.v1, under
@@ -34,11 +36,11 @@ type Conn struct {
 // end: its context ends when the client is gone, too slow or breaks a rule, when
 // take returns an error and when the server goes down; serve has to return then,
 // with the cause. An error of Close ends the connection with that code, any
-// other without a word.
-func (s *Server) Accept(w http.ResponseWriter, r *http.Request, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
+// other without a word. way is what the connection is counted as.
+func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
 	up := s.up
 	up.Subprotocols = nil
-	s.upgrade(w, r, &up, func(conn *websocket.Conn, wire *wire, n int64) func() {
+	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, n int64) func() {
 		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
 		c.ctx, c.end = context.WithCancelCause(context.Background())
 		var objection error

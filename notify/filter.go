@@ -16,10 +16,10 @@ import (
 // A filter says which changes, and what of them, a subscription wants. A nil
 // filter wants everything.
 type filter struct {
-	MinJaccard float64     `json:"min_jaccard"`
-	MinRows    int         `json:"min_rows"` // added and removed together
-	Vars       []string    `json:"vars"`     // SELECT: only these variables
-	Where      []condition `json:"where"`    // SELECT: only rows that meet all of them
+	MinJaccard float64     `json:"min_jaccard,omitempty"`
+	MinRows    int         `json:"min_rows,omitempty"` // added and removed together
+	Vars       []string    `json:"vars,omitempty"`     // SELECT: only these variables
+	Where      []condition `json:"where,omitempty"`    // SELECT: only rows that meet all of them
 }
 
 // A condition compares a variable's value with a constant: as numbers when both

@@ -18,9 +18,9 @@ func (s *session) handle(in inbound, hello *time.Timer) error {
 	if errors.As(in.err, &fatal) || errors.Is(in.err, errGone) {
 		return in.err
 	}
-	var drop errDropped
-	if errors.As(in.err, &drop) {
-		return s.dropped(drop.sub)
+	var asked managed
+	if errors.As(in.err, &asked) {
+		return s.manage(asked)
 	}
 	if in.Type == "init" {
 		hello.Stop()

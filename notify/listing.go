@@ -3,6 +3,7 @@ package notify
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// ErrDropped says that somebody ended a subscription at the server.
+var ErrDropped = errors.New("dropped")
+
 // A listing knows the subscriptions of connected clients, for those who manage
 // them. The zero value is empty.
 type listing struct {
@@ -21,22 +25,36 @@ type listing struct {
 	m  map[string]*listed
 }
 
-// A listed subscription's position is written by its session and read by
-// anybody.
+// A listed subscription is written by whoever serves it and read by anybody.
 type listed struct {
-	about registry.Subscription
-	at    atomic.Pointer[registry.Position]
-	end   func() // asks its session to end it; does not wait
+	about  registry.Subscription
+	count  *count
+	at     atomic.Pointer[registry.Position]
+	told   atomic.Uint64
+	last   atomic.Int64 // when it was told last, in ns since 1970; 0: never
+	halted atomic.Bool  // its cursor stands until somebody resumes it
+
+	// Both ask whoever serves it and do not wait: end it, look again.
+	end, look func()
 }
 
-func (l *listing) add(x *listed) {
-	x.about.ID = "live_" + strings.ToLower(rand.Text())
+// list enters a subscription that stands at p among those that can be seen,
+// unless about names no way out.
+func (s *Server) list(about registry.Subscription, p registry.Position, end, look func()) *listed {
+	about.ID, about.CreatedAt = "live_"+strings.ToLower(rand.Text()), time.Now().UTC()
+	x := &listed{about: about, count: s.counts.of(about.Way), end: end, look: look}
+	x.at.Store(&p)
+	if about.Way == "" {
+		return x
+	}
+	l := &s.listing
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.m == nil {
 		l.m = make(map[string]*listed)
 	}
-	l.m[x.about.ID] = x
+	l.m[about.ID] = x
+	return x
 }
 
 func (l *listing) remove(x *listed) {
@@ -45,16 +63,38 @@ func (l *listing) remove(x *listed) {
 	delete(l.m, x.about.ID)
 }
 
+// find returns one; it wraps registry.ErrNotFound.
+func (l *listing) find(id string) (*listed, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.m[id]; x != nil {
+		return x, nil
+	}
+	return nil, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
+}
+
+// delivered counts a change or a snapshot that was written.
+func (x *listed) delivered() {
+	x.told.Add(1)
+	x.last.Store(time.Now().UnixNano())
+	x.count.delivered.Add(1)
+}
+
 func (x *listed) show() registry.Subscription {
 	s := x.about
-	if p := x.at.Load(); p != nil {
-		s.Cursor = *p
+	s.Cursor, s.Deliveries, s.State = *x.at.Load(), x.told.Load(), registry.Active
+	if x.halted.Load() {
+		s.State = registry.Halted
+	}
+	if last := x.last.Load(); last != 0 {
+		t := time.Unix(0, last).UTC()
+		s.LastDelivery = &t
 	}
 	return s
 }
 
-// Subscriptions lists what WebSocket clients follow now: those after an id, in
-// the order of ids, at most limit.
+// Subscriptions lists what connected clients follow now, by WebSocket, SSE and
+// SEPA: those after an id, in the order of ids, at most limit.
 func (s *Server) Subscriptions(after string, limit int) []registry.Subscription {
 	s.listing.mu.Lock()
 	defer s.listing.mu.Unlock()
@@ -69,53 +109,72 @@ func (s *Server) Subscriptions(after string, limit int) []registry.Subscription 
 
 // Subscription returns one of them; it wraps registry.ErrNotFound.
 func (s *Server) Subscription(id string) (registry.Subscription, error) {
-	s.listing.mu.Lock()
-	defer s.listing.mu.Unlock()
-	if x := s.listing.m[id]; x != nil {
-		return x.show(), nil
+	x, err := s.listing.find(id)
+	if err != nil {
+		return registry.Subscription{}, err
 	}
-	return registry.Subscription{}, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
+	return x.show(), nil
 }
 
-// Drop ends one of them: its client is sent complete with the reason dropped.
+// Drop ends one of them: its client is sent complete with the reason dropped,
+// one of SEPA an error and unsubscribed. It may come back.
 func (s *Server) Drop(id string) error {
-	s.listing.mu.Lock()
-	x := s.listing.m[id]
-	s.listing.mu.Unlock()
-	if x == nil {
-		return fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
+	x, err := s.listing.find(id)
+	if err != nil {
+		return err
 	}
 	x.end()
 	return nil
 }
 
-// errDropped is what an inbound carries that comes from Drop.
-type errDropped struct{ sub *subscription }
+// Halt lets one of them stand where it is, on, or go on. Its connection stays,
+// and what changes meanwhile waits in the log; when the log is trimmed beyond
+// its position it is told as after any other gap.
+func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
+	x, err := s.listing.find(id)
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	x.halted.Store(on)
+	if !on {
+		x.look()
+	}
+	return x.show(), nil
+}
 
-func (errDropped) Error() string { return "dropped" }
+// A managed is what an inbound carries that comes from Drop or Halt.
+type managed struct {
+	sub  *subscription
+	drop bool
+}
+
+func (managed) Error() string { return "managed" }
 
 // list enters a subscription among those that can be seen.
 func (s *session) list(sub *subscription, filter json.RawMessage) {
-	x := &listed{about: registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Query: sub.query.ID, Rate: registry.Duration(sub.rate),
-		Filter: filter, State: registry.Active, CreatedAt: time.Now().UTC()}}
-	x.end = func() {
-		go func() { // the session may be writing to a slow client
-			select {
-			case s.inbox <- inbound{err: errDropped{sub}}:
-			case <-s.done:
-			}
-		}()
+	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
+	ask := func(drop bool) func() {
+		return func() {
+			go func() { // the session may be writing to a slow client
+				select {
+				case s.inbox <- inbound{err: managed{sub, drop}}:
+				case <-s.done:
+				}
+			}()
+		}
 	}
-	p := sub.pos
-	x.at.Store(&p)
-	sub.listed = x
-	s.srv.listing.add(x)
+	sub.listed = s.srv.list(about, sub.pos, ask(true), ask(false))
 }
 
-// dropped ends a subscription that Drop named, unless it has ended meanwhile.
-func (s *session) dropped(sub *subscription) error {
-	if s.subs[sub.id] != sub {
+// manage does to a subscription what somebody asked for, unless it has ended
+// meanwhile.
+func (s *session) manage(m managed) error {
+	switch {
+	case s.subs[m.sub.id] != m.sub:
 		return nil
+	case m.drop:
+		return s.complete(m.sub, "dropped")
 	}
-	return s.complete(sub, "dropped")
+	s.enqueue(m.sub)
+	return nil
 }

@@ -32,6 +32,15 @@ func (f Filter) Fits(q *registry.Query) error {
 	return plain(f.f.fits(q))
 }
 
+// JSON is the filter as ParseFilter reads it, nil for one that wants everything.
+func (f Filter) JSON() json.RawMessage {
+	if f.f == nil {
+		return nil
+	}
+	b, _ := json.Marshal(f.f) // numbers and texts that came from JSON
+	return b
+}
+
 // All says whether the filter wants everything.
 func (f Filter) All() bool { return f.f == nil }
 

@@ -71,10 +71,10 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 		if err != nil {
 			query.ID = q.PathValue("id")
 		}
-		r.srv.Changes(w, q, query)
+		r.srv.Changes(w, q, registry.Anonymous, query)
 	})
 	mux.HandleFunc("/v1/changes", func(w http.ResponseWriter, q *http.Request) {
-		r.srv.All(w, q, func(c *registry.Change) bool { return c.Query != q.URL.Query().Get("not") })
+		r.srv.All(w, q, registry.Anonymous, func(c *registry.Change) bool { return c.Query != q.URL.Query().Get("not") })
 	})
 	r.http = httptest.NewUnstartedServer(mux)
 	r.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

@@ -108,6 +108,7 @@ type Server struct {
 	results *results
 	written written
 	listing listing
+	counts  counts
 	up      websocket.Upgrader
 
 	drain    chan struct{} // closed when the server goes down
@@ -160,7 +161,7 @@ func (s *Server) Stats() Stats {
 // ServeHTTP upgrades a request and hands the connection to a session, so that
 // nothing of the HTTP server stays behind for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.upgrade(w, r, &s.up, func(conn *websocket.Conn, wire *wire, n int64) func() {
+	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, n int64) func() {
 		e := newSession(s, conn, wire, s.opts.Credential(r))
 		objection := s.objection(r, conn, n)
 		return func() { e.run(objection) }
@@ -169,14 +170,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // upgrade takes a WebSocket connection over and serves it in the background.
 // Whatever prepare needs of the request it has to take before it returns.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, prepare func(*websocket.Conn, *wire, int64) func()) {
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, int64) func()) {
 	n, ok := s.enter()
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
-	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write, onSlow: func() { s.slow.Add(1) }}
+	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
 	conn, err := up.Upgrade(h, r, nil)
 	if err != nil {
 		s.leave()
@@ -184,8 +185,10 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.U
 	}
 	serve := prepare(conn, h.wire, n)
 	s.cutable(h.wire, true)
+	s.counts.of(way).open.Add(1)
 	go func() {
 		defer s.leave()
+		defer s.counts.of(way).open.Add(-1)
 		defer s.cutable(h.wire, false)
 		serve()
 	}()

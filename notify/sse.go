@@ -12,7 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Changes answers a request for one query's changes with server-sent events.
+// Changes answers a caller's request for one query's changes with server-sent
+// events.
 // Whether the caller may read the query is for the caller of Changes to check;
 // a deadline of the request's context (a token's end, say) ends the stream.
 //
@@ -24,7 +25,8 @@ import (
 //	event: alive      id: epoch:seq   the changes up to here cancelled out
 //	event: gap                        {"reason"}: the log does not continue from
 //	                                  there; a snapshot follows
-//	event: complete                   {"reason"}: the query ended
+//	event: complete                   {"reason"}: the query ended (released), or
+//	                                  somebody ended the stream (dropped)
 //
 // A request says where to go on by Last-Event-ID or, failing that, by after, both
 // in the form epoch:seq. It may wish for a filter and a rate, see ReadWish: what
@@ -32,12 +34,12 @@ import (
 // net change above Limits.Change gives way to a snapshot. Without, results and
 // changes above Limits.Change come truncated, with a link. Comments keep the
 // stream alive.
-func (s *Server) Changes(w http.ResponseWriter, r *http.Request, query registry.Query) {
+func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, query registry.Query) {
 	p, given, ok := eventPosition(w, r)
 	if !ok {
 		return
 	}
-	wish := Wish{Limited: true}
+	wish := Wish{Limited: true, As: registry.Subscription{Way: registry.SSE, Caller: caller}}
 	var err error
 	if wish.Filter, wish.Rate, err = ReadWish(r.URL.Query()); err == nil {
 		err = wish.Filter.Fits(&query)
@@ -59,37 +61,6 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, query registry.
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		wish.Lagging = func() bool { return e.lagging }
 		return s.tellChanges(ctx, e, query.ID, wish)
-	})
-}
-
-// All answers a request for the changes of all queries that allow lets through.
-// The id of an event is "epoch:offset" of the store; without Last-Event-ID and
-// after the stream begins with the next change. On a gap it says so (event gap)
-// and goes on with the next change.
-//
-// Filters and rates need the net change of one query since the last message, and
-// the offset to resume at would not say it: they are refused here.
-func (s *Server) All(w http.ResponseWriter, r *http.Request, allow func(*registry.Change) bool) {
-	for _, name := range wishParams {
-		if r.URL.Query().Has(name) {
-			problem(w, http.StatusBadRequest, "malformed", name+" needs the stream of one query: /v1/queries/{id}/changes")
-			return
-		}
-	}
-	o, given, ok := eventPosition(w, r)
-	if !ok {
-		return
-	}
-	if !given {
-		head, err := s.opts.Head()
-		if err != nil {
-			s.sseError(w, err)
-			return
-		}
-		o = head
-	}
-	s.stream(w, r, func(ctx context.Context, e *events) error {
-		return s.followAll(ctx, e, o, allow)
 	})
 }
 
@@ -142,6 +113,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 		case <-ctx.Done():
 		}
 	}()
+	count := s.counts.of(registry.SSE)
+	count.open.Add(1)
+	defer count.open.Add(-1)
 	e := newEvents(w, s.opts.Timing.Write)
 	defer e.control.SetWriteDeadline(time.Time{})
 	err := e.open(s.opts.Timing.Retry)
@@ -153,6 +127,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	}
 	if e.slow {
 		s.slow.Add(1)
+		count.slow.Add(1)
 	}
 	s.opts.Logger.Debug("event stream closed", "reason", err)
 }
@@ -160,12 +135,21 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 // errEnded says that a stream is over and its reader has been told.
 var errEnded = errors.New("stream ended")
 
+// dropped ends a stream that somebody ended at the server.
+func (e *events) dropped() error {
+	e.event("complete", "", frameless(field{"reason", ErrDropped.Error()}))
+	return errEnded
+}
+
 // tellChanges writes a stream as events.
 func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wish) error {
 	for ev, err := range s.Stream(ctx, query, w) {
 		if errors.Is(err, registry.ErrNotFound) {
 			e.event("complete", "", frameless(field{"reason", "released"}))
 			return errEnded
+		}
+		if errors.Is(err, ErrDropped) {
+			return e.dropped()
 		}
 		if err == nil {
 			err = s.tellEvent(e, query, &ev)
@@ -220,48 +204,6 @@ func (s *Server) snapshotEvent(query string, ev *StreamEvent) []byte {
 		fields = append(fields, field{"results", json.RawMessage(diff.RowsJSON(res.Form(), ev.Vars, ev.Rows))})
 	}
 	return frameless(fields...)
-}
-
-func (s *Server) followAll(ctx context.Context, e *events, o registry.Offset, allow func(*registry.Change) bool) error {
-	for {
-		err := s.readAll(ctx, e, &o, allow)
-		var gap *registry.GapError
-		if !errors.As(err, &gap) {
-			return err
-		}
-		if o, err = s.opts.Head(); err != nil {
-			return err
-		}
-		if err := e.event("gap", o.String(), frameless(field{"reason", gap.Reason})); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *Server) readAll(ctx context.Context, e *events, o *registry.Offset, allow func(*registry.Change) bool) error {
-	feed := Feed{Log: s.opts.Log, Hub: s.opts.Hub, Heartbeat: s.opts.Timing.Ping}
-	for page, err := range feed.All(ctx, *o) {
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 { // an id without data moves the reader on, past what it may not see
-			if err := e.write("id: " + o.String() + "\n:\n\n"); err != nil {
-				return err
-			}
-			continue
-		}
-		for i := range page {
-			o.Seq = page[i].Offset
-			if !allow(&page[i]) {
-				continue
-			}
-			s.sent.Add(1)
-			if err := s.tellChange(e, o.String(), &page[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // tellChange writes a change as an event, as MarshalChange does.

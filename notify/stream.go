@@ -21,6 +21,9 @@ type Wish struct {
 	// Limited lets a net change above Limits.Change give way to a snapshot.
 	// Without it everything is sent as a change, whatever its size.
 	Limited bool
+	// As is how the stream is listed among the subscriptions: way out, caller and
+	// name are enough. Without a way out it is not listed.
+	As registry.Subscription
 }
 
 // A StreamEvent is one thing to tell a consumer. At is where it stands then.
@@ -56,12 +59,17 @@ const (
 // back is not lost: it goes out with what makes the sum pass. The consumer's
 // pace is the stream's; it holds a page of the log and one net change at most.
 // The sequence ends with ctx, or with an error: the log's, registry.ErrNotFound
-// (wrapped) when nobody holds the query any more.
+// (wrapped) when nobody holds the query any more, ErrDropped.
 func (s *Server) Stream(ctx context.Context, query string, w Wish) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
 		awake := s.opts.Hub.Follow(query) // before the first read, so that no commit slips between
 		defer awake.Close()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		w.As.Query, w.As.Rate, w.As.Filter = query, registry.Duration(w.Rate), w.Filter.JSON()
 		t := &stream{Wish: w, s: s, query: query, awake: awake, yield: yield, told: time.Now()}
+		t.listed = s.list(w.As, t.pos, func() { cancel(ErrDropped) }, awake.signal)
+		defer s.listing.remove(t.listed)
 		if err := t.run(ctx); err != nil && err != errStopped {
 			yield(StreamEvent{At: t.pos}, err)
 		}
@@ -74,10 +82,11 @@ var errStopped = errors.New("the consumer stopped")
 // A stream is the cursor behind Server.Stream.
 type stream struct {
 	Wish
-	s     *Server
-	query string
-	awake *Follower
-	yield func(StreamEvent, error) bool
+	s      *Server
+	query  string
+	awake  *Follower
+	listed *listed
+	yield  func(StreamEvent, error) bool
 
 	pos       registry.Position // the consumer's
 	pending   *pending          // what the filter holds back behind it
@@ -97,6 +106,9 @@ func (t *stream) run(ctx context.Context) error {
 			}
 		}
 	}
+	if context.Cause(ctx) == ErrDropped && err != errStopped {
+		return ErrDropped
+	}
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -107,7 +119,7 @@ func (t *stream) begin() error {
 	if t.After == nil {
 		return t.snapshot()
 	}
-	t.pos = *t.After
+	t.moved(*t.After)
 	return nil
 }
 
@@ -130,6 +142,7 @@ func (t *stream) seen() registry.Position {
 
 func (t *stream) moved(p registry.Position) {
 	t.pos, t.pending, t.fold = p, nil, false
+	t.listed.at.Store(&p)
 }
 
 // sent tells a message that counts for the rate.
@@ -137,12 +150,18 @@ func (t *stream) sent(e StreamEvent) error {
 	t.moved(e.At)
 	t.s.sent.Add(1)
 	err := t.tell(e)
+	if err == nil {
+		t.listed.delivered()
+	}
 	t.notBefore = time.Now().Add(t.Rate)
 	return err
 }
 
 // step looks at the log once, or waits until that makes sense.
 func (t *stream) step(ctx context.Context) error {
+	if t.listed.halted.Load() {
+		return t.wait(ctx)
+	}
 	if held := time.Until(t.notBefore); held > 0 {
 		t.fold = true
 		return t.rest(ctx, held)

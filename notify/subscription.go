@@ -78,6 +78,7 @@ func (s *subscription) moved(p registry.Position) {
 
 // counts notes a message that a client which acknowledges has to answer for.
 func (s *subscription) counts(window int) {
+	s.listed.delivered()
 	s.notBefore = time.Now().Add(s.rate)
 	s.unacked = append(s.unacked, s.pos.Seq)
 	if over := len(s.unacked) - window; over > 0 {
@@ -143,7 +144,10 @@ func (s *session) deliverNext() error {
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	sub.queued = false
-	if sub.full(s.srv.opts.Limits.Window) {
+	switch {
+	case sub.listed.halted.Load():
+		return nil // whoever resumes it queues it again
+	case sub.full(s.srv.opts.Limits.Window):
 		sub.fold = true
 		return nil // ack will queue it again
 	}

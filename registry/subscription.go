@@ -13,6 +13,7 @@ const (
 	Webhook   Way = "webhook"
 	WebSocket Way = "websocket"
 	SSE       Way = "sse"
+	SEPA      Way = "sepa"
 )
 
 // A SubscriptionState says what becomes of changes for a subscription.

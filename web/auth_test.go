@@ -90,7 +90,7 @@ func TestTokenExpires(t *testing.T) {
 func TestTokenEndsStream(t *testing.T) {
 	var deadline time.Time
 	w := newWorld(t, func(c *Config) {
-		c.ChangesSSE = func(w http.ResponseWriter, r *http.Request, _ registry.Query) {
+		c.ChangesSSE = func(w http.ResponseWriter, r *http.Request, _ string, _ registry.Query) {
 			deadline, _ = r.Context().Deadline()
 			sse(w, "")
 		}

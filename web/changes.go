@@ -44,7 +44,7 @@ func queryChanges(c *call) error {
 		return err
 	}
 	if stream {
-		return c.follow(q.ID, func() { c.ChangesSSE(c.w, c.r, q) })
+		return c.follow(q.ID, func() { c.ChangesSSE(c.w, c.r, c.name(), q) })
 	}
 	if err := c.unfiltered(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func allChanges(c *call) error {
 		return err
 	}
 	if stream {
-		return c.follow("", func() { c.AllSSE(c.w, c.r, keep) })
+		return c.follow("", func() { c.AllSSE(c.w, c.r, c.name(), keep) })
 	}
 	if err := c.unfiltered(); err != nil {
 		return err

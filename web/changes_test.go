@@ -143,7 +143,7 @@ func TestAllChanges(t *testing.T) {
 func TestStreams(t *testing.T) {
 	var keep func(registry.Change) bool
 	w := newWorld(t, func(c *Config) {
-		c.AllSSE = func(w http.ResponseWriter, _ *http.Request, k func(registry.Change) bool) {
+		c.AllSSE = func(w http.ResponseWriter, _ *http.Request, _ string, k func(registry.Change) bool) {
 			keep = k
 			sse(w, "all")
 		}

@@ -57,9 +57,9 @@ type Config struct {
 	// SEPA serves GET /sepa/subscribe, and signs callers in itself, too.
 	SEPA http.Handler
 	// ChangesSSE follows one query. Whether the caller may has been settled.
-	ChangesSSE func(w http.ResponseWriter, r *http.Request, query registry.Query)
+	ChangesSSE func(w http.ResponseWriter, r *http.Request, caller string, query registry.Query)
 	// AllSSE follows all queries, sending the changes that keep admits.
-	AllSSE func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool)
+	AllSSE func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool)
 	// QueryFeed and AllFeed write changes as Atom; parameters they know are
 	// archive and, of all, tag and endpoint. Without them there are no feeds.
 	QueryFeed func(q *registry.Query, params url.Values) (Feed, error)

@@ -34,6 +34,14 @@ func (c *call) follow(query string, stream func()) error {
 	return nil
 }
 
+// name is who calls, as subscriptions show it.
+func (c *call) name() string {
+	if c.caller.Name == "" {
+		return registry.Anonymous
+	}
+	return c.caller.Name
+}
+
 // watch returns when the caller may not follow any more, or ctx ends. A check
 // that fails ends the stream, too: its reader comes back and is told why.
 func (c *call) watch(ctx context.Context, query string) {

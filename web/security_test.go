@@ -146,7 +146,7 @@ func TestNothingEchoed(t *testing.T) {
 func TestPanics(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.ChangeJSON = func(registry.Change) ([]byte, error) { panic("secret words") }
-		c.ChangesSSE = func(w http.ResponseWriter, _ *http.Request, _ registry.Query) {
+		c.ChangesSSE = func(w http.ResponseWriter, _ *http.Request, _ string, _ registry.Query) {
 			io.WriteString(w, "data: half")
 			panic("in the middle")
 		}

@@ -78,7 +78,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	w.config = Config{Registry: reg, Queries: w.m, History: w.m, Daemon: w.m, Store: w.m, Gate: w.gate, ChangeJSON: marshalChange,
 		PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test", Now: clock, Metrics: NewMetrics("0.0-test"),
 		Live:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) }),
-		ChangesSSE: func(w http.ResponseWriter, r *http.Request, q registry.Query) { sse(w, "query "+q.ID) },
+		ChangesSSE: func(w http.ResponseWriter, r *http.Request, _ string, q registry.Query) { sse(w, "query "+q.ID) },
 		SEPA:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) }),
 		QueryFeed: func(q *registry.Query, params url.Values) (Feed, error) {
 			return feedOf("/v1/queries/"+q.ID+"/changes.atom", params)
@@ -87,7 +87,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		Hint: func(string, registry.Hint) (scheduler.Hinted, error) {
 			return scheduler.Hinted{}, registry.ErrNotFound
 		},
-		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) { sse(w, "all") },
+		AllSSE: func(w http.ResponseWriter, r *http.Request, _ string, keep func(registry.Change) bool) { sse(w, "all") },
 		Logger: slog.New(slog.NewJSONHandler(w.log, nil))}
 	w.outbox(&w.config)
 	for _, e := range edit {

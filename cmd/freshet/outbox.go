@@ -117,10 +117,13 @@ func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
 		switch verb {
 		case "drop":
 			return x, o.live.Drop(id)
-		case "resume":
-			return x, nil // it is not paused
+		case "pause":
+			if x.State != registry.Active {
+				return x, &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: "it is paused already"}
+			}
+			return o.live.Halt(id, true)
 		}
-		return x, &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: "a connected client cannot be paused: it asks for what it wants when it comes back"}
+		return o.live.Halt(id, false)
 	}
 	switch verb {
 	case "pause":

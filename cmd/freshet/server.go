@@ -132,8 +132,8 @@ func (s *server) serveHTTP() error {
 		Live:       s.live,
 		SEPA:       &sepa.Server{Live: s.live, Registrar: s.registry, Gate: s.gate, Logger: s.log},
 		ChangesSSE: s.live.Changes,
-		AllSSE: func(w http.ResponseWriter, r *http.Request, keep func(registry.Change) bool) {
-			s.live.All(w, r, func(c *registry.Change) bool { return keep(*c) })
+		AllSSE: func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool) {
+			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
 		},
 		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint,
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },

@@ -100,6 +100,8 @@ func asRefusal(err error) (r *refusal, ok bool) {
 	switch {
 	case errors.As(err, &gap):
 		return &refusal{http.StatusGone, "gap", gap.Error() + ": subscribe again"}, true
+	case errors.Is(err, notify.ErrDropped):
+		return &refusal{http.StatusGone, "dropped", "the subscription was ended at the server"}, true
 	case errors.As(err, &p):
 		return &refusal{p.Status, p.Type, p.Error()}, true
 	case errors.Is(err, registry.ErrUnauthorized):

@@ -41,7 +41,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &client{s: s, header: notify.Bearer(r), subs: map[string]*subscription{},
 		wish: notify.Wish{Filter: filter, Rate: rate}}
-	s.Live.Accept(w, r, c.serve, c.take)
+	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
 
 func (s *Server) limit() int {
@@ -78,6 +78,7 @@ type subscription struct {
 	spuid   string
 	alias   string
 	token   string
+	caller  string // its name
 	query   registry.Query
 	cancel  context.CancelFunc
 	release func()
@@ -201,7 +202,7 @@ func (c *client) subscribe(ctx context.Context, conn *notify.Conn, r *subscribe)
 		release()
 		return refuse(http.StatusUnprocessableEntity, "bad_filter", err.Error())
 	}
-	sub := &subscription{c: c, conn: conn, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, query: q, release: release, lags: conn.Lags()}
+	sub := &subscription{c: c, conn: conn, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q, release: release, lags: conn.Lags()}
 	if !c.start(ctx, sub, who.Expires) {
 		release()
 	}
@@ -296,6 +297,7 @@ func (s *subscription) run(connected, ctx context.Context) {
 	defer s.c.remove(s)
 	wish := s.c.wish
 	wish.Lagging = s.lagging
+	wish.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias}
 	err := s.follow(ctx, wish)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = registry.ErrUnauthorized

@@ -1,0 +1,344 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// mostHeld is how many queries' changes a store-wide stream keeps back at a
+// time. It bounds memory and the length of an id.
+const mostHeld = 64
+
+// All answers a caller's request for the changes of all queries that allow lets
+// through, with server-sent events.
+//
+//	event: change   id: epoch:offset   a change of any query; prev and seq are
+//	                                   the query's
+//	event: alive    id: epoch:offset   {"query","epoch","seq"}: what waited of the
+//	                                   query up to there cancelled out, or the
+//	                                   filter shows nothing of it
+//	event: gap      id: epoch:offset   {"reason","query"?}: changes of the query, or
+//	                                   without it of any, cannot be told; the
+//	                                   stream goes on after them
+//	event: complete                    {"reason":"dropped"}
+//
+// Without Last-Event-ID and after the stream begins with the next change. A
+// request may wish for a filter and a rate, see ReadWish: they hold for every
+// query on its own. What is kept back of a query waits in the log, and goes out
+// as one exact net change whose prev is what the reader was told of the query
+// last. The id then names, after the offset, the queries of which something is
+// kept back and from where: epoch:offset~query:seq~…, so that who comes back
+// with it loses nothing and is told nothing twice. A filter of rows (vars, where)
+// leaves out queries that it cannot be applied to.
+//
+// At most 64 queries are kept back at a time: of more, the one that has waited
+// longest is told although its filter would have it wait, and what changed within
+// one rate comes in several rounds.
+func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allow func(*registry.Change) bool) {
+	filter, rate, err := ReadWish(r.URL.Query())
+	if err != nil {
+		problem(w, http.StatusBadRequest, "malformed", err.Error())
+		return
+	}
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("after")
+	}
+	t := &allStream{s: s, allow: allow, filter: filter, rate: rate, held: map[string]*heldBack{}}
+	if text != "" {
+		err = t.parse(text)
+	} else {
+		t.at, err = s.opts.Head()
+	}
+	switch {
+	case errors.Is(err, errPosition):
+		problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must be the id of an event: epoch:number")
+		return
+	case err != nil:
+		s.sseError(w, err)
+		return
+	}
+	about := registry.Subscription{Way: registry.SSE, Caller: caller, Tag: r.URL.Query().Get("tag"), Endpoint: r.URL.Query().Get("endpoint"),
+		Filter: filter.JSON(), Rate: registry.Duration(rate)}
+	s.stream(w, r, func(ctx context.Context, e *events) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		t.e, t.awake = e, s.opts.Hub.FollowAll() // before the first read, so that no commit slips between
+		defer t.awake.Close()
+		t.listed = s.list(about, t.at, func() { cancel(ErrDropped) }, t.awake.signal)
+		defer s.listing.remove(t.listed)
+		return t.run(ctx)
+	})
+}
+
+// An allStream is the cursor behind All: everything up to at was looked at, and
+// all of it told but what is held.
+type allStream struct {
+	s      *Server
+	e      *events
+	awake  *Follower
+	listed *listed
+	allow  func(*registry.Change) bool
+	filter Filter
+	rate   time.Duration
+
+	at        registry.Offset
+	held      map[string]*heldBack // by query, mostHeld at most
+	notBefore time.Time
+}
+
+// heldBack is the net change of one query that its reader was not told of.
+type heldBack struct {
+	base  registry.Position // what the reader knows of the query
+	first uint64            // the oldest offset kept back
+	last  registry.Change   // the newest change looked at, without rows
+	kept  bool              // net is there; otherwise it is added up from the log again
+	net   *diff.Delta
+	fresh bool // something came since it was held against the filter
+}
+
+func (t *allStream) run(ctx context.Context) error {
+	err := t.restore()
+	for err == nil && ctx.Err() == nil {
+		if err = t.step(ctx); err == nil || ctx.Err() != nil {
+			continue
+		}
+		var gap *registry.GapError
+		if errors.As(err, &gap) {
+			err = t.skip(gap)
+		}
+	}
+	if context.Cause(ctx) == ErrDropped {
+		return t.e.dropped()
+	}
+	return err
+}
+
+// skip goes on with the next change when the log does not continue.
+func (t *allStream) skip(gap *registry.GapError) (err error) {
+	if t.at, err = t.s.opts.Head(); err != nil {
+		return err
+	}
+	clear(t.held)
+	return t.e.event("gap", t.id(), frameless(field{"reason", gap.Reason}))
+}
+
+// step looks at the log once, or waits until that makes sense.
+func (t *allStream) step(ctx context.Context) error {
+	if t.listed.halted.Load() {
+		return t.wait(ctx, 0)
+	}
+	if hold := time.Until(t.notBefore); hold > 0 {
+		return t.wait(ctx, hold)
+	}
+	more, err := t.gather()
+	if err != nil {
+		return err
+	}
+	told, err := t.tellHeld(more && len(t.held) >= mostHeld)
+	at := t.at
+	t.listed.at.Store(&at)
+	switch {
+	case err != nil:
+		return err
+	case more:
+		return nil
+	case told && t.rate > 0:
+		t.notBefore = time.Now().Add(t.rate)
+		return nil
+	}
+	return t.wait(ctx, 0)
+}
+
+// wait waits for a wake-up, or for the length of hold whatever comes. A reader
+// that hears nothing for long gets an id without data: it moves the reader on,
+// past what it may not see.
+func (t *allStream) wait(ctx context.Context, hold time.Duration) error {
+	quiet := t.s.opts.Timing.Ping
+	timer := time.NewTimer(min(quiet, cmpOr(hold, quiet)))
+	defer timer.Stop()
+	awake := t.awake.C()
+	if hold > 0 {
+		awake = nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-awake:
+		return nil
+	case <-timer.C:
+	}
+	if hold > 0 && hold <= quiet {
+		return nil
+	}
+	return t.e.write("id: " + t.id() + "\n:\n\n")
+}
+
+func cmpOr(d, other time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return other
+}
+
+// gather reads on: a page, or with a rate all there is. more says that there may
+// be more to read at once.
+func (t *allStream) gather() (more bool, err error) {
+	for {
+		page, err := t.s.opts.Log.All(t.at, pageSize)
+		if err != nil || len(page) == 0 {
+			return false, err
+		}
+		for i := range page {
+			c := &page[i]
+			if t.wants(c) {
+				if t.held[c.Query] == nil && len(t.held) >= mostHeld {
+					return true, nil
+				}
+				if t.plain() {
+					t.at.Seq = c.Offset
+					if err := t.tellOne(c); err != nil {
+						return false, err
+					}
+					continue
+				}
+				t.hold(c)
+			}
+			t.at.Seq = c.Offset
+		}
+		if t.rate == 0 {
+			return true, nil
+		}
+	}
+}
+
+// plain says whether changes go out as they are.
+func (t *allStream) plain() bool { return t.filter.All() && t.rate == 0 && len(t.held) == 0 }
+
+func (t *allStream) tellOne(c *registry.Change) error {
+	if err := t.s.tellChange(t.e, t.id(), c); err != nil {
+		return err
+	}
+	t.s.sent.Add(1)
+	t.listed.delivered()
+	return nil
+}
+
+// wants says whether the reader may and can see anything of a change.
+func (t *allStream) wants(c *registry.Change) bool {
+	if !t.allow(c) {
+		return false
+	}
+	d := c.Delta
+	if !t.filter.ByRow() || d == nil {
+		return true
+	}
+	vars := t.filter.f.Vars
+	known := vars == nil || slices.ContainsFunc(vars, func(v string) bool { return slices.Contains(d.Vars, v) || slices.Contains(d.OldVars, v) })
+	return d.Form == diff.Select && !d.Ordered && known
+}
+
+// hold adds a change to what waits of its query.
+func (t *allStream) hold(c *registry.Change) {
+	h := t.held[c.Query]
+	if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // what came before a new beginning does not count
+		h = &heldBack{base: registry.Position{Epoch: c.Epoch, Seq: c.Prev}, first: c.Offset, kept: true}
+		t.held[c.Query] = h
+	}
+	if h.kept {
+		net, err := diff.Compose(h.net, c.Delta)
+		if h.net, h.kept = net, err == nil && (net == nil || deltaSize(net) <= keepPending); !h.kept {
+			h.net = nil
+		}
+	}
+	h.last, h.fresh = *c, true
+	h.last.Delta = nil
+}
+
+// tellHeld tells what the filter lets through of what is new, in the order of
+// offsets; with relieve something is told in any case.
+func (t *allStream) tellHeld(relieve bool) (told bool, err error) {
+	var oldest *heldBack
+	fresh := make([]*heldBack, 0, len(t.held))
+	for _, h := range t.held {
+		if h.fresh {
+			fresh = append(fresh, h)
+		}
+		if oldest == nil || h.first < oldest.first {
+			oldest = h
+		}
+	}
+	slices.SortFunc(fresh, func(a, b *heldBack) int { return int(int64(a.last.Offset) - int64(b.last.Offset)) })
+	for _, h := range fresh {
+		one, err := t.judge(h, false)
+		if err != nil {
+			return told, err
+		}
+		told = told || one
+	}
+	if relieve && len(t.held) >= mostHeld {
+		return t.judge(oldest, true)
+	}
+	return told, nil
+}
+
+// judge tells the net change of a query, or goes on keeping it back.
+func (t *allStream) judge(h *heldBack, anyway bool) (told bool, err error) {
+	h.fresh = false
+	query := h.last.Query
+	net := h.net
+	if !h.kept {
+		var sum registry.Change
+		sum, _, err = Net(t.s.opts.Log, query, h.base, h.last.Position(), t.s.opts.Limits.Change)
+		net = sum.Delta
+	}
+	var gap *registry.GapError
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		delete(t.held, query)
+		return false, nil
+	case errors.As(err, &gap):
+		return false, t.lose(query, gap.Reason)
+	case errors.Is(err, errTooLarge) || errors.Is(err, diff.ErrMismatch):
+		return true, t.lose(query, "too_large")
+	case err != nil:
+		return false, err
+	}
+	left, passes := t.filter.Apply(registry.Change{Delta: net})
+	switch {
+	case left.Delta == nil:
+		delete(t.held, query)
+		p := h.last.Position()
+		return false, t.e.event("alive", t.id(), frameless(field{"query", query}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(h.last.CheckedAt)}))
+	case !passes && !anyway:
+		return false, nil
+	}
+	delete(t.held, query)
+	c := h.last
+	c.Prev, c.Delta, c.Baseline = h.base.Seq, left.Delta, left.Delta.Baseline
+	if t.filter.All() {
+		err = t.tellOne(&c)
+		return true, err
+	}
+	b, err := MarshalFiltered(c, t.s.format())
+	if err == nil {
+		err = t.e.event("change", t.id(), b)
+	}
+	if err == nil {
+		t.s.sent.Add(1)
+		t.listed.delivered()
+	}
+	return true, err
+}
+
+// lose tells that changes of a query cannot be told.
+func (t *allStream) lose(query, reason string) error {
+	delete(t.held, query)
+	return t.e.event("gap", t.id(), frameless(field{"reason", reason}, field{"query", query}))
+}
