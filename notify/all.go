@@ -137,11 +137,11 @@ func (t *allStream) step(ctx context.Context) error {
 	if hold := time.Until(t.notBefore); hold > 0 {
 		return t.wait(ctx, hold)
 	}
-	more, err := t.gather()
+	more, full, err := t.gather()
 	if err != nil {
 		return err
 	}
-	told, err := t.tellHeld(more && len(t.held) >= mostHeld)
+	told, err := t.tellHeld(full)
 	at := t.at
 	t.listed.at.Store(&at)
 	switch {
@@ -188,23 +188,23 @@ func cmpOr(d, other time.Duration) time.Duration {
 }
 
 // gather reads on: a page, or with a rate all there is. more says that there may
-// be more to read at once.
-func (t *allStream) gather() (more bool, err error) {
+// be more to read at once, full that it cannot be read before something is told.
+func (t *allStream) gather() (more, full bool, err error) {
 	for {
 		page, err := t.s.opts.Log.All(t.at, pageSize)
 		if err != nil || len(page) == 0 {
-			return false, err
+			return false, false, err
 		}
 		for i := range page {
 			c := &page[i]
 			if t.wants(c) {
 				if t.held[c.Query] == nil && len(t.held) >= mostHeld {
-					return true, nil
+					return true, true, nil
 				}
 				if t.plain() {
 					t.at.Seq = c.Offset
 					if err := t.tellOne(c); err != nil {
-						return false, err
+						return false, false, err
 					}
 					continue
 				}
@@ -213,7 +213,7 @@ func (t *allStream) gather() (more bool, err error) {
 			t.at.Seq = c.Offset
 		}
 		if t.rate == 0 {
-			return true, nil
+			return true, false, nil
 		}
 	}
 }

@@ -2,10 +2,12 @@ package notify_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -56,6 +58,132 @@ func TestListing(t *testing.T) {
 	for end := time.Now().Add(patience); len(r.srv.Subscriptions("", 10)) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what a client that is gone followed is still listed")
+		}
+	}
+}
+
+// Whatever follows over a connection can be seen, paused without loss and ended.
+func TestListingOfStreams(t *testing.T) {
+	for name, path := range map[string]string{"query": "/v1/queries/%s/changes?min_rows=1", "all": "/v1/changes?tag=t", "all with a rate": "/v1/changes?rate=1ms"} {
+		r := newRig(t, nil)
+		id := r.log.Add("q", diff.Select, false)
+		r.record(id, rows("a"))
+		s := r.stream(t, strings.Replace(path, "%s", id, 1))
+		until(t, "listed", func() bool { return len(r.srv.Subscriptions("", 10)) == 1 })
+		x := r.srv.Subscriptions("", 10)[0]
+		if x.Way != registry.SSE || x.Caller != registry.Anonymous || (x.Query == "") == (name == "query") || (x.Tag == "t") != (name == "all") || (x.Rate == 0) != (name != "all with a rate") {
+			t.Errorf("%s: listed as %+v", name, x)
+		}
+		if name == "query" {
+			s.next()
+		}
+		if y, err := r.srv.Halt(x.ID, true); err != nil || y.State != registry.Halted {
+			t.Fatalf("%s: paused: %+v %v", name, y, err)
+		}
+		for _, v := range []string{"b", "c", "d"} {
+			r.record(id, rows("a", v))
+		}
+		time.Sleep(20 * time.Millisecond)
+		if y, _ := r.srv.Subscription(x.ID); y.Cursor.Seq != 1 {
+			t.Errorf("%s: while it is paused it stands at %v", name, y.Cursor)
+		}
+		if y, err := r.srv.Halt(x.ID, false); err != nil || y.State != registry.Active {
+			t.Fatalf("%s: resumed: %+v %v", name, y, err)
+		}
+		for seq := uint64(1); seq < 4; { // nothing is lost, whether folded or not
+			e := s.next()
+			if e.kind != "change" || e.Prev != seq {
+				t.Fatalf("%s: %s %+v after %d", name, e.kind, e.reply, seq)
+			}
+			seq = e.Seq
+		}
+		if err := r.srv.Drop(x.ID); err != nil {
+			t.Fatal(err)
+		}
+		if e := s.next(); e.kind != "complete" || e.Reason != "dropped" {
+			t.Errorf("%s: the end is %+v", name, e)
+		}
+		if n := len(r.srv.Subscriptions("", 10)); n != 0 {
+			until(t, "not listed", func() bool { return len(r.srv.Subscriptions("", 10)) == 0 })
+		}
+		for _, w := range r.srv.WayStats() {
+			if w.Way == registry.SSE && w.Delivered < 1 || w.Way != registry.SSE && w.Delivered+uint64(w.Connections) > 0 {
+				t.Errorf("%s: counted %+v", name, w)
+			}
+		}
+	}
+}
+
+// A paused subscription of a WebSocket lags as a cursor; the connection and the
+// others on it go on.
+func TestPauseWebSocket(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 30 * time.Millisecond })
+	id, other := r.log.Add("q", diff.Select, false), r.log.Add("other", diff.Select, false)
+	r.record(id, rows("a"))
+	r.record(other, rows("a"))
+	p := r.hello()
+	for _, q := range []string{"q", "other"} {
+		p.send(`{"type":"subscribe","id":"` + q + `","query":"` + q + `"}`)
+		p.expect("subscribed")
+		p.expect("snapshot")
+	}
+	x := r.srv.Subscriptions("", 10)[0]
+	if x.Name != "q" {
+		x = r.srv.Subscriptions("", 10)[1]
+	}
+	if _, err := r.srv.Halt(x.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	r.record(id, rows("a", "b"))
+	r.record(id, rows("a", "c"))
+	r.record(other, rows("a", "b"))
+	p.deltas(func(m reply) bool {
+		if m.ID == "q" {
+			t.Errorf("while it is paused: %s", m.raw)
+		}
+		return m.ID == "other"
+	})
+	if y, err := r.srv.Subscription(x.ID); err != nil || y.State != registry.Halted || y.Cursor.Seq != 1 || y.Deliveries != 1 || y.LastDelivery == nil {
+		t.Errorf("paused: %+v %v", y, err)
+	}
+	if _, err := r.srv.Halt(x.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	at := uint64(1)
+	p.deltas(func(m reply) bool {
+		if m.ID != "q" || m.Prev != at {
+			t.Fatalf("after the pause at %d: %s", at, m.raw)
+		}
+		at = m.Seq
+		return at == 3
+	})
+	if _, err := r.srv.Halt("live_none", true); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("paused nobody: %v", err)
+	}
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+// deltas reads deltas, passing over signs of life, until done says so.
+func (p *peer) deltas(done func(reply) bool) {
+	p.t.Helper()
+	for {
+		m, err := p.next()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if m.Type == "delta" && done(m) {
+			return
+		}
+		if m.Type != "delta" && m.Type != "alive" {
+			p.t.Fatalf("got %s", m.raw)
 		}
 	}
 }

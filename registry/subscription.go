@@ -72,6 +72,14 @@ type Subscription struct {
 	Dead []DeadLetter `json:"dead,omitempty"` // the oldest first
 }
 
+// Told is the position up to which there is nothing left to tell.
+func (s *Subscription) Told() Position {
+	if s.Seen.Epoch != "" {
+		return s.Seen
+	}
+	return s.Cursor
+}
+
 // A Secret signs messages until it ends; the first of a list never does.
 type Secret struct {
 	Key   string     `json:"key"`

@@ -81,7 +81,7 @@ func queryChanges(c *call) error {
 func (c *call) unfiltered() error {
 	for _, name := range []string{"min_jaccard", "min_rows", "vars", "where", "rate"} {
 		if c.params.Has(name) {
-			return malformed("?"+name, "%s needs the event stream of one query (Accept: text/event-stream)", name)
+			return malformed("?"+name, "%s needs the event stream (Accept: text/event-stream)", name)
 		}
 	}
 	return nil

@@ -41,8 +41,8 @@ const (
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Ready, Metrics,
-// Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
+// QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Deliveries, Ready,
+// Metrics, Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
 // SSE forms) or its obvious default.
 type Config struct {
 	Registry *registry.Registry
@@ -75,6 +75,8 @@ type Config struct {
 	// Subscriptions and Webhooks come together or not at all.
 	Subscriptions Subscriptions
 	Webhooks      Webhooks
+	// Deliveries counts for the metrics, one entry for each way out.
+	Deliveries func() []Deliveries
 	// ChangeJSON writes a change as section "A change" of the protocol shows it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 

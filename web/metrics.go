@@ -24,7 +24,14 @@ import (
 //	freshet_slot_used_seconds_total{endpoint}          execution seconds used
 //	freshet_slot_budget_seconds_total{endpoint}        execution seconds that the finished slots allowed
 //	freshet_slot_last_timestamp_seconds{endpoint}      when the last slot ended
-//	freshet_connections{kind}                          followers connected now, by kind (websocket, sse, …)
+//	freshet_connections{kind}                          followers connected now, by kind (websocket, sse, sepa)
+//	freshet_subscriptions{way,state}                   subscriptions by way out (websocket, sse, sepa, websub, webhook) and state
+//	freshet_deliveries_total{way,result}               messages with changes: delivered (written, or taken by the callback),
+//	                                                   failed (attempts that the callback did not take, connections whose
+//	                                                   reader was too slow), retried (attempts after one that failed), dropped
+//	                                                   (given up: dead letters, versions of a topic)
+//	freshet_waiting_changes{way}                       changes that subscribers have not been told of, summed over them
+//	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
 //	freshet_endpoint_queries{endpoint}                 queries registered
 //	freshet_endpoint_health{endpoint,state}            1 for the state that it is in
 //
@@ -39,7 +46,6 @@ type Metrics struct {
 	used      *prometheus.CounterVec
 	budget    *prometheus.CounterVec
 	last      *prometheus.GaugeVec
-	followers *prometheus.GaugeVec
 }
 
 // NewMetrics starts counting.
@@ -55,17 +61,16 @@ func NewMetrics(version string) *Metrics {
 		requests: counter("freshet_http_requests_total", "Requests answered.", "route", "method", "status"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "freshet_http_request_seconds", Help: "Duration of requests.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60}}, []string{"route"}),
-		slots:     counter("freshet_slots_total", "Slots finished.", "endpoint"),
-		runs:      counter("freshet_executions_total", "Executions by how they ended; skipped were passed over.", "endpoint", "result"),
-		changes:   counter("freshet_changes_total", "Changes committed.", "endpoint"),
-		used:      counter("freshet_slot_used_seconds_total", "Execution seconds used by slots.", "endpoint"),
-		budget:    counter("freshet_slot_budget_seconds_total", "Execution seconds that the finished slots allowed.", "endpoint"),
-		last:      gauge("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint"),
-		followers: gauge("freshet_connections", "Followers connected now.", "kind"),
+		slots:   counter("freshet_slots_total", "Slots finished.", "endpoint"),
+		runs:    counter("freshet_executions_total", "Executions by how they ended; skipped were passed over.", "endpoint", "result"),
+		changes: counter("freshet_changes_total", "Changes committed.", "endpoint"),
+		used:    counter("freshet_slot_used_seconds_total", "Execution seconds used by slots.", "endpoint"),
+		budget:  counter("freshet_slot_budget_seconds_total", "Execution seconds that the finished slots allowed.", "endpoint"),
+		last:    gauge("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint"),
 	}
 	build := gauge("freshet_build_info", "The version that runs.", "version")
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.last, m.followers, build,
+	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.last, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -80,11 +85,6 @@ func (m *Metrics) ObserveSlot(s scheduler.Slot) {
 	m.used.WithLabelValues(s.Endpoint).Add(max(0, s.Used))
 	m.budget.WithLabelValues(s.Endpoint).Add(max(0, s.Budget))
 	m.last.WithLabelValues(s.Endpoint).Set(float64(s.Finished.UnixMilli()) / 1000)
-}
-
-// SetConnections says how many followers of a kind are connected now.
-func (m *Metrics) SetConnections(kind string, n int) {
-	m.followers.WithLabelValues(kind).Set(float64(n))
 }
 
 // Forget drops what was counted for an endpoint that is no more.
@@ -115,6 +115,9 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 func (m *Metrics) handler(s *server) http.Handler {
 	now := prometheus.NewRegistry()
 	now.MustRegister(endpointCollector{s})
+	if s.Subscriptions != nil && s.Deliveries != nil {
+		now.MustRegister(deliveryCollector{s})
+	}
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
 }
 

@@ -16,7 +16,6 @@ func TestMetrics(t *testing.T) {
 	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Finished: time.Unix(100, 0), Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
 	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "moon", Finished: time.Unix(100, 0)})
 	w.config.Metrics.Forget("moon")
-	w.config.Metrics.SetConnections("websocket", 7)
 	s := string(w.get("/metrics").status(200).body)
 	for _, want := range []string{
 		`freshet_build_info{version="0.0-test"} 1`,
@@ -30,7 +29,6 @@ func TestMetrics(t *testing.T) {
 		`freshet_slot_used_seconds_total{endpoint="city"} 1.5`,
 		`freshet_slot_budget_seconds_total{endpoint="city"} 10`,
 		`freshet_slot_last_timestamp_seconds{endpoint="city"} 100`,
-		`freshet_connections{kind="websocket"} 7`,
 		`freshet_endpoint_queries{endpoint="city"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="healthy"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="open"} 0`,

@@ -78,40 +78,29 @@ func MaskedCallback(callback string) string {
 }
 
 // LagOf looks up how far behind a subscription is.
-func LagOf(h History, s registry.Subscription, now time.Time) (Lag, error) {
-	at := s.Cursor
-	if s.Seen.Epoch != "" {
-		at = s.Seen
-	}
+func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error) {
 	var newest registry.Position
-	var waiting []registry.Change
-	var err error
 	if s.Query == "" {
-		if newest, err = h.Head(); err == nil {
-			waiting, err = h.All(at, 1)
-		}
+		newest, err = h.Head()
 	} else {
-		st, _, e := h.Current(s.Query, false)
-		if missing(e) {
-			return Lag{}, nil // its end is on its way to the subscriber
-		}
-		if newest, err = st.Position, e; err == nil {
-			waiting, err = h.After(s.Query, at, 1)
-		}
+		var st registry.Status
+		st, _, err = h.Current(s.Query, false)
+		newest = st.Position
 	}
-	var v Lag
-	if _, told := asProblem(err); err != nil && !told {
+	if missing(err) {
+		return v, nil // its end is on its way to the subscriber
+	}
+	if err != nil {
 		return v, err
 	}
-	if at.Epoch == newest.Epoch && newest.Seq > at.Seq {
-		v.Changes = newest.Seq - at.Seq
-	} else if at.Epoch != newest.Epoch {
-		v.Changes = newest.Seq
+	if v.Changes = behind(s.Told(), newest); v.Changes == 0 {
+		return v, nil
 	}
-	if len(waiting) > 0 {
-		v.Behind = registry.Duration(max(0, now.Sub(waiting[0].Time)))
+	since, err := waitingSince(h, s.Query, s.Told())
+	if !since.IsZero() {
+		v.Behind = registry.Duration(max(0, now.Sub(since)))
 	}
-	return v, nil
+	return v, err
 }
 
 // mine says whether the caller may see and manage a subscription.

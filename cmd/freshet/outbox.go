@@ -111,6 +111,17 @@ func (o *outbox) Subscription(id string) (registry.Subscription, error) {
 	return o.store.Subscription(id)
 }
 
+// deliveries counts all ways out for the metrics.
+func (o *outbox) deliveries() (list []web.Deliveries) {
+	for _, w := range o.live.WayStats() {
+		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})
+	}
+	for _, w := range o.engine.WayStats() {
+		list = append(list, web.Deliveries{Way: w.Way, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried, Dropped: w.GivenUp})
+	}
+	return list
+}
+
 // Act is web.Subscriptions'.
 func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
 	if x, err := o.live.Subscription(id); err == nil {

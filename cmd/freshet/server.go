@@ -145,7 +145,7 @@ func (s *server) serveHTTP() error {
 	if s.outbox, err = newOutbox(s, conf); err != nil {
 		return err
 	}
-	conf.Hub, conf.Subscriptions, conf.Webhooks = s.outbox.hub, s.outbox, s.outbox.hooks
+	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries
 	pages, err := ui.New(ui.Config{Config: conf, Follow: func() (<-chan struct{}, func()) {
 		f := s.hub.FollowAll()
 		return f.C(), f.Close
@@ -234,13 +234,11 @@ func (s *server) accept() error {
 	return err
 }
 
-// sweep releases the registrations of live subscriptions that did not return,
-// and counts the followers.
+// sweep releases the registrations of live subscriptions that did not return.
 func (s *server) sweep(ctx context.Context) {
 	t := time.NewTicker(15 * time.Second)
 	defer t.Stop()
 	for n := 0; ; n++ {
-		s.metrics.SetConnections("all", int(s.live.Stats().Connections))
 		if n%20 == 0 {
 			if err := s.registry.Sweep(); err != nil {
 				s.log.Error("registrations of ended subscriptions were not released", "error", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ type subscriptionView struct {
 	Name      string     `json:"name"`
 	Query     string     `json:"query"`
 	Tag       string     `json:"tag"`
+	Endpoint  string     `json:"endpoint"`
 	Callback  string     `json:"callback"`
 	State     string     `json:"state"`
 	Reason    string     `json:"reason"`
@@ -37,8 +39,12 @@ func (v subscriptionView) what() string {
 	switch {
 	case v.Query != "":
 		return v.Query
+	case v.Tag != "" && v.Endpoint != "":
+		return "tag " + v.Tag + " on " + v.Endpoint
 	case v.Tag != "":
 		return "tag " + v.Tag
+	case v.Endpoint != "":
+		return "everything on " + v.Endpoint
 	}
 	return "everything"
 }
@@ -58,13 +64,16 @@ func (v subscriptionView) trouble(now time.Time) string {
 func subscriptionCommand(w *world) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "subscription", Short: "See and manage who is told of changes",
-		Example: "  freshet subscription list --state disabled\n  freshet subscription drop wh_4kq…"}
+		Long: `See and manage who is told of changes, by every way out: WebSub (ws_…), webhooks
+(wh_…), and what is followed over a connection now (live_…): by WebSocket, event
+stream (sse) or SEPA. An admin sees all, others their own.`,
+		Example: "  freshet subscription list --state disabled\n  freshet subscription show wh_4kq…\n  freshet subscription pause live_2xr…\n  freshet subscription drop wh_4kq…"}
 	a.flags(c)
-	c.AddCommand(a.subscriptionList())
+	c.AddCommand(a.subscriptionList(), a.subscriptionShow())
 	for _, v := range []struct{ name, short, done string }{
-		{"pause", "Let the changes wait in the log", "paused"},
+		{"pause", "Let the changes wait in the log (of a connection: as long as it lasts)", "paused"},
 		{"resume", "Undo a pause, or being disabled", "resumed"},
-		{"drop", "End it", "dropped"},
+		{"drop", "End it, and tell the subscriber so where its way out can", "dropped"},
 	} {
 		c.AddCommand(&cobra.Command{Use: v.name + " ID...", Short: v.short, Args: cobra.MinimumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
@@ -75,10 +84,9 @@ func subscriptionCommand(w *world) *cobra.Command {
 					} else {
 						path += "/" + v.name
 					}
-					if err := a.do(c.Context(), method, path, nil, nil); err != nil {
+					if err := a.change(c.Context(), method, path, nil, id, v.done); err != nil {
 						return err
 					}
-					fmt.Fprintf(w.stderr, "%s %s\n", id, v.done)
 				}
 				return nil
 			}})
@@ -98,10 +106,29 @@ func (a *api) subscriptionList() *cobra.Command {
 			}
 			return a.listSubscriptions(c.Context(), "/v1/subscriptions?"+v.Encode(), "subscriptions")
 		}}
-	c.Flags().StringVar(&way, "way", "", "only this way out: websub, webhook, websocket, sse")
+	c.Flags().StringVar(&way, "way", "", "only this way out: websub, webhook, websocket, sse, sepa")
 	c.Flags().StringVar(&state, "state", "", "only this state: pending, active, paused, disabled")
 	c.Flags().StringVar(&query, "query", "", "only of this query (its id)")
 	return c
+}
+
+func (a *api) subscriptionShow() *cobra.Command {
+	return &cobra.Command{Use: "show ID", Short: "Print all that is known of one, as JSON", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var raw json.RawMessage
+			if err := a.do(c.Context(), http.MethodGet, "/v1/subscriptions/"+url.PathEscape(args[0]), nil, &raw); err != nil {
+				return err
+			}
+			if a.asJSON {
+				return printJSON(a.w.stdout, raw)
+			}
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, raw, "", "  "); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(a.w.stdout, pretty.String())
+			return err
+		}}
 }
 
 func (a *api) listSubscriptions(ctx context.Context, path, member string) error {

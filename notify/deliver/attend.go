@@ -51,7 +51,7 @@ func (e *Engine) attend(ctx context.Context, x *entry) verdict {
 		case err != nil:
 			return e.trouble(ctx, x, err)
 		case step.Call != nil:
-			return e.deliver(ctx, x, step.Call)
+			return e.deliver(ctx, x, &s, step.Call)
 		}
 		return verdict{hold: step.Hold, at: step.At}
 	}
@@ -83,7 +83,7 @@ func existing(do func(*registry.Subscription) error) func(*registry.Subscription
 }
 
 // deliver makes a call and enters what became of it.
-func (e *Engine) deliver(ctx context.Context, x *entry, c *Call) verdict {
+func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscription, c *Call) verdict {
 	r := e.call(ctx, c)
 	if c.Release != nil {
 		c.Release()
@@ -100,6 +100,9 @@ func (e *Engine) deliver(ctx context.Context, x *entry, c *Call) verdict {
 	}
 	v := verdict{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
 	after, err := e.scribe.edit(x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
+	if err == nil && !c.Asks {
+		e.ways[x.way].count(r, was, &after)
+	}
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
 		v.gone = true

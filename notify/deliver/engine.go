@@ -44,6 +44,7 @@ type Call struct {
 	Header      http.Header
 	Body        []byte
 	Read        int    // bytes of the answer that are wanted, the rest is ignored
+	Asks        bool   // it asks or tells about the subscription itself: not counted as a delivery
 	Last        bool   // once it is taken there is nothing more to do until something happens
 	Release     func() // called once the call is over; may be nil
 
@@ -149,6 +150,7 @@ type Engine struct {
 	failed  chan error
 	running sync.WaitGroup
 	stats   struct{ sent, ok, failed atomic.Uint64 }
+	ways    map[registry.Way]*tally
 }
 
 // New makes an engine that knows all stored subscriptions. Run makes it go.
@@ -157,6 +159,10 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{opts: o, follow: o.Hub.Follow(), entries: make(map[string]*entry), queries: make(map[string]map[*entry]struct{}),
 		hosts: make(map[string]*host), work: make(chan struct{}, 1), failed: make(chan error, 1)}
 	e.lanes[wide].places, e.lanes[narrow].places = o.Limits.Wide, o.Limits.Narrow
+	e.ways = make(map[registry.Way]*tally, len(o.Ways))
+	for w := range o.Ways {
+		e.ways[w] = new(tally)
+	}
 	e.scribe = newScribe(o.Store, e.fail)
 	e.client = &http.Client{
 		Transport:     o.Guard.transport(o.Timing, o.Limits.Wide, e.dialled),
@@ -255,6 +261,41 @@ func (e *Engine) Stats() Stats {
 		s.Queued += e.lanes[i].queue.len()
 	}
 	return s
+}
+
+// A tally is kept of each way out.
+type tally struct{ taken, failed, retried, givenUp atomic.Uint64 }
+
+// A WayStats counts deliveries of one way out since the start. Questions
+// (verifications, denials) are not deliveries.
+type WayStats struct {
+	Way     registry.Way
+	Taken   uint64 // by the callback
+	Failed  uint64 // attempts that it did not take
+	Retried uint64 // attempts that followed one that failed
+	GivenUp uint64 // messages that were given up
+}
+
+// WayStats returns the present counts.
+func (e *Engine) WayStats() []WayStats {
+	list := make([]WayStats, 0, len(e.ways))
+	for way, t := range e.ways {
+		list = append(list, WayStats{way, t.taken.Load(), t.failed.Load(), t.retried.Load(), t.givenUp.Load()})
+	}
+	return list
+}
+
+// count enters an attempt and what the subscription became by it.
+func (t *tally) count(r Reply, before, after *registry.Subscription) {
+	if r.OK() {
+		t.taken.Add(1)
+	} else {
+		t.failed.Add(1)
+	}
+	if before.Failures > 0 {
+		t.retried.Add(1)
+	}
+	t.givenUp.Add(after.Given - before.Given)
 }
 
 // Counts says how many subscriptions there are in all and towards a host.

@@ -25,7 +25,10 @@
 // query's history began anew), what the client knows can no longer be told to go
 // away row by row: it gets an error with status_code 410 and "unsubscribed", and
 // subscribes again. The same happens, with other codes, when the query ends
-// (404) and when a token does (401).
+// (404), when a token does (401), and with the error "dropped" (410) when
+// somebody ends the subscription at the server.
+//
+// A connection on which nothing is subscribed to for 30 s is closed with 4408.
 //
 // The endpoint is the default one. Filter and rate are parameters of the
 // connection's URL and hold for all its subscriptions, see notify.ReadWish.

@@ -454,6 +454,72 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// Who connects and subscribes to nothing is not waited for for ever, nor who has
+// unsubscribed from everything; whoever follows something may be silent.
+func TestIdleConnections(t *testing.T) {
+	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Idle = 200 * time.Millisecond })
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, table(false, "a"))
+	busy := r.dial("", nil)
+	busy.subscribe("q", "a")
+	spuid := busy.spuid()
+	if code := r.dial("", nil).closed(); code != notify.CloseInitTimeout {
+		t.Errorf("one that says nothing: %d", code)
+	}
+	time.Sleep(300 * time.Millisecond)
+	r.record(id, table(false, "b"))
+	busy.read()
+	busy.send(fmt.Sprintf(`{"unsubscribe":{"spuid":%q}}`, spuid))
+	busy.expect(`{"unsubscribed":{"spuid":%q}}`, spuid)
+	if code := busy.closed(); code != notify.CloseInitTimeout {
+		t.Errorf("one that has unsubscribed: %d", code)
+	}
+}
+
+// What a client follows is listed, waits while it is paused, and can be dropped:
+// the connection stays.
+func TestManaged(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, table(false, "a"))
+	p := r.dial("", nil)
+	p.subscribe("q", "mine")
+	spuid := p.spuid()
+	list := r.live.Subscriptions("", 10)
+	if len(list) != 1 || list[0].Way != registry.SEPA || list[0].Name != "mine" || list[0].Query != id || list[0].State != registry.Active {
+		t.Fatalf("listed: %+v", list)
+	}
+	if _, err := r.live.Halt(list[0].ID, true); err != nil {
+		t.Fatal(err)
+	}
+	r.record(id, table(false, "b"))
+	r.record(id, table(false, "b", "c"))
+	time.Sleep(50 * time.Millisecond)
+	if x, err := r.live.Subscription(list[0].ID); err != nil || x.State != registry.Halted || x.Cursor.Seq != 1 || x.Deliveries != 1 {
+		t.Errorf("paused: %+v %v", x, err)
+	}
+	if _, err := r.live.Halt(list[0].ID, false); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		if m := p.read(); !strings.Contains(m, fmt.Sprintf(`"sequence":%d`, n+1)) {
+			t.Errorf("after the pause: %s", m)
+		}
+	}
+	if err := r.live.Drop(list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if m := p.read(); !strings.Contains(m, `"error":"dropped","status_code":410`) {
+		t.Errorf("dropped: %s", m)
+	}
+	p.expect(`{"unsubscribed":{"spuid":%q}}`, spuid)
+	if n := len(r.live.Subscriptions("", 10)); n != 0 {
+		t.Errorf("%d are listed after the end", n)
+	}
+	p.subscribe("q", "again")
+	p.spuid()
+}
+
 // The server says that it goes down, binary frames are refused, and pages of
 // other origins do not get in.
 func TestCloses(t *testing.T) {

@@ -30,6 +30,7 @@ type Server struct {
 	Logger    *slog.Logger
 	Limit     int           // subscriptions of one connection, default 100
 	Ping      time.Duration // between pings and looks at the tokens, default 25 s
+	Idle      time.Duration // of a connection without a subscription, after which it ends; default 30 s
 }
 
 // ServeHTTP takes a client's connection over.
@@ -39,7 +40,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := &client{s: s, header: notify.Bearer(r), subs: map[string]*subscription{},
+	c := &client{s: s, header: notify.Bearer(r), subs: map[string]*subscription{}, vacant: time.Now(),
 		wish: notify.Wish{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
@@ -58,6 +59,13 @@ func (s *Server) ping() time.Duration {
 	return s.Ping
 }
 
+func (s *Server) idle() time.Duration {
+	if s.Idle == 0 {
+		return 30 * time.Second
+	}
+	return s.Idle
+}
+
 // A client is one connection. Every subscription has a goroutine, which holds
 // a cursor and waits with it when the client reads slowly.
 type client struct {
@@ -68,6 +76,7 @@ type client struct {
 	mu     sync.Mutex
 	over   bool // nothing is started any more
 	subs   map[string]*subscription
+	vacant time.Time // since when there are none
 	active sync.WaitGroup
 }
 
@@ -93,10 +102,18 @@ func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
 	defer c.finish()
 	beat := time.NewTicker(c.s.ping())
 	defer beat.Stop()
+	idle := time.NewTimer(c.s.idle())
+	defer idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-idle.C:
+			left := c.patience()
+			if left <= 0 {
+				return notify.Close(notify.CloseInitTimeout, "nothing is subscribed to")
+			}
+			idle.Reset(left)
 		case <-beat.C:
 			if err := conn.Ping(); err != nil {
 				return err
@@ -104,6 +121,16 @@ func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
 			c.inspect()
 		}
 	}
+}
+
+// patience is how long the connection may go on without a subscription.
+func (c *client) patience() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.subs) > 0 {
+		return c.s.idle()
+	}
+	return time.Until(c.vacant.Add(c.s.idle()))
 }
 
 // finish ends what the end of the connection did not end by itself.
@@ -241,6 +268,9 @@ func (c *client) remove(sub *subscription) bool {
 	defer c.mu.Unlock()
 	_, there := c.subs[sub.spuid]
 	delete(c.subs, sub.spuid)
+	if there && len(c.subs) == 0 {
+		c.vacant = time.Now()
+	}
 	return there
 }
 

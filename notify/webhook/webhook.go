@@ -362,7 +362,7 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 		return deliver.Step{}, err
 	}
 	p := registry.Pledge{ID: "msg_" + s.Intent.Secret, Type: TypeVerify, At: s.Intent.At}
-	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
+	step, err := w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
 		if s.State != registry.Pending || s.Intent == nil {
 			return nil
 		}
@@ -380,6 +380,10 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		step.Call.Asks = true
+	}
+	return step, err
 }
 
 // done enters the outcome of an attempt.

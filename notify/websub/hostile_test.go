@@ -109,6 +109,41 @@ func TestX2CapAfterDenial(t *testing.T) {
 	r.settled()
 }
 
+// A restart neither forgets that a callback is being asked nor frees more than
+// there is.
+func TestX2CapAfterRestart(t *testing.T) {
+	r, s := newRig(t, func(s *setup) { s.caps = websub.Caps{Pending: 1} }), newSubscriber(t)
+	var asked atomic.Int32
+	var wait atomic.Pointer[chan struct{}]
+	hold := func() chan struct{} {
+		c := make(chan struct{})
+		wait.Store(&c)
+		return c
+	}
+	s.set(func(q url.Values) (int, string) {
+		c := wait.Load()
+		asked.Add(1)
+		<-*c
+		return confirm(q)
+	}, nil)
+	first := hold()
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/a").want(t, 202)
+	until(t, "the question", func() bool { return asked.Load() == 1 })
+	r.stop()
+	close(first)
+	second := hold()
+	r.start()
+	until(t, "the question after the restart", func() bool { return asked.Load() == 2 })
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/b").want(t, 503)
+	close(second)
+	r.settled()
+	third := hold()
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/b").want(t, 202)
+	r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/c").want(t, 503)
+	close(third)
+	r.settled()
+}
+
 func TestX3Limits(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	body := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "x": {strings.Repeat("x", 64<<10)}}.Encode()

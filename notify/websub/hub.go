@@ -43,7 +43,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/notify"
@@ -83,9 +83,37 @@ const calm = 10 * time.Minute
 
 // A Hub says to subscribers what the Recommendation wants. It is a deliver.Way.
 type Hub struct {
-	opts    Options
-	link    string
-	pending atomic.Int64 // requests that wait for their verification
+	opts   Options
+	link   string
+	asking asking
+}
+
+// asking knows the subscriptions whose callbacks wait to be asked. Those of
+// before a restart come in when they are.
+type asking struct {
+	mu sync.Mutex
+	m  map[string]struct{}
+}
+
+func (a *asking) add(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.m == nil {
+		a.m = make(map[string]struct{})
+	}
+	a.m[id] = struct{}{}
+}
+
+func (a *asking) remove(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.m, id)
+}
+
+func (a *asking) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.m)
 }
 
 var _ deliver.Way = (*Hub)(nil)
@@ -187,9 +215,7 @@ func (h *Hub) deny(reason string) deliver.Step {
 // that still waits for its verification is void and waits no more. It is to be
 // called within the edit that stores s.
 func (h *Hub) Deny(s *registry.Subscription, reason string) {
-	if s.Intent != nil && s.Intent.Mode != "denied" {
-		h.pending.Add(-1)
-	}
+	h.asking.remove(s.ID)
 	s.State, s.Reason = registry.Disabled, reason
 	s.Intent = &registry.Intent{Mode: "denied", Reason: reason, Topic: s.Topic}
 }
@@ -271,6 +297,9 @@ func Sign(secret string, body []byte) string {
 // ask sends a verification of intent, or a denial, which asks nothing.
 func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 	in := *s.Intent
+	if in.Mode != "denied" {
+		h.asking.add(s.ID)
+	}
 	params := "hub.mode=" + url.QueryEscape(in.Mode) + "&hub.topic=" + url.QueryEscape(in.Topic)
 	challenge := ""
 	if in.Mode == "denied" {
@@ -283,7 +312,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 		params += "&hub.lease_seconds=" + strconv.FormatInt(int64(time.Duration(in.Lease)/time.Second), 10)
 	}
 	return deliver.Step{Call: &deliver.Call{
-		Method: http.MethodGet, URL: appendQuery(s.Callback, params), Read: len(challenge),
+		Method: http.MethodGet, URL: appendQuery(s.Callback, params), Read: len(challenge), Asks: true,
 		Done: func(s *registry.Subscription, r deliver.Reply) error {
 			if s.Intent == nil || s.Intent.Mode != in.Mode || !s.Intent.At.Equal(in.At) {
 				return nil // another request came meanwhile and is to be verified itself
@@ -298,9 +327,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
 	in := *s.Intent
 	s.Intent = nil
-	if in.Mode != "denied" {
-		h.pending.Add(-1)
-	}
+	h.asking.remove(s.ID)
 	switch {
 	case !yes && s.State == registry.Pending, yes && in.Mode != "subscribe":
 		s.State = registry.Ended

@@ -275,7 +275,7 @@ var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic nee
 func (h *Handler) enter(q request) error {
 	all, ofHost := h.engine.Counts(q.host)
 	trusted := h.engine.Trusted(q.host)
-	if h.hub.pending.Load() >= int64(h.caps.Pending) {
+	if h.hub.asking.count() >= h.caps.Pending {
 		return &refusal{http.StatusServiceUnavailable, "too many callbacks are being asked", 5}
 	}
 	query, err := h.hub.opts.Find(q.path)
@@ -287,7 +287,6 @@ func (h *Handler) enter(q request) error {
 		return err
 	}
 	q.intent.At = h.hub.opts.Now().UTC()
-	counted := false
 	_, err = h.engine.Edit(identity(decode(q.intent.Topic), decode(q.callback)), func(s *registry.Subscription, found bool) error {
 		if !found {
 			switch {
@@ -299,13 +298,10 @@ func (h *Handler) enter(q request) error {
 			*s = registry.Subscription{ID: s.ID, Way: registry.WebSub, Caller: q.intent.Caller, Query: query.ID, Topic: q.intent.Topic,
 				Callback: q.callback, State: registry.Pending, CreatedAt: q.intent.At, Cursor: st.Position}
 		}
-		counted = s.Intent == nil || s.Intent.Mode == "denied"
 		s.Intent = &q.intent
+		h.hub.asking.add(s.ID)
 		return nil
 	})
-	if err == nil && counted {
-		h.hub.pending.Add(1)
-	}
 	return err
 }
 

@@ -1,0 +1,221 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// A holding is what a reader of the store-wide stream has of one query.
+type holding struct {
+	at   registry.Position
+	bag  []string
+	lost bool // was told so, and fetched the result
+}
+
+// A wideReader reads the store-wide stream.
+type wideReader struct {
+	rt     *rapid.T
+	r      *rig
+	t      *testing.T
+	filter notify.Filter
+	id     string
+	has    map[string]*holding
+	told   map[string]int // changes by query
+}
+
+func (w *wideReader) fetch(query string) {
+	st, res, err := w.r.log.Current(query, true)
+	must(err)
+	h := &holding{at: st.Position, lost: true}
+	if res != nil {
+		h.bag = view(w.t, w.filter, res)
+	}
+	w.has[query] = h
+}
+
+func (w *wideReader) take(e event) {
+	if e.id == "" {
+		w.rt.Fatalf("%s without an id", e.kind)
+	}
+	w.id = e.id
+	var d struct {
+		Query, Epoch   string
+		Prev, Seq      uint64
+		Filtered       bool
+		Added, Removed struct {
+			Results struct{ Bindings []json.RawMessage }
+		}
+	}
+	must(json.Unmarshal([]byte(e.data), &d))
+	if e.kind == "gap" {
+		for q := range w.has {
+			if d.Query == "" || d.Query == q {
+				w.fetch(q)
+			}
+		}
+		return
+	}
+	h := w.has[d.Query]
+	if h.lost && d.Epoch == h.at.Epoch && d.Seq <= h.at.Seq {
+		return
+	}
+	if e.kind == "change" && d.Prev != h.at.Seq || d.Seq <= h.at.Seq || h.at.Epoch != "" && d.Epoch != h.at.Epoch {
+		if h.lost {
+			w.fetch(d.Query)
+			return
+		}
+		w.rt.Fatalf("%s (%d, %d] of %s after %v", e.kind, d.Prev, d.Seq, d.Query, h.at)
+	}
+	h.at, h.lost = registry.Position{Epoch: d.Epoch, Seq: d.Seq}, false
+	if e.kind == "alive" {
+		return
+	}
+	if d.Filtered == w.filter.All() {
+		w.rt.Fatalf("filtered is %v: %s", d.Filtered, e.data)
+	}
+	w.told[d.Query]++
+	for _, row := range d.Removed.Results.Bindings {
+		i := slices.Index(h.bag, string(row))
+		if i < 0 {
+			w.rt.Fatalf("%s is removed and not there", row)
+		}
+		h.bag = slices.Delete(h.bag, i, i+1)
+	}
+	for _, row := range d.Added.Results.Bindings {
+		h.bag = append(h.bag, string(row))
+	}
+	slices.Sort(h.bag)
+}
+
+// Whatever the wish and wherever the stream is cut, a reader that comes back
+// with the last id holds of every query what the filter leaves of its result;
+// what thresholds keep back is less than they ask for. Nothing is told twice.
+func TestAllModel(t *testing.T) {
+	wishes := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "min_rows=3&rate=2ms"}
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")
+		r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 5 * time.Millisecond })
+		q, err := url.ParseQuery(wishes[name])
+		must(err)
+		w := &wideReader{rt: rt, r: r, t: t, id: "store:0", has: map[string]*holding{}, told: map[string]int{}}
+		w.filter, _, err = notify.ReadWish(q)
+		must(err)
+		var ids []string
+		for i := range rapid.SampledFrom([]int{1, 3, 90}).Draw(rt, "queries") {
+			ids = append(ids, r.log.Add(fmt.Sprint("q", i), "SELECT", false))
+		}
+		marker := r.log.Add("marker", "SELECT", false)
+		for _, id := range append(ids, marker) {
+			w.has[id] = &holding{}
+		}
+		for step := range rapid.IntRange(1, 6).Draw(rt, "steps") {
+			for range rapid.IntRange(0, 12).Draw(rt, "changes") {
+				values := rapid.SliceOfN(rapid.IntRange(0, 30), 0, 6).Draw(rt, "values")
+				for i := range rapid.IntRange(1, len(ids)).Draw(rt, "of") {
+					r.record(ids[i], rows(strings.Fields(strings.Trim(fmt.Sprint(values, i), "[]"))...))
+				}
+			}
+			if rapid.IntRange(0, 9).Draw(rt, "mishap") == 0 {
+				r.log.TrimAll(rapid.IntRange(1, 3).Draw(rt, "keep"))
+			}
+			s := r.stream(t, "/v1/changes?"+wishes[name], "Last-Event-ID", w.id)
+			for range rapid.IntRange(0, 8).Draw(rt, "heard") { // then it is cut
+				r.record(marker, rows(fmt.Sprintf("1a%d 1b%d 1c%d 1d%d", step, step, step, r.tick), fmt.Sprint("1e", r.tick), fmt.Sprint("1f", r.tick), fmt.Sprint("1g", r.tick)))
+				w.take(s.next())
+			}
+			s.stop()
+		}
+		r.record(marker, rows("1x", "1y", "1z", "1w"))
+		head, err := r.log.Head()
+		must(err)
+		s := r.stream(t, "/v1/changes?"+wishes[name], "Last-Event-ID", w.id)
+		for last := false; !last; {
+			st, _, err := r.log.Current(marker, false)
+			must(err)
+			if w.has[marker].at == st.Position {
+				break
+			}
+			w.take(s.next())
+		}
+		for _, id := range ids { // rates may tell other queries after the marker
+			for wait := time.Now().Add(patience); ; {
+				st, res, err := r.log.Current(id, true)
+				must(err)
+				if res == nil {
+					break
+				}
+				h, want := w.has[id], view(t, w.filter, res)
+				n := distance(h.bag, want)
+				if n == 0 && h.at == st.Position || strings.Contains(wishes[name], "min_rows") && n < 4 || name == "jaccard" && len(h.bag)+len(want)-n > 0 {
+					break
+				}
+				if time.Now().After(wait) {
+					rt.Fatalf("of %s at %v the reader holds %v, the result at %v is %v (head %v, id %s)", id, h.at, h.bag, st.Position, want, head, w.id)
+				}
+				w.take(s.next())
+			}
+		}
+		s.stop()
+	})
+}
+
+// What a filter keeps back of many queries is bounded: then the one that has
+// waited longest is told all the same.
+func TestAllKeepsBackABoundedNumber(t *testing.T) {
+	r := newRig(t, nil)
+	var ids []string
+	for i := range 80 {
+		ids = append(ids, r.log.Add(fmt.Sprint("q", i), "SELECT", false))
+		r.record(ids[i], rows("a"))
+	}
+	s := r.stream(t, "/v1/changes?min_rows=2", "Last-Event-ID", "store:80")
+	for i, id := range ids {
+		r.record(id, rows("a", fmt.Sprint(i)))
+	}
+	for i := range 16 {
+		if e := s.next(); e.kind != "change" || e.Query != ids[i] {
+			t.Fatalf("change %d is of %s, want %s", i, e.Query, ids[i])
+		}
+	}
+	r.record(ids[70], rows("a", "b", "c"))
+	var e event
+	for e.Query != ids[70] {
+		e = s.next()
+	}
+	if e.kind != "change" || len(e.id) > 4096 {
+		t.Errorf("%s with an id of %d bytes", e.kind, len(e.id))
+	}
+	s.stop()
+	// Whoever comes back with that id hears the rest as soon as it passes.
+	s = r.stream(t, "/v1/changes?min_rows=2", "Last-Event-ID", e.id)
+	r.record(ids[75], rows("a", "b", "c"))
+	if e := s.next(); e.Query != ids[75] || e.Prev != 1 || e.Seq != 3 {
+		t.Errorf("after coming back: %s (%d, %d]", e.Query, e.Prev, e.Seq)
+	}
+}
+
+func TestAllRefusals(t *testing.T) {
+	r := newRig(t, nil)
+	for _, path := range []string{"?min_rows=x", "?where=x", "?after=x", "?after=store:1~", "?after=store:1~q", "?after=store:1~q:x", "?after=store:1" + strings.Repeat("~q:1", 65)} {
+		if resp := r.get(t, "/v1/changes"+path); resp.StatusCode != 400 {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+	id := r.log.Add("q", "SELECT", false)
+	s := r.stream(t, "/v1/changes?after=store:0~none:3~"+id+":7") // of nothing that is kept back
+	r.record(id, rows("a"))
+	if e := s.next(); e.Query != id || e.Seq != 1 || e.id != "store:1" {
+		t.Errorf("%+v", e)
+	}
+}
