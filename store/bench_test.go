@@ -190,3 +190,28 @@ func BenchmarkList(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDigests reads what lists are ordered by when a few queries, or all,
+// were executed since the last time.
+func BenchmarkDigests(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		s := newBench(b, n)
+		for _, executed := range []int{0, 100, n} {
+			b.Run(fmt.Sprintf("queries=%d/executed=%d", n, executed), func(b *testing.B) {
+				for b.Loop() {
+					b.StopTimer()
+					var batch scheduler.Batch
+					for i := range executed {
+						batch.Outcomes = append(batch.Outcomes, s.outcome(i, false))
+					}
+					s.slot++
+					s.record(b, batch)
+					b.StartTimer()
+					if list, err := s.d.Digests(""); err != nil || len(list) != n {
+						b.Fatal(len(list), err)
+					}
+				}
+			})
+		}
+	}
+}

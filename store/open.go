@@ -48,6 +48,7 @@ type DB struct {
 	now       func() time.Time
 	pack      *packer
 	broken    atomic.Pointer[error]
+	digests   digests
 
 	stop context.CancelFunc
 	wake chan struct{} // there is something to purge

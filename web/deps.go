@@ -37,6 +37,23 @@ type Item struct {
 	Status registry.Status
 }
 
+// A Digest is the little of a query that long lists are ordered, filtered and
+// counted by.
+type Digest struct {
+	ID, Endpoint         string
+	Name                 string   // the first that a holder gave, "" for none
+	Tags                 []string // of all holders; shared, as Holders is: not to be changed
+	Holders              []string // the callers
+	State                registry.State
+	CheckedAt, ChangedAt time.Time
+	Executions, Changes  uint64
+	Median               time.Duration // of the last execution times, 0 for none
+	Lately               Lately
+}
+
+// Lately sums up the last complete executions that are remembered.
+type Lately struct{ Runs, Changed int }
+
 // History reads results, changes and slots.
 type History interface {
 	After(query string, p registry.Position, limit int) ([]registry.Change, error)

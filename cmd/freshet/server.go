@@ -35,6 +35,7 @@ type server struct {
 	outbox   *outbox
 	gate     *web.TokenGate
 	metrics  *web.Metrics
+	pages    *ui.Server
 	http     *http.Server
 	ready    atomic.Bool
 }
@@ -146,7 +147,7 @@ func (s *server) serveHTTP() error {
 		return err
 	}
 	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries
-	pages, err := ui.New(ui.Config{Config: conf, Follow: func() (<-chan struct{}, func()) {
+	pages, err := ui.New(ui.Config{Config: conf, Index: s.store, Follow: func() (<-chan struct{}, func()) {
 		f := s.hub.FollowAll()
 		return f.C(), f.Close
 	}})
@@ -161,6 +162,7 @@ func (s *server) serveHTTP() error {
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	s.http.RegisterOnShutdown(pages.Close)
+	s.pages = pages
 	return nil
 }
 
@@ -194,6 +196,7 @@ func (s *server) run(ctx context.Context) error {
 	go func() { failed <- s.outbox.engine.Run(slots) }()
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
+	go s.pages.Watch(slots)
 	s.ready.Store(true)
 	var err error
 	left := 3

@@ -1,9 +1,14 @@
 package ui
 
 import (
+	"fmt"
 	"html/template"
+	"slices"
+	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 // Facts are the numbers that matter, each with what it is compared to and its trend.
@@ -22,9 +27,209 @@ type fact struct {
 	Spark *spark
 }
 
-const trendSlots = 240
+const (
+	trendSlots = 240 // slots of each endpoint that trends are drawn from
+	trendBins  = 24
+)
 
-// overviewFacts sums up the last slots of all endpoints.
+// overviewFacts sums up all queries and the last slots of all endpoints.
 func (v *visit) overviewFacts(all [][]scheduler.Slot) (facts, error) {
-	return facts{Label: "Numbers that matter", Big: true}, nil
+	snap, err := v.catalogue.look()
+	if err != nil {
+		return facts{}, err
+	}
+	n := tallyStates(snap.digests)
+	f := facts{Label: "Numbers that matter", Big: true, fresh: n.live, results: len(snap.digests)}
+	past := v.trends.points()
+	f.List = []fact{v.freshFact(n, len(snap.digests), past), changesFact(snap), v.ageFact(snap.digests, past)}
+	f.List = append(f.List, slotFacts(all)...)
+	if v.Subscriptions != nil && v.caller.Role.Includes(registry.RoleAdmin) {
+		followers, err := v.followersFact(past)
+		if err != nil {
+			return facts{}, err
+		}
+		f.List = append(f.List, followers)
+	}
+	return f, nil
+}
+
+func (v *visit) freshFact(n tallied, all int, past []point) fact {
+	f := fact{Label: "Fresh now", Value: none, Sub: "no result yet"}
+	if all == 0 {
+		return f
+	}
+	f.Value = share(float64(n.live) / float64(all)).HTML()
+	f.Sub = "of the results"
+	switch {
+	case n.stale > 0:
+		f.Sub = template.HTML(count(n.stale) + " stale, " + count(n.paused) + " paused")
+	case n.paused > 0:
+		f.Sub = template.HTML(count(n.paused) + " paused")
+	case n.fresh > 0:
+		f.Sub = template.HTML(count(n.fresh) + " not run yet")
+	}
+	f.Spark = trendLine(past, func(p point) float64 { return p.fresh }, "Share of fresh results", func(x float64) string { return share(x).String() })
+	return f
+}
+
+func changesFact(snap snapshot) fact {
+	total, values := 0, make([]float64, hours)
+	for i, c := range snap.byHour {
+		total += int(c)
+		values[i] = float64(c)
+	}
+	f := fact{Label: "Changes, 24 h", Value: template.HTML(count(total)), Sub: template.HTML(count(uint64(snap.byHour[hours-1])) + " in this hour")}
+	if total > 0 {
+		low, high := slices.Min(values), slices.Max(values)
+		f.Spark = sparkline(values, fmt.Sprintf("Changes found an hour, last 24 hours: %s to %s", figures(low), figures(high)))
+	}
+	return f
+}
+
+// ageFact tells how long ago the results were last known to be true.
+func (v *visit) ageFact(digests []web.Digest, past []point) fact {
+	median, most := ages(digests, v.now)
+	f := fact{Label: "Checked, median", Value: none, Sub: "nothing checked yet"}
+	if median < 0 {
+		return f
+	}
+	f.Value = lengthOf(median)
+	f.Sub = template.HTML("ago, 95 % within " + span(most.Round(time.Second)))
+	f.Spark = trendLine(past, func(p point) float64 { return p.age.Seconds() }, "Median age of results", func(x float64) string { return span(time.Duration(x) * time.Second) })
+	return f
+}
+
+// lengthOf is a length of time as the number of a fact: its main unit.
+func lengthOf(d time.Duration) template.HTML {
+	u := unit(max(0, d))
+	for i, r := range u {
+		if r == '\u202f' {
+			return measure{u[:i], u[i+len(thin):]}.HTML()
+		}
+	}
+	return template.HTML(u)
+}
+
+// ages are the median and the 95th percentile of how long ago results that are
+// not paused were checked; below 0 when there are none.
+func ages(digests []web.Digest, now time.Time) (median, most time.Duration) {
+	list := make([]time.Duration, 0, len(digests))
+	for i := range digests {
+		if d := &digests[i]; d.State != registry.Paused && !d.CheckedAt.IsZero() {
+			list = append(list, now.Sub(d.CheckedAt))
+		}
+	}
+	if len(list) == 0 {
+		return -1, -1
+	}
+	slices.Sort(list)
+	return list[len(list)/2], list[len(list)*95/100]
+}
+
+// A bin sums up the slots of some time.
+type bin struct {
+	complete, changed int
+	used, budget      float64
+}
+
+// slotFacts tell what executions are worth and how full the budgets are.
+func slotFacts(all [][]scheduler.Slot) []fact {
+	bins, total, covered := binned(all)
+	worth := fact{Label: "Worth running", Value: none, Sub: "of runs had changed"}
+	if total.complete > 0 {
+		worth.Value = share(float64(total.changed) / float64(total.complete)).HTML()
+		worth.Spark = binLine(bins, func(b bin) (float64, bool) { return ratio(float64(b.changed), float64(b.complete)) }, "Share of executions that found a change, last "+covered)
+	}
+	used := fact{Label: "Endpoint time", Value: none, Sub: "of the budgets used"}
+	if total.budget > 0 {
+		used.Value = share(total.used / total.budget).HTML()
+		used.Spark = binLine(bins, func(b bin) (float64, bool) { return ratio(b.used, b.budget) }, "Share of budgets used, last "+covered)
+	}
+	return []fact{worth, used}
+}
+
+func ratio(a, b float64) (float64, bool) {
+	if b <= 0 {
+		return 0, false
+	}
+	return a / b, true
+}
+
+// binned cuts the time that the slots of all endpoints cover into equal parts.
+func binned(all [][]scheduler.Slot) (bins [trendBins]bin, total bin, covered string) {
+	var first, last time.Time
+	for _, slots := range all {
+		for _, s := range slots {
+			if first.IsZero() || s.Started.Before(first) {
+				first = s.Started
+			}
+			if s.Started.After(last) {
+				last = s.Started
+			}
+		}
+	}
+	width := last.Sub(first)/trendBins + 1
+	for _, slots := range all {
+		for _, s := range slots {
+			for _, b := range []*bin{&bins[min(trendBins-1, int(s.Started.Sub(first)/width))], &total} {
+				b.complete += s.Complete
+				b.changed += s.Changed
+				b.used += s.Used
+				b.budget += s.Budget
+			}
+		}
+	}
+	return bins, total, span(last.Sub(first).Round(time.Second))
+}
+
+func binLine(bins [trendBins]bin, of func(bin) (float64, bool), about string) *spark {
+	var values []float64
+	for _, b := range bins {
+		if x, ok := of(b); ok {
+			values = append(values, x)
+		}
+	}
+	if len(values) < 2 {
+		return nil
+	}
+	return sparkline(values, fmt.Sprintf("%s: %s to %s", about, share(slices.Min(values)), share(slices.Max(values))))
+}
+
+func (v *visit) followersFact(past []point) (fact, error) {
+	n, failing, err := v.followers()
+	if err != nil {
+		return fact{}, err
+	}
+	f := fact{Label: "Followers", Value: template.HTML(count(n)), Sub: "all are served"}
+	if n == 0 {
+		f.Sub = "nobody follows yet"
+	}
+	if failing > 0 {
+		f.Sub = template.HTML(count(failing) + " fail")
+		if v.Has("deliveries") {
+			f.Sub = `<a href="/deliveries">` + f.Sub + `</a>`
+		}
+	}
+	f.Spark = trendLine(past, func(p point) float64 { return float64(p.followers) }, "Followers", figures)
+	return f, nil
+}
+
+// mostFollowers bounds how many are counted for one look.
+const mostFollowers = 10_000
+
+func (s *Server) followers() (n, failing int, err error) {
+	for after := ""; n < mostFollowers; {
+		page, err := s.Subscriptions.Subscriptions(after, 500)
+		if err != nil || len(page) == 0 {
+			return n, failing, err
+		}
+		for _, x := range page {
+			n++
+			if x.Failures > 0 || x.State == registry.Disabled {
+				failing++
+			}
+		}
+		after = page[len(page)-1].ID
+	}
+	return n, failing, nil
 }

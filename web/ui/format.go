@@ -171,6 +171,20 @@ func (v *visit) when(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), ago(t, v.now)))
 }
 
+// next is when for what is to come: once it is due it says "now" until the page
+// knows more.
+func (v *visit) next(t time.Time) template.HTML {
+	if t.IsZero() {
+		return none
+	}
+	t = t.UTC()
+	text := "now"
+	if t.After(v.now) {
+		text = ago(t, v.now)
+	}
+	return template.HTML(fmt.Sprintf(`<time data-next datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), text))
+}
+
 // fixed writes a moment as a clock time that does not run: 06:00:00, with the
 // date unless it is today's.
 func (v *visit) fixed(t time.Time) template.HTML {

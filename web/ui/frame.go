@@ -155,7 +155,7 @@ func (v *visit) pulse() pulse {
 		case st.Next.IsZero():
 			b.When = "by hand"
 		default:
-			b.When = v.when(st.Next)
+			b.When = v.next(st.Next)
 		}
 		if st.Last.Budget > 0 {
 			b.Level.fill(st.Last.Used / st.Last.Budget)

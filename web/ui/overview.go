@@ -123,7 +123,7 @@ func (v *visit) overviewEndpoint(e registry.Endpoint, slots []scheduler.Slot) (o
 		o.Slot = "#" + count(st.Last.Number)
 	}
 	if e.Pause == nil && !st.Next.IsZero() {
-		o.Next = v.when(st.Next)
+		o.Next = v.next(st.Next)
 	}
 	v.judge(&o, e, st, slots)
 	return o, nil

@@ -53,7 +53,16 @@ func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memor
 	r := o.results[q.ID]
 	if r == nil {
 		b := diff.NewBuilder(q.Form, diff.Options{Ordered: q.Ordered})
-		r, _ = b.Finish()
+		switch q.Form {
+		case diff.Select:
+			b.SetVars([]string{"s", "o"})
+		case diff.Ask:
+			b.SetBoolean(true)
+		}
+		var err error
+		if r, err = b.Finish(); err != nil {
+			return scheduler.Answer{Outcome: registry.Failed, Error: err.Error()}
+		}
 	}
 	return scheduler.Answer{Outcome: registry.Changed, Result: r, Elapsed: 20 * time.Millisecond}
 }
@@ -105,7 +114,7 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 	conf := web.Config{Registry: r.reg, Queries: r.store, History: r.store, Daemon: r.daemon, Store: r.store, Gate: r.gate, Version: "0.0-test",
 		PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080",
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }}
-	r.pages, err = New(Config{Config: conf, Follow: func() (<-chan struct{}, func()) {
+	r.pages, err = New(Config{Config: conf, Index: r.store, Follow: func() (<-chan struct{}, func()) {
 		f := r.hub.FollowAll()
 		return f.C(), f.Close
 	}})
@@ -183,6 +192,7 @@ type response struct {
 
 func (r *rig) do(method, path string, form url.Values, headers ...string) *response {
 	r.t.Helper()
+	r.pages.catalogue.stale()
 	req, err := http.NewRequest(method, r.server.URL+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		r.t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 // Config is what the pages are made of: what the API is, and a little more.
 type Config struct {
 	web.Config
+	// Index is what lists of queries are ordered by.
+	Index Index
 	// Follow returns a channel that delivers after changes were committed, and
 	// what ends it. Without it live pages look by themselves, once a second.
 	Follow func() (awake <-chan struct{}, stop func())
@@ -35,20 +37,22 @@ const (
 // A Server serves the pages. It is a web.Pages.
 type Server struct {
 	Config
-	mux      *http.ServeMux
-	sections map[string]bool // the places of the rail that exist
-	assets   assets
-	looks    map[string]*look // parsed templates by page
-	sessions *sessions
-	streams  chan struct{}
-	done     chan struct{}
+	mux       *http.ServeMux
+	sections  map[string]bool // the places of the rail that exist
+	assets    assets
+	looks     map[string]*look // parsed templates by page
+	sessions  *sessions
+	catalogue *catalogue
+	trends    trends
+	streams   chan struct{}
+	done      chan struct{}
 }
 
 var _ web.Pages = (*Server)(nil)
 
 // New builds the pages.
 func New(c Config) (*Server, error) {
-	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Store == nil || c.Gate == nil {
+	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Store == nil || c.Gate == nil || c.Index == nil {
 		return nil, errors.New("ui: a part of the configuration is missing")
 	}
 	if c.Now == nil {
@@ -67,7 +71,7 @@ func New(c Config) (*Server, error) {
 		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
-		sessions: newSessions(c.Now, c.PublicURL), streams: make(chan struct{}, c.Streams), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), done: make(chan struct{})}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -114,6 +118,7 @@ func (s *Server) pages() []page {
 	const read = registry.RoleRead
 	return []page{
 		{path: "/{$}", look: "overview", section: "overview", need: read, build: overview, live: true},
+		{path: "/queries", look: "queries", section: "queries", need: read, build: queries, live: true},
 	}
 }
 
@@ -122,6 +127,7 @@ func (s *Server) actions() []action {
 		{path: "/signin", run: signIn},
 		{path: "/signout", run: signOut},
 		{path: "/theme", run: setTheme},
+		{path: "/queries", need: registry.RoleApp, run: actOnQueries},
 	}
 }
 

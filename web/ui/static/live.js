@@ -20,7 +20,7 @@
     for (const el of $("time[datetime]:not([data-fixed])")) {
       const s = Math.round((now - new Date(el.dateTime)) / 1000);
       if (Math.abs(s) >= 86400) continue;                       // older ones are written as dates and stay
-      const text = s >= 0 ? span(s) + " ago" : "in " + span(-s);
+      const text = s >= 0 && "next" in el.dataset ? "now" : s >= 0 ? span(s) + " ago" : "in " + span(-s);
       if (el.textContent !== text) el.textContent = text;
     }
   }
@@ -52,7 +52,9 @@
       if (!el) return;
       if (busy(el)) { waiting.set(d.id, d); return; }            // the newest of each part waits
       waiting.delete(d.id);
-      el.replaceWith(make(d.html));
+      const now = make(d.html);
+      for (const c of $("input:checked", el)) for (const x of $("input", now)) if (x.name === c.name && x.value === c.value) x.checked = true;
+      el.replaceWith(now);
     },
     add: d => {
       const list = document.getElementById(d.list);

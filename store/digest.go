@@ -1,0 +1,199 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+	"github.com/zeebo/xxh3"
+	"go.etcd.io/bbolt"
+)
+
+// Digests remembers what was read of each query, so that reading again costs
+// only what has changed: a look at a registration's revision and a hash of its
+// statistics. It holds some hundred bytes a query.
+type digests struct {
+	mu   sync.Mutex
+	list []digested // in id order
+}
+
+type digested struct {
+	web.Digest
+	paused           *registry.Pause
+	serial, revision uint64
+	sum              uint64 // of the statistics as they were read
+}
+
+// Digests are what lists of queries are ordered and counted by, in id order: of
+// all queries, or of those that mention a text as Filter.Text does. They are of
+// one moment.
+func (d *DB) Digests(text string) ([]web.Digest, error) {
+	text = strings.ToLower(text)
+	d.digests.mu.Lock()
+	defer d.digests.mu.Unlock()
+	old := d.digests.list
+	list := make([]digested, 0, len(old)+16)
+	out := make([]web.Digest, 0, len(old)+16)
+	err := d.bolt.View(func(tx *bbolt.Tx) error {
+		owners := map[uint64]string{}
+		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
+		qk, qv := queries.First()
+		for k, v := stats.First(); k != nil; k, v = stats.Next() {
+			for qk != nil && bytes.Compare(qk, k) < 0 {
+				qk, qv = queries.Next()
+			}
+			if !bytes.Equal(qk, k) || len(qv) < 24 {
+				continue
+			}
+			for len(old) > 0 && old[0].ID < string(k) {
+				old = old[1:]
+			}
+			var was *digested
+			if len(old) > 0 && old[0].ID == string(k) {
+				was = &old[0]
+			}
+			space := number(after(qv))
+			name, ok := owners[space]
+			if !ok {
+				name = owner(tx, space)
+				owners[space] = name
+			}
+			if name == "" { // its endpoint was deleted
+				continue
+			}
+			x, err := d.digest(was, name, qv, v)
+			if err != nil {
+				return fmt.Errorf("query %s: %w", k, err)
+			}
+			list = append(list, x)
+			fits, err := mentionsRaw(qv, text)
+			if err != nil {
+				return err
+			}
+			if fits {
+				out = append(out, x.Digest)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("digest queries: %w", err)
+	}
+	d.digests.list = list
+	return out, nil
+}
+
+// digest reads a query, as far as it is not what it was.
+func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digested, error) {
+	var x digested
+	serial, revision, sum := number(query), number(query[16:]), xxh3.Hash(stats)
+	if was != nil {
+		x = *was
+	}
+	x.Endpoint = endpoint
+	same := was != nil && was.serial == serial && was.revision == revision
+	if same && was.sum == sum {
+		return x, nil
+	}
+	if !same {
+		s, err := parseQuery(query)
+		if err != nil {
+			return x, err
+		}
+		x.ID, x.Name, x.Tags, x.paused = s.ID, s.NameFor(""), s.Tags(), s.Pause
+		x.Holders = make([]string, len(s.Holders))
+		for i, h := range s.Holders {
+			x.Holders[i] = h.Caller
+		}
+	}
+	r, err := d.parseRecord(stats)
+	if err != nil {
+		return x, err
+	}
+	st := &r.stats
+	x.serial, x.revision, x.sum = serial, revision, sum
+	x.State = stateOf(&registry.Query{Pause: x.paused}, st)
+	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
+	x.Lately = web.Lately{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
+	return x, nil
+}
+
+func changedOf(samples []scheduler.Sample) (n int) {
+	for _, s := range samples {
+		if s.Changed {
+			n++
+		}
+	}
+	return n
+}
+
+// mentionsRaw is mentions for a registration as it is stored: reading it costs
+// much more than finding that the text is nowhere in it.
+func mentionsRaw(v []byte, text string) (bool, error) {
+	if text == "" {
+		return true, nil
+	}
+	if verbatim(text) && !bytes.Contains(bytes.ToLower(v), []byte(text)) {
+		return false, nil
+	}
+	s, err := parseQuery(v)
+	return err == nil && mentions(&s.Query, text), err
+}
+
+// Recent calls f for the changes after an offset that were committed not before
+// since, baselines left out, the oldest first, and returns the offset up to
+// which it read. A zero Offset, or one of another epoch, stands before
+// everything. It reads no delta, and looks at some thousand changes at a time, so
+// that no reader stays long.
+func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error) {
+	if o.Epoch != d.epoch {
+		o = registry.Offset{Epoch: d.epoch}
+	}
+	for more := true; more; {
+		err := d.bolt.View(func(tx *bbolt.Tx) error {
+			from := max(o.Seq+1, firstSince(tx, since))
+			c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
+			n := 0
+			k, at := c.Seek(key8(from))
+			for ; k != nil && n < 5000; k, at = c.Next() {
+				l, err := parseLogged(at, changes.Get(at))
+				if err != nil {
+					return err
+				}
+				if o.Seq = l.offset; !l.baseline && !l.at.Before(since) {
+					f(l.query, l.at)
+				}
+				n++
+			}
+			if more = k != nil; !more {
+				o.Seq = max(o.Seq, loadCounters(tx).offset)
+			}
+			return nil
+		})
+		if err != nil {
+			return o, fmt.Errorf("recent changes: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// firstSince finds by halves the offset before which all changes are older: they
+// were committed in the order of their offsets.
+func firstSince(tx *bbolt.Tx, since time.Time) uint64 {
+	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
+	head := int(loadCounters(tx).offset)
+	return uint64(sort.Search(head+1, func(i int) bool {
+		k, at := c.Seek(key8(uint64(i)))
+		if k == nil {
+			return true
+		}
+		l, err := parseLogged(at, changes.Get(at))
+		return err != nil || !l.at.Before(since)
+	}))
+}

@@ -1,0 +1,160 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// An Index is what lists of queries are ordered, filtered and counted by. The
+// methods may be called concurrently.
+type Index interface {
+	// Digests of all queries in id order, or of those that mention a text.
+	Digests(text string) ([]web.Digest, error)
+	// Recent tells of the changes after an offset (the zero Offset stands before
+	// everything) that were committed not before since, baselines left out, the
+	// oldest first, and returns up to where it read.
+	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
+}
+
+const (
+	freshIndex = 2 * time.Second // how old what lists are ordered by may be at most
+	idleIndex  = 20              // reading it anew waits this many times as long as it took
+	hours      = 24
+)
+
+// A catalogue keeps the digests for a moment, and counts the changes of the last
+// 24 hours by hour: some hundred bytes a query. Nothing runs while nobody looks.
+type catalogue struct {
+	index Index
+	now   func() time.Time
+
+	mu      sync.Mutex
+	at      time.Time // of the digests
+	took    time.Duration
+	digests []web.Digest
+	read    registry.Offset
+	tallies map[string]*byHour
+	total   byHour
+}
+
+// ByHour counts by hour, in a ring; Last is the newest hour that it holds.
+type byHour struct {
+	last int64
+	n    [hours]uint32
+}
+
+// add counts at an hour that is not too old.
+func (b *byHour) add(hour int64) {
+	b.turn(hour)
+	if hour > b.last-hours {
+		b.n[hour%hours]++
+	}
+}
+
+// turn empties the hours between the newest and this one.
+func (b *byHour) turn(hour int64) {
+	if hour <= b.last {
+		return
+	}
+	for h := max(b.last+1, hour-hours+1); h <= hour; h++ {
+		b.n[h%hours] = 0
+	}
+	b.last = hour
+}
+
+// series are the counts up to an hour, the oldest first.
+func (b *byHour) series(hour int64) (out [hours]uint32) {
+	for i := range out {
+		if h := hour - hours + 1 + int64(i); h > b.last-hours && h <= b.last && h > 0 {
+			out[i] = b.n[h%hours]
+		}
+	}
+	return out
+}
+
+func (b *byHour) sum(hour int64) (n int) {
+	for _, x := range b.series(hour) {
+		n += int(x)
+	}
+	return n
+}
+
+func newCatalogue(i Index, now func() time.Time) *catalogue {
+	return &catalogue{index: i, now: now, tallies: map[string]*byHour{}}
+}
+
+// stale makes the next reader read anew: what somebody did here shows at once.
+func (c *catalogue) stale() {
+	c.mu.Lock()
+	c.at = time.Time{}
+	c.mu.Unlock()
+}
+
+// A snapshot is the catalogue of one moment. Its digests are not to be changed.
+type snapshot struct {
+	digests []web.Digest
+	changes []int // of the last 24 hours, beside the digests
+	byHour  [hours]uint32
+}
+
+// look reads what is new, unless that was just done.
+func (c *catalogue) look() (snapshot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if c.at.IsZero() || now.Sub(c.at) > min(freshIndex, idleIndex*c.took) || now.Before(c.at) {
+		if err := c.refresh(now); err != nil {
+			return snapshot{}, err
+		}
+	}
+	hour := now.Unix() / 3600
+	s := snapshot{digests: c.digests, byHour: c.total.series(hour), changes: make([]int, len(c.digests))}
+	for i, d := range c.digests {
+		if t := c.tallies[d.ID]; t != nil {
+			s.changes[i] = t.sum(hour)
+		}
+	}
+	return s, nil
+}
+
+func (c *catalogue) refresh(now time.Time) error {
+	began := time.Now()
+	digests, err := c.index.Digests("")
+	if err != nil {
+		return err
+	}
+	read, err := c.index.Recent(c.read, now.Add(-hours*time.Hour), func(query string, at time.Time) {
+		hour := at.Unix() / 3600
+		t := c.tallies[query]
+		if t == nil {
+			t = &byHour{}
+			c.tallies[query] = t
+		}
+		t.add(hour)
+		c.total.add(hour)
+	})
+	if err != nil {
+		return err
+	}
+	c.at, c.took, c.digests, c.read = now, time.Since(began), digests, read
+	c.forget(now.Unix() / 3600)
+	return nil
+}
+
+// forget drops the counts of queries that are gone or rest.
+func (c *catalogue) forget(hour int64) {
+	if len(c.tallies) <= len(c.digests)+1000 {
+		return
+	}
+	for id, t := range c.tallies {
+		_, there := slices.BinarySearchFunc(c.digests, id, func(d web.Digest, id string) int { return strings.Compare(d.ID, id) })
+		if !there || t.last <= hour-hours {
+			delete(c.tallies, id)
+		}
+	}
+}

@@ -1,0 +1,415 @@
+package ui
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A queriesPage answers: which queries move, cost or lag most? And it acts on several.
+type queriesPage struct {
+	Filter    queriesFilter
+	Lede      lede
+	Endpoints []choice
+	States    []choice
+	Tags      []choice
+	Sorts     []choice
+	Rows      []queryRow
+	Heads     map[string]sortHead
+	Caption   string
+	Span      string // which of how many are shown
+	Prev      string
+	Following string
+	Clear     string // address without filters, when some hide everything
+	None      bool   // nothing is registered at all
+	MayAct    bool
+	Here      string
+}
+
+type queriesFilter struct{ Text, Endpoint, State, Tag, Sort string }
+
+// A choice is an option of a select.
+type choice struct {
+	Value, Label string
+	Selected     bool
+}
+
+// A sortHead is the head of a column that the list can be sorted by.
+type sortHead struct {
+	Link, Aria string // Aria: ascending, descending or ""
+}
+
+// A queryRow is a query in the list.
+type queryRow struct {
+	ID, Name, Link string
+	MayAct         bool
+	Tags           []string
+	Form, Endpoint string
+	State          state
+	Strip          strip
+	Changes        string
+	Cost           template.HTML
+	Checked        template.HTML
+	Changed        template.HTML
+	Next           template.HTML
+}
+
+const (
+	queriesShown = 30
+	tagsOffered  = 100
+	mostAtOnce   = 200 // queries that one form acts on
+)
+
+// A sorting is an order of the list, with the direction that makes sense for it.
+type sorting struct {
+	key, label, aria string
+	less             func(a, b *ranked) int
+}
+
+func order(key string) (sorting, bool) {
+	for _, s := range sorts {
+		if s.key == key {
+			return s, true
+		}
+	}
+	return sorting{}, false
+}
+
+// sorts are the orders of the list, the usual one first.
+var sorts = []sorting{
+	{"changes", "Changes, most first", "descending", func(a, b *ranked) int { return cmp.Compare(b.changes, a.changes) }},
+	{"cost", "Cost, dearest first", "descending", func(a, b *ranked) int { return cmp.Compare(b.Median, a.Median) }},
+	{"checked", "Checked, longest ago first", "ascending", func(a, b *ranked) int { return a.CheckedAt.Compare(b.CheckedAt) }},
+	{"changed", "Changed, latest first", "descending", func(a, b *ranked) int { return b.ChangedAt.Compare(a.ChangedAt) }},
+	{"name", "Name", "ascending", func(a, b *ranked) int { return strings.Compare(a.fold, b.fold) }},
+}
+
+// A ranked digest is one on its way through a filter into an order.
+type ranked struct {
+	web.Digest
+	changes int
+	fold    string
+}
+
+func queries(v *visit) (content, error) {
+	p := v.r.URL.Query()
+	f := queriesFilter{clip(p.Get("q"), 500), p.Get("endpoint"), p.Get("state"), p.Get("tag"), p.Get("sort")}
+	if _, ok := order(f.Sort); !ok {
+		f.Sort = sorts[0].key
+	}
+	d := queriesPage{Filter: f, MayAct: v.May(registry.RoleApp), Here: v.r.URL.RequestURI()}
+	snap, err := v.catalogue.look()
+	if err != nil {
+		return content{}, err
+	}
+	list, err := v.find(snap, f)
+	if err != nil {
+		return content{}, err
+	}
+	page, _ := strconv.Atoi(p.Get("page"))
+	page = max(1, min(page, (len(list)+queriesShown-1)/queriesShown))
+	from := (page - 1) * queriesShown
+	shown := list[min(from, len(list)):min(from+queriesShown, len(list))]
+	if d.Rows, err = v.queryRows(shown); err != nil {
+		return content{}, err
+	}
+	d.None = len(snap.digests) == 0
+	d.offer(snap)
+	d.pages(page, from, len(shown), len(list))
+	d.Lede = queriesLede(snap)
+	c := content{Title: "Queries", Data: d, Live: []part{{"lede", "lede", d.Lede}}}
+	for _, r := range d.Rows {
+		c.Live = append(c.Live, part{"row-" + r.ID, "query-row", r})
+	}
+	return c, nil
+}
+
+// find filters and sorts; ties are broken by id, so that pages do not overlap.
+func (v *visit) find(snap snapshot, f queriesFilter) ([]*ranked, error) {
+	mentioned := map[string]bool{}
+	if f.Text != "" {
+		list, err := v.Index.Digests(strings.TrimSpace(f.Text))
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list {
+			mentioned[d.ID] = true
+		}
+	}
+	all, out := make([]ranked, len(snap.digests)), make([]*ranked, 0, len(snap.digests))
+	for i, d := range snap.digests {
+		if f.Endpoint != "" && d.Endpoint != f.Endpoint || f.State != "" && string(d.State) != f.State || f.Tag != "" && !slices.Contains(d.Tags, f.Tag) || f.Text != "" && !mentioned[d.ID] {
+			continue
+		}
+		r := &all[i]
+		*r = ranked{Digest: d, changes: snap.changes[i]}
+		if f.Sort == "name" {
+			if r.fold = strings.ToLower(d.Name); r.fold == "" {
+				r.fold = d.ID
+			}
+		}
+		out = append(out, r)
+	}
+	s, _ := order(f.Sort)
+	slices.SortFunc(out, func(a, b *ranked) int { return cmp.Or(s.less(a, b), strings.Compare(a.ID, b.ID)) })
+	return out, nil
+}
+
+// queryRows reads what the rows show, as it is now. Those that have gone since
+// the list was ordered are left out.
+func (v *visit) queryRows(list []*ranked) ([]queryRow, error) {
+	due, err := v.due(list)
+	if err != nil {
+		return nil, err
+	}
+	last := map[string]uint64{}
+	rows := make([]queryRow, 0, len(list))
+	for _, x := range list {
+		it, err := v.Queries.Item(x.ID)
+		if isMissing(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		stats, err := v.Queries.Stats(x.ID)
+		if err != nil && !isMissing(err) {
+			return nil, err
+		}
+		slot, ok := last[x.Endpoint]
+		if !ok {
+			st, err := v.Daemon.State(x.Endpoint)
+			if err == nil {
+				slot = st.Last.Number
+			}
+			last[x.Endpoint] = slot
+		}
+		q, st := &it.Query, it.Status
+		r := queryRow{ID: q.ID, Name: v.name(q), Link: queryPath(q.ID), MayAct: v.May(registry.RoleApp), Form: string(q.Form), Endpoint: q.Endpoint, State: stateOf(q, st),
+			Strip: stripOf(stats, slot), Changes: count(x.changes), Cost: cost(st.Median).HTML(), Checked: v.when(st.CheckedAt), Changed: v.when(st.ChangedAt), Next: none}
+		if r.Tags = q.Tags(); len(r.Tags) > 4 {
+			r.Tags = append(slices.Clone(r.Tags[:3]), "+"+strconv.Itoa(len(r.Tags)-3))
+		}
+		if st.State == registry.New {
+			r.Changes = none
+		}
+		if t := due[q.ID]; !t.IsZero() && q.Pause == nil {
+			r.Next = v.next(t)
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// due asks each endpoint once when queries run next.
+func (v *visit) due(list []*ranked) (map[string]time.Time, error) {
+	ids := map[string][]string{}
+	for _, x := range list {
+		ids[x.Endpoint] = append(ids[x.Endpoint], x.ID)
+	}
+	due := map[string]time.Time{}
+	for endpoint, l := range ids {
+		times, err := v.Daemon.Due(endpoint, l)
+		if isMissing(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		for i, t := range times {
+			due[l[i]] = t
+		}
+	}
+	return due, nil
+}
+
+func stateOf(q *registry.Query, st registry.Status) state {
+	if q.Pause != nil {
+		return state{"paused", "paused"}
+	}
+	return state{string(st.State), string(st.State)}
+}
+
+// offer fills the selects, with how many queries are in each state.
+func (d *queriesPage) offer(snap snapshot) {
+	endpoints, states, tags := map[string]int{}, map[string]int{}, map[string]int{}
+	for _, x := range snap.digests {
+		endpoints[x.Endpoint]++
+		states[string(x.State)]++
+		for _, t := range x.Tags {
+			tags[t]++
+		}
+	}
+	d.Endpoints = choices("All", endpoints, d.Filter.Endpoint)
+	d.Tags = choices("Any", tags, d.Filter.Tag)
+	d.States = []choice{{Label: "Any"}}
+	for _, s := range []registry.State{registry.Live, registry.Stale, registry.Paused, registry.New} {
+		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(states[string(s)])), string(s) == d.Filter.State})
+	}
+	d.Heads = map[string]sortHead{}
+	for _, s := range sorts {
+		d.Sorts = append(d.Sorts, choice{s.key, s.label, s.key == d.Filter.Sort})
+		h := sortHead{Link: d.link("sort", s.key)}
+		if s.key == d.Filter.Sort {
+			h.Aria = s.aria
+		}
+		d.Heads[s.key] = h
+	}
+}
+
+// choices are the most frequent values, in alphabetical order; the chosen one is
+// always among them.
+func choices(all string, counts map[string]int, chosen string) []choice {
+	values := make([]string, 0, len(counts))
+	for k := range counts {
+		values = append(values, k)
+	}
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b)) })
+	values = values[:min(len(values), tagsOffered)]
+	if chosen != "" && !slices.Contains(values, chosen) {
+		values = append(values, clip(chosen, 100))
+	}
+	slices.Sort(values)
+	out := []choice{{Label: all}}
+	for _, s := range values {
+		out = append(out, choice{s, clip(s, 60), s == chosen})
+	}
+	return out
+}
+
+// link is this page's address with one parameter changed; it begins at the front.
+func (d *queriesPage) link(key, value string) string {
+	p := url.Values{}
+	for k, s := range map[string]string{"q": d.Filter.Text, "endpoint": d.Filter.Endpoint, "state": d.Filter.State, "tag": d.Filter.Tag, "sort": d.Filter.Sort} {
+		if s != "" {
+			p.Set(k, s)
+		}
+	}
+	if d.Filter.Sort == sorts[0].key {
+		p.Del("sort")
+	}
+	p.Set(key, value)
+	return "/queries?" + p.Encode()
+}
+
+func (d *queriesPage) pages(page, from, shown, all int) {
+	what := plural(all, "query", "queries")
+	d.Caption = fmt.Sprintf("Queries, %d of %s, sorted by %s", shown, count(all), d.Filter.Sort)
+	if shown > 0 {
+		d.Span = fmt.Sprintf("%s to %s of %s", count(from+1), count(from+shown), count(all))
+	} else if !d.None {
+		d.Clear = "/queries"
+		d.Span = what
+	}
+	if page > 1 {
+		d.Prev = d.link("page", strconv.Itoa(page-1))
+	}
+	if from+shown < all {
+		d.Following = d.link("page", strconv.Itoa(page+1))
+	}
+}
+
+func queriesLede(snap snapshot) lede {
+	n := tallyStates(snap.digests)
+	total := 0
+	for _, c := range snap.byHour {
+		total += int(c)
+	}
+	if len(snap.digests) == 0 {
+		return lede{Strong: "No query is registered yet."}
+	}
+	l := lede{Strong: plural(total, "change", "changes") + " in 24 hours"}
+	l.Rest = []phrase{{Text: "from " + plural(len(snap.digests), "query", "queries") + "."}}
+	if n.stale > 0 {
+		l.Rest = append(l.Rest, phrase{plural(n.stale, "is stale.", "are stale."), "/queries?state=stale"})
+	}
+	return l
+}
+
+// Tallied are how many queries are in each state.
+type tallied struct{ live, stale, paused, fresh int }
+
+func tallyStates(list []web.Digest) (n tallied) {
+	for _, d := range list {
+		switch d.State {
+		case registry.Live:
+			n.live++
+		case registry.Stale:
+			n.stale++
+		case registry.Paused:
+			n.paused++
+		default:
+			n.fresh++
+		}
+	}
+	return n
+}
+
+// A verb is something that can be done to queries.
+type verb struct {
+	do          func(*registry.Registry, registry.Caller, string) (registry.Query, error)
+	done, those string // of one, of several
+}
+
+var verbs = map[string]verb{
+	"refresh": {(*registry.Registry).Refresh, "runs in the next slot", "run in the next slot"},
+	"pause":   {(*registry.Registry).Pause, "is paused", "are paused"},
+	"resume":  {(*registry.Registry).Resume, "is resumed", "are resumed"},
+}
+
+// actOnQueries does one thing to each query that was marked, and says of which
+// it could not be done.
+func actOnQueries(v *visit) error {
+	ids := v.r.PostForm["id"]
+	verb, ok := verbs[v.r.PostForm.Get("do")]
+	switch {
+	case !ok:
+		return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "It does not say what to do."}
+	case len(ids) == 0:
+		v.say("warn", "No query is selected.", "Mark the queries that you mean, then say what to do with them.")
+		return v.back("/queries")
+	case len(ids) > mostAtOnce:
+		return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "Too many at once", Detail: "At most " + count(mostAtOnce) + " queries can be marked."}
+	}
+	done, refused := 0, 0
+	var why string
+	for _, id := range ids {
+		_, err := verb.do(v.Registry, v.caller, id)
+		var p *registry.Problem
+		switch {
+		case err == nil:
+			done++
+		case errors.As(err, &p):
+			refused++
+			why = p.Detail
+		default:
+			return err
+		}
+	}
+	v.catalogue.stale()
+	v.sayDone(verb, done, refused, why)
+	return v.back("/queries")
+}
+
+func (v *visit) sayDone(verb verb, done, refused int, why string) {
+	those := verb.those
+	if done == 1 {
+		those = verb.done
+	}
+	switch {
+	case refused == 0:
+		v.say("good", plural(done, "query ", "queries ")+those+".", "")
+	case done == 0:
+		v.say("fail", "Nothing was done.", why+".")
+	default:
+		v.say("warn", plural(done, "query ", "queries ")+those+", "+count(refused)+" not.", why+".")
+	}
+}

@@ -1,0 +1,60 @@
+package ui
+
+import (
+	"math"
+	"strings"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A strip shows a query's last slots as ticks: low = ran, tall = changed and how
+// much, gap = passed over, cross = failed, hollow = in doubt.
+type strip struct {
+	Run, Changed, Failed, Partial string // paths in a viewBox of 145 × 20
+	About                         string
+	Empty                         bool
+	runs, changes, passed         int
+}
+
+const stripSlots = 36
+
+// stripOf draws what is remembered of a query up to its endpoint's last slot.
+func stripOf(s scheduler.Stats, last uint64) strip {
+	last = max(last, s.Last, s.LastRun.Slot)
+	if s.LastRun.At.IsZero() && len(s.Samples) == 0 {
+		return strip{Empty: true, About: "not run yet"}
+	}
+	var run, changed, failed, partial drawing
+	out := strip{}
+	first := last - min(last, stripSlots)
+	x := func(slot uint64) float64 { return float64(stripSlots-1-int(last-slot))*4 + .5 } // the last slot stands at the right
+	for i, m := range s.Samples {
+		if m.Slot <= first {
+			continue
+		}
+		if out.runs++; !m.Changed || i == 0 && s.Executions == uint64(len(s.Samples)) {
+			run.bar(x(m.Slot), 15, 3, 3)
+			continue
+		}
+		out.changes++
+		h := math.Round((5+13*math.Sqrt(m.Jaccard))*10) / 10 // small changes are still seen
+		changed.bar(x(m.Slot), 18-h, 3, h)
+	}
+	if r := s.LastRun; r.Slot > first && r.Outcome != "" && !r.Outcome.Complete() {
+		if out.runs++; r.Outcome == "partial" {
+			partial.bar(x(r.Slot)+.5, 12.5, 2, 5)
+		} else {
+			failed.WriteString("M")
+			failed.num(x(r.Slot) - .5)
+			failed.WriteString(" 12l4 5m0-5l-4 5")
+		}
+	}
+	out.passed = int(last-first) - out.runs
+	out.Run, out.Changed, out.Failed, out.Partial = run.String(), changed.String(), failed.String(), partial.String()
+	words := []string{"last " + plural(int(last-first), "slot", "slots") + ": ran in " + count(out.runs), plural(out.changes, "change", "changes")}
+	if out.Failed != "" {
+		words = append(words, "the last run failed")
+	}
+	out.About = strings.Join(words, ", ")
+	return out
+}

@@ -1,0 +1,95 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Trends of what no log keeps: one point a minute, the last 24 hours. They begin
+// anew with the process.
+type trends struct {
+	mu   sync.Mutex
+	list []point
+}
+
+type point struct {
+	at        time.Time
+	fresh     float64 // share of results
+	age       time.Duration
+	followers int
+}
+
+const (
+	pointEvery = time.Minute
+	pointsKept = 24 * 60
+	pointsLine = 48 // drawn
+)
+
+func (t *trends) add(p point) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.list) == pointsKept {
+		t.list = slices.Delete(t.list, 0, 1)
+	}
+	t.list = append(t.list, p)
+}
+
+func (t *trends) points() []point {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.list)
+}
+
+// Watch collects the trends until ctx ends.
+func (s *Server) Watch(ctx context.Context) {
+	t := time.NewTicker(pointEvery)
+	defer t.Stop()
+	for {
+		if err := s.measure(); err != nil {
+			s.Logger.Warn("a point of the trends is missing", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (s *Server) measure() error {
+	snap, err := s.catalogue.look()
+	if err != nil {
+		return err
+	}
+	p := point{at: s.Now()}
+	if n := len(snap.digests); n > 0 {
+		p.fresh = float64(tallyStates(snap.digests).live) / float64(n)
+	}
+	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
+		p.age = 0
+	}
+	if s.Subscriptions != nil {
+		if p.followers, _, err = s.followers(); err != nil {
+			return err
+		}
+	}
+	s.trends.add(p)
+	return nil
+}
+
+// trendLine draws one number of the points; a few points stand for many.
+func trendLine(past []point, of func(point) float64, what string, write func(float64) string) *spark {
+	if len(past) < 2 {
+		return nil
+	}
+	step := max(1, len(past)/pointsLine)
+	var values []float64
+	for i := (len(past) - 1) % step; i < len(past); i += step {
+		values = append(values, of(past[i]))
+	}
+	covered := span(past[len(past)-1].at.Sub(past[0].at).Round(time.Second))
+	return sparkline(values, fmt.Sprintf("%s, last %s: %s to %s", what, covered, write(slices.Min(values)), write(slices.Max(values))))
+}
