@@ -86,7 +86,7 @@ func (p *planner) rank() {
 		stay = append(stay, c)
 	}
 	p.ranking.Keys = nil
-	p.ranked.rebuild(ordered(stay), make([]node, len(stay)))
+	p.ranked.rebuild(ordered(stay))
 }
 
 // inputs names what a query's place was computed from.

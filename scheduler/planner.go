@@ -18,23 +18,24 @@ const (
 
 // Classes of keys that the planner itself gives.
 const (
-	classRefresh = -1 << 30 // before whatever a policy says
+	classRefresh = -16 // before whatever a policy says
 	classNew     = classRefresh + 1
 )
 
 // A candidate is a query in the planner.
 type candidate struct {
 	Candidate
-	key   Key
-	tier  string  // "" = not eligible
-	in    *tree   // nil = not eligible, or has run in this slot
-	since uint64  // slot from which it has stood in that tree
-	wakes [2]wake // by waiting
-	start time.Time
-	ran   bool // in the current slot
-	rests bool // its policy, which sees all, left it out of this slot
-	short bool // and was cut there with less than the whole budget as its limit
-	why   reason
+	key    Key
+	tier   string  // "" = not eligible
+	in     *tree   // nil = not eligible, or has run in this slot
+	prefix uint64  // of the id
+	since  uint64  // slot from which it has stood in that tree
+	wakes  [2]wake // by waiting
+	start  time.Time
+	ran    bool // in the current slot
+	rests  bool // its policy, which sees all, left it out of this slot
+	short  bool // and was cut there with less than the whole budget as its limit
+	why    reason
 }
 
 // A planner holds an endpoint's queries, those that may run in order, the
@@ -87,7 +88,7 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 func (p *planner) put(q registry.Query, s Stats) {
 	c := p.all[q.ID]
 	if c == nil {
-		c = &candidate{}
+		c = &candidate{prefix: prefixOf(q.ID)}
 		p.all[q.ID] = c
 	}
 	p.lift(c)

@@ -383,7 +383,7 @@ func TestSlotCostsWhatItExecutes(t *testing.T) {
 		if executed < 100 {
 			t.Fatalf("%d executions", executed)
 		}
-		if depth, most := p.ranked.root.depth(), 4*math.Log2(float64(n)); float64(depth) > most {
+		if depth, most := p.ranked.root.depth(), 1+math.Log(float64(n))/math.Log(few); float64(depth) > most {
 			t.Errorf("%d queries stand %d deep, want at most %.0f", n, depth, most)
 		}
 		// AllocsPerRun runs it twice.
@@ -400,5 +400,8 @@ func (n *node) depth() int {
 	if n == nil {
 		return 0
 	}
-	return 1 + max(n.left.depth(), n.right.depth())
+	if n.kids == nil {
+		return 1
+	}
+	return 1 + n.kids[0].depth()
 }

@@ -63,7 +63,7 @@ type Candidate struct {
 // ties go to the smaller Stats.Last, then to the smaller id.
 type Key struct {
 	Due   uint64 // selective policies: not before this slot
-	Class int
+	Class int    // from 0 to 1000
 	Value float64
 	Low   float64 // the digits of Value that a float has no room for
 }

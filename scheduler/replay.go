@@ -98,7 +98,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 			return nil, fmt.Errorf("replay: the ids of the queries must ascend, %q does not", q.ID)
 		}
 		q.Holders, q.CreatedAt = always, r.start
-		k := &candidate{Candidate: Candidate{Query: q}}
+		k := &candidate{Candidate: Candidate{Query: q}, prefix: prefixOf(q.ID)}
 		r.all[i], r.index[k], r.p.all[q.ID] = k, i, k
 		k.Stats.Policy = c.Policy.String()
 		r.complete(i, k, 0, c.World.Execute(i, 0, 0))

@@ -1,226 +1,224 @@
 package scheduler
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A tree keeps candidates in order, and with every subtree how many it holds,
 // the smallest estimate and the sum of the estimates. So the first one that
 // fits what is left, the rank of any one, and the cost of all that come before
-// it are found in logarithmic time. It is a treap; priorities come from a
-// counter, and the order never depends on them.
+// it are found in logarithmic time. It is a B+ tree: keys lie side by side in
+// wide nodes, so that hardly any step has to look at a candidate, which is
+// likely far away in memory.
 type tree struct {
-	root *node
-	seed uint64
+	root  *node
+	path  [maxDepth]spot // to what was looked up last; see found
+	depth int            // of it, 0 = it is not known any more
 }
 
+const (
+	fan      = 64 // entries or children of a node at most
+	few      = fan / 4
+	maxDepth = 16
+)
+
+// A node is a leaf, whose entries are candidates, or an inner one, whose
+// entries are the least keys that may stand in its children; that of the first
+// child means nothing, there is no least one.
 type node struct {
-	c           *candidate
-	left, right *node
-	priority    uint64
-	size        int
-	least       time.Duration
-	sum         time.Duration
+	n       int
+	count   int           // candidates below
+	sum     time.Duration // of their estimates
+	kids    *[fan]*node   // nil in a leaf
+	entries [fan]entry
+	least   [fan]time.Duration // the estimate of each entry, or the smallest below each child
+}
+
+// A spot is a place in a node.
+type spot struct {
+	n *node
+	i int
+}
+
+// An entry is a candidate with its place in the order: by class, value, low,
+// slot of the last execution, and id.
+type entry struct {
+	value, low float64
+	rank       uint64 // the class above the slot
+	id         uint64 // the first bytes of the id, which nearly always tell it from others
+	c          *candidate
+}
+
+const (
+	slotBits = 48
+	slotMask = 1<<slotBits - 1
+)
+
+func entryOf(c *candidate) entry {
+	return entry{
+		value: c.key.Value, low: c.key.Low, rank: uint64(c.key.Class-classRefresh)<<slotBits | c.Stats.Last&slotMask,
+		id: c.prefix, c: c,
+	}
+}
+
+func (e *entry) class() int { return int(e.rank>>slotBits) + classRefresh }
+
+// prefixOf orders ids by their first eight bytes.
+func prefixOf(id string) (x uint64) {
+	for i := range 8 {
+		x <<= 8
+		if i < len(id) {
+			x |= uint64(id[i])
+		}
+	}
+	return x
+}
+
+func (e *entry) before(f *entry) bool {
+	switch {
+	case (e.rank^f.rank)>>slotBits != 0:
+		return e.rank < f.rank
+	case e.value != f.value:
+		return e.value < f.value
+	case e.low != f.low:
+		return e.low < f.low
+	case e.rank != f.rank:
+		return e.rank < f.rank
+	case e.id != f.id:
+		return e.id < f.id
+	}
+	return e.c.Query.ID < f.c.Query.ID
 }
 
 // before is the total order of candidates: key, then age, then id.
 func before(a, b *candidate) bool {
-	x, y := &a.key, &b.key // nearly always decided by the first two
-	switch {
-	case x.Class != y.Class:
-		return x.Class < y.Class
-	case x.Value != y.Value:
-		return x.Value < y.Value
-	case x.Low != y.Low:
-		return x.Low < y.Low
-	case a.Stats.Last != b.Stats.Last:
-		return a.Stats.Last < b.Stats.Last
-	}
-	return a.Query.ID < b.Query.ID
+	e, f := entryOf(a), entryOf(b)
+	return e.before(&f)
 }
 
-func (n *node) count() int {
-	if n == nil {
-		return 0
-	}
-	return n.size
-}
-
-func (n *node) cost() time.Duration {
-	if n == nil {
-		return 0
-	}
-	return n.sum
-}
-
-func (n *node) refresh() {
-	n.size, n.least, n.sum = 1, n.c.Estimate, n.c.Estimate
-	for _, k := range [2]*node{n.left, n.right} {
-		if k != nil {
-			n.size += k.size
-			n.sum += k.sum
-			n.least = min(n.least, k.least)
+// up counts the entries that do not come after e.
+func (n *node) up(e *entry) int {
+	low, high := 0, n.n
+	for low < high {
+		if m := int(uint(low+high) >> 1); e.before(&n.entries[m]) {
+			high = m
+		} else {
+			low = m + 1
 		}
 	}
+	return low
 }
 
-func (t *tree) len() int { return t.root.count() }
-
-func (t *tree) insert(c *candidate) {
-	t.seed += 0x9e3779b97f4a7c15
-	x := t.seed
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	t.root = t.root.insert(&node{c: c, priority: x ^ x>>31})
-	c.in = t
+// child finds the child in which e belongs.
+func (n *node) child(e *entry) int {
+	return max(0, n.up(e)-1)
 }
 
-func (n *node) insert(k *node) *node {
-	if n == nil {
-		k.refresh()
-		return k
-	}
-	if k.priority > n.priority {
-		k.left, k.right = n.split(k.c)
-		k.refresh()
-		return k
-	}
-	if before(k.c, n.c) {
-		n.left = n.left.insert(k)
-	} else {
-		n.right = n.right.insert(k)
-	}
-	n.refresh()
-	return n
-}
-
-// split parts the subtree into what comes before c and the rest.
-func (n *node) split(c *candidate) (l, r *node) {
-	if n == nil {
-		return nil, nil
-	}
-	if before(n.c, c) {
-		n.right, r = n.right.split(c)
-		n.refresh()
-		return n, r
-	}
-	l, n.left = n.left.split(c)
-	n.refresh()
-	return l, n
-}
-
-func join(l, r *node) *node {
-	switch {
-	case l == nil:
-		return r
-	case r == nil:
-		return l
-	case l.priority > r.priority:
-		l.right = join(l.right, r)
-		l.refresh()
-		return l
-	}
-	r.left = join(l, r.left)
-	r.refresh()
-	return r
-}
-
-// rebuild makes the tree hold exactly the candidates of a sorted list, in time
-// that grows with its length. room, of that length, is where the nodes live.
-func (t *tree) rebuild(list []*candidate, room []node) {
-	t.root = grow(list, room)
-	for _, c := range list {
-		c.in = t
-	}
-}
-
-// grow builds a balanced subtree. Its priorities are about those of a random
-// one of its size, and smaller below, so that later insertions keep it flat.
-func grow(list []*candidate, room []node) *node {
-	if len(list) == 0 {
-		return nil
-	}
-	m := len(list) / 2
-	n := &room[m]
-	*n = node{c: list[m], priority: ^uint64(0) - ^uint64(0)/uint64(len(list)+1)}
-	n.left, n.right = grow(list[:m], room[:m]), grow(list[m+1:], room[m+1:])
-	n.refresh()
-	return n
-}
-
-// remove takes out c, whose place in the order must be that of its insertion.
-func (t *tree) remove(c *candidate) {
-	t.root = t.root.remove(c)
-	c.in = nil
-}
-
-func (n *node) remove(c *candidate) *node {
-	if n.c == c {
-		return join(n.left, n.right)
-	}
-	if before(c, n.c) {
-		n.left = n.left.remove(c)
-	} else {
-		n.right = n.right.remove(c)
-	}
-	n.refresh()
-	return n
-}
-
-func (t *tree) first() *candidate {
+func (t *tree) len() int {
 	if t.root == nil {
-		return nil
+		return 0
 	}
-	n := t.root
-	for n.left != nil {
-		n = n.left
+	return t.root.count
+}
+
+func (t *tree) push(n *node, i int) {
+	t.path[t.depth] = spot{n, i}
+	t.depth++
+}
+
+// first returns the first candidate, nil when there is none.
+func (t *tree) first() *candidate { return t.fits(math.MaxInt64) }
+
+// fits returns the first candidate whose estimate is at most left.
+func (t *tree) fits(left time.Duration) *candidate {
+	t.depth = 0
+	for n := t.root; n != nil; {
+		i := 0
+		for i < n.n && n.least[i] > left {
+			i++
+		}
+		if i == n.n { // of the root; below it is known to be there
+			return nil
+		}
+		t.push(n, i)
+		if n.kids == nil {
+			return n.entries[i].c
+		}
+		n = n.kids[i]
 	}
-	return n.c
+	return nil
 }
 
 // after returns the first candidate of a higher class.
 func (t *tree) after(class int) *candidate {
-	var found *candidate
+	var next *node // what follows on the node that is looked at
 	for n := t.root; n != nil; {
-		if n.c.key.Class > class {
-			found, n = n.c, n.left
-		} else {
-			n = n.right
+		i := 0
+		if n.kids != nil {
+			i = 1
 		}
+		for i < n.n && n.entries[i].class() <= class {
+			i++
+		}
+		if n.kids == nil {
+			if i < n.n {
+				return n.entries[i].c
+			}
+			break
+		}
+		if i < n.n {
+			next = n.kids[i]
+		}
+		n = n.kids[i-1]
 	}
-	return found
-}
-
-// fits returns the first candidate whose estimate is at most left.
-func (t *tree) fits(left time.Duration) *candidate {
-	n := t.root
-	if n == nil || n.least > left {
+	for next != nil && next.kids != nil {
+		next = next.kids[0]
+	}
+	if next == nil {
 		return nil
 	}
-	for {
-		switch {
-		case n.left != nil && n.left.least <= left:
-			n = n.left
-		case n.c.Estimate <= left:
-			return n.c
-		default:
-			n = n.right
+	return next.entries[0].c
+}
+
+// find makes the path that of c, whose place in the order must be that of its
+// insertion.
+func (t *tree) find(c *candidate) {
+	if t.depth > 0 {
+		if s := t.path[t.depth-1]; s.i < s.n.n && s.n.entries[s.i].c == c {
+			return // as it was looked up
 		}
+	}
+	e := entryOf(c)
+	t.depth = 0
+	n := t.root
+	for n.kids != nil {
+		i := n.child(&e)
+		t.push(n, i)
+		n = n.kids[i]
+	}
+	t.push(n, n.up(&e)-1)
+	if s := t.path[t.depth-1]; s.i < 0 || s.n.entries[s.i].c != c {
+		panic("scheduler: what a query is ordered by has changed while it stood in the order")
 	}
 }
 
 // place tells the rank of c, from 1, and the cost of all before it.
 func (t *tree) place(c *candidate) (rank int, cost time.Duration) {
+	t.find(c)
 	rank = 1
-	for n := t.root; n != nil; {
-		if n.c == c {
-			return rank + n.left.count(), cost + n.left.cost()
-		}
-		if before(c, n.c) {
-			n = n.left
+	for _, s := range t.path[:t.depth] {
+		if s.n.kids == nil {
+			rank += s.i
+			for _, e := range s.n.least[:s.i] {
+				cost += e
+			}
 			continue
 		}
-		rank += n.left.count() + 1
-		cost += n.left.cost() + n.c.Estimate
-		n = n.right
+		for _, k := range s.n.kids[:s.i] {
+			rank += k.count
+			cost += k.sum
+		}
 	}
 	return rank, cost
 }
@@ -232,27 +230,24 @@ func (t *tree) take(left time.Duration, accept func(*candidate) time.Duration) t
 }
 
 func (n *node) take(left time.Duration, accept func(*candidate) time.Duration) time.Duration {
-	if n == nil || n.least > left {
-		return left
+	for i := 0; n != nil && i < n.n; i++ {
+		switch {
+		case n.least[i] > left:
+		case n.kids == nil:
+			left = accept(n.entries[i].c)
+		default:
+			left = n.kids[i].take(left, accept)
+		}
 	}
-	left = n.left.take(left, accept)
-	if n.c.Estimate <= left {
-		left = accept(n.c)
-	}
-	return n.right.take(left, accept)
+	return left
 }
 
 // all lists the candidates in order.
 func (t *tree) all() []*candidate {
 	out := make([]*candidate, 0, t.len())
-	var walk func(n *node)
-	walk = func(n *node) {
-		if n != nil {
-			walk(n.left)
-			out = append(out, n.c)
-			walk(n.right)
-		}
-	}
-	walk(t.root)
+	t.take(math.MaxInt64, func(c *candidate) time.Duration {
+		out = append(out, c)
+		return math.MaxInt64
+	})
 	return out
 }

@@ -1,0 +1,181 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestTreeGrown does to a tree of several levels what slots do, and compares
+// everything that it says of the order with a sorted list.
+func TestTreeGrown(t *testing.T) {
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var tr tree
+		var list []*candidate // in order
+		serial := 0
+		insert := func(key Key, last uint64) {
+			c := &candidate{key: key}
+			serial++
+			c.Query.ID = fmt.Sprintf("%02d q%d", r.IntN(3), serial) // many share their first bytes
+			c.prefix = prefixOf(c.Query.ID)
+			c.Stats.Last, c.Estimate = last, time.Duration(1+r.IntN(1000))
+			i, _ := slices.BinarySearchFunc(list, c, order)
+			list = slices.Insert(list, i, c)
+			tr.insert(c)
+		}
+		remove := func(i int) {
+			tr.remove(list[i])
+			list = slices.Delete(list, i, i+1)
+		}
+		any := func() Key { return Key{Class: r.IntN(3), Value: float64(r.IntN(50)), Low: float64(r.IntN(2))} }
+		for phase, grow := range []float64{1, 0.5, 0.9, 0.3, 0, 0.7} {
+			for step := range 3000 {
+				switch {
+				case len(list) == 0 || r.Float64() < grow && phase != 2:
+					insert(any(), uint64(r.IntN(5)))
+				case r.Float64() < grow: // as round robin does
+					insert(Key{Class: 2, Value: 50}, uint64(step))
+				case r.IntN(3) > 0: // near the beginning, as slots do
+					remove(min(r.IntN(8), len(list)-1))
+				default:
+					remove(r.IntN(len(list)))
+				}
+			}
+			if got := tr.all(); !slices.Equal(got, list) {
+				t.Fatalf("seed %d, phase %d: the order is wrong", seed, phase)
+			}
+			tr.root.check(t)
+			compareTree(t, &tr, list, r)
+			if phase == 3 {
+				shuffled := slices.Clone(list)
+				r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+				tr.rebuild(ordered(shuffled))
+				if !slices.Equal(tr.all(), list) {
+					t.Fatalf("seed %d: the order is wrong when rebuilt", seed)
+				}
+				tr.root.check(t)
+			}
+		}
+		for len(list) > 0 {
+			remove(0)
+		}
+		if tr.root != nil || tr.first() != nil || tr.len() != 0 {
+			t.Fatalf("seed %d: an empty tree holds something", seed)
+		}
+	}
+}
+
+// order is before, written differently.
+func order(a, b *candidate) int {
+	switch {
+	case before(a, b):
+		return -1
+	case before(b, a):
+		return 1
+	}
+	return 0
+}
+
+func compareTree(t *testing.T, tr *tree, list []*candidate, r *rand.Rand) {
+	t.Helper()
+	var sums []time.Duration
+	sum := time.Duration(0)
+	for _, c := range list {
+		sums = append(sums, sum)
+		sum += c.Estimate
+	}
+	for range 50 {
+		if len(list) == 0 {
+			return
+		}
+		i := r.IntN(len(list))
+		if rank, cost := tr.place(list[i]); rank != i+1 || cost != sums[i] {
+			t.Fatalf("number %d after %d counts as %d after %d", i+1, sums[i], rank, cost)
+		}
+		left := time.Duration(r.IntN(40))
+		var want *candidate
+		if i := slices.IndexFunc(list, func(c *candidate) bool { return c.Estimate <= left }); i >= 0 {
+			want = list[i]
+		}
+		if tr.fits(left) != want {
+			t.Fatalf("the first that fits %d is another one", left)
+		}
+	}
+	for class := -2; class < 4; class++ {
+		var want *candidate
+		if i := slices.IndexFunc(list, func(c *candidate) bool { return c.key.Class > class }); i >= 0 {
+			want = list[i]
+		}
+		if tr.after(class) != want {
+			t.Fatalf("the first of a class above %d is another one", class)
+		}
+	}
+}
+
+// check holds what a node says of what is below it against what is there, and
+// that there are no more nodes than a few to each full one.
+func (n *node) check(t *testing.T) (least time.Duration, leaves int) {
+	t.Helper()
+	if n == nil {
+		return 0, 0
+	}
+	count, sum := 0, time.Duration(0)
+	least = math.MaxInt64
+	for i := range n.n {
+		switch {
+		case n.kids == nil:
+			count++
+			sum += n.least[i]
+			if n.least[i] != n.entries[i].c.Estimate {
+				t.Fatal("an estimate is another one")
+			}
+		default:
+			k := n.kids[i]
+			count, sum = count+k.count, sum+k.sum
+			below, more := k.check(t)
+			if n.least[i] != below {
+				t.Fatal("the least estimate below a node is another one")
+			}
+			leaves += more
+		}
+		least = min(least, n.least[i])
+	}
+	if n.n == 0 || n.count != count || n.sum != sum {
+		t.Fatalf("a node counts %d candidates of %d, holds %d of %d", n.count, n.sum, count, sum)
+	}
+	if n.kids == nil {
+		leaves = 1
+	}
+	return least, leaves
+}
+
+// However queries come and go, the tree takes little more room than they need.
+func TestTreeStaysDense(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var tr tree
+	var all []*candidate
+	for i := range 20_000 {
+		c := &candidate{prefix: uint64(i), key: Key{Value: r.Float64()}}
+		c.Estimate = 1
+		all = append(all, c)
+		tr.insert(c)
+	}
+	for range 100_000 {
+		c := all[r.IntN(len(all))]
+		tr.remove(c)
+		c.key.Value = r.Float64()
+		tr.insert(c)
+	}
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, c := range all[:15_000] {
+		tr.remove(c)
+	}
+	_, leaves := tr.root.check(t)
+	if most := 5000/few + 1; leaves > most {
+		t.Errorf("5,000 candidates stand in %d leaves, want at most %d", leaves, most)
+	}
+}
