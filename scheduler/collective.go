@@ -150,7 +150,7 @@ func (p *planner) absorb() {
 	}
 	var ran []*Candidate
 	for _, c := range p.ran {
-		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && p.all[c.Query.ID] == c {
+		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && c.held {
 			ran = append(ran, &c.Candidate)
 		}
 	}

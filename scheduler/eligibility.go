@@ -45,15 +45,17 @@ func (v *verdict) again(at time.Time) {
 // selective policy due in the last slot that can keep it.
 func (p *planner) judge(c *candidate) verdict {
 	var v verdict
-	if c.Query.Pause != nil {
-		return verdict{why: paused}
-	}
-	if b := boundary(&c.Query, p.now); !b.IsZero() {
-		v.again(b)
-	}
-	if !c.Query.Active(p.now) {
-		v.why = inactive
-		return v
+	if !c.plain {
+		if c.Query.Pause != nil {
+			return verdict{why: paused}
+		}
+		if b := boundary(&c.Query, p.now); !b.IsZero() {
+			v.again(b)
+		}
+		if !c.Query.Active(p.now) {
+			v.why = inactive
+			return v
+		}
 	}
 	wanted := c.Query.Refreshes > c.Stats.Served
 	if c.Stats.NotBefore > p.slot && (!wanted || c.Stats.Cuts > 0) {
@@ -71,10 +73,12 @@ func (p *planner) judge(c *candidate) verdict {
 		v.key = Key{Class: classRefresh, Value: float64(c.Stats.Last)}
 		return v
 	}
-	if free := c.free(); free.After(p.now) {
-		v.again(free)
-		v.why = tooSoon
-		return v
+	if !c.plain {
+		if free := c.free(); free.After(p.now) {
+			v.again(free)
+			v.why = tooSoon
+			return v
+		}
 	}
 	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
 		v.tier, v.tree = TierNew, &p.fresh
@@ -85,16 +89,24 @@ func (p *planner) judge(c *candidate) verdict {
 	return v
 }
 
-// judgeRanked asks the policy. A query whose max_staleness would run out before
-// the next slot is overdue, which makes it due.
+// judgeStale looks at max_staleness: a query in which it would run out before the
+// next slot is overdue, which makes it due.
+func (p *planner) judgeStale(c *candidate, v *verdict) {
+	d := c.Query.MaxStaleness()
+	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
+		return
+	}
+	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) {
+		v.again(at)
+	} else {
+		c.Overdue = p.slot
+	}
+}
+
+// judgeRanked asks the policy.
 func (p *planner) judgeRanked(c *candidate, v *verdict) {
-	if d := c.Query.MaxStaleness(); d > 0 && c.Stats.Executions > 0 && c.Overdue == 0 {
-		at := c.Stats.CheckedAt.Add(d - p.lead)
-		if at.After(p.now) {
-			v.again(at)
-		} else {
-			c.Overdue = p.slot
-		}
+	if !c.plain {
+		p.judgeStale(c, v)
 	}
 	v.key = p.policy.Key(&c.Candidate)
 	if v.key.Due > p.slot {

@@ -8,7 +8,16 @@ import (
 // insert puts c in its place.
 func (t *tree) insert(c *candidate) {
 	c.in = t
-	e, estimate := entryOf(c), c.Estimate
+	t.put(entryOf(c), c.Estimate)
+}
+
+// remove takes out c, whose place in the order must be that of its insertion.
+func (t *tree) remove(c *candidate) {
+	c.in = nil
+	t.cut(entryOf(c))
+}
+
+func (t *tree) put(e entry, estimate time.Duration) {
 	if t.root == nil {
 		t.root = newNode(false)
 	}
@@ -150,13 +159,12 @@ func (n *node) place(i int, k *node) {
 	n.entries[i], n.least[i], n.kids[i] = k.entries[0], k.min(), k
 }
 
-// remove takes out c, whose place in the order must be that of its insertion.
-func (t *tree) remove(c *candidate) {
-	t.find(c)
-	c.in = nil
+func (t *tree) cut(e entry) {
+	t.find(e)
 	leaf := t.path[t.depth-1]
 	estimate := leaf.n.least[leaf.i]
 	leaf.n.shut(leaf.i)
+	t.ahead(leaf)
 	leaf.n.count--
 	leaf.n.sum -= estimate
 	n := leaf.n
@@ -179,6 +187,20 @@ func (t *tree) remove(c *candidate) {
 	}
 	if t.root != nil && t.root.n == 0 {
 		t.root = nil
+	}
+}
+
+// ahead looks at the candidates that are likely next. They are spread over all
+// of memory, and looking at several at once takes hardly longer than at one.
+func (t *tree) ahead(s spot) {
+	const several = 16
+	if t.near--; t.near > 0 {
+		return
+	}
+	t.near = several
+	for i := s.i; i < min(s.i+several, s.n.n); i++ {
+		c := s.n.entries[i].c
+		t.seen += c.since + c.Stats.Last + c.Stats.Served
 	}
 }
 

@@ -177,8 +177,8 @@ func (p *planner) heed() {
 	}
 	if t.all {
 		t.all = false
-		for _, early := range [][]*candidate{p.slots.heap, p.rests} {
-			for _, c := range early[:min(len(early), maxEarly)] {
+		for _, early := range [][]*candidate{p.slots.next(maxEarly), p.rests[:min(len(p.rests), maxEarly)]} {
+			for _, c := range early {
 				if !t.has(c) && p.follows(c) {
 					t.order = append(t.order, c)
 				}

@@ -22,20 +22,23 @@ const (
 	classNew     = classRefresh + 1
 )
 
-// A candidate is a query in the planner.
+// A candidate is a query in the planner. What every slot looks at stands first,
+// side by side.
 type candidate struct {
-	Candidate
+	in     *tree  // nil = not eligible, or has run in this slot
+	prefix uint64 // of the id
+	since  uint64 // slot from which it has stood in that tree
 	key    Key
-	tier   string  // "" = not eligible
-	in     *tree   // nil = not eligible, or has run in this slot
-	prefix uint64  // of the id
-	since  uint64  // slot from which it has stood in that tree
-	wakes  [2]wake // by waiting
-	start  time.Time
-	ran    bool // in the current slot
-	rests  bool // its policy, which sees all, left it out of this slot
-	short  bool // and was cut there with less than the whole budget as its limit
+	tier   string // "" = not eligible
 	why    reason
+	held   bool    // by the planner
+	plain  bool    // nothing but its statistics decides when it may run
+	ran    bool    // in the current slot
+	rests  bool    // its policy, which sees all, left it out of this slot
+	short  bool    // and was cut there with less than the whole budget as its limit
+	wakes  [2]wake // by waiting
+	Candidate
+	start time.Time
 }
 
 // A planner holds an endpoint's queries, those that may run in order, the
@@ -88,16 +91,29 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 func (p *planner) put(q registry.Query, s Stats) {
 	c := p.all[q.ID]
 	if c == nil {
-		c = &candidate{prefix: prefixOf(q.ID)}
-		p.all[q.ID] = c
+		c = p.hold(q.ID)
 	}
 	p.lift(c)
 	p.kin.drop(c)
-	c.Query = q
+	c.ask(q)
 	p.kin.add(c)
 	p.hints.add(c)
 	p.learn(c, s)
 	p.settle(c)
+}
+
+// hold makes room for a query.
+func (p *planner) hold(id string) *candidate {
+	c := &candidate{prefix: prefixOf(id), held: true}
+	p.all[id] = c
+	return c
+}
+
+// ask says what the query is and who wants it.
+func (c *candidate) ask(q registry.Query) {
+	c.Query = q
+	c.plain = q.Pause == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && q.MaxStaleness() == 0 &&
+		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.From != nil || h.Until != nil })
 }
 
 // learn replaces what is known of a query that stands nowhere.
@@ -120,6 +136,7 @@ func (p *planner) drop(id string) {
 		p.kin.drop(c)
 		p.hints.drop(c)
 		delete(p.all, id)
+		c.held = false
 	}
 }
 
@@ -245,7 +262,7 @@ func (p *planner) end(now time.Time) {
 	p.slot, p.now = p.slot+1, now
 	for _, c := range p.ran {
 		c.ran = false
-		if p.all[c.Query.ID] == c {
+		if c.held {
 			p.settle(c)
 		}
 	}

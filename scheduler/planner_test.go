@@ -96,7 +96,7 @@ func TestQueue(t *testing.T) {
 		want := map[*candidate]int64{}
 		all := make([]*candidate, 20)
 		for i := range all {
-			all[i] = &candidate{}
+			all[i] = &candidate{prefix: uint64(i)}
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
@@ -121,8 +121,8 @@ func TestQueue(t *testing.T) {
 				want[c] = rapid.Int64Range(0, 30).Draw(t, "at")
 				q.set(c, want[c])
 			}
-			if len(q.heap) != len(want) {
-				t.Fatalf("%d wait, want %d", len(q.heap), len(want))
+			if q.len() != len(want) {
+				t.Fatalf("%d wait, want %d", q.len(), len(want))
 			}
 		}
 	})

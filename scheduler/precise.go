@@ -1,6 +1,9 @@
 package scheduler
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // A wide is a number of about 32 decimal digits: the sum of two floats, the
 // second at most half a unit in the last place of the first. Policies whose
@@ -69,19 +72,57 @@ func (w wide) exp() wide {
 	return wide{math.Ldexp(e.hi, int(k)), math.Ldexp(e.lo, int(k))}
 }
 
-// log is the natural logarithm; −Inf of 0.
+// by divides by another.
+func (w wide) by(v wide) wide {
+	q := w.hi / v.hi
+	rest := math.FMA(-q, v.hi, w.hi) - float64(q*v.lo) + w.lo
+	return sumOf(q, rest/v.hi)
+}
+
+// log is the natural logarithm; −Inf of 0. The number is 2^k·f with f in [½, 1),
+// and f is near the middle c of one of so many parts, whose logarithm is known:
+// ln f = ln c + 2·artanh s with s = (f − c)/(f + c), |s| < 2^−9.
 func (w wide) log() wide {
-	y := math.Log(w.hi)
-	if math.IsInf(y, 0) || y == 0 && w.lo == 0 {
-		return wide{hi: y}
+	switch {
+	case w.hi == 0:
+		return wide{hi: math.Inf(-1)}
+	case math.IsInf(w.hi, 0) || w.hi == 1 && w.lo == 0:
+		return wide{hi: math.Log(w.hi)}
 	}
 	f, k := math.Frexp(w.hi)
-	m := wide{f, math.Ldexp(w.lo, -k)}
-	y = math.Log(f)
-	// One step of Newton doubles the digits.
-	step := m.times(wide{hi: -y}.exp()).minus(wide{hi: 1})
-	return ln2().times(wide{hi: float64(k)}).plus(wide{hi: y}).plus(step)
+	low := math.Ldexp(w.lo, -k)
+	part := int(f*(2*logParts)) - logParts
+	c := middle(part)
+	s := sumOf(f-c, low).by(sumOf(f, c).plus(wide{hi: low}))
+	z := s.times(s)
+	// Terms from the third on are below 2^−57 of the sum.
+	rest := z.hi * (1./7 + float64(z.hi*(1./9+float64(z.hi*(1./11+float64(z.hi*(1./13)))))))
+	sum := z.times(fifth().plus(wide{hi: rest}))
+	sum = z.times(third().plus(sum))
+	sum = s.plus(s.times(sum))
+	known := logs()[part]
+	return ln2().times(wide{hi: float64(k)}).plus(known).plus(wide{2 * sum.hi, 2 * sum.lo})
 }
+
+func third() wide { return wide{1. / 3, 1.850371707708594e-17} }
+func fifth() wide { return wide{0.2, -1.1102230246251566e-17} }
+
+const logParts = 128
+
+// middle is the middle of a part of [½, 1).
+func middle(part int) float64 { return float64(2*(part+logParts)+1) / (4 * logParts) }
+
+// logs are the logarithms of the middles, each by a step of Newton, which
+// doubles the digits.
+var logs = sync.OnceValue(func() *[logParts]wide {
+	var table [logParts]wide
+	for i := range table {
+		m := middle(i)
+		y := math.Log(m)
+		table[i] = wide{hi: y}.plus(wide{hi: m}.times(wide{hi: -y}.exp()).minus(wide{hi: 1}))
+	}
+	return &table
+})
 
 // logAdd is ln(e^a + e^b).
 func logAdd(a, b wide) wide {

@@ -1,10 +1,10 @@
 package scheduler
 
-// A queue holds candidates that wait for a slot or a time, smallest first. Each
-// candidate knows its place, so that it can be moved or taken out.
+// A queue holds candidates that wait for a slot or a time, soonest first. Each
+// candidate knows until when, so that it can be moved or taken out.
 type queue struct {
 	which waiting
-	heap  []*candidate
+	order tree
 }
 
 type waiting int
@@ -14,73 +14,44 @@ const (
 	forTime                // wakes at a time, in nanoseconds since the epoch
 )
 
-// A wake is when a candidate is looked at again, and its place in the queue
-// from 1; 0 = it does not wait.
+// A wake is when a candidate is looked at again.
 type wake struct {
 	at    int64
-	place int
+	waits bool
 }
 
-func (q *queue) wake(i int) *wake { return &q.heap[i].wakes[q.which] }
-
-func (q *queue) less(i, j int) bool { return q.wake(i).at < q.wake(j).at }
-
-func (q *queue) swap(i, j int) {
-	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
-	q.wake(i).place, q.wake(j).place = i+1, j+1
+// entry is a candidate's place. A time has more digits than a float.
+func (q *queue) entry(c *candidate) entry {
+	at := c.wakes[q.which].at
+	return entry{value: float64(at >> 32), low: float64(at & (1<<32 - 1)), id: c.prefix, c: c}
 }
+
+func (q *queue) len() int { return q.order.len() }
 
 // set makes c wait until at.
 func (q *queue) set(c *candidate, at int64) {
-	w := &c.wakes[q.which]
-	w.at = at
-	if w.place == 0 {
-		q.heap = append(q.heap, c)
-		w.place = len(q.heap)
-	}
-	q.fix(w.place - 1)
+	q.drop(c)
+	c.wakes[q.which] = wake{at, true}
+	q.order.put(q.entry(c), 0)
 }
 
 // drop ends c's waiting, if it waits.
 func (q *queue) drop(c *candidate) {
-	w := &c.wakes[q.which]
-	if w.place == 0 {
-		return
-	}
-	i, last := w.place-1, len(q.heap)-1
-	if i != last {
-		q.swap(i, last)
-	}
-	q.heap[last], q.heap, w.place = nil, q.heap[:last], 0
-	if i != last {
-		q.fix(i)
+	if w := &c.wakes[q.which]; w.waits {
+		q.order.cut(q.entry(c))
+		w.waits = false
 	}
 }
 
 // due takes out the first that waits until at or less.
 func (q *queue) due(at int64) *candidate {
-	if len(q.heap) == 0 || q.wake(0).at > at {
+	c := q.order.first()
+	if c == nil || c.wakes[q.which].at > at {
 		return nil
 	}
-	c := q.heap[0]
 	q.drop(c)
 	return c
 }
 
-func (q *queue) fix(i int) {
-	for i > 0 && q.less(i, (i-1)/2) {
-		q.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	for {
-		k := 2*i + 1
-		if k+1 < len(q.heap) && q.less(k+1, k) {
-			k++
-		}
-		if k >= len(q.heap) || !q.less(k, i) {
-			return
-		}
-		q.swap(i, k)
-		i = k
-	}
-}
+// next lists so many at most, soonest first.
+func (q *queue) next(most int) []*candidate { return q.order.head(most) }

@@ -98,8 +98,9 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 			return nil, fmt.Errorf("replay: the ids of the queries must ascend, %q does not", q.ID)
 		}
 		q.Holders, q.CreatedAt = always, r.start
-		k := &candidate{Candidate: Candidate{Query: q}, prefix: prefixOf(q.ID)}
-		r.all[i], r.index[k], r.p.all[q.ID] = k, i, k
+		k := r.p.hold(q.ID)
+		k.ask(q)
+		r.all[i], r.index[k] = k, i
 		k.Stats.Policy = c.Policy.String()
 		r.complete(i, k, 0, c.World.Execute(i, 0, 0))
 		if c.Only == nil {

@@ -15,6 +15,8 @@ type tree struct {
 	root  *node
 	path  [maxDepth]spot // to what was looked up last; see found
 	depth int            // of it, 0 = it is not known any more
+	near  int            // candidates to come that were looked at, see ahead
+	seen  uint64         // of no meaning
 }
 
 const (
@@ -181,15 +183,13 @@ func (t *tree) after(class int) *candidate {
 	return next.entries[0].c
 }
 
-// find makes the path that of c, whose place in the order must be that of its
-// insertion.
-func (t *tree) find(c *candidate) {
+// find makes the path that of an entry as it was put.
+func (t *tree) find(e entry) {
 	if t.depth > 0 {
-		if s := t.path[t.depth-1]; s.i < s.n.n && s.n.entries[s.i].c == c {
+		if s := t.path[t.depth-1]; s.i < s.n.n && s.n.entries[s.i].c == e.c {
 			return // as it was looked up
 		}
 	}
-	e := entryOf(c)
 	t.depth = 0
 	n := t.root
 	for n.kids != nil {
@@ -198,14 +198,14 @@ func (t *tree) find(c *candidate) {
 		n = n.kids[i]
 	}
 	t.push(n, n.up(&e)-1)
-	if s := t.path[t.depth-1]; s.i < 0 || s.n.entries[s.i].c != c {
+	if s := t.path[t.depth-1]; s.i < 0 || s.n.entries[s.i].c != e.c {
 		panic("scheduler: what a query is ordered by has changed while it stood in the order")
 	}
 }
 
 // place tells the rank of c, from 1, and the cost of all before it.
 func (t *tree) place(c *candidate) (rank int, cost time.Duration) {
-	t.find(c)
+	t.find(entryOf(c))
 	rank = 1
 	for _, s := range t.path[:t.depth] {
 		if s.n.kids == nil {
@@ -243,11 +243,20 @@ func (n *node) take(left time.Duration, accept func(*candidate) time.Duration) t
 }
 
 // all lists the candidates in order.
-func (t *tree) all() []*candidate {
-	out := make([]*candidate, 0, t.len())
-	t.take(math.MaxInt64, func(c *candidate) time.Duration {
-		out = append(out, c)
-		return math.MaxInt64
-	})
-	return out
+func (t *tree) all() []*candidate { return t.head(t.len()) }
+
+// head lists so many of the first ones at most.
+func (t *tree) head(most int) []*candidate {
+	return t.root.head(most, make([]*candidate, 0, min(most, t.len())))
+}
+
+func (n *node) head(most int, list []*candidate) []*candidate {
+	for i := 0; n != nil && i < n.n && len(list) < most; i++ {
+		if n.kids == nil {
+			list = append(list, n.entries[i].c)
+		} else {
+			list = n.kids[i].head(most, list)
+		}
+	}
+	return list
 }
