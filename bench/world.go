@@ -66,7 +66,7 @@ func NewWorld(t *Trace) *World {
 
 // name is the id under which the scheduler knows a query: in the order of the
 // numbers.
-func name(q int) string { return fmt.Sprintf("%010d", q) }
+func name(q int) string { return fmt.Sprintf("%08d", q) }
 
 func (t *Trace) constants(q int) []string {
 	if t.Features == nil {

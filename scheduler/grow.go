@@ -197,9 +197,9 @@ func (t *tree) ahead(s spot) {
 	if t.near--; t.near > 0 {
 		return
 	}
-	t.near = several
-	for i := s.i; i < min(s.i+several, s.n.n); i++ {
-		c := s.n.entries[i].c
+	t.near = min(several, s.n.n-s.i)
+	for i := range max(0, t.near) {
+		c := s.n.entries[s.i+i].c
 		t.seen += c.since + c.Stats.Last + c.Stats.Served
 	}
 }

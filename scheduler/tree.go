@@ -20,7 +20,7 @@ type tree struct {
 }
 
 const (
-	fan      = 64 // entries or children of a node at most
+	fan      = 32 // entries or children of a node at most
 	few      = fan / 4
 	maxDepth = 16
 )
