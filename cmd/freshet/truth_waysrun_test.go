@@ -1,0 +1,446 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// readFeed reads a document, newest entry first.
+func readFeed(body []byte) (entries []told, prev string, err error) {
+	var doc struct {
+		Link  []struct{ Rel, Href string }
+		Entry []struct {
+			ID      string `xml:"id"`
+			Content string `xml:"content"`
+		} `xml:"entry"`
+	}
+	var raw struct {
+		XMLName xml.Name `xml:"http://www.w3.org/2005/Atom feed"`
+		Link    []struct {
+			Rel  string `xml:"rel,attr"`
+			Href string `xml:"href,attr"`
+		} `xml:"link"`
+	}
+	if err := xml.Unmarshal(body, &raw); err != nil {
+		return nil, "", err
+	}
+	if err := xml.Unmarshal(body, &doc); err != nil {
+		return nil, "", err
+	}
+	for _, l := range raw.Link {
+		if l.Rel == "prev-archive" {
+			prev = l.Href
+		}
+	}
+	for _, e := range doc.Entry {
+		var t told
+		if err := json.Unmarshal([]byte(e.Content), &t); err != nil {
+			return nil, "", err
+		}
+		if !strings.HasSuffix(e.ID, fmt.Sprintf("%s/%s:%d", t.Query, t.Epoch, t.Seq)) {
+			return nil, "", fmt.Errorf("the entry of %s:%d has the id %s", t.Epoch, t.Seq, e.ID)
+		}
+		entries = append(entries, t)
+	}
+	return entries, prev, nil
+}
+
+// followSEPA subscribes, is cut off, and subscribes again; every subscription
+// begins with the whole.
+func (f *wayFollower) followSEPA(ctx context.Context, addr, id, text string) {
+	for ctx.Err() == nil {
+		f.oneSEPA(ctx, addr, id, text, time.Duration(200+f.rng.IntN(2500))*time.Millisecond)
+		f.mu.Lock()
+		f.cuts++
+		f.mu.Unlock()
+	}
+}
+
+func (f *wayFollower) oneSEPA(ctx context.Context, addr, id, text string, life time.Duration) {
+	c, _, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+addr+"/sepa/subscribe?"+f.wish.params, nil)
+	if err != nil {
+		time.Sleep(50 * time.Millisecond)
+		return
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	cut := time.AfterFunc(life, func() { c.Close() })
+	defer cut.Stop()
+	if c.WriteJSON(map[string]any{"subscribe": map[string]string{"sparql": text, "alias": "a"}}) != nil {
+		return
+	}
+	next := 0
+	for {
+		var m struct {
+			Error        string
+			Status       int `json:"status_code"`
+			Notification struct {
+				Sequence       *int
+				AddedResults   wireRows
+				RemovedResults wireRows
+			}
+		}
+		if c.ReadJSON(&m) != nil {
+			return
+		}
+		n := m.Notification
+		if m.Error != "" || n.Sequence == nil {
+			if m.Status != http.StatusServiceUnavailable {
+				f.mu.Lock()
+				f.object("answered %s", m.Error)
+				f.mu.Unlock()
+			}
+			return
+		}
+		f.mu.Lock()
+		x := f.mirror(id)
+		if *n.Sequence != next {
+			f.object("sequence %d in the place of %d", *n.Sequence, next)
+		}
+		switch {
+		case next == 0 || n.AddedResults.Boolean != nil:
+			x.rows, x.known = n.AddedResults.bag(), true
+		default:
+			x.changes++
+			f.replace(x, n.RemovedResults.bag(), n.AddedResults.bag())
+		}
+		f.mu.Unlock()
+		next++
+		if f.rng.IntN(10) == 0 {
+			time.Sleep(time.Duration(f.rng.IntN(80)) * time.Millisecond)
+		}
+	}
+}
+
+// A wayRun is the test under way.
+type wayRun struct {
+	t         *testing.T
+	s         *stage
+	rng       *rand.Rand
+	seed      uint64
+	ids       map[string]string // by name
+	followers []*wayFollower
+	feeds     []*feedReader
+	topics    []*topicFollower
+	versions  map[string][]string // of topics, as GET answered
+	running   sync.WaitGroup
+}
+
+func (r *wayRun) follower(name string, wish string) *wayFollower {
+	f := &wayFollower{name: name, wish: wayWishes[wish], rng: rand.New(rand.NewPCG(r.seed, uint64(100+len(r.followers)))), has: map[string]*mirror{}}
+	r.followers = append(r.followers, f)
+	return f
+}
+
+const waySteps = 110
+
+func TestTruthWays(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	seed := truthSeed(t)
+	r := &wayRun{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 5)), ids: map[string]string{}, versions: map[string][]string{}}
+	r.s = newStage(t, allowLoopback)
+	for name, q := range wayQueries {
+		r.ids[name] = strings.TrimSpace(r.s.must(t, q.text, "query", "add", "--name", name, "--tag", "t", "-"))
+	}
+	receiver := newFlaky(t, seed)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.invite(ctx, receiver)
+	crashes := 0
+	for step := range waySteps {
+		r.s.update(t, fmt.Sprintf(`DELETE WHERE { <http://x/clock> <http://x/n> ?n } ; INSERT DATA { <http://x/clock> <http://x/n> %d }`, step))
+		for range r.rng.IntN(3) {
+			r.s.update(t, randomUpdate(r.rng))
+		}
+		if r.rng.IntN(18) == 0 {
+			r.crashInSlot(ctx)
+			crashes++
+		}
+		r.s.must(t, "", "endpoint", "tick", "city")
+		r.noteVersions()
+		if step%10 == 0 {
+			r.poke()
+		}
+	}
+	receiver.mu.Lock()
+	receiver.well = true
+	failed := receiver.failed
+	receiver.mu.Unlock()
+	r.converge()
+	cancel()
+	r.running.Wait()
+	http.DefaultClient.CloseIdleConnections()
+	r.verdict()
+	if crashes == 0 || failed == 0 {
+		t.Errorf("nothing was tried: %d crashes, %d failures of the receiver", crashes, failed)
+	}
+	t.Logf("seed %d: %d steps, %d crashes, %d failures of the receiver", seed, waySteps, crashes, failed)
+	for _, f := range r.followers {
+		n := mirror{}
+		for _, m := range f.has {
+			n.changes, n.folded, n.repeats = n.changes+m.changes, n.folded+m.folded, n.repeats+m.repeats
+		}
+		t.Logf("%-22s %4d changes (%d of them folded), %d repeats dropped, %d cuts", f.name, n.changes, n.folded, n.repeats, f.cuts)
+	}
+	if err := r.s.srv.stop(); err != nil {
+		t.Errorf("the server ended with %v\n%s", err, r.s.srv.stderr)
+	}
+	checkStore(t, binary(t), r.s.data)
+}
+
+// crashInSlot kills the server somewhere in a slot.
+func (r *wayRun) crashInSlot(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		req, err := http.NewRequestWithContext(ctx, "POST", r.s.srv.url+"/v1/endpoints/city/tick", nil)
+		if err != nil {
+			return
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil { // mostly it is cut off
+			resp.Body.Close()
+		}
+	}()
+	time.Sleep(time.Duration(r.rng.IntN(30)) * time.Millisecond)
+	r.s.crash()
+	<-done
+}
+
+// invite brings everybody before the first result.
+func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
+	base, rows := "http://"+r.s.addr, r.ids["rows"]
+	for _, wish := range []string{"where", "vars", "amount", "rate", "both"} {
+		f := r.follower("sse "+wish, wish)
+		f.anyOne = true // of one that began without a position
+		r.running.Go(func() { f.stream(ctx, base+"/v1/queries/"+rows+"/changes?"+f.wish.params, "") })
+	}
+	var head struct{ Next string }
+	_, text := r.s.get("GET", "/v1/changes")
+	if err := json.Unmarshal([]byte(text), &head); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, wish := range []string{"plain", "rate", "amount", "both"} {
+		f := r.follower("sse all "+wish, wish)
+		r.running.Go(func() { f.stream(ctx, base+"/v1/changes?tag=t&"+f.wish.params, head.Next) })
+	}
+	for _, wish := range []string{"plain", "where", "amount", "rate"} {
+		f := r.follower("webhook "+wish, wish)
+		f.anyOne = true // a snapshot comes first, and in the place of what would be too large
+		path := "/hook/" + wish
+		receiver.takes[path] = f.takeWebhook
+		args := []string{"webhook", "add", "--query", "rows", receiver.http.URL + path}
+		if f.wish.json != "" {
+			args = append(args, "--filter", f.wish.json)
+		} else if f.wish.params != "" {
+			args = append(args, "--rate", "300ms")
+		}
+		r.s.must(r.t, "", args...)
+	}
+	all := r.follower("webhook all", "plain")
+	receiver.takes["/hook/all"] = all.takeWebhook
+	r.s.must(r.t, "", "webhook", "add", "--tag", "t", receiver.http.URL+"/hook/all")
+	for _, name := range []string{"rows", "twice", "blank", "ask"} {
+		f := r.follower("sepa "+name, "plain")
+		r.running.Go(func() { f.followSEPA(ctx, r.s.addr, r.ids[name], wayQueries[name].text) })
+	}
+	picky := r.follower("sepa where", "where")
+	r.running.Go(func() { picky.followSEPA(ctx, r.s.addr, rows, wayQueries["rows"].text) })
+	for _, path := range []string{"/v1/queries/" + rows + "/changes.atom", "/v1/changes.atom?tag=t"} {
+		f := &feedReader{wayFollower: r.follower("atom "+path[:11], "plain"), client: http.DefaultClient}
+		r.feeds = append(r.feeds, f)
+		r.running.Go(func() {
+			for ctx.Err() == nil {
+				life, cut := context.WithTimeout(ctx, time.Duration(5+f.rng.IntN(800))*time.Millisecond)
+				_ = f.poll(life, base+path) // cut off, or the server is down: it comes back
+				cut()
+				time.Sleep(time.Duration(f.rng.IntN(1500)) * time.Millisecond)
+			}
+		})
+	}
+	r.s.must(r.t, "", "endpoint", "tick", "city") // topics have to be there before somebody subscribes
+	r.noteVersions()
+	for _, topic := range []string{"results.srj", "results.csv", "changes/latest", "changes.atom"} {
+		resp, _ := r.s.get("HEAD", "/v1/queries/rows/"+topic)
+		f := &topicFollower{name: topic}
+		r.topics = append(r.topics, f)
+		path := "/hub/" + topic
+		receiver.takes[path] = f.take
+		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {links(resp)["self"][0]}, "hub.callback": {receiver.http.URL + path}}
+		if resp, err := http.PostForm(base+"/v1/hub", form); err != nil || resp.StatusCode != 202 {
+			r.t.Fatal(resp, err)
+		}
+	}
+	eventually(r.t, "active subscriptions", func() bool {
+		_, b := r.s.get("GET", "/v1/subscriptions?way=websub&state=active")
+		return strings.Count(b, `"way":"websub"`) == len(r.topics)
+	})
+}
+
+// noteVersions remembers what the topics show: each version of them is seen,
+// since nothing changes but by the test's own ticks.
+func (r *wayRun) noteVersions() {
+	for _, topic := range []string{"results.srj", "results.csv", "changes/latest", "changes.atom"} {
+		_, body := r.s.get("GET", "/v1/queries/rows/"+topic)
+		if v := r.versions[topic]; len(v) == 0 || v[len(v)-1] != body {
+			r.versions[topic] = append(v, body)
+		}
+	}
+}
+
+// poke has what failed tried again at once: the schedules are for days.
+func (r *wayRun) poke() {
+	_, b := r.s.get("GET", "/v1/subscriptions?limit=500&state=active")
+	var list struct {
+		Subscriptions []struct {
+			ID       string
+			Failures int
+		}
+	}
+	if err := json.Unmarshal([]byte(b), &list); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, x := range list.Subscriptions {
+		if x.Failures > 0 {
+			r.s.get("POST", "/v1/subscriptions/"+x.ID+"/resume")
+		}
+	}
+}
+
+// truth is a query's result as the server has it, and as a wish leaves it.
+func (r *wayRun) truth(name string, wish wayWish) []string {
+	if wayQueries[name].form == "CONSTRUCT" {
+		_, b := r.s.get("GET", "/v1/queries/"+name+"/results.nt")
+		rows := strings.Split(strings.TrimSpace(b), "\n")
+		if b == "" {
+			rows = []string{}
+		}
+		slices.Sort(rows)
+		return rows
+	}
+	_, b := r.s.get("GET", "/v1/queries/"+name+"/results.srj")
+	if _, err := diff.Decode([]byte(b), diff.Form(wayQueries[name].form), false); err != nil {
+		r.t.Fatal(err)
+	}
+	var w wireRows
+	if err := json.Unmarshal([]byte(b), &w); err != nil {
+		r.t.Fatal(err)
+	}
+	rows := []string{}
+	for _, row := range w.bag() {
+		if wish.leaves != nil {
+			var ok bool
+			if row, ok = wish.leaves(row); !ok {
+				continue
+			}
+		}
+		rows = append(rows, row)
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// lacks says what a follower does not hold yet.
+func (r *wayRun) lacks(f *wayFollower) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	byID := map[string]string{}
+	for name, id := range r.ids {
+		byID[id] = name
+	}
+	if strings.Contains(f.name, "all") || strings.HasPrefix(f.name, "atom /v1/change") {
+		for name, id := range r.ids {
+			if f.has[id] == nil && (f.wish.less == 0 || name == "rows") {
+				return "nothing of " + name
+			}
+		}
+	}
+	if len(f.has) == 0 {
+		return "nothing at all"
+	}
+	for id, m := range f.has {
+		want := r.truth(byID[id], f.wish)
+		if off := len(without(m.rows, want)) + len(without(want, m.rows)); off > 0 && off >= f.wish.less {
+			return fmt.Sprintf("%s at %d: it holds\n%.1500q\nthe truth is\n%.1500q", byID[id], m.seq, m.rows, want)
+		}
+	}
+	return ""
+}
+
+// converge waits until everybody holds the truth.
+func (r *wayRun) converge() {
+	end := time.Now().Add(time.Minute)
+	for _, f := range r.followers {
+		for lacks := r.lacks(f); lacks != ""; lacks = r.lacks(f) {
+			f.mu.Lock()
+			broken := len(f.wrong) > 0
+			f.mu.Unlock()
+			if broken || time.Now().After(end) {
+				r.t.Errorf("%s does not arrive: %s", f.name, lacks)
+				break
+			}
+			r.poke()
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	for _, f := range r.topics {
+		v := r.versions[f.name]
+		arrived := func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return len(f.got) > 0 && f.got[len(f.got)-1] == v[len(v)-1]
+		}
+		for !arrived() {
+			if time.Now().After(end) {
+				r.t.Errorf("the subscriber of %s does not get the newest version", f.name)
+				break
+			}
+			r.poke()
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+func (r *wayRun) verdict() {
+	for _, f := range r.followers {
+		for _, w := range f.wrong[:min(len(f.wrong), 5)] {
+			r.t.Errorf("%s: %s", f.name, w)
+		}
+	}
+	for _, f := range r.feeds {
+		if f.pages < 3 || f.cuts+f.idle == 0 {
+			r.t.Logf("%s: %d documents read, %d times nothing new", f.name, f.pages, f.idle)
+		}
+	}
+	for _, f := range r.topics {
+		at, repeats := -1, 0
+		for i, body := range f.got {
+			now := slices.Index(r.versions[f.name], body)
+			switch {
+			case now < 0:
+				r.t.Errorf("%s: delivery %d is no version of the topic: %.300s", f.name, i, body)
+			case now < at:
+				r.t.Errorf("%s: version %d after version %d", f.name, now, at)
+			case now == at:
+				repeats++
+			}
+			at = max(at, now)
+		}
+		r.t.Logf("websub %-15s %d versions, %d deliveries taken, %d of them repeats", f.name, len(r.versions[f.name]), len(f.got), repeats)
+	}
+}
