@@ -96,6 +96,9 @@ type Intent struct {
 	Topic  string    `json:"topic,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
+
+	Filter json.RawMessage `json:"filter,omitempty"` // to be in force
+	Rate   Duration        `json:"rate,omitempty"`
 }
 
 // A Pledge fixes what a message tells before its first attempt, so that every

@@ -12,6 +12,7 @@ type Feed struct {
 	ETag     string
 	Modified time.Time
 	Self     string // path and query of its own URL
+	Topic    bool   // the hub delivers it
 }
 
 // queryFeed serves a query's changes as Atom, a topic.
@@ -37,7 +38,10 @@ func allFeed(c *call) error {
 }
 
 func (c *call) feed(f Feed, public bool) error {
-	c.linkTopic(f.Self, f.ETag, f.Modified, public)
+	if f.Topic {
+		c.linkHub()
+	}
+	c.linkSelf(f.Self, f.ETag, f.Modified, public)
 	if c.unchanged(f.ETag, f.Modified) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil

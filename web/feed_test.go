@@ -18,10 +18,13 @@ func TestFeeds(t *testing.T) {
 			t.Errorf("%s: %s %v", path, a.body, a.Header)
 		}
 		want := []string{`<http://freshet.example.org:8080/v1/hub>; rel="hub"`, `<http://freshet.example.org:8080` + path + `>; rel="self"`}
+		if path == "/v1/changes.atom" { // no topic
+			want = want[1:]
+		}
 		if got := a.Header.Values("Link"); !slices.Equal(got, want) {
 			t.Errorf("%s: links %q, want %q", path, got, want)
 		}
-		if a := w.get(path, "If-None-Match: "+a.Header.Get("ETag")); a.StatusCode != 304 || len(a.body) > 0 || len(a.Header.Values("Link")) != 2 {
+		if a := w.get(path, "If-None-Match: "+a.Header.Get("ETag")); a.StatusCode != 304 || len(a.body) > 0 || len(a.Header.Values("Link")) != len(want) {
 			t.Errorf("%s: %d %q", path, a.StatusCode, a.body)
 		}
 		w.get(path, "If-Modified-Since: "+a.Header.Get("Last-Modified")).status(304)

@@ -124,11 +124,18 @@ func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
 	c.linkTopic("/v1/queries/"+url.PathEscape(q.ID)+path, tag, changed, q.Public())
 }
 
+// linkTopic says what a topic is called, in which version, and where its hub is.
 func (c *call) linkTopic(self, tag string, changed time.Time, public bool) {
+	c.linkHub()
+	c.linkSelf(self, tag, changed, public)
+}
+
+func (c *call) linkHub() { c.w.Header().Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`) }
+
+func (c *call) linkSelf(self, tag string, changed time.Time, public bool) {
 	h := c.w.Header()
 	h.Set("ETag", tag)
 	h.Set("Last-Modified", changed.UTC().Format(http.TimeFormat))
-	h.Add("Link", "<"+c.url("/v1/hub")+`>; rel="hub"`)
 	h.Add("Link", "<"+c.url(self)+`>; rel="self"`)
 	h.Set("Cache-Control", "private, no-cache")
 	if public {

@@ -107,7 +107,7 @@ func feedOf(path string, params url.Values) (Feed, error) {
 	case "gone":
 		return Feed{}, &registry.GapError{Reason: registry.TooOld}
 	}
-	return Feed{Body: []byte("<feed/>"), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path}, nil
+	return Feed{Body: []byte("<feed/>"), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path, Topic: path != "/v1/changes.atom"}, nil
 }
 
 func sse(w http.ResponseWriter, text string) {

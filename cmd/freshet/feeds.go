@@ -19,7 +19,7 @@ func (f feeds) query(q *registry.Query, params url.Values) (web.Feed, error) {
 func (f feeds) all(params url.Values) (web.Feed, error) { return served(f.Source.All(params)) }
 
 func served(d atom.Document, err error) (web.Feed, error) {
-	return web.Feed{Body: d.Body, Type: atom.Type, ETag: d.ETag, Modified: d.Modified, Self: d.Self}, err
+	return web.Feed{Body: d.Body, Type: atom.Type, ETag: d.ETag, Modified: d.Modified, Self: d.Self, Topic: d.Topic}, err
 }
 
 // tagged says whether a query has a tag, now.

@@ -6,6 +6,14 @@
 // feed that has it. Its content is the change as everywhere else, in JSON as
 // text; a large one says "truncated" and where the result is. A reader that
 // takes the entries in the order of their positions has the whole log.
+//
+// A feed may be filtered by the parameters min_jaccard, min_rows, vars and where
+// of event streams. Entries stand for themselves: each change is held against the
+// filter on its own, and what does not pass is left out, not added to the next.
+// What vars and where leave of a change has an id of its own, since it is not the
+// whole. There is no rate: a reader asks as often as it likes, and gets 304 when
+// there is nothing new. Only the feed of one query without parameters is a topic
+// of the hub.
 package atom
 
 import (
@@ -53,6 +61,7 @@ type Document struct {
 	ETag     string    // strong
 	Modified time.Time // of the newest entry
 	Self     string    // path and query of its URL, as rel="self" says
+	Topic    bool      // the hub delivers it
 }
 
 // Query writes the feed of one query, or with archive=epoch:seq the archive
@@ -68,7 +77,13 @@ func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
 		id: "freshet/" + q.ID + "/changes", title: "Changes of " + q.ID,
 		read: func(p registry.Position, limit int) ([]registry.Change, error) { return s.Log.After(q.ID, p, limit) },
 		at:   func(c *registry.Change) uint64 { return c.Seq },
-		keep: func(*registry.Change) bool { return true },
+		keep: func(*registry.Change) bool { return true }, topic: true,
+	}
+	if err := f.wish(params); err != nil {
+		return Document{}, err
+	}
+	if err := f.only.Fits(q); err != nil {
+		return Document{}, malformed(err.Error())
 	}
 	return f.write(params.Get("archive"))
 }
@@ -94,6 +109,9 @@ func (s *Source) All(params url.Values) (Document, error) {
 			f.title += ", " + p[0] + " " + p[1]
 		}
 	}
+	if err := f.wish(params); err != nil {
+		return Document{}, err
+	}
 	f.keep = func(c *registry.Change) bool {
 		return (endpoint == "" || c.Endpoint == endpoint) && (tag == "" || s.Tagged(c.Query, tag))
 	}
@@ -105,12 +123,59 @@ type feed struct {
 	s         *Source
 	path      string
 	filter    []string // parameters of its URL
+	only      notify.Filter
+	suffix    string // of the ids of entries that are not whole
+	topic     bool
 	newest    registry.Position
 	epochless time.Time // of a feed without entries
 	id, title string
 	read      func(registry.Position, int) ([]registry.Change, error)
 	at        func(*registry.Change) uint64
 	keep      func(*registry.Change) bool
+}
+
+// wish reads the filter of a feed.
+func (f *feed) wish(params url.Values) (err error) {
+	if params.Has("rate") {
+		return malformed("a feed has no rate: read it as often as you like")
+	}
+	if f.only, _, err = notify.ReadWish(params); err != nil {
+		return malformed(err.Error())
+	}
+	var own []string
+	for _, name := range []string{"min_jaccard", "min_rows", "vars", "where"} {
+		for _, v := range params[name] {
+			own = append(own, name+"="+url.QueryEscape(v))
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	f.filter, f.topic = append(f.filter, own...), false
+	f.id, f.title = f.id+"?"+strings.Join(own, "&"), f.title+", filtered"
+	if f.only.ByRow() {
+		f.suffix = "?" + strings.Join(own, "&")
+	}
+	return nil
+}
+
+func malformed(detail string) error {
+	return &registry.Problem{Type: "malformed", Status: 400, Title: "Malformed", Detail: detail}
+}
+
+// shows is what the feed shows of a change; ok is false for nothing.
+func (f *feed) shows(c *registry.Change) (left registry.Change, ok bool) {
+	if !f.keep(c) {
+		return left, false
+	}
+	if f.only.ByRow() && (c.Delta == nil || c.Delta.Form != diff.Select || c.Delta.Ordered) {
+		return left, false
+	}
+	left, ok = f.only.Apply(*c)
+	if ok && !f.only.ByRow() {
+		left = *c // all of it
+	}
+	return left, ok
 }
 
 func (f *feed) write(archive string) (Document, error) {
@@ -199,8 +264,8 @@ func (f *feed) entries(from, until uint64) (list []entry, err error) {
 			if p.Seq = f.at(&page[i]); p.Seq > until {
 				break
 			}
-			if f.keep(&page[i]) {
-				e, err := f.s.entry(&page[i])
+			if c, ok := f.shows(&page[i]); ok {
+				e, err := f.entry(&c)
 				if err != nil {
 					return nil, err
 				}
@@ -214,7 +279,7 @@ func (f *feed) entries(from, until uint64) (list []entry, err error) {
 // document puts a feed together, newest entry first. archive is its last
 // position, 0 for the feed itself; before is where older ones end, 0 for none.
 func (f *feed) document(entries []entry, archive, before uint64) (Document, error) {
-	d := Document{Self: f.link(archive), Modified: f.epochless}
+	d := Document{Self: f.link(archive), Modified: f.epochless, Topic: f.topic && archive == 0}
 	if n := len(entries); n > 0 {
 		d.Modified = entries[n-1].updated
 	}
@@ -225,7 +290,9 @@ func (f *feed) document(entries []entry, archive, before uint64) (Document, erro
 	element(&b, "updated", stamp(d.Modified))
 	b.WriteString("<author><name>Freshet</name></author>\n<generator>Freshet</generator>\n")
 	f.s.linkTo(&b, "self", d.Self)
-	f.s.linkTo(&b, "hub", "/v1/hub")
+	if d.Topic {
+		f.s.linkTo(&b, "hub", "/v1/hub")
+	}
 	if archive > 0 {
 		b.WriteString("<fh:archive/>\n")
 		f.s.linkTo(&b, "current", f.link(0))
@@ -257,15 +324,18 @@ func (f *feed) link(archive uint64) string {
 }
 
 // entry writes one change.
-func (s *Source) entry(c *registry.Change) (entry, error) {
-	e := entry{updated: c.Time}
-	content, err := notify.MarshalChange(*c, notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL})
+func (f *feed) entry(c *registry.Change) (entry, error) {
+	s, e, write := f.s, entry{updated: c.Time}, notify.MarshalChange
+	if f.only.ByRow() {
+		write = notify.MarshalFiltered
+	}
+	content, err := write(*c, notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL})
 	if err != nil {
 		return e, err
 	}
 	var b bytes.Buffer
 	b.WriteString("<entry>\n")
-	element(&b, "id", s.tag("freshet/"+c.Query+"/"+c.Position().String()))
+	element(&b, "id", s.tag("freshet/"+c.Query+"/"+c.Position().String()+f.suffix))
 	element(&b, "title", fmt.Sprintf("%s, change %d: %s", c.Query, c.Seq, summary(c)))
 	element(&b, "updated", stamp(c.Time))
 	if c.Baseline {

@@ -57,7 +57,7 @@ func parse(t *testing.T, d atom.Document) feed {
 			}
 		}
 	}
-	if self != 1 || f.link("hub") != base+"/v1/hub" || !tagURI.MatchString(f.ID) || f.Title == "" || f.Author == "" || f.Updated.IsZero() {
+	if self != 1 || (f.link("hub") == base+"/v1/hub") != d.Topic || f.link("hub") != "" && !d.Topic || !tagURI.MatchString(f.ID) || f.Title == "" || f.Author == "" || f.Updated.IsZero() {
 		t.Errorf("not a valid feed: %+v", f)
 	}
 	seen := map[string]bool{}
@@ -246,5 +246,64 @@ func TestAll(t *testing.T) {
 	}
 	if none := parse(t, must(s.All(url.Values{"tag": {"nobody"}}))); len(none.Entries) != 0 {
 		t.Errorf("a tag that nobody has: %v", none.Entries)
+	}
+}
+
+// A filtered feed has the entries that pass, each on its own, under its own URL;
+// what is not whole has another id.
+func TestFiltered(t *testing.T) {
+	log, s := setUp()
+	id := log.Add("q", diff.Select, false)
+	q := must(log.Resolve(registry.Caller{}, "q"))
+	for n, values := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c", "d", "e"}, {"b", "c", "d", "e"}, {}} {
+		record(log, id, n, values...)
+	}
+	plain := parse(t, must(s.Query(&q, nil)))
+	ids := map[string]bool{}
+	for _, e := range plain.Entries {
+		ids[e.ID] = true
+	}
+	for _, c := range []struct {
+		params string
+		want   []uint64
+		whole  bool
+	}{
+		{"min_rows=3", []uint64{5, 3, 1}, true}, // a first result always passes
+		{"min_jaccard=0.9", []uint64{5, 1}, true},
+		{"where=s:=:a", []uint64{4, 1}, false},
+		{"vars=s&min_rows=4", []uint64{5, 1}, false},
+	} {
+		params := must(url.ParseQuery(c.params))
+		d := must(s.Query(&q, params))
+		f := parse(t, d)
+		if got := f.seqs(t); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: entries %v, want %v", c.params, got, c.want)
+		}
+		self := must(url.Parse(f.link("self")))
+		if again := must(s.Query(&q, self.Query())); string(again.Body) != string(d.Body) || d.Topic || f.link("hub") != "" {
+			t.Errorf("%s: self %s leads elsewhere, or it is a topic: %v", c.params, self, f.Links)
+		}
+		for _, e := range f.Entries {
+			if ids[e.ID] != c.whole || strings.Contains(e.Content, `"filtered":true`) == c.whole {
+				t.Errorf("%s: %s %s", c.params, e.ID, e.Content)
+			}
+		}
+		all := parse(t, must(s.All(params)))
+		if got := all.seqs(t); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s of all: entries %v, want %v", c.params, got, c.want)
+		}
+	}
+	if all := parse(t, must(s.All(nil))); plain.link("hub") == "" || all.link("hub") != "" {
+		t.Error("the feed of a query is a topic, that of all is not")
+	}
+	ask := must(log.Resolve(registry.Caller{}, log.Add("ask", diff.Ask, false)))
+	for _, bad := range []string{"rate=5s", "min_rows=x", "where=x"} {
+		var p *registry.Problem
+		if _, err := s.Query(&q, must(url.ParseQuery(bad))); !errors.As(err, &p) || p.Status != 400 {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if _, err := s.Query(&ask, url.Values{"vars": {"s"}}); err == nil {
+		t.Error("variables of an ASK query")
 	}
 }

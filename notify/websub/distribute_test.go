@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -223,6 +224,67 @@ func TestNeverOlderAfterNewer(t *testing.T) {
 		}
 		last = n
 	}
+}
+
+// Thresholds and a rate decide when the topic is delivered, never what: the net
+// change since the last delivery counts, and one that cancels out is none.
+func TestThresholdAndRate(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	subscribe := func(callback, wish string) answer {
+		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + callback}}
+		return r.raw("application/x-www-form-urlencoded", form.Encode()+"&"+wish, "")
+	}
+	for _, bad := range []string{"freshet.min_rows=x", "freshet.rate=soon", "freshet.min_jaccard=2", "freshet.vars=s", "freshet.where=s:contains:1"} {
+		subscribe("/cb", bad).want(t, 400)
+	}
+	record := func(values ...string) {
+		r.tick++
+		r.log.Record(r.query, notifytest.Rows(values...), time.Unix(1_790_000_000+int64(r.tick), 0))
+		r.hub.Wake(r.query)
+	}
+	record("a", "b")
+	subscribe("/cb", "freshet.min_rows=3").want(t, 202)
+	until(t, "an active subscription", func() bool { x := r.subscription(); return x != nil && x.State == registry.Active })
+	if x := r.subscription(); string(x.Filter) != `{"min_rows":3}` {
+		t.Errorf("kept as %s", x.Filter)
+	}
+	record("a", "b", "c")
+	record("a", "b", "c", "d")
+	r.settled()
+	if n := len(s.deliveries()); n != 0 {
+		t.Fatalf("%d deliveries below the threshold", n)
+	}
+	r.stop() // what is held back outlives the process
+	r.start()
+	record("a", "b", "c", "d", "e")
+	if d := s.last(1); d.body != r.content() {
+		t.Errorf("delivered %s, the topic is %s", d.body, r.content())
+	}
+	record("a", "b", "c", "d")
+	record("a", "b", "c", "d", "e") // back to what was delivered
+	r.settled()
+	until(t, "a position past what cancelled out", func() bool { st, _, _ := r.log.Current(r.query, false); return r.subscription().Cursor == st.Position })
+	record("1", "2")
+	s.last(2)
+	subscribe("/cb", "freshet.rate=400ms").want(t, 202)
+	until(t, "the other wish", func() bool { x := r.subscription(); return x.Rate > 0 && x.Filter == nil && x.Intent == nil })
+	began := *r.subscription().LastDelivery
+	for i := range 5 {
+		record(fmt.Sprint("quick", i))
+		time.Sleep(10 * time.Millisecond)
+	}
+	if d := s.last(3); d.body != r.content() {
+		t.Errorf("after the rate: %s, the topic is %s", d.body, r.content())
+	}
+	if got := time.Since(began); got < 400*time.Millisecond {
+		t.Errorf("the next delivery came after %s", got)
+	}
+	r.settled()
+	if n := len(s.deliveries()); n != 3 {
+		t.Errorf("five changes within the rate came as %d deliveries", n-2)
+	}
+	subscribe("/cb", "").want(t, 202)
+	until(t, "no wish", func() bool { x := r.subscription(); return x.Rate == 0 && x.Intent == nil })
 }
 
 // What was not delivered when the process ended is delivered by the next, as

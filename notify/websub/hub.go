@@ -17,6 +17,11 @@
 //   - Deliveries begin with what changes after the request was accepted, are the
 //     full content, byte for byte what GET answers, and carry one Link header
 //     with hub and self. Atom feeds are delivered in full, too.
+//   - When. Parameters that are not the Recommendation's say what is worth a
+//     delivery: freshet.min_jaccard, freshet.min_rows and freshet.rate, as those
+//     of an event stream (see notify.ReadWish). They decide about the net change
+//     since the last delivery; the content is always the whole topic, which is
+//     why there is nothing to choose of its rows. A renewal says them again.
 //   - Signatures are sha256, in lower-case hexadecimal digits.
 //   - 410 ends a subscription. After any other failure the newest version is
 //     tried again, 9 times within about 16 hours by default. Then this version is
@@ -46,6 +51,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
@@ -193,7 +199,67 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	if err != nil || st.Position == s.Cursor {
 		return idle, err
 	}
+	if s.Rate > 0 && s.LastDelivery != nil {
+		if due := s.LastDelivery.Add(time.Duration(s.Rate)); now.Before(due) {
+			idle.Hold = due
+			return idle, nil
+		}
+	}
+	switch worth, err := h.worth(s); {
+	case err != nil:
+		return idle, err
+	case worth == nothing:
+		return deliver.Step{Edit: moved(s.Cursor, st.Position, "")}, nil
+	case worth == little:
+		return idle, nil
+	}
 	return h.distribute(ctx, s, st.Position)
+}
+
+// What waits is worth a delivery, is too little for one, or came to nothing.
+const (
+	enough = iota
+	little
+	nothing
+)
+
+// mostFolded bounds the net change that is looked at; more is enough.
+const mostFolded = 8 << 20
+
+// worth holds what waits for a subscription against its filter.
+func (h *Hub) worth(s *registry.Subscription) (int, error) {
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil || filter.All() {
+		return enough, err
+	}
+	net, _, err := notify.Net(h.opts.Log, s.Query, s.Cursor, registry.Position{}, mostFolded)
+	var gap *registry.GapError
+	switch {
+	case errors.As(err, &gap), errors.Is(err, notify.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
+		return enough, nil
+	case err != nil:
+		return enough, err
+	case net.Delta == nil:
+		return nothing, nil
+	}
+	if _, passes := filter.Apply(net); !passes {
+		return little, nil
+	}
+	return enough, nil
+}
+
+// moved notes that there is nothing to deliver up to a position, or that a
+// version was.
+func moved(from, to registry.Position, version string) func(s *registry.Subscription) error {
+	return func(s *registry.Subscription) error {
+		if s.Cursor == from {
+			s.Cursor = to
+			if version != "" {
+				s.Version = version
+			}
+		}
+		return nil
+	}
 }
 
 var end = deliver.Step{Edit: func(s *registry.Subscription) error {
@@ -227,26 +293,15 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 		return h.deny("the topic has moved"), nil
 	}
 	from := s.Cursor
-	moved := func(version string) func(s *registry.Subscription) error {
-		return func(s *registry.Subscription) error {
-			if s.Cursor == from {
-				s.Cursor = at
-				if version != "" {
-					s.Version = version
-				}
-			}
-			return nil
-		}
-	}
 	c, release, err := h.opts.Contents.Get(ctx, path, at)
 	if errors.Is(err, deliver.ErrNoContent) {
-		return deliver.Step{Edit: moved("")}, nil
+		return deliver.Step{Edit: moved(from, at, "")}, nil
 	} else if err != nil {
 		return deliver.Step{}, err
 	}
 	if c.Version == s.Version {
 		release()
-		return deliver.Step{Edit: moved(c.Version)}, nil
+		return deliver.Step{Edit: moved(from, at, c.Version)}, nil
 	}
 	header := http.Header{"Content-Type": {c.Type}, "Link": {h.link + h.opts.PublicURL + path + `>; rel="self"`}}
 	if len(s.Secrets) > 0 {
@@ -257,7 +312,7 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 		Method: http.MethodPost, URL: s.Callback, Header: header, Body: c.Body, Release: release, Last: true,
 		Done: func(s *registry.Subscription, r deliver.Reply) error {
 			if h.delivered(s, r) {
-				return moved(version)(s)
+				return moved(from, at, version)(s)
 			}
 			return nil
 		},
@@ -339,6 +394,7 @@ func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
 		}
 		until := r.Sent.Add(time.Duration(in.Lease)).UTC()
 		s.Lease, s.ExpiresAt, s.Caller, s.Topic = in.Lease, &until, in.Caller, in.Topic
+		s.Filter, s.Rate = in.Filter, in.Rate
 		s.Failures, s.FailingSince, s.LastError, s.NextTry, s.Reason = 0, nil, "", nil, ""
 		if s.State != registry.Halted {
 			s.State = registry.Active

@@ -1,6 +1,7 @@
 package websub
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -211,11 +212,32 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	if q.intent.Lease, err = h.lease(form); err != nil {
 		return q, err
 	}
+	if q.intent.Filter, q.intent.Rate, err = wish(form); err != nil {
+		return q, err
+	}
 	q.intent.Secret = form.Get("hub.secret")
 	if len(q.intent.Secret) >= 200 {
 		return q, bad("hub.secret must be less than 200 bytes")
 	}
 	return q, nil
+}
+
+// wish reads what is worth a delivery.
+func wish(form url.Values) (json.RawMessage, registry.Duration, error) {
+	own := url.Values{}
+	for name, values := range form {
+		if name, ok := strings.CutPrefix(name, "freshet."); ok {
+			own[name] = values
+		}
+	}
+	filter, rate, err := notify.ReadWish(own)
+	if err != nil {
+		return nil, 0, bad("freshet." + err.Error())
+	}
+	if filter.ByRow() {
+		return nil, 0, bad("freshet.vars and freshet.where are not taken: topics are delivered as a whole")
+	}
+	return filter.JSON(), registry.Duration(rate), nil
 }
 
 func (h *Handler) lease(form url.Values) (registry.Duration, error) {
