@@ -88,10 +88,10 @@ func (c *Conn) run(objection error, serve func(context.Context, *Conn) error, ta
 // receive hands frames to take until something ends that.
 func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 	lim := c.srv.opts.Limits
-	alive := watchReads(c.conn, c.wire, lim, c.srv.opts.Timing)
+	watchReads(c.conn, c.wire, lim)
 	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
 	for {
-		alive()
+		c.wire.alive()
 		frame, err := readFrame(c.conn)
 		if err != nil {
 			return err
@@ -162,16 +162,17 @@ func sayGoodbye(conn *websocket.Conn, read <-chan struct{}, end error, t Timing)
 }
 
 // watchReads bounds frames and silence; alive is to be called before each read.
-func watchReads(conn *websocket.Conn, w *wire, lim Limits, t Timing) (alive func() error) {
+func watchReads(conn *websocket.Conn, w *wire, lim Limits) {
 	conn.SetReadLimit(lim.Message)
-	alive = func() error { return w.SetReadDeadline(time.Now().Add(t.Read)) }
-	conn.SetPongHandler(func(string) error { return alive() })
+	conn.SetPongHandler(func(string) error {
+		w.alive()
+		return nil
+	})
 	answer := conn.PingHandler()
 	conn.SetPingHandler(func(data string) error {
-		alive()
+		w.alive()
 		return answer(data)
 	})
-	return alive
 }
 
 // readFrame reads one text frame.

@@ -13,17 +13,16 @@ import (
 )
 
 // handle does what one message of the client asks for.
-func (s *session) handle(in inbound, hello *time.Timer) error {
+func (s *session) handle(in inbound) error {
 	var fatal *closing
-	if errors.As(in.err, &fatal) || errors.Is(in.err, errGone) {
+	var closed *websocket.CloseError
+	switch {
+	case errors.As(in.err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
+		return &closing{closed.Code, ""} // the client's own words back
+	case errors.As(in.err, &fatal) || errors.Is(in.err, errGone):
 		return in.err
 	}
-	var asked managed
-	if errors.As(in.err, &asked) {
-		return s.manage(asked)
-	}
 	if in.Type == "init" {
-		hello.Stop()
 		return s.init(in)
 	}
 	if !s.ready {
@@ -75,10 +74,7 @@ func (s *session) init(in inbound) error {
 	if c := s.authenticate(); c != nil {
 		return c
 	}
-	s.ready = true
-	if !s.caller.Expires.IsZero() {
-		s.expiry = time.After(time.Until(s.caller.Expires))
-	}
+	s.ready, s.expiry = true, s.caller.Expires
 	o := s.srv.opts
 	return s.write(frame("ready",
 		field{"session", rand.Text()},
@@ -102,30 +98,6 @@ func (s *session) authenticate() error {
 		return &closing{CloseForbidden, "the token does not allow to follow"}
 	}
 	s.caller = caller
-	return nil
-}
-
-// heartbeat keeps the connection and what the client knows fresh.
-func (s *session) heartbeat() error {
-	err := s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(s.srv.opts.Timing.Write))
-	if err != nil {
-		return errGone
-	}
-	if !s.ready {
-		return nil
-	}
-	if c := s.authenticate(); c != nil { // the token may have been withdrawn
-		return c
-	}
-	quiet := time.Now().Add(-s.srv.opts.Timing.Ping)
-	for _, sub := range s.subs {
-		if sub.lastSent.After(quiet) {
-			continue
-		}
-		if err := s.alive(sub); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -199,9 +171,9 @@ func (s *session) subscribe(r request) error {
 }
 
 func (s *session) enter(sub *subscription) {
+	sub.session = s
 	s.subs[sub.id] = sub
-	s.byQuery[sub.query.ID] = append(s.byQuery[sub.query.ID], sub)
-	s.follower.Add(sub.query.ID)
+	s.srv.join(sub)
 	s.srv.subscriptions.Add(1)
 }
 
@@ -210,12 +182,12 @@ func (s *session) leave(sub *subscription) {
 	delete(s.subs, sub.id)
 	delete(s.holds, sub)
 	s.queue = without(s.queue, sub)
-	if rest := without(s.byQuery[sub.query.ID], sub); len(rest) > 0 {
-		s.byQuery[sub.query.ID] = rest
-	} else {
-		delete(s.byQuery, sub.query.ID)
-	}
-	s.follower.Remove(sub.query.ID)
+	s.let(sub)
+}
+
+// let ends a subscription's interest and its hold.
+func (s *session) let(sub *subscription) {
+	s.srv.part(sub)
 	s.srv.subscriptions.Add(-1)
 	s.srv.listing.remove(sub.listed)
 	sub.release()

@@ -51,6 +51,14 @@ func (h *Hub) Follow(queries ...string) *Follower {
 	return f
 }
 
+// Call has f called at every wake-up of a query, in the place of a signal. f runs
+// within Wake, so it has to be quick and must not use the hub.
+func (h *Hub) Call(query string, f func()) *Follower {
+	w := &Follower{hub: h, call: f}
+	w.Add(query)
+	return w
+}
+
 // FollowAll returns a follower that is woken by every change.
 func (h *Hub) FollowAll() *Follower {
 	f := h.Follow()
@@ -70,8 +78,9 @@ func (h *Hub) Followers(query string) int {
 // A Follower is one reader's interest in any number of queries. It remembers
 // which of them awoke, so that one goroutine can follow many.
 type Follower struct {
-	hub *Hub
-	c   chan struct{}
+	hub  *Hub
+	c    chan struct{}
+	call func() // instead of c, when it is set
 
 	mu    sync.Mutex
 	dirty map[string]struct{} // at most one entry per followed query
@@ -146,6 +155,10 @@ func (f *Follower) Take() []string {
 }
 
 func (f *Follower) mark(query string) {
+	if f.call != nil {
+		f.call()
+		return
+	}
 	f.mu.Lock()
 	f.dirty[query] = struct{}{}
 	f.mu.Unlock()

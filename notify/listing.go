@@ -142,39 +142,8 @@ func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
 	return x.show(), nil
 }
 
-// A managed is what an inbound carries that comes from Drop or Halt.
-type managed struct {
-	sub  *subscription
-	drop bool
-}
-
-func (managed) Error() string { return "managed" }
-
 // list enters a subscription among those that can be seen.
 func (s *session) list(sub *subscription, filter json.RawMessage) {
 	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
-	ask := func(drop bool) func() {
-		return func() {
-			go func() { // the session may be writing to a slow client
-				select {
-				case s.inbox <- inbound{err: managed{sub, drop}}:
-				case <-s.done:
-				}
-			}()
-		}
-	}
-	sub.listed = s.srv.list(about, sub.pos, ask(true), ask(false))
-}
-
-// manage does to a subscription what somebody asked for, unless it has ended
-// meanwhile.
-func (s *session) manage(m managed) error {
-	switch {
-	case s.subs[m.sub.id] != m.sub:
-		return nil
-	case m.drop:
-		return s.complete(m.sub, "dropped")
-	}
-	s.enqueue(m.sub)
-	return nil
+	sub.listed = s.srv.list(about, sub.pos, func() { s.dropping(sub) }, func() { s.awaken(sub) })
 }

@@ -107,17 +107,24 @@ type Server struct {
 	opts    Options
 	results *results
 	written written
+	pages   kept[[]registry.Change]
 	listing listing
 	counts  counts
+	senders senders
+	buffers sync.Pool // of *[]byte, for what is about to be written
 	up      websocket.Upgrader
+
+	topicsMu sync.Mutex // before a topic's and the hub's
+	topics   map[string]*topic
 
 	drain    chan struct{} // closed when the server goes down
 	draining sync.Once
 
-	mu     sync.Mutex // guards closed together with wg.Add, and cuts
-	closed bool
-	cuts   map[io.Closer]struct{} // connections to cut when there is no more time
-	wg     sync.WaitGroup
+	mu       sync.Mutex // guards closed together with wg.Add, cuts and sessions
+	closed   bool
+	cuts     map[io.Closer]struct{} // connections to cut when there is no more time
+	sessions map[*session]struct{}  // to be told when the server goes down
+	wg       sync.WaitGroup
 
 	connections, subscriptions atomic.Int64
 	sent, folded, slow         atomic.Uint64
@@ -129,11 +136,14 @@ func NewServer(o Options) *Server {
 	return &Server{
 		opts:    o,
 		results: &results{log: o.Log},
+		topics:  make(map[string]*topic),
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
 		drain:   make(chan struct{}),
 		cuts:    make(map[io.Closer]struct{}),
+
+		sessions: make(map[*session]struct{}),
 		up: websocket.Upgrader{
 			Subprotocols:    []string{Subprotocol},
-			ReadBufferSize:  1024,
 			WriteBufferSize: 4096,
 			WriteBufferPool: &sync.Pool{},
 			CheckOrigin:     func(*http.Request) bool { return true }, // ServeHTTP answers with a close code
@@ -164,7 +174,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, n int64) func() {
 		e := newSession(s, conn, wire, s.opts.Credential(r))
 		objection := s.objection(r, conn, n)
-		return func() { e.run(objection) }
+		return func() { e.serve(objection) }
 	})
 }
 
@@ -177,19 +187,20 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.U
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
-	h := &hijacker{ResponseWriter: w, timeout: s.opts.Timing.Write, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
+	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
 	conn, err := up.Upgrade(h, r, nil)
 	if err != nil {
 		s.leave()
 		return // the upgrader has answered
 	}
-	serve := prepare(conn, h.wire, n)
-	s.cutable(h.wire, true)
+	wire := h.wire // h must not live as long as the connection: it holds the request's buffers
+	serve := prepare(conn, wire, n)
+	s.cutable(wire, true)
 	s.counts.of(way).open.Add(1)
 	go func() {
 		defer s.leave()
 		defer s.counts.of(way).open.Add(-1)
-		defer s.cutable(h.wire, false)
+		defer s.cutable(wire, false)
 		serve()
 	}()
 }
@@ -268,13 +279,11 @@ func (s *Server) leave() {
 // whoever serves next and resume. It returns when they are gone; when ctx ends
 // before, the rest is cut and ctx's error returned. New clients get 503.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.draining.Do(func() { close(s.drain) })
+	s.draining.Do(s.goDown)
 	gone := make(chan struct{})
 	go func() {
 		s.wg.Wait()
+		s.senders.close()
 		close(gone)
 	}()
 	select {
@@ -284,5 +293,30 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.cutAll()
 		<-gone
 		return ctx.Err()
+	}
+}
+
+// goDown lets nobody in any more and tells everybody.
+func (s *Server) goDown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	close(s.drain)
+	for e := range s.sessions {
+		e.poke(dueDrain)
+	}
+}
+
+// known enters a session among those to be told when the server goes down.
+func (s *Server) known(e *session, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !on:
+		delete(s.sessions, e)
+	case s.closed:
+		e.poke(dueDrain)
+	default:
+		s.sessions[e] = struct{}{}
 	}
 }

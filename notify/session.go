@@ -1,9 +1,12 @@
 package notify
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -12,29 +15,52 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A session is one WebSocket connection. Two goroutines serve it: one reads
-// frames, the other owns all state and does all writing. What a session holds
-// per subscription is a cursor, never a queue.
+// A session is one WebSocket connection. It has one goroutine, which waits for
+// the client's frames and does what they ask for. Whatever else is to be done
+// (changes, heartbeats, the end) is done by the server's senders, in turns. What
+// a session holds per subscription is a cursor, never a queue.
 type session struct {
 	srv    *Server
 	conn   *websocket.Conn
 	wire   *wire
 	header string // the token of the upgrade request
 
-	inbox chan inbound  // from the reader
-	done  chan struct{} // closed when nothing is read from inbox any more
-	read  chan struct{} // closed when the reader ended
+	due    atomic.Uint32 // what there is to do, of the due constants
+	queued atomic.Bool   // stands among the senders' jobs
 
-	follower *Follower
-	ready    bool
-	token    string
-	caller   registry.Caller
-	subs     map[string]*subscription
-	byQuery  map[string][]*subscription
-	queue    []*subscription            // those that have something to look at, in turn
-	holds    map[*subscription]struct{} // those that their rate holds back
-	expiry   <-chan time.Time
+	mail  sync.Mutex // guards what others leave for the session
+	awake []*subscription
+	drops []*subscription
+
+	mu     sync.Mutex // whoever has it is at work on what follows, and writes
+	worker bool       // it is one of the senders
+	over   bool
+	out    *[]byte // frames that are not written yet; nil: none
+	timer  *time.Timer
+	armed  time.Time // when timer fires; zero: it has
+	hello  time.Time // init is due
+	beat   time.Time
+	expiry time.Time // of the token, zero: never
+
+	ready  bool
+	token  string
+	caller registry.Caller
+	subs   map[string]*subscription
+	queue  []*subscription            // those that have something to look at, in turn
+	holds  map[*subscription]struct{} // those that their rate holds back
 }
+
+// What there may be to do for a session.
+const (
+	dueMail  uint32 = 1 << iota // in awake or drops
+	dueQueue                    // in queue
+	dueTime                     // the timer fired
+	dueDrain                    // the server goes down
+)
+
+// flushAt is the number of bytes from which on frames are not collected any more
+// but written.
+const flushAt = 32 << 10
 
 // An inbound is what the reader has to say: a request, perhaps with what is
 // wrong with it, or why there are no more.
@@ -47,49 +73,45 @@ type inbound struct {
 var errGone = errors.New("connection is gone")
 
 func newSession(s *Server, conn *websocket.Conn, w *wire, token string) *session {
-	return &session{
-		srv: s, conn: conn, wire: w, header: token,
-		inbox: make(chan inbound, 4), done: make(chan struct{}), read: make(chan struct{}),
-		follower: s.opts.Hub.Follow(),
-		subs:     make(map[string]*subscription), byQuery: make(map[string][]*subscription),
-		holds: make(map[*subscription]struct{}),
-	}
+	return &session{srv: s, conn: conn, wire: w, header: token, subs: make(map[string]*subscription)}
 }
 
-// run serves the connection to its end; objection ends it at once.
-func (s *session) run(objection *closing) {
-	go s.readAll()
-	var end error = objection
-	if objection == nil {
-		end = s.loop()
+// serve reads until the connection ends; objection ends it at once.
+func (s *session) serve(objection *closing) {
+	s.open()
+	if objection != nil {
+		s.take(inbound{err: objection})
 	}
-	close(s.done)
-	s.release()
-	s.say(end)
-	s.srv.opts.Logger.Debug("live connection closed", "caller", s.caller.Name, "reason", end)
+	s.readAll()
+	io.Copy(io.Discard, s.wire) // until the client has closed or had its time to
+	s.conn.Close()
+	s.srv.known(s, false)
 }
 
-// say ends the connection: with a close frame, if there is one to send, and
-// then with the time it takes a client to read it.
-func (s *session) say(end error) { sayGoodbye(s.conn, s.read, end, s.srv.opts.Timing) }
+func (s *session) open() {
+	t, now := s.srv.opts.Timing, time.Now()
+	s.mu.Lock()
+	s.hello, s.beat = now.Add(t.Init), now.Add(t.Ping)
+	s.armed = s.nextTime()
+	s.timer = time.AfterFunc(time.Until(s.armed), func() { s.poke(dueTime) })
+	s.mu.Unlock()
+	s.srv.known(s, true)
+}
 
-// readAll is the reader: it checks frames, and turns them into requests. After
-// the first thing that ends the connection it throws away what still comes.
+// readAll turns frames into requests until the first thing that ends the
+// connection.
 func (s *session) readAll() {
-	defer close(s.read)
 	lim := s.srv.opts.Limits
-	alive := watchReads(s.conn, s.wire, lim, s.srv.opts.Timing)
+	watchReads(s.conn, s.wire, lim)
+	s.conn.SetCloseHandler(func(int, string) error { return nil }) // finish answers
 	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
 	for {
-		alive()
-		in := s.readOne(free)
-		select {
-		case s.inbox <- in:
-		case <-s.done:
+		s.wire.alive()
+		if err := s.wire.await(); err != nil {
+			s.take(inbound{err: fmt.Errorf("%w: %w", errGone, err)})
+			return
 		}
-		var c *closing
-		if errors.As(in.err, &c) || errors.Is(in.err, errGone) {
-			io.Copy(io.Discard, s.wire)
+		if !s.take(s.readOne(free)) {
 			return
 		}
 	}
@@ -107,87 +129,165 @@ func (s *session) readOne(free *rate.Limiter) inbound {
 	return inbound{r, err}
 }
 
-// loop is the session's own goroutine until something ends the connection.
-func (s *session) loop() error {
-	t := s.srv.opts.Timing
-	hello := time.NewTimer(t.Init)
-	defer hello.Stop()
-	beat := time.NewTicker(t.Ping)
-	defer beat.Stop()
-	hold := time.NewTimer(time.Hour)
-	defer hold.Stop()
-	for {
-		if s.wire.slow.Load() {
-			return &closing{CloseSlow, "reader too slow"}
-		}
-		var idle <-chan struct{} // ready at once while there is something to deliver
-		if len(s.queue) > 0 {
-			idle = closedChan
-		}
-		hold.Reset(s.nextHold())
-		var err error
-		// What the client and the server want goes before what there is to send.
-		select {
-		case <-s.srv.drain:
-			return &closing{CloseDraining, "server is going down"}
-		case <-s.expiry:
-			return &closing{CloseExpired, "token expired"}
-		case in := <-s.inbox:
-			err = s.handle(in, hello)
-		case <-beat.C:
-			err = s.heartbeat()
-		default:
-			select {
-			case <-s.srv.drain:
-				return &closing{CloseDraining, "server is going down"}
-			case <-s.expiry:
-				return &closing{CloseExpired, "token expired"}
-			case in := <-s.inbox:
-				err = s.handle(in, hello)
-			case <-beat.C:
-				err = s.heartbeat()
-			case <-hello.C:
-				if !s.ready {
-					err = &closing{CloseInitTimeout, "no init in time"}
-				}
-			case <-s.follower.C():
-				s.wake()
-			case <-hold.C:
-				s.unhold(time.Now())
-			case <-idle:
-				err = s.deliverNext()
-			}
-		}
-		if err != nil && !s.tell(&err) {
-			return err
-		}
+// take does what the client asks for, and returns false at the end.
+func (s *session) take(in inbound) bool {
+	s.mu.Lock()
+	if !s.over {
+		s.done(s.handle(in))
+	}
+	over := s.over
+	s.mu.Unlock()
+	s.again()
+	return !over
+}
+
+// poke has a session look at something, soon. It does not wait.
+func (s *session) poke(due uint32) {
+	s.due.Or(due)
+	s.again()
+}
+
+// again has the senders look at what is due. Who had the session while something
+// became due calls it after unlocking.
+func (s *session) again() {
+	if s.due.Load() != 0 && s.queued.CompareAndSwap(false, true) {
+		s.srv.senders.push(s)
 	}
 }
 
-var closedChan = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// tell sends a refusal to the client; other errors end the connection.
-func (s *session) tell(err *error) bool {
-	var r *refusal
-	if !errors.As(*err, &r) {
+// work is a sender's turn with the session.
+func (s *session) work() (detached bool) {
+	s.queued.Store(false)
+	if !s.mu.TryLock() {
+		return false // who has it looks again
+	}
+	if s.over {
+		s.due.Store(0)
+		s.mu.Unlock()
 		return false
+	}
+	s.worker = true
+	s.done(s.attend(s.due.Swap(0)))
+	detached, s.worker = !s.worker, false
+	s.mu.Unlock()
+	s.again()
+	return detached
+}
+
+// detach says that the session is going to wait for its client. What senders it
+// belongs to then go on without this goroutine.
+func (s *session) detach() {
+	if s.worker {
+		s.worker = false
+		s.srv.senders.detach()
+	}
+}
+
+// attend does what is due, the server's wants first, then a share of what there
+// is to deliver.
+func (s *session) attend(due uint32) error {
+	if due&dueDrain != 0 {
+		return &closing{CloseDraining, "server is going down"}
+	}
+	if due&dueTime != 0 {
+		if err := s.tell(s.clock(time.Now())); err != nil {
+			return err
+		}
+	}
+	if err := s.collect(); err != nil {
+		return err
+	}
+	for n := 0; len(s.queue) > 0 && n < pageSize; n++ {
+		if err := s.tell(s.deliverNext()); err != nil {
+			return err
+		}
+	}
+	if len(s.queue) > 0 {
+		s.due.Or(dueQueue)
+	}
+	return nil
+}
+
+// done ends a turn: what was said goes out, or the connection ends.
+func (s *session) done(err error) {
+	err = s.tell(err)
+	if err == nil {
+		err = s.flush()
+	}
+	if err != nil {
+		s.finish(err)
+		return
+	}
+	s.arm()
+}
+
+// tell makes a message to the client of a refusal; other errors end the
+// connection.
+func (s *session) tell(err error) error {
+	var r *refusal
+	if err == nil || !errors.As(err, &r) {
+		return err
 	}
 	fields := []field{{"id", r.id}, {"code", r.code}, {"message", r.message}}
 	if r.retryAfter > 0 {
 		fields = append(fields, field{"retry_after", registry.Duration(r.retryAfter)})
 	}
-	*err = s.write(frame("error", fields...))
-	return *err == nil
+	return s.write(frame("error", fields...))
 }
 
-// write sends one frame. Only the session's own goroutine calls it.
+// write says something; it goes out with the rest of the turn at the latest.
 func (s *session) write(b []byte) error {
-	if err := s.conn.WriteMessage(websocket.TextMessage, b); err != nil {
-		return fmt.Errorf("%w: %w", errGone, err)
+	s.say(len(b), b)
+	return s.enough()
+}
+
+// say puts a message of n bytes together from its parts.
+func (s *session) say(n int, parts ...[]byte) {
+	b := appendHeader(s.said(), websocket.TextMessage, n)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	*s.out = b
+}
+
+func (s *session) sayPing() { *s.out = appendHeader(s.said(), websocket.PingMessage, 0) }
+
+func (s *session) said() []byte {
+	if s.out == nil {
+		s.out = s.srv.buffers.Get().(*[]byte)
+	}
+	return *s.out
+}
+
+// appendHeader begins an unmasked frame of n bytes (RFC 6455, section 5.2).
+func appendHeader(b []byte, kind byte, n int) []byte {
+	const final = 0x80
+	b = append(b, final|kind)
+	switch {
+	case n <= 125:
+		return append(b, byte(n))
+	case n <= 1<<16-1:
+		return binary.BigEndian.AppendUint16(append(b, 126), uint16(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 127), uint64(n))
+}
+
+// enough writes when enough has been said.
+func (s *session) enough() error {
+	if s.out == nil || len(*s.out) < flushAt {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush writes what has been said.
+func (s *session) flush() error {
+	if s.out != nil {
+		_, err := s.wire.write(*s.out, s)
+		s.forget()
+		if err != nil {
+			return fmt.Errorf("%w: %w", errGone, err)
+		}
 	}
 	if s.wire.slow.Load() {
 		return &closing{CloseSlow, "reader too slow"}
@@ -195,13 +295,52 @@ func (s *session) write(b []byte) error {
 	return nil
 }
 
+// forget drops what has been said and not been written.
+func (s *session) forget() {
+	if s.out == nil {
+		return
+	}
+	if cap(*s.out) <= 4*flushAt {
+		*s.out = (*s.out)[:0]
+		s.srv.buffers.Put(s.out)
+	}
+	s.out = nil
+}
+
+// finish ends the connection: with a close frame, if there is one to send, and
+// then with the time it takes a client to read it. Closing at once could reset
+// the connection and throw away what it has not read yet.
+func (s *session) finish(end error) {
+	s.over = true
+	s.timer.Stop()
+	s.detach()
+	s.release()
+	var c *closing
+	if errors.As(end, &c) && s.sayLast(c) {
+		s.wire.last()
+	} else {
+		s.conn.Close()
+	}
+	s.forget()
+	s.srv.opts.Logger.Debug("live connection closed", "caller", s.caller.Name, "reason", end)
+}
+
+// sayLast sends a close frame after what has been said.
+func (s *session) sayLast(c *closing) bool {
+	if s.out != nil {
+		if _, err := s.wire.Write(*s.out); err != nil {
+			return false
+		}
+	}
+	err := s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(c.code, c.reason), time.Now().Add(s.srv.opts.Timing.Write))
+	return err == nil || errors.Is(err, websocket.ErrCloseSent)
+}
+
 // release ends all interest and all holds.
 func (s *session) release() {
-	s.follower.Close()
 	for _, sub := range s.subs {
-		s.srv.listing.remove(sub.listed)
-		sub.release()
+		s.let(sub)
 	}
-	s.srv.subscriptions.Add(-int64(len(s.subs)))
-	s.subs, s.byQuery, s.queue = nil, nil, nil
+	clear(s.subs)
+	s.queue, s.holds = nil, nil
 }

@@ -119,8 +119,8 @@ func TestManyReaders(t *testing.T) {
 			}
 		})
 	}
-	if n := r.hub.Followers(id); n != readers {
-		t.Errorf("%d followers, want %d", n, readers)
+	if n := r.srv.Stats().Subscriptions; n != readers {
+		t.Errorf("%d subscriptions, want %d", n, readers)
 	}
 	before := runtime.NumGoroutine()
 	var first, later uint64

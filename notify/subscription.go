@@ -2,7 +2,10 @@ package notify
 
 import (
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -12,6 +15,10 @@ import (
 // client.
 type subscription struct {
 	id        string
+	session   *session
+	topic     *topic
+	place     int  // in topic.subs, guarded by topic.mu
+	awake     bool // stands in session.awake, guarded by session.mail
 	query     registry.Query
 	release   func()
 	snapshots bool // mode "snapshot"
@@ -79,7 +86,9 @@ func (s *subscription) moved(p registry.Position) {
 // counts notes a message that a client which acknowledges has to answer for.
 func (s *subscription) counts(window int) {
 	s.listed.delivered()
-	s.notBefore = time.Now().Add(s.rate)
+	if s.rate > 0 {
+		s.notBefore = time.Now().Add(s.rate)
+	}
 	s.unacked = append(s.unacked, s.pos.Seq)
 	if over := len(s.unacked) - window; over > 0 {
 		s.unacked = append(s.unacked[:0], s.unacked[over:]...)
@@ -107,42 +116,14 @@ func (s *session) enqueue(sub *subscription) {
 	if !sub.queued {
 		sub.queued = true
 		s.queue = append(s.queue, sub)
-	}
-}
-
-// wake queues the subscriptions of all queries that awoke.
-func (s *session) wake() {
-	for _, q := range s.follower.Take() {
-		for _, sub := range s.byQuery[q] {
-			s.enqueue(sub)
-		}
-	}
-}
-
-// nextHold is the time until the first subscription held back by its rate may
-// send again.
-func (s *session) nextHold() time.Duration {
-	next := time.Hour
-	for sub := range s.holds {
-		next = min(next, time.Until(sub.notBefore))
-	}
-	return max(next, 0)
-}
-
-func (s *session) unhold(now time.Time) {
-	for sub := range s.holds {
-		if !now.Before(sub.notBefore) {
-			delete(s.holds, sub)
-			s.enqueue(sub)
-		}
+		s.due.Or(dueQueue)
 	}
 }
 
 // deliverNext serves the subscription whose turn it is: one page of its log.
 func (s *session) deliverNext() error {
 	sub := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
+	s.queue = slices.Delete(s.queue, 0, 1)
 	sub.queued = false
 	switch {
 	case sub.listed.halted.Load():
@@ -151,8 +132,11 @@ func (s *session) deliverNext() error {
 		sub.fold = true
 		return nil // ack will queue it again
 	}
-	if time.Now().Before(sub.notBefore) {
+	if sub.rate > 0 && time.Now().Before(sub.notBefore) {
 		sub.fold = true
+		if s.holds == nil {
+			s.holds = make(map[*subscription]struct{})
+		}
 		s.holds[sub] = struct{}{}
 		return nil
 	}
@@ -177,20 +161,39 @@ func (s *session) deliverNext() error {
 }
 
 func (s *session) deliver(sub *subscription) error {
-	page, err := s.srv.opts.Log.After(sub.query.ID, sub.seen(), pageSize)
+	st, err := sub.topic.current()
 	if err != nil {
 		return err
 	}
-	if len(page) == 0 {
-		return s.settle(sub)
+	if sub.seen() == st.Position {
+		return s.settle(sub, &st)
 	}
-	s.enqueue(sub) // until the log has no more
+	page, err := sub.topic.after(sub.seen(), st.Position)
+	if err != nil {
+		return err
+	}
 	switch {
+	case len(page) == 0:
+		return s.settle(sub, &st)
 	case sub.snapshots && sub.filter == nil:
+		s.enqueue(sub) // until the log has no more
 		return s.snapshot(sub)
 	case s.folds(sub, len(page)):
+		s.enqueue(sub)
 		return s.deliverNet(sub, page)
 	}
+	if err := s.deliverPage(sub, page); err != nil {
+		return err
+	}
+	if sub.pos == st.Position {
+		return s.settle(sub, &st)
+	}
+	s.enqueue(sub)
+	return nil
+}
+
+// deliverPage sends changes one by one, for as long as their reader keeps up.
+func (s *session) deliverPage(sub *subscription, page []registry.Change) error {
 	for i := range page {
 		if s.wire.blocked.Load() || sub.full(s.srv.opts.Limits.Window) {
 			return nil // the rest will be folded
@@ -219,30 +222,27 @@ func (s *session) folds(sub *subscription, waiting int) bool {
 func (s *session) format() Format { return s.srv.format() }
 
 func (s *session) delta(sub *subscription, c *registry.Change) error {
-	b := append(appendField([]byte(`{"type":"delta"`), field{"id", sub.id}), ',')
+	var members []byte
 	if sub.filter != nil {
-		b = appendChange(b, c, s.format(), true)
+		members = appendChange(nil, c, s.format(), true)
 	} else {
-		b = append(b, s.srv.written.members(c, s.format())...)
+		members = s.srv.written.members(c, s.format())
 	}
-	if err := s.write(append(b, '}')); err != nil {
-		return err
-	}
+	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
+	b := appendHeader(s.said(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
+	b = append(append(append(b, before...), sub.id...), between...)
+	*s.out = append(append(b, members...), after...)
 	s.srv.sent.Add(1)
 	sub.moved(c.Position())
 	sub.counts(s.srv.opts.Limits.Window)
-	return nil
+	return s.enough()
 }
 
 // settle is for a subscription that has nothing more to send: it tells whether
 // its query still works.
-func (s *session) settle(sub *subscription) error {
+func (s *session) settle(sub *subscription, st *registry.Status) error {
 	sub.fold = false
-	st, _, err := s.srv.opts.Log.Current(sub.query.ID, false)
-	if err != nil {
-		return err
-	}
-	return s.state(sub, &st)
+	return s.state(sub, st)
 }
 
 // state tells a transition between live and stale. A query that has never
@@ -282,6 +282,7 @@ func (s *session) alive(sub *subscription) error {
 		s.srv.opts.Logger.Error("read a status", "query", sub.query.ID, "error", err)
 		return nil
 	case st.Position != sub.seen():
+		sub.topic.expire()
 		s.enqueue(sub)
 		return nil
 	}

@@ -6,48 +6,99 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/gorilla/websocket"
 )
 
 // chunk is the piece of a message that has to make progress within the write
 // timeout. A large message over a thin line is slow, not blocked.
 const chunk = 32 << 10
 
-// A wire is a client's connection whose writes are watched. When nothing can be
-// written for the timeout, the reader is too slow: the wire says so and gives it
-// as long again to take the rest of the frame, so that a close code can follow
-// and be read.
+// readBuffer is the size of the buffer that a connection keeps for reading;
+// larger frames are read past it. The library takes none of 256 bytes or less.
+const readBuffer = 288
+
+// A wire is a client's connection whose writes are watched. What the kernel
+// takes at once costs one system call and no timer. When nothing can be written
+// for the timeout, the reader is too slow: the wire says so and gives it as long
+// again to take the rest of the frame, so that a close code can follow and be
+// read.
 type wire struct {
 	net.Conn
-	timeout time.Duration
+	in      *bufio.Reader // what has been read and not been used yet
+	timing  *Timing
 	onSlow  func()        // called once when slow is set
 	slow    atomic.Bool   // a write was blocked for the timeout
 	blocked atomic.Bool   // a write took long enough to fall behind; cleared by who folds
+	closing atomic.Bool   // a close frame is out
 	lags    atomic.Uint64 // how often that was
+
+	mu sync.Mutex // one message after the other
+	at attempt    // guarded by mu
 }
 
 // lag is the time of one write from which its reader counts as lagging.
 const lag = 50 * time.Millisecond
 
-func (w *wire) Write(p []byte) (int, error) {
-	start, done := time.Now(), 0
-	for done < len(p) {
-		n, err := w.piece(p[done:min(done+chunk, len(p))])
-		done += n
-		if err != nil {
-			return done, err
+// A detacher is told before its goroutine waits for a client.
+type detacher interface{ detach() }
+
+func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
+	w := &wire{Conn: c, timing: t, onSlow: onSlow}
+	w.in = bufio.NewReaderSize(w, readBuffer)
+	if sys, ok := c.(syscall.Conn); ok { // TLS is none
+		if raw, err := sys.SyscallConn(); err == nil {
+			w.at.init(raw)
 		}
 	}
-	if time.Since(start) > lag {
+	return w
+}
+
+func (w *wire) Write(p []byte) (int, error) { return w.write(p, nil) }
+
+// write writes all of p, and nothing comes between its bytes. It tells d, unless
+// d is nil, before it waits.
+func (w *wire) write(p []byte, d detacher) (int, error) {
+	if !w.mu.TryLock() {
+		if d != nil {
+			d.detach()
+		}
+		w.mu.Lock()
+	}
+	defer w.mu.Unlock()
+	n, err := w.at.write(p)
+	if err != nil || n == len(p) {
+		return n, err
+	}
+	if d != nil {
+		d.detach()
+	}
+	m, err := w.wait(p[n:])
+	return n + m, err
+}
+
+// wait writes p at the pace of the reader.
+func (w *wire) wait(p []byte) (done int, err error) {
+	start := time.Now()
+	defer w.Conn.SetWriteDeadline(time.Time{})
+	for done < len(p) && err == nil {
+		var n int
+		n, err = w.piece(p[done:min(done+chunk, len(p))])
+		done += n
+	}
+	if err == nil && time.Since(start) > lag {
 		w.blocked.Store(true)
 		w.lags.Add(1)
 	}
-	return done, nil
+	return done, err
 }
 
 func (w *wire) piece(p []byte) (int, error) {
-	w.Conn.SetWriteDeadline(time.Now().Add(w.timeout))
+	w.Conn.SetWriteDeadline(time.Now().Add(w.timing.Write))
 	n, err := w.Conn.Write(p)
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || w.slow.Swap(true) {
 		return n, err
@@ -57,18 +108,84 @@ func (w *wire) piece(p []byte) (int, error) {
 	return n + m, err
 }
 
+// await waits until a client sends a message, and takes the pongs before it. Idle
+// connections wait here, where the stack is flat.
+func (w *wire) await() error {
+	const pong, masked, mask = 0x80 | websocket.PongMessage, 0x80, 4
+	for {
+		b, err := w.in.Peek(2)
+		if err != nil {
+			return err
+		}
+		size := int(b[1] &^ masked)
+		if b[0] != pong || b[1]&masked == 0 || size > 125 {
+			return nil // the library reads it, and complains
+		}
+		if _, err := w.in.Discard(2 + mask + size); err != nil {
+			return err
+		}
+		w.alive()
+	}
+}
+
+// alive gives the client as long again to send something.
+func (w *wire) alive() {
+	w.SetReadDeadline(time.Now().Add(w.timing.Read))
+	if w.closing.Load() {
+		w.last()
+	}
+}
+
+// last gives the client the time it takes to read and answer a close frame.
+func (w *wire) last() {
+	w.closing.Store(true)
+	w.SetReadDeadline(time.Now().Add(w.timing.Close))
+}
+
 // SetWriteDeadline does nothing: the wire has its own idea of time.
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline sets the read deadline only, for the same reason.
 func (w *wire) SetDeadline(t time.Time) error { return w.Conn.SetReadDeadline(t) }
 
+// An attempt is a write that does not wait. Without init it writes nothing.
+type attempt struct {
+	raw  syscall.RawConn
+	once func(fd uintptr) bool // made once, because each would be an allocation
+	p    []byte
+	n    int
+	err  error
+}
+
+func (a *attempt) init(raw syscall.RawConn) {
+	a.raw = raw
+	a.once = func(fd uintptr) bool {
+		a.n, a.err = writeNow(fd, a.p)
+		return true
+	}
+}
+
+// write writes as much of p as there is room for. The error is the connection's
+// end, never that there is no room.
+func (a *attempt) write(p []byte) (int, error) {
+	if a.raw == nil || len(p) == 0 {
+		return 0, nil
+	}
+	a.p, a.n, a.err = p, 0, nil
+	err := a.raw.Write(a.once)
+	a.p = nil
+	if err == nil && a.err != nil {
+		err = os.NewSyscallError("write", a.err)
+	}
+	return a.n, err
+}
+
 // A hijacker hands the upgrader a wire instead of the bare connection.
 type hijacker struct {
 	http.ResponseWriter
-	timeout time.Duration
-	onSlow  func()
-	wire    *wire
+	timing *Timing
+	onSlow func()
+	wire   *wire
 }
 
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -76,6 +193,9 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.wire = &wire{Conn: c, timeout: h.timeout, onSlow: h.onSlow}
+	h.wire = newWire(c, h.timing, h.onSlow)
+	if rw.Reader.Buffered() == 0 { // otherwise the upgrader refuses
+		rw.Reader = h.wire.in
+	}
 	return h.wire, rw, nil
 }

@@ -58,20 +58,20 @@ func TestWrittenIsBounded(t *testing.T) {
 	for seq := range uint64(3 * keepSteps) {
 		w.members(aChange(t, "q", seq+1, 1), Format{})
 	}
-	if len(w.byKey) != keepSteps || len(w.order) != keepSteps {
-		t.Errorf("%d small changes kept, %d in order", len(w.byKey), len(w.order))
+	if len(w.byStep) != keepSteps || len(w.order) != keepSteps {
+		t.Errorf("%d small changes kept, %d in order", len(w.byStep), len(w.order))
 	}
 	for i := range 60 {
 		w.members(aChange(t, fmt.Sprint("big", i), 1, 1<<20), Format{})
-		if w.bytes > keepWritten {
-			t.Fatalf("%d bytes kept", w.bytes)
+		if w.weight > keepWeight {
+			t.Fatalf("%d bytes kept", w.weight)
 		}
 	}
 	sum := 0
-	for _, r := range w.byKey {
-		sum += cap(r.members)
+	for _, r := range w.byStep {
+		sum += cap(r.value)
 	}
-	if sum != w.bytes || len(w.order) != len(w.byKey) || len(w.byKey) < 3 {
-		t.Errorf("%d bytes counted, %d kept in %d changes", w.bytes, sum, len(w.byKey))
+	if sum != w.weight || len(w.order) != len(w.byStep) || len(w.byStep) < 3 {
+		t.Errorf("%d bytes counted, %d kept in %d changes", w.weight, sum, len(w.byStep))
 	}
 }

@@ -1,0 +1,116 @@
+package notify
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A topic is a query that WebSocket clients follow. It reads for all of them
+// what would be the same for each.
+type topic struct {
+	query    string
+	srv      *Server
+	follower *Follower
+	queued   atomic.Bool // stands among the senders' jobs
+
+	mu     sync.Mutex
+	subs   []*subscription // each knows its place
+	stale  bool            // something happened since status was read
+	status registry.Status
+}
+
+// join enters a subscription among the followers of its query. What is committed
+// from now on wakes it, so the log is to be read afterwards.
+func (s *Server) join(sub *subscription) {
+	s.topicsMu.Lock()
+	defer s.topicsMu.Unlock()
+	t := s.topics[sub.query.ID]
+	if t == nil {
+		t = &topic{query: sub.query.ID, srv: s, stale: true}
+		t.follower = s.opts.Hub.Call(t.query, t.wake)
+		s.topics[t.query] = t
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sub.topic, sub.place = t, len(t.subs)
+	t.subs = append(t.subs, sub)
+}
+
+// part undoes join.
+func (s *Server) part(sub *subscription) {
+	s.topicsMu.Lock()
+	defer s.topicsMu.Unlock()
+	t := sub.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.subs) - 1
+	t.subs[sub.place] = t.subs[last]
+	t.subs[sub.place].place = sub.place
+	t.subs = slices.Delete(t.subs, last, last+1)
+	if last == 0 {
+		t.follower.Close()
+		delete(s.topics, t.query)
+	}
+}
+
+// wake runs within Hub.Wake and leaves the rest to the senders.
+func (t *topic) wake() {
+	if t.queued.CompareAndSwap(false, true) {
+		t.srv.senders.push(t)
+	}
+}
+
+// work wakes the followers.
+func (t *topic) work() bool {
+	t.queued.Store(false) // first: what happens from now on is another wake-up
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = true
+	for _, sub := range t.subs {
+		sub.session.awaken(sub)
+	}
+	return false
+}
+
+// current is the query's status after the last wake-up or later.
+func (t *topic) current() (registry.Status, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stale {
+		return t.status, nil
+	}
+	st, _, err := t.srv.opts.Log.Current(t.query, false)
+	if err == nil {
+		t.status, t.stale = st, false
+	}
+	return st, err
+}
+
+// expire has the status read again, by whoever saw that it is old.
+func (t *topic) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = true
+}
+
+// after returns a page of what follows p, which is not where the query stands.
+// Nobody may write to it: it is read from the log and unpacked once for all who
+// go the same step.
+func (t *topic) after(p, now registry.Position) ([]registry.Change, error) {
+	read := func() ([]registry.Change, error) { return t.srv.opts.Log.After(t.query, p, pageSize) }
+	if p.Epoch != now.Epoch || p.Seq >= now.Seq {
+		return read() // a gap, or the status is older than what the subscription has seen
+	}
+	return t.srv.pages.get(step{t.query, now.Epoch, p.Seq, now.Seq}, read, pageWeight)
+}
+
+func pageWeight(page []registry.Change) int {
+	n := len(page) * 512
+	for i := range page {
+		n += int(deltaSize(page[i].Delta))
+	}
+	return n
+}
