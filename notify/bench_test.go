@@ -2,15 +2,19 @@ package notify_test
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,47 +27,65 @@ import (
 // crowdEnv makes the test binary a crowd of clients instead, see crowdMain.
 const crowdEnv = "FRESHET_TEST_CROWD"
 
-// crowdMain follows a query with many connections, says so, and prints a dot
-// for each message until its input ends. Clients live in a process of their
-// own, so that their memory and their work are not the server's.
+// crowdMain opens connections that each follow one of the queries in turn, or
+// all of them, says so, and then says "all" whenever each has as many more
+// deltas as it follows queries. Clients live in a process of their own, so that
+// their memory and their work are not the server's.
 func crowdMain(spec string) {
-	var url, query string
-	var n int
-	fmt.Sscan(spec, &n, &url, &query)
+	var url, list string
+	var n, each int
+	fmt.Sscan(spec, &n, &each, &url, &list)
+	queries := strings.Split(list, ",")
 	var got atomic.Int64
-	dialer := websocket.Dialer{Subprotocols: []string{notify.Subprotocol}, ReadBufferSize: 1024, WriteBufferSize: 512}
-	for range n {
-		conn, _, err := dialer.Dial(url, nil)
-		must(err)
-		must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"init"}`)))
-		must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"a","query":"`+query+`"}`)))
-		for {
-			_, m, err := conn.ReadMessage()
-			must(err)
-			if strings.HasPrefix(string(m), `{"type":"snapshot"`) {
-				break
-			}
-		}
-		go func() {
-			for {
-				if _, m, err := conn.ReadMessage(); err != nil {
-					return
-				} else if strings.HasPrefix(string(m), `{"type":"delta"`) && got.Add(1)%int64(n) == 0 {
-					fmt.Println("all")
-				}
-			}
-		}()
+	var dialing sync.WaitGroup
+	places := make(chan struct{}, 16)
+	for i := range n {
+		places <- struct{}{}
+		dialing.Go(func() {
+			conn := crowdDial(url, queries[i%len(queries):][:each])
+			go crowdRead(conn, &got, int64(n*each))
+			<-places
+		})
 	}
+	dialing.Wait()
 	fmt.Println("ready")
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// crowd starts n clients of a query and returns a function that waits until all
-// of them have the next change.
-func (r *rig) crowd(b *testing.B, n int, query string) (all func()) {
+func crowdDial(url string, queries []string) *websocket.Conn {
+	dialer := websocket.Dialer{Subprotocols: []string{notify.Subprotocol}, ReadBufferSize: 1024, WriteBufferSize: 512}
+	conn, _, err := dialer.Dial(url, nil)
+	must(err)
+	must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"init"}`)))
+	for i, q := range queries {
+		must(conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"subscribe","id":"%d","query":%q}`, i, q)))
+		for m := []byte(nil); !strings.HasPrefix(string(m), `{"type":"snapshot"`); {
+			_, m, err = conn.ReadMessage()
+			must(err)
+		}
+	}
+	return conn
+}
+
+func crowdRead(conn *websocket.Conn, got *atomic.Int64, all int64) {
+	for {
+		_, m, err := conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		if strings.HasPrefix(string(m), `{"type":"delta"`) && got.Add(1)%all == 0 {
+			fmt.Println("all")
+		}
+	}
+}
+
+// crowd starts n clients that follow so many queries each and returns a function
+// that waits until all of them have the next changes.
+func (r *rig) crowd(b *testing.B, n, each int, queries []string) (all func()) {
 	b.Helper()
+	allowFiles(b, n+1000)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s", crowdEnv, n, "ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", query))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s %s", crowdEnv, n, each, "ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", strings.Join(queries, ",")))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(err)
@@ -84,108 +106,186 @@ func (r *rig) crowd(b *testing.B, n int, query string) (all func()) {
 	return wait
 }
 
-// BenchmarkIdle measures the memory, heap and stacks, that a connection takes in
-// the server while nothing happens.
-func BenchmarkIdle(b *testing.B) {
-	const connections = 2000
-	memory := func() (heap, stacks float64) {
-		for range 4 { // each halves stacks that have grown and are not used
-			runtime.GC()
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc), float64(m.StackInuse)
-	}
-	for b.Loop() {
-		r := newRig(b, nil)
-		id := r.log.Add("idle", diff.Select, false)
-		r.record(id, rows("a"))
-		goroutines := runtime.NumGoroutine()
-		heap, stacks := memory()
-		r.crowd(b, connections, id)
-		time.Sleep(100 * time.Millisecond) // what the handshakes left ends
-		heap2, stacks2 := memory()
-		b.ReportMetric((heap2-heap)/connections, "heap_bytes/connection")
-		b.ReportMetric((stacks2-stacks)/connections, "stack_bytes/connection")
-		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/connections, "goroutines/connection")
+// allowFiles skips a benchmark that needs more files than this process may open.
+// The runtime has raised the soft limit to the hard one.
+func allowFiles(b *testing.B, n int) {
+	b.Helper()
+	var limit syscall.Rlimit
+	must(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	if limit.Cur < uint64(n) {
+		b.Skipf("needs %d open files, %d are allowed", n, limit.Cur)
 	}
 }
 
-// BenchmarkDelivery is a change on its way from the log to all followers of its
-// query, per message, and how many times that is one bare write(2) of the same
-// bytes to a TCP connection over loopback.
-func BenchmarkDelivery(b *testing.B) {
-	for _, followers := range []int{1, 100, 1000} {
-		for _, size := range []int{1, 100} {
-			b.Run(fmt.Sprintf("followers=%d/rows=%d", followers, size), func(b *testing.B) {
+// BenchmarkIdle measures the memory that a connection with one subscription
+// takes in the server while nothing happens: the heap and the stacks as the
+// runtime counts them, and by how much the process grew. What the kernel keeps
+// for a socket is not in it.
+func BenchmarkIdle(b *testing.B) {
+	for _, connections := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
+			for b.Loop() {
 				r := newRig(b, nil)
-				id := r.log.Add("busy", diff.Select, false)
-				version := 0
-				change := func() {
-					version++
-					values := make([]string, size)
-					for i := range values {
-						values[i] = "station " + strconv.Itoa(i) + " has " + strconv.Itoa(version)
-					}
-					r.record(id, rows(values...))
-				}
-				change()
-				all := r.crowd(b, followers, id)
-				bare := newBareWriter(b, 600+size*130)
-				for b.Loop() {
-					change()
-					all()
-					b.StopTimer()
-					bare.write(b, 100)
-					b.StartTimer()
-				}
-				each := b.Elapsed() / time.Duration(b.N*followers)
-				b.ReportMetric(float64(each.Nanoseconds()), "ns/message")
-				b.ReportMetric(float64(each)/bare.each(), "writes/message")
+				id := r.log.Add("idle", diff.Select, false)
+				r.record(id, rows("a"))
+				goroutines := runtime.NumGoroutine()
+				heap, stacks, rss := memory()
+				r.crowd(b, connections, 1, []string{id})
+				time.Sleep(200 * time.Millisecond) // what the handshakes left ends
+				heap2, stacks2, rss2 := memory()
+				n := float64(connections)
+				b.ReportMetric((heap2-heap)/n, "heap-B/conn")
+				b.ReportMetric((stacks2-stacks)/n, "stack-B/conn")
+				b.ReportMetric((heap2-heap+stacks2-stacks)/n, "B/conn")
+				b.ReportMetric((rss2-rss)/n, "rss-B/conn")
+				b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/n, "goroutines/conn")
+			}
+		})
+	}
+}
+
+func memory() (heap, stacks, rss float64) {
+	for range 5 { // each halves stacks that have grown and are not used
+		runtime.GC()
+	}
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if stat, err := os.ReadFile("/proc/self/statm"); err == nil {
+		var size, resident float64
+		fmt.Sscan(string(stat), &size, &resident)
+		rss = resident * float64(os.Getpagesize())
+	}
+	return float64(m.HeapAlloc), float64(m.StackInuse), rss
+}
+
+// BenchmarkDelivery is what the server spends on a delivered message, from the
+// wake-up after the commit to the last client, as a ratio to one bare write(2)
+// of as many bytes to the same connections, which the same clients read in the
+// same way in the same run. Both are processor time of the server's process
+// alone (user and system); the commit itself is not in it.
+//
+// queries=Q/followers=F: Q queries change at once, each of which F connections
+// follow. subscriptions=S: one connection follows S queries, all of which change.
+func BenchmarkDelivery(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		for _, followers := range []int{1, 100, 1000, 10_000} {
+			queries := max(1, 100/followers)
+			b.Run(fmt.Sprintf("rows=%d/queries=%d/followers=%d", size, queries, followers), func(b *testing.B) {
+				benchDelivery(b, size, queries, queries*followers, 1)
 			})
 		}
+		b.Run(fmt.Sprintf("rows=%d/queries=1/followers=1", size), func(b *testing.B) { benchDelivery(b, size, 1, 1, 1) })
+		b.Run(fmt.Sprintf("rows=%d/subscriptions=100", size), func(b *testing.B) { benchDelivery(b, size, 100, 1, 100) })
 	}
 }
 
-// A bareWriter times write(2) of a number of bytes to a connection that somebody
-// reads.
-type bareWriter struct {
-	conn  net.Conn
-	data  []byte
-	n     int
-	spent time.Duration
-}
-
-func newBareWriter(b *testing.B, size int) *bareWriter {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	defer l.Close()
-	conn, err := net.Dial("tcp", l.Addr().String())
-	must(err)
-	peer, err := l.Accept()
-	must(err)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		io.Copy(io.Discard, peer)
-	}()
-	b.Cleanup(func() {
-		conn.Close()
-		<-read
-		peer.Close()
-	})
-	return &bareWriter{conn: conn, data: make([]byte, size)}
-}
-
-func (w *bareWriter) write(b *testing.B, times int) {
-	began := time.Now()
-	for range times {
-		if _, err := w.conn.Write(w.data); err != nil {
-			b.Fatal(err)
+func benchDelivery(b *testing.B, size, queries, connections, each int) {
+	allowFiles(b, connections+1000)
+	r := newRig(b, nil)
+	ids := make([]string, queries)
+	for i := range ids {
+		ids[i] = r.log.Add(fmt.Sprint("busy", i), diff.Select, false)
+	}
+	version := 1000
+	change := func() {
+		version++
+		for _, id := range ids {
+			values := make([]string, size)
+			for i := range values {
+				values[i] = "station " + strconv.Itoa(i) + " has " + strconv.Itoa(version)
+			}
+			r.log.Record(id, rows(values...), time.Unix(1_790_000_000+int64(version), 0))
 		}
 	}
-	w.spent += time.Since(began)
-	w.n += times
+	change()
+	r.hub.Wake(ids...)
+	var mu sync.Mutex
+	var sockets []socket
+	r.accepted = func(c net.Conn) {
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		must(err)
+		mu.Lock()
+		defer mu.Unlock()
+		must(raw.Control(func(fd uintptr) { sockets = append(sockets, socket{int(fd), raw}) }))
+	}
+	all := r.crowd(b, connections, each, ids)
+	r.accepted = nil
+	frame := r.frame(ids, change)
+	all()
+	bare := func() {
+		for _, s := range sockets {
+			for range each {
+				s.write(frame)
+			}
+		}
+		all()
+	}
+	deliver := func() {
+		r.hub.Wake(ids...)
+		all()
+	}
+	var delivered, written time.Duration
+	for b.Loop() {
+		change()
+		delivered += processorTime(deliver)
+		written += processorTime(bare)
+	}
+	messages := time.Duration(b.N * connections * each)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(len(frame)), "B/message")
+	b.ReportMetric(float64(delivered/messages), "cpu-ns/message")
+	b.ReportMetric(float64(written/messages), "cpu-ns/write")
+	b.ReportMetric(float64(delivered)/float64(written), "ratio")
 }
 
-func (w *bareWriter) each() float64 { return float64(w.spent) / float64(w.n) }
+// A socket is the server's end of a connection, without anything around it.
+type socket struct {
+	fd  int
+	raw syscall.RawConn // for waiting
+}
+
+// write is one write(2), if there is room.
+func (s socket) write(p []byte) {
+	n, err := syscall.Write(s.fd, p)
+	if n == len(p) {
+		return
+	}
+	for p = p[max(n, 0):]; len(p) > 0; p = p[max(n, 0):] {
+		if err != nil && err != syscall.EAGAIN {
+			panic(err)
+		}
+		must(s.raw.Write(func(fd uintptr) bool {
+			n, err = syscall.Write(int(fd), p)
+			return err != syscall.EAGAIN
+		}))
+	}
+}
+
+// frame lets everybody have one change and gives the bytes that one of them got.
+func (r *rig) frame(ids []string, change func()) []byte {
+	p := r.hello()
+	defer p.conn.Close()
+	p.send(`{"type":"subscribe","id":"0","query":"` + ids[0] + `"}`)
+	p.expect("subscribed")
+	p.expect("snapshot")
+	change()
+	r.hub.Wake(ids...)
+	m := p.expect("delta").raw
+	if len(m) < 126 || len(m) >= 1<<16 {
+		r.t.Fatalf("a message of %d bytes has another header", len(m))
+	}
+	return append(binary.BigEndian.AppendUint16([]byte{0x81, 126}, uint16(len(m))), m...)
+}
+
+// processorTime is what this process spends meanwhile.
+func processorTime(do func()) time.Duration {
+	spent := func() time.Duration {
+		var u syscall.Rusage
+		must(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := spent()
+	do()
+	return spent() - before
+}

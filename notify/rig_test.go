@@ -55,6 +55,8 @@ type rig struct {
 	srv  *notify.Server
 	http *httptest.Server
 	tick int
+
+	accepted func(net.Conn) // is told of each connection, unless nil
 }
 
 func newRig(t testing.TB, change func(*notify.Options)) *rig {
@@ -79,6 +81,9 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 	r.http = httptest.NewUnstartedServer(mux)
 	r.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a client that does not read is noticed soon
+		if r.accepted != nil {
+			r.accepted(c)
+		}
 		return ctx
 	}
 	r.http.Start()
