@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -16,25 +14,11 @@ import (
 // A filter says which changes, and what of them, a subscription wants. A nil
 // filter wants everything.
 type filter struct {
-	MinJaccard float64     `json:"min_jaccard,omitempty"`
-	MinRows    int         `json:"min_rows,omitempty"` // added and removed together
-	Vars       []string    `json:"vars,omitempty"`     // SELECT: only these variables
-	Where      []condition `json:"where,omitempty"`    // SELECT: only rows that meet all of them
+	MinJaccard float64              `json:"min_jaccard,omitempty"`
+	MinRows    int                  `json:"min_rows,omitempty"` // added and removed together
+	Vars       []string             `json:"vars,omitempty"`     // SELECT: only these variables
+	Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all of them
 }
-
-// A condition compares a variable's value with a constant: as numbers when both
-// are numbers, as text otherwise. An unbound variable meets no condition.
-type condition struct {
-	Var   string `json:"var"`
-	Op    string `json:"op"`
-	Value any    `json:"value"`
-
-	text   string
-	number float64
-	isNum  bool
-}
-
-var operators = []string{"=", "!=", "<", "<=", ">", ">=", "contains", "starts"}
 
 func parseFilter(raw json.RawMessage) (*filter, error) {
 	if len(raw) == 0 || string(raw) == "null" {
@@ -65,34 +49,11 @@ func (f *filter) check() error {
 		return errors.New("too many vars or conditions")
 	}
 	for i := range f.Where {
-		if err := f.Where[i].check(); err != nil {
+		if err := f.Where[i].Check(); err != nil {
 			return fmt.Errorf("where[%d]: %w", i, err)
 		}
 	}
 	return nil
-}
-
-func (c *condition) check() error {
-	if !slices.Contains(operators, c.Op) {
-		return fmt.Errorf("op %q is not one of %s", c.Op, strings.Join(operators, ", "))
-	}
-	switch v := c.Value.(type) {
-	case string:
-		c.text = v
-		c.number, c.isNum = number(v)
-	case float64:
-		c.text, c.number, c.isNum = strconv.FormatFloat(v, 'g', -1, 64), v, true
-	case bool:
-		c.text = strconv.FormatBool(v)
-	default:
-		return errors.New("value must be a string, a number or a boolean")
-	}
-	return nil
-}
-
-func number(s string) (float64, bool) {
-	n, err := strconv.ParseFloat(s, 64)
-	return n, err == nil && n == n
 }
 
 // byRow says whether the filter looks into rows.
@@ -151,48 +112,11 @@ func (f *filter) meets(vars []string, row []byte) bool {
 	terms := diff.RowTerms(diff.Select, vars, row)
 	for i := range f.Where {
 		at := slices.Index(vars, f.Where[i].Var)
-		if at < 0 || !f.Where[i].meets(terms[at]) {
+		if at < 0 || !f.Where[i].Meets(terms[at]) {
 			return false
 		}
 	}
 	return true
-}
-
-func (c *condition) meets(t diff.Term) bool {
-	if t.Kind == diff.Unbound {
-		return false
-	}
-	order := strings.Compare(t.Value, c.text)
-	if n, ok := number(t.Value); ok && c.isNum {
-		order = compareNumbers(n, c.number)
-	}
-	switch c.Op {
-	case "=":
-		return order == 0
-	case "!=":
-		return order != 0
-	case "<":
-		return order < 0
-	case "<=":
-		return order <= 0
-	case ">":
-		return order > 0
-	case ">=":
-		return order >= 0
-	case "contains":
-		return strings.Contains(t.Value, c.text)
-	}
-	return strings.HasPrefix(t.Value, c.text)
-}
-
-func compareNumbers(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // project keeps the wanted bindings of a row; their bytes stay as they are.

@@ -32,11 +32,15 @@ type Options struct {
 	// Credential finds a token in an upgrade request, for clients whose init
 	// names none; nil means the Authorization header's.
 	Credential func(*http.Request) string
-	PublicURL  string
-	Origins    []string // browsers from elsewhere that may connect, e.g. https://app.example.org
-	Limits     Limits
-	Timing     Timing
-	Logger     *slog.Logger
+	// Captures and ResolveProfile are needed to follow profiles; the latter finds
+	// one by id or name and wraps registry.ErrNotFound.
+	Captures       Captures
+	ResolveProfile func(caller registry.Caller, ref string) (registry.Profile, error)
+	PublicURL      string
+	Origins        []string // browsers from elsewhere that may connect, e.g. https://app.example.org
+	Limits         Limits
+	Timing         Timing
+	Logger         *slog.Logger
 }
 
 // Limits bound what one client can take. Zero fields get the default.

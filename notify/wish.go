@@ -45,7 +45,7 @@ func ReadWish(q url.Values) (Filter, time.Duration, error) {
 		if !ok {
 			return Filter{}, 0, fmt.Errorf("where has the form VAR:OP:VALUE, as in temp:>=:20, not %.64q", s)
 		}
-		f.Where = append(f.Where, condition{Var: name, Op: op, Value: value})
+		f.Where = append(f.Where, registry.Condition{Var: name, Op: op, Value: value})
 	}
 	rate, err := readRate(q.Get("rate"))
 	if err != nil {

@@ -57,5 +57,6 @@ var titles = map[string]string{
 	"unknown-endpoint": "No such endpoint",
 	"bad-setting":      "A setting is out of range",
 	"bad-endpoint":     "The endpoint's settings do not fit",
+	"bad-profile":      "The profile cannot be captured",
 	"limit":            "A limit of this server is reached",
 }

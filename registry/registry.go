@@ -19,14 +19,16 @@ const liveGrace = 24 * time.Hour
 // A Registry registers queries and keeps endpoints. Nothing here tells the
 // scheduler: the store is where the two meet.
 type Registry struct {
-	store  Store
-	limits Limits
-	asked  string               // the endpoint of requests that name none
-	check  func(Endpoint) error // whether slot, policy and budget make sense together
-	moved  func(query string)
-	tuned  func(endpoint string)
-	now    func() time.Time
-	log    *slog.Logger
+	store    Store
+	profiles ProfileStore                 // nil: none are kept
+	gap      func(Endpoint) time.Duration // between two slots, 0 = nobody can tell
+	limits   Limits
+	asked    string               // the endpoint of requests that name none
+	check    func(Endpoint) error // whether slot, policy and budget make sense together
+	moved    func(query string)
+	tuned    func(endpoint string)
+	now      func() time.Time
+	log      *slog.Logger
 
 	mu    sync.Mutex
 	lives map[LiveHold]int // connections that hold (query, caller), ReleaseAt unset
@@ -44,8 +46,14 @@ type Config struct {
 	DefaultEndpoint string               // for requests that name none; "" = the only one there is
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
 
+	// Profiles keeps profiles; without it there are none. Gap tells the usual
+	// distance of an endpoint's slots, 0 where nobody can tell.
+	Profiles ProfileStore
+	Gap      func(Endpoint) time.Duration
+
 	// QueryEdited and EndpointEdited are called after an edit is committed, so
 	// that followers learn of a release or a pause and loops of new settings.
+	// QueryEdited is told of edited profiles, too.
 	QueryEdited    func(id string)
 	EndpointEdited func(name string)
 
@@ -56,7 +64,7 @@ type Config struct {
 // Open starts a Registry. Holds of live subscriptions that a previous process
 // left behind begin their grace now.
 func Open(c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, limits: c.Limits, asked: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, lives: map[LiveHold]int{}}
+	r := &Registry{store: c.Store, profiles: c.Profiles, gap: c.Gap, limits: c.Limits, asked: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, lives: map[LiveHold]int{}}
 	if r.now == nil {
 		r.now = time.Now
 	}

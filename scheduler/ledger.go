@@ -41,6 +41,21 @@ type News struct {
 	LastSlot uint64   // number of the last recorded slot, 0 when none
 	Health   registry.Health
 	Policy   PolicyState // last recorded for the endpoint, zero when none
+
+	// Needs holds every profile of the endpoint, with its open rounds, when one
+	// was added, edited or removed after the revision asked for: then Reprofiled
+	// is true, and whatever is not among them is gone.
+	Needs      []Need
+	Reprofiled bool
+}
+
+// A Need is a profile with what has come of it.
+type Need struct {
+	Profile registry.Profile
+	Rounds  uint64    // number of the last round opened
+	Opened  time.Time // the latest opening of a round, zero when there was none
+	Slot    uint64    // in which that was
+	Open    []registry.Round
 }
 
 // A PolicyState is what a policy has learnt of an endpoint as a whole.
@@ -61,6 +76,12 @@ type Batch struct {
 	Slot     *Slot            // the slot's summary so far; the last one stands
 	Health   *registry.Health // nil: as before
 	Policy   *PolicyState     // nil: as before
+	// Rounds are those that were opened, came further or ended. One stands at
+	// most once, whole. Those of a profile that was removed meanwhile are passed
+	// over, and what is recorded of an interval as captured stays. The ledger
+	// numbers captures, and fills in the positions of what captured an interval:
+	// those that the queries have after this batch.
+	Rounds []registry.Round
 }
 
 // An Outcome is one finished execution and everything that follows from it, or

@@ -28,12 +28,20 @@ var (
 	bTokens    = []byte("tokens")
 
 	bSubscriptions = []byte("subscriptions")
+
+	bProfiles = []byte("profiles") // registrations, by id
+	bProgress = []byte("progress") // what has come of them, by id
+	bRounds   = []byte("rounds")   // by profile number and round
+	bOpen     = []byte("open")     // of them the open ones
+	bEnds     = []byte("ends")     // by profile number and place among its ends: the round
+	bCaptures = []byte("captures") // by profile number and capture: its place among the ends
 )
 
 // buckets of a new store, all of them on the top level.
 func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
-		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions}
+		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
+		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

@@ -56,15 +56,24 @@ func (c *counters) save(tx *bbolt.Tx) error {
 }
 
 // schema is the version that this program reads and writes.
-const schema = 2
+const schema = 3
 
 // migrations bring a file from version i to i+1; each runs in the transaction
 // that opens the store. The first makes a store out of an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions}
+var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
 	return err
+}
+
+func addProfiles(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func create(tx *bbolt.Tx) error {

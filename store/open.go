@@ -166,9 +166,10 @@ func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
 }
 
-// newEpoch drops the log, which nobody may continue.
+// newEpoch drops the logs, which nobody may continue: of changes, and of
+// profiles' rounds, whose intervals are over.
 func newEpoch(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bChanges, bOffsets, bOld} {
+	for _, name := range [][]byte{bChanges, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
 		if err := tx.DeleteBucket(name); err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func newEpoch(tx *bbolt.Tx) error {
 	}
 	c := loadCounters(tx)
 	c.trimmed, c.logBytes = c.offset, 0
-	if err := c.save(tx); err != nil {
+	if err := errors.Join(c.save(tx), forgetRounds(tx)); err != nil {
 		return err
 	}
 	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomText(5)))

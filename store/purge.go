@@ -15,6 +15,7 @@ import (
 const (
 	purgeHistory byte = 'h' // of a query, by its serial number
 	purgeSpace   byte = 's' // of an endpoint, by its space's
+	purgeRounds  byte = 'r' // of a profile, by its serial number
 )
 
 // purgeAtOnce is how many entries one transaction deletes.
@@ -95,6 +96,8 @@ func (p *purger) item(kind byte, n uint64) error {
 		err = p.history(n)
 	case purgeSpace:
 		err = p.space(n)
+	case purgeRounds:
+		err = p.rounds(n)
 	default:
 		err = fmt.Errorf("%w: unknown task %q in the list of deletions", ErrDamaged, kind)
 	}
@@ -139,6 +142,9 @@ func (p *purger) space(n uint64) error {
 			return err
 		}
 	}
+	if err := p.profiles(n); err != nil {
+		return err
+	}
 	for _, name := range [][]byte{bRevisions, bRemovals, bSlots} {
 		if err := p.prefix(name, key8(n)); err != nil {
 			return err
@@ -169,6 +175,34 @@ func (p *purger) prefix(bucket, prefix []byte) error {
 			return nil
 		}
 		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// profiles turns those of a removed endpoint into tasks of their own.
+func (p *purger) profiles(space uint64) error {
+	var dead []need
+	err := p.tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
+		if number(after(v)) != space {
+			return nil
+		}
+		n, err := parseNeed(v)
+		dead = append(dead, n)
+		return err
+	})
+	for i := range dead {
+		err = errors.Join(err, discardProfile(p.tx, &dead[i]))
+		p.left--
+	}
+	return err
+}
+
+// rounds deletes what a removed profile has come to.
+func (p *purger) rounds(serial uint64) error {
+	for _, name := range [][]byte{bRounds, bOpen, bEnds, bCaptures} {
+		if err := p.prefix(name, key8(serial)); err != nil {
 			return err
 		}
 	}

@@ -94,6 +94,9 @@ func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
 	if err := w.save(ids); err != nil {
 		return err
 	}
+	if err := w.rounds(b.Rounds); err != nil {
+		return err
+	}
 	if err := w.loop(b); err != nil {
 		return err
 	}

@@ -39,8 +39,14 @@ func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		n = scheduler.News{Revision: loadCounters(tx).revision}
 		s, ok := findSpace(tx, endpoint)
 		if !ok {
-			n.Full = rev > 0
+			n.Full, n.Reprofiled = rev > 0, true
 			return nil
+		}
+		if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
+			var err error
+			if n.Needs, err = needs(tx, &s); err != nil {
+				return err
+			}
 		}
 		n.Full = rev > 0 && rev < s.floor
 		if n.Full {

@@ -15,10 +15,11 @@ type space struct {
 	queries  uint64
 	removals uint64 // entries kept in the removals bucket
 	floor    uint64 // revision up to which removals are no longer known
+	profiled uint64 // revision of the newest profile or its removal
 }
 
 func (s *space) fields() []*uint64 {
-	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor}
+	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
 }
 
 // findSpace returns the space of an endpoint, and false when it has none.

@@ -60,6 +60,14 @@ type Config struct {
 	ChangesSSE func(w http.ResponseWriter, r *http.Request, caller string, query registry.Query)
 	// AllSSE follows all queries, sending the changes that keep admits.
 	AllSSE func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool)
+	// Profiles keeps what has come of profiles; without it there are no routes
+	// for them. CapturesSSE follows one; NextRound tells when time opens its next
+	// round, zero where nobody can tell, and Following how many connections wait
+	// for it.
+	Profiles    Profiles
+	CapturesSSE func(w http.ResponseWriter, r *http.Request, p registry.Profile)
+	NextRound   func(endpoint, profile string) time.Time
+	Following   func(profile string) int
 	// QueryFeed and AllFeed write changes as Atom; parameters they know are
 	// archive and, of all, tag and endpoint. Without them there are no feeds.
 	QueryFeed func(q *registry.Query, params url.Values) (Feed, error)

@@ -38,6 +38,7 @@ var problemKinds = map[string]kind{
 	"unknown-endpoint":       {422, "No such endpoint", "The registration names an endpoint that is not configured; detail lists those that are."},
 	"bad-setting":            {422, "A setting is out of range", "The request is well-formed, but a value is not one that can be used; errors[] points at it."},
 	"bad-endpoint":           {422, "The endpoint's settings do not fit", "The settings cannot be used together; errors[] points at the one to change."},
+	"bad-profile":            {422, "The profile cannot be captured", "The request is well-formed, but its items, their lengths or their queries do not go together; errors[] points at the one to change and says how."},
 	"limit":                  {429, "A limit of this server is reached", "limits.queries are registered. Release some, or raise the limit."},
 	"busy":                   {429, "Too many of these at once", "The call is dear and others of its kind are running. Retry-After says when to try again."},
 	"too-many":               {429, "Too many connections", "limits.connections followers are connected. Retry-After says when to try again."},

@@ -99,6 +99,15 @@ func (s *server) table() []route {
 			route{method: "POST", path: "/v1/webhooks/{id}/rotate", need: app, run: rotateWebhook},
 			route{method: "POST", path: "/v1/webhooks/{id}/replay", need: app, run: replayWebhook})
 	}
+	if s.Profiles != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/profiles", need: read, run: listProfiles},
+			route{method: "POST", path: "/v1/profiles", need: app, run: createProfile},
+			route{method: "GET", path: "/v1/profiles/{id}", need: read, run: showProfile},
+			route{method: "PATCH", path: "/v1/profiles/{id}", need: app, run: patchProfile},
+			route{method: "DELETE", path: "/v1/profiles/{id}", need: app, run: deleteProfile},
+			route{method: "GET", path: "/v1/profiles/{id}/captures", need: read, stream: true, run: listCaptures})
+	}
 	if s.Metrics != nil {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: metrics})
 	}

@@ -1,0 +1,227 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Captures is the committed history of profiles. Methods may be called
+// concurrently; what they return is the caller's. Errors wrap
+// registry.ErrNotFound when there is no such profile (any more), and are a
+// *registry.GapError where the log does not continue.
+type Captures interface {
+	// ProfileStatus tells the position of the newest capture, and the counts.
+	ProfileStatus(profile string) (registry.ProfileStatus, error)
+	// EndOf finds the place of a capture among the ends of its profile's rounds,
+	// captured and expired; Seq 0 stands before the first.
+	EndOf(profile string, p registry.Position) (end uint64, err error)
+	// Ends returns the ends that follow a place, oldest first, at most limit.
+	Ends(profile, epoch string, end uint64, limit int) ([]registry.RoundEnd, error)
+}
+
+// A capturesCursor is one reader's place in a profile's history. What it was
+// told to resume from is a capture; it remembers besides how far it has come
+// among all ends, so that each expiry, too, is told once to each connection and
+// never passed over.
+type capturesCursor struct {
+	profile string
+	pos     registry.Position // the newest capture that was sent
+	end     uint64
+}
+
+// from places a cursor behind a capture.
+func (c *capturesCursor) from(log Captures, p registry.Position) error {
+	end, err := log.EndOf(c.profile, p)
+	if err == nil {
+		c.pos, c.end = p, end
+	}
+	return err
+}
+
+// newest places a cursor behind all there is.
+func (c *capturesCursor) newest(log Captures) error {
+	s, err := log.ProfileStatus(c.profile)
+	if err != nil {
+		return err
+	}
+	c.pos = s.Position
+	for { // expiries may follow the newest capture
+		list, err := log.Ends(c.profile, c.pos.Epoch, c.end, pageSize)
+		if err != nil {
+			var gap *registry.GapError
+			if errors.As(err, &gap) && gap.Reason == registry.TooOld {
+				if c.end, err = log.EndOf(c.profile, c.pos); err == nil {
+					continue
+				}
+			}
+			return err
+		}
+		if len(list) == 0 {
+			return nil
+		}
+		for i := range list {
+			c.passed(&list[i])
+		}
+	}
+}
+
+// next reads what follows.
+func (c *capturesCursor) next(log Captures) ([]registry.RoundEnd, error) {
+	return log.Ends(c.profile, c.pos.Epoch, c.end, pageSize)
+}
+
+// passed moves a cursor behind an end.
+func (c *capturesCursor) passed(e *registry.RoundEnd) {
+	c.end = e.End
+	if e.State == registry.RoundCaptured {
+		c.pos = e.Position
+	}
+}
+
+// A captureResult is where a result stood that a capture is about.
+type captureResult struct {
+	Query string `json:"query"`
+	registry.Position
+	At   any    `json:"checked_at"`
+	Slot uint64 `json:"slot"`
+	Why  string `json:"tier"`
+}
+
+// captured are the members of a message about a captured round, after its id.
+func captured(e *registry.RoundEnd) []field {
+	results := make([]captureResult, len(e.Intervals))
+	for i := range e.Intervals {
+		x := &e.Intervals[i]
+		results[i].Query = x.Query
+		if d := x.Done; d != nil {
+			results[i] = captureResult{x.Query, d.Position, timeOrNil(d.At), d.Slot, d.Why}
+		}
+	}
+	return append([]field{{"profile", e.Profile}, {"epoch", e.Position.Epoch}, {"seq", e.Position.Seq}, {"prev", e.Position.Seq - 1},
+		{"round", e.Number}, {"time", e.EndedAt}, {"slot", e.EndedSlot}, {"opened_at", e.OpenedAt}, {"trigger", causeOrNil(e.Trigger)},
+		{"results", results}}, field{"expired_count", e.Expired})
+}
+
+func causeOrNil(c registry.Cause) any {
+	if c.Query == "" {
+		return nil
+	}
+	return c
+}
+
+// expired are those of one that has expired. It moves no position.
+func expired(e *registry.RoundEnd) []field {
+	type missed struct {
+		Query  string `json:"query"`
+		Reason string `json:"reason"`
+	}
+	var lost []missed
+	for i := range e.Intervals {
+		if x := &e.Intervals[i]; x.Reason != "" {
+			lost = append(lost, missed{x.Query, x.Reason})
+		}
+	}
+	return []field{{"profile", e.Profile}, {"state", string(registry.RoundExpired)}, {"round", e.Number}, {"time", e.EndedAt}, {"slot", e.EndedSlot},
+		{"opened_at", e.OpenedAt}, {"trigger", causeOrNil(e.Trigger)}, {"error", e.Reason}, {"missed", lost}, {"expired_count", e.Expired}}
+}
+
+// ProfileCaptures answers a request for a profile's captures with server-sent
+// events. Whether the caller may read it is for the caller to check.
+//
+//	event: captured   id: epoch:seq   every item of a round was executed in time
+//	event: expired                    a round was missed, and why
+//	event: gap        id: epoch:seq   {"reason"}: the log does not continue from
+//	                                  where the request said; it goes on after here
+//	event: complete                   {"reason"}: the profile ended
+//
+// A request says where to go on by Last-Event-ID or, failing that, by after;
+// without them the stream begins with what comes next. After a reconnection
+// expiries since the capture named are told again; their round tells them apart.
+func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, p registry.Profile) {
+	at, given, ok := eventPosition(w, r)
+	if !ok {
+		return
+	}
+	c := capturesCursor{profile: p.ID}
+	err := c.begin(s.opts.Captures, at, given)
+	var gap *registry.GapError
+	if err != nil && !errors.As(err, &gap) {
+		s.sseError(w, err)
+		return
+	}
+	s.stream(w, r, func(ctx context.Context, e *events) error {
+		if gap != nil {
+			if err := s.tellGap(e, &c, gap); err != nil {
+				return err
+			}
+		}
+		return s.tellCaptures(ctx, e, &c)
+	})
+}
+
+func (c *capturesCursor) begin(log Captures, at registry.Position, given bool) error {
+	if given {
+		return c.from(log, at)
+	}
+	return c.newest(log)
+}
+
+func (s *Server) tellGap(e *events, c *capturesCursor, gap *registry.GapError) error {
+	*c = capturesCursor{profile: c.profile}
+	if err := c.newest(s.opts.Captures); err != nil {
+		return s.endOfProfile(e, err)
+	}
+	return e.event("gap", c.pos.String(), frameless(field{"reason", gap.Reason}))
+}
+
+// endOfProfile tells that a profile is gone.
+func (s *Server) endOfProfile(e *events, err error) error {
+	if errors.Is(err, registry.ErrNotFound) {
+		e.event("complete", "", frameless(field{"reason", "released"}))
+		return errEnded
+	}
+	return err
+}
+
+func (s *Server) tellCaptures(ctx context.Context, e *events, c *capturesCursor) error {
+	w := s.opts.Hub.Follow(c.profile) // before the first read, so that no commit slips between
+	defer w.Close()
+	feed := Feed{Hub: s.opts.Hub, Heartbeat: s.opts.Timing.Ping}
+	for ctx.Err() == nil {
+		page, err := c.next(s.opts.Captures)
+		var gap *registry.GapError
+		if errors.As(err, &gap) {
+			err = s.tellGap(e, c, gap)
+		}
+		if err != nil {
+			return s.endOfProfile(e, err)
+		}
+		for i := range page {
+			if err := s.tellEnd(e, &page[i]); err != nil {
+				return err
+			}
+			c.passed(&page[i])
+		}
+		if len(page) > 0 || gap != nil {
+			continue
+		}
+		if !feed.wait(ctx, w) {
+			return nil
+		}
+		if err := e.comment(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) tellEnd(e *events, x *registry.RoundEnd) error {
+	s.sent.Add(1)
+	if x.State == registry.RoundCaptured {
+		return e.event("captured", x.Position.String(), frameless(captured(x)...))
+	}
+	return e.event("expired", "", frameless(expired(x)...))
+}

@@ -1,0 +1,337 @@
+package registry
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// A ProfileRequest is what a caller asks to have captured.
+type ProfileRequest struct {
+	Endpoint string   `json:"endpoint"` // may be left out: it is that of the queries
+	Name     string   `json:"name"`
+	Items    []Item   `json:"items"`
+	Window   Span     `json:"window"`
+	Budget   Duration `json:"budget"`
+	Weight   float64  `json:"weight"`
+}
+
+// Bounds of profiles.
+const (
+	maxItems = 32
+	maxWhere = 16
+)
+
+// CreateProfile stores a profile of the caller's. Asking for the same again is
+// not a mistake: created is false then, and name, budget and weight are those
+// of the request. Errors are *Problem where the caller can do something.
+func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, created bool, err error) {
+	if !c.Role.Includes(RoleApp) {
+		return Profile{}, false, forbidden("a profile needs a token with the role app or admin")
+	}
+	if r.profiles == nil {
+		return Profile{}, false, errNoProfiles
+	}
+	fresh, err := r.readProfile(c, req)
+	if err != nil {
+		return Profile{}, false, err
+	}
+	p, err = r.profiles.EditProfile(fresh.ID, func(p *Profile, found bool) error {
+		if created = !found; created {
+			*p = fresh
+			p.CreatedAt = r.now().UTC()
+			return nil
+		}
+		p.Name, p.Budget, p.Weight = fresh.Name, fresh.Budget, fresh.Weight
+		return nil
+	})
+	if err == nil {
+		r.moved(p.ID)
+	}
+	return p, created, err
+}
+
+// Profile returns one profile.
+func (r *Registry) Profile(id string) (Profile, error) {
+	if r.profiles == nil {
+		return Profile{}, notFound("no profile has this id")
+	}
+	p, err := r.profiles.Profile(id)
+	if errors.Is(err, ErrNotFound) {
+		return p, notFound("no profile has this id")
+	}
+	return p, err
+}
+
+// ResolveProfile finds a profile by id, by the caller's own name for it, or by
+// anybody's.
+func (r *Registry) ResolveProfile(c Caller, ref string) (Profile, error) {
+	if r.profiles == nil {
+		return Profile{}, notFound("no profile has this id or name")
+	}
+	find := []func() (Profile, error){
+		func() (Profile, error) { return r.profiles.Profile(ref) },
+		func() (Profile, error) { return r.profiles.FindProfile(c.Name, ref) },
+		func() (Profile, error) { return r.profiles.FindProfile("", ref) },
+	}
+	for _, f := range find {
+		if p, err := f(); !errors.Is(err, ErrNotFound) {
+			return p, err
+		}
+	}
+	return Profile{}, notFound("no profile has this id or name")
+}
+
+// A ProfilePatch edits a profile: what is nil stays as it is.
+type ProfilePatch struct {
+	Name   *string
+	Budget *Duration
+	Weight *float64
+}
+
+// PatchProfile edits what of a profile may be edited.
+func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profile, error) {
+	return r.editProfile(c, id, func(p *Profile) error {
+		set(&p.Name, patch.Name)
+		set(&p.Budget, patch.Budget)
+		set(&p.Weight, patch.Weight)
+		return profileSettings(p)
+	})
+}
+
+// DeleteProfile ends a profile; its captures go with it.
+func (r *Registry) DeleteProfile(c Caller, id string) error {
+	_, err := r.editProfile(c, id, func(p *Profile) error {
+		p.Items = nil
+		return nil
+	})
+	return err
+}
+
+func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (Profile, error) {
+	if r.profiles == nil {
+		return Profile{}, notFound("no profile has this id")
+	}
+	p, err := r.profiles.EditProfile(id, func(p *Profile, found bool) error {
+		switch {
+		case !found:
+			return notFound("no profile has this id")
+		case p.Owner != c.Name && !c.Role.Includes(RoleAdmin):
+			return forbidden("the profile is %s's", p.Owner)
+		}
+		return edit(p)
+	})
+	if err == nil {
+		r.moved(id)
+	}
+	return p, err
+}
+
+// readProfile checks a request and gives the profile that it would make.
+func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
+	p := Profile{Owner: c.Name, Name: req.Name, Window: req.Window, Budget: req.Budget, Weight: req.Weight}
+	if err := profileSettings(&p); err != nil {
+		return p, err
+	}
+	if n := len(req.Items); n == 0 || n > maxItems {
+		return p, badProfile("/items", "a profile has 1 to %d items, each {query, when}", maxItems)
+	}
+	for i, item := range req.Items {
+		if err := r.readItem(c, &p, i, item); err != nil {
+			return p, err
+		}
+	}
+	if req.Endpoint != "" && req.Endpoint != p.Endpoint {
+		return p, badProfile("/endpoint", "the queries are watched at %s: leave endpoint out, or name that one", p.Endpoint)
+	}
+	e, err := r.Endpoint(p.Endpoint)
+	if err != nil {
+		return p, err
+	}
+	if err := r.fits(&p, e); err != nil {
+		return p, err
+	}
+	p.ID = profileIdentity(&p)
+	return p, nil
+}
+
+func profileSettings(p *Profile) error {
+	if strings.HasPrefix(p.Name, "p_") {
+		return unprocessable("bad-setting", "/name", "a profile's name does not begin with p_, as ids do")
+	}
+	return settings(p.Name, nil, p.Weight)
+}
+
+// profileIdentity makes the same need of the same caller the same profile.
+func profileIdentity(p *Profile) string {
+	b, _ := json.Marshal(struct { // spans and strings: it cannot fail
+		Owner, Endpoint string
+		Items           []Item
+		Window          Span
+	}{p.Owner, p.Endpoint, p.Items, p.Window})
+	sum := sha256.Sum256(b)
+	return "p_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))
+}
+
+func badProfile(pointer, format string, a ...any) *Problem {
+	return unprocessable("bad-profile", pointer, format, a...)
+}
+
+// readItem resolves the queries of one item and checks when it is wanted.
+func (r *Registry) readItem(c Caller, p *Profile, i int, item Item) error {
+	at := fmt.Sprintf("/items/%d", i)
+	q, err := r.itemQuery(c, p, at+"/query", item.Query)
+	if err != nil {
+		return err
+	}
+	w := item.When
+	kinds := 0
+	for _, said := range []bool{!w.Every.IsZero(), w.Changed != "", w.Predicted} {
+		if said {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return badProfile(at+"/when", "say one of: {every, slack}, {changed, where}, {predicted: true}")
+	}
+	if w.Every.IsZero() && !w.Slack.IsZero() {
+		return badProfile(at+"/when/slack", "slack belongs to every; the length of other intervals is within, else the profile's window")
+	}
+	if !w.Every.IsZero() && !w.Within.IsZero() {
+		return badProfile(at+"/when/within", "the length of periodic intervals is slack")
+	}
+	if w.Changed == "" && len(w.Where) > 0 {
+		return badProfile(at+"/when/where", "conditions belong to changed: they look at the rows that a change adds")
+	}
+	item.Query = q.ID
+	if w.Changed != "" {
+		if err := r.readTrigger(c, p, at+"/when", &item.When); err != nil {
+			return err
+		}
+	}
+	for j, other := range p.Items {
+		if other.Query == item.Query && sameWhen(other.When, item.When) {
+			return badProfile(at, "it says the same as item %d: leave one of the two out", j)
+		}
+	}
+	p.Items = append(p.Items, item)
+	return nil
+}
+
+func sameWhen(a, b When) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return string(x) == string(y)
+}
+
+// itemQuery resolves a query and checks that it is at the profile's endpoint.
+func (r *Registry) itemQuery(c Caller, p *Profile, at, ref string) (Query, error) {
+	if ref == "" {
+		return Query{}, badProfile(at, "name a query by its id or name")
+	}
+	q, err := r.Resolve(c, ref)
+	if errors.Is(err, ErrNotFound) {
+		return q, badProfile(at, "no query has this id or name: register it first")
+	}
+	if err != nil {
+		return q, err
+	}
+	if p.Endpoint = cmp.Or(p.Endpoint, q.Endpoint); p.Endpoint != q.Endpoint {
+		return q, badProfile(at, "it is watched at %s and others of the profile at %s: make one profile for each endpoint", q.Endpoint, p.Endpoint)
+	}
+	return q, nil
+}
+
+func (r *Registry) readTrigger(c Caller, p *Profile, at string, w *When) error {
+	q, err := r.itemQuery(c, p, at+"/changed", w.Changed)
+	if err != nil {
+		return err
+	}
+	w.Changed = q.ID
+	if len(w.Where) > maxWhere {
+		return badProfile(at+"/where", "at most %d conditions", maxWhere)
+	}
+	for i, cond := range w.Where {
+		pointer := fmt.Sprintf("%s/where/%d", at, i)
+		if err := cond.Check(); err != nil {
+			return badProfile(pointer, "%v", err)
+		}
+		if known := conditionVars(q.Form); known != nil && !strings.Contains(" "+strings.Join(known, " ")+" ", " "+cond.Var+" ") || cond.Var == "" {
+			if known == nil {
+				return badProfile(pointer+"/var", "name a variable of the query that changes")
+			}
+			return badProfile(pointer+"/var", "conditions on %s queries are about %s", q.Form, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// conditionVars lists what conditions can be about; nil for any variable.
+func conditionVars(f diff.Form) []string {
+	switch {
+	case f == diff.Ask:
+		return []string{AskVar}
+	case f.Graph():
+		return TripleVars
+	}
+	return nil
+}
+
+// fits checks the lengths against the distance of the endpoint's slots: a run
+// can only fall into an interval that a slot falls into.
+func (r *Registry) fits(p *Profile, e Endpoint) error {
+	gap := time.Duration(0)
+	if r.gap != nil {
+		gap = r.gap(e)
+	}
+	for i := range p.Items {
+		at, w := fmt.Sprintf("/items/%d/when", i), p.Items[i].When
+		if !w.Every.IsZero() {
+			if err := fitsPeriod(at, w, gap); err != nil {
+				return err
+			}
+			continue
+		}
+		length, pointer := w.Within, at+"/within"
+		if length.IsZero() {
+			length, pointer = p.Window, "/window"
+		}
+		if length.IsZero() {
+			return badProfile("/window", "say how long an interval lasts that a change or a prediction begins, as in \"10m\" or \"3 slots\"")
+		}
+		if err := holdsSlot(pointer, length, gap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fitsPeriod(at string, w When, gap time.Duration) error {
+	if (w.Every.Slots > 0) != (w.Slack.Slots > 0) && !w.Slack.IsZero() {
+		return badProfile(at+"/slack", "every and slack are both times or both numbers of slots")
+	}
+	if w.Slack.Time > w.Every.Time || w.Slack.Slots >= w.Every.Slots && w.Every.Slots > 0 && !w.Slack.IsZero() {
+		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack less than every")
+	}
+	if w.Every.Slots > 0 {
+		return nil
+	}
+	if w.Slack.IsZero() {
+		return badProfile(at+"/slack", "an execution takes time: say how late it may end after each multiple of %s", w.Every)
+	}
+	return holdsSlot(at+"/slack", w.Slack, gap)
+}
+
+func holdsSlot(pointer string, s Span, gap time.Duration) error {
+	if s.Slots == 0 && s.Time < gap {
+		return badProfile(pointer, "slots are %s apart, so that an interval of %s can pass between two of them: make it at least %s", gap, s, gap)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+	"go.etcd.io/bbolt"
+)
+
+var (
+	_ web.Profiles    = (*DB)(nil)
+	_ notify.Captures = (*DB)(nil)
+)
+
+// ListProfiles is web.Profiles'.
+func (d *DB) ListProfiles(f web.ProfileFilter, cursor string, limit int) (items []web.ProfileItem, next string, err error) {
+	if limit <= 0 {
+		return nil, "", nil
+	}
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		in := uint64(0)
+		if f.Endpoint != "" {
+			s, ok := findSpace(tx, f.Endpoint)
+			if !ok {
+				return nil
+			}
+			in = s.number
+		}
+		text := strings.ToLower(f.Text)
+		return eachNeed(tx, in, cursor, func(n *need) (bool, error) {
+			if n.ID == cursor || f.Owner != "" && n.Owner != f.Owner || !mentionsProfile(&n.Profile, text) {
+				return true, nil
+			}
+			if len(items) == limit {
+				next = items[limit-1].Profile.ID
+				return false, nil
+			}
+			s, err := d.profileStatus(tx, n)
+			items = append(items, web.ProfileItem{Profile: n.Profile, Status: s})
+			return true, err
+		})
+	})
+	return items, next, err
+}
+
+// ProfileItem is web.Profiles'.
+func (d *DB) ProfileItem(id string) (item web.ProfileItem, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		n, err := findNeed(tx, id)
+		if err != nil {
+			return err
+		}
+		item.Profile = n.Profile
+		item.Status, err = d.profileStatus(tx, &n)
+		return err
+	})
+	return item, err
+}
+
+// lookAtRounds is how many rounds one call looks at for those of a state.
+const lookAtRounds = 5000
+
+// Rounds is web.Profiles'.
+func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		n, err := findNeed(tx, id)
+		if err != nil {
+			return err
+		}
+		c := tx.Bucket(bRounds).Cursor()
+		k, v := seekBefore(c, n.serial, before)
+		for looked := 0; hasPrefix(k, key8(n.serial)) && k != nil; k, v = c.Prev() {
+			if looked++; looked > lookAtRounds {
+				return nil
+			}
+			r, err := parseRound(v)
+			if err != nil {
+				return fmt.Errorf("profile %s: %w", id, err)
+			}
+			if state == "" || r.State == state {
+				if len(list) == limit {
+					return nil
+				}
+				list = append(list, r)
+			}
+			next = r.Number
+		}
+		next = 0
+		return nil
+	})
+	return list, next, err
+}
+
+// seekBefore stands on the last round below a number, on the last of all for 0.
+func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
+	from := key16(serial, before)
+	if before == 0 {
+		from = key8(serial + 1)
+	}
+	if k, _ = c.Seek(from); k == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
+// ProfileStatus is notify.Captures'.
+func (d *DB) ProfileStatus(id string) (s registry.ProfileStatus, err error) {
+	item, err := d.ProfileItem(id)
+	return item.Status, err
+}
+
+// Captured is notify.Captures'.
+func (d *DB) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		n, end, err := d.endOf(tx, id, p)
+		if err != nil {
+			return err
+		}
+		list, err = ends(tx, &n, end, limit, func(r *registry.Round) bool { return r.State == registry.RoundCaptured })
+		return err
+	})
+	return list, err
+}
+
+// Ends is notify.Captures'.
+func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		n, err := findNeed(tx, id)
+		if err != nil {
+			return err
+		}
+		p, err := findProgress(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case epoch != d.queryEpoch(n.serial):
+			return &registry.GapError{Reason: registry.OtherEpoch}
+		case end > p.Ends:
+			return &registry.GapError{Reason: registry.Ahead}
+		case end+1 < p.First:
+			return &registry.GapError{Reason: registry.TooOld}
+		}
+		list, err = ends(tx, &n, end, limit, func(*registry.Round) bool { return true })
+		return err
+	})
+	return list, err
+}
+
+// EndOf is notify.Captures'.
+func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		_, end, err = d.endOf(tx, id, p)
+		return err
+	})
+	return end, err
+}
+
+// endOf finds the place of a capture among its profile's ends. Seq 0 stands
+// before the first of all.
+func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (need, uint64, error) {
+	n, err := findNeed(tx, id)
+	if err != nil {
+		return n, 0, err
+	}
+	at, err := findProgress(tx, id)
+	switch {
+	case err != nil:
+		return n, 0, err
+	case p.Epoch != d.queryEpoch(n.serial):
+		return n, 0, &registry.GapError{Reason: registry.OtherEpoch}
+	case p.Seq > at.Captured:
+		return n, 0, &registry.GapError{Reason: registry.Ahead}
+	case p.Seq == 0 && at.First <= 1:
+		return n, 0, nil
+	}
+	if v := tx.Bucket(bCaptures).Get(key16(n.serial, p.Seq)); v != nil {
+		return n, number(v), nil
+	}
+	// It was forgotten; no capture is missing if the next one is there.
+	if v := tx.Bucket(bCaptures).Get(key16(n.serial, p.Seq+1)); v != nil {
+		return n, number(v) - 1, nil
+	}
+	if p.Seq == at.Captured {
+		return n, max(at.First, 1) - 1, nil
+	}
+	return n, 0, &registry.GapError{Reason: registry.TooOld}
+}
+
+// ends reads the ends after a place, in their order.
+func ends(tx *bbolt.Tx, n *need, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	c := tx.Bucket(bEnds).Cursor()
+	for k, v := c.Seek(key16(n.serial, end+1)); hasPrefix(k, key8(n.serial)) && k != nil; k, v = c.Next() {
+		r, err := parseRound(tx.Bucket(bRounds).Get(key16(n.serial, number(v))))
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", n.ID, err)
+		}
+		if !keep(&r) {
+			continue
+		}
+		list = append(list, registry.RoundEnd{Round: r, End: number(after(k)), Captured: number(after(v)), Expired: number(after(after(v)))})
+		if len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}

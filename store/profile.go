@@ -1,0 +1,262 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+var _ registry.ProfileStore = (*DB)(nil)
+
+// A need is a registered profile with what the store knows it by.
+type need struct {
+	registry.Profile
+	serial, space uint64
+	json          []byte
+}
+
+// A progress is what has come of a profile. It is rewritten with its rounds,
+// while the profile itself stays where it is.
+type progress struct {
+	Rounds   uint64    `json:"rounds"` // number of the last one
+	Captured uint64    `json:"captured"`
+	Expired  uint64    `json:"expired"`
+	Ends     uint64    `json:"ends"`  // numbered so far
+	First    uint64    `json:"first"` // the oldest end that is kept
+	Open     uint64    `json:"open"`
+	Opened   time.Time `json:"opened,omitzero"` // the latest opening
+	Slot     uint64    `json:"slot,omitempty"`
+	Ended    time.Time `json:"ended,omitzero"`
+}
+
+func parseNeed(v []byte) (need, error) {
+	if len(v) < 16 {
+		return need{}, fmt.Errorf("%w: a profile is missing", ErrDamaged)
+	}
+	n := need{serial: number(v), space: number(v[8:]), json: v[16:]}
+	if err := json.Unmarshal(n.json, &n.Profile); err != nil {
+		return n, fmt.Errorf("%w: a profile cannot be read: %w", ErrDamaged, err)
+	}
+	return n, nil
+}
+
+// findNeed returns a live profile, or registry.ErrNotFound.
+func findNeed(tx *bbolt.Tx, id string) (need, error) {
+	var v []byte
+	if id != "" {
+		v = tx.Bucket(bProfiles).Get([]byte(id))
+	}
+	if v == nil || owner(tx, number(after(v))) == "" {
+		return need{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
+	}
+	n, err := parseNeed(v)
+	if err != nil {
+		return n, fmt.Errorf("profile %s: %w", id, err)
+	}
+	return n, nil
+}
+
+func (n *need) save(tx *bbolt.Tx) error {
+	v := binary.BigEndian.AppendUint64(key8(n.serial), n.space)
+	return tx.Bucket(bProfiles).Put([]byte(n.ID), append(v, n.json...))
+}
+
+func findProgress(tx *bbolt.Tx, id string) (p progress, err error) {
+	v := tx.Bucket(bProgress).Get([]byte(id))
+	if v == nil {
+		return progress{First: 1}, nil
+	}
+	if err := json.Unmarshal(v, &p); err != nil {
+		return p, fmt.Errorf("profile %s: %w: %w", id, ErrDamaged, err)
+	}
+	return p, nil
+}
+
+func (p *progress) save(tx *bbolt.Tx, id string) error {
+	v, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bProgress).Put([]byte(id), v)
+}
+
+// Profile is registry.ProfileStore's.
+func (d *DB) Profile(id string) (p registry.Profile, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		n, err := findNeed(tx, id)
+		p = n.Profile
+		return err
+	})
+	return p, err
+}
+
+// EditProfile is registry.ProfileStore's.
+func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+	var p registry.Profile
+	err := d.update(func(tx *bbolt.Tx) error {
+		old, err := findNeed(tx, id)
+		found := err == nil
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		p = old.Profile
+		p.ID = id
+		if err := edit(&p, found); err != nil {
+			return err
+		}
+		if p.ID != id || found && p.Endpoint != old.Endpoint {
+			return fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
+		}
+		switch {
+		case len(p.Items) > 0:
+			return keepProfile(tx, &old, p, found)
+		case found:
+			return removeProfile(tx, &old)
+		}
+		return nil
+	})
+	if err != nil {
+		return registry.Profile{}, err
+	}
+	if len(p.Items) == 0 {
+		d.wakePurge()
+	}
+	return p, nil
+}
+
+func keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool) error {
+	if p.Endpoint == "" || p.ID == "" || len(p.ID) > 500 {
+		return fmt.Errorf("profile %s: it needs an endpoint, and an id of at most 500 bytes", p.ID)
+	}
+	text, err := json.Marshal(&p)
+	if err != nil {
+		return fmt.Errorf("profile %s: %w", p.ID, err)
+	}
+	if found && bytes.Equal(text, old.json) {
+		return nil
+	}
+	c := loadCounters(tx)
+	sp, err := needSpace(tx, &c, p.Endpoint)
+	if err != nil {
+		return err
+	}
+	next := need{Profile: p, json: text, serial: old.serial, space: sp.number}
+	if !found {
+		if err := buryProfile(tx, p.ID); err != nil {
+			return err
+		}
+		c.serial++
+		next.serial = c.serial
+	}
+	c.revision++
+	sp.profiled = c.revision
+	return errors.Join(next.save(tx), sp.save(tx), c.save(tx))
+}
+
+// buryProfile discards one of the same id that still waits for the purge with
+// its endpoint.
+func buryProfile(tx *bbolt.Tx, id string) error {
+	v := tx.Bucket(bProfiles).Get([]byte(id))
+	if v == nil {
+		return nil
+	}
+	dead, err := parseNeed(v)
+	if err != nil {
+		return err
+	}
+	return discardProfile(tx, &dead)
+}
+
+func removeProfile(tx *bbolt.Tx, n *need) error {
+	c := loadCounters(tx)
+	sp, ok := findSpace(tx, n.Endpoint)
+	if !ok {
+		return fmt.Errorf("%w: endpoint %s of profile %s is missing", ErrDamaged, n.Endpoint, n.ID)
+	}
+	c.revision++
+	sp.profiled = c.revision
+	return errors.Join(discardProfile(tx, n), sp.save(tx), c.save(tx))
+}
+
+// discardProfile deletes what is kept by the profile's id; its rounds wait for
+// the purge.
+func discardProfile(tx *bbolt.Tx, n *need) error {
+	return errors.Join(
+		tx.Bucket(bProfiles).Delete([]byte(n.ID)),
+		tx.Bucket(bProgress).Delete([]byte(n.ID)),
+		tx.Bucket(bPurge).Put(purgeKey(purgeRounds, n.serial), nil),
+	)
+}
+
+// eachNeed calls f for live profiles in id order: of one endpoint's space, of
+// all for 0.
+func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*need) (bool, error)) error {
+	c := tx.Bucket(bProfiles).Cursor()
+	for k, v := c.Seek([]byte(from)); k != nil; k, v = c.Next() {
+		at := number(after(v))
+		if space > 0 && at != space || owner(tx, at) == "" {
+			continue
+		}
+		n, err := parseNeed(v)
+		if err != nil {
+			return fmt.Errorf("profile %s: %w", k, err)
+		}
+		if more, err := f(&n); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// FindProfile is registry.ProfileStore's.
+func (d *DB) FindProfile(owner, name string) (p registry.Profile, err error) {
+	found := false
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		return eachNeed(tx, 0, "", func(n *need) (bool, error) {
+			fits := name != "" && n.Name == name && (owner == "" || n.Owner == owner)
+			if fits && (!found || n.CreatedAt.Before(p.CreatedAt)) {
+				p, found = n.Profile, true
+			}
+			return true, nil
+		})
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("profile named %q: %w", name, registry.ErrNotFound)
+	}
+	return p, err
+}
+
+// profileStatus puts together what is known of a profile's rounds.
+func (d *DB) profileStatus(tx *bbolt.Tx, n *need) (registry.ProfileStatus, error) {
+	at, err := findProgress(tx, n.ID)
+	if err != nil {
+		return registry.ProfileStatus{}, err
+	}
+	s := registry.ProfileStatus{Position: registry.Position{Epoch: d.queryEpoch(n.serial), Seq: at.Captured},
+		Rounds: at.Rounds, Expired: at.Expired, Open: int(at.Open), EndedAt: at.Ended}
+	seen := map[string]bool{}
+	for _, i := range n.Items {
+		for _, q := range []string{i.Query, i.When.Changed} {
+			if q == "" || seen[q] {
+				continue
+			}
+			seen[q] = true
+			if _, _, ok := liveRecord(tx, q); !ok {
+				s.Missing = append(s.Missing, q)
+			}
+		}
+	}
+	return s, nil
+}
+
+// mentionsProfile looks for a lower-case text in what people know a profile by.
+func mentionsProfile(p *registry.Profile, text string) bool {
+	return text == "" || strings.Contains(strings.ToLower(p.Name), text) || strings.Contains(p.ID, text)
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
+)
+
+func parseRound(v []byte) (r registry.Round, err error) {
+	if v == nil {
+		return r, fmt.Errorf("%w: a round is missing", ErrDamaged)
+	}
+	if err := json.Unmarshal(v, &r); err != nil {
+		return r, fmt.Errorf("%w: a round cannot be read: %w", ErrDamaged, err)
+	}
+	return r, nil
+}
+
+// rounds records what has come of profiles. It follows the outcomes of the
+// batch, whose positions it takes.
+func (w *writer) rounds(list []registry.Round) error {
+	for i := range list {
+		if err := w.round(list[i]); err != nil {
+			return fmt.Errorf("round %d of profile %s: %w", list[i].Number, list[i].Profile, err)
+		}
+	}
+	return nil
+}
+
+func (w *writer) round(r registry.Round) error {
+	n, err := findNeed(w.tx, r.Profile)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil // removed meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	if n.space != w.space.number || r.Number == 0 || r.OpenedAt.Before(n.CreatedAt) {
+		return nil // of one that had the same id before
+	}
+	p, err := findProgress(w.tx, n.ID)
+	if err != nil {
+		return err
+	}
+	key := key16(n.serial, r.Number)
+	before := w.tx.Bucket(bRounds).Get(key)
+	if before == nil && r.Number <= p.Rounds {
+		return nil // it has ended, and was forgotten since; or the profile is another one
+	}
+	r.Intervals = append([]registry.Interval(nil), r.Intervals...)
+	if before != nil {
+		was, err := parseRound(before)
+		if err != nil || was.State != registry.RoundOpen {
+			return err // an end stands
+		}
+		keepCaptured(&r, &was)
+	}
+	w.positions(&r)
+	if err := w.place(&r, &n, &p, before == nil); err != nil {
+		return err
+	}
+	v, err := json.Marshal(&r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.tx.Bucket(bRounds).Put(key, v), w.trimRounds(&n, &p), p.save(w.tx, n.ID))
+}
+
+// keepCaptured keeps what is recorded of captured intervals.
+func keepCaptured(r, was *registry.Round) {
+	r.Trigger = was.Trigger
+	for i := range r.Intervals {
+		if i < len(was.Intervals) && was.Intervals[i].Done != nil {
+			r.Intervals[i].Done = was.Intervals[i].Done
+		}
+		if i < len(was.Intervals) && was.Intervals[i].Cause.Seq > 0 {
+			r.Intervals[i].Cause = was.Intervals[i].Cause
+		}
+	}
+}
+
+// positions fills in where the queries stand now.
+func (w *writer) positions(r *registry.Round) {
+	at := func(query string, p *registry.Position) {
+		if query == "" || p.Epoch != "" {
+			return
+		}
+		if rec := w.records[query]; rec != nil {
+			*p = w.db.position(rec)
+		} else if rec, _, ok := liveRecord(w.tx, query); ok {
+			*p = w.db.position(&rec)
+		}
+	}
+	at(r.Trigger.Query, &r.Trigger.Position)
+	for i := range r.Intervals {
+		v := &r.Intervals[i]
+		at(v.Cause.Query, &v.Cause.Position)
+		if v.Done != nil {
+			done := *v.Done
+			at(v.Query, &done.Position)
+			v.Done = &done
+		}
+	}
+}
+
+// place keeps the counts and the lists that a round stands in.
+func (w *writer) place(r *registry.Round, n *need, p *progress, fresh bool) error {
+	key := key16(n.serial, r.Number)
+	if fresh {
+		p.Rounds = r.Number
+		if r.OpenedAt.After(p.Opened) {
+			p.Opened = r.OpenedAt
+		}
+		p.Slot = max(p.Slot, r.Slot)
+		p.Open++
+	}
+	if r.State == registry.RoundOpen {
+		r.Position = registry.Position{}
+		return w.tx.Bucket(bOpen).Put(key, nil)
+	}
+	p.Open--
+	p.Ends++
+	p.Ended = r.EndedAt
+	r.Position = registry.Position{}
+	var errs error
+	if r.State == registry.RoundCaptured {
+		p.Captured++
+		r.Position = registry.Position{Epoch: w.db.queryEpoch(n.serial), Seq: p.Captured}
+		errs = w.tx.Bucket(bCaptures).Put(key16(n.serial, p.Captured), key8(p.Ends))
+	} else {
+		p.Expired++
+	}
+	end := append(key8(r.Number), append(key8(p.Captured), key8(p.Expired)...)...)
+	return errors.Join(errs, w.tx.Bucket(bOpen).Delete(key), w.tx.Bucket(bEnds).Put(key16(n.serial, p.Ends), end))
+}
+
+// trimRounds forgets ended rounds by the bounds that changes have, too: how
+// many, and how old. The newest end stays.
+func (w *writer) trimRounds(n *need, p *progress) error {
+	keep, age := uint64(w.db.retention.Changes), w.db.retention.Age
+	for range trimQueryAtOnce {
+		if p.First >= p.Ends {
+			return nil
+		}
+		end := w.tx.Bucket(bEnds).Get(key16(n.serial, p.First))
+		if end == nil { // gone with another epoch
+			p.First++
+			continue
+		}
+		key := key16(n.serial, number(end))
+		r, err := parseRound(w.tx.Bucket(bRounds).Get(key))
+		if err != nil {
+			return err
+		}
+		tooOld := age > 0 && r.EndedAt.Before(w.now.Add(-age))
+		if tooMany := keep > 0 && p.Ends-p.First >= keep; !tooOld && !tooMany {
+			return nil
+		}
+		errs := errors.Join(w.tx.Bucket(bRounds).Delete(key), w.tx.Bucket(bEnds).Delete(key16(n.serial, p.First)))
+		if r.State == registry.RoundCaptured {
+			errs = errors.Join(errs, w.tx.Bucket(bCaptures).Delete(key16(n.serial, r.Position.Seq)))
+		}
+		if errs != nil {
+			return errs
+		}
+		p.First++
+	}
+	return nil
+}
+
+// forgetRounds follows a new epoch: what was open is open no more.
+func forgetRounds(tx *bbolt.Tx) error {
+	changed := map[string]progress{}
+	err := tx.Bucket(bProgress).ForEach(func(id, _ []byte) error {
+		p, err := findProgress(tx, string(id))
+		p.Open, p.First = 0, p.Ends+1
+		changed[string(id)] = p
+		return err
+	})
+	for id, p := range changed {
+		err = errors.Join(err, p.save(tx, id))
+	}
+	return err
+}
+
+// needs lists an endpoint's profiles with their open rounds.
+func needs(tx *bbolt.Tx, s *space) (list []scheduler.Need, err error) {
+	err = eachNeed(tx, s.number, "", func(n *need) (bool, error) {
+		p, err := findProgress(tx, n.ID)
+		if err != nil {
+			return false, err
+		}
+		x := scheduler.Need{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot}
+		x.Open, err = openRounds(tx, n)
+		list = append(list, x)
+		return true, err
+	})
+	return list, err
+}
+
+func openRounds(tx *bbolt.Tx, n *need) (list []registry.Round, err error) {
+	err = each(tx.Bucket(bOpen), key8(n.serial), func(_ *bbolt.Cursor, k, _ []byte) (bool, error) {
+		r, err := parseRound(tx.Bucket(bRounds).Get(k))
+		list = append(list, r)
+		return true, err
+	})
+	return list, err
+}

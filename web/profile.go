@@ -1,0 +1,208 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A profileView is the profile resource.
+type profileView struct {
+	ID        string             `json:"id"`
+	Name      string             `json:"name"`
+	Endpoint  string             `json:"endpoint"`
+	Owner     string             `json:"owner"`
+	Items     []itemView         `json:"items"`
+	Window    *registry.Span     `json:"window"`
+	Budget    registry.Duration  `json:"budget"` // execution seconds in a slot at most, 0s = no bound of its own
+	Weight    float64            `json:"weight"`
+	Policy    string             `json:"policy"` // the endpoint's
+	State     string             `json:"state"`  // live, or broken when a query of it is gone
+	Epoch     string             `json:"epoch"`
+	Seq       uint64             `json:"seq"`
+	Captured  uint64             `json:"captured"`
+	Expired   uint64             `json:"expired"`
+	Open      int                `json:"open"`
+	Rounds    uint64             `json:"rounds"`
+	EndedAt   *time.Time         `json:"ended_at"`
+	NextDue   *time.Time         `json:"next_due"`
+	Warnings  []registry.Warning `json:"warnings"`
+	CreatedAt time.Time          `json:"created_at"`
+	Followers int                `json:"followers"`
+	Links     profileLinks       `json:"links"`
+}
+
+type profileLinks struct {
+	Captures string `json:"captures"`
+	Live     string `json:"live"`
+}
+
+type itemView struct {
+	Query       string        `json:"query"`
+	Name        string        `json:"name"`
+	When        registry.When `json:"when"`
+	TriggerName string        `json:"trigger_name,omitempty"`
+	Missing     bool          `json:"missing,omitempty"`
+}
+
+type roundView struct {
+	Round     uint64              `json:"round"`
+	State     registry.RoundState `json:"state"`
+	OpenedAt  time.Time           `json:"opened_at"`
+	Slot      uint64              `json:"slot"`
+	Trigger   *causeView          `json:"trigger"`
+	EndedAt   *time.Time          `json:"ended_at"`
+	EndedSlot *uint64             `json:"ended_slot"`
+	Epoch     string              `json:"epoch,omitempty"`
+	Seq       uint64              `json:"seq,omitempty"`
+	Reason    string              `json:"reason,omitempty"`
+	Intervals []intervalView      `json:"intervals"`
+}
+
+type causeView struct {
+	Query string `json:"query"`
+	Name  string `json:"name"`
+	Epoch string `json:"epoch"`
+	Seq   uint64 `json:"seq"`
+}
+
+type intervalView struct {
+	Item       int        `json:"item"`
+	Query      string     `json:"query"`
+	Name       string     `json:"name"`
+	State      string     `json:"state"`
+	From       *time.Time `json:"from"`
+	Until      *time.Time `json:"until"`
+	FirstSlot  *uint64    `json:"first_slot"`
+	LastSlot   *uint64    `json:"last_slot"`
+	CapturedAt *time.Time `json:"captured_at"`
+	Slot       *uint64    `json:"slot"`
+	Tier       string     `json:"tier,omitempty"`
+	Epoch      string     `json:"epoch,omitempty"`
+	Seq        uint64     `json:"seq,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+}
+
+// A profileViewer writes profiles and rounds for one caller; it remembers the
+// queries and endpoints that it has met.
+type profileViewer struct {
+	*call
+	names  map[string]string
+	policy map[string]string
+}
+
+func (c *call) profileViewer() *profileViewer {
+	return &profileViewer{c, map[string]string{}, map[string]string{}}
+}
+
+// name is the caller's name for a query; "" also for one that is gone.
+func (v *profileViewer) name(id string) string {
+	n, ok := v.names[id]
+	if !ok {
+		if q, err := v.Registry.Query(id); err == nil {
+			n = q.NameFor(v.caller.Name)
+		}
+		v.names[id] = n
+	}
+	return n
+}
+
+func (v *profileViewer) profile(it ProfileItem) (profileView, error) {
+	p, s := it.Profile, it.Status
+	w := profileView{ID: p.ID, Name: p.Name, Endpoint: p.Endpoint, Owner: p.Owner, Budget: p.Budget, Weight: p.Weight, State: "live",
+		Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: s.Rounds, EndedAt: moment(s.EndedAt),
+		Warnings: []registry.Warning{}, CreatedAt: p.CreatedAt, Items: make([]itemView, len(p.Items)),
+		Links: profileLinks{Captures: v.url("/v1/profiles/" + url.PathEscape(p.ID) + "/captures"), Live: v.url("/v1/live")}}
+	if !p.Window.IsZero() {
+		w.Window = &p.Window
+	}
+	if w.Weight == 0 {
+		w.Weight = 1
+	}
+	gone := map[string]bool{}
+	for _, id := range s.Missing {
+		gone[id], w.State = true, "broken"
+	}
+	for i, x := range p.Items {
+		w.Items[i] = itemView{Query: x.Query, Name: v.name(x.Query), When: x.When, Missing: gone[x.Query] || gone[x.When.Changed]}
+		if x.When.Changed != "" {
+			w.Items[i].TriggerName = v.name(x.When.Changed)
+		}
+	}
+	if w.State == "broken" {
+		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query", Message: "nobody watches " + s.Missing[0] + " any more: register it again, or delete the profile"})
+	}
+	if v.Following != nil {
+		w.Followers = v.Following(p.ID)
+	}
+	if v.NextRound != nil {
+		w.NextDue = moment(v.NextRound(p.Endpoint, p.ID))
+	}
+	return w, v.policies(&w)
+}
+
+// policies warns where nothing hurries because of the profile.
+func (v *profileViewer) policies(w *profileView) error {
+	policy, ok := v.policy[w.Endpoint]
+	if !ok {
+		e, err := v.Registry.Endpoint(w.Endpoint)
+		if err != nil {
+			return err
+		}
+		policy = e.Policy
+		v.policy[w.Endpoint] = policy
+	}
+	w.Policy = policy
+	if !scheduler.MindsIntervals(policy) {
+		w.Warnings = append(w.Warnings, registry.Warning{Code: "policy", Message: fmt.Sprintf(
+			"the policy of %s, %s, does not look at intervals: they are captured when it happens to run the queries in time; set policy to mrsf:p (and fallback_policy to %s)", w.Endpoint, policy, policy)})
+	}
+	return nil
+}
+
+func (v *profileViewer) round(r *registry.Round) roundView {
+	w := roundView{Round: r.Number, State: r.State, OpenedAt: r.OpenedAt, Slot: r.Slot, Trigger: v.cause(r.Trigger), EndedAt: moment(r.EndedAt),
+		EndedSlot: positive(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason, Intervals: make([]intervalView, len(r.Intervals))}
+	for i := range r.Intervals {
+		w.Intervals[i] = v.interval(r, i)
+	}
+	return w
+}
+
+func (v *profileViewer) cause(c registry.Cause) *causeView {
+	if c.Query == "" {
+		return nil
+	}
+	return &causeView{c.Query, v.name(c.Query), c.Epoch, c.Seq}
+}
+
+func (v *profileViewer) interval(r *registry.Round, i int) intervalView {
+	x := &r.Intervals[i]
+	w := intervalView{Item: i, Query: x.Query, Name: v.name(x.Query), From: moment(x.From), Until: moment(x.Until),
+		FirstSlot: positive(x.First), LastSlot: positive(x.Last), Reason: x.Reason, State: "open"}
+	switch {
+	case x.Done != nil:
+		w.State, w.CapturedAt, w.Slot, w.Tier = "captured", moment(x.Done.At), positive(x.Done.Slot), x.Done.Why
+		w.Epoch, w.Seq = x.Done.Epoch, x.Done.Seq
+	case r.State == registry.RoundExpired && x.Reason != "":
+		w.State = "expired"
+	case r.State == registry.RoundExpired:
+		w.State = "dropped"
+	case !x.Begun():
+		w.State = "waiting"
+	case x.From.After(v.Now()):
+		w.State = "to_come"
+	}
+	return w
+}
+
+// positive is null for 0.
+func positive(n uint64) *uint64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
