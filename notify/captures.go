@@ -30,6 +30,7 @@ type capturesCursor struct {
 	profile string
 	pos     registry.Position // the newest capture that was sent
 	end     uint64
+	listed  *listed // as others see it, nil before they do
 }
 
 // from places a cursor behind a capture.
@@ -78,6 +79,10 @@ func (c *capturesCursor) passed(e *registry.RoundEnd) {
 	c.end = e.End
 	if e.State == registry.RoundCaptured {
 		c.pos = e.Position
+	}
+	if c.listed != nil {
+		pos := c.pos
+		c.listed.at.Store(&pos)
 	}
 }
 
@@ -140,7 +145,7 @@ func expired(e *registry.RoundEnd) []field {
 // A request says where to go on by Last-Event-ID or, failing that, by after;
 // without them the stream begins with what comes next. After a reconnection
 // expiries since the capture named are told again; their round tells them apart.
-func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, p registry.Profile) {
+func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile) {
 	at, given, ok := eventPosition(w, r)
 	if !ok {
 		return
@@ -153,12 +158,23 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, p regis
 		return
 	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		awake := s.opts.Hub.Follow(p.ID) // before the first read, so that no commit slips between
+		defer awake.Close()
+		c.listed = s.list(registry.Subscription{Way: registry.SSE, Caller: caller, Profile: p.ID, Endpoint: p.Endpoint}, c.pos, func() { cancel(ErrDropped) }, awake.signal)
+		defer s.listing.remove(c.listed)
 		if gap != nil {
 			if err := s.tellGap(e, &c, gap); err != nil {
 				return err
 			}
 		}
-		return s.tellCaptures(ctx, e, &c)
+		err := s.tellCaptures(ctx, e, &c, awake)
+		if errors.Is(context.Cause(ctx), ErrDropped) {
+			e.event("complete", "", frameless(field{"reason", "dropped"}))
+			return errEnded
+		}
+		return err
 	})
 }
 
@@ -170,7 +186,7 @@ func (c *capturesCursor) begin(log Captures, at registry.Position, given bool) e
 }
 
 func (s *Server) tellGap(e *events, c *capturesCursor, gap *registry.GapError) error {
-	*c = capturesCursor{profile: c.profile}
+	c.pos, c.end = registry.Position{}, 0
 	if err := c.newest(s.opts.Captures); err != nil {
 		return s.endOfProfile(e, err)
 	}
@@ -186,29 +202,20 @@ func (s *Server) endOfProfile(e *events, err error) error {
 	return err
 }
 
-func (s *Server) tellCaptures(ctx context.Context, e *events, c *capturesCursor) error {
-	w := s.opts.Hub.Follow(c.profile) // before the first read, so that no commit slips between
-	defer w.Close()
+func (s *Server) tellCaptures(ctx context.Context, e *events, c *capturesCursor, awake *Follower) error {
 	feed := Feed{Hub: s.opts.Hub, Heartbeat: s.opts.Timing.Ping}
 	for ctx.Err() == nil {
-		page, err := c.next(s.opts.Captures)
-		var gap *registry.GapError
-		if errors.As(err, &gap) {
-			err = s.tellGap(e, c, gap)
-		}
-		if err != nil {
-			return s.endOfProfile(e, err)
-		}
-		for i := range page {
-			if err := s.tellEnd(e, &page[i]); err != nil {
+		told := false
+		if !c.listed.halted.Load() {
+			var err error
+			if told, err = s.tellEnds(e, c); err != nil {
 				return err
 			}
-			c.passed(&page[i])
 		}
-		if len(page) > 0 || gap != nil {
+		if told {
 			continue
 		}
-		if !feed.wait(ctx, w) {
+		if !feed.wait(ctx, awake) {
 			return nil
 		}
 		if err := e.comment(); err != nil {
@@ -216,6 +223,26 @@ func (s *Server) tellCaptures(ctx context.Context, e *events, c *capturesCursor)
 		}
 	}
 	return nil
+}
+
+// tellEnds tells a page of what follows, if there is something.
+func (s *Server) tellEnds(e *events, c *capturesCursor) (told bool, err error) {
+	page, err := c.next(s.opts.Captures)
+	var gap *registry.GapError
+	if errors.As(err, &gap) {
+		return true, s.tellGap(e, c, gap)
+	}
+	if err != nil {
+		return false, s.endOfProfile(e, err)
+	}
+	for i := range page {
+		if err := s.tellEnd(e, &page[i]); err != nil {
+			return false, err
+		}
+		c.passed(&page[i])
+		c.listed.delivered()
+	}
+	return len(page) > 0, nil
 }
 
 func (s *Server) tellEnd(e *events, x *registry.RoundEnd) error {

@@ -37,6 +37,7 @@ type Subscription struct {
 	Caller   string `json:"caller"`             // token name or Anonymous
 	Name     string `json:"name,omitempty"`     // the caller's own word for it
 	Query    string `json:"query,omitempty"`    // "": the queries of Tag and Endpoint, all for none
+	Profile  string `json:"profile,omitempty"`  // instead of Query: the captures of this profile
 	Tag      string `json:"tag,omitempty"`      // only without Query
 	Endpoint string `json:"endpoint,omitempty"` // only without Query
 	Topic    string `json:"topic,omitempty"`    // WebSub: as the subscriber wrote it

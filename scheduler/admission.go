@@ -14,32 +14,35 @@ import (
 // starts, alone when its estimate exceeds the budget. With more, what is left
 // is counted after what the running ones are expected to take.
 type sheet struct {
-	p       *planner
-	width   int           // executions at a time, now
-	serial  bool          // never more than one
-	timeout time.Duration // of one execution
-	charged time.Duration // used by trial runs before the slot began
-	used    time.Duration // by finished executions, charges included
-	front   time.Duration // of it, by refresh requests and new queries
-	onHints time.Duration // of it, by what hints put before its turn
-	runs    []*run
-	debtor  *candidate
-	alone   bool // nothing else starts in this slot
+	p        *planner
+	width    int           // executions at a time, now
+	serial   bool          // never more than one
+	timeout  time.Duration // of one execution
+	charged  time.Duration // used by trial runs before the slot began
+	used     time.Duration // by finished executions, charges included
+	front    time.Duration // of it, by refresh requests and new queries
+	onHints  time.Duration // of it, by what hints put before its turn
+	onClaims time.Duration // of it, by what intervals claimed
+	runs     []*run
+	debtor   *candidate
+	alone    bool // nothing else starts in this slot
 }
 
 // A run is an execution in progress.
 type run struct {
-	c      *candidate
-	tier   string
-	front  bool
-	start  time.Time
-	limit  time.Duration // what it may take of the budget
-	open   bool          // its cost is not known, it may take all of its limit
-	whole  bool          // its limit is the whole budget
-	cut    bool          // told to stop because the budget is used up
-	served uint64
-	stop   func()
-	took   atomic.Int64 // what it took, in nanoseconds from 1 once it is over
+	c       *candidate
+	tier    string
+	front   bool
+	start   time.Time
+	limit   time.Duration // what it may take of the budget
+	open    bool          // its cost is not known, it may take all of its limit
+	whole   bool          // its limit is the whole budget
+	cut     bool          // told to stop because the budget is used up
+	served  uint64
+	need    *need // whose interval claimed it
+	bounded bool  // by the share of intervals
+	stop    func()
+	took    atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }
 
 func newSheet(p *planner, width int, timeout, charged time.Duration) *sheet {
@@ -122,6 +125,9 @@ func (s *sheet) next(now time.Time) *run {
 		if c := s.hinted(now, ranked); c != nil {
 			return s.early(c, now, ranked)
 		}
+		if r := s.claimed(now, ranked, false); r != nil {
+			return r
+		}
 	}
 	if s.used == s.charged && len(s.runs) == 0 && ranked > 0 {
 		if c := s.p.ranked.first(); c != nil {
@@ -133,7 +139,7 @@ func (s *sheet) next(now time.Time) *run {
 	}
 	c := s.p.ranked.fits(ranked)
 	if c == nil {
-		return nil
+		return s.claimed(now, ranked, true)
 	}
 	left, _ := s.left(now)
 	if c.open() {
@@ -209,7 +215,7 @@ func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
 		}
 	}
 	front = min(front, unpromised)
-	wait = time.Hour
+	claimed, wait := s.overClaims(now)
 	for _, r := range s.runs {
 		if rest := r.limit - r.elapsed(now); !r.cut && rest <= 0 {
 			cut = append(cut, r)
@@ -226,6 +232,8 @@ func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
 		return s.going(true), 0
 	case len(cut) > 0:
 		return cut, 0
+	case len(claimed) > 0:
+		return claimed, 0
 	case goingFront > 0:
 		wait = min(wait, front/inFront)
 	}
@@ -264,6 +272,7 @@ func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
 	if r.tier == TierHinted {
 		s.onHints += taken
 	}
+	s.booked(r, taken)
 	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 	return a, whole
 }
@@ -318,6 +327,9 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 		})
 	}
 	for _, c := range s.p.early() {
+		add(c)
+	}
+	for _, c := range s.p.unexpected() {
 		add(c)
 	}
 	first := s.p.ranked.first()

@@ -43,6 +43,7 @@ func (r *runner) report(c *candidate, x Run) {
 // flush commits what waits, then tells followers, in that order.
 func (r *runner) flush() error {
 	b := Batch{Outcomes: r.pending, Policy: r.learnt}
+	r.rounds(&b)
 	s := r.summary()
 	b.Slot = &s
 	h := r.executor.Health()
@@ -73,6 +74,7 @@ func (r *runner) flush() error {
 // summary is the slot's summary so far.
 func (r *runner) summary() Slot {
 	r.slot.Used = r.sheet.used.Seconds()
+	r.slot.ClaimedSeconds = r.sheet.onClaims.Seconds()
 	return r.slot
 }
 
@@ -84,6 +86,7 @@ func (r *runner) close() error {
 	if r.stopped == "" {
 		r.slot.Skipped = p.waiting()
 	}
+	p.conclude(now, r.stopped)
 	p.end(now)
 	r.pending = append(r.pending, p.lessons(now)...)
 	r.learnt = p.learnt()

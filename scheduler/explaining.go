@@ -69,6 +69,10 @@ func (l *Loop) explain(c *candidate, now time.Time) Explanation {
 		x.Why = "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
 		x.NextDue = l.ahead(now, 1)
 	}
+	if wish, ok := p.wish(c.Query.ID, now); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
+		x.Tier, x.Eligible, x.Why = TierInterval, true, wish+": intervals go before ranked queries, in at most their share of the budget while others wait"
+		x.NextDue = l.ahead(now, 1)
+	}
 	if c.in == nil {
 		if x.Why == "" {
 			x.Why = l.left(c)

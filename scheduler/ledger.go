@@ -165,8 +165,12 @@ type Slot struct {
 	Skipped        int       `json:"skipped"` // eligible but passed over: the budget was too small
 	Used           float64   `json:"used_seconds"`
 	Budget         float64   `json:"budget_seconds"`
-	Stretch        float64   `json:"stretch,omitempty"` // the policy's deadlines could not all be met and count as this many times as long
-	Error          string    `json:"error,omitempty"`   // why nothing could run
+	Claimed        int       `json:"claimed,omitempty"`         // of those started, chosen by intervals of profiles
+	ClaimedSeconds float64   `json:"claimed_seconds,omitempty"` // what these took
+	Captured       int       `json:"captured,omitempty"`        // rounds of profiles that ended captured
+	Expired        int       `json:"expired,omitempty"`         // and those that expired
+	Stretch        float64   `json:"stretch,omitempty"`         // the policy's deadlines could not all be met and count as this many times as long
+	Error          string    `json:"error,omitempty"`           // why nothing could run
 }
 
 // A Clock tells the time and waits. The live one is the system's; a replay's

@@ -19,11 +19,13 @@ var (
 	ErrCharged  = errors.New("trial runs have used up the next slot's budget, try again later")
 )
 
-// A Note tells followers of a query that something about it was committed.
+// A Note tells followers of a query, or a profile, that something about it was
+// committed.
 type Note struct {
 	Query   string
-	Changed bool // there is a new change
-	Status  bool // it became live or stale
+	Changed bool   // there is a new change
+	Status  bool   // it became live or stale
+	Profile string // instead of a query: a round of this profile was captured or expired
 }
 
 // A Config is what a loop needs. Endpoint, Ledger and Executor must be given.
@@ -95,6 +97,7 @@ func NewLoop(c Config) (*Loop, error) {
 	}
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.lanes.resize(set.endpoint.Concurrency)
+	l.planner.claimFor(set.ranking, set.endpoint.ProfileShare)
 	return l, nil
 }
 
@@ -284,6 +287,7 @@ func (l *Loop) apply() {
 	if old.policy.String() != l.set.policy.String() || old.endpoint.Budget != l.set.endpoint.Budget {
 		l.planner.reset(l.set.policy, time.Duration(l.set.endpoint.Budget))
 	}
+	l.planner.claimFor(l.set.ranking, l.set.endpoint.ProfileShare)
 	l.lanes.resize(l.set.endpoint.Concurrency)
 }
 
@@ -319,6 +323,9 @@ func (l *Loop) merge(now time.Time) error {
 	}
 	for _, e := range news.Entries {
 		l.planner.put(e.Query, e.Stats.owned())
+	}
+	if news.Reprofiled {
+		l.planner.profiles(news.Needs)
 	}
 	return nil
 }

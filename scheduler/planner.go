@@ -62,6 +62,8 @@ type planner struct {
 	taught  []*Candidate // learnt in the last slot without having run
 	kin     kin
 	hints   *hints // nil until the first one comes
+	needs   *needs // nil until there is a profile
+	claims  claims
 
 	slot  uint64 // the one that runs or comes next
 	now   time.Time

@@ -97,10 +97,10 @@ type Param struct {
 
 // Policies is the table of all policies, in the order in which they are shown.
 func Policies() []Definition {
-	return []Definition{
+	return append([]Definition{
 		rrDefinition(), sjfDefinition(), ljfDefinition(), crDefinition(), djDefinition(), ttlDefinition(),
 		sqrtDefinition(), hybridDefinition(), cvDefinition(),
-	}
+	}, claimingDefinitions()...)
 }
 
 // ParsePolicy reads a spelling such as "rr" or "ttl:max=32:reset". What is

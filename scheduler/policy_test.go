@@ -174,6 +174,24 @@ func TestPolicies(t *testing.T) {
 			{"b", []string{"1", "2", "3", "11"}},
 		}, []string{"a", "c", "d", "b"}},
 
+		{"sedf:np", 12, []named{ // no profile here: hybrid's order
+			{"a", []string{"1", "2", "3+", "4+", "11+"}},
+			{"c", []string{"1", "2+", "11"}},
+			{"b", []string{"1", "2", "3", "11"}},
+		}, []string{"a", "c", "b"}},
+
+		{"mrsf", 12, []named{ // no profile here: hybrid's order
+			{"a", []string{"1", "2", "3+", "4+", "11+"}},
+			{"c", []string{"1", "2+", "11"}},
+			{"b", []string{"1", "2", "3", "11"}},
+		}, []string{"a", "c", "b"}},
+
+		{"medf:p", 12, []named{ // no profile here: hybrid's order
+			{"a", []string{"1", "2", "3+", "4+", "11+"}},
+			{"c", []string{"1", "2+", "11"}},
+			{"b", []string{"1", "2", "3", "11"}},
+		}, []string{"a", "c", "b"}},
+
 		{"ttl:max=4:half", 12, []named{
 			{"a", []string{"1", "2", "4", "8"}},  // 1 → 2 → 4 → min(4, 8) = 4: due 8+4 = 12
 			{"b", []string{"1", "2", "4", "9+"}}, // 1 → 2 → 4 → 4 div 2 = 2: due 9+2 = 11
@@ -233,6 +251,9 @@ func TestParsePolicy(t *testing.T) {
 		"dj":                    "dj",
 		"cv":                    "cv",
 		"sqrt":                  "sqrt",
+		"mrsf":                  "mrsf:p",
+		"sedf:np":               "sedf:np",
+		"medf:mode=p":           "medf:p",
 		"hybrid:d=auto:full":    "hybrid",
 		"hybrid:h=4:d=256":      "hybrid:d=256:h=4",
 		"hybrid:d=32":           "hybrid:d=32",
@@ -254,7 +275,7 @@ func TestParsePolicy(t *testing.T) {
 		"", "RR", "lru", "rr:", "rr:max=3", "ttl:", "ttl:max", "ttl:max=", "ttl:max=0", "ttl:max=-1", "ttl:max=1.5",
 		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3", "sjf:lambda=-1", "cr:lambda=NaN",
 		"ljf:lambda=Inf", "dj:lambda=1", "cv:1", "hybrid:d=0",
-		"hybrid:d=1.5", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
+		"hybrid:d=1.5", "mrsf:x", "sedf:p:np", "medf:mode=q", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
 	} {
 		_, err := ParsePolicy(bad)
 		if !errors.Is(err, ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {

@@ -91,6 +91,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 		lead = next.Sub(now)
 	}
 	l.planner.begin(r.slot.Number, now, lead)
+	l.planner.attend(now)
 	r.sheet = newSheet(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
 	l.charge -= r.sheet.charged
 	l.running = true
@@ -206,7 +207,7 @@ func (r *runner) mayStart() bool {
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted()) &&
+	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted() || r.sheet.p.claimed()) &&
 		r.sheet.used < r.sheet.p.budget
 }
 
@@ -215,6 +216,9 @@ func (r *runner) launch(x *run) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	x.stop = cancel
 	r.slot.Run++
+	if x.tier == TierInterval {
+		r.slot.Claimed++
+	}
 	q, m, limit := &x.c.Query, x.c.Stats.Memory, r.sheet.bound(x)
 	go func() {
 		defer cancel()
@@ -278,6 +282,7 @@ func (r *runner) take(x answered) error {
 		c.start = r.slot.Started
 	}
 	r.sheet.p.learn(c, out.Stats)
+	ended := r.sheet.p.heard(c, x.r.start, out)
 	r.l.mu.Unlock()
 	r.count(was, out)
 	r.report(c, out.Stats.LastRun)
@@ -287,7 +292,7 @@ func (r *runner) take(x answered) error {
 		r.since = now
 	}
 	r.pending = append(r.pending, out)
-	if out.Delta != nil || len(r.pending) >= maxPending {
+	if out.Delta != nil || ended || len(r.pending) >= maxPending {
 		return r.flush()
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/interval"
 )
 
 // A Schedule is the grid of times at which slots start.
@@ -179,7 +180,8 @@ func (l blackouts) next(s Schedule, t time.Time) time.Time {
 // settings are what an endpoint's settings mean to the scheduler.
 type settings struct {
 	endpoint  registry.Endpoint
-	policy    Policy
+	policy    Policy            // that orders everything: the second one where there is a ranking
+	ranking   *interval.Ranking // of the intervals of profiles, nil for policies that do not look at them
 	schedule  Schedule
 	blackouts blackouts
 }
@@ -205,8 +207,15 @@ func read(e registry.Endpoint) (settings, error) {
 	if s.policy, err = live(e.Policy); err != nil {
 		return fail("policy", err)
 	}
-	if _, err = live(e.FallbackPolicy); err != nil {
+	after, err := second(e.FallbackPolicy)
+	if err != nil {
 		return fail("fallback_policy", err)
+	}
+	if p, claims := s.policy.(claiming); claims {
+		s.policy, s.ranking = after, &p.ranking
+	}
+	if !(e.ProfileShare > 0 && e.ProfileShare <= 1) {
+		return fail("profile_share", errShare)
 	}
 	if s.blackouts, err = parseBlackouts(e.Blackout); err != nil {
 		return fail("blackout", err)

@@ -65,7 +65,7 @@ type Config struct {
 	// round, zero where nobody can tell, and Following how many connections wait
 	// for it.
 	Profiles    Profiles
-	CapturesSSE func(w http.ResponseWriter, r *http.Request, p registry.Profile)
+	CapturesSSE func(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
 	NextRound   func(endpoint, profile string) time.Time
 	Following   func(profile string) int
 	// QueryFeed and AllFeed write changes as Atom; parameters they know are

@@ -181,7 +181,7 @@ func listCaptures(c *call) error {
 		return err
 	}
 	if stream {
-		return c.follow("", func() { c.CapturesSSE(c.w, c.r, p) })
+		return c.follow("", func() { c.CapturesSSE(c.w, c.r, c.caller.Name, p) })
 	}
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {

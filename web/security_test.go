@@ -108,7 +108,7 @@ func TestMethods(t *testing.T) {
 // What is not of the table is 404, never a redirect made of what was asked.
 func TestUnknownPaths(t *testing.T) {
 	w := newWorld(t)
-	for _, p := range []string{"/nowhere", "/v1", "/v1/", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles", "/v1/webhooks/a/b",
+	for _, p := range []string{"/nowhere", "/v1", "/v1/", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles/a/b", "/v1/webhooks/a/b",
 		"/v1/hub/x", "/v1/queries/x/results.exe", "/%2e%2e/etc/passwd", "/problems/", "/problems/none", "/v1/endpoints/city/hints/x", "/v1/queries/%00/nothing"} {
 		a := w.do("GET", p, "").problem(404, "not-found")
 		if a.Header.Get("Location") != "" {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,6 +29,7 @@ type subscriptionView struct {
 	Caller       string                     `json:"caller"`
 	Name         string                     `json:"name,omitempty"`
 	Query        string                     `json:"query,omitempty"`
+	Profile      string                     `json:"profile,omitempty"`
 	Tag          string                     `json:"tag,omitempty"`
 	Endpoint     string                     `json:"endpoint,omitempty"`
 	Topic        string                     `json:"topic,omitempty"`
@@ -60,13 +62,44 @@ type Lag struct {
 }
 
 func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, error) {
-	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Query: s.Query, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
+	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
 		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.Given, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
 	var err error
-	v.Lag, err = LagOf(c.History, s, c.Now())
+	if s.Profile != "" {
+		v.Lag, err = c.captureLag(s)
+	} else {
+		v.Lag, err = LagOf(c.History, s, c.Now())
+	}
 	return v, err
+}
+
+// captureLag counts the captures that a follower of a profile was not told of.
+func (c *call) captureLag(s registry.Subscription) (v Lag, err error) {
+	if c.Profiles == nil {
+		return v, nil
+	}
+	it, err := c.Profiles.ProfileItem(s.Profile)
+	if missing(err) {
+		return v, nil
+	}
+	if v.Changes = behind(s.Cursor, it.Status.Position); v.Changes == 0 || err != nil {
+		return v, err
+	}
+	next, err := c.Profiles.Captured(s.Profile, s.Cursor, 1)
+	if len(next) > 0 {
+		v.Behind = registry.Duration(max(0, c.Now().Sub(next[0].EndedAt)))
+	}
+	if missing(err) || isGap(err) {
+		err = nil
+	}
+	return v, err
+}
+
+func isGap(err error) bool {
+	var gap *registry.GapError
+	return errors.As(err, &gap)
 }
 
 // MaskedCallback hides a query string: it may be what lets somebody in.
@@ -77,7 +110,7 @@ func MaskedCallback(callback string) string {
 	return callback
 }
 
-// LagOf looks up how far behind a subscription is.
+// LagOf looks up how far behind a subscription is that follows changes.
 func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error) {
 	var newest registry.Position
 	if s.Query == "" {

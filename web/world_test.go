@@ -26,13 +26,14 @@ import (
 // A world is the API over a memory. Every answer that goes through it is held
 // against the OpenAPI document.
 type world struct {
-	t      *testing.T
-	m      *memory
-	h      http.Handler
-	config Config
-	gate   *TokenGate
-	log    *lockedBuffer
-	token  string // sent with every request
+	complex *complexMemory
+	t       *testing.T
+	m       *memory
+	h       http.Handler
+	config  Config
+	gate    *TokenGate
+	log     *lockedBuffer
+	token   string // sent with every request
 
 	subs   *notifytest.Subscriptions
 	wakes  *notify.Hub
@@ -64,7 +65,8 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, m: newMemory(morning), log: &lockedBuffer{}}
 	clock := func() time.Time { return w.m.now }
-	reg, err := registry.Open(registry.Config{Store: w.m, Now: clock})
+	w.complex = &complexMemory{profiles: map[string]registry.Profile{}, rounds: map[string][]registry.Round{}}
+	reg, err := registry.Open(registry.Config{Store: w.m, Now: clock, Profiles: w.complex, Gap: scheduler.Gap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +89,9 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		Hint: func(string, registry.Hint) (scheduler.Hinted, error) {
 			return scheduler.Hinted{}, registry.ErrNotFound
 		},
-		AllSSE: func(w http.ResponseWriter, r *http.Request, _ string, keep func(registry.Change) bool) { sse(w, "all") },
-		Logger: slog.New(slog.NewJSONHandler(w.log, nil))}
+		AllSSE:   func(w http.ResponseWriter, r *http.Request, _ string, keep func(registry.Change) bool) { sse(w, "all") },
+		Profiles: w.complex,
+		Logger:   slog.New(slog.NewJSONHandler(w.log, nil))}
 	w.outbox(&w.config)
 	for _, e := range edit {
 		e(&w.config)

@@ -87,7 +87,7 @@ func (s *server) assemble() error {
 	var err error
 	s.registry, err = registry.Open(registry.Config{
 		Store: s.store, Limits: registry.Limits{Queries: s.conf.Limits.Queries}, DefaultEndpoint: s.conf.DefaultEndpoint,
-		Check: s.fleet.check, Logger: s.log,
+		Check: s.fleet.check, Logger: s.log, Profiles: s.store, Gap: scheduler.Gap,
 		QueryEdited: func(id string) { s.hub.Wake(id) },
 		EndpointEdited: func(name string) {
 			if err := s.fleet.sync(name); err != nil {
@@ -116,6 +116,9 @@ func (s *server) wake(notes []scheduler.Note) {
 		if n.Changed || n.Status {
 			ids = append(ids, n.Query)
 		}
+		if n.Profile != "" {
+			ids = append(ids, n.Profile)
+		}
 	}
 	s.hub.Wake(ids...)
 }
@@ -123,6 +126,7 @@ func (s *server) wake(notes []scheduler.Note) {
 func (s *server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
 		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head,
+		Captures: s.store, ResolveProfile: s.registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: unlessZero(s.conf.Limits.Change)},
 	})
@@ -136,6 +140,7 @@ func (s *server) serveHTTP() error {
 		AllSSE: func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool) {
 			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
 		},
+		Profiles: s.store, CapturesSSE: s.live.ProfileCaptures, Following: s.hub.Followers, NextRound: s.fleet.NextRound,
 		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint,
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,

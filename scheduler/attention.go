@@ -1,0 +1,108 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// profiles replaces the profiles by those of the ledger.
+func (p *planner) profiles(list []Need) {
+	if p.needs == nil {
+		if len(list) == 0 {
+			return
+		}
+		p.needs = &needs{}
+	}
+	p.needs.load(list, p.slot)
+}
+
+// heard lets the profiles know of an execution. ended says that it completed a
+// round.
+func (p *planner) heard(c *candidate, start time.Time, out Outcome) (ended bool) {
+	if p.needs == nil || !out.Stats.LastRun.Outcome.Complete() {
+		return false
+	}
+	e := executed{start: start, end: out.At, slot: out.Stats.LastRun.Slot, tier: out.Stats.LastRun.Why}
+	if out.Checked.Before(start) {
+		e.start = out.Checked // an answer that was kept somewhere is as old as it says
+	}
+	ended = p.needs.ran(c.Query.ID, e)
+	return p.needs.change(c.Query.ID, out.Delta, e, p.latest) || ended
+}
+
+// rounds adds what has come of profiles to a batch, and tells their followers
+// once it is committed.
+func (r *runner) rounds(b *Batch) {
+	r.l.mu.Lock()
+	list, ended := r.sheet.p.needs.take()
+	r.l.mu.Unlock()
+	b.Rounds = list
+	for i := range list {
+		switch list[i].State {
+		case registry.RoundCaptured:
+			r.slot.Captured++
+		case registry.RoundExpired:
+			r.slot.Expired++
+		}
+	}
+	for _, id := range ended {
+		r.notes = append(r.notes, Note{Profile: id})
+	}
+}
+
+// wish tells of the profile that wants a query run now, if one does.
+func (p *planner) wish(query string, now time.Time) (text string, ok bool) {
+	if p.needs == nil {
+		return "", false
+	}
+	for _, r := range p.needs.wanted[query] {
+		for i := range r.Intervals {
+			x := &r.Intervals[i]
+			if x.Query != query || x.Done != nil || !x.Begun() || x.From.After(now) || x.First > p.slot {
+				continue
+			}
+			name := r.need.Name
+			if name == "" {
+				name = r.need.ID
+			}
+			until := fmt.Sprintf("slot %d", x.Last)
+			if x.Last == 0 {
+				until = x.Until.Format(time.RFC3339)
+			}
+			return fmt.Sprintf("round %d of profile %s wants it until %s", r.Number, name, until), true
+		}
+	}
+	return "", false
+}
+
+// NextRound is when time opens the next round of a profile, zero where nobody
+// can tell: slots are counted, a change opens it, or the profile is not there.
+func (l *Loop) NextRound(profile string) time.Time {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running {
+		if err := l.merge(now); err != nil {
+			return time.Time{}
+		}
+	}
+	if n := l.planner.needs; n != nil {
+		for _, k := range n.profiles {
+			if k.ID == profile {
+				return k.next(now)
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// NextRound is Loop.NextRound of an endpoint.
+func (m *Manager) NextRound(endpoint, profile string) time.Time {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return time.Time{}
+	}
+	return l.NextRound(profile)
+}
