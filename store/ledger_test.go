@@ -32,3 +32,31 @@ func TestLedger(t *testing.T) {
 		return d, seeder{d}
 	})
 }
+
+func (s seeder) Want(p registry.Profile) error {
+	_, err := s.d.EditProfile(p.ID, func(into *registry.Profile, _ bool) error {
+		*into = p
+		return nil
+	})
+	return err
+}
+
+func (s seeder) Unwant(id string) error {
+	_, err := s.d.EditProfile(id, func(p *registry.Profile, _ bool) error {
+		p.Items = nil
+		return nil
+	})
+	return err
+}
+
+func (s seeder) Ends(id string) (list []registry.Round, err error) {
+	st, err := s.d.ProfileStatus(id)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := s.d.Ends(id, st.Epoch, 0, 1000)
+	for _, e := range ends {
+		list = append(list, e.Round)
+	}
+	return list, err
+}

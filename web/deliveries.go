@@ -101,6 +101,9 @@ func (b *backlog) read() error {
 
 func (b *backlog) add(s *registry.Subscription) error {
 	b.states[[2]string{string(s.Way), string(s.State)}]++
+	if s.Profile != "" {
+		return nil // it follows captures, not changes
+	}
 	newest, known := b.current[s.Query]
 	if !known {
 		var err error

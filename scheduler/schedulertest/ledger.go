@@ -23,6 +23,15 @@ type Seeder interface {
 	Remove(id string) error
 }
 
+// A ProfileSeeder is a Seeder that keeps profiles, too: Want adds one, or edits
+// the one of that id, and Unwant removes it with its rounds. Ends lists the
+// rounds of a profile that have ended, in that order, as recorded.
+type ProfileSeeder interface {
+	Want(p registry.Profile) error
+	Unwant(id string) error
+	Ends(id string) ([]registry.Round, error)
+}
+
 // TestLedger runs the laws that every ledger must obey. open makes a fresh
 // ledger; endpoints named "alpha" and "beta" must be usable.
 func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)) {
@@ -41,6 +50,9 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"health":           testHealth,
 		"policy state":     testPolicyState,
 		"concurrent":       testConcurrent,
+		"profiles":         testProfiles,
+		"rounds":           testRounds,
+		"rounds of others": testForeignRounds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, s := open(t)

@@ -24,6 +24,9 @@ type Memory struct {
 	health   map[string]registry.Health
 	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
+	needs    map[string]*scheduler.Need
+	ends     []registry.Round  // rounds that ended, in that order
+	profiled map[string]uint64 // by endpoint, revision of the newest edit of a profile
 	fail     error
 	batches  int
 }
@@ -90,6 +93,9 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	if s := m.slots[endpoint]; len(s) > 0 {
 		n.LastSlot = s[len(s)-1].Number
 	}
+	if n.Reprofiled = rev == 0 || m.profiled[endpoint] > rev; n.Reprofiled {
+		n.Needs = m.wants(endpoint)
+	}
 	j := m.journal[endpoint]
 	j = j[sort.Search(len(j), func(i int) bool { return j[i].revision > rev }):]
 	seen := map[string]bool{}
@@ -122,6 +128,9 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 				out = append(out, c)
 			}
 		}
+	}
+	for _, r := range b.Rounds {
+		m.round(r)
 	}
 	if b.Slot != nil {
 		s := m.slots[endpoint]
