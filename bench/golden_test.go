@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var rewrite = flag.Bool("update", false, "write the golden files anew")
 
 // Schedules of a small trace, slot by slot, for every policy under both rules.
 func TestGoldenSchedules(t *testing.T) {
@@ -37,7 +37,7 @@ func TestGoldenSchedules(t *testing.T) {
 				}
 			}
 			path := filepath.Join("testdata", d.Name+".golden.jsonl")
-			if *update {
+			if *rewrite {
 				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -24,12 +24,15 @@ func benchCommand(w *world) *cobra.Command {
 		Long: `Plays refresh policies over traces: what every query would have answered in every
 revision of a dataset, and how long that would have taken. Traces are generated
 from published statistics, recorded from an endpoint while changesets are
-replayed, or exchanged as JSON.`,
+replayed, or exchanged as JSON. Four more benchmarks have workloads of their own:
+complex execution intervals, notification rules, web monitoring, and the
+allocation of retrievals.`,
 		Example: `  freshet bench generate --like knuth2016 --seed 1 --out t.trace
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchRecord(w), benchReplay(w), benchConvert(w))
+	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchRecord(w), benchReplay(w), benchConvert(w),
+		benchCEI(w), benchSUP(w), benchWIC(w), benchAllocation(w))
 	return c
 }
 

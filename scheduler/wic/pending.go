@@ -26,6 +26,10 @@ func NewPending(u Urgency, l Life) *Pending {
 
 // Step goes on to the next instant, in which the page changes with probability pi.
 func (p *Pending) Step(pi float64) {
+	if p.reach < 0 && p.sum.at != nil {
+		p.extend(pi)
+		return
+	}
 	one := p.instant(pi)
 	p.sum = join(p.sum, one)
 	if p.reach < 0 {
@@ -35,6 +39,18 @@ func (p *Pending) Step(pi float64) {
 	if len(p.front)+len(p.back) > p.reach+1 {
 		p.forget()
 	}
+}
+
+// extend is Step where nothing is ever forgotten: the sum is changed in place.
+func (p *Pending) extend(pi float64) {
+	at, decay := p.sum.at, p.urgency.decay()
+	if p.life.dies() {
+		for q := len(at) - 1; q > 0; q-- {
+			at[q] = (at[q]*(1-pi) + at[q-1]*pi) * decay
+		}
+		at[0] *= 1 - pi
+	}
+	at[0] = at[0]*decay + pi
 }
 
 // instant is the run of one.

@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// An Experiment is one figure of a paper, run anew: curves over a parameter.
+type Experiment struct {
+	Name   string  `json:"name"`
+	Title  string  `json:"title"`
+	Source string  `json:"source"` // the figure or table it is after
+	Note   string  `json:"note"`   // what was run, and what it shows
+	X      string  `json:"x"`
+	Y      string  `json:"y"`
+	LogX   bool    `json:"-"`
+	LogY   bool    `json:"-"`
+	Curves []Curve `json:"curves"`
+}
+
+// A Curve has one y for each x.
+type Curve struct {
+	Name   string       `json:"name"`
+	Points [][2]float64 `json:"points"`
+	Dots   bool         `json:"-"` // not joined by a line
+}
+
+// at finds the y of an x.
+func (c *Curve) at(x float64) (float64, bool) {
+	for _, p := range c.Points {
+		if p[0] == x {
+			return p[1], true
+		}
+	}
+	return 0, false
+}
+
+// curve finds or adds one.
+func (e *Experiment) curve(name string) *Curve {
+	i := slices.IndexFunc(e.Curves, func(c Curve) bool { return c.Name == name })
+	if i < 0 {
+		i = len(e.Curves)
+		e.Curves = append(e.Curves, Curve{Name: name})
+	}
+	return &e.Curves[i]
+}
+
+// add adds a point to the curve of a name.
+func (e *Experiment) add(name string, x, y float64) {
+	c := e.curve(name)
+	c.Points = append(c.Points, [2]float64{x, y})
+}
+
+func (e *Experiment) plot() (*plot.Plot, error) {
+	p := newPlot(e.Title, e.X, e.Y)
+	if e.LogX {
+		logarithmic(&p.X)
+	}
+	if e.LogY {
+		logarithmic(&p.Y)
+	}
+	p.Legend.Left = false
+	for i, c := range e.Curves {
+		points := make(plotter.XYs, len(c.Points))
+		for k, at := range c.Points {
+			points[k] = plotter.XY{X: at[0], Y: at[1]}
+		}
+		if len(points) == 0 {
+			continue
+		}
+		dots, err := plotter.NewScatter(points)
+		if err != nil {
+			return nil, err
+		}
+		dots.Shape, dots.Color, dots.Radius = shapes[i%len(shapes)], palette[i%len(palette)], vg.Points(2.5)
+		p.Add(dots)
+		if c.Dots || len(points) == 1 {
+			p.Legend.Add(c.Name, dots)
+			continue
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width = palette[i%len(palette)], vg.Points(1.3)
+		if i >= len(palette) {
+			line.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+		}
+		p.Add(line)
+		p.Legend.Add(c.Name, line, dots)
+	}
+	e.axes(p)
+	return p, nil
+}
+
+// axes leaves room for the legend, and gives no axis an empty range.
+func (e *Experiment) axes(p *plot.Plot) {
+	if e.LogX || e.LogY {
+		padded(p)
+	}
+	if e.LogY {
+		p.Y.Max *= 10
+		return
+	}
+	p.Y.Min = min(0, p.Y.Min)
+	p.Y.Max += max(1e-3, p.Y.Max-p.Y.Min) * 0.05 * float64(2+len(e.Curves))
+}
+
+// shapes tell curves apart where colours are not enough.
+var shapes = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{},
+}
+
+// A grid is an experiment as a table: a row for each x.
+type grid struct {
+	Head []string
+	Rows [][]string
+}
+
+func (e *Experiment) table() grid {
+	g := grid{Head: []string{e.X}}
+	var xs []float64
+	for _, c := range e.Curves {
+		g.Head = append(g.Head, c.Name)
+		for _, p := range c.Points {
+			if !slices.Contains(xs, p[0]) {
+				xs = append(xs, p[0])
+			}
+		}
+	}
+	slices.Sort(xs)
+	for _, x := range xs {
+		row := []string{strconv.FormatFloat(x, 'g', 6, 64)}
+		for i := range e.Curves {
+			text := ""
+			if y, ok := e.Curves[i].at(x); ok {
+				text = strconv.FormatFloat(y, 'g', 4, 64)
+			}
+			row = append(row, text)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// WriteExperiments writes report.html, which needs nothing else, and beside it
+// every plot as SVG and PNG and every table as CSV, and all figures as JSON.
+func WriteExperiments(dir, title string, list []Experiment) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	files := map[string][]byte{}
+	var views []experimentView
+	for i := range list {
+		e := &list[i]
+		p, err := figure{name: e.Name, make: e.plot}.draw()
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", e.Name, err)
+		}
+		g := e.table()
+		var text bytes.Buffer
+		c := csv.NewWriter(&text)
+		if err := c.WriteAll(append([][]string{g.Head}, g.Rows...)); err != nil {
+			return err
+		}
+		files[e.Name+".svg"], files[e.Name+".png"], files[e.Name+".csv"] = p.svg, p.png, text.Bytes()
+		views = append(views, experimentView{e, g, template.HTML(inline(p.svg, i))}) // our own plots
+	}
+	data, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return err
+	}
+	var html bytes.Buffer
+	if err := writeExperimentPage(&html, title, views); err != nil {
+		return err
+	}
+	files["figures.json"], files["report.html"] = append(data, '\n'), html.Bytes()
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type experimentView struct {
+	*Experiment
+	Table grid
+	SVG   template.HTML
+}
+
+func writeExperimentPage(w io.Writer, title string, views []experimentView) error {
+	return experimentPage.Execute(w, map[string]any{"Title": title, "Views": views})
+}
+
+var experimentPage = template.Must(template.New("experiments").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{.Title}}</title>
+<style>
+body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:3rem}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9em}
+th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}
+figure{margin:1rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}.source{color:#555}
+</style>
+<h1>{{.Title}}</h1>
+<ul>{{range .Views}}<li><a href="#{{.Name}}">{{.Title}}</a></li>
+{{end}}</ul>
+{{range .Views}}<h2 id="{{.Name}}">{{.Title}}</h2>
+<p>{{.Note}} <span class="source">After: {{.Source}}.</span></p>
+<figure>{{.SVG}}</figure>
+<div class="scroll"><table><thead><tr>{{range .Table.Head}}<th>{{.}}</th>{{end}}</tr></thead>
+<tbody>{{range .Table.Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</tbody></table></div>
+{{end}}</html>
+`))

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet/freshet/bench"
+)
+
+// A topic is one of the benchmarks that have workloads of their own.
+type topic struct {
+	use, short, long, example string
+	flags                     func(f *pflag.FlagSet)         // of the generator
+	generate                  func() (bench.Workload, error) // by these
+	read                      func() bench.Workload          // an empty one, to read into
+	figures                   func(seeds int) ([]bench.Experiment, error)
+}
+
+func benchTopic(w *world, t topic) *cobra.Command {
+	var workload, out, policies, figures string
+	var asJSON bool
+	var seeds int
+	c := &cobra.Command{
+		Use: t.use, Short: t.short, Args: cobra.NoArgs, Long: t.long, Example: t.example,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := exclusive(c); err != nil {
+				return err
+			}
+			if figures != "" {
+				return drawFigures(w, t, figures, seeds)
+			}
+			l, err := t.workload(c, workload)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				if err := writeFile(out, func(w io.Writer) error { return bench.WriteWorkload(w, l) }); err != nil {
+					return err
+				}
+			}
+			return runLoad(w, l, policies, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&workload, "workload", "", "workload to read, instead of generating one")
+	f.StringVar(&out, "out", "", "file to write the workload to")
+	f.StringVar(&policies, "policy", "", "policies, separated by commas; all of them if left out")
+	f.StringVar(&figures, "figures", "", "run the experiments of the paper and write tables and plots into this directory")
+	f.IntVar(&seeds, "seeds", 5, "with --figures: how many seeds each figure is the mean of, from 1 on")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object a line and policy")
+	t.flags(f)
+	return c
+}
+
+// exclusive refuses flags of which one would be ignored: those of the generator
+// beside a workload, and all beside the experiments.
+func exclusive(c *cobra.Command) (err error) {
+	f := c.Flags()
+	f.Visit(func(g *pflag.Flag) {
+		shared := slices.Contains([]string{"workload", "out", "policy", "json"}, g.Name)
+		switch {
+		case g.Name == "figures" || g.Name == "seeds":
+		case f.Changed("figures"):
+			err = usage("--figures and --%s exclude each other", g.Name)
+		case f.Changed("workload") && !shared:
+			err = usage("--workload and --%s exclude each other", g.Name)
+		}
+	})
+	return err
+}
+
+// workload reads or generates.
+func (t topic) workload(c *cobra.Command, path string) (bench.Workload, error) {
+	if path == "" {
+		l, err := t.generate()
+		if errors.Is(err, bench.ErrWorkload) {
+			return nil, usage("%v", err)
+		}
+		return l, err
+	}
+	l := t.read()
+	err := bench.ReadWorkload(path, l)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("the workload %s does not exist", path)
+	}
+	return l, err
+}
+
+// runLoad prints nothing before all policies have run.
+func runLoad(w *world, l bench.Workload, policies string, asJSON bool) error {
+	list := l.Policies()
+	if policies != "" {
+		list = strings.Split(policies, ",")
+	}
+	results := make([]bench.Result, len(list))
+	for i, p := range list {
+		var err error
+		list[i] = strings.TrimSpace(p)
+		results[i], err = l.Run(list[i])
+		if errors.Is(err, bench.ErrNoPolicy) {
+			return usage("--policy: %v", err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !asJSON {
+		return printResults(w.stdout, list, results)
+	}
+	e := json.NewEncoder(w.stdout)
+	e.SetEscapeHTML(false)
+	for _, r := range results {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printResults(out io.Writer, policies []string, results []bench.Result) error {
+	t := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for i, r := range results {
+		cells := r.Cells()
+		if i == 0 {
+			fmt.Fprint(t, "policy")
+			for _, c := range cells {
+				fmt.Fprintf(t, "\t%s", c.Name)
+			}
+			fmt.Fprintln(t)
+		}
+		fmt.Fprint(t, policies[i])
+		for _, c := range cells {
+			fmt.Fprintf(t, "\t%s", c.Value)
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+func drawFigures(w *world, t topic, dir string, seeds int) error {
+	if seeds < 1 {
+		return usage("--seeds is %d, it is at least 1", seeds)
+	}
+	list, err := t.figures(seeds)
+	if err != nil {
+		return err
+	}
+	if err := bench.WriteExperiments(dir, t.short, list); err != nil {
+		return err
+	}
+	fmt.Fprintf(w.stderr, "%d experiments, means of seeds 1 to %d; the report is %s/report.html\n", len(list), seeds, dir)
+	return nil
+}
+
+// capacity is the flag --budget: a number, or one for each chronon.
+type capacity struct{ c *bench.Capacity }
+
+func (v capacity) String() string {
+	if v.c == nil {
+		return ""
+	}
+	words := make([]string, len(*v.c))
+	for i, n := range *v.c {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, ",")
+}
+
+func (v capacity) Type() string { return "ints" }
+
+func (v capacity) Set(s string) error {
+	var c bench.Capacity
+	for _, word := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 0 {
+			return fmt.Errorf("%q is not a number of probes", word)
+		}
+		c = append(c, n)
+	}
+	*v.c = c
+	return nil
+}
+
+// windowed is a flag that is "overwrite" or "window,10".
+type windowed struct {
+	life *string
+	n    *int
+}
+
+func (v windowed) String() string {
+	if v.life == nil || *v.life != "window" {
+		return "overwrite"
+	}
+	return "window," + strconv.Itoa(*v.n)
+}
+
+func (v windowed) Type() string { return "life" }
+
+func (v windowed) Set(s string) error {
+	kind, n, given := strings.Cut(s, ",")
+	if !slices.Contains([]string{"overwrite", "window"}, kind) || given != (kind == "window") {
+		return fmt.Errorf("%q is not overwrite or window,10", s)
+	}
+	*v.life, *v.n = kind, 0
+	if !given {
+		return nil
+	}
+	size, err := strconv.Atoi(n)
+	if err != nil || size < 0 {
+		return fmt.Errorf("%q is not a number of chronons", n)
+	}
+	*v.n = size
+	return nil
+}
+
+// checked is a flag whose text has to be understood.
+type checked struct {
+	show func() string
+	set  func(string) error
+}
+
+func (v checked) String() string {
+	if v.show == nil {
+		return ""
+	}
+	return v.show()
+}
+func (v checked) Type() string       { return "text" }
+func (v checked) Set(s string) error { return v.set(s) }

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What --json prints of workloads that were worked out by hand, to the letter.
+func TestBenchWorkloads(t *testing.T) {
+	for _, c := range []struct {
+		name, bench, workload, policies string
+		want                            []string
+	}{
+		// Chronon 1: resource 2 has one chronon left, 0 has two. 2: 0 has one, 1 two.
+		// 3: 1 has one left, 0 two. wic: 0 and 2 have one update each, ties go to 0; then
+		// 1; resource 2's update of chronon 1 is too old from chronon 3 on.
+		{"cei", "cei", `{"n":3,"K":4,"C":1,"ceis":[
+			{"profile":0,"eis":[{"resource":0,"start":1,"finish":2},{"resource":1,"start":2,"finish":3}]},
+			{"profile":1,"eis":[{"resource":2,"start":1,"finish":1}]},
+			{"profile":1,"eis":[{"resource":0,"start":3,"finish":4}]}],
+			"life":"window","W":1,"updates":[[1,3],[2],[1]]}`, "sedf:np,mrsf:p,wic", []string{
+			`{"policy":"sedf:np","captured":3,"completeness":1,"probes":[[2],[0],[1],[0]]}`,
+			`{"policy":"mrsf:p","captured":3,"completeness":1,"probes":[[2],[0],[1],[0]]}`,
+			`{"policy":"wic","captured":2,"completeness":0.6666666666666666,"probes":[[0],[1],[0],[]]}`,
+		}},
+		// In the first chronon all three CEIs have an EI of the same value and finish: the
+		// first two CEIs go first. A CEI of rank 1 in a profile of rank 2 counts as 2.
+		{"cei of two probes", "cei", `{"n":4,"K":2,"C":2,"ceis":[
+			{"profile":7,"eis":[{"resource":3,"start":1,"finish":1}]},
+			{"profile":8,"eis":[{"resource":1,"start":1,"finish":1}]},
+			{"profile":9,"eis":[{"resource":0,"start":1,"finish":1}]},
+			{"profile":7,"eis":[{"resource":2,"start":2,"finish":2},{"resource":1,"start":2,"finish":2}]},
+			{"profile":8,"eis":[{"resource":0,"start":2,"finish":2}]}]}`, "sedf:p,mrsf:p", []string{
+			`{"policy":"sedf:p","captured":3,"completeness":0.6,"probes":[[3,1],[2,1]]}`,
+			`{"policy":"mrsf:p","captured":3,"completeness":0.6,"probes":[[1,0],[0,2]]}`,
+		}},
+		{"budgets by chronon", "cei", `{"n":2,"K":3,"C":[0,2,0],"ceis":[
+			{"profile":0,"eis":[{"resource":0,"start":1,"finish":3},{"resource":1,"start":2,"finish":2}]}]}`, "medf:np", []string{
+			`{"policy":"medf:np","captured":1,"completeness":1,"probes":[[],[1,0],[]]}`,
+		}},
+		// The true second update lives in [9,14], the model's in [4,7] and its fourth in
+		// [12,20]. The probe at 7 finds one update: the next after it in the model is at
+		// 8, until 11.
+		{"sup", "sup", `{"N":20,"X":2,"life":"overwrite","Y":0,"updates":[3,9,15],"model":[2,4,8,12]}`, "optimal,sup,fbsup", []string{
+			`{"policy":"optimal","probes":[14],"utility":1}`,
+			`{"policy":"sup","probes":[7,20],"utility":0}`,
+			`{"policy":"fbsup","probes":[7,11,20],"utility":1}`,
+		}},
+		{"sup with windows", "sup", `{"N":20,"X":1,"life":"window","Y":4,"updates":[3,5,18],"model":[]}`, "optimal,sup", []string{
+			`{"policy":"optimal","probes":[7,20],"utility":3}`,
+			`{"policy":"sup","probes":[],"utility":0}`,
+		}},
+		// Gains: 0.5, 0.25; then 0, 0.75; then 0.5, 0.
+		{"wic", "wic", `{"n":2,"N":3,"C":1,"life":{"kind":"append"},"urgency":{"kind":"uniform"},"pi":[[0.5,0,0.5],[0.25,0.5,0]]}`, "wic", []string{
+			`{"policy":"wic","schedule":[[0],[1],[0]],"utility":1.75}`,
+		}},
+		// Weighed, and decaying by half: 0.25, 0.25 (ties to the smaller page); then 0.25,
+		// 0.5 + 0.25/2; then 0.25·0.5/2 and nothing; pages without gain are not monitored.
+		{"wic with weights", "wic", `{"n":2,"N":3,"C":1,"life":{"kind":"overwrite"},"urgency":{"kind":"exp","param":0.5},"weights":[0.5,1],"pi":[[0.5,0.5,0],[0.25,0.5,0]]}`, "wic", []string{
+			`{"policy":"wic","schedule":[[0],[1],[0]],"utility":0.9375}`,
+		}},
+		{"allocation", "allocation", `{"rates":[4,9,1],"weights":[1,1,4],"N":14}`, "sqrt", []string{
+			`{"policy":"sqrt","m":[4,6,4],"delay":1.75}`, // 4/8 + 9/12 + 4/8
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			in, again := filepath.Join(dir, "in.json"), filepath.Join(dir, "again.json")
+			if err := os.WriteFile(in, []byte(c.workload), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, out, stderr := cli(t, nil, "", "bench", c.bench, "--workload", in, "--policy", c.policies, "--json", "--out", again)
+			if code != exitOK || stderr != "" {
+				t.Fatalf("code %d, %s", code, stderr)
+			}
+			if want := strings.Join(c.want, "\n") + "\n"; out != want {
+				t.Errorf("printed\n%s\nwant\n%s", out, want)
+			}
+			if code, twice, _ := cli(t, nil, "", "bench", c.bench, "--workload", again, "--policy", c.policies, "--json"); code != exitOK || twice != out {
+				t.Errorf("what was written back gives\n%s", twice)
+			}
+			if code, table, _ := cli(t, nil, "", "bench", c.bench, "--workload", in); code != exitOK || !strings.HasPrefix(table, "policy ") {
+				t.Errorf("the table of all policies: code %d\n%s", code, table)
+			}
+		})
+	}
+}
+
+// Two retrievals of a source that posts in the first quarter of the day alone. The
+// delay of one at 1/8 and one at 1/4 is (1/8)²/2 for each half, 4 postings a day.
+func TestBenchRetrieval(t *testing.T) {
+	in := filepath.Join(t.TempDir(), "in.json")
+	if err := os.WriteFile(in, []byte(`{"daily":[4,0,0,0],"m":2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := cli(t, nil, "", "bench", "allocation", "--workload", in, "--policy", "retrieval", "--json")
+	var r struct {
+		Policy string    `json:"policy"`
+		Tau    []float64 `json:"tau"`
+		Delay  float64   `json:"delay"`
+	}
+	if err := json.Unmarshal([]byte(out), &r); code != exitOK || err != nil {
+		t.Fatalf("code %d, %v, %s", code, err, stderr)
+	}
+	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+	if r.Policy != "retrieval" || len(r.Tau) != 2 || !near(r.Tau[0], 0.125) || !near(r.Tau[1], 0.25) || !near(r.Delay, 4.0/64) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The same flags make the same workload, which gives the same lines when it is
+// read again; another seed makes another one.
+func TestBenchGenerated(t *testing.T) {
+	for bench, flags := range map[string][]string{
+		"cei":        {"--resources", "50", "--profiles", "20", "--chronons", "200", "--lambda", "9", "--alpha", "1", "--life", "overwrite", "--budget", "1,0,2"},
+		"sup":        {"--data", "rss", "--x", "3", "--life", "window,5", "--model", "learned"},
+		"wic":        {"--pages", "9", "--instants", "90", "--urgency", "sliding,3", "--life", "changes,2", "--budget", "2"},
+		"allocation": {"--sources", "30", "--days", "3", "--per-day", "2"},
+	} {
+		t.Run(bench, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "w.json")
+			run := func(args ...string) string {
+				t.Helper()
+				code, out, stderr := cli(t, nil, "", append([]string{"bench", bench, "--json"}, args...)...)
+				if code != exitOK || out == "" {
+					t.Fatalf("%v: code %d, %s", args, code, stderr)
+				}
+				return out
+			}
+			made := run(append(flags, "--seed", "3", "--out", file)...)
+			if again := run(append(flags, "--seed", "3")...); again != made {
+				t.Error("the same seed made another workload")
+			}
+			if read := run("--workload", file); read != made {
+				t.Error("the workload gives other results when it is read again")
+			}
+			if other := run(append(flags, "--seed", "4")...); other == made {
+				t.Error("another seed made the same workload")
+			}
+		})
+	}
+}
+
+func TestBenchWorkloadMistakes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) string {
+		path := filepath.Join(dir, "w.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, args := range [][]string{
+		{"cei", "--policy", "nonsense"}, {"cei", "--policy", "sedf:x"}, {"cei", "--workload", filepath.Join(dir, "none")}, {"cei", "--rank", "0"},
+		{"cei", "--budget", "x"}, {"cei", "--life", "window"}, {"sup", "--life", "append"}, {"sup", "--data", "other"}, {"sup", "--x", "0"}, {"wic", "--urgency", "exp,3"},
+		{"wic", "--policy", "sedf:p"}, {"allocation", "--policy", "sqrt"}, {"cei", "--figures", dir, "--seeds", "0"}, {"cei", "--figures", dir, "--seed", "3"},
+		{"cei", "--workload", write(`{}`), "--seed", "2"},
+	} {
+		if code, out, stderr := cli(t, nil, "", append([]string{"bench"}, args...)...); code != exitUsage || stderr == "" || out != "" {
+			t.Errorf("%v: code %d, %q, %q; want a usage error", args, code, out, stderr)
+		}
+	}
+	for bench, text := range map[string]string{
+		"cei": `{"n":1,"K":3,"C":1,"ceis":[{"profile":0,"eis":[{"resource":1,"start":1,"finish":1}]}]}`,
+		"sup": `{"N":3,"X":1,"life":"overwrite","updates":[4],"model":[]}`, "wic": `{"n":1,"N":2,"C":1,"pi":[[1]]}`, "allocation": `{"N":3}`,
+	} {
+		if code, _, stderr := cli(t, nil, "", "bench", bench, "--workload", write(text)); code != exitFailure || !strings.Contains(stderr, "bad workload") {
+			t.Errorf("%s of %s: code %d, %q", bench, text, code, stderr)
+		}
+	}
+}
