@@ -54,3 +54,10 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 
 // isMissing says whether err means that something is not there.
 func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }
+
+// isGap says whether err means that the log does not reach there.
+func isGap(err error) bool {
+	var gap *registry.GapError
+	var p *registry.Problem
+	return errors.As(err, &gap) || errors.As(err, &p) && p.Type == "gap"
+}

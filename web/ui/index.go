@@ -152,9 +152,11 @@ func (c *catalogue) forget(hour int64) {
 		return
 	}
 	for id, t := range c.tallies {
-		_, there := slices.BinarySearchFunc(c.digests, id, func(d web.Digest, id string) int { return strings.Compare(d.ID, id) })
+		_, there := slices.BinarySearchFunc(c.digests, id, digestID)
 		if !there || t.last <= hour-hours {
 			delete(c.tallies, id)
 		}
 	}
 }
+
+func digestID(d web.Digest, id string) int { return strings.Compare(d.ID, id) }

@@ -3,9 +3,11 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"hash/maphash"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -49,6 +51,7 @@ type live struct {
 func (s *Server) stream(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
+		v.streaming = true
 		if !v.enter("/ui/events", p.need) {
 			return
 		}
@@ -79,10 +82,18 @@ func (l *live) run() error {
 	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	checked := time.Now()
+	checked, spoke, last, woken := time.Now(), time.Now(), "", true
 	for first := true; ; first = false {
-		if err := l.look(first); err != nil {
-			return err
+		if signs := l.signs(); woken || signs != last {
+			if err := l.look(first); err != nil {
+				return err
+			}
+			last, spoke = signs, time.Now()
+		} else if time.Since(spoke) > heartbeat {
+			if err := l.flush([]byte(":\n\n")); err != nil {
+				return err
+			}
+			spoke = time.Now()
 		}
 		select { // at most one look a tick, however many changes there are
 		case <-tick.C:
@@ -93,7 +104,9 @@ func (l *live) run() error {
 		}
 		select {
 		case <-awake:
+			woken = true
 		default:
+			woken = awake == nil
 		}
 		if time.Since(checked) > l.Limits.Recheck {
 			checked = time.Now()
@@ -102,6 +115,21 @@ func (l *live) run() error {
 			}
 		}
 	}
+}
+
+// signs are what else than a commit may change a page: slots that found nothing,
+// settings, health. Reading them costs next to nothing.
+func (l *live) signs() string {
+	endpoints, err := l.Registry.Endpoints()
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, e := range endpoints {
+		st, _ := l.Daemon.State(e.Name) // one that is not up has no signs
+		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Next.Unix(), st.Health.State, st.Queries)
+	}
+	return b.String()
 }
 
 // look sends what changed since the last one.

@@ -279,10 +279,11 @@ func (a *response) main() string {
 }
 
 var (
-	tag   = regexp.MustCompile(`<(/?)([a-zA-Z0-9]+)([^>]*)>`)
-	ids   = regexp.MustCompile(`\sid="([^"]*)"`)
-	void  = map[string]bool{"meta": true, "link": true, "input": true, "br": true, "hr": true, "img": true}
-	inner = regexp.MustCompile(`(?i)\s(style|on[a-z]+)\s*=`)
+	tag    = regexp.MustCompile(`<(/?)([a-zA-Z0-9]+)([^>]*)>`)
+	ids    = regexp.MustCompile(`\sid="([^"]*)"`)
+	void   = map[string]bool{"meta": true, "link": true, "input": true, "br": true, "hr": true, "img": true}
+	quoted = regexp.MustCompile(`"[^"]*"`)
+	inner  = regexp.MustCompile(`(?i)\s(style|on[a-z]+)\s*=`)
 )
 
 // wellBuilt holds a page against what the policy and the design ask of each:
@@ -305,7 +306,7 @@ func (a *response) wellBuilt() {
 		default:
 			open = open[:len(open)-1]
 		}
-		if inner.MatchString(m[3]) {
+		if inner.MatchString(quoted.ReplaceAllString(m[3], `""`)) {
 			a.t.Errorf("%s: style or handler in <%s%s>", a.Request.URL, m[2], m[3])
 		}
 		if name == "script" && !closes && !strings.Contains(m[3], `src="/ui/static/`) {

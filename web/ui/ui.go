@@ -31,6 +31,7 @@ const (
 	longSession  = 7 * 24 * time.Hour
 	slowestWrite = 60 * time.Second // how long a browser may take to take a page
 	slowestForm  = 30 * time.Second // and to send a form
+	heartbeat    = 15 * time.Second // between two signs of life of a stream
 	slowestEvent = 10 * time.Second
 )
 
@@ -119,6 +120,10 @@ func (s *Server) pages() []page {
 	return []page{
 		{path: "/{$}", look: "overview", section: "overview", need: read, build: overview, live: true},
 		{path: "/queries", look: "queries", section: "queries", need: read, build: queries, live: true},
+		{path: "/queries/{id}", look: "query", section: "queries", need: read, build: query, live: true},
+		{path: "/queries/{id}/changes/{seq}", look: "change", section: "queries", need: read, build: changePageOf},
+		{path: "/queries/{id}/release", look: "release", section: "queries", need: registry.RoleApp, build: release},
+		{path: "/queries/{id}/settings", look: "query-settings", section: "queries", need: registry.RoleApp, build: editQuery},
 	}
 }
 
@@ -128,6 +133,20 @@ func (s *Server) actions() []action {
 		{path: "/signout", run: signOut},
 		{path: "/theme", run: setTheme},
 		{path: "/queries", need: registry.RoleApp, run: actOnQueries},
+		{path: "/queries/{id}", need: registry.RoleApp, run: actOnQuery},
+		{path: "/queries/{id}/release", need: registry.RoleApp, run: doRelease},
+		{path: "/queries/{id}/settings", need: registry.RoleApp, run: saveQuery},
+	}
+}
+
+// texts are what is served as it is, beside the pages.
+func (s *Server) texts() []action {
+	const read = registry.RoleRead
+	return []action{
+		{path: "/queries/{id}/text", need: read, run: queryText},
+		{path: "/queries/{id}/result", need: read, run: resultCell},
+		{path: "/queries/{id}/difference", need: read, run: differenceCell},
+		{path: "/queries/{id}/changes/{seq}/value", need: read, run: changeCell},
 	}
 }
 
@@ -146,6 +165,9 @@ func (s *Server) serveAll() error {
 	}
 	for _, a := range s.actions() {
 		s.mux.Handle("POST "+a.path, s.act(a))
+	}
+	for _, a := range s.texts() {
+		s.mux.Handle("GET "+a.path, s.act(a))
 	}
 	for _, name := range []string{"error", "signin"} {
 		l, err := newLook(name, s.assets)

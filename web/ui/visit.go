@@ -21,6 +21,8 @@ type visit struct {
 	caller registry.Caller
 	token  string    // of the session, "" where none is asked for
 	now    time.Time // one moment for the whole page
+
+	streaming bool // for the live stream of the page
 }
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -1,0 +1,145 @@
+package ui
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// A grid is rows of a result as they are shown.
+type grid struct {
+	Heads  []string
+	Number []bool // columns of numbers, which stand to the right
+	Rows   []gridRow
+}
+
+type gridRow struct {
+	Sign  string
+	Cells []cell
+}
+
+// A cell is an RDF term. It comes from outside: it is cut where it is long, and
+// its direction is its own.
+type cell struct {
+	Text  string // shortened
+	Whole string // for the title: the term in full, unless it is very long
+	Mark  string // language or datatype
+	Class string // "mono" for names of things
+	All   string // where the whole of a cut one is
+	Size  string
+}
+
+const (
+	longestCell  = 400      // bytes shown of a term
+	longestTitle = 1000     // and of its title
+	longestText  = 64 << 10 // bytes of a query text shown with colours
+)
+
+// A namer shortens IRIs by the prefixes of a query.
+type namer struct{ prefixes [][2]string } // IRI, name
+
+var prefixLine = regexp.MustCompile(`(?i)\bPREFIX\s+([^\s:<>"]*):\s*<([^<>"{}|^\x60\\\s]+)>`)
+
+func newNamer(text string) namer {
+	var n namer
+	for _, m := range prefixLine.FindAllStringSubmatch(clip(text, longestText), 100) {
+		n.prefixes = append(n.prefixes, [2]string{m[2], m[1]})
+	}
+	return n
+}
+
+var localName = regexp.MustCompile(`^[\pL\pN_.-]*$`)
+
+func (n namer) short(iri string) string {
+	best := ""
+	out := iri
+	for _, p := range n.prefixes {
+		if rest, ok := strings.CutPrefix(iri, p[0]); ok && len(p[0]) > len(best) && len(rest) < 200 && localName.MatchString(rest) {
+			best, out = p[0], p[1]+":"+rest
+		}
+	}
+	return out
+}
+
+const xsd = "http://www.w3.org/2001/XMLSchema#"
+
+// cell writes a term; all is where the whole of it can be read.
+func (n namer) cell(t diff.Term, all string) cell {
+	var c cell
+	switch t.Kind {
+	case diff.Unbound:
+		return cell{Text: none, Class: "dim"}
+	case diff.IRI:
+		c = cell{Text: n.short(t.Value), Whole: "<" + t.Value + ">", Class: "mono"}
+	case diff.Blank:
+		c = cell{Text: "_:" + t.Value, Whole: "_:" + t.Value, Class: "mono dim"}
+	default:
+		c = cell{Text: t.Value, Whole: `"` + t.Value + `"`}
+		if t.Lang != "" {
+			c.Mark, c.Whole = "@"+t.Lang, c.Whole+"@"+t.Lang
+		} else if t.Datatype != "" {
+			c.Whole += "^^<" + t.Datatype + ">"
+			if !number[t.Datatype] {
+				c.Mark = clip(plainType(n, t.Datatype), 60)
+			}
+		}
+	}
+	if len(c.Text) > longestCell {
+		c.Size, c.All = amount(len(t.Value)), all
+		c.Text = clip(c.Text, longestCell)
+	}
+	c.Whole = clip(c.Whole, longestTitle)
+	return c
+}
+
+// plainType says nothing of the types that a value shows by itself.
+func plainType(n namer, typ string) string {
+	switch local, ok := strings.CutPrefix(typ, xsd); {
+	case ok && (local == "dateTime" || local == "date" || local == "boolean" || local == "time"):
+		return ""
+	case ok:
+		return "xsd:" + local
+	}
+	return n.short(typ)
+}
+
+var number = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true, xsd + "int": true, xsd + "long": true,
+	xsd + "nonNegativeInteger": true, xsd + "positiveInteger": true, xsd + "short": true, xsd + "byte": true, xsd + "unsignedInt": true}
+
+// heads of the columns of a form.
+func headsOf(form diff.Form, vars []string) []string {
+	if form.Graph() {
+		return []string{"subject", "predicate", "object"}
+	}
+	out := make([]string, len(vars))
+	for i, v := range vars {
+		out[i] = "?" + v
+	}
+	return out
+}
+
+// grid writes rows; where gives the address of the whole of a cell.
+func (n namer) grid(form diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
+	g := grid{Heads: headsOf(form, vars)}
+	g.Number = make([]bool, len(g.Heads))
+	for c := range g.Number {
+		g.Number[c] = rows > 0
+	}
+	for i := range rows {
+		terms := row(i)
+		r := gridRow{Sign: sign(i), Cells: make([]cell, len(terms))}
+		for c, t := range terms {
+			r.Cells[c] = n.cell(t, where(i, c))
+			if c < len(g.Number) && t.Kind != diff.Unbound && !(t.Kind == diff.Literal && number[t.Datatype]) {
+				g.Number[c] = false
+			}
+		}
+		g.Rows = append(g.Rows, r)
+	}
+	return g
+}
+
+var noSign = func(int) string { return "" }
+
+func signed(s string) func(int) string { return func(int) string { return s } }

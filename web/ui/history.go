@@ -1,0 +1,163 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A changePlot shows the last changes of a query over time: the height is how
+// much of the result differs, below it rows added and removed.
+type changePlot struct {
+	Title, About string
+	Marks        []changeMark
+	Labels       []label
+}
+
+type changeMark struct {
+	X, Left string  // per cent
+	Y       float64 // of the disc
+	AddY    float64
+	AddH    float64
+	DelH    float64
+	Title   string
+	Newest  bool
+	First   bool // the baseline
+}
+
+const (
+	plottedChanges = 40
+	listedChanges  = 8
+	rowsInChange   = 5 // of each side, in the list
+	rowsOnPage     = 50
+)
+
+// plot draws changes, the oldest first.
+func (v *visit) plot(changes []registry.Change) *changePlot {
+	if len(changes) == 0 {
+		return nil
+	}
+	first, last := changes[0].Time, v.now
+	width := last.Sub(first)
+	if width <= 0 {
+		width = time.Second
+	}
+	p := &changePlot{Title: "The last " + plural(len(changes), "change", "changes") + " and their size"}
+	most, largest := 1, 0.0
+	for _, c := range changes {
+		if c.Delta != nil && !c.Baseline {
+			most = max(most, len(c.Delta.Added), len(c.Delta.Removed))
+			largest = max(largest, c.Delta.Jaccard)
+		}
+	}
+	for i, c := range changes {
+		if c.Delta == nil {
+			continue
+		}
+		x := 1.0 + 98*float64(c.Time.Sub(first))/float64(width)
+		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline}
+		if c.Baseline {
+			m.Y, m.Title = 112, fmt.Sprintf("change %d: the first result", c.Seq)
+		} else {
+			size := func(n int) float64 {
+				if n == 0 {
+					return 0
+				}
+				return max(1.6, float64(n)/float64(most)*18)
+			}
+			m.Y = float64(int((112-c.Delta.Jaccard*100)*100)) / 100
+			m.AddH, m.DelH = size(len(c.Delta.Added)), size(len(c.Delta.Removed))
+			m.AddY = 146 - m.AddH
+			m.Title = fmt.Sprintf("change %d, %s: Jaccard distance %.2f, %d added, %d removed", c.Seq, c.Time.UTC().Format("2 Jan, 15:04:05"), c.Delta.Jaccard, len(c.Delta.Added), len(c.Delta.Removed))
+		}
+		p.Marks = append(p.Marks, m)
+	}
+	layout := "15:04"
+	switch {
+	case width > 48*time.Hour:
+		layout = "2 Jan"
+	case width > 20*time.Hour:
+		layout = "2 Jan, 15:04"
+	case width < 10*time.Minute:
+		layout = "15:04:05"
+	}
+	for i, anchor := range []string{"start", "middle", "middle", "end"} {
+		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", float64(i)*100/3), anchor, first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
+	}
+	p.About = fmt.Sprintf("%s in %s. The largest has a Jaccard distance of %.2f. Below: rows added and removed. The same in words follows as a list.", plural(len(changes), "change", "changes"), span(width.Round(time.Second)), largest)
+	return p
+}
+
+// A changeView is one change of a query, with some of its rows.
+type changeView struct {
+	Seq         uint64
+	When        template.HTML
+	Delta       delta
+	Meter       string
+	Jaccard     string
+	Slot        string
+	Ask, First  bool
+	Added       side
+	Removed     side
+	Link, JSON  string
+	Compare     string
+	Open, Moved bool
+}
+
+// A side is the rows that came, or that went.
+type side struct {
+	Title string
+	Grid  grid
+	Left  string // where those that are not shown are
+	Count string
+}
+
+// view shows a change with at most so many rows of each side, from row on.
+func (v *visit) view(q *registry.Query, n namer, c registry.Change, from, most int) changeView {
+	d := c.Delta
+	at := queryPath(q.ID)
+	own := fmt.Sprintf("%s/changes/%d", at, c.Seq)
+	out := changeView{Seq: c.Seq, When: v.when(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
+		Ask: q.Form == diff.Ask, Compare: fmt.Sprintf("%s?b=%d#compare", at, c.Seq),
+		JSON: fmt.Sprintf("/v1%s/changes?after=%s:%d&limit=1", at, c.Epoch, c.Prev)}
+	if d == nil {
+		return out
+	}
+	if !c.Baseline {
+		out.Meter, out.Jaccard = meter(d.Jaccard), fmt.Sprintf("%.2f", d.Jaccard)
+		out.Moved = d.Ordered && d.Jaccard == 0
+	}
+	if out.Ask {
+		return out
+	}
+	what := func(n int, how string) string {
+		if d.Form.Graph() {
+			return plural(n, "triple ", "triples ") + how
+		}
+		return plural(n, "row ", "rows ") + how
+	}
+	out.Added = n.side(d, d.Added, d.Vars, d.AddedAt, "+", from, most, own+"/value?side=added")
+	out.Added.Title = "+ " + what(len(d.Added), "added")
+	out.Removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, from, most, own+"/value?side=removed")
+	out.Removed.Title = minus + " " + what(len(d.Removed), "removed")
+	return out
+}
+
+// side shows rows from one on. Of ordered results the sign says the place, too.
+func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, sign string, from, most int, cells string) side {
+	from = min(from, len(rows))
+	some := rows[from:min(len(rows), from+most)]
+	s := side{Grid: n.grid(d.Form, vars, len(some), func(i int) []diff.Term { return diff.RowTerms(d.Form, vars, some[i]) }, func(i int) string {
+		if from+i < len(places) {
+			return fmt.Sprintf("%s %d", sign, places[from+i]+1)
+		}
+		return sign
+	}, func(row, col int) string { return fmt.Sprintf("%s&row=%d&col=%d", cells, from+row, col) })}
+	if rest := len(rows) - from - len(some); rest > 0 {
+		s.Count = count(rest)
+	}
+	return s
+}

@@ -1,0 +1,559 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A queryPage answers: is this result current, what changed last, why does it
+// run when it does?
+type queryPage struct {
+	Head    queryHead
+	Lede    queryLede
+	Facts   facts
+	Changes changesView
+	Result  resultView
+	Text    textView
+	Why     whyView
+	Notes   []registry.Warning
+	Who     whoView
+	Asked   askedView
+	Trouble *trouble
+}
+
+// A queryHead is the name of a query, how it is and what can be done to it.
+type queryHead struct {
+	ID, Name, Path         string
+	Endpoint, EndpointLink string
+	Form                   string
+	State                  state
+	Tags                   []string
+	Paused, MayAct, Mine   bool
+}
+
+// A queryLede is the sentence of the page: fresh or not, since when, when again.
+type queryLede struct{ Strong, Rest template.HTML }
+
+// A trouble is what stands in front of a stale result.
+type trouble struct{ Strong, Words string }
+
+type changesView struct {
+	ID, Path     string
+	Plot         *changePlot
+	List         []changeView
+	Span         string
+	Newer, Older string
+	Gone         bool // a page of changes that are not kept any more
+}
+
+type textView struct {
+	ID, Registered string
+	Code           template.HTML
+	Cut            string // where the whole of a long text is
+	Size           string
+}
+
+type whyView struct {
+	Say     string
+	Detail  string
+	List    []reason
+	Strip   strip
+	Summary string
+}
+
+// A reason is one input of a decision.
+type reason struct {
+	Label, Value string
+	Meter        string // "" for none
+	About        string
+}
+
+type whoView struct {
+	List  []follower
+	More  int
+	Known bool
+	Link  bool
+}
+
+type follower struct {
+	Name, Way, Behind string
+	Bad               bool
+}
+
+type askedView struct {
+	Rows  []kv
+	Links []kv
+}
+
+type kv struct {
+	Label, Value, Link string
+	Mono               bool
+}
+
+func query(v *visit) (content, error) {
+	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	if err != nil {
+		return content{}, err
+	}
+	it, err := v.Queries.Item(q.ID)
+	if err != nil {
+		return content{}, err
+	}
+	stats, err := v.Queries.Stats(q.ID)
+	if err != nil {
+		return content{}, err
+	}
+	x, err := v.Daemon.Explain(q.ID)
+	if err != nil && !isMissing(err) {
+		return content{}, err
+	}
+	q, st := it.Query, it.Status
+	e, err := v.Registry.Endpoint(q.Endpoint)
+	if err != nil {
+		return content{}, err
+	}
+	d := queryPage{Head: v.queryHead(&q, st), Lede: v.queryLede(&q, st, x), Notes: q.Warnings, Text: v.textView(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
+	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not up has no last slot
+	d.Why = v.why(&q, st, stats, x, e, loop)
+	n := newNamer(q.Text)
+	if d.Changes, err = v.changesView(&q, st, n); err != nil {
+		return content{}, err
+	}
+	past := v.r.URL.Query().Get("b") != "" || v.r.URL.Query().Get("a") != ""
+	if !past || !v.streaming { // what was, stays as it was
+		if d.Result, err = v.resultView(&q, st, n); err != nil {
+			return content{}, err
+		}
+	}
+	if d.Who, err = v.who(&q, st); err != nil {
+		return content{}, err
+	}
+	if d.Facts, err = v.queryFacts(&q, st, stats, len(d.Who.List)+d.Who.More); err != nil {
+		return content{}, err
+	}
+	c := content{Title: clip(d.Head.Name, 80), Data: d, Live: []part{
+		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Lede}, {"facts", "facts", d.Facts}, {"trouble", "query-trouble", d.Trouble},
+		{"changes", "query-changes", d.Changes}, {"why", "query-why", d.Why}, {"who", "query-who", d.Who}}}
+	if !past {
+		c.Live = append(c.Live, part{"compare", "query-result", d.Result})
+	}
+	return c, nil
+}
+
+func (v *visit) queryHead(q *registry.Query, st registry.Status) queryHead {
+	_, holds := q.Holder(v.caller.Name)
+	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
+		Paused: q.Pause != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
+	if v.Has("endpoint") {
+		h.EndpointLink = endpointPath(q.Endpoint)
+	}
+	return h
+}
+
+func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Explanation) queryLede {
+	var l queryLede
+	var rest []string
+	esc := template.HTMLEscapeString
+	switch {
+	case st.Position.Seq == 0:
+		l.Strong = "It has no result yet."
+	case st.State == registry.Stale:
+		l.Strong = "Stale: the result is of " + v.fixed(st.CheckedAt) + "."
+	case st.CheckedAt.IsZero():
+	default:
+		l.Strong = "Changed " + v.when(st.ChangedAt) + ", checked " + v.when(st.CheckedAt) + "."
+	}
+	if q.Pause != nil {
+		rest = append(rest, "Paused by "+esc(q.Pause.By)+" "+string(v.when(q.Pause.At))+".")
+	} else {
+		where := ""
+		if x.Rank > 0 {
+			where = "It stands " + ordinal(x.Rank) + " of " + count(x.Of) + " on " + esc(q.Endpoint)
+		}
+		switch {
+		case !x.NextDue.IsZero() && where != "":
+			rest = append(rest, where+" and runs again "+string(v.next(x.NextDue))+".")
+		case !x.NextDue.IsZero():
+			rest = append(rest, "It runs again "+string(v.next(x.NextDue))+".")
+		case where != "":
+			rest = append(rest, where+".")
+		}
+	}
+	l.Rest = template.HTML(strings.Join(rest, " "))
+	return l
+}
+
+func ordinal(n int) string {
+	suffix := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return count(n) + suffix
+}
+
+// trouble says why a result is stale, and what becomes of it.
+func (v *visit) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
+	if q.Pause != nil || s.Failures == 0 || st.Error == "" {
+		return nil
+	}
+	t := &trouble{Strong: clip(st.Error, 600), Words: "The last run ended as " + string(st.Outcome) + "."}
+	if s.Failures > 1 {
+		t.Words = "The last " + count(int(s.Failures)) + " runs were not complete."
+	}
+	if st.Position.Seq > 0 {
+		t.Words += " The last result still stands and is served as stale."
+	}
+	if s.NotBefore > s.LastRun.Slot+1 {
+		t.Words += " It is left out until slot " + count(s.NotBefore) + "."
+	}
+	return t
+}
+
+func (v *visit) queryFacts(q *registry.Query, st registry.Status, s scheduler.Stats, followers int) (facts, error) {
+	snap, err := v.catalogue.look()
+	if err != nil {
+		return facts{}, err
+	}
+	f := facts{Label: "This query in figures"}
+	rows := fact{Label: "Version", Value: none, Sub: "no result yet", Mono: true}
+	if st.Position.Seq > 0 {
+		rows.Value = template.HTML(template.HTMLEscapeString(st.Position.String()))
+		rows.Sub = template.HTML(sizeOf(q, st.Rows))
+	}
+	f.List = append(f.List, rows)
+	changes := 0
+	if i, ok := slices.BinarySearchFunc(snap.digests, q.ID, digestID); ok {
+		changes = snap.changes[i]
+	}
+	f.List = append(f.List, fact{Label: "Changes, 24 h", Value: template.HTML(count(changes)), Sub: template.HTML(count(st.Changes) + " in all")})
+	spent := fact{Label: "Cost, median", Value: cost(st.Median).HTML(), Sub: "of the last runs"}
+	if n := len(s.Samples); n > 1 {
+		times := make([]time.Duration, n)
+		for i, m := range s.Samples {
+			times[i] = m.Elapsed
+		}
+		slices.Sort(times)
+		spent.Sub = template.HTML("95th percentile " + cost(times[n*95/100]).String())
+	}
+	f.List = append(f.List, spent)
+	checked := fact{Label: "Checked", Value: none, Sub: "not yet"}
+	if !st.CheckedAt.IsZero() {
+		checked.Value, checked.Sub = v.when(st.CheckedAt), "no upper limit asked for"
+		if m := q.MaxStaleness(); m > 0 {
+			checked.Sub = template.HTML("may be " + span(m) + " old at most")
+		}
+	}
+	f.List = append(f.List, checked)
+	runs := fact{Label: "Executions", Value: template.HTML(count(st.Executions)), Sub: template.HTML("complete, since " + q.CreatedAt.UTC().Format("2 Jan"))}
+	if st.Executions > 0 {
+		runs.Sub = template.HTML("since " + q.CreatedAt.UTC().Format("2 Jan") + ", " + share(float64(st.Changes)/float64(st.Executions)).String() + " changed")
+	}
+	f.List = append(f.List, runs)
+	holders := plural(len(q.Holders), "registration holds it", "registrations hold it")
+	f.List = append(f.List, fact{Label: "Followers", Value: template.HTML(count(followers)), Sub: template.HTML(holders)})
+	return f, nil
+}
+
+// sizeOf says how large a result is.
+func sizeOf(q *registry.Query, rows int) string {
+	switch {
+	case q.Form == diff.Ask:
+		return "true or false"
+	case q.Form.Graph():
+		return plural(rows, "triple", "triples")
+	case q.Ordered:
+		return plural(rows, "row", "rows") + ", ordered"
+	}
+	return plural(rows, "row", "rows") + ", unordered"
+}
+
+// changesView is the plot of the last changes and a page of their list.
+func (v *visit) changesView(q *registry.Query, st registry.Status, n namer) (changesView, error) {
+	c := changesView{ID: q.ID, Path: queryPath(q.ID)}
+	newest := st.Position.Seq
+	if newest == 0 {
+		return c, nil
+	}
+	plotted, err := v.ending(q.ID, st.Position.Epoch, newest, plottedChanges)
+	if err != nil {
+		return c, err
+	}
+	c.Plot = v.plot(plotted)
+	last := newest
+	if before, err := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 53); err == nil && before > 1 && before <= newest {
+		last = before - 1
+	}
+	list := plotted
+	if last != newest {
+		if list, err = v.ending(q.ID, st.Position.Epoch, last, listedChanges); err != nil {
+			return c, err
+		}
+	}
+	list = list[max(0, len(list)-listedChanges):]
+	for i, x := range slices.Backward(list) {
+		view := v.view(q, n, x, 0, rowsInChange)
+		view.Open = i == len(list)-1 && last != newest
+		c.List = append(c.List, view)
+	}
+	c.pager(newest, list)
+	return c, nil
+}
+
+func (c *changesView) pager(newest uint64, list []registry.Change) {
+	if c.Gone = len(list) == 0; c.Gone {
+		c.Newer = c.Path + "#changes"
+		return
+	}
+	first, last := list[0].Seq, list[len(list)-1].Seq
+	c.Span = fmt.Sprintf("%s to %s of %s", count(last), count(first), count(newest))
+	if last < newest {
+		c.Newer = fmt.Sprintf("%s?before=%d#changes", c.Path, min(newest, last+listedChanges)+1)
+		if last+listedChanges >= newest {
+			c.Newer = c.Path + "#changes"
+		}
+	}
+	if first > 1 {
+		c.Older = fmt.Sprintf("%s?before=%d#changes", c.Path, first)
+	}
+}
+
+// ending are at most so many changes up to one, the oldest first, as far as the
+// log reaches back.
+func (v *visit) ending(query, epoch string, last uint64, most uint64) ([]registry.Change, error) {
+	for most > 0 {
+		from := last - min(last, most)
+		changes, err := v.History.After(query, registry.Position{Epoch: epoch, Seq: from}, int(last-from))
+		if err == nil {
+			for len(changes) > 0 && changes[len(changes)-1].Seq < last { // a page is bounded in bytes, too
+				more, err := v.History.After(query, changes[len(changes)-1].Position(), int(last-changes[len(changes)-1].Seq))
+				if err != nil || len(more) == 0 {
+					return changes, err
+				}
+				changes = append(changes, more...)
+			}
+			return changes, nil
+		}
+		if !isGap(err) {
+			return nil, err
+		}
+		most /= 2
+	}
+	return nil, nil
+}
+
+func (v *visit) textView(q *registry.Query) textView {
+	t := textView{ID: q.ID, Registered: "registered " + q.CreatedAt.UTC().Format("2 Jan 2006")}
+	text := q.Text
+	if len(text) > longestText {
+		t.Size, t.Cut = amount(len(text)), queryPath(q.ID)+"/text"
+		text = clip(text, longestText)
+	}
+	t.Code = highlight(text)
+	return t
+}
+
+// why explains when and why the query ran, or did not.
+func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
+	w := whyView{Strip: stripOf(s, loop.Last.Number)}
+	w.Say = sentence(x.Why)
+	if x.PassedOver != nil && x.PassedOver.Slot != s.LastRun.Slot {
+		w.Detail = "Passed over in slot " + count(x.PassedOver.Slot) + ": " + clip(x.PassedOver.Reason, 300) + "."
+	} else if s.LastRun.Why != "" {
+		w.Detail = "It ran in slot " + count(s.LastRun.Slot) + ": " + ran(s.LastRun.Why) + "."
+	}
+	if rate, ok := x.Inputs["rate_per_slot"]; ok && x.Slot > s.Last && s.Last > 0 {
+		p := 1 - math.Exp(-max(0, rate)*float64(x.Slot-s.Last))
+		w.List = append(w.List, reason{"Chance that it has changed", share(p).String(), meter(p), share(p).String()})
+	}
+	if x.Rank > 0 && x.Of > 0 {
+		place := 1 - float64(x.Rank-1)/float64(x.Of)
+		w.List = append(w.List, reason{"Its place under " + x.Policy, count(x.Rank) + " of " + count(x.Of), meter(place), "place " + count(x.Rank) + " of " + count(x.Of)})
+	}
+	if k := time.Duration(e.Budget); x.Estimate > 0 && k > 0 {
+		part := float64(x.Estimate) / float64(k)
+		w.List = append(w.List, reason{"Its share of the slot, " + cost(time.Duration(x.Estimate)).String() + " of " + cost(k).String(), share(part).String(), meter(part), share(part).String()})
+	}
+	if n := len(s.Samples); n > 1 {
+		changed := 0
+		for _, m := range s.Samples {
+			if m.Changed {
+				changed++
+			}
+		}
+		part := float64(changed) / float64(n)
+		w.List = append(w.List, reason{"Changed in the last " + count(n) + " runs", share(part).String(), meter(part), share(part).String()})
+	}
+	w.List = append(w.List, inputs(x)...)
+	if m := q.MaxStaleness(); m > 0 && !st.CheckedAt.IsZero() {
+		left := st.CheckedAt.Add(m).Sub(v.now)
+		r := reason{Label: "Until its staleness limit of " + span(m), Value: span(left)}
+		if left < 0 {
+			r.Value = "passed"
+		}
+		w.List = append(w.List, r)
+	}
+	if !w.Strip.Empty {
+		w.Summary = fmt.Sprintf("Ran in %s, changed in %s, passed over in %s.", plural(w.Strip.runs, "slot", "slots"), count(w.Strip.changes), count(w.Strip.passed))
+	}
+	return w
+}
+
+// ran says in words why a query was executed.
+func ran(why string) string {
+	switch why {
+	case "ranked":
+		return "its turn had come in the order"
+	case "new":
+		return "it was new"
+	case "refresh":
+		return "a refresh was asked for"
+	case "hinted":
+		return "a hint said that it may have changed"
+	case "interval":
+		return "an interval of a profile was open"
+	}
+	return clip(why, 300)
+}
+
+// inputNames are the words for what policies go by.
+var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Lately changed more than usual", "last_change": "Last changed in slot",
+	"slots_per_day": "Slots a day", "sum": "Sum of what was found", "class": "Class", "log_rank": "Rank, logarithm", "lambda": "Lambda"}
+
+// inputs are the other numbers that the policy went by, under their own names.
+func inputs(x scheduler.Explanation) (out []reason) {
+	skip := map[string]bool{"executions": true, "changes": true, "median_seconds": true, "rate_per_slot": true, "last": true}
+	for name, n := range x.Inputs {
+		if !skip[name] {
+			out = append(out, reason{Label: cmp.Or(inputNames[name], name), Value: strings.Replace(strconv.FormatFloat(n, 'g', 3, 64), "-", minus, 1)})
+		}
+	}
+	slices.SortFunc(out, func(a, b reason) int { return cmp.Compare(a.Label, b.Label) })
+	return out
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	s = strings.ToUpper(s[:1]) + s[1:]
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}
+
+const (
+	followersShown = 8
+	followersSeen  = 5000 // looked through for those of one query
+)
+
+// who follows the query; others' subscriptions are an admin's business.
+func (v *visit) who(q *registry.Query, st registry.Status) (whoView, error) {
+	w := whoView{Link: v.Has("deliveries")}
+	if v.Subscriptions == nil {
+		return w, nil
+	}
+	w.Known = true
+	seen := 0
+	for after := ""; seen < followersSeen; {
+		page, err := v.Subscriptions.Subscriptions(after, 500)
+		if err != nil {
+			return w, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, s := range page {
+			if s.Query != q.ID || !v.May(registry.RoleAdmin) && s.Caller != v.caller.Name {
+				continue
+			}
+			if len(w.List) == followersShown {
+				w.More++
+				continue
+			}
+			w.List = append(w.List, followerOf(s, st))
+		}
+		seen, after = seen+len(page), page[len(page)-1].ID
+	}
+	return w, nil
+}
+
+var ways = map[registry.Way]string{registry.WebSub: "WebSub", registry.Webhook: "Webhook", registry.WebSocket: "WebSocket", registry.SSE: "Server-sent events"}
+
+func followerOf(s registry.Subscription, st registry.Status) follower {
+	f := follower{Name: cmp.Or(s.Name, s.Caller), Way: cmp.Or(ways[s.Way], string(s.Way)), Behind: "0"}
+	at := s.Cursor
+	if s.Seen.Epoch != "" {
+		at = s.Seen
+	}
+	switch {
+	case s.State != registry.Active:
+		f.Behind, f.Bad = string(s.State), s.State == registry.Disabled
+	case at.Epoch != st.Position.Epoch:
+		f.Behind, f.Bad = plural(int(st.Position.Seq), "change", "changes"), true
+	case at.Seq < st.Position.Seq:
+		f.Behind, f.Bad = plural(int(st.Position.Seq-at.Seq), "change", "changes"), true
+	}
+	return f
+}
+
+func (v *visit) asked(q *registry.Query, st registry.Status) askedView {
+	a := askedView{}
+	add := func(label, value string) { a.Rows = append(a.Rows, kv{Label: label, Value: value}) }
+	staleness, interval := "no upper limit", "no lower limit"
+	if m := q.MaxStaleness(); m > 0 {
+		staleness = "at most " + span(m)
+	}
+	if m := q.MinInterval(); m > 0 {
+		interval = "at least " + span(m)
+	}
+	add("Staleness", staleness)
+	add("Interval", interval)
+	add("Weight", figures(q.Weight()))
+	if q.Public() {
+		add("Public", "anybody may read the result")
+	}
+	var names []string
+	for _, h := range q.Holders {
+		if v.May(registry.RoleAdmin) || h.Caller == v.caller.Name {
+			names = append(names, h.Caller)
+		}
+	}
+	if rest := len(q.Holders) - len(names); rest > 0 {
+		names = append(names, plural(rest, "other", "others"))
+	}
+	add("Holders", clip(strings.Join(names, ", "), 400))
+	for _, g := range q.DefaultGraphs {
+		add("Default graph", clip(g, 300))
+	}
+	for _, g := range q.NamedGraphs {
+		add("Named graph", clip(g, 300))
+	}
+	if st.Hash != "" {
+		a.Rows = append(a.Rows, kv{Label: "Hash", Value: clip(st.Hash, 26), Mono: true})
+	}
+	at := "/v1" + queryPath(q.ID)
+	a.Links = []kv{{Label: "result", Link: at + "/results"}, {Label: "changes", Link: at + "/changes"}, {Label: "explain", Link: at + "/explain"}, {Label: "resource", Link: at}}
+	if v.QueryFeed != nil {
+		a.Links = append(a.Links, kv{Label: "feed", Link: at + "/changes.atom"})
+	}
+	return a
+}

@@ -1,0 +1,324 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A resultView is the result at one version, or the difference between two.
+type resultView struct {
+	Path        string
+	None        bool
+	Size        string
+	Newest      string
+	B, A        string // the version, and the one that it is held against
+	Versions    []choice
+	Formats     []kv
+	Grid        grid
+	Ask         bool
+	Boolean     string
+	Diff        bool
+	Same        bool
+	Added       side
+	Removed     side
+	Span        string
+	Prev, More  string
+	Problem     string
+	Description string
+}
+
+const (
+	versionsOffered = 30
+	resultRows      = 20
+)
+
+// resultView shows ?b=, the newest without, alone or against ?a=, from ?row= on.
+func (v *visit) resultView(q *registry.Query, st registry.Status, n namer) (resultView, error) {
+	p := v.r.URL.Query()
+	newest := st.Position.Seq
+	r := resultView{Path: queryPath(q.ID), Newest: strconv.FormatUint(newest, 10), Ask: q.Form == diff.Ask}
+	if r.None = newest == 0; r.None {
+		return r, nil
+	}
+	for _, suffix := range web.Representations(q.Form) {
+		r.Formats = append(r.Formats, kv{Label: formatNames[suffix], Link: "/v1" + r.Path + "/results." + suffix})
+	}
+	b, a := sequence(p.Get("b")), sequence(p.Get("a"))
+	if b == 0 || b > newest {
+		b = newest
+	}
+	if a > newest || a == b {
+		a = 0
+	}
+	r.B = strconv.FormatUint(b, 10)
+	if a > 0 {
+		r.A = strconv.FormatUint(a, 10)
+	}
+	for i := uint64(0); i < versionsOffered && i < newest; i++ {
+		r.Versions = append(r.Versions, choice{Value: strconv.FormatUint(newest-i, 10)})
+	}
+	row, _ := strconv.Atoi(p.Get("row"))
+	row = max(0, row-1)
+	var err error
+	if a > 0 {
+		err = r.compare(v, q, st, n, a, b, row)
+	} else {
+		err = r.show(v, q, n, b, row)
+	}
+	if told, ok := web.ProblemOf(err); err != nil && ok {
+		r.Problem, err = told.Detail, nil
+		if isGap(told) || r.Problem == "" {
+			r.Problem = "This version is not kept any more."
+		}
+	}
+	return r, err
+}
+
+var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle"}
+
+func sequence(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 10, 53)
+	return n
+}
+
+// show fills in one version.
+func (r *resultView) show(v *visit, q *registry.Query, n namer, b uint64, row int) error {
+	res, _, err := v.version(q.ID, b)
+	if err != nil {
+		return err
+	}
+	r.Size = sizeOf(q, res.Len())
+	if r.Ask {
+		r.Boolean = word(res.Boolean())
+		return nil
+	}
+	row = min(row, max(0, res.Len()-1)/resultRows*resultRows)
+	shown := min(resultRows, res.Len()-row)
+	r.Grid = n.grid(q.Form, res.Vars(), shown, func(i int) []diff.Term { return res.Terms(row + i) }, noSign,
+		func(i, col int) string { return fmt.Sprintf("%s/result?b=%d&row=%d&col=%d", r.Path, b, row+i, col) })
+	r.page(row, shown, res.Len(), resultRows)
+	return nil
+}
+
+// compare fills in what leads from version a to b, in whichever order they are.
+func (r *resultView) compare(v *visit, q *registry.Query, st registry.Status, n namer, a, b uint64, row int) error {
+	r.Diff = true
+	d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
+	if err != nil {
+		return err
+	}
+	if d != nil && a > b {
+		d = diff.Invert(d)
+	}
+	if r.Same = d == nil || d.Empty(); r.Same {
+		return nil
+	}
+	r.Size = fmt.Sprintf("Jaccard distance %.2f", d.Jaccard)
+	if r.Ask {
+		r.Boolean = word(d.Boolean) + ", was " + word(d.Previous)
+		return nil
+	}
+	cells := fmt.Sprintf("%s/difference?a=%d&b=%d&side=", r.Path, a, b)
+	all := max(len(d.Added), len(d.Removed))
+	row = min(row, max(0, all-1)/resultRows*resultRows)
+	what := plural(len(d.Added), "row", "rows")
+	gone := plural(len(d.Removed), "row", "rows")
+	if d.Form.Graph() {
+		what, gone = plural(len(d.Added), "triple", "triples"), plural(len(d.Removed), "triple", "triples")
+	}
+	r.Added = n.side(d, d.Added, d.Vars, d.AddedAt, "+", row, resultRows, cells+"added")
+	r.Added.Title = "+ " + what + " only in " + strconv.FormatUint(b, 10)
+	r.Removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, row, resultRows, cells+"removed")
+	r.Removed.Title = minus + " " + gone + " only in " + strconv.FormatUint(a, 10)
+	r.page(row, min(resultRows, all-row), all, resultRows)
+	return nil
+}
+
+// page writes which rows are shown and the way to the others.
+func (r *resultView) page(row, shown, all, step int) {
+	if all == 0 {
+		return
+	}
+	link := func(row int) string {
+		s := fmt.Sprintf("%s?b=%s&row=%d", r.Path, r.B, row+1)
+		if r.A != "" {
+			s += "&a=" + r.A
+		}
+		return s + "#compare"
+	}
+	r.Span = fmt.Sprintf("%s to %s of %s", count(row+1), count(row+shown), count(all))
+	if row > 0 {
+		r.Prev = link(max(0, row-step))
+	}
+	if row+shown < all {
+		r.More = link(row + step)
+	}
+}
+
+// A changePage is one change with all its rows.
+type changePage struct {
+	Head       queryHead
+	Change     changeView
+	Heading    string
+	Prev, More string
+	Span       string
+}
+
+func changePageOf(v *visit) (content, error) {
+	q, c, err := v.change()
+	if err != nil {
+		return content{}, err
+	}
+	st, _, err := v.History.Current(q.ID, false)
+	if err != nil {
+		return content{}, err
+	}
+	row, _ := strconv.Atoi(v.r.URL.Query().Get("row"))
+	all := 0
+	if c.Delta != nil {
+		all = max(len(c.Delta.Added), len(c.Delta.Removed))
+	}
+	row = min(max(0, row-1), max(0, all-1)/rowsOnPage*rowsOnPage)
+	d := changePage{Head: v.queryHead(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
+	if all > 0 {
+		d.Span = fmt.Sprintf("%s to %s of %s", count(row+1), count(min(all, row+rowsOnPage)), count(all))
+	}
+	if row > 0 {
+		d.Prev = fmt.Sprintf("%s?row=%d", d.Change.Link, max(0, row-rowsOnPage)+1)
+	}
+	if row+rowsOnPage < all {
+		d.More = fmt.Sprintf("%s?row=%d", d.Change.Link, row+rowsOnPage+1)
+	}
+	return content{Title: d.Heading + " of " + clip(d.Head.Name, 60), Data: d}, nil
+}
+
+// change is the one that the path names.
+func (v *visit) change() (registry.Query, registry.Change, error) {
+	var none registry.Change
+	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	if err != nil {
+		return q, none, err
+	}
+	st, _, err := v.History.Current(q.ID, false)
+	if err != nil {
+		return q, none, err
+	}
+	seq := sequence(v.r.PathValue("seq"))
+	if seq == 0 || seq > st.Position.Seq {
+		return q, none, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such change", Detail: "The newest change of this query is number " + count(st.Position.Seq) + "."}
+	}
+	list, err := v.History.After(q.ID, registry.Position{Epoch: st.Position.Epoch, Seq: seq - 1}, 1)
+	if err != nil || len(list) == 0 {
+		return q, none, gapOr(err)
+	}
+	return q, list[0], nil
+}
+
+func gapOr(err error) error {
+	if err == nil {
+		return &registry.GapError{Reason: registry.TooOld}
+	}
+	return err
+}
+
+// text serves the whole text of a query.
+func queryText(v *visit) error {
+	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.plain(q.Text)
+}
+
+// Cells that were cut are served whole, as plain text.
+
+func resultCell(v *visit) error {
+	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	r, _, err := v.version(q.ID, sequence(v.r.URL.Query().Get("b")))
+	if err != nil {
+		return err
+	}
+	row, err := v.index("row", r.Len())
+	if err != nil {
+		return err
+	}
+	return v.term(r.Terms(row))
+}
+
+func changeCell(v *visit) error {
+	_, c, err := v.change()
+	if err != nil {
+		return err
+	}
+	return v.deltaCell(c.Delta)
+}
+
+func differenceCell(v *visit) error {
+	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	st, _, err := v.History.Current(q.ID, false)
+	if err != nil {
+		return err
+	}
+	a, b := sequence(v.r.URL.Query().Get("a")), sequence(v.r.URL.Query().Get("b"))
+	d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
+	if err != nil {
+		return err
+	}
+	if d != nil && a > b {
+		d = diff.Invert(d)
+	}
+	return v.deltaCell(d)
+}
+
+func (v *visit) deltaCell(d *diff.Delta) error {
+	if d == nil {
+		return noCell
+	}
+	rows, vars := d.Added, d.Vars
+	if v.r.URL.Query().Get("side") == "removed" {
+		rows, vars = d.Removed, d.OldVars
+	}
+	row, err := v.index("row", len(rows))
+	if err != nil {
+		return err
+	}
+	return v.term(diff.RowTerms(d.Form, vars, rows[row]))
+}
+
+var noCell = &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such value", Detail: "The result has changed meanwhile, or the address is not one of a page."}
+
+func (v *visit) index(name string, n int) (int, error) {
+	i, err := strconv.Atoi(v.r.URL.Query().Get(name))
+	if err != nil || i < 0 || i >= n {
+		return 0, noCell
+	}
+	return i, nil
+}
+
+func (v *visit) term(terms []diff.Term) error {
+	col, err := v.index("col", len(terms))
+	if err != nil {
+		return err
+	}
+	return v.plain(terms[col].Value)
+}
+
+func (v *visit) plain(s string) error {
+	h := v.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Disposition", "inline")
+	h.Set("Cache-Control", "no-store")
+	send(v.w, v.r, http.StatusOK, []byte(s))
+	return nil
+}
