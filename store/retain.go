@@ -83,9 +83,16 @@ func (w *writer) retain() error {
 	return nil
 }
 
-// drop deletes one old change because of retention.
+// drop deletes one old change because of retention. Followers of everything miss
+// it, unless its query is gone and only waits to be purged: they never see those.
 func (w *writer) drop(offset uint64, key []byte) error {
-	w.counters.trimmed = max(w.counters.trimmed, offset)
+	l, err := parseLogged(key, w.tx.Bucket(bChanges).Get(key))
+	if err != nil {
+		return err
+	}
+	if r, _, ok := liveRecord(w.tx, l.query); ok && r.serial == l.serial {
+		w.counters.trimmed = max(w.counters.trimmed, offset)
+	}
 	n, err := deleteChange(w.tx, offset, key)
 	w.counters.logBytes -= min(n, w.counters.logBytes)
 	return err
