@@ -50,7 +50,10 @@ func (h *Hint) Touch(iri string) {
 
 // Triples adds the IRIs of N-Triples, added or removed: subjects, predicates and
 // objects. The predicate rdf:type is left out, since it says nothing that the
-// class does not. Lines that are no triples are counted and skipped.
+// class does not, and so are datatypes and the texts of literals: a triple that
+// matches a pattern shares an IRI with it in subject, predicate or object, unless
+// the pattern has none there, and then every triple concerns it (see Query.Open).
+// Lines that are no triples are counted and skipped.
 func (h *Hint) Triples(r io.Reader) error { return h.lines(r, h.triple) }
 
 // Patch adds the IRIs of an RDF patch: of its A and D lines, with prefixes by PA.

@@ -19,7 +19,7 @@ const hintPiece = 256 << 10
 func hintCommand(w *world) *cobra.Command {
 	a := &api{w: w}
 	var touched []string
-	var source, from string
+	var source, from, state string
 	var every time.Duration
 	var once bool
 	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Say what changed at an endpoint, so that queries it may affect run sooner", Args: cobra.ExactArgs(1),
@@ -29,8 +29,15 @@ Without flags: something changed. With --touched: triples with these IRIs. With
 --changesets: whatever a publication in the layout of DBpedia Live publishes,
 a directory or a URL that holds lastPublishedFile.txt and files like
 2015/11/16/16/000011.added.nt.gz. It is followed until interrupted, beginning
-after what is published now, or with --from.`,
-		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once",
+after what is published now, or with --from. With --state the place is kept in a
+file, and the next start goes on from there. While the server or the publication
+is down it is tried again.
+
+A hint is about the subjects, predicates and objects of triples, and their
+graphs. Datatypes, and what stands in the text of a literal, do not count: a
+pattern that has no IRI but in a literal may be matched by any triple, so that
+every hint concerns its query.`,
+		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
 		RunE: func(c *cobra.Command, args []string) error {
 			if source == "" {
 				return a.hintTouched(c.Context(), args[0], touched)
@@ -45,13 +52,14 @@ after what is published now, or with --from.`,
 			if err != nil {
 				return err
 			}
-			return a.followPublication(c.Context(), args[0], p, from, every, once)
+			return a.followPublication(c.Context(), args[0], p, place{file: state, from: from}, every, once)
 		}}
 	a.flags(c)
 	f := c.Flags()
 	f.StringArrayVar(&touched, "touched", nil, "IRI of a changed triple; may be given several times")
 	f.StringVar(&source, "changesets", "", "directory or URL of published changesets")
 	f.StringVar(&from, "from", "", "first changeset, as YYYY-MM-DD-HH-NNNNNN (default: after the last one published)")
+	f.StringVar(&state, "state", "", "file that keeps the place from one start to the next")
 	f.DurationVar(&every, "every", 10*time.Second, "how often to look for new changesets")
 	f.BoolVar(&once, "once", false, "end when there is no new changeset")
 	return c
@@ -106,15 +114,17 @@ func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (sche
 
 // followPublication sends a hint for each changeset, in their order. What goes
 // wrong on the way is told and tried again, since it only accelerates.
-func (a *api) followPublication(ctx context.Context, endpoint string, p *publication, from string, every time.Duration, once bool) error {
-	next, err := p.begin(ctx, from)
+func (a *api) followPublication(ctx context.Context, endpoint string, p *publication, at place, every time.Duration, once bool) error {
+	next, err := p.begin(ctx, at)
 	if err != nil {
 		return err
 	}
 	for {
 		next, err = a.catchUp(ctx, endpoint, p, next)
-		var exit *exitError
-		if errors.As(err, &exit) && exit.code != exitUnreachable || err != nil && once {
+		if e := at.keep(next); e != nil {
+			return e
+		}
+		if err != nil && (once || final(err)) {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
@@ -131,6 +141,12 @@ func (a *api) followPublication(ctx context.Context, endpoint string, p *publica
 	}
 }
 
+// final says whether trying again cannot help.
+func final(err error) bool {
+	var exit *exitError
+	return errors.As(err, &exit) && (exit.code == exitNotFound || exit.code == exitAuth || exit.code == exitUsage)
+}
+
 // catchUp sends what is published from next on and returns what comes then.
 func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next counter) (counter, error) {
 	last, err := p.last(ctx)
@@ -142,13 +158,11 @@ func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next
 		if err != nil {
 			return next, err
 		}
-		if !found { // numbers have no holes: the hour has no more
-			if next.hour.Equal(last.hour) {
-				return next, nil
-			}
+		if !found {
 			next = p.after(next, last)
 			continue
 		}
+		p.holes = 0
 		done, err := a.hint(ctx, endpoint, h)
 		if err != nil {
 			return next, err

@@ -19,7 +19,7 @@ import (
 )
 
 // A counter names a changeset of a publication in the layout of DBpedia Live:
-// numbers count from 0 in each hour and have no holes.
+// numbers count from 0 in each hour. One that changed nothing has no files.
 type counter struct {
 	hour   time.Time
 	number int
@@ -61,11 +61,30 @@ type publication struct {
 	dir    string // "" for one that is read over HTTP
 	base   string
 	client *http.Client
+	holes  int // numbers in a row that were not there
+}
+
+// A place is where following begins, and where that is kept.
+type place struct{ file, from string }
+
+// keep writes down what comes next. The file is never half written.
+func (p place) keep(next counter) error {
+	if p.file == "" {
+		return nil
+	}
+	if err := os.WriteFile(p.file+".new", []byte(next.String()+"\n"), 0o644); err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	if err := os.Rename(p.file+".new", p.file); err != nil {
+		return fmt.Errorf("--state: %w", err)
+	}
+	return nil
 }
 
 const (
 	mostChangeset = 1 << 30 // bytes of one file, unpacked
 	mostHours     = 24 * 31 // looked through for the next changeset at a time
+	mostHoles     = 3       // numbers in a row that are missing before an hour is over
 )
 
 func openPublication(at string) (*publication, error) {
@@ -127,10 +146,24 @@ func (p *publication) last(ctx context.Context) (counter, error) {
 	return parseCounter(string(b))
 }
 
-// begin is the first changeset to read.
-func (p *publication) begin(ctx context.Context, from string) (counter, error) {
-	if from != "" {
-		c, err := parseCounter(from)
+// begin is the first changeset to read: what was kept, what was asked for, or
+// what comes after the last one.
+func (p *publication) begin(ctx context.Context, at place) (counter, error) {
+	if at.file != "" {
+		b, err := os.ReadFile(at.file)
+		if err == nil {
+			c, err := parseCounter(string(b))
+			if err != nil {
+				return c, usage("--state: %s: %v", at.file, err)
+			}
+			return c, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return counter{}, usage("--state: %v", err)
+		}
+	}
+	if at.from != "" {
+		c, err := parseCounter(at.from)
 		if err != nil {
 			return c, usage("--from: %v", err)
 		}
@@ -141,9 +174,14 @@ func (p *publication) begin(ctx context.Context, from string) (counter, error) {
 	return c, err
 }
 
-// after is where to go on when the hour of c has no more.
+// after is where to go on when c is not there: with the next number, as long as
+// more is published in its hour or there may be, else with the next hour.
 func (p *publication) after(c, last counter) counter {
-	c.number = 0
+	if p.holes++; c.hour.Equal(last.hour) || p.holes < mostHoles {
+		c.number++
+		return c
+	}
+	p.holes, c.number = 0, 0
 	if c.hour = c.hour.Add(time.Hour); last.hour.Sub(c.hour) > mostHours*time.Hour {
 		c.hour = last.hour.Add(-mostHours * time.Hour)
 	}
