@@ -28,7 +28,7 @@ func parseFilter(raw json.RawMessage) (*filter, error) {
 	dec.DisallowUnknownFields() // a filter that is not understood would show too much
 	var f filter
 	if err := dec.Decode(&f); err != nil {
-		return nil, badParams("filter: %v; known are min_jaccard, min_rows, vars and where", err)
+		return nil, badParams("filter: %s; known are min_jaccard, min_rows, vars and where", unreadable(err))
 	}
 	if err := f.check(); err != nil {
 		return nil, badParams("filter: %v", err)
@@ -37,6 +37,15 @@ func parseFilter(raw json.RawMessage) (*filter, error) {
 		return nil, nil
 	}
 	return &f, nil
+}
+
+// unreadable says what is wrong with JSON to whoever wrote it.
+func unreadable(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return wrong.Field + " cannot be a " + wrong.Value
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 func (f *filter) check() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,6 +137,17 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error)
 	return v, err
 }
 
+// seenStates are those that a subscription can be seen in.
+var seenStates = []registry.SubscriptionState{registry.Pending, registry.Active, registry.Halted, registry.Disabled}
+
+func join[T ~string](list []T) string {
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = string(v)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // mine says whether the caller may see and manage a subscription.
 func (c *call) mine(s registry.Subscription) bool {
 	return c.caller.Role.Includes(registry.RoleAdmin) || s.Caller == c.caller.Name
@@ -169,6 +181,12 @@ func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.S
 
 func listSubscriptions(c *call) error {
 	way, state, query := c.params.Get("way"), c.params.Get("state"), c.params.Get("query")
+	if way != "" && !slices.Contains(ways, registry.Way(way)) {
+		return malformed("?way", "way is one of %s", join(ways))
+	}
+	if state != "" && !slices.Contains(seenStates, registry.SubscriptionState(state)) {
+		return malformed("?state", "state is one of %s", join(seenStates))
+	}
 	list, next, err := c.collect(func(s registry.Subscription) bool {
 		return (way == "" || string(s.Way) == way) && (state == "" || string(s.State) == state) && (query == "" || s.Query == query)
 	})

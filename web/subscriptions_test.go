@@ -172,6 +172,8 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("%d on the second page", n)
 	}
 	w.get("/v1/subscriptions?limit=0").problem(400, "malformed")
+	w.get("/v1/subscriptions?way=pigeon").problem(400, "malformed")
+	w.get("/v1/subscriptions?state=lost").problem(400, "malformed")
 	if n := len(w.get("/v1/subscriptions?way=websub").json()["subscriptions"].([]any)); n != 0 {
 		t.Errorf("%d of another way", n)
 	}

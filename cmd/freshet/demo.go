@@ -31,7 +31,8 @@ func demoCommand(w *world) *cobra.Command {
 		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a small living city (sensors,
 departures, events), registers a dozen queries worth watching and prints the
-changes as they arrive. Nothing is left behind unless --data says where.`,
+changes as they arrive. Nothing is left behind unless --data says where. Webhooks
+and WebSub callbacks may be on this machine.`,
 		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
 	}
@@ -93,6 +94,7 @@ func (d demo) run(ctx context.Context, w *world) error {
 func (d demo) config(endpoint string) (*Config, func(), error) {
 	c := defaultConfig()
 	c.Listen, c.Data = d.listen, d.data
+	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8", "::1/128"} // whoever tries callbacks has them here
 	done := func() {}
 	if c.Data == "" {
 		dir, err := os.MkdirTemp("", "freshet-demo-")

@@ -61,6 +61,18 @@ func (v subscriptionView) trouble(now time.Time) string {
 	return text
 }
 
+// rounded leaves of a duration what people read.
+func rounded(text string) string {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return text
+	}
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
 func subscriptionCommand(w *world) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "subscription", Short: "See and manage who is told of changes",
@@ -147,7 +159,7 @@ func (a *api) listSubscriptions(ctx context.Context, path, member string) error 
 		}
 		behind := "-"
 		if v.Lag.Changes > 0 {
-			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, v.Lag.Behind)
+			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, rounded(v.Lag.Behind))
 		}
 		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(now))
 		return err

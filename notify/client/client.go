@@ -96,8 +96,9 @@ type RefusedError struct{ Code, Message string }
 
 func (e *RefusedError) Error() string { return e.Code + ": " + e.Message }
 
-// ErrCompleted says that the query ended: nobody holds it any more.
-var ErrCompleted = errors.New("the query ended")
+// ErrCompleted says that nothing more will come: nobody holds the query any
+// more, or somebody ended the subscription at the server.
+var ErrCompleted = errors.New("the subscription ended")
 
 // Follow calls fn for everything that happens until ctx ends, fn returns an
 // error, the query ends (ErrCompleted), or the server refuses for good: a

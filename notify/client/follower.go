@@ -158,7 +158,7 @@ func (f *follower) handle(m *message) error {
 	case "status":
 		return f.tell(Event{Kind: Status, Health: m.State, Error: m.Error, CheckedAt: m.CheckedAt, Raw: m.raw})
 	case "complete":
-		return fmt.Errorf("%w: %s", ErrCompleted, m.Reason)
+		return fmt.Errorf("%w: %s", ErrCompleted, ending(m.Reason))
 	case "error":
 		err := &RefusedError{m.Code, m.Message}
 		if m.Code == "unavailable" || m.Code == "limit" {
@@ -167,6 +167,17 @@ func (f *follower) handle(m *message) error {
 		return err
 	}
 	return nil // something newer than this client
+}
+
+// ending says in words why a subscription ended.
+func ending(reason string) string {
+	switch reason {
+	case "released":
+		return "nobody holds the query any more"
+	case "dropped":
+		return "somebody dropped it at the server"
+	}
+	return reason
 }
 
 // subscribe begins where we are. A new id each time lets us tell the messages
