@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
