@@ -20,6 +20,7 @@ type subscriptionView struct {
 	Caller    string     `json:"caller"`
 	Name      string     `json:"name"`
 	Query     string     `json:"query"`
+	Profile   string     `json:"profile"`
 	Tag       string     `json:"tag"`
 	Endpoint  string     `json:"endpoint"`
 	Callback  string     `json:"callback"`
@@ -39,6 +40,8 @@ func (v subscriptionView) what() string {
 	switch {
 	case v.Query != "":
 		return v.Query
+	case v.Profile != "":
+		return "profile " + v.Profile
 	case v.Tag != "" && v.Endpoint != "":
 		return "tag " + v.Tag + " on " + v.Endpoint
 	case v.Tag != "":
