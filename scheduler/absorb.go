@@ -17,6 +17,10 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 		next.seen[i] *= hazardFade
 		next.due[i] *= hazardFade
 	}
+	if !next.empty {
+		next.found *= yieldFade
+		next.spent *= yieldFade
+	}
 	l := Lesson{}
 	excited := map[*Candidate]bool{}
 	for i, c := range ran {
@@ -30,33 +34,49 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 				excited[k] = true
 			}
 		}
+		if !next.empty {
+			next.spent += c.Median.Seconds()
+			if changed {
+				next.found++
+			}
+		}
 		v.take(next, b, m.Slot)
 		l.States = append(l.States, Taught{Candidate: c, State: b.state()})
 	}
-	l.States = append(l.States, next.excite(m.Slot, excited)...)
+	l.States = append(l.States, next.excite(v, m.Slot, excited)...)
 	l.Shared = next.state()
 	return l
 }
 
-// emptied says whether a slot looks as if nothing at all had changed: among the
-// queries asked in the slot before as well, that change often, hardly one had.
+// emptied says whether a slot looks as if nothing at all had changed, from the
+// queries asked in the slot before as well that change often.
 func (v *view) emptied(slot uint64, ran []belief) bool {
-	expected, changed := 0.0, 0.0
+	odds := v.odds()
 	for i := range ran {
 		b := &ran[i]
 		if !b.noted() || b.from+1 != slot {
 			continue
 		}
-		at := v.cellOf(b.mean, b.changed)
-		if v.ratio[at]*b.mean <= 0.05 {
-			continue
-		}
-		expected += 1 - survival(b.w[:], v.ratio[at], 1)
-		if b.note == foundChange {
-			changed++
+		t, tells := v.tells(b.w[:], b.mean, b.changed)
+		switch {
+		case !tells:
+		case b.note == foundChange:
+			odds += t.Changed
+		default:
+			odds += t.Same
 		}
 	}
-	return expected > 0.9 && changed < 0.12*expected
+	return odds > proof
+}
+
+// tells is what a query's execution says of a slot if it ran in the one before;
+// those that change rarely say nothing.
+func (v *view) tells(w []float64, mean float64, changed uint64) (Tell, bool) {
+	r := v.ratio[v.cellOf(mean, changed)]
+	if r*mean <= 0.05 {
+		return Tell{}, false
+	}
+	return tell(1 - survival(w, r, 1)), true
 }
 
 // chance is the probability of a change that was predicted for a noted query.
@@ -76,9 +96,10 @@ func (v *view) take(next *epoch, b *belief, slot uint64) {
 		next.seen[at]++
 	}
 	if b.x > 0 {
-		next.tries++
-		if changed {
-			next.hits++
+		k := at / ageCells
+		next.tries[k]++
+		if changed { // because of the other's change or anyway: as likely as each is
+			next.hits[k] += b.x / v.chance(b)
 		}
 	}
 	b.learn(slot, tau, v.ratio[at], changed)
@@ -87,14 +108,15 @@ func (v *view) take(next *epoch, b *belief, slot uint64) {
 
 // excite raises the excitation of queries that share a constant with one that
 // changed unexpectedly, unless they ran themselves.
-func (e *epoch) excite(slot uint64, which map[*Candidate]bool) []Taught {
-	x := (e.hits + 0.08) / (e.tries + 20)
+func (e *epoch) excite(v *view, slot uint64, which map[*Candidate]bool) []Taught {
 	var out []Taught
 	for c := range which {
 		if c.Stats.Last == slot || c.Stats.Executions == 0 {
 			continue
 		}
 		b := readBelief(c.Stats.State)
+		k := v.cellOf(b.mean, b.changed) / ageCells
+		x := (e.hits[k] + 0.08) / (e.tries[k] + 20)
 		if b.x >= x || math.IsNaN(x) {
 			continue
 		}

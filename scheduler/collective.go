@@ -30,7 +30,16 @@ type Ranking struct {
 	// cannot all be met, 0 when they can.
 	Stretch float64
 	Inputs  map[string]float64 // that concern the endpoint as a whole
+	// Tells says of some queries how their executions in this slot speak for its
+	// being an empty one, in which nothing has changed. Once their sum is above
+	// Turn, the rest of the slot is ranked again.
+	Tells map[*Candidate]Tell
+	Turn  float64
 }
+
+// A Tell is evidence, as the logarithm of a ratio of likelihoods: of a result
+// that is unchanged and of one that has changed.
+type Tell struct{ Same, Changed float64 }
 
 // A Lesson is what follows from a slot for the states.
 type Lesson struct {
@@ -138,12 +147,35 @@ func ordered(list []*candidate) []*candidate {
 }
 
 func (p *planner) moment() Moment {
-	return Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared}
+	return Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned}
+}
+
+// tell hears of a complete execution while the slot lasts. When that makes it
+// likely that nothing at all has changed in this slot, what is left of it goes
+// to other queries than was planned.
+func (p *planner) tell(c *candidate, changed bool) {
+	t, tells := p.ranking.Tells[&c.Candidate]
+	if !tells || p.turned {
+		return
+	}
+	if changed {
+		p.evidence += t.Changed
+	} else {
+		p.evidence += t.Same
+	}
+	if p.evidence <= p.ranking.Turn {
+		return
+	}
+	p.turned = true
+	was := p.ranking
+	p.rank()
+	p.ranking.Stretch, p.ranking.Inputs = was.Stretch, was.Inputs
 }
 
 // absorb lets the policy learn from the slot that ends.
 func (p *planner) absorb() {
 	p.taught = p.taught[:0]
+	p.turned, p.evidence = false, 0
 	r, ok := p.policy.(Collective)
 	if !ok {
 		return

@@ -5,13 +5,17 @@ import "math"
 // An epoch is hybrid's shared state: the clock of live slots, how changes follow
 // on changes, and how often related queries change together.
 type epoch struct {
-	slot   uint64  // the last one that was absorbed
-	clock  float64 // at its end
-	empty  bool    // it was
-	left   float64 // how often a live slot followed on an empty one
-	stayed float64 // and how often another empty one
-	hits   float64 // excited queries that had changed
-	tries  float64 // of so many
+	slot   uint64         // the last one that was absorbed
+	clock  float64        // at its end
+	empty  bool           // it was
+	left   float64        // how often a live slot followed on an empty one
+	stayed float64        // and how often another empty one
+	fell   float64        // how often an empty slot followed on a live one
+	kept   float64        // and how often another live one
+	found  float64        // changes in recent live slots
+	spent  float64        // seconds that those took
+	hits   [rates]float64 // excited queries, by their mean rate, that had changed because of that
+	tries  [rates]float64 // of so many
 	seen   [cells]float64
 	due    [cells]float64
 	ring   []uint64 // a bit per slot, 48 to a word, set where it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
@@ -20,12 +24,14 @@ type epoch struct {
 const (
 	ringWords  = 100 // about 4,800 slots
 	wordBits   = 48  // a float holds as much
-	epochHead  = 7
+	epochHead  = 9
 	emptySlot  = 0.02 // how much time passes in an empty slot
 	ageCells   = 14
 	cells      = rates * ageCells
-	epochSize  = epochHead + 2*cells + ringWords
+	epochTail  = epochHead + 2*rates + 2*cells
+	epochSize  = epochTail + ringWords
 	hazardFade = 0.9995
+	yieldFade  = 0.99
 )
 
 func readEpoch(s []float64) *epoch {
@@ -33,25 +39,32 @@ func readEpoch(s []float64) *epoch {
 	if len(s) != epochSize {
 		return e
 	}
-	e.slot, e.clock, e.empty, e.left, e.stayed, e.hits, e.tries = uint64(s[0]), s[1], s[2] > 0, s[3], s[4], s[5], s[6]
-	copy(e.seen[:], s[epochHead:])
-	copy(e.due[:], s[epochHead+cells:])
+	e.slot, e.clock, e.empty = uint64(s[0]), s[1], s[2] > 0
+	e.left, e.stayed, e.fell, e.kept, e.found, e.spent = s[3], s[4], s[5], s[6], s[7], s[8]
+	from := s[epochHead:]
+	for _, to := range e.tables() {
+		from = from[copy(to, from):]
+	}
 	for i := range e.ring {
-		e.ring[i] = uint64(s[epochHead+2*cells+i])
+		e.ring[i] = uint64(s[epochTail+i])
 	}
 	return e
 }
 
+func (e *epoch) tables() [4][]float64 {
+	return [4][]float64{e.hits[:], e.tries[:], e.seen[:], e.due[:]}
+}
+
 func (e *epoch) state() []float64 {
-	s := make([]float64, epochSize)
-	s[0], s[1], s[3], s[4], s[5], s[6] = float64(e.slot), e.clock, e.left, e.stayed, e.hits, e.tries
+	s := append(make([]float64, 0, epochSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.found, e.spent)
 	if e.empty {
 		s[2] = 1
 	}
-	copy(s[epochHead:], e.seen[:])
-	copy(s[epochHead+cells:], e.due[:])
-	for i, w := range e.ring {
-		s[epochHead+2*cells+i] = float64(w)
+	for _, t := range e.tables() {
+		s = append(s, t...)
+	}
+	for _, w := range e.ring {
+		s = append(s, float64(w))
 	}
 	return s
 }
@@ -69,10 +82,15 @@ func (e *epoch) close(slot uint64, empty bool) {
 			*word |= mask
 		}
 	}
-	if e.empty && empty {
+	switch {
+	case e.empty && empty:
 		e.stayed++
-	} else if e.empty {
+	case e.empty:
 		e.left++
+	case empty:
+		e.fell++
+	default:
+		e.kept++
 	}
 	passed := float64(slot - min(slot, e.slot))
 	if empty {
@@ -88,7 +106,44 @@ func (e *epoch) next() float64 {
 	if !e.empty {
 		return 1
 	}
-	return (e.left + 1) / (e.left + e.stayed + 2)
+	return min((e.left+1)/(e.left+e.stayed+2), 1-leastEmpty)
+}
+
+// leastEmpty is the least probability that a slot is an empty one: else there
+// would be no finding out that some are.
+const leastEmpty = 0.1
+
+// odds are the logarithm of those that the coming slot is an empty one.
+func (e *epoch) odds() float64 {
+	p := 1 - e.next()
+	if !e.empty {
+		p = max(leastEmpty, (e.fell+1)/(e.fell+e.kept+10))
+	}
+	return math.Log(p / (1 - p))
+}
+
+// spare is the part of the budget that empty slots are expected to leave for
+// those whose deadlines come nearer, in the mean of all slots.
+func (e *epoch) spare() float64 {
+	n := e.fell + e.stayed
+	return min(0.12, 0.5*n/(n+e.kept+e.left+10))
+}
+
+// yield is how many changes a second finds in live slots.
+func (e *epoch) yield() float64 { return e.found / max(e.spent, 1) }
+
+// proof is what the logarithm of the odds has to be for a slot to count as an
+// empty one: nine to one.
+const proof = 2.2
+
+// tell is how the execution of a query that changes in a live slot with
+// probability p, and did run in the slot before, speaks for an empty one. In an
+// empty slot some change all the same: what they say may depend on the time of
+// day.
+func tell(p float64) Tell {
+	const anyway = 0.02
+	p = min(max(p, anyway), 0.98)
+	return Tell{Same: math.Log((1 - anyway) / (1 - p)), Changed: math.Log(anyway / p)}
 }
 
 // A calendar tells the clock at the end of recent slots.

@@ -8,7 +8,8 @@ import (
 
 // Classes of hybrid's keys.
 const (
-	classGuard = iota
+	classProbe = iota
+	classGuard
 	classIndex
 )
 
@@ -37,6 +38,7 @@ type guard struct {
 	stretch float64 // what all deadlines are multiplied with, 1 = nothing
 	reserve time.Duration
 	lack    float64 // by how much the deadlines need more than the whole budget, 1 = they do not
+	spare   float64 // part of the budget that empty slots leave for deadlines, in the mean of all
 }
 
 // guard chooses deadlines for the budget at hand. When all cannot be met they
@@ -108,7 +110,7 @@ func (g *guard) left(deadline uint64) int {
 // prefix, its cost by the slots left, with a margin. Of the queries that take
 // more than half the budget one goes a slot.
 func (g *guard) choose(all []*Candidate, deadlines []uint64, worth []float64) []bool {
-	need, pressed := g.need(all, deadlines)
+	need, lazy, pressed := g.need(all, deadlines)
 	limit := time.Duration(g.share * float64(g.budget))
 	g.reserve = time.Duration(margin * float64(need))
 	if g.share == 1 {
@@ -116,7 +118,7 @@ func (g *guard) choose(all []*Candidate, deadlines []uint64, worth []float64) []
 	} else {
 		g.lack = max(1, float64(g.reserve)/float64(limit))
 	}
-	g.reserve = min(g.reserve, limit)
+	g.reserve = min(time.Duration(margin*float64(lazy)), limit)
 	before := func(i, j int) int {
 		a, b := all[i], all[j]
 		return cmp.Or(cmp.Compare(deadlines[i], deadlines[j]), -cmp.Compare(worth[i], worth[j]),
@@ -146,9 +148,10 @@ func (g *guard) choose(all []*Candidate, deadlines []uint64, worth []float64) []
 // big queries do not fit a slot two at a time.
 func (g *guard) big(c *Candidate) bool { return c.Estimate > g.budget/2 }
 
-// need is what the deadlines need of every slot from now on; pressed says that
+// need is what the deadlines need of every slot from now on, and lazy what they
+// need of this one, because empty slots will serve the rest; pressed says that
 // the big ones need one in almost each.
-func (g *guard) need(all []*Candidate, deadlines []uint64) (need time.Duration, pressed bool) {
+func (g *guard) need(all []*Candidate, deadlines []uint64) (need, lazy time.Duration, pressed bool) {
 	var far int
 	for _, d := range deadlines {
 		far = max(far, g.left(d))
@@ -166,10 +169,29 @@ func (g *guard) need(all []*Candidate, deadlines []uint64) (need time.Duration, 
 	for l := 1; l <= far; l++ {
 		cost += costs[l]
 		big += bigs[l]
+		costs[l] = cost
 		need = max(need, (cost+time.Duration(l)-1)/time.Duration(l))
 		pressed = pressed || big > 0 && margin*float64(big) >= float64(l)
 	}
-	return need, pressed
+	credit := g.credit(need)
+	for l := 1; l <= far; l++ {
+		cost := costs[l] - credit*time.Duration(max(0, l-near))
+		lazy = max(lazy, (cost+time.Duration(l)-1)/time.Duration(l))
+	}
+	return need, lazy, pressed
+}
+
+// near is how many slots before its deadline a query is no longer left to empty
+// slots that may come.
+const near = 16
+
+// credit is how much of each later slot is left to empty ones. When they fail to
+// come, what was put off has to be done in the last slots: the slots' need rises
+// by at most credit·(ln(left/near) − 1), so the nearer it is to the whole budget,
+// the less is left to them.
+func (g *guard) credit(need time.Duration) time.Duration {
+	free := 1 - 2*margin*float64(need)/float64(g.budget)
+	return time.Duration(g.spare * max(0, free) * float64(g.budget))
 }
 
 // prefix lists, in no order, the first candidates by deadline whose cost reaches
@@ -207,52 +229,6 @@ func (g *guard) prefix(all []*Candidate, deadlines []uint64, before func(i, j in
 		}
 		sum += g.cost(all[i])
 		in = append(in, i)
-	}
-	return in
-}
-
-// Plan orders the queries: first those that the guard chose, by deadline, then
-// the others by worth.
-func (p hybrid) Plan(m Moment, all []*Candidate) Ranking {
-	v, g := p.view(m), p.guard(m, all)
-	keys, worth := make([]Key, len(all)), make([]float64, len(all))
-	for i, c := range all {
-		worth[i], _ = v.worth(c)
-		keys[i] = Key{Class: classIndex, Value: -worth[i]}
-	}
-	if p.form == noGuard {
-		return Ranking{Keys: keys}
-	}
-	deadlines := make([]uint64, len(all))
-	for i, c := range all {
-		deadlines[i] = g.deadline(c)
-	}
-	for i, chosen := range g.choose(all, deadlines, worth) {
-		if chosen {
-			keys[i] = Key{Class: classGuard, Value: float64(deadlines[i]), Low: -worth[i]}
-		}
-	}
-	r := Ranking{Keys: keys, Inputs: map[string]float64{
-		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": g.reserve.Seconds(), "clock": v.start,
-	}}
-	if s := g.stretch * g.lack; s > 1 {
-		r.Stretch = s
-	}
-	return r
-}
-
-func (p hybrid) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
-
-// Explain shows what the place of one query comes from.
-func (p hybrid) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
-	v, g := p.view(m), p.guard(m, all)
-	in := p.Inputs(c)
-	in["worth_per_second"], in["chance"] = v.worth(c)
-	b := readBelief(c.Stats.State)
-	in["live_slots"] = max(0, v.now-v.calendar.clock(c.Stats.Last))
-	in["hazard"] = v.ratio[v.cellOf(b.mean, b.changed)]
-	if p.form != noGuard {
-		in["deadline"] = float64(g.deadline(c))
 	}
 	return in
 }

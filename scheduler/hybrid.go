@@ -14,8 +14,10 @@ import (
 // where nothing changes that usually does, no time passes (epoch.go). From the
 // rates follows what an execution is worth now, per second (index.go). The guard
 // gives the part of the budget that the deadlines need to the queries whose
-// deadline is nearest (guard.go). What the executions of a slot teach is taken
-// in when it ends (absorb.go).
+// deadline is nearest (guard.go). A slot begins with the queries that tell whether
+// anything has changed at all: when it looks as if nothing had, the rest of it
+// goes to those that have waited longest instead (order.go). What the executions
+// of a slot teach is taken in when it ends (absorb.go).
 //
 // Source: ours. The index is that of a restless bandit, P. Whittle, "Restless
 // bandits: activity allocation in a changing world", 1988, for a source that
@@ -33,6 +35,7 @@ type form string
 const (
 	full     form = "full"
 	noClock  form = "no-clock"  // all slots count as live
+	noTurn   form = "no-turn"   // what a slot finds does not change the rest of it
 	noHazard form = "no-hazard" // changes that have just been are as likely as others
 	noKin    form = "no-kin"    // changes say nothing about queries with the same constants
 	noGuard  form = "no-guard"  // no deadlines
@@ -45,7 +48,7 @@ func hybridDefinition() Definition {
 		Params: []Param{
 			{Name: "d", Default: "auto", Optional: true, Doc: "deadline in slots; auto: 32 where the budget is roomy, else 256"},
 			{Name: "h", Default: "auto", Optional: true, Doc: "how many times as long dear queries may wait; auto: 8 where the budget is roomy, else 4"},
-			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noHazard), string(noKin), string(noGuard), string(myopic)},
+			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noKin), string(noGuard), string(myopic)},
 				Doc: "full, or with one part left out to see what it is good for"},
 		},
 		Doc:    "worth of an execution per second from learnt change rates, with a deadline for every query",

@@ -9,19 +9,23 @@ import (
 type view struct {
 	*epoch
 	calendar
-	form  form
-	start float64 // the clock at the slot's start
-	now   float64 // and at its end, as expected
-	ratio [cells]float64
-	leave [cells][rates]float64 // 1 − e^(−rλ)
-	first belief                // of queries without a state
+	form   form
+	turned bool    // the slot is known to be an empty one
+	start  float64 // the clock at the slot's start
+	now    float64 // and at its end, as expected
+	ratio  [cells]float64
+	leave  [cells][rates]float64 // 1 − e^(−rλ)
+	first  belief                // of queries without a state
 }
 
 func (p hybrid) view(m Moment) *view {
-	v := &view{epoch: readEpoch(m.Shared), form: p.form, first: prior()}
+	v := &view{epoch: readEpoch(m.Shared), form: p.form, turned: m.Turned, first: prior()}
 	v.calendar = v.epoch.calendar()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
 	v.now = v.start + v.next()
+	if m.Turned {
+		v.now = v.start + emptySlot
+	}
 	for c := range v.ratio {
 		v.ratio[c] = 1
 		if p.form != noHazard {

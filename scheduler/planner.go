@@ -65,6 +65,9 @@ type planner struct {
 	needs   *needs // nil until there is a profile
 	claims  claims
 
+	turned   bool    // the slot has turned out to be an empty one
+	evidence float64 // for that, see Ranking.Tells
+
 	slot  uint64 // the one that runs or comes next
 	now   time.Time
 	begun time.Time     // when the slot began
@@ -158,7 +161,7 @@ func (p *planner) keep(entries []Entry) {
 // reset applies another policy or budget to everything.
 func (p *planner) reset(policy Policy, budget time.Duration) {
 	if policy.String() != p.policy.String() {
-		p.shared, p.kin = nil, nil
+		p.shared, p.kin, p.ranking = nil, nil, Ranking{}
 	}
 	p.policy, p.name = policy, policy.String()
 	p.budget, p.share = budget, budget/2

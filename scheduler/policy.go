@@ -48,6 +48,9 @@ type Moment struct {
 	Now    time.Time     // when it starts
 	Lead   time.Duration // from its grid time to the next, 0 when there is no grid
 	Shared []float64     // the endpoint's state, see Collective; nil for other policies
+	// Turned says that the slot is under way and has turned out to be an empty
+	// one, see Ranking.Tells: only what has not started is ranked.
+	Turned bool
 }
 
 // A Candidate is one query as a policy sees it. It is read only.

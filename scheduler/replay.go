@@ -189,6 +189,9 @@ func (r *Replay) learn(i int, c *candidate, k Known, whole bool) {
 		c.Stats.fail(r.slot, k.Outcome)
 	}
 	c.Estimate = max(c.Median, c.Stats.Floor)
+	if k.Outcome.Complete() {
+		r.p.tell(c, k.Outcome == registry.Changed)
+	}
 }
 
 // complete is Stats.complete, with the median that the replay is to have.

@@ -282,6 +282,9 @@ func (r *runner) take(x answered) error {
 		c.start = r.slot.Started
 	}
 	r.sheet.p.learn(c, out.Stats)
+	if o := out.Stats.LastRun.Outcome; o.Complete() {
+		r.sheet.p.tell(c, o == registry.Changed)
+	}
 	ended := r.sheet.p.heard(c, x.r.start, out)
 	r.l.mu.Unlock()
 	r.count(was, out)
