@@ -1,5 +1,3 @@
-//go:build !race
-
 package bench
 
 import (
@@ -11,10 +9,7 @@ import (
 
 // The generated trace shows the paper's ordering of policies. It plays 10
 // million executions, so the race detector is spared it.
-func TestOrdering(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10 million executions")
-	}
+func TestLongOrdering(t *testing.T) {
 	tr, err := Generate(t.Context(), Knuth2016(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +50,8 @@ func TestOrdering(t *testing.T) {
 }
 
 // Round robin without limit, 22 million executions, is within 20 times a bare
-// pass over the same times.
-func TestUnlimitedIsCheap(t *testing.T) {
+// pass over the same times. It is a ratio that the race detector would spoil.
+func TestLongUnlimitedIsCheap(t *testing.T) {
 	tr, err := Generate(t.Context(), Knuth2016(), 1)
 	if err != nil {
 		t.Fatal(err)
