@@ -37,7 +37,8 @@ type Config struct {
 	WebSub          WebSub              `yaml:"websub"`
 	Log             Log                 `yaml:"log"`
 
-	insecure bool // serve beyond loopback without tokens
+	insecure bool    // serve beyond loopback without tokens
+	origins  origins // where the values come from
 }
 
 // TLS names the files of a certificate and its key; both or none.

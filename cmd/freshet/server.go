@@ -38,6 +38,7 @@ type server struct {
 	pages    *ui.Server
 	http     *http.Server
 	ready    atomic.Bool
+	inForce  atomic.Pointer[Config] // what the page of settings shows
 }
 
 // newServer opens everything in the order of what needs what. Nothing runs yet.
@@ -52,6 +53,7 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 		return s, err
 	}
 	conf.listening(s.listener.Addr().String())
+	s.inForce.Store(conf)
 	s.store, err = store.Open(conf.Data, store.Options{Logger: log,
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *server) serveHTTP() error {
 		return err
 	}
 	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries
-	pages, err := ui.New(ui.Config{Config: conf, Index: s.store, Follow: func() (<-chan struct{}, func()) {
+	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.store, Follow: func() (<-chan struct{}, func()) {
 		f := s.hub.FollowAll()
 		return f.C(), f.Close
 	}})
@@ -264,6 +266,7 @@ func (s *server) sweep(ctx context.Context) {
 func (s *server) reload(c *Config) error {
 	now, was := *c, *s.conf
 	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
+	now.origins, was.origins = nil, nil
 	if strings.HasSuffix(now.Listen, ":0") { // the port that the system chose is not in the file
 		now.Listen, now.PublicURL = was.Listen, was.PublicURL
 	}
@@ -274,6 +277,9 @@ func (s *server) reload(c *Config) error {
 		return err
 	}
 	s.gate.SetFile(c.Tokens)
+	shown := *s.conf // but for what is in force at once
+	shown.Tokens, shown.Endpoints, shown.origins = c.Tokens, c.Endpoints, s.conf.origins.reloaded(c.origins)
+	s.inForce.Store(&shown)
 	return nil
 }
 

@@ -51,6 +51,7 @@ func (s *settings) load(w *world) (*Config, error) {
 	if err := s.override(&c); err != nil {
 		return nil, err
 	}
+	c.origins = s.originsOf(file, w.getenv)
 	return &c, c.check()
 }
 

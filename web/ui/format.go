@@ -73,6 +73,9 @@ func figures(x float64) string {
 // share is a part of one, in per cent.
 func share(x float64) measure {
 	p := x * 100
+	if p > 0 && p < 0.1 { // a trace is not nothing
+		return measure{"<0.1", "%"}
+	}
 	if p > 99.9 && p < 100 { // nearly all is not all
 		return measure{"99.9", "%"}
 	}

@@ -12,7 +12,7 @@ type look struct{ t *template.Template }
 // newLook parses templates/{name}.html, which defines "main", with the layout,
 // the rail and the partials.
 func newLook(name string, a assets) (*look, error) {
-	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html", "templates/"+name+".html")
+	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html", "templates/forms.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}

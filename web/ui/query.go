@@ -448,18 +448,6 @@ func inputs(x scheduler.Explanation) (out []reason) {
 	return out
 }
 
-// sentence begins with a capital and ends with a full stop.
-func sentence(s string) string {
-	if s == "" {
-		return ""
-	}
-	s = strings.ToUpper(s[:1]) + s[1:]
-	if !strings.HasSuffix(s, ".") {
-		s += "."
-	}
-	return s
-}
-
 const (
 	followersShown = 8
 	followersSeen  = 5000 // looked through for those of one query

@@ -94,6 +94,12 @@ func (o *oracle) fail(why string) {
 
 func newRig(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
+	return newRigWith(t, func(*rig, *Config) {}, tokens...)
+}
+
+// newRigWith lets a test add parts that the pages may have.
+func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token) *rig {
+	t.Helper()
 	r := &rig{t: t, hub: notify.NewHub(), oracle: &oracle{results: map[string]*diff.Result{}}}
 	var err error
 	if r.store, err = store.Open(t.TempDir(), store.Options{}); err != nil {
@@ -105,7 +111,11 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 			r.hub.Wake(n.Query)
 		}
 	}})
-	if r.reg, err = registry.Open(registry.Config{Store: r.store}); err != nil {
+	if r.reg, err = registry.Open(registry.Config{Store: r.store, Check: scheduler.Validate, EndpointEdited: func(name string) {
+		if e, err := r.reg.Endpoint(name); err == nil {
+			_ = r.daemon.Update(e, nil) // one that is not run yet is added by the test
+		}
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	if r.gate, err = web.NewTokenGate(tokens, r.store, time.Now); err != nil {
@@ -114,11 +124,12 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 	conf := web.Config{Registry: r.reg, Queries: r.store, History: r.store, Daemon: r.daemon, Store: r.store, Gate: r.gate, Version: "0.0-test",
 		PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080",
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }}
-	r.pages, err = New(Config{Config: conf, Index: r.store, Follow: func() (<-chan struct{}, func()) {
+	all := Config{Config: conf, Index: r.store, Follow: func() (<-chan struct{}, func()) {
 		f := r.hub.FollowAll()
 		return f.C(), f.Close
-	}})
-	if err != nil {
+	}}
+	edit(r, &all)
+	if r.pages, err = New(all); err != nil {
 		t.Fatal(err)
 	}
 	conf.Pages = r.pages

@@ -21,11 +21,13 @@ type Config struct {
 	Follow func() (awake <-chan struct{}, stop func())
 	// Streams bounds how many live streams are open at a time, default 64.
 	Streams int
+	Managing
 }
 
 const (
 	usualStreams = 64
 	lookEvery    = time.Second    // how often a live page looks for slots that changed nothing
+	mostTries    = 4              // at a time
 	mostSessions = 1000           // signed-in browsers
 	idleSession  = 12 * time.Hour // without a request
 	longSession  = 7 * 24 * time.Hour
@@ -46,6 +48,7 @@ type Server struct {
 	catalogue *catalogue
 	trends    trends
 	streams   chan struct{}
+	tries     chan struct{} // trial executions
 	done      chan struct{}
 }
 
@@ -72,7 +75,7 @@ func New(c Config) (*Server, error) {
 		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -151,7 +154,7 @@ func (s *Server) texts() []action {
 }
 
 func (s *Server) serveAll() error {
-	for _, p := range s.pages() {
+	for _, p := range append(s.pages(), s.managing()...) {
 		l, err := newLook(p.look, s.assets)
 		if err != nil {
 			return err
@@ -163,7 +166,7 @@ func (s *Server) serveAll() error {
 			s.mux.Handle("GET "+strings.TrimSuffix("/ui/events"+p.path, "/{$}"), s.stream(p))
 		}
 	}
-	for _, a := range s.actions() {
+	for _, a := range append(s.actions(), s.managingActions()...) {
 		s.mux.Handle("POST "+a.path, s.act(a))
 	}
 	for _, a := range s.texts() {

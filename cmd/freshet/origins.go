@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/freshet/freshet/web/ui"
+)
+
+// Origins tell where values of the configuration come from, by key as in
+// "limits.body" or "endpoints.city.slot". What is not there is a default.
+type origins map[string]string
+
+const (
+	fromFile   = "file"
+	fromSecret = "secret file" // the file names another one that holds it
+	fromEnv    = "environment"
+	fromFlag   = "flag"
+)
+
+// environment is the key of each FRESHET_… variable.
+var environment = map[string]string{
+	"FRESHET_LISTEN": "listen", "FRESHET_PUBLIC_URL": "public_url", "FRESHET_DATA": "data",
+	"FRESHET_CONTACT": "contact", "FRESHET_DEFAULT_ENDPOINT": "default_endpoint",
+	"FRESHET_TLS_CERT": "tls.cert", "FRESHET_TLS_KEY": "tls.key",
+	"FRESHET_LOG_LEVEL": "log.level", "FRESHET_LOG_FORMAT": "log.format",
+	"FRESHET_ADMIN_TOKEN": "tokens.admin", "FRESHET_ADMIN_TOKEN_FILE": "tokens.admin",
+}
+
+// originsOf finds out where each value comes from. The sources have been read
+// without error before.
+func (s *settings) originsOf(file string, getenv func(string) string) origins {
+	o := origins{}
+	if b, err := os.ReadFile(file); err == nil {
+		var tree yaml.MapSlice
+		if yaml.UnmarshalWithOptions(b, &tree, yaml.UseOrderedMap()) == nil {
+			flatten("", tree, func(key, _ string) {
+				o[key] = fromFile
+				if strings.HasSuffix(key, "_file") {
+					o[key] = fromSecret
+				}
+			})
+		}
+	}
+	for name, key := range environment {
+		if getenv(name) != "" {
+			o[key] = fromEnv
+		}
+	}
+	for _, name := range []string{"listen", "public-url", "data", "contact", "log-level", "log-format"} {
+		if s.set(name) {
+			o[strings.Replace(strings.Replace(name, "log-", "log.", 1), "-", "_", 1)] = fromFlag
+		}
+	}
+	for _, text := range s.endpoints {
+		if e, err := endpointFlag(text); err == nil {
+			o["endpoints."+e.Name+".url"] = fromFlag
+		}
+	}
+	return o
+}
+
+// reloaded are the origins after a reload, which brings tokens and endpoints in
+// force and nothing else.
+func (o origins) reloaded(now origins) origins {
+	at := func(key string) bool {
+		return strings.HasPrefix(key, "endpoints.") || strings.HasPrefix(key, "tokens.")
+	}
+	out := origins{}
+	for key, from := range o {
+		if !at(key) {
+			out[key] = from
+		}
+	}
+	for key, from := range now {
+		if at(key) {
+			out[key] = from
+		}
+	}
+	return out
+}
+
+// Shown lists the configuration in force for people: secrets masked, of each
+// endpoint and token what was set, of the rest the defaults, too.
+func (c *Config) shown() []ui.Setting {
+	var tree yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions([]byte(c.String()), &tree, yaml.UseOrderedMap()); err != nil {
+		return []ui.Setting{{Key: "error", Value: err.Error(), From: "default"}}
+	}
+	var out []ui.Setting
+	flatten("", tree, func(key, value string) {
+		from, set := c.origins[key]
+		if of := strings.HasPrefix(key, "endpoints."); !set && (of || strings.HasPrefix(key, "tokens.")) || of && strings.HasSuffix(key, ".name") {
+			return
+		}
+		if !set {
+			from = "default"
+		}
+		out = append(out, ui.Setting{Key: key, Value: value, From: from})
+	})
+	return out
+}
+
+// flatten visits the leaves of a document in its order. Members of a list that
+// have a name are found under it; other lists are one value, and so is a token.
+func flatten(prefix string, v any, visit func(key, value string)) {
+	switch v := v.(type) {
+	case yaml.MapSlice:
+		for _, m := range v {
+			flatten(join(prefix, fmt.Sprint(m.Key)), m.Value, visit)
+		}
+		if len(v) == 0 {
+			visit(prefix, "–")
+		}
+	case []any:
+		if !named(v) {
+			visit(prefix, listed(v))
+			return
+		}
+		for _, x := range v {
+			m := x.(yaml.MapSlice).ToMap()
+			name := join(prefix, fmt.Sprint(m["name"]))
+			if role, ok := m["role"]; ok && prefix == "tokens" {
+				visit(name, fmt.Sprintf("%v, its hash is not shown", role))
+				continue
+			}
+			flatten(name, x, visit)
+		}
+	case nil:
+		visit(prefix, "–")
+	default:
+		text := fmt.Sprint(v)
+		if text == "" {
+			text = "–"
+		}
+		visit(prefix, text)
+	}
+}
+
+func join(prefix, key string) string {
+	if prefix == "" {
+		return key
+	}
+	return prefix + "." + key
+}
+
+// named says whether all members of a list have a name.
+func named(list []any) bool {
+	for _, x := range list {
+		m, ok := x.(yaml.MapSlice)
+		if !ok || m.ToMap()["name"] == nil {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+func listed(list []any) string {
+	if len(list) == 0 {
+		return "–"
+	}
+	words := make([]string, len(list))
+	for i, x := range list {
+		words[i] = fmt.Sprint(x)
+		if m, ok := x.(yaml.MapSlice); ok {
+			var parts []string
+			for _, e := range m {
+				parts = append(parts, fmt.Sprintf("%v: %v", e.Key, e.Value))
+			}
+			words[i] = strings.Join(parts, ", ")
+		}
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web/ui"
+)
+
+// managing is what the pages about the server itself show and do.
+func (s *server) managing() ui.Managing {
+	return ui.Managing{
+		Settings: func() []ui.Setting { return s.inForce.Load().shown() },
+		Storage: func() (ui.Storage, error) {
+			size, free, err := s.store.Size()
+			return ui.Storage{Size: size, Free: free}, err
+		},
+		Probe:   s.fleet.probe,
+		Started: time.Now(),
+	}
+}
+
+// probe asks an endpoint that is not stored one question that costs it little.
+func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, error) {
+	if err := registry.CheckEndpoint(e, f.check); err != nil {
+		return 0, err
+	}
+	c, err := endpoint.New(e, endpoint.Options{Contact: f.contact, Version: programVersion(), Logger: f.log})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	const text = "ASK { ?s ?p ?o }"
+	a, err := sparql.Analyse(text)
+	if err != nil {
+		return 0, err
+	}
+	q := registry.Query{ID: "probe", Endpoint: e.Name, Text: text, Normal: a.Normal, Form: "ASK", Limit: -1}
+	answer := executor{c}.Execute(ctx, &q, scheduler.Memory{}, time.Duration(e.Timeout))
+	if !answer.Outcome.Complete() {
+		return 0, errors.New(string(answer.Outcome) + ": " + answer.Error)
+	}
+	return answer.Elapsed, nil
+}

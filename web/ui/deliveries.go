@@ -1,0 +1,479 @@
+package ui
+
+import (
+	"cmp"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A deliveriesPage answers: who is behind, why, and what can I do?
+type deliveriesPage struct {
+	Lede        lede
+	Facts       facts
+	Ways        []tocEntry
+	Table       followerTable
+	First, Last int
+	All         int
+	Prev, Next  string
+	More        bool // there are followers that are not counted
+}
+
+// A followerTable is the part that lives on.
+type followerTable struct {
+	Rows     []followerRow
+	Filtered string // the way that is shown, "" for all
+}
+
+type followerRow struct {
+	ID, Name, Way      string
+	About, Link        string // what it follows
+	State              state
+	Behind             string
+	Waits              string // for how long
+	Delivered, GivenUp string
+	Why                string
+	Next               template.HTML
+	NextWord           string
+	Drop               string
+	Retry, Pause       string // words of the buttons, "" for none
+	Replay             bool
+	Path               string
+}
+
+const (
+	mostReceivers  = 10_000 // that a page looks at
+	shownReceivers = 50
+	lagging        = 5 * time.Second // behind for longer than this is worth a word
+)
+
+// A receiver is a subscription with how far behind it is.
+type receiver struct {
+	registry.Subscription
+	lag     uint64
+	waiting time.Duration
+	rank    int // trouble first
+}
+
+func deliveries(v *visit) (content, error) {
+	all, more, err := v.receivers()
+	if err != nil {
+		return content{}, err
+	}
+	p := deliveriesPage{Lede: deliveriesLede(all), Facts: v.deliveryFacts(all), More: more, Table: followerTable{Filtered: wayName(registry.Way(v.r.URL.Query().Get("way")))}}
+	p.Ways = waysOf(all, registry.Way(v.r.URL.Query().Get("way")))
+	shown := all
+	if p.Table.Filtered != "" {
+		shown = slices.DeleteFunc(slices.Clone(all), func(f receiver) bool { return string(f.Way) != v.r.URL.Query().Get("way") })
+	}
+	from, _ := strconv.Atoi(v.r.URL.Query().Get("from")) // anything else is the beginning
+	from = min(max(from, 0), max(0, len(shown)-1))
+	to := min(from+shownReceivers, len(shown))
+	for _, f := range shown[from:to] {
+		row, err := v.followerRow(f)
+		if err != nil {
+			return content{}, err
+		}
+		p.Table.Rows = append(p.Table.Rows, row)
+	}
+	p.First, p.Last, p.All = min(from+1, len(shown)), to, len(shown)
+	page := func(from int) string {
+		q := url.Values{"from": {strconv.Itoa(from)}}
+		if w := v.r.URL.Query().Get("way"); w != "" {
+			q.Set("way", w)
+		}
+		return "/deliveries?" + q.Encode()
+	}
+	if from > 0 {
+		p.Prev = page(max(0, from-shownReceivers))
+	}
+	if to < len(shown) {
+		p.Next = page(to)
+	}
+	return content{Title: "Deliveries", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"facts", "facts", p.Facts}, {"follower-rows", "follower-rows", p.Table}}}, nil
+}
+
+// receivers are those that the visitor may see, trouble first.
+func (v *visit) receivers() (all []receiver, more bool, err error) {
+	heads := map[string]registry.Position{}
+	for after := ""; ; {
+		page, err := v.Subscriptions.Subscriptions(after, 500)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, s := range page {
+			after = s.ID
+			if !v.mine(s) {
+				continue
+			}
+			if len(all) == mostReceivers {
+				return v.byTrouble(all), true, nil
+			}
+			f := receiver{Subscription: s}
+			if err := v.lag(&f, heads); err != nil {
+				return nil, false, err
+			}
+			all = append(all, f)
+		}
+		if len(page) < 500 {
+			return v.byTrouble(all), false, nil
+		}
+	}
+}
+
+func (v *visit) mine(s registry.Subscription) bool {
+	return v.May(registry.RoleAdmin) || s.Caller == v.caller.Name
+}
+
+// lag counts what a follower was not told of. Where its newest change stands is
+// read once for all that follow the same query.
+func (v *visit) lag(f *receiver, heads map[string]registry.Position) error {
+	head, known := heads[f.Query]
+	if !known {
+		if f.Query == "" {
+			var err error
+			if head, err = v.History.Head(); err != nil {
+				return err
+			}
+		} else if st, _, err := v.History.Current(f.Query, false); err == nil {
+			head = st.Position
+		} else if !isMissing(err) {
+			return err
+		}
+		heads[f.Query] = head
+	}
+	at := f.Cursor
+	if f.Seen.Epoch != "" {
+		at = f.Seen
+	}
+	switch {
+	case at.Epoch == head.Epoch && head.Seq > at.Seq:
+		f.lag = head.Seq - at.Seq
+	case at.Epoch != head.Epoch:
+		f.lag = head.Seq
+	}
+	if f.lag == 0 {
+		return nil
+	}
+	lag, err := web.LagOf(v.History, f.Subscription, v.now)
+	f.waiting = time.Duration(lag.Behind)
+	return err
+}
+
+func (v *visit) byTrouble(all []receiver) []receiver {
+	for i := range all {
+		all[i].rank = all[i].trouble()
+	}
+	slices.SortStableFunc(all, func(a, b receiver) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.lag, a.lag), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// trouble ranks a follower: who fails, who gave up, who lags, who waits, the rest.
+func (f *receiver) trouble() int {
+	switch {
+	case f.State == registry.Disabled:
+		return 0
+	case f.Failures > 0:
+		return 1
+	case f.State == registry.Active && f.waiting > lagging:
+		return 2
+	case f.State == registry.Pending:
+		return 3
+	case f.State == registry.Halted:
+		return 4
+	}
+	return 5
+}
+
+func (f *receiver) state() state {
+	switch f.trouble() {
+	case 0:
+		return state{"failing", "given up"}
+	case 1:
+		return state{"failing", "failing"}
+	case 2:
+		return state{"stale", "lagging"}
+	case 3:
+		return state{"new", "not agreed yet"}
+	case 4:
+		return state{"paused", "paused"}
+	}
+	return state{"live", "live"}
+}
+
+func (v *visit) followerRow(f receiver) (followerRow, error) {
+	r := followerRow{ID: f.ID, Name: followerName(f.Subscription), Way: wayName(f.Way), State: f.state(), Behind: none, Delivered: count(f.Deliveries),
+		Path: "/deliveries/" + url.PathEscape(f.ID)}
+	if err := v.follows(&r, f.Subscription); err != nil {
+		return r, err
+	}
+	if f.lag > 0 {
+		r.Behind = plural(int(min(f.lag, 1<<31-1)), "change", "changes")
+		if f.waiting > 0 {
+			r.Waits = "for " + span(f.waiting.Truncate(time.Second))
+		}
+	}
+	if f.Given > 0 {
+		r.GivenUp = count(f.Given) + " given up"
+	}
+	r.Why = clip(strings.TrimSpace(f.Reason), 240)
+	if r.Why == "" && f.Failures > 0 {
+		r.Why = clip(f.LastError, 240)
+		if f.Failures > 1 {
+			r.Why += " (" + count(f.Failures) + " times in a row)"
+		}
+	}
+	switch {
+	case f.NextTry != nil && f.State == registry.Active && f.Failures > 0:
+		r.NextWord, r.Next = "next try", v.when(*f.NextTry)
+	case f.ExpiresAt != nil:
+		r.NextWord, r.Next = "lease ends", v.when(*f.ExpiresAt)
+	}
+	stored := f.Way == registry.WebSub || f.Way == registry.Webhook
+	switch {
+	case stored && f.State == registry.Disabled:
+		r.Retry = "Try again"
+	case stored && f.State == registry.Halted:
+		r.Retry = "Resume"
+	case stored && f.Failures > 0:
+		r.Retry = "Try now"
+	}
+	if stored && f.State == registry.Active {
+		r.Pause = "Pause"
+	}
+	r.Replay = f.Way == registry.Webhook && len(f.Dead) > 0
+	r.Drop = r.Path + "/drop"
+	return r, nil
+}
+
+// followerName is what somebody calls it, else where it is.
+func followerName(s registry.Subscription) string {
+	switch {
+	case s.Name != "":
+		return clip(s.Name, 80)
+	case s.Callback != "":
+		return clip(addressOf(s.Callback), 80)
+	case s.Caller == registry.Anonymous:
+		return "somebody without a token"
+	}
+	return s.Caller
+}
+
+// follows says what a follower follows.
+func (v *visit) follows(r *followerRow, s registry.Subscription) error {
+	switch {
+	case s.Query != "":
+		q, err := v.Registry.Query(s.Query)
+		if isMissing(err) {
+			r.About = "a query that has ended"
+			return nil
+		} else if err != nil {
+			return err
+		}
+		r.About = clip(v.name(&q), 120)
+		if v.sections["queries"] {
+			r.Link = queryPath(s.Query)
+		}
+	case s.Tag != "" && s.Endpoint != "":
+		r.About = "all with the tag " + s.Tag + " on " + s.Endpoint
+	case s.Tag != "":
+		r.About = "all with the tag " + s.Tag
+	case s.Endpoint != "":
+		r.About = "all of " + s.Endpoint
+	default:
+		r.About = "all changes"
+	}
+	return nil
+}
+
+// The ways out, in the order in which they are shown.
+var waysOut = []registry.Way{registry.WebSocket, registry.SSE, registry.SEPA, registry.WebSub, registry.Webhook}
+
+func wayName(w registry.Way) string {
+	switch w {
+	case registry.WebSocket:
+		return "WebSocket"
+	case registry.SSE:
+		return "Server-sent events"
+	case registry.SEPA:
+		return "SEPA"
+	case registry.WebSub:
+		return "WebSub"
+	case registry.Webhook:
+		return "Webhook"
+	}
+	return ""
+}
+
+func waysOf(all []receiver, here registry.Way) []tocEntry {
+	n := map[registry.Way]int{}
+	for _, f := range all {
+		n[f.Way]++
+	}
+	out := []tocEntry{{Name: "Trouble first", Link: "/deliveries", Here: wayName(here) == ""}}
+	for _, w := range waysOut {
+		if n[w] > 0 || w == here {
+			out = append(out, tocEntry{Name: wayName(w), Link: "/deliveries?way=" + string(w), Word: count(n[w]), Here: w == here})
+		}
+	}
+	return out
+}
+
+func deliveriesLede(all []receiver) lede {
+	n := map[int]int{}
+	for _, f := range all {
+		n[f.rank]++
+	}
+	failing, good := n[0]+n[1], n[5]+n[4]
+	var l lede
+	switch {
+	case len(all) == 0:
+		return lede{Strong: "Nobody follows anything yet.", Rest: []phrase{{Text: "Changes are kept all the same, for whoever comes."}}}
+	case good == len(all) && good == 1:
+		l.Strong = "The one follower is up to date."
+	case good == len(all):
+		l.Strong = "All " + count(good) + " followers are up to date."
+	default:
+		l.Strong = count(good) + " of " + plural(len(all), "follower is", "followers are") + " up to date."
+	}
+	var trouble []string
+	if failing > 0 {
+		trouble = append(trouble, count(failing)+" "+agree(failing, "fails", "fail"))
+	}
+	if n[2] > 0 {
+		trouble = append(trouble, count(n[2])+" "+agree(n[2], "lags", "lag"))
+	}
+	if n[3] > 0 {
+		trouble = append(trouble, count(n[3])+" "+agree(n[3], "has", "have")+" not agreed yet")
+	}
+	if len(trouble) > 0 {
+		l.Rest = []phrase{{Text: strings.Join(trouble, ", ") + ". Nothing is lost: each goes on from its own position."}}
+	}
+	return l
+}
+
+func agree(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func (v *visit) deliveryFacts(all []receiver) facts {
+	n := map[registry.Way]int{}
+	var furthest receiver
+	var sent, given uint64
+	leases := 0
+	for _, f := range all {
+		n[f.Way]++
+		sent, given = sent+f.Deliveries, given+f.Given
+		if f.lag > furthest.lag {
+			furthest = f
+		}
+		if f.ExpiresAt != nil && f.ExpiresAt.Sub(v.now) < 24*time.Hour {
+			leases++
+		}
+	}
+	behind, who := template.HTML(none), template.HTML("nobody")
+	if furthest.lag > 0 {
+		behind = measure{count(furthest.lag), agree(int(min(furthest.lag, 2)), "change", "changes")}.HTML()
+		who = template.HTML(template.HTMLEscapeString(followerName(furthest.Subscription)))
+	}
+	text := func(s string) template.HTML { return template.HTML(template.HTMLEscapeString(s)) }
+	subs := text("no lease ends today")
+	if leases > 0 {
+		subs = text(plural(leases, "lease ends", "leases end") + " within a day")
+	}
+	return facts{Label: "Deliveries", List: []fact{
+		{Label: "Furthest behind", Value: behind, Sub: who},
+		{Label: "Sent", Value: text(count(sent)), Sub: text("messages, to those who are here")},
+		{Label: "Given up", Value: text(count(given)), Sub: text("after many tries")},
+		{Label: "WebSocket", Value: text(count(n[registry.WebSocket])), Sub: text("and " + count(n[registry.SSE]) + " server-sent events")},
+		{Label: "WebSub", Value: text(count(n[registry.WebSub])), Sub: subs},
+		{Label: "Webhooks", Value: text(count(n[registry.Webhook])), Sub: text("signed")},
+	}}
+}
+
+// subscription is the one that the path names, if it is the visitor's.
+func (v *visit) subscription() (registry.Subscription, error) {
+	s, err := v.Subscriptions.Subscription(v.r.PathValue("id"))
+	if err == nil && v.mine(s) {
+		return s, nil
+	}
+	if err != nil && !isMissing(err) {
+		return s, err
+	}
+	return s, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such follower", Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
+}
+
+func actOnFollower(verb, said string) func(*visit) error {
+	return func(v *visit) error {
+		s, err := v.subscription()
+		if err != nil {
+			return err
+		}
+		if _, err := v.Subscriptions.Act(s.ID, verb); err != nil {
+			return v.refused("Nothing was done", err, "/deliveries")
+		}
+		v.say("good", followerName(s)+" "+said, "")
+		return v.back("/deliveries")
+	}
+}
+
+// replayFollower sends a webhook what was given up.
+func replayFollower(v *visit) error {
+	s, err := v.subscription()
+	if err != nil {
+		return err
+	}
+	if v.Webhooks == nil || s.Way != registry.Webhook {
+		return &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "This is no webhook"}
+	}
+	if _, err := v.Webhooks.Replay(s.ID, registry.Replay{}); err != nil {
+		return v.refused("Nothing was sent", err, "/deliveries")
+	}
+	v.say("good", "What "+followerName(s)+" was not told is sent again.", "")
+	return v.back("/deliveries")
+}
+
+func askToDrop(v *visit) (content, error) {
+	s, err := v.subscription()
+	if err != nil {
+		return content{}, err
+	}
+	name := followerName(s)
+	path := "/deliveries/" + url.PathEscape(s.ID) + "/drop"
+	c := confirmation{Title: "Drop " + name + "?", Crumb: "Deliveries", Back: "/deliveries", Action: path, Button: "Drop " + name, Keep: "Keep it", Bold: "It is told of nothing any more."}
+	switch s.Way {
+	case registry.WebSub:
+		c.Rest = "Its callback is told so. It may subscribe again."
+		c.Loses = []string{"The subscription of " + web.MaskedCallback(s.Callback) + ", with its lease and its secret.", "Its position: a new subscription begins with the result of that time."}
+	case registry.Webhook:
+		c.Rest = "To stop for a while, pause it instead: changes wait in the log."
+		c.Loses = []string{"The webhook " + web.MaskedCallback(s.Callback) + ", with its secret.", "Its position, and " + plural(len(s.Dead), "message that was given up.", "messages that were given up.")}
+	default:
+		c.Rest = "Its connection is closed; clients usually come back at once and go on from their own position."
+	}
+	return c.content(), nil
+}
+
+func dropFollower(v *visit) error {
+	s, err := v.subscription()
+	if err != nil {
+		return err
+	}
+	if _, err := v.Subscriptions.Act(s.ID, "drop"); err != nil {
+		return v.refused("Nothing was dropped", err, "/deliveries")
+	}
+	v.say("", followerName(s)+" is dropped.", "")
+	return v.to("/deliveries")
+}

@@ -1,0 +1,368 @@
+package ui
+
+import (
+	"cmp"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// An endpointsPage lists the endpoints, trouble first.
+type endpointsPage struct {
+	Lede lede
+	Rows []endpointRow
+}
+
+type endpointRow struct {
+	overviewEndpoint
+	URL, Every    string
+	Used          string // of the budget, in the last slots
+	Meter         string
+	Hot           bool // the budget is what holds it back
+	Budget        string
+	Found, Passed string
+	Behind        int // worse than others, for the order
+}
+
+func endpoints(v *visit) (content, error) {
+	all, err := v.Registry.Endpoints()
+	if err != nil {
+		return content{}, err
+	}
+	p := &endpointsPage{}
+	queries := 0
+	for _, e := range all {
+		slots, err := v.slots(e.Name, hydroSlots)
+		if err != nil {
+			return content{}, err
+		}
+		o, err := v.overviewEndpoint(e, slots)
+		if err != nil {
+			return content{}, err
+		}
+		if st, err := v.Daemon.State(e.Name); err == nil {
+			queries += st.Queries
+		}
+		p.Rows = append(p.Rows, rowOf(o, e, slots))
+	}
+	slices.SortStableFunc(p.Rows, func(a, b endpointRow) int { return cmp.Compare(a.Rank, b.Rank) })
+	p.Lede = endpointsLede(p.Rows, queries)
+	return content{Title: "Endpoints", Data: p, Live: []part{{"endpoint-rows", "endpoint-rows", p}}}, nil
+}
+
+func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endpointRow {
+	r := endpointRow{overviewEndpoint: o, URL: e.URL, Every: spoken(e.Slot), Budget: cost(time.Duration(e.Budget)).String(), Found: none, Passed: none, Meter: "0", Used: none}
+	t := total(slots)
+	if t.slots > 0 {
+		r.Found = count(t.changed)
+		r.Passed = count(slots[0].Skipped)
+	}
+	if t.budget > 0 {
+		part := t.used / t.budget
+		r.Used, r.Meter, r.Hot = share(part).String(), meter(part), part > 0.9
+	}
+	return r
+}
+
+// A sum of slots.
+type sum struct {
+	slots, failed, run, changed, skipped, cut, failures int
+	used, budget                                        float64
+	first, last                                         time.Time
+}
+
+func total(slots []scheduler.Slot) sum {
+	var t sum
+	for i, s := range slots {
+		if i == 0 {
+			t.last = s.Started
+		}
+		t.first = s.Started
+		t.slots++
+		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run, t.changed+s.Changed, t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
+		if s.Error != "" {
+			t.failed++
+			continue
+		}
+		t.used, t.budget = t.used+s.Used, t.budget+s.Budget
+	}
+	return t
+}
+
+// spoken says a schedule in words where it has short ones.
+func spoken(slot string) string {
+	switch {
+	case slot == scheduler.Never:
+		return "by hand"
+	case strings.HasPrefix(slot, "@every "):
+		if d, err := time.ParseDuration(strings.TrimSpace(slot[len("@every "):])); err == nil {
+			return "every " + span(d)
+		}
+	case strings.HasPrefix(slot, "@"):
+		return slot[1:]
+	}
+	return slot
+}
+
+func endpointsLede(rows []endpointRow, queries int) lede {
+	bad := 0
+	var l lede
+	for _, r := range rows {
+		if r.State.Class == "failing" {
+			bad++
+			if bad <= 3 {
+				l.Rest = append(l.Rest, phrase{r.Name, r.Link}, phrase{Text: "does not answer."})
+			}
+		}
+	}
+	switch {
+	case len(rows) == 0:
+		return lede{Strong: "No endpoint has a name yet.", Rest: []phrase{{Text: "Any SPARQL 1.1 service will do; it needs to know nothing of Freshet."}}}
+	case bad == 0 && len(rows) == 1:
+		l.Strong = "The endpoint answers."
+	case bad == 0:
+		l.Strong = "All " + count(len(rows)) + " endpoints answer."
+	default:
+		l.Strong = count(len(rows)-bad) + " of " + plural(len(rows), "endpoint", "endpoints") + " answer."
+	}
+	if bad == 0 {
+		l.Rest = append(l.Rest, phrase{Text: "They are asked " + plural(queries, "query", "queries") + "."})
+	}
+	return l
+}
+
+// An endpointPage answers: is it healthy, is the budget enough, would another
+// policy do better?
+type endpointPage struct {
+	overviewEndpoint
+	URL      string
+	Toc      []tocEntry
+	Lede     lede
+	Health   health
+	Numbers  []pair
+	Covers   string // the time that the numbers are of
+	Choices  []policyChoice
+	WhatIf   string // what the comparison is of, "" when there is none
+	Settings settingsForm
+	Paused   bool
+	Admin    bool
+	Path     string
+}
+
+type tocEntry struct {
+	Name, Link string
+	Word       string
+	Bad, Here  bool
+}
+
+type pair struct{ Label, Value string }
+
+// healthSlots is how many slots the health and the numbers are taken from.
+const healthSlots = 1000
+
+func endpoint(v *visit) (content, error) {
+	e, err := v.Registry.Endpoint(v.r.PathValue("name"))
+	if err != nil {
+		return content{}, err
+	}
+	return v.endpoint(e, settingsOf(e))
+}
+
+func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
+	slots, err := v.slots(e.Name, healthSlots)
+	if err != nil {
+		return content{}, err
+	}
+	o, err := v.overviewEndpoint(e, slots)
+	if err != nil {
+		return content{}, err
+	}
+	recent := total(slots[:min(len(slots), hydroSlots)])
+	p := &endpointPage{overviewEndpoint: o, URL: e.URL, Settings: s, Paused: e.Pause != nil, Admin: v.May(registry.RoleAdmin), Path: endpointPath(e.Name)}
+	p.Lede = p.lede(e, recent, slots)
+	p.Health = healthOf(slots, v.now)
+	p.Numbers, p.Covers = numbers(slots, v.now)
+	if p.Toc, err = v.toc(e.Name); err != nil {
+		return content{}, err
+	}
+	p.Choices = policies(e)
+	p.Settings.explain(e, recent, slots, v)
+	return content{Title: e.Name, Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
+}
+
+func (v *visit) toc(here string) ([]tocEntry, error) {
+	all, err := v.Registry.Endpoints()
+	var out []tocEntry
+	for _, e := range all {
+		t := tocEntry{Name: e.Name, Link: endpointPath(e.Name), Here: e.Name == here}
+		if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthOpen {
+			t.Word, t.Bad = "failing", true
+		}
+		if e.Pause != nil {
+			t.Word, t.Bad = "paused", false
+		}
+		out = append(out, t)
+	}
+	return out, err
+}
+
+func (p *endpointPage) lede(e registry.Endpoint, t sum, slots []scheduler.Slot) lede {
+	var l lede
+	used := ""
+	if t.budget > 0 {
+		used = share(t.used/t.budget).String() + " of its budget is used"
+	}
+	switch p.State.Class {
+	case "failing":
+		l.Strong = "It does not answer."
+	case "paused":
+		l.Strong = "It is paused."
+	case "stale":
+		l.Strong = "It asked us to wait."
+	case "new":
+		return lede{Strong: "No slot has run yet.", Rest: []phrase{{Text: plainNext(e, p.Next)}}}
+	default:
+		if used == "" {
+			l.Strong = "Healthy."
+		} else {
+			l.Strong = "Healthy, and " + used + "."
+		}
+	}
+	if p.Words != "" {
+		l.Rest = append(l.Rest, phrase{Text: p.Words})
+	}
+	if len(slots) > 0 && p.State.Class == "live" {
+		l.Rest = append(l.Rest, phrase{Text: passedOver(slots[0].Skipped)})
+	}
+	return l
+}
+
+func plainNext(e registry.Endpoint, next template.HTML) string {
+	if e.Slot == scheduler.Never {
+		return "It runs by hand only."
+	}
+	if next == "" {
+		return ""
+	}
+	return "The first is about to begin."
+}
+
+func passedOver(n int) string {
+	switch n {
+	case 0:
+		return "The last slot had time for every query that was due."
+	case 1:
+		return "The last slot passed over one query for want of time."
+	}
+	return "The last slot passed over " + count(n) + " queries for want of time."
+}
+
+// numbers sum up what is remembered of the last day.
+func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
+	for i, s := range slots {
+		if now.Sub(s.Started) > 24*time.Hour {
+			slots = slots[:i]
+			break
+		}
+	}
+	if len(slots) == 0 {
+		return nil, ""
+	}
+	t := total(slots)
+	covers := "Last " + span(now.Sub(t.first).Round(time.Minute))
+	if now.Sub(t.first) < time.Minute {
+		covers = "Last " + span(now.Sub(t.first).Truncate(time.Second))
+	}
+	seconds := time.Duration(t.used * 1e9)
+	worth := none
+	if t.run > 0 {
+		worth = count(t.changed) + ", " + share(float64(t.changed)/float64(t.run)).String() + " of the runs"
+	}
+	return []pair{
+		{"Slots run, failed", count(t.slots) + " · " + count(t.failed)},
+		{"Executions", count(t.run)},
+		{"Found a change", worth},
+		{"Failed, cut by the budget", count(t.failures) + " · " + count(t.cut)},
+		{"Endpoint time", span(seconds)},
+	}, covers
+}
+
+// tickEndpoint runs a slot now and says what it brought.
+func tickEndpoint(v *visit) error {
+	name := v.r.PathValue("name")
+	rc := http.NewResponseController(v.w)
+	_ = rc.SetWriteDeadline(time.Time{}) // a slot takes as long as its budget
+	slot, err := v.Daemon.Tick(v.r.Context(), name)
+	if err != nil {
+		return v.refused("No slot was run", err, endpointPath(name))
+	}
+	if slot.Error != "" {
+		v.say("fail", "Slot "+count(slot.Number)+" of "+name+" could ask nothing.", slot.Error)
+		return v.back(endpointPath(name))
+	}
+	detail := took(slot.Used) + " of " + took(slot.Budget) + " used, " + count(slot.Skipped) + " passed over."
+	if slot.Failed > 0 {
+		detail += " " + plural(slot.Failed, "execution failed.", "executions failed.")
+	}
+	v.say("good", "Slot "+count(slot.Number)+" of "+name+" ran "+plural(slot.Run, "query", "queries")+" and found "+plural(slot.Changed, "change", "changes")+".", detail)
+	return v.back(endpointPath(name))
+}
+
+// refused says on the next page why something could not be done, where whoever
+// asked can mend it; any other error has a page of its own.
+func (v *visit) refused(what string, err error, path string) error {
+	f := form{}
+	if err := f.refuse(err); err != nil {
+		return err
+	}
+	v.say("fail", what+".", f.Problem)
+	return v.back(path)
+}
+
+func pauseEndpoint(v *visit) error {
+	name := v.r.PathValue("name")
+	if _, err := v.Registry.PauseEndpoint(v.caller, name); err != nil {
+		return err
+	}
+	v.say("", name+" is paused.", "No slot runs until someone resumes it. Results stand.")
+	return v.back(endpointPath(name))
+}
+
+func resumeEndpoint(v *visit) error {
+	name := v.r.PathValue("name")
+	if _, err := v.Registry.ResumeEndpoint(name); err != nil {
+		return err
+	}
+	v.say("good", name+" runs again.", "")
+	return v.back(endpointPath(name))
+}
+
+// askToRemove names what goes with an endpoint.
+func askToRemove(v *visit) (content, error) {
+	e, err := v.Registry.Endpoint(v.r.PathValue("name"))
+	if err != nil {
+		return content{}, err
+	}
+	c := confirmation{Title: "Remove " + e.Name + "?", Crumb: e.Name, Back: endpointPath(e.Name), Action: endpointPath(e.Name) + "/remove", Button: "Remove " + e.Name, Keep: "Keep it",
+		Bold: "Its queries go with it, and cannot be brought back.", Rest: "To stop asking for a while, pause it instead."}
+	if st, err := v.Daemon.State(e.Name); err == nil {
+		c.Loses = append(c.Loses, plural(st.Queries, "query", "queries")+" with all registrations, whoever holds them.")
+	}
+	c.Loses = append(c.Loses, "Every result and the whole history of changes of "+e.Name+".", "The statistics that its policy has learned.", "The followers of these queries: they are told that it is over.")
+	return c.content(), nil
+}
+
+func removeEndpoint(v *visit) error {
+	name := v.r.PathValue("name")
+	if err := v.Registry.DeleteEndpoint(name); err != nil {
+		return err
+	}
+	v.catalogue.stale()
+	v.say("", "Endpoint "+name+" is removed.", "If the configuration file still has it, it comes back with the next start.")
+	return v.to("/endpoints")
+}

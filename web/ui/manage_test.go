@@ -1,0 +1,370 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// Followers are the stored ones; nothing is delivered to them.
+type followers struct{ store deliver.Store }
+
+func (f followers) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
+	return f.store.Subscriptions(after, limit)
+}
+
+func (f followers) Subscription(id string) (registry.Subscription, error) {
+	return f.store.Subscription(id)
+}
+
+func (f followers) Act(id, verb string) (registry.Subscription, error) {
+	if s, _ := f.store.Subscription(id); verb == "pause" && s.State != registry.Active {
+		return s, &registry.Problem{Type: "conflict", Status: 409, Detail: "only an active subscription can be paused"}
+	}
+	state := map[string]registry.SubscriptionState{"pause": registry.Halted, "resume": registry.Active, "drop": registry.Ended}[verb]
+	err := f.store.EditSubscriptions([]*deliver.Edit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
+		s.State, s.Failures = state, 0
+		return nil
+	}}})
+	return registry.Subscription{}, err
+}
+
+// managed is a rig with everything that the pages of those who run a server show.
+func managed(t *testing.T, tokens ...registry.Token) *rig {
+	t.Helper()
+	return newRigWith(t, func(r *rig, c *Config) {
+		c.Subscriptions = followers{r.store}
+		c.Managing = Managing{
+			Settings: func() []Setting {
+				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}
+			},
+			Storage: func() (Storage, error) { return Storage{3 << 30, 1 << 20}, nil },
+			Probe: func(_ context.Context, e registry.Endpoint) (time.Duration, error) {
+				if err := registry.CheckEndpoint(e, nil); err != nil {
+					return 0, err
+				}
+				if strings.Contains(e.URL, "wrong") {
+					return 0, errors.New("404 <Not Found>")
+				}
+				return 12 * time.Millisecond, nil
+			},
+			Started: time.Now().Add(-time.Hour),
+		}
+	}, tokens...)
+}
+
+// signedIn makes a rig with a token of each role, signed in as one of them, or
+// not at all.
+func signedIn(t *testing.T, role registry.Role) *rig {
+	t.Helper()
+	ops, a := token("ops", registry.RoleAdmin)
+	app, b := token("shop", registry.RoleApp)
+	read, c := token("wall", registry.RoleRead)
+	r := managed(t, ops, app, read)
+	if role == "" {
+		return r
+	}
+	r.post("/signin", "token", map[registry.Role]string{registry.RoleAdmin: a, registry.RoleApp: b, registry.RoleRead: c}[role], "next", "/").status(303)
+	return r
+}
+
+// Every page and form against every role: what the tables say is what is
+// enforced, and whoever is not signed in sees nothing.
+func TestRolesOfPages(t *testing.T) {
+	fill := strings.NewReplacer("{name}", "nobody", "{id}", "nobody", "{$}", "")
+	for _, role := range []registry.Role{"", registry.RoleRead, registry.RoleApp, registry.RoleAdmin} {
+		r := signedIn(t, role)
+		for _, p := range append(r.pages.pages(), r.pages.managing()...) {
+			a := r.get(fill.Replace(p.path))
+			refused := a.StatusCode == 401 || a.StatusCode == 403
+			if want := !role.Includes(p.need); refused != want {
+				t.Errorf("GET %s as %q answers %d", p.path, role, a.StatusCode)
+			}
+		}
+		for _, x := range append(r.pages.actions(), r.pages.managingActions()...) {
+			if x.need == "" {
+				continue
+			}
+			a := r.post(fill.Replace(x.path))
+			refused := a.StatusCode == 401 || a.StatusCode == 403
+			if want := !role.Includes(x.need); refused != want {
+				t.Errorf("POST %s as %q answers %d", x.path, role, a.StatusCode)
+			}
+		}
+	}
+}
+
+func TestTokensPage(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.get("/tokens").status(200).has("3 tokens are valid.", "this session", "in the file", "remove it there").lacks("SHA-256 at rest")
+	r.post("/tokens", "name", "no good", "role", "app").status(422).has(`value="no good"`, `aria-invalid="true"`, "letters, digits")
+	r.post("/tokens", "name", "ops", "role", "app").status(422).has("A token of this name exists")
+	a := r.post("/tokens", "name", "tiles", "role", "read", "life", "24h").status(201).has("Token tiles was made", "only this once")
+	secret := regexp.MustCompile(`class="once"[^>]*value="([^"]{43})"`).FindStringSubmatch(a.body)
+	if secret == nil {
+		t.Fatalf("no secret in %s", a.main())
+	}
+	if c, err := r.gate.Authenticate(secret[1]); err != nil || c.Name != "tiles" || c.Role != registry.RoleRead || c.Expires.IsZero() {
+		t.Errorf("the token shown is %+v, %v", c, err)
+	}
+	r.get("/tokens").has("4 tokens are valid.", "tiles").lacks(secret[1])
+	r.get("/tokens/tiles/revoke").status(200).has("Revoke tiles?", "out at once", `action="/tokens/tiles/revoke"`)
+	r.get("/tokens/nobody/revoke").status(404)
+	r.follow(r.post("/tokens/tiles/revoke")).has("Token tiles is revoked.", "3 tokens are valid.")
+	if _, err := r.gate.Authenticate(secret[1]); err == nil {
+		t.Error("a revoked token lets in")
+	}
+	r.follow(r.post("/tokens/ops/revoke")).has("Not revoked", "configuration file", "3 tokens are valid.")
+}
+
+// The first token closes an open server, and whoever made it stays inside.
+func TestFirstTokenKeepsItsMakerIn(t *testing.T) {
+	r := managed(t)
+	r.get("/tokens").status(200).has("nobody is asked for one")
+	r.post("/tokens", "name", "me", "role", "read").status(409).has("role admin")
+	r.post("/tokens", "name", "me", "role", "admin").status(201).has("Token me was made", "<b>me</b>")
+	r.get("/tokens").status(200).has("One token is valid.", "this session")
+	r.browser = browser(t)
+	r.get("/tokens").status(401)
+	r.get("/").status(401)
+}
+
+func TestEndpointPages(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.get("/endpoints").status(200).has("No endpoint has a name yet.", "/add-endpoint")
+	r.get("/endpoints/city").status(404)
+	r.endpoint("city")
+	r.endpoint("lib")
+	q := r.register("city", "n", selectText)
+	r.get("/endpoints/city").status(200).has("No slot has run yet.", "by hand only", `value="never"`, "/endpoints/city/tick")
+	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))
+	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+"s used", "Healthy", "The one slot was answered.", "every query that was due")
+	r.get("/endpoints").has("All 2 endpoints answer.", thin+"%", "by hand", "/endpoints/lib")
+	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
+	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
+	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
+	r.oracle.fail("503 <b>gone</b>")
+	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
+	r.get("/endpoints/city").has("It does not answer.")
+	r.get("/endpoints").has("city</a> does not answer.", "failing").has("0 of 2 endpoints")
+	r.get("/endpoints/city/remove").status(200).has("Remove city?", "1 query with all registrations")
+	r.follow(r.post("/endpoints/city/remove")).has("Endpoint city is removed.").lacks("/endpoints/city\"")
+	if _, err := r.reg.Endpoint("city"); err == nil {
+		t.Error("the endpoint is still there")
+	}
+}
+
+// settingsForm reads the fields of a page's form as a browser would send them.
+func (a *response) fields() []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`<input[^>]* name="([a-z_]+)"[^>]*value="([^"]*)"`).FindAllStringSubmatch(a.body, -1) {
+		if !strings.Contains(m[0], "checkbox") && !strings.Contains(m[0], "radio") && m[1] != "back" {
+			out = append(out, m[1], m[2])
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?s)<select[^>]* name="([a-z_]+)".*?<option value="([^"]*)" selected`).FindAllStringSubmatch(a.body, -1) {
+		out = append(out, m[1], m[2])
+	}
+	return out
+}
+
+// with changes the values of fields.
+func with(fields []string, changes ...string) []string {
+	out := append([]string(nil), fields...)
+next:
+	for i := 0; i < len(changes); i += 2 {
+		for j := 0; j < len(out); j += 2 {
+			if out[j] == changes[i] {
+				out[j+1] = changes[i+1]
+				continue next
+			}
+		}
+		out = append(out, changes[i], changes[i+1])
+	}
+	return out
+}
+
+func TestEndpointSettings(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	if _, err := r.reg.UpdateEndpoint("city", func(e *registry.Endpoint) error {
+		e.Headers, e.Auth = map[string]string{"X-Key": "s3cret"}, registry.Auth{Basic: &registry.Password{Username: "u", Password: "s3cret"}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := r.reg.Endpoint("city")
+	page := r.get("/endpoints/city").status(200).has("It signs in as u (basic).", "1 header field is").lacks("s3cret")
+	fields := page.fields()
+	r.follow(r.post("/endpoints/city", fields...)).has("The settings of city are in force.")
+	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) || after.Auth.Basic.Password != "s3cret" {
+		t.Errorf("saving what was there made %+v of %+v", after, before)
+	}
+	r.post("/endpoints/city", with(fields, "budget", "soon", "concurrency", "x")...).status(422).has(`value="soon"`, "Write a duration", "Write a whole number.")
+	r.post("/endpoints/city", with(fields, "concurrency", "99")...).status(422).has("between 1 and 64", `id="f-concurrency-e"`)
+	r.post("/endpoints/city", with(fields, "blackout", "whenever")...).status(422).has("cron spec and a length")
+	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) {
+		t.Errorf("a refused form changed %+v", after)
+	}
+	r.follow(r.post("/endpoints/city", with(fields, "slot", "@every 10s", "budget", "5s", "blackout", "0 2 * * * for 1h\n0 4 * * * for 5m", "allow_service", "1", "max_bytes", "1MiB")...)).
+		has("At most 50"+thin+"% of the endpoint’s time.", "0 2 * * * for 1h\n0 4 * * * for 5m")
+	e, _ := r.reg.Endpoint("city")
+	if e.Slot != "@every 10s" || len(e.Blackout) != 2 || !e.AllowService || e.MaxBytes != 1<<20 || e.Headers["X-Key"] != "s3cret" {
+		t.Errorf("saved %+v", e)
+	}
+	// The form that was opened before knows nothing of that.
+	r.follow(r.post("/endpoints/city", with(fields, "budget", "7s")...)).has("changed meanwhile", `value="5s"`)
+	r.follow(r.post("/endpoints/city/policy", "policy", "dj")).has("follows the policy dj")
+	r.follow(r.post("/endpoints/city/policy", "policy", "<best>")).has("The policy stays as it was").lacks("<best>")
+	if e, _ = r.reg.Endpoint("city"); e.Policy != "dj" {
+		t.Errorf("the policy is %s", e.Policy)
+	}
+}
+
+func TestAddEndpoint(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	fields := with(r.get("/add-endpoint?name=coins&url=http://127.0.0.1:1/").status(200).has(`value="coins"`).fields(), "url", "http://127.0.0.1:3030/sparql")
+	r.post("/endpoints", with(fields, "do", "try")...).status(200).has("It answers SPARQL, in 12"+thin+"ms.", "Nothing is saved yet.", `value="coins"`)
+	r.post("/endpoints", with(fields, "do", "try", "url", "http://127.0.0.1/wrong")...).status(200).has("did not answer as a SPARQL endpoint", "404 &lt;Not Found&gt;")
+	r.post("/endpoints", with(fields, "do", "try", "url", "nonsense")...).status(422).has("must be absolute")
+	r.post("/endpoints", with(fields, "name", "<b>")...).status(422).has("begins with a letter", `value="&lt;b&gt;"`)
+	if all, _ := r.reg.Endpoints(); len(all) != 0 {
+		t.Fatalf("trying stored %v", all)
+	}
+	if at := r.post("/endpoints", fields...).status(303).Header.Get("Location"); at != "/endpoints/coins" {
+		t.Errorf("sent to %s", at)
+	}
+	r.post("/endpoints", fields...).status(409).has("exists")
+	e, err := r.reg.Endpoint("coins")
+	if err != nil || e.Slot != registry.DefaultSlot || e.Concurrency != 1 {
+		t.Errorf("stored %+v, %v", e, err)
+	}
+}
+
+func TestRegisterPage(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.get("/register").status(200).has("There is nothing to ask yet", "An admin has to add one")
+	r.endpoint("city")
+	r.get("/register").status(200).has("Write or paste a query.", `value="city"`)
+	warned := "SELECT ?s ?o WHERE { ?s ?p ?o\nFILTER(?o < NOW()) } LIMIT 3"
+	r.post("/register/check", "endpoint", "city", "query", warned).status(200).has("with 2 things to know", "Line 2: another answer each time", "LIMIT without ORDER BY", "SELECT, at most 3 rows").lacks("<html")
+	r.post("/register/check", "endpoint", "city", "query", "SELECT <script>").status(200).has("It cannot be registered as it stands.", "not valid").lacks("<script>")
+	r.post("/register", "do", "check", "endpoint", "city", "query", "DELETE WHERE { ?s ?p ?o }").status(422).has("DELETE WHERE")
+	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1", "max_staleness", "soon").status(422).has("A weight is above 0.", "Write a duration", `value="soon"`)
+	q, err := r.reg.Analyse(registry.Registration{Endpoint: "city", Text: selectText})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("<i>"), lit(`<img src=x onerror="alert(1)">`)}, [2]diff.Term{iri("b"), {}}))
+	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("2 rows", "20"+thin+"ms", "not stored", "?o", "&lt;img src=x", "About 20"+thin+"ms a run, 0.20"+thin+"% of a slot of city.").lacks("<img")
+	if _, err := r.reg.Query(q.ID); err == nil {
+		t.Error("a trial was stored")
+	}
+	r.oracle.fail("timeout after <30s>")
+	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("brought no result", "&lt;30s&gt;")
+	r.oracle.fail("")
+	a := r.post("/register", "endpoint", "city", "query", selectText, "name", "all", "tags", "a, b", "max_staleness", "60s", "weight", "2").status(303)
+	if q, err = r.reg.Query(q.ID); err != nil || q.Holders[0].Caller != "shop" || q.Holders[0].Name != "all" || len(q.Tags()) != 2 || q.Weight() != 2 || q.MaxStaleness() != time.Minute {
+		t.Errorf("registered %+v, %v; sent to %s", q, err, a.Header.Get("Location"))
+	}
+	r.post("/register/check", "endpoint", "city", "query", selectText).status(200).has("yes, 1 application holds it")
+	r.oracle.set(q.ID, table(t))
+	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("complete, and empty")
+}
+
+func (r *rig) follower(s registry.Subscription) {
+	r.t.Helper()
+	s.CreatedAt = time.Now()
+	if err := r.store.EditSubscriptions([]*deliver.Edit{{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestDeliveriesPage(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.get("/deliveries").status(200).has("Nobody follows anything yet.", "How to follow")
+	r.endpoint("city")
+	q := r.register("city", `Trams & "<b>"`, selectText)
+	for i := range 3 {
+		r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit(fmt.Sprint(i))}))
+		r.tick("city")
+	}
+	st, _, err := r.store.Current(q.ID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour, soon := time.Now().Add(-time.Hour), time.Now().Add(10*time.Minute)
+	at := func(seq uint64) registry.Position { return registry.Position{Epoch: st.Position.Epoch, Seq: seq} }
+	r.follower(registry.Subscription{ID: "a", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://good.example/cb?token=s3cret", State: registry.Active, Cursor: at(3), Deliveries: 1284})
+	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "ops", Name: "<i>alerts</i>", Tag: "trams", Callback: "https://bad.example/", State: registry.Active, Cursor: at(0), Failures: 7,
+		FailingSince: &hour, LastError: "503 <b>no</b>", NextTry: &soon, Given: 2})
+	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/", State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
+	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone", Callback: "https://new.example/", State: registry.Pending})
+	a := r.get("/deliveries").status(200).has("1 of 4 followers are up to date.", "2 fail", "1 has not agreed yet", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
+		"&lt;i&gt;alerts", "all with the tag trams", "a query that has ended", "Try now", "Try again", "Trams &amp;").lacks("s3cret", "<i>alerts")
+	_, rows, _ := strings.Cut(a.body, `id="follower-rows"`)
+	if gone, bad, good := strings.Index(rows, "gone.example"), strings.Index(rows, "&lt;i&gt;alerts"), strings.Index(rows, "good.example"); gone > bad || bad > good {
+		t.Errorf("not trouble first: %d %d %d", gone, bad, good)
+	}
+	r.get("/deliveries?way=webhook").has("1 to 1 of 1", "&lt;i&gt;alerts").lacks("gone.example")
+	r.get("/deliveries?way=sse").status(200).has("Nobody follows by Server-sent events")
+	r.get("/deliveries?from=99999&way=nonsense").status(200).has("4 to 4 of 4")
+	r.follow(r.post("/deliveries/a/pause")).has("good.example is paused")
+	r.follow(r.post("/deliveries/b/pause", "back", "/deliveries?way=webhook")).has("1 to 1 of 1")
+	r.follow(r.post("/deliveries/b/resume")).has("is tried again now")
+	if s, _ := r.store.Subscription("b"); s.Failures != 0 || s.State != registry.Active {
+		t.Errorf("resumed: %+v", s)
+	}
+	r.follow(r.post("/deliveries/c/pause")).has("Nothing was done")
+	r.get("/deliveries/b/drop").status(200).has("Drop &lt;i&gt;alerts", "with its secret").lacks("s3cret")
+	r.follow(r.post("/deliveries/b/drop")).has("is dropped")
+	if _, err := r.store.Subscription("b"); err == nil {
+		t.Error("still there")
+	}
+	r.post("/deliveries/nobody/drop").status(404)
+}
+
+// Whoever is no admin sees and manages what is his.
+func TestDeliveriesOfOthers(t *testing.T) {
+	r := signedIn(t, registry.RoleRead)
+	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "wall", Callback: "https://mine.example/", State: registry.Active})
+	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "shop", Callback: "https://theirs.example/", State: registry.Active})
+	r.get("/deliveries").status(200).has("mine.example").lacks("theirs.example")
+	r.get("/deliveries/b/drop").status(404)
+	r.post("/deliveries/b/pause").status(404)
+	r.post("/deliveries/b/drop").status(404)
+	r.post("/deliveries/a/pause").status(303)
+}
+
+func TestSettingsAndAbout(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.get("/settings").status(200).has("127.0.0.1:8080", "<b>flag</b>", "default", "&lt;b&gt;ops", "3"+thin+"GiB").lacks("<b>ops</b>&lt;")
+	r.get("/about").status(200).has("Freshet 0.0-test", "/v1/openapi.yaml", "/v1/asyncapi.yaml", "Up for", "1"+thin+"h", "3"+thin+"GiB")
+}
+
+// What a session may not do is refused by the pages themselves, too.
+func TestWritesFromElsewhere(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	for _, path := range []string{"/tokens", "/endpoints/city/remove", "/endpoints/city", "/register", "/deliveries/a/drop"} {
+		a := r.do(http.MethodPost, path, nil, "Sec-Fetch-Site: cross-site").status(403)
+		if strings.Contains(a.body, "<form") {
+			t.Errorf("%s answers with a page", path)
+		}
+	}
+	if _, err := r.reg.Endpoint("city"); err != nil {
+		t.Error(err)
+	}
+}
+
+var _ web.Subscriptions = followers{}

@@ -1,0 +1,110 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A newEndpointPage is the form for an endpoint that Freshet does not know yet.
+type newEndpointPage struct {
+	Lede  lede
+	Form  form
+	List  []setting
+	Found *flash // what trying it showed
+}
+
+// The fields that a new endpoint needs; the rest has its default.
+var firstFields = []string{"url", "slot", "budget", "max_rows", "timeout_param"}
+
+func newEndpoint(v *visit) (content, error) {
+	e := registry.Endpoint{}.Defaulted()
+	f := settingsOf(e).form
+	for _, name := range []string{"name", "url", "slot", "budget"} {
+		if s := v.r.URL.Query().Get(name); s != "" {
+			f.Values.Set(name, s)
+		}
+	}
+	return v.newEndpoint(f, nil), nil
+}
+
+func (v *visit) newEndpoint(f form, found *flash) content {
+	p := newEndpointPage{Form: f, Found: found, Lede: lede{Strong: "An address and a name will do.", Rest: []phrase{{Text: "Everything can be changed later, with its effect in figures beside it."}}}}
+	for _, s := range settingFields {
+		if slices.Contains(firstFields, s.Name) {
+			s.Help = help(s.Name, registry.Endpoint{}, sum{}, nil)
+			p.List = append(p.List, s)
+		}
+	}
+	return content{Title: "Add an endpoint", Data: p}
+}
+
+// createEndpoint tries a new endpoint, or adds it.
+func createEndpoint(v *visit) error {
+	f := form{Values: v.r.PostForm}
+	defaults := settingsOf(registry.Endpoint{}.Defaulted())
+	for name, values := range defaults.Values {
+		if _, given := f.Values[name]; !given && name != "allow_service" {
+			f.Values[name] = values
+		}
+	}
+	e := registry.Endpoint{Name: f.Get("name")}
+	f.apply(&e)
+	if f.Status != 0 {
+		return v.newEndpointAgain(f, nil)
+	}
+	if f.Get("do") == "try" {
+		return v.tryEndpoint(f, e.Defaulted())
+	}
+	e, err := v.Registry.CreateEndpoint(e)
+	if err != nil {
+		if err := f.refuse(err, settingNames()...); err != nil {
+			return err
+		}
+		return v.newEndpointAgain(f, nil)
+	}
+	v.say("good", "Endpoint "+e.Name+" was added.", "Register a query, and it is asked in the next slot.")
+	return v.to(endpointPath(e.Name))
+}
+
+func (v *visit) newEndpointAgain(f form, found *flash) error {
+	status := f.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	v.render(status, "newendpoint", v.frame("endpoints", v.newEndpoint(f, found)))
+	return nil
+}
+
+// tryTime is how long an endpoint that is tried may take.
+const tryTime = 10 * time.Second
+
+// tryEndpoint asks a small question and says what came back.
+func (v *visit) tryEndpoint(f form, e registry.Endpoint) error {
+	if v.Probe == nil {
+		return &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "This server cannot try endpoints"}
+	}
+	ctx, stop := context.WithTimeout(v.r.Context(), tryTime)
+	defer stop()
+	elapsed, err := v.Probe(ctx, e)
+	if err == nil {
+		return v.newEndpointAgain(f, &flash{"good", "It answers SPARQL, in " + cost(elapsed).String() + ".", "Nothing is saved yet."})
+	}
+	if again := f.refuse(err, settingNames()...); again == nil && f.Status != 0 {
+		return v.newEndpointAgain(f, nil)
+	}
+	f.Status = 0
+	return v.newEndpointAgain(f, &flash{"fail", "It did not answer as a SPARQL endpoint does.", clip(err.Error(), longestWord)})
+}
+
+// addressOf is the host of a URL, else the whole.
+func addressOf(raw string) string {
+	if u, err := url.Parse(raw); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return raw
+}

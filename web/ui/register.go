@@ -1,0 +1,393 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+)
+
+// A registerPage answers: can it be watched, what will surprise me, what will
+// it cost?
+type registerPage struct {
+	Form      form
+	Endpoints []choice
+	Lines     string // the numbers beside the editor
+	Found     found
+	Trial     *trial
+	First     string // when it would run first
+	Admin     bool
+}
+
+// Found is what the analysis says: the part that is checked while one types.
+type found struct {
+	Lede     lede
+	State    state
+	Facts    []pair
+	Findings []finding
+	Cost     []string
+	Use      string // of the endpoint's budget today, for the meter
+	Meter    string
+}
+
+type finding struct {
+	Kind        string // fail, warn or ""
+	Where, Text string
+	Advice      string
+}
+
+// A trial is one execution that nothing is kept of.
+type trial struct {
+	Words []string // of the head
+	Bad   string
+	Table *preview
+	took  time.Duration
+}
+
+// registerForm is the page as it is opened; a query may be handed over.
+func registerForm(v *visit) (content, error) {
+	q := v.r.URL.Query()
+	f := form{Values: url.Values{"endpoint": {q.Get("endpoint")}, "query": {q.Get("query")}, "name": {q.Get("name")}}}
+	p, err := v.registerPage(f, nil)
+	return content{Title: "Register a query", Data: p}, err
+}
+
+func (v *visit) registerPage(f form, t *trial) (*registerPage, error) {
+	p := &registerPage{Form: f, Trial: t, Admin: v.May(registry.RoleAdmin)}
+	all, err := v.Registry.Endpoints()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		p.Endpoints = append(p.Endpoints, choice{Value: e.Name, Label: e.Name + ", " + spoken(e.Slot) + v.remark(e)})
+	}
+	n := max(12, strings.Count(f.Get("query"), "\n")+2)
+	var b strings.Builder
+	for i := 1; i <= n; i++ {
+		b.WriteString(strconv.Itoa(i) + "\n")
+	}
+	p.Lines = b.String()
+	name := f.Get("endpoint")
+	if name == "" && len(all) > 0 {
+		name = all[0].Name
+	}
+	p.First = v.firstRun(name)
+	p.Found = v.found(&p.Form, t)
+	return p, nil
+}
+
+func (v *visit) remark(e registry.Endpoint) string {
+	if e.Pause != nil {
+		return " (paused)"
+	}
+	if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthOpen {
+		return " (failing)"
+	}
+	return ""
+}
+
+// firstRun says when a query that is registered now would run.
+func (v *visit) firstRun(endpoint string) string {
+	st, err := v.Daemon.State(endpoint)
+	if err != nil || st.Next.IsZero() {
+		return ""
+	}
+	return "Its first run is in slot " + count(st.Last.Number+1) + ", " + ago(st.Next, v.now) + "."
+}
+
+// registration reads the form; what cannot be read is noted.
+func (f *form) registration() registry.Registration {
+	reg := registry.Registration{Endpoint: f.Get("endpoint"), Text: strings.ReplaceAll(f.Get("query"), "\r\n", "\n"), Name: strings.TrimSpace(f.Get("name")), Tags: lines(f.Get("tags"))}
+	f.duration("max_staleness", &reg.MaxStaleness)
+	f.duration("min_interval", &reg.MinInterval)
+	if s := strings.TrimSpace(f.Get("weight")); s != "" {
+		w, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(w > 0) {
+			f.bad("weight", "A weight is above 0. 2 counts twice, 0.5 half.")
+		}
+		reg.Weight = w
+	}
+	reg.Public = f.Get("public") != ""
+	if g := lines(f.Get("default_graph_uri")); len(g) > 0 {
+		reg.DefaultGraphURI = g
+	}
+	return reg
+}
+
+// The fields of the form, which can be wrong each for itself.
+var registerFields = []string{"endpoint", "name", "tags", "weight", "max_staleness", "min_interval", "default_graph_uri", "query"}
+
+// found analyses what the form holds; what is wrong goes beside the fields.
+func (v *visit) found(f *form, t *trial) found {
+	if strings.TrimSpace(f.Get("query")) == "" {
+		return found{State: state{"off", "empty"}, Lede: lede{Strong: "Write or paste a query.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}}
+	}
+	reg := f.registration()
+	q, err := v.Registry.Analyse(reg)
+	if err != nil {
+		return v.wrong(f, err)
+	}
+	out := found{State: state{"live", "valid"}}
+	for _, w := range q.Warnings {
+		out.Findings = append(out.Findings, plainWarning(w))
+	}
+	out.Lede = registerLede(len(q.Warnings), f.Status != 0)
+	known := "no, nobody asks this yet"
+	if item, err := v.Queries.Item(q.ID); err == nil {
+		known = "yes, " + plural(len(item.Query.Holders), "application holds it", "applications hold it")
+		out.Lede.Rest = []phrase{{Text: "This very question is asked already: you will share its result."}}
+	}
+	out.Facts = []pair{{"Form", formWords(&q)}, {"Order", orderWords(&q)}, {"Known?", known}, {"Id", q.ID}}
+	v.costs(&out, reg, t)
+	return out
+}
+
+func registerLede(warnings int, wrong bool) lede {
+	l := lede{Strong: "It can be watched.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}
+	switch {
+	case wrong:
+		l.Strong = "The query is fine, a setting is not."
+	case warnings == 1:
+		l.Strong = "It can be watched, with one thing to know."
+	case warnings > 1:
+		l.Strong = "It can be watched, with " + count(warnings) + " things to know."
+	}
+	return l
+}
+
+// wrong says why the query cannot be registered as it stands.
+func (v *visit) wrong(f *form, err error) found {
+	p, told := web.ProblemOf(err)
+	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it stands."}}
+	if !told {
+		out.Findings = []finding{{Kind: "fail", Where: "It could not be checked", Text: "The server's log says why."}}
+		return out
+	}
+	for _, e := range p.Errors {
+		if name := fieldOf(e.Pointer); name != "query" && slices.Contains(registerFields, name) {
+			f.bad(name, sentence(e.Detail))
+		}
+	}
+	if len(f.Errors) > 0 && f.Errors["query"] == "" && p.Type == "bad-setting" {
+		out.Lede.Strong, out.State = "The query is fine, a setting is not.", state{"stale", "almost"}
+		return out
+	}
+	detail := p.Detail
+	if detail == "" && len(p.Errors) > 0 {
+		detail = p.Errors[0].Detail
+	}
+	out.Findings = []finding{{Kind: "fail", Where: p.Title, Text: sentence(clip(detail, 600))}}
+	f.Status = p.Status
+	return out
+}
+
+func formWords(q *registry.Query) string {
+	if q.Limit >= 0 {
+		return string(q.Form) + ", at most " + plural(int(q.Limit), "row", "rows")
+	}
+	return string(q.Form)
+}
+
+func orderWords(q *registry.Query) string {
+	switch {
+	case q.Form != diff.Select:
+		return "has none"
+	case !q.Ordered:
+		return "none, rows are a bag"
+	case len(q.OrderKeys) > 0:
+		return "by ?" + clip(strings.Join(q.OrderKeys, ", ?"), 120)
+	}
+	return "matters"
+}
+
+// plainWarning tells a warning in plain words, with what to do about it.
+func plainWarning(w registry.Warning) finding {
+	f := finding{Kind: "warn", Text: sentence(w.Message)}
+	f.Where, f.Advice = warningWords(w.Code)
+	if w.Line > 0 {
+		f.Where = fmt.Sprintf("Line %d: %s", w.Line, f.Where)
+	}
+	return f
+}
+
+func warningWords(code string) (title, advice string) {
+	switch code {
+	case "limit-without-order":
+		return "LIMIT without ORDER BY", "Add an ORDER BY that leaves no choice."
+	case "order-ties":
+		return "the order can tie", "Order by something that the rows show, and end with a key that is unique."
+	case "non-deterministic":
+		return "another answer each time", "Its changes will not all be changes of the data."
+	case "service":
+		return "it asks another endpoint", "Better register a query at that endpoint itself."
+	case "undeclared-prefix":
+		return "a prefix that is not declared", "Declare it, and the query means the same everywhere."
+	case "pragma":
+		return "a word of one product", "It will not run at another endpoint."
+	}
+	return strings.ReplaceAll(code, "-", " "), ""
+}
+
+// costs says what running it means for the endpoint.
+func (v *visit) costs(out *found, reg registry.Registration, t *trial) {
+	name := reg.Endpoint
+	e, err := v.Registry.Endpoint(name)
+	if err != nil {
+		return
+	}
+	slots, err := v.slots(e.Name, hydroSlots)
+	if err != nil {
+		return
+	}
+	if t != nil && t.Bad == "" {
+		part := t.took.Seconds() / time.Duration(e.Budget).Seconds()
+		out.Cost = append(out.Cost, fmt.Sprintf("About %s a run, %s of a slot of %s.", cost(t.took), share(part), e.Name))
+	} else {
+		out.Cost = append(out.Cost, "Run it once to see what it takes.")
+	}
+	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok && reg.MaxStaleness > 0 {
+		if d, err := time.ParseDuration(every); err == nil && d > 0 {
+			n := max(1, int(time.Duration(reg.MaxStaleness)/d))
+			out.Cost = append(out.Cost, "At the least "+oneIn(n)+", ahead of the ranking.")
+		}
+	}
+	if s := total(slots); s.budget > 0 {
+		part := s.used / s.budget
+		out.Meter, out.Use = meter(part), share(part).String()+" of the budget of "+e.Name+" is used"
+		room := "There is room."
+		if part > 0.9 {
+			room = "There is little room: others will wait longer."
+		}
+		out.Cost = append(out.Cost, e.Name+" uses "+share(part).String()+" of its budget. "+room)
+	}
+}
+
+func oneIn(n int) string {
+	if n == 1 {
+		return "one run in every slot"
+	}
+	return "one run in " + count(n) + " slots"
+}
+
+// checkRegistration is asked by the script while one types, and answers with
+// the part of the page that the analysis fills.
+func checkRegistration(v *visit) error {
+	f := form{Values: v.r.PostForm}
+	p, err := v.registerPage(f, nil)
+	if err != nil {
+		return err
+	}
+	return v.fragment("register", "checked", p)
+}
+
+// register checks, tries or registers what the form holds.
+func register(v *visit) error {
+	f := form{Values: v.r.PostForm}
+	reg := f.registration()
+	switch do := f.Get("do"); {
+	case do == "check":
+		return v.registerAgain(f, nil)
+	case do == "try":
+		t, err := v.try(reg)
+		if err != nil {
+			return err
+		}
+		return v.registerAgain(f, t)
+	case f.Status != 0:
+		return v.registerAgain(f, nil)
+	}
+	q, created, err := v.Registry.Register(v.caller, reg)
+	if err != nil {
+		if err := f.refuse(err, registerFields...); err != nil {
+			return err
+		}
+		return v.registerAgain(f, nil)
+	}
+	v.catalogue.stale()
+	if created {
+		v.say("good", "Registered. "+v.firstRun(q.Endpoint), "Its first complete result is the baseline that changes are counted from.")
+	} else {
+		v.say("good", "This question was asked already: you hold it now, too.", "")
+	}
+	if v.sections["queries"] {
+		return v.to(queryPath(q.ID))
+	}
+	return v.to("/")
+}
+
+func (v *visit) registerAgain(f form, t *trial) error {
+	p, err := v.registerPage(f, t)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if p.Form.Status != 0 {
+		status = p.Form.Status
+	}
+	v.render(status, "register", v.frame("queries", content{Title: "Register a query", Data: p}))
+	return nil
+}
+
+// try executes a query once inside its endpoint's limits and keeps nothing. An
+// error is the server's own.
+func (v *visit) try(reg registry.Registration) (*trial, error) {
+	reg.Name, reg.Tags, reg.Weight = "", nil, 0 // what the run does not depend on may be wrong
+	q, err := v.Registry.Analyse(reg)
+	if err != nil {
+		return nil, nil // said beside the query
+	}
+	select {
+	case v.tries <- struct{}{}:
+		defer func() { <-v.tries }()
+	default:
+		return &trial{Bad: "Others are trying queries right now. Try again in a moment."}, nil
+	}
+	rc := http.NewResponseController(v.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(slowestWrite + 2*time.Minute)) // the endpoint's own limits are shorter
+	a, err := v.Daemon.Trial(v.r.Context(), &q)
+	if errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	if err != nil {
+		p, told := web.ProblemOf(err)
+		if !told {
+			return nil, err
+		}
+		return &trial{Bad: sentence(p.Detail)}, nil
+	}
+	return trialOf(a, q.Text), nil
+}
+
+func trialOf(a scheduler.Answer, text string) *trial {
+	t := &trial{took: a.Elapsed}
+	if !a.Outcome.Complete() || a.Result == nil {
+		t.Bad = "It ended with " + string(a.Outcome) + " after " + cost(a.Elapsed).String() + "."
+		if a.Error != "" {
+			t.Bad += " " + sentence(clip(a.Error, 400))
+		}
+		return t
+	}
+	t.Table = previewOf(newNamer(text), a.Result)
+	t.Words = []string{resultWords(a.Result), cost(a.Elapsed).String(), "complete", "not stored"}
+	return t
+}
+
+func resultWords(r *diff.Result) string {
+	switch {
+	case r.Form() == diff.Ask:
+		return "an answer"
+	case r.Form().Graph():
+		return plural(r.Len(), "triple", "triples")
+	}
+	return plural(r.Len(), "row", "rows")
+}

@@ -1,0 +1,64 @@
+package ui
+
+import (
+	"html/template"
+	"runtime"
+)
+
+// A configPage shows what is in force and where it comes from.
+type configPage struct {
+	Rows  []Setting
+	About []pair
+}
+
+func settings(v *visit) (content, error) {
+	p := configPage{Rows: v.Settings(), About: v.aboutServer()}
+	return content{Title: "Settings", Data: p}, nil
+}
+
+// An aboutPage says which server this is, and where to read on.
+type aboutPage struct {
+	Version string
+	Server  []pair
+	Since   template.HTML
+	Links   []aboutLink
+	Host    string
+}
+
+type aboutLink struct{ Name, Path, About string }
+
+func about(v *visit) (content, error) {
+	p := aboutPage{Version: v.Version, Server: v.aboutServer(), Host: addressOf(v.PublicURL)}
+	if !v.Started.IsZero() {
+		p.Since = v.when(v.Started)
+	}
+	p.Links = []aboutLink{
+		{"OpenAPI", "/v1/openapi.yaml", "every call of the HTTP API, with its errors"},
+		{"AsyncAPI", "/v1/asyncapi.yaml", "the messages: WebSocket, server-sent events, WebSub, webhooks"},
+		{"Health", "/healthz", "for load balancers; /readyz says whether it serves"},
+	}
+	if v.Metrics != nil {
+		p.Links = append(p.Links, aboutLink{"Metrics", "/metrics", "for Prometheus"})
+	}
+	return content{Title: "About", Data: p}, nil
+}
+
+// aboutServer are the figures that both pages show. What cannot be read now is
+// left out: neither page is about it alone.
+func (v *visit) aboutServer() []pair {
+	out := []pair{{"Version", v.Version}}
+	if !v.Started.IsZero() {
+		out = append(out, pair{"Up for", span(v.now.Sub(v.Started))})
+	}
+	if v.Storage != nil {
+		if s, err := v.Storage(); err == nil {
+			out = append(out, pair{"Store", amount(s.Size)}, pair{"of it free", amount(s.Free)})
+		}
+	}
+	if head, err := v.History.Head(); err == nil {
+		out = append(out, pair{"Changes since the beginning", count(head.Seq)})
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return append(out, pair{"Memory", amount(m.Sys - m.HeapReleased)}, pair{"Built with", runtime.Version()})
+}

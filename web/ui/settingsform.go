@@ -1,0 +1,370 @@
+package ui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A settingsForm is the settings of an endpoint as people edit them, each with
+// what it does, in figures of this server where there are any.
+type settingsForm struct {
+	form
+	List   []setting
+	Secret string // what it signs in with and sends, masked
+}
+
+// A setting is one field of the form.
+type setting struct {
+	Name, Label string
+	Help        string
+	Options     []choice // a select
+	Check       bool     // a check box
+	Lines       bool     // several lines
+}
+
+// The fields of the form, in its order; names are those of the API.
+var settingFields = []setting{
+	{Name: "url", Label: "Address"},
+	{Name: "slot", Label: "Slot"},
+	{Name: "budget", Label: "Budget"},
+	{Name: "policy", Label: "Policy"},
+	{Name: "rule", Label: "Rule", Options: []choice{{Value: "strict", Label: "strict"}, {Value: "debt", Label: "debt"}}},
+	{Name: "concurrency", Label: "At once"},
+	{Name: "timeout", Label: "Timeout"},
+	{Name: "min_gap", Label: "Gap"},
+	{Name: "max_rows", Label: "Row cap"},
+	{Name: "max_bytes", Label: "Byte cap"},
+	{Name: "timeout_param", Label: "Its own limit"},
+	{Name: "blackout", Label: "Blackout", Lines: true},
+	{Name: "default_graph_uri", Label: "Default graphs", Lines: true},
+	{Name: "profile_share", Label: "For profiles"},
+	{Name: "fallback_policy", Label: "Besides profiles"},
+	{Name: "allow_service", Label: "SERVICE", Check: true},
+}
+
+func settingNames() []string {
+	names := []string{"name"}
+	for _, s := range settingFields {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// settingsOf fills the form with what is in force.
+func settingsOf(e registry.Endpoint) settingsForm {
+	v := url.Values{}
+	set := func(name string, value any) { v.Set(name, fmt.Sprint(value)) }
+	set("name", e.Name)
+	set("url", e.URL)
+	set("slot", e.Slot)
+	set("budget", short(e.Budget))
+	set("policy", e.Policy)
+	set("rule", e.Rule)
+	set("concurrency", e.Concurrency)
+	set("timeout", short(e.Timeout))
+	set("min_gap", short(e.MinGap))
+	set("max_rows", e.MaxRows)
+	set("max_bytes", e.MaxBytes)
+	set("timeout_param", e.TimeoutParam)
+	set("profile_share", e.ProfileShare)
+	set("fallback_policy", e.FallbackPolicy)
+	set("default_graph_uri", strings.Join(e.DefaultGraphURI, "\n"))
+	var dark []string
+	for _, b := range e.Blackout {
+		dark = append(dark, b.Start+" for "+short(b.For))
+	}
+	set("blackout", strings.Join(dark, "\n"))
+	if e.AllowService {
+		set("allow_service", "1")
+	}
+	v.Set("tag", tagOf(e))
+	return settingsForm{form: form{Values: v}, Secret: secretWords(e)}
+}
+
+// short writes a duration without the zeros that Go adds: 1m, not 1m0s.
+func short(d registry.Duration) string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// tagOf tells settings apart, so that nobody undoes what another did meanwhile.
+func tagOf(e registry.Endpoint) string {
+	e.Pause = nil
+	b, _ := json.Marshal(e.Masked()) // always has a JSON form
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:8])
+}
+
+func secretWords(e registry.Endpoint) string {
+	var words []string
+	switch a := e.Auth; {
+	case a.Basic != nil:
+		words = append(words, "It signs in as "+a.Basic.Username+" (basic).")
+	case a.Digest != nil:
+		words = append(words, "It signs in as "+a.Digest.Username+" (digest).")
+	case a.Bearer != nil:
+		words = append(words, "It signs in with a bearer token.")
+	}
+	if n := len(e.Headers); n > 0 {
+		words = append(words, plural(n, "header field is", "header fields are")+" sent with each request.")
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(words, " ") + " Secrets are changed in the configuration file or by the API."
+}
+
+// apply reads the form into e, noting what cannot be read.
+func (f *form) apply(e *registry.Endpoint) {
+	text := func(name string, to *string) { *to = strings.TrimSpace(f.Get(name)) }
+	text("url", &e.URL)
+	text("slot", &e.Slot)
+	text("policy", &e.Policy)
+	text("rule", &e.Rule)
+	text("timeout_param", &e.TimeoutParam)
+	text("fallback_policy", &e.FallbackPolicy)
+	f.duration("budget", &e.Budget)
+	f.duration("timeout", &e.Timeout)
+	f.duration("min_gap", &e.MinGap)
+	f.whole("concurrency", &e.Concurrency)
+	f.whole("max_rows", &e.MaxRows)
+	if s := f.Get("max_bytes"); s != "" {
+		if err := e.MaxBytes.UnmarshalText([]byte(s)); err != nil {
+			f.bad("max_bytes", "Write a size such as 64MiB.")
+		}
+	}
+	if s := f.Get("profile_share"); s != "" {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			f.bad("profile_share", "Write a number from 0 to 1.")
+		}
+		e.ProfileShare = x
+	}
+	e.AllowService = f.Get("allow_service") != ""
+	e.DefaultGraphURI = lines(f.Get("default_graph_uri"))
+	f.blackouts(&e.Blackout)
+}
+
+func (f *form) duration(name string, to *registry.Duration) {
+	s := strings.TrimSpace(f.Get(name))
+	if s == "" {
+		*to = 0
+		return
+	}
+	if err := to.UnmarshalText([]byte(s)); err != nil {
+		f.bad(name, "Write a duration such as 500ms, 90s or 10m.")
+	}
+}
+
+func (f *form) whole(name string, to *int) {
+	s := strings.TrimSpace(f.Get(name))
+	if s == "" {
+		*to = 0
+		return
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		f.bad(name, "Write a whole number.")
+		return
+	}
+	*to = n
+}
+
+// blackouts reads one a line: a cron spec, "for", a duration.
+func (f *form) blackouts(to *[]registry.Blackout) {
+	*to = nil
+	for _, line := range strings.Split(strings.ReplaceAll(f.Get("blackout"), "\r", ""), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		start, long, ok := strings.Cut(line, " for ")
+		b := registry.Blackout{Start: strings.TrimSpace(start)}
+		if !ok || b.For.UnmarshalText([]byte(strings.TrimSpace(long))) != nil {
+			f.bad("blackout", "Write each as a cron spec and a length: 0 2 * * * for 1h.")
+			return
+		}
+		*to = append(*to, b)
+	}
+}
+
+// explain says beside each setting what it does here.
+func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v *visit) {
+	s.List = nil
+	for _, f := range settingFields {
+		f.Help = help(f.Name, e, t, slots)
+		s.List = append(s.List, f)
+	}
+}
+
+func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) string {
+	switch name {
+	case "url":
+		return "Where its queries are sent. Results stay when it moves."
+	case "slot":
+		return "How often Freshet asks: “@every 10s”, a cron spec in UTC, or “never” for runs by hand only."
+	case "budget":
+		return budgetHelp(e, t, slots)
+	case "policy":
+		return "The order in which queries get their turn. What if, above, compares them."
+	case "rule":
+		return "Strict: a slot never uses more than its budget. Debt: the last run may end, and the next slot pays."
+	case "concurrency":
+		return "One keeps the budget exact. More is faster for many small queries; the seconds of all count."
+	case "timeout":
+		return "One execution, and never more than the budget that is left." + dearest(slots)
+	case "min_gap":
+		return "The least time between the end of one request and the start of the next. 0s for none."
+	case "max_rows":
+		return "The endpoint’s own cap. An answer of this size counts as partial: it is not compared, the last result stands. 0 for none."
+	case "max_bytes":
+		return "Answers above it are cut off and count as rejected."
+	case "timeout_param":
+		return "The name of its own limit in milliseconds, “timeout” for Virtuoso: it then stops by itself. Empty for none."
+	case "blackout":
+		return "No slot begins then, UTC, one a line: “0 2 * * * for 1h”. Results stand, followers are told when the next look will be."
+	case "default_graph_uri":
+		return "Sent with each query that names none itself, one a line."
+	case "profile_share":
+		return "At most this share of the budget goes to profiles while others wait. 0 to 1."
+	case "fallback_policy":
+		return "What orders the queries that no profile claims, when the policy is one for profiles."
+	case "allow_service":
+		return "Queries may make it ask other endpoints. Their delays and failures become its own."
+	}
+	return ""
+}
+
+func budgetHelp(e registry.Endpoint, t sum, slots []scheduler.Slot) string {
+	s := "Execution seconds in one slot, at most."
+	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && d > 0 {
+			s = "At most " + share(time.Duration(e.Budget).Seconds()/d.Seconds()).String() + " of the endpoint’s time."
+		}
+	}
+	if t.budget > 0 && t.slots > 0 {
+		s += fmt.Sprintf(" The last %s used %s a slot", plural(t.slots, "slot", "slots"), took(t.used/float64(max(1, t.slots-t.failed))))
+		if n := t.skipped / t.slots; n > 0 {
+			s += " and passed over " + plural(n, "query", "queries")
+		}
+		s += "."
+	}
+	return s
+}
+
+// dearest says what the costliest slot's runs took, when there was one.
+func dearest(slots []scheduler.Slot) string {
+	most := 0.0
+	for _, s := range slots {
+		if s.Run > 0 {
+			most = max(most, s.Used/float64(s.Run))
+		}
+	}
+	if most == 0 {
+		return ""
+	}
+	return " Runs here took up to " + took(most) + " on average."
+}
+
+// saveEndpoint brings the settings of the form in force.
+func saveEndpoint(v *visit) error {
+	name := v.r.PathValue("name")
+	f := form{Values: v.r.PostForm}
+	probe := registry.Endpoint{}
+	f.apply(&probe) // what cannot be read is noted before anything is touched
+	if f.Status != 0 {
+		return v.settingsAgain(name, f)
+	}
+	stale := false
+	_, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error {
+		if stale = f.Get("tag") != tagOf(*e); stale {
+			return &registry.Problem{Type: "precondition-failed", Status: http.StatusPreconditionFailed, Title: "Changed meanwhile",
+				Detail: "Somebody else changed these settings after you opened the page. What is in force now stands below; nothing of yours was saved."}
+		}
+		f.apply(e)
+		return nil
+	})
+	if stale {
+		v.say("fail", "Not saved: the settings were changed meanwhile.", "What is in force now stands below.")
+		return v.to(endpointPath(name) + "#settings")
+	}
+	if err != nil {
+		if err := f.refuse(err, settingNames()...); err != nil {
+			return err
+		}
+		return v.settingsAgain(name, f)
+	}
+	v.say("good", "The settings of "+name+" are in force.", "They hold from the next slot on.")
+	return v.to(endpointPath(name))
+}
+
+// settingsAgain shows the page with what was typed and what is wrong with it.
+func (v *visit) settingsAgain(name string, f form) error {
+	e, err := v.Registry.Endpoint(name)
+	if err != nil {
+		return err
+	}
+	s := settingsOf(e)
+	f.Values.Set("tag", s.Get("tag"))
+	s.form = f
+	c, err := v.endpoint(e, s)
+	if err != nil {
+		return err
+	}
+	v.render(f.Status, "endpoint", v.frame("endpoints", c))
+	return nil
+}
+
+// usePolicy changes nothing but the policy.
+func usePolicy(v *visit) error {
+	name := v.r.PathValue("name")
+	policy := v.r.PostForm.Get("policy")
+	if _, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error {
+		e.Policy = policy
+		return nil
+	}); err != nil {
+		return v.refused("The policy stays as it was", err, endpointPath(name)+"#what-if")
+	}
+	v.say("good", name+" follows the policy "+policy+" from its next slot on.", "Statistics are kept.")
+	return v.to(endpointPath(name) + "#what-if")
+}
+
+// A policyChoice is a policy that could be in force.
+type policyChoice struct {
+	Spelling, Doc string
+	Now           bool
+}
+
+// policies are the one in force first, then the others with their defaults.
+func policies(e registry.Endpoint) []policyChoice {
+	var out []policyChoice
+	name, _, _ := strings.Cut(e.Policy, ":")
+	for _, d := range scheduler.Policies() {
+		if d.Simulated {
+			continue
+		}
+		c := policyChoice{Spelling: d.Spelling(), Doc: d.Doc}
+		if d.Name == name {
+			c.Spelling, c.Now = e.Policy, true
+			out = append([]policyChoice{c}, out...)
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package ui
+
+import (
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A tokensPage lists who may come in and makes new tokens.
+type tokensPage struct {
+	Bold, Rest string
+	Open       bool // nobody is asked for a token yet
+	Rows       []tokenRow
+	Made       *madeToken
+	Form       form
+	Lives      []choice
+}
+
+type tokenRow struct {
+	Name, Role          string
+	Made, Used, Expires template.HTML
+	Mine, File, Expired bool
+	Revoke              string
+}
+
+// A madeToken is shown once, in the answer to the form that made it.
+type madeToken struct{ Name, Secret string }
+
+// lives are how long a new token may be good for.
+var lives = []choice{{Value: "", Label: "never, only when revoked"}, {Value: "24h", Label: "in a day"}, {Value: "168h", Label: "in a week"}, {Value: "2160h", Label: "in 90 days"}, {Value: "8760h", Label: "in a year"}}
+
+func (s *Server) keys() (web.Keys, error) {
+	if k, ok := s.Gate.(web.Keys); ok {
+		return k, nil
+	}
+	return nil, errors.New("ui: the gate keeps no tokens")
+}
+
+func tokens(v *visit) (content, error) {
+	return v.tokens(nil, form{Values: url.Values{"role": {"app"}}})
+}
+
+func (v *visit) tokens(made *madeToken, f form) (content, error) {
+	keys, err := v.keys()
+	if err != nil {
+		return content{}, err
+	}
+	all, err := keys.Tokens()
+	if err != nil {
+		return content{}, err
+	}
+	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f, Lives: lives}
+	used, _ := keys.(interface{ Used(string) time.Time })
+	valid, idle := 0, 0
+	for _, t := range all {
+		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.when(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
+			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
+		if t.ExpiresAt != nil {
+			row.Expires, row.Expired = v.when(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
+		}
+		if used != nil {
+			if at := used.Used(t.Name); !at.IsZero() {
+				row.Used = v.when(at)
+			} else {
+				idle++
+			}
+		}
+		if !row.Expired {
+			valid++
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	p.Bold, p.Rest = tokensLede(valid, idle, len(all))
+	return content{Title: "Tokens", Data: p}, nil
+}
+
+func tokensLede(valid, idle, all int) (bold, rest string) {
+	switch {
+	case all == 0:
+		return "There is no token, so nobody is asked for one.", "Whoever reaches this address may do everything. The first token closes the door; this browser stays signed in with it."
+	case valid == 1:
+		bold = "One token is valid."
+	default:
+		bold = count(valid) + " tokens are valid."
+	}
+	switch idle {
+	case 0:
+		return bold, "All have been used since the server started."
+	case 1:
+		return bold, "One has not been used since the server started."
+	}
+	return bold, count(idle) + " have not been used since the server started."
+}
+
+// makeToken shows the new token in its answer, and nowhere else ever again.
+func makeToken(v *visit) error {
+	f := form{Values: v.r.PostForm}
+	var expires *time.Time
+	if life := f.Get("life"); life != "" {
+		d, err := time.ParseDuration(life)
+		if err != nil || d <= 0 {
+			return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "life is a duration such as 24h"}
+		}
+		end := v.now.Add(d).Truncate(time.Second)
+		expires = &end
+	}
+	keys, err := v.keys()
+	if err != nil {
+		return err
+	}
+	t, secret, err := keys.Make(f.Get("name"), registry.Role(f.Get("role")), expires)
+	if errors.Is(err, registry.ErrExists) {
+		f.bad("name", "A token of this name exists: take another name, or revoke that one first.")
+		err = nil
+	} else if err != nil {
+		err = f.refuse(err, "name", "role")
+	}
+	if err != nil {
+		return err
+	}
+	status, made := http.StatusCreated, &madeToken{t.Name, secret}
+	if f.Status != 0 {
+		status, made = f.Status, nil
+	} else {
+		f = form{Values: url.Values{"role": {"app"}}}
+		if v.token == "" { // the server was open until now: whoever closed it stays inside
+			v.open(secret)
+			v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
+		}
+	}
+	c, err := v.tokens(made, f)
+	if err != nil {
+		return err
+	}
+	v.render(status, "tokens", v.frame("tokens", c))
+	return nil
+}
+
+// askToRevoke says who will be locked out.
+func askToRevoke(v *visit) (content, error) {
+	name := v.r.PathValue("name")
+	c := confirmation{Title: "Revoke " + name + "?", Crumb: "Tokens", Back: "/tokens", Action: "/tokens/" + url.PathEscape(name) + "/revoke", Button: "Revoke " + name, Keep: "Keep it",
+		Bold: "Whoever uses this token is out at once.", Rest: "It cannot be given back; a new token of the same name has another secret."}
+	keys, err := v.keys()
+	if err != nil {
+		return content{}, err
+	}
+	all, err := keys.Tokens()
+	if err != nil {
+		return content{}, err
+	}
+	for _, t := range all {
+		if t.Name != name {
+			continue
+		}
+		if v.token != "" && name == v.caller.Name {
+			c.Loses = append(c.Loses, "This session: it is signed in with this token.")
+		}
+		held, err := v.heldBy(name)
+		if err != nil {
+			return content{}, err
+		}
+		c.Loses = append(c.Loses, "The live connections of "+name+", and its way back in.")
+		if held != "" {
+			c.Loses = append(c.Loses, held)
+		}
+		return c.content(), nil
+	}
+	return content{}, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no token " + name, Detail: "It may have been revoked already."}
+}
+
+// heldBy says what stays of a token's registrations.
+func (v *visit) heldBy(name string) (string, error) {
+	items, next, err := v.Queries.List(web.Filter{Holder: name}, "", 1000)
+	if err != nil || len(items) == 0 {
+		return "", err
+	}
+	n := count(len(items))
+	if next != "" {
+		n = "more than " + n
+	}
+	if len(items) == 1 {
+		return "Nobody to release the query that it holds but an admin: the query stays.", nil
+	}
+	return "Nobody to release the " + n + " queries that it holds but an admin: they stay.", nil
+}
+
+func revokeToken(v *visit) error {
+	keys, err := v.keys()
+	if err != nil {
+		return err
+	}
+	name := v.r.PathValue("name")
+	if err := keys.Revoke(name); err != nil {
+		f := form{}
+		if err := f.refuse(err); err != nil {
+			return err
+		}
+		v.say("fail", "Not revoked: "+name, f.Problem)
+		return v.to("/tokens")
+	}
+	v.say("good", "Token "+name+" is revoked.", "")
+	return v.to("/tokens")
+}
