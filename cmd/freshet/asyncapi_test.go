@@ -146,6 +146,7 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 	}
 	c.events(s.srv.url + "/v1/queries/graph/changes")
 	c.events(s.srv.url + "/v1/changes")
+	c.events(s.srv.url + "/v1/changes?rate=5s&min_rows=1")
 	c.until("sse.snapshot", "sse.gap")
 	s.step(1)
 	c.until("delta", "sse.change")

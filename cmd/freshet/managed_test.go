@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/web/docs"
 )
 
 // A heard counts the changes and results that a follower was sent, and keeps
@@ -397,6 +398,13 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		}
 	}
 	for name := range m {
+		family, _, _ := strings.Cut(name, "{")
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			family = strings.TrimSuffix(family, part)
+		}
+		if strings.HasPrefix(family, "freshet_") && !strings.Contains(string(docs.OpenAPI), "`"+family+"{") {
+			t.Errorf("%s is not documented", family)
+		}
 		if strings.Contains(name, query) || strings.Contains(name, "127.0.0.1") {
 			t.Errorf("a label that clients choose: %s", name)
 		}

@@ -305,7 +305,7 @@ func (r *wayRun) noteVersions() {
 
 // poke has what failed tried again at once: the schedules are for days.
 func (r *wayRun) poke() {
-	_, b := r.s.get("GET", "/v1/subscriptions?limit=500&state=active")
+	_, b := r.s.get("GET", "/v1/subscriptions?limit=500")
 	var list struct {
 		Subscriptions []struct {
 			ID       string

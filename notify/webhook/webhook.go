@@ -17,6 +17,10 @@
 //	log.gap         {"epoch","offset","reason"}: for webhooks of many queries, in
 //	                place of query.snapshot
 //
+// A filter's thresholds hold for the net change since the last message. A webhook
+// of many queries has no rate, and each change is held against its thresholds on
+// its own: what does not pass is left out, and not added to the next.
+//
 // What a message tells is fixed in the store before its first attempt: all
 // attempts have one id and one content, also after a crash. Messages of one
 // webhook follow each other: one that fails holds up the next, and what waits
