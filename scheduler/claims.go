@@ -183,7 +183,10 @@ func (x claim) affords(cost time.Duration) bool {
 // unexpected lists those that would not run without an interval, and fit their
 // share: their policy does not have them due yet.
 func (p *planner) unexpected() (list []*candidate) {
-	left := time.Duration(float64(p.budget) * p.claims.share)
+	left := p.budget
+	if p.rivals() {
+		left = time.Duration(float64(p.budget) * p.claims.share)
+	}
 	for _, x := range p.claims.order {
 		if x.c.in == nil && p.claimable(x.c) && x.c.Estimate <= left {
 			left -= x.c.Estimate

@@ -124,11 +124,13 @@ func (n *needs) touch(r *round) {
 	}
 }
 
-// take hands out what is to be recorded, and the profiles of which a round ended.
+// take hands out what is to be recorded, and the profiles of which a round
+// ended. What ends at once ends in the order of its opening.
 func (n *needs) take() (list []registry.Round, ended []string) {
 	if n == nil || len(n.dirty) == 0 {
 		return nil, nil
 	}
+	slices.SortFunc(n.dirty, func(a, b *round) int { return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Number, b.Number)) })
 	for _, r := range n.dirty {
 		r.dirty = false
 		x := r.Round

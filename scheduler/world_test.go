@@ -118,6 +118,7 @@ func same(t testing.TB, takes time.Duration) func(*registry.Query, int) reply {
 // A world is one endpoint with its loop, ledger and service.
 type world struct {
 	t       *testing.T
+	as      registry.Endpoint
 	ledger  *schedulertest.Memory
 	service *service
 	loop    *scheduler.Loop
@@ -139,7 +140,7 @@ func endpoint(slot string, budget time.Duration, policy string) registry.Endpoin
 
 // newWorld must be called inside a synctest bubble.
 func newWorld(t *testing.T, e registry.Endpoint, reply func(*registry.Query, int) reply) *world {
-	w := &world{t: t, ledger: &schedulertest.Memory{}, service: &service{reply: reply}}
+	w := &world{t: t, as: e, ledger: &schedulertest.Memory{}, service: &service{reply: reply}}
 	w.open(e)
 	return w
 }
