@@ -90,7 +90,7 @@ func (c *capturesCursor) passed(e *registry.RoundEnd) {
 type captureResult struct {
 	Query string `json:"query"`
 	registry.Position
-	At   any    `json:"checked_at"`
+	At   any    `json:"captured_at"`
 	Slot uint64 `json:"slot"`
 	Why  string `json:"tier"`
 }
@@ -105,9 +105,9 @@ func captured(e *registry.RoundEnd) []field {
 			results[i] = captureResult{x.Query, d.Position, timeOrNil(d.At), d.Slot, d.Why}
 		}
 	}
-	return append([]field{{"profile", e.Profile}, {"epoch", e.Position.Epoch}, {"seq", e.Position.Seq}, {"prev", e.Position.Seq - 1},
+	return []field{{"profile", e.Profile}, {"epoch", e.Position.Epoch}, {"seq", e.Position.Seq}, {"prev", e.Position.Seq - 1},
 		{"round", e.Number}, {"time", e.EndedAt}, {"slot", e.EndedSlot}, {"opened_at", e.OpenedAt}, {"trigger", causeOrNil(e.Trigger)},
-		{"results", results}}, field{"expired_count", e.Expired})
+		{"results", results}, {"expired_count", e.Expired}}
 }
 
 func causeOrNil(c registry.Cause) any {

@@ -148,6 +148,9 @@ func (s *session) subscribe(r request) error {
 	if n := s.srv.opts.Limits.Subscriptions; len(s.subs) >= n {
 		return &refusal{code: CodeLimit, message: "too many subscriptions on this connection"}
 	}
+	if r.Profile != nil {
+		return s.subscribeProfile(r)
+	}
 	sub, from, err := newSubscription(r)
 	if err != nil {
 		return err

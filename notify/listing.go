@@ -145,5 +145,8 @@ func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
 // list enters a subscription among those that can be seen.
 func (s *session) list(sub *subscription, filter json.RawMessage) {
 	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
+	if sub.captures != nil {
+		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.query.Endpoint
+	}
 	sub.listed = s.srv.list(about, sub.pos, func() { s.dropping(sub) }, func() { s.awaken(sub) })
 }

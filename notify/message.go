@@ -117,9 +117,6 @@ func parseRequest(frame []byte) (request, error) {
 
 func (r *request) target() (target, error) {
 	var t target
-	if r.Profile != nil {
-		return t, badParams("following a profile is not supported; subscribe to its queries")
-	}
 	if len(r.Query) == 0 && r.SPARQL != "" {
 		t.text = r.text
 		return t, nil

@@ -43,6 +43,9 @@ func (s *session) begin(sub *subscription, from *registry.Position) error {
 
 // restart gives the client a new beginning: the present result as a whole.
 func (s *session) restart(sub *subscription, reason string) error {
+	if sub.captures != nil {
+		return s.restartCaptures(sub, reason)
+	}
 	st, res, err := s.srv.results.current(sub.query.ID)
 	if err != nil {
 		return err

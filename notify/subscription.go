@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A subscription is a cursor over one query's changes with the wishes of its
-// client.
+// A subscription is a cursor over one query's changes, or one profile's captures,
+// with the wishes of its client.
 type subscription struct {
 	id        string
 	session   *session
@@ -24,6 +24,7 @@ type subscription struct {
 	snapshots bool // mode "snapshot"
 	rate      time.Duration
 	filter    *filter
+	captures  *capturesCursor // of a profile; nil: of query
 
 	pos       registry.Position // last sent: what the client's next delta begins at
 	pending   *pending          // what a filter holds back
@@ -161,6 +162,9 @@ func (s *session) deliverNext() error {
 }
 
 func (s *session) deliver(sub *subscription) error {
+	if sub.captures != nil {
+		return s.deliverCaptures(sub)
+	}
 	st, err := sub.topic.current()
 	if err != nil {
 		return err
@@ -274,6 +278,9 @@ func timeOrNil(t time.Time) any {
 // alive tells a quiet subscription up to when nothing changed, or finds that
 // something did.
 func (s *session) alive(sub *subscription) error {
+	if sub.captures != nil {
+		return s.aliveCaptures(sub)
+	}
 	st, _, err := s.srv.opts.Log.Current(sub.query.ID, false)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
