@@ -130,7 +130,9 @@ func (n *needs) take() (list []registry.Round, ended []string) {
 	if n == nil || len(n.dirty) == 0 {
 		return nil, nil
 	}
-	slices.SortFunc(n.dirty, func(a, b *round) int { return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Number, b.Number)) })
+	slices.SortFunc(n.dirty, func(a, b *round) int {
+		return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Number, b.Number))
+	})
 	for _, r := range n.dirty {
 		r.dirty = false
 		x := r.Round

@@ -116,6 +116,15 @@ func (a *api) change(ctx context.Context, method, path string, in any, ref, done
 // send returns the response to a request that succeeded; what did not is an
 // error with the exit code that fits.
 func (a *api) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+	headers := http.Header{}
+	if body != nil {
+		headers.Set("Content-Type", contentType)
+	}
+	return a.sendWith(ctx, method, path, headers, body)
+}
+
+// sendWith is send with headers of one's own.
+func (a *api) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
 	u, err := url.Parse(a.base())
 	if err != nil || u.Host == "" {
 		return nil, usage("%q is not the URL of a server", a.base())
@@ -124,10 +133,8 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body i
 	if err != nil {
 		return nil, err
 	}
+	req.Header = headers
 	req.Header.Set("User-Agent", "freshet/"+programVersion())
-	if body != nil {
-		req.Header.Set("Content-Type", contentType)
-	}
 	token, err := a.token()
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ pushes what changed over WebSocket and Server-Sent Events.`,
 		return usage("%v\nSee '%s --help'.", err, c.CommandPath())
 	})
 	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w), queryCommand(w), watchCommand(w),
-		endpointCommand(w), hintCommand(w), subscriptionCommand(w), webhookCommand(w), tokenCommand(w), configCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
+		endpointCommand(w), profileCommand(w), hintCommand(w), subscriptionCommand(w), webhookCommand(w), tokenCommand(w), configCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
 	strict(root)
 	return root
 }

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A profileView is the profile resource as far as the command line shows it.
+type profileView struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Endpoint string `json:"endpoint"`
+	State    string `json:"state"`
+	Policy   string `json:"policy"`
+	Items    []struct {
+		Name string `json:"name"`
+	} `json:"items"`
+	Captured int       `json:"captured"`
+	Expired  int       `json:"expired"`
+	Open     int       `json:"open"`
+	EndedAt  time.Time `json:"ended_at"`
+	Warnings []struct {
+		Message string `json:"message"`
+	} `json:"warnings"`
+}
+
+func profileCommand(w *world) *cobra.Command {
+	a := &api{w: w}
+	c := &cobra.Command{Use: "profile", Short: "Ask for several queries together and in time",
+		Long: `A profile asks for several queries of one endpoint together and in time: when
+one changes, as often as a clock says, or when history lets expect a change. It
+is captured, round by round, when each of its queries was executed inside its
+interval; what is missed expires, and says why. Under the policies sedf, mrsf
+and medf (each np or p) an endpoint hurries for intervals.`,
+		Example: "  freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
+			"  freshet profile captures oil --state expired\n  freshet profile watch oil"}
+	a.flags(c)
+	c.AddCommand(a.profileAdd(), a.profileList(), a.profileShow(), a.profileSet(), a.profileRemove(), a.profileCaptures(), a.profileWatch())
+	return c
+}
+
+func (a *api) profileAdd() *cobra.Command {
+	var name, window, budget, endpoint string
+	var weight float64
+	var items []string
+	c := &cobra.Command{Use: "add [FILE]", Short: "Make a profile, of flags or of the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
+		Long: `An item is written QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
+VALUE]... [within SPAN], or QUERY predicted [within SPAN]. Spans are durations
+(10m) or numbers of slots (3slots); what holds blanks stands in double quotes.`,
+		Example: "  freshet profile add --name board --item 'trams every 5m slack 1m' --item 'lifts every 10m slack 4m'\n" +
+			"  freshet profile add --window 10m --item 'parking on tunnel where boolean = false within 2m'\n" +
+			"  freshet profile add profile.json",
+		RunE: func(c *cobra.Command, args []string) error {
+			body := map[string]any{}
+			if len(args) == 1 {
+				text, err := a.readQuery(args[0])
+				if err != nil {
+					return err
+				}
+				if err := json.Unmarshal([]byte(text), &body); err != nil {
+					return usage("%s is no JSON object: %v", args[0], err)
+				}
+			}
+			for flag, value := range map[string]any{"name": name, "window": window, "budget": budget, "endpoint": endpoint, "weight": weight} {
+				if c.Flags().Changed(flag) {
+					body[flag] = value
+				}
+			}
+			if len(items) > 0 {
+				list, err := parseItems(items)
+				if err != nil {
+					return err
+				}
+				body["items"] = list
+			}
+			var raw json.RawMessage
+			if err := a.do(c.Context(), http.MethodPost, "/v1/profiles", body, &raw); err != nil {
+				return err
+			}
+			return a.printProfile(raw)
+		}}
+	f := c.Flags()
+	f.StringVar(&name, "name", "", "your name for the profile")
+	f.StringVar(&window, "window", "", "how long a round waits from a change or a prediction on, e.g. 10m or 3slots")
+	f.StringVar(&budget, "budget", "", "execution seconds that a slot spends at most on it, e.g. 2s")
+	f.StringVar(&endpoint, "endpoint", "", "endpoint of the queries (default: theirs)")
+	f.Float64Var(&weight, "weight", 1, "importance beside other profiles")
+	f.StringArrayVar(&items, "item", nil, "a query and when it is wanted; may be given several times")
+	return c
+}
+
+func (a *api) printProfile(raw json.RawMessage) error {
+	if a.asJSON {
+		return printJSON(a.w.stdout, raw)
+	}
+	var p profileView
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return err
+	}
+	for _, x := range p.Warnings {
+		fmt.Fprintf(a.w.stderr, "warning: %s\n", x.Message)
+	}
+	_, err := fmt.Fprintln(a.w.stdout, p.ID)
+	return err
+}
+
+// parseItems reads what --item says.
+func parseItems(texts []string) (list []map[string]any, err error) {
+	for _, text := range texts {
+		item, err := parseItem(words(text))
+		if err != nil {
+			return nil, usage("--item %q: %v", text, err)
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+// words splits at blanks; double quotes keep what is between them together.
+func words(s string) (list []string) {
+	quoted, open := false, false
+	for _, r := range s {
+		switch {
+		case r == '"':
+			if quoted = !quoted; !open {
+				list, open = append(list, ""), true
+			}
+		case r == ' ' && !quoted:
+			open = false
+		default:
+			if !open {
+				list, open = append(list, ""), true
+			}
+			list[len(list)-1] += string(r)
+		}
+	}
+	return list
+}
+
+func parseItem(w []string) (map[string]any, error) {
+	if len(w) < 2 {
+		return nil, fmt.Errorf("write QUERY every SPAN, QUERY on QUERY, or QUERY predicted")
+	}
+	when := map[string]any{}
+	var where []map[string]any
+	for rest := w[1:]; len(rest) > 0; {
+		n, key := 2, rest[0]
+		switch key {
+		case "predicted":
+			n = 1
+		case "where":
+			n = 4
+		case "every", "slack", "on", "within":
+		default:
+			return nil, fmt.Errorf("%q is none of every, slack, on, where, within, predicted", key)
+		}
+		if len(rest) < n {
+			return nil, fmt.Errorf("something is missing after %q", key)
+		}
+		switch key {
+		case "predicted":
+			when["predicted"] = true
+		case "where":
+			where = append(where, map[string]any{"var": rest[1], "op": rest[2], "value": rest[3]})
+		case "on":
+			when["changed"] = rest[1]
+		default:
+			when[key] = rest[1]
+		}
+		rest = rest[n:]
+	}
+	if where != nil {
+		when["where"] = where
+	}
+	return map[string]any{"query": w[0], "when": when}, nil
+}
+
+func (a *api) profileList() *cobra.Command {
+	var endpoint, text string
+	c := &cobra.Command{Use: "list", Short: "List profiles", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			v := url.Values{}
+			for k, s := range map[string]string{"endpoint": endpoint, "q": text} {
+				if s != "" {
+					v.Set(k, s)
+				}
+			}
+			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			if !a.asJSON {
+				fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST")
+			}
+			now := time.Now()
+			err := each(c.Context(), a, "/v1/profiles?"+v.Encode(), "profiles", func(raw json.RawMessage) error {
+				if a.asJSON {
+					return printJSON(a.w.stdout, raw)
+				}
+				var p profileView
+				if err := json.Unmarshal(raw, &p); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items),
+					p.Captured, p.Expired, p.Open, ago(p.EndedAt, now))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return t.Flush()
+		}}
+	c.Flags().StringVar(&endpoint, "endpoint", "", "only this endpoint")
+	c.Flags().StringVar(&text, "q", "", "only where name or id holds this")
+	return c
+}
+
+func (a *api) profileShow() *cobra.Command {
+	return &cobra.Command{Use: "show ID", Short: "Show a profile", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var raw json.RawMessage
+			if err := a.do(c.Context(), http.MethodGet, "/v1/profiles/"+url.PathEscape(args[0]), nil, &raw); err != nil {
+				return err
+			}
+			if a.asJSON {
+				return printJSON(a.w.stdout, raw)
+			}
+			return printFields(a.w.stdout, strings.NewReader(string(raw)))
+		}}
+}
+
+func (a *api) profileSet() *cobra.Command {
+	var name, budget string
+	var weight float64
+	c := &cobra.Command{Use: "set ID", Short: "Edit name, budget or weight", Args: cobra.ExactArgs(1),
+		Example: "  freshet profile set oil --weight 3 --budget 4s",
+		RunE: func(c *cobra.Command, args []string) error {
+			body := map[string]any{}
+			for flag, value := range map[string]any{"name": name, "budget": budget, "weight": weight} {
+				if c.Flags().Changed(flag) {
+					body[flag] = value
+				}
+			}
+			if len(body) == 0 {
+				return usage("nothing to set: give --name, --budget or --weight")
+			}
+			return a.change(c.Context(), http.MethodPatch, "/v1/profiles/"+url.PathEscape(args[0]), body, args[0], "edited")
+		}}
+	c.Flags().StringVar(&name, "name", "", "your name for the profile")
+	c.Flags().StringVar(&budget, "budget", "", "execution seconds that a slot spends at most on it; 0s for no bound")
+	c.Flags().Float64Var(&weight, "weight", 1, "importance beside other profiles")
+	return c
+}
+
+func (a *api) profileRemove() *cobra.Command {
+	return &cobra.Command{Use: "rm ID...", Short: "End profiles; their captures go with them, their queries stay", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, ref := range args {
+				if err := a.change(c.Context(), http.MethodDelete, "/v1/profiles/"+url.PathEscape(ref), nil, ref, "ended"); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+}
+
+// A roundView is a round as far as the command line shows it.
+type roundView struct {
+	Round     uint64    `json:"round"`
+	State     string    `json:"state"`
+	OpenedAt  time.Time `json:"opened_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	Seq       uint64    `json:"seq"`
+	Intervals []struct {
+		Query      string    `json:"query"`
+		Name       string    `json:"name"`
+		State      string    `json:"state"`
+		CapturedAt time.Time `json:"captured_at"`
+		Until      time.Time `json:"until"`
+		LastSlot   uint64    `json:"last_slot"`
+		Seq        uint64    `json:"seq"`
+		Tier       string    `json:"tier"`
+		Reason     string    `json:"reason"`
+	} `json:"intervals"`
+}
+
+func (a *api) profileCaptures() *cobra.Command {
+	var state string
+	var most int
+	c := &cobra.Command{Use: "captures ID", Short: "Show a profile's rounds, newest first: captured, expired and open ones", Args: cobra.ExactArgs(1),
+		Example: "  freshet profile captures oil\n  freshet profile captures oil --state expired --json",
+		RunE: func(c *cobra.Command, args []string) error {
+			v := url.Values{}
+			if state != "" {
+				v.Set("state", state)
+			}
+			shown := 0
+			err := each(c.Context(), a, "/v1/profiles/"+url.PathEscape(args[0])+"/captures?"+v.Encode(), "rounds", func(raw json.RawMessage) error {
+				if shown++; most > 0 && shown > most {
+					return errEnough
+				}
+				return a.printRound(raw)
+			})
+			if err == errEnough {
+				return nil
+			}
+			return err
+		}}
+	c.Flags().StringVar(&state, "state", "", "only this state: open, captured, expired")
+	c.Flags().IntVar(&most, "most", 20, "how many rounds to show, 0 for all")
+	return c
+}
+
+// errEnough ends a list early.
+var errEnough = fmt.Errorf("enough is shown")
+
+func (a *api) printRound(raw json.RawMessage) error {
+	if a.asJSON {
+		return printJSON(a.w.stdout, raw)
+	}
+	var r roundView
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return err
+	}
+	head := fmt.Sprintf("round %d %s, opened %s", r.Round, r.State, clockTime(r.OpenedAt))
+	if !r.EndedAt.IsZero() {
+		head += ", ended " + clockTime(r.EndedAt)
+	}
+	fmt.Fprintln(a.w.stdout, head)
+	for _, x := range r.Intervals {
+		name, more := x.Name, ""
+		if name == "" {
+			name = x.Query
+		}
+		switch {
+		case x.State == "captured":
+			more = fmt.Sprintf(" at %s, result %d, %s", clockTime(x.CapturedAt), x.Seq, x.Tier)
+		case x.Reason != "":
+			more = ": " + clean(x.Reason)
+		case !x.Until.IsZero():
+			more = " until " + clockTime(x.Until)
+		case x.LastSlot > 0:
+			more = fmt.Sprintf(" until slot %d", x.LastSlot)
+		}
+		fmt.Fprintf(a.w.stdout, "  %-28s %s%s\n", clean(name), x.State, more)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *api) profileWatch() *cobra.Command {
+	return &cobra.Command{Use: "watch ID", Short: "Follow a profile's captures and expiries live", Args: cobra.ExactArgs(1),
+		Long: `Prints a line for each round that is captured or expires, over the event stream
+that applications use: cut connections are made anew, and go on after the last
+capture printed. With --json each event is one object a line: event, id, data.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			v := &captureWatch{api: a, path: "/v1/profiles/" + url.PathEscape(args[0]) + "/captures", told: map[uint64]bool{}}
+			return v.run(c.Context())
+		}}
+}
+
+// A captureWatch follows an event stream and comes back where it was cut.
+type captureWatch struct {
+	*api
+	path string
+	last string          // id of the last event
+	told map[uint64]bool // expired rounds since, which are told again after a cut
+}
+
+// A streamed event is one of a stream.
+type streamed struct {
+	Event string          `json:"event"`
+	ID    string          `json:"id,omitempty"`
+	Data  json.RawMessage `json:"data"`
+}
+
+var errStreamEnded = errors.New("the profile ended")
+
+func (v *captureWatch) run(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		err := v.follow(ctx)
+		var failed *exitError
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errStreamEnded):
+			return &exitError{exitNotFound, err}
+		case errors.As(err, &failed) && (tries == 0 || failed.code != exitUnreachable && failed.code != exitFailure):
+			return err
+		}
+		fmt.Fprintf(v.w.stderr, "connection lost (%v), coming back\n", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(time.Duration(1<<min(tries, 5))*250*time.Millisecond, 8*time.Second)):
+		}
+	}
+}
+
+// follow reads one connection to its end.
+func (v *captureWatch) follow(ctx context.Context) error {
+	resp, err := v.stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	in := bufio.NewScanner(resp.Body)
+	in.Buffer(nil, 16<<20)
+	var e streamed
+	for in.Scan() {
+		name, value, _ := strings.Cut(in.Text(), ": ")
+		switch {
+		case in.Text() == "":
+			if e.Event != "" {
+				if err := v.print(e); err != nil {
+					return err
+				}
+			}
+			e = streamed{}
+		case name == "event":
+			e.Event = value
+		case name == "id":
+			e.ID = value
+		case name == "data":
+			e.Data = json.RawMessage(value)
+		}
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	return errors.New("the server closed the stream")
+}
+
+func (v *captureWatch) stream(ctx context.Context) (*http.Response, error) {
+	headers := http.Header{"Accept": {"text/event-stream"}}
+	if v.last != "" {
+		headers.Set("Last-Event-ID", v.last)
+	}
+	return v.sendWith(ctx, http.MethodGet, v.path, headers, nil)
+}
+
+func (v *captureWatch) print(e streamed) error {
+	var m struct {
+		Round   uint64    `json:"round"`
+		Time    time.Time `json:"time"`
+		Reason  string    `json:"reason"`
+		Error   string    `json:"error"`
+		Results []struct {
+			Query string `json:"query"`
+			Seq   uint64 `json:"seq"`
+		} `json:"results"`
+	}
+	if err := json.Unmarshal(e.Data, &m); err != nil {
+		return err
+	}
+	if e.Event == "expired" {
+		if v.told[m.Round] {
+			return nil
+		}
+		v.told[m.Round] = true
+	}
+	if e.ID != "" {
+		v.last = e.ID
+		clear(v.told)
+	}
+	if e.Event == "complete" && m.Reason == "released" {
+		return errStreamEnded
+	}
+	if v.asJSON {
+		return printJSON(v.w.stdout, e)
+	}
+	switch e.Event {
+	case "captured":
+		var at []string
+		for _, r := range m.Results {
+			at = append(at, fmt.Sprintf("%s:%d", r.Query, r.Seq))
+		}
+		fmt.Fprintf(v.w.stdout, "%s round %d captured: %s\n", clockTime(m.Time), m.Round, strings.Join(at, " "))
+	case "expired":
+		fmt.Fprintf(v.w.stdout, "%s round %d expired: %s\n", clockTime(m.Time), m.Round, clean(m.Error))
+	case "gap":
+		fmt.Fprintf(v.w.stderr, "captures were missed (%s)\n", m.Reason)
+	}
+	return nil
+}
