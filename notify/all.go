@@ -226,7 +226,7 @@ func (t *allStream) tellOne(c *registry.Change) error {
 		return err
 	}
 	t.s.sent.Add(1)
-	t.listed.delivered()
+	t.listed.delivered(time.Now())
 	return nil
 }
 
@@ -332,7 +332,7 @@ func (t *allStream) judge(h *heldBack, anyway bool) (told bool, err error) {
 	}
 	if err == nil {
 		t.s.sent.Add(1)
-		t.listed.delivered()
+		t.listed.delivered(time.Now())
 	}
 	return true, err
 }

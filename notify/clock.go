@@ -24,6 +24,9 @@ func (s *session) nextTime() time.Time {
 
 // arm sees to it that the timer fires in time. A delivery sets no timer.
 func (s *session) arm() {
+	if !s.armed.IsZero() && len(s.holds) == 0 {
+		return
+	}
 	if next := s.nextTime(); s.armed.IsZero() || next.Before(s.armed) {
 		s.armed = next
 		s.timer.Reset(time.Until(next))
@@ -97,7 +100,7 @@ func (s *session) collect() error {
 	s.mail.Lock()
 	for i, sub := range s.awake {
 		s.awake[i], sub.awake = nil, false
-		if s.subs[sub.id] == sub {
+		if !sub.over {
 			s.enqueue(sub)
 		}
 	}
@@ -106,7 +109,7 @@ func (s *session) collect() error {
 	s.drops = nil
 	s.mail.Unlock()
 	for _, sub := range drops {
-		if s.subs[sub.id] != sub {
+		if sub.over {
 			continue // it has ended meanwhile
 		}
 		if err := s.complete(sub, "dropped"); err != nil {

@@ -40,7 +40,7 @@ type Conn struct {
 func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
 	up := s.up
 	up.Subprotocols = nil
-	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, n int64) func() {
+	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, n int64) func(func()) {
 		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
 		c.ctx, c.end = context.WithCancelCause(context.Background())
 		var objection error
@@ -50,7 +50,10 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 		case s.full(n):
 			objection = Close(CloseTooMany, "too many connections")
 		}
-		return func() { c.run(objection, serve, take) }
+		return func(gone func()) {
+			defer gone()
+			c.run(objection, serve, take)
+		}
 	})
 }
 

@@ -81,11 +81,12 @@ func (s *session) deliverNet(sub *subscription, page []registry.Change) error {
 	}
 	s.srv.folded.Add(uint64(f.count - 1))
 	if f.net == nil {
-		sub.moved(f.last.Position())
+		p := f.last.Position()
+		sub.moved(&p)
 		return s.sayAlive(sub, f.last.CheckedAt)
 	}
 	c := f.change(sub.pos)
-	return s.delta(sub, &c)
+	return s.delta(sub, &c, nil)
 }
 
 // deliverFiltered sends the sum, or holds it back as long as the filter says.
@@ -104,5 +105,5 @@ func (s *session) deliverFiltered(sub *subscription, f *folding) error {
 	}
 	c := f.change(sub.pos)
 	c.Delta = net
-	return s.delta(sub, &c)
+	return s.delta(sub, &c, nil)
 }

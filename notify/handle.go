@@ -13,7 +13,7 @@ import (
 )
 
 // handle does what one message of the client asks for.
-func (s *session) handle(in inbound) error {
+func (s *session) handle(in *inbound) error {
 	var fatal *closing
 	var closed *websocket.CloseError
 	switch {
@@ -60,7 +60,7 @@ func rawOrNil(m json.RawMessage) any {
 	return m
 }
 
-func (s *session) init(in inbound) error {
+func (s *session) init(in *inbound) error {
 	if s.ready {
 		return &closing{CloseTooMany, "init was sent already"}
 	}
@@ -74,7 +74,7 @@ func (s *session) init(in inbound) error {
 	if c := s.authenticate(); c != nil {
 		return c
 	}
-	s.ready, s.expiry = true, s.caller.Expires
+	s.ready, s.expiry, s.armed = true, s.caller.Expires, time.Time{} // another time comes next
 	o := s.srv.opts
 	return s.write(frame("ready",
 		field{"session", rand.Text()},
@@ -182,6 +182,7 @@ func (s *session) enter(sub *subscription) {
 
 // leave takes a subscription out of all books.
 func (s *session) leave(sub *subscription) {
+	sub.over = true
 	delete(s.subs, sub.id)
 	delete(s.holds, sub)
 	s.queue = without(s.queue, sub)

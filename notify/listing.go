@@ -73,10 +73,10 @@ func (l *listing) find(id string) (*listed, error) {
 	return nil, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
 }
 
-// delivered counts a change or a snapshot that was written.
-func (x *listed) delivered() {
+// delivered counts a change or a snapshot that was written at a moment.
+func (x *listed) delivered(at time.Time) {
 	x.told.Add(1)
-	x.last.Store(time.Now().UnixNano())
+	x.last.Store(at.UnixNano())
 	x.count.delivered.Add(1)
 }
 

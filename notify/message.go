@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -200,6 +201,16 @@ func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case json.RawMessage:
 		return append(b, v...)
+	case string:
+		if simple(v) {
+			return append(append(append(b, '"'), v...), '"')
+		}
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int:
+		return strconv.AppendInt(b, int64(v), 10)
+	case uint64:
+		return strconv.AppendUint(b, v, 10)
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return append(b, "null"...)
@@ -212,4 +223,14 @@ func appendJSON(b []byte, v any) []byte {
 		return append(b, "null"...)
 	}
 	return append(b, j...)
+}
+
+// simple says that a string stands in JSON as it is.
+func simple(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }

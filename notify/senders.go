@@ -1,9 +1,6 @@
 package notify
 
-import (
-	"runtime"
-	"sync"
-)
+import "sync"
 
 // Senders do the work that waits, in the order in which it came, with as many
 // goroutines as there are processors and with none while nothing waits. Whoever
@@ -14,7 +11,8 @@ type senders struct {
 	mu     sync.Mutex
 	queue  []job // from first on
 	first  int
-	active int // goroutines that are not detached
+	most   int // goroutines at a time
+	active int // those that are not detached
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -35,7 +33,7 @@ func (s *senders) push(jobs ...job) {
 
 // start sees to it that so many more jobs find somebody who does them.
 func (s *senders) start(jobs int) {
-	for most := runtime.GOMAXPROCS(0); s.active < most && jobs > 0; jobs-- {
+	for ; s.active < s.most && jobs > 0; jobs-- {
 		s.active++
 		s.wg.Add(1)
 		go s.run()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -141,6 +142,7 @@ func NewServer(o Options) *Server {
 		opts:    o,
 		results: &results{log: o.Log},
 		topics:  make(map[string]*topic),
+		senders: senders{most: runtime.GOMAXPROCS(0)},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 		drain:   make(chan struct{}),
 		cuts:    make(map[io.Closer]struct{}),
@@ -175,16 +177,17 @@ func (s *Server) Stats() Stats {
 // ServeHTTP upgrades a request and hands the connection to a session, so that
 // nothing of the HTTP server stays behind for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, n int64) func() {
+	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, n int64) func(func()) {
 		e := newSession(s, conn, wire, s.opts.Credential(r))
 		objection := s.objection(r, conn, n)
-		return func() { e.serve(objection) }
+		return func(gone func()) { e.serve(objection, gone) }
 	})
 }
 
 // upgrade takes a WebSocket connection over and serves it in the background.
-// Whatever prepare needs of the request it has to take before it returns.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, int64) func()) {
+// Whatever prepare needs of the request it has to take before it returns. What it
+// returns has to see to it that gone is called when the connection is closed.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, int64) func(gone func())) {
 	n, ok := s.enter()
 	if !ok {
 		w.Header().Set("Retry-After", "1")
@@ -200,13 +203,13 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.U
 	wire := h.wire // h must not live as long as the connection: it holds the request's buffers
 	serve := prepare(conn, wire, n)
 	s.cutable(wire, true)
-	s.counts.of(way).open.Add(1)
-	go func() {
-		defer s.leave()
-		defer s.counts.of(way).open.Add(-1)
-		defer s.cutable(wire, false)
-		serve()
-	}()
+	open := &s.counts.of(way).open
+	open.Add(1)
+	go serve(func() {
+		s.cutable(wire, false)
+		open.Add(-1)
+		s.leave()
+	})
 }
 
 // cutable enters a connection among those that Shutdown may cut, which frees

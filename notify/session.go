@@ -15,8 +15,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A session is one WebSocket connection. It has one goroutine, which waits for
-// the client's frames and does what they ask for. Whatever else is to be done
+// A session is one WebSocket connection. It has one goroutine: while the client
+// is silent it is one that waits in a few frames of the smallest stack, else one
+// that reads its frames and does what they ask for. Whatever else is to be done
 // (changes, heartbeats, the end) is done by the server's senders, in turns. What
 // a session holds per subscription is a cursor, never a queue.
 type session struct {
@@ -24,6 +25,8 @@ type session struct {
 	conn   *websocket.Conn
 	wire   *wire
 	header string // the token of the upgrade request
+	gone   func() // to be called at the end
+	free   *rate.Limiter
 
 	due    atomic.Uint32 // what there is to do, of the due constants
 	queued atomic.Bool   // stands among the senders' jobs
@@ -76,20 +79,24 @@ func newSession(s *Server, conn *websocket.Conn, w *wire, token string) *session
 	return &session{srv: s, conn: conn, wire: w, header: token, subs: make(map[string]*subscription)}
 }
 
-// serve reads until the connection ends; objection ends it at once.
-func (s *session) serve(objection *closing) {
+// serve begins; objection ends the connection at once.
+func (s *session) serve(objection *closing, gone func()) {
+	s.gone = gone
 	s.open()
 	if objection != nil {
-		s.take(inbound{err: objection})
+		s.take(&inbound{err: objection})
+		s.close()
+		return
 	}
-	s.readAll()
-	io.Copy(io.Discard, s.wire) // until the client has closed or had its time to
-	s.conn.Close()
-	s.srv.known(s, false)
+	s.wire.alive()
+	go s.wait()
 }
 
 func (s *session) open() {
-	t, now := s.srv.opts.Timing, time.Now()
+	t, lim, now := s.srv.opts.Timing, s.srv.opts.Limits, time.Now()
+	watchReads(s.conn, s.wire, lim)
+	s.conn.SetCloseHandler(closeLater)
+	s.free = rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
 	s.mu.Lock()
 	s.hello, s.beat = now.Add(t.Init), now.Add(t.Ping)
 	s.armed = s.nextTime()
@@ -98,39 +105,60 @@ func (s *session) open() {
 	s.srv.known(s, true)
 }
 
-// readAll turns frames into requests until the first thing that ends the
-// connection.
-func (s *session) readAll() {
-	lim := s.srv.opts.Limits
-	watchReads(s.conn, s.wire, lim)
-	s.conn.SetCloseHandler(func(int, string) error { return nil }) // finish answers
-	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
-	for {
-		s.wire.alive()
-		if err := s.wire.await(); err != nil {
-			s.take(inbound{err: fmt.Errorf("%w: %w", errGone, err)})
-			return
-		}
-		if !s.take(s.readOne(free)) {
-			return
-		}
-	}
+// closeLater leaves the answer to a close frame to finish.
+func closeLater(int, string) error { return nil }
+
+// wait is where idle connections are. It hands over to another goroutine as soon
+// as there is something to read: this one's stack stays as small as stacks begin,
+// and one that has grown is not kept.
+func (s *session) wait() {
+	err := s.wire.await()
+	go s.read(err)
 }
 
-func (s *session) readOne(free *rate.Limiter) inbound {
+// read takes what the client has sent, and goes back to waiting for more.
+func (s *session) read(err error) {
+	for more := false; err == nil; {
+		s.wire.alive()
+		if more, err = s.wire.skipPongs(); err != nil {
+			break
+		}
+		if !more {
+			go s.wait()
+			return
+		}
+		if !s.take(s.readOne()) {
+			s.close()
+			return
+		}
+	}
+	s.take(&inbound{err: fmt.Errorf("%w: %w", errGone, err)})
+	s.close()
+}
+
+// close ends a connection that is over: once the client has closed it or had its
+// time to.
+func (s *session) close() {
+	io.Copy(io.Discard, s.wire)
+	s.conn.Close()
+	s.srv.known(s, false)
+	s.gone()
+}
+
+func (s *session) readOne() *inbound {
 	frame, err := readFrame(s.conn)
 	if err != nil {
-		return inbound{err: err}
+		return &inbound{err: err}
 	}
 	r, err := parseRequest(frame)
-	if r.Type != "ack" && !free.Allow() {
-		return inbound{err: &closing{CloseRate, "too many messages"}}
+	if r.Type != "ack" && !s.free.Allow() {
+		return &inbound{err: &closing{CloseRate, "too many messages"}}
 	}
-	return inbound{r, err}
+	return &inbound{r, err}
 }
 
 // take does what the client asks for, and returns false at the end.
-func (s *session) take(in inbound) bool {
+func (s *session) take(in *inbound) bool {
 	s.mu.Lock()
 	if !s.over {
 		s.done(s.handle(in))

@@ -151,7 +151,7 @@ func (t *stream) sent(e StreamEvent) error {
 	t.s.sent.Add(1)
 	err := t.tell(e)
 	if err == nil {
-		t.listed.delivered()
+		t.listed.delivered(time.Now())
 	}
 	t.notBefore = time.Now().Add(t.Rate)
 	return err

@@ -19,6 +19,7 @@ type subscription struct {
 	topic     *topic
 	place     int  // in topic.subs, guarded by topic.mu
 	awake     bool // stands in session.awake, guarded by session.mail
+	over      bool // has left
 	query     registry.Query
 	release   func()
 	snapshots bool // mode "snapshot"
@@ -77,18 +78,18 @@ func (s *subscription) seen() registry.Position {
 	return s.pos
 }
 
-// moved notes that the client was told of everything up to p.
-func (s *subscription) moved(p registry.Position) {
-	s.pos, s.pending, s.fold = p, nil, false
-	s.listed.at.Store(&p)
+// moved notes that the client was told of everything up to p, which is kept.
+func (s *subscription) moved(p *registry.Position) {
+	s.pos, s.pending, s.fold = *p, nil, false
+	s.listed.at.Store(p)
 	s.lastSent = time.Now()
 }
 
 // counts notes a message that a client which acknowledges has to answer for.
 func (s *subscription) counts(window int) {
-	s.listed.delivered()
+	s.listed.delivered(s.lastSent)
 	if s.rate > 0 {
-		s.notBefore = time.Now().Add(s.rate)
+		s.notBefore = s.lastSent.Add(s.rate)
 	}
 	s.unacked = append(s.unacked, s.pos.Seq)
 	if over := len(s.unacked) - window; over > 0 {
@@ -170,7 +171,7 @@ func (s *session) deliver(sub *subscription) error {
 		return err
 	}
 	if sub.seen() == st.Position {
-		return s.settle(sub, &st)
+		return s.settle(sub, st)
 	}
 	page, err := sub.topic.after(sub.seen(), st.Position)
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *session) deliver(sub *subscription) error {
 	}
 	switch {
 	case len(page) == 0:
-		return s.settle(sub, &st)
+		return s.settle(sub, st)
 	case sub.snapshots && sub.filter == nil:
 		s.enqueue(sub) // until the log has no more
 		return s.snapshot(sub)
@@ -186,18 +187,18 @@ func (s *session) deliver(sub *subscription) error {
 		s.enqueue(sub)
 		return s.deliverNet(sub, page)
 	}
-	if err := s.deliverPage(sub, page); err != nil {
+	if err := s.deliverPage(sub, page, &st.Position); err != nil {
 		return err
 	}
 	if sub.pos == st.Position {
-		return s.settle(sub, &st)
+		return s.settle(sub, st)
 	}
 	s.enqueue(sub)
 	return nil
 }
 
 // deliverPage sends changes one by one, for as long as their reader keeps up.
-func (s *session) deliverPage(sub *subscription, page []registry.Change) error {
+func (s *session) deliverPage(sub *subscription, page []registry.Change, now *registry.Position) error {
 	for i := range page {
 		if s.wire.blocked.Load() || sub.full(s.srv.opts.Limits.Window) {
 			return nil // the rest will be folded
@@ -205,7 +206,7 @@ func (s *session) deliverPage(sub *subscription, page []registry.Change) error {
 		if s.format().TooLarge(page[i].Delta) {
 			return s.snapshot(sub)
 		}
-		if err := s.delta(sub, &page[i]); err != nil {
+		if err := s.delta(sub, &page[i], now); err != nil {
 			return err
 		}
 	}
@@ -225,7 +226,9 @@ func (s *session) folds(sub *subscription, waiting int) bool {
 
 func (s *session) format() Format { return s.srv.format() }
 
-func (s *session) delta(sub *subscription, c *registry.Change) error {
+// delta sends a change; now is where the query stands, if that
+// is known.
+func (s *session) delta(sub *subscription, c *registry.Change, now *registry.Position) error {
 	var members []byte
 	if sub.filter != nil {
 		members = appendChange(nil, c, s.format(), true)
@@ -237,7 +240,12 @@ func (s *session) delta(sub *subscription, c *registry.Change) error {
 	b = append(append(append(b, before...), sub.id...), between...)
 	*s.out = append(append(b, members...), after...)
 	s.srv.sent.Add(1)
-	sub.moved(c.Position())
+	if now != nil && now.Seq == c.Seq && now.Epoch == c.Epoch {
+		sub.moved(now) // the same for all followers
+	} else {
+		p := c.Position()
+		sub.moved(&p)
+	}
 	sub.counts(s.srv.opts.Limits.Window)
 	return s.enough()
 }
@@ -297,7 +305,8 @@ func (s *session) alive(sub *subscription) error {
 		return err
 	}
 	if sub.pending != nil && sub.pending.empty {
-		sub.moved(sub.pending.last.Position())
+		p := sub.seen()
+		sub.moved(&p)
 	}
 	return s.sayAlive(sub, st.CheckedAt)
 }

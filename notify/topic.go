@@ -19,7 +19,7 @@ type topic struct {
 	mu     sync.Mutex
 	subs   []*subscription // each knows its place
 	stale  bool            // something happened since status was read
-	status registry.Status
+	status *registry.Status
 }
 
 // join enters a subscription among the followers of its query. What is committed
@@ -75,18 +75,20 @@ func (t *topic) work() bool {
 	return false
 }
 
-// current is the query's status after the last wake-up or later.
-func (t *topic) current() (registry.Status, error) {
+// current is the query's status after the last wake-up or later. It is shared:
+// nobody may write to it.
+func (t *topic) current() (*registry.Status, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.stale {
 		return t.status, nil
 	}
 	st, _, err := t.srv.opts.Log.Current(t.query, false)
-	if err == nil {
-		t.status, t.stale = st, false
+	if err != nil {
+		return nil, err
 	}
-	return st, err
+	t.status, t.stale = &st, false
+	return t.status, nil
 }
 
 // expire has the status read again, by whoever saw that it is old.

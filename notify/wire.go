@@ -108,24 +108,30 @@ func (w *wire) piece(p []byte) (int, error) {
 	return n + m, err
 }
 
-// await waits until a client sends a message, and takes the pongs before it. Idle
-// connections wait here, where the stack is flat.
+// await waits until a client sends something.
 func (w *wire) await() error {
+	_, err := w.in.Peek(1)
+	return err
+}
+
+// skipPongs takes the answers to pings, which are nearly all that an idle client
+// sends. It returns true when there is more.
+func (w *wire) skipPongs() (bool, error) {
 	const pong, masked, mask = 0x80 | websocket.PongMessage, 0x80, 4
-	for {
+	for w.in.Buffered() > 0 {
 		b, err := w.in.Peek(2)
 		if err != nil {
-			return err
+			return false, err
 		}
 		size := int(b[1] &^ masked)
 		if b[0] != pong || b[1]&masked == 0 || size > 125 {
-			return nil // the library reads it, and complains
+			return true, nil // the library reads it, or complains
 		}
 		if _, err := w.in.Discard(2 + mask + size); err != nil {
-			return err
+			return false, err
 		}
-		w.alive()
 	}
+	return false, nil
 }
 
 // alive gives the client as long again to send something.
