@@ -236,8 +236,9 @@ func benchDelivery(b *testing.B, size, queries, connections, each int) {
 	var delivered, written time.Duration
 	for b.Loop() {
 		change()
-		runtime.GC() // what is left of the commit is not the delivery's
+		runtime.GC() // what the commit left behind is not the delivery's
 		delivered += processorTime(deliver)
+		runtime.GC()
 		written += processorTime(bare)
 	}
 	messages := time.Duration(b.N * connections * each)
