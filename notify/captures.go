@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -240,7 +241,7 @@ func (s *Server) tellEnds(e *events, c *capturesCursor) (told bool, err error) {
 			return false, err
 		}
 		c.passed(&page[i])
-		c.listed.delivered()
+		c.listed.delivered(time.Now())
 	}
 	return len(page) > 0, nil
 }
