@@ -42,6 +42,7 @@ func (d *DB) Digests(text string) ([]web.Digest, error) {
 	out := make([]web.Digest, 0, len(old)+16)
 	err := d.bolt.View(func(tx *bbolt.Tx) error {
 		owners := map[uint64]string{}
+		var lowered []byte
 		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
 		qk, qv := queries.First()
 		for k, v := stats.First(); k != nil; k, v = stats.Next() {
@@ -72,7 +73,7 @@ func (d *DB) Digests(text string) ([]web.Digest, error) {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
 			list = append(list, x)
-			fits, err := mentionsRaw(qv, text)
+			fits, err := mentionsRaw(&lowered, qv, text)
 			if err != nil {
 				return err
 			}
@@ -135,15 +136,31 @@ func changedOf(samples []scheduler.Sample) (n int) {
 
 // mentionsRaw is mentions for a registration as it is stored: reading it costs
 // much more than finding that the text is nowhere in it.
-func mentionsRaw(v []byte, text string) (bool, error) {
+// Room is for its lower-case bytes.
+func mentionsRaw(room *[]byte, v []byte, text string) (bool, error) {
 	if text == "" {
 		return true, nil
 	}
-	if verbatim(text) && !bytes.Contains(bytes.ToLower(v), []byte(text)) {
-		return false, nil
+	if verbatim(text) {
+		*room = lower((*room)[:0], v)
+		if !bytes.Contains(*room, []byte(text)) {
+			return false, nil
+		}
 	}
 	s, err := parseQuery(v)
 	return err == nil && mentions(&s.Query, text), err
+}
+
+// lower appends v with its ASCII letters in lower case: enough for a text that
+// is ASCII itself, but for the two other letters that fold to one of it.
+func lower(b, v []byte) []byte {
+	b = append(b, v...)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return b
 }
 
 // Recent calls f for the changes after an offset that were committed not before

@@ -38,7 +38,7 @@ func (v *visit) overviewFacts(all [][]scheduler.Slot) (facts, error) {
 	if err != nil {
 		return facts{}, err
 	}
-	n := tallyStates(snap.digests)
+	n := snap.states
 	f := facts{Label: "Numbers that matter", Big: true, fresh: n.live, results: len(snap.digests)}
 	past := v.trends.points()
 	f.List = []fact{v.freshFact(n, len(snap.digests), past), changesFact(snap), v.ageFact(snap.digests, past)}
@@ -72,7 +72,7 @@ func (v *visit) freshFact(n tallied, all int, past []point) fact {
 	return f
 }
 
-func changesFact(snap snapshot) fact {
+func changesFact(snap *snapshot) fact {
 	total, values := 0, make([]float64, hours)
 	for i, c := range snap.byHour {
 		total += int(c)

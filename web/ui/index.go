@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ type catalogue struct {
 	mu      sync.Mutex
 	at      time.Time // of the digests
 	took    time.Duration
-	digests []web.Digest
+	latest  *snapshot
 	read    registry.Offset
 	tallies map[string]*byHour
 	total   byHour
@@ -95,31 +96,74 @@ func (c *catalogue) stale() {
 	c.mu.Unlock()
 }
 
-// A snapshot is the catalogue of one moment. Its digests are not to be changed.
+// A snapshot is the catalogue of one moment. It is not changed any more, except
+// that orders are added to it as they are asked for.
 type snapshot struct {
 	digests []web.Digest
 	changes []int // of the last 24 hours, beside the digests
 	byHour  [hours]uint32
+	states  tallied
+	facets  facets
+
+	mu     sync.Mutex
+	orders map[string][]int32
 }
 
+// Facets count queries by what lists are filtered by.
+type facets struct{ endpoints, tags map[string]int }
+
 // look reads what is new, unless that was just done.
-func (c *catalogue) look() (snapshot, error) {
+func (c *catalogue) look() (*snapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	if c.at.IsZero() || now.Sub(c.at) > min(freshIndex, idleIndex*c.took) || now.Before(c.at) {
 		if err := c.refresh(now); err != nil {
-			return snapshot{}, err
+			return nil, err
 		}
 	}
-	hour := now.Unix() / 3600
-	s := snapshot{digests: c.digests, byHour: c.total.series(hour), changes: make([]int, len(c.digests))}
-	for i, d := range c.digests {
+	return c.latest, nil
+}
+
+// order is the indices of the digests in an order; ties are broken by id.
+func (s *snapshot) order(o sorting) []int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if list, ok := s.orders[o.key]; ok {
+		return list
+	}
+	list := make([]int32, len(s.digests))
+	for i := range list {
+		list[i] = int32(i)
+	}
+	less := o.by(s)
+	slices.SortFunc(list, func(a, b int32) int { return cmp.Or(less(a, b), cmp.Compare(a, b)) })
+	s.orders[o.key] = list
+	return list
+}
+
+// changesOf is how often a query changed in the last 24 hours.
+func (s *snapshot) changesOf(id string) int {
+	if i, ok := slices.BinarySearchFunc(s.digests, id, digestID); ok {
+		return s.changes[i]
+	}
+	return 0
+}
+
+func (c *catalogue) snapshot(digests []web.Digest, hour int64) *snapshot {
+	s := &snapshot{digests: digests, byHour: c.total.series(hour), changes: make([]int, len(digests)), states: tallyStates(digests),
+		facets: facets{map[string]int{}, map[string]int{}}, orders: map[string][]int32{}}
+	for i := range digests {
+		d := &digests[i]
 		if t := c.tallies[d.ID]; t != nil {
 			s.changes[i] = t.sum(hour)
 		}
+		s.facets.endpoints[d.Endpoint]++
+		for _, t := range d.Tags {
+			s.facets.tags[t]++
+		}
 	}
-	return s, nil
+	return s
 }
 
 func (c *catalogue) refresh(now time.Time) error {
@@ -141,18 +185,20 @@ func (c *catalogue) refresh(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	c.at, c.took, c.digests, c.read = now, time.Since(began), digests, read
-	c.forget(now.Unix() / 3600)
+	hour := now.Unix() / 3600
+	c.at, c.read, c.latest = now, read, c.snapshot(digests, hour)
+	c.took = time.Since(began)
+	c.forget(hour)
 	return nil
 }
 
 // forget drops the counts of queries that are gone or rest.
 func (c *catalogue) forget(hour int64) {
-	if len(c.tallies) <= len(c.digests)+1000 {
+	if len(c.tallies) <= len(c.latest.digests)+1000 {
 		return
 	}
 	for id, t := range c.tallies {
-		_, there := slices.BinarySearchFunc(c.digests, id, digestID)
+		_, there := slices.BinarySearchFunc(c.latest.digests, id, digestID)
 		if !there || t.last <= hour-hours {
 			delete(c.tallies, id)
 		}

@@ -73,7 +73,7 @@ const (
 // A sorting is an order of the list, with the direction that makes sense for it.
 type sorting struct {
 	key, label, aria string
-	less             func(a, b *ranked) int
+	by               func(*snapshot) func(a, b int32) int
 }
 
 func order(key string) (sorting, bool) {
@@ -85,20 +85,30 @@ func order(key string) (sorting, bool) {
 	return sorting{}, false
 }
 
-// sorts are the orders of the list, the usual one first.
-var sorts = []sorting{
-	{"changes", "Changes, most first", "descending", func(a, b *ranked) int { return cmp.Compare(b.changes, a.changes) }},
-	{"cost", "Cost, dearest first", "descending", func(a, b *ranked) int { return cmp.Compare(b.Median, a.Median) }},
-	{"checked", "Checked, longest ago first", "ascending", func(a, b *ranked) int { return a.CheckedAt.Compare(b.CheckedAt) }},
-	{"changed", "Changed, latest first", "descending", func(a, b *ranked) int { return b.ChangedAt.Compare(a.ChangedAt) }},
-	{"name", "Name", "ascending", func(a, b *ranked) int { return strings.Compare(a.fold, b.fold) }},
+// digestsBy orders by something of a digest.
+func digestsBy(compare func(a, b *web.Digest) int) func(*snapshot) func(a, b int32) int {
+	return func(s *snapshot) func(a, b int32) int {
+		return func(a, b int32) int { return compare(&s.digests[a], &s.digests[b]) }
+	}
 }
 
-// A ranked digest is one on its way through a filter into an order.
-type ranked struct {
-	web.Digest
-	changes int
-	fold    string
+// sorts are the orders of the list, the usual one first.
+var sorts = []sorting{
+	{"changes", "Changes, most first", "descending", func(s *snapshot) func(a, b int32) int {
+		return func(a, b int32) int { return cmp.Compare(s.changes[b], s.changes[a]) }
+	}},
+	{"cost", "Cost, dearest first", "descending", digestsBy(func(a, b *web.Digest) int { return cmp.Compare(b.Median, a.Median) })},
+	{"checked", "Checked, longest ago first", "ascending", digestsBy(func(a, b *web.Digest) int { return a.CheckedAt.Compare(b.CheckedAt) })},
+	{"changed", "Changed, latest first", "descending", digestsBy(func(a, b *web.Digest) int { return b.ChangedAt.Compare(a.ChangedAt) })},
+	{"name", "Name", "ascending", byName},
+}
+
+func byName(s *snapshot) func(a, b int32) int {
+	fold := make([]string, len(s.digests))
+	for i := range fold {
+		fold[i] = strings.ToLower(cmp.Or(s.digests[i].Name, s.digests[i].ID))
+	}
+	return func(a, b int32) int { return strings.Compare(fold[a], fold[b]) }
 }
 
 func queries(v *visit) (content, error) {
@@ -120,7 +130,7 @@ func queries(v *visit) (content, error) {
 	page = max(1, min(page, (len(list)+queriesShown-1)/queriesShown))
 	from := (page - 1) * queriesShown
 	shown := list[min(from, len(list)):min(from+queriesShown, len(list))]
-	if d.Rows, err = v.queryRows(shown); err != nil {
+	if d.Rows, err = v.queryRows(snap, shown); err != nil {
 		return content{}, err
 	}
 	d.None = len(snap.digests) == 0
@@ -134,47 +144,44 @@ func queries(v *visit) (content, error) {
 	return c, nil
 }
 
-// find filters and sorts; ties are broken by id, so that pages do not overlap.
-func (v *visit) find(snap snapshot, f queriesFilter) ([]*ranked, error) {
+// find gives the queries that fit, in the order that was asked for.
+func (v *visit) find(snap *snapshot, f queriesFilter) ([]int32, error) {
+	o, _ := order(f.Sort)
+	list := snap.order(o)
+	if f.Text == "" && f.Endpoint == "" && f.State == "" && f.Tag == "" {
+		return list, nil
+	}
 	mentioned := map[string]bool{}
 	if f.Text != "" {
-		list, err := v.Index.Digests(strings.TrimSpace(f.Text))
+		hits, err := v.Index.Digests(strings.TrimSpace(f.Text))
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range list {
-			mentioned[d.ID] = true
+		for i := range hits {
+			mentioned[hits[i].ID] = true
 		}
 	}
-	all, out := make([]ranked, len(snap.digests)), make([]*ranked, 0, len(snap.digests))
-	for i, d := range snap.digests {
-		if f.Endpoint != "" && d.Endpoint != f.Endpoint || f.State != "" && string(d.State) != f.State || f.Tag != "" && !slices.Contains(d.Tags, f.Tag) || f.Text != "" && !mentioned[d.ID] {
-			continue
+	var out []int32
+	for _, i := range list {
+		d := &snap.digests[i]
+		if (f.Endpoint == "" || d.Endpoint == f.Endpoint) && (f.State == "" || string(d.State) == f.State) && (f.Tag == "" || slices.Contains(d.Tags, f.Tag)) && (f.Text == "" || mentioned[d.ID]) {
+			out = append(out, i)
 		}
-		r := &all[i]
-		*r = ranked{Digest: d, changes: snap.changes[i]}
-		if f.Sort == "name" {
-			if r.fold = strings.ToLower(d.Name); r.fold == "" {
-				r.fold = d.ID
-			}
-		}
-		out = append(out, r)
 	}
-	s, _ := order(f.Sort)
-	slices.SortFunc(out, func(a, b *ranked) int { return cmp.Or(s.less(a, b), strings.Compare(a.ID, b.ID)) })
 	return out, nil
 }
 
 // queryRows reads what the rows show, as it is now. Those that have gone since
 // the list was ordered are left out.
-func (v *visit) queryRows(list []*ranked) ([]queryRow, error) {
-	due, err := v.due(list)
+func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
+	due, err := v.due(snap, list)
 	if err != nil {
 		return nil, err
 	}
 	last := map[string]uint64{}
 	rows := make([]queryRow, 0, len(list))
-	for _, x := range list {
+	for _, i := range list {
+		x := &snap.digests[i]
 		it, err := v.Queries.Item(x.ID)
 		if isMissing(err) {
 			continue
@@ -195,7 +202,7 @@ func (v *visit) queryRows(list []*ranked) ([]queryRow, error) {
 		}
 		q, st := &it.Query, it.Status
 		r := queryRow{ID: q.ID, Name: v.name(q), Link: queryPath(q.ID), MayAct: v.May(registry.RoleApp), Form: string(q.Form), Endpoint: q.Endpoint, State: stateOf(q, st),
-			Strip: stripOf(stats, slot), Changes: count(x.changes), Cost: cost(st.Median).HTML(), Checked: v.when(st.CheckedAt), Changed: v.when(st.ChangedAt), Next: none}
+			Strip: stripOf(stats, slot), Changes: count(snap.changes[i]), Cost: cost(st.Median).HTML(), Checked: v.when(st.CheckedAt), Changed: v.when(st.ChangedAt), Next: none}
 		if r.Tags = q.Tags(); len(r.Tags) > 4 {
 			r.Tags = append(slices.Clone(r.Tags[:3]), "+"+strconv.Itoa(len(r.Tags)-3))
 		}
@@ -211,9 +218,10 @@ func (v *visit) queryRows(list []*ranked) ([]queryRow, error) {
 }
 
 // due asks each endpoint once when queries run next.
-func (v *visit) due(list []*ranked) (map[string]time.Time, error) {
+func (v *visit) due(snap *snapshot, list []int32) (map[string]time.Time, error) {
 	ids := map[string][]string{}
-	for _, x := range list {
+	for _, i := range list {
+		x := &snap.digests[i]
 		ids[x.Endpoint] = append(ids[x.Endpoint], x.ID)
 	}
 	due := map[string]time.Time{}
@@ -239,20 +247,14 @@ func stateOf(q *registry.Query, st registry.Status) state {
 }
 
 // offer fills the selects, with how many queries are in each state.
-func (d *queriesPage) offer(snap snapshot) {
-	endpoints, states, tags := map[string]int{}, map[string]int{}, map[string]int{}
-	for _, x := range snap.digests {
-		endpoints[x.Endpoint]++
-		states[string(x.State)]++
-		for _, t := range x.Tags {
-			tags[t]++
-		}
-	}
-	d.Endpoints = choices("All", endpoints, d.Filter.Endpoint)
-	d.Tags = choices("Any", tags, d.Filter.Tag)
+func (d *queriesPage) offer(snap *snapshot) {
+	n := snap.states
+	states := map[registry.State]int{registry.Live: n.live, registry.Stale: n.stale, registry.Paused: n.paused, registry.New: n.fresh}
+	d.Endpoints = choices("All", snap.facets.endpoints, d.Filter.Endpoint)
+	d.Tags = choices("Any", snap.facets.tags, d.Filter.Tag)
 	d.States = []choice{{Label: "Any"}}
 	for _, s := range []registry.State{registry.Live, registry.Stale, registry.Paused, registry.New} {
-		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(states[string(s)])), string(s) == d.Filter.State})
+		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(states[s])), string(s) == d.Filter.State})
 	}
 	d.Heads = map[string]sortHead{}
 	for _, s := range sorts {
@@ -317,8 +319,8 @@ func (d *queriesPage) pages(page, from, shown, all int) {
 	}
 }
 
-func queriesLede(snap snapshot) lede {
-	n := tallyStates(snap.digests)
+func queriesLede(snap *snapshot) lede {
+	n := snap.states
 	total := 0
 	for _, c := range snap.byHour {
 		total += int(c)
@@ -338,8 +340,8 @@ func queriesLede(snap snapshot) lede {
 type tallied struct{ live, stale, paused, fresh int }
 
 func tallyStates(list []web.Digest) (n tallied) {
-	for _, d := range list {
-		switch d.State {
+	for i := range list {
+		switch list[i].State {
 		case registry.Live:
 			n.live++
 		case registry.Stale:

@@ -238,11 +238,7 @@ func (v *visit) queryFacts(q *registry.Query, st registry.Status, s scheduler.St
 		rows.Sub = template.HTML(sizeOf(q, st.Rows))
 	}
 	f.List = append(f.List, rows)
-	changes := 0
-	if i, ok := slices.BinarySearchFunc(snap.digests, q.ID, digestID); ok {
-		changes = snap.changes[i]
-	}
-	f.List = append(f.List, fact{Label: "Changes, 24 h", Value: template.HTML(count(changes)), Sub: template.HTML(count(st.Changes) + " in all")})
+	f.List = append(f.List, fact{Label: "Changes, 24 h", Value: template.HTML(count(snap.changesOf(q.ID))), Sub: template.HTML(count(st.Changes) + " in all")})
 	spent := fact{Label: "Cost, median", Value: cost(st.Median).HTML(), Sub: "of the last runs"}
 	if n := len(s.Samples); n > 1 {
 		times := make([]time.Duration, n)

@@ -66,7 +66,7 @@ func (s *Server) measure() error {
 	}
 	p := point{at: s.Now()}
 	if n := len(snap.digests); n > 0 {
-		p.fresh = float64(tallyStates(snap.digests).live) / float64(n)
+		p.fresh = float64(snap.states.live) / float64(n)
 	}
 	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
 		p.age = 0
