@@ -11,20 +11,19 @@ import (
 
 // An errorPage says what, why and what now.
 type errorPage struct {
-	Status   int
-	Type     string
-	Title    string
-	Detail   string
-	Fields   []registry.FieldError
-	Section  string
-	SignedIn bool
+	Status  int
+	Type    string
+	Title   string
+	Detail  string
+	Fields  []registry.FieldError
+	Section string
 }
 
 // fail answers with a page that says what went wrong.
 func (v *visit) fail(err error) {
 	p, told := web.ProblemOf(err)
 	web.NoteError(v.w, err)
-	e := errorPage{Status: p.Status, Type: p.Type, Title: p.Title, Detail: p.Detail, Fields: p.Errors}
+	e := errorPage{Status: p.Status, Type: p.Type, Title: p.Title, Detail: p.Detail, Fields: p.Errors, Section: section(v.r.URL.Path)}
 	if !told {
 		e.Detail = "The fault is the server's, not yours. Its log has one line for this request that says why."
 	}

@@ -33,6 +33,7 @@ const (
 	listedChanges  = 8
 	rowsInChange   = 5 // of each side, in the list
 	rowsOnPage     = 50
+	plotLeft       = 9.0 // per cent, where the words of the scale stand
 )
 
 // plot draws changes, the oldest first.
@@ -57,7 +58,7 @@ func (v *visit) plot(changes []registry.Change) *changePlot {
 		if c.Delta == nil {
 			continue
 		}
-		x := 1.0 + 98*float64(c.Time.Sub(first))/float64(width)
+		x := plotLeft + (99.5-plotLeft)*float64(c.Time.Sub(first))/float64(width)
 		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline}
 		if c.Baseline {
 			m.Y, m.Title = 112, fmt.Sprintf("change %d: the first result", c.Seq)
@@ -85,7 +86,7 @@ func (v *visit) plot(changes []registry.Change) *changePlot {
 		layout = "15:04:05"
 	}
 	for i, anchor := range []string{"start", "middle", "middle", "end"} {
-		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", float64(i)*100/3), anchor, first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
+		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", plotLeft+float64(i)*(100-plotLeft)/3), anchor, first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
 	}
 	p.About = fmt.Sprintf("%s in %s. The largest has a Jaccard distance of %.2f. Below: rows added and removed. The same in words follows as a list.", plural(len(changes), "change", "changes"), span(width.Round(time.Second)), largest)
 	return p

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,7 +102,7 @@ type kv struct {
 }
 
 func query(v *visit) (content, error) {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return content{}, err
 	}
@@ -148,6 +149,17 @@ func query(v *visit) (content, error) {
 		c.Live = append(c.Live, part{"compare", "query-result", d.Result})
 	}
 	return c, nil
+}
+
+// resolve finds the query that the path names, by id or name.
+func (v *visit) resolve() (registry.Query, error) {
+	id := v.r.PathValue("id")
+	q, err := v.Registry.Resolve(v.caller, id)
+	if isMissing(err) {
+		return q, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no query " + clip(id, 60),
+			Detail: "It may have ended: a query ends when nobody holds it any more. Its id is made from the question, so registering the same question again brings it back under the same address."}
+	}
+	return q, err
 }
 
 func (v *visit) queryHead(q *registry.Query, st registry.Status) queryHead {
@@ -259,7 +271,7 @@ func (v *visit) queryFacts(q *registry.Query, st registry.Status, s scheduler.St
 	f.List = append(f.List, checked)
 	runs := fact{Label: "Executions", Value: template.HTML(count(st.Executions)), Sub: template.HTML("complete, since " + q.CreatedAt.UTC().Format("2 Jan"))}
 	if st.Executions > 0 {
-		runs.Sub = template.HTML("since " + q.CreatedAt.UTC().Format("2 Jan") + ", " + share(float64(st.Changes)/float64(st.Executions)).String() + " changed")
+		runs.Sub = template.HTML(share(float64(st.Changes)/float64(st.Executions)).String() + " found a change")
 	}
 	f.List = append(f.List, runs)
 	holders := plural(len(q.Holders), "registration holds it", "registrations hold it")

@@ -11,7 +11,7 @@ import (
 
 // actOnQuery does what a button of a query's page says.
 func actOnQuery(v *visit) error {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ type releasePage struct {
 }
 
 func release(v *visit) (content, error) {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return content{}, err
 	}
@@ -55,7 +55,7 @@ func release(v *visit) (content, error) {
 }
 
 func doRelease(v *visit) error {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func editQuery(v *visit) (content, error) {
 }
 
 func (v *visit) held() (registry.Query, registry.Status, registry.Holder, error) {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return q, registry.Status{}, registry.Holder{}, err
 	}

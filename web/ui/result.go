@@ -200,7 +200,7 @@ func changePageOf(v *visit) (content, error) {
 // change is the one that the path names.
 func (v *visit) change() (registry.Query, registry.Change, error) {
 	var none registry.Change
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return q, none, err
 	}
@@ -228,7 +228,7 @@ func gapOr(err error) error {
 
 // text serves the whole text of a query.
 func queryText(v *visit) error {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func queryText(v *visit) error {
 // Cells that were cut are served whole, as plain text.
 
 func resultCell(v *visit) error {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func changeCell(v *visit) error {
 }
 
 func differenceCell(v *visit) error {
-	q, err := v.Registry.Resolve(v.caller, v.r.PathValue("id"))
+	q, err := v.resolve()
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,10 @@ type point struct {
 }
 
 const (
-	pointEvery = time.Minute
-	pointsKept = 24 * 60
-	pointsLine = 48 // drawn
+	pointEvery  = time.Minute
+	pointsKept  = 24 * 60
+	pointsLine  = 48 // drawn
+	pointsLeast = 5  // fewer are no trend
 )
 
 func (t *trends) add(p point) {
@@ -65,7 +66,9 @@ func (s *Server) measure() error {
 		return err
 	}
 	p := point{at: s.Now()}
-	if n := len(snap.digests); n > 0 {
+	if n := len(snap.digests) - snap.states.fresh; n <= 0 { // no result: nothing to tell of
+		return nil
+	} else {
 		p.fresh = float64(snap.states.live) / float64(n)
 	}
 	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
@@ -82,7 +85,7 @@ func (s *Server) measure() error {
 
 // trendLine draws one number of the points; a few points stand for many.
 func trendLine(past []point, of func(point) float64, what string, write func(float64) string) *spark {
-	if len(past) < 2 {
+	if len(past) < pointsLeast {
 		return nil
 	}
 	step := max(1, len(past)/pointsLine)
