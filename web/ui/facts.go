@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -214,14 +215,33 @@ func (v *visit) followersFact(past []point) (fact, error) {
 	return f, nil
 }
 
-// mostFollowers bounds how many are counted for one look.
+// Counted are the followers as they were counted last. Counting reads all of
+// them: it waits many times as long as it took.
+type counted struct {
+	mu         sync.Mutex
+	at         time.Time
+	took       time.Duration
+	n, failing int
+}
+
+// mostFollowers bounds how many are counted.
 const mostFollowers = 10_000
 
 func (s *Server) followers() (n, failing int, err error) {
+	c := &s.counted
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := time.Now()
+	if !c.at.IsZero() && began.Sub(c.at) < max(time.Second, 2*idleIndex*c.took) {
+		return c.n, c.failing, nil
+	}
 	for after := ""; n < mostFollowers; {
 		page, err := s.Subscriptions.Subscriptions(after, 500)
-		if err != nil || len(page) == 0 {
+		if err != nil {
 			return n, failing, err
+		}
+		if len(page) == 0 {
+			break
 		}
 		for _, x := range page {
 			n++
@@ -231,5 +251,7 @@ func (s *Server) followers() (n, failing int, err error) {
 		}
 		after = page[len(page)-1].ID
 	}
+	c.n, c.failing, c.at = n, failing, time.Now()
+	c.took = c.at.Sub(began)
 	return n, failing, nil
 }

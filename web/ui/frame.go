@@ -132,6 +132,13 @@ func (v *visit) counts() map[string]tally {
 	if failing > 0 {
 		out["endpoints"] = tally{failing, "failing: "}
 	}
+	if v.Subscriptions != nil && v.May(registry.RoleAdmin) {
+		if n, failing, err := v.followers(); err == nil && failing > 0 {
+			out["deliveries"] = tally{failing, "failing: "}
+		} else if err == nil {
+			out["deliveries"] = tally{n: n}
+		}
+	}
 	return out
 }
 

@@ -47,6 +47,7 @@ type Server struct {
 	sessions  *sessions
 	catalogue *catalogue
 	trends    trends
+	counted   counted
 	streams   chan struct{}
 	tries     chan struct{} // trial executions
 	done      chan struct{}
