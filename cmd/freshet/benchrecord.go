@@ -33,6 +33,7 @@ type chronicle struct {
 	remote                    bool
 	local                     *local.Engine
 	url                       string
+	marks                     *marks // nil: updates leave none
 	stop                      []func()
 }
 
@@ -136,12 +137,21 @@ func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range updates {
-		if err := h.post(ctx, text); err != nil {
+	if h.marks == nil {
+		for _, text := range updates {
+			if err := h.post(ctx, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	left, err := h.marks.left(ctx, c.Name, len(updates))
+	for _, n := range left {
+		if err := h.post(ctx, h.marks.add(updates[n], c.Name, n)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
 func (h *chronicle) post(ctx context.Context, update string) error {
@@ -244,7 +254,10 @@ func benchRecord(w *world) *cobra.Command {
 SPARQL 1.1 endpoint that takes updates, runs all queries in each revision and
 writes the trace. Answers that fail or are not complete are recorded as such and
 never become versions. What is done is kept in OUT.part: when the recording is
-interrupted, the same command goes on where it was.`,
+interrupted, the same command goes on where it was. So that nothing is applied
+twice then, updates leave marks in a graph of their own at a remote endpoint,
+<urn:freshet:recording:…>, which is emptied in the end; queries over all graphs
+of the endpoint would see them.`,
 		Example: `  freshet bench record --changesets changesets --base base.nt.gz --queries queries.jsonl --out t.trace
   freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -261,6 +274,15 @@ interrupted, the same command goes on where it was.`,
 				return usage("--endpoint: %v", err)
 			}
 			defer ask.Close()
+			if h.remote {
+				_, err := os.Stat(out + ".part")
+				h.marks = h.mark(err == nil)
+				if _, err := os.Stat(out); err != nil {
+					if err := h.marks.begin(c.Context()); err != nil {
+						return err
+					}
+				}
+			}
 			bar := progress(w, len(steps)+1, "recording")
 			err = bench.Recording{
 				Path: out, Queries: queries, Ask: executor{ask}, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
@@ -270,6 +292,9 @@ interrupted, the same command goes on where it was.`,
 			bar.Close()
 			if errors.Is(err, bench.ErrRecorded) {
 				return usage("--out: %v", err)
+			}
+			if err == nil && h.marks != nil {
+				err = h.marks.clear(c.Context())
 			}
 			return err
 		},

@@ -165,7 +165,12 @@ func (p Patch) Updates(graph string, maxTriples int) []string {
 		requests = append(requests, "DELETE DATA {"+inGraph(graph, block(part))+"}")
 	}
 	for part := range chunks(p.added, maxTriples) {
-		requests = append(requests, "INSERT DATA {"+inGraph(graph, block(part))+"}")
+		data := inGraph(graph, block(part))
+		if slices.ContainsFunc(part, triple.hasBlank) { // Virtuoso has none in data
+			requests = append(requests, "INSERT {"+data+"} WHERE {}")
+		} else {
+			requests = append(requests, "INSERT DATA {"+data+"}")
+		}
 	}
 	return requests
 }

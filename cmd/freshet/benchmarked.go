@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Marks keep a recording on a remote endpoint from applying an update twice:
+// most of them would do no harm, but blank nodes would come again as others.
+// Each update writes its mark, in the same request, into a graph of its own,
+// which is emptied when a recording begins and when it is complete.
+type marks struct {
+	h        *chronicle
+	graph    string
+	resuming bool // what comes next may have been applied by a process that was killed
+}
+
+const markProperty = "urn:freshet:applied"
+
+func (h *chronicle) mark(resuming bool) *marks {
+	return &marks{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
+}
+
+// begin drops what another recording has left, unless this one goes on.
+func (m *marks) begin(ctx context.Context) error {
+	if !m.resuming {
+		return m.clear(ctx)
+	}
+	return nil
+}
+
+func (m *marks) clear(ctx context.Context) error {
+	return m.h.post(ctx, "CLEAR SILENT GRAPH <"+m.graph+">")
+}
+
+func (m *marks) subject(changeset string) string {
+	return "<urn:freshet:changeset:" + url.PathEscape(changeset) + ">"
+}
+
+// add makes an update leave its mark.
+func (m *marks) add(update, changeset string, n int) string {
+	return fmt.Sprintf("%s ;\nINSERT DATA { GRAPH <%s> { %s <%s> %q } }", update, m.graph, m.subject(changeset), markProperty, fmt.Sprint(n))
+}
+
+// left tells which of a changeset's updates have not been applied. Behind the
+// first that lacks one, nothing has been.
+func (m *marks) left(ctx context.Context, changeset string, updates int) ([]int, error) {
+	var done []string
+	if m.resuming {
+		var err error
+		if done, err = m.settled(ctx, changeset); err != nil {
+			return nil, err
+		}
+		m.resuming = len(done) >= updates
+	}
+	var left []int
+	for n := range updates {
+		if !slices.Contains(done, fmt.Sprint(n)) {
+			left = append(left, n)
+		}
+	}
+	return left, nil
+}
+
+// settled reads the marks of a changeset when they have not changed for a
+// while: the endpoint may still be at the last request of the process that was
+// killed.
+func (m *marks) settled(ctx context.Context, changeset string) ([]string, error) {
+	const calm, pause = 4, 250 * time.Millisecond
+	var was []string
+	for same := 0; ; same++ {
+		done, err := m.read(ctx, changeset)
+		if err != nil {
+			return nil, fmt.Errorf("see what has been applied already: %w", err)
+		}
+		if same > 0 && len(done) != len(was) {
+			same = 0
+		}
+		if was = done; same >= calm {
+			return done, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (m *marks) read(ctx context.Context, changeset string) ([]string, error) {
+	query := fmt.Sprintf("SELECT ?n { GRAPH <%s> { %s <%s> ?n } }", m.graph, m.subject(changeset), markProperty)
+	body := strings.NewReader(url.Values{"query": {query}}.Encode())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.h.url, body)
+	if err != nil {
+		return nil, usage("--endpoint: %v", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/sparql-results+json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the endpoint answers %s", resp.Status)
+	}
+	var answer struct {
+		Results struct {
+			Bindings []map[string]struct {
+				Value string `json:"value"`
+			} `json:"bindings"`
+		} `json:"results"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, b := range answer.Results.Bindings {
+		list = append(list, b["n"].Value)
+	}
+	return list, nil
+}
