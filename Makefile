@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo deps parts test check unit fuzz bench bench-compare bench-study clean
+.PHONY: help build demo deps parts test check unit fuzz bench bench-compare bench-study bench-ablate clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -69,6 +69,12 @@ bench-study: build ## compare all policies on a generated trace: test-output/stu
 	@mkdir -p test-output
 	bin/freshet bench generate --like knuth2016 --seed 1 --out test-output/study.trace
 	bin/freshet bench study --trace test-output/study.trace --out test-output/study
+
+bench-ablate: build ## what each part of hybrid is good for, on generated traces: test-output/ablate.txt
+	@mkdir -p test-output
+	for s in 1 2 3; do bin/freshet bench generate --seed $$s --out test-output/seed$$s.trace 2>/dev/null; done
+	bin/freshet bench generate --seed 1 --drift --out test-output/drift.trace 2>/dev/null
+	bin/freshet bench ablate --trace test-output/seed1.trace,test-output/seed2.trace,test-output/seed3.trace,test-output/drift.trace$(TRACES) | tee test-output/ablate.txt
 
 clean: ## remove what the targets made
 	rm -rf bin test-output freshet-data

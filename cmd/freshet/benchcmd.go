@@ -31,7 +31,7 @@ allocation of retrievals.`,
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchRecord(w), benchReplay(w), benchConvert(w),
+	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchAblate(w), benchRecord(w), benchReplay(w), benchConvert(w),
 		benchCEI(w), benchSUP(w), benchWIC(w), benchAllocation(w))
 	return c
 }
@@ -39,11 +39,13 @@ allocation of retrievals.`,
 func benchGenerate(w *world) *cobra.Command {
 	var like, out string
 	var seed uint64
+	var drift bool
 	c := &cobra.Command{
 		Use: "generate", Short: "Make a synthetic trace with published statistics", Args: cobra.NoArgs,
 		Long: `Makes a trace whose statistics are those published about a dataset, and prints
 each of them beside its target. The same seed makes the same trace. A name
-that ends in .json gives the exchange format, any other the compact one.`,
+that ends in .json gives the exchange format, any other the compact one. With
+--drift half of the queries that change stop half-way, and others start.`,
 		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var names []string
@@ -55,7 +57,11 @@ that ends in .json gives the exchange format, any other the compact one.`,
 				if out == "" {
 					return usage("--out is missing: where to write the trace")
 				}
-				t, err := bench.Generate(c.Context(), l, seed)
+				generate := bench.Generate
+				if drift {
+					generate = bench.GenerateDrifting
+				}
+				t, err := generate(c.Context(), l, seed)
 				if err != nil {
 					return err
 				}
@@ -70,6 +76,7 @@ that ends in .json gives the exchange format, any other the compact one.`,
 	f := c.Flags()
 	f.StringVar(&like, "like", "knuth2016", "whose statistics to have")
 	f.Uint64Var(&seed, "seed", 1, "seed")
+	f.BoolVar(&drift, "drift", false, "let half of the queries that change stop half-way, and others start")
 	f.StringVar(&out, "out", "", "file to write")
 	return c
 }

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/scheduler"
+)
+
+func benchAblate(w *world) *cobra.Command {
+	var traces []string
+	var policy, rule string
+	var budget time.Duration
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "ablate", Short: "See what each part of hybrid is good for", Args: cobra.NoArgs,
+		Long: `Plays hybrid over traces as it is and with one part left out each, and the other
+policies beside it. One line per policy; for each trace the changes found, the
+slots during which results were stale, and the longest of it. --json prints the
+rows of 'simulate', with the trace's name.`,
+		Example: `  freshet bench generate --seed 1 --out a.trace
+  freshet bench generate --seed 1 --drift --out d.trace
+  freshet bench ablate --trace a.trace,d.trace --budget 10s --rule strict`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(traces) == 0 {
+				return usage("--trace is missing: which traces to read")
+			}
+			a := bench.Ablation{Policies: bench.Ablations(policy)}
+			for _, p := range a.Policies {
+				if err := (bench.Setup{Policy: p, Budget: budget, Rule: rule}).Check(); err != nil {
+					return usage("%v", err)
+				}
+			}
+			bar := progress(w, len(traces)*len(a.Policies), "simulating")
+			defer bar.Close()
+			for _, path := range traces {
+				t, err := loadTrace(path)
+				if err != nil {
+					return err
+				}
+				name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+				if err := a.Ablate(c.Context(), name, t, budget, rule, func(bench.Row) { bar.Add(1) }); err != nil {
+					return err
+				}
+			}
+			bar.Close()
+			if asJSON {
+				return a.WriteJSON(w.stdout)
+			}
+			return a.WriteTable(w.stdout)
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&traces, "trace", nil, "traces to play, separated by commas")
+	f.StringVar(&policy, "policy", "hybrid:d=256:h=4", "hybrid with the deadlines that it is to have")
+	f.DurationVar(&budget, "budget", 10*time.Second, "budget of a slot")
+	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: strict or overrun")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return c
+}
