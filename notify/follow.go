@@ -46,7 +46,7 @@ func (s *session) subscribeProfile(r request) error {
 		return s.startProfile(sub, s.restartCaptures(sub, gap.Reason))
 	}
 	if err == nil {
-		sub.moved(from)
+		sub.moved(&from)
 		s.enqueue(sub)
 		err = s.followed(sub, true, "")
 	}
@@ -72,7 +72,8 @@ func (s *session) restartCaptures(sub *subscription, reason string) error {
 	if err := sub.captures.newest(s.srv.opts.Captures); err != nil {
 		return err
 	}
-	sub.moved(sub.captures.pos)
+	at := sub.captures.pos
+	sub.moved(&at)
 	s.enqueue(sub)
 	return s.followed(sub, false, reason)
 }
@@ -113,7 +114,8 @@ func (s *session) sayEnd(sub *subscription, e *registry.RoundEnd) error {
 	sub.lastSent = time.Now()
 	if e.State == registry.RoundCaptured {
 		s.srv.sent.Add(1)
-		sub.moved(e.Position)
+		at := e.Position
+		sub.moved(&at)
 		sub.counts(s.srv.opts.Limits.Window)
 	}
 	return nil
