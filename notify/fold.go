@@ -81,8 +81,7 @@ func (s *session) deliverNet(sub *subscription, page []registry.Change) error {
 	}
 	s.srv.folded.Add(uint64(f.count - 1))
 	if f.net == nil {
-		p := f.last.Position()
-		sub.moved(&p)
+		sub.moved(f.last.Position())
 		return s.sayAlive(sub, f.last.CheckedAt)
 	}
 	c := f.change(sub.pos)

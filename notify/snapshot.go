@@ -36,7 +36,7 @@ func (s *session) begin(sub *subscription, from *registry.Position) error {
 	if err != nil {
 		return err
 	}
-	sub.moved(from)
+	sub.moved(*from)
 	s.enqueue(sub)
 	return s.subscribed(sub, *from, true, "")
 }
@@ -50,8 +50,7 @@ func (s *session) restart(sub *subscription, reason string) error {
 	if err != nil {
 		return err
 	}
-	p := st.Position // alone: a subscription must not keep the rest
-	sub.moved(&p)
+	sub.moved(st.Position)
 	s.enqueue(sub) // for the status, and for what came meanwhile
 	if err := s.subscribed(sub, st.Position, false, reason); err != nil || res == nil {
 		return err
@@ -123,8 +122,7 @@ func (s *session) sendResult(sub *subscription, st *registry.Status, res *diff.R
 		}
 	}
 	s.srv.sent.Add(1)
-	p := st.Position // alone: a subscription must not keep the rest
-	sub.moved(&p)
+	sub.moved(st.Position)
 	sub.counts(s.srv.opts.Limits.Window)
 	return nil
 }

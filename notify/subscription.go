@@ -78,8 +78,11 @@ func (s *subscription) seen() registry.Position {
 	return s.pos
 }
 
-// moved notes that the client was told of everything up to p, which is kept.
-func (s *subscription) moved(p *registry.Position) {
+// moved notes that the client was told of everything up to p.
+func (s *subscription) moved(p registry.Position) { s.movedTo(&p) }
+
+// movedTo is moved for a position that is shared and never written to.
+func (s *subscription) movedTo(p *registry.Position) {
 	s.pos, s.pending, s.fold = *p, nil, false
 	s.listed.at.Store(p)
 	s.lastSent = time.Now()
@@ -241,10 +244,9 @@ func (s *session) delta(sub *subscription, c *registry.Change, now *registry.Pos
 	*s.out = append(append(b, members...), after...)
 	s.srv.sent.Add(1)
 	if now != nil && now.Seq == c.Seq && now.Epoch == c.Epoch {
-		sub.moved(now) // the same for all followers
+		sub.movedTo(now) // the same for all followers
 	} else {
-		p := c.Position()
-		sub.moved(&p)
+		sub.moved(c.Position())
 	}
 	sub.counts(s.srv.opts.Limits.Window)
 	return s.enough()
@@ -305,8 +307,7 @@ func (s *session) alive(sub *subscription) error {
 		return err
 	}
 	if sub.pending != nil && sub.pending.empty {
-		p := sub.seen()
-		sub.moved(&p)
+		sub.moved(sub.seen())
 	}
 	return s.sayAlive(sub, st.CheckedAt)
 }
