@@ -46,7 +46,7 @@ func (s *session) subscribeProfile(r request) error {
 		return s.startProfile(sub, s.restartCaptures(sub, gap.Reason))
 	}
 	if err == nil {
-		sub.moved(&from)
+		sub.movedTo(&from)
 		s.enqueue(sub)
 		err = s.followed(sub, true, "")
 	}
@@ -73,7 +73,7 @@ func (s *session) restartCaptures(sub *subscription, reason string) error {
 		return err
 	}
 	at := sub.captures.pos
-	sub.moved(&at)
+	sub.movedTo(&at)
 	s.enqueue(sub)
 	return s.followed(sub, false, reason)
 }
@@ -115,7 +115,7 @@ func (s *session) sayEnd(sub *subscription, e *registry.RoundEnd) error {
 	if e.State == registry.RoundCaptured {
 		s.srv.sent.Add(1)
 		at := e.Position
-		sub.moved(&at)
+		sub.movedTo(&at)
 		sub.counts(s.srv.opts.Limits.Window)
 	}
 	return nil
