@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,7 +86,7 @@ func (e *Experiment) plot() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		dots.Shape, dots.Color, dots.Radius = shapes[i%len(shapes)], palette[i%len(palette)], vg.Points(2.5)
+		dots.Shape, dots.Color, dots.Radius = shapes[i%len(shapes)], palette[i%len(palette)], vg.Points(max(2, 4.5-0.4*float64(i))) // those below stay visible
 		p.Add(dots)
 		if c.Dots || len(points) == 1 {
 			p.Legend.Add(c.Name, dots)
@@ -111,6 +112,9 @@ func (e *Experiment) axes(p *plot.Plot) {
 	if e.LogX || e.LogY {
 		padded(p)
 	}
+	if xs := e.xs(); len(xs) <= 12 {
+		p.X.Tick.Marker = plot.ConstantTicks(ticks(xs))
+	}
 	if e.LogY {
 		p.Y.Max *= 10
 		return
@@ -124,6 +128,31 @@ var shapes = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{},
 }
 
+// xs are those of all curves, ascending.
+func (e *Experiment) xs() (xs []float64) {
+	for _, c := range e.Curves {
+		for _, p := range c.Points {
+			xs = append(xs, p[0])
+		}
+	}
+	slices.Sort(xs)
+	return slices.Compact(xs)
+}
+
+// ticks labels each x, but for those too near to the one before.
+func ticks(xs []float64) (out []plot.Tick) {
+	last := math.Inf(-1)
+	for _, x := range xs {
+		t := plot.Tick{Value: x}
+		if x-last >= (xs[len(xs)-1]-xs[0])/40 {
+			t.Label = strconv.FormatFloat(x, 'g', 6, 64)
+			last = x
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
 // A grid is an experiment as a table: a row for each x.
 type grid struct {
 	Head []string
@@ -132,17 +161,10 @@ type grid struct {
 
 func (e *Experiment) table() grid {
 	g := grid{Head: []string{e.X}}
-	var xs []float64
 	for _, c := range e.Curves {
 		g.Head = append(g.Head, c.Name)
-		for _, p := range c.Points {
-			if !slices.Contains(xs, p[0]) {
-				xs = append(xs, p[0])
-			}
-		}
 	}
-	slices.Sort(xs)
-	for _, x := range xs {
+	for _, x := range e.xs() {
 		row := []string{strconv.FormatFloat(x, 'g', 6, 64)}
 		for i := range e.Curves {
 			text := ""

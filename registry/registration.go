@@ -146,6 +146,9 @@ func (reg Registration) check() error {
 	if err := settings(reg.Name, reg.Tags, reg.Weight); err != nil {
 		return err
 	}
+	if err := wishes(reg.Urgency, reg.Life); err != nil {
+		return err
+	}
 	for _, g := range []struct {
 		field string
 		uris  []string
@@ -209,6 +212,9 @@ type Patch struct {
 func (p Patch) check() error {
 	var h Holder
 	p.apply(&h)
+	if err := wishes(h.Urgency, h.Life); err != nil {
+		return err
+	}
 	return settings(h.Name, h.Tags, h.Weight)
 }
 

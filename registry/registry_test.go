@@ -188,6 +188,8 @@ func TestRefusals(t *testing.T) {
 		{"endpoint", alice, registry.Registration{Endpoint: "nowhere", Text: "ASK {}"}, "unknown-endpoint", "/endpoint", 422},
 		{"order of a graph", alice, registry.Registration{Text: "CONSTRUCT WHERE { ?s ?p ?o }", Ordered: &yes}, "bad-setting", "/ordered", 422},
 		{"weight", alice, registry.Registration{Text: "ASK {}", Weight: -1}, "bad-setting", "/weight", 422},
+		{"urgency", alice, registry.Registration{Text: "ASK {}", Urgency: "exp,2"}, "bad-setting", "/urgency", 422},
+		{"life", alice, registry.Registration{Text: "ASK {}", Life: "window"}, "bad-setting", "/life", 422},
 		{"name like an id", alice, registry.Registration{Text: "ASK {}", Name: "q_abc"}, "bad-setting", "/name", 422},
 		{"name with a line end", alice, registry.Registration{Text: "ASK {}", Name: "a\r\nb"}, "bad-setting", "/name", 422},
 		{"empty tag", alice, registry.Registration{Text: "ASK {}", Tags: []string{"a", ""}}, "bad-setting", "/tags/1", 422},

@@ -102,7 +102,7 @@ type Param struct {
 func Policies() []Definition {
 	return append([]Definition{
 		rrDefinition(), sjfDefinition(), ljfDefinition(), crDefinition(), djDefinition(), ttlDefinition(),
-		sqrtDefinition(), hybridDefinition(), cvDefinition(),
+		sqrtDefinition(), wicDefinition(), supDefinition(), fbsupDefinition(), hybridDefinition(), cvDefinition(),
 	}, claimingDefinitions()...)
 }
 

@@ -192,6 +192,46 @@ func TestPolicies(t *testing.T) {
 			{"b", []string{"1", "2", "3", "11"}},
 		}, []string{"a", "c", "b"}},
 
+		{"wic", 10, []named{ // uniform, overwrite: 1 − (1 − π)^τ. Before anything is seen λ = 0.05/150
+			{"a", []string{"1", "2+", "3+"}},       // λ = 2.05/152 = 0.0135 over 7 slots: 0.090
+			{"b", []string{"1", "2+", "9"}},        // λ = 1.05/158 = 0.0066 over one
+			{"c", []string{"1", "9"}},              // λ = 0.05/158 = 0.0003 over one
+			{"d", []string{"1"}},                   // λ = 0.05/150 over 9: 0.0030
+			{"e", []string{"1", "2+"}},             // λ = 1.05/151 = 0.0070 over 8: 0.054
+			{"f", []string{"1", "2+", "3+", "9+"}}, // λ = 3.06/158 = 0.0194 over one
+		}, []string{"a", "e", "f", "b", "d", "c"}},
+
+		{"wic:urgency=exp,0:life=append", 10, []named{ // π alone: what changes in this very slot
+			{"a", []string{"1", "2+", "3+"}}, {"b", []string{"1", "2+", "9"}}, {"c", []string{"1", "9"}},
+			{"d", []string{"1"}}, {"e", []string{"1", "2+"}}, {"f", []string{"1", "2+", "3+", "9+"}},
+		}, []string{"f", "a", "e", "b", "d", "c"}},
+
+		{"sup", 20, []named{ // one update in 8 slots to begin with
+			{"a", []string{"1"}},             // updates at 9 and 17: due 16
+			{"b", []string{"10"}},            // due 25, not yet
+			{"c", []string{"1", "2+", "3+"}}, // 3.18 updates in 10 slots, Λ is 0.35: updates at 5 and 8, due 7
+			{"d", []string{"1", "19"}},       // 1 in 26 now: not before slot 60
+		}, []string{"c", "a"}},
+
+		{"sup:x=2", 30, []named{
+			{"a", []string{"1", "2+", "11"}}, // 2.06 updates in 18 slots, Λ = 0.19: the 2nd and 3rd expected after 11 + 16 and 38: due 38, not yet
+			{"b", []string{"1", "2+", "3+"}}, // Λ = 0.35: the 2nd and 3rd expected at 8 and 11: due 10
+			{"c", []string{"1"}},             // updates at 9, 17 and 25: due 24
+		}, []string{"b", "c"}},
+
+		{"fbsup:x=2", 30, []named{
+			{"a", []string{"1", "2+", "11"}}, // one update was seen, one is missing: the next expected lives up to 29
+			{"b", []string{"1", "2+", "3+"}}, // two were seen: as under sup
+			{"c", []string{"1"}},
+			{"d", []string{"20"}}, // 20 + 3·8 − 1 = 43, not yet
+		}, []string{"b", "c", "a"}},
+
+		{"sup:life=window,3", 20, []named{
+			{"a", []string{"1"}},  // 9 + 3 = 12
+			{"b", []string{"10"}}, // 18 + 3 = 21, not yet
+			{"c", []string{"8"}},  // 16 + 3 = 19
+		}, []string{"a", "c"}},
+
 		{"ttl:max=4:half", 12, []named{
 			{"a", []string{"1", "2", "4", "8"}},  // 1 → 2 → 4 → min(4, 8) = 4: due 8+4 = 12
 			{"b", []string{"1", "2", "4", "9+"}}, // 1 → 2 → 4 → 4 div 2 = 2: due 9+2 = 11
@@ -251,6 +291,11 @@ func TestParsePolicy(t *testing.T) {
 		"dj":                    "dj",
 		"cv":                    "cv",
 		"sqrt":                  "sqrt",
+		"wic":                   "wic:urgency=uniform:life=overwrite",
+		"wic:urgency=exp,.50":   "wic:urgency=exp,0.5:life=overwrite",
+		"wic:life=changes,02":   "wic:urgency=uniform:life=changes,2",
+		"sup":                   "sup:x=1:life=overwrite",
+		"fbsup:life=window,7":   "fbsup:x=1:life=window,7",
 		"mrsf":                  "mrsf:p",
 		"sedf:np":               "sedf:np",
 		"medf:mode=p":           "medf:p",
@@ -275,7 +320,8 @@ func TestParsePolicy(t *testing.T) {
 		"", "RR", "lru", "rr:", "rr:max=3", "ttl:", "ttl:max", "ttl:max=", "ttl:max=0", "ttl:max=-1", "ttl:max=1.5",
 		"ttl:max=4294967296", "ttl:max=3:max=4", "ttl:reset:half", "ttl:on=never", "ttl:min=3", "sjf:lambda=-1", "cr:lambda=NaN",
 		"ljf:lambda=Inf", "dj:lambda=1", "cv:1", "hybrid:d=0",
-		"hybrid:d=1.5", "mrsf:x", "sedf:p:np", "medf:mode=q", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
+		"hybrid:d=1.5", "mrsf:x", "sedf:p:np", "medf:mode=q", "wic:urgency=exp", "wic:urgency=exp,2", "wic:life=window,-1", "wic:life=changes,0",
+		"sup:x=0", "sup:life=append", "fbsup:life=window", "fbsup:life=window,x", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
 	} {
 		_, err := ParsePolicy(bad)
 		if !errors.Is(err, ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
@@ -312,7 +358,7 @@ func TestPolicyTable(t *testing.T) {
 // by step is the one refolded from the samples.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid", "sqrt"}).Draw(t, "policy"))
+		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid", "sqrt", "wic", "wic:life=changes,3", "sup", "fbsup:x=2"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}

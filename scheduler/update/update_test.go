@@ -216,3 +216,29 @@ func TestWeek(t *testing.T) {
 		t.Errorf("%.1f updates expected a week, true %.1f", sum, mean*7*24)
 	}
 }
+
+// Λ adds up the rates of small steps, and When is its inverse, over weeks.
+func TestLawWhen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := update.Week{Unit: time.Duration(rapid.SampledFrom([]int{0, 10, 600}).Draw(t, "unit")) * time.Second}
+		start := time.Date(2024, 2, 28, 22, 17, 3, 0, time.UTC)
+		at := start
+		for range rapid.IntRange(0, 200).Draw(t, "probes") {
+			next := at.Add(time.Duration(rapid.IntRange(1, 500).Draw(t, "gap")) * time.Minute)
+			w.Learn(at, next, rapid.IntRange(0, 3).Draw(t, "updated") == 0)
+			at = next
+		}
+		span := time.Duration(rapid.IntRange(0, 3000).Draw(t, "span")) * 17 * time.Minute
+		got, want := w.Expected(at, at.Add(span)), 0.0
+		rates := w.Rates(at, time.Minute, int(span/time.Minute))
+		for _, r := range rates {
+			want += r
+		}
+		if math.Abs(got-want) > 0.01*max(1, want) {
+			t.Fatalf("%v updates to expect in %s, by minutes %v", got, span, want)
+		}
+		if back := w.When(at, got); back.Sub(at.Add(span)).Abs() > 2*time.Second {
+			t.Fatalf("%v updates are to be expected by %s, not by %s", got, at.Add(span), back)
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package registry
+
+import (
+	"errors"
+	"regexp"
+)
+
+// What a holder can wish about its changes: what one is worth by its age, and for
+// how long it can be had. The policies that look at them read the same spellings.
+var (
+	urgencies = regexp.MustCompile(`^(uniform|exp,(0?\.[0-9]{1,9}|0|1(\.0{1,9})?)|sliding,[0-9]{1,6})$`)
+	lives     = regexp.MustCompile(`^(append|overwrite|window,[0-9]{1,6}|changes,([1-9]|[1-5][0-9]|6[0-4]))$`)
+
+	errUrgency = errors.New("urgency is uniform, exp,r with r from 0 to 1, or sliding,W with a number of slots")
+	errLife    = errors.New("life is append, overwrite, window,W with a number of slots, or changes,Z with Z from 1 to 64")
+)
+
+// CheckUrgency says what is wrong with an urgency. None at all is the policy's.
+func CheckUrgency(s string) error {
+	if s == "" || urgencies.MatchString(s) {
+		return nil
+	}
+	return errUrgency
+}
+
+// CheckLife says what is wrong with a life. None at all is the policy's.
+func CheckLife(s string) error {
+	if s == "" || lives.MatchString(s) {
+		return nil
+	}
+	return errLife
+}
+
+func wishes(urgency, life string) error {
+	if err := CheckUrgency(urgency); err != nil {
+		return unprocessable("bad-setting", "/urgency", "%v", err)
+	}
+	if err := CheckLife(life); err != nil {
+		return unprocessable("bad-setting", "/life", "%v", err)
+	}
+	return nil
+}

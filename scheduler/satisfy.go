@@ -1,0 +1,319 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/update"
+)
+
+// satisfier is the policies sup and fbsup. Each query has a notification rule: its
+// every X-th update is to be told of while it is alive, until the next one
+// (overwrite) or for Y slots (window,Y). Executions are few: one at the last slot
+// of the interval in which the rule is expected to hold, none else. What is due and
+// finds no room stays due; the earliest due first.
+//
+// When updates are expected is learnt from the query's own history: a Poisson
+// process with a rate by hour of the day and by day of the week. The model's
+// updates lie where the expected number since the start, Λ, is a whole number. Of
+// these the X-th, the 2X-th, … begin the intervals, as in algorithm 1; the phase is
+// Λ mod X at the last execution, by the rates known at each time. With less than a
+// whole slot between two updates every slot is due.
+//
+// fbsup takes feedback, as algorithm 2: an execution that found fewer than X
+// updates since the rule was last satisfied, l of them, brings an interval for the
+// (X − l)-th update that the model expects after it; its last slot is executed,
+// unless the schedule has one in that interval. An execution that found a change
+// counts one update. For X = 1 that is what sup does anyway.
+//
+// Before a query has a history, its rate is taken for one update in satisfySlots
+// slots; every execution that finds nothing makes it smaller, so that a query which
+// never changes is executed ever more rarely.
+//
+// Source: H. Roitman, A. Gal, L. Bright, L. Raschid, "A dual framework and
+// algorithms for targeted data delivery", algorithms 1 and 2.
+type satisfier struct {
+	feedback bool
+	rule     update.Rule
+}
+
+const satisfySlots = 8
+
+func supDefinition() Definition {
+	return satisfyDefinition("sup", "fewest executions that meet every expected update", false)
+}
+
+func fbsupDefinition() Definition {
+	return satisfyDefinition("fbsup", "sup, with another execution after one that came too early", true)
+}
+
+func satisfyDefinition(name, doc string, feedback bool) Definition {
+	return Definition{
+		Name: name,
+		Params: []Param{
+			{Name: "x", Default: "1", Doc: "every how-many-th update is to be told of"},
+			{Name: "life", Default: "overwrite", Doc: "how long an update can be had: overwrite, or window,Y slots"},
+		},
+		Doc:    doc,
+		Source: "Roitman, Gal, Bright, Raschid, A dual framework and algorithms for targeted data delivery",
+		build: func(a args) (Policy, error) {
+			x, err := a.count("x")
+			if err != nil {
+				return nil, err
+			}
+			life, ok := readLife(a["life"])
+			if !ok {
+				return nil, fmt.Errorf("life=%s is not overwrite or window,Y", a["life"])
+			}
+			return satisfier{feedback, update.Rule{X: int(x), Life: life}}, nil
+		},
+	}
+}
+
+// readLife reads "overwrite" and "window,10".
+func readLife(s string) (update.Life, bool) {
+	kind, n, given := strings.Cut(s, ",")
+	switch {
+	case kind == "overwrite" && !given:
+		return update.Overwrite(), true
+	case kind == "window" && given:
+		y, err := strconv.ParseUint(n, 10, 20)
+		return update.Within(int(y)), err == nil
+	}
+	return update.Life{}, false
+}
+
+func (p satisfier) String() string {
+	name, life := "sup", "overwrite"
+	if p.feedback {
+		name = "fbsup"
+	}
+	if p.rule.Life.Windowed {
+		life = fmt.Sprintf("window,%d", p.rule.Life.Window)
+	}
+	return fmt.Sprintf("%s:x=%d:life=%s", name, p.rule.X, life)
+}
+
+// A vigil is the state of a query: what was learnt, where in the rule it stands,
+// and a note of an execution that is not taken in yet.
+type vigil struct {
+	noted, changed bool
+	from           uint64 // slot of the execution before the noted one
+	due            uint64 // 0 = not computed yet
+	phase          float64
+	seen           float64 // updates since the rule was last satisfied
+	week           update.Week
+}
+
+const vigilSize = 8 + 2*(24+7)
+
+func readVigil(s []float64) vigil {
+	v := vigil{week: update.Week{Unit: time.Hour, Before: update.Counter{Updates: 1, Watched: satisfySlots}}}
+	if len(s) != vigilSize {
+		return v
+	}
+	v.noted, v.changed, v.from, v.due = s[0] > 0, s[1] > 0, uint64(s[2]), uint64(s[3])
+	v.phase, v.seen = s[4], s[5]
+	v.week.All = update.Counter{Updates: s[6], Watched: s[7]}
+	for i := range v.week.Hour {
+		v.week.Hour[i] = update.Counter{Updates: s[8+2*i], Watched: s[9+2*i]}
+	}
+	for i := range v.week.Day {
+		v.week.Day[i] = update.Counter{Updates: s[56+2*i], Watched: s[57+2*i]}
+	}
+	return v
+}
+
+func (v *vigil) state() []float64 {
+	s := make([]float64, 8, vigilSize)
+	if v.noted {
+		s[0] = 1
+	}
+	if v.changed {
+		s[1] = 1
+	}
+	s[2], s[3], s[4], s[5] = float64(v.from), float64(v.due), v.phase, v.seen
+	s[6], s[7] = v.week.All.Updates, v.week.All.Watched
+	for _, c := range v.week.Hour {
+		s = append(s, c.Updates, c.Watched)
+	}
+	for _, c := range v.week.Day {
+		s = append(s, c.Updates, c.Watched)
+	}
+	return s
+}
+
+// Fold notes an execution; Absorb, which knows the calendar, takes it in. An older
+// note is taken in without one.
+func (p satisfier) Fold(state []float64, last uint64, x Sample) []float64 {
+	v := readVigil(state)
+	if v.noted {
+		span := float64(last - min(last, v.from))
+		v.phase = math.Mod(v.phase+v.week.Mean()*span, float64(p.rule.X))
+		v.week.LearnMean(span, v.changed)
+		p.count(&v, v.changed)
+	}
+	v.noted, v.changed, v.from, v.due = true, x.Changed, last, 0
+	return v.state()
+}
+
+// count reports whether the rule is satisfied.
+func (p satisfier) count(v *vigil, changed bool) bool {
+	if changed {
+		v.seen++
+	}
+	if v.seen < float64(p.rule.X) {
+		return false
+	}
+	v.seen = 0
+	return true
+}
+
+// slotTime is when a slot is, as far as the endpoint's grid tells: where there is
+// none, slots are hours.
+func slotTime(m Moment, slot uint64) time.Time {
+	if m.Lead <= 0 {
+		return time.Unix(0, 0).UTC().Add(time.Duration(slot) * time.Hour)
+	}
+	return m.Now.Add((time.Duration(slot) - time.Duration(m.Slot)) * m.Lead)
+}
+
+func slotLength(m Moment) time.Duration {
+	if m.Lead <= 0 {
+		return time.Hour
+	}
+	return m.Lead
+}
+
+// Absorb takes in the notes and says when the queries are due next.
+func (p satisfier) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
+	var l Lesson
+	for _, c := range ran {
+		v := readVigil(c.Stats.State)
+		if !v.noted {
+			continue
+		}
+		p.settle(m, &v, c)
+		l.States = append(l.States, Taught{Candidate: c, State: v.state()})
+	}
+	return l
+}
+
+// settle takes in a note and computes when the query is due next.
+func (p satisfier) settle(m Moment, v *vigil, c *Candidate) {
+	v.week.Unit = slotLength(m)
+	at, from := slotTime(m, c.Stats.Last), slotTime(m, v.from)
+	v.phase = math.Mod(v.phase+v.week.Expected(from, at), float64(p.rule.X))
+	v.week.Learn(from, at, v.changed)
+	met := p.count(v, v.changed)
+	v.noted, v.changed, v.from = false, false, 0
+	v.due = 0
+	for _, life := range p.lives(c) {
+		due := p.next(m, v, c.Stats.Last, life, met)
+		if v.due == 0 || due < v.due {
+			v.due = due
+		}
+	}
+}
+
+// lives are those that the query's holders ask for.
+func (p satisfier) lives(c *Candidate) (lives []update.Life) {
+	for i := range c.Query.Holders {
+		life, ok := readLife(c.Query.Holders[i].Life)
+		if !ok {
+			life = p.rule.Life
+		}
+		lives = append(lives, life)
+	}
+	if lives == nil {
+		lives = append(lives, p.rule.Life)
+	}
+	return lives
+}
+
+// next is the slot of the next execution after one in slot last.
+func (p satisfier) next(m Moment, v *vigil, last uint64, life update.Life, met bool) uint64 {
+	x := float64(p.rule.X)
+	_, due := p.interval(m, v, last, life, x-v.phase)
+	if !p.feedback || met {
+		return due
+	}
+	// The model's next update is where the phase reaches a whole number.
+	start, end := p.interval(m, v, last, life, math.Floor(v.phase)+1-v.phase+x-v.seen-1)
+	if start <= due && due <= end {
+		return due
+	}
+	return min(due, end)
+}
+
+// interval is that of the update which the model has where Λ since slot last
+// reaches a count: in slots, the last one at least the one after last.
+func (p satisfier) interval(m Moment, v *vigil, last uint64, life update.Life, count float64) (start, finish uint64) {
+	at := slotTime(m, last)
+	slots := func(t time.Time) uint64 { return uint64(math.Ceil(float64(t.Sub(at)) / float64(slotLength(m)))) }
+	start = slots(v.week.When(at, count))
+	if life.Windowed {
+		finish = start + uint64(life.Window)
+	} else {
+		finish = slots(v.week.When(at, count+1))
+		finish -= min(finish, 1)
+	}
+	return last + max(1, start), last + max(1, start, finish)
+}
+
+// due is the slot from which the query may run: that of its rule, or an earlier one
+// in which its max_staleness runs out.
+func (p satisfier) due(m Moment, c *Candidate) uint64 {
+	due := p.ruled(m, c)
+	if c.Overdue > 0 {
+		due = min(due, c.Overdue)
+	}
+	return due
+}
+
+func (p satisfier) ruled(m Moment, c *Candidate) uint64 {
+	s := c.Stats.State
+	switch {
+	case len(s) != vigilSize && p.rule.Life.Windowed: // nothing but the baseline is known
+		return c.Stats.Last + satisfySlots*uint64(p.rule.X) + uint64(p.rule.Life.Window)
+	case len(s) != vigilSize:
+		return c.Stats.Last + satisfySlots*uint64(p.rule.X+1) - 1
+	case s[0] > 0: // the process ended before the slot did
+		v := readVigil(s)
+		p.settle(m, &v, c)
+		return v.due
+	}
+	return uint64(s[3])
+}
+
+// Key stands until the next Plan.
+func (p satisfier) Key(c *Candidate) Key {
+	due := p.due(Moment{Slot: c.Stats.Last}, c)
+	return Key{Due: due, Value: float64(due)}
+}
+
+// Plan leaves out what is not due.
+func (p satisfier) Plan(m Moment, all []*Candidate) Ranking {
+	keys := make([]Key, len(all))
+	for i, c := range all {
+		due := p.due(m, c)
+		keys[i] = Key{Due: due, Value: float64(due)}
+	}
+	return Ranking{Keys: keys}
+}
+
+func (p satisfier) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
+
+func (p satisfier) Inputs(c *Candidate) map[string]float64 {
+	v := readVigil(c.Stats.State)
+	return map[string]float64{"last": float64(c.Stats.Last), "phase": v.phase, "seen": v.seen, "updates_per_slot": v.week.Mean()}
+}
+
+func (p satisfier) Explain(m Moment, _ []*Candidate, c *Candidate) map[string]float64 {
+	in := p.Inputs(c)
+	in["due"] = float64(p.due(m, c))
+	return in
+}

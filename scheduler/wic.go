@@ -1,0 +1,146 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/wic"
+)
+
+// collector is the policy wic: in each slot the queries whose execution now would
+// capture the most, by importance, age and probability,
+//
+//	g = W · Σ_{t=0..τ−1} urgency(t) · π · life(t),   the largest first
+//
+// where τ are the slots since the last execution, this one included, and π is the
+// probability that the query changes in a slot, estimated from what its executions
+// found. As π is the same in all of them, the sum has a closed form and costs the
+// same however many they are. Urgency and life are those of the policy, unless a
+// holder of the query has its own; of several holders the largest g counts.
+//
+// π = 1 − e^(−λ), with λ updates a slot: those counted so far over the slots seen,
+// where an execution that found a change after τ slots counts λτ/(1 − e^(−λτ)) of
+// them, since several are seen as one. What is older fades, by half in wicHalf
+// slots. The state is the updates counted and the slots they were counted in.
+//
+// Source: S. Pandey, K. Dhamdhere, C. Olston, "WIC: A general-purpose algorithm for
+// monitoring web information sources", sections 2.3 and 3.2; estimating π is left
+// open there.
+type collector struct {
+	urgency wic.Urgency
+	life    wic.Life
+}
+
+const (
+	wicHalf = 24 * 28 // slots
+	// Before anything is seen: one update in 3000 slots, worth 150 of them.
+	wicUpdates, wicSlots = 0.05, 150
+)
+
+func wicDefinition() Definition {
+	return Definition{
+		Name: "wic",
+		Params: []Param{
+			{Name: "urgency", Default: "uniform", Doc: "what a change is worth by its age in slots: uniform, exp,r or sliding,W"},
+			{Name: "life", Default: "overwrite", Doc: "how long a change can be had: append, window,W, changes,Z or overwrite"},
+		},
+		Doc:    "what an execution now would capture, by importance, urgency, life and estimated probability of change",
+		Source: "Pandey, Dhamdhere, Olston 2004, sections 2.3 and 3.2",
+		build: func(a args) (Policy, error) {
+			u, err := wic.ParseUrgency(a["urgency"])
+			if err != nil {
+				return nil, err
+			}
+			l, err := wic.ParseLife(a["life"])
+			return collector{u, l}, err
+		},
+	}
+}
+
+func (p collector) String() string { return fmt.Sprintf("wic:urgency=%s:life=%s", p.urgency, p.life) }
+
+func (collector) Fold(state []float64, last uint64, x Sample) []float64 {
+	updates, slots := 0.0, 0.0
+	if len(state) == 2 {
+		updates, slots = state[0], state[1]
+	}
+	tau := float64(x.Slot - min(x.Slot, last))
+	if x.Changed {
+		updates += atLeastOne(updateRateOf(updates, slots) * tau)
+	}
+	fade := math.Exp2(-tau / wicHalf)
+	return []float64{updates * fade, (slots + tau) * fade}
+}
+
+func updateRateOf(updates, slots float64) float64 { return (updates + wicUpdates) / (slots + wicSlots) }
+
+// atLeastOne is how many updates to expect where x were expected and there is at
+// least one, five at most.
+func atLeastOne(x float64) float64 {
+	if x < 1e-6 {
+		return 1
+	}
+	return min(5, -x/math.Expm1(-x))
+}
+
+// chance is π.
+func (collector) chance(state []float64) float64 {
+	if len(state) != 2 {
+		state = []float64{0, 0}
+	}
+	return -math.Expm1(-updateRateOf(state[0], state[1]))
+}
+
+// gain is g in a slot.
+func (p collector) gain(c *Candidate, slot uint64) float64 {
+	pi, tau := p.chance(c.Stats.State), slot-min(slot, c.Stats.Last)
+	most, plain := 0.0, len(c.Query.Holders) == 0
+	for i := range c.Query.Holders {
+		h := &c.Query.Holders[i]
+		if h.Urgency == "" && h.Life == "" {
+			plain = true
+			continue
+		}
+		u, l := p.settings(h)
+		most = max(most, wic.Steady(u, l, pi, tau))
+	}
+	if plain {
+		most = max(most, wic.Steady(p.urgency, p.life, pi, tau))
+	}
+	return c.Query.Weight() * most
+}
+
+// settings are those of a holder. What it spells wrong is left to the policy.
+func (p collector) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
+	u, err := wic.ParseUrgency(h.Urgency)
+	if err != nil || h.Urgency == "" {
+		u = p.urgency
+	}
+	l, err := wic.ParseLife(h.Life)
+	if err != nil || h.Life == "" {
+		l = p.life
+	}
+	return u, l
+}
+
+// Key stands until the next Rank.
+func (collector) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
+
+// Rank puts the largest gain first. What has nothing to gain in this slot is left
+// out, unless it is overdue.
+func (p collector) Rank(m Moment, all []*Candidate) []Key {
+	keys := make([]Key, len(all))
+	for i, c := range all {
+		g := p.gain(c, m.Slot)
+		keys[i] = Key{Value: -g}
+		if g == 0 && c.Overdue == 0 {
+			keys[i].Due = m.Slot + 1
+		}
+	}
+	return keys
+}
+
+func (p collector) Inputs(c *Candidate) map[string]float64 {
+	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight(), "chance": p.chance(c.Stats.State)}
+}
