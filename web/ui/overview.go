@@ -18,6 +18,7 @@ type overviewPage struct {
 	Lede      lede
 	Facts     facts
 	Endpoints []overviewEndpoint
+	Others    int // endpoints that are not drawn
 	Changes   []changeLine
 	At        string // up to where the log is shown
 	First     bool   // nothing to keep fresh yet
@@ -58,7 +59,11 @@ type changeLine struct {
 	offset                uint64
 }
 
-const shownChanges = 12
+const (
+	shownChanges   = 12
+	endpointsDrawn = 12
+	slotsRead      = 2000 // in all, for one page
+)
 
 func overview(v *visit) (content, error) {
 	d := overviewPage{}
@@ -67,18 +72,10 @@ func overview(v *visit) (content, error) {
 		return content{}, err
 	}
 	d.First = len(endpoints) == 0
-	all := make([][]scheduler.Slot, len(endpoints))
-	for i, e := range endpoints {
-		if all[i], err = v.slots(e.Name, trendSlots); err != nil {
-			return content{}, err
-		}
-		o, err := v.overviewEndpoint(e, all[i])
-		if err != nil {
-			return content{}, err
-		}
-		d.Endpoints = append(d.Endpoints, o)
+	all, err := v.overviewEndpoints(&d, endpoints)
+	if err != nil {
+		return content{}, err
 	}
-	slices.SortStableFunc(d.Endpoints, func(a, b overviewEndpoint) int { return cmp.Compare(a.Rank, b.Rank) })
 	if d.Facts, err = v.overviewFacts(all); err != nil {
 		return content{}, err
 	}
@@ -94,6 +91,33 @@ func overview(v *visit) (content, error) {
 	}
 	c.Feed = &feed{List: "stream", Template: "change", Most: shownChanges, After: v.linesAfter, At: at}
 	return c, nil
+}
+
+// overviewEndpoints fills in the endpoints, trouble first, and returns the slots
+// that the trends rest on. Of many endpoints fewer slots are read, and of very
+// many not all are drawn.
+func (v *visit) overviewEndpoints(d *overviewPage, endpoints []registry.Endpoint) ([][]scheduler.Slot, error) {
+	most := trendSlots
+	if n := len(endpoints); n > 0 {
+		most = min(trendSlots, max(trendBins, slotsRead/n))
+	}
+	all := make([][]scheduler.Slot, len(endpoints))
+	for i, e := range endpoints {
+		var err error
+		if all[i], err = v.slots(e.Name, most); err != nil {
+			return nil, err
+		}
+		o, err := v.overviewEndpoint(e, all[i])
+		if err != nil {
+			return nil, err
+		}
+		d.Endpoints = append(d.Endpoints, o)
+	}
+	slices.SortStableFunc(d.Endpoints, func(a, b overviewEndpoint) int { return cmp.Compare(a.Rank, b.Rank) })
+	if n := len(d.Endpoints); n > endpointsDrawn {
+		d.Endpoints, d.Others = d.Endpoints[:endpointsDrawn], n-endpointsDrawn
+	}
+	return all, nil
 }
 
 // slots are an endpoint's last ones, the newest first; none for one that has

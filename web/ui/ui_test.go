@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -136,4 +137,21 @@ func TestLocal(t *testing.T) {
 			t.Errorf("local(%q) is %q, want %q", in, got, want)
 		}
 	}
+}
+
+// A page stays small however many endpoints there are; those in trouble stand first.
+func TestManyEndpoints(t *testing.T) {
+	r := newRig(t)
+	for i := range 19 {
+		r.endpoint(fmt.Sprintf("e%02d", i))
+	}
+	r.oracle = &oracle{results: map[string]*diff.Result{}}
+	r.endpoint("e19")
+	if _, err := r.reg.PauseEndpoint(admin, "e00"); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/").status(200).has("8 more endpoints", `id="ep-e01"`, "No query is registered yet.").lacks(`id="ep-e00"`, `id="ep-e13"`)
+	r.oracle.fail("no route")
+	r.tick("e19")
+	r.get("/").has("does not answer", `id="ep-e19"`).lacks(`id="ep-e12"`)
 }
