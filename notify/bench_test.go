@@ -299,3 +299,58 @@ func processorTime(do func()) time.Duration {
 	do()
 	return spent() - before
 }
+
+// BenchmarkCoalescing is what a client is sent that comes back after a number of
+// changes of a query, each of which gives one of ten stations in a hundred
+// another reading: one exact net change, and how much that saves against every
+// change on its own.
+func BenchmarkCoalescing(b *testing.B) {
+	for _, changes := range []int{2, 17, 64, 500} {
+		b.Run(fmt.Sprintf("changes=%d", changes), func(b *testing.B) {
+			one, oneBytes := sentAfter(b, changes, 1<<30)
+			net, netBytes := sentAfter(b, changes, 1)
+			for b.Loop() { // the figures do not depend on time
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(net), "messages")
+			b.ReportMetric(float64(one-net)/float64(one), "messages-saved")
+			b.ReportMetric(float64(oneBytes-netBytes)/float64(oneBytes), "bytes-saved")
+		})
+	}
+}
+
+// sentAfter counts the deltas that bring a client up to date which resumes after
+// so many changes, when more than fold of them are folded.
+func sentAfter(b *testing.B, changes, fold int) (messages, size int) {
+	r := newRig(b, func(o *notify.Options) { o.Limits.Fold = fold })
+	id := r.log.Add("stations", diff.Select, false)
+	readings := make([]int, 100)
+	record := func(version int) uint64 {
+		readings[version*7%10] = version
+		values := make([]string, len(readings))
+		for i, v := range readings {
+			values[i] = fmt.Sprintf("station %d has %d", i, v)
+		}
+		r.record(id, rows(values...))
+		st, _, err := r.log.Current(id, false)
+		must(err)
+		return st.Position.Seq
+	}
+	record(1)
+	st, _, err := r.log.Current(id, false)
+	must(err)
+	var last uint64
+	for i := range changes {
+		last = record(i + 2)
+	}
+	p := r.hello()
+	p.send(fmt.Sprintf(`{"type":"subscribe","id":"a","query":%q,"resume":{"epoch":%q,"seq":%d}}`, id, st.Position.Epoch, st.Position.Seq))
+	p.expect("subscribed")
+	for {
+		m := p.expect("delta")
+		messages, size = messages+1, size+len(m.raw)
+		if m.Seq == last {
+			return messages, size
+		}
+	}
+}
