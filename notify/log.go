@@ -1,6 +1,37 @@
 // Package notify tells subscribers what changed. A subscriber is a cursor over
 // the durable change log: the hub carries wake-ups and never data, so following
 // live and resuming after a gap are one loop.
+//
+// # What a connection and a message cost
+//
+// An idle WebSocket connection with one subscription is one goroutine on the
+// smallest stack. A change is read from the log, unpacked and written as JSON once
+// for all followers of a query; after that a message is a copy into a shared
+// buffer and one write(2) that does not wait. Senders, as many as processors, do
+// that; who has to wait for a client leaves them and is replaced.
+//
+//	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x
+//
+// on a virtual machine with two Xeon processors, both busy with other work,
+// linux/amd64, go1.26, clients in a process of their own:
+//
+//	10,000 idle connections        6.2 KB of heap and stack each (2.1 of them
+//	                               stack), 8.2 KB of resident memory
+//	a message, processor time of the server per message as a ratio to a bare
+//	write(2) of the same bytes to the same connections in the same run:
+//	  1 change to    100 followers     613 B 1.32     11 KB 1.57
+//	  1 change to  1,000 followers     613 B 1.46     11 KB 1.38
+//	  1 change to 10,000 followers     613 B 1.59
+//	  100 changes to 1 follower each   615 B 2.2-2.8  11 KB 4.0-4.4
+//	one net change instead of 17     1/7 of the bytes; of 64, 1/26; of 500, 1/200
+//	                               (ten of a hundred rows change in turn)
+//
+// The ratios vary by a fifth from run to run. Finding, filling and writing a
+// message takes 2 to 3.5 µs besides the kernel's part of the write, which is 4 to
+// 6 µs: so the ratio stays above 1.3 where a write is that cheap. Where nobody
+// shares a change, reading and writing it down, 8 µs for one row and 25 µs for a
+// hundred, falls to one message. With TLS every write may wait, so each takes a
+// goroutine for its time; the figures are without.
 package notify
 
 import (
