@@ -1,11 +1,12 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo deps parts test check unit fuzz bench bench-compare bench-study bench-ablate clean
+.PHONY: help build demo deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
 OTHERS := cmd/freshet/testclient/node_modules/.package-lock.json
+AXE    := web/browsertest/node_modules/.package-lock.json
 TAGS   := $(if $(shell command -v virtuoso-t),virtuoso)
 
 help: ## list the targets
@@ -30,9 +31,13 @@ $(OTHERS): cmd/freshet/testclient/package-lock.json
 	npm ci --prefix cmd/freshet/testclient --no-audit --no-fund --loglevel=error
 	@touch $@
 
+$(AXE): web/browsertest/package-lock.json
+	npm ci --prefix web/browsertest --no-audit --no-fund --loglevel=error
+	@touch $@
+
 parts: ## install what only the tests need (Virtuoso, Chromium, npm clients)
 	@.ci/parts
-	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) || echo "npm is missing: the foreign clients are not tested"
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: the foreign clients and accessibility are not tested"
 
 test: deps parts ## run all tests; the last lines say what ran and what was skipped
 	@$(MAKE) --no-print-directory check unit fuzz report
@@ -41,17 +46,23 @@ check: ## formatting, vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	go vet -tags "$(TAGS)" ./...
 	go tool staticcheck -tags "$(TAGS)" ./...
+	go vet -C web/browsertest .
 
 # Long tests say so by name. They replay data through one goroutine, where the
 # race detector finds nothing and takes ten times as long.
 LONG      := ^Test(Long|Truth)
 LONG_IN    = $(sort $(dir $(shell git grep -lE 'func Test(Long|Truth)' -- '*_test.go')))
 GOTEST    := go test -tags "$(TAGS)" -timeout 25m -json
+UITEST    := go test -C web/browsertest -count 1 -timeout 10m -json .
 
 unit: ## the Go tests, with the race detector but for the long ones
 	@mkdir -p test-output
-	{ $(GOTEST) -race -skip '$(LONG)' ./... || bad=1; $(GOTEST) -run '$(LONG)' $(addprefix ./,$(LONG_IN)) || bad=1; exit $${bad:-0}; } \
+	{ $(GOTEST) -race -skip '$(LONG)' ./... || bad=1; $(GOTEST) -run '$(LONG)' $(addprefix ./,$(LONG_IN)) || bad=1; $(UITEST) || bad=1; exit $${bad:-0}; } \
 	  | go run .ci/report.go -out test-output/tests.txt
+
+ui-test: deps parts ## test the pages in Chromium; pictures of all of them: test-output/ui
+	@mkdir -p test-output
+	$(UITEST) | go run .ci/report.go -out test-output/ui.txt
 
 fuzz: ## a few seconds of each fuzz target
 	@.ci/fuzz 3s

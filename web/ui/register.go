@@ -23,6 +23,7 @@ type registerPage struct {
 	Form      form
 	Endpoints []choice
 	Lines     string // the numbers beside the editor
+	Rows      int
 	Found     found
 	Trial     *trial
 	First     string // when it would run first
@@ -76,7 +77,7 @@ func (v *visit) registerPage(f form, t *trial) (*registerPage, error) {
 	for i := 1; i <= n; i++ {
 		b.WriteString(strconv.Itoa(i) + "\n")
 	}
-	p.Lines = b.String()
+	p.Lines, p.Rows = b.String(), n
 	name := f.Get("endpoint")
 	if name == "" && len(all) > 0 {
 		name = all[0].Name

@@ -1,0 +1,74 @@
+package browsertest
+
+import (
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// A stop is what the keyboard stands on.
+type stop struct {
+	Who     string // enough of its markup to find it
+	Number  int    // its place among all that can be reached
+	Ring    bool   // it shows that the keyboard is there
+	Covered bool   // something lies over it
+}
+
+// reachable numbers what a keyboard has to reach: every visible link, button
+// and field, one radio button of each group.
+const reachable = `(() => { const groups = new Set(); let n = 0;
+	for (const e of document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")) {
+		if (!e.checkVisibility({ visibilityProperty: true }) || e.disabled || e.closest("[inert]") || e.tabIndex < 0) continue;
+		if (e.type == "radio") { const g = e.form?.id + e.name + (e.form?.action ?? ""); if (groups.has(g)) continue; groups.add(g); }
+		e.dataset.stop = n++;
+	} return n; })()`
+
+// standing describes what has the focus; a ring is an outline, of the element
+// or, for an editor, of what is around it.
+const standing = `(() => { const e = document.activeElement; if (!e || e === document.body || e === document.documentElement) return { Number: -1 };
+	const ring = x => { const c = getComputedStyle(x); return c.outlineStyle != "none" && parseFloat(c.outlineWidth) >= 2; };
+	const r = e.getBoundingClientRect(), x = r.left + Math.min(r.width, 40) / 2, y = r.top + Math.min(r.height, 24) / 2, over = document.elementFromPoint(x, y);
+	const seen = over && (e.contains(over) || over.contains(e) || e.labels?.[0]?.contains(over));
+	const group = e.type == "radio" && document.querySelector('input[type=radio][data-stop][name="' + e.name + '"]');
+	return { Who: e.outerHTML.slice(0, 140), Number: +(e.dataset.stop ?? (group ? group.dataset.stop : -2)), Ring: ring(e) || ring(e.parentElement), Covered: !seen }; })()`
+
+// still stops the live updates of the page, so that what is reached stays.
+func (x *tab) still() {
+	x.t.Helper()
+	if must[bool](x, `!!document.querySelector(".rail [data-do=pause-live]")`) {
+		x.click(".rail [data-do=pause-live]")
+		must[any](x, `document.activeElement.blur()`)
+	}
+}
+
+// walk goes once around the page with Tab alone: everything is reached, shows
+// that it is, and is not covered.
+func (x *tab) walk() {
+	x.t.Helper()
+	n := must[int](x, reachable)
+	met, first := make([]bool, n), -1
+	for range 2*n + 10 {
+		x.do(chromedp.KeyEvent(kb.Tab))
+		s := must[stop](x, standing)
+		if s.Number < 0 { // the window's own
+			continue
+		}
+		if s.Number == first && met[(first+1)%n] {
+			break
+		}
+		if first < 0 {
+			first = s.Number
+		}
+		met[s.Number] = true
+		if !s.Ring {
+			x.t.Errorf("nothing shows that the keyboard is at %s", s.Who)
+		}
+		if s.Covered {
+			x.t.Errorf("covered: %s", s.Who)
+		}
+	}
+	for i, ok := range met {
+		if !ok {
+			x.t.Errorf("the keyboard does not reach %s", must[string](x, `document.querySelector('[data-stop="`+itoa(i)+`"]')?.outerHTML.slice(0, 140) ?? "what is gone"`))
+		}
+	}
+}

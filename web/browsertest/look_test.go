@@ -1,0 +1,126 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// axe is the checker of accessibility, as npm has it.
+func axe(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	if err != nil {
+		part(t, "npm", `run "make parts"`)
+	}
+	return string(b)
+}
+
+// checkAccess fails the test for each violation of WCAG 2.2 A and AA that axe
+// finds on the page.
+func (x *tab) checkAccess(axe, what string) {
+	x.t.Helper()
+	if _, err := eval[any](x, axe+";null"); err != nil {
+		x.t.Fatal(err)
+	}
+	found := must[[]struct {
+		ID, Help string
+		Nodes    []struct{ HTML, FailureSummary string }
+	}](x, `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"], preload: false })
+		.then(r => r.violations.map(v => ({ ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({ HTML: n.html, FailureSummary: n.failureSummary })) })))`)
+	for _, v := range found {
+		for _, n := range v.Nodes[:min(3, len(v.Nodes))] {
+			x.t.Errorf("%s: %s: %s\n\t%.300s\n\t%s", what, v.ID, v.Help, n.HTML, strings.ReplaceAll(n.FailureSummary, "\n", "\n\t"))
+		}
+	}
+}
+
+// checkWidth fails the test where a page has to be scrolled sideways.
+func (x *tab) checkWidth(s screen, what string) {
+	x.t.Helper()
+	if wide := must[int64](x, "document.documentElement.scrollWidth"); wide > s.width {
+		who := must[string](x, fmt.Sprintf(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > %d && !e.closest(".scroll, pre, textarea, svg")).map(e => e.outerHTML.slice(0, 120)).slice(-3).join("\n")`, s.width+1))
+		x.t.Errorf("%s is %d pixels wide:\n%s", what, wide, who)
+	}
+}
+
+// Shifts as browsers measure them; above 0.1 a page is thought to be bad. A live
+// page may have got a longer sentence while the test was looking.
+const (
+	stillShift = 0.001
+	liveShift  = 0.05
+)
+
+// checkShift fails the test where something moved while the page was there.
+func (x *tab) checkShift(what string) {
+	x.t.Helper()
+	most := stillShift
+	if must[bool](x, `!!document.documentElement.dataset.events`) {
+		most = liveShift
+	}
+	if v := must[float64](x, "window.__shift ?? -1"); v < 0 || v > most {
+		x.t.Errorf("%s: what was there moved, by %.4f: %s", what, v, strings.Join(must[[]string](x, "window.__shifted"), "\n\t"))
+	}
+}
+
+// checkNames fails the test for ids that stand twice and for hostile text that
+// became markup or a title.
+func (x *tab) checkNames(what string) {
+	x.t.Helper()
+	if twice := must[string](x, `[...document.querySelectorAll("[id]")].map(e => e.id).filter((id, i, all) => all.indexOf(id) != i).join(" ")`); twice != "" {
+		x.t.Errorf("%s has ids twice: %s", what, twice)
+	}
+	if bad := must[string](x, `document.title.includes("taken over") ? document.title : [...document.querySelectorAll("main script:not([src]), main [onerror], main [onmouseover], main [style]")].map(e => e.outerHTML).join("\n")`); bad != "" {
+		x.t.Errorf("%s lets in: %s", what, bad)
+	}
+	if title := must[string](x, "document.title"); !strings.HasSuffix(title, " · Freshet") {
+		x.t.Errorf("%s has the title %q", what, title)
+	}
+}
+
+// TestPages looks at each page on a laptop and on a phone, light and dark, and
+// walks around it with the keyboard.
+func TestPages(t *testing.T) {
+	needBrowser(t)
+	checker := axe(t)
+	w := shared(t)
+	for _, p := range pages(w) {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			x := open(t, w.url)
+			if p.refused {
+				x.expect("Failed to load resource")
+			}
+			if p.role != "" {
+				x.as(p.role)
+			}
+			for _, s := range []screen{laptop, phone} {
+				for _, theme := range []string{"light", "dark"} {
+					x.look(p, s, theme, checker)
+				}
+			}
+			x.show(laptop, "light")
+			x.visit(p.path)
+			x.still()
+			x.walk()
+		})
+	}
+}
+
+func (x *tab) look(p look, s screen, theme, checker string) {
+	what := p.name + "-" + s.name + "-" + theme
+	x.show(s, theme)
+	x.visit(p.path)
+	x.wait(`document.readyState == "complete" && document.querySelector("main h1")`)
+	if p.shows != "" {
+		x.waitText(p.shows)
+	}
+	if s == laptop || theme == "light" { // the colours of both have been seen by then
+		x.checkAccess(checker, what)
+	}
+	x.checkWidth(s, what)
+	x.checkNames(what)
+	x.picture(what)
+	x.checkShift(what)
+}

@@ -1,0 +1,47 @@
+package browsertest
+
+import "strconv"
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// A look is a page as somebody sees it.
+type look struct {
+	name  string
+	role  string // who is signed in, "" for nobody
+	path  string
+	shows string // a text that has to be there
+
+	refused bool // the answer is an error, which the browser notes
+}
+
+// pages are all that a person can open.
+func pages(w *world) []look {
+	return []look{
+		{name: "signin", role: "", path: "/signin", shows: "Sign in"},
+		{name: "overview", role: "admin", path: "/", shows: "Endpoint time"},
+		{name: "queries", role: "admin", path: "/queries", shows: "Free spaces by garage"},
+		{name: "queries-none", role: "read", path: "/queries?q=nothing+has+this", shows: "nothing has this"},
+		{name: "query", role: "admin", path: "/queries/" + w.queries["free"], shows: "Why it runs"},
+		{name: "query-hostile", role: "admin", path: "/queries/" + w.queries["hostile"], shows: "Why it runs"},
+		{name: "query-stale", role: "read", path: "/queries/" + w.queries["lost"], shows: "Why it"},
+		{name: "query-graph", role: "read", path: "/queries/" + w.queries["graph"], shows: "Why it runs"},
+		{name: "query-settings", role: "admin", path: "/queries/" + w.queries["free"] + "/settings", shows: "Weight"},
+		{name: "release", role: "admin", path: "/queries/" + w.queries["free"] + "/release"},
+		{name: "register", role: "admin", path: "/register", shows: "Write or paste a query"},
+		{name: "register-full", role: "admin", path: "/register?endpoint=city&query=" + escape(prefix+"SELECT ?g WHERE { ?g c:free ?f FILTER(NOW() > 0) }\nLIMIT 10"), shows: "2 things to know"},
+		{name: "endpoints", role: "admin", path: "/endpoints", shows: "broken"},
+		{name: "endpoint", role: "admin", path: "/endpoints/city", shows: "seconds used"},
+		{name: "endpoint-failing", role: "admin", path: "/endpoints/broken", shows: "does not answer"},
+		{name: "endpoint-new", role: "admin", path: "/endpoints/still", shows: "No slot has run yet"},
+		{name: "endpoint-reader", role: "read", path: "/endpoints/city", shows: "seconds used"},
+		{name: "add-endpoint", role: "admin", path: "/add-endpoint", shows: "Short name"},
+		{name: "remove", role: "admin", path: "/endpoints/still/remove", shows: "cannot be brought back"},
+		{name: "deliveries", role: "admin", path: "/deliveries", shows: "alerts"},
+		{name: "tokens", role: "admin", path: "/tokens", shows: "wallboard"},
+		{name: "revoke", role: "admin", path: "/tokens/guest/revoke", shows: "out at once"},
+		{name: "settings", role: "admin", path: "/settings", shows: "endpoints.city.budget"},
+		{name: "about", role: "read", path: "/about", shows: "OpenAPI"},
+		{name: "not-found", role: "read", path: "/nowhere", shows: "no such page", refused: true},
+		{name: "forbidden", role: "read", path: "/tokens", shows: "Not allowed", refused: true},
+	}
+}

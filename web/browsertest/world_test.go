@@ -1,0 +1,299 @@
+package browsertest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const root = "../.." // of the repository
+
+var workplace string // a directory for the time of the tests
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "freshet-browsertest-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	workplace = dir
+	code := m.Run()
+	stopChromium()
+	for _, p := range running {
+		if said := p.end(); code != 0 {
+			fmt.Fprintf(os.Stderr, "freshet %s said:\n%s\n", p.cmd.Args[1], said)
+		}
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// program builds freshet once.
+var program = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(workplace, "freshet")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/freshet")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// part skips a test that needs what this machine does not have, or fails it
+// where FRESHET_REQUIRE names the part.
+func part(t testing.TB, name, how string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), name) {
+		t.Fatalf("the part %s is required and missing: %s", name, how)
+	}
+	t.Skipf("SKIP-PART %s: %s", name, how)
+}
+
+// A process is the program at work.
+type process struct {
+	cmd   *exec.Cmd
+	url   string // what it says it serves
+	lines []string
+	ended chan struct{}
+}
+
+var serves = regexp.MustCompile(`(?:serving|triples) at (http\S+)`)
+
+// running are the processes that the end of the tests ends.
+var running []*process
+
+// start runs a command that serves and waits until it says where.
+func start(t testing.TB, args ...string) *process {
+	t.Helper()
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(bin, args...), ended: make(chan struct{})}
+	pipe, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan string, 1)
+	go p.watch(pipe, ready)
+	running = append(running, p)
+	select {
+	case p.url = <-ready:
+	case <-p.ended:
+		t.Fatalf("freshet %v ended:\n%s", args, strings.Join(p.lines, "\n"))
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("freshet %v did not come up", args)
+	}
+	return p
+}
+
+func (p *process) watch(out io.Reader, ready chan<- string) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		p.lines = append(p.lines, lines.Text())
+		if m := serves.FindStringSubmatch(lines.Text()); m != nil && len(ready) == 0 {
+			ready <- m[1]
+		}
+	}
+	_ = p.cmd.Wait() // it is killed in the end
+	close(p.ended)
+}
+
+// end ends the process and returns the last it said.
+func (p *process) end() string {
+	_ = p.cmd.Process.Kill() // it may have ended already
+	<-p.ended
+	return strings.Join(p.lines[max(0, len(p.lines)-30):], "\n")
+}
+
+// A world is a server with tokens and everything that its pages can show: an
+// endpoint that changes when the test says so, one that fails, one that is
+// paused, and queries with hostile names and data.
+type world struct {
+	t        testing.TB
+	url      string
+	endpoint string
+	queries  map[string]string // ids by a short word
+}
+
+// Tokens by role; the server knows their hashes.
+var tokens = map[string]string{"admin": "token-of-an-admin", "app": "token-of-an-app", "read": "token-of-a-reader"}
+
+const config = `
+contact: mailto:ops@city.example
+websub: {allow_callback_networks: ["127.0.0.0/8"]}
+tokens:
+  - {name: ops, role: admin, sha256: %s}
+  - {name: parking, role: app, sha256: %s}
+  - {name: wallboard, role: read, sha256: %s}
+endpoints:
+  - {name: city, url: %q, slot: "@every 2s", budget: 1s, policy: "ttl:max=2:reset", headers: {X-Key: secret-header}}
+  - {name: still, url: %q, slot: never, budget: 5s, auth: {basic: {username: u, password: secret-password}}}
+  - {name: broken, url: "http://127.0.0.1:9/sparql", slot: "@every 2s", budget: 1s}
+  - {name: transit, url: %q, slot: "@every 1h"}
+`
+
+func sum(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+// shared is the world of all tests that leave it as they found it.
+func shared(t testing.TB) *world {
+	t.Helper()
+	theWorld.Do(func() { common = newWorld(t) })
+	if common == nil {
+		t.Fatal("there is no world to look at")
+	}
+	w := *common
+	w.t = t
+	return &w
+}
+
+var (
+	theWorld sync.Once
+	common   *world
+)
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(root, "endpoint/local/node_modules/oxigraph/node_bg.wasm")); err != nil {
+		part(t, "engine", `run "make deps"`)
+	}
+	dir := filepath.Join(workplace, itoa(len(running)))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	base, file := filepath.Join(dir, "base.nt"), filepath.Join(dir, "freshet.yaml")
+	write(t, base, data())
+	w := &world{t: t, queries: map[string]string{}}
+	w.endpoint = start(t, "sparql", "--listen", "127.0.0.1:0", "--load", base).url
+	write(t, file, fmt.Sprintf(config, sum(tokens["admin"]), sum(tokens["app"]), sum(tokens["read"]), w.endpoint, w.endpoint, w.endpoint))
+	w.url = start(t, "serve", "--config", file, "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data")).url
+	for _, q := range queries {
+		w.queries[q.word] = w.register(q)
+	}
+	w.call("POST", "/v1/endpoints/transit/pause", nil, nil)
+	hooks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/bad" {
+			http.Error(w, "<b>no</b>", http.StatusServiceUnavailable)
+		}
+	}))
+	for _, name := range []string{"alerts", "archive"} {
+		w.call("POST", "/v1/webhooks", map[string]any{"url": hooks.URL + map[string]string{"alerts": "/bad"}[name], "name": name, "query": w.queries["free"]}, nil)
+	}
+	// A webhook is told of what changes from now on.
+	w.update("PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/0> c:free 7 } ; INSERT DATA { <https://data.city.example/garage/0> c:free 8 }")
+	w.call("POST", "/v1/tokens", map[string]any{"name": "guest", "role": "read"}, nil)
+	return w
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var sessions sync.Map // server and role → cookie
+
+// session is the cookie of a role, from one sign-in for all tests.
+func session(t testing.TB, base, role string) *http.Cookie {
+	t.Helper()
+	if c, ok := sessions.Load(base + role); ok {
+		return c.(*http.Cookie)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.PostForm(base+"/signin", url.Values{"token": {tokens[role]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if len(resp.Cookies()) != 1 {
+		t.Fatalf("signing in as %s: %s", role, resp.Status)
+	}
+	sessions.Store(base+role, resp.Cookies()[0])
+	return resp.Cookies()[0]
+}
+
+// call asks the API as the admin; out may be nil.
+func (w *world) call(method, path string, in, out any) {
+	w.t.Helper()
+	if err := w.try(method, path, in, out); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) try(method, path string, in, out any) error {
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequest(method, w.url+path, &body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+tokens["admin"])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= 300 {
+		return errors.Join(err, fmt.Errorf("%s %s: %s %s", method, path, resp.Status, b))
+	}
+	if out != nil {
+		return json.Unmarshal(b, out)
+	}
+	return nil
+}
+
+func escape(s string) string { return url.QueryEscape(s) }
+
+// update changes the data behind the endpoint.
+func (w *world) update(sparql string) {
+	w.t.Helper()
+	resp, err := http.PostForm(w.endpoint, url.Values{"update": {sparql}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode >= 300 {
+		w.t.Fatalf("update: %s %s", resp.Status, b)
+	}
+}
+
+// eventually waits until ok holds; what says what did not come.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(30 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within half a minute: %s", what)
+		}
+	}
+}
