@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -51,16 +52,17 @@ func (f figure) draw() (picture, error) {
 // figures lists all plots of a study.
 func (s *Study) figures() []figure {
 	list := []figure{
-		{"changes", "Queries whose result changes, by revision (bars), and how many have changed at least once so far (line, right scale of its own: up to the figure named).", s.plotChanges},
+		{"changes", "Queries whose result changes, by revision.", s.plotChanges},
+		{"distinct", "Queries whose result has changed at least once up to each revision.", s.plotDistinct},
 		{"runtime", "Seconds that executing all queries takes in each revision, and those whose result changed in it.", s.plotRuntime},
 	}
 	for _, b := range Budgets() {
 		k := fmt.Sprintf("%gs", b.Seconds())
 		list = append(list,
-			figure{"detection-" + k, "Changes found against executions needed, budget " + b.String() + ". Filled: this trace; rings: the paper's own figures. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) }},
-			figure{"delay-" + k, "How many of the results that went stale were so for at least so many slots, budget " + b.String() + ". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) }},
-			figure{"progress-" + k, "Changes found up to each revision, budget " + b.String() + ".", func() (*plot.Plot, error) { return s.plotProgress(b) }},
-			figure{"spent-" + k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget " + b.String() + ".", func() (*plot.Plot, error) { return s.plotSpent(b) }},
+			figure{"detection-" + k, "Changes found against executions needed, budget " + seconds(b) + ". Filled: this trace; rings: the paper's own figures. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) }},
+			figure{"delay-" + k, "How many of the results that went stale were so for at least so many slots, budget " + seconds(b) + ". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) }},
+			figure{"progress-" + k, "Changes found up to each revision, budget " + seconds(b) + ".", func() (*plot.Plot, error) { return s.plotProgress(b) }},
+			figure{"spent-" + k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget " + seconds(b) + ".", func() (*plot.Plot, error) { return s.plotSpent(b) }},
 		)
 	}
 	return list
@@ -73,42 +75,39 @@ var palette = []color.Color{
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x99, 0x99, 0x99, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff},
 }
 
+// pale is the colour of the palette that fills an area, but is no line on white.
+const pale = 8
+
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Title.Padding = vg.Points(6)
 	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding = vg.Points(1)
+	p.Legend.Padding, p.Legend.XOffs = vg.Points(1), vg.Points(6)
+	p.X.Tick.Marker, p.Y.Tick.Marker = evenTicks{}, evenTicks{}
+	for _, f := range []*text.Style{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		f.Font.Variant = "Sans"
+	}
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.Add(plotter.NewGrid())
 	return p
 }
 
+func seconds(budget time.Duration) string { return group(int(budget.Seconds())) + " s" }
+
 func (s *Study) plotChanges() (*plot.Plot, error) {
 	t := s.World.t
-	p := newPlot("Changed results per revision", "revision", "queries")
+	p := newPlot("Changed results per revision", "revision", "queries whose result changed")
 	bars := make(plotter.XYs, t.Revisions)
-	first := make([]int, t.Revisions+1)
 	for i := range bars {
 		bars[i].X = float64(i + 1)
 	}
-	distinct := 0
 	for _, q := range t.Series {
-		for k, v := range q.Versions[1:] {
+		for _, v := range q.Versions[1:] {
 			bars[v.Rev-1].Y++
-			if k == 0 {
-				first[v.Rev]++
-				distinct++
-			}
 		}
-	}
-	top := 1.0
-	for _, b := range bars {
-		top = max(top, b.Y)
-	}
-	sum, line := 0, make(plotter.XYs, t.Revisions)
-	for i := range line {
-		sum += first[i+1]
-		line[i] = plotter.XY{X: float64(i + 1), Y: top * float64(sum) / float64(max(1, distinct))}
 	}
 	for _, b := range bars {
 		if b.Y == 0 {
@@ -118,10 +117,27 @@ func (s *Study) plotChanges() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.Color, l.Width = palette[2], vg.Points(0.4)
+		l.Color, l.Width = palette[5], vg.Points(0.4)
 		p.Add(l)
 	}
-	return p, addLine(p, fmt.Sprintf("distinct queries so far, of %d", distinct), line, 4)
+	return p, nil
+}
+
+func (s *Study) plotDistinct() (*plot.Plot, error) {
+	t := s.World.t
+	first := make([]int, t.Revisions+1)
+	for _, q := range t.Series {
+		if len(q.Versions) > 1 {
+			first[q.Versions[1].Rev]++
+		}
+	}
+	p := newPlot("Queries that have changed so far", "revision", "distinct queries")
+	sum, line := 0, make(plotter.XYs, t.Revisions+1)
+	for i := range line {
+		sum += first[i]
+		line[i] = plotter.XY{X: float64(i), Y: float64(sum)}
+	}
+	return p, addLine(p, "", line, 5)
 }
 
 func addLine(p *plot.Plot, name string, points plotter.XYs, colour int) error {
@@ -132,12 +148,14 @@ func addLine(p *plot.Plot, name string, points plotter.XYs, colour int) error {
 	if err != nil {
 		return err
 	}
-	l.Color, l.Width = palette[colour%len(palette)], vg.Points(1.3)
-	if colour >= len(palette) {
-		l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+	l.Color, l.Width = palette[colour%pale], vg.Points(1.3)
+	if colour >= 4 { // told apart without colours too
+		l.Dashes = [][]vg.Length{{vg.Points(5), vg.Points(2)}, {vg.Points(1.5), vg.Points(1.5)}, {vg.Points(7), vg.Points(2), vg.Points(1.5), vg.Points(2)}}[colour%3]
 	}
 	p.Add(l)
-	p.Legend.Add(name, l)
+	if name != "" {
+		p.Legend.Add(name, l)
+	}
 	return nil
 }
 
@@ -168,23 +186,23 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 
 func logarithmic(a *plot.Axis) {
 	a.Scale = plot.LogScale{}
-	a.Tick.Marker = plot.LogTicks{Prec: -1}
+	a.Tick.Marker = decades{}
 }
 
 func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Detection against executions, budget "+budget.String(), "executions (logarithmic)", "changes found, %")
+	p := newPlot("Detection against executions, budget "+seconds(budget), "executions (logarithmic)", "changes found, %")
 	logarithmic(&p.X)
 	p.Legend.Top = false
 	all := float64(max(1, s.World.changes))
 	var ours, theirs plotter.XYs
-	var labels plotter.XYLabels
+	var names labels
 	for _, r := range s.rowsOf(budget) {
 		if r.Total == 0 {
 			continue
 		}
 		at := plotter.XY{X: float64(r.Total), Y: 100 * float64(r.Relevant) / all}
 		ours = append(ours, at)
-		labels.XYs, labels.Labels = append(labels.XYs, at), append(labels.Labels, " "+short(r.Policy))
+		names.points, names.texts = append(names.points, at), append(names.texts, short(r.Policy))
 		if ref := find(Published(), r); ref != nil {
 			theirs = append(theirs, plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256})
 		}
@@ -209,15 +227,10 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		p.Add(dots)
 		p.Legend.Add(set.name, dots)
 	}
-	names, err := plotter.NewLabels(labels)
-	if err != nil {
-		return nil, err
-	}
-	for i := range names.TextStyle {
-		names.TextStyle[i].Font.Size = vg.Points(7)
-	}
-	p.Add(names)
-	p.Y.Min, p.Y.Max = 0, 105
+	p.Add(&names)
+	p.Y.Min, p.Y.Max = 0, 108
+	p.X.Min /= 1.3
+	p.X.Max *= 2.2 // room for names
 	return p, nil
 }
 
@@ -230,10 +243,10 @@ func short(policy string) string {
 }
 
 func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Delays, budget "+budget.String(), "delay in slots, + 1 (logarithmic)", "results stale at least as long (logarithmic)")
+	p := newPlot("Delays, budget "+seconds(budget), "delay in slots, + 1 (logarithmic)", "results stale at least as long (logarithmic)")
 	logarithmic(&p.X)
 	logarithmic(&p.Y)
-	p.Legend.Left = false
+	p.Legend.Top = false
 	for i, r := range s.shown(budget) {
 		delays := slices.Sorted(slices.Values(r.Detail.Delays))
 		var points plotter.XYs
@@ -266,7 +279,7 @@ func padded(p *plot.Plot) *plot.Plot {
 }
 
 func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Changes found over time, budget "+budget.String(), "revision", "changes found")
+	p := newPlot("Changes found over time, budget "+seconds(budget), "revision", "changes found")
 	for i, r := range s.shown(budget) {
 		var points plotter.XYs
 		step := max(1, len(r.Detail.Relevant)/400)
@@ -281,7 +294,7 @@ func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
 }
 
 func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Where the seconds went, budget "+budget.String(), "", "share of all seconds, %")
+	p := newPlot("Where the seconds went, budget "+seconds(budget), "", "share of all seconds, %")
 	rows := s.rowsOf(budget)
 	var names []string
 	var below *plotter.BarChart
@@ -313,6 +326,9 @@ func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
 	p.NominalX(names...)
 	p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/4, -1, -0.5
 	p.X.Tick.Label.Font.Size = vg.Points(7)
-	p.Y.Max = 140 // room for the legend
+	p.X.Min, p.X.Max = -1, float64(len(rows))
+	p.Legend.ThumbnailWidth = vg.Points(10)
+	p.Y.Min, p.Y.Max = 0, 142 // room for the legend
+	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 25, Label: "25"}, {Value: 50, Label: "50"}, {Value: 75, Label: "75"}, {Value: 100, Label: "100"}}
 	return p, nil
 }
