@@ -58,7 +58,13 @@ func TestBenchLiveAgrees(t *testing.T) {
 			tr.Times[i][q] = int32(100*(q+1) + 7*((i*(q+3))%5))
 		}
 	}
-	for _, policy := range []string{"rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=4:h=2"} {
+	policies := []string{"ttl:max=4:reset", "hybrid:d=4:h=2"}
+	for _, d := range scheduler.Policies() { // each as it is by default
+		if !d.Simulated {
+			policies = append(policies, d.Name)
+		}
+	}
+	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			const budget = 350 * time.Millisecond
 			want, err := bench.NewWorld(tr).Simulate(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
