@@ -17,7 +17,7 @@ type evenTicks struct{}
 
 // Ticks implements plot.Ticker.
 func (evenTicks) Ticks(low, high float64) (out []plot.Tick) {
-	step := math.Pow10(int(math.Floor(math.Log10(max(high-low, 1e-9) / 2))))
+	step := math.Pow10(int(math.Floor(math.Log10(max(high-low, 1e-9) / 10))))
 	for _, f := range []float64{1, 2, 5, 10} {
 		if (high-low)/(f*step) <= 8 {
 			step *= f

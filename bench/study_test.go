@@ -62,7 +62,7 @@ func TestStudy(t *testing.T) {
 			t.Errorf("the page holds %q", not)
 		}
 	}
-	if n := strings.Count(page, "<svg"); n != 2+4*len(Budgets()) {
+	if n := strings.Count(page, "<svg"); n != 3+4*len(Budgets()) {
 		t.Errorf("%d plots", n)
 	}
 	for _, name := range []string{"detection-10s.svg", "delay-50s.png", "spent-10s.svg", "changes.png", "study.csv", "study.jsonl"} {
