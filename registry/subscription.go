@@ -60,6 +60,7 @@ type Subscription struct {
 	Seen    Position `json:"seen,omitzero"`     // later than Cursor while a filter holds changes back
 	Version string   `json:"version,omitempty"` // entity tag of what a WebSub callback has
 	Pledge  *Pledge  `json:"pledge,omitempty"`  // the message that is being delivered
+	Held    []Held   `json:"held,omitempty"`    // without Query: what a filter or a rate keeps back
 
 	Failures     int        `json:"failures,omitempty"` // in a row
 	FailingSince *time.Time `json:"failing_since,omitempty"`
@@ -107,10 +108,21 @@ type Intent struct {
 type Pledge struct {
 	ID    string    `json:"id"`
 	Type  string    `json:"type"`
-	From  Position  `json:"from"`  // the receiver's position before
-	Until Position  `json:"until"` // and after
-	At    time.Time `json:"at"`    // when it was pledged
+	From  Position  `json:"from"`            // the receiver's position before
+	Until Position  `json:"until"`           // and after
+	Query string    `json:"query,omitempty"` // whose positions they are, of what was held
+	At    time.Time `json:"at"`              // when it was pledged
 	Info  string    `json:"info,omitempty"`
+}
+
+// A Held is a query of which something waits that the cursor of a subscription
+// without Query has passed.
+type Held struct {
+	Query string   `json:"query"`
+	From  Position `json:"from"`            // what the receiver knows of it
+	Until Position `json:"until"`           // the newest change looked at
+	First uint64   `json:"first"`           // the offset of the oldest that waits
+	Fresh bool     `json:"fresh,omitempty"` // it has not been held against the filter yet
 }
 
 // A DeadLetter is a message that was given up.

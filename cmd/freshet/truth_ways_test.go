@@ -341,6 +341,8 @@ func (f *wayFollower) takeWebhook(header http.Header, body []byte) {
 		f.change(&m.Data)
 	case "query.snapshot":
 		f.snapshot(&m.Data)
+	case "query.moved":
+		f.moved(&m.Data)
 	default:
 		f.object("%s: %.300s", m.Type, body)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -155,7 +156,8 @@ func TestTruthWays(t *testing.T) {
 	seed := truthSeed(t)
 	r := &wayRun{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 5)), ids: map[string]string{}, versions: map[string][]string{}}
 	r.s = newStage(t, allowLoopback)
-	for name, q := range wayQueries {
+	for _, name := range slices.Sorted(maps.Keys(wayQueries)) {
+		q := wayQueries[name]
 		r.ids[name] = strings.TrimSpace(r.s.must(t, q.text, "query", "add", "--name", name, "--tag", "t", "-"))
 	}
 	receiver := newFlaky(t, seed)
@@ -252,9 +254,12 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 		}
 		r.s.must(r.t, "", args...)
 	}
-	all := r.follower("webhook all", "plain")
-	receiver.takes["/hook/all"] = all.takeWebhook
-	r.s.must(r.t, "", "webhook", "add", "--tag", "t", receiver.http.URL+"/hook/all")
+	for _, wish := range []string{"plain", "amount", "rate"} {
+		args := map[string][]string{"amount": {"--filter", `{"min_rows":4}`}, "rate": {"--rate", "300ms"}}[wish]
+		f, path := r.follower("webhook all "+wish, wish), "/hook/all/"+wish
+		receiver.takes[path] = f.takeWebhook
+		r.s.must(r.t, "", append([]string{"webhook", "add", "--tag", "t", receiver.http.URL + path}, args...)...)
+	}
 	for _, name := range []string{"rows", "twice", "blank", "ask"} {
 		f := r.follower("sepa "+name, "plain")
 		r.running.Go(func() { f.followSEPA(ctx, r.s.addr, r.ids[name], wayQueries[name].text) })

@@ -15,6 +15,9 @@ import (
 //
 // What a receiver was told last is Cursor, whatever was read since (Seen).
 func (w *Sender) data(s *registry.Subscription, p registry.Pledge) (data []byte, other *registry.Pledge, err error) {
+	if p.Query != "" {
+		return w.held(p)
+	}
 	switch p.Type {
 	case TypeEnded:
 		data, err = json.Marshal(map[string]string{"query": s.Query})

@@ -98,7 +98,7 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 	if s.Filter, err = m.filter(c, s.Query, r.Filter); err != nil {
 		return s, err
 	}
-	if s.Rate, err = rate(s.Query, r.Rate); err != nil {
+	if s.Rate, err = rate(r.Rate); err != nil {
 		return s, err
 	}
 	key, err := newSecret(r.Secret)
@@ -106,12 +106,9 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 	return s, err
 }
 
-func rate(query string, r registry.Duration) (registry.Duration, error) {
+func rate(r registry.Duration) (registry.Duration, error) {
 	if r > registry.Duration(24*time.Hour) {
 		return 0, refuse("/rate", "rate is at most 24h")
-	}
-	if r > 0 && query == "" {
-		return 0, refuse("/rate", "rate needs a query: changes of different queries cannot be folded")
 	}
 	return r, nil
 }
@@ -178,7 +175,7 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 		}
 	}
 	if e.Rate != nil {
-		if *e.Rate, err = rate(old.Query, *e.Rate); err != nil {
+		if *e.Rate, err = rate(*e.Rate); err != nil {
 			return old, err
 		}
 	}
@@ -198,6 +195,9 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 			s.Filter, s.Pledge, s.Seen = filter, nil, registry.Position{}
 			if s.Query != "" {
 				s.Cursor = registry.Position{}
+			}
+			for i := range s.Held {
+				s.Held[i].Fresh = true
 			}
 		}
 		return nil
@@ -235,7 +235,7 @@ func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, e
 		case r.After != nil && r.ID != "":
 			return refuse("/id", "say either id or after")
 		case r.After != nil:
-			s.Cursor, s.Seen, s.Pledge = *r.After, registry.Position{}, nil
+			s.Cursor, s.Seen, s.Pledge, s.Held = *r.After, registry.Position{}, nil, nil
 			s.NextTry, s.Failures = nil, 0
 			return nil
 		}

@@ -13,13 +13,19 @@
 //	                "reason","results"}: the whole result. It comes first, and again
 //	                whenever changes alone would not lead on: reason is start,
 //	                too_old, other_epoch, ahead, too_large, given_up or replay
+//	query.moved     {"query","epoch","seq"}: what waited of the query up to there
+//	                cancelled out; for webhooks of many queries
 //	query.ended     {"query"}: nobody holds the query any more; the last message
 //	log.gap         {"epoch","offset","reason"}: for webhooks of many queries, in
-//	                place of query.snapshot
+//	                place of query.snapshot; {"query","epoch","seq","reason"} when it
+//	                is about one of them: its result is to be read
 //
-// A filter's thresholds hold for the net change since the last message. A webhook
-// of many queries has no rate, and each change is held against its thresholds on
-// its own: what does not pass is left out, and not added to the next.
+// A filter's thresholds hold for the net change since the last message. For a
+// webhook of many queries they hold for each query on its own, and so does its
+// rate: what waits of a query goes out as one net change, the queries one after
+// another, and no sooner than the rate after the last message more is looked for.
+// At most 64 queries are kept back at a time: of more, the one that has waited
+// longest is told.
 //
 // What a message tells is fixed in the store before its first attempt: all
 // attempts have one id and one content, also after a crash. Messages of one
@@ -57,6 +63,7 @@ const (
 	TypeSnapshot = "query.snapshot"
 	TypeEnded    = "query.ended"
 	TypeGap      = "log.gap"
+	TypeMoved    = "query.moved"
 )
 
 // Schedule is that of the specification, after the first attempt.
@@ -140,7 +147,7 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 		return w.send(s, *s.Pledge, w.done)
 	}
 	if s.Query == "" {
-		return w.planAll(s)
+		return w.planAll(s, now)
 	}
 	return w.plan(s, now)
 }
@@ -257,7 +264,14 @@ func snapshotReason(err error) string {
 const pageSize = 64
 
 // planAll looks for the next change of any query that is wanted.
-func (w *Sender) planAll(s *registry.Subscription) (deliver.Step, error) {
+func (w *Sender) planAll(s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil {
+		return disable("its filter cannot be read: " + err.Error()), nil
+	}
+	if !filter.All() || s.Rate > 0 || len(s.Held) > 0 {
+		return w.planMany(s, filter, now)
+	}
 	page, err := w.opts.Log.All(s.Cursor, pageSize)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
@@ -267,13 +281,9 @@ func (w *Sender) planAll(s *registry.Subscription) (deliver.Step, error) {
 	if err != nil || len(page) == 0 {
 		return deliver.Step{}, err
 	}
-	filter, err := notify.ParseFilter(s.Filter)
-	if err != nil {
-		return disable("its filter cannot be read: " + err.Error()), nil
-	}
 	from := s.Cursor
 	for i := range page {
-		wanted, err := w.wants(s, filter, &page[i])
+		wanted, err := w.concerns(s, &page[i])
 		if err != nil {
 			return deliver.Step{}, err
 		}
@@ -290,7 +300,8 @@ func (w *Sender) planAll(s *registry.Subscription) (deliver.Step, error) {
 	}}, nil
 }
 
-func (w *Sender) wants(s *registry.Subscription, f notify.Filter, c *registry.Change) (bool, error) {
+// concerns says whether a webhook of many queries is about a change's.
+func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, error) {
 	if s.Endpoint != "" && c.Endpoint != s.Endpoint {
 		return false, nil
 	}
@@ -303,8 +314,7 @@ func (w *Sender) wants(s *registry.Subscription, f notify.Filter, c *registry.Ch
 			return false, err
 		}
 	}
-	_, passes := f.Apply(*c)
-	return passes, nil
+	return true, nil
 }
 
 // send makes the call of a pledged message.
@@ -339,8 +349,15 @@ func replace(s *registry.Subscription, id string, other *registry.Pledge) {
 		}
 	}
 	for i := range s.Dead {
-		if s.Dead[i].ID == id {
+		switch {
+		case s.Dead[i].ID != id:
+		case s.Query != "":
 			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = TypeSnapshot, other.Until, "replay"
+		case other.Type != "":
+			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = other.Type, other.Until, other.Info
+		default: // there is nothing to tell any more
+			s.Dead = slices.Delete(s.Dead, i, i+1)
+			return
 		}
 	}
 }
@@ -399,7 +416,11 @@ func (w *Sender) done(s *registry.Subscription, p registry.Pledge, r deliver.Rep
 		if !kept {
 			return
 		}
-		s.Pledge, s.Cursor, s.Seen = nil, p.Until, registry.Position{}
+		if s.Pledge = nil; p.Query != "" {
+			release(s, p.Query, p.Until)
+			return
+		}
+		s.Cursor, s.Seen = p.Until, registry.Position{}
 		if p.Type == TypeEnded {
 			s.State = registry.Ended
 		}
@@ -430,6 +451,10 @@ func bury(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
 	}
 	s.Given++
 	s.Pledge, s.Seen, s.Failures, s.NextTry = nil, registry.Position{}, 0, nil
+	if p.Query != "" {
+		release(s, p.Query, p.Until)
+		return
+	}
 	if s.Cursor = p.Until; s.Query != "" {
 		s.Cursor = registry.Position{}
 	}

@@ -263,7 +263,7 @@ func TestFilterAndRate(t *testing.T) {
 		t.Errorf("%d messages within %v at one per 150 ms", n, time.Since(start))
 	}
 	for field, w := range map[string]registry.WebhookRequest{
-		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(time.Second)}, "/query": {Query: "nobody's"},
+		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)}, "/query": {Query: "nobody's"},
 		"/url": {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
 	} {
 		if w.URL = h.http.URL; field == "/url" {
@@ -317,6 +317,87 @@ func TestManyQueries(t *testing.T) {
 	}
 	r.record(b, notifytest.Rows("z"))
 	until(t, "what comes after", func() bool { return len(h.messages(webhook.TypeChanged)) == 41 })
+}
+
+// Thresholds and rates of many queries hold for each of them: what waits goes out
+// as one net change that begins where the receiver stands, over a restart, too.
+func TestManyQueriesHeld(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	a, b := r.log.Add("a", diff.Select, false), r.log.Add("b", diff.Select, false)
+	r.record(a, notifytest.Rows("1"))
+	r.record(b, notifytest.Rows("1"))
+	h.many = true
+	s := r.create(h, registry.WebhookRequest{Filter: []byte(`{"min_rows":3}`)})
+	until(t, "active", func() bool { return r.get(s.ID).State == registry.Active })
+	r.record(a, notifytest.Rows("1", "2"))
+	r.record(b, notifytest.Rows("1", "2"))
+	r.record(a, notifytest.Rows("1", "2", "3"))
+	until(t, "both held back", func() bool {
+		x := r.get(s.ID)
+		return len(x.Held) == 2 && !x.Held[0].Fresh && !x.Held[1].Fresh && x.Held[0].Until.Seq == 3
+	})
+	r.stop()
+	r.start()
+	r.record(a, notifytest.Rows("1", "2", "3", "4"))
+	r.record(b, notifytest.Rows("1"))
+	type told struct {
+		Query     string
+		Prev, Seq uint64
+	}
+	var got []told
+	read := func(typ string, n int) {
+		t.Helper()
+		until(t, typ, func() bool { return len(h.messages(typ)) == n })
+		got = got[:0]
+		for _, m := range h.messages(typ) {
+			var d told
+			if err := json.Unmarshal(m.Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, d)
+		}
+	}
+	read(webhook.TypeChanged, 1)
+	if want := (told{a, 1, 4}); got[0] != want {
+		t.Errorf("told %+v, want %+v", got[0], want)
+	}
+	read(webhook.TypeMoved, 1) // what b had came and went
+	if want := (told{b, 0, 3}); got[0] != want {
+		t.Errorf("moved %+v, want %+v", got[0], want)
+	}
+	until(t, "nothing held back", func() bool { return len(r.get(s.ID).Held) == 0 })
+	rate, none := registry.Duration(300*time.Millisecond), json.RawMessage("null")
+	if _, err := r.Update(registry.Caller{}, s.ID, registry.WebhookEdit{Rate: &rate, Filter: &none}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for i := range 5 {
+		r.record(a, notifytest.Rows(fmt.Sprint("a", i)))
+		r.record(b, notifytest.Rows(fmt.Sprint("b", i)))
+		time.Sleep(5 * time.Millisecond)
+	}
+	until(t, "the newest of both", func() bool {
+		a9, b8 := false, false
+		for _, m := range h.messages(webhook.TypeChanged) {
+			var d told
+			_ = json.Unmarshal(m.Data, &d)
+			a9, b8 = a9 || d.Query == a && d.Seq == 9, b8 || d.Query == b && d.Seq == 8
+		}
+		return a9 && b8
+	})
+	rounds := 2 + int(time.Since(began)/time.Duration(rate))
+	if n := len(h.messages(webhook.TypeChanged)); n > 1+2*rounds { // one before, and one of each in a round
+		t.Errorf("ten changes in %d rounds came as %d messages", rounds, n-1)
+	}
+	// What the log has lost is said for the query that it is about.
+	if _, err := r.Engine.Pause(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.record(a, notifytest.Rows("x"))
+	if _, err := r.Engine.Resume(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "told after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Held) == 0 })
 }
 
 // Who may no longer read is not told.
