@@ -60,7 +60,7 @@ func (p *planner) rank() {
 	if !ok {
 		return
 	}
-	list := p.ranked.all()
+	list := p.ranked.unordered(p.room[:0])
 	for _, c := range p.rests {
 		if c.rests {
 			c.rests = false
@@ -70,8 +70,7 @@ func (p *planner) rank() {
 	}
 	clear(p.rests)
 	p.rests = p.rests[:0]
-	views, seen := make([]*Candidate, 0, len(list)), make([]*candidate, 0, len(list))
-	stay := list[:0]
+	views, seen, stay := p.views[:0], p.seen[:0], list[:0]
 	for _, c := range list {
 		if c.tier != TierRanked {
 			stay = append(stay, c) // a refresh request
@@ -95,7 +94,8 @@ func (p *planner) rank() {
 		stay = append(stay, c)
 	}
 	p.ranking.Keys = nil
-	p.ranked.rebuild(ordered(stay))
+	p.ranked.load(stay)
+	p.room, p.views, p.seen = list[:0], views[:0], seen[:0]
 }
 
 // inputs names what a query's place was computed from.
@@ -111,39 +111,6 @@ func (p *planner) inputs(c *candidate) map[string]float64 {
 	in := k.Explain(p.moment(), all, &c.Candidate)
 	maps.Copy(in, p.ranking.Inputs)
 	return in
-}
-
-// ordered sorts candidates. Most comparisons are decided by what lies side by
-// side in memory.
-func ordered(list []*candidate) []*candidate {
-	type place struct {
-		class int
-		value float64
-		c     *candidate
-	}
-	places := make([]place, len(list))
-	for i, c := range list {
-		places[i] = place{c.key.Class, c.key.Value, c}
-	}
-	slices.SortFunc(places, func(a, b place) int {
-		switch {
-		case a.class != b.class:
-			return cmp.Compare(a.class, b.class)
-		case a.value < b.value:
-			return -1
-		case a.value > b.value:
-			return 1
-		case before(a.c, b.c):
-			return -1
-		case before(b.c, a.c):
-			return 1
-		}
-		return 0
-	})
-	for i := range places {
-		list[i] = places[i].c
-	}
-	return list
 }
 
 func (p *planner) moment() Moment {

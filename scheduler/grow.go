@@ -8,13 +8,21 @@ import (
 // insert puts c in its place.
 func (t *tree) insert(c *candidate) {
 	c.in = t
-	t.put(entryOf(c), c.Estimate)
+	if e := entryOf(c); t.deferred(&e) {
+		t.postpone(e, c.Estimate)
+	} else {
+		t.put(e, c.Estimate)
+	}
 }
 
 // remove takes out c, whose place in the order must be that of its insertion.
 func (t *tree) remove(c *candidate) {
 	c.in = nil
-	t.cut(entryOf(c))
+	if e := entryOf(c); t.deferred(&e) {
+		t.withdraw(c)
+	} else {
+		t.cut(e)
+	}
 }
 
 func (t *tree) put(e entry, estimate time.Duration) {
@@ -231,36 +239,4 @@ func newNode(inner bool) *node {
 		n.kids = new([fan]*node)
 	}
 	return n
-}
-
-// rebuild makes the tree hold exactly the candidates of a sorted list, in time
-// that grows with its length.
-func (t *tree) rebuild(list []*candidate) {
-	t.root, t.depth = nil, 0
-	var level []*node
-	for part := range slices.Chunk(list, fan-few) {
-		n := newNode(false)
-		for i, c := range part {
-			c.in = t
-			n.entries[i], n.least[i] = entryOf(c), c.Estimate
-		}
-		n.n = len(part)
-		n.total()
-		level = append(level, n)
-	}
-	for len(level) > 1 {
-		var above []*node
-		for part := range slices.Chunk(level, fan-few) {
-			n := newNode(true)
-			for i, k := range part {
-				n.place(i, k)
-			}
-			n.total()
-			above = append(above, n)
-		}
-		level = above
-	}
-	if len(level) == 1 {
-		t.root = level[0]
-	}
 }

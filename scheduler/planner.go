@@ -59,6 +59,9 @@ type planner struct {
 	rests   []*candidate // left out by a policy that sees all; some may have been lifted since
 	shared  []float64    // the policy's state of the endpoint
 	ranking Ranking      // of the slot, without its keys
+	room    []*candidate // for rank, like the next two
+	seen    []*candidate
+	views   []*Candidate
 	taught  []*Candidate // learnt in the last slot without having run
 	kin     kin
 	hints   *hints // nil until the first one comes
@@ -117,7 +120,8 @@ func (p *planner) hold(id string) *candidate {
 // ask says what the query is and who wants it.
 func (c *candidate) ask(q registry.Query) {
 	c.Query = q
-	c.plain = q.Pause == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && q.MaxStaleness() == 0 &&
+	c.patient = q.MaxStaleness() == 0
+	c.plain = q.Pause == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.patient &&
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.From != nil || h.Until != nil })
 }
 

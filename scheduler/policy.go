@@ -60,6 +60,16 @@ type Candidate struct {
 	Median   time.Duration // of the executions in Stats.Samples, 0 when there are none
 	Estimate time.Duration // the larger of Median and Stats.Floor
 	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
+
+	patient bool // no holder has a max_staleness; false also where nobody has looked
+}
+
+// maxStaleness is Query.MaxStaleness, mostly without reading the holders.
+func (c *Candidate) maxStaleness() time.Duration {
+	if c.patient {
+		return 0
+	}
+	return c.Query.MaxStaleness()
 }
 
 // A Key is a place in an order: by Class, then by Value, then by Low, ascending;

@@ -108,10 +108,12 @@ func (d *diary) take(slot uint64) {
 // any history it is one in four months of hourly slots.
 //
 // Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003.
-func (d *diary) rate(day float64) float64 {
+func (d *diary) rate(day float64) float64 { return rate(d.runs[:], d.finds[:], d.slots[:], day) }
+
+func rate(allRuns, allFinds, allSlots []float64, day float64) float64 {
 	var runs, finds, slots float64
-	for i := range d.runs {
-		runs, finds, slots = runs+d.runs[i], finds+d.finds[i], slots+d.slots[i]
+	for i := range window {
+		runs, finds, slots = runs+allRuns[i], finds+allFinds[i], slots+allSlots[i]
 	}
 	floor := 0.05 / (6*day + slots)
 	if runs == 0 || slots == 0 || finds == 0 {
@@ -195,37 +197,84 @@ func (p *profile) until(at float64) float64 {
 // together they take the budget. Sums are of whole nanoseconds, so that the
 // order of all means nothing.
 func shares(m Moment, all []*Candidate, day float64) []float64 {
-	roots, most := make([]float64, len(all)), 0.0
+	roots, costs, most := make([]float64, len(all)), make([]float64, len(all)), 0.0
 	for i, c := range all {
-		d := readDiary(c.Stats.State)
-		if d.noted {
-			d.take(c.Stats.Last)
-		}
-		roots[i] = math.Sqrt(c.Query.Weight() * d.rate(day))
+		roots[i] = math.Sqrt(c.Query.Weight() * rateOf(c, day))
+		costs[i] = float64(min(c.Estimate, m.Budget))
 		most = max(most, 1/roots[i])
 	}
 	budget := time.Duration(allotted * float64(m.Budget) * day)
 	cost := func(s float64) (sum time.Duration) {
-		for i, c := range all {
-			sum += time.Duration(min(day, s*roots[i]) * float64(min(c.Estimate, m.Budget)))
+		for i, c := range costs {
+			sum += time.Duration(min(day, s*roots[i]) * c)
 		}
 		return sum
 	}
-	low, high := 0.0, 2*day*most
-	if cost(high) > budget {
-		for range 40 {
-			if s := (low + high) / 2; cost(s) > budget {
-				high = s
-			} else {
-				low = s
-			}
-		}
-		high = low
+	if high := 2 * day * most; cost(high) > budget {
+		most = halved(high, budget, cost)
+	} else {
+		most = high
 	}
 	for i := range roots {
-		roots[i] = min(day, high*roots[i])
+		roots[i] = min(day, most*roots[i])
 	}
 	return roots
+}
+
+// halved halves [0, high] forty times towards the largest s that costs no more
+// than the budget, where high costs more. Costs rise with s, so most of the
+// halvings are decided by what a few others have shown: false position finds
+// those that lie close to the answer.
+func halved(high float64, budget time.Duration, cost func(float64) time.Duration) float64 {
+	below, above := 0.0, high // known to cost no more, and more
+	under, over := float64(-budget), float64(cost(high)-budget)
+	ask := func(s float64) bool {
+		d := cost(s) - budget
+		if d > 0 {
+			above, over = s, float64(d)
+		} else {
+			below, under = s, float64(d)
+		}
+		return d > 0
+	}
+	for last, n := 0, 0; n < 12 && above-below > high*0x1p-40; n++ {
+		s := below + (above-below)*under/(under-over)
+		if !(s > below && s < above) {
+			break
+		}
+		side := -1
+		if ask(s) {
+			side = 1
+		}
+		if side == last { // the Illinois step: the other end counts half
+			if side > 0 {
+				under /= 2
+			} else {
+				over /= 2
+			}
+		}
+		last = side
+	}
+	low := 0.0
+	for range 40 {
+		s := (low + high) / 2
+		if s >= above || s > below && ask(s) {
+			high = s
+		} else {
+			low = s
+		}
+	}
+	return low
+}
+
+// rateOf is the rate of a query with its note taken in.
+func rateOf(c *Candidate, day float64) float64 {
+	if s := c.Stats.State; len(s) == diarySize && s[0] == 0 {
+		return rate(s[4:4+window], s[4+window:4+2*window], s[4+2*window:], day)
+	}
+	d := readDiary(c.Stats.State)
+	d.take(c.Stats.Last)
+	return d.rate(day)
 }
 
 // Plan leaves out what is not due and puts the most overdue first.

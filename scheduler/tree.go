@@ -12,6 +12,7 @@ import (
 // wide nodes, so that hardly any step has to look at a candidate, which is
 // likely far away in memory.
 type tree struct {
+	tail
 	root  *node
 	path  [maxDepth]spot // to what was looked up last; see found
 	depth int            // of it, 0 = it is not known any more
@@ -119,9 +120,9 @@ func (n *node) child(e *entry) int {
 
 func (t *tree) len() int {
 	if t.root == nil {
-		return 0
+		return len(t.rest)
 	}
-	return t.root.count
+	return t.root.count + len(t.rest)
 }
 
 func (t *tree) push(n *node, i int) {
@@ -134,6 +135,16 @@ func (t *tree) first() *candidate { return t.fits(math.MaxInt64) }
 
 // fits returns the first candidate whose estimate is at most left.
 func (t *tree) fits(left time.Duration) *candidate {
+	c := t.look(left)
+	for c == nil && len(t.rest) > 0 && t.least <= left {
+		t.pull()
+		c = t.look(left)
+	}
+	return c
+}
+
+// look is fits among what is in order.
+func (t *tree) look(left time.Duration) *candidate {
 	t.depth = 0
 	for n := t.root; n != nil; {
 		i := 0
@@ -154,6 +165,7 @@ func (t *tree) fits(left time.Duration) *candidate {
 
 // after returns the first candidate of a higher class.
 func (t *tree) after(class int) *candidate {
+	t.sort()
 	var next *node // what follows on the node that is looked at
 	for n := t.root; n != nil; {
 		i := 0
@@ -205,6 +217,7 @@ func (t *tree) find(e entry) {
 
 // place tells the rank of c, from 1, and the cost of all before it.
 func (t *tree) place(c *candidate) (rank int, cost time.Duration) {
+	t.sort()
 	t.find(entryOf(c))
 	rank = 1
 	for _, s := range t.path[:t.depth] {
@@ -226,6 +239,7 @@ func (t *tree) place(c *candidate) (rank int, cost time.Duration) {
 // take walks in order and calls accept for each candidate whose estimate is at
 // most what accept last returned, without looking at the others one by one.
 func (t *tree) take(left time.Duration, accept func(*candidate) time.Duration) time.Duration {
+	t.sort()
 	return t.root.take(left, accept)
 }
 
@@ -247,6 +261,7 @@ func (t *tree) all() []*candidate { return t.head(t.len()) }
 
 // head lists so many of the first ones at most.
 func (t *tree) head(most int) []*candidate {
+	t.sort()
 	return t.root.head(most, make([]*candidate, 0, min(most, t.len())))
 }
 

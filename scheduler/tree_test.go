@@ -39,25 +39,28 @@ func TestTreeGrown(t *testing.T) {
 					insert(any(), uint64(r.IntN(5)))
 				case r.Float64() < grow: // as round robin does
 					insert(Key{Class: 2, Value: 50}, uint64(step))
+				case len(list) > 0 && tr.len() > 0 && step%100 == 0:
+					if tr.first() != list[0] {
+						t.Fatalf("seed %d, phase %d: the first is another one", seed, phase)
+					}
 				case r.IntN(3) > 0: // near the beginning, as slots do
 					remove(min(r.IntN(8), len(list)-1))
 				default:
 					remove(r.IntN(len(list)))
 				}
 			}
+			if got := tr.unordered(nil); len(got) != len(list) || tr.len() != len(list) {
+				t.Fatalf("seed %d, phase %d: %d candidates of %d", seed, phase, len(got), len(list))
+			}
+			compareTree(t, &tr, list, r)
 			if got := tr.all(); !slices.Equal(got, list) {
 				t.Fatalf("seed %d, phase %d: the order is wrong", seed, phase)
 			}
 			tr.root.check(t)
-			compareTree(t, &tr, list, r)
 			if phase == 3 {
 				shuffled := slices.Clone(list)
 				r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-				tr.rebuild(ordered(shuffled))
-				if !slices.Equal(tr.all(), list) {
-					t.Fatalf("seed %d: the order is wrong when rebuilt", seed)
-				}
-				tr.root.check(t)
+				tr.load(shuffled) // the phases that follow find it half in order
 			}
 		}
 		for len(list) > 0 {
@@ -89,20 +92,19 @@ func compareTree(t *testing.T, tr *tree, list []*candidate, r *rand.Rand) {
 		sum += c.Estimate
 	}
 	for range 50 {
-		if len(list) == 0 {
-			return
-		}
-		i := r.IntN(len(list))
-		if rank, cost := tr.place(list[i]); rank != i+1 || cost != sums[i] {
-			t.Fatalf("number %d after %d counts as %d after %d", i+1, sums[i], rank, cost)
-		}
-		left := time.Duration(r.IntN(40))
+		left := time.Duration(r.IntN(1000) / (1 + r.IntN(100)))
 		var want *candidate
 		if i := slices.IndexFunc(list, func(c *candidate) bool { return c.Estimate <= left }); i >= 0 {
 			want = list[i]
 		}
 		if tr.fits(left) != want {
 			t.Fatalf("the first that fits %d is another one", left)
+		}
+	}
+	for range min(50, len(list)) {
+		i := r.IntN(len(list))
+		if rank, cost := tr.place(list[i]); rank != i+1 || cost != sums[i] {
+			t.Fatalf("number %d after %d counts as %d after %d", i+1, sums[i], rank, cost)
 		}
 	}
 	for class := -2; class < 4; class++ {

@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A tail is what a tree has not put in order yet: everything in it comes after
+// edge, and what the tree's nodes hold does not. A policy that gives new keys
+// to all in each slot would otherwise sort all for the few that the budget
+// reaches.
+type tail struct {
+	rest  []entry
+	edge  entry
+	least time.Duration // at most the smallest estimate in it
+	wave  int           // how many are put in order next
+}
+
+const firstWave = 128
+
+// load makes the tree hold exactly these candidates, in whatever order they
+// come, in time that grows with their number; they are put in order as far as
+// somebody asks.
+func (t *tree) load(list []*candidate) {
+	t.root, t.depth = nil, 0
+	t.tail = tail{rest: t.rest[:0], edge: entry{value: math.Inf(-1)}, least: math.MaxInt64, wave: firstWave}
+	for _, c := range list {
+		c.in = t
+		t.postpone(entryOf(c), c.Estimate)
+	}
+}
+
+func (t *tree) postpone(e entry, estimate time.Duration) {
+	t.rest = append(t.rest, e)
+	t.least = min(t.least, estimate)
+}
+
+// deferred says whether an entry is, or belongs, in the tail.
+func (t *tree) deferred(e *entry) bool { return len(t.rest) > 0 && t.edge.before(e) }
+
+// pull puts the next ones of the tail in order, more each time.
+func (t *tree) pull() {
+	n := min(t.wave, len(t.rest))
+	t.wave *= 2
+	if 2*n > len(t.rest) {
+		n = len(t.rest)
+	}
+	next := t.rest[:n]
+	nearest(t.rest, n)
+	slices.SortFunc(next, func(a, b entry) int {
+		if a.before(&b) {
+			return -1
+		}
+		return 1
+	})
+	t.edge = next[n-1]
+	for _, e := range next {
+		t.put(e, e.c.Estimate)
+	}
+	kept := copy(t.rest, t.rest[n:])
+	clear(t.rest[kept:])
+	t.rest, t.least = t.rest[:kept], math.MaxInt64
+	for i := range t.rest {
+		t.least = min(t.least, t.rest[i].c.Estimate)
+	}
+}
+
+// sort puts everything in order.
+func (t *tree) sort() {
+	for len(t.rest) > 0 {
+		t.wave = len(t.rest)
+		t.pull()
+	}
+}
+
+// withdraw takes an entry out of the tail.
+func (t *tree) withdraw(c *candidate) {
+	i := slices.IndexFunc(t.rest, func(e entry) bool { return e.c == c })
+	last := len(t.rest) - 1
+	t.rest[i], t.rest[last] = t.rest[last], entry{}
+	t.rest = t.rest[:last]
+}
+
+// unordered appends all candidates to a list, in whatever order they are.
+func (t *tree) unordered(list []*candidate) []*candidate {
+	list = t.root.head(math.MaxInt, list)
+	for i := range t.rest {
+		list = append(list, t.rest[i].c)
+	}
+	return list
+}
+
+// nearest moves the n smallest entries to the front.
+//
+// Source: C. A. R. Hoare, "Algorithm 65: find", 1961.
+func nearest(list []entry, n int) {
+	for n > 0 && n < len(list) {
+		pivot := list[len(list)/2]
+		i, j := 0, len(list)-1
+		for i <= j {
+			for list[i].before(&pivot) {
+				i++
+			}
+			for pivot.before(&list[j]) {
+				j--
+			}
+			if i <= j {
+				list[i], list[j] = list[j], list[i]
+				i++
+				j--
+			}
+		}
+		switch { // list[:j+1] ≤ pivot ≤ list[i:]
+		case n <= j:
+			list = list[:j+1]
+		case n >= i:
+			list, n = list[i:], n-i
+		default:
+			return
+		}
+	}
+}
