@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -94,14 +95,20 @@ func (p hybrid) String() string {
 // it is taken in by Absorb. A note that is still there was never absorbed: then
 // every slot counts as live.
 func (p hybrid) Fold(state []float64, last uint64, x Sample) []float64 {
+	note := foundNone
+	if x.Changed {
+		note = foundChange
+	}
+	if len(state) == beliefSize && state[rates+3] == noNote {
+		noted := slices.Clone(state)
+		noted[rates+3], noted[rates+4] = float64(note), float64(last)
+		return noted
+	}
 	b := readBelief(state)
 	if b.noted() {
 		b.learn(last, float64(last-b.from), 1, b.note == foundChange)
 	}
-	b.note, b.from = foundNone, last
-	if x.Changed {
-		b.note = foundChange
-	}
+	b.note, b.from = note, last
 	return b.state()
 }
 

@@ -36,6 +36,7 @@ type candidate struct {
 	ran    bool    // in the current slot
 	rests  bool    // its policy, which sees all, left it out of this slot
 	short  bool    // and was cut there with less than the whole budget as its limit
+	number int     // in a replay
 	wakes  [2]wake // by waiting
 	Candidate
 	start time.Time

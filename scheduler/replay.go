@@ -69,7 +69,6 @@ type Replay struct {
 	c     ReplayConfig
 	p     *planner
 	all   []*candidate
-	index map[*candidate]int
 	times []timeline
 	start time.Time
 	slot  uint64        // the latest
@@ -88,7 +87,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	}
 	r := &Replay{
 		c: c, p: newPlanner(c.Policy, c.Budget), start: time.Unix(0, 0).UTC(),
-		all: make([]*candidate, len(c.Queries)), index: make(map[*candidate]int, len(c.Queries)),
+		all:   make([]*candidate, len(c.Queries)),
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.now = r.start
@@ -100,7 +99,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		q.Holders, q.CreatedAt = always, r.start
 		k := r.p.hold(q.ID)
 		k.ask(q)
-		r.all[i], r.index[k] = k, i
+		r.all[i], k.number = k, i
 		k.Stats.Policy = c.Policy.String()
 		r.complete(i, k, 0, c.World.Execute(i, 0, 0))
 		if c.Only == nil {
@@ -156,7 +155,7 @@ func (r *Replay) overrun(each func(Played)) {
 			return
 		}
 		r.p.pick(c)
-		i := r.index[c]
+		i := c.number
 		k := r.c.World.Execute(i, r.slot, c.Stats.Last)
 		r.learn(i, c, k, false)
 		left -= k.Elapsed
@@ -169,7 +168,7 @@ func (r *Replay) strict(each func(Played)) {
 	now := r.now()
 	s := newSheet(r.p, 1, 1<<62, 0)
 	for x := s.next(now); x != nil; x = s.next(now) {
-		i, c := r.index[x.c], x.c
+		i, c := x.c.number, x.c
 		k := r.c.World.Execute(i, r.slot, c.Stats.Last)
 		a, whole := s.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
 		k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
