@@ -14,6 +14,7 @@ type Endpoint struct {
 	Rule            string            `json:"rule" yaml:"rule"` // strict or debt
 	FallbackPolicy  string            `json:"fallback_policy" yaml:"fallback_policy"`
 	ProfileShare    float64           `json:"profile_share" yaml:"profile_share"`
+	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies that are compared with Policy over what is recorded
 	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // name of the endpoint's own limit in milliseconds
 	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
 	Concurrency     int               `json:"concurrency" yaml:"concurrency"`

@@ -49,6 +49,7 @@ type Loop struct {
 	ticks    chan tick
 	reconf   chan struct{} // settings changed: look at the grid again
 	finished chan struct{} // Run has returned
+	shade    shade
 
 	mu       sync.Mutex // guards what follows; never held while executing
 	set      settings

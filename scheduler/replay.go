@@ -72,7 +72,7 @@ type Replay struct {
 	times []timeline
 	start time.Time
 	slot  uint64        // the latest
-	most  time.Duration // longest execution seen
+	most  time.Duration // longest execution seen, and largest estimate
 	from  uint64        // first of the latest slots that held everything, and were not played, 0 = none
 }
 
@@ -188,6 +188,7 @@ func (r *Replay) learn(i int, c *candidate, k Known, whole bool) {
 		c.Stats.fail(r.slot, k.Outcome)
 	}
 	c.Estimate = max(c.Median, c.Stats.Floor)
+	r.most = max(r.most, c.Estimate) // a cut one's is above what it ever took
 	if k.Outcome.Complete() {
 		r.p.tell(c, k.Outcome == registry.Changed)
 	}
@@ -232,7 +233,7 @@ func (r *Replay) holdsAll(slot uint64) bool {
 	if !ok || cost >= r.c.Budget {
 		return false
 	}
-	// No estimate is above the longest execution so far, so it fits whatever
+	// No estimate is above the most that was seen so far, so it fits whatever
 	// the others have left when its query comes up.
 	if r.c.Rule == RuleStrict && cost+r.most > r.c.Budget {
 		return false

@@ -58,7 +58,7 @@ func (w played) queries() []registry.Query {
 }
 
 // replay lists the executions of every slot; nil stands for "all of them".
-func (w played) replay(t *rapid.T, policy, rule string, budget time.Duration, ranked bool) [][]scheduler.Played {
+func (w played) replay(t rapid.TB, policy, rule string, budget time.Duration, ranked bool) [][]scheduler.Played {
 	p, err := scheduler.ParsePolicy(policy)
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +106,26 @@ func TestReplayWithoutRanking(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A query that was cut is estimated higher than it ever took, and then need not
+// fit a slot whose executions would.
+func TestReplayRemembersCuts(t *testing.T) {
+	ms := func(times ...time.Duration) []time.Duration {
+		for i := range times {
+			times[i] *= time.Millisecond
+		}
+		return times
+	}
+	w := played{times: [][]time.Duration{ms(0, 3, 0), ms(0, 5, 3), ms(0, 0, 4)}, changed: [][]bool{make([]bool, 3), make([]bool, 3), make([]bool, 3)}}
+	// Slot 1: 0 and 2 take 3 ms, so 1 is cut after 4, which is its estimate now.
+	// Slot 2: 0 and 2 take 4 ms, and 4 do not fit the 3 that are left.
+	for _, ranked := range []bool{false, true} {
+		slots := w.replay(t, "sjf", scheduler.RuleStrict, 7*time.Millisecond, ranked)
+		if len(slots[1]) != 2 {
+			t.Errorf("ranked %v: slot 2 executes %v, want queries 0 and 2", ranked, slots[1])
+		}
+	}
 }
 
 // Under strict no slot uses more than its budget, under overrun only the last

@@ -187,7 +187,7 @@ type settings struct {
 }
 
 // Validate says what is wrong with the settings of an endpoint that concern
-// its slots: slot, budget, policy, rule, concurrency and blackout times.
+// its slots: slot, budget, policies, rule, concurrency and blackout times.
 // What is left out counts with its default.
 func Validate(e registry.Endpoint) error {
 	_, err := read(e)
@@ -219,6 +219,9 @@ func read(e registry.Endpoint) (settings, error) {
 	}
 	if s.blackouts, err = parseBlackouts(e.Blackout); err != nil {
 		return fail("blackout", err)
+	}
+	if err := shadows(e.Shadows); err != nil {
+		return fail("shadows", err)
 	}
 	if setting, err := limits(e, s.schedule); err != nil {
 		return fail(setting, err)

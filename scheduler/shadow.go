@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,13 +22,22 @@ type ShadowConfig struct {
 	// Worlds is how many possible pasts are played, 0 for 16.
 	Worlds int
 	Seed   uint64
+	// Work, when given, bounds queries × slots × pasts: then there are as many
+	// pasts, from 4 to 16, as it allows, and of more slots than 4 allow the last.
+	Work int
 }
 
-// An Estimate is the mean over the possible pasts, and its standard deviation
-// over them: what the history leaves open, not what a longer one would show.
+// ErrNoHistory: no query has been executed yet.
+var ErrNoHistory = errors.New("no query has a history yet")
+
+// An Estimate is the mean over the possible pasts, its standard deviation over
+// them, and the least and the greatest: what the history leaves open, not what a
+// longer one would show.
 type Estimate struct {
 	Mean float64 `json:"mean"`
 	Dev  float64 `json:"dev"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // A ShadowReport says what a policy would have done.
@@ -35,6 +46,7 @@ type ShadowReport struct {
 	From     uint64   `json:"from"` // first slot played
 	To       uint64   `json:"to"`   // the last
 	Queries  int      `json:"queries"`
+	Pasts    int      `json:"pasts"` // possible ones that were played
 	Known    int      `json:"known"` // changes that the endpoint's policy found in these slots
 	Total    Estimate `json:"total"` // executions
 	Relevant Estimate `json:"relevant"`
@@ -55,7 +67,8 @@ type ShadowScore struct {
 }
 
 // Shadow estimates what a policy would have executed, found, missed and delayed
-// on an endpoint's recorded history. It asks nobody.
+// on an endpoint's recorded history. It asks nobody. ctx ends it between two
+// pasts.
 //
 // The history tells for every execution when the one before it was and whether
 // something had changed in between, not when. So a number of pasts that fit it
@@ -71,18 +84,21 @@ type ShadowScore struct {
 // changes only. Each query's history begins with its oldest remembered
 // execution: the slots played are those that at least half of the queries
 // remember, and before its own first one a query counts as unchanged.
-func Shadow(c ShadowConfig) (ShadowReport, error) {
-	past, err := remember(c.Entries)
+func Shadow(ctx context.Context, c ShadowConfig) (ShadowReport, error) {
+	past, err := remember(c.Entries, c.Work)
 	if err != nil {
 		return ShadowReport{}, err
 	}
 	if _, cv := c.Policy.(clairvoyant); cv || c.Policy == nil {
 		return ShadowReport{}, fmt.Errorf("shadow: %w: a policy that can run live is needed", ErrPolicy)
 	}
-	worlds := cmp.Or(c.Worlds, 16)
-	r := ShadowReport{Policy: c.Policy.String(), From: past.from + 1, To: past.to, Queries: len(past.queries)}
+	worlds := cmp.Or(c.Worlds, past.pasts(c.Work))
+	r := ShadowReport{Policy: c.Policy.String(), From: past.from + 1, To: past.to, Queries: len(past.queries), Pasts: worlds}
 	var played, same []score
 	for n := range worlds {
+		if ctx.Err() != nil {
+			return ShadowReport{}, fmt.Errorf("shadow: %w", ctx.Err())
+		}
 		w := past.draw(c.Seed + uint64(n))
 		s, err := past.play(c, w)
 		if err != nil {
@@ -110,10 +126,10 @@ type history struct {
 }
 
 // remember finds the slots to play.
-func remember(entries []Entry) (*history, error) {
+func remember(entries []Entry, work int) (*history, error) {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return len(e.Stats.Samples) == 0 })
 	if len(entries) == 0 {
-		return nil, fmt.Errorf("shadow: no query has a history yet")
+		return nil, fmt.Errorf("shadow: %w", ErrNoHistory)
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Query.ID, b.Query.ID) })
 	h := &history{}
@@ -124,6 +140,9 @@ func remember(entries []Entry) (*history, error) {
 	}
 	slices.Sort(firsts)
 	h.from = firsts[len(firsts)/2]
+	if work > 0 {
+		h.from = max(h.from, h.to-min(h.to, uint64(max(1, work/fewestPasts/len(entries)))))
+	}
 	for _, e := range entries {
 		all := e.Stats.Samples
 		n, _ := slices.BinarySearchFunc(all, h.from+1, func(x Sample, s uint64) int { return cmp.Compare(x.Slot, s) })
@@ -132,6 +151,14 @@ func remember(entries []Entry) (*history, error) {
 		h.samples = append(h.samples, all[n:])
 	}
 	return h, nil
+}
+
+// pasts is how many may be played.
+func (h *history) pasts(work int) int {
+	if work == 0 {
+		return mostPasts
+	}
+	return min(mostPasts, max(fewestPasts, work/max(1, len(h.queries)*int(h.to-h.from))))
 }
 
 // A drawn is one possible past: when each change found came, in slots after
@@ -256,9 +283,10 @@ func (h *history) recorded(w *drawn) score {
 }
 
 func estimate(all []score, of func(score) float64) Estimate {
-	var e Estimate
+	e := Estimate{Low: math.Inf(1), High: math.Inf(-1)}
 	for _, s := range all {
 		e.Mean += of(s)
+		e.Low, e.High = min(e.Low, of(s)), max(e.High, of(s))
 	}
 	e.Mean /= float64(len(all))
 	for _, s := range all {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -36,7 +37,7 @@ func shadowOf(t *testing.T, spelling string, budget time.Duration, entries []Ent
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Shadow(ShadowConfig{Policy: p, Budget: budget, Entries: entries, Seed: 3})
+	r, err := Shadow(context.Background(), ShadowConfig{Policy: p, Budget: budget, Entries: entries, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +112,14 @@ func TestShadowIsUncertain(t *testing.T) {
 
 func TestShadowErrors(t *testing.T) {
 	p, _ := ParsePolicy("rr")
-	if _, err := Shadow(ShadowConfig{Policy: p, Budget: time.Second}); err == nil {
+	if _, err := Shadow(context.Background(), ShadowConfig{Policy: p, Budget: time.Second}); err == nil {
 		t.Error("a shadow without any history")
 	}
 	entries := recordedBy(t, "rr", time.Minute, world8(), 3)
-	if _, err := Shadow(ShadowConfig{Policy: p, Entries: entries}); err == nil {
+	if _, err := Shadow(context.Background(), ShadowConfig{Policy: p, Entries: entries}); err == nil {
 		t.Error("a shadow without a budget")
 	}
-	if _, err := Shadow(ShadowConfig{Policy: Clairvoyant(told), Budget: time.Second, Entries: entries}); !errors.Is(err, ErrPolicy) {
+	if _, err := Shadow(context.Background(), ShadowConfig{Policy: Clairvoyant(told), Budget: time.Second, Entries: entries}); !errors.Is(err, ErrPolicy) {
 		t.Errorf("a clairvoyant shadow: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -75,6 +76,9 @@ type Config struct {
 	// Hint marks the queries that a hint says may be affected. Without it the
 	// call is not there.
 	Hint func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+	// Shadows compares an endpoint's policy with those in its shadow, over what is
+	// recorded. Without it the calls are not there.
+	Shadows func(ctx context.Context, endpoint string) (scheduler.Shadows, error)
 	// Pages serve people: every path that is none of the API's. Without them such
 	// paths are not there.
 	Pages Pages

@@ -78,6 +78,12 @@ func (s *server) table() []route {
 	if s.Hint != nil {
 		t = append(t, route{method: "POST", path: "/v1/endpoints/{name}/hints", need: app, run: hintEndpoint})
 	}
+	if s.Shadows != nil {
+		t = append(t,
+			route{method: "GET", path: "/v1/endpoints/{name}/shadows", need: read, stream: true, run: showShadows},
+			route{method: "POST", path: "/v1/endpoints/{name}/shadows", need: admin, run: addShadow},
+			route{method: "DELETE", path: "/v1/endpoints/{name}/shadows", need: admin, run: dropShadow})
+	}
 	if s.SEPA != nil {
 		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: sepa})
 	}

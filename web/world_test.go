@@ -91,6 +91,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		},
 		AllSSE:   func(w http.ResponseWriter, r *http.Request, _ string, keep func(registry.Change) bool) { sse(w, "all") },
 		Profiles: w.complex,
+		Shadows:  shadowsOf,
 		Logger:   slog.New(slog.NewJSONHandler(w.log, nil))}
 	w.outbox(&w.config)
 	for _, e := range edit {

@@ -143,7 +143,7 @@ func (s *server) serveHTTP() error {
 			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
 		},
 		Profiles: s.store, CapturesSSE: s.live.ProfileCaptures, Following: s.hub.Followers, NextRound: s.fleet.NextRound,
-		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint,
+		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: s.fleet.Manager.Shadows,
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
 		Limits: web.Limits{Body: s.conf.Limits.Body}, Version: programVersion(),

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+func (a *api) endpointShadow() *cobra.Command {
+	c := &cobra.Command{Use: "shadow", Short: "Compare an endpoint's policy with others over what is recorded",
+		Long: `Compare an endpoint's policy with others: what each would have executed, found,
+missed and delayed over the slots that are remembered, under the same budget.
+Nothing is asked of the endpoint. Figures are means over possible pasts that fit
+what is recorded, with the least and the greatest where these differ.`,
+		Example: "  freshet endpoint shadow add coins dj ttl:max=32:reset\n  freshet endpoint shadow list coins\n  freshet endpoint shadow rm coins dj"}
+	c.AddCommand(
+		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with, eight at most", Args: cobra.MinimumNArgs(2),
+			Example: "  freshet endpoint shadow add coins rr dj", RunE: func(c *cobra.Command, args []string) error {
+				for _, policy := range args[1:] {
+					if err := a.change(c.Context(), http.MethodPost, shadowsPath(args[0]), map[string]any{"policy": policy}, policy, "added"); err != nil {
+						return err
+					}
+				}
+				return nil
+			}},
+		&cobra.Command{Use: "list NAME", Short: "Show the comparison", Args: cobra.ExactArgs(1),
+			Example: "  freshet endpoint shadow list coins --json", RunE: func(c *cobra.Command, args []string) error {
+				var raw json.RawMessage
+				if err := a.do(c.Context(), http.MethodGet, shadowsPath(args[0]), nil, &raw); err != nil {
+					return err
+				}
+				if a.asJSON {
+					return printJSON(a.w.stdout, raw)
+				}
+				return printShadows(a.w.stdout, raw)
+			}},
+		&cobra.Command{Use: "rm NAME POLICY...", Short: "Compare with them no more", Args: cobra.MinimumNArgs(2),
+			Example: "  freshet endpoint shadow rm coins rr", RunE: func(c *cobra.Command, args []string) error {
+				for _, policy := range args[1:] {
+					path := shadowsPath(args[0]) + "?policy=" + url.QueryEscape(policy)
+					if err := a.change(c.Context(), http.MethodDelete, path, nil, policy, "removed"); err != nil {
+						return err
+					}
+				}
+				return nil
+			}},
+	)
+	return c
+}
+
+func shadowsPath(name string) string { return endpointPath(name) + "/shadows" }
+
+func printShadows(w io.Writer, raw json.RawMessage) error {
+	var s scheduler.Shadows
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "POLICY\tCURRENT\tSLOTS\tEXECUTIONS\tFOUND\tMISSED\tDELAY\tUSED")
+	for _, p := range s.Policies {
+		current := ""
+		if p.Current {
+			current = "yes"
+		}
+		if p.Estimate == nil {
+			fmt.Fprintf(t, "%s\t%s\tnothing is recorded yet\n", p.Policy, current)
+			continue
+		}
+		e := p.Estimate
+		fmt.Fprintf(t, "%s\t%s\t%d-%d\t%s\t%s of %d\t%s\t%s slots\t%s s\n", p.Policy, current, e.From, e.To, spread(e.Total), spread(e.Relevant), e.Known,
+			spread(e.Missed), spread(e.Delay), spread(e.Used))
+	}
+	return t.Flush()
+}
+
+// spread writes an estimate with what is left open.
+func spread(e scheduler.Estimate) string {
+	if e.Low == e.High {
+		return fmt.Sprintf("%.4g", e.Mean)
+	}
+	return fmt.Sprintf("%.4g (%.4g to %.4g)", e.Mean, e.Low, e.High)
+}

@@ -1,0 +1,49 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A shadowBody names a policy.
+type shadowBody struct {
+	Policy string `json:"policy"`
+}
+
+// showShadows compares the endpoint's policy with those in its shadow.
+func showShadows(c *call) error {
+	s, err := c.Shadows(c.r.Context(), c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, s)
+}
+
+func addShadow(c *call) error {
+	var b shadowBody
+	if err := c.decode(&b, typeJSON); err != nil {
+		return err
+	}
+	return c.reshade(func(e *registry.Endpoint) error { return scheduler.Shade(e, b.Policy) })
+}
+
+// dropShadow takes the policy of a parameter, as its spelling holds characters
+// that paths and their readers treat differently.
+func dropShadow(c *call) error {
+	return c.reshade(func(e *registry.Endpoint) error { return scheduler.Unshade(e, c.r.URL.Query().Get("policy")) })
+}
+
+// reshade answers with the choice that is in force then.
+func (c *call) reshade(edit func(*registry.Endpoint) error) error {
+	e, err := c.Registry.UpdateEndpoint(c.r.PathValue("name"), edit)
+	if errors.Is(err, scheduler.ErrPolicy) {
+		return unprocessable("bad-endpoint", "/policy", "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"shadows": list(e.Shadows)})
+}
