@@ -64,6 +64,7 @@ func TestShadows(t *testing.T) {
 	for _, bad := range []string{`{"policy":"cv"}`, `{"policy":"lru"}`, `{"policy":"mrsf"}`, `{}`} {
 		w.do("POST", at, bad, asJSON).status(422)
 	}
+	w.do("POST", at, `{"policy":"`+strings.Repeat("x", 2<<20)+`"}`, asJSON).status(413)
 	w.do("DELETE", at, "").status(422)
 	w.do("POST", "/v1/endpoints/nobody/shadows", `{"policy":"rr"}`, asJSON).problem(404, "not-found")
 }
