@@ -76,8 +76,8 @@ type Batch struct {
 	Slot     *Slot            // the slot's summary so far; the last one stands
 	Health   *registry.Health // nil: as before
 	Policy   *PolicyState     // nil: as before
-	// Rounds are those that were opened, came further or ended. One stands at
-	// most once, whole. Those of a profile that was removed meanwhile are passed
+	// Rounds are those that were opened, came further or ended, of each profile
+	// in the order of their numbers. One stands at most once, whole. Those of a profile that was removed meanwhile are passed
 	// over, and what is recorded of an interval as captured stays. The ledger
 	// numbers captures, and fills in the positions of what captured an interval:
 	// those that the queries have after this batch.

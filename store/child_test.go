@@ -25,7 +25,7 @@ import (
 const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
 
 func childMain() bool {
-	tasks := map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull}
+	tasks := map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever}
 	task := tasks[os.Getenv(childTask)]
 	if task == nil {
 		return false
@@ -113,7 +113,7 @@ func TestKill(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir, epoch := t.TempDir(), ""
 	for range kills {
-		acknowledged := killOnce(t, dir, random.IntN(8), time.Duration(random.IntN(12_000))*time.Microsecond)
+		acknowledged := killOnce(t, "write", dir, random.IntN(8), time.Duration(random.IntN(12_000))*time.Microsecond)
 		d := open(t, dir, Options{})
 		check(t, d)
 		if epoch != "" && d.Epoch() != epoch {
@@ -129,9 +129,9 @@ func TestKill(t *testing.T) {
 
 // killOnce kills the writer a while after its nth word, which is soon after its
 // start for 0, and returns the last slot that it acknowledged.
-func killOnce(t *testing.T, dir string, words int, wait time.Duration) (acknowledged uint64) {
+func killOnce(t *testing.T, task, dir string, words int, wait time.Duration) (acknowledged uint64) {
 	t.Helper()
-	c := child(t, "write", dir)
+	c := child(t, task, dir)
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()

@@ -20,15 +20,16 @@ type exported struct {
 	Endpoint *registry.Endpoint `json:"endpoint,omitempty"`
 	Token    *registry.Token    `json:"token,omitempty"`
 	Query    *registry.Query    `json:"query,omitempty"`
+	Profile  *registry.Profile  `json:"profile,omitempty"`
 }
 
 // A withStore opens the store, calls do and closes it.
 type withStore func(do func(*store.DB) error) error
 
 func exportCommand(w *world, open withStore) *cobra.Command {
-	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens and registrations, one JSON object a line", Args: cobra.NoArgs,
-		Long: `Prints what was configured and registered: endpoints, tokens (their hashes) and
-queries with their holders. The output holds the endpoints' secrets. Results and
+	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations and profiles, one JSON object a line", Args: cobra.NoArgs,
+		Long: `Prints what was configured and registered: endpoints, tokens (their hashes),
+queries with their holders, and profiles. The output holds the endpoints' secrets. Results and
 history are not part of it; 'freshet backup' carries those.`,
 		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
 		RunE: func(*cobra.Command, []string) error {
@@ -62,6 +63,22 @@ func export(db *store.DB, put func(exported) error) error {
 		}
 		for _, item := range page {
 			if err := put(exported{Query: &item.Query}); err != nil {
+				return err
+			}
+		}
+	}
+	return exportProfiles(db, put)
+}
+
+func exportProfiles(db *store.DB, put func(exported) error) error {
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []web.ProfileItem
+		var err error
+		if page, cursor, err = db.ListProfiles(web.ProfileFilter{}, cursor, 500); err != nil {
+			return err
+		}
+		for _, item := range page {
+			if err := put(exported{Profile: &item.Profile}); err != nil {
 				return err
 			}
 		}
@@ -139,6 +156,15 @@ func (r exported) store(db *store.DB) error {
 			return nil
 		})
 		return err
+	case r.Profile != nil:
+		_, err := db.EditProfile(r.Profile.ID, func(p *registry.Profile, found bool) error {
+			if found {
+				return errThere
+			}
+			*p = *r.Profile
+			return nil
+		})
+		return err
 	}
-	return usage("neither endpoint, token nor query")
+	return usage("neither endpoint, token, query nor profile")
 }
