@@ -8,22 +8,23 @@ import (
 )
 
 // profiles replaces the profiles by those of the ledger.
-func (p *planner) profiles(list []Need) {
+func (p *planner) profiles(list []Need, models []Model) {
 	if p.needs == nil {
 		if len(list) == 0 {
 			return
 		}
 		p.needs = &needs{}
 	}
-	p.needs.load(list, p.slot)
+	p.needs.load(list, models, p.slot)
 }
 
-// heard lets the profiles know of an execution. ended says that it completed a
-// round.
-func (p *planner) heard(c *candidate, start time.Time, out Outcome) (ended bool) {
+// heard lets the profiles know of an execution. was is when the query was checked
+// before; ended says that it completed a round.
+func (p *planner) heard(c *candidate, was, start time.Time, out Outcome) (ended bool) {
 	if p.needs == nil || !out.Stats.LastRun.Outcome.Complete() {
 		return false
 	}
+	p.needs.learn(c.Query.ID, was, out)
 	e := executed{start: start, end: out.At, slot: out.Stats.LastRun.Slot, tier: out.Stats.LastRun.Why}
 	if out.Checked.Before(start) {
 		e.start = out.Checked // an answer that was kept somewhere is as old as it says
@@ -37,8 +38,8 @@ func (p *planner) heard(c *candidate, start time.Time, out Outcome) (ended bool)
 func (r *runner) rounds(b *Batch) {
 	r.l.mu.Lock()
 	list, ended := r.sheet.p.needs.take()
+	b.Rounds, b.Models = list, r.sheet.p.needs.learnt()
 	r.l.mu.Unlock()
-	b.Rounds = list
 	for i := range list {
 		switch list[i].State {
 		case registry.RoundCaptured:
@@ -91,6 +92,9 @@ func (l *Loop) NextRound(profile string) time.Time {
 	if n := l.planner.needs; n != nil {
 		for _, k := range n.profiles {
 			if k.ID == profile {
+				if k.lead == predicted {
+					return l.planner.nextPredicted(k, now)
+				}
 				return k.next(now)
 			}
 		}

@@ -67,11 +67,11 @@ func (p *planner) expect(k *need, now time.Time) {
 		if kindOf(item.When) != predicted || c == nil {
 			continue
 		}
-		if at, ok := forecast(&c.Stats, k.fired[i]); ok && at <= p.slot {
+		if p.foreseen(k, i, c, now) {
 			if fired == nil {
 				fired = make([]bool, len(k.Items))
 			}
-			fired[i], k.fired[i] = true, p.slot
+			fired[i], k.fired[i], k.since[i] = true, p.slot, now
 		}
 	}
 	if fired != nil {

@@ -58,7 +58,7 @@ func excess(samples []Sample, rate float64) (sum float64) {
 	return sum
 }
 
-// forecast is the slot in which the next change of a query is to be expected,
+// forecast is the slot by which the next change of a query is as likely as not,
 // counted from its last change or from a later slot in which one was expected.
 func forecast(s *Stats, from uint64) (slot uint64, ok bool) {
 	rate, ok := updateRate(s.Samples)
@@ -71,5 +71,5 @@ func forecast(s *Stats, from uint64) (slot uint64, ok bool) {
 			break
 		}
 	}
-	return from + uint64(math.Max(1, math.Round(1/rate))), true
+	return from + uint64(math.Max(1, math.Round(math.Ln2/rate))), true
 }

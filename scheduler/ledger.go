@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/update"
 )
 
 // A Ledger keeps, per endpoint, what the loop must still know after a restart.
@@ -47,6 +48,7 @@ type News struct {
 	// is true, and whatever is not among them is gone.
 	Needs      []Need
 	Reprofiled bool
+	Models     []Model // with Needs: those recorded of queries that they predict
 }
 
 // A Need is a profile with what has come of it.
@@ -82,6 +84,13 @@ type Batch struct {
 	// numbers captures, and fills in the positions of what captured an interval:
 	// those that the queries have after this batch.
 	Rounds []registry.Round
+	Models []Model // each replaces the one before of its query
+}
+
+// A Model is when a query tends to change, learnt for profiles that predict it.
+type Model struct {
+	Query string
+	Week  update.Week
 }
 
 // An Outcome is one finished execution and everything that follows from it, or

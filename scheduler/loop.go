@@ -326,7 +326,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.put(e.Query, e.Stats.owned())
 	}
 	if news.Reprofiled {
-		l.planner.profiles(news.Needs)
+		l.planner.profiles(news.Needs, news.Models)
 	}
 	return nil
 }

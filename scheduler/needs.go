@@ -17,8 +17,9 @@ type needs struct {
 	profiles []*need            // by id
 	triggers map[string][]*need // by the query whose changes they wait for
 	wanted   map[string][]*round
-	dirty    []*round // to be recorded
-	opened   bool     // since the claims were ranked
+	dirty    []*round          // to be recorded
+	models   map[string]*model // of queries that profiles predict
+	opened   bool              // since the claims were ranked
 }
 
 // A need is a profile with its open rounds.
@@ -31,6 +32,7 @@ type need struct {
 	rounds []*round      // open, oldest first
 	used   time.Duration // by executions that it claimed in this slot
 	fired  []uint64      // by item: slot of its latest prediction
+	since  []time.Time   // and when that was
 }
 
 // A kind says how an item's intervals come about.
@@ -67,8 +69,11 @@ const (
 )
 
 // load replaces all that is known by what the ledger knows. slot comes next.
-func (n *needs) load(list []Need, slot uint64) {
-	*n = needs{triggers: map[string][]*need{}, wanted: map[string][]*round{}}
+func (n *needs) load(list []Need, models []Model, slot uint64) {
+	*n = needs{triggers: map[string][]*need{}, wanted: map[string][]*round{}, models: map[string]*model{}}
+	for _, m := range models {
+		n.models[m.Query] = &model{Week: m.Week}
+	}
 	for _, x := range list {
 		k := &need{Profile: x.Profile, number: x.Rounds, at: x.Opened, slot: x.Slot}
 		if k.at.Before(x.Profile.CreatedAt) {
@@ -77,9 +82,12 @@ func (n *needs) load(list []Need, slot uint64) {
 		if x.Rounds == 0 {
 			k.slot = max(slot, 1) - 1
 		}
-		k.fired = make([]uint64, len(x.Profile.Items))
+		k.fired, k.since = make([]uint64, len(x.Profile.Items)), make([]time.Time, len(x.Profile.Items))
 		for j, i := range x.Profile.Items {
-			k.fired[j] = x.Slot
+			k.fired[j], k.since[j] = x.Slot, x.Opened
+			if i.When.Predicted && n.models[i.Query] == nil {
+				n.models[i.Query] = &model{}
+			}
 			k.lead = max(k.lead, kindOf(i.When))
 			if q := i.When.Changed; q != "" && !slices.Contains(n.triggers[q], k) {
 				n.triggers[q] = append(n.triggers[q], k)

@@ -506,3 +506,40 @@ func TestExplainInterval(t *testing.T) {
 		w.stop()
 	})
 }
+
+// On a grid it is the hours that count: what changes around noon is expected
+// around noon.
+func TestRoundsPredictedByHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		noon := func(*registry.Query, int) reply {
+			at := time.Now().UTC()
+			return reply{time.Second, registry.Changed, schedulertest.Rows(t, at.Add(-12*time.Hour).Format("2006-01-02"))}
+		}
+		w := newWorld(t, attentive("@every 30m", "mrsf"), noon)
+		w.register("a")
+		w.want("p_noon", lasting(2*time.Hour), registry.Item{Query: "q_a", When: registry.When{Predicted: true}})
+		w.run()
+		until(40 * 24 * time.Hour)
+		if next := w.loop.NextRound("p_noon"); next.IsZero() || next.Hour() < 10 || next.Hour() > 13 {
+			t.Errorf("the next round is announced for %s", next)
+		}
+		w.stop()
+		near, far := 0, 0
+		for _, r := range w.ends("p_noon") {
+			if r.State != registry.RoundCaptured {
+				t.Errorf("round %+v", r)
+			}
+			if r.OpenedAt.Before(epoch().Add(20 * 24 * time.Hour)) {
+				continue
+			}
+			if h := r.OpenedAt.Hour(); h >= 10 && h <= 13 {
+				near++
+			} else {
+				far++
+			}
+		}
+		if near < 10 || far > near/4 {
+			t.Errorf("in the last 20 days %d rounds were opened around noon, %d at other times", near, far)
+		}
+	})
+}

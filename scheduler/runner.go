@@ -285,7 +285,7 @@ func (r *runner) take(x answered) error {
 	if o := out.Stats.LastRun.Outcome; o.Complete() {
 		r.sheet.p.tell(c, o == registry.Changed)
 	}
-	ended := r.sheet.p.heard(c, x.r.start, out)
+	ended := r.sheet.p.heard(c, was.CheckedAt, x.r.start, out)
 	r.l.mu.Unlock()
 	r.count(was, out)
 	r.report(c, out.Stats.LastRun)

@@ -35,13 +35,14 @@ var (
 	bOpen     = []byte("open")     // of them the open ones
 	bEnds     = []byte("ends")     // by profile number and place among its ends: the round
 	bCaptures = []byte("captures") // by profile number and capture: its place among the ends
+	bModels   = []byte("models")   // of queries that profiles predict, by id
 )
 
 // buckets of a new store, all of them on the top level.
 func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
 		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
-		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures}
+		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

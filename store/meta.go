@@ -68,7 +68,7 @@ func addSubscriptions(tx *bbolt.Tx) error {
 }
 
 func addProfiles(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures} {
+	for _, name := range [][]byte{bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}

@@ -211,6 +211,7 @@ func discard(tx *bbolt.Tx, s *stored) error {
 		unindex(tx, s),
 		tx.Bucket(bQueries).Delete([]byte(s.ID)),
 		tx.Bucket(bStats).Delete([]byte(s.ID)),
+		tx.Bucket(bModels).Delete([]byte(s.ID)),
 		tx.Bucket(bMembers).Delete(memberKey(s.space, s.ID)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeHistory, s.serial), nil),
 	)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -94,7 +95,7 @@ func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
 	if err := w.save(ids); err != nil {
 		return err
 	}
-	if err := w.rounds(b.Rounds); err != nil {
+	if err := errors.Join(w.rounds(b.Rounds), w.models(b.Models)); err != nil {
 		return err
 	}
 	if err := w.loop(b); err != nil {

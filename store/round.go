@@ -210,3 +210,40 @@ func openRounds(tx *bbolt.Tx, n *need) (list []registry.Round, err error) {
 	})
 	return list, err
 }
+
+// models records what was learnt of when queries change.
+func (w *writer) models(list []scheduler.Model) error {
+	for i := range list {
+		if r, _, ok := liveRecord(w.tx, list[i].Query); !ok || r.space != w.space.number {
+			continue
+		}
+		v, err := json.Marshal(&list[i].Week)
+		if err == nil {
+			err = w.tx.Bucket(bModels).Put([]byte(list[i].Query), v)
+		}
+		if err != nil {
+			return fmt.Errorf("model of %s: %w", list[i].Query, err)
+		}
+	}
+	return nil
+}
+
+// models lists those of the queries that profiles predict.
+func models(tx *bbolt.Tx, list []scheduler.Need) (all []scheduler.Model, err error) {
+	seen := map[string]bool{}
+	for _, n := range list {
+		for _, i := range n.Profile.Items {
+			v := tx.Bucket(bModels).Get([]byte(i.Query))
+			if !i.When.Predicted || v == nil || seen[i.Query] {
+				continue
+			}
+			seen[i.Query] = true
+			m := scheduler.Model{Query: i.Query}
+			if err := json.Unmarshal(v, &m.Week); err != nil {
+				return nil, fmt.Errorf("model of %s: %w: %w", i.Query, ErrDamaged, err)
+			}
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}

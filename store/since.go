@@ -44,7 +44,10 @@ func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		}
 		if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
 			var err error
-			if n.Needs, err = needs(tx, &s); err != nil {
+			if n.Needs, err = needs(tx, &s); err == nil {
+				n.Models, err = models(tx, n.Needs)
+			}
+			if err != nil {
 				return err
 			}
 		}

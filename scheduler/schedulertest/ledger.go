@@ -53,6 +53,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"profiles":         testProfiles,
 		"rounds":           testRounds,
 		"rounds of others": testForeignRounds,
+		"models":           testModels,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, s := open(t)

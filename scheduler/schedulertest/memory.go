@@ -25,7 +25,8 @@ type Memory struct {
 	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
 	needs    map[string]*scheduler.Need
-	ends     []registry.Round  // rounds that ended, in that order
+	ends     []registry.Round // rounds that ended, in that order
+	models   map[string]scheduler.Model
 	profiled map[string]uint64 // by endpoint, revision of the newest edit of a profile
 	fail     error
 	batches  int
@@ -76,6 +77,7 @@ func (m *Memory) Remove(id string) error {
 		return fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
 	}
 	delete(m.queries, id)
+	delete(m.models, id)
 	m.note(k.query.Endpoint, id)
 	return nil
 }
@@ -95,6 +97,13 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	}
 	if n.Reprofiled = rev == 0 || m.profiled[endpoint] > rev; n.Reprofiled {
 		n.Needs = m.wants(endpoint)
+		for _, x := range n.Needs {
+			for _, i := range x.Profile.Items {
+				if k, ok := m.models[i.Query]; ok && i.When.Predicted && !slices.ContainsFunc(n.Models, func(o scheduler.Model) bool { return o.Query == i.Query }) {
+					n.Models = append(n.Models, k)
+				}
+			}
+		}
 	}
 	j := m.journal[endpoint]
 	j = j[sort.Search(len(j), func(i int) bool { return j[i].revision > rev }):]
@@ -131,6 +140,14 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	}
 	for _, r := range b.Rounds {
 		m.round(r)
+	}
+	for _, x := range b.Models {
+		if k := m.queries[x.Query]; k != nil {
+			if m.models == nil {
+				m.models = map[string]scheduler.Model{}
+			}
+			m.models[x.Query] = x
+		}
 	}
 	if b.Slot != nil {
 		s := m.slots[endpoint]

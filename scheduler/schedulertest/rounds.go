@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/update"
 )
 
 // Need makes a profile for tests: both queries whenever the first one changes.
@@ -145,5 +146,25 @@ func testForeignRounds(t *testing.T, b *bench) {
 	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{opened(p, 9, 2)}})
 	if n := b.since(alpha, 0).Needs; len(n) != 1 || n[0].Rounds != 0 || len(n[0].Open) != 0 {
 		t.Errorf("a round of the one before: %+v", n)
+	}
+}
+
+// Models come with the profiles that predict their queries, and go with the
+// queries.
+func testModels(t *testing.T, b *bench) {
+	q, r := b.register(alpha, "a"), b.register(alpha, "b")
+	p := Need("p_1", q, r)
+	p.Items[0].When = registry.When{Predicted: true}
+	b.want(p)
+	m := []scheduler.Model{{Query: q.ID, Week: update.Week{Updates: 3, Watched: 7}}, {Query: r.ID, Week: update.Week{Updates: 1}}}
+	m[0].Week.Hour[9].Updates = 2
+	b.record(alpha, scheduler.Batch{Models: append(m, scheduler.Model{Query: "q_gone"})})
+	b.same("the models", b.since(alpha, 0).Models, m[:1])
+	if err := b.s.Remove(q.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.register(alpha, "a")
+	if n := b.since(alpha, 0); len(n.Models) != 0 {
+		t.Errorf("of a query registered anew: %+v", n.Models)
 	}
 }
