@@ -55,8 +55,8 @@ type When struct {
 	Changed string      `json:"changed,omitempty"`
 	Where   []Condition `json:"where,omitempty"`
 
-	// Predicted: from the moment on at which the item's own history lets expect
-	// its next change.
+	// Predicted: from the moment on by which, going by the item's own history,
+	// its next change is as likely as not.
 	Predicted bool `json:"predicted,omitempty"`
 
 	// Within is the length of intervals that a change or a prediction begins;

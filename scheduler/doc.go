@@ -19,8 +19,9 @@
 //
 // K bounds the execution seconds of a slot: finished executions plus the
 // elapsed time of running ones. When that reaches K all running ones are cut.
-// The order is: refresh requests and new queries, together at most K/2, then
-// ranked ones. A query starts when its estimate fits what is left, or else is
+// The order is: refresh requests and new queries, together at most K/2, hinted
+// ones, at most K/4, what open intervals of profiles claim, at most their share
+// while others wait, then ranked ones. A query starts when its estimate fits what is left, or else is
 // passed over; the first ranked one always starts, alone when its estimate
 // exceeds K. With several executions at a time what is left is counted after
 // what the running ones are expected to take: the larger of estimate and
@@ -31,6 +32,16 @@
 // Where refresh requests and new queries leave too little for the first ranked
 // query, it is remembered and begins the next slot but one at the latest, so
 // that neither side can starve the other.
+//
+// # Profiles
+//
+// A profile's rounds are complex execution intervals: one interval for each of
+// its queries, in time or in slots. What opens rounds (a change, a prediction, a
+// multiple of a period) is looked at where it happens: in the slot that finds the
+// change, or when a slot begins. Any complete execution inside an interval
+// captures it, whatever tier chose it; the endpoint's policy, if it is sedf, mrsf
+// or medf, lets intervals claim executions. A missed interval ends its round.
+// Everything that follows from an execution is recorded with it.
 //
 // Only rule strict is implemented.
 package scheduler

@@ -1,6 +1,9 @@
 // Package store keeps everything in one bbolt file behind the interfaces of the
 // packages that need it: what was registered, the last complete result of each
-// query, the log of changes, statistics, slots and tokens.
+// query, the log of changes, statistics, slots, tokens, and profiles with their
+// rounds. A round stands in the transaction of the executions that open, advance
+// and end it; a profile's captures are numbered there as changes are, under an
+// epoch of the same kind.
 //
 // # Numbering
 //
@@ -40,5 +43,12 @@
 //	old       offset → serial, seq, time: changes that retention may drop
 //	purge     what is still to be deleted
 //	tokens    name → registry.Token, as JSON
+//	profiles  id → serial, space, registry.Profile as JSON
+//	progress  id → what has come of the profile: counts, its last opening; as JSON
+//	rounds    serial of the profile, round → registry.Round, as JSON
+//	open      serial, round: those that are open
+//	ends      serial, place → round, captures and expiries so far
+//	captures  serial, seq → place among the ends
+//	models    query id → update.Week, as JSON, of queries that profiles predict
 //	subscriptions id → registry.Subscription, as JSON: those that outlive a connection
 package store

@@ -30,8 +30,8 @@ func demoCommand(w *world) *cobra.Command {
 	c := &cobra.Command{
 		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a small living city (sensors,
-departures, events), registers a dozen queries worth watching and prints the
-changes as they arrive. Nothing is left behind unless --data says where. Webhooks
+departures, events), registers a dozen queries and a profile worth watching and
+prints the changes as they arrive. Nothing is left behind unless --data says where. Webhooks
 and WebSub callbacks may be on this machine.`,
 		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
@@ -81,7 +81,7 @@ func (d demo) run(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\nthe city's own endpoint is %s, seed %d\n%d queries are registered; changes follow, Ctrl-C ends\n\n",
+	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\nthe city's own endpoint is %s, seed %d\n%d queries and a profile are registered; changes follow, Ctrl-C ends\n\n",
 		programVersion(), srv.url(), s.URL, d.seed, len(names))
 	live := make(chan error, 2)
 	go func() { live <- d.live(ctx, town, e) }()
@@ -103,7 +103,7 @@ func (d demo) config(endpoint string) (*Config, func(), error) {
 		}
 		c.Data, done = dir, func() { os.RemoveAll(dir) }
 	}
-	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(2 * time.Second), Policy: "ttl:max=4:reset"}}
+	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(2 * time.Second), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"}}
 	if err := c.check(); err != nil {
 		done()
 		return nil, nil, err
@@ -122,7 +122,19 @@ func (d demo) register(srv *server) (map[string]string, error) {
 		}
 		names[r.ID] = q.Name
 	}
+	_, _, err := srv.registry.CreateProfile(admin, hurry())
+	if err != nil {
+		return nil, fmt.Errorf("sample profile: %w", err)
+	}
 	return names, nil
+}
+
+// hurry is a profile of the demo: when a departure is five minutes late or more,
+// how to get away from the stop by other means, within two slots.
+func hurry() registry.ProfileRequest {
+	late := registry.When{Changed: "late-departures", Where: []registry.Condition{{Var: "delay", Op: ">=", Value: 5.0}}}
+	return registry.ProfileRequest{Name: "getting away", Window: registry.Span{Slots: 2}, Items: []registry.Item{
+		{Query: "late-departures", When: late}, {Query: "bikes-harbour", When: late}, {Query: "departures-central", When: late}}}
 }
 
 // live lets the city change.
