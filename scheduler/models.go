@@ -44,8 +44,8 @@ func (n *needs) learnt() (list []Model) {
 // slots run on request only, or too little is known of hours, it is the slot that
 // forecast says.
 func (p *planner) foreseen(k *need, item int, c *candidate, now time.Time) bool {
-	if m := p.needs.models[c.Query.ID]; p.lead > 0 && m != nil && m.Updates >= enoughChanges {
-		return !reaches(&m.Week, base(k, item, c), now, math.Ln2).IsZero()
+	if m := p.needs.models[c.Query.ID]; p.lead > 0 && m != nil && m.All.Updates >= enoughChanges {
+		return !m.When(base(k, item, c), evens).After(now)
 	}
 	at, ok := forecast(&c.Stats, k.fired[item])
 	return ok && at <= p.slot
@@ -59,24 +59,9 @@ func base(k *need, item int, c *candidate) time.Time {
 	return c.Stats.ChangedAt
 }
 
-// reaches is the moment after from at which the expected number of changes
-// reaches n; zero when that is after until. Under a Poisson process at least one
-// change is as likely as not when n is ln 2.
-func reaches(w *update.Week, from, until time.Time, n float64) time.Time {
-	for t := from; t.Before(until); {
-		next := t.Truncate(time.Hour).Add(time.Hour) // the rate is constant within an hour
-		rate := w.At(t)
-		if found := t.Add(time.Duration(n / rate * float64(time.Hour))); rate*next.Sub(t).Hours() >= n {
-			if found.After(until) {
-				return time.Time{}
-			}
-			return found
-		}
-		n -= rate * next.Sub(t).Hours()
-		t = next
-	}
-	return time.Time{}
-}
+// evens is how many changes of a Poisson process have to be expected for at least
+// one to be as likely as not.
+const evens = math.Ln2
 
 // horizon is how far ahead rounds are announced.
 const horizon = 31 * 24 * time.Hour
@@ -86,10 +71,10 @@ const horizon = 31 * 24 * time.Hour
 func (p *planner) nextPredicted(k *need, now time.Time) (next time.Time) {
 	for i, item := range k.Items {
 		c, m := p.all[item.Query], p.needs.models[item.Query]
-		if c == nil || m == nil || p.lead <= 0 || m.Updates < enoughChanges {
+		if c == nil || m == nil || p.lead <= 0 || m.All.Updates < enoughChanges {
 			continue
 		}
-		if t := reaches(&m.Week, base(k, i, c), now.Add(horizon), math.Ln2); !t.IsZero() && (next.IsZero() || t.Before(next)) {
+		if t := m.When(base(k, i, c), evens); t.Before(now.Add(horizon)) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}

@@ -156,7 +156,7 @@ func testModels(t *testing.T, b *bench) {
 	p := Need("p_1", q, r)
 	p.Items[0].When = registry.When{Predicted: true}
 	b.want(p)
-	m := []scheduler.Model{{Query: q.ID, Week: update.Week{Updates: 3, Watched: 7}}, {Query: r.ID, Week: update.Week{Updates: 1}}}
+	m := []scheduler.Model{{Query: q.ID, Week: update.Week{All: update.Counter{Updates: 3, Watched: 7}}}, {Query: r.ID, Week: update.Week{All: update.Counter{Updates: 1}}}}
 	m[0].Week.Hour[9].Updates = 2
 	b.record(alpha, scheduler.Batch{Models: append(m, scheduler.Model{Query: "q_gone"})})
 	b.same("the models", b.since(alpha, 0).Models, m[:1])
