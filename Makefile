@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate clean
+.PHONY: help build demo screenshot deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -18,6 +18,9 @@ build: ## build the program into bin/freshet
 
 demo: deps build ## run the server with an embedded endpoint, living data and sample queries
 	bin/freshet demo
+
+screenshot: deps build ## take the picture of the overview that the README shows (three minutes, needs Chromium)
+	@.ci/screenshot web/docs/overview.png
 
 deps: $(ENGINE) ## fetch the pinned parts from npm (the embedded engine)
 $(ENGINE): endpoint/local/package-lock.json
