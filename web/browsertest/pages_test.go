@@ -36,6 +36,8 @@ func pages(w *world) []look {
 		{name: "endpoint-reader", role: "read", path: "/endpoints/city", shows: "seconds used"},
 		{name: "add-endpoint", role: "admin", path: "/add-endpoint", shows: "Short name"},
 		{name: "remove", role: "admin", path: "/endpoints/still/remove", shows: "cannot be brought back"},
+		{name: "profiles", role: "admin", path: "/profiles", shows: "Departure board"},
+		{name: "add-profile", role: "admin", path: "/add-profile", shows: "Window"},
 		{name: "deliveries", role: "admin", path: "/deliveries", shows: "alerts"},
 		{name: "tokens", role: "admin", path: "/tokens", shows: "wallboard"},
 		{name: "revoke", role: "admin", path: "/tokens/guest/revoke", shows: "out at once"},

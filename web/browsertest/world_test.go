@@ -195,6 +195,9 @@ func newWorld(t testing.TB) *world {
 		w.queries[q.word] = w.register(q)
 	}
 	w.call("POST", "/v1/endpoints/transit/pause", nil, nil)
+	w.call("POST", "/v1/profiles", map[string]any{"name": "Departure board", "items": []any{
+		map[string]any{"query": w.queries["free"], "when": map[string]any{"every": "20s", "slack": "8s"}},
+		map[string]any{"query": w.queries["open"], "when": map[string]any{"every": "20s", "slack": "5s"}}}}, nil)
 	hooks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/bad" {
 			http.Error(w, "<b>no</b>", http.StatusServiceUnavailable)

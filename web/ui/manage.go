@@ -55,6 +55,12 @@ func (s *Server) managing() []page {
 			page{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: tokens},
 			page{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: askToRevoke})
 	}
+	if s.Profiles != nil {
+		all = append(all,
+			page{path: "/profiles", look: "profiles", section: "profiles", need: read, build: profiles, live: true},
+			page{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: newProfile},
+			page{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: askToRemoveProfile})
+	}
 	if s.Settings != nil {
 		all = append(all, page{path: "/settings", look: "settings", section: "settings", need: admin, build: settings})
 	}
@@ -81,6 +87,11 @@ func (s *Server) managingActions() []action {
 			action{path: "/deliveries/{id}/resume", need: read, run: actOnFollower("resume", "is tried again now.")},
 			action{path: "/deliveries/{id}/replay", need: app, run: replayFollower},
 			action{path: "/deliveries/{id}/drop", need: read, run: dropFollower})
+	}
+	if s.Profiles != nil {
+		all = append(all,
+			action{path: "/profiles", need: app, run: createProfile},
+			action{path: "/profiles/{id}/remove", need: app, run: removeProfile})
 	}
 	if _, ok := s.Gate.(web.Keys); ok {
 		all = append(all,

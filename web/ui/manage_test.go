@@ -43,7 +43,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
-		c.Subscriptions = followers{r.store}
+		c.Subscriptions, c.Profiles = followers{r.store}, r.store
 		c.Managing = Managing{
 			Settings: func() []Setting {
 				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}
@@ -350,6 +350,27 @@ func TestSettingsAndAbout(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.get("/settings").status(200).has("127.0.0.1:8080", "<b>flag</b>", "default", "&lt;b&gt;ops", "3"+thin+"GiB").lacks("<b>ops</b>&lt;")
 	r.get("/about").status(200).has("Freshet 0.0-test", "/v1/openapi.yaml", "/v1/asyncapi.yaml", "Up for", "1"+thin+"h", "3"+thin+"GiB")
+}
+
+func TestProfilesPage(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	q := r.register("city", "trams", selectText)
+	r.get("/profiles").status(200).has("No profile is kept.", "/add-profile")
+	r.post("/profiles", "items", "trams whenever").status(422).has("is none of", "trams whenever")
+	r.post("/profiles", "items", "nobody every 5m for 1m").status(422).has("nobody every 5m for 1m")
+	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots for 1 slot\n", "budget", "2s").status(303)
+	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles#p-")
+	if p, err := r.reg.Profile(id); err != nil || p.Owner != "shop" || p.Items[0].When.Every.Slots != 2 || p.Budget != registry.Duration(2*time.Second) {
+		t.Errorf("kept %+v, %v", p, err)
+	}
+	for range 4 {
+		r.tick("city")
+	}
+	r.get("/profiles").status(200).has("&lt;b&gt;board", "every 2 slots, for 1 slot", "captures", "/profiles/"+id+"/remove").lacks("<b>board")
+	r.get("/profiles/" + id + "/remove").status(200).has("Its queries stay.")
+	r.follow(r.post("/profiles/"+id+"/remove")).has("The profile is removed.", "No profile is kept.")
+	r.get("/profiles/nobody/remove").status(404)
 }
 
 // What a session may not do is refused by the pages themselves, too.

@@ -111,7 +111,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 			r.hub.Wake(n.Query)
 		}
 	}})
-	if r.reg, err = registry.Open(registry.Config{Store: r.store, Check: scheduler.Validate, EndpointEdited: func(name string) {
+	if r.reg, err = registry.Open(registry.Config{Store: r.store, Profiles: r.store, Gap: scheduler.Gap, Check: scheduler.Validate, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
 			_ = r.daemon.Update(e, nil) // one that is not run yet is added by the test
 		}
