@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -135,17 +136,26 @@ func (t *tail) String() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// freeAddr is a loopback address that was free a moment ago, for servers that
-// must come back at the same place.
+// freeAddr is an address for a process that is to come back to it. Its port is
+// below those that the system gives away by itself, so that no connection of
+// another test sits on it meanwhile.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, ports = 20000, 12000
+	for range ports {
+		n := (os.Getpid()*127 + int(lastPort.Add(1))) % ports
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+n))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
+
+var lastPort atomic.Int64
 
 // part skips a test that needs what this machine does not have, or fails it
 // where FRESHET_REQUIRE names the part.
