@@ -140,18 +140,20 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 // policy do better?
 type endpointPage struct {
 	overviewEndpoint
-	URL      string
-	Toc      []tocEntry
-	Lede     lede
-	Health   health
-	Numbers  []pair
-	Covers   string // the time that the numbers are of
-	Choices  []policyChoice
-	WhatIf   string // what the comparison is of, "" when there is none
-	Settings settingsForm
-	Paused   bool
-	Admin    bool
-	Path     string
+	URL        string
+	Toc        []tocEntry
+	Lede       lede
+	Health     health
+	Numbers    []pair
+	Covers     string // the time that the numbers are of
+	Choices    []policyChoice
+	WhatIf     string // what the comparison is of, "" when there is none
+	Compared   []policyChoice
+	CanCompare bool
+	Settings   settingsForm
+	Paused     bool
+	Admin      bool
+	Path       string
 }
 
 type tocEntry struct {
@@ -191,6 +193,9 @@ func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
 		return content{}, err
 	}
 	p.Choices = policies(e)
+	if err := v.whatIf(p, e); err != nil {
+		return content{}, err
+	}
 	p.Settings.explain(e, recent, slots, v)
 	return content{Title: e.Name, Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
 }

@@ -76,6 +76,7 @@ func (s *Server) managingActions() []action {
 		{path: "/endpoints", need: admin, run: createEndpoint},
 		{path: "/endpoints/{name}", need: admin, run: saveEndpoint},
 		{path: "/endpoints/{name}/policy", need: admin, run: usePolicy},
+		{path: "/endpoints/{name}/shade", need: admin, run: shadePolicy},
 		{path: "/endpoints/{name}/tick", need: admin, run: tickEndpoint},
 		{path: "/endpoints/{name}/pause", need: admin, run: pauseEndpoint},
 		{path: "/endpoints/{name}/resume", need: admin, run: resumeEndpoint},

@@ -43,6 +43,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
+		c.Shadows = r.daemon.Shadows
 		c.Subscriptions, c.Profiles = followers{r.store}, r.store
 		c.Managing = Managing{
 			Settings: func() []Setting {
@@ -153,6 +154,8 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
 	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
+	r.follow(r.post("/endpoints/city/shade", "policy", "dj")).status(200).has("Policies compared", "played again", "dj")
+	r.follow(r.post("/endpoints/city/shade", "policy", "none")).has("Nothing is compared")
 	r.oracle.fail("503 <b>gone</b>")
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
 	r.get("/endpoints/city").has("It does not answer.")

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -348,6 +349,53 @@ func usePolicy(v *visit) error {
 type policyChoice struct {
 	Spelling, Doc string
 	Now           bool
+	// What it would have done, in a comparison over the recorded history.
+	Found, Delay, Meter string
+}
+
+// whatIf compares the policy in force with those in its shadow, when somebody
+// asks for it: estimates take their time, so live updates leave them out.
+func (v *visit) whatIf(p *endpointPage, e registry.Endpoint) error {
+	if v.Shadows == nil {
+		return nil
+	}
+	p.CanCompare = true
+	if v.r.URL.Query().Get("compare") == "" || strings.HasPrefix(v.r.URL.Path, "/ui/events") {
+		return nil
+	}
+	all, err := v.Shadows(v.r.Context(), e.Name)
+	if err != nil {
+		return err
+	}
+	for _, s := range all.Policies {
+		if s.Estimate == nil {
+			continue
+		}
+		x := policyChoice{Spelling: s.Policy, Now: s.Current, Found: none, Delay: figures(s.Estimate.Delay.Mean) + " slots", Meter: "0"}
+		if n := float64(s.Estimate.Known); n > 0 {
+			part := min(1, s.Estimate.Relevant.Mean/n)
+			x.Found, x.Meter = share(part).String()+" of "+count(s.Estimate.Known), meter(part)
+		}
+		p.WhatIf = "Slots " + count(s.Estimate.From) + " to " + count(s.Estimate.To) + " played again, " + took(time.Duration(all.Budget).Seconds()) + " each"
+		p.Compared = append(p.Compared, x)
+	}
+	if len(p.Compared) == 0 {
+		p.WhatIf = "Nothing is remembered yet that could tell"
+	}
+	return nil
+}
+
+// shadePolicy adds the chosen policy to those that are compared.
+func shadePolicy(v *visit) error {
+	name := v.r.PathValue("name")
+	_, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error { return scheduler.Shade(e, v.r.PostForm.Get("policy")) })
+	if errors.Is(err, scheduler.ErrPolicy) {
+		err = &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "No such policy", Detail: err.Error()}
+	}
+	if err != nil {
+		return v.refused("Nothing is compared", err, endpointPath(name)+"#what-if")
+	}
+	return v.to(endpointPath(name) + "?compare=1#what-if")
 }
 
 // policies are the one in force first, then the others with their defaults.
