@@ -61,6 +61,7 @@ type Subscription struct {
 	Version string   `json:"version,omitempty"` // entity tag of what a WebSub callback has
 	Pledge  *Pledge  `json:"pledge,omitempty"`  // the message that is being delivered
 	Held    []Held   `json:"held,omitempty"`    // without Query: what a filter or a rate keeps back
+	Round   Position `json:"round,omitzero"`    // without Query: up to there a rate lets through at once
 
 	Failures     int        `json:"failures,omitempty"` // in a row
 	FailingSince *time.Time `json:"failing_since,omitempty"`

@@ -110,6 +110,7 @@ func full(id string) registry.Subscription {
 		Cursor: registry.Position{Epoch: "e", Seq: 1<<53 - 1}, Seen: registry.Position{Epoch: "e", Seq: 7}, Version: `"e.7.srj"`,
 		Pledge:   &registry.Pledge{ID: "msg_1", Type: "t", From: registry.Position{Epoch: "e", Seq: 1}, Until: registry.Position{Epoch: "e", Seq: 2}, At: at},
 		Held:     []registry.Held{{Query: "q_2", From: registry.Position{Epoch: "f", Seq: 1}, Until: registry.Position{Epoch: "f", Seq: 3}, First: 8, Fresh: true}},
+		Round:    registry.Position{Epoch: "e", Seq: 9},
 		Failures: 3, FailingSince: &at, LastError: "x", LastAttempt: &at, NextTry: &at, LastDelivery: &at, Deliveries: 9, Given: 1,
 		Dead: []registry.DeadLetter{{Pledge: registry.Pledge{ID: "msg_0", At: at}, Attempts: 10, Error: "e", GivenUp: at, Replay: true}}}
 }

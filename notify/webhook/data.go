@@ -16,7 +16,7 @@ import (
 // What a receiver was told last is Cursor, whatever was read since (Seen).
 func (w *Sender) data(s *registry.Subscription, p registry.Pledge) (data []byte, other *registry.Pledge, err error) {
 	if p.Query != "" {
-		return w.held(p)
+		return w.held(s, p)
 	}
 	switch p.Type {
 	case TypeEnded:

@@ -19,15 +19,38 @@ const mostHeld = 64
 // planMany is for a webhook of many queries with a filter or a rate: what it
 // reads is kept back by query and told as one net change of each.
 func (w *Sender) planMany(s *registry.Subscription, filter notify.Filter, now time.Time) (deliver.Step, error) {
+	if s.Rate > 0 && s.Round.Epoch == s.Cursor.Epoch && s.Cursor.Seq < s.Round.Seq {
+		return w.gather(s, filter)
+	}
 	if h := oldest(s.Held, true); h != nil {
 		return w.judge(*h, filter, false)
 	}
-	if s.Rate > 0 && s.LastDelivery != nil {
+	if s.Rate == 0 {
+		return w.gather(s, filter)
+	}
+	if s.LastDelivery != nil {
 		if due := s.LastDelivery.Add(time.Duration(s.Rate)); now.Before(due) {
 			return deliver.Step{Hold: due}, nil
 		}
 	}
-	return w.gather(s, filter)
+	return w.round(s, filter)
+}
+
+// round begins a round of a webhook with a rate: everything that waits by now is
+// read, however much it is, before the next pause. Otherwise a webhook could fall
+// behind for ever.
+func (w *Sender) round(s *registry.Subscription, filter notify.Filter) (deliver.Step, error) {
+	head, err := w.opts.Head()
+	if err != nil || head == s.Cursor {
+		return deliver.Step{}, err
+	}
+	if head.Epoch != s.Cursor.Epoch || head.Seq < s.Cursor.Seq {
+		return w.gather(s, filter) // which finds the gap
+	}
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		s.Round = head
+		return nil
+	}}, nil
 }
 
 // oldest is what has waited longest, of what is fresh or of all.
@@ -45,7 +68,8 @@ func heldAt(held []registry.Held, query string) int {
 	return slices.IndexFunc(held, func(h registry.Held) bool { return h.Query == query })
 }
 
-// gather reads a page of the log.
+// gather reads a page of the log. In a round that has to wait for room, what is
+// fresh goes out before it.
 func (w *Sender) gather(s *registry.Subscription, filter notify.Filter) (deliver.Step, error) {
 	page, err := w.opts.Log.All(s.Cursor, pageSize)
 	var gap *registry.GapError
@@ -53,8 +77,12 @@ func (w *Sender) gather(s *registry.Subscription, filter notify.Filter) (deliver
 		head, err := w.opts.Head()
 		return w.pledge(s, TypeGap, head, gap.Reason), err
 	}
-	if err != nil || len(page) == 0 {
+	if err != nil {
 		return deliver.Step{}, err
+	}
+	from := s.Cursor
+	if len(page) == 0 {
+		return passed(from, s.Round), nil
 	}
 	wanted := make([]bool, len(page))
 	for i := range page {
@@ -63,9 +91,11 @@ func (w *Sender) gather(s *registry.Subscription, filter notify.Filter) (deliver
 		}
 	}
 	if first := slices.Index(wanted, true); first == 0 && len(s.Held) >= mostHeld && heldAt(s.Held, page[0].Query) < 0 {
+		if h := oldest(s.Held, true); h != nil {
+			return w.judge(*h, filter, false)
+		}
 		return w.judge(*oldest(s.Held, false), filter, true)
 	}
-	from := s.Cursor
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if s.Cursor != from {
 			return nil
@@ -78,6 +108,19 @@ func (w *Sender) gather(s *registry.Subscription, filter notify.Filter) (deliver
 		}
 		return nil
 	}}, nil
+}
+
+// passed ends a round whose last changes are there no more, as their queries.
+func passed(from, round registry.Offset) deliver.Step {
+	if round.Epoch != from.Epoch || from.Seq >= round.Seq {
+		return deliver.Step{}
+	}
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		if s.Cursor == from {
+			s.Cursor = round
+		}
+		return nil
+	}}
 }
 
 // hold adds a change to what waits of its query, unless there is no room.
@@ -145,7 +188,7 @@ func release(s *registry.Subscription, query string, until registry.Position) {
 }
 
 // held writes what a message about a query that was kept back tells.
-func (w *Sender) held(p registry.Pledge) ([]byte, *registry.Pledge, error) {
+func (w *Sender) held(s *registry.Subscription, p registry.Pledge) ([]byte, *registry.Pledge, error) {
 	if p.Type != TypeChanged {
 		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
 		if p.Info != "" {
@@ -169,6 +212,14 @@ func (w *Sender) held(p registry.Pledge) ([]byte, *registry.Pledge, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := notify.MarshalChange(net, w.opts.Format)
+	filter, err := notify.ParseFilter(s.Filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	write := notify.MarshalChange
+	if !filter.All() {
+		write = notify.MarshalFiltered
+	}
+	data, err := write(net, w.opts.Format)
 	return data, nil, err
 }

@@ -23,7 +23,8 @@
 // A filter's thresholds hold for the net change since the last message. For a
 // webhook of many queries they hold for each query on its own, and so does its
 // rate: what waits of a query goes out as one net change, the queries one after
-// another, and no sooner than the rate after the last message more is looked for.
+// another, and no sooner than the rate after the last message more is looked for;
+// then everything that waits.
 // At most 64 queries are kept back at a time: of more, the one that has waited
 // longest is told.
 //

@@ -361,6 +361,9 @@ func TestManyQueriesHeld(t *testing.T) {
 	if want := (told{a, 1, 4}); got[0] != want {
 		t.Errorf("told %+v, want %+v", got[0], want)
 	}
+	if m := h.messages(webhook.TypeChanged)[0]; !strings.Contains(m.raw, `"filtered":true`) || strings.Contains(m.raw, `"hash"`) {
+		t.Errorf("a filtered change does not say so, or has a hash: %s", m.raw)
+	}
 	read(webhook.TypeMoved, 1) // what b had came and went
 	if want := (told{b, 0, 3}); got[0] != want {
 		t.Errorf("moved %+v, want %+v", got[0], want)
@@ -508,4 +511,57 @@ func TestModel(t *testing.T) {
 		}
 		until(t, fmt.Sprintf("the end state at receiver %d", i), func() bool { return h.holds(s.id, res) })
 	}
+}
+
+// A rate makes messages fewer and never a webhook late: whatever waits when its
+// time has come goes out, be it many changes of one query or of many queries.
+func TestManyQueriesKeepUpWithTheirRate(t *testing.T) {
+	for name, queries := range map[string]int{"one query": 1, "many queries": 150} {
+		t.Run(name, func(t *testing.T) {
+			r, h := newRig(t), newReceiver(t)
+			var ids []string
+			for i := range queries {
+				ids = append(ids, r.log.Add(fmt.Sprint("q", i), diff.Select, false))
+				r.record(ids[i], notifytest.Rows("before"))
+			}
+			h.many = true
+			s := r.create(h, registry.WebhookRequest{Rate: registry.Duration(time.Hour)})
+			if _, err := r.Engine.Pause(s.ID); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 300 {
+				r.record(ids[i%queries], notifytest.Rows(fmt.Sprint(i)))
+			}
+			gone := r.log.Add("gone", diff.Select, false) // the last that waits is there no more
+			r.record(gone, notifytest.Rows("x"))
+			r.log.Remove(gone)
+			if _, err := r.Engine.Resume(s.ID); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the newest of all", func() bool {
+				for _, id := range ids {
+					if !newest(h, id, uint64(1+300/queries)) {
+						return false
+					}
+				}
+				return true
+			})
+			if n := len(h.messages(webhook.TypeChanged)); queries == 1 && n != 1 {
+				t.Errorf("300 changes of one query came as %d messages", n)
+			}
+			r.record(ids[0], notifytest.Rows("later"))
+			until(t, "an idle webhook", func() bool { x := r.get(s.ID); return len(x.Held) == 0 && x.Pledge == nil })
+			if newest(h, ids[0], uint64(2+300/queries)) {
+				t.Error("the next round did not wait for the rate")
+			}
+		})
+	}
+}
+
+// newest says whether a receiver stands at a change.
+func newest(h *receiver, query string, seq uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.state[query]
+	return r != nil && r.seq == seq
 }
