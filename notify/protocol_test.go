@@ -69,6 +69,22 @@ func TestCloseCodes(t *testing.T) {
 	}
 }
 
+// A client that was told to go cannot stay by sending signs of life.
+func TestPongsDoNotOutliveTheClose(t *testing.T) {
+	r := newRig(t, quick)
+	p := r.dial(nil) // and no init
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		for p.conn.WriteControl(websocket.PongMessage, nil, time.Now().Add(time.Second)) == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	r.empty()
+	p.conn.Close()
+	<-left
+}
+
 func say(texts ...string) func(*rig, *peer) {
 	return func(_ *rig, p *peer) {
 		for _, text := range texts {

@@ -34,7 +34,7 @@ type wire struct {
 	onSlow  func()        // called once when slow is set
 	slow    atomic.Bool   // a write was blocked for the timeout
 	blocked atomic.Bool   // a write took long enough to fall behind; cleared by who folds
-	closing atomic.Bool   // a close frame is out
+	ends    atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
 	lags    atomic.Uint64 // how often that was
 
 	mu sync.Mutex // one message after the other
@@ -134,18 +134,20 @@ func (w *wire) skipPongs() (bool, error) {
 	return false, nil
 }
 
-// alive gives the client as long again to send something.
+// alive gives the client as long again to send something, but not after a close
+// frame: whatever it sends then buys it no time.
 func (w *wire) alive() {
 	w.SetReadDeadline(time.Now().Add(w.timing.Read))
-	if w.closing.Load() {
-		w.last()
+	if end := w.ends.Load(); end != 0 {
+		w.SetReadDeadline(time.Unix(0, end))
 	}
 }
 
 // last gives the client the time it takes to read and answer a close frame.
 func (w *wire) last() {
-	w.closing.Store(true)
-	w.SetReadDeadline(time.Now().Add(w.timing.Close))
+	end := time.Now().Add(w.timing.Close)
+	w.ends.Store(end.UnixNano())
+	w.SetReadDeadline(end)
 }
 
 // SetWriteDeadline does nothing: the wire has its own idea of time.
