@@ -90,6 +90,7 @@ type allStream struct {
 
 	at        registry.Offset
 	held      map[string]*heldBack // by query, mostHeld at most
+	told      bool                 // something, in the rounds since notBefore
 	notBefore time.Time
 }
 
@@ -142,6 +143,7 @@ func (t *allStream) step(ctx context.Context) error {
 		return err
 	}
 	told, err := t.tellHeld(full)
+	t.told = t.told || told
 	at := t.at
 	t.listed.at.Store(&at)
 	switch {
@@ -149,8 +151,8 @@ func (t *allStream) step(ctx context.Context) error {
 		return err
 	case more:
 		return nil
-	case told && t.rate > 0:
-		t.notBefore = time.Now().Add(t.rate)
+	case t.told && t.rate > 0:
+		t.told, t.notBefore = false, time.Now().Add(t.rate)
 		return nil
 	}
 	return t.wait(ctx, 0)

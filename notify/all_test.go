@@ -205,9 +205,39 @@ func TestAllKeepsBackABoundedNumber(t *testing.T) {
 	}
 }
 
+// What changed within one rate may come in several rounds; the rate counts from
+// the last of them, whatever that one had to tell.
+func TestAllRateCountsAfterAllRounds(t *testing.T) {
+	r := newRig(t, nil)
+	var ids []string
+	for i := range 65 {
+		ids = append(ids, r.log.Add(fmt.Sprint("q", i), "SELECT", false))
+		r.record(ids[i], rows("a"))
+	}
+	for _, id := range ids {
+		r.record(id, rows("b"))
+	}
+	r.record(ids[64], rows("a")) // the only one of the second round has nothing to tell
+	s := r.stream(t, "/v1/changes?rate=1h", "Last-Event-ID", "store:65")
+	for i := range 64 {
+		if e := s.next(); e.kind != "change" || e.Query != ids[i] {
+			t.Fatalf("event %d is a %s of %s", i, e.kind, e.Query)
+		}
+	}
+	if e := s.next(); e.kind != "alive" || e.Query != ids[64] {
+		t.Fatalf("the last event is a %s of %s", e.kind, e.Query)
+	}
+	sent := r.srv.Stats().Sent
+	r.record(ids[0], rows("c"))
+	time.Sleep(100 * time.Millisecond)
+	if n := r.srv.Stats().Sent - sent; n != 0 {
+		t.Errorf("%d changes did not wait for the rate", n)
+	}
+}
+
 func TestAllRefusals(t *testing.T) {
 	r := newRig(t, nil)
-	for _, path := range []string{"?min_rows=x", "?where=x", "?after=x", "?after=store:1~", "?after=store:1~q", "?after=store:1~q:x", "?after=store:1" + strings.Repeat("~q:1", 65)} {
+	for _, path := range []string{"?min_rows=x", "?where=x", "?after=x", "?after=store:1~", "?after=store:1~q", "?after=store:1~q:x", "?after=store:1~q%0a:1", "?after=a%0db:1", "?after=store:1" + strings.Repeat("~q:1", 65)} {
 		if resp := r.get(t, "/v1/changes"+path); resp.StatusCode != 400 {
 			t.Errorf("%s: %s", path, resp.Status)
 		}

@@ -27,6 +27,9 @@ func (t *allStream) id() string {
 
 // parse reads an id. What is kept back is only named: restore looks it up.
 func (t *allStream) parse(id string) (err error) {
+	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return errPosition // it is sent back in ids, which end with their line
+	}
 	parts := strings.Split(id, "~")
 	if t.at, err = registry.ParsePosition(parts[0]); err != nil || len(parts) > mostHeld+1 {
 		return errPosition
