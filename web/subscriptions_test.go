@@ -254,6 +254,9 @@ func TestTopicsAreWhatGetAnswers(t *testing.T) {
 		if string(got.Body) != string(want.body) || got.Version != want.Header.Get("ETag") || got.Type != want.Header.Get("Content-Type") {
 			t.Errorf("%s: %s %s %s, GET answers %s %s %s", path, got.Version, got.Type, got.Body, want.Header.Get("ETag"), want.Header.Get("Content-Type"), want.body)
 		}
+		if st, _, err := w.m.Current(id, false); err != nil || got.At != st.Position {
+			t.Errorf("%s shows %v, the query is at %v: %v", path, got.At, st.Position, err)
+		}
 		if q, err := topics.Find(path); err != nil || q.ID != id {
 			t.Errorf("%s is of %s: %v", path, q.ID, err)
 		}

@@ -62,7 +62,8 @@ func (t *Topics) Find(path string) (registry.Query, error) {
 
 // A Topic is what GET answers with 200.
 type Topic struct {
-	Version string // ETag
+	At      registry.Position // of its query; it shows this one, or a later one when changes follow each other closely
+	Version string            // ETag
 	Type    string
 	Body    []byte
 }
@@ -74,11 +75,31 @@ func (t *Topics) Read(ctx context.Context, path string) (Topic, error) {
 	if err != nil {
 		return Topic{}, err
 	}
+	const patience = 3 // for changes that come while it is rendered
+	for try := 1; ; try++ {
+		before, _, err := t.s.History.Current(q.ID, false)
+		if missing(err) {
+			err = fmt.Errorf("%w: %w", ErrNoTopic, err)
+		}
+		if err != nil {
+			return Topic{}, err
+		}
+		x, err := t.render(ctx, path, q.ID, topic)
+		if x.At = before.Position; err != nil || try == patience {
+			return x, err
+		}
+		if now, _, err := t.s.History.Current(q.ID, false); err != nil || now.Position == before.Position {
+			return x, nil // if the query has ended meanwhile, so will its subscriptions
+		}
+	}
+}
+
+func (t *Topics) render(ctx context.Context, path, id, topic string) (Topic, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return Topic{}, err
 	}
-	r.SetPathValue("id", q.ID)
+	r.SetPathValue("id", id)
 	w := &inMemory{header: http.Header{}}
 	c := &call{server: t.s, w: w, r: r, signed: true, caller: registry.Caller{Role: registry.RoleAdmin}, params: url.Values{}}
 	if err := t.routes[topic].run(c); err != nil {

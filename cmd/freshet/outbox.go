@@ -65,7 +65,7 @@ func reader(t *web.Topics) func(context.Context, string) (deliver.Content, error
 		if errors.Is(err, web.ErrNoTopic) {
 			return deliver.Content{}, fmt.Errorf("%w: %w", deliver.ErrNoContent, err)
 		}
-		return deliver.Content{Version: x.Version, Type: x.Type, Body: x.Body}, err
+		return deliver.Content{At: x.At, Version: x.Version, Type: x.Type, Body: x.Body}, err
 	}
 }
 

@@ -286,6 +286,31 @@ func TestThresholdAndRate(t *testing.T) {
 	until(t, "no wish", func() bool { x := r.subscription(); return x.Rate == 0 && x.Intent == nil })
 }
 
+// A delivery may show more than the change that it was for. Thresholds count from
+// what it showed.
+func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	record := func(values string) {
+		r.tick++
+		r.log.Record(r.query, notifytest.Rows(strings.Fields(values)...), time.Unix(1_790_000_000+int64(r.tick), 0))
+		r.hub.Wake(r.query)
+	}
+	record("a b c")
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "freshet.min_rows": {"3"}}
+	r.raw("application/x-www-form-urlencoded", form.Encode(), "").want(t, 202)
+	until(t, "an active subscription", func() bool { x := r.subscription(); return x != nil && x.State == registry.Active })
+	meanwhile := func() { record("a b c d e f g h") }
+	r.hasten.Store(&meanwhile)
+	record("a b c d e f")
+	if d := s.last(1); d.body != r.content() {
+		t.Fatalf("delivered %s, the topic is %s", d.body, r.content())
+	}
+	record("a b c d e") // one row from what woke the hub, three from what it delivered
+	if d := s.last(2); d.body != r.content() {
+		t.Errorf("delivered %s, the topic is %s", d.body, r.content())
+	}
+}
+
 // What was not delivered when the process ended is delivered by the next, as
 // are leases, secrets and questions that were not asked yet.
 func TestRestart(t *testing.T) {

@@ -299,6 +299,9 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 	} else if err != nil {
 		return deliver.Step{}, err
 	}
+	if c.At.Epoch == at.Epoch && c.At.Seq > at.Seq {
+		at = c.At // what comes next is held against what the callback has, not against what woke us
+	}
 	if c.Version == s.Version {
 		release()
 		return deliver.Step{Edit: moved(from, at, c.Version)}, nil

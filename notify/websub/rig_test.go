@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ type rig struct {
 	public bool
 	logged *strings.Builder
 	tick   int
+	hasten atomic.Pointer[func()] // called once, when a topic is read for a delivery
 
 	withdrawn sync.Map // callers whose tokens are no more
 	setup     setup
@@ -124,7 +126,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.way = websub.New(websub.Options{
-		Log: r.log, Contents: &deliver.Contents{Read: r.read}, Find: r.find, PublicURL: r.http.URL,
+		Log: r.log, Contents: &deliver.Contents{Read: r.readLate}, Find: r.find, PublicURL: r.http.URL,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(registry.Caller{}, id) },
 		Access: func(caller string, _ registry.Query) error {
 			if _, gone := r.withdrawn.Load(caller); gone {
@@ -161,6 +163,13 @@ func (r *rig) find(path string) (registry.Query, error) {
 		q.Holders[0].Public = r.public
 	}
 	return q, err
+}
+
+func (r *rig) readLate(ctx context.Context, path string) (deliver.Content, error) {
+	if do := r.hasten.Swap(nil); do != nil {
+		(*do)()
+	}
+	return r.read(ctx, path)
 }
 
 func (r *rig) read(_ context.Context, path string) (deliver.Content, error) {
