@@ -25,6 +25,7 @@ type sheet struct {
 	onClaims time.Duration // of it, by what intervals claimed
 	runs     []*run
 	debtor   *candidate
+	begun    bool // something has started, whatever it took
 	alone    bool // nothing else starts in this slot
 }
 
@@ -129,7 +130,7 @@ func (s *sheet) next(now time.Time) *run {
 			return r
 		}
 	}
-	if s.used == s.charged && len(s.runs) == 0 && ranked > 0 {
+	if !s.begun && ranked > 0 {
 		if c := s.p.ranked.first(); c != nil {
 			return s.first(c, now)
 		}
@@ -182,6 +183,7 @@ func (s *sheet) begin(c *candidate, now time.Time, limit time.Duration, front bo
 		served: c.Query.Refreshes,
 	}
 	s.p.pick(c)
+	s.begun = true
 	s.runs = append(s.runs, r)
 	return r
 }

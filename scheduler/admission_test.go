@@ -64,6 +64,25 @@ func TestFirstAboveBudgetRunsAlone(t *testing.T) {
 	}
 }
 
+// An execution that took no time was the first all the same: what follows has
+// to fit, whatever tier it came from.
+func TestFirstIsOne(t *testing.T) {
+	for name, seconds := range map[string][]float64{"ranked": {1, 15, 12, 2}, "new": {0, 15, 12, 2}} {
+		_, s := begun(1, seconds...)
+		r := s.next(noon)
+		if r == nil || r.c.Query.ID != "a" {
+			t.Fatalf("%s: first is %+v", name, r)
+		}
+		if _, whole := s.finish(r, Answer{Outcome: registry.Unchanged}, false); whole || s.used != 0 {
+			t.Fatalf("%s: it used %s", name, s.used)
+		}
+		// 15 and 12 s do not fit the 10 that are left.
+		if got := started(s, noon); got != "d:10s " {
+			t.Errorf("%s: then started %s", name, got)
+		}
+	}
+}
+
 // What running executions are expected to take is not given away.
 func TestReserve(t *testing.T) {
 	// 4 + 4 s are promised; 3 s do not fit the other 2, 2 s do.

@@ -148,7 +148,7 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 		left := n.budget - used
 		switch {
 		case alone || left <= 0:
-		case used == 0:
+		case len(starts) == 0:
 			alone = q.estimate() > left
 			execute(q, left, true, false)
 		case q.estimate() <= left:

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,59 @@ func TestReplayRemembersCuts(t *testing.T) {
 		slots := w.replay(t, "sjf", scheduler.RuleStrict, 7*time.Millisecond, ranked)
 		if len(slots[1]) != 2 {
 			t.Errorf("ranked %v: slot 2 executes %v, want queries 0 and 2", ranked, slots[1])
+		}
+	}
+}
+
+// A query that was cut with the whole budget rests until slot 3. By then its
+// result is what it was, so the policy leaves it out, and it waits again for
+// slot 4, in which it is stale once more: it stands in the order once.
+func TestReplayNarrowsWhatRests(t *testing.T) {
+	const n, slots = 2, 6
+	stale := [slots + 1][n]bool{1: {true}, 4: {true}, 5: {true, true}} // by slot
+	w := played{}
+	for range slots + 1 {
+		w.times = append(w.times, []time.Duration{2 * time.Millisecond, time.Millisecond})
+		w.changed = append(w.changed, make([]bool, n))
+	}
+	w.times[1][0] = 20 * time.Millisecond
+	for slot, row := range stale {
+		copy(w.changed[slot], row[:])
+	}
+	oracle := func(m scheduler.Moment, c *scheduler.Candidate) (uint64, time.Duration) {
+		for q, x := range w.queries() {
+			if x.ID == c.Query.ID && stale[m.Slot][q] {
+				return m.Slot, w.times[m.Slot][q]
+			}
+		}
+		return 0, 0
+	}
+	for _, rule := range []string{scheduler.RuleStrict, scheduler.RuleOverrun} {
+		r, err := scheduler.NewReplay(scheduler.ReplayConfig{
+			Policy: scheduler.Clairvoyant(oracle), Rule: rule, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w, Ranked: true,
+			Only: func(slot uint64) (list []int) {
+				for q, is := range stale[slot] {
+					if is {
+						list = append(list, q)
+					}
+				}
+				return list
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := "0 cut"
+		if rule == scheduler.RuleOverrun {
+			first = "0 changed"
+		}
+		want := []string{1: first, 2: "", 3: "", 4: "0 changed", 5: "1 changed, 0 changed", 6: ""}
+		for slot := 1; slot <= slots; slot++ {
+			var list []string
+			r.Slot(func(x scheduler.Played) { list = append(list, fmt.Sprint(x.Query, " ", x.Outcome)) })
+			if got := strings.Join(list, ", "); got != want[slot] {
+				t.Errorf("%s, slot %d executes %q, want %q", rule, slot, got, want[slot])
+			}
 		}
 	}
 }
