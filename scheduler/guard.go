@@ -70,8 +70,9 @@ func (g *guard) load(all []*Candidate) float64 {
 	return margin * float64(sum) / float64(loadUnit) / float64(max(1, g.budget))
 }
 
-// cost is what a query takes of a slot.
-func (g *guard) cost(c *Candidate) time.Duration { return min(c.Estimate, g.budget) }
+// cost is what a query takes of a slot. None is free: when the budget is used up
+// to the last, nothing else starts.
+func (g *guard) cost(c *Candidate) time.Duration { return min(max(c.Estimate, quick), g.budget) }
 
 // period is how many slots a query may wait, before stretching: what its
 // max_staleness asks for, else d, and h times that when it is dear.

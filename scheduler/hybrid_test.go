@@ -71,36 +71,54 @@ func TestGuardLaw(t *testing.T) {
 		}
 		// Where all fit half of the slots that there are, nothing is stretched.
 		easy := most <= budget/5 && float64(total) < 0.4*float64(budget)*float64(min(d, firstD))
-		r := replay(t, p, budget, w)
-		last := make([]uint64, len(w.costs))
-		for slot := uint64(1); slot <= 80; slot++ {
-			var used time.Duration
-			r.Slot(func(x Played) {
-				used += x.Elapsed
-				if x.Outcome.Complete() {
-					last[x.Query] = slot
-				}
-			})
-			if used > budget {
-				t.Fatalf("slot %d used %s", slot, used)
+		keepsDeadlines(t, p, budget, w, easy)
+	})
+}
+
+// keepsDeadlines plays 80 slots and fails where the guard's law is broken. Where it is
+// easy nothing may be stretched.
+func keepsDeadlines(t rapid.TB, p Policy, budget time.Duration, w steady, easy bool) {
+	t.Helper()
+	d, h := p.(hybrid).d, p.(hybrid).h
+	r := replay(t, p, budget, w)
+	last := make([]uint64, len(w.costs))
+	for slot := uint64(1); slot <= 80; slot++ {
+		var used time.Duration
+		r.Slot(func(x Played) {
+			used += x.Elapsed
+			if x.Outcome.Complete() {
+				last[x.Query] = slot
 			}
-			if s := r.p.ranking.Stretch; s > 0 {
-				if easy {
-					t.Fatalf("slot %d: deadlines are stretched by %g where there is room", slot, s)
-				}
-				continue
+		})
+		if used > budget {
+			t.Fatalf("slot %d used %s", slot, used)
+		}
+		if s := r.p.ranking.Stretch; s > 0 {
+			if easy {
+				t.Fatalf("slot %d: deadlines are stretched by %g where there is room", slot, s)
 			}
-			for i, l := range last {
-				wait := d
-				if float64(w.costs[i]) > dear*float64(budget) {
-					wait *= h
-				}
-				if slot-l >= wait && slot > l {
-					t.Fatalf("slot %d: query %d of %s, last run in %d, is past its deadline of %d slots, and nothing is reported", slot, i, w.costs[i], l, wait)
-				}
+			continue
+		}
+		for i, l := range last {
+			wait := d
+			if float64(w.costs[i]) > dear*float64(budget) {
+				wait *= h
+			}
+			if slot-l >= wait && slot > l {
+				t.Fatalf("slot %d: query %d of %s, last run in %d, is past its deadline of %d slots, and nothing is reported", slot, i, w.costs[i], l, wait)
 			}
 		}
-	})
+	}
+}
+
+// A query that takes no time still has to start before the budget is used up.
+func TestGuardLawOfFreeQueries(t *testing.T) {
+	p, err := ParsePolicy("hybrid:d=1:h=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := steady{costs: []time.Duration{0, 10 * time.Second, 2500 * time.Millisecond}, rates: []float64{0, 0.5, 0}}
+	keepsDeadlines(t, p, 10*time.Second, w, false)
 }
 
 // What deadlines cannot be met are stretched, but nobody starves.
