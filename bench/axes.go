@@ -68,6 +68,7 @@ func label(v float64) string {
 type labels struct {
 	points plotter.XYs
 	texts  []string
+	others plotter.XYs // not to be covered either
 }
 
 // Plot implements plot.Plotter.
@@ -88,6 +89,10 @@ func (l *labels) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		at, names = append(at, here), append(names, l.texts[i])
 		taken = append(taken, vg.Rectangle{Min: here.Sub(vg.Point{X: 3, Y: 3}), Max: here.Add(vg.Point{X: 3, Y: 3})})
+	}
+	for _, xy := range l.others {
+		o := vg.Point{X: x(xy.X), Y: y(xy.Y)}
+		taken = append(taken, vg.Rectangle{Min: o.Sub(vg.Point{X: 3, Y: 3}), Max: o.Add(vg.Point{X: 3, Y: 3})})
 	}
 	for i, name := range names {
 		lines := strings.Split(wrapped(name), "\n")

@@ -36,17 +36,43 @@ func (f figure) draw() (picture, error) {
 		if err != nil {
 			return out, err
 		}
-		w, err := p.WriterTo(figureWidth, figureHeight, format)
-		if err != nil {
+		if *b, err = render(p, format); err != nil {
 			return out, err
 		}
-		var buf bytes.Buffer
-		if _, err := w.WriteTo(&buf); err != nil {
-			return out, err
-		}
-		*b = buf.Bytes()
 	}
 	return out, nil
+}
+
+// render draws a plot and names its axes. The library would reserve room for
+// the names of logarithmic axes in the wrong place.
+func render(p *plot.Plot, format string) ([]byte, error) {
+	const margin = vg.Length(8)
+	x, y := p.X.Label, p.Y.Label
+	p.X.Label.Text, p.Y.Label.Text = "", ""
+	w, err := draw.NewFormattedCanvas(figureWidth, figureHeight, format)
+	if err != nil {
+		return nil, err
+	}
+	all := draw.New(w)
+	all.SetColor(p.BackgroundColor)
+	all.Fill(all.Rectangle.Path())
+	inner := draw.Crop(all, margin/2, -margin, margin/2, -margin/2)
+	if y.Text != "" {
+		inner.Min.X += y.TextStyle.Height(y.Text) + margin/2
+	}
+	if x.Text != "" {
+		inner.Min.Y += x.TextStyle.Height(x.Text) + margin/2
+	}
+	p.Draw(inner)
+	within := p.DataCanvas(inner)
+	data := within.Center()
+	x.TextStyle.XAlign, x.TextStyle.YAlign = text.XCenter, text.YBottom
+	all.FillText(x.TextStyle, vg.Point{X: data.X, Y: all.Min.Y + margin/2}, x.Text)
+	y.TextStyle.XAlign, y.TextStyle.YAlign, y.TextStyle.Rotation = text.XCenter, text.YTop, math.Pi/2
+	all.FillText(y.TextStyle, vg.Point{X: all.Min.X + margin/2, Y: data.Y}, y.Text)
+	var b bytes.Buffer
+	_, err = w.WriteTo(&b)
+	return b.Bytes(), err
 }
 
 // figures lists all plots of a study.
@@ -59,7 +85,7 @@ func (s *Study) figures() []figure {
 	for _, b := range Budgets() {
 		k := fmt.Sprintf("%gs", b.Seconds())
 		list = append(list,
-			figure{"detection-" + k, "Changes found against executions needed, budget " + seconds(b) + ". Filled: this trace; rings: the paper's own figures. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) }},
+			figure{"detection-" + k, "Changes found against executions needed, budget " + seconds(b) + ". Filled: this trace; rings: the paper's own figures for the same policies. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) }},
 			figure{"delay-" + k, "How many of the results that went stale were so for at least so many slots, budget " + seconds(b) + ". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) }},
 			figure{"progress-" + k, "Changes found up to each revision, budget " + seconds(b) + ".", func() (*plot.Plot, error) { return s.plotProgress(b) }},
 			figure{"spent-" + k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget " + seconds(b) + ".", func() (*plot.Plot, error) { return s.plotSpent(b) }},
@@ -181,7 +207,8 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 	if err := addLine(p, "all queries", all, 0); err != nil {
 		return nil, err
 	}
-	return p, addLine(p, "queries that changed", changed, 4)
+	p.Y.Max *= 4 // room for the legend
+	return p, addLine(p, "queries that changed", changed, 1)
 }
 
 func logarithmic(a *plot.Axis) {
@@ -204,7 +231,11 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		ours = append(ours, at)
 		names.points, names.texts = append(names.points, at), append(names.texts, short(r.Policy))
 		if ref := find(Published(), r); ref != nil {
-			theirs = append(theirs, plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256})
+			there := plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256}
+			theirs = append(theirs, there)
+			if err := addBond(p, at, there); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(ours) == 0 {
@@ -227,11 +258,22 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		p.Add(dots)
 		p.Legend.Add(set.name, dots)
 	}
+	names.others = theirs
 	p.Add(&names)
 	p.Y.Min, p.Y.Max = 0, 108
 	p.X.Min /= 1.3
 	p.X.Max *= 2.2 // room for names
 	return p, nil
+}
+
+// addBond joins two points that belong together.
+func addBond(p *plot.Plot, a, b plotter.XY) error {
+	l, err := plotter.NewLine(plotter.XYs{a, b})
+	if err == nil {
+		l.Color, l.Width = palette[7], vg.Points(0.7)
+		p.Add(l)
+	}
+	return err
 }
 
 // short spells a policy for the narrow places of a plot.
