@@ -11,9 +11,6 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// wishParams are the URL parameters that ReadWish knows.
-var wishParams = []string{"min_jaccard", "min_rows", "vars", "where", "rate"}
-
 // ReadWish reads the filter and the rate of freshet.v1 from URL parameters:
 //
 //	min_jaccard=0.2          a number from 0 to 1

@@ -350,10 +350,9 @@ func (f *wayFollower) takeWebhook(header http.Header, body []byte) {
 
 // A topicFollower gets a topic by WebSub and knows all versions that it had.
 type topicFollower struct {
-	name  string
-	mu    sync.Mutex
-	got   []string
-	index func(body string) int // of the version, -1 for none
+	name string
+	mu   sync.Mutex
+	got  []string
 }
 
 func (f *topicFollower) take(_ http.Header, body []byte) {

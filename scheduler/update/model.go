@@ -33,7 +33,8 @@ func (r Rates) Expected() []int {
 	var out []int
 	sum, next := 0.0, 1.0
 	for i, x := range r {
-		for sum += x; sum >= next-1e-9; next++ {
+		sum += x
+		for ; next <= sum+1e-9; next++ {
 			out = append(out, i+1)
 		}
 	}

@@ -141,5 +141,3 @@ func (n namer) grid(form diff.Form, vars []string, rows int, row func(int) []dif
 }
 
 var noSign = func(int) string { return "" }
-
-func signed(s string) func(int) string { return func(int) string { return s } }
