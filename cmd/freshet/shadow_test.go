@@ -1,0 +1,305 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A past is what happens to the data: which queries' results change before
+// which slot.
+type past struct {
+	changes [][]int // by query, ascending slots
+	slots   int
+}
+
+func newPast(seed uint64, slots int) past {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := past{slots: slots}
+	for _, rate := range []float64{0, 0.02, 0.05, 0.05, 0.1, 0.1, 0.2, 0.5} {
+		var at []int
+		for slot := 2; slot <= slots; slot++ {
+			if r.Float64() < rate {
+				at = append(at, slot)
+			}
+		}
+		p.changes = append(p.changes, at)
+	}
+	return p
+}
+
+func (p past) total() (n int) {
+	for _, at := range p.changes {
+		n += len(at)
+	}
+	return n
+}
+
+// A rerun is a server that goes through a past under one policy, over an
+// embedded endpoint of its own whose requests are counted.
+type rerun struct {
+	*stage
+	past
+	asked   atomic.Int64
+	queries []string
+}
+
+func newRerun(t *testing.T, p past, policy string) *rerun {
+	t.Helper()
+	needEngine(t)
+	base := filepath.Join(t.TempDir(), "base.nt")
+	if err := os.WriteFile(base, []byte("<http://x/0> <http://x/other> \"0\" .\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ep := start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
+	at, err := url.Parse(ep.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rerun{past: p}
+	proxy := &httputil.ReverseProxy{Rewrite: func(x *httputil.ProxyRequest) {
+		r.asked.Add(1)
+		x.SetURL(&url.URL{Scheme: at.Scheme, Host: at.Host})
+	}}
+	counting := httptest.NewServer(proxy)
+	t.Cleanup(counting.Close)
+	s := &stage{t: t, addr: freeAddr(t), data: t.TempDir()}
+	s.yaml = fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: %q, budget: 30s}]\n", counting.URL+at.Path, policy)
+	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
+	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.url}, endpoint: ep.url}
+	r.stage = s
+	for i := range p.changes {
+		r.queries = append(r.queries, strings.TrimSpace(s.must(t, fmt.Sprintf("SELECT ?s ?n { ?s <http://x/p%d> ?n }", i), "query", "add", "-")))
+	}
+	return r
+}
+
+// play ticks slots of the past.
+func (r *rerun) play(from, to int) {
+	r.t.Helper()
+	for slot := from; slot <= to; slot++ {
+		var rows strings.Builder
+		for q, at := range r.changes {
+			if _, found := slices.BinarySearch(at, slot); found {
+				fmt.Fprintf(&rows, "<http://x/%d> <http://x/p%d> \"%d\" . ", slot, q, slot)
+			}
+		}
+		if rows.Len() > 0 {
+			r.update(r.t, "INSERT DATA { "+rows.String()+"}")
+		}
+		if out := r.must(r.t, "", "endpoint", "tick", "city"); !strings.HasPrefix(out, fmt.Sprintf("slot %d:", slot)) {
+			r.t.Fatalf("tick prints %q", out)
+		}
+	}
+}
+
+// An outturn is what a run really did after its first slot.
+type outturn struct {
+	total, found int
+	slots        int // of delay
+	requests     int64
+}
+
+func (o outturn) delay() float64 { return float64(o.slots) / float64(max(1, o.found)) }
+
+// outturn reads what was executed from the slots, and what was found, and how
+// late, from the change logs and the past.
+func (r *rerun) outturn() outturn {
+	r.t.Helper()
+	o := outturn{requests: r.asked.Load()}
+	for line := range strings.Lines(r.must(r.t, "", "endpoint", "slots", "city", "--limit", "1000", "--json")) {
+		var s scheduler.Slot
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			r.t.Fatal(err)
+		}
+		if s.Cut > 0 || s.Failed > 0 || s.Skipped > 0 {
+			r.t.Fatalf("a slot that should have had room for all: %s", line)
+		}
+		if s.Number > 1 {
+			o.total += s.Complete
+		}
+	}
+	for i, id := range r.queries {
+		resp, err := http.Get(r.srv.url + "/v1/queries/" + id + "/changes?limit=1000")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		var page struct {
+			Changes []struct {
+				Slot     int
+				Baseline bool
+			}
+		}
+		err = json.NewDecoder(resp.Body).Decode(&page)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			r.t.Fatalf("changes of query %d: %s, %v", i, resp.Status, err)
+		}
+		last := 1
+		for _, c := range page.Changes {
+			if c.Baseline {
+				continue
+			}
+			n, _ := slices.BinarySearch(r.changes[i], last+1)
+			if n == len(r.changes[i]) || r.changes[i][n] > c.Slot {
+				r.t.Fatalf("query %d changed in slot %d, as nothing did: %v", i, c.Slot, r.changes[i])
+			}
+			o.found++
+			o.slots += c.Slot - r.changes[i][n]
+			last = c.Slot
+		}
+	}
+	return o
+}
+
+func (r *rerun) shadows() (s scheduler.Shadows) {
+	r.t.Helper()
+	if err := json.Unmarshal([]byte(r.must(r.t, "", "endpoint", "shadow", "list", "city", "--json")), &s); err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// What other policies would have done, said by a server that runs one of them,
+// is what servers that run those do: as many executions, as many changes found,
+// as late, within what the estimate leaves open. It is said without asking the
+// endpoint anything, and the same after a crash.
+func TestShadowsForetell(t *testing.T) {
+	const slots, seed = 40, 11
+	p := newPast(seed, slots)
+	t.Logf("seed %d: %d changes in %v", seed, p.total(), p.changes)
+	others := []string{"ttl:max=2:reset", "ttl:max=8:half"}
+	r := newRerun(t, p, "ttl:max=3:reset")
+	r.must(t, "", append([]string{"endpoint", "shadow", "add", "city"}, others...)...)
+	r.play(1, slots)
+	own := r.outturn()
+	if run := int64(own.total + len(r.queries)); own.requests != run {
+		t.Errorf("%d requests for %d executions", own.requests, run)
+	}
+	said := r.shadows()
+	r.crash()
+	if d := cmp.Diff(said, r.shadows()); d != "" {
+		t.Errorf("after a crash (-before +after):\n%s", d)
+	}
+	if n := r.asked.Load(); n != own.requests {
+		t.Errorf("comparing asked the endpoint %d times", n-own.requests)
+	}
+	if len(said.Policies) != 1+len(others) || said.Slot != slots {
+		t.Fatalf("%+v", said)
+	}
+	for i, x := range said.Policies {
+		e, real := x.Estimate, own
+		if e == nil || e.From != 2 || e.To != slots || e.Queries != len(r.queries) || e.Known != own.found {
+			t.Fatalf("%s: %+v, really %+v", x.Policy, e, own)
+		}
+		if i > 0 {
+			if x.Policy != others[i-1] || x.Current {
+				t.Fatalf("%+v in place %d", x, i)
+			}
+			o := newRerun(t, p, x.Policy)
+			o.play(1, slots)
+			real = o.outturn()
+		} else if !x.Current || e.Same.Total != own.total || e.Same.Relevant != own.found {
+			t.Errorf("the endpoint's own: %+v, really %+v", x, own)
+		}
+		t.Logf("%s: total %d of %+v, found %d of %+v, delay %.3f of %+v", x.Policy, real.total, e.Total, real.found, e.Relevant, real.delay(), e.Delay)
+		// Changes that followed on each other between two executions of the
+		// recorded history are one to it: as many more may have been found, and
+		// made a ttl ask again sooner.
+		hidden := float64(p.total() - own.found)
+		within(t, x.Policy+" executions", float64(real.total), e.Total, hidden)
+		within(t, x.Policy+" found", float64(real.found), e.Relevant, hidden)
+		within(t, x.Policy+" delay", real.delay(), e.Delay, 0)
+		within(t, x.Policy+" missed", float64(own.found-min(own.found, real.found)), e.Missed, 0)
+	}
+}
+
+// within fails unless a figure lies in what an estimate leaves open: three
+// standard deviations about the mean, and what its history cannot know above.
+func within(t *testing.T, what string, is float64, e scheduler.Estimate, above float64) {
+	t.Helper()
+	low, high := math.Min(e.Low, e.Mean-3*e.Dev)-1e-9, math.Max(e.High, e.Mean+3*e.Dev)+above+1e-9
+	if is < low || is > high {
+		t.Errorf("%s: really %g, the estimate %+v leaves open %g to %g", what, is, e, low, high)
+	}
+}
+
+// The commands choose what is compared, and print it.
+func TestShadowCommands(t *testing.T) {
+	w := newTown(t, "")
+	chosen := func() []string {
+		var e struct{ Shadows []string }
+		if err := json.Unmarshal([]byte(w.must(t, "", "endpoint", "show", "city", "--json")), &e); err != nil {
+			t.Fatal(err)
+		}
+		return e.Shadows
+	}
+	table := func() [][]string {
+		var rows [][]string
+		for line := range strings.Lines(w.must(t, "", "endpoint", "shadow", "list", "city")) {
+			rows = append(rows, strings.Fields(line))
+		}
+		return rows
+	}
+	w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "-")
+	if out := w.must(t, "", "endpoint", "shadow", "add", "city", "dj", "ttl:max=32:reset", "dj"); out != "" {
+		t.Errorf("add prints %q on standard output", out)
+	}
+	if d := cmp.Diff([]string{"dj", "ttl:max=32:reset"}, chosen()); d != "" {
+		t.Errorf("chosen -want +got:\n%s", d)
+	}
+	nothing := "nothing is recorded yet"
+	if rows := table(); len(rows) != 4 || strings.Join(rows[1], " ") != "rr yes "+nothing || strings.Join(rows[3], " ") != "ttl:max=32:reset "+nothing {
+		t.Errorf("before the first slot: %q", rows)
+	}
+	w.must(t, "", "endpoint", "tick", "city")
+	w.update(t, `INSERT DATA { <http://x/c> <http://x/n> "3" }`)
+	w.must(t, "", "endpoint", "tick", "city")
+	w.must(t, "", "endpoint", "tick", "city")
+	rows := table()
+	for i, want := range []string{"", "rr yes 2-3 2 1 of 1 0 0 slots", "dj 2-3 2 1 of 1 0 0 slots", "ttl:max=32:reset 2-3 2 1 of 1 0 0 slots"} {
+		if got := strings.Join(rows[i], " "); i > 0 && !strings.HasPrefix(got, want+" ") {
+			t.Errorf("row %d is %q, want %q and the seconds", i, got, want)
+		}
+	}
+	for _, x := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "lru", []string{"add", "city", "lru"}},
+		{exitUsage, "simulator alone", []string{"add", "city", "cv"}},
+		{exitNotFound, "", []string{"add", "nowhere", "rr"}},
+		{exitNotFound, "", []string{"list", "nowhere"}},
+		{exitNotFound, "", []string{"rm", "city", "rr"}},
+		{exitUsage, "arg", []string{"add", "city"}},
+		{exitUsage, "too many", []string{"add", "city", "rr", "sjf", "ljf", "cr", "sqrt", "hybrid", "ttl:max=2:reset"}},
+	} {
+		code, out, stderr := cli(t, w.env, "", append([]string{"endpoint", "shadow"}, x.args...)...)
+		if code != x.code || !strings.Contains(stderr, x.says) {
+			t.Errorf("shadow %s: exit code %d, want %d; prints %q and says %q", strings.Join(x.args, " "), code, x.code, out, stderr)
+		}
+	}
+	if n := len(chosen()); n != scheduler.MaxShadows {
+		t.Errorf("%d are chosen, the greatest number is %d", n, scheduler.MaxShadows)
+	}
+	w.must(t, "", "endpoint", "shadow", "rm", "city", "rr", "ttl:max=32:reset")
+	if d := cmp.Diff([]string{"dj", "sjf:lambda=0.5", "ljf:lambda=0.5", "cr:lambda=0", "sqrt"}, chosen()[:5]); d != "" {
+		t.Errorf("left -want +got:\n%s", d)
+	}
+}
