@@ -30,7 +30,8 @@ func lexeme(s string) (class string, n int) {
 	case c == '#':
 		return "c", until(s, "\n", 1)
 	case c == '<':
-		if n := strings.IndexAny(s, "> \n\"{}|^`\\"); n > 0 && s[n] == '>' {
+		// No IRI holds another "<": a text full of them is still read once.
+		if n := strings.IndexAny(s[1:], "<> \n\"{}|^`\\") + 1; n > 0 && s[n] == '>' {
 			return "i", n + 1
 		}
 		return "", 1

@@ -242,6 +242,14 @@ func TestHighlightKeepsTheText(t *testing.T) {
 	}
 }
 
+// What looks like the beginning of an IRI and is none is looked at once: each
+// "<" ends the look that began at the one before.
+func TestHighlightEndsAtTheNextBracket(t *testing.T) {
+	if got, want := string(highlight("1<2&&1<ex:3>")), `<span class="s">1</span>&lt;<span class="s">2</span>&amp;&amp;<span class="s">1</span><span class="i">&lt;ex:3&gt;</span>`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func FuzzHighlight(f *testing.F) {
 	f.Add(selectText)
 	f.Add("'''\"<>#?$\\ \n")

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -71,10 +72,11 @@ func (v *visit) resultView(q *registry.Query, st registry.Status, n namer) (resu
 		err = r.show(v, q, n, b, row)
 	}
 	if told, ok := web.ProblemOf(err); err != nil && ok {
-		r.Problem, err = told.Detail, nil
-		if isGap(told) || r.Problem == "" {
+		r.Problem = told.Detail
+		if gap := (*registry.GapError)(nil); errors.As(err, &gap) || r.Problem == "" {
 			r.Problem = "This version is not kept any more."
 		}
+		err = nil
 	}
 	return r, err
 }

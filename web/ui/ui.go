@@ -50,6 +50,7 @@ type Server struct {
 	counted   counted
 	streams   chan struct{}
 	tries     chan struct{} // trial executions
+	joins     chan struct{} // comparisons of versions that lie far apart
 	done      chan struct{}
 }
 
@@ -76,7 +77,7 @@ func New(c Config) (*Server, error) {
 		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err

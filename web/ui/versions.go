@@ -8,17 +8,31 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// farthest is how many changes a version may lie back to be put together.
-const farthest = 10_000
+// Putting versions together is dear: how much of the log it may take is bounded,
+// and how many readers may ask for much of it at a time.
+const (
+	farthest   = 10_000   // changes that a version may lie back
+	heaviest   = 64 << 20 // bytes of their rows
+	fewChanges = 200      // so many cost next to nothing
+	mostJoins  = 2        // longer ones at a time
+)
 
 // between is the log of one query between two of its versions, as one step.
 func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, error) {
 	if to-from > farthest {
-		return nil, &registry.Problem{Type: "gap", Status: http.StatusGone, Title: "Too far back", Detail: "At most " + count(farthest) + " changes are put together."}
+		return nil, tooFar("At most " + count(farthest) + " changes are put together.")
 	}
-	var net *diff.Delta
-	for at := from; at < to; {
-		changes, err := v.History.After(query, registry.Position{Epoch: epoch, Seq: at}, int(min(200, to-at)))
+	if to-from > fewChanges {
+		select {
+		case v.joins <- struct{}{}:
+			defer func() { <-v.joins }()
+		default:
+			return nil, &registry.Problem{Type: "busy", Status: http.StatusTooManyRequests, Title: "Too many of these at once", Detail: "Others are comparing versions that lie far apart. Try again in a moment."}
+		}
+	}
+	var steps chain
+	for at, bytes := from, 0; at < to; {
+		changes, err := v.History.After(query, registry.Position{Epoch: epoch, Seq: at}, int(min(fewChanges, to-at)))
 		if err != nil {
 			return nil, err
 		}
@@ -26,7 +40,10 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 			return nil, &registry.GapError{Reason: registry.Ahead}
 		}
 		for _, c := range changes {
-			if net, err = diff.Compose(net, c.Delta); err != nil {
+			if bytes += weight(c.Delta); bytes > heaviest {
+				return nil, tooFar("The changes between these versions hold more than " + amount(heaviest) + ".")
+			}
+			if err = steps.add(c.Delta); err != nil {
 				return nil, fmt.Errorf("put changes %d to %d of %s together: %w", from, to, query, err)
 			}
 			at = c.Seq
@@ -35,7 +52,66 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 			return nil, err
 		}
 	}
-	return net, nil
+	return steps.sum()
+}
+
+func tooFar(detail string) error {
+	return &registry.Problem{Type: "gap", Status: http.StatusGone, Title: "Too far back", Detail: detail}
+}
+
+// weight is how many bytes the rows of a step hold.
+func weight(d *diff.Delta) (n int) {
+	if d == nil {
+		return 0
+	}
+	for _, rows := range []diff.Rows{d.Added, d.Removed} {
+		for _, row := range rows {
+			n += len(row)
+		}
+	}
+	return n
+}
+
+// A chain puts steps together in the order in which they come, equally many at
+// a time: each row is looked at as often as the logarithm of their number says,
+// where one after the other would look at all that came before for each.
+type chain []link
+
+type link struct {
+	delta *diff.Delta
+	steps int
+}
+
+func (c *chain) add(d *diff.Delta) error {
+	*c = append(*c, link{d, 1})
+	for n := len(*c); n > 1 && (*c)[n-2].steps == (*c)[n-1].steps; n = len(*c) {
+		if err := c.join(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join makes one of the last two.
+func (c *chain) join() error {
+	n := len(*c)
+	a, b := (*c)[n-2], (*c)[n-1]
+	d, err := diff.Compose(a.delta, b.delta)
+	*c = append((*c)[:n-2], link{d, a.steps + b.steps})
+	return err
+}
+
+// sum is all of them; nil when they cancel out.
+func (c *chain) sum() (*diff.Delta, error) {
+	for len(*c) > 1 {
+		if err := c.join(); err != nil {
+			return nil, err
+		}
+	}
+	if len(*c) == 0 {
+		return nil, nil
+	}
+	return (*c)[0].delta, nil
 }
 
 // version is a query's result after change seq. Results of the past are not
