@@ -67,7 +67,7 @@ func deliveries(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	p := deliveriesPage{Lede: deliveriesLede(all), Facts: v.deliveryFacts(all), More: more, Table: followerTable{Filtered: wayName(registry.Way(v.r.URL.Query().Get("way")))}}
+	p := deliveriesPage{Lede: v.deliveriesLede(all), Facts: v.deliveryFacts(all), More: more, Table: followerTable{Filtered: wayName(registry.Way(v.r.URL.Query().Get("way")))}}
 	p.Ways = waysOf(all, registry.Way(v.r.URL.Query().Get("way")))
 	shown := all
 	if p.Table.Filtered != "" {
@@ -233,7 +233,7 @@ func (v *visit) followerRow(f receiver) (followerRow, error) {
 		}
 	}
 	switch {
-	case f.NextTry != nil && f.State == registry.Active && f.Failures > 0:
+	case f.NextTry != nil && (f.State == registry.Active || f.State == registry.Pending) && f.Failures > 0:
 		r.NextWord, r.Next = "next try", v.when(*f.NextTry)
 	case f.ExpiresAt != nil:
 		r.NextWord, r.Next = "lease ends", v.when(*f.ExpiresAt)
@@ -328,14 +328,17 @@ func waysOf(all []receiver, here registry.Way) []tocEntry {
 	return out
 }
 
-func deliveriesLede(all []receiver) lede {
-	n := map[int]int{}
+func (v *visit) deliveriesLede(all []receiver) lede {
+	n, given := map[int]int{}, uint64(0)
 	for _, f := range all {
 		n[f.rank]++
+		given += f.Given
 	}
 	failing, good := n[0]+n[1], n[5]+n[4]
 	var l lede
 	switch {
+	case len(all) == 0 && !v.May(registry.RoleAdmin):
+		return lede{Strong: "You follow nothing.", Rest: []phrase{{Text: "Followers of others are for admins to see."}}}
 	case len(all) == 0:
 		return lede{Strong: "Nobody follows anything yet.", Rest: []phrase{{Text: "Changes are kept all the same, for whoever comes."}}}
 	case good == len(all) && good == 1:
@@ -356,7 +359,16 @@ func deliveriesLede(all []receiver) lede {
 		trouble = append(trouble, count(n[3])+" "+agree(n[3], "has", "have")+" not agreed yet")
 	}
 	if len(trouble) > 0 {
-		l.Rest = []phrase{{Text: strings.Join(trouble, ", ") + ". Nothing is lost: each goes on from its own position."}}
+		text := strings.Join(trouble, ", ") + ". "
+		if given > 0 {
+			text += plural(int(min(given, 1<<31-1)), "message was given up.", "messages were given up.")
+		} else {
+			text += "Nothing is lost: each goes on from its own position."
+		}
+		l.Rest = []phrase{{Text: text}}
+	}
+	if !v.May(registry.RoleAdmin) {
+		l.Rest = append(l.Rest, phrase{Text: "Followers of others are not shown."})
 	}
 	return l
 }

@@ -110,9 +110,12 @@ func spoken(slot string) string {
 }
 
 func endpointsLede(rows []endpointRow, queries int) lede {
-	bad := 0
+	bad, unasked := 0, 0
 	var l lede
 	for _, r := range rows {
+		if r.State.Class == "off" || r.State.Class == "new" {
+			unasked++
+		}
 		if r.State.Class == "failing" {
 			bad++
 			if bad <= 3 {
@@ -123,12 +126,18 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 	switch {
 	case len(rows) == 0:
 		return lede{Strong: "No endpoint has a name yet.", Rest: []phrase{{Text: "Any SPARQL 1.1 service will do; it needs to know nothing of Freshet."}}}
+	case unasked == len(rows):
+		l.Strong = "No endpoint was asked anything yet."
 	case bad == 0 && len(rows) == 1:
 		l.Strong = "The endpoint answers."
-	case bad == 0:
+	case bad == 0 && unasked == 0:
 		l.Strong = "All " + count(len(rows)) + " endpoints answer."
 	default:
-		l.Strong = count(len(rows)-bad) + " of " + plural(len(rows), "endpoint", "endpoints") + " answer."
+		n := len(rows) - bad - unasked
+		l.Strong = count(n) + " of " + plural(len(rows), "endpoint", "endpoints") + " " + agree(n, "answers.", "answer.")
+	}
+	if 0 < unasked && unasked < len(rows) {
+		l.Rest = append(l.Rest, phrase{Text: count(unasked) + " had nothing to answer yet."})
 	}
 	if bad == 0 {
 		l.Rest = append(l.Rest, phrase{Text: "They are asked " + plural(queries, "query", "queries") + "."})
@@ -231,6 +240,8 @@ func (p *endpointPage) lede(e registry.Endpoint, t sum, slots []scheduler.Slot) 
 		l.Strong = "It asked us to wait."
 	case "new":
 		return lede{Strong: "No slot has run yet.", Rest: []phrase{{Text: plainNext(e, p.Next)}}}
+	case "off":
+		l.Strong = "It was asked nothing."
 	default:
 		if used == "" {
 			l.Strong = "Healthy."

@@ -27,7 +27,7 @@ const healthBins = 96
 type verdict int
 
 const (
-	asleep   verdict = iota // no slot
+	asleep   verdict = iota // nothing was asked
 	answered                // everything that was asked
 	partly                  // some of it
 	failed                  // nothing
@@ -39,6 +39,8 @@ func judgeSlot(s scheduler.Slot) verdict {
 		return failed
 	case s.Failed > 0:
 		return partly
+	case s.Run == 0:
+		return asleep
 	}
 	return answered
 }
@@ -92,6 +94,9 @@ func healthWords(all int, n map[verdict]int) string {
 	}
 	if n[failed] > 0 {
 		words = append(words, count(n[failed])+" failed")
+	}
+	if n[asleep] > 0 {
+		words = append(words, count(n[asleep])+" had nothing to ask")
 	}
 	if n[answered] == all && all == 1 {
 		return "The one slot was answered."

@@ -107,7 +107,7 @@ func TestRolesOfPages(t *testing.T) {
 
 func TestTokensPage(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
-	r.get("/tokens").status(200).has("3 tokens are valid.", "this session", "in the file", "remove it there").lacks("SHA-256 at rest")
+	r.get("/tokens").status(200).has("3 tokens are valid.", "this session", "in the file", "remove it there").lacks("SHA-256 at rest", ">in 0")
 	r.post("/tokens", "name", "no good", "role", "app").status(422).has(`value="no good"`, `aria-invalid="true"`, "letters, digits")
 	r.post("/tokens", "name", "ops", "role", "app").status(422).has("A token of this name exists")
 	a := r.post("/tokens", "name", "tiles", "role", "read", "life", "24h").status(201).has("Token tiles was made", "only this once")
@@ -150,7 +150,14 @@ func TestEndpointPages(t *testing.T) {
 	r.get("/endpoints/city").status(200).has("No slot has run yet.", "by hand only", `value="never"`, "/endpoints/city/tick")
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))
 	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+"s used", "Healthy", "The one slot was answered.", "every query that was due")
-	r.get("/endpoints").has("All 2 endpoints answer.", thin+"%", "by hand", "/endpoints/lib")
+	r.get("/endpoints").has("1 of 2 endpoints answers.", "1 had nothing to answer yet.", thin+"%", "by hand", "/endpoints/lib")
+	r.tick("lib") // a slot without a query asks nothing, and proves nothing
+	r.get("/endpoints").has("1 of 2 endpoints answers.")
+	r.get("/endpoints/lib").has("It was asked nothing.", "Nothing has been asked yet.", "used nothing of it").lacks("Healthy", "was answered", "used "+none)
+	r.register("lib", "m", selectText)
+	r.tick("lib")
+	r.get("/endpoints").has("All 2 endpoints answer.")
+	r.get("/endpoints/lib").has("Healthy", "Of 2 slots: 1 slot was answered, 1 had nothing to ask.")
 	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
 	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
@@ -313,6 +320,7 @@ func TestDeliveriesPage(t *testing.T) {
 		FailingSince: &hour, LastError: "503 <b>no</b>", NextTry: &soon, Given: 2})
 	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/", State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
 	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone", Callback: "https://new.example/", State: registry.Pending})
+	r.get("/deliveries").has("2 messages were given up.").lacks("Nothing is lost")
 	a := r.get("/deliveries").status(200).has("1 of 4 followers are up to date.", "2 fail", "1 has not agreed yet", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
 		"&lt;i&gt;alerts", "all with the tag trams", "a query that has ended", "Try now", "Try again", "Trams &amp;").lacks("s3cret", "<i>alerts")
 	_, rows, _ := strings.Cut(a.body, `id="follower-rows"`)
@@ -342,11 +350,35 @@ func TestDeliveriesOfOthers(t *testing.T) {
 	r := signedIn(t, registry.RoleRead)
 	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "wall", Callback: "https://mine.example/", State: registry.Active})
 	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "shop", Callback: "https://theirs.example/", State: registry.Active})
-	r.get("/deliveries").status(200).has("mine.example").lacks("theirs.example")
+	r.get("/deliveries").status(200).has("mine.example", "Followers of others are not shown.").lacks("theirs.example")
 	r.get("/deliveries/b/drop").status(404)
 	r.post("/deliveries/b/pause").status(404)
 	r.post("/deliveries/b/drop").status(404)
 	r.post("/deliveries/a/pause").status(303)
+	r.post("/deliveries/a/drop").status(303)
+	r.get("/deliveries").has("You follow nothing.").lacks("Nobody follows")
+}
+
+// A page tells everybody how many follow a query, and only admins and themselves who.
+func TestFollowersOfOthersAreCounted(t *testing.T) {
+	r := signedIn(t, registry.RoleRead)
+	r.endpoint("city")
+	q := r.register("city", "n", selectText)
+	for _, who := range []string{"shop", "ops"} {
+		r.follower(registry.Subscription{ID: who, Way: registry.Webhook, Caller: who, Query: q.ID, Callback: "https://" + who + ".example/", State: registry.Active})
+	}
+	at := queryPath(q.ID)
+	r.get(at).status(200).has("<dt>Followers</dt><dd>2</dd>", "2 followers of others").lacks("Nobody follows", "Webhook", "shop")
+	r.follower(registry.Subscription{ID: "own", Way: registry.Webhook, Caller: "wall", Query: q.ID, Callback: "https://wall.example/", State: registry.Active})
+	r.get(at).status(200).has("<dt>Followers</dt><dd>3</dd>", "and 2 followers of others", "Webhook").lacks("shop")
+}
+
+// Whoever waits for its first agreement is tried again, too, and the page says when.
+func TestNextTryOfOneNotAgreed(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	soon := time.Now().Add(10 * time.Minute)
+	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "ops", Callback: "https://new.example/", State: registry.Pending, Failures: 2, LastError: "refused", NextTry: &soon})
+	r.get("/deliveries").has("next try", "in 9"+thin+"min")
 }
 
 func TestSettingsAndAbout(t *testing.T) {

@@ -185,6 +185,9 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 	case st.Last.Number == 0:
 		o.State = state{"new", "no slot yet"}
 		act("Run a slot now", "tick")
+	case total(slots).run == 0:
+		o.State = state{"off", "not asked"}
+		o.Words = "No slot had anything to ask, so nothing is known of its health."
 	default:
 		o.State = state{"live", "live"}
 		o.full(slots)

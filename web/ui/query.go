@@ -81,7 +81,8 @@ type reason struct {
 
 type whoView struct {
 	List  []follower
-	More  int
+	More  int // of those that the visitor may see
+	Rest  int // others', of which only their number is told
 	Known bool
 	Link  bool
 }
@@ -139,7 +140,7 @@ func query(v *visit) (content, error) {
 	if d.Who, err = v.who(&q, st); err != nil {
 		return content{}, err
 	}
-	if d.Facts, err = v.queryFacts(&q, st, stats, len(d.Who.List)+d.Who.More); err != nil {
+	if d.Facts, err = v.queryFacts(&q, st, stats, len(d.Who.List)+d.Who.More+d.Who.Rest); err != nil {
 		return content{}, err
 	}
 	c := content{Title: clip(d.Head.Name, 80), Data: d, Live: []part{
@@ -478,7 +479,11 @@ func (v *visit) who(q *registry.Query, st registry.Status) (whoView, error) {
 			break
 		}
 		for _, s := range page {
-			if s.Query != q.ID || !v.May(registry.RoleAdmin) && s.Caller != v.caller.Name {
+			if s.Query != q.ID {
+				continue
+			}
+			if !v.mine(s) {
+				w.Rest++
 				continue
 			}
 			if len(w.List) == followersShown {

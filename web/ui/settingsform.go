@@ -259,13 +259,20 @@ func budgetHelp(e registry.Endpoint, t sum, slots []scheduler.Slot) string {
 		}
 	}
 	if t.budget > 0 && t.slots > 0 {
-		s += fmt.Sprintf(" The last %s used %s a slot", plural(t.slots, "slot", "slots"), took(t.used/float64(max(1, t.slots-t.failed))))
+		s += fmt.Sprintf(" The last %s used %s", plural(t.slots, "slot", "slots"), usedASlot(t))
 		if n := t.skipped / t.slots; n > 0 {
 			s += " and passed over " + plural(n, "query", "queries")
 		}
 		s += "."
 	}
 	return s
+}
+
+func usedASlot(t sum) string {
+	if t.used == 0 {
+		return "nothing of it"
+	}
+	return took(t.used/float64(max(1, t.slots-t.failed))) + " a slot"
 }
 
 // dearest says what the costliest slot's runs took, when there was one.

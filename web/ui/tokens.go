@@ -65,7 +65,7 @@ func (v *visit) tokens(made *madeToken, f form) (content, error) {
 		}
 		if used != nil {
 			if at := used.Used(t.Name); !at.IsZero() {
-				row.Used = v.when(at)
+				row.Used = v.when(earlier(at, v.now)) // this very visit is a use
 			} else {
 				idle++
 			}
