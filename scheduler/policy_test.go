@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -424,5 +425,18 @@ func TestRing(t *testing.T) {
 			}
 		}
 		_ = append(o.Samples, Sample{Slot: 999}) // somebody else grows his copy
+	}
+}
+
+// The package's documentation names every policy with its defaults.
+func TestDocNamesPolicies(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range Policies() {
+		if !slices.Contains(strings.Fields(string(doc)), d.Spelling()) {
+			t.Errorf("doc.go says nothing of %s", d.Spelling())
+		}
 	}
 }

@@ -39,7 +39,7 @@ var settingFields = []setting{
 	{Name: "slot", Label: "Slot"},
 	{Name: "budget", Label: "Budget"},
 	{Name: "policy", Label: "Policy"},
-	{Name: "rule", Label: "Rule", Options: []choice{{Value: "strict", Label: "strict"}, {Value: "debt", Label: "debt"}}},
+	{Name: "rule", Label: "Rule", Options: []choice{{Value: "strict", Label: "strict"}}},
 	{Name: "concurrency", Label: "At once"},
 	{Name: "timeout", Label: "Timeout"},
 	{Name: "min_gap", Label: "Gap"},
@@ -224,7 +224,7 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 	case "policy":
 		return "The order in which queries get their turn. What if, above, compares them."
 	case "rule":
-		return "Strict: a slot never uses more than its budget. Debt: the last run may end, and the next slot pays."
+		return "Strict: a slot never uses more than its budget."
 	case "concurrency":
 		return "One keeps the budget exact. More is faster for many small queries; the seconds of all count."
 	case "timeout":
