@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 // A ProfileRequest is what a caller asks to have captured.
@@ -263,25 +265,31 @@ func (r *Registry) readTrigger(c Caller, p *Profile, at string, w *When) error {
 		if err := cond.Check(); err != nil {
 			return badProfile(pointer, "%v", err)
 		}
-		if known := conditionVars(q.Form); known != nil && !strings.Contains(" "+strings.Join(known, " ")+" ", " "+cond.Var+" ") || cond.Var == "" {
-			if known == nil {
-				return badProfile(pointer+"/var", "name a variable of the query that changes")
-			}
-			return badProfile(pointer+"/var", "conditions on %s queries are about %s", q.Form, strings.Join(known, ", "))
+		known := conditionVars(&q)
+		switch {
+		case cond.Var == "" && known == nil:
+			return badProfile(pointer+"/var", "name a variable of the query that changes")
+		case known != nil && !slices.Contains(known, cond.Var):
+			return badProfile(pointer+"/var", "%q is nothing that rows of %s hold, which are about %s", cond.Var, q.ID, strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// conditionVars lists what conditions can be about; nil for any variable.
-func conditionVars(f diff.Form) []string {
+// conditionVars lists what conditions can be about; nil where the text does not
+// say, as of SELECT *.
+func conditionVars(q *Query) []string {
 	switch {
-	case f == diff.Ask:
+	case q.Form == diff.Ask:
 		return []string{AskVar}
-	case f.Graph():
+	case q.Form.Graph():
 		return TripleVars
 	}
-	return nil
+	a, err := sparql.Analyse(q.Text)
+	if err != nil || a.Star || len(a.Vars) == 0 {
+		return nil
+	}
+	return a.Vars
 }
 
 // fits checks the lengths against the distance of the endpoint's slots: a run
@@ -318,7 +326,7 @@ func fitsPeriod(at string, w When, gap time.Duration) error {
 		return badProfile(at+"/slack", "every and slack are both times or both numbers of slots")
 	}
 	if w.Slack.Time > w.Every.Time || w.Slack.Slots >= w.Every.Slots && w.Every.Slots > 0 && !w.Slack.IsZero() {
-		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack less than every")
+		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack at most every, or less than every where slots are counted")
 	}
 	if w.Every.Slots > 0 {
 		return nil

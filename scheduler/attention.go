@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -58,7 +60,7 @@ func (p *planner) wish(query string, now time.Time) (text string, ok bool) {
 	if p.needs == nil {
 		return "", false
 	}
-	for _, r := range p.needs.wanted[query] {
+	for _, r := range slices.SortedFunc(maps.Keys(p.needs.wanted[query]), byOpening) {
 		for i := range r.Intervals {
 			x := &r.Intervals[i]
 			if x.Query != query || x.Done != nil || !x.Begun() || x.From.After(now) || x.First > p.slot {
@@ -79,34 +81,29 @@ func (p *planner) wish(query string, now time.Time) (text string, ok bool) {
 }
 
 // NextRound is when time opens the next round of a profile, zero where nobody
-// can tell: slots are counted, a change opens it, or the profile is not there.
-func (l *Loop) NextRound(profile string) time.Time {
+// can tell: slots are counted, a change opens it, or what it predicts is not
+// known. A profile that the last slot had not heard of predicts nothing yet: what
+// is registered is read once for a slot, not for whoever asks.
+func (l *Loop) NextRound(p registry.Profile) time.Time {
 	now := l.clock.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running {
-		if err := l.merge(now); err != nil {
-			return time.Time{}
-		}
-	}
-	if n := l.planner.needs; n != nil {
-		for _, k := range n.profiles {
-			if k.ID == profile {
-				if k.lead == predicted {
-					return l.planner.nextPredicted(k, now)
-				}
-				return k.next(now)
-			}
+	switch leads(&p) {
+	case periodic:
+		return (&need{Profile: p}).next(now)
+	case predicted:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if n := l.planner.needs; n != nil && n.profiles[p.ID] != nil {
+			return l.planner.nextPredicted(n.profiles[p.ID], now)
 		}
 	}
 	return time.Time{}
 }
 
-// NextRound is Loop.NextRound of an endpoint.
-func (m *Manager) NextRound(endpoint, profile string) time.Time {
-	l, err := m.loop(endpoint)
+// NextRound is Loop.NextRound of the profile's endpoint.
+func (m *Manager) NextRound(p registry.Profile) time.Time {
+	l, err := m.loop(p.Endpoint)
 	if err != nil {
 		return time.Time{}
 	}
-	return l.NextRound(profile)
+	return l.NextRound(p)
 }

@@ -41,8 +41,11 @@ func (p *planner) attend(now time.Time) {
 	if n == nil {
 		return
 	}
-	for _, k := range n.profiles {
+	for k := range n.spent {
 		k.used = 0
+	}
+	clear(n.spent)
+	for _, k := range n.timed {
 		times, this := k.openings(now, p.slot)
 		for _, t := range times {
 			n.settle(n.open(k, t, p.slot, registry.Cause{}, nobody, p.latest), now, p.slot)
@@ -112,13 +115,15 @@ func (p *planner) claim() {
 
 // all lists the open rounds in the order in which they were opened.
 func (n *needs) all() (list []*round) {
-	for _, k := range n.profiles {
+	for k := range n.busy {
 		list = append(list, k.rounds...)
 	}
-	slices.SortStableFunc(list, func(a, b *round) int {
-		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Number, b.Number))
-	})
+	slices.SortFunc(list, byOpening)
 	return list
+}
+
+func byOpening(a, b *round) int {
+	return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Number, b.Number))
 }
 
 // progress writes a round in slots. An interval that has not begun counts as one
@@ -289,6 +294,7 @@ func (s *sheet) booked(r *run, taken time.Duration) {
 	if r.tier == TierInterval {
 		s.onClaims += taken
 		r.need.used += taken
+		s.p.needs.spent[r.need] = true
 	}
 }
 
@@ -297,7 +303,7 @@ func (p *planner) conclude(now time.Time, stopped string) {
 	if p.needs == nil {
 		return
 	}
-	for _, k := range p.needs.profiles {
+	for k := range p.needs.busy {
 		for _, r := range k.rounds {
 			for i := range r.Intervals {
 				x := &r.Intervals[i]

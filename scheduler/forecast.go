@@ -58,18 +58,28 @@ func excess(samples []Sample, rate float64) (sum float64) {
 	return sum
 }
 
-// forecast is the slot by which the next change of a query is as likely as not,
-// counted from its last change or from a later slot in which one was expected.
-func forecast(s *Stats, from uint64) (slot uint64, ok bool) {
-	rate, ok := updateRate(s.Samples)
+// A prospect is what a query's samples let expect: a change is as likely as not
+// by the slot that is so many after the last one, or after a later one in which
+// one was expected.
+type prospect struct {
+	last, gap uint64
+	known     bool
+}
+
+func prospectOf(samples []Sample) (p prospect) {
+	rate, ok := updateRate(samples)
 	if !ok {
-		return 0, false
+		return p
 	}
-	for i := len(s.Samples) - 1; i >= 0; i-- {
-		if s.Samples[i].Changed {
-			from = max(from, s.Samples[i].Slot)
+	for i := len(samples) - 1; i >= 0; i-- {
+		if samples[i].Changed {
+			p.last = samples[i].Slot
 			break
 		}
 	}
-	return from + uint64(math.Max(1, math.Round(math.Ln2/rate))), true
+	p.gap, p.known = uint64(math.Max(1, math.Round(math.Ln2/rate))), true
+	return p
 }
+
+// due is the slot by which the next change is expected.
+func (p prospect) due(from uint64) uint64 { return max(from, p.last) + p.gap }

@@ -138,7 +138,8 @@ func (l *Loop) Run(ctx context.Context) error {
 // step waits for whatever comes next and does it.
 func (l *Loop) step(ctx context.Context) error {
 	next := l.schedule()
-	arrived, stop := l.await(ctx, next)
+	until, lapse := l.lapses(next)
+	arrived, stop := l.await(ctx, until)
 	defer stop()
 	select {
 	case <-ctx.Done():
@@ -148,6 +149,9 @@ func (l *Loop) step(ctx context.Context) error {
 	case <-arrived:
 		if ctx.Err() != nil {
 			return nil
+		}
+		if lapse {
+			return l.lapse()
 		}
 		l.mu.Lock()
 		l.grid = next

@@ -12,12 +12,45 @@ import (
 type model struct {
 	update.Week
 	dirty bool
+	// What follows from it until the next execution, for all profiles alike.
+	whens    map[time.Time]time.Time
+	prospect *prospect
+}
+
+// maxWhens bounds what a model remembers.
+const maxWhens = 4096
+
+// next is when the next change is as likely as not, counted from a time on.
+func (m *model) next(from time.Time) time.Time {
+	at, ok := m.whens[from]
+	if !ok {
+		if m.whens == nil || len(m.whens) >= maxWhens {
+			m.whens = map[time.Time]time.Time{}
+		}
+		at = m.When(from, evens)
+		m.whens[from] = at
+	}
+	return at
+}
+
+// slot is the slot by which it is.
+func (m *model) slot(samples []Sample, from uint64) (slot uint64, ok bool) {
+	if m.prospect == nil {
+		p := prospectOf(samples)
+		m.prospect = &p
+	}
+	return m.prospect.due(from), m.prospect.known
 }
 
 // learn takes in a complete execution of a query. was is when it was checked
 // before, zero before its first result.
 func (n *needs) learn(query string, was time.Time, out Outcome) {
-	if m := n.models[query]; m != nil && !was.IsZero() {
+	m := n.models[query]
+	if m == nil {
+		return
+	}
+	m.whens, m.prospect = nil, nil
+	if !was.IsZero() {
 		m.Learn(was, out.Checked, out.Delta != nil && !out.Delta.Baseline)
 		m.dirty = true
 	}
@@ -40,14 +73,14 @@ func (n *needs) learnt() (list []Model) {
 // foreseen says whether the next change of an item's query is to be expected by
 // now: when there has been one as likely as not since the last one, or since the
 // last time that one was expected. On a grid the model of hours and days tells;
-// where
-// slots run on request only, or too little is known of hours, it is the slot that
+// where slots run on request only, or too little is known of hours, it is the slot that
 // forecast says.
 func (p *planner) foreseen(k *need, item int, c *candidate, now time.Time) bool {
-	if m := p.needs.models[c.Query.ID]; p.lead > 0 && m != nil && m.All.Updates >= enoughChanges {
-		return !m.When(base(k, item, c), evens).After(now)
+	m := p.needs.models[c.Query.ID]
+	if p.lead > 0 && m.All.Updates >= enoughChanges {
+		return !m.next(base(k, item, c)).After(now)
 	}
-	at, ok := forecast(&c.Stats, k.fired[item])
+	at, ok := m.slot(c.Stats.Samples, k.fired[item])
 	return ok && at <= p.slot
 }
 
@@ -74,7 +107,7 @@ func (p *planner) nextPredicted(k *need, now time.Time) (next time.Time) {
 		if c == nil || m == nil || p.lead <= 0 || m.All.Updates < enoughChanges {
 			continue
 		}
-		if t := m.When(base(k, i, c), evens); t.Before(now.Add(horizon)) && (next.IsZero() || t.Before(next)) {
+		if t := m.next(base(k, i, c)); t.Before(now.Add(horizon)) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}

@@ -12,14 +12,18 @@ import (
 // needs are the profiles of an endpoint and their open rounds. They say which
 // intervals are open, take in what was executed, and keep what has to be
 // recorded. They are pure: slots, times and results are told. A nil one has no
-// profiles.
+// profiles. A slot looks at those that time concerns and at those with open
+// rounds, not at all that are registered.
 type needs struct {
-	profiles []*need            // by id
-	triggers map[string][]*need // by the query whose changes they wait for
-	wanted   map[string][]*round
-	dirty    []*round          // to be recorded
-	models   map[string]*model // of queries that profiles predict
-	opened   bool              // since the claims were ranked
+	profiles map[string]*need
+	timed    []*need                    // a slot may open or begin something of them; by id
+	busy     map[*need]bool             // have open rounds
+	spent    map[*need]bool             // have used something in this slot
+	triggers map[string][]*need         // by the query whose changes they wait for
+	wanted   map[string]map[*round]bool // by the query that they lack
+	dirty    []*round                   // to be recorded
+	models   map[string]*model          // of queries that profiles predict
+	opened   bool                       // since the claims were ranked
 }
 
 // A need is a profile with its open rounds.
@@ -70,25 +74,27 @@ const (
 
 // load replaces all that is known by what the ledger knows. slot comes next.
 func (n *needs) load(list []Need, models []Model, slot uint64) {
-	*n = needs{triggers: map[string][]*need{}, wanted: map[string][]*round{}, models: map[string]*model{}}
+	*n = needs{profiles: make(map[string]*need, len(list)), busy: map[*need]bool{}, spent: map[*need]bool{},
+		triggers: map[string][]*need{}, wanted: map[string]map[*round]bool{}, models: map[string]*model{}}
 	for _, m := range models {
 		n.models[m.Query] = &model{Week: m.Week}
 	}
 	for _, x := range list {
-		k := &need{Profile: x.Profile, number: x.Rounds, at: x.Opened, slot: x.Slot}
+		k := &need{Profile: x.Profile, lead: leads(&x.Profile), number: x.Rounds, at: x.Opened, slot: x.Slot}
 		if k.at.Before(x.Profile.CreatedAt) {
 			k.at = x.Profile.CreatedAt
 		}
 		if x.Rounds == 0 {
 			k.slot = max(slot, 1) - 1
 		}
+		timed := k.lead == periodic
 		k.fired, k.since = make([]uint64, len(x.Profile.Items)), make([]time.Time, len(x.Profile.Items))
 		for j, i := range x.Profile.Items {
 			k.fired[j], k.since[j] = x.Slot, x.Opened
+			timed = timed || kindOf(i.When) == predicted
 			if i.When.Predicted && n.models[i.Query] == nil {
 				n.models[i.Query] = &model{}
 			}
-			k.lead = max(k.lead, kindOf(i.When))
 			if q := i.When.Changed; q != "" && !slices.Contains(n.triggers[q], k) {
 				n.triggers[q] = append(n.triggers[q], k)
 			}
@@ -96,29 +102,46 @@ func (n *needs) load(list []Need, models []Model, slot uint64) {
 		for _, r := range x.Open {
 			n.enter(&round{Round: r, need: k, why: make([]string, len(r.Intervals))})
 		}
-		n.profiles = append(n.profiles, k)
+		if n.profiles[k.ID] = k; timed {
+			n.timed = append(n.timed, k)
+		}
 	}
-	slices.SortFunc(n.profiles, func(a, b *need) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(n.timed, func(a, b *need) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// leads is the kind of items that open a profile's rounds.
+func leads(p *registry.Profile) (lead kind) {
+	for i := range p.Items {
+		lead = max(lead, kindOf(p.Items[i].When))
+	}
+	return lead
 }
 
 // enter puts an open round where its queries find it.
 func (n *needs) enter(r *round) {
 	r.need.rounds = append(r.need.rounds, r)
+	n.busy[r.need] = true
 	for i := range r.Intervals {
 		x := &r.Intervals[i]
-		if list := n.wanted[x.Query]; x.Done == nil && !slices.Contains(list, r) {
-			n.wanted[x.Query] = append(list, r)
+		if x.Done != nil {
+			continue
 		}
+		if n.wanted[x.Query] == nil {
+			n.wanted[x.Query] = map[*round]bool{}
+		}
+		n.wanted[x.Query][r] = true
 	}
 }
 
 // leave takes a round that has ended out of all lists.
 func (n *needs) leave(r *round) {
-	drop := func(list []*round) []*round { return slices.DeleteFunc(list, func(x *round) bool { return x == r }) }
-	r.need.rounds = drop(r.need.rounds)
+	r.need.rounds = slices.DeleteFunc(r.need.rounds, func(x *round) bool { return x == r })
+	if len(r.need.rounds) == 0 {
+		delete(n.busy, r.need)
+	}
 	for i := range r.Intervals {
 		q := r.Intervals[i].Query
-		if n.wanted[q] = drop(n.wanted[q]); len(n.wanted[q]) == 0 {
+		if delete(n.wanted[q], r); len(n.wanted[q]) == 0 {
 			delete(n.wanted, q)
 		}
 	}
@@ -146,7 +169,7 @@ func (n *needs) take() (list []registry.Round, ended []string) {
 		x := r.Round
 		x.Intervals = slices.Clone(x.Intervals)
 		list = append(list, x)
-		if r.State != registry.RoundOpen && !slices.Contains(ended, r.Profile) {
+		if r.State != registry.RoundOpen && (len(ended) == 0 || ended[len(ended)-1] != r.Profile) {
 			ended = append(ended, r.Profile)
 		}
 	}
@@ -223,7 +246,7 @@ func (n *needs) ran(query string, e executed) (ended bool) {
 	if n == nil {
 		return false
 	}
-	for _, r := range slices.Clone(n.wanted[query]) {
+	for r := range n.wanted[query] { // take puts in order what ends
 		for i := range r.Intervals {
 			if x := &r.Intervals[i]; x.Query == query && x.Done == nil && inside(x, e) {
 				x.Done = &registry.Execution{At: e.end.UTC(), Slot: e.slot, Why: e.tier}
@@ -308,7 +331,7 @@ func (n *needs) own(r *round, fired []bool, e *executed) {
 // expire ends the rounds of which an interval is over, or has not begun in
 // time. slot is the one that begins, or the next one when none runs.
 func (n *needs) expire(now time.Time, slot uint64) {
-	for _, k := range n.profiles {
+	for k := range n.busy { // take puts in order what ends
 		for _, r := range slices.Clone(k.rounds) {
 			late := func(i int) bool { return k.late(r, i, now, slot) }
 			for i := range r.Intervals {
@@ -323,19 +346,28 @@ func (n *needs) expire(now time.Time, slot uint64) {
 
 // late says whether an interval can be captured no more.
 func (k *need) late(r *round, i int, now time.Time, slot uint64) bool {
-	x := &r.Intervals[i]
-	switch {
-	case x.Done != nil:
+	if r.Intervals[i].Done != nil {
 		return false
-	case x.Begun():
-		return !x.Until.IsZero() && now.After(x.Until) || x.Last > 0 && slot > x.Last
-	case k.Window.IsZero(): // then its own length bounds the waiting, too
-		s := k.Follows(i)
-		return s.Slots > 0 && slot > r.Slot+s.Slots || s.Slots == 0 && now.After(r.OpenedAt.Add(s.Time))
-	case k.Window.Slots > 0:
-		return slot > r.Slot+k.Window.Slots
 	}
-	return now.After(r.OpenedAt.Add(k.Window.Time))
+	at, last := k.bound(r, i)
+	return !at.IsZero() && now.After(at) || last > 0 && slot > last
+}
+
+// bound is the last moment, or the last slot, in which an interval can be
+// captured, or can begin. One of the two is zero.
+func (k *need) bound(r *round, i int) (at time.Time, last uint64) {
+	x := &r.Intervals[i]
+	if x.Begun() {
+		return x.Until, x.Last
+	}
+	s := k.Window
+	if s.IsZero() {
+		s = k.Follows(i) // then its own length bounds the waiting, too
+	}
+	if s.Slots > 0 {
+		return at, r.Slot + s.Slots
+	}
+	return r.OpenedAt.Add(s.Time), 0
 }
 
 // lose ends a round for its late intervals.

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,7 +175,7 @@ func TestRoundsByTime(t *testing.T) {
 		w.register("a")
 		w.register("b")
 		time.Sleep(5 * time.Second)
-		w.want("p_board", registry.Span{}, registry.Item{Query: "q_a", When: registry.When{Every: lasting(time.Minute), Slack: lasting(20 * time.Second)}},
+		board := w.want("p_board", registry.Span{}, registry.Item{Query: "q_a", When: registry.When{Every: lasting(time.Minute), Slack: lasting(20 * time.Second)}},
 			registry.Item{Query: "q_b", When: registry.When{Every: lasting(2 * time.Minute), Slack: lasting(30 * time.Second)}})
 		w.run()
 		until(3*time.Minute + 25*time.Second)
@@ -188,7 +189,7 @@ func TestRoundsByTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(8*time.Minute + 5*time.Second)
-		next := w.loop.NextRound("p_board").Sub(epoch())
+		next := w.loop.NextRound(board).Sub(epoch())
 		w.stop()
 		var got []string
 		for _, r := range w.ends("p_board") {
@@ -517,10 +518,10 @@ func TestRoundsPredictedByHour(t *testing.T) {
 		}
 		w := newWorld(t, attentive("@every 30m", "mrsf"), noon)
 		w.register("a")
-		w.want("p_noon", lasting(2*time.Hour), registry.Item{Query: "q_a", When: registry.When{Predicted: true}})
+		noonly := w.want("p_noon", lasting(2*time.Hour), registry.Item{Query: "q_a", When: registry.When{Predicted: true}})
 		w.run()
 		until(40 * 24 * time.Hour)
-		if next := w.loop.NextRound("p_noon"); next.IsZero() || next.Hour() < 10 || next.Hour() > 13 {
+		if next := w.loop.NextRound(noonly); next.IsZero() || next.Hour() < 10 || next.Hour() > 13 {
 			t.Errorf("the next round is announced for %s", next)
 		}
 		w.stop()
@@ -540,6 +541,64 @@ func TestRoundsPredictedByHour(t *testing.T) {
 		}
 		if near < 10 || far > near/4 {
 			t.Errorf("in the last 20 days %d rounds were opened around noon, %d at other times", near, far)
+		}
+	})
+}
+
+// Rounds end when their time is over, also where no slot comes to say so.
+func TestRoundsExpireWithoutASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, attentive("@every 1m", "mrsf"), script(t, time.Second, map[string][]string{"q_a": {"1", "2"}}))
+		w.register("a")
+		w.want("p_pair", lasting(10*time.Minute), registry.Item{Query: "q_a", When: on("q_a")},
+			registry.Item{Query: "q_gone", When: on("q_a")})
+		w.run()
+		until(2*time.Minute + 30*time.Second)
+		e := w.as
+		e.Pause = &registry.Pause{By: "ops", At: time.Now()}
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		until(11 * time.Minute)
+		if ends := w.ends("p_pair"); len(ends) > 0 {
+			t.Errorf("ended before its time: %+v", ends)
+		}
+		until(11*time.Minute + 5*time.Second)
+		w.expectEnds("p_pair", "1 expired 2-4 2 (nobody watches it any more)")
+		w.stop()
+	})
+}
+
+// A counted ledger counts how often it is asked for what is new.
+type counted struct {
+	scheduler.Ledger
+	asked atomic.Int64
+}
+
+func (c *counted) Since(endpoint string, rev uint64) (scheduler.News, error) {
+	c.asked.Add(1)
+	return c.Ledger.Since(endpoint, rev)
+}
+
+// Whoever asks when a profile is due does not make the loop read all profiles:
+// else registering many of them would read each of them as many times.
+func TestAskingForTheNextRoundReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &counted{Ledger: &schedulertest.Memory{}}
+		l, err := scheduler.NewLoop(scheduler.Config{Endpoint: attentive("@every 1m", "mrsf"), Ledger: ledger, Executor: &service{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now()
+		for _, w := range []registry.When{{Every: lasting(time.Hour), Slack: lasting(time.Minute)}, on("q_a"), {Predicted: true}} {
+			p := registry.Profile{ID: "p_x", Endpoint: city, Items: []registry.Item{{Query: "q_a", When: w}}, Window: lasting(time.Hour), CreatedAt: at}
+			next := l.NextRound(p)
+			if want := at.Truncate(time.Hour).Add(time.Hour); !w.Every.IsZero() && !next.Equal(want) || w.Every.IsZero() && !next.IsZero() {
+				t.Errorf("%+v is announced for %s", w, next)
+			}
+		}
+		if n := ledger.asked.Load(); n > 0 {
+			t.Errorf("the ledger was asked %d times", n)
 		}
 	})
 }

@@ -67,7 +67,7 @@ type Config struct {
 	// for it.
 	Profiles    Profiles
 	CapturesSSE func(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
-	NextRound   func(endpoint, profile string) time.Time
+	NextRound   func(p registry.Profile) time.Time
 	Following   func(profile string) int
 	// QueryFeed and AllFeed write changes as Atom; parameters they know are
 	// archive and, of all, tag and endpoint. Without them there are no feeds.

@@ -139,7 +139,7 @@ func (v *profileViewer) profile(it ProfileItem) (profileView, error) {
 		w.Followers = v.Following(p.ID)
 	}
 	if v.NextRound != nil {
-		w.NextDue = moment(v.NextRound(p.Endpoint, p.ID))
+		w.NextDue = moment(v.NextRound(p))
 	}
 	return w, v.policies(&w)
 }

@@ -133,7 +133,7 @@ func (m *complexMemory) Captured(id string, p registry.Position, limit int) (lis
 const secondText = "SELECT ?b WHERE { ?b <http://example.org/q> ?c }"
 
 func profileBody(a, b string) string {
-	return fmt.Sprintf(`{"name":"oil","window":"10m","items":[{"query":%q,"when":{"changed":%q,"where":[{"var":"s","op":"contains","value":"oil"}]}},
+	return fmt.Sprintf(`{"name":"oil","window":"10m","items":[{"query":%q,"when":{"changed":%q,"where":[{"var":"b","op":"contains","value":"oil"}]}},
 		{"query":%q,"when":{"every":"5m","slack":"1m"}}]}`, a, b, b)
 }
 
@@ -190,6 +190,7 @@ func TestProfileProblems(t *testing.T) {
 		item(`{"changed":"nothing"}`):            "/items/0/when/changed",
 		item(`{"predicted":true,"within":"1s"}`): "/items/0/when/within",
 		item(fmt.Sprintf(`{"changed":%q,"where":[{"var":"s","op":"like","value":"x"}]}`, a)):             "/items/0/when/where/0",
+		item(fmt.Sprintf(`{"changed":%q,"where":[{"var":"price","op":"=","value":"x"}]}`, a)):            "/items/0/when/where/0/var",
 		fmt.Sprintf(`{"items":[{"query":%q,"when":"predicted"}]}`, a):                                    "/window",
 		fmt.Sprintf(`{"endpoint":"coins","items":[{"query":%q,"when":{"every":"5m","slack":"2m"}}]}`, a): "/endpoint",
 	} {
