@@ -118,7 +118,7 @@ func (v *visit) profileRow(it web.ProfileItem) (profileRow, error) {
 	}
 	text := func(s string) { r.Foot = append(r.Foot, template.HTML(template.HTMLEscapeString(s))) }
 	if v.NextRound != nil {
-		if at := v.NextRound(p.Endpoint, p.ID); !at.IsZero() {
+		if at := v.NextRound(p); !at.IsZero() {
 			r.Foot = append(r.Foot, "the next round opens "+v.when(at))
 		}
 	}
