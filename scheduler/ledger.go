@@ -58,6 +58,32 @@ type Need struct {
 	Opened  time.Time // the latest opening of a round, zero when there was none
 	Slot    uint64    // in which that was
 	Open    []registry.Round
+	// Expected tells, by item, when a change of a predicted one was expected
+	// last; items without such a time may be missing at the end.
+	Expected []Expectation
+}
+
+// An Expectation is a moment, and the slot, in which a change was expected.
+type Expectation struct {
+	At   time.Time `json:"at,omitzero"`
+	Slot uint64    `json:"slot,omitempty"`
+}
+
+// Expect takes in the intervals that expectations began: what a ledger calls for
+// each round of a batch. slot is that of the batch, 0 when it has none.
+func (n *Need) Expect(r *registry.Round, slot uint64) {
+	for i := range min(len(r.Intervals), len(n.Profile.Items)) {
+		x := &r.Intervals[i]
+		if !n.Profile.Items[i].When.Predicted || !x.Begun() {
+			continue
+		}
+		for len(n.Expected) <= i {
+			n.Expected = append(n.Expected, Expectation{})
+		}
+		if e := &n.Expected[i]; x.From.After(e.At) {
+			*e = Expectation{At: x.From, Slot: max(slot, r.Slot, x.First)}
+		}
+	}
 }
 
 // A PolicyState is what a policy has learnt of an endpoint as a whole.

@@ -90,7 +90,9 @@ func (n *needs) load(list []Need, models []Model, slot uint64) {
 		timed := k.lead == periodic
 		k.fired, k.since = make([]uint64, len(x.Profile.Items)), make([]time.Time, len(x.Profile.Items))
 		for j, i := range x.Profile.Items {
-			k.fired[j], k.since[j] = x.Slot, x.Opened
+			if j < len(x.Expected) {
+				k.fired[j], k.since[j] = x.Expected[j].Slot, x.Expected[j].At
+			}
 			timed = timed || kindOf(i.When) == predicted
 			if i.When.Predicted && n.models[i.Query] == nil {
 				n.models[i.Query] = &model{}

@@ -269,6 +269,55 @@ func TestRoundsPredicted(t *testing.T) {
 	})
 }
 
+// What was expected once is not expected again because somebody else registers a
+// profile, or because the process began anew.
+func TestPredictionsOutliveNews(t *testing.T) {
+	rounds := func(slot func(w *world, i int)) (got []string) {
+		synctest.Test(t, func(t *testing.T) {
+			texts := map[string][]string{}
+			for i := range 90 {
+				texts["q_a"] = append(texts["q_a"], fmt.Sprint(i/4))
+				texts["q_b"] = append(texts["q_b"], fmt.Sprint(i/7))
+			}
+			w := newWorld(t, attentive("never", "mrsf"), script(t, time.Second, texts))
+			w.register("a")
+			w.register("b")
+			for i := range 60 {
+				if i == 30 {
+					w.want("p_next", slotsOf(6), registry.Item{Query: "q_a", When: registry.When{Predicted: true}},
+						registry.Item{Query: "q_b", When: registry.When{Predicted: true}})
+				}
+				slot(w, i)
+			}
+			got = told(w.ends("p_next"))
+		})
+		return got
+	}
+	plain := rounds(func(w *world, i int) {
+		if i == 0 {
+			w.run()
+		}
+		w.tick()
+		if i == 59 {
+			w.stop()
+		}
+	})
+	disturbed := rounds(func(w *world, i int) {
+		if i == 0 {
+			w.run()
+		}
+		w.want(fmt.Sprint("p_other", i), slotsOf(1), registry.Item{Query: "q_a", When: on("q_none")})
+		w.tick()
+		if i == 59 {
+			w.stop()
+		}
+	})
+	restarted := rounds(func(w *world, _ int) { w.run1() })
+	if len(plain) < 3 || fmt.Sprint(plain) != fmt.Sprint(disturbed) || fmt.Sprint(plain) != fmt.Sprint(restarted) {
+		t.Errorf("left alone\n%s\nwith others registered\n%s\nwith restarts\n%s", strings.Join(plain, "\n"), strings.Join(disturbed, "\n"), strings.Join(restarted, "\n"))
+	}
+}
+
 // Whatever profiles ask for, others keep what the share leaves, and the budget
 // stands; what the share leaves over goes to intervals, too.
 func TestShareOfIntervals(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"go.etcd.io/bbolt"
 )
 
@@ -34,6 +35,8 @@ type progress struct {
 	Opened   time.Time `json:"opened,omitzero"` // the latest opening
 	Slot     uint64    `json:"slot,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
+	// Expected is when changes of predicted items were expected last.
+	Expected []scheduler.Expectation `json:"expected,omitempty"`
 }
 
 func parseNeed(v []byte) (need, error) {

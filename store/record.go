@@ -72,6 +72,7 @@ type writer struct {
 	tx        *bbolt.Tx
 	endpoint  string
 	now       time.Time
+	slot      uint64 // of the batch, 0 when it has none
 	counters  counters
 	space     space
 	records   map[string]*record
@@ -85,6 +86,9 @@ func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
 	var known bool
 	if w.space, known = findSpace(w.tx, w.endpoint); !known {
 		return nil // the endpoint is gone, and all that it held
+	}
+	if b.Slot != nil {
+		w.slot = b.Slot.Number
 	}
 	ids := w.load(list)
 	for i := range list {

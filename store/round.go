@@ -60,6 +60,9 @@ func (w *writer) round(r registry.Round) error {
 		keepCaptured(&r, &was)
 	}
 	w.positions(&r)
+	x := scheduler.Need{Profile: n.Profile, Expected: p.Expected}
+	x.Expect(&r, w.slot)
+	p.Expected = x.Expected
 	if err := w.place(&r, &n, &p, before == nil); err != nil {
 		return err
 	}
@@ -194,7 +197,7 @@ func needs(tx *bbolt.Tx, s *space) (list []scheduler.Need, err error) {
 		if err != nil {
 			return false, err
 		}
-		x := scheduler.Need{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot}
+		x := scheduler.Need{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot, Expected: p.Expected}
 		x.Open, err = openRounds(tx, n)
 		list = append(list, x)
 		return true, err

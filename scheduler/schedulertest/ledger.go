@@ -52,6 +52,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"concurrent":       testConcurrent,
 		"profiles":         testProfiles,
 		"rounds":           testRounds,
+		"expectations":     testExpectations,
 		"rounds of others": testForeignRounds,
 		"models":           testModels,
 	} {

@@ -138,8 +138,12 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 			}
 		}
 	}
+	slot := uint64(0)
+	if b.Slot != nil {
+		slot = b.Slot.Number
+	}
 	for _, r := range b.Rounds {
-		m.round(r)
+		m.round(r, slot)
 	}
 	for _, x := range b.Models {
 		if k := m.queries[x.Query]; k != nil {

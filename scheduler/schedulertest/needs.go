@@ -59,7 +59,7 @@ func (m *Memory) wants(endpoint string) (list []scheduler.Need) {
 	for _, n := range m.needs {
 		if n.Profile.Endpoint == endpoint {
 			x := *n
-			x.Open = slices.Clone(n.Open)
+			x.Open, x.Expected = slices.Clone(n.Open), slices.Clone(n.Expected)
 			list = append(list, x)
 		}
 	}
@@ -68,7 +68,7 @@ func (m *Memory) wants(endpoint string) (list []scheduler.Need) {
 }
 
 // round records one round.
-func (m *Memory) round(r registry.Round) {
+func (m *Memory) round(r registry.Round, slot uint64) {
 	n := m.needs[r.Profile]
 	if n == nil || r.OpenedAt.Before(n.Profile.CreatedAt) {
 		return
@@ -96,6 +96,7 @@ func (m *Memory) round(r registry.Round) {
 			n.Opened = r.OpenedAt
 		}
 	}
+	n.Expect(&r, slot)
 	m.place(&r.Trigger.Position, r.Trigger.Query)
 	for i := range r.Intervals {
 		x := &r.Intervals[i]

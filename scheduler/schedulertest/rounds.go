@@ -168,3 +168,26 @@ func testModels(t *testing.T, b *bench) {
 		t.Errorf("of a query registered anew: %+v", n.Models)
 	}
 }
+
+// When a change was expected is known again, by item, also after the round has
+// ended that this began or opened.
+func testExpectations(t *testing.T, b *bench) {
+	q, r := b.register(alpha, "a"), b.register(alpha, "b")
+	p := Need("p_1", q, r)
+	p.Items[0].When, p.Items[1].When = registry.When{Predicted: true}, registry.When{Predicted: true}
+	b.want(p)
+	first := opened(p, 1, 2)
+	first.Intervals[1] = registry.Interval{Query: r.ID}
+	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Number: 2}, Rounds: []registry.Round{first}})
+	next := done(first, 0, 5)
+	at := first.OpenedAt.Add(3 * time.Minute)
+	next.Intervals[1].From, next.Intervals[1].Until = at, at.Add(time.Hour)
+	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Number: 5}, Rounds: []registry.Round{next}})
+	end := done(next, 1, 6)
+	end.State, end.EndedAt, end.EndedSlot = registry.RoundCaptured, at.Add(time.Minute), 6
+	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Number: 6}, Rounds: []registry.Round{end}})
+	n := b.since(alpha, 0).Needs[0]
+	if len(n.Expected) != 2 || n.Expected[0].Slot != 2 || !n.Expected[0].At.Equal(first.OpenedAt) || n.Expected[1].Slot != 5 || !n.Expected[1].At.Equal(at) {
+		t.Errorf("expected %+v", n.Expected)
+	}
+}
