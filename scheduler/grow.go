@@ -32,8 +32,11 @@ func (t *tree) put(e entry, estimate time.Duration) {
 	t.depth = 0
 	n, last := t.root, true // last: nothing comes after the node
 	for n.kids != nil {
-		i := n.child(&e)
-		last = last && i == n.n-1
+		i := n.n - 1
+		if !last || e.before(&n.entries[i]) {
+			i = n.child(&e)
+			last = last && i == n.n-1
+		}
 		t.push(n, i)
 		n.count++
 		n.sum += estimate
@@ -42,7 +45,10 @@ func (t *tree) put(e entry, estimate time.Duration) {
 	}
 	n.count++
 	n.sum += estimate
-	i := n.up(&e)
+	i := n.n
+	if !last || i > 0 && e.before(&n.entries[i-1]) {
+		i = n.up(&e)
+	}
 	if n.n < fan {
 		n.open(i)
 		n.entries[i], n.least[i] = e, estimate

@@ -53,15 +53,15 @@ type Moment struct {
 	Turned bool
 }
 
-// A Candidate is one query as a policy sees it. It is read only.
+// A Candidate is one query as a policy sees it. It is read only. What every slot
+// looks at stands first, side by side.
 type Candidate struct {
-	Query    registry.Query
-	Stats    Stats
 	Median   time.Duration // of the executions in Stats.Samples, 0 when there are none
 	Estimate time.Duration // the larger of Median and Stats.Floor
 	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
-
-	patient bool // no holder has a max_staleness; false also where nobody has looked
+	patient  bool          // no holder has a max_staleness; false also where nobody has looked
+	Stats    Stats
+	Query    registry.Query
 }
 
 // maxStaleness is Query.MaxStaleness, mostly without reading the holders.

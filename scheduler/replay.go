@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -257,20 +256,4 @@ func (r *Replay) narrow() {
 			r.p.ranked.insert(c)
 		}
 	}
-}
-
-// A timeline is a list of durations in ascending order.
-type timeline []time.Duration
-
-func (l *timeline) add(d time.Duration) {
-	i, _ := slices.BinarySearch(*l, d)
-	*l = slices.Insert(*l, i, d)
-}
-
-func (l timeline) median() time.Duration {
-	m := len(l) / 2
-	if len(l)%2 == 1 {
-		return l[m]
-	}
-	return l[m-1] + (l[m]-l[m-1])/2
 }

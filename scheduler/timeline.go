@@ -1,0 +1,55 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A timeline tells the median of all durations that were added. It counts equal
+// ones together: those of one query differ little, and are measured in whole
+// milliseconds where there are many.
+type timeline struct {
+	piles []pile // ascending
+	n     int    // all that were added
+	mid   int    // the pile with number n/2, from 0, in ascending order
+	below int    // how many the piles before it hold
+}
+
+type pile struct {
+	d time.Duration
+	n int
+}
+
+func (l *timeline) add(d time.Duration) {
+	i, known := slices.BinarySearchFunc(l.piles, d, func(t pile, d time.Duration) int { return cmp.Compare(t.d, d) })
+	if !known {
+		l.piles = slices.Insert(l.piles, i, pile{d: d})
+		if i <= l.mid && l.n > 0 {
+			l.mid++
+		}
+	}
+	l.piles[i].n++
+	if l.n++; i < l.mid {
+		l.below++
+	}
+	for l.n/2 >= l.below+l.piles[l.mid].n {
+		l.below += l.piles[l.mid].n
+		l.mid++
+	}
+	for l.n/2 < l.below {
+		l.mid--
+		l.below -= l.piles[l.mid].n
+	}
+}
+
+// median is that of at least one duration; of an even number it is the mean of
+// the middle two.
+func (l *timeline) median() time.Duration {
+	upper := l.piles[l.mid].d
+	if l.n%2 == 1 || l.n/2 > l.below {
+		return upper
+	}
+	lower := l.piles[l.mid-1].d
+	return lower + (upper-lower)/2
+}
