@@ -57,7 +57,7 @@ type tableRow struct {
 type cell struct{ Ours, Published, Independent string }
 
 // tableHead is the paper's, with the clock and the cuts added.
-var tableHead = []string{"total qe", "irrelevant", "relevant", "eff. (%)", "abs delay", "max delay", "abs miss", "max miss", "distinct", "cut", "used (s)", "max overrun (s)"}
+var tableHead = []string{"total qe", "irrelevant", "relevant", "eff. (%)", "abs delay", "max delay", "abs miss", "max miss", "distinct", "cut", "used (s)", "over (s)"}
 
 func (s *Study) table(n int, budget time.Duration) tableView {
 	v := tableView{Title: fmt.Sprintf("Table %d. Budget %g s", n, budget.Seconds())}
@@ -127,7 +127,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 body{font:15px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top;white-space:nowrap}
+th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}
 .p{color:#a33c00;font-size:.85em;display:block}.i{color:#00598c;font-size:.85em;display:block}
 figure{margin:2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}figcaption{color:#444;max-width:60rem}
