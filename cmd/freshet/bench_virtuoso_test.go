@@ -4,14 +4,11 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/endpoint/virtuosotest"
 )
 
@@ -107,16 +104,18 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 	}
 }
 
-// countsOf lists the revisions in which results changed, with their sizes. Rows
-// are not the same on two engines, which write literals in two ways.
-func countsOf(tr *bench.Trace) string {
-	var b strings.Builder
-	for _, s := range tr.Series {
-		for _, v := range s.Versions {
-			fmt.Fprintln(&b, s.Query, v.Rev, len(v.Rows))
-		}
+// Virtuoso refuses literals that are not of their datatype, with all that comes
+// in the same request.
+func TestBenchRecordVirtuosoRefuses(t *testing.T) {
+	needEngine(t)
+	args := writeHistory(t, 4)
+	plain := filepath.Join(t.TempDir(), "plain.trace")
+	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+		t.Fatal(stderr)
 	}
-	return b.String()
+	addBadTriples(t, args)
+	v := virtuosotest.Start(t, virtuosotest.Options{})
+	recordsWithout(t, args, plain, "--endpoint", v.URL, "--update-param", "query", "--graph", graph)
 }
 
 func glob(t *testing.T, pattern string) []string {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -207,4 +209,75 @@ func sameGaps(t *testing.T, got, want []bench.Gap) {
 	for k, o := range left {
 		t.Errorf("query %d in revision %d should be a gap, %s", k.query, k.rev, o)
 	}
+}
+
+// An endpoint that refuses whole updates because of single triples gets them
+// without these, each of which is named; all others arrive.
+func TestBenchRecordRefusedTriples(t *testing.T) {
+	needEngine(t)
+	args := writeHistory(t, 4)
+	plain := filepath.Join(t.TempDir(), "plain.trace")
+	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+		t.Fatal(stderr)
+	}
+	addBadTriples(t, args)
+	engine, err := local.Open(t.Context(), local.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	next := local.Handler(engine, local.HandlerOptions{AllowUpdate: true})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if form, err := url.ParseQuery(string(body)); err == nil && strings.Contains(form.Get("update"), "#VALUE!") {
+			http.Error(w, "invalid floating point value", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	recordsWithout(t, args, plain, "--endpoint", s.URL)
+}
+
+// addBadTriples puts literals that are no numbers into the base and a changeset
+// of a history.
+func addBadTriples(t *testing.T, args []string) {
+	t.Helper()
+	const bad = `<http://x/s%d> <http://x/long> "#VALUE!"^^<http://www.w3.org/2001/XMLSchema#float> .` + "\n"
+	for i, path := range []string{args[3], filepath.Join(args[1], "2020/01/01/01/000000.added.nt")} {
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(fmt.Appendf(nil, bad, i), before...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// recordsWithout records a history with bad triples and wants the changes of the
+// one that has none.
+func recordsWithout(t *testing.T, args []string, plain string, more ...string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "sifted.trace")
+	code, _, stderr := cli(t, nil, "", append(append([]string{"bench", "record", "--out", out}, more...), args...)...)
+	if code != exitOK || strings.Count(stderr, "left out") != 2 {
+		t.Fatalf("code %d, stderr\n%s\nwant two triples left out", code, stderr)
+	}
+	if got, want := loadVersions(t, out), loadVersions(t, plain); countsOf(got) != countsOf(want) {
+		t.Errorf("recorded\n%s\nwithout bad triples\n%s", countsOf(got), countsOf(want))
+	}
+}
+
+// countsOf lists the revisions in which results changed, with their sizes. Rows
+// are not the same on two engines, which write literals in two ways.
+func countsOf(tr *bench.Trace) string {
+	var b strings.Builder
+	for _, s := range tr.Series {
+		for _, v := range s.Versions {
+			fmt.Fprintln(&b, s.Query, v.Rev, len(v.Rows))
+		}
+	}
+	return b.String()
 }

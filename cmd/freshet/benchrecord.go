@@ -139,7 +139,7 @@ func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
 	}
 	if h.marks == nil {
 		for _, text := range updates {
-			if err := h.post(ctx, text); err != nil {
+			if err := h.deliver(ctx, text, func(u string) string { return u }); err != nil {
 				return err
 			}
 		}
@@ -147,7 +147,7 @@ func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
 	}
 	left, err := h.marks.left(ctx, c.Name, len(updates))
 	for _, n := range left {
-		if err := h.post(ctx, h.marks.add(updates[n], c.Name, n)); err != nil {
+		if err := h.deliver(ctx, updates[n], func(u string) string { return h.marks.add(u, c.Name, n) }); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,11 @@ func (h *chronicle) post(ctx context.Context, update string) error {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		says, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
-		return fmt.Errorf("the endpoint refuses an update: %s: %s", resp.Status, strings.TrimSpace(string(says)))
+		kind := errRefused
+		if resp.StatusCode != http.StatusBadRequest {
+			kind = errors.New("the endpoint does not run an update")
+		}
+		return fmt.Errorf("%w: %s: %s", kind, resp.Status, strings.TrimSpace(string(says)))
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
@@ -257,7 +261,8 @@ never become versions. What is done is kept in OUT.part: when the recording is
 interrupted, the same command goes on where it was. So that nothing is applied
 twice then, updates leave marks in a graph of their own at a remote endpoint,
 <urn:freshet:recording:…>, which is emptied in the end; queries over all graphs
-of the endpoint would see them.`,
+of the endpoint would see them. Triples that the endpoint refuses, such as
+literals that are not of their datatype, are named and left out.`,
 		Example: `  freshet bench record --changesets changesets --base base.nt.gz --queries queries.jsonl --out t.trace
   freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
 		RunE: func(c *cobra.Command, _ []string) error {

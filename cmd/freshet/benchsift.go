@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// errRefused is wrapped when an endpoint will not run an update as it is, not
+// now and not later.
+var errRefused = errors.New("the endpoint refuses an update")
+
+// deliver sends an update. When the endpoint refuses it, the triples that are to
+// blame are found, named and left out: real data has literals that are not what
+// their datatype says, which some stores do not take. The update itself still
+// goes as one request, so that its mark says all of it.
+func (h *chronicle) deliver(ctx context.Context, update string, mark func(string) string) error {
+	refusal := h.post(ctx, mark(update))
+	if !errors.Is(refusal, errRefused) {
+		return refusal
+	}
+	first, last := strings.IndexByte(update, '\n'), strings.LastIndexByte(update, '\n')
+	if first == last || strings.HasPrefix(update, "DELETE WHERE") {
+		return refusal // not a block of triples, one a line
+	}
+	triples := strings.Split(update[first+1:last], "\n")
+	good, err := h.sift(ctx, triples)
+	if clear := h.post(ctx, "CLEAR SILENT GRAPH <"+h.trials()+">"); err == nil {
+		err = clear
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(good) == len(triples):
+		return refusal
+	}
+	return h.post(ctx, mark(update[:first+1]+strings.Join(good, "\n")+update[last:]))
+}
+
+// trials is the graph in which triples are tried out.
+func (h *chronicle) trials() string {
+	return "urn:freshet:trial:" + url.PathEscape(h.graph)
+}
+
+// sift finds by halving which triples the endpoint takes.
+func (h *chronicle) sift(ctx context.Context, triples []string) ([]string, error) {
+	block := "{ GRAPH <" + h.trials() + "> {\n" + strings.Join(triples, "\n") + "\n} }"
+	err := h.post(ctx, "INSERT "+block+" WHERE {}") // Virtuoso has no blank nodes in data
+	switch {
+	case err == nil:
+		return triples, nil
+	case !errors.Is(err, errRefused):
+		return nil, err
+	case len(triples) == 1:
+		fmt.Fprintf(h.w.stderr, "left out, because %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil, nil
+	}
+	half := len(triples) / 2
+	left, err := h.sift(ctx, triples[:half:half])
+	if err != nil {
+		return nil, err
+	}
+	right, err := h.sift(ctx, triples[half:])
+	return append(left, right...), err
+}
