@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -55,13 +56,12 @@ func (s *Server) stream(p page) http.Handler {
 		if !v.enter("/ui/events", p.need) {
 			return
 		}
-		select {
-		case s.streams <- struct{}{}:
-			defer func() { <-s.streams }()
-		default:
+		leave, ok := v.place()
+		if !ok {
 			web.Answer(w, r, &registry.Problem{Type: "busy", Status: http.StatusTooManyRequests, Title: "Too many of these at once", Detail: "Other pages are live already."})
 			return
 		}
+		defer leave()
 		h := w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
@@ -70,6 +70,51 @@ func (s *Server) stream(p page) http.Handler {
 			web.NoteError(w, err)
 		}
 	})
+}
+
+// Shares are how many of the streams each token has: none gets all of them.
+type shares struct {
+	most int
+	mu   sync.Mutex
+	n    map[string]int
+}
+
+func (s *shares) take(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n[who] >= s.most {
+		return false
+	}
+	s.n[who]++
+	return true
+}
+
+func (s *shares) give(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n[who]--; s.n[who] == 0 {
+		delete(s.n, who)
+	}
+}
+
+// place takes one of the streams, and one of the caller's own where there are
+// callers to tell apart.
+func (v *visit) place() (leave func(), ok bool) {
+	give := func() {}
+	if v.token != "" {
+		who := v.caller.Name // who signs out on the way gives back what he took
+		if !v.shares.take(who) {
+			return nil, false
+		}
+		give = func() { v.shares.give(who) }
+	}
+	select {
+	case v.streams <- struct{}{}:
+		return func() { <-v.streams; give() }, true
+	default:
+		give()
+		return nil, false
+	}
 }
 
 // run follows first and reads afterwards, so that nothing is missed.

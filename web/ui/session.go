@@ -35,23 +35,37 @@ func newSessions(now func() time.Time, public string) *sessions {
 	return &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), all: map[[32]byte]*session{}}
 }
 
-// begin makes a session; among too many, the one that was not seen for longest ends.
+// begin makes a session. Among too many, the one that was not seen for longest
+// ends: first of the same token, so that nobody signs others out.
 func (s *sessions) begin(token string) (id string) {
 	id = rand.Text()
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.all) >= mostSessions {
+	s.leave(mostOfOne, func(x *session) bool { return x.token == token })
+	s.leave(mostSessions, func(*session) bool { return true })
+	s.all[sha256.Sum256([]byte(id))] = &session{token, now, now}
+	return id
+}
+
+// leave ends the oldest of some sessions until there is room for one more.
+func (s *sessions) leave(most int, some func(*session) bool) {
+	for {
 		var oldest [32]byte
+		n := 0
 		for k, x := range s.all {
-			if o := s.all[oldest]; o == nil || x.seen.Before(o.seen) {
+			if !some(x) {
+				continue
+			}
+			if n++; n == 1 || x.seen.Before(s.all[oldest].seen) {
 				oldest = k
 			}
 		}
+		if n < most {
+			return
+		}
 		delete(s.all, oldest)
 	}
-	s.all[sha256.Sum256([]byte(id))] = &session{token, now, now}
-	return id
 }
 
 // token of a session that has not ended, else "".

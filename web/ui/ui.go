@@ -29,6 +29,7 @@ const (
 	lookEvery    = time.Second    // how often a live page looks for slots that changed nothing
 	mostTries    = 4              // at a time
 	mostSessions = 1000           // signed-in browsers
+	mostOfOne    = 50             // with the same token
 	idleSession  = 12 * time.Hour // without a request
 	longSession  = 7 * 24 * time.Hour
 	slowestWrite = 60 * time.Second // how long a browser may take to take a page
@@ -49,6 +50,7 @@ type Server struct {
 	trends    trends
 	counted   counted
 	streams   chan struct{}
+	shares    shares
 	tries     chan struct{} // trial executions
 	joins     chan struct{} // comparisons of versions that lie far apart
 	done      chan struct{}
@@ -77,7 +79,7 @@ func New(c Config) (*Server, error) {
 		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err

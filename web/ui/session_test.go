@@ -1,0 +1,58 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// One token that signs in again and again ends its own sessions, never those of
+// others.
+func TestSessionsOfOneToken(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := newSessions(func() time.Time { return now }, "http://127.0.0.1:8080")
+	other := s.begin("other")
+	var mine []string
+	for range 2 * mostSessions {
+		now = now.Add(time.Millisecond)
+		mine = append(mine, s.begin("mine"))
+	}
+	if s.token(other) != "other" {
+		t.Error("the session of another token has ended")
+	}
+	if n := len(s.all); n != mostOfOne+1 {
+		t.Errorf("%d sessions", n)
+	}
+	if last := len(mine) - 1; s.token(mine[last]) != "mine" || s.token(mine[last-mostOfOne+1]) != "mine" || s.token(mine[last-mostOfOne]) != "" {
+		t.Error("not the oldest have ended")
+	}
+}
+
+// Whoever opens many live pages leaves room for others.
+func TestStreamsOfOneToken(t *testing.T) {
+	wall, a := token("wall", registry.RoleRead)
+	ops, b := token("ops", registry.RoleAdmin)
+	r := newRigWith(t, func(_ *rig, c *Config) { c.Streams = 4 }, wall, ops)
+	r.post("/signin", "token", a, "next", "/").status(303)
+	for range 2 {
+		r.stream("/ui/events").until("swap", func(event) bool { return true })
+	}
+	r.get("/ui/events").status(429)
+	r.browser = browser(t)
+	r.post("/signin", "token", b, "next", "/").status(303)
+	r.stream("/ui/events").until("swap", func(event) bool { return true })
+	r.pages.shares.mu.Lock()
+	if r.pages.shares.n["wall"] != 2 || r.pages.shares.n["ops"] != 1 {
+		t.Errorf("shares %v", r.pages.shares.n)
+	}
+	r.pages.shares.mu.Unlock()
+	v := r.pages.visit(nil, nil)
+	v.token, v.caller.Name = "secret", "late"
+	leave, ok := v.place()
+	v.token, v.caller.Name = "", "" // signed out meanwhile
+	leave()
+	if _, held := r.pages.shares.n["late"]; !ok || held {
+		t.Errorf("placed %v, and given back %v", ok, !held)
+	}
+}
