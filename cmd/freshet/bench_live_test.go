@@ -71,7 +71,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := playLive(t, args, tr, policy, budget)
+			got, _ := playLive(t, args, tr, policy, budget)
 			if d := cmp.Diff(want.Slots, got); d != "" {
 				t.Errorf("slots -simulated +live:\n%s", d)
 			}
@@ -79,7 +79,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 	}
 }
 
-func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budget time.Duration) [][]int {
+func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budget time.Duration) (ran [][]int, left []scheduler.Entry) {
 	h := chronicle{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
 	queries, steps, err := h.open(t.Context(), &world{stderr: t.Output()})
 	defer h.close()
@@ -138,5 +138,64 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	return x.ran
+	news, err := ledger.Since(rehearsed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.ran, news.Entries
+}
+
+// Where the budget binds, what the history of one policy says of another is what
+// the loop does under that one over the same data and with the same times: as
+// many executions, as many changes found and as late, within what the history
+// leaves open. It knows nothing of the changes that followed on each other between
+// two executions: each may bring one execution more or less, one more change
+// found, and a delay up to the longest.
+func TestShadowsForetellScarcity(t *testing.T) {
+	needEngine(t)
+	const budget, seed = 1200 * time.Millisecond, 11
+	args := newPast(seed, 40).write(t)
+	path := filepath.Join(t.TempDir(), "t.trace")
+	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != exitOK {
+		t.Fatal(stderr)
+	}
+	tr := loadVersions(t, path)
+	for i := range tr.Times {
+		for q := range tr.Times[i] {
+			tr.Times[i][q] = int32(100 + 50*q + 7*(i*(q+3)%5))
+		}
+	}
+	w := bench.NewWorld(tr)
+	really := func(policy string) (bench.Row, []scheduler.Entry) {
+		row, err := w.Simulate(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran, left := playLive(t, args, tr, policy, budget)
+		if d := cmp.Diff(row.Slots, ran); d != "" {
+			t.Fatalf("%s: what is measured is not what ran, -measured +ran:\n%s", policy, d)
+		}
+		return row, left
+	}
+	t.Logf("seed %d", seed)
+	own, left := really("rr")
+	for _, policy := range []string{"rr", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=8:h=2"} {
+		p, err := scheduler.ParsePolicy(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := scheduler.Shadow(t.Context(), scheduler.ShadowConfig{Policy: p, Budget: budget, Entries: left, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, _ := really(policy)
+		hidden := float64(row.Relevant + row.AbsMiss - own.Relevant)
+		delay := float64(row.AbsDelayDetected) / float64(max(1, row.Relevant))
+		t.Logf("%s: total %d of %+v, found %d of %+v (%g hidden), delay %.3f of %+v, longest %g", policy, row.Total, e.Total, row.Relevant, e.Relevant,
+			hidden, delay, e.Delay, e.MaxDelay.High)
+		unknown := hidden / float64(own.Relevant) * e.MaxDelay.High
+		within(t, policy+" executions", float64(row.Total), e.Total, hidden, hidden)
+		within(t, policy+" found", float64(row.Relevant), e.Relevant, 0, hidden)
+		within(t, policy+" delay", delay, e.Delay, unknown, unknown)
+	}
 }
