@@ -184,7 +184,13 @@ func versionsOf(tr *bench.Trace) string {
 // policy not selective.
 func TestBenchReplay(t *testing.T) {
 	needEngine(t)
-	args := append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...)
+	hearsAll(t)
+}
+
+// hearsAll replays a history with ample budget.
+func hearsAll(t *testing.T, more ...string) {
+	t.Helper()
+	args := append(append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...), more...)
 	code, out, stderr := cli(t, nil, "", args...)
 	if code != exitOK {
 		t.Fatal(stderr)

@@ -118,6 +118,12 @@ func TestBenchRecordVirtuosoRefuses(t *testing.T) {
 	recordsWithout(t, args, plain, "--endpoint", v.URL, "--update-param", "query", "--graph", graph)
 }
 
+// Over Virtuoso, too, subscribers hear of every change.
+func TestBenchReplayVirtuoso(t *testing.T) {
+	v := virtuosotest.Start(t, virtuosotest.Options{})
+	hearsAll(t, "--endpoint", v.URL, "--update-param", "query", "--graph", graph)
+}
+
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	list, err := filepath.Glob(pattern)
