@@ -56,7 +56,7 @@ func (p CEIParams) Generate() (*CEILoad, error) {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, 0xce1))
-	l := &CEILoad{N: p.N, K: p.K, C: p.C, Life: p.Life, W: p.W, Updates: make([][]uint64, p.N)}
+	l := &CEILoad{N: p.N, K: p.K, C: p.C, CEIs: []CEI{}, Life: p.Life, W: p.W, Updates: make([][]uint64, p.N)}
 	for i := range l.Updates {
 		l.Updates[i] = arrivals(rng, p.Lambda, p.K)
 	}

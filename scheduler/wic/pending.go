@@ -1,5 +1,11 @@
 package wic
 
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
 // A Pending is what monitoring a page now would capture: the sum over the
 // instants since its last monitoring.
 type Pending struct {
@@ -127,20 +133,45 @@ func (p *Pending) Monitored() {
 	p.sum, p.back, p.front = run{}, p.back[:0], p.front[:0]
 }
 
+// tie is how much of a gain may be rounding: pages that are worth the same reach
+// that by sums of different lengths, and must not be told apart by their last bits.
+const tie = 1e-13
+
 // Top lists the c pages with the largest gains, the largest first, ties by the
-// smaller page. Pages without gain are left out.
+// smaller page. Pages without gain are left out. Gains that are at most a part in
+// 10^13 below the largest one left are ties with that.
 func Top(gains []float64, c int) []int {
+	floor := least(gains, c) * (1 - tie)
+	pages := []int{}
+	for i, g := range gains {
+		if g > 0 && g >= floor {
+			pages = append(pages, i)
+		}
+	}
+	slices.SortStableFunc(pages, func(a, b int) int { return cmp.Compare(gains[b], gains[a]) })
+	for from, to := 0, 0; from < len(pages); from = to {
+		for to = from; to < len(pages) && gains[pages[to]] >= gains[pages[from]]*(1-tie); to++ {
+		}
+		slices.Sort(pages[from:to])
+	}
+	return pages[:min(c, len(pages))]
+}
+
+// least is the c-th largest gain, 0 where fewer pages have one.
+func least(gains []float64, c int) float64 {
+	if c == 0 {
+		return math.Inf(1)
+	}
 	h := top{gains: gains}
 	for i, g := range gains {
 		if g > 0 {
 			h.offer(i, c)
 		}
 	}
-	out := make([]int, len(h.pages))
-	for i := len(out) - 1; i >= 0; i-- {
-		out[i] = h.pop()
+	if len(h.pages) < c {
+		return 0
 	}
-	return out
+	return gains[h.pages[0]]
 }
 
 // top is a heap of the best pages so far, the worst of them first.
@@ -149,16 +180,11 @@ type top struct {
 	pages []int
 }
 
-func (h *top) worse(a, b int) bool {
-	if x, y := h.gains[a], h.gains[b]; x != y {
-		return x < y
-	}
-	return a > b
-}
+func (h *top) worse(a, b int) bool { return h.gains[a] < h.gains[b] }
 
 func (h *top) offer(page, c int) {
 	if len(h.pages) == c {
-		if c == 0 || !h.worse(h.pages[0], page) {
+		if !h.worse(h.pages[0], page) {
 			return
 		}
 		h.pages[0] = page
@@ -190,12 +216,4 @@ func (h *top) down() {
 		h.pages[i], h.pages[least] = h.pages[least], h.pages[i]
 		i = least
 	}
-}
-
-func (h *top) pop() int {
-	worst, last := h.pages[0], len(h.pages)-1
-	h.pages[0] = h.pages[last]
-	h.pages = h.pages[:last]
-	h.down()
-	return worst
 }

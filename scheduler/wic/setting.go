@@ -13,7 +13,7 @@ import (
 type Urgency struct {
 	Kind string `json:"kind"`
 	// Param is r of exp, from 0 to 1, and W of sliding, a whole number from 0.
-	Param float64 `json:"param,omitempty"`
+	Param float64 `json:"param"`
 }
 
 // The kinds of urgency.
@@ -28,7 +28,7 @@ const (
 type Life struct {
 	Kind string `json:"kind"`
 	// W is that of window, from 0, and Z of changes, from 1.
-	W int `json:"W,omitempty"`
+	W int `json:"W"`
 }
 
 // The kinds of life.

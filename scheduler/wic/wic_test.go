@@ -165,6 +165,47 @@ func TestLawTop(t *testing.T) {
 	})
 }
 
+// Pages that are worth the same are a tie, however their sums were rounded: here
+// all gains are whole numbers of tenths, and the schedule is that of these numbers.
+func TestLawTiesInSpiteOfRounding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := rapid.IntRange(0, 9).Draw(t, "W")
+		u, l := wic.Urgency{}, wic.Life{Kind: wic.Window, W: w}
+		if rapid.Bool().Draw(t, "sliding") {
+			u, l = wic.Urgency{Kind: wic.Sliding, Param: float64(w)}, wic.Life{}
+		}
+		pages, c := rapid.IntRange(2, 8).Draw(t, "pages"), rapid.IntRange(1, 3).Draw(t, "C")
+		pending, tenths, prev := make([]*wic.Pending, pages), make([][]int, pages), make([]int, pages)
+		for i := range pending {
+			pending[i] = wic.NewPending(u, l)
+		}
+		same := rapid.Bool().Draw(t, "same probabilities")
+		for j := range 40 {
+			gains, exact := make([]float64, pages), make([]float64, pages)
+			for i, p := range pending {
+				if i > 0 && same {
+					tenths[i] = append(tenths[i], tenths[0][j])
+				} else {
+					tenths[i] = append(tenths[i], rapid.IntRange(0, 3).Draw(t, "tenths"))
+				}
+				p.Step(float64(tenths[i][j]) / 10)
+				gains[i] = p.Gain()
+				for _, n := range tenths[i][max(prev[i], j-w):] {
+					exact[i] += float64(n)
+				}
+			}
+			got, want := wic.Top(gains, c), wic.Top(exact, c)
+			if !slices.Equal(got, want) {
+				t.Fatalf("instant %d: %v of %v, want %v of %v tenths", j+1, got, gains, want, exact)
+			}
+			for _, i := range got {
+				pending[i].Monitored()
+				prev[i] = j + 1
+			}
+		}
+	})
+}
+
 // best is the utility of the best schedule, of all there are: in each instant any
 // set of at most c pages.
 func best(u wic.Urgency, l wic.Life, weights []float64, pi [][]float64, c int) float64 {
