@@ -14,7 +14,7 @@ import (
 //
 // Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert".
 type AllocationLoad struct {
-	Rates   []float64 `json:"rates,omitempty"`
+	Rates   []float64 `json:"rates,omitzero"`
 	Weights []float64 `json:"weights,omitempty"`
 	N       float64   `json:"N,omitempty"`
 
@@ -32,6 +32,10 @@ type Source struct {
 	Daily []float64 `json:"daily"`
 }
 
+// maxRetrievals is the largest m: placing takes time and room in proportion to its
+// square.
+const maxRetrievals = 2000
+
 // The policies of allocation workloads.
 const (
 	sqrtPolicy      = "sqrt"      // divides by the square root rule
@@ -46,7 +50,7 @@ const (
 // An AllocationResult answers the first two questions.
 type AllocationResult struct {
 	Policy string    `json:"policy"`
-	M      []float64 `json:"m,omitempty"`   // per source, summing to N
+	M      []float64 `json:"m,omitzero"`    // per source, summing to N
 	Tau    []float64 `json:"tau,omitempty"` // fractions of the day
 	// Delay is the expected delay, in days: the sum over the postings of a day.
 	Delay float64 `json:"delay"`
@@ -101,8 +105,10 @@ func (l *AllocationLoad) Check() error {
 		}
 	}
 	switch {
-	case l.Daily != nil && (l.M < 1 || l.M > 10_000):
-		return fmt.Errorf("%w: m is %d, it is from 1 to 10000", ErrWorkload, l.M)
+	case l.Daily != nil && len(l.Daily) == 0:
+		return fmt.Errorf("%w: daily is empty", ErrWorkload)
+	case l.Daily != nil && (l.M < 1 || l.M > maxRetrievals):
+		return fmt.Errorf("%w: m is %d, it is from 1 to %d", ErrWorkload, l.M, maxRetrievals)
 	case l.Sources != nil && (l.N < float64(len(l.Sources)) || l.Days < 1):
 		return fmt.Errorf("%w: %v retrievals of %d sources on %d days", ErrWorkload, l.N, len(l.Sources), l.Days)
 	}

@@ -144,6 +144,30 @@ func TestBenchGenerated(t *testing.T) {
 	}
 }
 
+// What is written has every field of the format, whatever its value, and a list
+// where one belongs, though it be empty.
+func TestBenchWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w.json")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cei", "--lambda", "0", "--resources", "2", "--chronons", "3"}, `{"n":2,"K":3,"C":1,"ceis":[],"life":"window","W":10,"updates":[[],[]]}`},
+		{[]string{"sup", "--data", "week", "--model", "poisson"}, `"updates":[]`},
+		{[]string{"sup", "--data", "week", "--model", "learned"}, `"model":[]`},
+		{[]string{"wic", "--urgency", "exp,0", "--life", "window,0"}, `"life":{"kind":"window","W":0},"urgency":{"kind":"exp","param":0}`},
+	} {
+		code, _, stderr := cli(t, nil, "", append(append([]string{"bench"}, c.args...), "--out", file)...)
+		text, err := os.ReadFile(file)
+		if code != exitOK || err != nil {
+			t.Fatalf("%v: code %d, %v, %s", c.args, code, err, stderr)
+		}
+		if !strings.Contains(string(text), c.want) || strings.Contains(string(text), "null") {
+			t.Errorf("%v: no %s, or null, in %.300s", c.args, c.want, text)
+		}
+	}
+}
+
 func TestBenchWorkloadMistakes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) string {
@@ -165,7 +189,7 @@ func TestBenchWorkloadMistakes(t *testing.T) {
 	}
 	for bench, text := range map[string]string{
 		"cei": `{"n":1,"K":3,"C":1,"ceis":[{"profile":0,"eis":[{"resource":1,"start":1,"finish":1}]}]}`,
-		"sup": `{"N":3,"X":1,"life":"overwrite","updates":[4],"model":[]}`, "wic": `{"n":1,"N":2,"C":1,"pi":[[1]]}`, "allocation": `{"N":3}`,
+		"sup": `{"N":3,"X":1,"life":"overwrite","updates":[4],"model":[]}`, "wic": `{"n":1,"N":2,"C":1,"pi":[[1]]}`, "allocation": `{"daily":[],"m":2}`,
 	} {
 		if code, _, stderr := cli(t, nil, "", "bench", bench, "--workload", write(text)); code != exitFailure || !strings.Contains(stderr, "bad workload") {
 			t.Errorf("%s of %s: code %d, %q", bench, text, code, stderr)

@@ -30,7 +30,7 @@ type Rates []float64
 // Expected are the chronons in which the expected number of updates so far,
 // Λ(0, t), reaches 1, 2, 3, …: where the model puts the updates.
 func (r Rates) Expected() []int {
-	var out []int
+	out := []int{}
 	sum, next := 0.0, 1.0
 	for i, x := range r {
 		sum += x
@@ -44,7 +44,7 @@ func (r Rates) Expected() []int {
 // Sample draws the updates of one epoch, at most one a chronon: chronons are
 // too short for two to be told apart.
 func (r Rates) Sample(rng *rand.Rand) []int {
-	var out []int
+	out := []int{}
 	for i, x := range r {
 		if rng.Float64() >= math.Exp(-x) {
 			out = append(out, i+1)

@@ -69,12 +69,9 @@ func Feedback(r Rule, model, truth []int, n int) []int {
 	}
 }
 
-// met reports whether a chronon lies in one of the spans, whose starts ascend.
+// met reports whether a chronon lies in one of the spans. Their ends ascend with
+// their starts: of those that have started the last one ends last.
 func met(spans []Span, t int) bool {
-	for i := sort.Search(len(spans), func(i int) bool { return spans[i].Start > t }) - 1; i >= 0; i-- {
-		if spans[i].Holds(t) {
-			return true
-		}
-	}
-	return false
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start > t }) - 1
+	return i >= 0 && spans[i].Holds(t)
 }

@@ -67,7 +67,7 @@ func (r Rule) span(updates []int, i, n int) Span {
 	s := Span{Start: updates[i], Finish: n}
 	switch {
 	case r.Life.Windowed:
-		s.Finish = min(n, s.Start+r.Life.Window)
+		s.Finish = min(n, s.Start+min(n, r.Life.Window))
 	case i+1 < len(updates):
 		s.Finish = min(n, updates[i+1]-1)
 	}

@@ -2,6 +2,7 @@ package update_test
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -128,6 +129,63 @@ func TestLawFeedback(t *testing.T) {
 		}
 		if right := update.Feedback(r, truth, truth, n); len(right) != len(update.SUP(r.Spans(truth, n))) {
 			t.Fatalf("the model is right, and yet probes were added: %v", right)
+		}
+	})
+}
+
+// Algorithm 2 by looking at everything, for both lives.
+func TestLawFeedbackByDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const n = 40
+		r := update.Rule{X: rapid.IntRange(1, 4).Draw(t, "X")}
+		if rapid.Bool().Draw(t, "windowed") {
+			r.Life = update.Within(rapid.IntRange(0, 9).Draw(t, "Y"))
+		}
+		truth, model := drawUpdates(t, "truth", n), drawUpdates(t, "model", n)
+		probes := map[int]bool{}
+		for _, at := range update.SUP(r.Spans(model, n)) {
+			probes[at] = true
+		}
+		for at := 1; at <= n; at++ {
+			inside := func(s update.Span) bool { return s.Holds(at) }
+			if !probes[at] || slices.ContainsFunc(r.Spans(truth, n), inside) {
+				continue
+			}
+			missing, end := r.X, n // counted down by the updates so far, then by those of the model
+			for _, u := range truth {
+				if u <= at {
+					missing--
+				}
+			}
+			for missing <= 0 {
+				missing += r.X
+			}
+			for i, u := range model {
+				if u <= at {
+					continue
+				}
+				if missing--; missing > 0 {
+					continue
+				}
+				if next := model[i:]; len(next) > 1 {
+					end = next[1] - 1
+				}
+				if r.Life.Windowed {
+					end = min(n, u+r.Life.Window)
+				}
+				met := u > end
+				for p := u; p <= end; p++ {
+					met = met || probes[p]
+				}
+				if !met {
+					probes[end] = true
+				}
+				break
+			}
+		}
+		want := slices.Sorted(maps.Keys(probes))
+		if got := update.Feedback(r, model, truth, n); !slices.Equal(got, want) {
+			t.Fatalf("%+v, model %v, truth %v: %v, want %v", r, model, truth, got, want)
 		}
 	})
 }
