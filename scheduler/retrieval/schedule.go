@@ -126,7 +126,7 @@ func (s *search) solve(first int, low, high []int) []int {
 func polish(d *Daily, tau []float64) []float64 {
 	m := len(tau)
 	if m == 1 {
-		return []float64{single(d, tau[0])}
+		return sorted([]float64{single(d, tau[0])})
 	}
 	delay := d.Delay(sorted(tau))
 	for range 2000 {
