@@ -154,7 +154,7 @@ func TestBenchWritten(t *testing.T) {
 	}{
 		{[]string{"cei", "--lambda", "0", "--resources", "2", "--rank", "2", "--chronons", "3"}, `{"n":2,"K":3,"C":1,"ceis":[],"life":"window","W":10,"updates":[[],[]]}`},
 		{[]string{"sup", "--data", "week", "--model", "poisson"}, `"updates":[]`},
-		{[]string{"sup", "--data", "week", "--model", "learned"}, `"model":[]`},
+		{[]string{"sup", "--data", "week", "--model", "learned"}, `"model":[`},
 		{[]string{"wic", "--urgency", "exp,0", "--life", "window,0"}, `"life":{"kind":"window","W":0},"urgency":{"kind":"exp","param":0}`},
 	} {
 		code, _, stderr := cli(t, nil, "", append(append([]string{"bench"}, c.args...), "--out", file)...)
