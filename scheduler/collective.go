@@ -60,14 +60,7 @@ func (p *planner) rank() {
 	if !ok {
 		return
 	}
-	list := p.ranked.unordered(p.room[:0])
-	for _, c := range p.rests {
-		if c.rests {
-			c.rests = false
-			c.tier, c.why, c.since = TierRanked, eligible, p.slot
-			list = append(list, c)
-		}
-	}
+	list := p.lookAt(p.room[:0])
 	clear(p.rests)
 	p.rests = p.rests[:0]
 	views, seen, stay := p.views[:0], p.seen[:0], list[:0]
@@ -96,6 +89,37 @@ func (p *planner) rank() {
 	p.ranking.Keys = nil
 	p.ranked.load(stay)
 	p.room, p.views, p.seen = list[:0], views[:0], seen[:0]
+}
+
+// lookAt appends what a policy that sees all is to see, and those that go before
+// it, to a list. Where that is nearly everything it goes as they lie in memory,
+// which is quicker than to visit thousands of queries in another order.
+func (p *planner) lookAt(list []*candidate) []*candidate {
+	if 2*(p.ranked.len()+len(p.rests)) > len(p.order) {
+		for _, c := range p.order {
+			if c.in == &p.ranked || p.awake(c) {
+				list = append(list, c)
+			}
+		}
+		return list
+	}
+	list = p.ranked.unordered(list)
+	for _, c := range p.rests {
+		if p.awake(c) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// awake ends the rest of a query that its policy left out of the last slot.
+func (p *planner) awake(c *candidate) bool {
+	if !c.rests {
+		return false
+	}
+	c.rests = false
+	c.tier, c.why, c.since = TierRanked, eligible, p.slot
+	return true
 }
 
 // inputs names what a query's place was computed from.

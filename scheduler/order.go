@@ -12,8 +12,8 @@ func (p hybrid) Plan(m Moment, all []*Candidate) Ranking {
 	v, g := p.view(m), p.guard(m, all)
 	g.spare = v.spare()
 	keys, worth := make([]Key, len(all)), make([]float64, len(all))
-	for i, c := range all {
-		worth[i], _ = v.worth(c)
+	v.worths(all, worth)
+	for i := range all {
 		keys[i] = Key{Class: classIndex, Value: -worth[i]}
 	}
 	r := Ranking{Keys: keys}

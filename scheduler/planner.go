@@ -37,6 +37,7 @@ type candidate struct {
 	rests  bool    // its policy, which sees all, left it out of this slot
 	short  bool    // and was cut there with less than the whole budget as its limit
 	number int     // in a replay
+	nth    int     // of those that the planner holds
 	wakes  [2]wake // by waiting
 	Candidate
 	start time.Time
@@ -52,8 +53,9 @@ type planner struct {
 	budget  time.Duration
 	share   time.Duration // of refresh requests and new queries together
 	all     map[string]*candidate
-	asked   tree // refresh requests
-	fresh   tree // new queries
+	order   []*candidate // the same, mostly as they lie in memory
+	asked   tree         // refresh requests
+	fresh   tree         // new queries
 	ranked  tree
 	slots   queue
 	times   queue
@@ -113,8 +115,9 @@ func (p *planner) put(q registry.Query, s Stats) {
 
 // hold makes room for a query.
 func (p *planner) hold(id string) *candidate {
-	c := &candidate{prefix: prefixOf(id), held: true}
+	c := &candidate{prefix: prefixOf(id), held: true, nth: len(p.order)}
 	p.all[id] = c
+	p.order = append(p.order, c)
 	return c
 }
 
@@ -147,6 +150,9 @@ func (p *planner) drop(id string) {
 		p.hints.drop(c)
 		delete(p.all, id)
 		c.held = false
+		last := p.order[len(p.order)-1]
+		p.order[c.nth], last.nth = last, c.nth
+		p.order = slices.Delete(p.order, len(p.order)-1, len(p.order))
 	}
 }
 
