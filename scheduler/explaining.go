@@ -132,7 +132,7 @@ func (l *Loop) left(c *candidate) string {
 	case tooSoon:
 		return fmt.Sprintf("its min_interval has not passed: not before %s", c.free().UTC().Format(time.RFC3339))
 	case notDue:
-		return fmt.Sprintf("%s has it due in slot %d", l.planner.policy, c.key.Due)
+		return fmt.Sprintf("the policy %s has it due in slot %d", l.planner.policy, c.key.Due)
 	}
 	return ""
 }

@@ -17,7 +17,8 @@ import (
 
 // Digests remembers what was read of each query, so that reading again costs
 // only what has changed: a look at a registration's revision and a hash of its
-// statistics. It holds some hundred bytes a query.
+// statistics. It holds some hundred bytes a query, and once somebody searched
+// also what is searched, of those that are short.
 type digests struct {
 	mu   sync.Mutex
 	list []digested // in id order
@@ -28,7 +29,12 @@ type digested struct {
 	paused           *registry.Pause
 	serial, revision uint64
 	sum              uint64 // of the statistics as they were read
+	words            string // what a search looks at, see wordsOf; "" until there was one
 }
+
+// longWords is how many bytes of a query are remembered for searches at most: a
+// longer one is read each time.
+const longWords = 2048
 
 // Digests are what lists of queries are ordered and counted by, in id order: of
 // all queries, or of those that mention a text as Filter.Text does. They are of
@@ -42,7 +48,7 @@ func (d *DB) Digests(text string) ([]web.Digest, error) {
 	out := make([]web.Digest, 0, len(old)+16)
 	err := d.bolt.View(func(tx *bbolt.Tx) error {
 		owners := map[uint64]string{}
-		var lowered []byte
+		var room []byte
 		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
 		qk, qv := queries.First()
 		for k, v := stats.First(); k != nil; k, v = stats.Next() {
@@ -72,11 +78,11 @@ func (d *DB) Digests(text string) ([]web.Digest, error) {
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
-			list = append(list, x)
-			fits, err := mentionsRaw(&lowered, qv, text)
+			fits, err := x.mentions(&room, qv, text)
 			if err != nil {
 				return err
 			}
+			list = append(list, x)
 			if fits {
 				out = append(out, x.Digest)
 			}
@@ -118,6 +124,9 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		return x, err
 	}
 	st := &r.stats
+	if !same {
+		x.words = ""
+	}
 	x.serial, x.revision, x.sum = serial, revision, sum
 	x.State = stateOf(&registry.Query{Pause: x.paused}, st)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
@@ -132,6 +141,24 @@ func changedOf(samples []scheduler.Sample) (n int) {
 		}
 	}
 	return n
+}
+
+// mentions is mentions for the query of the digest, that is stored as v.
+func (x *digested) mentions(room *[]byte, v []byte, text string) (bool, error) {
+	if text == "" {
+		return true, nil
+	}
+	if len(v) > longWords || strings.Contains(text, wordsEnd) {
+		return mentionsRaw(room, v, text)
+	}
+	if x.words == "" {
+		s, err := parseQuery(v)
+		if err != nil {
+			return false, err
+		}
+		x.words = wordsOf(&s.Query)
+	}
+	return strings.Contains(x.words, text), nil
 }
 
 // mentionsRaw is mentions for a registration as it is stored: reading it costs

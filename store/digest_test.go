@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 			case 0:
 				if _, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
 					if !found {
-						q.ID, q.Endpoint, q.Text = id, "city", "ASK {}"
+						q.ID, q.Endpoint, q.Text = id, "city", "ASK {} # "+strings.Repeat("Long ", rnd.IntN(2)*longWords)
 					}
 					q.Holders = []registry.Holder{{Caller: "app", Name: fmt.Sprint("named in ", round), Tags: []string{"t"}}}
 					return nil
@@ -90,7 +91,7 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 				}
 			}
 		}
-		for _, text := range []string{"", "named in", "STOP 1", "nowhere", "ask {"} {
+		for _, text := range []string{"", "named in", "STOP 1", "nowhere", "ask {", "LONG long", "# \x00named"} {
 			got, err := d.Digests(text)
 			if err != nil {
 				t.Fatal(err)

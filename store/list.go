@@ -172,6 +172,19 @@ func mentions(q *registry.Query, text string) bool {
 	return in(q.ID) || in(q.Text) || slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return in(h.Name) })
 }
 
+// wordsOf is all that mentions looks at, in lower case and one after the other.
+func wordsOf(q *registry.Query) string {
+	var b strings.Builder
+	b.WriteString(strings.ToLower(q.ID) + wordsEnd + strings.ToLower(q.Text))
+	for _, h := range q.Holders {
+		b.WriteString(wordsEnd + strings.ToLower(h.Name))
+	}
+	return b.String()
+}
+
+// wordsEnd ends each of them: a text that holds it is looked for in each alone.
+const wordsEnd = "\x00"
+
 func (d *DB) item(tx *bbolt.Tx, s *stored) (web.Item, error) {
 	r, err := d.parseRecord(tx.Bucket(bStats).Get([]byte(s.ID)))
 	if err != nil {

@@ -38,13 +38,13 @@ func TestSignIn(t *testing.T) {
 // What changes behind the endpoint shows on the open page by itself, and moves
 // nothing that is there.
 func TestLiveChange(t *testing.T) {
-	w := newWorld(t)
-	w.t = t
+	w := shared(t)
 	x := open(t, w.url)
-	x.signIn("admin")
+	x.as("admin")
+	x.visit("/")
 	x.wait(`document.getElementById("conn").innerText == "Live"`)
 	w.update(`PREFIX c: <https://data.city.example/> INSERT DATA { <https://data.city.example/garage/9> c:name "The <b>new</b> one" ; c:free 77 }`)
-	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free spaces by garage") && li.innerText.includes("+1"))`)
+	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free spaces by garage") && li.innerText.includes("+1") && !li.innerText.includes("−1"))`)
 	x.picture("overview-live")
 
 	// What the reader holds is not pulled away: it waits until he lets go.
@@ -257,7 +257,7 @@ func TestFirstRun(t *testing.T) {
 	checker := axe(t)
 	for _, look := range []look{{name: "first-run", path: "/", shows: "Nothing to keep fresh yet."}, {name: "first-endpoints", path: "/endpoints", shows: "No endpoint has a name yet."},
 		{name: "first-tokens", path: "/tokens", shows: "nobody is asked for one"}, {name: "first-deliveries", path: "/deliveries", shows: "Nobody follows"}, {name: "first-queries", path: "/queries"}} {
-		x.look(look, laptop, "light", checker)
-		x.look(look, phone, "dark", checker)
+		x.look(look, phone, checker)
+		x.look(look, laptop, checker)
 	}
 }

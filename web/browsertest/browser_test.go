@@ -54,6 +54,10 @@ func needBrowser(t testing.TB) context.Context {
 	return ctx
 }
 
+// patience is how long anything may take, however loaded the machine is; nothing
+// waits for it to pass.
+const patience = time.Minute
+
 // A tab is one page of a browser without cookies. It notes what no page may do:
 // say something to the console, ask another host, be answered with an error.
 type tab struct {
@@ -130,7 +134,7 @@ func (x *tab) quiet() {
 
 func (x *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	x.t.Helper()
-	ctx, stop := context.WithTimeout(x.ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(x.ctx, patience)
 	defer stop()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		x.t.Fatalf("%v; the page is %s", err, x.where())
@@ -148,7 +152,7 @@ func (x *tab) where() string {
 
 // eval evaluates an expression in the page, waiting for promises.
 func eval[T any](x *tab, expression string) (T, error) {
-	ctx, stop := context.WithTimeout(x.ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(x.ctx, patience)
 	defer stop()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
@@ -171,12 +175,12 @@ func (x *tab) visit(path string) {
 // wait waits until an expression holds, on whatever page the tab then is.
 func (x *tab) wait(expression string) {
 	x.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
 		if ok, err := eval[bool](x, "!!("+expression+")"); err == nil && ok {
 			return
 		}
 		if time.Now().After(end) {
-			x.t.Fatalf("not within 20 seconds: %s\non %s", expression, x.where())
+			x.t.Fatalf("not within %v: %s\non %s", patience, expression, x.where())
 		}
 	}
 }
@@ -212,15 +216,6 @@ func (x *tab) fill(selector, text string) {
 	x.do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// signIn signs in with the token of a role, through the page.
-func (x *tab) signIn(role string) {
-	x.t.Helper()
-	x.visit("/signin")
-	x.fill("input[name=token]", tokens[role])
-	x.click("main form button")
-	x.wait(`document.querySelector(".rail")`)
-}
-
 // as gives the tab the session of somebody who has signed in.
 func (x *tab) as(role string) {
 	x.t.Helper()
@@ -239,30 +234,31 @@ var (
 	phone  = screen{"phone", 390, 844}
 )
 
-func (x *tab) show(s screen, theme string) {
+// show gives the window the size of a screen.
+func (x *tab) show(s screen) {
 	x.t.Helper()
 	options := []chromedp.EmulateViewportOption{}
 	if s == phone {
 		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
 	}
 	x.do(chromedp.EmulateViewport(s.width, s.height, options...))
+}
+
+// light sets what the reader likes better, "light" or "dark".
+func (x *tab) light(theme string) {
+	x.t.Helper()
 	call(x, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 }
 
 // picture keeps a picture of the whole page as test output.
 func (x *tab) picture(name string) {
 	x.t.Helper()
-	ctx, stop := context.WithTimeout(x.ctx, 30*time.Second)
-	defer stop()
-	b, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	r := call(x, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: new(true), OptimizeForSpeed: new(true)})
 	dir := filepath.Join(root, "test-output", "ui")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		x.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), b, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), r.Data, 0o644); err != nil {
 		x.t.Fatal(err)
 	}
 }
@@ -270,7 +266,9 @@ func (x *tab) picture(name string) {
 // call sends a command of the browser's protocol.
 func call[P, R any](x *tab, command cdp.Command[P, R], params P) R {
 	x.t.Helper()
-	r, err := chromedp.Call(x.ctx, command, params)
+	ctx, stop := context.WithTimeout(x.ctx, patience)
+	defer stop()
+	r, err := chromedp.Call(ctx, command, params)
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package browsertest
 
 import (
+	"strings"
+
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -22,14 +24,15 @@ const reachable = `(() => { const groups = new Set(); let n = 0;
 		e.dataset.stop = n++;
 	} return n; })()`
 
-// standing describes what has the focus; a ring is an outline, of the element
+// standing notes what has the focus after each key; a ring is an outline, of the element
 // or, for an editor, of what is around it.
-const standing = `(() => { const e = document.activeElement; if (!e || e === document.body || e === document.documentElement) return { Number: -1 };
+const standing = `window.__stops = []; addEventListener("keyup", () => { const on = () => { const e = document.activeElement; if (!e || e === document.body || e === document.documentElement) return { Number: -1 };
 	const ring = x => { const c = getComputedStyle(x); return c.outlineStyle != "none" && parseFloat(c.outlineWidth) >= 2; };
 	const r = e.getBoundingClientRect(), x = r.left + Math.min(r.width, 40) / 2, y = r.top + Math.min(r.height, 24) / 2, over = document.elementFromPoint(x, y);
 	const seen = over && (e.contains(over) || over.contains(e) || e.labels?.[0]?.contains(over));
 	const group = e.type == "radio" && document.querySelector('input[type=radio][data-stop][name="' + e.name + '"]');
-	return { Who: e.outerHTML.slice(0, 140), Number: +(e.dataset.stop ?? (group ? group.dataset.stop : -2)), Ring: ring(e) || ring(e.parentElement), Covered: !seen }; })()`
+	return { Who: e.outerHTML.slice(0, 140), Number: +(e.dataset.stop ?? (group ? group.dataset.stop : -2)), Ring: ring(e) || ring(e.parentElement), Covered: !seen }; };
+	__stops.push(on()); }, true)`
 
 // still stops the live updates of the page, so that what is reached stays.
 func (x *tab) still() {
@@ -45,18 +48,12 @@ func (x *tab) still() {
 func (x *tab) walk() {
 	x.t.Helper()
 	n := must[int](x, reachable)
-	met, first := make([]bool, n), -1
-	for range 2*n + 10 {
-		x.do(chromedp.KeyEvent(kb.Tab))
-		s := must[stop](x, standing)
-		if s.Number < 0 { // the window's own
+	must[any](x, standing)
+	x.do(chromedp.KeyEvent(strings.Repeat(kb.Tab, n+2))) // two for the window's own
+	met := make([]bool, n)
+	for _, s := range must[[]stop](x, `__stops`) {
+		if s.Number < 0 || met[s.Number] {
 			continue
-		}
-		if s.Number == first && met[(first+1)%n] {
-			break
-		}
-		if first < 0 {
-			first = s.Number
 		}
 		met[s.Number] = true
 		if !s.Ring {

@@ -206,10 +206,33 @@ func newWorld(t testing.TB) *world {
 	for _, name := range []string{"alerts", "archive"} {
 		w.call("POST", "/v1/webhooks", map[string]any{"url": hooks.URL + map[string]string{"alerts": "/bad"}[name], "name": name, "query": w.queries["free"]}, nil)
 	}
+	for _, q := range queries {
+		if q.endpoint == "city" {
+			w.until(q.word, 1)
+		}
+	}
 	// A webhook is told of what changes from now on.
 	w.update("PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/0> c:free 7 } ; INSERT DATA { <https://data.city.example/garage/0> c:free 8 }")
+	w.until("free", 2)
+	eventually(t, "broken is known to fail, so that no page learns of it while it is looked at", func() bool {
+		var e struct{ State struct{ Health struct{ State string } } }
+		w.call("POST", "/v1/queries/"+w.queries["lost"]+"/refresh", nil, nil)
+		w.call("POST", "/v1/endpoints/broken/tick", nil, nil)
+		w.call("GET", "/v1/endpoints/broken", nil, &e)
+		return e.State.Health.State == "open"
+	})
 	w.call("POST", "/v1/tokens", map[string]any{"name": "guest", "role": "read"}, nil)
 	return w
+}
+
+// until waits for a version of a query's result.
+func (w *world) until(word string, seq uint64) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("version %d of %s", seq, word), func() bool {
+		var now struct{ Seq uint64 }
+		w.call("GET", "/v1/queries/"+w.queries[word], nil, &now)
+		return now.Seq >= seq
+	})
 }
 
 func write(t testing.TB, path, text string) {
@@ -294,9 +317,9 @@ func (w *world) update(sparql string) {
 // eventually waits until ok holds; what says what did not come.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within half a minute: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

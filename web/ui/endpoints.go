@@ -196,7 +196,7 @@ func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
 	recent := total(slots[:min(len(slots), hydroSlots)])
 	p := &endpointPage{overviewEndpoint: o, URL: e.URL, Settings: s, Paused: e.Pause != nil, Admin: v.May(registry.RoleAdmin), Path: endpointPath(e.Name)}
 	p.Lede = p.lede(e, recent, slots)
-	p.Health = healthOf(slots, v.now)
+	p.Health = healthOf(slots, e.Blackout, v.now)
 	p.Numbers, p.Covers = numbers(slots, v.now)
 	if p.Toc, err = v.toc(e.Name); err != nil {
 		return content{}, err

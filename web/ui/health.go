@@ -5,13 +5,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // Health shows how an endpoint answered over time: low bars answered, higher
-// ones in part, full ones failed. Shape says it without colour.
+// ones in part, full ones failed. Shape says it without colour. A dashed frame
+// is a blackout time, a gap one in which nothing was asked.
 type health struct {
 	Bars   []healthBar
+	Dark   []healthBar // blackout times
 	Labels []label
 	Title  string
 	About  string
@@ -22,12 +25,16 @@ type healthBar struct {
 	Y, Height       int
 }
 
-const healthBins = 96
+const (
+	healthBins = 96
+	fewestBins = 12
+	apart      = 0.5 // per cent of the width that keeps two frames apart
+)
 
 type verdict int
 
 const (
-	asleep   verdict = iota // nothing was asked
+	asleep   verdict = iota // no slot, or nothing was asked in it
 	answered                // everything that was asked
 	partly                  // some of it
 	failed                  // nothing
@@ -45,8 +52,9 @@ func judgeSlot(s scheduler.Slot) verdict {
 	return answered
 }
 
-// healthOf draws at most a day of slots, the newest first, in equal times.
-func healthOf(slots []scheduler.Slot, now time.Time) health {
+// healthOf draws at most a day of slots, the newest first, in equal times, wide
+// enough that slots at their usual distance leave no gap.
+func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) health {
 	for i, s := range slots {
 		if now.Sub(s.Started) > 24*time.Hour {
 			slots = slots[:i]
@@ -57,19 +65,20 @@ func healthOf(slots []scheduler.Slot, now time.Time) health {
 		return health{}
 	}
 	begin := slots[len(slots)-1].Started
-	width := max(now.Sub(begin)/healthBins, time.Second)
-	begin = now.Add(-width * healthBins)
-	worst := make([]verdict, healthBins)
+	bins := min(healthBins, max(len(slots)/2, fewestBins))
+	width := max(now.Sub(begin)/time.Duration(bins), time.Second)
+	begin = now.Add(-width * time.Duration(bins))
+	worst := make([]verdict, bins)
 	n := map[verdict]int{}
 	for _, s := range slots {
 		w := judgeSlot(s)
 		n[w]++
-		i := min(max(int(s.Started.Sub(begin)/width), 0), healthBins-1)
+		i := min(max(int(s.Started.Sub(begin)/width), 0), bins-1)
 		worst[i] = max(worst[i], w)
 	}
 	h := health{Title: "How it answered, the last " + span(now.Sub(slots[len(slots)-1].Started).Truncate(time.Second))}
 	for i, w := range worst {
-		bar := healthBar{X: fmt.Sprintf("%.2f%%", float64(i)/healthBins*100), Width: fmt.Sprintf("%.2f%%", 0.8/healthBins*100)}
+		bar := healthBar{X: fmt.Sprintf("%.2f%%", float64(i)/float64(bins)*100), Width: fmt.Sprintf("%.2f%%", 0.8/float64(bins)*100)}
 		switch w {
 		case asleep:
 			continue
@@ -83,26 +92,59 @@ func healthOf(slots []scheduler.Slot, now time.Time) health {
 		h.Bars = append(h.Bars, bar)
 	}
 	h.About = healthWords(len(slots), n)
+	h.darken(dark, begin, now)
 	h.label(begin, now)
 	return h
 }
 
+// darken frames the blackout times of the plot. Those that are too near to be
+// told apart share a frame.
+func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
+	all, n := now.Sub(begin).Seconds(), 0
+	for _, b := range dark {
+		s, err := scheduler.ParseSlot(b.Start)
+		if err != nil { // what is in force has been read
+			continue
+		}
+		from, to := 0.0, -1.0 // the frame at hand, in per cent
+		frame := func() {
+			if to >= from {
+				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30})
+			}
+		}
+		for t := s.Next(begin.Add(-time.Duration(b.For))); !t.IsZero() && t.Before(now); t = s.Next(t) {
+			n++
+			start, end := max(t.Sub(begin).Seconds()/all*100, 0), min(t.Add(time.Duration(b.For)).Sub(begin).Seconds()/all*100, 100)
+			if to < 0 || start-to > apart {
+				frame()
+				from = start
+			}
+			to = end
+		}
+		frame()
+	}
+	if n > 0 {
+		h.About += " In " + plural(n, "blackout time", "blackout times") + " no slot began."
+	}
+}
+
 func healthWords(all int, n map[verdict]int) string {
-	words := []string{plural(n[answered], "slot was answered", "slots were answered")}
-	if n[partly] > 0 {
-		words = append(words, count(n[partly])+" in part")
-	}
-	if n[failed] > 0 {
-		words = append(words, count(n[failed])+" failed")
-	}
-	if n[asleep] > 0 {
-		words = append(words, count(n[asleep])+" had nothing to ask")
-	}
-	if n[answered] == all && all == 1 {
+	switch {
+	case n[asleep] == all:
+		return "Nothing was due in " + plural(all, "slot", "slots") + "."
+	case n[answered] == all && all == 1:
 		return "The one slot was answered."
-	}
-	if n[answered] == all {
+	case n[answered] == all:
 		return "All " + plural(all, "slot was answered.", "slots were answered.")
+	}
+	var words []string
+	for _, x := range []struct {
+		verdict verdict
+		words   string
+	}{{answered, "answered"}, {partly, "answered in part"}, {failed, "failed"}, {asleep, "with nothing due"}} {
+		if n[x.verdict] > 0 {
+			words = append(words, count(n[x.verdict])+" "+x.words)
+		}
 	}
 	return "Of " + plural(all, "slot", "slots") + ": " + strings.Join(words, ", ") + "."
 }

@@ -157,7 +157,7 @@ func TestEndpointPages(t *testing.T) {
 	r.register("lib", "m", selectText)
 	r.tick("lib")
 	r.get("/endpoints").has("All 2 endpoints answer.")
-	r.get("/endpoints/lib").has("Healthy", "Of 2 slots: 1 slot was answered, 1 had nothing to ask.")
+	r.get("/endpoints/lib").has("Healthy", "Of 2 slots: 1 answered, 1 with nothing due.")
 	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
 	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")

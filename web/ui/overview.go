@@ -175,13 +175,18 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 			o.State.Word = "failing for " + count(failed) + " slots"
 		}
 		o.Strong, o.Words = clip(h.Error, 300), "The last results still stand and are served as stale."
-		if !h.Until.IsZero() {
+		if h.Until.After(v.now) {
 			o.Words += " The next try is " + ago(h.Until, v.now) + "."
+		} else {
+			o.Words += " The next slot tries again."
 		}
 		act("Run a slot now", "tick")
 	case h.State == registry.HealthWaits:
 		o.State, o.Rank = state{"stale", "asked us to wait"}, 1
-		o.Words = "It answered that it wants fewer requests. Slots go on " + ago(h.Until, v.now) + "."
+		o.Words = "It answered that it wants fewer requests."
+		if h.Until.After(v.now) {
+			o.Words += " Slots go on " + ago(h.Until, v.now) + "."
+		}
 	case st.Last.Number == 0:
 		o.State = state{"new", "no slot yet"}
 		act("Run a slot now", "tick")

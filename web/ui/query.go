@@ -197,13 +197,24 @@ func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Exp
 		case !x.NextDue.IsZero() && where != "":
 			rest = append(rest, where+" and runs again "+string(v.next(x.NextDue))+".")
 		case !x.NextDue.IsZero():
-			rest = append(rest, "It runs again "+string(v.next(x.NextDue))+".")
+			rest = append(rest, again(st)+string(v.next(x.NextDue))+".")
 		case where != "":
 			rest = append(rest, where+".")
 		}
 	}
 	l.Rest = template.HTML(strings.Join(rest, " "))
 	return l
+}
+
+// again begins the sentence of the next run.
+func again(st registry.Status) string {
+	switch {
+	case st.Position.Seq > 0:
+		return "It runs again "
+	case st.Outcome != "":
+		return "It is tried again "
+	}
+	return "It runs first "
 }
 
 func ordinal(n int) string {
@@ -443,6 +454,8 @@ func ran(why string) string {
 
 // inputNames are the words for what policies go by.
 var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Lately changed more than usual", "last_change": "Last changed in slot",
+	"worth_per_second": "Worth of a second of it", "chance": "Chance that it has changed", "deadline": "Due at the latest in slot", "live_slots": "Slots since its run in which things change", "hazard": "Correction of its change rate, times",
+	"clock": "Slots in which things change, so far", "d": "Slots that a query waits at most", "h": "A dear one waits longer, times", "stretch": "Deadlines stretched, times", "reserve_seconds": "Seconds kept for deadlines",
 	"slots_per_day": "Slots a day", "sum": "Sum of what was found", "class": "Class", "log_rank": "Rank, logarithm", "lambda": "Lambda"}
 
 // inputs are the other numbers that the policy went by, under their own names.

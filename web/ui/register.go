@@ -103,7 +103,11 @@ func (v *visit) firstRun(endpoint string) string {
 	if err != nil || st.Next.IsZero() {
 		return ""
 	}
-	return "Its first run is in slot " + count(st.Last.Number+1) + ", " + ago(st.Next, v.now) + "."
+	when := "now"
+	if st.Next.After(v.now) {
+		when = ago(st.Next, v.now)
+	}
+	return "Its first run is in slot " + count(st.Last.Number+1) + ", " + when + "."
 }
 
 // registration reads the form; what cannot be read is noted.

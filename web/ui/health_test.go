@@ -1,0 +1,54 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// Health tells what answered from what was not asked, and when nothing may be.
+func TestHealth(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	var slots []scheduler.Slot // the newest first
+	for i := range 24 {
+		slots = append(slots, scheduler.Slot{Started: now.Add(-time.Duration(i) * time.Hour), Run: 1})
+	}
+	if h := healthOf(slots, nil, now); len(h.Bars) != 12 || len(h.Dark) != 0 || h.About != "All 24 slots were answered." {
+		t.Errorf("slots at their usual distance are drawn as %d bars: %s", len(h.Bars), h.About)
+	}
+	slots[0].Error, slots[1].Failed, slots[2].Run = "refused", 1, 0
+	slots[3].Run, slots[3].Failed = 2, 1
+	h := healthOf(slots, nil, now)
+	if h.About != "Of 24 slots: 20 answered, 1 answered in part, 2 failed, 1 with nothing due." {
+		t.Error(h.About)
+	}
+	if last := h.Bars[len(h.Bars)-1]; last.Class != "err" {
+		t.Errorf("the newest slot failed and is drawn as %+v", last)
+	}
+	for i := range slots {
+		slots[i].Run, slots[i].Failed, slots[i].Error = 0, 0, ""
+	}
+	if h := healthOf(slots, nil, now); len(h.Bars) != 0 || h.About != "Nothing was due in 24 slots." {
+		t.Errorf("nothing was asked: %d bars, %s", len(h.Bars), h.About)
+	}
+
+	hour := registry.Duration(time.Hour)
+	h = healthOf(slots, []registry.Blackout{{Start: "0 2 * * *", For: hour}, {Start: "0 11 * * *", For: 3 * hour / 2}}, now)
+	if len(h.Dark) != 2 || !strings.HasSuffix(h.About, " In 2 blackout times no slot began.") {
+		t.Fatalf("%+v %s", h.Dark, h.About)
+	}
+	// 23 hours are drawn: from 13:00 of the day before.
+	if d := h.Dark[0]; d.X != "56.52%" || d.Width != "4.35%" {
+		t.Errorf("2 to 3 o'clock is drawn from %s, %s wide", d.X, d.Width)
+	}
+	if d := h.Dark[1]; d.X != "95.65%" || d.Width != "4.35%" {
+		t.Errorf("what is dark since 11 o'clock is drawn from %s, %s wide", d.X, d.Width)
+	}
+	h = healthOf(slots, []registry.Blackout{{Start: "* * * * *", For: registry.Duration(10 * time.Second)}}, now)
+	if len(h.Dark) != 1 || !strings.Contains(h.About, "1,380 blackout times") {
+		t.Errorf("one a minute: %d frames, %s", len(h.Dark), h.About)
+	}
+}
