@@ -215,7 +215,9 @@ func newWorld(t testing.TB) *world {
 	w.update("PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/0> c:free 7 } ; INSERT DATA { <https://data.city.example/garage/0> c:free 8 }")
 	w.until("free", 2)
 	eventually(t, "broken is known to fail, so that no page learns of it while it is looked at", func() bool {
-		var e struct{ State struct{ Health struct{ State string } } }
+		var e struct {
+			State struct{ Health struct{ State string } }
+		}
 		w.call("POST", "/v1/queries/"+w.queries["lost"]+"/refresh", nil, nil)
 		w.call("POST", "/v1/endpoints/broken/tick", nil, nil)
 		w.call("GET", "/v1/endpoints/broken", nil, &e)
