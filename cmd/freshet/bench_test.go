@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -202,5 +203,17 @@ func hearsAll(t *testing.T, more ...string) {
 	want := bench.Arrived{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used} // t0 and six hours, of which five change two results
 	if r != want {
 		t.Errorf("report %+v\nwant %+v", r, want)
+	}
+}
+
+// A benchmark that is told to stop has not done its work, and says so.
+func TestBenchStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, said bytes.Buffer
+	args := []string{"bench", "simulate", "--trace", filepath.Join("..", "..", "bench", "testdata", "small.json"), "--policy", "rr", "--budget", "1s"}
+	code := run(ctx, args, &world{stdin: strings.NewReader(""), stdout: &out, stderr: &said, getenv: func(string) string { return "" }})
+	if code != exitFailure || !strings.Contains(said.String(), "stopped before it was finished") {
+		t.Errorf("code %d, %q", code, said.String())
 	}
 }

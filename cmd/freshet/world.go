@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -68,15 +69,22 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// run executes one command line and returns the exit code.
+// run executes one command line and returns the exit code. Being told to stop is
+// how servers and followers end; what a benchmark was to do is not done.
 func run(ctx context.Context, args []string, w *world) int {
 	root := newRoot(w)
 	root.SetArgs(args)
 	root.SetIn(w.stdin)
 	root.SetOut(w.stdout)
 	root.SetErr(w.stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
+	c, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		if !strings.HasPrefix(c.CommandPath(), "freshet bench ") {
+			return exitOK
+		}
+		err = errors.New("stopped before it was finished")
+	}
+	if err != nil {
 		fmt.Fprintf(w.stderr, "freshet: %v\n", err)
 		return exitCode(err)
 	}
