@@ -346,7 +346,7 @@ func (v *visit) deliveriesLede(all []receiver) lede {
 	case good == len(all):
 		l.Strong = "All " + count(good) + " followers are up to date."
 	default:
-		l.Strong = count(good) + " of " + plural(len(all), "follower is", "followers are") + " up to date."
+		l.Strong = count(good) + " of " + plural(len(all), "follower", "followers") + " " + agree(good, "is", "are") + " up to date."
 	}
 	var trouble []string
 	if failing > 0 {

@@ -166,12 +166,17 @@ func unit(d time.Duration) string {
 }
 
 // when writes a moment that keeps itself up to date; the full time is on hover.
+// What has been never reads as if it were to come, however late the page is.
 func (v *visit) when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), ago(t, v.now)))
+	past := ""
+	if !t.After(v.now) {
+		past = " data-past"
+	}
+	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, past, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), ago(t, v.now)))
 }
 
 // next is when for what is to come: once it is due it says "now" until the page

@@ -321,7 +321,7 @@ func TestDeliveriesPage(t *testing.T) {
 	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/", State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
 	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone", Callback: "https://new.example/", State: registry.Pending})
 	r.get("/deliveries").has("2 messages were given up.").lacks("Nothing is lost")
-	a := r.get("/deliveries").status(200).has("1 of 4 followers are up to date.", "2 fail", "1 has not agreed yet", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
+	a := r.get("/deliveries").status(200).has("1 of 4 followers is up to date.", "2 fail", "1 has not agreed yet", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
 		"&lt;i&gt;alerts", "all with the tag trams", "a query that has ended", "Try now", "Try again", "Trams &amp;").lacks("s3cret", "<i>alerts")
 	_, rows, _ := strings.Cut(a.body, `id="follower-rows"`)
 	if gone, bad, good := strings.Index(rows, "gone.example"), strings.Index(rows, "&lt;i&gt;alerts"), strings.Index(rows, "good.example"); gone > bad || bad > good {

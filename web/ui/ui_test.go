@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -154,4 +155,19 @@ func TestManyEndpoints(t *testing.T) {
 	r.oracle.fail("no route")
 	r.tick("e19")
 	r.get("/").has("does not answer", `id="ep-e19"`).lacks(`id="ep-e12"`)
+}
+
+// A page may reckon with a clock that is a little slow, but what has been does
+// not come: the page says so to its script.
+func TestPastStaysPast(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	v := &visit{now: now}
+	for _, c := range []struct {
+		at   time.Duration
+		past bool
+	}{{-time.Hour, true}, {0, true}, {time.Second, false}} {
+		if got := strings.Contains(string(v.when(now.Add(c.at))), "<time data-past "); got != c.past {
+			t.Errorf("%s from now: past %t in %s", c.at, got, v.when(now.Add(c.at)))
+		}
+	}
 }

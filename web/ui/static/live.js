@@ -18,7 +18,8 @@
   function tick() {
     const now = Date.now() + skew;
     for (const el of $("time[datetime]:not([data-fixed])")) {
-      const s = Math.round((now - new Date(el.dateTime)) / 1000);
+      const since = Math.round((now - new Date(el.dateTime)) / 1000);
+      const s = "past" in el.dataset ? Math.max(0, since) : since;   // a page that came late reckons with a clock that is slow
       if (Math.abs(s) >= 86400) continue;                       // older ones are written as dates and stay
       const text = s >= 0 && "next" in el.dataset ? "now" : s >= 0 ? span(s) + " ago" : "in " + span(-s);
       if (el.textContent !== text) el.textContent = text;
