@@ -12,17 +12,21 @@
 //
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x
 //
-// on a virtual machine with two Xeon processors, both busy with other work,
-// linux/amd64, go1.26, clients in a process of their own:
+// on a virtual machine with two Xeon processors, linux/amd64, go1.26, clients in a
+// process of their own (idle connections measured while it was busy, messages
+// while it was not):
 //
 //	10,000 idle connections        6.2 KB of heap and stack each (2.1 of them
 //	                               stack), 8.2 KB of resident memory
 //	a message, processor time of the server per message as a ratio to a bare
-//	write(2) of the same bytes to the same connections in the same run:
-//	  1 change to    100 followers     613 B 1.32     11 KB 1.57
-//	  1 change to  1,000 followers     613 B 1.46     11 KB 1.38
-//	  1 change to 10,000 followers     613 B 1.59
-//	  100 changes to 1 follower each   615 B 2.2-2.8  11 KB 4.0-4.4
+//	write(2) of the same bytes to the same sockets, by as many goroutines as
+//	there are processors:
+//	  1 change to      1 follower      613 B 1.82     11 KB 2.13
+//	  1 change to    100 followers     613 B 1.44     11 KB 1.65
+//	  1 change to  1,000 followers     613 B 1.36     11 KB 1.49
+//	  1 change to 10,000 followers     613 B 1.53     11 KB 1.41
+//	  100 changes to 1 follower each   615 B 2.60     11 KB 4.51
+//	  100 queries on one connection    615 B 1.76     11 KB 4.30
 //	one net change instead of 17     1/7 of the bytes; of 64, 1/26; of 500, 1/200
 //	                               (ten of a hundred rows change in turn)
 //
