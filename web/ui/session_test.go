@@ -52,6 +52,8 @@ func TestStreamsOfOneToken(t *testing.T) {
 	leave, ok := v.place()
 	v.token, v.caller.Name = "", "" // signed out meanwhile
 	leave()
+	r.pages.shares.mu.Lock()
+	defer r.pages.shares.mu.Unlock()
 	if _, held := r.pages.shares.n["late"]; !ok || held {
 		t.Errorf("placed %v, and given back %v", ok, !held)
 	}
