@@ -240,6 +240,67 @@ func TestBenchRecordRefusedTriples(t *testing.T) {
 	recordsWithout(t, args, plain, "--endpoint", s.URL)
 }
 
+// An endpoint that has been brought further than the file of the recording tells
+// is not asked: its answers would be those of another revision. A part of the next
+// one is what a crash leaves, and is taken up.
+func TestBenchRecordAhead(t *testing.T) {
+	needEngine(t)
+	args := writeHistory(t, 8)
+	plain, out := filepath.Join(t.TempDir(), "plain.trace"), filepath.Join(t.TempDir(), "ahead.trace")
+	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+		t.Fatal(stderr)
+	}
+	engine, err := local.Open(t.Context(), local.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	next, down := local.Handler(engine, local.HandlerOptions{AllowUpdate: true}), true
+	var sizes []int64 // of the file, one for each revision
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		form, _ := url.ParseQuery(string(body))
+		if m := counted.FindStringSubmatch(form.Get("update")); m != nil {
+			if m[1] == "6" && down {
+				http.Error(w, "down", http.StatusServiceUnavailable)
+				return
+			}
+			if st, err := os.Stat(out + ".part"); err == nil {
+				sizes = append(sizes, st.Size())
+			}
+		}
+		next.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	record := append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)
+	if code, _, _ := cli(t, nil, "", record...); code == exitOK {
+		t.Fatal("recorded in spite of a failing update")
+	}
+	down = false
+	part, err := os.ReadFile(out + ".part")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, keep := range append(sizes, 0) {
+		if err := os.WriteFile(out+".part", part[:keep], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := cli(t, nil, "", record...); code == exitOK || !strings.Contains(stderr, "ahead of the unfinished recording") {
+			t.Errorf("%d: with %d bytes of %d: code %d, %s", i, keep, len(part), code, stderr)
+		}
+	}
+	if err := os.WriteFile(out+".part", append(part, "\x64torn"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := cli(t, nil, "", record...); code != exitOK {
+		t.Fatal(stderr)
+	}
+	if g, w := versionsOf(loadVersions(t, out)), versionsOf(loadVersions(t, plain)); g != w {
+		t.Errorf("recorded\n%s\nwant\n%s", g, w)
+	}
+}
+
 // addBadTriples puts literals that are no numbers into the base and a changeset
 // of a history.
 func addBadTriples(t *testing.T, args []string) {

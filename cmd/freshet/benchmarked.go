@@ -39,13 +39,11 @@ func (m *marks) clear(ctx context.Context) error {
 	return m.h.post(ctx, "CLEAR SILENT GRAPH <"+m.graph+">")
 }
 
-func (m *marks) subject(changeset string) string {
-	return "<urn:freshet:changeset:" + url.PathEscape(changeset) + ">"
-}
+func changesetIRI(name string) string { return "urn:freshet:changeset:" + url.PathEscape(name) }
 
 // add makes an update leave its mark.
 func (m *marks) add(update, changeset string, n int) string {
-	return fmt.Sprintf("%s ;\nINSERT DATA { GRAPH <%s> { %s <%s> %q } }", update, m.graph, m.subject(changeset), markProperty, fmt.Sprint(n))
+	return fmt.Sprintf("%s ;\nINSERT DATA { GRAPH <%s> { <%s> <%s> %q } }", update, m.graph, changesetIRI(changeset), markProperty, fmt.Sprint(n))
 }
 
 // left tells which of a changeset's updates have not been applied. Behind the
@@ -93,8 +91,28 @@ func (m *marks) settled(ctx context.Context, changeset string) ([]string, error)
 	}
 }
 
+// notAhead refuses to go on with a changeset when a later one has marks: the
+// file of the recording has lost what was known of the revisions in between,
+// and the dataset cannot go back.
+func (m *marks) notAhead(ctx context.Context, changeset string) error {
+	later, err := m.ask(ctx, fmt.Sprintf(`SELECT (STR(?c) AS ?n) { GRAPH <%s> { ?c <%s> ?x } FILTER(STR(?c) > "%s" && STR(?c) < "%s") } LIMIT 1`,
+		m.graph, markProperty, changesetIRI(changeset), changesetIRI(":"))) // times begin with digits, the base does not
+	if err != nil {
+		return fmt.Errorf("see how far the dataset is: %w", err)
+	}
+	if len(later) > 0 {
+		return fmt.Errorf("the endpoint's data are ahead of the unfinished recording: <%s> has been applied already; "+
+			"load the base again, remove the .part file, and begin anew", later[0])
+	}
+	return nil
+}
+
 func (m *marks) read(ctx context.Context, changeset string) ([]string, error) {
-	query := fmt.Sprintf("SELECT ?n { GRAPH <%s> { %s <%s> ?n } }", m.graph, m.subject(changeset), markProperty)
+	return m.ask(ctx, fmt.Sprintf("SELECT ?n { GRAPH <%s> { <%s> <%s> ?n } }", m.graph, changesetIRI(changeset), markProperty))
+}
+
+// ask runs a query for the values of ?n.
+func (m *marks) ask(ctx context.Context, query string) ([]string, error) {
 	body := strings.NewReader(url.Values{"query": {query}}.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.h.url, body)
 	if err != nil {

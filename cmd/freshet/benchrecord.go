@@ -125,6 +125,9 @@ func (h *chronicle) load(ctx context.Context) error {
 	if !h.remote {
 		return loadFile(ctx, h.local, h.base)
 	}
+	if err := h.notAhead(ctx, ""); err != nil {
+		return err
+	}
 	return h.send(ctx, local.Changeset{Name: "the base", Added: h.base})
 }
 
@@ -152,6 +155,14 @@ func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
 		}
 	}
 	return err
+}
+
+// notAhead tells when a recording cannot be taken up behind a changeset.
+func (h *chronicle) notAhead(ctx context.Context, changeset string) error {
+	if h.marks == nil || !h.marks.resuming {
+		return nil
+	}
+	return h.marks.notAhead(ctx, changeset)
 }
 
 func (h *chronicle) post(ctx context.Context, update string) error {
@@ -183,6 +194,9 @@ func (h *chronicle) post(ctx context.Context, update string) error {
 // apply applies changesets to whichever endpoint it is.
 func (h *chronicle) apply(list []local.Changeset) func(context.Context) error {
 	return func(ctx context.Context) error {
+		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {
+			return err
+		}
 		for _, c := range list {
 			var err error
 			if h.remote {
