@@ -94,10 +94,15 @@ func brute(tr *Trace, slots [][]int) Metrics {
 }
 
 func drawSetup(t *rapid.T) Setup {
+	timeout := time.Duration(0)
+	if rapid.Bool().Draw(t, "times out") {
+		timeout = time.Duration(rapid.IntRange(1, 90).Draw(t, "timeout")) * 100 * time.Millisecond
+	}
 	return Setup{
-		Policy: rapid.SampledFrom([]string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "dj", "ttl:max=4:reset", "ttl:max=8:half", "cv"}).Draw(t, "policy"),
-		Budget: time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * 100 * time.Millisecond,
-		Rule:   rapid.SampledFrom([]string{scheduler.RuleStrict, scheduler.RuleOverrun}).Draw(t, "rule"),
+		Timeout: timeout,
+		Policy:  rapid.SampledFrom([]string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "dj", "ttl:max=4:reset", "ttl:max=8:half", "cv"}).Draw(t, "policy"),
+		Budget:  time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * 100 * time.Millisecond,
+		Rule:    rapid.SampledFrom(scheduler.Rules()).Draw(t, "rule"),
 	}
 }
 
@@ -118,8 +123,8 @@ func TestMetricsByBruteForce(t *testing.T) {
 		}
 		want := brute(tr, full.Slots)
 		// What cannot be seen in the complete executions.
-		want.Cut, want.MaxOverrun = len(full.Cuts), full.MaxOverrun
-		if len(full.Cuts) > 0 {
+		want.Cut, want.MaxOverrun, want.MaxDebt, want.Failed = len(full.Cuts), full.MaxOverrun, full.MaxDebt, full.Failed
+		if len(full.Cuts)+full.Failed > 0 {
 			want.Used = full.Used
 		}
 		want.Used = float64(int64(want.Used*1000+0.5)) / 1000

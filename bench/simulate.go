@@ -15,9 +15,10 @@ import (
 type Setup struct {
 	Policy   string // as spelled; "cv" is the clairvoyant one
 	Budget   time.Duration
-	Rule     string // scheduler.RuleStrict or scheduler.RuleOverrun
-	Schedule bool   // keep what ran when
-	Ring     bool   // estimate as the live loop does, from the last 63 executions
+	Rule     string        // one of scheduler.Rules
+	Timeout  time.Duration // of one execution, 0 = none
+	Schedule bool          // keep what ran when
+	Ring     bool          // estimate as the live loop does, from the last 63 executions
 }
 
 // A Row is what a simulation gives.
@@ -43,8 +44,10 @@ func (s Setup) Check() error {
 	switch {
 	case s.Budget <= 0:
 		return fmt.Errorf("budget %s leaves nothing to do", s.Budget)
-	case s.Rule != scheduler.RuleStrict && s.Rule != scheduler.RuleOverrun:
-		return fmt.Errorf("rule %q is not known, use %s or %s", s.Rule, scheduler.RuleOverrun, scheduler.RuleStrict)
+	case s.Timeout < 0:
+		return fmt.Errorf("timeout %s leaves nothing to do", s.Timeout)
+	case !slices.Contains(scheduler.Rules(), s.Rule):
+		return fmt.Errorf("rule %q is not known, use %s", s.Rule, strings.Join(scheduler.Rules(), " or "))
 	}
 	return nil
 }
@@ -62,7 +65,7 @@ func (w *World) Simulate(ctx context.Context, s Setup) (Row, error) {
 	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule}
 	y := newTally(w, s.Budget)
 	c := scheduler.ReplayConfig{
-		Policy: p, Rule: s.Rule, Budget: s.Budget, Queries: w.queries, World: w, Ring: s.Ring, Ranked: s.Schedule,
+		Policy: p, Rule: s.Rule, Budget: s.Budget, Timeout: s.Timeout, Queries: w.queries, World: w, Ring: s.Ring, Ranked: s.Schedule,
 	}
 	if p.String() == clairvoyant {
 		c.Policy, c.Only = scheduler.Clairvoyant(y.oracle), func(uint64) []int { return y.staleNow() }
@@ -102,7 +105,7 @@ func (w *World) slot(r *scheduler.Replay, y *Tally, row *Row, schedule bool) {
 	if r.Slot(each) {
 		y.playAll()
 	}
-	y.end()
+	y.end(r.Debt())
 }
 
 // clairvoyant is the policy that knows all results beforehand: a yardstick that

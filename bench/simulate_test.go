@@ -92,7 +92,7 @@ func TestTinyRevert(t *testing.T) {
 		if slot%2 == 0 {
 			y.play(scheduler.Played{Query: 0, Outcome: "unchanged", Elapsed: time.Second})
 		}
-		y.end()
+		y.end(0)
 	}
 	got, d := y.finish()
 	want := Metrics{Total: 2, Relevant: 1, Irrelevant: 1, Effectivity: 0.5, AbsDelay: 1, MaxDelay: 1, AbsDelayDetected: 1,

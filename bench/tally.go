@@ -19,13 +19,14 @@ type Metrics struct {
 	MaxDelay         int     `json:"max_delay"`
 	AbsDelayDetected int     `json:"abs_delay_detected"` // without what was stale at the end
 	MaxDelayDetected int     `json:"max_delay_detected"`
-	AbsMiss          int     `json:"abs_miss"`         // all changes but the relevant executions
-	MaxMiss          int     `json:"max_miss"`         // most changes that one query passed over at once
-	Distinct         int     `json:"distinct"`         // queries that completed
-	Cut              int     `json:"cut"`              // runs ended by the budget, in no other count
-	Failed           int     `json:"failed,omitempty"` // runs without a complete answer, in no other count
-	Used             float64 `json:"used"`             // seconds of all executions, t0 free
-	MaxOverrun       float64 `json:"max_overrun"`      // seconds beyond the budget in one slot
+	AbsMiss          int     `json:"abs_miss"`           // all changes but the relevant executions
+	MaxMiss          int     `json:"max_miss"`           // most changes that one query passed over at once
+	Distinct         int     `json:"distinct"`           // queries that completed
+	Cut              int     `json:"cut"`                // runs ended by the budget, in no other count
+	Failed           int     `json:"failed,omitempty"`   // runs without a complete answer, in no other count
+	Used             float64 `json:"used"`               // seconds of all executions, t0 free
+	MaxOverrun       float64 `json:"max_overrun"`        // seconds beyond the budget in one slot
+	MaxDebt          float64 `json:"max_debt,omitempty"` // seconds owed at the end of a slot, at most
 }
 
 // Detail is what plots show.
@@ -46,6 +47,7 @@ type Tally struct {
 	done    []bool
 	used    time.Duration
 	over    time.Duration
+	debt    time.Duration
 	slot    int
 	inSlot  time.Duration
 	budget  time.Duration
@@ -64,8 +66,9 @@ func (y *Tally) begin() {
 	y.inSlot = 0
 }
 
-// end closes a slot.
-func (y *Tally) end() {
+// end closes a slot, after which so much is owed.
+func (y *Tally) end(debt time.Duration) {
+	y.debt = max(y.debt, debt)
 	y.over = max(y.over, y.inSlot-y.budget)
 	y.used += y.inSlot
 	y.d.Executions[y.slot], y.d.Relevant[y.slot] = y.m.Total, y.m.Relevant
@@ -183,6 +186,6 @@ func (y *Tally) finish() (Metrics, Detail) {
 		m.Effectivity = float64(m.Relevant) / float64(m.Total)
 	}
 	m.AbsMiss = y.w.changes - m.Relevant
-	m.Used, m.MaxOverrun = y.used.Seconds(), max(0, y.over).Seconds()
+	m.Used, m.MaxOverrun, m.MaxDebt = y.used.Seconds(), max(0, y.over).Seconds(), y.debt.Seconds()
 	return m, y.d
 }

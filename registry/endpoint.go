@@ -11,7 +11,7 @@ type Endpoint struct {
 	Slot            string            `json:"slot" yaml:"slot"`     // cron spec, "@every 10s", or "never" (only by tick)
 	Budget          Duration          `json:"budget" yaml:"budget"` // K: execution seconds in one slot
 	Policy          string            `json:"policy" yaml:"policy"`
-	Rule            string            `json:"rule" yaml:"rule"` // strict, the only one
+	Rule            string            `json:"rule" yaml:"rule"` // strict or debt
 	FallbackPolicy  string            `json:"fallback_policy" yaml:"fallback_policy"`
 	ProfileShare    float64           `json:"profile_share" yaml:"profile_share"`
 	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies that are compared with Policy over what is recorded

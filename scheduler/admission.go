@@ -1,30 +1,40 @@
 package scheduler
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/freshet/freshet/registry"
 )
 
 // A sheet is the account of one slot: what was used, what runs, what is left.
-// It applies the strict rule. With one execution at a time that is exactly: in
+// It applies the budget rule. With one execution at a time that is exactly: in
 // order, a query starts when its estimate fits what is left; the first always
 // starts, alone when its estimate exceeds the budget. With more, what is left
 // is counted after what the running ones are expected to take.
+//
+// A debt of earlier slots is repaid first, which makes the budget smaller. While
+// more of it remains than that, the slot is strict, and a first that exceeds what
+// is left waits: so a debt is always repaid, and then whoever is first has its
+// turn. Under the rule debt a slot that owes nothing has credit: shares and
+// budget then say what starts, and what has started may finish, as long as all
+// together do not exceed the budget by more than the credit.
 type sheet struct {
 	p        *planner
 	width    int           // executions at a time, now
 	serial   bool          // never more than one
 	timeout  time.Duration // of one execution
+	repaid   time.Duration // of the debt, by this slot
+	budget   time.Duration // the endpoint's, less that
+	share    time.Duration // of it, for refresh requests and new queries together
+	owes     time.Duration // what remains of the debt when that is repaid
+	credit   time.Duration // how far running executions may exceed the budget
+	lent     bool          // the ledger knows that they may
 	charged  time.Duration // used by trial runs before the slot began
 	used     time.Duration // by finished executions, charges included
 	front    time.Duration // of it, by refresh requests and new queries
 	onHints  time.Duration // of it, by what hints put before its turn
 	onClaims time.Duration // of it, by what intervals claimed
 	runs     []*run
-	debtor   *candidate
+	opener   *candidate
 	begun    bool // something has started, whatever it took
 	alone    bool // nothing else starts in this slot
 }
@@ -35,7 +45,8 @@ type run struct {
 	tier    string
 	front   bool
 	start   time.Time
-	limit   time.Duration // what it may take of the budget
+	part    time.Duration // of the budget, what there was for it
+	limit   time.Duration // what it may take: that, or more on credit
 	open    bool          // its cost is not known, it may take all of its limit
 	whole   bool          // its limit is the whole budget
 	cut     bool          // told to stop because the budget is used up
@@ -47,9 +58,28 @@ type run struct {
 }
 
 func newSheet(p *planner, width int, timeout, charged time.Duration) *sheet {
-	charged = min(charged, p.budget)
-	return &sheet{p: p, width: width, serial: width == 1, timeout: timeout, charged: charged, used: charged, debtor: p.debtor()}
+	s := &sheet{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
+	s.budget = p.budget - s.repaid
+	s.share = s.budget / 2
+	s.charged = min(charged, s.budget)
+	s.used = s.charged
+	if s.owes = p.debt - s.repaid; s.owes == 0 {
+		s.credit = p.rule.credit(timeout)
+		s.opener = p.opener()
+	}
+	return s
 }
+
+// debt is what the slots to come have to repay.
+func (s *sheet) debt() time.Duration {
+	if !s.p.rule.heeds() {
+		return 0
+	}
+	return s.owes + s.beyond()
+}
+
+// beyond is by how much finished executions have exceeded the budget.
+func (s *sheet) beyond() time.Duration { return max(0, s.used-s.budget) }
 
 // open says that the cost of a query is not known: it never completed, or was
 // cut beyond its median.
@@ -60,27 +90,57 @@ func (r *run) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.sta
 // reserve is what the run is expected to take at least, as things are now.
 func (r *run) reserve(now time.Time) time.Duration {
 	if r.open && r.c.Estimate > 0 {
-		return max(r.limit, r.elapsed(now))
+		return max(r.part, r.elapsed(now))
 	}
 	return max(r.c.Estimate, r.elapsed(now))
 }
 
 // left is what remains of the budget, and of the share of the front tiers,
-// after what running executions have taken up to now.
+// after what running executions have taken up to now. What the front tiers take
+// on credit is borrowed from later slots, not from the other tiers.
 func (s *sheet) left(now time.Time) (all, front time.Duration) {
-	all, front = s.p.budget-s.used, s.p.share-s.front
+	all, front = s.budget-s.used, s.share-s.front
 	for _, r := range s.runs {
 		all -= r.elapsed(now)
 		if r.front {
 			front -= r.elapsed(now)
 		}
 	}
+	if s.credit > 0 {
+		all -= min(front, 0)
+	}
 	return all, min(front, all)
+}
+
+// grant is what a run may take for which there is so much of the budget.
+func (s *sheet) grant(part time.Duration, now time.Time) time.Duration {
+	if s.credit == 0 {
+		return part
+	}
+	return s.reach(now)
+}
+
+// reach is what remains of budget and credit.
+func (s *sheet) reach(now time.Time) time.Duration {
+	all := s.budget + s.credit - s.used
+	for _, r := range s.runs {
+		all -= r.elapsed(now)
+	}
+	return all
+}
+
+// spent says whether finished executions leave nothing to others.
+func (s *sheet) spent() bool {
+	left := s.budget - s.used
+	if s.credit > 0 {
+		left += max(0, s.front-s.share)
+	}
+	return left <= 0
 }
 
 // room is what the estimate of another execution has to fit.
 func (s *sheet) room(now time.Time) (ranked, front time.Duration) {
-	ranked, front = s.p.budget-s.used, s.p.share-s.front
+	ranked, front = s.budget-s.used, s.share-s.front
 	var inFront time.Duration
 	unknown := false
 	for _, r := range s.runs {
@@ -95,6 +155,9 @@ func (s *sheet) room(now time.Time) (ranked, front time.Duration) {
 	if unknown { // may take all that its tier has
 		inFront = max(inFront, front)
 	}
+	if s.credit > 0 { // what is above their share is borrowed
+		inFront = min(inFront, front)
+	}
 	return ranked - inFront, frontRoom
 }
 
@@ -103,13 +166,16 @@ func (s *sheet) next(now time.Time) *run {
 	if s.alone || len(s.runs) >= s.width {
 		return nil
 	}
-	if c := s.debtor; c != nil {
-		s.debtor = nil
+	if c := s.opener; c != nil {
+		s.opener = nil
 		if c.in == &s.p.ranked {
 			return s.first(c, now)
 		}
 	}
 	ranked, front := s.room(now)
+	if !s.p.rule.heeds() {
+		return s.whatever(now, ranked)
+	}
 	least := time.Duration(0)
 	if !s.serial {
 		least = crumb
@@ -131,7 +197,7 @@ func (s *sheet) next(now time.Time) *run {
 		}
 	}
 	if !s.begun && ranked > 0 {
-		if c := s.p.ranked.first(); c != nil {
+		if c := s.p.ranked.first(); c != nil && s.leads(c, ranked) {
 			return s.first(c, now)
 		}
 	}
@@ -147,6 +213,21 @@ func (s *sheet) next(now time.Time) *run {
 		left = ranked // all that is not promised to others
 	}
 	return s.begin(c, now, left, false)
+}
+
+// leads says whether the first in order may start, whatever it takes. It waits
+// where a debt remains, unless it fits.
+func (s *sheet) leads(c *candidate, room time.Duration) bool {
+	return s.owes == 0 || c.Estimate <= room
+}
+
+// whatever starts the first in order while anything is left.
+func (s *sheet) whatever(now time.Time, room time.Duration) *run {
+	c := s.p.ranked.first()
+	if c == nil || room <= 0 {
+		return nil
+	}
+	return s.begin(c, now, room, false)
 }
 
 // early starts what a hint puts before its turn, as if it were its turn.
@@ -172,13 +253,13 @@ func (s *sheet) first(c *candidate, now time.Time) *run {
 	}
 	s.alone = c.Estimate > left
 	r := s.begin(c, now, left, false)
-	r.whole = left == s.p.budget
+	r.whole = s.credit == 0 && left == s.p.budget
 	return r
 }
 
-func (s *sheet) begin(c *candidate, now time.Time, limit time.Duration, front bool) *run {
+func (s *sheet) begin(c *candidate, now time.Time, part time.Duration, front bool) *run {
 	r := &run{
-		c: c, tier: c.tier, front: front, start: now, limit: limit,
+		c: c, tier: c.tier, front: front, start: now, part: part, limit: s.grant(part, now),
 		open:   c.open(),
 		served: c.Query.Refreshes,
 	}
@@ -191,119 +272,12 @@ func (s *sheet) begin(c *candidate, now time.Time, limit time.Duration, front bo
 // bound is the limit that the executor is given.
 func (s *sheet) bound(r *run) time.Duration { return min(r.limit, s.timeout) }
 
-// over lists the runs that have to be cut now because the budget, or the share
-// of the front tiers, is used up. When there are none, wait is how long it
-// takes at least until there are.
-func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
-	all, front := s.p.budget-s.used, s.p.share-s.front
-	unpromised := all // to ranked ones that run
-	var n, inFront, going, goingFront time.Duration
-	for _, r := range s.runs {
-		e := r.elapsed(now)
-		all -= e
-		n++
-		if !r.cut {
-			going++
-		}
-		if !r.front {
-			unpromised -= r.reserve(now)
-			continue
-		}
-		front -= e
-		unpromised -= e
-		inFront++
-		if !r.cut {
-			goingFront++
-		}
-	}
-	front = min(front, unpromised)
-	claimed, wait := s.overClaims(now)
-	for _, r := range s.runs {
-		if rest := r.limit - r.elapsed(now); !r.cut && rest <= 0 {
-			cut = append(cut, r)
-		} else if !r.cut {
-			wait = min(wait, rest)
-		}
-	}
-	switch {
-	case going == 0:
-		return nil, time.Hour
-	case all < n:
-		return s.going(false), 0
-	case goingFront > 0 && front < inFront:
-		return s.going(true), 0
-	case len(cut) > 0:
-		return cut, 0
-	case len(claimed) > 0:
-		return claimed, 0
-	case goingFront > 0:
-		wait = min(wait, front/inFront)
-	}
-	return nil, min(wait, all/n)
-}
-
-// going lists the runs that have not been told to stop, all or those in front.
-func (s *sheet) going(front bool) (list []*run) {
-	for _, r := range s.runs {
-		if !r.cut && (r.front || !front) {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
-// finish books an answer and says what it amounts to under the budget: a run
-// beyond its limit is cut, whatever it brought, and takes what was left.
-// stopped says that the process is ending, which is nobody's fault.
-func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
-	s.runs = slices.DeleteFunc(s.runs, func(o *run) bool { return o == r })
-	a = s.verdict(r, a, stopped)
-	left := s.p.budget - s.used
-	if a.Outcome == registry.Cut {
-		a.Elapsed = min(a.Elapsed, left)
-		if s.serial && !stopped {
-			a.Elapsed = min(r.limit, left)
-		}
-		r.c.short = !stopped && r.limit < s.p.budget
-	}
-	taken := min(a.Elapsed, left)
-	s.used += taken
-	if r.front {
-		s.front += taken
-	}
-	if r.tier == TierHinted {
-		s.onHints += taken
-	}
-	s.booked(r, taken)
-	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
-	return a, whole
-}
-
-// verdict tells the budget's limit from the endpoint's own: an execution that
-// ends at the smaller of the two ended because of it.
-func (s *sheet) verdict(r *run, a Answer, stopped bool) Answer {
-	switch {
-	case a.Outcome == registry.Cut:
-		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
-			a.Outcome, a.Error = registry.Timeout, "no complete answer within "+s.timeout.String()
-		}
-	case a.Outcome.Complete():
-		if a.Elapsed > r.limit {
-			a.Outcome = registry.Cut
-		}
-	case a.Outcome == registry.Timeout && r.limit <= s.timeout && a.Elapsed >= r.limit-r.limit/10,
-		a.Elapsed >= r.limit:
-		a.Outcome = registry.Cut
-	}
-	return a
-}
-
 // typical stands for an unknown cost where a plan is only counted.
 const typical = 100 * time.Millisecond
 
 // preview counts what the slot would execute if everything took its estimate.
 func (s *sheet) preview() (n int, cost time.Duration) {
-	left := s.p.budget - s.used
+	left := s.budget - s.used
 	add := func(c *candidate) {
 		e := c.Estimate
 		if e == 0 && c.Stats.Executions == 0 {
@@ -313,13 +287,13 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 		cost += e
 		left -= e
 	}
-	if s.debtor != nil {
-		add(s.debtor)
+	if s.opener != nil {
+		add(s.opener)
 		if left <= 0 {
 			return n, cost
 		}
 	}
-	share := min(s.p.share, left)
+	share := min(s.share, left)
 	for _, t := range s.p.front() {
 		t.take(share, func(c *candidate) time.Duration {
 			before := left
@@ -335,13 +309,13 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 		add(c)
 	}
 	first := s.p.ranked.first()
-	if n == 0 && first != nil {
+	if n == 0 && first != nil && s.leads(first, left) {
 		add(first)
 	} else {
 		first = nil // looked at like all others
 	}
 	s.p.ranked.take(left, func(c *candidate) time.Duration {
-		if c != first && c != s.debtor {
+		if c != first && c != s.opener {
 			add(c)
 		}
 		return left

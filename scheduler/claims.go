@@ -240,7 +240,7 @@ func (s *sheet) claimed(now time.Time, room time.Duration, last bool) *run {
 
 // claimShare is what is left of the share of intervals.
 func (s *sheet) claimShare(now time.Time) time.Duration {
-	left := time.Duration(float64(s.p.budget)*s.p.claims.share) - s.onClaims
+	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
 	for _, r := range s.runs {
 		if r.tier == TierInterval {
 			left -= r.reserve(now)
@@ -253,10 +253,14 @@ func (s *sheet) claimShare(now time.Time) time.Duration {
 // budget of its profile does.
 func (s *sheet) claim(x claim, now time.Time, limit time.Duration, bounded bool) *run {
 	left, _ := s.left(now)
-	if b := time.Duration(x.need.Budget); b > 0 {
-		limit = min(limit, b-x.need.used)
+	own := time.Duration(x.need.Budget) - x.need.used
+	if x.need.Budget > 0 {
+		limit = min(limit, own)
 	}
 	r := s.begin(x.c, now, min(left, limit), false)
+	if x.need.Budget > 0 {
+		r.limit = min(r.limit, own)
+	}
 	r.tier, r.need = TierInterval, x.need
 	r.bounded = bounded
 	return r
@@ -270,7 +274,7 @@ func (s *sheet) overClaims(now time.Time) (cut []*run, wait time.Duration) {
 	if s.serial || s.p.claims.ranking == nil {
 		return nil, wait
 	}
-	left := time.Duration(float64(s.p.budget)*s.p.claims.share) - s.onClaims
+	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
 	for _, r := range s.runs {
 		if r.bounded {
 			left -= r.elapsed(now)

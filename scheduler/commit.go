@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -40,11 +41,15 @@ func (r *runner) report(c *candidate, x Run) {
 	}
 }
 
-// flush commits what waits, then tells followers, in that order.
-func (r *runner) flush() error {
+// flush commits what waits, and that running executions may go beyond the
+// budget if they are to; then it tells followers, in that order.
+func (r *runner) flush(lends bool) error {
 	b := Batch{Outcomes: r.pending, Policy: r.learnt}
 	r.rounds(&b)
 	s := r.summary()
+	if lends || r.sheet.lent && s.Finished.IsZero() {
+		s.Lent = r.sheet.lendable().Seconds()
+	}
 	b.Slot = &s
 	h := r.executor.Health()
 	if h != r.health {
@@ -54,6 +59,7 @@ func (r *runner) flush() error {
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
+	r.sheet.lent = r.sheet.lent || lends
 	r.health = h
 	r.l.mu.Lock()
 	r.l.health = h
@@ -71,9 +77,20 @@ func (r *runner) flush() error {
 	return nil
 }
 
+// lend commits that executions may go beyond the budget when they are about to,
+// so that no crash lets the endpoint off its rest. It does nothing before.
+func (r *runner) lend(now time.Time) error {
+	if soon, ok := r.sheet.unlent(now); !ok || soon > 0 {
+		return nil
+	}
+	defer r.watch()()
+	return r.flush(true)
+}
+
 // summary is the slot's summary so far.
 func (r *runner) summary() Slot {
 	r.slot.Used = r.sheet.used.Seconds()
+	r.slot.Repaid, r.slot.Debt = r.sheet.repaid.Seconds(), r.sheet.debt().Seconds()
 	r.slot.ClaimedSeconds = r.sheet.onClaims.Seconds()
 	return r.slot
 }
@@ -93,9 +110,12 @@ func (r *runner) close() error {
 	r.slot.Stretch = p.ranking.Stretch
 	r.l.mu.Unlock()
 	r.slot.Finished, r.slot.Error = now.UTC(), r.stopped
-	if err := r.flush(); err != nil {
+	if err := r.flush(false); err != nil {
 		return err
 	}
+	r.l.mu.Lock()
+	p.debt = r.sheet.debt()
+	r.l.mu.Unlock()
 	s := &r.slot
 	r.l.log.Info("slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
 		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.sheet.used, "error", s.Error)

@@ -44,11 +44,30 @@ func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 		return l.due(c, now)
 	}
 	_, cost := c.in.place(c)
-	share := l.planner.budget
-	if c.in != &l.planner.ranked {
-		share = l.planner.share
+	return l.ahead(now, l.planner.covers(cost, c))
+}
+
+// covers counts the slots from now to the one in which the budgets, less what is
+// repaid, have covered what is before a query, so that it may start.
+func (p *planner) covers(cost time.Duration, c *candidate) (n uint64) {
+	n = 1
+	for debt := p.debt; debt > 0; n++ {
+		r := repayment(debt, p.budget)
+		have := p.budget - r
+		debt -= r
+		if c.in != &p.ranked {
+			have /= 2
+		}
+		if cost < have && (debt == 0 || c.Estimate <= have-cost) {
+			return n
+		}
+		cost = max(0, cost-have)
 	}
-	return l.ahead(now, 1+uint64(cost/max(1, share)))
+	share := p.budget
+	if c.in != &p.ranked {
+		share = p.share
+	}
+	return n + uint64(cost/max(1, share))
 }
 
 // Due is Loop.Due of an endpoint; all zero when it has no loop.

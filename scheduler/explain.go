@@ -37,6 +37,7 @@ type LoopState struct {
 	Running  bool            `json:"running"` // a slot runs now
 	Next     time.Time       `json:"next,omitzero"`
 	Queries  int             `json:"queries"`
+	Debt     float64         `json:"debt_seconds"` // to be repaid by the slots to come, at most half a budget each
 	Last     Slot            `json:"last"`
 	Health   registry.Health `json:"health"`
 }

@@ -97,9 +97,13 @@ func (p *planner) stands(c *candidate, rank, of int) string {
 		return fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
 	case TierRefresh:
 		if c.in == &p.ranked {
-			return "a refresh was asked for; it needs more than half the budget, so it goes first among the ranked ones"
+			return "a refresh was asked for; it needs more than refreshes have in any slot, so it goes first among the ranked ones"
 		}
 		return fmt.Sprintf("a refresh was asked for; those run first, in at most half the budget: number %d of %d", rank, of)
+	}
+	if r := repayment(p.debt, p.budget); p.debt > r && c.Estimate > p.budget-r {
+		return fmt.Sprintf("number %d of %d in the order of %s; it needs about %s, and waits until the debt of %s is repaid, %s a slot",
+			rank, of, p.policy, c.Estimate, p.debt, p.budget/2)
 	}
 	return fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
 }
@@ -109,6 +113,11 @@ func (l *Loop) passed(c *candidate) string {
 	switch {
 	case l.last.Error != "":
 		return l.last.Error
+	case l.last.Repaid > 0 && c.Estimate > exactly(l.last.Budget-l.last.Repaid):
+		return fmt.Sprintf("it needs about %s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
+			c.Estimate, exactly(l.last.Budget-l.last.Repaid), exactly(l.last.Budget))
+	case l.last.Used > l.last.Budget-l.last.Repaid:
+		return "an execution that took longer than expected used up the slot, and more"
 	case c.Estimate > l.planner.budget:
 		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
 	case c.Estimate > 0:

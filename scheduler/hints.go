@@ -225,7 +225,7 @@ func (s *sheet) hinted(now time.Time, room time.Duration) *candidate {
 	if t == nil || len(t.order) == 0 {
 		return nil
 	}
-	left := s.p.budget/hintShare - s.onHints
+	left := s.budget/hintShare - s.onHints
 	for _, r := range s.runs {
 		if r.tier == TierHinted {
 			left -= r.reserve(now)

@@ -38,8 +38,9 @@ type News struct {
 	// Entries holds every query of the endpoint, as for revision 0, and whatever
 	// is not among them is gone. Removed is empty then.
 	Full     bool
-	Removed  []string // ids of queries that nobody holds any more
-	LastSlot uint64   // number of the last recorded slot, 0 when none
+	Removed  []string      // ids of queries that nobody holds any more
+	LastSlot uint64        // number of the last recorded slot, 0 when none
+	Debt     time.Duration // what that one Owes
 	Health   registry.Health
 	Policy   PolicyState // last recorded for the endpoint, zero when none
 
@@ -199,7 +200,10 @@ type Slot struct {
 	Cut            int       `json:"cut"`
 	Skipped        int       `json:"skipped"` // eligible but passed over: the budget was too small
 	Used           float64   `json:"used_seconds"`
-	Budget         float64   `json:"budget_seconds"`
+	Budget         float64   `json:"budget_seconds"`            // the endpoint's, with what is repaid
+	Repaid         float64   `json:"repaid_seconds,omitempty"`  // of it, for what earlier slots took beyond theirs
+	Debt           float64   `json:"debt_seconds,omitempty"`    // that later slots have to repay
+	Lent           float64   `json:"lent_seconds,omitempty"`    // by how much it may grow until the slot is finished
 	Claimed        int       `json:"claimed,omitempty"`         // of those started, chosen by intervals of profiles
 	ClaimedSeconds float64   `json:"claimed_seconds,omitempty"` // what these took
 	Captured       int       `json:"captured,omitempty"`        // rounds of profiles that ended captured

@@ -98,6 +98,7 @@ func NewLoop(c Config) (*Loop, error) {
 	}
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.lanes.resize(set.endpoint.Concurrency)
+	l.planner.allow(rule(set.endpoint.Rule), time.Duration(set.endpoint.Budget))
 	l.planner.claimFor(set.ranking, set.endpoint.ProfileShare)
 	return l, nil
 }
@@ -289,8 +290,8 @@ func (l *Loop) apply() {
 	}
 	old := l.set
 	l.set, l.waiting = *l.waiting, nil
-	if old.policy.String() != l.set.policy.String() || old.endpoint.Budget != l.set.endpoint.Budget {
-		l.planner.reset(l.set.policy, time.Duration(l.set.endpoint.Budget))
+	if e := l.set.endpoint; old.policy.String() != l.set.policy.String() || old.endpoint.Budget != e.Budget || old.endpoint.Rule != e.Rule {
+		l.planner.reset(l.set.policy, rule(e.Rule), time.Duration(e.Budget))
 	}
 	l.planner.claimFor(l.set.ranking, l.set.endpoint.ProfileShare)
 	l.lanes.resize(l.set.endpoint.Concurrency)
@@ -316,7 +317,7 @@ func (l *Loop) merge(now time.Time) error {
 	if !l.loaded {
 		l.loaded, l.health = true, news.Health
 		l.last = Slot{Endpoint: name, Number: news.LastSlot}
-		l.planner.slot = news.LastSlot + 1
+		l.planner.slot, l.planner.debt = news.LastSlot+1, news.Debt
 		l.planner.restore(news.Policy)
 	}
 	l.planner.now = now
@@ -341,6 +342,6 @@ func (l *Loop) State() LoopState {
 	defer l.mu.Unlock()
 	return LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next,
-		Queries: len(l.planner.all), Last: l.last, Health: l.executor.Health(),
+		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.executor.Health(),
 	}
 }

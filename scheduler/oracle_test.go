@@ -16,6 +16,9 @@ import (
 // every slot.
 type naive struct {
 	budget  time.Duration
+	rule    string
+	timeout time.Duration
+	debt    time.Duration
 	ttlMax  uint64 // 0: rr
 	queries map[string]*plain
 	owed    []string
@@ -53,6 +56,9 @@ func (q *plain) wanted() bool { return q.refreshes > q.served }
 // orders lists what may run in a slot: the front tiers and the ranked ones.
 func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 	share := n.budget / 2
+	if n.rule == RuleDebt {
+		share = n.budget / 4
+	}
 	for _, q := range n.queries {
 		if q.ran || q.notBefore > slot && (!q.wanted() || q.cuts > 0) {
 			continue
@@ -104,33 +110,52 @@ func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 
 // slot plays one slot and lists "id limit" of all starts.
 func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.Outcome)) (starts []string) {
-	used, frontUsed, share := time.Duration(0), time.Duration(0), n.budget/2
+	repaid := min(n.debt, n.budget/2)
+	n.debt -= repaid
+	repays := n.debt > 0 // in the slots to come, too
+	lends := n.rule == RuleDebt && !repays
+	budget := n.budget - repaid
+	used, frontUsed, share := time.Duration(0), time.Duration(0), budget/2
+	// left is what others than the front tiers have left.
+	left := func() time.Duration { return budget - (used - frontUsed) - min(frontUsed, share) }
 	_, ranked := n.orders(slot)
 	heads := heads(ranked)
 	execute := func(q *plain, limit time.Duration, first, front bool) {
-		starts = append(starts, fmt.Sprint(q.id, " ", limit))
+		if lends {
+			limit = budget + n.timeout - used
+		}
+		starts = append(starts, fmt.Sprint(q.id, " ", min(limit, n.timeout)))
 		q.ran, q.short = true, false
 		took, outcome := play(q.id)
-		if took > limit || took == limit && !outcome.Complete() || outcome == registry.Cut {
+		switch {
+		case n.timeout < limit && (took > n.timeout || outcome == registry.Cut && took >= n.timeout-n.timeout/10):
+			took, outcome = min(took, n.timeout), registry.Timeout
+		case took > limit || took == limit && !outcome.Complete():
 			took, outcome = limit, registry.Cut
+		case outcome == registry.Cut && !lends:
+			took = limit
+		}
+		if outcome == registry.Cut {
 			q.short = limit < n.budget
 		}
 		used += took
 		if front {
 			frontUsed += took
 		}
-		n.learn(q, slot, took, outcome, first && limit == n.budget)
+		n.learn(q, slot, took, outcome, first && limit == n.budget && !lends)
 	}
 	alone := false
-	if d := n.debtor(ranked); d != nil {
-		alone = d.estimate() > n.budget
-		execute(d, n.budget, true, false)
+	if !repays {
+		if d := n.opener(ranked); d != nil {
+			alone = d.estimate() > budget
+			execute(d, budget, true, false)
+		}
 	}
 	front, _ := n.orders(slot)
 	var asked, fresh, unserved int
 	for _, q := range front {
 		isAsked := q.wanted()
-		left := min(share-frontUsed, n.budget-used)
+		left := min(share-frontUsed, left())
 		if !alone && left > 0 && q.estimate() <= left {
 			execute(q, left, false, true)
 			if isAsked {
@@ -145,10 +170,10 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 	n.newFirst = asked > 0 && fresh == 0 && unserved > 0
 	_, ranked = n.orders(slot)
 	for _, q := range ranked {
-		left := n.budget - used
+		left := left()
 		switch {
 		case alone || left <= 0:
-		case len(starts) == 0:
+		case len(starts) == 0 && !(repays && q.estimate() > left):
 			alone = q.estimate() > left
 			execute(q, left, true, false)
 		case q.estimate() <= left:
@@ -156,6 +181,7 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 		}
 	}
 	n.close(heads, len(starts))
+	n.debt += max(0, used-budget)
 	return starts
 }
 
@@ -176,7 +202,7 @@ func heads(ranked []*plain) []string {
 	return out
 }
 
-func (n *naive) debtor(ranked []*plain) *plain {
+func (n *naive) opener(ranked []*plain) *plain {
 	if n.led {
 		n.led = false
 		return nil
@@ -232,18 +258,25 @@ func (n *naive) learn(q *plain, slot uint64, took time.Duration, o registry.Outc
 	}
 }
 
-// slotOf plays one slot of the real planner and sheet the way the loop does
-// with one execution at a time.
 func slotOf(t *rapid.T, p *planner, slot uint64, play func(id string) (time.Duration, registry.Outcome)) (starts []string) {
+	return slotWithin(t, p, slot, boundless, play)
+}
+
+// slotWithin plays one slot of the real planner and sheet the way the loop does
+// with one execution at a time.
+func slotWithin(t *rapid.T, p *planner, slot uint64, timeout time.Duration, play func(id string) (time.Duration, registry.Outcome)) (starts []string) {
 	now := time.Unix(int64(slot)*1000, 0)
 	p.begin(slot, now, 0)
-	s := newSheet(p, 1, 1<<62, 0)
+	s := newSheet(p, 1, timeout, 0)
 	planned, _ := s.preview()
 	for r := s.next(now); r != nil; r = s.next(now) {
 		id := r.c.Query.ID
 		starts = append(starts, fmt.Sprint(id, " ", s.bound(r)))
 		took, outcome := play(id)
-		now = now.Add(min(took, r.limit))
+		now = now.Add(min(took, s.bound(r)))
+		if took > timeout {
+			took, outcome = s.bound(r), registry.Cut // as an executor does
+		}
 		a, whole := s.finish(r, Answer{Outcome: outcome, Elapsed: took}, false)
 		st := r.c.Stats
 		switch { // observe, without results
@@ -264,25 +297,33 @@ func slotOf(t *rapid.T, p *planner, slot uint64, play func(id string) (time.Dura
 			st.Served = max(st.Served, r.served)
 		}
 		p.learn(r.c, st)
-		if s.used > p.budget {
-			t.Fatalf("slot %d used %s of %s", slot, s.used, p.budget)
+		if s.used > s.budget+s.credit {
+			t.Fatalf("slot %d used %s of %s, with %s of credit", slot, s.used, s.budget, s.credit)
 		}
 	}
 	if len(starts) == 0 && planned > 0 {
 		t.Fatalf("slot %d planned %d and started none", slot, planned)
 	}
+	p.debt = s.debt()
 	p.end(now)
 	return starts
 }
 
-// TestStrictRule holds the planner, its trees and queues against the naive one
-// over random endpoints: the same starts with the same limits, slot by slot,
-// in whatever order the queries are told.
-func TestStrictRule(t *testing.T) {
+// The planner, its trees and queues are held against the naive one over random
+// endpoints: the same starts with the same limits, slot by slot, in whatever
+// order the queries are told.
+func TestStrictRule(t *testing.T) { testRule(t, RuleStrict) }
+
+func TestDebtRule(t *testing.T) { testRule(t, RuleDebt) }
+
+func testRule(t *testing.T, name string) {
 	outcomes := []registry.Outcome{registry.Unchanged, registry.Unchanged, registry.Unchanged, registry.Changed, registry.Failed, registry.Cut}
 	rapid.Check(t, func(t *rapid.T) {
 		const budget = 10 * time.Second
-		n := &naive{budget: budget, queries: map[string]*plain{}}
+		n := &naive{budget: budget, rule: name, timeout: boundless, queries: map[string]*plain{}}
+		if name == RuleDebt {
+			n.timeout = rapid.SampledFrom([]time.Duration{4 * time.Second, 12 * time.Second, 30 * time.Second}).Draw(t, "timeout")
+		}
 		spelling := "rr"
 		if rapid.Bool().Draw(t, "selective") {
 			n.ttlMax = rapid.Uint64Range(1, 8).Draw(t, "max")
@@ -293,6 +334,9 @@ func TestStrictRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		planners := []*planner{newPlanner(policy, budget), newPlanner(policy, budget)}
+		for _, p := range planners {
+			p.allow(rule(name), budget)
+		}
 		var all []registry.Query
 		register := func(count int) {
 			var added []registry.Query
@@ -309,7 +353,7 @@ func TestStrictRule(t *testing.T) {
 			}
 		}
 		register(rapid.IntRange(1, 12).Draw(t, "queries"))
-		cost := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second, 5 * time.Second, 6 * time.Second, 10 * time.Second, 11 * time.Second, 15 * time.Second})
+		cost := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second, 5 * time.Second, 6 * time.Second, 10 * time.Second, 11 * time.Second, 15 * time.Second, 25 * time.Second})
 		for slot := uint64(1); slot <= 25; slot++ {
 			if rapid.IntRange(0, 9).Draw(t, "more") == 0 {
 				register(2)
@@ -333,8 +377,11 @@ func TestStrictRule(t *testing.T) {
 			play := func(id string) (time.Duration, registry.Outcome) { return fates[id].took, fates[id].outcome }
 			want := n.slot(slot, play)
 			for i, p := range planners {
-				if got := slotOf(t, p, slot, play); !slices.Equal(got, want) {
+				if got := slotWithin(t, p, slot, n.timeout, play); !slices.Equal(got, want) {
 					t.Fatalf("slot %d of planner %d under %s:\n got %v\nwant %v", slot, i, spelling, got, want)
+				}
+				if p.debt != n.debt {
+					t.Fatalf("slot %d of planner %d under %s ends with a debt of %s, want %s", slot, i, spelling, p.debt, n.debt)
 				}
 			}
 		}

@@ -50,8 +50,10 @@ type candidate struct {
 type planner struct {
 	policy  Policy
 	name    string // its spelling
+	rule    rule
 	budget  time.Duration
-	share   time.Duration // of refresh requests and new queries together
+	share   time.Duration // of refresh requests and new queries together, at least
+	debt    time.Duration // to be repaid by the slots to come
 	all     map[string]*candidate
 	order   []*candidate // the same, mostly as they lie in memory
 	asked   tree         // refresh requests
@@ -91,11 +93,17 @@ type planner struct {
 
 func newPlanner(p Policy, budget time.Duration) *planner {
 	return &planner{
-		policy: p, name: p.String(), budget: budget, share: budget / 2,
+		policy: p, name: p.String(), rule: RuleStrict, budget: budget, share: rule(RuleStrict).share(budget),
 		all:   map[string]*candidate{},
 		slots: queue{which: forSlot}, times: queue{which: forTime},
 		slot: 1,
 	}
+}
+
+// allow puts a rule and a budget in force. What stands in order stays there:
+// see reset.
+func (p *planner) allow(r rule, budget time.Duration) {
+	p.rule, p.budget, p.share = r, budget, r.share(budget)
 }
 
 // put adds or replaces a query. The statistics become the planner's own.
@@ -169,13 +177,13 @@ func (p *planner) keep(entries []Entry) {
 	}
 }
 
-// reset applies another policy or budget to everything.
-func (p *planner) reset(policy Policy, budget time.Duration) {
+// reset applies another policy, rule or budget to everything. A debt remains.
+func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
 	if policy.String() != p.policy.String() {
 		p.shared, p.kin, p.ranking = nil, nil, Ranking{}
 	}
 	p.policy, p.name = policy, policy.String()
-	p.budget, p.share = budget, budget/2
+	p.allow(r, budget)
 	for _, c := range p.all {
 		p.lift(c)
 		p.learn(c, c.Stats)
@@ -285,11 +293,11 @@ func (p *planner) end(now time.Time) {
 	p.ran = p.ran[:0]
 }
 
-// debtor returns the query with which the slot begins before all tiers: one that
+// opener returns the query with which the slot begins before all tiers: one that
 // was first in its order in an earlier slot but did not fit what refresh
 // requests and new queries had left. Every other slot at most begins like
 // that, so neither side can starve the other.
-func (p *planner) debtor() *candidate {
+func (p *planner) opener() *candidate {
 	if p.led {
 		p.led = false
 		return nil

@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -30,8 +33,10 @@ type Known struct {
 // A ReplayConfig says what is played.
 type ReplayConfig struct {
 	Policy Policy
-	Rule   string // RuleStrict or RuleOverrun
+	Rule   string // one of Rules
 	Budget time.Duration
+	// Timeout of one execution, 0 = none. Under RuleDebt it bounds the debt.
+	Timeout time.Duration
 	// Queries need an id and, for policies that look at them, constants. Their
 	// ids ascend: the place in this list is the query's number.
 	Queries []registry.Query
@@ -46,18 +51,12 @@ type ReplayConfig struct {
 	Only func(slot uint64) []int
 }
 
-// The budget rules of replays.
-const (
-	RuleStrict  = "strict"
-	RuleOverrun = "overrun"
-)
-
 // A Played is one execution of a replay.
 type Played struct {
 	Query   int
 	Outcome registry.Outcome
 	Elapsed time.Duration // what the budget paid
-	Over    time.Duration // by which it went beyond what was left
+	Over    time.Duration // of it, beyond the budget
 }
 
 // A Replay plays the slots of one endpoint in a known world, one execution at a
@@ -78,8 +77,8 @@ type Replay struct {
 // NewReplay starts at t0: the first result of every query is known, with its
 // execution time, and was free.
 func NewReplay(c ReplayConfig) (*Replay, error) {
-	if c.Rule != RuleStrict && c.Rule != RuleOverrun {
-		return nil, fmt.Errorf("rule: %q is not known, use %s or %s", c.Rule, RuleStrict, RuleOverrun)
+	if !slices.Contains(Rules(), c.Rule) {
+		return nil, fmt.Errorf("rule: %q is not known, use %s", c.Rule, strings.Join(Rules(), " or "))
 	}
 	if c.Budget <= 0 {
 		return nil, fmt.Errorf("budget: %s leaves nothing to do", c.Budget)
@@ -89,6 +88,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		all:   make([]*candidate, len(c.Queries)),
 		times: make([]timeline, len(c.Queries)),
 	}
+	r.p.allow(rule(c.Rule), c.Budget)
 	r.p.now = r.start
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: r.start}}
 	for i, q := range c.Queries {
@@ -133,48 +133,35 @@ func (r *Replay) Slot(each func(Played)) (all bool) {
 }
 
 func (r *Replay) play(each func(Played)) {
+	now := r.now()
 	r.narrow()
-	r.p.begin(r.slot, r.now(), 0)
-	if r.c.Rule == RuleOverrun {
-		r.overrun(each)
-	} else {
-		r.strict(each)
+	r.p.begin(r.slot, now, 0)
+	s := newSheet(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
+	for x := s.next(now); x != nil; x = s.next(now) {
+		each(r.execute(s, x))
 	}
-	r.p.end(r.now())
+	r.p.debt = s.debt()
+	r.p.end(now)
 }
+
+// execute plays one execution as the rule of the slot allows it.
+func (r *Replay) execute(s *sheet, x *run) Played {
+	i, c, before := x.c.number, x.c, s.beyond()
+	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
+	a := Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}
+	if k.Elapsed > s.timeout {
+		a = Answer{Outcome: registry.Cut, Elapsed: s.bound(x)}
+	}
+	a, whole := s.finish(x, a, false)
+	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
+	r.learn(i, c, k, whole)
+	return Played{i, k.Outcome, k.Elapsed, s.beyond() - before}
+}
+
+// Debt is what the slots to come have to repay.
+func (r *Replay) Debt() time.Duration { return r.p.debt }
 
 func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * time.Hour) }
-
-// overrun starts queries in order while budget is left; the last one may go
-// beyond it.
-func (r *Replay) overrun(each func(Played)) {
-	for left := r.c.Budget; left > 0; {
-		c := r.p.ranked.first()
-		if c == nil {
-			return
-		}
-		r.p.pick(c)
-		i := c.number
-		k := r.c.World.Execute(i, r.slot, c.Stats.Last)
-		r.learn(i, c, k, false)
-		left -= k.Elapsed
-		each(Played{i, k.Outcome, k.Elapsed, max(0, -left)})
-	}
-}
-
-// strict is the rule of the Loop.
-func (r *Replay) strict(each func(Played)) {
-	now := r.now()
-	s := newSheet(r.p, 1, 1<<62, 0)
-	for x := s.next(now); x != nil; x = s.next(now) {
-		i, c := x.c.number, x.c
-		k := r.c.World.Execute(i, r.slot, c.Stats.Last)
-		a, whole := s.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
-		k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
-		r.learn(i, c, k, whole)
-		each(Played{i, k.Outcome, k.Elapsed, 0})
-	}
-}
 
 // learn is what observe does, for an answer without a result.
 func (r *Replay) learn(i int, c *candidate, k Known, whole bool) {
@@ -229,12 +216,12 @@ func (r *Replay) holdsAll(slot uint64) bool {
 		return false
 	}
 	cost, longest, ok := r.c.World.Total(slot)
-	if !ok || cost >= r.c.Budget {
+	if !ok || cost >= r.c.Budget || r.p.debt > 0 || r.c.Timeout > 0 && longest > r.c.Timeout {
 		return false
 	}
 	// No estimate is above the most that was seen so far, so it fits whatever
 	// the others have left when its query comes up.
-	if r.c.Rule == RuleStrict && cost+r.most > r.c.Budget {
+	if r.p.rule.heeds() && cost+r.most > r.c.Budget {
 		return false
 	}
 	r.most = max(r.most, longest)

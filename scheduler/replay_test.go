@@ -86,7 +86,7 @@ func TestReplayWithoutRanking(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
 		policy := rapid.SampledFrom([]string{"rr", "sjf", "ljf", "cr:lambda=0.5", "dj", "ttl:max=4:half", "hybrid"}).Draw(t, "policy")
-		rule := rapid.SampledFrom([]string{scheduler.RuleStrict, scheduler.RuleOverrun}).Draw(t, "rule")
+		rule := rapid.SampledFrom(scheduler.Rules()).Draw(t, "rule")
 		budget := time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * time.Millisecond
 		quick, full := w.replay(t, policy, rule, budget, false), w.replay(t, policy, rule, budget, true)
 		for i, list := range quick {

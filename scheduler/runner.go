@@ -124,12 +124,15 @@ func (r *runner) execute() error {
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	for {
-		blocked := r.start()
+		blocked, err := r.start()
+		if err != nil {
+			r.abort()
+			return err
+		}
 		if len(r.sheet.runs) == 0 && !blocked {
 			return nil
 		}
 		alarm.Reset(r.patience(blocked))
-		var err error
 		select {
 		case x := <-r.results:
 			err = r.take(x)
@@ -157,36 +160,40 @@ func (r *runner) dead() <-chan struct{} {
 
 // start starts executions. blocked means that one could start but for a lane
 // that a trial run holds or the gap between two requests.
-func (r *runner) start() (blocked bool) {
+func (r *runner) start() (blocked bool, err error) {
 	for r.stopped == "" && r.ctx.Err() == nil {
 		now := r.l.clock.Now()
 		if !r.mayStart() {
-			return false
+			return false, nil
 		}
 		if r.quiet = r.rest(); r.quiet.After(now) {
-			return true
+			return true, nil
 		}
 		if !r.held && !r.l.lanes.try() {
 			if r.lane == nil {
 				r.lane = r.l.lanes.queue()
 			}
-			return true
+			return true, nil
 		}
 		r.held = true
+		if err := r.lend(now); err != nil {
+			return false, err
+		}
+		now = r.l.clock.Now()
 		r.l.mu.Lock()
 		x := r.sheet.next(now)
 		r.l.mu.Unlock()
 		r.held = false
 		if x == nil {
 			r.l.lanes.release()
-			return false
+			return false, nil
 		}
 		r.launch(x)
 		if r.gap > 0 {
-			return false // the gap counts from the end of this one, so there is one at a time
+			return false, nil // the gap counts from the end of this one, so there is one at a time
 		}
 	}
-	return false
+	return false, nil
 }
 
 // rest is when the gap after the last execution is over, be it of this slot, of
@@ -208,7 +215,7 @@ func (r *runner) mayStart() bool {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted() || r.sheet.p.claimed()) &&
-		r.sheet.used < r.sheet.p.budget
+		!r.sheet.spent()
 }
 
 // launch executes in the background; what runs is waited for by execute.
@@ -235,6 +242,9 @@ func (r *runner) patience(blocked bool) time.Duration {
 	wait := time.Hour
 	if len(r.sheet.runs) > 0 {
 		_, wait = r.sheet.over(now)
+		if soon, ok := r.sheet.unlent(now); ok {
+			wait = min(wait, soon)
+		}
 	}
 	if len(r.pending) > 0 {
 		wait = min(wait, r.since.Add(maxDeferred).Sub(now))
@@ -254,8 +264,11 @@ func (r *runner) ring() error {
 		x.cut = true
 		x.stop()
 	}
+	if err := r.lend(now); err != nil {
+		return err
+	}
 	if len(r.pending) > 0 && !now.Before(r.since.Add(maxDeferred)) {
-		return r.flush()
+		return r.flush(false)
 	}
 	return nil
 }
@@ -296,7 +309,7 @@ func (r *runner) take(x answered) error {
 	}
 	r.pending = append(r.pending, out)
 	if out.Delta != nil || ended || len(r.pending) >= maxPending {
-		return r.flush()
+		return r.flush(false)
 	}
 	return nil
 }

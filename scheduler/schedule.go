@@ -241,12 +241,10 @@ func live(spelling string) (Policy, error) {
 // limits names the setting that is wrong, and why it is.
 func limits(e registry.Endpoint, s Schedule) (setting string, err error) {
 	switch {
-	case e.Rule == "debt":
-		return "rule", errors.New("debt is not supported, use strict")
-	case e.Rule == "overrun":
-		return "rule", errors.New("overrun exceeds the budget and never repays, so it is for the simulator alone; use strict")
-	case e.Rule != "strict":
-		return "rule", fmt.Errorf("%q is not known, use strict", e.Rule)
+	case e.Rule == RuleOverrun:
+		return "rule", errors.New("overrun exceeds the budget and never repays, so it is for the simulator alone; use strict or debt")
+	case e.Rule != RuleStrict && e.Rule != RuleDebt:
+		return "rule", fmt.Errorf("%q is not known, use strict or debt", e.Rule)
 	case e.Budget <= 0:
 		return "budget", errors.New("it must be more than nothing")
 	case e.Timeout <= 0:

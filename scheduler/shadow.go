@@ -16,6 +16,9 @@ import (
 type ShadowConfig struct {
 	Policy Policy
 	Budget time.Duration
+	Rule   string // RuleStrict when empty, or RuleDebt
+	// Timeout of one execution, 0 = none.
+	Timeout time.Duration
 	// Entries are the queries of the endpoint with their statistics: the
 	// executions in Stats.Samples are the recorded history.
 	Entries []Entry
@@ -74,7 +77,7 @@ type ShadowScore struct {
 // something had changed in between, not when. So a number of pasts that fit it
 // are drawn: each change found lies in a slot of its interval, all equally
 // likely, independently of each other; in each past the policy is played by the
-// planner under the strict rule from the same start. An execution takes what the
+// planner under the endpoint's rule from the same start, owing nothing. An execution takes what the
 // nearest recorded one of its query took. Estimates are means over the pasts
 // with their standard deviations.
 //
@@ -250,7 +253,7 @@ func (s *score) add(w *drawn, query int, slot, last uint64, took time.Duration) 
 }
 
 func (h *history) play(c ShadowConfig, w *drawn) (score, error) {
-	r, err := NewReplay(ReplayConfig{Policy: c.Policy, Rule: RuleStrict, Budget: c.Budget, Queries: h.queries, World: w, Ring: true, Ranked: true})
+	r, err := NewReplay(ReplayConfig{Policy: c.Policy, Rule: cmp.Or(c.Rule, RuleStrict), Budget: c.Budget, Timeout: c.Timeout, Queries: h.queries, World: w, Ring: true, Ranked: true})
 	if err != nil {
 		return score{}, fmt.Errorf("shadow: %w", err)
 	}

@@ -68,13 +68,13 @@ func (m *Manager) Shadows(ctx context.Context, endpoint string) (Shadows, error)
 		return Shadows{}, fmt.Errorf("shadows of endpoint %s: %w", endpoint, err)
 	}
 	s := Shadows{Endpoint: endpoint, Budget: e.Budget, Slot: news.LastSlot}
-	key := fmt.Sprint(news.LastSlot, news.Revision, e.Budget, own, e.Shadows)
+	key := fmt.Sprint(news.LastSlot, news.Revision, e.Budget, e.Rule, e.Timeout, own, e.Shadows)
 	if l.shade.key == key {
 		return l.shade.made, nil
 	}
 	for i, spelling := range append([]string{own}, e.Shadows...) {
 		x := Shaded{Policy: spelling, Current: i == 0}
-		if x.Estimate, err = estimateOf(ctx, spelling, time.Duration(e.Budget), news.Entries); err != nil {
+		if x.Estimate, err = estimateOf(ctx, spelling, e, news.Entries); err != nil {
 			return Shadows{}, fmt.Errorf("shadows of endpoint %s: %w", endpoint, err)
 		}
 		s.Policies = append(s.Policies, x)
@@ -84,12 +84,14 @@ func (m *Manager) Shadows(ctx context.Context, endpoint string) (Shadows, error)
 }
 
 // estimateOf is nil where there is no history yet.
-func estimateOf(ctx context.Context, spelling string, budget time.Duration, entries []Entry) (*ShadowReport, error) {
+func estimateOf(ctx context.Context, spelling string, e registry.Endpoint, entries []Entry) (*ShadowReport, error) {
 	p, err := live(spelling)
 	if err != nil {
 		return nil, err
 	}
-	r, err := Shadow(ctx, ShadowConfig{Policy: p, Budget: budget, Entries: entries, Work: shadowWork})
+	r, err := Shadow(ctx, ShadowConfig{
+		Policy: p, Rule: e.Rule, Budget: time.Duration(e.Budget), Timeout: time.Duration(e.Timeout), Entries: entries, Work: shadowWork,
+	})
 	if errors.Is(err, ErrNoHistory) {
 		return nil, nil
 	}

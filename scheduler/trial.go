@@ -8,7 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Charge makes the next slots pay d: at most a whole budget each.
+// Charge makes the next slots pay d: at most a whole budget each, after what
+// they repay of a debt.
 func (l *Loop) Charge(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +40,8 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 		l.mu.Unlock()
 		return waits(h), nil
 	}
-	limit := time.Duration(l.set.endpoint.Budget) - l.charge - l.reserved
+	budget := time.Duration(l.set.endpoint.Budget)
+	limit := budget - repayment(l.planner.debt, budget) - l.charge - l.reserved
 	limit = min(limit, time.Duration(l.set.endpoint.Timeout))
 	x := l.executor
 	if limit > 0 {

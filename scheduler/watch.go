@@ -22,7 +22,7 @@ type watch struct {
 
 // watch begins a watch over what runs. end ends it.
 func (r *runner) watch() (end func()) {
-	w := &watch{clock: r.l.clock, left: r.sheet.p.budget - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
+	w := &watch{clock: r.l.clock, left: r.sheet.committed() - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
 	w.look()
 	return w.end
 }

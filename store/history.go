@@ -200,7 +200,7 @@ func (d *DB) Slots(endpoint string, limit int) (list []scheduler.Slot, err error
 			return nil
 		}
 		b := tx.Bucket(bSlots)
-		last := lastWith(b, key8(s.number))
+		last, _ := lastWith(b, key8(s.number))
 		if last == nil {
 			return nil
 		}

@@ -117,23 +117,30 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 			return err
 		}
 	}
-	if k := lastWith(tx.Bucket(bSlots), key8(s.number)); k != nil {
-		n.LastSlot = number(after(k))
+	k, v := lastWith(tx.Bucket(bSlots), key8(s.number))
+	if k == nil {
+		return nil
 	}
+	n.LastSlot = number(after(k))
+	var last scheduler.Slot
+	if err := json.Unmarshal(v, &last); err != nil {
+		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, n.LastSlot, err)
+	}
+	n.Debt = last.Owes()
 	return nil
 }
 
-// lastWith finds the last key that begins with an eight-byte prefix.
-func lastWith(b *bbolt.Bucket, prefix []byte) []byte {
+// lastWith finds the last key that begins with an eight-byte prefix, and what
+// it holds.
+func lastWith(b *bbolt.Bucket, prefix []byte) (k, v []byte) {
 	c := b.Cursor()
-	k, _ := c.Seek(key8(number(prefix) + 1))
-	if k == nil {
-		k, _ = c.Last()
+	if k, _ = c.Seek(key8(number(prefix) + 1)); k == nil {
+		k, v = c.Last()
 	} else {
-		k, _ = c.Prev()
+		k, v = c.Prev()
 	}
 	if !hasPrefix(k, prefix) {
-		return nil
+		return nil, nil
 	}
-	return k
+	return k, v
 }

@@ -20,6 +20,7 @@ type stateView struct {
 	Running bool            `json:"running"`
 	Next    *time.Time      `json:"next"`
 	Queries int             `json:"queries"`
+	Debt    float64         `json:"debt_seconds"`
 	Last    *scheduler.Slot `json:"last"` // null before the first slot
 	Health  registry.Health `json:"health"`
 }
@@ -42,7 +43,7 @@ func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
 	if err != nil {
 		return v, err
 	}
-	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Health: st.Health}
+	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Debt: st.Debt, Health: st.Health}
 	if st.Last.Number > 0 {
 		v.State.Last = &st.Last
 	}

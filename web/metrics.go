@@ -34,6 +34,7 @@ import (
 //	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
 //	freshet_endpoint_queries{endpoint}                 queries registered
 //	freshet_endpoint_health{endpoint,state}            1 for the state that it is in
+//	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid
 //
 // and those of the Go runtime and the process.
 type Metrics struct {
@@ -125,12 +126,14 @@ type endpointCollector struct{ s *server }
 
 var (
 	queriesDesc = prometheus.NewDesc("freshet_endpoint_queries", "Queries registered on the endpoint.", []string{"endpoint"}, nil)
+	debtDesc    = prometheus.NewDesc("freshet_endpoint_debt_seconds", "Execution seconds beyond the budgets of slots, not yet repaid.", []string{"endpoint"}, nil)
 	healthDesc  = prometheus.NewDesc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", []string{"endpoint", "state"}, nil)
 )
 
 func (c endpointCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queriesDesc
 	ch <- healthDesc
+	ch <- debtDesc
 }
 
 func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
@@ -145,6 +148,7 @@ func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
 			continue // its loop is not up
 		}
 		ch <- prometheus.MustNewConstMetric(queriesDesc, prometheus.GaugeValue, float64(st.Queries), e.Name)
+		ch <- prometheus.MustNewConstMetric(debtDesc, prometheus.GaugeValue, st.Debt, e.Name)
 		for _, h := range []string{registry.Healthy, registry.HealthWaits, registry.HealthOpen} {
 			v := 0.0
 			if st.Health.State == h {

@@ -58,7 +58,7 @@ rows of 'simulate', with the trace's name.`,
 	f.StringSliceVar(&traces, "trace", nil, "traces to play, separated by commas")
 	f.StringVar(&policy, "policy", "hybrid:d=256:h=4", "hybrid with the deadlines that it is to have")
 	f.DurationVar(&budget, "budget", 10*time.Second, "budget of a slot")
-	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: strict or overrun")
+	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: "+strings.Join(scheduler.Rules(), " or "))
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }

@@ -141,12 +141,16 @@ func writeFile(path string, write func(io.Writer) error) error {
 func benchSimulate(w *world) *cobra.Command {
 	var trace, policies, rule string
 	var budgets []string
+	var timeout time.Duration
 	var schedule, asJSON, asCSV, ring bool
 	c := &cobra.Command{
 		Use: "simulate", Short: "Run policies over a trace", Args: cobra.NoArgs,
 		Long: `Plays policies over a trace with the planner and the statistics of the server, and
 prints one row per policy and budget. Under the rule strict no slot takes more
-than its budget, under overrun the last execution may. The policies:
+than its budget. Under debt an execution that has started may finish within
+--timeout, and later slots repay what it took beyond the budget, at most half of
+one each. Under overrun the last execution of a slot may take what it takes. The
+policies:
 
 ` + policyHelp(),
 		Example: `  freshet bench simulate --trace t.trace --policy rr,ttl:max=32:reset,cv --budget 10s,50s,1000s --rule overrun
@@ -163,7 +167,7 @@ than its budget, under overrun the last execution may. The policies:
 				return err
 			}
 			for i := range setups {
-				setups[i].Schedule, setups[i].Ring = schedule, ring
+				setups[i].Timeout, setups[i].Schedule, setups[i].Ring = timeout, schedule, ring
 			}
 			t, err := loadTrace(trace)
 			if err != nil {
@@ -188,7 +192,8 @@ than its budget, under overrun the last execution may. The policies:
 	f.StringVar(&trace, "trace", "", "trace to play, of either format")
 	f.StringVar(&policies, "policy", "", "policies, separated by commas")
 	f.StringSliceVar(&budgets, "budget", []string{"10s"}, "budgets of a slot, separated by commas")
-	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: strict or overrun")
+	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: "+strings.Join(scheduler.Rules(), " or "))
+	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
 	f.BoolVar(&schedule, "schedule", false, "add what ran when, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")

@@ -49,6 +49,6 @@ JSON.`,
 	f := c.Flags()
 	f.StringVar(&trace, "trace", "", "trace to play, of either format")
 	f.StringVar(&out, "out", "", "directory to write")
-	f.StringVar(&rule, "rule", scheduler.RuleOverrun, "budget rule: overrun, which is the paper's, or strict")
+	f.StringVar(&rule, "rule", scheduler.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
 	return c
 }

@@ -29,10 +29,14 @@ type endpointView struct {
 
 // condition is an endpoint's state in a word.
 func (e endpointView) condition() string {
-	if e.Pause != nil {
+	switch s := e.State; {
+	case e.Pause != nil:
 		return "paused"
+	case s.Debt > 0:
+		return fmt.Sprintf("%s, in debt: %.3g s", s.Health.State, s.Debt)
+	default:
+		return s.Health.State
 	}
-	return e.State.Health.State
 }
 
 func endpointCommand(w *world) *cobra.Command {
@@ -91,7 +95,7 @@ func (a *api) endpointAdd() *cobra.Command {
 
 func (a *api) endpointSet() *cobra.Command {
 	return &cobra.Command{Use: "set NAME KEY=VALUE...", Short: "Change settings of an endpoint", Args: cobra.MinimumNArgs(2),
-		Example: "  freshet endpoint set coins policy=rr budget=20s",
+		Example: "  freshet endpoint set coins policy=rr budget=20s\n  freshet endpoint set coins rule=debt timeout=1m",
 		RunE: func(c *cobra.Command, args []string) error {
 			body, err := settingsBody(args[1:])
 			if err != nil {
@@ -148,7 +152,7 @@ func (a *api) endpointSlots() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
 			if !a.asJSON {
-				fmt.Fprintln(t, "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET")
+				fmt.Fprintln(t, "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT")
 			}
 			err := each(c.Context(), a, endpointPath(args[0])+"/slots?limit="+strconv.Itoa(limit), "slots", func(raw json.RawMessage) error {
 				return a.printSlot(t, raw)
@@ -170,8 +174,20 @@ func (a *api) printSlot(t io.Writer, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%.3g s\t%.3g s\n", s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget)
+	_, err := fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%.3g s\t%.3g s\t%s\n", s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, owed(s))
 	return err
+}
+
+// owed tells what a slot repaid, and what later ones have to.
+func owed(s scheduler.Slot) string {
+	var words []string
+	if s.Repaid > 0 {
+		words = append(words, fmt.Sprintf("repaid %.3g s", s.Repaid))
+	}
+	if debt := s.Owes().Seconds(); debt > 0 {
+		words = append(words, fmt.Sprintf("owes %.3g s", debt))
+	}
+	return strings.Join(words, ", ")
 }
 
 func (a *api) endpointTick() *cobra.Command {
@@ -188,7 +204,11 @@ func (a *api) endpointTick() *cobra.Command {
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(a.w.stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget)
+			debt := owed(s)
+			if debt != "" {
+				debt = ", " + debt
+			}
+			_, err := fmt.Fprintf(a.w.stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
 			return err
 		}}
 }

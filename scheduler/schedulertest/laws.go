@@ -274,6 +274,30 @@ func testSlots(t *testing.T, b *bench) {
 	}
 }
 
+// testDebt: what the last slot owes is known to the nanosecond, and all that it
+// was lent while it is not finished.
+func testDebt(t *testing.T, b *bench) {
+	b.register(alpha, "q")
+	b.same("debt before any slot", b.since(alpha, 0).Debt, time.Duration(0))
+	for _, c := range []struct {
+		slot scheduler.Slot
+		owes time.Duration
+	}{
+		{scheduler.Slot{Number: 1, Debt: 3.200000001, Lent: 26.8}, 30_000_000_001},
+		{scheduler.Slot{Number: 1, Debt: 86400.000000007, Used: 10}, 86400_000_000_007},
+		{scheduler.Slot{Number: 2, Repaid: 5}, 0},
+		{scheduler.Slot{Number: 3, Repaid: 5, Debt: 0.1}, 100 * time.Millisecond},
+	} {
+		b.record(alpha, scheduler.Batch{Slot: &c.slot})
+		if n := b.since(alpha, 0); n.Debt != c.owes || n.LastSlot != c.slot.Number {
+			t.Errorf("after %+v, slot %d owes %s, want %s", c.slot, n.LastSlot, n.Debt, c.owes)
+		}
+	}
+	b.record(alpha, scheduler.Batch{})
+	b.same("debt after a batch without a slot", b.since(alpha, 0).Debt, 100*time.Millisecond)
+	b.same("debt of another endpoint", b.since(beta, 0).Debt, time.Duration(0))
+}
+
 func testPolicyState(t *testing.T, b *bench) {
 	b.register(alpha, "a")
 	b.register(beta, "b")

@@ -47,6 +47,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"passed over":      testPassedOver,
 		"registered again": testAgain,
 		"slots":            testSlots,
+		"debt":             testDebt,
 		"health":           testHealth,
 		"policy state":     testPolicyState,
 		"concurrent":       testConcurrent,

@@ -322,6 +322,9 @@ func tickEndpoint(v *visit) error {
 		return v.back(endpointPath(name))
 	}
 	detail := took(slot.Used) + " of " + took(slot.Budget) + " used, " + count(slot.Skipped) + " passed over."
+	if slot.Debt > 0 {
+		detail += " Later slots repay " + took(slot.Debt) + "."
+	}
 	if slot.Failed > 0 {
 		detail += " " + plural(slot.Failed, "execution failed.", "executions failed.")
 	}

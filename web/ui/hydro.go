@@ -99,7 +99,14 @@ func slotTitle(s scheduler.Slot) string {
 	if s.Error != "" {
 		return fmt.Sprintf("slot %s: %s", count(s.Number), clip(s.Error, 200))
 	}
-	return fmt.Sprintf("slot %s: %s of %s, %s, %s passed over", count(s.Number), seconds(s.Used), seconds(s.Budget), plural(s.Changed, "change", "changes"), count(s.Skipped))
+	title := fmt.Sprintf("slot %s: %s of %s, %s, %s passed over", count(s.Number), seconds(s.Used), seconds(s.Budget), plural(s.Changed, "change", "changes"), count(s.Skipped))
+	if s.Repaid > 0 {
+		title += ", " + seconds(s.Repaid) + " repaid"
+	}
+	if s.Debt > 0 {
+		title += ", " + seconds(s.Debt) + " owed"
+	}
+	return title
 }
 
 // label writes the time of the first slot, of the one in the middle and of the last.

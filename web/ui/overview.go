@@ -196,6 +196,9 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 	default:
 		o.State = state{"live", "live"}
 		o.full(slots)
+		if st.Debt > 0 {
+			o.Words = "In debt: " + took(st.Debt) + ", repaid " + took(time.Duration(e.Budget).Seconds()/2) + " a slot."
+		}
 	}
 }
 

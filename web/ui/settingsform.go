@@ -39,7 +39,7 @@ var settingFields = []setting{
 	{Name: "slot", Label: "Slot"},
 	{Name: "budget", Label: "Budget"},
 	{Name: "policy", Label: "Policy"},
-	{Name: "rule", Label: "Rule", Options: []choice{{Value: "strict", Label: "strict"}}},
+	{Name: "rule", Label: "Rule", Options: []choice{{Value: scheduler.RuleStrict, Label: "strict"}, {Value: scheduler.RuleDebt, Label: "debt"}}},
 	{Name: "concurrency", Label: "At once"},
 	{Name: "timeout", Label: "Timeout"},
 	{Name: "min_gap", Label: "Gap"},
@@ -224,10 +224,13 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 	case "policy":
 		return "The order in which queries get their turn. What if, above, compares them."
 	case "rule":
-		return "Strict: a slot never uses more than its budget."
+		return "Strict: a slot never uses more than its budget. Debt: what has started may finish; later slots repay it, at most half a budget each."
 	case "concurrency":
 		return "One keeps the budget exact. More is faster for many small queries; the seconds of all count."
 	case "timeout":
+		if e.Rule == scheduler.RuleDebt {
+			return "One execution. It is also the most that the endpoint can owe." + dearest(slots)
+		}
 		return "One execution, and never more than the budget that is left." + dearest(slots)
 	case "min_gap":
 		return "The least time between the end of one request and the start of the next. 0s for none."

@@ -1,0 +1,176 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// over lists the runs that have to be cut now because the budget, or the share
+// of the front tiers, is used up. When there are none, wait is how long it
+// takes at least until there are.
+func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
+	if s.credit > 0 {
+		return s.overdrawn(now)
+	}
+	all, front := s.budget-s.used, s.share-s.front
+	unpromised := all // to ranked ones that run
+	var n, inFront, going, goingFront time.Duration
+	for _, r := range s.runs {
+		e := r.elapsed(now)
+		all -= e
+		n++
+		if !r.cut {
+			going++
+		}
+		if !r.front {
+			unpromised -= r.reserve(now)
+			continue
+		}
+		front -= e
+		unpromised -= e
+		inFront++
+		if !r.cut {
+			goingFront++
+		}
+	}
+	front = min(front, unpromised)
+	claimed, wait := s.overClaims(now)
+	for _, r := range s.runs {
+		if rest := r.limit - r.elapsed(now); !r.cut && rest <= 0 {
+			cut = append(cut, r)
+		} else if !r.cut {
+			wait = min(wait, rest)
+		}
+	}
+	switch {
+	case going == 0:
+		return nil, time.Hour
+	case all < n:
+		return s.going(false), 0
+	case goingFront > 0 && front < inFront:
+		return s.going(true), 0
+	case len(cut) > 0:
+		return cut, 0
+	case len(claimed) > 0:
+		return claimed, 0
+	case goingFront > 0:
+		wait = min(wait, front/inFront)
+	}
+	return nil, min(wait, all/n)
+}
+
+// overdrawn is over where there is credit. It is for one execution, the one that
+// has run longest: that may finish within its timeout. The others are cut when
+// they and what has finished use up the budget, and all when the credit is gone.
+func (s *sheet) overdrawn(now time.Time) (cut []*run, wait time.Duration) {
+	going, n := s.going(false), time.Duration(len(s.runs))
+	if len(going) == 0 {
+		return nil, time.Hour
+	}
+	all := s.reach(now)
+	if all < n {
+		return going, 0
+	}
+	wait = all / n
+	for _, r := range going {
+		rest := r.limit - r.elapsed(now)
+		if rest <= 0 {
+			cut = append(cut, r)
+		}
+		wait = min(wait, rest)
+	}
+	if len(cut) > 0 {
+		return cut, 0
+	}
+	others := going[1:]
+	if len(others) == 0 {
+		return nil, wait
+	}
+	unpromised := all - max(0, s.timeout-going[0].elapsed(now))
+	if unpromised < n {
+		return others, 0
+	}
+	return nil, min(wait, unpromised/n)
+}
+
+// unlent is how long it takes at least until executions come near the end of the
+// budget, and the ledger has to know first that they may go beyond it.
+func (s *sheet) unlent(now time.Time) (wait time.Duration, ok bool) {
+	if s.credit == 0 || s.lent {
+		return 0, false
+	}
+	left := s.reach(now) - s.credit - min(s.budget/4, lendAhead)
+	return max(0, left/time.Duration(max(1, len(s.runs)))), true
+}
+
+// lendAhead is how long before that a commit is begun, at most.
+const lendAhead = time.Second
+
+// lendable is what running executions may still add to the debt.
+func (s *sheet) lendable() time.Duration { return s.credit - s.beyond() }
+
+// committed is the budget with as much credit as the ledger knows of.
+func (s *sheet) committed() time.Duration {
+	if s.lent {
+		return s.budget + s.credit
+	}
+	return s.budget
+}
+
+// going lists the runs that have not been told to stop, all or those in front.
+func (s *sheet) going(front bool) (list []*run) {
+	for _, r := range s.runs {
+		if !r.cut && (r.front || !front) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// finish books an answer and says what it amounts to under the budget: a run
+// beyond its limit is cut, whatever it brought, and takes what was left.
+// stopped says that the process is ending, which is nobody's fault.
+func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
+	s.runs = slices.DeleteFunc(s.runs, func(o *run) bool { return o == r })
+	a = s.verdict(r, a, stopped)
+	left := s.budget + s.credit - s.used
+	if a.Outcome == registry.Cut {
+		a.Elapsed = min(a.Elapsed, left)
+		if s.serial && !stopped && s.credit == 0 {
+			a.Elapsed = min(r.limit, left)
+		}
+		r.c.short = !stopped && r.limit < s.p.budget
+	}
+	taken := min(a.Elapsed, left)
+	s.used += taken
+	if r.front {
+		s.front += taken
+	}
+	if r.tier == TierHinted {
+		s.onHints += taken
+	}
+	s.booked(r, taken)
+	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
+	return a, whole
+}
+
+// verdict tells the budget's limit from the endpoint's own: an execution that
+// ends at the smaller of the two ended because of it.
+func (s *sheet) verdict(r *run, a Answer, stopped bool) Answer {
+	switch {
+	case a.Outcome == registry.Cut:
+		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
+			a.Outcome, a.Error = registry.Timeout, "no complete answer within "+s.timeout.String()
+		}
+	case a.Outcome.Complete():
+		if a.Elapsed > r.limit {
+			a.Outcome = registry.Cut
+		}
+	case a.Outcome == registry.Timeout && r.limit <= s.timeout && a.Elapsed >= r.limit-r.limit/10,
+		a.Elapsed >= r.limit:
+		a.Outcome = registry.Cut
+	}
+	return a
+}

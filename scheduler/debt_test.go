@@ -1,0 +1,349 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+)
+
+func indebted(slot string, budget, timeout time.Duration, width int) registry.Endpoint {
+	e := endpoint(slot, budget, "rr")
+	e.Rule, e.Timeout, e.Concurrency = scheduler.RuleDebt, registry.Duration(timeout), width
+	return e
+}
+
+// longish takes 4 s, the n-th time (from 0) of one query longer.
+func longish(t testing.TB, id string, nth int, longer time.Duration) func(*registry.Query, int) reply {
+	r := schedulertest.Rows(t, "same")
+	return func(q *registry.Query, n int) reply {
+		if q.ID == id && n == nth {
+			return reply{longer, registry.Changed, r}
+		}
+		return reply{4 * time.Second, registry.Changed, r}
+	}
+}
+
+type account struct{ Used, Repaid, Debt float64 }
+
+func accounts(slots []scheduler.Slot) (list []account) {
+	for _, s := range slots {
+		list = append(list, account{s.Used, s.Repaid, s.Debt})
+	}
+	return list
+}
+
+// An execution goes beyond the budget and finishes; the slots that follow repay
+// it, at most half a budget each, and are strict until the last of it.
+func TestDebtIsRepaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 1), longish(t, "q_a", 2, 24*time.Second))
+		w.register("a")
+		w.register("b")
+		w.run()
+		for range 7 {
+			w.tick()
+		}
+		want := []account{
+			{8, 0, 0},   // a leaves new queries 1 s of their 5 s: b starts, and may finish
+			{8, 0, 0},   // a and b
+			{24, 0, 14}, // a takes 20 s more than expected; nothing else starts
+			{4, 5, 9},   // b; a would need 4 of the 1 s left of 5 s
+			{4, 5, 4},   // a
+			{4, 4, 0},   // b; 6 s were there
+			{8, 0, 0},
+		}
+		if got := accounts(w.slots()); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("used, repaid, debt of the slots:\n got %v\nwant %v", got, want)
+		}
+		limits := []time.Duration{30, 30, 30, 30, 30, 5, 5, 30, 30, 30}
+		for i, x := range w.service.executions() {
+			if x.limit != limits[i]*time.Second {
+				t.Errorf("execution %d had a limit of %s, want %d s", i, x.limit, limits[i])
+			}
+		}
+		if x := w.stats("q_a"); x.Executions != 5 || x.Samples[2].Elapsed != 24*time.Second {
+			t.Errorf("the long one did not finish: %+v", x)
+		}
+		w.stop()
+	})
+}
+
+// A restart goes on repaying, and so does the rule strict. What runs beyond its
+// slot's budget is owed in full from before it does, should nothing more be
+// heard of it.
+func TestDebtIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := indebted("never", 10*time.Second, 30*time.Second, 1)
+		w := newWorld(t, e, longish(t, "q_a", 1, 24*time.Second))
+		owes := func() time.Duration {
+			n, err := w.ledger.Since(city, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n.Debt
+		}
+		w.register("a")
+		w.run()
+		w.tick()
+		ticked := make(chan scheduler.Slot)
+		go func() { ticked <- w.tick() }()
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		if d := owes(); d != 0 {
+			t.Errorf("with 2 s left of the budget %s are owed", d)
+		}
+		time.Sleep(2*time.Second - time.Millisecond)
+		synctest.Wait()
+		if d := owes(); d != 30*time.Second {
+			t.Errorf("when the budget is nearly over %s are committed, want the timeout", d)
+		}
+		<-ticked
+		if d, s := owes(), w.loop.State(); d != 14*time.Second || s.Debt != 14 {
+			t.Errorf("afterwards %s are owed, and shown as %g s", d, s.Debt)
+		}
+		w.stop()
+
+		w.open(e)
+		w.run()
+		// Its median is 14 s now: it waits until nothing is owed.
+		if s := w.tick(); s.Repaid != 5 || s.Debt != 9 || s.Run != 0 || s.Skipped != 1 {
+			t.Errorf("after a restart: %+v", s)
+		}
+		e.Rule = scheduler.RuleStrict
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.tick(); s.Repaid != 5 || s.Debt != 4 {
+			t.Errorf("under strict: %+v", s)
+		}
+		if _, err := w.loop.Trial(t.Context(), &registry.Query{ID: "q_trial", Endpoint: city}); err != nil {
+			t.Fatal(err)
+		}
+		if l := w.service.executions(); l[len(l)-1].limit != 6*time.Second {
+			t.Errorf("a trial run has a limit of %s while 4 s of 10 s have to be repaid", l[len(l)-1].limit)
+		}
+		w.stop()
+	})
+}
+
+// Of several that run beyond the budget the one that began first may finish
+// within its timeout. The others are cut when they use up the budget without it.
+func TestDebtOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "same")
+		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 3), func(_ *registry.Query, n int) reply {
+			return reply{[]time.Duration{time.Second, time.Hour, time.Second}[min(n, 2)], registry.Changed, r}
+		})
+		for _, n := range []string{"a", "b", "c"} {
+			w.register(n)
+		}
+		w.run()
+		w.tick()
+		s := w.tick()
+		// b and c: 5 s each, which is the budget; a: its 30 s.
+		if !near(s.Used, 40) || !near(s.Debt, 30) || s.Cut != 2 || s.Failed != 1 {
+			t.Errorf("three that hang: %+v", s)
+		}
+		if x := w.stats("q_a"); x.LastRun.Outcome != registry.Timeout || x.LastRun.Elapsed != 30*time.Second {
+			t.Errorf("a: %+v", x.LastRun)
+		}
+		for i, debt := range []float64{25, 20, 15, 10, 5, 0, 0} {
+			if s := w.tick(); !near(s.Debt, debt) || !near(s.Repaid, min(5, 30-5*float64(i))) {
+				t.Errorf("slot %d: %+v, want a debt of %g s", s.Number, s, debt)
+			}
+		}
+		w.stop()
+	})
+}
+
+// near allows for the nanoseconds that dividing time leaves.
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// A flood of new queries that all take longer than their share leaves ranked ones
+// their half of each slot.
+func TestDebtOfNewQueries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "same")
+		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 1), func(q *registry.Query, _ int) reply {
+			if q.ID < "q_n" {
+				return reply{2 * time.Second, registry.Changed, r}
+			}
+			return reply{9 * time.Second, registry.Changed, r}
+		})
+		w.register("a")
+		w.run()
+		w.tick()
+		for i := range 12 {
+			w.register(fmt.Sprintf("n%02d", i))
+			s := w.tick()
+			if err := w.ledger.Remove(fmt.Sprintf("q_n%02d", i)); err != nil { // it would be ranked, and run alone
+				t.Fatal(err)
+			}
+			if x := w.stats("q_a"); x.Last != s.Number {
+				t.Errorf("slot %d did not run the ranked query: %+v", s.Number, s)
+			}
+		}
+		for _, s := range w.slots() {
+			if s.Debt > 30 || s.Repaid > 5 {
+				t.Errorf("slot %+v", s)
+			}
+		}
+		w.stop()
+	})
+}
+
+// TestDebtBound: whatever the mix, what the endpoint saw in any number of slots
+// in a row is at most their budgets and one timeout.
+func TestDebtBound(t *testing.T) {
+	const budget = 10 * time.Second
+	for i, c := range []struct {
+		width    int
+		timeout  time.Duration
+		reckless bool
+	}{
+		{1, 30 * time.Second, false}, {1, 4 * time.Second, true}, {3, 30 * time.Second, false}, {3, 12 * time.Second, true},
+	} {
+		t.Run(fmt.Sprintf("concurrency=%d/timeout=%s", c.width, c.timeout), func(t *testing.T) {
+			seed := uint64(20261121 + i)
+			t.Logf("seed %d", seed)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, indebted("@every 10s", budget, c.timeout, c.width), mix(t, seed, budget, false))
+				w.service.reckless = c.reckless
+				for _, n := range names("", 300) {
+					w.register(n)
+				}
+				w.run()
+				until(time.Hour)
+				w.stop()
+				checkDebt(t, w, budget, c.timeout)
+			})
+		})
+	}
+}
+
+func checkDebt(t *testing.T, w *world, budget, timeout time.Duration) {
+	t.Helper()
+	slots, seen := w.slots(), map[uint64]float64{}
+	i := 0
+	for _, x := range w.service.executions() {
+		for slots[i].Finished.Before(x.end) {
+			i++
+		}
+		seen[slots[i].Number] += x.end.Sub(x.start).Seconds()
+	}
+	k, debt, most, sum, low, over := budget.Seconds(), 0.0, 0.0, 0.0, 0.0, 0
+	for _, s := range slots {
+		if !near(seen[s.Number], s.Used) {
+			t.Errorf("slot %d says that it used %g s, the endpoint has seen %g s", s.Number, s.Used, seen[s.Number])
+		}
+		if s.Repaid != min(debt, k/2) {
+			t.Errorf("slot %d repays %g of %g s", s.Number, s.Repaid, debt)
+		}
+		rest, beyond := debt-s.Repaid, max(0, s.Used-(k-s.Repaid))
+		if rest > 0 && !near(beyond, 0) {
+			t.Errorf("slot %d exceeds its budget by %g s while %g s are owed: %+v", s.Number, beyond, rest, s)
+		}
+		if !near(beyond, 0) {
+			over++
+		}
+		if !near(s.Debt, rest+beyond) || s.Lent != 0 {
+			t.Errorf("slot %d owes %g s, want %g + %g: %+v", s.Number, s.Debt, rest, beyond, s)
+		}
+		debt = s.Debt
+		sum += seen[s.Number] - k // over all slots so far
+		most = max(most, sum-low)
+		low = min(low, sum)
+	}
+	if most > timeout.Seconds()+1e-6 {
+		t.Errorf("some slots in a row took %g s more than their budgets, the timeout is %s", most, timeout)
+	}
+	if over < 5 || len(slots) < 50 {
+		t.Errorf("%d of %d slots went beyond their budget, which tells little", over, len(slots))
+	}
+	t.Logf("%d slots, %d beyond their budget, at most %.1f s more than the budgets in a row", len(slots), over, most)
+}
+
+// TestReplayDebt: in any replay every slot repays what it can of the debt, at most
+// half its budget; nothing exceeds what is left while more is owed; all slots in
+// a row stay within their budgets and one overrun; and under rr whoever can
+// complete does so again within the slots that repaying takes.
+func TestReplayDebt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawPlayed(t)
+		policy := rapid.SampledFrom([]string{"rr", "rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
+		budget := time.Duration(rapid.IntRange(1, 40).Draw(t, "budget")) * time.Millisecond
+		timeout := time.Duration(rapid.IntRange(0, 12).Draw(t, "timeout")) * time.Millisecond
+		p, err := scheduler.ParsePolicy(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := scheduler.NewReplay(scheduler.ReplayConfig{
+			Policy: p, Rule: scheduler.RuleDebt, Budget: budget, Timeout: timeout, Queries: w.queries(), World: w, Ranked: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var debt, sum, low, longest time.Duration
+		last := make([]int, len(w.times[0]))
+		for slot := 1; slot < len(w.times); slot++ {
+			repaid := min(debt, budget/2)
+			var used, over time.Duration
+			r.Slot(func(x scheduler.Played) {
+				used, over = used+x.Elapsed, over+x.Over
+				longest = max(longest, x.Over)
+				if timeout > 0 && x.Elapsed > timeout {
+					t.Fatalf("slot %d: query %d takes %s, the timeout is %s", slot, x.Query, x.Elapsed, timeout)
+				}
+				if x.Outcome.Complete() {
+					last[x.Query] = slot
+				}
+			})
+			rest, beyond := debt-repaid, max(0, used-(budget-repaid))
+			if beyond != over || rest > 0 && beyond > 0 {
+				t.Fatalf("slot %d: %s are owed, it exceeds its budget by %s and says %s", slot, rest, beyond, over)
+			}
+			if debt = rest + beyond; r.Debt() != debt {
+				t.Fatalf("slot %d ends with a debt of %s, want %s", slot, r.Debt(), debt)
+			}
+			sum += used - budget
+			if sum-low > longest {
+				t.Fatalf("slot %d: some slots in a row took %s more than their budgets, the longest overrun is %s", slot, sum-low, longest)
+			}
+			low = min(low, sum)
+			if policy != "rr" || timeout > 0 {
+				continue
+			}
+			patience := len(last) * (2 + int(2*longest/budget))
+			for q, at := range last {
+				if slot-at > patience {
+					t.Fatalf("query %d has waited from slot %d to slot %d", q, at, slot)
+				}
+			}
+		}
+	})
+}
+
+// Where estimates are right and everything fits, nothing is borrowed: the rule
+// makes no difference.
+func TestReplayDebtLikeStrict(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawPlayed(t)
+		budget := 9 * time.Millisecond // the longest
+		for i := range w.times {
+			w.times[i] = w.times[0]
+		}
+		policy := rapid.SampledFrom([]string{"rr", "sjf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
+		strict, lent := w.replay(t, policy, scheduler.RuleStrict, budget, true), w.replay(t, policy, scheduler.RuleDebt, budget, true)
+		if fmt.Sprint(strict) != fmt.Sprint(lent) {
+			t.Fatalf("%s:\nstrict %v\ndebt   %v", policy, strict, lent)
+		}
+	})
+}
