@@ -261,7 +261,7 @@ func (s *sheet) begin(c *candidate, now time.Time, part time.Duration, front boo
 	r := &run{
 		c: c, tier: c.tier, front: front, start: now, part: part, limit: s.grant(part, now),
 		open:   c.open(),
-		served: c.Query.Refreshes,
+		served: c.asked,
 	}
 	s.p.pick(c)
 	s.begun = true

@@ -180,7 +180,7 @@ func (p *planner) absorb() {
 	l := r.Absorb(p.moment(), ran, p.related)
 	p.shared = l.Shared
 	for _, t := range l.States {
-		t.Candidate.Stats.State = t.State
+		t.Candidate.remember(t.State)
 		if t.Keep {
 			p.taught = append(p.taught, t.Candidate)
 		}

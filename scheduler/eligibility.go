@@ -7,7 +7,7 @@ import (
 )
 
 // A reason is why a query is not eligible.
-type reason int
+type reason uint8
 
 const (
 	eligible reason = iota
@@ -57,7 +57,7 @@ func (p *planner) judge(c *candidate) verdict {
 			return v
 		}
 	}
-	wanted := c.Query.Refreshes > c.Stats.Served
+	wanted := c.asked > c.Stats.Served
 	if c.Stats.NotBefore > p.slot && (!wanted || c.Stats.Cuts > 0) {
 		v.slot, v.why = c.Stats.NotBefore, backingOff
 		if c.Stats.Cuts > 0 {

@@ -151,11 +151,11 @@ func (l *Loop) left(c *candidate) string {
 func (l *Loop) due(c *candidate, now time.Time) time.Time {
 	slots, times := c.wakes[forSlot], c.wakes[forTime]
 	var next time.Time
-	if slots.waits {
-		next = l.ahead(now, uint64(slots.at)-min(uint64(slots.at), l.planner.slot)+1)
+	if c.waits[forSlot] {
+		next = l.ahead(now, uint64(slots)-min(uint64(slots), l.planner.slot)+1)
 	}
-	if times.waits {
-		at := l.gridAfter(time.Unix(0, times.at).Add(-1))
+	if c.waits[forTime] {
+		at := l.gridAfter(time.Unix(0, times).Add(-1))
 		if next.IsZero() || !at.IsZero() && at.Before(next) {
 			next = at
 		}

@@ -214,7 +214,7 @@ func (t *tree) ahead(s spot) {
 	t.near = min(several, s.n.n-s.i)
 	for i := range max(0, t.near) {
 		c := s.n.entries[s.i+i].c
-		t.seen += c.since + c.Stats.Last + c.Stats.Served
+		t.seen += c.key.Due + uint64(c.wakes[0]) + c.Overdue + c.Stats.NotBefore
 	}
 }
 

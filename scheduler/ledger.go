@@ -135,26 +135,26 @@ type Outcome struct {
 // Stats is what is known of one query's executions. All slots are those of its
 // endpoint. A Stats is a value: it is copied, never shared.
 type Stats struct {
-	Last       uint64            `json:"last"`       // slot of the last complete execution, 0 = none
-	Executions uint64            `json:"executions"` // complete ones
-	Changes    uint64            `json:"changes"`    // without the baseline
-	Samples    []Sample          `json:"samples"`    // the last 63 complete executions, oldest first
-	Position   registry.Position `json:"position"`   // set by the ledger; what Record is given here is ignored
-	Hash       string            `json:"hash"`
-	Rows       int               `json:"rows"`
-	CheckedAt  time.Time         `json:"checked_at,omitzero"`
-	ChangedAt  time.Time         `json:"changed_at,omitzero"`
+	// What every slot looks at stands side by side.
+	Last       uint64        `json:"last"`                 // slot of the last complete execution, 0 = none
+	Executions uint64        `json:"executions"`           // complete ones
+	Changes    uint64        `json:"changes"`              // without the baseline
+	Served     uint64        `json:"served,omitempty"`     // refresh requests answered, see registry.Query.Refreshes
+	NotBefore  uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
+	Floor      time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
+	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
+	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
+	State      []float64     `json:"state,omitempty"`      // the policy's fold
+	Policy     string        `json:"policy,omitempty"`     // spelling of the policy that State belongs to
 
-	LastRun   Run           `json:"last_run"`             // the last execution, whatever its outcome
-	Failures  uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
-	Cuts      uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
-	NotBefore uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
-	Floor     time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
-
-	Policy string    `json:"policy,omitempty"` // spelling of the policy that State belongs to
-	State  []float64 `json:"state,omitempty"`  // the policy's fold
-	Served uint64    `json:"served,omitempty"` // refresh requests answered, see registry.Query.Refreshes
-	Memory Memory    `json:"memory"`
+	Samples   []Sample          `json:"samples"`  // the last 63 complete executions, oldest first
+	Position  registry.Position `json:"position"` // set by the ledger; what Record is given here is ignored
+	Hash      string            `json:"hash"`
+	Rows      int               `json:"rows"`
+	CheckedAt time.Time         `json:"checked_at,omitzero"`
+	ChangedAt time.Time         `json:"changed_at,omitzero"`
+	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
+	Memory    Memory            `json:"memory"`
 }
 
 // A Sample is one complete execution.

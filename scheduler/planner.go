@@ -23,24 +23,26 @@ const (
 )
 
 // A candidate is a query in the planner. What every slot looks at stands first,
-// side by side.
+// in as few cache lines as hold it: where there are many queries, each line is
+// far away. ahead knows how many they are.
 type candidate struct {
 	in     *tree  // nil = not eligible, or has run in this slot
 	prefix uint64 // of the id
-	since  uint64 // slot from which it has stood in that tree
 	key    Key
-	tier   string // "" = not eligible
+	since  uint64 // slot from which it has stood in that tree
 	why    reason
-	held   bool    // by the planner
-	plain  bool    // nothing but its statistics decides when it may run
-	ran    bool    // in the current slot
-	rests  bool    // its policy, which sees all, left it out of this slot
-	short  bool    // and was cut there with less than the whole budget as its limit
-	number int     // in a replay
-	nth    int     // of those that the planner holds
-	wakes  [2]wake // by waiting
+	held   bool     // by the planner
+	plain  bool     // nothing but its statistics decides when it may run
+	ran    bool     // in the current slot
+	rests  bool     // its policy, which sees all, left it out of this slot
+	short  bool     // and was cut there with less than the whole budget as its limit
+	waits  [2]bool  // in the queues
+	wakes  [2]int64 // when it is looked at again, as the queues count
+	tier   string   // "" = not eligible
 	Candidate
-	start time.Time
+	start  time.Time
+	number int // in a replay
+	nth    int // of those that the planner holds
 }
 
 // A planner holds an endpoint's queries, those that may run in order, the
@@ -131,7 +133,7 @@ func (p *planner) hold(id string) *candidate {
 
 // ask says what the query is and who wants it.
 func (c *candidate) ask(q registry.Query) {
-	c.Query = q
+	c.Query, c.asked = q, q.Refreshes
 	c.patient = q.MaxStaleness() == 0
 	c.plain = q.Pause == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.patient &&
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.From != nil || h.Until != nil })
@@ -146,6 +148,7 @@ func (p *planner) learn(c *candidate, s Stats) {
 		c.Overdue = 0
 	}
 	c.Stats = s
+	c.remember(s.State)
 	c.Median = s.Median()
 	c.Estimate = max(c.Median, s.Floor)
 }

@@ -59,9 +59,20 @@ type Candidate struct {
 	Median   time.Duration // of the executions in Stats.Samples, 0 when there are none
 	Estimate time.Duration // the larger of Median and Stats.Floor
 	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
+	asked    uint64        // Query.Refreshes
+	few      [2]float64    // room for a short state
 	patient  bool          // no holder has a max_staleness; false also where nobody has looked
 	Stats    Stats
 	Query    registry.Query
+}
+
+// remember makes a state the query's own. A short one lies with the rest of what
+// every slot looks at, and is written over by the next.
+func (c *Candidate) remember(state []float64) {
+	if n := len(state); n > 0 && n <= len(c.few) {
+		state = c.few[:copy(c.few[:], state):n]
+	}
+	c.Stats.State = state
 }
 
 // maxStaleness is Query.MaxStaleness, mostly without reading the holders.

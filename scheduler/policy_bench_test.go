@@ -115,7 +115,7 @@ func play(p *planner, slot uint64, executed int) {
 		c := p.ranked.first()
 		p.pick(c)
 		s := &c.Stats
-		s.State = p.policy.Fold(s.State, s.Last, Sample{Slot: slot, Elapsed: c.Median})
+		c.remember(p.policy.Fold(s.State, s.Last, Sample{Slot: slot, Elapsed: c.Median}))
 		s.Last = slot
 		s.Executions++
 	}

@@ -189,7 +189,7 @@ func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
 		if x.Changed {
 			s.Changes++
 		}
-		s.State = r.p.policy.Fold(s.State, s.Last, x)
+		c.remember(r.p.policy.Fold(s.State, s.Last, x))
 	}
 	s.Last = slot
 	s.Executions++

@@ -41,10 +41,10 @@ func (s *Stats) sample(x Sample) {
 	s.Samples = append(s.Samples, x)
 }
 
-// frozen is a copy whose slices nobody can grow into each other's memory.
+// frozen is a copy that stays as it is, whatever becomes of the original.
 func (s Stats) frozen() Stats {
 	s.Samples = s.Samples[:len(s.Samples):len(s.Samples)]
-	s.State = s.State[:len(s.State):len(s.State)]
+	s.State = slices.Clone(s.State)
 	return s
 }
 
