@@ -83,6 +83,7 @@ func NewLoop(c Config) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
+		shade:  shade{turn: make(chan struct{}, 1)},
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
 		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}),
 		set: set, planner: newPlanner(set.policy, time.Duration(set.endpoint.Budget)),

@@ -49,11 +49,12 @@ type ShadowReport struct {
 	From     uint64   `json:"from"` // first slot played
 	To       uint64   `json:"to"`   // the last
 	Queries  int      `json:"queries"`
-	Pasts    int      `json:"pasts"` // possible ones that were played
-	Known    int      `json:"known"` // changes that the endpoint's policy found in these slots
-	Total    Estimate `json:"total"` // executions
+	Pasts    int      `json:"pasts"`   // possible ones that were played
+	Known    int      `json:"known"`   // changes that the endpoint's policy found in these slots
+	Changes  Estimate `json:"changes"` // those that there were
+	Total    Estimate `json:"total"`   // executions
 	Relevant Estimate `json:"relevant"`
-	Missed   Estimate `json:"missed"` // known changes overwritten by the next, or never looked for
+	Missed   Estimate `json:"missed"` // changes overwritten by the next, or never looked for
 	Delay    Estimate `json:"delay"`  // slots, per change found, since it was there
 	MaxDelay Estimate `json:"max_delay"`
 	Used     Estimate `json:"used_seconds"`
@@ -65,6 +66,7 @@ type ShadowReport struct {
 type ShadowScore struct {
 	Total    int      `json:"total"`
 	Relevant int      `json:"relevant"`
+	Missed   Estimate `json:"missed"`
 	Delay    Estimate `json:"delay"`
 	Used     float64  `json:"used_seconds"`
 }
@@ -74,17 +76,18 @@ type ShadowScore struct {
 // pasts.
 //
 // The history tells for every execution when the one before it was and whether
-// something had changed in between, not when. So a number of pasts that fit it
-// are drawn: each change found lies in a slot of its interval, all equally
-// likely, independently of each other; in each past the policy is played by the
-// planner under the endpoint's rule from the same start, owing nothing. An execution takes what the
-// nearest recorded one of its query took. Estimates are means over the pasts
-// with their standard deviations.
+// something had changed in between, not when or how often. So a number of pasts
+// that fit it are drawn, in which the recorded executions find what they found:
+// results change in each slot with a probability of the query's own, which is
+// drawn from what its history and those of the others make of it. In each past
+// the policy is played by the planner under the endpoint's rule from the same
+// start, owing nothing. An execution takes what the recorded one of its query and
+// slot took, or one of the two nearest. Estimates are means over the pasts with
+// their standard deviations.
 //
-// What it cannot know: changes that came and went, or followed on each other,
-// between two recorded executions count as one, so a policy that asks more
-// often than the recorded one is scored too low, and "missed" counts known
-// changes only. Each query's history begins with its oldest remembered
+// What it cannot know: whether a result changed and came back between two
+// executions (it is taken as unchanged), and rates that rose or fell on the way
+// (a query has one). Each query's history begins with its oldest remembered
 // execution: the slots played are those that at least half of the queries
 // remember, and before its own first one a query counts as unchanged.
 func Shadow(ctx context.Context, c ShadowConfig) (ShadowReport, error) {
@@ -112,11 +115,12 @@ func Shadow(ctx context.Context, c ShadowConfig) (ShadowReport, error) {
 	r.Known = same[0].relevant
 	r.Total = estimate(played, func(s score) float64 { return float64(s.total) })
 	r.Relevant = estimate(played, func(s score) float64 { return float64(s.relevant) })
-	r.Missed = estimate(played, func(s score) float64 { return float64(r.Known - s.relevant) })
+	r.Changes = estimate(played, func(s score) float64 { return float64(s.changes) })
+	r.Missed = estimate(played, score.missed)
 	r.Delay = estimate(played, score.delay)
 	r.MaxDelay = estimate(played, func(s score) float64 { return float64(s.longest) })
 	r.Used = estimate(played, func(s score) float64 { return s.used.Seconds() })
-	r.Same = ShadowScore{Total: same[0].total, Relevant: same[0].relevant, Delay: estimate(same, score.delay), Used: same[0].used.Seconds()}
+	r.Same = ShadowScore{Total: same[0].total, Relevant: same[0].relevant, Missed: estimate(same, score.missed), Delay: estimate(same, score.delay), Used: same[0].used.Seconds()}
 	return r, nil
 }
 
@@ -124,8 +128,9 @@ func Shadow(ctx context.Context, c ShadowConfig) (ShadowReport, error) {
 type history struct {
 	from, to uint64 // slots of the endpoint; from is t0
 	queries  []registry.Query
-	samples  [][]Sample // oldest first, those after from
-	before   []Sample   // the last one until then
+	samples  [][]Sample       // oldest first, those after from
+	before   []Sample         // the last one until then
+	chances  [][rates]float64 // by query: what each rate makes of its history
 }
 
 // remember finds the slots to play.
@@ -153,6 +158,7 @@ func remember(entries []Entry, work int) (*history, error) {
 		h.before = append(h.before, all[max(0, n-1)])
 		h.samples = append(h.samples, all[n:])
 	}
+	h.chances = h.likelihood()
 	return h, nil
 }
 
@@ -164,78 +170,14 @@ func (h *history) pasts(work int) int {
 	return min(mostPasts, max(fewestPasts, work/max(1, len(h.queries)*int(h.to-h.from))))
 }
 
-// A drawn is one possible past: when each change found came, in slots after
-// from, with its distance; ascending.
-type drawn struct {
-	h       *history
-	changes [][]event
-}
-
-type event struct {
-	slot uint64
-	at   int // the sample that found it
-}
-
-func (h *history) draw(seed uint64) *drawn {
-	w := &drawn{h: h, changes: make([][]event, len(h.queries))}
-	for q, samples := range h.samples {
-		last := max(h.before[q].Slot, h.from) // the former where its history begins later
-		for i, x := range samples {
-			if x.Changed && x.Slot > last {
-				gap := x.Slot - last
-				w.changes[q] = append(w.changes[q], event{x.Slot - h.from - mixed(seed, uint64(q), x.Slot)%gap, i})
-			}
-			last = max(last, x.Slot)
-		}
-	}
-	return w
-}
-
-// mixed is a number that follows from others and looks random.
-func mixed(a, b, c uint64) uint64 {
-	x := a*0x9e3779b97f4a7c15 + b*0xbf58476d1ce4e5b9 + c*0x94d049bb133111eb
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// Execute tells what an execution would have brought.
-func (w *drawn) Execute(query int, slot, last uint64) Known {
-	k := Known{Outcome: registry.Unchanged, Elapsed: w.h.cost(query, slot)}
-	if slot == 0 {
-		return k
-	}
-	list := w.changes[query]
-	n, _ := slices.BinarySearchFunc(list, last+1, func(e event, s uint64) int { return cmp.Compare(e.slot, s) })
-	if n < len(list) && list[n].slot <= slot {
-		k.Outcome, k.Jaccard = registry.Changed, w.h.samples[query][list[n].at].Jaccard
-	}
-	return k
-}
-
-// Total says nothing: slots are played one by one.
-func (*drawn) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
-
-// cost is the time of the recorded execution nearest to a slot.
-func (h *history) cost(query int, slot uint64) time.Duration {
-	all, at := h.samples[query], slot+h.from
-	n, _ := slices.BinarySearchFunc(all, at, func(x Sample, s uint64) int { return cmp.Compare(x.Slot, s) })
-	before := h.before[query]
-	if n > 0 {
-		before = all[n-1]
-	}
-	if n < len(all) && all[n].Slot-at <= at-min(at, before.Slot) {
-		return all[n].Elapsed
-	}
-	return before.Elapsed
-}
-
 // A score is what one play amounts to.
 type score struct {
-	total, relevant int
-	slots, longest  uint64 // of delay
-	used            time.Duration
+	changes, total, relevant int
+	slots, longest           uint64 // of delay
+	used                     time.Duration
 }
+
+func (s score) missed() float64 { return float64(s.changes - s.relevant) }
 
 func (s score) delay() float64 { return float64(s.slots) / float64(max(1, s.relevant)) }
 
@@ -243,12 +185,10 @@ func (s score) delay() float64 { return float64(s.slots) / float64(max(1, s.rele
 func (s *score) add(w *drawn, query int, slot, last uint64, took time.Duration) {
 	s.total++
 	s.used += took
-	list := w.changes[query]
-	n, _ := slices.BinarySearchFunc(list, last+1, func(e event, s uint64) int { return cmp.Compare(e.slot, s) })
-	if n < len(list) && list[n].slot <= slot {
+	if found := w.within(query, last, slot); len(found) > 0 {
 		s.relevant++
-		s.slots += slot - list[n].slot
-		s.longest = max(s.longest, slot-list[n].slot)
+		s.slots += slot - found[0].slot
+		s.longest = max(s.longest, slot-found[0].slot)
 	}
 }
 
@@ -257,7 +197,7 @@ func (h *history) play(c ShadowConfig, w *drawn) (score, error) {
 	if err != nil {
 		return score{}, fmt.Errorf("shadow: %w", err)
 	}
-	var s score
+	s := score{changes: w.total()}
 	last := make([]uint64, len(h.queries))
 	for slot := uint64(1); slot <= h.to-h.from; slot++ {
 		r.Slot(func(x Played) {
@@ -274,7 +214,7 @@ func (h *history) play(c ShadowConfig, w *drawn) (score, error) {
 
 // recorded scores what really ran.
 func (h *history) recorded(w *drawn) score {
-	var s score
+	s := score{changes: w.total()}
 	for q, samples := range h.samples {
 		var last uint64
 		for _, x := range samples {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -45,21 +44,38 @@ type Shaded struct {
 // shade remembers the last comparison, so that asking again costs nothing, and
 // lets one be made at a time.
 type shade struct {
-	mu   sync.Mutex
+	turn chan struct{} // one at a time
 	made Shadows
 	key  string
 }
 
+// wait takes the turn, whoever is gone only when nobody has it.
+func (s *shade) wait(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Shadows estimates what the policies in the endpoint's shadow would have done,
 // and what its own would do over again, from what is recorded. It asks the
-// endpoint nothing. ctx ends it between two pasts.
+// endpoint nothing. ctx ends it between two pasts, or while another is made.
 func (m *Manager) Shadows(ctx context.Context, endpoint string) (Shadows, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
 		return Shadows{}, err
 	}
-	l.shade.mu.Lock()
-	defer l.shade.mu.Unlock()
+	if err := l.shade.wait(ctx); err != nil {
+		return Shadows{}, fmt.Errorf("shadows of endpoint %s: %w", endpoint, err)
+	}
+	defer func() { <-l.shade.turn }()
 	l.mu.Lock()
 	e, own := l.set.endpoint.Defaulted(), l.set.policy.String()
 	l.mu.Unlock()

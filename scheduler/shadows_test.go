@@ -31,6 +31,19 @@ func (c *wavering) Err() error {
 	return nil
 }
 
+// A held context keeps whoever looks at it.
+type held struct {
+	context.Context
+	looked, release chan struct{}
+	once            sync.Once
+}
+
+func (c *held) Err() error {
+	c.once.Do(func() { close(c.looked) })
+	<-c.release
+	return c.Context.Err()
+}
+
 func shadowed(policy string, shadows ...string) registry.Endpoint {
 	e := endpoint("never", 3*time.Second, policy)
 	e.Shadows = shadows
@@ -103,6 +116,16 @@ func TestManagerShadows(t *testing.T) {
 			if _, err := m.Shadows(c, city); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), city) {
 				t.Errorf("gone after %d pasts: %v", looks, err)
 			}
+		}
+		slow, made := &held{Context: ctx, looked: make(chan struct{}), release: make(chan struct{})}, make(chan error, 1)
+		go func() { _, err := m.Shadows(slow, city); made <- err }()
+		<-slow.looked
+		if _, err := m.Shadows(gone, city); !errors.Is(err, context.Canceled) {
+			t.Errorf("gone while another comparison is made: %v", err)
+		}
+		close(slow.release)
+		if err := <-made; err != nil {
+			t.Error(err)
 		}
 		second := compare()
 		if second.Slot != 25 || second.Policies[0].Estimate == own || second.Policies[0].Estimate.To != own.To+1 {

@@ -147,10 +147,8 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 
 // Where the budget binds, what the history of one policy says of another is what
 // the loop does under that one over the same data and with the same times: as
-// many executions, as many changes found and as late, within what the history
-// leaves open. It knows nothing of the changes that followed on each other between
-// two executions: each may bring one execution more or less, one more change
-// found, and a delay up to the longest.
+// many executions, as many changes found, missed and as late, within what the
+// history leaves open.
 func TestShadowsForetellScarcity(t *testing.T) {
 	needEngine(t)
 	const budget, seed = 1200 * time.Millisecond, 11
@@ -178,7 +176,7 @@ func TestShadowsForetellScarcity(t *testing.T) {
 		return row, left
 	}
 	t.Logf("seed %d", seed)
-	own, left := really("rr")
+	_, left := really("rr")
 	for _, policy := range []string{"rr", "cr:lambda=0", "dj", "ttl:max=4:reset", "hybrid:d=8:h=2"} {
 		p, err := scheduler.ParsePolicy(policy)
 		if err != nil {
@@ -189,13 +187,18 @@ func TestShadowsForetellScarcity(t *testing.T) {
 			t.Fatal(err)
 		}
 		row, _ := really(policy)
-		hidden := float64(row.Relevant + row.AbsMiss - own.Relevant)
 		delay := float64(row.AbsDelayDetected) / float64(max(1, row.Relevant))
-		t.Logf("%s: total %d of %+v, found %d of %+v (%g hidden), delay %.3f of %+v, longest %g", policy, row.Total, e.Total, row.Relevant, e.Relevant,
-			hidden, delay, e.Delay, e.MaxDelay.High)
-		unknown := hidden / float64(own.Relevant) * e.MaxDelay.High
-		within(t, policy+" executions", float64(row.Total), e.Total, hidden, hidden)
-		within(t, policy+" found", float64(row.Relevant), e.Relevant, 0, hidden)
-		within(t, policy+" delay", delay, e.Delay, unknown, unknown)
+		changes := float64(row.Relevant + row.AbsMiss)
+		t.Logf("%s: total %d of %+v, found %d of %+v, of %g changes of %+v, delay %.3f of %+v", policy, row.Total, e.Total, row.Relevant, e.Relevant,
+			changes, e.Changes, delay, e.Delay)
+		within(t, policy+" changes", changes, e.Changes)
+		within(t, policy+" executions", float64(row.Total), e.Total)
+		within(t, policy+" found", float64(row.Relevant), e.Relevant)
+		within(t, policy+" missed", float64(row.AbsMiss), e.Missed)
+		// What dj orders by, how far results differ, is known less well than when
+		// they do: a twentieth of a slot more.
+		e.Delay.Low, e.Delay.High = e.Delay.Low-0.05, e.Delay.High+0.05
+		e.Delay.Dev += 0.05 / 3
+		within(t, policy+" delay", delay, e.Delay)
 	}
 }

@@ -18,7 +18,8 @@ func (a *api) endpointShadow() *cobra.Command {
 		Long: `Compare an endpoint's policy with others: what each would have executed, found,
 missed and delayed over the slots that are remembered, under the same budget.
 Nothing is asked of the endpoint. Figures are means over possible pasts that fit
-what is recorded, with the least and the greatest where these differ.`,
+what is recorded, with the least and the greatest where these differ. Changes are
+all that there probably were, those included that nobody looked for in time.`,
 		Example: "  freshet endpoint shadow add coins dj ttl:max=32:reset\n  freshet endpoint shadow list coins\n  freshet endpoint shadow rm coins dj"}
 	c.AddCommand(
 		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with, eight at most", Args: cobra.MinimumNArgs(2),
@@ -63,7 +64,7 @@ func printShadows(w io.Writer, raw json.RawMessage) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "POLICY\tCURRENT\tSLOTS\tEXECUTIONS\tFOUND\tMISSED\tDELAY\tUSED")
+	fmt.Fprintln(t, "POLICY\tCURRENT\tSLOTS\tEXECUTIONS\tCHANGES\tFOUND\tMISSED\tDELAY\tUSED")
 	for _, p := range s.Policies {
 		current := ""
 		if p.Current {
@@ -74,7 +75,7 @@ func printShadows(w io.Writer, raw json.RawMessage) error {
 			continue
 		}
 		e := p.Estimate
-		fmt.Fprintf(t, "%s\t%s\t%d-%d\t%s\t%s of %d\t%s\t%s slots\t%s s\n", p.Policy, current, e.From, e.To, spread(e.Total), spread(e.Relevant), e.Known,
+		fmt.Fprintf(t, "%s\t%s\t%d-%d\t%s\t%s\t%s\t%s\t%s slots\t%s s\n", p.Policy, current, e.From, e.To, spread(e.Total), spread(e.Changes), spread(e.Relevant),
 			spread(e.Missed), spread(e.Delay), spread(e.Used))
 	}
 	return t.Flush()

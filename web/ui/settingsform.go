@@ -359,8 +359,9 @@ func usePolicy(v *visit) error {
 type policyChoice struct {
 	Spelling, Doc string
 	Now           bool
-	// What it would have done, in a comparison over the recorded history.
-	Found, Delay, Meter string
+	// What it would have done, in a comparison over the recorded history, with
+	// what that leaves open.
+	Found, FoundOpen, Delay, DelayOpen, Share, Meter string
 }
 
 // whatIf compares the policy in force with those in its shadow, when somebody
@@ -381,10 +382,13 @@ func (v *visit) whatIf(p *endpointPage, e registry.Endpoint) error {
 		if s.Estimate == nil {
 			continue
 		}
-		x := policyChoice{Spelling: s.Policy, Now: s.Current, Found: none, Delay: figures(s.Estimate.Delay.Mean) + " slots", Meter: "0"}
-		if n := float64(s.Estimate.Known); n > 0 {
-			part := min(1, s.Estimate.Relevant.Mean/n)
-			x.Found, x.Meter = share(part).String()+" of "+count(s.Estimate.Known), meter(part)
+		e := s.Estimate
+		x := policyChoice{Spelling: s.Policy, Now: s.Current, Found: none, Share: none, Meter: "0",
+			Delay: figures(e.Delay.Mean) + " slots", DelayOpen: leftOpen(e.Delay)}
+		if n := e.Changes.Mean; n > 0 {
+			part := e.Relevant.Mean / n
+			x.Found, x.FoundOpen = figures(e.Relevant.Mean)+" of "+figures(n), leftOpen(e.Relevant)
+			x.Share, x.Meter = share(part).String(), meter(part)
 		}
 		p.WhatIf = "Slots " + count(s.Estimate.From) + " to " + count(s.Estimate.To) + " played again, " + took(time.Duration(all.Budget).Seconds()) + " each"
 		p.Compared = append(p.Compared, x)
@@ -393,6 +397,15 @@ func (v *visit) whatIf(p *endpointPage, e registry.Endpoint) error {
 		p.WhatIf = "Nothing is remembered yet that could tell"
 	}
 	return nil
+}
+
+// leftOpen is what a history leaves open of an estimate, if anything.
+func leftOpen(e scheduler.Estimate) string {
+	low, high := figures(e.Low), figures(e.High)
+	if low == high {
+		return ""
+	}
+	return low + " to " + high
 }
 
 // shadePolicy adds the chosen policy to those that are compared.
