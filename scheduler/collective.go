@@ -60,6 +60,11 @@ func (p *planner) rank() {
 	if !ok {
 		return
 	}
+	if b := p.ranked.book; b != nil {
+		p.ranking = b.plan(p.moment())
+		p.ranked.reload()
+		return
+	}
 	list := p.lookAt(p.room[:0])
 	clear(p.rests)
 	p.rests = p.rests[:0]
@@ -145,8 +150,11 @@ func (p *planner) moment() Moment {
 // likely that nothing at all has changed in this slot, what is left of it goes
 // to other queries than was planned.
 func (p *planner) tell(c *candidate, changed bool) {
-	t, tells := p.ranking.Tells[&c.Candidate]
-	if !tells || p.turned {
+	if p.turned || p.ranked.book == nil {
+		return
+	}
+	t, tells := p.ranked.book.told(c)
+	if !tells {
 		return
 	}
 	if changed {
@@ -182,6 +190,7 @@ func (p *planner) absorb() {
 	for _, t := range l.States {
 		t.Candidate.remember(t.State)
 		if t.Keep {
+			p.ranked.book.learn(t.Candidate)
 			p.taught = append(p.taught, t.Candidate)
 		}
 	}

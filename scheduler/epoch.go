@@ -180,13 +180,24 @@ func (c *calendar) clock(slot uint64) float64 {
 // cell is where a query stands in the hazard table: by its mean rate and by the
 // time since its last change, the last row for none.
 func cell(mean float64, changed bool, age float64) int {
-	_, k := math.Frexp(mean) // mean in [2^(k−1), 2^k)
 	row := ageCells - 1
 	if changed {
-		_, a := math.Frexp(max(0, age) + 1)
-		row = min(a-1, ageCells-2)
+		row = ageRow(age)
 	}
-	return min(max(k-1+rateStep, 0), rates-1)*ageCells + row
+	return cellsOf(mean) + row
+}
+
+// cellsOf is the first of the cells of a mean rate.
+func cellsOf(mean float64) int {
+	_, k := math.Frexp(mean) // mean in [2^(k−1), 2^k)
+	return min(max(k-1+rateStep, 0), rates-1) * ageCells
+}
+
+// ageRow is the row of those whose last change is so many slots ago; it is the
+// same until 2^(row+1) − 1 slots, the last of them for ever.
+func ageRow(age float64) int {
+	_, a := math.Frexp(max(0, age) + 1)
+	return min(a-1, ageCells-2)
 }
 
 // hazard is by how much changes are more likely in a cell than the rates say.

@@ -8,6 +8,7 @@ import (
 // insert puts c in its place.
 func (t *tree) insert(c *candidate) {
 	c.in = t
+	t.book.enter(c)
 	if e := entryOf(c); t.deferred(&e) {
 		t.postpone(e, c.Estimate)
 	} else {
@@ -18,6 +19,11 @@ func (t *tree) insert(c *candidate) {
 // remove takes out c, whose place in the order must be that of its insertion.
 func (t *tree) remove(c *candidate) {
 	c.in = nil
+	if t.book.holds(c) {
+		t.book.leave(c)
+		return
+	}
+	t.book.leave(c)
 	if e := entryOf(c); t.deferred(&e) {
 		t.withdraw(c)
 	} else {

@@ -41,38 +41,42 @@ type guard struct {
 	spare   float64 // part of the budget that empty slots leave for deadlines, in the mean of all
 }
 
-// guard chooses deadlines for the budget at hand. When all cannot be met they
-// are stretched.
-func (p hybrid) guard(m Moment, all []*Candidate) *guard {
-	g := &guard{slot: m.Slot, budget: m.Budget, lead: m.Lead, stretch: 1, lack: 1, share: 1}
-	try := func(d, h uint64) float64 {
-		g.d, g.h = cmp.Or(p.d, d), cmp.Or(p.h, h)
-		return g.load(all)
+// deadlines are d and h by default, where the budget is roomy or scarce.
+func (p hybrid) deadlines(temper int) (d, h uint64) {
+	if temper == roomy {
+		return cmp.Or(p.d, roomyD), cmp.Or(p.h, roomyH)
 	}
-	load := try(roomyD, roomyH)
-	if p.d == 0 {
+	return cmp.Or(p.d, scarceD), cmp.Or(p.h, scarceH)
+}
+
+// watch chooses deadlines for the budget at hand. When all cannot be met they
+// are stretched.
+func (b *book) watch(m Moment) (g guard, temper int) {
+	g = guard{slot: m.Slot, budget: m.Budget, lead: m.Lead, stretch: 1, lack: 1, share: 1}
+	load := g.load(b.load[roomy])
+	if b.policy.d == 0 {
 		g.share = guardShare
 		if load > g.share {
-			load = try(scarceD, scarceH)
+			temper, load = scarce, g.load(b.load[scarce])
 		}
 	}
+	g.d, g.h = b.policy.deadlines(temper)
 	g.stretch = max(1, load/g.share)
-	return g
+	return g, temper
 }
 
 // load is the part of the budget that meeting all deadlines for ever takes, with
-// the margin.
-func (g *guard) load(all []*Candidate) float64 {
-	var sum int64 // whole numbers, so that the order of all means nothing
-	for _, c := range all {
-		sum += int64(g.cost(c)) * loadUnit / int64(g.period(c))
-	}
+// the margin. The sum is one of whole numbers, so that the order of all means
+// nothing.
+func (g *guard) load(sum int64) float64 {
 	return margin * float64(sum) / float64(loadUnit) / float64(max(1, g.budget))
 }
 
 // cost is what a query takes of a slot. None is free: when the budget is used up
 // to the last, nothing else starts.
-func (g *guard) cost(c *Candidate) time.Duration { return min(max(c.Estimate, quick), g.budget) }
+func (g *guard) cost(estimate time.Duration) time.Duration {
+	return min(max(estimate, quick), g.budget)
+}
 
 // period is how many slots a query may wait, before stretching: what its
 // max_staleness asks for, else d, and h times that when it is dear.
@@ -106,12 +110,45 @@ func (g *guard) left(deadline uint64) int {
 	return int(min(deadline-g.slot+1, farthest))
 }
 
-// choose marks those who run before all others: in the order of deadlines, as
+// schedule works out when the deadline of each query is, and what the deadlines
+// need, by the slots that are left.
+func (b *book) schedule(wait []uint64) {
+	g := &b.guard
+	clear(b.costs)
+	clear(b.bigs)
+	b.costs, b.bigs = b.costs[:0], b.bigs[:0] // as far as somebody has to wait
+	for i, s := range b.state {
+		if s == vacant {
+			continue
+		}
+		w := wait[i]
+		if g.stretch != 1 {
+			w = uint64(float64(w) * g.stretch)
+		}
+		d := b.last[i] + w
+		if b.late[i] > 0 {
+			d = b.late[i]
+		}
+		l := g.left(d)
+		b.due[i], b.left[i] = d, int32(l)
+		if l >= len(b.costs) {
+			b.costs = slices.Grow(b.costs, l+1-len(b.costs))[:l+1] // what is behind the end is zero
+			b.bigs = slices.Grow(b.bigs, l+1-len(b.bigs))[:l+1]
+		}
+		b.costs[l] += g.cost(b.cost[i])
+		if g.big(b.cost[i]) {
+			b.bigs[l]++
+		}
+	}
+}
+
+// choose finds those who run before all others: in the order of deadlines, as
 // many as the deadlines need of this slot, which is the largest density of a
 // prefix, its cost by the slots left, with a margin. Of the queries that take
 // more than half the budget one goes a slot.
-func (g *guard) choose(all []*Candidate, deadlines []uint64, worth []float64) []bool {
-	need, lazy, pressed := g.need(all, deadlines)
+func (b *book) choose() {
+	g := &b.guard
+	need, lazy, pressed := b.need()
 	limit := time.Duration(g.share * float64(g.budget))
 	g.reserve = time.Duration(margin * float64(need))
 	if g.share == 1 {
@@ -120,64 +157,61 @@ func (g *guard) choose(all []*Candidate, deadlines []uint64, worth []float64) []
 		g.lack = max(1, float64(g.reserve)/float64(limit))
 	}
 	g.reserve = min(time.Duration(margin*float64(lazy)), limit)
-	before := func(i, j int) int {
-		a, b := all[i], all[j]
-		return cmp.Or(cmp.Compare(deadlines[i], deadlines[j]), -cmp.Compare(worth[i], worth[j]),
-			cmp.Compare(a.Stats.Last, b.Stats.Last), cmp.Compare(a.Query.ID, b.Query.ID))
-	}
-	chosen := make([]bool, len(all))
-	var bigs []int
-	for _, i := range g.prefix(all, deadlines, before) {
-		chosen[i] = !g.big(all[i])
-		if !chosen[i] {
+	var bigs []int32
+	for _, i := range b.prefix() {
+		if g.big(b.cost[i]) {
 			bigs = append(bigs, i)
+		} else {
+			b.prefer(i, classGuard)
 		}
 	}
 	if pressed && len(bigs) == 0 {
-		for i, c := range all {
-			if g.big(c) {
-				bigs = append(bigs, i)
+		for i, s := range b.state {
+			if s != vacant && g.big(b.cost[i]) {
+				bigs = append(bigs, int32(i))
 			}
 		}
 	}
 	if len(bigs) > 0 {
-		chosen[slices.MinFunc(bigs, before)] = true
+		b.evaluate(bigs)
+		b.prefer(slices.MinFunc(bigs, b.earlier), classGuard)
 	}
-	return chosen
+	b.evaluate(b.special)
+}
+
+// prefer lets a query go before those of the index.
+func (b *book) prefer(i int32, class int32) {
+	b.state[i], b.rows[i].class = chosen, class
+	b.special = append(b.special, i)
+}
+
+// earlier is the order of deadlines, of queries whose worth has been evaluated.
+func (b *book) earlier(i, j int32) int {
+	return cmp.Or(cmp.Compare(b.due[i], b.due[j]), -cmp.Compare(b.worth[i], b.worth[j]),
+		cmp.Compare(b.last[i], b.last[j]), cmp.Compare(b.rows[i].c.Query.ID, b.rows[j].c.Query.ID))
 }
 
 // big queries do not fit a slot two at a time.
-func (g *guard) big(c *Candidate) bool { return c.Estimate > g.budget/2 }
+func (g *guard) big(estimate time.Duration) bool { return estimate > g.budget/2 }
 
 // need is what the deadlines need of every slot from now on, and lazy what they
 // need of this one, because empty slots will serve the rest; pressed says that
 // the big ones need one in almost each.
-func (g *guard) need(all []*Candidate, deadlines []uint64) (need, lazy time.Duration, pressed bool) {
-	var far int
-	for _, d := range deadlines {
-		far = max(far, g.left(d))
-	}
-	costs, bigs := make([]time.Duration, far+1), make([]int, far+1)
-	for i, c := range all {
-		l := g.left(deadlines[i])
-		costs[l] += g.cost(c)
-		if g.big(c) {
-			bigs[l]++
-		}
-	}
+func (b *book) need() (need, lazy time.Duration, pressed bool) {
 	var cost time.Duration
 	big := 0
-	for l := 1; l <= far; l++ {
-		cost += costs[l]
-		big += bigs[l]
-		costs[l] = cost
+	for l := 1; l < len(b.costs); l++ {
+		cost += b.costs[l]
+		big += b.bigs[l]
 		need = max(need, (cost+time.Duration(l)-1)/time.Duration(l))
 		pressed = pressed || big > 0 && margin*float64(big) >= float64(l)
 	}
-	credit := g.credit(need)
-	for l := 1; l <= far; l++ {
-		cost := costs[l] - credit*time.Duration(max(0, l-near))
-		lazy = max(lazy, (cost+time.Duration(l)-1)/time.Duration(l))
+	credit := b.guard.credit(need)
+	cost = 0
+	for l := 1; l < len(b.costs); l++ {
+		cost += b.costs[l]
+		later := cost - credit*time.Duration(max(0, l-near))
+		lazy = max(lazy, (later+time.Duration(l)-1)/time.Duration(l))
 	}
 	return need, lazy, pressed
 }
@@ -195,40 +229,35 @@ func (g *guard) credit(need time.Duration) time.Duration {
 	return time.Duration(g.spare * max(0, free) * float64(g.budget))
 }
 
-// prefix lists, in no order, the first candidates by deadline whose cost reaches
+// prefix lists, in no order, the first queries by deadline whose cost reaches
 // the reserve.
-func (g *guard) prefix(all []*Candidate, deadlines []uint64, before func(i, j int) int) []int {
+func (b *book) prefix() (in []int32) {
+	g := &b.guard
 	if g.reserve <= 0 {
 		return nil
 	}
-	far := 0
-	for _, d := range deadlines {
-		far = max(far, g.left(d))
-	}
-	costs := make([]time.Duration, far+1)
-	for i, c := range all {
-		costs[g.left(deadlines[i])] += g.cost(c)
-	}
 	var sum time.Duration
 	last := 1
-	for ; last < far && sum+costs[last] < g.reserve; last++ {
-		sum += costs[last]
+	for far := len(b.costs) - 1; last < far && sum+b.costs[last] < g.reserve; last++ {
+		sum += b.costs[last]
 	}
-	var in, edge []int
-	for i := range all {
-		switch l := g.left(deadlines[i]); {
+	var edge []int32
+	for i, s := range b.state {
+		switch l := int(b.left[i]); {
+		case s == vacant || l > last:
 		case l < last:
-			in = append(in, i)
-		case l == last:
-			edge = append(edge, i)
+			in = append(in, int32(i))
+		default:
+			edge = append(edge, int32(i))
 		}
 	}
-	slices.SortFunc(edge, before)
+	b.evaluate(edge)
+	slices.SortFunc(edge, b.earlier)
 	for _, i := range edge {
 		if sum >= g.reserve {
 			break
 		}
-		sum += g.cost(all[i])
+		sum += g.cost(b.cost[i])
 		in = append(in, i)
 	}
 	return in

@@ -15,6 +15,7 @@ type view struct {
 	now    float64 // and at its end, as expected
 	ratio  [cells]float64
 	leave  [cells][rates]float64 // 1 − e^(−rλ)
+	most   float64               // the highest ratio
 	first  belief                // of queries without a state
 }
 
@@ -31,13 +32,20 @@ func (p hybrid) view(m Moment) *view {
 		if p.form != noHazard {
 			v.ratio[c] = v.hazard(c)
 		}
-		e := math.Exp(-v.ratio[c] * (1.0 / (1 << rateStep)))
-		for k := range v.leave[c] {
-			v.leave[c][k] = 1 - e
-			e *= e
-		}
+		v.most = max(v.most, v.ratio[c])
+		v.leave[c] = leaves(v.ratio[c])
 	}
 	return v
+}
+
+// leaves are 1 − e^(−rλ) for all rates.
+func leaves(r float64) (leave [rates]float64) {
+	e := math.Exp(-r * (1.0 / (1 << rateStep)))
+	for k := range leave {
+		leave[k] = 1 - e
+		e *= e
+	}
+	return leave
 }
 
 // quick is the least time that an execution counts with: the worth of cheaper
@@ -53,14 +61,7 @@ const quick = 100 * time.Microsecond
 // is the probability that it has changed.
 func (v *view) worth(c *Candidate) (worth, chance float64) {
 	p := v.outlook(c)
-	var same, stay float64
-	e := p.e
-	for k, w := range p.w {
-		w *= e
-		same += w
-		stay += float64(w * p.leave[k])
-		e *= e
-	}
+	same, stay := p.sums()
 	return v.gain(&p, same, stay) / price(c), 1 - float64((1-p.x)*same)
 }
 
@@ -69,6 +70,18 @@ type outlook struct {
 	w, leave *[rates]float64
 	tau, x   float64
 	e        float64 // e^(−rλτ) for the lowest rate; that of each other is the square of the one before
+}
+
+// sums are Σ w_k·e^(−rλ_kτ), and the same with each times 1 − e^(−rλ_k).
+func (p *outlook) sums() (same, stay float64) {
+	e := p.e
+	for k, w := range p.w {
+		w *= e
+		same += w
+		stay += float64(w * p.leave[k])
+		e *= e
+	}
+	return same, stay
 }
 
 func (v *view) outlook(c *Candidate) outlook {
@@ -97,11 +110,11 @@ func (v *view) gain(p *outlook, same, stay float64) float64 {
 
 func price(c *Candidate) float64 { return max(c.Median, quick).Seconds() }
 
-// worths is worth for many. Each square waits for the one before, so a processor
-// does four queries in hardly more time than one.
-func (v *view) worths(all []*Candidate, to []float64) {
+// gains finds the gain of many. Each square waits for the one before, so a
+// processor does four queries in hardly more time than one.
+func (v *view) gains(all []outlook, to []float64) {
 	for ; len(all) >= 4; all, to = all[4:], to[4:] {
-		a, b, c, d := v.outlook(all[0]), v.outlook(all[1]), v.outlook(all[2]), v.outlook(all[3])
+		a, b, c, d := &all[0], &all[1], &all[2], &all[3]
 		var sameA, sameB, sameC, sameD, stayA, stayB, stayC, stayD float64
 		eA, eB, eC, eD := a.e, b.e, c.e, d.e
 		for k := range rates {
@@ -113,13 +126,12 @@ func (v *view) worths(all []*Candidate, to []float64) {
 			stayD += float64(wD * d.leave[k])
 			eA, eB, eC, eD = eA*eA, eB*eB, eC*eC, eD*eD
 		}
-		to[0] = v.gain(&a, sameA, stayA) / price(all[0])
-		to[1] = v.gain(&b, sameB, stayB) / price(all[1])
-		to[2] = v.gain(&c, sameC, stayC) / price(all[2])
-		to[3] = v.gain(&d, sameD, stayD) / price(all[3])
+		to[0], to[1] = v.gain(a, sameA, stayA), v.gain(b, sameB, stayB)
+		to[2], to[3] = v.gain(c, sameC, stayC), v.gain(d, sameD, stayD)
 	}
-	for i, c := range all {
-		to[i], _ = v.worth(c)
+	for i := range all {
+		same, stay := all[i].sums()
+		to[i] = v.gain(&all[i], same, stay)
 	}
 }
 

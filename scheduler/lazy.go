@@ -15,6 +15,7 @@ type tail struct {
 	edge  entry
 	least time.Duration // at most the smallest estimate in it
 	wave  int           // how many are put in order next
+	book  *book         // holds others that come before those in rest, or nil
 }
 
 const firstWave = 128
@@ -23,11 +24,31 @@ const firstWave = 128
 // come, in time that grows with their number; they are put in order as far as
 // somebody asks.
 func (t *tree) load(list []*candidate) {
-	t.root, t.depth = nil, 0
-	t.tail = tail{rest: t.rest[:0], edge: entry{value: math.Inf(-1)}, least: math.MaxInt64, wave: firstWave}
+	t.empty()
 	for _, c := range list {
 		c.in = t
 		t.postpone(entryOf(c), c.Estimate)
+	}
+}
+
+func (t *tree) empty() {
+	clear(t.rest)
+	t.root, t.depth = nil, 0
+	t.tail = tail{rest: t.rest[:0], edge: entry{value: math.Inf(-1)}, least: math.MaxInt64, wave: firstWave, book: t.book}
+}
+
+// reload leaves what the book holds to the book, which has a new plan, and in
+// order only what goes before all policies.
+func (t *tree) reload() {
+	var first []*candidate
+	for c := t.look(math.MaxInt64); c != nil && c.tier == TierRefresh; c = t.look(math.MaxInt64) {
+		first = append(first, c)
+		t.cut(entryOf(c))
+	}
+	t.empty()
+	t.edge.rank = 1 << slotBits
+	for _, c := range first {
+		t.put(entryOf(c), c.Estimate)
 	}
 }
 
@@ -37,27 +58,29 @@ func (t *tree) postpone(e entry, estimate time.Duration) {
 }
 
 // deferred says whether an entry is, or belongs, in the tail.
-func (t *tree) deferred(e *entry) bool { return len(t.rest) > 0 && t.edge.before(e) }
+func (t *tree) deferred(e *entry) bool { return t.late() > 0 && t.edge.before(e) }
+
+// late counts what is not in order.
+func (t *tree) late() int { return len(t.rest) + t.book.len() }
+
+// more says whether the tail may hold one whose estimate is at most left.
+func (t *tree) more(left time.Duration) bool {
+	return len(t.rest) > 0 && t.least <= left || t.book.len() > 0 && (left == math.MaxInt64 || t.book.least() <= left)
+}
 
 // pull puts the next ones of the tail in order, more each time.
 func (t *tree) pull() {
+	if t.book.len() > 0 {
+		t.receive(t.book.wave())
+		return
+	}
 	n := min(t.wave, len(t.rest))
 	t.wave *= 2
 	if 2*n > len(t.rest) {
 		n = len(t.rest)
 	}
-	next := t.rest[:n]
 	nearest(t.rest, n)
-	slices.SortFunc(next, func(a, b entry) int {
-		if a.before(&b) {
-			return -1
-		}
-		return 1
-	})
-	t.edge = next[n-1]
-	for _, e := range next {
-		t.put(e, e.c.Estimate)
-	}
+	t.append(t.rest[:n])
 	kept := copy(t.rest, t.rest[n:])
 	clear(t.rest[kept:])
 	t.rest, t.least = t.rest[:kept], math.MaxInt64
@@ -66,8 +89,37 @@ func (t *tree) pull() {
 	}
 }
 
+// append puts entries in order that come after all that are.
+func (t *tree) append(next []entry) {
+	slices.SortFunc(next, func(a, b entry) int {
+		if a.before(&b) {
+			return -1
+		}
+		return 1
+	})
+	for _, e := range next {
+		t.put(e, e.c.Estimate)
+		t.edge = e
+	}
+}
+
+// receive takes in what comes from the book. Its last ones may be worth nothing,
+// so they need not come before those that have entered since.
+func (t *tree) receive(next []entry) {
+	if t.book.len() > 0 || len(t.rest) == 0 {
+		t.append(next)
+		return
+	}
+	for _, e := range next {
+		t.postpone(e, e.c.Estimate)
+	}
+}
+
 // sort puts everything in order.
 func (t *tree) sort() {
+	if t.book.len() > 0 {
+		t.receive(t.book.all())
+	}
 	for len(t.rest) > 0 {
 		t.wave = len(t.rest)
 		t.pull()
@@ -88,7 +140,7 @@ func (t *tree) unordered(list []*candidate) []*candidate {
 	for i := range t.rest {
 		list = append(list, t.rest[i].c)
 	}
-	return list
+	return t.book.unordered(list)
 }
 
 // nearest moves the n smallest entries to the front.

@@ -9,38 +9,105 @@ import (
 // the others by worth. Those that tell whether the slot is an empty one go
 // before the former as far as both fit half the budget.
 func (p hybrid) Plan(m Moment, all []*Candidate) Ranking {
-	v, g := p.view(m), p.guard(m, all)
-	g.spare = v.spare()
-	keys, worth := make([]Key, len(all)), make([]float64, len(all))
-	v.worths(all, worth)
-	for i := range all {
-		keys[i] = Key{Class: classIndex, Value: -worth[i]}
+	b := p.bookOf(m, all)
+	r := b.plan(m)
+	r.Keys, r.Tells = make([]Key, len(all)), make(map[*Candidate]Tell, len(b.tells))
+	rest := b.rest()
+	b.evaluate(rest)
+	for _, i := range rest {
+		b.rows[i].class = classIndex
 	}
-	r := Ranking{Keys: keys}
+	for i := range all {
+		r.Keys[i] = b.key(int32(i))
+	}
+	for _, t := range b.tells {
+		r.Tells[all[t.row]] = t.Tell
+	}
+	return r
+}
+
+// bookOf enters these queries in a new book.
+func (p hybrid) bookOf(m Moment, all []*Candidate) *book {
+	b := newBook(p)
+	b.suit(m)
+	for _, c := range all {
+		b.write(b.place(), c)
+	}
+	return b
+}
+
+// plan begins a slot, or what is left of one that has turned out to be empty: it
+// finds those that go before the others, and leaves the order of these to waves.
+func (b *book) plan(m Moment) Ranking {
+	p := b.policy
+	b.suit(m)
+	b.round++
+	b.view = p.view(m)
+	b.lookBack()
+	g, temper := b.watch(m)
+	b.guard = g
+	b.guard.spare = b.view.spare()
+	b.special, b.tells, b.waiting = b.special[:0], b.tells[:0], 0
+	for i, s := range b.state {
+		if s != vacant {
+			b.state[i] = crowded
+			b.waiting++
+		}
+	}
+	r := Ranking{}
 	if p.form == noGuard {
-		p.probe(v, g, all, &r)
+		b.comfort(false) // without deadlines none is put off
+		b.probe(&r)
 		return r
 	}
-	deadlines := make([]uint64, len(all))
-	for i, c := range all {
-		deadlines[i] = g.deadline(c)
-		if m.Turned {
-			keys[i].Value -= v.relief(m.Slot, c.Stats.Last, deadlines[i])
-		}
-	}
-	for i, chosen := range g.choose(all, deadlines, worth) {
-		if chosen {
-			keys[i] = Key{Class: classGuard, Value: float64(deadlines[i]), Low: -worth[i]}
-		}
-	}
-	p.probe(v, g, all, &r)
+	b.schedule(b.wait[temper])
+	b.comfort(m.Turned)
+	b.choose()
+	b.probe(&r)
 	r.Inputs = map[string]float64{
-		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": g.reserve.Seconds(), "clock": v.start,
+		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": b.guard.reserve.Seconds(), "clock": b.view.start,
 	}
-	if s := g.stretch * g.lack; s > 1 {
+	if s := g.stretch * b.guard.lack; s > 1 {
 		r.Stretch = s
 	}
 	return r
+}
+
+// rest lists those that do not go before the others.
+func (b *book) rest() (list []int32) {
+	for i, s := range b.state {
+		if s == crowded {
+			list = append(list, int32(i))
+		}
+	}
+	return list
+}
+
+// key is the place of a query in the order that has been evaluated.
+func (b *book) key(i int32) Key {
+	switch class := int(b.rows[i].class); class {
+	case classGuard:
+		return Key{Class: class, Value: float64(b.due[i]), Low: -b.worth[i]}
+	case classProbe:
+		return Key{Class: class, Value: -b.worth[i]}
+	}
+	return Key{Class: classIndex, Value: -(b.worth[i] + b.bonus[i])}
+}
+
+// comfort works out the relief of executions in an empty slot.
+func (b *book) comfort(turned bool) {
+	if b.turned {
+		clear(b.bonus)
+	}
+	b.begin(turned)
+	if !turned {
+		return
+	}
+	for i, s := range b.state {
+		if s != vacant {
+			b.bonus[i] = b.view.relief(b.guard.slot, b.last[i], b.due[i])
+		}
+	}
 }
 
 // relief is what an execution in an empty slot is worth, per second, because it
@@ -53,53 +120,66 @@ func (v *view) relief(slot, last, deadline uint64) float64 {
 
 // probe finds the queries that tell whether the slot is an empty one, and lets
 // the most worthy of them go first.
-func (p hybrid) probe(v *view, g *guard, all []*Candidate, r *Ranking) {
+func (b *book) probe(r *Ranking) {
 	const enough = 4 // evidence
-	if g.slot == 0 || p.form == noClock || p.form == noTurn || v.turned {
+	g, p := &b.guard, b.policy
+	if g.slot == 0 || p.form == noClock || p.form == noTurn || b.view.turned {
 		return
 	}
-	r.Tells, r.Turn = map[*Candidate]Tell{}, proof-v.odds()
-	var first []int
+	r.Turn = proof - b.view.odds()
 	room := g.budget / 2
-	for i, c := range all {
-		if r.Keys[i].Class == classGuard {
-			room -= c.Estimate
-		}
-		if len(c.Stats.State) != beliefSize || c.Stats.Last+1 != g.slot {
+	for _, i := range b.special {
+		room -= b.cost[i]
+	}
+	var first []int32
+	for i, last := range b.last {
+		if last+1 != g.slot || b.state[i] == vacant || !b.tell(int32(i)) {
 			continue
 		}
-		b := readBelief(c.Stats.State)
-		if t, tells := v.tells(b.w[:], b.mean, b.changed); tells && !b.noted() {
-			r.Tells[c] = t
-			if r.Keys[i].Class == classIndex {
-				first = append(first, i)
-			}
+		if b.state[i] == crowded {
+			first = append(first, int32(i))
 		}
 	}
-	slices.SortFunc(first, func(i, j int) int {
-		return cmp.Or(cmp.Compare(r.Keys[i].Value, r.Keys[j].Value), cmp.Compare(all[i].Query.ID, all[j].Query.ID))
+	b.evaluate(first)
+	slices.SortFunc(first, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(b.worth[j], b.worth[i]), cmp.Compare(b.rows[i].c.Query.ID, b.rows[j].c.Query.ID))
 	})
 	evidence := 0.0
 	for _, i := range first {
-		if room -= all[i].Estimate; room < 0 || evidence > enough {
+		if room -= b.cost[i]; room < 0 || evidence > enough {
 			return
 		}
-		evidence += r.Tells[all[i]].Same
-		r.Keys[i].Class = classProbe
+		evidence += b.tells[b.rows[i].tell].Same
+		b.prefer(i, classProbe)
 	}
+}
+
+// tell finds what a query's execution says of the slot, if anything.
+func (b *book) tell(i int32) bool {
+	r := &b.rows[i]
+	if r.noted || r.w == &b.first.w || b.view.most*r.mean <= 0.05 {
+		return false
+	}
+	t, tells := b.view.tells(r.w[:], r.mean, r.changed)
+	if tells {
+		r.tell = int32(len(b.tells))
+		b.tells = append(b.tells, witness{i, t})
+	}
+	return tells
 }
 
 func (p hybrid) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
 
 // Explain shows what the place of one query comes from.
 func (p hybrid) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
-	v, g := p.view(m), p.guard(m, all)
+	v, book := p.view(m), p.bookOf(m, all)
 	in := p.Inputs(c)
 	in["worth_per_second"], in["chance"] = v.worth(c)
 	b := readBelief(c.Stats.State)
 	in["live_slots"] = max(0, v.now-v.calendar.clock(c.Stats.Last))
 	in["hazard"] = v.ratio[v.cellOf(b.mean, b.changed)]
 	if p.form != noGuard {
+		g, _ := book.watch(m)
 		in["deadline"] = float64(g.deadline(c))
 	}
 	return in

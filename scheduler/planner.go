@@ -94,12 +94,14 @@ type planner struct {
 }
 
 func newPlanner(p Policy, budget time.Duration) *planner {
-	return &planner{
+	x := &planner{
 		policy: p, name: p.String(), rule: RuleStrict, budget: budget, share: rule(RuleStrict).share(budget),
 		all:   map[string]*candidate{},
 		slots: queue{which: forSlot}, times: queue{which: forTime},
 		slot: 1,
 	}
+	x.ranked.book = bookFor(p)
+	return x
 }
 
 // allow puts a rule and a budget in force. What stands in order stays there:
@@ -158,6 +160,7 @@ func (p *planner) drop(id string) {
 	if c := p.all[id]; c != nil {
 		p.lift(c)
 		p.kin.drop(c)
+		p.ranked.book.drop(c)
 		p.hints.drop(c)
 		delete(p.all, id)
 		c.held = false
@@ -182,13 +185,19 @@ func (p *planner) keep(entries []Entry) {
 
 // reset applies another policy, rule or budget to everything. A debt remains.
 func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
+	for _, c := range p.all {
+		p.lift(c)
+	}
 	if policy.String() != p.policy.String() {
 		p.shared, p.kin, p.ranking = nil, nil, Ranking{}
+		for _, c := range p.all {
+			p.ranked.book.drop(c)
+		}
+		p.ranked.book = bookFor(policy)
 	}
 	p.policy, p.name = policy, policy.String()
 	p.allow(r, budget)
 	for _, c := range p.all {
-		p.lift(c)
 		p.learn(c, c.Stats)
 		p.settle(c)
 	}

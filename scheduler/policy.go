@@ -61,6 +61,7 @@ type Candidate struct {
 	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
 	asked    uint64        // Query.Refreshes
 	few      [2]float64    // room for a short state
+	row      int32         // in a book, from 1, 0 = none
 	patient  bool          // no holder has a max_staleness; false also where nobody has looked
 	Stats    Stats
 	Query    registry.Query

@@ -22,8 +22,8 @@ type pile struct {
 }
 
 func (l *timeline) add(d time.Duration) {
-	i, known := slices.BinarySearchFunc(l.piles, d, func(t pile, d time.Duration) int { return cmp.Compare(t.d, d) })
-	if !known {
+	i := l.find(d)
+	if i == len(l.piles) || l.piles[i].d != d {
 		l.piles = slices.Insert(l.piles, i, pile{d: d})
 		if i <= l.mid && l.n > 0 {
 			l.mid++
@@ -41,6 +41,26 @@ func (l *timeline) add(d time.Duration) {
 		l.mid--
 		l.below -= l.piles[l.mid].n
 	}
+}
+
+const steps = 16 // that cost less than the search that they may save
+
+// find is the place of the first pile that is not below d. Most durations are
+// near the median, so it is looked for from there.
+func (l *timeline) find(d time.Duration) int {
+	i, n := l.mid, len(l.piles)
+	for range steps {
+		switch {
+		case i < n && l.piles[i].d < d:
+			i++
+		case i > 0 && l.piles[i-1].d >= d:
+			i--
+		default:
+			return i
+		}
+	}
+	i, _ = slices.BinarySearchFunc(l.piles, d, func(t pile, d time.Duration) int { return cmp.Compare(t.d, d) })
+	return i
 }
 
 // median is that of at least one duration; of an even number it is the mean of

@@ -120,9 +120,9 @@ func (n *node) child(e *entry) int {
 
 func (t *tree) len() int {
 	if t.root == nil {
-		return len(t.rest)
+		return t.late()
 	}
-	return t.root.count + len(t.rest)
+	return t.root.count + t.late()
 }
 
 func (t *tree) push(n *node, i int) {
@@ -136,7 +136,7 @@ func (t *tree) first() *candidate { return t.fits(math.MaxInt64) }
 // fits returns the first candidate whose estimate is at most left.
 func (t *tree) fits(left time.Duration) *candidate {
 	c := t.look(left)
-	for c == nil && len(t.rest) > 0 && t.least <= left {
+	for c == nil && t.more(left) {
 		t.pull()
 		c = t.look(left)
 	}
