@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // A demo is the main job with everything it needs brought along.
@@ -103,7 +104,11 @@ func (d demo) config(endpoint string) (*Config, func(), error) {
 		}
 		c.Data, done = dir, func() { os.RemoveAll(dir) }
 	}
-	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(2 * time.Second), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"}}
+	budget := 2 * time.Second
+	if gap := scheduler.Gap(registry.Endpoint{Slot: d.slot}); gap > 0 {
+		budget = min(budget, gap)
+	}
+	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(budget), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"}}
 	if err := c.check(); err != nil {
 		done()
 		return nil, nil, err
