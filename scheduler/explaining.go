@@ -149,13 +149,12 @@ func (l *Loop) left(c *candidate) string {
 // due predicts when a waiting query becomes eligible; zero when only somebody's
 // doing can tell.
 func (l *Loop) due(c *candidate, now time.Time) time.Time {
-	slots, times := c.wakes[forSlot], c.wakes[forTime]
 	var next time.Time
-	if c.waits[forSlot] {
-		next = l.ahead(now, uint64(slots)-min(uint64(slots), l.planner.slot)+1)
+	if c.slot > 0 {
+		next = l.ahead(now, c.slot-min(c.slot, l.planner.slot)+1)
 	}
-	if c.waits[forTime] {
-		at := l.gridAfter(time.Unix(0, times).Add(-1))
+	if c.timed {
+		at := l.gridAfter(time.Unix(0, c.time).Add(-1))
 		if next.IsZero() || !at.IsZero() && at.Before(next) {
 			next = at
 		}

@@ -24,7 +24,9 @@ func (t *tree) remove(c *candidate) {
 		return
 	}
 	t.book.leave(c)
-	if e := entryOf(c); t.deferred(&e) {
+	if t.found(c) {
+		t.prune()
+	} else if e := entryOf(c); t.deferred(&e) {
 		t.withdraw(c)
 	} else {
 		t.cut(e)
@@ -181,6 +183,11 @@ func (n *node) place(i int, k *node) {
 
 func (t *tree) cut(e entry) {
 	t.find(e)
+	t.prune()
+}
+
+// prune takes out what the path leads to.
+func (t *tree) prune() {
 	leaf := t.path[t.depth-1]
 	estimate := leaf.n.least[leaf.i]
 	leaf.n.shut(leaf.i)
@@ -196,7 +203,7 @@ func (t *tree) cut(e entry) {
 		case n.n == 0:
 			p.shut(i)
 		case n.n < few && t.join(p, i):
-		case p.least[i] == estimate:
+		case p.least[i] == estimate && !slices.Contains(n.least[:n.n], estimate):
 			p.least[i] = n.min()
 		}
 		n = p
@@ -213,15 +220,39 @@ func (t *tree) cut(e entry) {
 // ahead looks at the candidates that are likely next. They are spread over all
 // of memory, and looking at several at once takes hardly longer than at one.
 func (t *tree) ahead(s spot) {
-	const several = 16
 	if t.near--; t.near > 0 {
 		return
 	}
 	t.near = min(several, s.n.n-s.i)
-	for i := range max(0, t.near) {
-		c := s.n.entries[s.i+i].c
-		t.seen += c.key.Due + uint64(c.wakes[0]) + c.Overdue + c.Stats.NotBefore
+	t.seen += s.n.warm(s.i, t.near)
+	if t.near == several || t.depth < 2 {
+		return
 	}
+	if p := t.path[t.depth-2]; p.i+1 < p.n.n {
+		n := p.n.kids[p.i+1]
+		more := min(several-t.near, n.n)
+		t.seen += n.warm(0, more)
+		t.near += more
+	}
+}
+
+// several candidates are looked at at once.
+const several = 16
+
+// warm reads a little of each cache line that a slot needs of candidates.
+func warm(list []*candidate) (sum uint64) {
+	for _, c := range list {
+		sum += c.key.Due + c.slot + c.Overdue + c.Stats.NotBefore
+	}
+	return sum
+}
+
+// warm is that for some of a leaf.
+func (n *node) warm(i, many int) (sum uint64) {
+	for _, e := range n.entries[i : i+max(0, many)] {
+		sum += e.c.key.Due + e.c.slot + e.c.Overdue + e.c.Stats.NotBefore
+	}
+	return sum
 }
 
 // join empties a child that holds few into a neighbour, if there is room. The

@@ -91,12 +91,7 @@ func (t *tree) pull() {
 
 // append puts entries in order that come after all that are.
 func (t *tree) append(next []entry) {
-	slices.SortFunc(next, func(a, b entry) int {
-		if a.before(&b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(next, entry.compare)
 	for _, e := range next {
 		t.put(e, e.c.Estimate)
 		t.edge = e

@@ -31,14 +31,16 @@ type candidate struct {
 	key    Key
 	since  uint64 // slot from which it has stood in that tree
 	why    reason
-	held   bool     // by the planner
-	plain  bool     // nothing but its statistics decides when it may run
-	ran    bool     // in the current slot
-	rests  bool     // its policy, which sees all, left it out of this slot
-	short  bool     // and was cut there with less than the whole budget as its limit
-	waits  [2]bool  // in the queues
-	wakes  [2]int64 // when it is looked at again, as the queues count
-	tier   string   // "" = not eligible
+	held   bool   // by the planner
+	plain  bool   // nothing but its statistics decides when it may run
+	ran    bool   // in the current slot
+	rests  bool   // its policy, which sees all, left it out of this slot
+	short  bool   // and was cut there with less than the whole budget as its limit
+	timed  bool   // it waits for a time
+	seat   int32  // on the page of that slot
+	slot   uint64 // it waits for, 0 = none
+	time   int64  // it waits for, in nanoseconds since the epoch
+	tier   string // "" = not eligible
 	Candidate
 	start  time.Time
 	number int // in a replay
@@ -61,7 +63,7 @@ type planner struct {
 	asked   tree         // refresh requests
 	fresh   tree         // new queries
 	ranked  tree
-	slots   queue
+	slots   agenda
 	times   queue
 	rests   []*candidate // left out by a policy that sees all; some may have been lifted since
 	shared  []float64    // the policy's state of the endpoint
@@ -96,8 +98,7 @@ type planner struct {
 func newPlanner(p Policy, budget time.Duration) *planner {
 	x := &planner{
 		policy: p, name: p.String(), rule: RuleStrict, budget: budget, share: rule(RuleStrict).share(budget),
-		all:   map[string]*candidate{},
-		slots: queue{which: forSlot}, times: queue{which: forTime},
+		all:  map[string]*candidate{},
 		slot: 1,
 	}
 	x.ranked.book = bookFor(p)
@@ -218,7 +219,7 @@ func (p *planner) settle(c *candidate) {
 	v := p.judge(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
 	if v.slot > 0 {
-		p.slots.set(c, int64(v.slot))
+		p.slots.set(c, v.slot)
 	}
 	if !v.at.IsZero() {
 		p.times.set(c, v.at.UnixNano())
@@ -250,11 +251,10 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 // advance looks again at whatever waited for this slot or this moment.
 func (p *planner) advance(now time.Time) {
 	p.now = now
-	slot := p.slot
-	for c := p.slots.due(int64(slot)); c != nil; c = p.slots.due(int64(slot)) {
+	p.slots.due(p.slot, func(c *candidate) {
 		p.lift(c)
 		p.settle(c)
-	}
+	})
 	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
 		p.lift(c)
 		p.settle(c)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -89,43 +90,85 @@ func TestTree(t *testing.T) {
 	})
 }
 
-// TestQueue holds the queue against a map.
-func TestQueue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		q := queue{which: forTime}
-		want := map[*candidate]int64{}
-		all := make([]*candidate, 20)
-		for i := range all {
-			all[i] = &candidate{prefix: uint64(i)}
-		}
-		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0:
-				q.drop(c)
-				delete(want, c)
-			case 1:
-				until := rapid.Int64Range(0, 30).Draw(t, "until")
-				for c := q.due(until); c != nil; c = q.due(until) {
-					if want[c] > until {
-						t.Fatalf("woken at %d, waits until %d", until, want[c])
-					}
-					delete(want, c)
+// TestWaiting holds what waits, for times and for slots, against a map.
+func TestWaiting(t *testing.T) {
+	type room struct {
+		set  func(*candidate, int64)
+		drop func(*candidate)
+		due  func(int64) []*candidate
+		next func(int) []*candidate // nil where nobody asks
+	}
+	rooms := map[string]func() room{
+		"times": func() room {
+			q := &queue{}
+			return room{set: q.set, drop: q.drop, due: func(at int64) (list []*candidate) {
+				for c := q.due(at); c != nil; c = q.due(at) {
+					list = append(list, c)
 				}
-				for _, at := range want {
-					if at <= until {
-						t.Fatalf("still asleep at %d, should have woken at %d", until, at)
+				return list
+			}}
+		},
+		"slots": func() room {
+			a := &agenda{}
+			return room{
+				set:  func(c *candidate, at int64) { a.set(c, uint64(at)) },
+				drop: a.drop, next: a.next,
+				due: func(at int64) (list []*candidate) {
+					a.due(uint64(at), func(c *candidate) { list = append(list, c) })
+					return list
+				},
+			}
+		},
+	}
+	for name, open := range rooms {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				q := open()
+				want := map[*candidate]int64{}
+				all := make([]*candidate, 20)
+				for i := range all {
+					all[i] = &candidate{prefix: uint64(i)}
+				}
+				for range rapid.IntRange(1, 80).Draw(t, "steps") {
+					c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
+					switch rapid.IntRange(0, 3).Draw(t, "what") {
+					case 0:
+						q.drop(c)
+						delete(want, c)
+					case 1:
+						until := rapid.Int64Range(1, 30).Draw(t, "until")
+						for _, c := range q.due(until) {
+							if at, waits := want[c]; !waits || at > until {
+								t.Fatalf("woken at %d, waits until %d", until, at)
+							}
+							delete(want, c)
+						}
+						for _, at := range want {
+							if at <= until {
+								t.Fatalf("still asleep at %d, should have woken at %d", until, at)
+							}
+						}
+					default:
+						want[c] = rapid.Int64Range(1, 30).Draw(t, "at")
+						q.set(c, want[c])
+					}
+					if q.next == nil {
+						continue
+					}
+					soonest := slices.SortedFunc(maps.Keys(want), func(a, b *candidate) int {
+						return cmp.Or(cmp.Compare(want[a], want[b]), cmp.Compare(a.prefix, b.prefix))
+					})
+					n := rapid.IntRange(0, len(all)).Draw(t, "most")
+					if got := q.next(n); !slices.Equal(got, soonest[:min(n, len(soonest))]) {
+						t.Fatalf("the next %d of %v are %v", n, soonest, got)
 					}
 				}
-			default:
-				want[c] = rapid.Int64Range(0, 30).Draw(t, "at")
-				q.set(c, want[c])
-			}
-			if q.len() != len(want) {
-				t.Fatalf("%d wait, want %d", q.len(), len(want))
-			}
-		}
-	})
+				if n := len(q.due(31)); n != len(want) {
+					t.Fatalf("%d wait, want %d", n, len(want))
+				}
+			})
+		})
+	}
 }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

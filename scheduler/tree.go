@@ -100,6 +100,13 @@ func before(a, b *candidate) bool {
 	return e.before(&f)
 }
 
+func (e entry) compare(f entry) int {
+	if e.before(&f) {
+		return -1
+	}
+	return 1
+}
+
 // up counts the entries that do not come after e.
 func (n *node) up(e *entry) int {
 	low, high := 0, n.n
@@ -195,12 +202,19 @@ func (t *tree) after(class int) *candidate {
 	return next.entries[0].c
 }
 
+// found says whether the path leads to c, as it was looked up.
+func (t *tree) found(c *candidate) bool {
+	if t.depth == 0 {
+		return false
+	}
+	s := t.path[t.depth-1]
+	return s.n.kids == nil && s.i < s.n.n && s.n.entries[s.i].c == c
+}
+
 // find makes the path that of an entry as it was put.
 func (t *tree) find(e entry) {
-	if t.depth > 0 {
-		if s := t.path[t.depth-1]; s.i < s.n.n && s.n.entries[s.i].c == e.c {
-			return // as it was looked up
-		}
+	if t.found(e.c) {
+		return
 	}
 	t.depth = 0
 	n := t.root

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+)
+
+// An agenda holds candidates that wait for a slot, one page for each slot in
+// which some do. Each candidate knows its page and its place there, so that it
+// can be taken out. Hardly any step has to look at another candidate.
+type agenda struct {
+	pages []page // in the order of slots
+	seen  uint64 // of no meaning
+}
+
+type page struct {
+	slot uint64
+	list []*candidate // in no order
+}
+
+// find returns where the page of a slot is, or belongs. Most look for the last.
+func (a *agenda) find(slot uint64) (i int, found bool) {
+	if n := len(a.pages); n > 0 && a.pages[n-1].slot == slot {
+		return n - 1, true
+	}
+	return slices.BinarySearchFunc(a.pages, slot, func(p page, slot uint64) int { return cmp.Compare(p.slot, slot) })
+}
+
+// set makes c wait until a slot, which is not 0.
+func (a *agenda) set(c *candidate, slot uint64) {
+	a.drop(c)
+	i, found := a.find(slot)
+	if !found {
+		a.pages = slices.Insert(a.pages, i, page{slot: slot})
+	}
+	p := &a.pages[i]
+	c.slot, c.seat = slot, int32(len(p.list))
+	p.list = append(p.list, c)
+}
+
+// drop ends c's waiting, if it waits.
+func (a *agenda) drop(c *candidate) {
+	if c.slot == 0 {
+		return
+	}
+	i, _ := a.find(c.slot)
+	p := &a.pages[i]
+	n := len(p.list) - 1
+	last := p.list[n]
+	p.list[c.seat], last.seat = last, c.seat
+	p.list[n], p.list = nil, p.list[:n]
+	c.slot = 0
+	if n == 0 {
+		a.pages = slices.Delete(a.pages, i, i+1)
+	}
+}
+
+// due takes out those that wait until the slot or less and calls each for them.
+func (a *agenda) due(slot uint64, each func(*candidate)) {
+	for len(a.pages) > 0 && a.pages[0].slot <= slot {
+		list := a.pages[0].list
+		a.pages = slices.Delete(a.pages, 0, 1)
+		for i, c := range list {
+			if i%several == 0 {
+				a.seen += warm(list[i:min(i+several, len(list))])
+			}
+			c.slot = 0
+			each(c)
+		}
+	}
+}
+
+// next lists so many at most, soonest first, then by id.
+func (a *agenda) next(most int) (list []*candidate) {
+	for _, p := range a.pages {
+		room := min(most-len(list), len(p.list))
+		entries := make([]entry, len(p.list))
+		for i, c := range p.list {
+			entries[i] = entry{id: c.prefix, c: c}
+		}
+		nearest(entries, room)
+		slices.SortFunc(entries[:room], entry.compare)
+		for _, e := range entries[:room] {
+			list = append(list, e.c)
+		}
+		if len(list) == most {
+			break
+		}
+	}
+	return list
+}
