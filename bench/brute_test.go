@@ -160,6 +160,26 @@ func TestStrictNeverOverruns(t *testing.T) {
 	})
 }
 
+// Under debt no slot borrows more than a timeout, and all together use at most
+// their budgets and one.
+func TestDebtIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr, s := drawTrace(t), drawSetup(t)
+		s.Rule = scheduler.RuleDebt
+		row, err := NewWorld(tr).Simulate(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := s.Timeout
+		if most == 0 {
+			most = time.Hour
+		}
+		if row.MaxOverrun > row.MaxDebt || row.MaxDebt > most.Seconds() || row.Used > float64(tr.Revisions)*s.Budget.Seconds()+row.MaxDebt+1e-9 {
+			t.Fatalf("%+v: overrun by %g s, %g s owed, %g s used in %d slots", s, row.MaxOverrun, row.MaxDebt, row.Used, tr.Revisions)
+		}
+	})
+}
+
 // Nothing ran late and nothing was missed when the budget is as good as
 // unlimited and the policy is not selective.
 func TestUnlimited(t *testing.T) {

@@ -25,7 +25,7 @@ func TestGoldenSchedules(t *testing.T) {
 		p := d.Spelling()
 		t.Run(d.Name, func(t *testing.T) {
 			var got bytes.Buffer
-			for _, rule := range []string{scheduler.RuleOverrun, scheduler.RuleStrict} {
+			for _, rule := range []string{scheduler.RuleOverrun, scheduler.RuleStrict, scheduler.RuleDebt} {
 				for _, budget := range []time.Duration{800 * time.Millisecond, 3 * time.Second} {
 					row, err := w.Simulate(t.Context(), Setup{Policy: p, Budget: budget, Rule: rule, Schedule: true})
 					if err != nil {

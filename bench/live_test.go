@@ -19,11 +19,12 @@ import (
 // A ticking endpoint answers what the trace says for the slot, and takes as
 // long: the loop's own clock is that of the bubble.
 type ticking struct {
-	t    testing.TB
-	w    *World
-	slot int
-	ran  [][]int
-	cuts [][2]int
+	t       testing.TB
+	w       *World
+	slot    int
+	timeout time.Duration
+	ran     [][]int
+	cuts    [][2]int
 }
 
 func (x *ticking) Health() registry.Health { return registry.Health{} }
@@ -47,7 +48,9 @@ func (x *ticking) Execute(_ context.Context, q *registry.Query, _ scheduler.Memo
 	takes := milliseconds(x.w.t.Times[x.slot][i])
 	if takes > limit {
 		time.Sleep(limit)
-		x.cuts = append(x.cuts, [2]int{x.slot, i})
+		if limit != x.timeout {
+			x.cuts = append(x.cuts, [2]int{x.slot, i})
+		}
 		return scheduler.Answer{Outcome: registry.Cut, Elapsed: limit}
 	}
 	time.Sleep(takes)
@@ -93,19 +96,27 @@ func TestLiveLoopAgrees(t *testing.T) {
 	if turned, not := schedule(t, w, "hybrid:d=8:h=4"), schedule(t, w, "hybrid:d=8:h=4:no-turn"); cmp.Equal(turned, not) {
 		t.Error("hybrid turns in no slot of this trace, so nothing tells whether the loop does too")
 	}
-	for _, policy := range policies {
+	borrowers := []string{"rr", "dj", "ttl:max=8:reset", "hybrid:d=8:h=4"}
+	for i, policy := range append(policies, borrowers...) {
+		rule, timeout := scheduler.RuleStrict, 24*time.Hour
+		if i >= len(policies) {
+			rule, timeout = scheduler.RuleDebt, 5*time.Second
+		}
 		for _, budget := range []time.Duration{4 * time.Second, 40 * time.Second} {
-			t.Run(fmt.Sprint(policy, "/", budget), func(t *testing.T) {
-				want, err := w.Simulate(t.Context(), Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+			t.Run(fmt.Sprint(policy, "/", rule, "/", budget), func(t *testing.T) {
+				want, err := w.Simulate(t.Context(), Setup{Policy: policy, Budget: budget, Rule: rule, Timeout: timeout, Schedule: true, Ring: true})
 				if err != nil {
 					t.Fatal(err)
 				}
+				if rule == scheduler.RuleDebt && budget == 4*time.Second && (want.MaxDebt == 0 || want.MaxDebt > 5) {
+					t.Errorf("at most %g s are owed", want.MaxDebt)
+				}
 				synctest.Test(t, func(t *testing.T) {
-					x := &ticking{t: t, w: w, ran: make([][]int, tr.Revisions), cuts: [][2]int{}}
+					x := &ticking{t: t, w: w, timeout: timeout, ran: make([][]int, tr.Revisions), cuts: [][2]int{}}
 					for i := range x.ran {
 						x.ran[i] = []int{}
 					}
-					x.play(t, policy, budget)
+					x.play(t, registry.Endpoint{Policy: policy, Budget: registry.Duration(budget), Rule: rule, Timeout: registry.Duration(timeout)})
 					if d := cmp.Diff(want.Slots, x.ran); d != "" {
 						t.Errorf("slots -simulated +live:\n%s", d)
 					}
@@ -127,15 +138,12 @@ func schedule(t *testing.T, w *World, policy string) [][]int {
 	return row.Slots
 }
 
-func (x *ticking) play(t *testing.T, policy string, budget time.Duration) {
+func (x *ticking) play(t *testing.T, e registry.Endpoint) {
+	e.Name, e.URL, e.Slot = "e", "http://127.0.0.1/sparql", scheduler.Never
 	var ledger schedulertest.Memory
 	x.baseline(&ledger)
 	loop, err := scheduler.NewLoop(scheduler.Config{
-		Endpoint: registry.Endpoint{
-			Name: "e", URL: "http://127.0.0.1/sparql", Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy,
-			Timeout: registry.Duration(24 * time.Hour),
-		},
-		Ledger: &ledger, Executor: x,
+		Endpoint: e, Ledger: &ledger, Executor: x,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -90,6 +90,7 @@ var columns = []struct {
 	{"failed", func(r *Row) string { return strconv.Itoa(r.Failed) }},
 	{"used", func(r *Row) string { return number(r.Used) }},
 	{"max_overrun", func(r *Row) string { return number(r.MaxOverrun) }},
+	{"max_debt", func(r *Row) string { return number(r.MaxDebt) }},
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

@@ -34,6 +34,7 @@ type sheet struct {
 	onHints  time.Duration // of it, by what hints put before its turn
 	onClaims time.Duration // of it, by what intervals claimed
 	runs     []*run
+	spare    *run // that nobody looks at any more
 	opener   *candidate
 	begun    bool // something has started, whatever it took
 	alone    bool // nothing else starts in this slot
@@ -172,10 +173,10 @@ func (s *sheet) next(now time.Time) *run {
 			return s.first(c, now)
 		}
 	}
-	ranked, front := s.room(now)
 	if !s.p.rule.heeds() {
-		return s.whatever(now, ranked)
+		return s.whatever(now)
 	}
+	ranked, front := s.room(now)
 	least := time.Duration(0)
 	if !s.serial {
 		least = crumb
@@ -222,12 +223,12 @@ func (s *sheet) leads(c *candidate, room time.Duration) bool {
 }
 
 // whatever starts the first in order while anything is left.
-func (s *sheet) whatever(now time.Time, room time.Duration) *run {
-	c := s.p.ranked.first()
-	if c == nil || room <= 0 {
+func (s *sheet) whatever(now time.Time) *run {
+	c, left := s.p.ranked.first(), s.budget-s.used
+	if c == nil || left <= 0 {
 		return nil
 	}
-	return s.begin(c, now, room, false)
+	return s.begin(c, now, left, false)
 }
 
 // early starts what a hint puts before its turn, as if it were its turn.
@@ -258,7 +259,11 @@ func (s *sheet) first(c *candidate, now time.Time) *run {
 }
 
 func (s *sheet) begin(c *candidate, now time.Time, part time.Duration, front bool) *run {
-	r := &run{
+	r := s.spare
+	if s.spare = nil; r == nil {
+		r = &run{}
+	}
+	*r = run{
 		c: c, tier: c.tier, front: front, start: now, part: part, limit: s.grant(part, now),
 		open:   c.open(),
 		served: c.asked,

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -345,5 +346,33 @@ func TestReplayDebtLikeStrict(t *testing.T) {
 		if fmt.Sprint(strict) != fmt.Sprint(lent) {
 			t.Fatalf("%s:\nstrict %v\ndebt   %v", policy, strict, lent)
 		}
+	})
+}
+
+// Who waits for the end of a debt is told so, and when that is.
+func TestDebtIsExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, indebted("@every 1m", 10*time.Second, 30*time.Second, 1), longish(t, "q_a", 1, 24*time.Second))
+		w.register("a")
+		w.run()
+		until(90 * time.Second) // slots of minutes 0 and 1: 4 s, then 24 s; 14 s are owed
+		w.register("b")
+		x := w.explain("q_a")
+		if !strings.Contains(x.Why, "waits until the debt of 14s is repaid, 5s a slot") || x.PassedOver != nil || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
+			t.Errorf("it needs 14 s; slots repay 5, 5 and 4 s, and the third owes nothing more: %+v", x)
+		}
+		until(150 * time.Second)
+		x = w.explain("q_a")
+		if x.PassedOver == nil || !strings.Contains(x.PassedOver.Reason, "had 5s of its 10s") || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
+			t.Errorf("passed over while a debt was repaid: %+v, %+v", x, x.PassedOver)
+		}
+		if x = w.explain("q_b"); !x.NextDue.Equal(epoch().Add(3*time.Minute)) || strings.Contains(x.Why, "debt") {
+			t.Errorf("its 4 s fit what repaying leaves: %+v", x)
+		}
+		until(270 * time.Second)
+		if s := w.stats("q_a"); s.Last != 5 {
+			t.Errorf("predicted for minute 4, it ran last in slot %d", s.Last)
+		}
+		w.stop()
 	})
 }

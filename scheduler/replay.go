@@ -153,6 +153,7 @@ func (r *Replay) execute(s *sheet, x *run) Played {
 		a = Answer{Outcome: registry.Cut, Elapsed: s.bound(x)}
 	}
 	a, whole := s.finish(x, a, false)
+	s.spare = x
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.learn(i, c, k, whole)
 	return Played{i, k.Outcome, k.Elapsed, s.beyond() - before}

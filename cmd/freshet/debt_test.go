@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A dawdler is a SPARQL endpoint that takes its time.
+type dawdler struct {
+	takes atomic.Int64 // nanoseconds
+	asked atomic.Int64
+}
+
+func (d *dawdler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.asked.Add(1)
+	select {
+	case <-time.After(time.Duration(d.takes.Load())):
+	case <-r.Context().Done():
+		return
+	}
+	w.Header().Set("Content-Type", "application/sparql-results+json")
+	io.WriteString(w, `{"head":{},"boolean":true}`)
+}
+
+// A ledger entry is what a slot says of its debt.
+type ledgerEntry struct {
+	Run, Complete, Skipped   int
+	Used, Repaid, Debt, Lent float64
+}
+
+func readEntry(t *testing.T, text string) (x ledgerEntry) {
+	t.Helper()
+	var s struct {
+		Run, Complete, Skipped int
+		Used                   float64 `json:"used_seconds"`
+		Repaid                 float64 `json:"repaid_seconds"`
+		Debt                   float64 `json:"debt_seconds"`
+		Lent                   float64 `json:"lent_seconds"`
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return ledgerEntry(s)
+}
+
+func (w town) debt(t *testing.T) float64 {
+	t.Helper()
+	var e endpointView
+	if err := json.Unmarshal([]byte(w.must(t, "", "endpoint", "show", "city", "--json")), &e); err != nil {
+		t.Fatal(err)
+	}
+	return e.State.Debt
+}
+
+// Over sockets: an execution goes beyond its slot's budget and finishes, later
+// slots repay it, and kill -9 in the middle of one forgives nothing.
+func TestDebtOverSockets(t *testing.T) {
+	const budget, timeout = 0.4, 5.0
+	slow := &dawdler{}
+	ep := httptest.NewServer(slow)
+	defer ep.Close()
+	addr, data := freeAddr(t), t.TempDir()
+	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, rule: debt, budget: 400ms, timeout: 5s}]\n", ep.URL)
+	srv := serve(t, binary(t), addr, data, yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: ep.URL}
+	tick := func() ledgerEntry {
+		t.Helper()
+		return readEntry(t, w.must(t, "", "endpoint", "tick", "city", "--json"))
+	}
+	w.add(t, "ASK { ?s ?p ?o }")
+	slow.takes.Store(int64(1200 * time.Millisecond))
+	s := tick()
+	if s.Complete != 1 || s.Used < 1.2 || math.Abs(s.Debt-(s.Used-budget)) > 1e-6 {
+		t.Fatalf("a long execution: %+v", s)
+	}
+	if d := w.debt(t); d != s.Debt {
+		t.Errorf("the endpoint shows a debt of %g s, the slot one of %g s", d, s.Debt)
+	}
+	if out := w.must(t, "", "endpoint", "list"); !strings.Contains(out, "in debt: ") {
+		t.Errorf("the list says nothing of it:\n%s", out)
+	}
+	if out := w.must(t, "", "endpoint", "slots", "city"); !strings.Contains(out, "owes ") {
+		t.Errorf("the slots say nothing of it:\n%s", out)
+	}
+	slow.takes.Store(0)
+	for debt := s.Debt; debt > 0; debt = s.Debt {
+		s = tick()
+		if math.Abs(s.Repaid-min(debt, budget/2)) > 1e-6 || s.Debt-max(0, debt-budget/2) > 1e-6 && s.Run == 0 {
+			t.Fatalf("of %g s a slot repays: %+v", debt, s)
+		}
+		if s.Debt > 0 && s.Run > 0 { // it is known to take longer than half a budget
+			t.Fatalf("it did not wait for the end of the debt: %+v", s)
+		}
+	}
+	if s.Complete != 1 {
+		s = tick()
+	}
+	if s.Complete != 1 {
+		t.Fatalf("nothing is owed, and the query does not run: %+v", s)
+	}
+
+	slow.takes.Store(int64(time.Hour))
+	asked := slow.asked.Load()
+	go http.Post(srv.url+"/v1/endpoints/city/tick", "application/json", nil) // ends with the process
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("no execution goes beyond the budget")
+		}
+		line, _, _ := strings.Cut(w.must(t, "", "endpoint", "slots", "city", "--limit", "1", "--json"), "\n")
+		if slow.asked.Load() > asked && readEntry(t, line).Lent == timeout {
+			break
+		}
+	}
+	srv.kill()
+	slow.takes.Store(0)
+	srv = serve(t, binary(t), addr, data, yaml)
+	w.env["FRESHET_SERVER"] = srv.url
+	if d := w.debt(t); d != timeout {
+		t.Errorf("killed while an execution went beyond the budget: %g s are owed, want the timeout of %g s", d, timeout)
+	}
+	if s = tick(); s.Repaid != budget/2 || s.Debt != timeout-budget/2 {
+		t.Errorf("afterwards: %+v", s)
+	}
+	w.must(t, "", "endpoint", "set", "city", "rule=strict")
+	if s = tick(); s.Repaid != budget/2 || math.Abs(s.Debt-(timeout-budget)) > 1e-6 {
+		t.Errorf("under strict what is owed has to be repaid all the same: %+v", s)
+	}
+	if err := srv.stop(); err != nil {
+		t.Error(err)
+	}
+}
