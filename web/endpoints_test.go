@@ -50,6 +50,15 @@ func TestPatchEndpoint(t *testing.T) {
 	}
 	w.do("PATCH", at, `{"budget":"4s"}`, merge7396, "If-Match: "+first).problem(412, "precondition-failed")
 	w.do("DELETE", at, "", "If-Match: "+first).problem(412, "precondition-failed")
+	w.do("PATCH", at, `{"rule":"debt"}`, merge7396).status(200)
+	w.m.slots["city"] = []scheduler.Slot{{Endpoint: "city", Number: 1, Started: w.m.now, Used: 14, Budget: 10, Repaid: 1, Debt: 5}}
+	e := w.get(at).status(200).json()
+	if st := e["state"].(map[string]any); e["rule"] != "debt" || st["debt_seconds"] != 5.0 || st["last"].(map[string]any)["repaid_seconds"] != 1.0 {
+		t.Errorf("%v", e)
+	}
+	if m := string(w.get("/metrics").status(200).body); !strings.Contains(m, `freshet_endpoint_debt_seconds{endpoint="city"} 5`) {
+		t.Error("no metric of the debt")
+	}
 	// Secrets: kept when shown values come back, dropped by null, replaced by new ones.
 	w.do("PATCH", at, `{"auth":{"basic":{"password":"(set)"}},"headers":{"X-Key":"(set)","X-New":"v"}}`, merge7396).status(200)
 	if e := w.m.endpoints["city"]; e.Auth.Basic.Password != "hush" || e.Headers["X-Key"] != "hush" || e.Headers["X-New"] != "v" {

@@ -288,7 +288,7 @@ func (m *memory) State(endpoint string) (scheduler.LoopState, error) {
 	}
 	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Queries: len(m.queries), Health: registry.Health{State: registry.Healthy}}
 	if s := m.slots[endpoint]; len(s) > 0 {
-		st.Last = s[0]
+		st.Last, st.Debt = s[0], s[0].Debt
 	}
 	return st, nil
 }

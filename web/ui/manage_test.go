@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web"
 )
 
@@ -202,6 +203,27 @@ next:
 		out = append(out, changes[i], changes[i+1])
 	}
 	return out
+}
+
+// The rule can be chosen, and what is owed stands where people look.
+func TestEndpointInDebt(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	r.register("city", "all", "ASK { ?s ?p ?o }")
+	fields := r.get("/endpoints/city").status(200).has(`value="debt"`).fields()
+	r.post("/endpoints/city", with(fields, "rule", "overrun")...).status(422)
+	r.follow(r.post("/endpoints/city", with(fields, "rule", "debt")...)).has("The settings of city are in force.")
+	e, err := r.reg.Endpoint("city")
+	if err != nil || e.Rule != scheduler.RuleDebt {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	if err := r.daemon.Update(e, r.oracle); err != nil {
+		t.Fatal(err)
+	}
+	r.oracle.takes = 23200 * time.Millisecond
+	r.follow(r.post("/endpoints/city/tick")).status(200).has("Later slots repay 13.2"+thin+"s.", "In debt: 13.2"+thin+"s, repaid 5"+thin+"s a slot.")
+	r.get("/").has("In debt: 13.2" + thin + "s, repaid 5" + thin + "s a slot.")
+	r.follow(r.post("/endpoints/city/tick")).status(200).has("5" + thin + "s repaid, 8.2" + thin + "s owed")
 }
 
 func TestEndpointSettings(t *testing.T) {

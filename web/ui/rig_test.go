@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -41,6 +42,7 @@ type oracle struct {
 	mu      sync.Mutex
 	results map[string]*diff.Result // by query id
 	failure string
+	takes   time.Duration // 0: 20 ms
 	health  registry.Health
 }
 
@@ -64,7 +66,7 @@ func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memor
 			return scheduler.Answer{Outcome: registry.Failed, Error: err.Error()}
 		}
 	}
-	return scheduler.Answer{Outcome: registry.Changed, Result: r, Elapsed: 20 * time.Millisecond}
+	return scheduler.Answer{Outcome: registry.Changed, Result: r, Elapsed: cmp.Or(o.takes, 20*time.Millisecond)}
 }
 
 func (o *oracle) Health() registry.Health {
