@@ -27,7 +27,9 @@ type prospects struct {
 
 	high  [cells]float64 // hazard of which the bounds are
 	fade  [cells][rates]float64
+	begun float64    // level of the first wave
 	level float64    // what is worth less waits for a later wave
+	step  float64    // from one to the next
 	ends  [2]float64 // the least worth that had its turn in the last slot, live and turned
 	low   float64    // in this one
 
@@ -78,7 +80,6 @@ func (b *book) lookBack() {
 // begin takes for the level of the first wave the worth at which the last slot
 // came to its end.
 func (p *prospects) begin(turned bool) {
-	const part = 0.95
 	end := func() *float64 {
 		if p.turned {
 			return &p.ends[1]
@@ -89,7 +90,8 @@ func (p *prospects) begin(turned bool) {
 		*end() = p.low
 	}
 	p.turned = turned
-	p.level, p.low = part**end(), math.Inf(1)
+	p.begun, p.step, p.low = *end(), 0.95, math.Inf(1)
+	p.level = p.begun
 }
 
 // served says that a query has had its turn.
@@ -149,15 +151,24 @@ func (b *book) foresee(list []int32) {
 	b.finish(func(i int32, gain float64) { b.bound[i] = (gain + slack) / b.rows[i].price })
 }
 
-// foresight is a query's outlook for later, and until when that is a bound.
+// foresight is a query's outlook for later, and until when that is a bound: until
+// it may be worth nearly as much as what had its turn in the last slot. Worth
+// grows at most as the square of the time that has passed. Where that is soon no
+// bound is worth its while.
 func (b *book) foresight(i int32) (outlook, bool) {
+	const part, most = 0.85, 16
 	r, v := &b.rows[i], b.view
 	c := b.cellOf(r)
 	if r.noted || r.x > 1 || v.ratio[c] < lowest || b.last[i] > v.epoch.slot {
 		return outlook{}, false
 	}
 	since := v.calendar.clock(b.last[i])
-	tau := 1.25*max(0, v.now-since) + 2
+	tau := max(0, v.now-since)
+	later := tau * min(most, math.Sqrt(part*b.begun/max(b.worth[i], 1e-300)))
+	if later < tau+2 {
+		return outlook{}, false
+	}
+	tau = later
 	until, oldest := since+tau, b.last[i]
 	if row := c - int(r.cells); r.changed > 0 && row < ageCells-2 {
 		until = min(until, v.calendar.clock(r.changed)+math.Ldexp(1, row+1)-1)
@@ -215,7 +226,7 @@ func (b *book) reach() {
 			continue
 		}
 		best = max(best, x)
-		if b.until[i] < now || math.IsInf(b.bound[i], 1) {
+		if !b.turned && (b.until[i] < now || math.IsInf(b.bound[i], 1)) {
 			dim = append(dim, i)
 		}
 	}
@@ -226,9 +237,10 @@ func (b *book) reach() {
 // lower sets the level of the next wave.
 func (b *book) lower(best float64) {
 	const least = 1e-9
-	if b.level = min(0.75*b.level, 0.9*best); b.level < least {
+	if b.level = b.step * min(b.level, best); b.level < least {
 		b.level = math.Inf(-1)
 	}
+	b.step = max(0.5, b.step*b.step)
 }
 
 // bring takes a query out of those that no wave has brought.
