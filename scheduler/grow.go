@@ -12,6 +12,9 @@ func (t *tree) insert(c *candidate) {
 	if e := entryOf(c); t.deferred(&e) {
 		t.postpone(e, c.Estimate)
 	} else {
+		if t.runs(&e) {
+			t.settle()
+		}
 		t.put(e, c.Estimate)
 	}
 }
@@ -24,11 +27,18 @@ func (t *tree) remove(c *candidate) {
 		return
 	}
 	t.book.leave(c)
+	if t.next < len(t.run) && t.run[t.next].c == c {
+		t.next++
+		return
+	}
 	if t.found(c) {
 		t.prune()
 	} else if e := entryOf(c); t.deferred(&e) {
 		t.withdraw(c)
 	} else {
+		if t.runs(&e) {
+			t.settle()
+		}
 		t.cut(e)
 	}
 }

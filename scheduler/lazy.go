@@ -16,6 +16,11 @@ type tail struct {
 	least time.Duration // at most the smallest estimate in it
 	wave  int           // how many are put in order next
 	book  *book         // holds others that come before those in rest, or nil
+	// run is what was put in order last, from next on: it comes after what the
+	// nodes hold, and before the rest. Mostly it is taken from its beginning.
+	run    []entry
+	next   int
+	sorter sorter
 }
 
 const firstWave = 128
@@ -34,7 +39,8 @@ func (t *tree) load(list []*candidate) {
 func (t *tree) empty() {
 	clear(t.rest)
 	t.root, t.depth = nil, 0
-	t.tail = tail{rest: t.rest[:0], edge: entry{value: math.Inf(-1)}, least: math.MaxInt64, wave: firstWave, book: t.book}
+	t.rest, t.run, t.next = t.rest[:0], nil, 0
+	t.edge, t.least, t.wave = entry{value: math.Inf(-1)}, math.MaxInt64, firstWave
 }
 
 // reload leaves what the book holds to the book, which has a new plan, and in
@@ -62,6 +68,34 @@ func (t *tree) deferred(e *entry) bool { return t.late() > 0 && t.edge.before(e)
 
 // late counts what is not in order.
 func (t *tree) late() int { return len(t.rest) + t.book.len() }
+
+// behind counts what is not in the nodes.
+func (t *tree) behind() int { return len(t.run) - t.next + t.late() }
+
+// leads returns the first of the run, if its estimate is at most left. If it is
+// not, the run is looked through as the nodes are.
+func (t *tree) leads(left time.Duration) *candidate {
+	if t.next == len(t.run) {
+		return nil
+	}
+	if c := t.run[t.next].c; c.Estimate <= left {
+		return c
+	}
+	t.settle()
+	return t.look(left)
+}
+
+// settle moves the run into the nodes.
+func (t *tree) settle() {
+	run := t.run[t.next:]
+	t.run, t.next = nil, 0
+	for _, e := range run {
+		t.put(e, e.c.Estimate)
+	}
+}
+
+// runs says whether an entry is, or belongs, in the run.
+func (t *tree) runs(e *entry) bool { return t.next < len(t.run) && !e.before(&t.run[t.next]) }
 
 // more says whether the tail may hold one whose estimate is at most left.
 func (t *tree) more(left time.Duration) bool {
@@ -91,11 +125,12 @@ func (t *tree) pull() {
 
 // append puts entries in order that come after all that are.
 func (t *tree) append(next []entry) {
-	slices.SortFunc(next, entry.compare)
-	for _, e := range next {
-		t.put(e, e.c.Estimate)
-		t.edge = e
+	if len(next) == 0 {
+		return
 	}
+	t.settle()
+	t.run = t.sorter.sort(next)
+	t.edge = t.run[len(t.run)-1]
 }
 
 // receive takes in what comes from the book. Its last ones may be worth nothing,
@@ -112,6 +147,7 @@ func (t *tree) receive(next []entry) {
 
 // sort puts everything in order.
 func (t *tree) sort() {
+	defer t.settle()
 	if t.book.len() > 0 {
 		t.receive(t.book.all())
 	}
@@ -132,6 +168,9 @@ func (t *tree) withdraw(c *candidate) {
 // unordered appends all candidates to a list, in whatever order they are.
 func (t *tree) unordered(list []*candidate) []*candidate {
 	list = t.root.head(math.MaxInt, list)
+	for i := range t.run[t.next:] {
+		list = append(list, t.run[t.next+i].c)
+	}
 	for i := range t.rest {
 		list = append(list, t.rest[i].c)
 	}

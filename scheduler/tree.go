@@ -127,9 +127,9 @@ func (n *node) child(e *entry) int {
 
 func (t *tree) len() int {
 	if t.root == nil {
-		return t.late()
+		return t.behind()
 	}
-	return t.root.count + t.late()
+	return t.root.count + t.behind()
 }
 
 func (t *tree) push(n *node, i int) {
@@ -143,9 +143,12 @@ func (t *tree) first() *candidate { return t.fits(math.MaxInt64) }
 // fits returns the first candidate whose estimate is at most left.
 func (t *tree) fits(left time.Duration) *candidate {
 	c := t.look(left)
+	if c == nil {
+		c = t.leads(left)
+	}
 	for c == nil && t.more(left) {
 		t.pull()
-		c = t.look(left)
+		c = t.leads(left)
 	}
 	return c
 }
