@@ -4,15 +4,9 @@ import "math"
 
 // Absorb takes in what the executions of a slot teach.
 func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candidate) Lesson {
-	v := p.view(m)
-	beliefs := make([]belief, len(ran))
-	noted := make([]bool, len(ran)) // the others had their first execution
-	for i, c := range ran {
-		beliefs[i] = readBelief(c.Stats.State)
-		noted[i] = beliefs[i].noted()
-	}
+	v := p.past(m)
 	next := readEpoch(m.Shared)
-	next.close(m.Slot, p.form != noClock && v.emptied(m.Slot, beliefs))
+	next.close(m.Slot, p.form != noClock && v.emptied(m.Slot, ran))
 	for i := range next.seen {
 		next.seen[i] *= hazardFade
 		next.due[i] *= hazardFade
@@ -21,15 +15,16 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 		next.found *= yieldFade
 		next.spent *= yieldFade
 	}
-	l := Lesson{}
+	l := Lesson{States: make([]Taught, 0, len(ran))}
 	excited := map[*Candidate]bool{}
+	var room []float64
 	for i, c := range ran {
-		if !noted[i] {
-			continue
+		if !noted(c.Stats.State) {
+			continue // its first execution
 		}
-		b := &beliefs[i]
+		b := readBelief(c.Stats.State)
 		changed := b.note == foundChange
-		if changed && p.form != noKin && v.chance(b) < 0.3 {
+		if changed && p.form != noKin && v.chance(&b) < 0.3 {
 			for _, k := range kin(c) {
 				excited[k] = true
 			}
@@ -40,27 +35,37 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 				next.found++
 			}
 		}
-		v.take(next, b, m.Slot)
-		l.States = append(l.States, Taught{Candidate: c, State: b.state()})
+		v.take(next, &b, m.Slot)
+		if len(room) == 0 {
+			room = make([]float64, min(together, len(ran)-i)*beliefSize)
+		}
+		state := room[:beliefSize:beliefSize]
+		room = room[beliefSize:]
+		b.write(state)
+		l.States = append(l.States, Taught{Candidate: c, State: state})
 	}
 	l.States = append(l.States, next.excite(v, m.Slot, excited)...)
 	l.Shared = next.state()
 	return l
 }
 
+// together is how many states share their memory, which is kept as long as one of
+// them is.
+const together = 16
+
 // emptied says whether a slot looks as if nothing at all had changed, from the
 // queries asked in the slot before as well that change often.
-func (v *view) emptied(slot uint64, ran []belief) bool {
+func (v *view) emptied(slot uint64, ran []*Candidate) bool {
 	odds := v.odds()
-	for i := range ran {
-		b := &ran[i]
-		if !b.noted() || b.from+1 != slot {
+	for _, c := range ran {
+		s := c.Stats.State
+		if !noted(s) || uint64(s[rates+4])+1 != slot {
 			continue
 		}
-		t, tells := v.tells(b.w[:], b.mean, b.changed)
+		t, tells := v.tells(s[:rates], s[rates], uint64(s[rates+2]))
 		switch {
 		case !tells:
-		case b.note == foundChange:
+		case s[rates+3] == foundChange:
 			odds += t.Changed
 		default:
 			odds += t.Same

@@ -146,7 +146,7 @@ func (b *book) believe(i int32) {
 	r.w, r.mean, r.x, r.changed, r.noted = &b.first.w, b.first.mean, 0, 0, false
 	if len(state) == beliefSize {
 		r.w, r.mean, r.x, r.changed = (*[rates]float64)(state), state[rates], state[rates+1], uint64(state[rates+2])
-		r.noted = state[rates+3] != noNote
+		r.noted = noted(state)
 	}
 	r.cells = int32(cellsOf(r.mean))
 	b.prospects.forget(i)

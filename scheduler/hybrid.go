@@ -112,6 +112,19 @@ func (p hybrid) Fold(state []float64, last uint64, x Sample) []float64 {
 	return b.state()
 }
 
+// jot notes an execution in a state of which there is no other copy. It does not
+// where Fold does more.
+func (hybrid) jot(state []float64, last uint64, x Sample) bool {
+	if len(state) != beliefSize || noted(state) {
+		return false
+	}
+	state[rates+3], state[rates+4] = foundNone, float64(last)
+	if x.Changed {
+		state[rates+3] = foundChange
+	}
+	return true
+}
+
 // Key stands until the next Rank.
 func (hybrid) Key(c *Candidate) Key { return Key{Class: classIndex, Value: float64(c.Stats.Last)} }
 

@@ -20,6 +20,15 @@ type view struct {
 }
 
 func (p hybrid) view(m Moment) *view {
+	v := p.past(m)
+	for c, r := range v.ratio {
+		v.leave[c] = leaves(r)
+	}
+	return v
+}
+
+// past is a view without what worth needs.
+func (p hybrid) past(m Moment) *view {
 	v := &view{epoch: readEpoch(m.Shared), form: p.form, turned: m.Turned, first: prior()}
 	v.calendar = v.epoch.calendar()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
@@ -33,7 +42,6 @@ func (p hybrid) view(m Moment) *view {
 			v.ratio[c] = v.hazard(c)
 		}
 		v.most = max(v.most, v.ratio[c])
-		v.leave[c] = leaves(v.ratio[c])
 	}
 	return v
 }
@@ -86,7 +94,7 @@ func (p *outlook) sums() (same, stay float64) {
 
 func (v *view) outlook(c *Candidate) outlook {
 	state, last := c.Stats.State, c.Stats.Last
-	if len(state) == beliefSize && state[rates+3] != noNote {
+	if noted(state) {
 		state = v.taken(state, last)
 	}
 	p := outlook{w: &v.first.w}

@@ -57,11 +57,18 @@ func readBelief(state []float64) belief {
 
 func (b *belief) state() []float64 {
 	s := make([]float64, beliefSize)
+	b.write(s)
+	return s
+}
+
+func (b *belief) write(s []float64) {
 	copy(s, b.w[:])
 	s[rates], s[rates+1], s[rates+2] = b.mean, b.x, float64(b.changed)
 	s[rates+3], s[rates+4] = float64(b.note), float64(b.from)
-	return s
 }
+
+// noted says whether a state has a note.
+func noted(state []float64) bool { return len(state) == beliefSize && state[rates+3] != noNote }
 
 func (b *belief) noted() bool { return b.note != noNote }
 

@@ -66,6 +66,7 @@ type Played struct {
 type Replay struct {
 	c     ReplayConfig
 	p     *planner
+	jot   func(state []float64, last uint64, x Sample) bool // Fold in place, or nil
 	all   []*candidate
 	times []timeline
 	start time.Time
@@ -89,6 +90,11 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.allow(rule(c.Rule), c.Budget)
+	if j, ok := c.Policy.(interface {
+		jot(state []float64, last uint64, x Sample) bool
+	}); ok {
+		r.jot = j.jot
+	}
 	r.p.now = r.start
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: r.start}}
 	for i, q := range c.Queries {
@@ -190,7 +196,9 @@ func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
 		if x.Changed {
 			s.Changes++
 		}
-		c.remember(r.p.policy.Fold(s.State, s.Last, x))
+		if r.jot == nil || !r.jot(s.State, s.Last, x) {
+			c.remember(r.p.policy.Fold(s.State, s.Last, x))
+		}
 	}
 	s.Last = slot
 	s.Executions++
