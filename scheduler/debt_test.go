@@ -1,9 +1,12 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,11 +225,37 @@ func TestDebtBound(t *testing.T) {
 					w.register(n)
 				}
 				w.run()
-				until(time.Hour)
+				r := rand.New(rand.NewPCG(seed, 1))
+				for time.Since(epoch()) < time.Hour {
+					time.Sleep(time.Duration(1 + r.Int64N(int64(2*time.Second))))
+					synctest.Wait()
+					checkKilledNow(t, w, budget)
+				}
 				w.stop()
 				checkDebt(t, w, budget, c.timeout)
 			})
 		})
+	}
+}
+
+// checkKilledNow: what the ledger knows at any moment is at least what is owed
+// should the process end in it.
+func checkKilledNow(t *testing.T, w *world, budget time.Duration) {
+	t.Helper()
+	var before, now scheduler.Slot // the last one that is over, and what is known of the one that runs
+	for _, s := range w.slots() {
+		if now = s; !s.Finished.IsZero() {
+			before, now = s, scheduler.Slot{}
+		}
+	}
+	known := before.Owes()
+	if now.Number > 0 {
+		known = now.Owes()
+	}
+	repaid := min(before.Owes(), budget/2)
+	owes := before.Owes() - repaid + max(0, w.service.since(before.Finished)-(budget-repaid))
+	if known < owes-time.Microsecond {
+		t.Errorf("in slot %d %s are owed, the ledger knows of %s: %+v", before.Number+1, owes, known, now)
 	}
 }
 
@@ -374,5 +403,99 @@ func TestDebtIsExplained(t *testing.T) {
 			t.Errorf("predicted for minute 4, it ran last in slot %d", s.Last)
 		}
 		w.stop()
+	})
+}
+
+// A profile's own budget is not the endpoint's to lend.
+func TestDebtOfProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := attentive("never", "mrsf")
+		e.FallbackPolicy, e.Rule, e.Timeout = "ttl:max=64:reset", scheduler.RuleDebt, registry.Duration(30*time.Second)
+		var longer atomic.Bool
+		r := schedulertest.Rows(t, "same")
+		w := newWorld(t, e, func(*registry.Query, int) reply {
+			if longer.Load() {
+				return reply{20 * time.Second, registry.Changed, r}
+			}
+			return reply{time.Second, registry.Changed, r}
+		})
+		q := w.register("a")
+		w.run()
+		for range 31 {
+			w.tick()
+		}
+		longer.Store(true)
+		w.wantAs(registry.Profile{ID: "p_thrifty", Endpoint: city, Budget: registry.Duration(2 * time.Second), CreatedAt: time.Now(),
+			Items: []registry.Item{{Query: q.ID, When: registry.When{Every: slotsOf(4), Slack: slotsOf(3)}}}})
+		claimed := 0
+		for range 8 {
+			s := w.tick()
+			if claimed += s.Claimed; s.ClaimedSeconds > 2 {
+				t.Errorf("slot %d: %d claimed, %g s", s.Number, s.Claimed, s.ClaimedSeconds)
+			}
+		}
+		if claimed == 0 {
+			t.Error("nothing was claimed")
+		}
+		w.stop()
+	})
+}
+
+// What would have been is asked under the rule that is in force.
+func TestDebtOfShadows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "same")
+		s := &service{reply: func(q *registry.Query, _ int) reply {
+			if q.ID == "q_4" {
+				return reply{5 * time.Second, registry.Changed, r}
+			}
+			return reply{time.Second, registry.Changed, r}
+		}}
+		ledger := &schedulertest.Memory{}
+		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
+		e := shadowed("rr")
+		e.Rule, e.Budget, e.Timeout = scheduler.RuleDebt, registry.Duration(3*time.Second), registry.Duration(10*time.Second)
+		if err := m.Add(e, s); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"q_1", "q_2", "q_3", "q_4"} {
+			q := schedulertest.Query(city, id)
+			q.ID = id
+			if err := ledger.Register(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		for range 40 {
+			if _, err := m.Tick(ctx, city); err != nil {
+				t.Fatal(err)
+			}
+		}
+		compare := func() scheduler.ShadowReport {
+			t.Helper()
+			got, err := m.Shadows(ctx, city)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return *got.Policies[0].Estimate
+		}
+		// Times are known exactly, so rr does what it did.
+		lent := compare()
+		if d := lent.Total.Mean - float64(lent.Same.Total); math.Abs(d) > 2 || lent.Used.High > 3*float64(lent.To-lent.From+1)+10 {
+			t.Errorf("under debt: %+v", lent)
+		}
+		e.Rule = scheduler.RuleStrict
+		if err := m.Update(e, s); err != nil {
+			t.Fatal(err)
+		}
+		if strict := compare(); strict.Total.Mean == lent.Total.Mean {
+			t.Errorf("strict, which cuts q_4 each time, executes as many: %+v", strict)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }

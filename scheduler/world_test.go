@@ -26,6 +26,7 @@ type service struct {
 	asked    map[string]int
 	log      []asked
 	running  int
+	began    map[*reply]time.Time // of those that run
 	most     int
 	state    registry.Health
 	reckless bool          // ignores its limit, obeys only cancellation
@@ -71,6 +72,12 @@ func (s *service) Execute(ctx context.Context, q *registry.Query, _ scheduler.Me
 
 	r := s.reply(q, n)
 	start := time.Now()
+	s.mu.Lock()
+	if s.began == nil {
+		s.began = map[*reply]time.Time{}
+	}
+	s.began[&r] = start
+	s.mu.Unlock()
 	wait, a := r.takes, scheduler.Answer{Outcome: r.outcome, Result: r.result}
 	if r.outcome == registry.Changed && r.result == nil {
 		panic("a changed reply needs a result")
@@ -91,6 +98,7 @@ func (s *service) Execute(ctx context.Context, q *registry.Query, _ scheduler.Me
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
+	delete(s.began, &r)
 	s.log = append(s.log, asked{q.ID, start, end, limit, a.Outcome})
 	return a
 }
@@ -100,6 +108,22 @@ func (s *service) ran(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[id]
+}
+
+// since is what the endpoint has seen of executions that began at t or later, up
+// to now.
+func (s *service) since(t time.Time) (seen time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.log) - 1; i >= 0 && !s.log[i].end.Before(t); i-- {
+		if x := s.log[i]; !x.start.Before(t) {
+			seen += x.end.Sub(x.start)
+		}
+	}
+	for _, start := range s.began {
+		seen += time.Since(start)
+	}
+	return seen
 }
 
 // executions is a copy of the log, in order of their ends.
