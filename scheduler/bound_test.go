@@ -168,18 +168,26 @@ func storm(w *world, seed uint64) {
 	}
 }
 
-// TestLongNobodyStarves: under rr every query that can complete within the budget
-// does so again and again, also beside queries that cannot, and beside a flood
-// of new ones and refresh requests.
+// TestLongNobodyStarves: under rr every query that can complete within the budget,
+// or on credit within the timeout, does so again and again, also beside queries
+// that cannot, and beside a flood of new ones and refresh requests.
 func TestLongNobodyStarves(t *testing.T) {
-	for _, width := range []int{1, 3} {
-		t.Run(fmt.Sprintf("concurrency=%d", width), func(t *testing.T) {
+	const budget, timeout = 10 * time.Second, 30 * time.Second
+	for _, c := range []struct {
+		rule   string
+		width  int
+		within time.Duration
+	}{{scheduler.RuleStrict, 1, budget}, {scheduler.RuleStrict, 3, budget}, {scheduler.RuleDebt, 1, timeout}, {scheduler.RuleDebt, 3, timeout}} {
+		width := c.width
+		t.Run(fmt.Sprintf("rule=%s/concurrency=%d", c.rule, width), func(t *testing.T) {
 			seed := uint64(7 + width)
 			t.Logf("seed %d", seed)
 			synctest.Test(t, func(t *testing.T) {
-				const budget = 10 * time.Second
 				e := endpoint("never", budget, "rr")
-				e.Concurrency = width
+				e.Concurrency, e.Rule = width, c.rule
+				if c.rule == scheduler.RuleDebt {
+					e.Timeout = registry.Duration(timeout)
+				}
 				replies := mix(t, seed, budget, false)
 				w := newWorld(t, e, func(q *registry.Query, n int) reply {
 					if strings.HasPrefix(q.ID, "q_new") { // 5 a slot take 5 to 10 s, their tier has 5 s
@@ -211,10 +219,14 @@ func TestLongNobodyStarves(t *testing.T) {
 					w.tick()
 				}
 				w.stop()
-				checkBound(t, w, budget, width)
+				if c.rule == scheduler.RuleDebt {
+					checkDebt(t, w, budget, timeout)
+				} else {
+					checkBound(t, w, budget, width)
+				}
 				n, worst := 0, uint64(0)
 				for _, q := range old {
-					if !completes(replies, q, budget) {
+					if !completes(replies, q, c.within) {
 						continue
 					}
 					n++

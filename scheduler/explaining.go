@@ -110,13 +110,15 @@ func (p *planner) stands(c *candidate, rank, of int) string {
 
 // passed tells why the last slot did not execute an eligible query.
 func (l *Loop) passed(c *candidate) string {
+	budget := exactly(l.last.Budget)
+	had := budget - exactly(l.last.Repaid)
 	switch {
 	case l.last.Error != "":
 		return l.last.Error
-	case l.last.Repaid > 0 && c.Estimate > exactly(l.last.Budget-l.last.Repaid):
+	case had < budget && c.Estimate > had:
 		return fmt.Sprintf("it needs about %s; the slot had %s of its %s, the rest repaid what earlier ones had taken beyond theirs",
-			c.Estimate, exactly(l.last.Budget-l.last.Repaid), exactly(l.last.Budget))
-	case l.last.Used > l.last.Budget-l.last.Repaid:
+			c.Estimate, had, budget)
+	case exactly(l.last.Used) > had:
 		return "an execution that took longer than expected used up the slot, and more"
 	case c.Estimate > l.planner.budget:
 		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
