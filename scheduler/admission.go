@@ -97,8 +97,7 @@ func (r *run) reserve(now time.Time) time.Duration {
 }
 
 // left is what remains of the budget, and of the share of the front tiers,
-// after what running executions have taken up to now. What the front tiers take
-// on credit is borrowed from later slots, not from the other tiers.
+// after what running executions have taken up to now.
 func (s *sheet) left(now time.Time) (all, front time.Duration) {
 	all, front = s.budget-s.used, s.share-s.front
 	for _, r := range s.runs {
@@ -106,9 +105,6 @@ func (s *sheet) left(now time.Time) (all, front time.Duration) {
 		if r.front {
 			front -= r.elapsed(now)
 		}
-	}
-	if s.credit > 0 {
-		all -= min(front, 0)
 	}
 	return all, min(front, all)
 }
@@ -139,7 +135,8 @@ func (s *sheet) spent() bool {
 	return left <= 0
 }
 
-// room is what the estimate of another execution has to fit.
+// room is what the estimate of another execution has to fit. What the front tiers
+// take on credit is borrowed from later slots, not from the other tiers.
 func (s *sheet) room(now time.Time) (ranked, front time.Duration) {
 	ranked, front = s.budget-s.used, s.share-s.front
 	var inFront time.Duration

@@ -134,3 +134,68 @@ func TestCharged(t *testing.T) {
 		t.Errorf("cut by the rest of a budget counts as whole: %v, used %s", whole, s.used)
 	}
 }
+
+// On credit an execution of unknown cost is promised what there was for it, not
+// all that it may take: when another ends early the rest of the slot is used.
+func TestReserveOnCredit(t *testing.T) {
+	p := newPlanner(rr{}, 10*time.Second)
+	p.allow(RuleDebt, 10*time.Second)
+	for id, cost := range map[string]time.Duration{"a": 4 * time.Second, "b": time.Second, "c": 3 * time.Second} {
+		q, x := estimated(id, cost)
+		if id == "b" {
+			x.Floor = 3 * time.Second // it was cut
+		}
+		p.put(q, x)
+	}
+	p.begin(2, noon, 0)
+	s := newSheet(p, 3, 30*time.Second, 0)
+	a := s.next(noon)
+	if got := fmt.Sprint(a.c.Query.ID, a.limit, " ", started(s, noon)); got != "a40s b:40s " {
+		t.Fatalf("started %s", got)
+	}
+	later := noon.Add(time.Second)
+	s.finish(a, Answer{Outcome: registry.Unchanged, Elapsed: time.Second}, false)
+	// 10 s, less 1 that were used and the 6 of b. It has 40 less 1 and 1.
+	if got := started(s, later); got != "c:38s " {
+		t.Errorf("then started %q", got)
+	}
+}
+
+// A slot repays at most half a budget, is strict while more is owed, and has the
+// first in order wait if it does not fit; then it has credit again.
+func TestRepaying(t *testing.T) {
+	for _, c := range []struct {
+		debt         float64
+		repaid, owes float64
+		starts       string
+	}{
+		{0, 0, 0, "a:40s "},              // 12 s: alone, with 10 s and 30 on credit
+		{3, 3, 0, "a:37s "},              // with 7 s and 30
+		{5, 5, 0, "a:35s "},              // half the budget and 30
+		{5.5, 5, 0.5, "b:5s c:5s d:5s "}, // a waits; nobody exceeds 5 s
+		{100, 5, 95, "b:5s c:5s d:5s "},  // whatever is owed
+	} {
+		p := newPlanner(rr{}, 10*time.Second)
+		p.allow(RuleDebt, 10*time.Second)
+		p.debt = exactly(c.debt)
+		for i, cost := range []time.Duration{12, 3, 2, 4} {
+			p.put(estimated(string(rune('a'+i)), cost*time.Second))
+		}
+		p.begin(2, noon, 0)
+		s := newSheet(p, 1, 30*time.Second, 0)
+		if s.repaid != exactly(c.repaid) || s.owes != exactly(c.owes) || s.budget != 10*time.Second-s.repaid || s.share != s.budget/2 {
+			t.Errorf("of %g s it repays %s and owes %s, with a budget of %s", c.debt, s.repaid, s.owes, s.budget)
+		}
+		got := ""
+		for r := s.next(noon); r != nil; r = s.next(noon) {
+			got += fmt.Sprintf("%s:%v ", r.c.Query.ID, r.limit)
+			s.finish(r, Answer{Outcome: registry.Unchanged}, false) // in no time
+		}
+		if got != c.starts {
+			t.Errorf("with a debt of %g s it starts %q, want %q", c.debt, got, c.starts)
+		}
+		if s.debt() != s.owes {
+			t.Errorf("%s are owed in the end, want %s", s.debt(), s.owes)
+		}
+	}
+}
