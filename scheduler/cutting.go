@@ -63,7 +63,8 @@ func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
 
 // overdrawn is over where there is credit. It is for one execution, the one that
 // has run longest: that may finish within its timeout. The others are cut when
-// they and what has finished use up the budget, and all when the credit is gone.
+// they and what has finished use up the budget, and all when the credit is gone,
+// of which finished executions of the front tiers may have taken some.
 func (s *sheet) overdrawn(now time.Time) (cut []*run, wait time.Duration) {
 	going, n := s.going(false), time.Duration(len(s.runs))
 	if len(going) == 0 {
@@ -88,11 +89,16 @@ func (s *sheet) overdrawn(now time.Time) (cut []*run, wait time.Duration) {
 	if len(others) == 0 {
 		return nil, wait
 	}
-	unpromised := all - max(0, s.timeout-going[0].elapsed(now))
-	if unpromised < n {
+	left := s.budget + max(0, s.front-s.share) - s.used
+	for _, r := range s.runs {
+		if r != going[0] {
+			left -= r.elapsed(now)
+		}
+	}
+	if left < n {
 		return others, 0
 	}
-	return nil, min(wait, unpromised/n)
+	return nil, min(wait, left/n)
 }
 
 // unlent is how long it takes at least until executions come near the end of the

@@ -204,6 +204,32 @@ func TestDebtOfNewQueries(t *testing.T) {
 	})
 }
 
+// Two new queries at a time take all of the slot and more; the ranked ones then
+// have their half, two at a time, and none is cut.
+func TestDebtOfNewQueriesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "same")
+		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 2), func(q *registry.Query, _ int) reply {
+			if q.ID < "q_n" {
+				return reply{time.Second, registry.Changed, r}
+			}
+			return reply{9 * time.Second, registry.Changed, r}
+		})
+		for i := range 8 {
+			w.register(fmt.Sprint("a", i))
+		}
+		w.run()
+		for w.tick().Complete > 0 && w.stats("q_a7").Executions == 0 {
+		}
+		w.register("n1")
+		w.register("n2")
+		if s := w.tick(); s.Cut != 0 || s.Run != 7 || !near(s.Used, 23) || !near(s.Debt, 13) {
+			t.Errorf("2 new and 5 ranked ones: %+v", s)
+		}
+		w.stop()
+	})
+}
+
 // TestDebtBound: whatever the mix, what the endpoint saw in any number of slots
 // in a row is at most their budgets and one timeout.
 func TestDebtBound(t *testing.T) {
@@ -496,6 +522,38 @@ func TestDebtOfShadows(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// While the ledger is too slow to learn in time that a slot may exceed its budget
+// it does not: what runs is cut at its end, whoever it is.
+func TestDebtNeedsItsRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			takes time.Duration
+			want  account
+			cut   int
+		}{
+			{800 * time.Millisecond, account{24, 0, 14}, 0}, // begun a second ahead
+			{1200 * time.Millisecond, account{10, 0, 0}, 1},
+		} {
+			ledger := &slow{Memory: &schedulertest.Memory{}}
+			e := indebted("never", 10*time.Second, 30*time.Second, 1)
+			w := newWorld(t, e, longish(t, "q_a", 1, 24*time.Second))
+			w.ledger = ledger.Memory
+			var err error
+			if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: ledger, Executor: w.service}); err != nil {
+				t.Fatal(err)
+			}
+			w.register("a")
+			w.run()
+			w.tick()
+			ledger.record = c.takes
+			if s := w.tick(); fmt.Sprint(accounts([]scheduler.Slot{s})) != fmt.Sprint([]account{c.want}) || s.Cut != c.cut {
+				t.Errorf("commits take %s: %+v", c.takes, s)
+			}
+			w.stop()
 		}
 	})
 }
