@@ -273,12 +273,12 @@ func TestBook(t *testing.T) {
 					t.Fatalf("slot %d: %s is next, want %s; the key is %v", slot, c.Query.ID, want[0], c.key)
 				}
 				want = want[1:]
-				k := w.Execute(c.number, slot, c.Stats.Last)
+				k := w.Execute(int(c.number), slot, c.Stats.Last)
 				if slot > 20 && slot%uint64(quiet) == 0 {
 					k.Outcome = registry.Unchanged
 				}
 				plan.pick(c)
-				r.learn(c.number, c, k, false)
+				r.learn(int(c.number), c, k, false)
 				left -= max(k.Elapsed, time.Microsecond)
 			}
 			var rest []string
@@ -334,7 +334,7 @@ func disturb(t *rapid.T, r *Replay, budget *rapid.Generator[time.Duration]) {
 		if rapid.Bool().Draw(t, "back") {
 			plan.put(c.Query, c.Stats)
 			r.all[i] = plan.all[c.Query.ID]
-			r.all[i].number = i
+			r.all[i].number = int32(i)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (t *tree) remove(c *candidate) {
 	}
 	t.book.leave(c)
 	if t.next < len(t.run) && t.run[t.next].c == c {
-		t.next++
+		t.step()
 		return
 	}
 	if t.found(c) {
@@ -252,7 +252,7 @@ const several = 16
 // warm reads a little of each cache line that a slot needs of candidates.
 func warm(list []*candidate) (sum uint64) {
 	for _, c := range list {
-		sum += c.key.Due + c.slot + c.Overdue + c.Stats.NotBefore
+		sum += c.warm()
 	}
 	return sum
 }
@@ -260,9 +260,13 @@ func warm(list []*candidate) (sum uint64) {
 // warm is that for some of a leaf.
 func (n *node) warm(i, many int) (sum uint64) {
 	for _, e := range n.entries[i : i+max(0, many)] {
-		sum += e.c.key.Due + e.c.slot + e.c.Overdue + e.c.Stats.NotBefore
+		sum += e.c.warm()
 	}
 	return sum
+}
+
+func (c *candidate) warm() uint64 {
+	return c.key.Due + c.slot + c.Overdue + c.Stats.NotBefore + c.past.warm()
 }
 
 // join empties a child that holds few into a neighbour, if there is room. The

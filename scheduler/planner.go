@@ -31,20 +31,21 @@ type candidate struct {
 	key    Key
 	since  uint64 // slot from which it has stood in that tree
 	why    reason
-	held   bool   // by the planner
-	plain  bool   // nothing but its statistics decides when it may run
-	ran    bool   // in the current slot
-	rests  bool   // its policy, which sees all, left it out of this slot
-	short  bool   // and was cut there with less than the whole budget as its limit
-	timed  bool   // it waits for a time
-	seat   int32  // on the page of that slot
-	slot   uint64 // it waits for, 0 = none
-	time   int64  // it waits for, in nanoseconds since the epoch
-	tier   string // "" = not eligible
+	held   bool      // by the planner
+	plain  bool      // nothing but its statistics decides when it may run
+	ran    bool      // in the current slot
+	rests  bool      // its policy, which sees all, left it out of this slot
+	short  bool      // and was cut there with less than the whole budget as its limit
+	timed  bool      // it waits for a time
+	seat   int32     // on the page of that slot
+	slot   uint64    // it waits for, 0 = none
+	time   int64     // it waits for, in nanoseconds since the epoch
+	tier   string    // "" = not eligible
+	number int32     // in a replay
+	past   *timeline // there, or nil
 	Candidate
-	start  time.Time
-	number int // in a replay
-	nth    int // of those that the planner holds
+	start time.Time
+	nth   int // of those that the planner holds
 }
 
 // A planner holds an endpoint's queries, those that may run in order, the

@@ -104,7 +104,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		q.Holders, q.CreatedAt = always, r.start
 		k := r.p.hold(q.ID)
 		k.ask(q)
-		r.all[i], k.number = k, i
+		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
 		k.Stats.Policy = c.Policy.String()
 		r.complete(i, k, 0, c.World.Execute(i, 0, 0))
 		if c.Only == nil {
@@ -152,7 +152,7 @@ func (r *Replay) play(each func(Played)) {
 
 // execute plays one execution as the rule of the slot allows it.
 func (r *Replay) execute(s *sheet, x *run) Played {
-	i, c, before := x.c.number, x.c, s.beyond()
+	i, c, before := int(x.c.number), x.c, s.beyond()
 	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
 	a := Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}
 	if k.Elapsed > s.timeout {
@@ -207,8 +207,8 @@ func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
 		s.sample(x)
 		c.Median = s.Median()
 	} else {
-		r.times[i].add(k.Elapsed)
-		c.Median = r.times[i].median()
+		c.past.add(k.Elapsed)
+		c.Median = c.past.median()
 	}
 	c.Estimate = c.Median
 	r.most = max(r.most, k.Elapsed)
