@@ -83,7 +83,6 @@ func (r *runner) lend(now time.Time) error {
 	if soon, ok := r.sheet.unlent(now); !ok || soon > 0 {
 		return nil
 	}
-	defer r.watch()()
 	return r.flush(true)
 }
 

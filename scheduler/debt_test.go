@@ -428,6 +428,19 @@ func TestDebtIsExplained(t *testing.T) {
 		if s := w.stats("q_a"); s.Last != 5 {
 			t.Errorf("predicted for minute 4, it ran last in slot %d", s.Last)
 		}
+		// Its 4 s fit half a budget, but not half of what a slot may have left.
+		b := w.register("b", func(q *registry.Query) { q.Refreshes = 1 })
+		if x = w.explain(b.ID); !strings.Contains(x.Why, "first among the ranked") {
+			t.Errorf("a refresh under debt: %+v", x)
+		}
+		e := indebted("@every 1m", 10*time.Second, 30*time.Second, 1)
+		e.Rule = scheduler.RuleStrict
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		if x = w.explain(b.ID); !strings.Contains(x.Why, "those run first") {
+			t.Errorf("a refresh under strict: %+v", x)
+		}
 		w.stop()
 	})
 }
@@ -556,4 +569,39 @@ func TestDebtNeedsItsRecord(t *testing.T) {
 			w.stop()
 		}
 	})
+}
+
+// A slot that could hold everything repays all the same.
+func TestReplayRepaysUnranked(t *testing.T) {
+	w := played{}
+	for _, ms := range []time.Duration{1, 3, 1, 1} { // slot 0 is t0
+		times := make([]time.Duration, 5)
+		for q := range times {
+			times[q] = ms * time.Millisecond
+		}
+		w.times, w.changed = append(w.times, times), append(w.changed, make([]bool, 5))
+	}
+	p, err := scheduler.ParsePolicy("rr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
+		Policy: p, Rule: scheduler.RuleDebt, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Slot 1: 3 + 3 + 3, and the fourth, expected to take the 1 ms left, 3: 2 too
+	// many. Slot 2 has 8 for 5, slot 3 can hold everything and owes nothing.
+	for slot, want := range []struct {
+		all  bool
+		ran  int
+		debt time.Duration
+	}{{false, 4, 2 * time.Millisecond}, {false, 5, 0}, {true, 0, 0}} {
+		n := 0
+		all := r.Slot(func(scheduler.Played) { n++ })
+		if all != want.all || n != want.ran || r.Debt() != want.debt {
+			t.Errorf("slot %d: everything %v, %d executions, %s owed; want %+v", slot+1, all, n, r.Debt(), want)
+		}
+	}
 }

@@ -124,15 +124,12 @@ func (r *runner) execute() error {
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	for {
-		blocked, err := r.start()
-		if err != nil {
-			r.abort()
-			return err
-		}
+		blocked := r.start()
 		if len(r.sheet.runs) == 0 && !blocked {
 			return nil
 		}
 		alarm.Reset(r.patience(blocked))
+		var err error
 		select {
 		case x := <-r.results:
 			err = r.take(x)
@@ -160,40 +157,36 @@ func (r *runner) dead() <-chan struct{} {
 
 // start starts executions. blocked means that one could start but for a lane
 // that a trial run holds or the gap between two requests.
-func (r *runner) start() (blocked bool, err error) {
+func (r *runner) start() (blocked bool) {
 	for r.stopped == "" && r.ctx.Err() == nil {
 		now := r.l.clock.Now()
 		if !r.mayStart() {
-			return false, nil
+			return false
 		}
 		if r.quiet = r.rest(); r.quiet.After(now) {
-			return true, nil
+			return true
 		}
 		if !r.held && !r.l.lanes.try() {
 			if r.lane == nil {
 				r.lane = r.l.lanes.queue()
 			}
-			return true, nil
+			return true
 		}
 		r.held = true
-		if err := r.lend(now); err != nil {
-			return false, err
-		}
-		now = r.l.clock.Now()
 		r.l.mu.Lock()
 		x := r.sheet.next(now)
 		r.l.mu.Unlock()
 		r.held = false
 		if x == nil {
 			r.l.lanes.release()
-			return false, nil
+			return false
 		}
 		r.launch(x)
 		if r.gap > 0 {
-			return false, nil // the gap counts from the end of this one, so there is one at a time
+			return false // the gap counts from the end of this one, so there is one at a time
 		}
 	}
-	return false, nil
+	return false
 }
 
 // rest is when the gap after the last execution is over, be it of this slot, of
