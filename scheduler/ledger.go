@@ -138,17 +138,17 @@ type Stats struct {
 	// What every slot looks at stands side by side.
 	Last       uint64        `json:"last"`                 // slot of the last complete execution, 0 = none
 	Executions uint64        `json:"executions"`           // complete ones
-	Changes    uint64        `json:"changes"`              // without the baseline
 	Served     uint64        `json:"served,omitempty"`     // refresh requests answered, see registry.Query.Refreshes
 	NotBefore  uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
 	Floor      time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
+	State      []float64     `json:"state,omitempty"`      // the policy's fold
+	Samples    []Sample      `json:"samples"`              // the last 63 complete executions, oldest first
 	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
 	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
-	State      []float64     `json:"state,omitempty"`      // the policy's fold
-	Policy     string        `json:"policy,omitempty"`     // spelling of the policy that State belongs to
 
-	Samples   []Sample          `json:"samples"`  // the last 63 complete executions, oldest first
-	Position  registry.Position `json:"position"` // set by the ledger; what Record is given here is ignored
+	Changes   uint64            `json:"changes"`          // without the baseline
+	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
+	Position  registry.Position `json:"position"`         // set by the ledger; what Record is given here is ignored
 	Hash      string            `json:"hash"`
 	Rows      int               `json:"rows"`
 	CheckedAt time.Time         `json:"checked_at,omitzero"`

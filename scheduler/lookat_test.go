@@ -16,7 +16,7 @@ func TestLookAtFindsAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := throng(p, 300)
+	plan := throng(t, p, 300).p
 	plan.budget = time.Hour
 	for slot := uint64(1000); slot < 1060; slot++ {
 		for _, c := range slices.Clone(plan.order) {
