@@ -139,7 +139,11 @@ func (s *sheet) going(front bool) (list []*run) {
 // beyond its limit is cut, whatever it brought, and takes what was left.
 // stopped says that the process is ending, which is nobody's fault.
 func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
-	s.runs = slices.DeleteFunc(s.runs, func(o *run) bool { return o == r })
+	if last := len(s.runs) - 1; s.runs[last] == r {
+		s.runs = s.runs[:last]
+	} else {
+		s.runs = slices.DeleteFunc(s.runs, func(o *run) bool { return o == r })
+	}
 	a = s.verdict(r, a, stopped)
 	left := s.budget + s.credit - s.used
 	if a.Outcome == registry.Cut {
