@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -336,5 +337,44 @@ func disturb(t *rapid.T, r *Replay, budget *rapid.Generator[time.Duration]) {
 			r.all[i] = plan.all[c.Query.ID]
 			r.all[i].number = int32(i)
 		}
+	}
+}
+
+// BenchmarkBook is a slot of hybrid in the simulator, about 2 % of the queries
+// executed, whose changes are rare. "ratio" is how many times dearer the quickest
+// of several is that works out all keys by the rules and sorts them.
+func BenchmarkBook(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("queries=%d", n), func(b *testing.B) {
+			p, err := ParsePolicy("hybrid:d=256:h=4")
+			if err != nil {
+				b.Fatal(err)
+			}
+			w := steady{seed: 1}
+			for i := range n {
+				w.costs = append(w.costs, time.Duration(10+i%90)*time.Millisecond)
+				w.rates = append(w.rates, []float64{0, 0.5, 0.02}[max(0, i%100-97)])
+			}
+			r := replay(b, p, time.Duration(n)*time.Millisecond, w)
+			for range 300 {
+				r.Slot(func(Played) {})
+			}
+			naive := time.Duration(1 << 62)
+			for range 5 {
+				begin := time.Now()
+				naiveOrder(r.p)
+				naive = min(naive, time.Since(begin))
+			}
+			executed := 0
+			var slots []time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				r.Slot(func(Played) { executed++ })
+				slots = append(slots, time.Since(begin))
+			}
+			slices.Sort(slots)
+			b.ReportMetric(float64(naive)/float64(slots[len(slots)/2]), "ratio")
+			b.ReportMetric(float64(executed)/float64(len(slots)), "executions")
+		})
 	}
 }

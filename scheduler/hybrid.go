@@ -20,6 +20,11 @@ import (
 // goes to those that have waited longest instead (order.go). What the executions
 // of a slot teach is taken in when it ends (absorb.go).
 //
+// A slot reads a few numbers of each query, side by side (book.go), and works out
+// the worth of those only whose turn may come (prospect.go): with 10,000 as with
+// 100,000 queries, of which 2 % are executed, it costs about a twentieth of working
+// out all and sorting them (BenchmarkBook).
+//
 // Source: ours. The index is that of a restless bandit, P. Whittle, "Restless
 // bandits: activity allocation in a changing world", 1988, for a source that
 // changes at random and is seen only when asked; the guard is earliest deadline

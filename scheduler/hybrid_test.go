@@ -38,7 +38,7 @@ func replay(t rapid.TB, p Policy, budget time.Duration, w steady) *Replay {
 	t.Helper()
 	queries := make([]registry.Query, len(w.costs))
 	for i := range queries {
-		queries[i] = registry.Query{ID: fmt.Sprintf("q%04d", i), Constants: []string{fmt.Sprint("urn:", i%3)}}
+		queries[i] = registry.Query{ID: fmt.Sprintf("q%06d", i), Constants: []string{fmt.Sprint("urn:", i%3)}}
 	}
 	r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: budget, Queries: queries, World: w, Ring: true})
 	if err != nil {
