@@ -6,7 +6,9 @@ import "math"
 func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candidate) Lesson {
 	v := p.past(m)
 	next := readEpoch(m.Shared)
-	next.close(m.Slot, p.form != noClock && v.emptied(m.Slot, ran))
+	odds, seen := v.odds(), v.witnesses(m.Slot, ran)
+	next.close(m.Slot, p.form != noClock && v.trusted() && emptied(odds, seen))
+	next.heed(odds, seen)
 	for i := range next.seen {
 		next.seen[i] *= hazardFade
 		next.due[i] *= hazardFade
@@ -53,35 +55,36 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 // them is.
 const together = 16
 
-// emptied says whether a slot looks as if nothing at all had changed, from the
-// queries asked in the slot before as well that change often.
-func (v *view) emptied(slot uint64, ran []*Candidate) bool {
-	odds := v.odds()
+// witnesses are the queries asked in the slot before as well that change often.
+func (v *view) witnesses(slot uint64, ran []*Candidate) (list []witness) {
 	for _, c := range ran {
 		s := c.Stats.State
 		if !noted(s) || uint64(s[rates+4])+1 != slot {
 			continue
 		}
-		t, tells := v.tells(s[:rates], s[rates], uint64(s[rates+2]))
-		switch {
-		case !tells:
-		case s[rates+3] == foundChange:
-			odds += t.Changed
-		default:
-			odds += t.Same
+		if p, tells := v.tells(s[:rates], s[rates], uint64(s[rates+2])); tells {
+			list = append(list, witness{p, s[rates+3] == foundChange})
 		}
+	}
+	return list
+}
+
+// emptied says whether a slot looks as if nothing at all had changed.
+func emptied(odds float64, seen []witness) bool {
+	for _, w := range seen {
+		odds += w.says()
 	}
 	return odds > proof
 }
 
-// tells is what a query's execution says of a slot if it ran in the one before;
-// those that change rarely say nothing.
-func (v *view) tells(w []float64, mean float64, changed uint64) (Tell, bool) {
+// tells is the probability that a query changes in a live slot, if it ran in the
+// one before; those that change rarely say nothing.
+func (v *view) tells(w []float64, mean float64, changed uint64) (float64, bool) {
 	r := v.ratio[v.cellOf(mean, changed)]
 	if r*mean <= 0.05 {
-		return Tell{}, false
+		return 0, false
 	}
-	return tell(1 - survival(w, r, 1)), true
+	return 1 - survival(w, r, 1), true
 }
 
 // chance is the probability of a change that was predicted for a noted query.

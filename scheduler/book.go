@@ -31,7 +31,7 @@ type book struct {
 	view    *view  // of the last plan, as is the guard
 	guard   guard
 	special []int32 // those that go before all others, by worth
-	tells   []witness
+	tells   []informer
 	costs   []time.Duration // by slots left
 	bigs    []int
 	entries []entry
@@ -60,8 +60,8 @@ type row struct {
 	noted   bool           // its state has a note
 }
 
-// A witness is a query whose execution says something of the slot.
-type witness struct {
+// A informer is a query whose execution says something of the slot.
+type informer struct {
 	row int32
 	Tell
 }

@@ -181,7 +181,7 @@ func (p hybrid) naivePlan(m Moment, all []*Candidate) Ranking {
 
 func (p hybrid) naiveProbe(v *view, g *naiveGuard, all []*Candidate, r *Ranking) {
 	const enough = 4 // evidence
-	if g.slot == 0 || p.form == noClock || p.form == noTurn || v.turned {
+	if g.slot == 0 || p.form == noClock || p.form == noTurn || v.turned || !v.trusted() {
 		return
 	}
 	r.Tells, r.Turn = map[*Candidate]Tell{}, proof-v.odds()
@@ -195,8 +195,8 @@ func (p hybrid) naiveProbe(v *view, g *naiveGuard, all []*Candidate, r *Ranking)
 			continue
 		}
 		b := readBelief(c.Stats.State)
-		if t, tells := v.tells(b.w[:], b.mean, b.changed); tells && !b.noted() {
-			r.Tells[c] = t
+		if p, tells := v.tells(b.w[:], b.mean, b.changed); tells && !b.noted() {
+			r.Tells[c] = tell(p)
 			if r.Keys[i].Class == classIndex {
 				first = append(first, i)
 			}

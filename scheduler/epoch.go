@@ -14,6 +14,9 @@ type epoch struct {
 	kept   float64        // and how often another live one
 	found  float64        // changes in recent live slots
 	spent  float64        // seconds that those took
+	trust  float64        // in empty slots, see heed
+	came   float64        // changes that witnesses found lately
+	meant  float64        // and as many as were expected of them, were all slots live
 	hits   [rates]float64 // excited queries, by their mean rate, that had changed because of that
 	tries  [rates]float64 // of so many
 	seen   [cells]float64
@@ -24,7 +27,7 @@ type epoch struct {
 const (
 	ringWords  = 100 // about 4,800 slots
 	wordBits   = 48  // a float holds as much
-	epochHead  = 9
+	epochHead  = 12
 	emptySlot  = 0.02 // how much time passes in an empty slot
 	ageCells   = 14
 	cells      = rates * ageCells
@@ -41,6 +44,7 @@ func readEpoch(s []float64) *epoch {
 	}
 	e.slot, e.clock, e.empty = uint64(s[0]), s[1], s[2] > 0
 	e.left, e.stayed, e.fell, e.kept, e.found, e.spent = s[3], s[4], s[5], s[6], s[7], s[8]
+	e.trust, e.came, e.meant = s[9], s[10], s[11]
 	from := s[epochHead:]
 	for _, to := range e.tables() {
 		from = from[copy(to, from):]
@@ -56,7 +60,8 @@ func (e *epoch) tables() [4][]float64 {
 }
 
 func (e *epoch) state() []float64 {
-	s := append(make([]float64, 0, epochSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.found, e.spent)
+	s := append(make([]float64, 0, epochSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.found, e.spent,
+		e.trust, e.came, e.meant)
 	if e.empty {
 		s[2] = 1
 	}
@@ -136,14 +141,76 @@ func (e *epoch) yield() float64 { return e.found / max(e.spent, 1) }
 // empty one: nine to one.
 const proof = 2.2
 
-// tell is how the execution of a query that changes in a live slot with
-// probability p, and did run in the slot before, speaks for an empty one. In an
-// empty slot some change all the same: what they say may depend on the time of
-// day.
+// anyway is how likely a query changes in an empty slot all the same: what it
+// says may depend on the time of day.
+const anyway = 0.02
+
+// A witness changes in a live slot with probability p, and did run in the slot
+// before.
+type witness struct {
+	p       float64
+	changed bool
+}
+
+// tell is how the execution of such a query speaks for an empty slot.
 func tell(p float64) Tell {
-	const anyway = 0.02
-	p = min(max(p, anyway), 0.98)
+	p = min(max(p, anyway), 1-anyway)
 	return Tell{Same: math.Log((1 - anyway) / (1 - p)), Changed: math.Log(anyway / p)}
+}
+
+func (w witness) says() float64 {
+	if t := tell(w.p); w.changed {
+		return t.Changed
+	} else {
+		return t.Same
+	}
+}
+
+// likely is the logarithm of the probability of what was found, where a change
+// has the probability p.
+func (w witness) likely(p float64) float64 {
+	p = min(max(p, anyway), 1-anyway)
+	if !w.changed {
+		p = 1 - p
+	}
+	return math.Log(p)
+}
+
+// trusted says that slots are taken for empty ones where it looks so. Queries
+// that do not change prove nothing by being many, unless they usually change
+// together.
+func (e *epoch) trusted() bool { return e.trust > trustFrom }
+
+const (
+	trustFrom   = 3 // e^3 to one
+	trustMost   = 20
+	trustFade   = 0.999
+	witnessFade = 0.98
+)
+
+// heed learns from the witnesses of a slot whether there are empty slots at
+// all: whether each of them is foretold better by what the others found than by
+// itself, given how often such queries changed lately. Trust is the logarithm of
+// the Bayes factor, a little of it forgotten with each slot.
+func (e *epoch) heed(odds float64, all []witness) {
+	for _, w := range all {
+		odds += w.says()
+	}
+	share := (e.came + 1) / (e.meant + 1)
+	e.trust *= trustFade
+	e.came *= witnessFade
+	e.meant *= witnessFade
+	for _, w := range all {
+		if len(all) > 1 {
+			empty := 1 / (1 + math.Exp(w.says()-odds))
+			e.trust += w.likely(empty*anyway+(1-empty)*w.p) - w.likely(share*w.p)
+		}
+		e.meant += w.p
+		if w.changed {
+			e.came++
+		}
+	}
+	e.trust = min(max(e.trust, -trustMost), trustMost)
 }
 
 // A calendar tells the clock at the end of recent slots.

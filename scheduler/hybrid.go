@@ -12,10 +12,10 @@ import (
 //
 // The rate at which a query changes is one of 17, 2^−14 … 2^2 per live slot; the
 // state holds how likely each is (posterior.go). Time is counted in live slots:
-// where nothing changes that usually does, no time passes (epoch.go). From the
-// rates follows what an execution is worth now, per second (index.go). The guard
-// gives the part of the budget that the deadlines need to the queries whose
-// deadline is nearest (guard.go). A slot begins with the queries that tell whether
+// where nothing changes that usually does, no time passes, once it has shown that
+// queries change together (epoch.go). From the rates follows what an execution is
+// worth now, per second (index.go). The guard gives the part of the budget that
+// the deadlines need to the queries whose deadline is nearest (guard.go). A slot begins with the queries that tell whether
 // anything has changed at all: when it looks as if nothing had, the rest of it
 // goes to those that have waited longest instead (order.go). What the executions
 // of a slot teach is taken in when it ends (absorb.go).

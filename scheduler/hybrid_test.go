@@ -356,6 +356,92 @@ func TestTurn(t *testing.T) {
 	}
 }
 
+// A waning world's queries change a twentieth as often from some slot on, each
+// from another, but for the first.
+type waning struct{ steady }
+
+func (w waning) Execute(query int, slot, last uint64) Known {
+	wane := uint64(60 + 40*query)
+	if query == 0 {
+		return w.steady.Execute(query, slot, last)
+	}
+	k := Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+	if last < wane {
+		k = w.steady.Execute(query, min(slot, wane), last)
+	}
+	if later := (steady{costs: w.costs, rates: make([]float64, len(w.rates)), seed: w.seed}); slot > wane {
+		later.rates[query] = w.rates[query] / 20
+		if l := later.Execute(query, slot, max(last, wane)); l.Outcome == registry.Changed {
+			k = l
+		}
+	}
+	return k
+}
+
+// Queries that do not change together say nothing of each other, however many
+// they are: no slot is taken for an empty one because they have not changed, and
+// the clock costs nothing. Where they do change together, that is found out.
+func TestTrust(t *testing.T) {
+	play := func(spelling string, w World, queries int) (found int, e *epoch) {
+		p, err := ParsePolicy(spelling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := make([]registry.Query, queries)
+		for i := range list {
+			list[i] = registry.Query{ID: fmt.Sprintf("q%04d", i)}
+		}
+		r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: time.Second, Queries: list, World: w, Ring: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 600 {
+			r.Slot(func(x Played) {
+				if x.Outcome == registry.Changed {
+					found++
+				}
+			})
+		}
+		return found, readEpoch(r.p.shared)
+	}
+	for seed := range uint64(8) {
+		w := waning{steady{seed: seed}}
+		for i := range 60 {
+			w.costs = append(w.costs, 50*time.Millisecond)
+			w.rates = append(w.rates, 0.002)
+			if i < 12 {
+				w.rates[i] = 0.35
+			}
+		}
+		w.costs[0] = 300 * time.Millisecond
+		found, e := play("hybrid:d=32:h=8", w, len(w.rates))
+		without, _ := play("hybrid:d=32:h=8:no-clock", w, len(w.rates))
+		if empty := e.fell + e.stayed; empty > 0 || float64(found) < 0.97*float64(without) {
+			t.Errorf("seed %d: %g of 600 slots count as empty; %d changes found, %d without the clock", seed, empty, found, without)
+		}
+	}
+	if _, e := play("hybrid:d=64:h=4", pulse{hot: 6, queries: 200}, 200); !e.trusted() || e.fell < 100 {
+		t.Errorf("every fourth slot is an empty one: trust %g, %g of 600 count as empty", e.trust, e.fell)
+	}
+}
+
+// Two witnesses that did not change, by hand: odds of 1:9 for an empty slot, and
+// queries that change in half of the live ones.
+func TestHeed(t *testing.T) {
+	e := &epoch{trust: 1, came: 3, meant: 7}
+	e.heed(math.Log(1.0/9), []witness{{p: 0.5}, {p: 0.5}})
+	// To each the other says 0.98 to 0.5 for an empty slot, so 0.98:4.5 in all.
+	empty := 0.98 / (0.98 + 4.5)
+	by, itself := 1-(empty*0.02+(1-empty)*0.5), 1-4.0/8*0.5
+	if want := 0.999 + 2*math.Log(by/itself); math.Abs(e.trust-want) > 1e-12 || math.Abs(e.came-2.94) > 1e-12 || math.Abs(e.meant-7.86) > 1e-12 {
+		t.Errorf("trust %g, want %g; %g of %g came", e.trust, want, e.came, e.meant)
+	}
+	e = &epoch{}
+	if e.heed(0, []witness{{p: 0.9}}); e.trust != 0 {
+		t.Errorf("one witness alone proves %g", e.trust)
+	}
+}
+
 // In whatever order queries are told, every policy makes the same choices; and
 // strict never spends more than there is.
 func TestEveryPolicyIsFair(t *testing.T) {

@@ -123,7 +123,7 @@ func (v *view) relief(slot, last, deadline uint64) float64 {
 func (b *book) probe(r *Ranking) {
 	const enough = 4 // evidence
 	g, p := &b.guard, b.policy
-	if g.slot == 0 || p.form == noClock || p.form == noTurn || b.view.turned {
+	if g.slot == 0 || p.form == noClock || p.form == noTurn || b.view.turned || !b.view.trusted() {
 		return
 	}
 	r.Turn = proof - b.view.odds()
@@ -160,10 +160,10 @@ func (b *book) tell(i int32) bool {
 	if r.noted || r.w == &b.first.w || b.view.most*r.mean <= 0.05 {
 		return false
 	}
-	t, tells := b.view.tells(r.w[:], r.mean, r.changed)
+	p, tells := b.view.tells(r.w[:], r.mean, r.changed)
 	if tells {
 		r.tell = int32(len(b.tells))
-		b.tells = append(b.tells, witness{i, t})
+		b.tells = append(b.tells, informer{i, tell(p)})
 	}
 	return tells
 }
