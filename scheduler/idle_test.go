@@ -58,13 +58,13 @@ func TestWaitingProfilesCostASlotNothing(t *testing.T) {
 }
 
 // What profiles a change begins costs so much for each of them. Were every round
-// looked for among all of them, ten times as many would cost a hundred times as
-// much.
+// looked for among all of them, twenty times as many would cost four hundred times
+// as much; caches and a busy machine make a few times twenty of it at most.
 func TestRoundsOfOneChangeCostTheSameEach(t *testing.T) {
-	few, many := opened(t, 2000), opened(t, 20_000)
-	t.Logf("2,000 rounds take %s, 20,000 take %s", few, many)
-	if many > 45*few {
-		t.Errorf("2,000 rounds take %s, 20,000 take %s", few, many)
+	few, many := opened(t, 2000), opened(t, 40_000)
+	t.Logf("2,000 rounds take %s, 40,000 take %s", few, many)
+	if many > 200*few {
+		t.Errorf("2,000 rounds take %s, 40,000 take %s", few, many)
 	}
 }
 
