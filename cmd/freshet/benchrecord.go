@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -165,6 +166,10 @@ func (h *chronicle) notAhead(ctx context.Context, changeset string) error {
 	return h.marks.notAhead(ctx, changeset)
 }
 
+// dataException is how Virtuoso says, with status 400 or 500, that a value is not
+// of its datatype: an SQLSTATE of class 22.
+var dataException = regexp.MustCompile(`^Virtuoso 22\d\d\d Error`)
+
 func (h *chronicle) post(ctx context.Context, update string) error {
 	body := strings.NewReader(url.Values{h.param: {update}}.Encode())
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
@@ -181,9 +186,9 @@ func (h *chronicle) post(ctx context.Context, update string) error {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		says, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
-		kind := errRefused
-		if resp.StatusCode != http.StatusBadRequest {
-			kind = errors.New("the endpoint does not run an update")
+		kind := errors.New("the endpoint does not run an update")
+		if resp.StatusCode == http.StatusBadRequest || dataException.Match(says) {
+			kind = errRefused
 		}
 		return fmt.Errorf("%w: %s: %s", kind, resp.Status, strings.TrimSpace(string(says)))
 	}
