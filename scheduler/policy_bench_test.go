@@ -19,21 +19,24 @@ import (
 // their formulas as they stand, the smallest first.
 var invariant = []struct {
 	policy  string
-	formula func(c *plainQuery, i uint64) float64
+	formula func(c *candidate, i uint64) float64
 }{
-	{"rr", func(c *plainQuery, i uint64) float64 { return float64(c.last) }},
-	{"sjf:lambda=0.5", func(c *plainQuery, i uint64) float64 { return math.Exp(-0.5*float64(i-c.last)) * c.median }},
-	{"ljf:lambda=0.5", func(c *plainQuery, i uint64) float64 { return math.Exp(-0.5*float64(i-c.last)) / c.median }},
-	{"cr:lambda=0.5", func(c *plainQuery, i uint64) float64 { return -c.sum * math.Exp(-0.5*float64(i-c.last)) }},
-	{"dj", func(c *plainQuery, i uint64) float64 { return -c.sum * math.Exp(-float64(i-c.last)) }},
-	{"ttl:max=32:reset", func(c *plainQuery, i uint64) float64 { return float64(c.last + 32) }},
+	{"rr", func(c *candidate, i uint64) float64 { return float64(c.Stats.Last) }},
+	{"sjf:lambda=0.5", func(c *candidate, i uint64) float64 { return math.Exp(-0.5*age(c, i)) * c.Median.Seconds() }},
+	{"ljf:lambda=0.5", func(c *candidate, i uint64) float64 { return math.Exp(-0.5*age(c, i)) / c.Median.Seconds() }},
+	{"cr:lambda=0.5", func(c *candidate, i uint64) float64 { return -number(c) * math.Exp(-0.5*age(c, i)) }},
+	{"dj", func(c *candidate, i uint64) float64 { return -math.Exp(number(c) - float64(i)) }}, // the state is a logarithm
+	{"ttl:max=32:reset", func(c *candidate, i uint64) float64 { return float64(c.Stats.Last) + number(c) }},
 }
 
-type plainQuery struct {
-	id          int
-	last        uint64
-	median, sum float64
-	rank        float64
+func age(c *candidate, i uint64) float64 { return float64(i - c.Stats.Last) }
+
+// number is what a policy keeps of a query, the first of it.
+func number(c *candidate) float64 {
+	if len(c.Stats.State) == 0 {
+		return 0
+	}
+	return c.Stats.State[0]
 }
 
 // steadily is a world in which every query takes as long as ever, and a third of
@@ -76,12 +79,11 @@ func throng(tb testing.TB, p Policy, n int) *Replay {
 
 // BenchmarkRank compares a slot of a thousand executions with one in which all
 // ranks are computed from the formula and sorted. The former is all that a slot
-// does but for asking and for the ring of samples: queries are chosen by the
-// budget rule, booked, folded and put back. The latter only ranks, and notes
-// when the first thousand ran. Both are processor time: "ratio" is how many times
-// dearer the quickest of the latter is than a typical one of the former,
-// "bytes/query" what a query takes of memory in the planner, its text and
-// results aside.
+// does but for asking: queries are chosen by the budget rule, booked, folded,
+// remembered and put back. The latter only ranks the same queries, by rank, last
+// execution and id. Both are processor time: "ratio" is how many times dearer the
+// quickest of the latter is than a typical one of the former, "bytes/query" what
+// a query takes of memory in the planner, its text and results aside.
 func BenchmarkRank(b *testing.B) {
 	const executed = 1000
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
@@ -99,7 +101,7 @@ func BenchmarkRank(b *testing.B) {
 				plan := throng(b, p, n)
 				runtime.GC()
 				runtime.ReadMemStats(&after)
-				naive := recompute(b, n, executed, x.formula)
+				naive := recompute(b, plan, x.formula)
 				slot := uint64(1000)
 				plan.first(slot, executed) // a ttl may have all of them due
 				var slots []time.Duration
@@ -157,9 +159,7 @@ func (r *Replay) first(slot uint64, executed int) {
 		c := x.c
 		k := r.c.World.Execute(int(c.number), slot, c.Stats.Last)
 		sheet.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
-		c.remember(r.p.policy.Fold(c.Stats.State, c.Stats.Last, Sample{Slot: slot, Elapsed: k.Elapsed, Changed: k.Outcome == registry.Changed, Jaccard: k.Jaccard}))
-		c.Stats.Last = slot
-		c.Stats.Executions++
+		r.complete(int(c.number), c, slot, k)
 		sheet.spare = x
 	}
 	r.p.end(now)
@@ -175,27 +175,23 @@ func processor(tb testing.TB) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// recompute is how long one slot takes that ranks everything by the formula, the
-// quickest of several.
-func recompute(b testing.TB, n, executed int, formula func(*plainQuery, uint64) float64) time.Duration {
-	r := rand.New(rand.NewPCG(2, uint64(n)))
-	all := make([]plainQuery, n)
-	for i := range all {
-		all[i] = plainQuery{id: i, last: uint64(1 + r.IntN(900)), median: 1 + r.Float64()*1e9, sum: r.Float64()*2 - 1}
+// recompute is how long it takes to rank all of the planner's queries by the
+// formula, the quickest of several slots.
+func recompute(b *testing.B, r *Replay, formula func(*candidate, uint64) float64) time.Duration {
+	type ranked struct {
+		rank float64
+		c    *candidate
 	}
 	var slots []time.Duration
 	for slot := uint64(1000); slot < 1005; slot++ {
 		start := processor(b)
-		for i := range all {
-			all[i].rank = formula(&all[i], slot)
+		list := make([]ranked, len(r.all))
+		for i, c := range r.all {
+			list[i] = ranked{formula(c, slot), c}
 		}
-		ranked := slices.Clone(all) // the queries come as they are kept, not as they were ranked last
-		slices.SortFunc(ranked, func(a, b plainQuery) int {
-			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
+		slices.SortFunc(list, func(a, b ranked) int {
+			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.c.Stats.Last, b.c.Stats.Last), cmp.Compare(a.c.Query.ID, b.c.Query.ID))
 		})
-		for i := range executed {
-			all[ranked[i].id].last = slot
-		}
 		slots = append(slots, processor(b)-start)
 	}
 	return slices.Min(slots)
