@@ -92,8 +92,12 @@ func (c *cutter) serve() {
 		c.mu.Lock()
 		c.open[in], c.open[out] = true, true
 		c.cuts++
+		first := c.cuts == 1
 		c.mu.Unlock()
 		budget := int64(1500 + c.rnd.IntN(10_000))
+		if first { // so that it is cut, be the rest folded into few messages
+			budget = int64(1000 + c.rnd.IntN(1000))
+		}
 		c.wg.Go(func() {
 			c.wg.Go(func() { io.Copy(out, in); in.Close(); out.Close() })
 			io.CopyN(in, out, budget)

@@ -139,7 +139,7 @@ func TestStatus(t *testing.T) {
 	r.log.Fail(never.ID, "no")
 	q := r.hello()
 	q.follow("b", "never", "")
-	if m := q.expect("status"); m.State != "stale" || m.Error != "no" {
+	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" {
 		t.Errorf("status: %s", m.raw)
 	}
 }
