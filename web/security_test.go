@@ -273,18 +273,18 @@ func TestRequestLog(t *testing.T) {
 // The time for a body ends with the body: a call that takes longer than that
 // is not given up, and one whose body never comes is.
 func TestBodyTime(t *testing.T) {
-	const bodyTime = 50 * time.Millisecond
+	const bodyTime = 200 * time.Millisecond
 	w := newWorld(t, func(c *Config) { c.Limits.BodyTime = bodyTime })
 	w.m.tick = func(ctx context.Context) (scheduler.Slot, error) {
 		select {
 		case <-ctx.Done():
 			return scheduler.Slot{}, ctx.Err()
-		case <-time.After(4 * bodyTime):
+		case <-time.After(2 * bodyTime):
 			return scheduler.Slot{Endpoint: "city", Number: 1}, nil
 		}
 	}
 	w.m.trial = func(*registry.Query) (scheduler.Answer, error) {
-		time.Sleep(4 * bodyTime)
+		time.Sleep(2 * bodyTime)
 		return scheduler.Answer{Outcome: registry.Changed, Result: truthValue(t, true)}, nil
 	}
 	srv := httptest.NewServer(w.h)
