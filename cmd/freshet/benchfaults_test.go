@@ -185,6 +185,8 @@ func TestBenchRecordTroubled(t *testing.T) {
 		t.Errorf("versions\n%s\nwant\n%s", g, w)
 	}
 	sameGaps(t, got.Gaps, gaps)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for k := range e.faults {
 		if e.met[k] != 1 {
 			t.Errorf("%q was asked %d times in revision %d, want once", k.text, e.met[k], k.rev)
