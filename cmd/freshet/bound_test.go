@@ -131,8 +131,9 @@ func TestBoundOverSockets(t *testing.T) {
 	for range 300 {
 		w.add(t, fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", random.IntN(100000)))
 	}
-	complete, run, asked := 0, 0, 0
-	for slot := 0; complete < 300 && slot < 300; slot++ {
+	complete, run, asked, slot := 0, 0, 0, 0
+	var beyond []string
+	for ; complete < 300 && slot < 300; slot++ {
 		poke.rest(t)
 		var s struct {
 			Run, Complete int
@@ -152,10 +153,14 @@ func TestBoundOverSockets(t *testing.T) {
 			t.Errorf("slot %d: %d executions at once, at most %d are allowed", slot, most, lanes)
 		}
 		// What the endpoint sees of an execution is inside what we count, but for
-		// the moment in which it learns of a cut.
-		if busy.Seconds() > s.Used+float64(n)*0.005+0.2 {
-			t.Errorf("slot %d: the endpoint was busy for %s, %.3f s are reported", slot, busy, s.Used)
+		// the moment in which it learns of a cut, which a busy machine delays now
+		// and then. Most slots use up their budget.
+		if busy.Seconds() > s.Used+float64(n)*0.005+0.1 {
+			beyond = append(beyond, fmt.Sprintf("slot %d: the endpoint was busy for %s, %.3f s are reported", slot, busy, s.Used))
 		}
+	}
+	if len(beyond) > slot/5 {
+		t.Errorf("in %d of %d slots:\n%s", len(beyond), slot, strings.Join(beyond, "\n"))
 	}
 	poke.rest(t)
 	if _, _, n := poke.take(); asked+n > run {
