@@ -5,6 +5,7 @@ package notifytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -224,7 +225,7 @@ func (l *Log) Resolve(_ registry.Caller, ref string) (registry.Query, error) {
 	defer l.mu.Unlock()
 	for id, e := range l.queries {
 		if ref == id || ref == e.query.NameFor(registry.Anonymous) {
-			return e.query, nil
+			return e.copy(), nil
 		}
 	}
 	return registry.Query{}, fmt.Errorf("query %q: %w", ref, registry.ErrNotFound)
@@ -238,7 +239,20 @@ func (l *Log) Follow(_ context.Context, _ registry.Caller, endpoint, sparql stri
 	}
 	id := l.Add(sparql, diff.Select, false)
 	l.hold(id, 1)
-	return l.queries[id].query, func() { l.hold(id, -1) }, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.queries[id]
+	if e == nil { // removed meanwhile
+		return registry.Query{}, nil, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+	}
+	return e.copy(), func() { l.hold(id, -1) }, nil
+}
+
+// copy is the query, which its caller may change.
+func (e *entry) copy() registry.Query {
+	q := e.query
+	q.Holders = slices.Clone(q.Holders)
+	return q
 }
 
 func (l *Log) hold(id string, n int) {

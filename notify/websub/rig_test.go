@@ -52,7 +52,7 @@ type rig struct {
 	form   string // representation of the topic, srj unless said
 	gate   gate
 	public bool
-	logged *strings.Builder
+	logged *journal
 	tick   int
 	hasten atomic.Pointer[func()] // called once, when a topic is read for a delivery
 
@@ -75,7 +75,7 @@ type setup struct {
 
 func newRig(t *testing.T, edit ...func(*setup)) *rig {
 	t.Helper()
-	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub(), store: notifytest.NewSubscriptions(), logged: &strings.Builder{}, form: "srj"}
+	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub(), store: notifytest.NewSubscriptions(), logged: &journal{}, form: "srj"}
 	r.setup = setup{allow: []string{"127.0.0.0/8"}, gate: gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}},
 		schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}}
 	for _, e := range edit {
@@ -116,6 +116,24 @@ func (r *rig) handler(g *deliver.Guard) http.Handler {
 
 func (r *rig) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// A journal is written by the engine and by handlers at once.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
 }
 
 // start begins to deliver what the store holds; stop ends it.
