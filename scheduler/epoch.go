@@ -182,7 +182,7 @@ func (w witness) likely(p float64) float64 {
 func (e *epoch) trusted() bool { return e.trust > trustFrom }
 
 const (
-	trustFrom   = 3 // e^3 to one
+	trustFrom   = 3 // e^3 to one: taking slots for empty that are not costs far more than the contrary
 	trustMost   = 20
 	trustFade   = 0.999
 	witnessFade = 0.98
