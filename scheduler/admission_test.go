@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -197,5 +198,54 @@ func TestRepaying(t *testing.T) {
 		if s.debt() != s.owes {
 			t.Errorf("%s are owed in the end, want %s", s.debt(), s.owes)
 		}
+	}
+}
+
+// When a query is due is worked out as fast where a debt is many budgets, and
+// ends where a budget cannot be halved.
+func TestDebtOfManyBudgets(t *testing.T) {
+	naive := func(p *planner, cost time.Duration, c *candidate) (n uint64) {
+		n = 1
+		for debt := p.debt; debt > 0; n++ {
+			r := min(debt, p.budget-p.budget/2)
+			have := p.budget - r
+			debt -= r
+			if c.in != &p.ranked {
+				have /= 2
+			}
+			if cost < have && (debt == 0 || c.Estimate <= have-cost) {
+				return n
+			}
+			cost = max(0, cost-have)
+		}
+		share := p.budget
+		if c.in != &p.ranked {
+			share = p.share
+		}
+		return n + uint64(cost/max(1, share))
+	}
+	const seed = 11
+	r := rand.New(rand.NewPCG(seed, 0))
+	upTo := func(n int) time.Duration { return time.Duration(r.IntN(n + 1)) }
+	for range 20_000 {
+		p := newPlanner(rr{}, 0)
+		p.allow(RuleDebt, 1+upTo(12))
+		p.debt = upTo(60)
+		c := &candidate{in: &p.ranked}
+		if r.IntN(2) == 0 {
+			c.in = &p.fresh
+		}
+		c.Estimate = upTo(15)
+		cost := upTo(80)
+		if got, want := p.covers(cost, c), naive(p, cost, c); got != want {
+			t.Fatalf("seed %d: budget %d, debt %d, cost %d, estimate %d, ranked %t: slot %d, want %d",
+				seed, p.budget, p.debt, cost, c.Estimate, c.in == &p.ranked, got, want)
+		}
+	}
+	p := newPlanner(rr{}, 0)
+	p.allow(RuleDebt, 1)
+	p.debt = 1000 * time.Hour
+	if got, want := p.covers(0, &candidate{in: &p.ranked}), uint64(p.debt)+1; got != want {
+		t.Errorf("a debt of %d budgets: due in slot %d, want %d", p.debt, got, want)
 	}
 }

@@ -48,20 +48,31 @@ func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 }
 
 // covers counts the slots from now to the one in which the budgets, less what is
-// repaid, have covered what is before a query, so that it may start.
+// repaid, have covered what is before a query, so that it may start. It takes no
+// longer where a debt is many budgets.
 func (p *planner) covers(cost time.Duration, c *candidate) (n uint64) {
 	n = 1
-	for debt := p.debt; debt > 0; n++ {
-		r := repayment(debt, p.budget)
-		have := p.budget - r
-		debt -= r
-		if c.in != &p.ranked {
-			have /= 2
+	if p.debt > 0 {
+		part := func(of time.Duration) time.Duration {
+			if c.in != &p.ranked {
+				of /= 2
+			}
+			return of
 		}
-		if cost < have && (debt == 0 || c.Estimate <= have-cost) {
+		r := repayment(p.debt, p.budget)
+		slots, have := (p.debt-1)/r, part(p.budget-r) // that many leave some of it, with so much each
+		room := have - max(c.Estimate, 1)
+		if k := (max(0, cost-room) + have - 1) / max(1, have); room >= 0 && k < slots {
+			return n + uint64(k)
+		}
+		n += uint64(slots)
+		cost = max(0, cost-slots*have)
+		last := part(p.budget - (p.debt - slots*r))
+		if cost < last {
 			return n
 		}
-		cost = max(0, cost-have)
+		n++
+		cost -= last
 	}
 	share := p.budget
 	if c.in != &p.ranked {

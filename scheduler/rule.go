@@ -49,8 +49,9 @@ func (r rule) credit(timeout time.Duration) time.Duration {
 // boundless is longer than anything takes, and can still be added to.
 const boundless time.Duration = 1 << 61
 
-// repayment is what a slot repays of a debt: all of it, at most half its budget.
-func repayment(debt, budget time.Duration) time.Duration { return min(debt, budget/2) }
+// repayment is what a slot repays of a debt: all of it, at most half its budget,
+// rounded up, so that even the smallest budget repays something.
+func repayment(debt, budget time.Duration) time.Duration { return min(debt, budget-budget/2) }
 
 // Owes is the debt that later slots have to repay, as far as this record tells.
 // One that was not finished owes all that it might still have taken: nobody
