@@ -303,6 +303,49 @@ func TestBenchRecordAhead(t *testing.T) {
 	}
 }
 
+// Nor is an endpoint that has lost what was applied, be it all or the last of it.
+func TestBenchRecordBehind(t *testing.T) {
+	needEngine(t)
+	args := writeHistory(t, 6)
+	out := filepath.Join(t.TempDir(), "behind.trace")
+	engine, err := local.Open(t.Context(), local.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	next, down := local.Handler(engine, local.HandlerOptions{AllowUpdate: true}), true
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		form, _ := url.ParseQuery(string(body))
+		if m := counted.FindStringSubmatch(form.Get("update")); m != nil && m[1] == "5" && down {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	record := append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)
+	if code, _, _ := cli(t, nil, "", record...); code == exitOK {
+		t.Fatal("recorded in spite of a failing update")
+	}
+	down = false
+	for _, loss := range []string{
+		"DELETE WHERE { GRAPH ?g { <" + changesetIRI("2020/01/01/03/000000") + "> ?p ?n } }",
+		"DROP ALL",
+	} {
+		if err := engine.Update(t.Context(), loss); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := cli(t, nil, "", record...); code == exitOK || !strings.Contains(stderr, "behind the unfinished recording") {
+			t.Errorf("after %s: code %d, %s", loss, code, stderr)
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("there is a trace all the same")
+	}
+}
+
 // addBadTriples puts literals that are no numbers into the base and a changeset
 // of a history.
 func addBadTriples(t *testing.T, args []string) {

@@ -107,6 +107,21 @@ func (m *marks) notAhead(ctx context.Context, changeset string) error {
 	return nil
 }
 
+// notBehind refuses to go on behind a changeset that lacks marks although it is
+// recorded: the endpoint has lost some of the dataset since, as one in memory does
+// when it is started again.
+func (m *marks) notBehind(ctx context.Context, changeset string, updates int) error {
+	done, err := m.read(ctx, changeset)
+	if err != nil {
+		return fmt.Errorf("see how far the dataset is: %w", err)
+	}
+	if len(done) < updates {
+		return fmt.Errorf("the endpoint's data are behind the unfinished recording: <%s> has been recorded, but is not there; "+
+			"load the base again, remove the .part file, and begin anew", changesetIRI(changeset))
+	}
+	return nil
+}
+
 func (m *marks) read(ctx context.Context, changeset string) ([]string, error) {
 	return m.ask(ctx, fmt.Sprintf("SELECT ?n { GRAPH <%s> { <%s> <%s> ?n } }", m.graph, changesetIRI(changeset), markProperty))
 }

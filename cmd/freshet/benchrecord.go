@@ -129,7 +129,12 @@ func (h *chronicle) load(ctx context.Context) error {
 	if err := h.notAhead(ctx, ""); err != nil {
 		return err
 	}
-	return h.send(ctx, local.Changeset{Name: "the base", Added: h.base})
+	return h.send(ctx, h.first())
+}
+
+// first brings an endpoint to the base.
+func (h *chronicle) first() local.Changeset {
+	return local.Changeset{Name: "the base", Added: h.base}
 }
 
 // Virtuoso refuses much above a thousand triples in one request.
@@ -166,6 +171,29 @@ func (h *chronicle) notAhead(ctx context.Context, changeset string) error {
 	return h.marks.notAhead(ctx, changeset)
 }
 
+// notBehind tells when a recording cannot be taken up because the endpoint has
+// lost what was applied: the last of these changesets that changed anything, or
+// else the base.
+func (h *chronicle) notBehind(ctx context.Context, before []local.Changeset) error {
+	if h.marks == nil || !h.marks.resuming {
+		return nil
+	}
+	for i := len(before); i >= 0; i-- {
+		c := h.first()
+		if i > 0 {
+			c = before[i-1]
+		}
+		updates, _, err := c.Updates(h.graph, triplesPerRequest)
+		if err != nil {
+			return err
+		}
+		if len(updates) > 0 {
+			return h.marks.notBehind(ctx, c.Name, len(updates))
+		}
+	}
+	return nil
+}
+
 // dataException is how Virtuoso says, with status 400 or 500, that a value is not
 // of its datatype: an SQLSTATE of class 22.
 var dataException = regexp.MustCompile(`^Virtuoso 22\d\d\d Error`)
@@ -196,10 +224,13 @@ func (h *chronicle) post(ctx context.Context, update string) error {
 	return err
 }
 
-// apply applies changesets to whichever endpoint it is.
-func (h *chronicle) apply(list []local.Changeset) func(context.Context) error {
+// apply applies changesets to whichever endpoint it is, behind those before.
+func (h *chronicle) apply(before, list []local.Changeset) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {
+			return err
+		}
+		if err := h.notBehind(ctx, before); err != nil {
 			return err
 		}
 		for _, c := range list {
@@ -228,6 +259,7 @@ func (h *chronicle) steps() ([]bench.Step, error) {
 		return nil, usage("--changesets: there are none in %s", h.changesets)
 	}
 	var steps []bench.Step
+	whole := all
 	for len(all) > 0 && (h.limit == 0 || len(steps) < h.limit) {
 		n := 1
 		for !h.perChangeset && n < len(all) && hour(all[n]) == hour(all[0]) {
@@ -237,7 +269,7 @@ func (h *chronicle) steps() ([]bench.Step, error) {
 		if h.perChangeset {
 			name = all[0].Name
 		}
-		steps = append(steps, bench.Step{Name: name, Apply: h.apply(all[:n])})
+		steps = append(steps, bench.Step{Name: name, Apply: h.apply(whole[:len(whole)-len(all)], all[:n])})
 		if all = all[n:]; len(all) == 0 || h.perChangeset || h.skipEmpty {
 			continue
 		}
