@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -247,5 +248,25 @@ func TestDebtOfManyBudgets(t *testing.T) {
 	p.debt = 1000 * time.Hour
 	if got, want := p.covers(0, &candidate{in: &p.ranked}), uint64(p.debt)+1; got != want {
 		t.Errorf("a debt of %d budgets: due in slot %d, want %d", p.debt, got, want)
+	}
+}
+
+// What a slot records of hybrid's deadlines is a number under any budget.
+func TestStretchOfLeastBudget(t *testing.T) {
+	for _, spelling := range []string{"hybrid", "hybrid:d=3"} {
+		for _, budget := range []time.Duration{1, 2, 3, time.Microsecond} {
+			policy, err := ParsePolicy(spelling)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPlanner(policy, budget)
+			for i := range 9 {
+				p.put(estimated(fmt.Sprintf("q%d", i), time.Second))
+			}
+			p.begin(7, time.Unix(0, 0), time.Minute)
+			if s := p.ranking.Stretch; !(s >= 1) || math.IsInf(s, 0) {
+				t.Errorf("%s, a budget of %s: deadlines are stretched %g times", spelling, budget, s)
+			}
+		}
 	}
 }

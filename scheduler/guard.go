@@ -149,7 +149,7 @@ func (b *book) schedule(wait []uint64) {
 func (b *book) choose() {
 	g := &b.guard
 	need, lazy, pressed := b.need()
-	limit := time.Duration(g.share * float64(g.budget))
+	limit := max(1, time.Duration(g.share*float64(g.budget)))
 	g.reserve = time.Duration(margin * float64(need))
 	if g.share == 1 {
 		g.lack = max(1, float64(need)/float64(g.budget))
