@@ -260,7 +260,7 @@ func TestBook(t *testing.T) {
 		plan, quiet := r.p, rapid.IntRange(2, 5).Draw(t, "quiet")
 		for slot := uint64(1); slot <= 60; slot++ {
 			disturb(t, r, budget)
-			plan.begin(slot, time.Unix(int64(slot), 0), 0)
+			plan.begin(slot, time.Unix(int64(slot), 0), rapid.SampledFrom([]time.Duration{0, time.Second, time.Second, 3 * time.Second}).Draw(t, "lead"))
 			r.slot = slot
 			want, turned := naiveOrder(plan), false
 			keepsBounds(t, plan.ranked.book)
@@ -324,7 +324,10 @@ func disturb(t *rapid.T, r *Replay, budget *rapid.Generator[time.Duration]) {
 		}
 		s := c.Stats
 		s.sample(Sample{Slot: s.Last, Elapsed: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(t, "took")})
-		plan.put(c.Query, s)
+		q := c.Query
+		q.Holders = slices.Clone(q.Holders)
+		q.Holders[0].MaxStaleness = registry.Duration(rapid.SampledFrom([]time.Duration{0, 2 * time.Second, 9 * time.Second}).Draw(t, "staleness"))
+		plan.put(q, s)
 	case 2:
 		i := rapid.IntRange(0, len(r.all)-1).Draw(t, "gone")
 		c := r.all[i]
