@@ -242,6 +242,28 @@ func TestBenchRecordRefusedTriples(t *testing.T) {
 	recordsWithout(t, args, plain, 2, "--endpoint", s.URL)
 }
 
+// Data that are there already would be in the results, so they are spoken of.
+func TestBenchRecordNotEmpty(t *testing.T) {
+	needEngine(t)
+	args := writeHistory(t, 3)
+	engine, err := local.Open(t.Context(), local.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	s := httptest.NewServer(local.Handler(engine, local.HandlerOptions{AllowUpdate: true}))
+	defer s.Close()
+	for _, x := range []struct{ graph, says string }{
+		{"http://x/g", ""}, {"http://x/g", "the graph http://x/g holds 2 triples already"}, {"", ""}, {"", "the endpoint's default graph holds 2 triples already"},
+	} {
+		out := filepath.Join(t.TempDir(), "t.trace")
+		code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL, "--graph", x.graph}, args...)...)
+		if code != exitOK || !strings.Contains(stderr, x.says) || x.says == "" && strings.Contains(stderr, "already") {
+			t.Errorf("graph %q: code %d, says %q, want %q", x.graph, code, stderr, x.says)
+		}
+	}
+}
+
 // An endpoint that has been brought further than the file of the recording tells
 // is not asked: its answers would be those of another revision. A part of the next
 // one is what a crash leaves, and is taken up.

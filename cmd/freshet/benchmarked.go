@@ -27,10 +27,26 @@ func (h *chronicle) mark(resuming bool) *marks {
 	return &marks{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
 }
 
-// begin drops what another recording has left, unless this one goes on.
+// begin drops what another recording has left, unless this one goes on, and warns
+// of data that are there already: they would be in the results. Whether they are
+// the base nobody can tell.
 func (m *marks) begin(ctx context.Context) error {
-	if !m.resuming {
-		return m.clear(ctx)
+	if m.resuming {
+		return nil
+	}
+	if err := m.clear(ctx); err != nil {
+		return err
+	}
+	pattern, where := "?s ?p ?o", "the endpoint's default graph"
+	if g := m.h.graph; g != "" {
+		pattern, where = "GRAPH <"+g+"> { ?s ?p ?o }", "the graph "+g
+	}
+	there, err := m.ask(ctx, "SELECT (COUNT(*) AS ?n) { "+pattern+" }")
+	if err != nil {
+		return fmt.Errorf("see whether %s is empty: %w", where, err)
+	}
+	if len(there) > 0 && there[0] != "0" {
+		fmt.Fprintf(m.h.w.stderr, "warning: %s holds %s triples already; unless they are those of the base, they will be in the results\n", where, there[0])
 	}
 	return nil
 }

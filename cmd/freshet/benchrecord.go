@@ -312,7 +312,8 @@ never become versions. What is done is kept in OUT.part: when the recording is
 interrupted, the same command goes on where it was. So that nothing is applied
 twice then, updates leave marks in a graph of their own at a remote endpoint,
 <urn:freshet:recording:…>, which is emptied in the end; queries over all graphs
-of the endpoint would see them. Triples that the endpoint refuses, such as
+of the endpoint would see them. The graph should be empty, or hold the base: what
+else is there is in the results. Triples that the endpoint refuses, such as
 literals that are not of their datatype, are named and left out.`,
 		Example: `  freshet bench record --changesets changesets --base base.nt.gz --queries queries.jsonl --out t.trace
   freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
