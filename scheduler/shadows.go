@@ -10,8 +10,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// MaxShadows is how many policies an endpoint may have in its shadow.
-const MaxShadows = 8
+// MaxShadows is how many policies an endpoint may have in its shadow: more than
+// anybody reads, so that a comparison comes to an end.
+const MaxShadows = 64
 
 // What one estimate may cost: a slot played costs up to as much as there are
 // queries, so long histories are played in fewer pasts, and large ones from a

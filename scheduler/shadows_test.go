@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -186,16 +187,19 @@ func spelled(s scheduler.Shadows) (list []string) {
 	return list
 }
 
-// Eight different policies that can run live may be in the shadow.
+// Different policies that can run live may be in the shadow, many of them.
 func TestShadowChoice(t *testing.T) {
-	eight := []string{"rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid", "sqrt"}
+	most := []string{"rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid", "sqrt"}
+	for n := 2; len(most) < scheduler.MaxShadows; n++ {
+		most = append(most, fmt.Sprintf("ttl:max=%d:half", n))
+	}
 	for _, x := range []struct {
 		shadows []string
 		says    string
 	}{
 		{nil, ""},
-		{eight, ""},
-		{append(slices.Clone(eight), "ttl:max=2:half"), "too many"},
+		{most, ""},
+		{append(slices.Clone(most), "ttl:max=2:reset"), "too many"},
 		{[]string{"dj", "rr", "dj"}, "twice"},
 		{[]string{"cr", "cr:lambda=0"}, "twice"},
 		{[]string{"cv"}, "simulator"},

@@ -306,6 +306,10 @@ func TestShadowCommands(t *testing.T) {
 			t.Errorf("row %d is %q, want %q and the seconds", i, got, want)
 		}
 	}
+	var many []string
+	for n := range scheduler.MaxShadows - 7 { // one more than fit
+		many = append(many, fmt.Sprintf("ttl:max=%d:half", n+2))
+	}
 	for _, x := range []struct {
 		code int
 		says string
@@ -317,7 +321,7 @@ func TestShadowCommands(t *testing.T) {
 		{exitNotFound, "", []string{"list", "nowhere"}},
 		{exitNotFound, "", []string{"rm", "city", "rr"}},
 		{exitUsage, "arg", []string{"add", "city"}},
-		{exitUsage, "too many", []string{"add", "city", "rr", "sjf", "ljf", "cr", "sqrt", "hybrid", "ttl:max=2:reset"}},
+		{exitUsage, "too many", append([]string{"add", "city", "rr", "sjf", "ljf", "cr", "sqrt", "hybrid"}, many...)},
 	} {
 		code, out, stderr := cli(t, w.env, "", append([]string{"endpoint", "shadow"}, x.args...)...)
 		if code != x.code || !strings.Contains(stderr, x.says) {

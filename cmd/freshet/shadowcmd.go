@@ -22,7 +22,7 @@ what is recorded, with the least and the greatest where these differ. Changes ar
 all that there probably were, those included that nobody looked for in time.`,
 		Example: "  freshet endpoint shadow add coins dj ttl:max=32:reset\n  freshet endpoint shadow list coins\n  freshet endpoint shadow rm coins dj"}
 	c.AddCommand(
-		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with, eight at most", Args: cobra.MinimumNArgs(2),
+		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with", Args: cobra.MinimumNArgs(2),
 			Example: "  freshet endpoint shadow add coins rr dj", RunE: func(c *cobra.Command, args []string) error {
 				for _, policy := range args[1:] {
 					if err := a.change(c.Context(), http.MethodPost, shadowsPath(args[0]), map[string]any{"policy": policy}, policy, "added"); err != nil {
