@@ -131,9 +131,9 @@ func TestBoundOverSockets(t *testing.T) {
 	for range 300 {
 		w.add(t, fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", random.IntN(100000)))
 	}
-	complete, run, asked, slot := 0, 0, 0, 0
+	complete, run, asked, slot, idle := 0, 0, 0, 0, 0
 	var beyond []string
-	for ; complete < 300 && slot < 300; slot++ {
+	for ; complete < 300 && slot < 300 && idle < 300; slot++ {
 		poke.rest(t)
 		var s struct {
 			Run, Complete int
@@ -144,6 +144,11 @@ func TestBoundOverSockets(t *testing.T) {
 		}
 		complete += s.Complete
 		run += s.Run
+		if s.Run == 0 { // so many have failed one after the other that it is left alone for a while
+			idle++
+			slot--
+			time.Sleep(200 * time.Millisecond)
+		}
 		most, busy, n := poke.take()
 		asked += n
 		if s.Used > budget.Seconds() {
@@ -171,7 +176,7 @@ func TestBoundOverSockets(t *testing.T) {
 		t.Errorf("%d requests for %d executions", asked+n, run)
 	}
 	if complete < 300 {
-		t.Errorf("%d complete executions in 300 slots: the dear ones push out the cheap ones", complete)
+		t.Errorf("%d complete executions in %d slots, and %d without any: the dear ones push out the cheap ones", complete, slot, idle)
 	}
 }
 

@@ -215,6 +215,12 @@ func (e *Engine) Run(ctx context.Context) error {
 	stopWriting() // what was delivered is entered before
 	<-e.scribe.ended
 	e.client.CloseIdleConnections()
+	if err == nil { // told to stop in the same moment
+		select {
+		case err = <-e.failed:
+		default:
+		}
+	}
 	return err
 }
 
