@@ -230,9 +230,9 @@ func TestDebtOfNewQueriesAtATime(t *testing.T) {
 	})
 }
 
-// TestDebtBound: whatever the mix, what the endpoint saw in any number of slots
+// TestLongDebtBound: whatever the mix, what the endpoint saw in any number of slots
 // in a row is at most their budgets and one timeout.
-func TestDebtBound(t *testing.T) {
+func TestLongDebtBound(t *testing.T) {
 	const budget = 10 * time.Second
 	for i, c := range []struct {
 		width    int
