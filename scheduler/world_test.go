@@ -85,12 +85,17 @@ func (s *service) Execute(ctx context.Context, q *registry.Query, _ scheduler.Me
 	if wait > limit && !s.reckless {
 		wait, a = limit, scheduler.Answer{Outcome: registry.Cut}
 	}
-	t := time.NewTimer(wait)
+	// No timer's channel: in a bubble the race detector has met the runtime
+	// crashing in a select over one.
+	over := make(chan struct{})
+	t := time.AfterFunc(wait, func() { close(over) })
 	select {
-	case <-t.C:
+	case <-over:
 	case <-ctx.Done():
-		a = scheduler.Answer{Outcome: registry.Cut}
-		time.Sleep(s.stubborn)
+		if time.Since(start) < wait { // else the answer came in the same moment
+			a = scheduler.Answer{Outcome: registry.Cut}
+			time.Sleep(s.stubborn)
+		}
 	}
 	t.Stop()
 	end := time.Now()
