@@ -273,6 +273,25 @@ func TestRequest(t *testing.T) {
 			t.Errorf("%v", form)
 		}
 	})
+	t.Run("the graphs of the text are not mixed with the endpoint's", func(t *testing.T) {
+		for text, alone := range map[string]bool{
+			"SELECT * FROM <http://own> {?s ?p ?o}":                         true,
+			"SELECT * from named <http://own> {GRAPH ?g {?s ?p ?o}}":        true,
+			"SELECT * F\\u0052OM <http://own> {?s ?p ?o}":                   true,
+			"SELECT ?from {?from <http://from> \"FROM\"} # FROM <http://x>": false,
+		} {
+			want(t, execute(t, c, sel(text)), registry.Changed)
+			if sent := form.Get("default-graph-uri") + form.Get("named-graph-uri"); (sent == "") != alone {
+				t.Errorf("%s: sent with %q", text, sent)
+			}
+		}
+		q := sel("SELECT * FROM <http://own> {?s ?p ?o}")
+		q.DefaultGraphs = []string{"http://asked"}
+		want(t, execute(t, c, q), registry.Changed)
+		if got := form["default-graph-uri"]; len(got) != 1 || got[0] != "http://asked" || form.Has("named-graph-uri") {
+			t.Errorf("registered with a graph: %v", form)
+		}
+	})
 	t.Run("graphs are asked for as such", func(t *testing.T) {
 		execute(t, c, construct())
 		if got.Header.Get("Accept") != acceptGraph {

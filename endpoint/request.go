@@ -100,19 +100,7 @@ type request struct {
 // complete answer is.
 func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, error) {
 	e := &c.settings
-	more := url.Values{}
-	for name, lists := range map[string][2][]string{
-		"default-graph-uri": {q.DefaultGraphs, e.DefaultGraphURI},
-		"named-graph-uri":   {q.NamedGraphs, e.NamedGraphURI},
-	} {
-		list := lists[0]
-		if len(q.DefaultGraphs) == 0 && len(q.NamedGraphs) == 0 {
-			list = lists[1] // a data set is the query's own or the endpoint's, never a mixture
-		}
-		if len(list) > 0 {
-			more[name] = list
-		}
-	}
+	more := c.dataset(q)
 	identity := c.identity(q, more)
 	if e.TimeoutParam != "" {
 		more.Set(e.TimeoutParam, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))

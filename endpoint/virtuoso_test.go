@@ -120,6 +120,14 @@ func TestVirtuosoResults(t *testing.T) {
 			t.Error("the union of all graphs has no system triples")
 		}
 	})
+	t.Run("FROM means those graphs alone", func(t *testing.T) {
+		s.Insert("http://example.org/other", `<http://example.org/x> <http://example.org/p> "x" .`)
+		a := execute(t, c, sel("SELECT (COUNT(*) AS ?n) FROM <http://example.org/other> {?s ?p ?o}"))
+		want(t, a, registry.Changed)
+		if got := a.Result.Terms(0)[0].Value; got != "1" {
+			t.Errorf("%s triples, want the one in the graph that the query names", got)
+		}
+	})
 	t.Run("a change is seen and nothing else", func(t *testing.T) {
 		q := sel("SELECT * {?s <http://example.org/p> ?o}")
 		first := execute(t, c, q)
@@ -232,5 +240,16 @@ func TestVirtuosoLimits(t *testing.T) {
 		}
 		generous := client(t, s.URL+"?timeout=1500", nil)
 		want(t, execute(t, generous, sel(heavy)), registry.Partial, "S1TAT")
+		// Cut short it says no, or that there is nothing, as if it knew.
+		const endless = "{?a ?p ?b. ?c ?q ?d. ?e ?r ?f. FILTER(CONCAT(STR(?b), STR(?d), STR(?f)) = 'none')}"
+		for _, q := range []*registry.Query{
+			query(diff.Ask, "ASK "+endless, -1),
+			query(diff.Select, "SELECT * "+endless, -1),
+			query(diff.Select, "SELECT DISTINCT ?a "+endless+" ORDER BY ?a LIMIT 5", 5),
+			query(diff.Construct, "CONSTRUCT {?a <http://x> ?b} "+endless, -1),
+			query(diff.Describe, "DESCRIBE ?a "+endless, -1),
+		} {
+			want(t, execute(t, generous, q), registry.Partial, "S1TAT")
+		}
 	})
 }
