@@ -1,18 +1,15 @@
 package diff
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
 )
 
 // Colours are what remains when the budget is spent. Colour refinement mixes
 // into each node's hash those of its neighbours until no more nodes are told
-// apart. Nodes that stay alike are then ordered by singling out one after the
-// other and refining again. That is canonical whenever alike nodes are really
-// interchangeable, as they are in nearly all symmetric graphs, but not always:
-// the result says Approximate.
+// apart. Nodes that stay alike are then ordered by a search, see search.go. That
+// is canonical whenever nodes that it cannot tell apart are interchangeable, as
+// they are in nearly all graphs, but not always: the result says Approximate.
 
 // colourWork bounds the rows visited by all refinement of one result.
 const colourWork = 300_000
@@ -30,7 +27,7 @@ func (l *labeller) approximate() {
 	c := colours{l: l, colour: slices.Clone(l.first), work: colourWork}
 	c.refine()
 	base := slices.Clone(c.colour)
-	for _, v := range c.total() {
+	for _, v := range c.search().order() {
 		l.issue(v, base[v])
 	}
 }
@@ -46,7 +43,7 @@ func (l *labeller) rankByPlace(alike map[string][]int32) []int {
 	}
 	c.refine()
 	rank := make([]int, len(l.at))
-	for i, v := range c.total() {
+	for i, v := range c.search().order() {
 		rank[v] = i
 	}
 	return rank
@@ -95,32 +92,4 @@ func (c *colours) mixed(v int32) string {
 	}
 	slices.Sort(rows)
 	return sum([]byte(c.colour[v] + strings.Join(rows, "")))
-}
-
-// total orders all nodes: it singles out the first node of the first colour
-// that several share, refines, and so on.
-func (c *colours) total() []int32 {
-	for c.work > 0 && c.singleOut() {
-		c.refine()
-	}
-	order := make([]int32, len(c.colour))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.colour[a], c.colour[b]) })
-	return order
-}
-
-func (c *colours) singleOut() bool {
-	classes := map[string][]int32{}
-	for v, h := range c.colour {
-		classes[h] = append(classes[h], int32(v))
-	}
-	for _, h := range slices.Sorted(maps.Keys(classes)) {
-		if g := classes[h]; len(g) > 1 {
-			c.colour[g[0]] = sum([]byte("single " + h))
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,231 @@
+package diff
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// The work of the search in one result, in holes of rows looked at: for
+// refining along the way taken, and for trying nodes to find it.
+const (
+	refineWork = 3_000_000
+	tryWork    = 10_000_000
+)
+
+// A search orders nodes, also those that have the same colour: of such it
+// singles out one and refines the colours again, until every node has its own.
+// Which one matters: two disguises of a graph are only seen to be the same when
+// they go on from nodes that correspond. So all are tried, and the one whose
+// colours come out least is taken. Nodes that come out alike are taken for
+// interchangeable; where trying all of them is too much work, so are those that
+// were not tried. It is the first step of the search that practical canonical
+// labelling makes (B. D. McKay, A. Piperno, Practical graph isomorphism, II),
+// without going back. Parts that no row connects are searched each on its own.
+type search struct {
+	l      *labeller
+	colour []uint64
+	kind   []uint64 // of a row: what it is beside its nodes
+}
+
+// search goes on from the colours found so far.
+func (c *colours) search() *search {
+	s := &search{l: c.l, colour: make([]uint64, len(c.colour)), kind: make([]uint64, len(c.l.edges))}
+	for v, h := range c.colour {
+		s.colour[v] = xxh3.HashString(h)
+	}
+	for k := range c.l.edges {
+		e := &c.l.edges[k]
+		place := 0
+		if c.places {
+			place = e.place + 1
+		}
+		s.kind[k] = fmix(xxh3.Hash(bytes.Join(e.pieces, []byte{0})) ^ fmix(uint64(e.count)<<32|uint64(place)))
+	}
+	return s
+}
+
+// A part is a set of nodes that hang together.
+type part struct {
+	nodes []int32
+	size  int    // holes looked at when all colours are mixed once
+	work  int    // what is left for refining
+	tries int    // and for trying
+	key   uint64 // what came out: the same for two parts that are alike
+}
+
+// order gives the nodes by the colours they had at first, among those with one
+// colour part by part, and in a part by what the search found.
+func (s *search) order() []int32 {
+	first := slices.Clone(s.colour)
+	parts, of := s.parts()
+	for i := range parts {
+		s.settle(&parts[i])
+	}
+	order := make([]int32, len(s.colour))
+	for v := range order {
+		order[v] = int32(v)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		p, q := of[a], of[b]
+		return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(parts[p].key, parts[q].key), cmp.Compare(p, q),
+			cmp.Compare(s.colour[a], s.colour[b]))
+	})
+	return order
+}
+
+// parts finds what hangs together. Each gets its share of the work, so that
+// what is found in one does not depend on which came first.
+func (s *search) parts() (parts []part, of []int) {
+	of = make([]int, len(s.colour))
+	for v := range of {
+		of[v] = -1
+	}
+	total := 0
+	for v := range of {
+		if of[v] >= 0 {
+			continue
+		}
+		p := part{nodes: []int32{int32(v)}}
+		of[v] = len(parts)
+		for i := 0; i < len(p.nodes); i++ {
+			for _, k := range s.l.at[p.nodes[i]] {
+				p.size += len(s.l.edges[k].nodes)
+				for _, w := range s.l.edges[k].nodes {
+					if of[w] < 0 {
+						of[w] = len(parts)
+						p.nodes = append(p.nodes, w)
+					}
+				}
+			}
+		}
+		total += p.size
+		parts = append(parts, p)
+	}
+	for i := range parts {
+		share := float64(parts[i].size) / float64(total)
+		parts[i].work, parts[i].tries = int(refineWork*share), int(tryWork*share)
+	}
+	return parts, of
+}
+
+// settle gives every node of a part a colour of its own, as far as the work
+// allows.
+func (s *search) settle(p *part) {
+	s.refine(p, &p.work)
+	for p.work > 0 {
+		class := s.smallestClass(p)
+		if class == nil {
+			break
+		}
+		s.single(s.choose(p, class))
+		s.refine(p, &p.work)
+	}
+	p.key = s.outcome(p)
+}
+
+func (s *search) single(v int32) { s.colour[v] = fmix(s.colour[v] ^ 0x5bd1e9955bd1e995) }
+
+// choose says which of the nodes with one colour to single out. Trying all takes
+// the same work whatever their order, so that it is a property of the graph
+// whether that is too much.
+func (s *search) choose(p *part, class []int32) int32 {
+	if len(class)*p.size > p.tries {
+		return class[0]
+	}
+	before := make([]uint64, len(p.nodes))
+	for i, v := range p.nodes {
+		before[i] = s.colour[v]
+	}
+	best, least := class[0], uint64(0)
+	for i, v := range class {
+		s.single(v)
+		s.refine(p, &p.tries)
+		if out := s.outcome(p); i == 0 || out < least {
+			best, least = v, out
+		}
+		for i, v := range p.nodes {
+			s.colour[v] = before[i]
+		}
+		if p.tries <= 0 {
+			return class[0]
+		}
+	}
+	return best
+}
+
+// refine mixes the colours of neighbours until that tells no more nodes apart.
+func (s *search) refine(p *part, work *int) {
+	next := make([]uint64, len(p.nodes))
+	for n := s.distinct(p); n < len(p.nodes) && *work > 0; {
+		for i, v := range p.nodes {
+			next[i] = s.mixed(v)
+		}
+		for i, v := range p.nodes {
+			s.colour[v] = next[i]
+		}
+		*work -= p.size
+		m := s.distinct(p)
+		if m == n {
+			return
+		}
+		n = m
+	}
+}
+
+func (s *search) mixed(v int32) uint64 {
+	rows := uint64(0)
+	for _, k := range s.l.at[v] {
+		h := s.kind[k]
+		for _, w := range s.l.edges[k].nodes {
+			c := uint64(1)
+			if w != v {
+				c = s.colour[w]
+			}
+			h = fmix(h*0x9e3779b97f4a7c15 + c)
+		}
+		rows += fmix(h) // in whatever order they stand
+	}
+	return fmix(s.colour[v]*0x9e3779b97f4a7c15 + rows)
+}
+
+func (s *search) sorted(p *part) []uint64 {
+	out := make([]uint64, len(p.nodes))
+	for i, v := range p.nodes {
+		out[i] = s.colour[v]
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *search) distinct(p *part) int { return len(slices.Compact(s.sorted(p))) }
+
+// outcome digests the colours of a part.
+func (s *search) outcome(p *part) uint64 {
+	h := uint64(len(p.nodes))
+	for _, c := range s.sorted(p) {
+		h = fmix(h*0x9e3779b97f4a7c15 + c)
+	}
+	return h
+}
+
+// smallestClass gives the nodes of the colour that the fewest share, of those
+// that more than one does; nil when there is none.
+func (s *search) smallestClass(p *part) []int32 {
+	nodes := slices.Clone(p.nodes)
+	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(s.colour[a], s.colour[b]) })
+	var best []int32
+	for from := 0; from < len(nodes); {
+		to := from + 1
+		for to < len(nodes) && s.colour[nodes[to]] == s.colour[nodes[from]] {
+			to++
+		}
+		if n := to - from; n > 1 && (best == nil || n < len(best)) {
+			best = nodes[from:to]
+		}
+		from = to
+	}
+	return best
+}
