@@ -30,6 +30,8 @@ type Registry struct {
 	now      func() time.Time
 	log      *slog.Logger
 
+	admitting sync.Mutex // where queries are limited: from counting them to having one more
+
 	mu    sync.Mutex
 	lives map[LiveHold]int // connections that hold (query, caller), ReleaseAt unset
 }
@@ -107,8 +109,12 @@ func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool,
 	}
 	holder := reg.holder(c.Name, r.now().UTC())
 	holder.Live = live
-	if err := r.room(fresh.ID); err != nil {
-		return Query{}, false, err
+	if r.limits.Queries > 0 {
+		r.admitting.Lock()
+		defer r.admitting.Unlock()
+		if err := r.room(fresh.ID); err != nil {
+			return Query{}, false, err
+		}
 	}
 	created := false
 	q, err := r.store.EditQuery(fresh.ID, func(q *Query, found bool) error {
@@ -122,11 +128,9 @@ func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool,
 	return q, created, err
 }
 
-// room says whether one more query fits the limit.
+// room says whether the query fits the limit, for as long as nobody else is
+// admitted.
 func (r *Registry) room(id string) error {
-	if r.limits.Queries == 0 {
-		return nil
-	}
 	if _, err := r.store.Query(id); err == nil {
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,6 +266,32 @@ func TestLimitOfQueries(t *testing.T) {
 	_, _, err := r.Register(alice, registry.Registration{Text: "ASK { ?s ?p ?o }"})
 	if p := problem(t, err); p.Type != "limit" || p.Status != 429 {
 		t.Errorf("over the limit: %v", p)
+	}
+}
+
+// Registrations at the same time do not pass the limit together.
+func TestLimitOfQueriesAtOnce(t *testing.T) {
+	const limit = 5
+	r := newRig(t, registry.Limits{Queries: limit})
+	var made, refused atomic.Int64
+	var callers sync.WaitGroup
+	for n := range 8 * limit {
+		callers.Go(func() {
+			_, created, err := r.Register(alice, registry.Registration{Endpoint: "city", Text: fmt.Sprintf("ASK { <urn:%d> ?p ?o }", n)})
+			var p *registry.Problem
+			switch {
+			case err == nil && created:
+				made.Add(1)
+			case errors.As(err, &p) && p.Type == "limit":
+				refused.Add(1)
+			default:
+				t.Errorf("created %t, error %v", created, err)
+			}
+		})
+	}
+	callers.Wait()
+	if n, err := r.store.CountQueries(""); err != nil || n != limit || made.Load() != limit || refused.Load() != 7*limit {
+		t.Errorf("%d queries, %d made and %d refused (error %v), the limit is %d", n, made.Load(), refused.Load(), err, limit)
 	}
 }
 
