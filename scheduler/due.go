@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
 
 // Due predicts when queries are expected to run next, as Explain does for one,
 // in the order asked; zero where nobody can tell. It looks at the plan once for
@@ -41,10 +45,29 @@ func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 		return time.Time{}
 	}
 	if c.in == nil {
-		return l.due(c, now)
+		return l.asking(l.due(c, now), now)
 	}
 	_, cost := c.in.place(c)
-	return l.ahead(now, l.planner.covers(cost, c))
+	return l.ahead(l.opens(now), l.planner.covers(cost, c))
+}
+
+// opens is the moment after which slots ask the endpoint: now, unless its health
+// is against it.
+func (l *Loop) opens(now time.Time) time.Time {
+	if h := l.executor.Health(); unfit(h) && h.Until.After(now) {
+		return h.Until.Add(-1) // the slot at that very moment asks
+	}
+	return now
+}
+
+func unfit(h registry.Health) bool { return h.State != registry.Healthy && h.State != "" }
+
+// asking is the slot at a time, or the first after it that asks the endpoint.
+func (l *Loop) asking(slot, now time.Time) time.Time {
+	if from := l.opens(now); !slot.IsZero() && !slot.After(from) {
+		return l.gridAfter(from)
+	}
+	return slot
 }
 
 // covers counts the slots from now to the one in which the budgets, less what is

@@ -112,6 +112,48 @@ func TestExplainDue(t *testing.T) {
 	})
 }
 
+// What keeps the endpoint's slots from asking it anything keeps every query of
+// it from running next.
+func TestExplainEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
+		w.register("a")
+		w.run()
+		until(90 * time.Second)
+		w.register("b")
+		w.service.setHealth(registry.Health{State: registry.HealthWaits, Until: epoch().Add(150 * time.Second), Error: "429"})
+		// q_b is the first of slot 3, minute 2, but that asks nothing; q_a is due in slot 4.
+		x := w.explain("q_b")
+		if x.Eligible || x.Tier != scheduler.TierNew || !strings.Contains(x.Why, "throttled until") || !strings.Contains(x.Why, "429") ||
+			!strings.Contains(x.Why, "number 1 of 1") || !x.NextDue.Equal(epoch().Add(3*time.Minute)) {
+			t.Errorf("throttled: %+v", x)
+		}
+		if x = w.explain("q_a"); x.Eligible || !x.NextDue.Equal(epoch().Add(3*time.Minute)) {
+			t.Errorf("not due and throttled: %+v", x)
+		}
+		until(170 * time.Second)
+		if n := w.service.ran("q_b"); n != 0 {
+			t.Fatalf("the throttled endpoint was asked %d times", n)
+		}
+		if x = w.explain("q_b"); !x.Eligible || strings.Contains(x.Why, "throttled") || !x.NextDue.Equal(epoch().Add(3*time.Minute)) {
+			t.Errorf("the next slot asks: %+v", x)
+		}
+		until(190 * time.Second)
+		if a, b := w.service.ran("q_a"), w.service.ran("q_b"); a != 3 || b != 1 {
+			t.Errorf("q_a ran %d times, q_b %d", a, b)
+		}
+		e := w.as
+		e.Pause = &registry.Pause{By: "ops", At: time.Now()}
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		if x = w.explain("q_b"); x.Eligible || !strings.Contains(x.Why, "paused since") || !x.NextDue.IsZero() {
+			t.Errorf("paused: %+v", x)
+		}
+		w.stop()
+	})
+}
+
 func TestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), same(t, 3*time.Second))

@@ -49,7 +49,32 @@ func (l *Loop) announced(query string) (Explanation, error) {
 	return Explanation{}, nil
 }
 
+// explain is about the query, and about its endpoint where that keeps the next
+// slot from asking anything.
 func (l *Loop) explain(c *candidate, now time.Time) Explanation {
+	x := l.standing(c, now)
+	if shut := l.shut(now); shut != "" && !c.ran {
+		x.Eligible, x.Why = false, shut+"; when slots ask it again: "+x.Why
+	}
+	return x
+}
+
+// shut tells why the next slot will not ask the endpoint; "" when it will.
+func (l *Loop) shut(now time.Time) string {
+	if p := l.set.endpoint.Pause; p != nil {
+		return fmt.Sprintf("the endpoint is paused since %s by %s", p.At.UTC().Format(time.RFC3339), p.By)
+	}
+	next := l.gridAfter(now)
+	if next.IsZero() { // by request, which may be now
+		next = now
+	}
+	if h := l.executor.Health(); unfit(h) && h.Until.After(next) {
+		return unwell(h)
+	}
+	return ""
+}
+
+func (l *Loop) standing(c *candidate, now time.Time) Explanation {
 	p := l.planner
 	x := Explanation{
 		Query: c.Query.ID, Endpoint: l.set.endpoint.Name, Policy: p.policy.String(), Slot: p.slot,
@@ -67,11 +92,11 @@ func (l *Loop) explain(c *candidate, now time.Time) Explanation {
 	if p.hints.has(c) && p.follows(c) {
 		x.Tier, x.Eligible = TierHinted, true
 		x.Why = "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
-		x.NextDue = l.ahead(now, 1)
+		x.NextDue = l.ahead(l.opens(now), 1)
 	}
 	if wish, ok := p.wish(c.Query.ID, now); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
 		x.Tier, x.Eligible, x.Why = TierInterval, true, wish+": intervals go before ranked queries, in at most their share of the budget while others wait"
-		x.NextDue = l.ahead(now, 1)
+		x.NextDue = l.ahead(l.opens(now), 1)
 	}
 	if c.in == nil {
 		if x.Why == "" {

@@ -108,7 +108,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 func (r *runner) permit(now time.Time) {
 	h := r.executor.Health()
 	switch {
-	case h.State == registry.Healthy || h.State == "":
+	case !unfit(h):
 		r.sheet.width = cap(r.results)
 	case h.Until.After(now):
 		r.stopped = unwell(h)
