@@ -177,6 +177,7 @@ export class Replica {
   /** Takes a snapshot or one part of it; true once it is complete. */
   snapshot (m) {
     if (m.truncated) return false
+    if (!(m.part > 1)) this.parts = [] // what a cut ended in the middle comes again from its beginning
     this.parts.push(m.results)
     if (m.part && !m.last) return false
     this.result = Result.from(m.form, m.ordered === true, ...this.parts)

@@ -93,6 +93,20 @@ test('parts of a snapshot are one result', () => {
   assert.deepEqual(values(r.result), ['a', 'b'])
 })
 
+test('a snapshot that a cut ended in the middle leaves nothing behind', () => {
+  const r = replica('x')
+  const part = (n, last, value) => ({ form: 'SELECT', epoch: 'e', seq: 9, part: n, last, results: rows(value) })
+  assert.equal(r.snapshot(part(1, undefined, 'a')), false)
+  // The line broke; the same snapshot comes again after resuming from where we are.
+  assert.deepEqual(r.position, { epoch: 'e', seq: 3 })
+  assert.equal(r.snapshot(part(1, undefined, 'a')), false)
+  assert.equal(r.snapshot(part(2, true, 'b')), true)
+  assert.deepEqual(values(r.result), ['a', 'b'])
+  r.snapshot(part(1, undefined, 'a'))
+  assert.equal(r.snapshot({ form: 'SELECT', epoch: 'e', seq: 10, results: rows('c') }), true)
+  assert.deepEqual(values(r.result), ['c'])
+})
+
 test('what was saved goes on', () => {
   const r = new Replica(JSON.parse(JSON.stringify(replica('a', 'ü\u2028"').save())))
   assert.equal(r.delta(delta(3, 4, ['a'], ['b'])), 'applied')
