@@ -197,6 +197,7 @@ type reply struct {
 	Results, Added, Removed, Payload, Limits, Ping json.RawMessage
 	AddedAt                                        []int     `json:"added_at"`
 	CheckedAt                                      time.Time `json:"checked_at"`
+	NextDue                                        time.Time `json:"next_due"`
 
 	raw string
 }

@@ -30,6 +30,9 @@ type Options struct {
 	Gate      Gate
 	// Head is the offset of the newest change of all.
 	Head func() (registry.Offset, error)
+	// Due predicts when a query of an endpoint runs next, zero where nobody can
+	// tell; nil: nobody ever can.
+	Due func(endpoint, query string) (time.Time, error)
 	// Credential finds a token in an upgrade request, for clients whose init
 	// names none; nil means the Authorization header's.
 	Credential func(*http.Request) string

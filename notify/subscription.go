@@ -266,7 +266,7 @@ func (s *session) state(sub *subscription, st *registry.Status) error {
 	if stale == sub.stale || st.State == registry.Paused {
 		return nil
 	}
-	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(st.NextDue)}}
+	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.topic.due(sub.query.Endpoint))}}
 	if stale {
 		fields[1].value = string(registry.Stale)
 		fields = append(fields, field{"error", st.Error})

@@ -113,7 +113,16 @@ func TestGapWhileFollowing(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 50 * time.Millisecond })
+	soon := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	r := newRig(t, func(o *notify.Options) {
+		o.Timing.Ping = 50 * time.Millisecond
+		o.Due = func(endpoint, query string) (time.Time, error) {
+			if endpoint != "test" || query != registry.Identity("test", "q", false, nil, nil) {
+				return time.Time{}, nil
+			}
+			return soon, nil
+		}
+	})
 	id := r.log.Add("q", "SELECT", false)
 	r.record(id, rows("a"))
 	p := r.hello()
@@ -126,11 +135,11 @@ func TestStatus(t *testing.T) {
 	r.log.Fail(id, "endpoint answered 503")
 	r.hub.Wake(id)
 	m := p.skipAlive()
-	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !m.CheckedAt.Equal(st.CheckedAt) {
+	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !m.CheckedAt.Equal(st.CheckedAt) || !m.NextDue.Equal(soon) {
 		t.Errorf("status: %s", m.raw)
 	}
 	r.record(id, rows("a"))
-	if m := p.skipAlive(); m.Type != "status" || m.State != "live" || m.Error != "" {
+	if m := p.skipAlive(); m.Type != "status" || m.State != "live" || m.Error != "" || !m.NextDue.Equal(soon) {
 		t.Errorf("status: %s", m.raw)
 	}
 	// Whoever comes while the query fails hears of it, also before any result.
@@ -139,7 +148,7 @@ func TestStatus(t *testing.T) {
 	r.log.Fail(never.ID, "no")
 	q := r.hello()
 	q.follow("b", "never", "")
-	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" {
+	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" || strings.Contains(m.raw, "next_due") {
 		t.Errorf("status: %s", m.raw)
 	}
 }

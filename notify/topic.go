@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -20,6 +21,10 @@ type topic struct {
 	subs   []*subscription // each knows its place
 	stale  bool            // something happened since status was read
 	status *registry.Status
+
+	foretold *registry.Status // with which next was asked for,
+	asked    time.Time        // then
+	next     time.Time
 }
 
 // join enters a subscription among the followers of its query. What is committed
@@ -89,6 +94,26 @@ func (t *topic) current() (*registry.Status, error) {
 	}
 	t.status, t.stale = &st, false
 	return t.status, nil
+}
+
+// due predicts when the query runs next, once for all who are told the same
+// status; zero where nobody can tell.
+func (t *topic) due(endpoint string) time.Time {
+	if t.srv.opts.Due == nil {
+		return time.Time{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.foretold != nil && t.foretold == t.status && time.Since(t.asked) < time.Second {
+		return t.next
+	}
+	next, err := t.srv.opts.Due(endpoint, t.query)
+	if err != nil {
+		t.srv.opts.Logger.Error("predict when a query runs", "query", t.query, "error", err)
+		return time.Time{}
+	}
+	t.foretold, t.asked, t.next = t.status, time.Now(), next
+	return next
 }
 
 // expire has the status read again, by whoever saw that it is old.

@@ -20,7 +20,6 @@ type Status struct {
 	Rows       int
 	CheckedAt  time.Time // when the result was last known to be true
 	ChangedAt  time.Time // CheckedAt of the last change, the baseline included
-	NextDue    time.Time // predicted; zero when unknown
 	Executions uint64    // complete ones
 	Changes    uint64    // without the baseline
 	Median     time.Duration

@@ -42,7 +42,7 @@ func (l *Loop) look(now time.Time) error {
 // when the budgets of the slots to come have covered what is before it.
 func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 	if c.ran {
-		return time.Time{}
+		return l.again(c, now)
 	}
 	if c.in == nil {
 		return l.asking(l.due(c, now), now)
@@ -68,6 +68,15 @@ func (l *Loop) asking(slot, now time.Time) time.Time {
 		return l.gridAfter(from)
 	}
 	return slot
+}
+
+// again predicts when a query that has run in the running slot may run next. Only
+// a failure tells that before the slot is over.
+func (l *Loop) again(c *candidate, now time.Time) time.Time {
+	if c.Stats.NotBefore <= l.planner.slot {
+		return time.Time{}
+	}
+	return l.ahead(now, c.Stats.NotBefore-l.planner.slot)
 }
 
 // covers counts the slots from now to the one in which the budgets, less what is

@@ -88,6 +88,33 @@ func TestExplain(t *testing.T) {
 	})
 }
 
+// What failed in the slot that is running has its next run known already: those
+// who follow it are told then.
+func TestDueAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "x")
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), func(q *registry.Query, n int) reply {
+			if q.ID == "q_a" {
+				return reply{time.Second, registry.Failed, nil}
+			}
+			return reply{4 * time.Second, registry.Changed, r}
+		})
+		w.register("a")
+		w.register("b")
+		w.run()
+		until(62 * time.Second) // in slot 2, with the second failure of q_a: out until slot 4
+		due, err := w.loop.Due([]string{"q_a", "q_b"})
+		if err != nil || !due[0].Equal(epoch().Add(3*time.Minute)) || !due[1].IsZero() {
+			t.Errorf("Due: %v, %v", due, err)
+		}
+		until(70 * time.Second)
+		if after, err := w.loop.Due([]string{"q_a"}); err != nil || !after[0].Equal(due[0]) {
+			t.Errorf("after the slot: %v, %v", after, err)
+		}
+		w.stop()
+	})
+}
+
 func TestExplainDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))

@@ -127,7 +127,7 @@ func (s *server) wake(notes []scheduler.Note) {
 
 func (s *server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head,
+		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head, Due: s.due,
 		Captures: s.store, ResolveProfile: s.registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: unlessZero(s.conf.Limits.Change)},
@@ -171,6 +171,15 @@ func (s *server) serveHTTP() error {
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return nil
+}
+
+// due predicts when a query runs next.
+func (s *server) due(endpoint, query string) (time.Time, error) {
+	due, err := s.fleet.Due(endpoint, []string{query})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return due[0], nil
 }
 
 // unlessZero says no limit as the live server takes it.
