@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/freshet/freshet/web"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 var _ web.Store = (*DB)(nil)
@@ -78,25 +81,44 @@ func (d *DB) Compact(dst string) error {
 	return nil
 }
 
+// compact makes the copy under another name: what a crash leaves of it must not
+// be taken for a store.
 func (d *DB) compact(dst string) error {
-	f, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if _, err := os.Lstat(dst); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fs.ErrExist, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(dst), filepath.Base(dst)+".part-*")
 	if err != nil {
 		return err
 	}
+	part := f.Name()
+	defer os.Remove(part) // not there any more when all went well
 	if err := f.Close(); err != nil {
 		return err
 	}
-	b, err := bbolt.Open(dst, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
-	if err == nil {
-		err = errors.Join(bbolt.Compact(b, d.bolt, compactStep), b.Close())
-	}
-	if err == nil {
-		err = mark(dst)
-	}
+	b, err := bbolt.Open(part, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 	if err != nil {
-		return errors.Join(err, os.Remove(dst))
+		return err
 	}
-	return nil
+	if err := errors.Join(bbolt.Compact(b, d.bolt, compactStep), b.Close()); err != nil {
+		return err
+	}
+	if err := mark(part); err != nil {
+		return err
+	}
+	if err := os.Rename(part, dst); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dst))
+}
+
+// InUse says whether the file at path is a store that a process has open.
+func InUse(path string) bool {
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Millisecond})
+	if err == nil {
+		err = b.Close()
+	}
+	return errors.Is(err, bolterrors.ErrTimeout)
 }
 
 // sweepTemporary removes what a crash during a backup left.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -308,5 +309,54 @@ func TestCompact(t *testing.T) {
 	a, err := os.Stat(dst)
 	if err != nil || a.Mode().Perm() != 0o600 {
 		t.Fatalf("mode of the copy: %v, %v", a.Mode(), err)
+	}
+}
+
+// Whoever finds the copy finds all of it: a crash before the end leaves nothing
+// under its name.
+func TestCompactIsWholeOrNotThere(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	lived(t, dir)
+	d := open(t, dir, Options{})
+	want, err := d.CountQueries("")
+	if err != nil || want == 0 {
+		t.Fatalf("%d queries: %v", want, err)
+	}
+	dst := filepath.Join(other, File)
+	done := make(chan error, 1)
+	go func() { done <- d.Compact(dst) }()
+	for _, err = os.Stat(dst); err != nil; _, err = os.Stat(dst) {
+		runtime.Gosched()
+	}
+	found := t.TempDir()
+	copyFile(t, dst, filepath.Join(found, File))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, found, Options{})
+	check(t, c)
+	if n, err := c.CountQueries(""); err != nil || n != want {
+		t.Errorf("as soon as the copy was there it held %d of %d queries: %v", n, want, err)
+	}
+	if left, err := os.ReadDir(other); err != nil || len(left) != 1 {
+		t.Errorf("beside the copy: %v, %v", left, err)
+	}
+}
+
+func TestInUse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, File)
+	if InUse(path) {
+		t.Error("what is not there is in use")
+	}
+	d := open(t, dir, Options{})
+	if !InUse(path) {
+		t.Error("an open store is not in use")
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if InUse(path) {
+		t.Error("a closed store is in use")
 	}
 }

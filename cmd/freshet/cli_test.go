@@ -27,6 +27,7 @@ func cli(t *testing.T, env map[string]string, stdin string, args ...string) (cod
 type town struct {
 	env      map[string]string // what the command line needs to reach it
 	endpoint string
+	store    string // directory of the server's store
 }
 
 // newTown starts both in processes of their own. more is added to the
@@ -40,8 +41,9 @@ func newTown(t *testing.T, more string) town {
 	}
 	bin := binary(t)
 	s := start(t, bin, "sparql", "--listen", "127.0.0.1:0", "--load", data)
-	srv := serve(t, bin, freeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+s.url+"\", slot: never, policy: rr}]\n"+more)
-	return town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: s.url}
+	dir := t.TempDir()
+	srv := serve(t, bin, freeAddr(t), dir, "endpoints: [{name: city, url: \""+s.url+"\", slot: never, policy: rr}]\n"+more)
+	return town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: s.url, store: dir}
 }
 
 // update changes the data of the town's endpoint.
@@ -211,6 +213,57 @@ func TestStoreLocked(t *testing.T) {
 	code, _, stderr := cli(t, nil, "", "serve", "--data", data, "--listen", freeAddr(t))
 	if code == exitOK || !strings.Contains(stderr, "freshet.db") || !strings.Contains(stderr, "process") {
 		t.Errorf("exit code %d, says %q", code, stderr)
+	}
+}
+
+// A backup takes the place of an older one, and of nothing that a server writes
+// to; one that fails leaves what is there.
+func TestBackupOverAFile(t *testing.T) {
+	w := newTown(t, "")
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old.db")
+	if err := os.WriteFile(old, []byte("the one of yesterday"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := map[string]string{"FRESHET_SERVER": "http://" + freeAddr(t)}
+	if code, _, _ := cli(t, gone, "", "backup", old); code == exitOK {
+		t.Error("a backup of nothing")
+	}
+	if b, err := os.ReadFile(old); err != nil || string(b) != "the one of yesterday" {
+		t.Errorf("after a backup that failed the older one holds %.50q, %v", b, err)
+	}
+	w.must(t, "", "backup", old)
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("beside the backup: %v, %v", list, err)
+	}
+	live := filepath.Join(w.store, "freshet.db")
+	before, err := os.Stat(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := cli(t, w.env, "", "backup", live)
+	if code != exitUsage || !strings.Contains(stderr, "running server") {
+		t.Errorf("a backup onto the live store: exit code %d, says %q", code, stderr)
+	}
+	if after, err := os.Stat(live); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the server writes to a file without a name: %v", err)
+	}
+	if code, _, stderr := cli(t, w.env, "", "backup", dir); code != exitUsage || !strings.Contains(stderr, "regular file") {
+		t.Errorf("a backup onto a directory: exit code %d, says %q", code, stderr)
+	}
+}
+
+// What looks after a store does not make one where there is none.
+func TestNoStore(t *testing.T) {
+	dir := t.TempDir()
+	for _, line := range []string{"store check", "store export", "store compact " + filepath.Join(dir, "copy.db")} {
+		code, out, stderr := cli(t, nil, "", append(strings.Fields(line), "--data", dir)...)
+		if code != exitUsage || out != "" || !strings.Contains(stderr, "no store") {
+			t.Errorf("%s: exit code %d, prints %q, says %q", line, code, out, stderr)
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+		t.Errorf("the directory holds %v, %v", list, err)
 	}
 }
 

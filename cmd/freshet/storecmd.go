@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,9 +18,13 @@ func backupCommand(w *world) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "backup FILE", Short: "Copy the store of a running server, consistently", Args: cobra.ExactArgs(1),
 		Long: `Writes a consistent copy of the live store. A server started on the copy begins a
-new epoch: followers get a snapshot and miss nothing.`,
+new epoch: followers get a snapshot and miss nothing. A FILE that exists is replaced
+once the copy is complete, and stays as it is when something fails before.`,
 		Example: "  freshet backup freshet-2026-11-20.db",
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := replaceable(args[0]); err != nil {
+				return err
+			}
 			resp, err := a.send(c.Context(), http.MethodGet, "/v1/backup", "", nil)
 			if err != nil {
 				return err
@@ -32,6 +38,22 @@ new epoch: followers get a snapshot and miss nothing.`,
 		}}
 	a.flags(c)
 	return c
+}
+
+// replaceable refuses what must not give way to a backup: a running server would
+// go on writing to a file that has no name any more.
+func replaceable(path string) error {
+	switch i, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !i.Mode().IsRegular():
+		return usage("%s is no regular file: name one to be written", path)
+	case store.InUse(path):
+		return usage("%s is the store of a running server: name another file", path)
+	}
+	return nil
 }
 
 // writeWhole writes a file that is either complete or not there.
@@ -62,8 +84,8 @@ func storeCommand(w *world) *cobra.Command {
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.PersistentFlags().StringVar(&data, "data", defaultConfig().Data, "directory of the store")
 	open := func(do func(*store.DB) error) error {
-		if _, err := os.Stat(data); err != nil {
-			return usage("--data: %v", err)
+		if _, err := os.Stat(filepath.Join(data, store.File)); err != nil {
+			return usage("--data: there is no store: %v", err)
 		}
 		db, err := store.Open(data, store.Options{})
 		if err != nil {
