@@ -80,7 +80,7 @@ func (s *session) init(in *inbound) error {
 		field{"session", rand.Text()},
 		field{"limits", map[string]int64{
 			"message": o.Limits.Message, "subscriptions": int64(o.Limits.Subscriptions),
-			"window": int64(o.Limits.Window), "change": o.Limits.Change,
+			"window": int64(o.Limits.Window), "change": max(0, o.Limits.Change),
 		}},
 		field{"ping", registry.Duration(o.Timing.Ping)}))
 }

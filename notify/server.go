@@ -53,7 +53,7 @@ type Limits struct {
 	Message       int64   // bytes of a client's message, default 1 MiB
 	Subscriptions int     // of one connection, default 1000
 	Window        int     // unacknowledged messages of a subscription, default 16
-	Change        int64   // bytes of a change sent as such, default 8 MiB
+	Change        int64   // bytes of a change sent as such, default 8 MiB; less than 0: no limit
 	Part          int     // bytes of one part of a snapshot, about; default 256 KiB
 	Fold          int     // waiting changes sent one by one, default 16; more are folded
 	Rate          float64 // messages per second that a client may send, default 100; ack is free

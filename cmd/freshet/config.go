@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -163,8 +164,11 @@ func (c *Config) check() error {
 	}
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	u, err := url.Parse(c.PublicURL)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return usage("public_url: %q is not an http or https URL", c.PublicURL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" {
+		return usage("public_url: %q is not an http or https URL without query and fragment", c.PublicURL)
+	}
+	if err := c.checkOrigins(); err != nil {
+		return err
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		return usage("tls: give both cert and key, or neither")
@@ -180,8 +184,11 @@ func (c *Config) check() error {
 	if c.Retention.Changes < 1 {
 		return usage("retention.changes: at least one change of each query is kept")
 	}
-	if c.Limits.Body < 1<<10 {
-		return usage("limits.body: at least 1KiB, or nobody can register a query")
+	if c.Limits.Body != 0 && c.Limits.Body < 1<<10 {
+		return usage("limits.body: at least 1KiB, or nobody can register a query; 0 is no limit")
+	}
+	if c.Limits.Queries < 0 || c.Limits.Connections < 0 {
+		return usage("limits: queries and connections are not negative; 0 is no limit")
 	}
 	if _, err := c.Log.level(); err != nil {
 		return usage("log.level: %q is none of debug, info, warn, error", c.Log.Level)
@@ -216,6 +223,19 @@ func publicHost(host string) string {
 		return "127.0.0.1"
 	}
 	return host
+}
+
+// checkOrigins takes one origin each: a pattern would let in more than whoever
+// wrote it may think.
+func (c *Config) checkOrigins() error {
+	for i, o := range c.Origins {
+		o = strings.TrimSuffix(o, "/")
+		if err := new(http.CrossOriginProtection).AddTrustedOrigin(o); err != nil || strings.Contains(o, "*") {
+			return usage("origins[%d]: %q is not an origin such as https://app.example.org", i, o)
+		}
+		c.Origins[i] = o
+	}
+	return nil
 }
 
 func (c *Config) checkTokens() error {

@@ -132,6 +132,14 @@ func TestConfigErrors(t *testing.T) {
 		{"two endpoints of one name", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: a, url: http://127.0.0.2/}\n", "endpoints[1]"},
 		{"public endpoint without contact", "endpoints: [{name: w, url: https://query.wikidata.org/sparql}]\n", "contact"},
 		{"bad network", "websub: {allow_callback_networks: [everywhere]}\n", "allow_callback_networks[0]"},
+		{"public URL with a query", "public_url: http://a.example/?x=1\n", "public_url"},
+		{"every origin", "origins: [https://a.example, \"*\"]\n", "origins[1]"},
+		{"origins by pattern", "origins: [\"https://*.example\"]\n", "origins[0]"},
+		{"origin without a scheme", "origins: [app.example]\n", "origins[0]"},
+		{"origin with a path", "origins: [https://a.example/app]\n", "origins[0]"},
+		{"tiny bodies", "limits: {body: 100B}\n", "limits.body"},
+		{"less than none", "limits: {connections: -1}\n", "limits"},
+		{"less than no queries", "limits: {queries: -1}\n", "limits"},
 		{"bad level", "log: {level: loud}\n", "log.level"},
 	} {
 		_, err := loadConfig(t, x.yaml, nil)

@@ -213,3 +213,22 @@ func TestSparqlStops(t *testing.T) {
 		}
 	}
 }
+
+// Limits of 0 are no limits, bodies and changes included.
+func TestNoLimits(t *testing.T) {
+	p := serve(t, binary(t), "127.0.0.1:0", t.TempDir(),
+		"limits: {queries: 0, body: 0, connections: 0, change: 0}\nendpoints: [{name: city, url: \"http://"+freeAddr(t)+"/sparql\", slot: never}]\n")
+	text := `{"endpoint":"city","query":"ASK {}\n#` + strings.Repeat("x", 2<<20) + `"}`
+	resp, err := http.Post(p.url+"/v1/queries/validate", "application/json", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusRequestEntityTooLarge {
+		t.Errorf("a body of 2 MiB: %s", resp.Status)
+	}
+	limits := receive(t, dial(t, p.url, ""), "ready")["limits"].(map[string]any)
+	if limits["change"] != 0.0 {
+		t.Errorf("ready tells the limits %v", limits)
+	}
+}

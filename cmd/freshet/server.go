@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"reflect"
@@ -146,7 +147,7 @@ func (s *server) serveHTTP() error {
 		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: s.fleet.Manager.Shadows,
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
-		Limits: web.Limits{Body: s.conf.Limits.Body}, Version: programVersion(),
+		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: programVersion(),
 		Ready: s.isReady, Metrics: s.metrics, Logger: s.log,
 	}
 	var err error
@@ -186,6 +187,14 @@ func (s *server) due(endpoint, query string) (time.Time, error) {
 func unlessZero(limit registry.Size) int64 {
 	if limit == 0 {
 		return -1
+	}
+	return int64(limit)
+}
+
+// orMost says no limit as the API takes it.
+func orMost(limit registry.Size) int64 {
+	if limit == 0 {
+		return math.MaxInt64
 	}
 	return int64(limit)
 }
