@@ -28,7 +28,14 @@ func (c *call) decode(v any, types ...string) error {
 }
 
 func readJSON(r io.Reader, v any) error {
-	err := json.UnmarshalRead(r, v, json.RejectUnknownMembers(true))
+	var doc jsontext.Value
+	err := json.UnmarshalRead(r, &doc)
+	if err == nil && doc.Kind() == 'n' {
+		return malformed("", "the body is a JSON object, not null") // it would leave v as it is
+	}
+	if err == nil {
+		err = json.Unmarshal(doc, v, json.RejectUnknownMembers(true))
+	}
 	if err == nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -107,11 +108,17 @@ func (c *call) registration() (registry.Registration, error) {
 		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life}, err
 }
 
+// Fields of a registration that are lists: repeated parameters.
+var lists = []string{"tags", "default_graph_uri", "default-graph-uri", "named_graph_uri", "named-graph-uri"}
+
 // fromParams reads the fields beside a bare query text from the URL. The
 // spellings of the SPARQL 1.1 Protocol are taken for the graphs, too.
 func (c *call) fromParams() (reg registry.Registration, err error) {
 	for name, values := range c.params {
 		one := values[0]
+		if len(values) > 1 && !slices.Contains(lists, name) {
+			return reg, malformed("?"+name, "%s stands twice", name)
+		}
 		switch name {
 		case "endpoint":
 			reg.Endpoint = one

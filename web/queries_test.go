@@ -51,20 +51,21 @@ func TestRegister(t *testing.T) {
 func TestRegisterRefuses(t *testing.T) {
 	w := newWorld(t)
 	for body, want := range map[string]string{
-		``:                                                 "415 unsupported-media-type",
-		`{`:                                                "400 malformed",
-		`{"endpoint":"city"}`:                              "400 bad-query",
-		`[]`:                                               "400 malformed",
-		`{"query":1}`:                                      "400 malformed /query",
-		`{"query":"ASK {}","qeury":""}`:                    "400 malformed /qeury",
-		`{"query":"ASK {}","query":"ASK {}"}`:              "400 malformed /query",
-		`{"query":"ASK {}"} {}`:                            "400 malformed",
-		`{"query":"ASK {}","weight":"1"}`:                  "400 malformed /weight",
-		`{"query":"ASK {}","weight":-1}`:                   "422 bad-setting /weight",
-		`{"query":"ASK {}","tags":["a",1]}`:                "400 malformed /tags/1",
-		`{"query":"ASK {}","min_interval":5}`:              "400 malformed /min_interval",
-		`{"query":"ASK {}","from":"today"}`:                "400 malformed /from",
-		`{"query":"ASK {}","name":"a\u0000b"}`:             "422 bad-setting /name",
+		``:                                     "415 unsupported-media-type",
+		`{`:                                    "400 malformed",
+		`{"endpoint":"city"}`:                  "400 bad-query",
+		`[]`:                                   "400 malformed",
+		`{"query":1}`:                          "400 malformed /query",
+		`{"query":"ASK {}","qeury":""}`:        "400 malformed /qeury",
+		`{"query":"ASK {}","query":"ASK {}"}`:  "400 malformed /query",
+		`{"query":"ASK {}"} {}`:                "400 malformed",
+		`{"query":"ASK {}","weight":"1"}`:      "400 malformed /weight",
+		`{"query":"ASK {}","weight":-1}`:       "422 bad-setting /weight",
+		`{"query":"ASK {}","tags":["a",1]}`:    "400 malformed /tags/1",
+		`{"query":"ASK {}","min_interval":5}`:  "400 malformed /min_interval",
+		`{"query":"ASK {}","from":"today"}`:    "400 malformed /from",
+		`{"query":"ASK {}","name":"a\u0000b"}`: "422 bad-setting /name",
+		`null`:                                 "400 malformed",
 		"{\"query\":\"ASK {}\",\"name\":\"\xff\"}":         "400 malformed",
 		`{"query":"ASK {}","endpoint":"moon"}`:             "422 unknown-endpoint /endpoint",
 		`{"query":"DELETE WHERE { ?s ?p ?o }"}`:            "422 update-refused /query",
@@ -88,7 +89,8 @@ func TestRegisterRefuses(t *testing.T) {
 		t.Error("a refused query is registered")
 	}
 	sparql := "Content-Type: application/sparql-query"
-	for target, want := range map[string]int{"?endpoint=city&weight=x": 400, "?endpoint=city&what=x": 400, "?endpoint=moon": 422, "?max_staleness=1": 400, "?from=1": 400, "?ordered=2": 400, "?a=%zz": 400} {
+	for target, want := range map[string]int{"?endpoint=city&weight=x": 400, "?endpoint=city&what=x": 400, "?endpoint=moon": 422, "?max_staleness=1": 400, "?from=1": 400, "?ordered=2": 400, "?a=%zz": 400,
+		"?endpoint=city&name=a&name=b": 400} {
 		w.do("POST", "/v1/queries"+target, "ASK {}", sparql).status(want)
 	}
 	w.do("POST", "/v1/queries", "ASK { \xff }", sparql).problem(400, "malformed")
@@ -234,7 +236,7 @@ func TestPatchAndRelease(t *testing.T) {
 	w.do("PATCH", at, `{"weight":6}`, merge, "If-Match: "+first).problem(412, "precondition-failed")
 	w.do("DELETE", at, "", "If-Match: "+first).problem(412, "precondition-failed")
 	w.do("PATCH", at, `{"weight":6}`, merge, `If-Match: "x", `+a.Header.Get("ETag")).status(200)
-	for body, want := range map[string]int{`{"weight":-1}`: 422, `{"weight":"1"}`: 400, `{"query":"ASK {}"}`: 400, `{"name":"q_x"}`: 422, `7`: 400, ``: 400,
+	for body, want := range map[string]int{`{"weight":-1}`: 422, `{"weight":"1"}`: 400, `{"query":"ASK {}"}`: 400, `{"name":"q_x"}`: 422, `7`: 400, ``: 400, `null`: 400, ` null `: 400,
 		`{"name":"` + strings.Repeat("x", 2<<20) + `"}`: 413} {
 		w.do("PATCH", at, body, merge).status(want)
 	}

@@ -36,10 +36,18 @@ func section(path string) string {
 	return first
 }
 
-// nothing answers what no page has: people with a page, programs with a problem
-// document.
+// nothing answers what no page has, or not by this method: people with a page,
+// programs with a problem document.
 func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	missing := &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such page", Detail: "Nothing is served under this path."}
+	if methods := s.methods(r); methods != "" {
+		w.Header().Set("Allow", methods)
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		missing = &registry.Problem{Type: "method-not-allowed", Status: http.StatusMethodNotAllowed, Title: "Method not allowed", Detail: "This page takes " + methods + "."}
+	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		web.Answer(w, r, missing)
 		return
@@ -49,6 +57,24 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	if v.enter("", registry.RoleRead) {
 		v.fail(missing)
 	}
+}
+
+// methods are those that the path of a request is served by, as Allow says them;
+// "" where it is not served at all.
+func (s *Server) methods(r *http.Request) string {
+	var out []string
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		if _, pattern := s.mux.Handler(&http.Request{Method: m, Host: r.Host, URL: r.URL}); pattern == "/" {
+			continue
+		}
+		if out = append(out, m); m == http.MethodGet {
+			out = append(out, http.MethodHead)
+		}
+	}
+	if out == nil {
+		return ""
+	}
+	return strings.Join(append(out, http.MethodOptions), ", ")
 }
 
 // isMissing says whether err means that something is not there.

@@ -102,6 +102,22 @@ func TestErrors(t *testing.T) {
 	r.get("/v1/nowhere").status(404).has(`"type":"/problems/not-found"`)
 }
 
+// A page that is there is not missing because of the method.
+func TestMethods(t *testing.T) {
+	r := newRig(t)
+	for _, c := range [][3]string{{"PUT", "/", "GET, HEAD, OPTIONS"}, {"DELETE", "/signin", "GET, HEAD, POST, OPTIONS"}, {"GET", "/signout", "POST, OPTIONS"}} {
+		a := r.do(c[0], c[1], nil, "Accept: application/json").status(405).has("/problems/method-not-allowed")
+		if got := a.Header.Get("Allow"); got != c[2] {
+			t.Errorf("%s %s: Allow %q", c[0], c[1], got)
+		}
+		if a = r.do("OPTIONS", c[1], nil).status(204); a.Header.Get("Allow") != c[2] {
+			t.Errorf("OPTIONS %s: %v", c[1], a.Header)
+		}
+	}
+	r.do("PUT", "/", nil).status(405).has("Method not allowed")
+	r.do("OPTIONS", "/nowhere", nil).status(404)
+}
+
 // Static files may be kept forever: their address is that of their content.
 func TestStatic(t *testing.T) {
 	r := newRig(t)
