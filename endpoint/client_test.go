@@ -378,10 +378,20 @@ func TestValidators(t *testing.T) {
 		if conditions != "" {
 			t.Errorf("an ETag of another query was sent: %s", conditions)
 		}
-		moved := client(t, addr, func(e *registry.Endpoint, o *Options) { e.DefaultGraphURI = []string{"http://g"} })
-		moved.Execute(t.Context(), sel("SELECT"), first.Memory, long)
-		if conditions != "" {
-			t.Errorf("an ETag given for other graphs was sent: %s", conditions)
+		user := registry.Password{Username: "u", Password: "p"}
+		for what, edit := range map[string]func(*registry.Endpoint){
+			"other graphs":     func(e *registry.Endpoint) { e.DefaultGraphURI = []string{"http://g"} },
+			"another cap":      func(e *registry.Endpoint) { e.MaxRows = 1000 },
+			"another header":   func(e *registry.Endpoint) { e.Headers = map[string]string{"X-Tenant": "2"} },
+			"a user":           func(e *registry.Endpoint) { e.Auth.Basic = &user },
+			"a user by digest": func(e *registry.Endpoint) { e.Auth.Digest = &user },
+		} {
+			moved := client(t, addr, func(e *registry.Endpoint, o *Options) { edit(e) })
+			conditions = "not asked"
+			moved.Execute(t.Context(), sel("SELECT"), first.Memory, long)
+			if conditions != "" {
+				t.Errorf("%s: an ETag given without was sent: %s", what, conditions)
+			}
 		}
 	})
 	t.Run("not on POST", func(t *testing.T) {
