@@ -86,6 +86,22 @@ func TestDigestExample(t *testing.T) {
 	}
 }
 
+// The session variants hash the password once more with both nonces, and a
+// server without qop takes neither count nor quality (RFC 7616, section 3.4.2).
+// The sums were worked out apart from this program.
+func TestDigestSessions(t *testing.T) {
+	for k, response := range map[challenge]string{
+		{realm: "r", nonce: "n", algorithm: "MD5-sess", auth: true}:     "c99564cc3184278b8d74d8d49b1ba5e2",
+		{realm: "r", nonce: "n", algorithm: "SHA-256-sess", auth: true}: "3b1e802d9f43087e0a368f022ae13618ddd9b596e5335837c5688c830e5e9c70",
+		{realm: "r", nonce: "n"}: "67ba42228c890e454de641d71cc53043",
+	} {
+		got := k.response("u", "p", "GET", "/sparql", "c", 1)
+		if !strings.Contains(got, `response="`+response+`"`) || strings.Contains(got, "nc=") != k.auth {
+			t.Errorf("%s: %s, want the response %s", k.algorithm, got, response)
+		}
+	}
+}
+
 func TestChallenges(t *testing.T) {
 	got := challenges(`Negotiate, Basic realm="a, Digest nonce=\"x\"", Digest realm="q \"r\"", nonce=n1 , qop=auth, digest nonce="n2"`)
 	want := []challenge{{realm: `q "r"`, nonce: "n1", auth: true}, {nonce: "n2"}}

@@ -222,7 +222,27 @@ func TestResultsOfEveryForm(t *testing.T) {
 			if a.Elapsed <= 0 || a.Memory.Body == [2]uint64{} {
 				t.Errorf("elapsed %v, memory %v", a.Elapsed, a.Memory)
 			}
+			// Some servers begin with a byte order mark.
+			marked := execute(t, client(t, serve(t, send(200, c.contentType, "\ufeff"+c.body)), nil), c.q)
+			want(t, marked, registry.Changed)
+			if marked.Result.Hash() != a.Result.Hash() {
+				t.Errorf("with a byte order mark: %s", marked.Result.Document())
+			}
 		})
+	}
+}
+
+// Age says how old an answer was on arrival; nonsense says nothing, above all
+// not that it is of tomorrow.
+func TestAge(t *testing.T) {
+	for value, age := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, " 300 ": 5 * time.Minute, "-300": 0, "1.5": 0, "old": 0,
+		"99999999999": (1 << 31) * time.Second, "99999999999999999999999": 0,
+	} {
+		a := execute(t, client(t, serve(t, send(200, typeJSON, rows(1), "Age", value)), nil), sel("S"))
+		if want(t, a, registry.Changed); a.Age != age {
+			t.Errorf("Age: %s is read as %v, want %v", value, a.Age, age)
+		}
 	}
 }
 

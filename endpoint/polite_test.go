@@ -71,6 +71,27 @@ func TestGap(t *testing.T) {
 	})
 }
 
+// Of two places, the gap is counted from the last request that ended, also from
+// one that ends while somebody waits.
+func TestGapBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, start := newGate(2, 10*time.Second), time.Now()
+		for range 2 {
+			if err := g.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.leave(true)
+		go func() {
+			time.Sleep(5 * time.Second)
+			g.leave(true)
+		}()
+		if err := g.enter(t.Context()); err != nil || time.Since(start) != 15*time.Second {
+			t.Errorf("%v after %v, want at 15s", err, time.Since(start))
+		}
+	})
+}
+
 // Waiting for one's turn is no execution time, but it ends with ctx.
 func TestWaitingIsNotElapsed(t *testing.T) {
 	c := client(t, serve(t, send(200, typeJSON, rows(1))), func(e *registry.Endpoint, o *Options) {

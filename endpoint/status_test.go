@@ -35,6 +35,7 @@ func TestStatus(t *testing.T) {
 		{"plain 500", 500, "java.lang.NullPointerException\n\tat x", registry.Failed, "500 the endpoint failed: java.lang.NullPointerException", true},
 		{"Virtuoso's estimate", 500, estimate, registry.Rejected, "estimated execution time", false},
 		{"Virtuoso's time limit", 500, "Virtuoso S1T00 Error SR171: Transaction timed out", registry.Timeout, "SR171", false},
+		{"Virtuoso's sort limit", 500, "Virtuoso 22023 Error SR353: Sorted TOP clause specifies more then 20010 rows to sort.", registry.Rejected, "SR353", false},
 		{"Virtuoso's rights", 500, "Virtuoso 42000 Error SR186: No permission to execute procedure", registry.Failed, "SR186", true},
 		{"Virtuoso's trouble", 500, "Virtuoso 40001 Error SR172: Transaction deadlocked", registry.Failed, "SR172", true},
 		{"accepted", 202, "", registry.Failed, "202", false},

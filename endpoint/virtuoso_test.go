@@ -142,6 +142,12 @@ func TestVirtuosoResults(t *testing.T) {
 	t.Run("syntax error", func(t *testing.T) {
 		want(t, execute(t, c, sel("SELECT nonsense")), registry.Rejected, "Virtuoso 37000 Error SP030")
 	})
+	t.Run("more to sort than it will", func(t *testing.T) {
+		want(t, execute(t, c, query(diff.Select, "SELECT ?s {?s ?p ?o} ORDER BY ?s LIMIT 10 OFFSET 20000", 10)), registry.Rejected, "Virtuoso 22023 Error SR353")
+		if h := c.Health(); h.Failures != 0 {
+			t.Errorf("one query's trouble is taken for the endpoint's: %+v", h)
+		}
+	})
 	t.Run("html with status 200", func(t *testing.T) {
 		// What it writes for people, as it comes from a proxy that drops Accept.
 		q := sel("SELECT * {?s ?p ?o}")
