@@ -60,6 +60,7 @@ func TestPartial(t *testing.T) {
 		{"garbage behind gzip", raw(typeNT, zip+"xx", gz, length(zip+"xx")), construct(), "cut off"},
 		{"not gzip at all", raw(typeNT, graph, gz, length(graph)), construct(), "cut off"},
 		{"lines up to the end of the connection", raw(typeNT, graph), construct(), "without saying"},
+		{"turtle up to the end of the connection", raw("text/turtle", graph), construct(), "without saying"},
 		{"json without an end", raw(typeJSON, whole[:len(whole)-1]), sel("S"), "not a complete answer"},
 		{"garbage behind json", raw(typeJSON, whole+"x", length(whole+"x")), sel("S"), "not a complete answer"},
 		{"two documents", raw(typeJSON, whole+whole, length(whole+whole)), sel("S"), "not a complete answer"},
