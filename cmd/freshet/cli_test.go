@@ -191,6 +191,7 @@ func TestExitCodes(t *testing.T) {
 		{"watch without server", nobody, "", []string{"watch", "x"}, exitUnreachable, "freshet serve"},
 		{"watch nothing", with("s3cret"), "", []string{"watch", "nothing"}, exitNotFound, ""},
 		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, exitUsage, "make deps"},
+		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, exitUsage, "there are none in"},
 		{"bad config", w.env, "", []string{"serve", "--config", "/nonexistent.yaml"}, exitUsage, "nonexistent"},
 		{"address in use", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, exitFailure, "--listen"},
 		{"open to strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, exitUsage, "--insecure"},

@@ -44,6 +44,10 @@ type sparqlOptions struct {
 
 func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 	log := Log{Level: "info", Format: "auto"}.logger(w)
+	todo, err := o.history()
+	if err != nil {
+		return err
+	}
 	e, err := openEngine(ctx, o.engine, log)
 	if err != nil {
 		return err
@@ -52,12 +56,6 @@ func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 	for _, path := range o.load {
 		if err := loadFile(ctx, e, path); err != nil {
 			return fmt.Errorf("load %s: %w", path, err)
-		}
-	}
-	var todo []local.Changeset
-	if o.changesets != "" {
-		if todo, err = local.Changesets(o.changesets); err != nil {
-			return usage("--changesets: %v", err)
 		}
 	}
 	s, err := local.Listen(ctx, o.listen, e, local.HandlerOptions{AllowUpdate: true, Logger: log})
@@ -76,6 +74,21 @@ func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 		defer func() { <-played }()
 	}
 	return s.Wait()
+}
+
+// history is the changesets to play, none when no directory is named.
+func (o sparqlOptions) history() ([]local.Changeset, error) {
+	if o.changesets == "" {
+		return nil, nil
+	}
+	todo, err := local.Changesets(o.changesets)
+	if err == nil && len(todo) == 0 {
+		err = fmt.Errorf("there are none in %s, such as 2026/01/31/23/000000.added.nt.gz (or removed, clear, reinserted)", o.changesets)
+	}
+	if err != nil {
+		return nil, usage("--changesets: %v", err)
+	}
+	return todo, nil
 }
 
 // replay applies the changesets one after another, one each time every passes.

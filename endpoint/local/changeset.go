@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -34,28 +35,29 @@ type Applied struct {
 
 var changesetFile = regexp.MustCompile(`^(\d{4}/\d\d/\d\d/\d\d/\d{6})\.(clear|removed|added|reinserted)\.nt(\.gz)?$`)
 
-// Changesets lists the changesets below dir in the order of their names, which
-// is the order to apply them in. Other files are ignored.
+// Changesets lists the changesets below dir, which may be a link, in the order
+// of their names, which is the order to apply them in. Other files are ignored.
 func Changesets(dir string) ([]Changeset, error) {
 	found := map[string]*Changeset{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
+		case path == "." && !d.IsDir():
+			return errors.New("not a directory")
+		case d.IsDir():
+			return nil
 		}
-		relative, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		if m := changesetFile.FindStringSubmatch(filepath.ToSlash(relative)); m != nil {
+		if m := changesetFile.FindStringSubmatch(path); m != nil {
 			if found[m[1]] == nil {
 				found[m[1]] = &Changeset{Name: m[1]}
 			}
-			*found[m[1]].part(m[2]) = path
+			*found[m[1]].part(m[2]) = filepath.Join(dir, filepath.FromSlash(path))
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list changesets: %w", err)
+		return nil, fmt.Errorf("list changesets below %s: %w", dir, err)
 	}
 	list := make([]Changeset, 0, len(found))
 	for _, c := range found {

@@ -62,8 +62,17 @@ func TestChangesetsAreListedInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if _, err := Changesets(filepath.Join(dir, "absent")); err == nil {
-		t.Error("an absent folder is no error")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Changesets(link); err != nil || len(got) != len(want) {
+		t.Errorf("%d changesets by way of a link to the folder (%v), want %d", len(got), err, len(want))
+	}
+	for _, bad := range []string{"absent", "README.md"} {
+		if _, err := Changesets(filepath.Join(dir, bad)); err == nil {
+			t.Errorf("%s is no error", bad)
+		}
 	}
 }
 
