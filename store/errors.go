@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,14 +30,32 @@ func explain(path string, err error) error {
 		return fmt.Errorf("open %s: %w: stop the other freshet, or give this one its own data directory", path, ErrLocked)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return fmt.Errorf("open %s: %w (%v): move the file away, or point data at another directory", path, ErrNotStore, err)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fmt.Errorf("open %s: %w: the disk is full: make room and start again; nothing is lost", path, err)
+	case full(err):
+		return fmt.Errorf("open %s: %w: %s", path, err, makeRoom)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("open %s: %w: the store needs a file system it can write to", path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("open %s: %w: the file and its directory must belong to the user who runs freshet", path, err)
 	}
 	return fmt.Errorf("open %s: %w", path, err)
+}
+
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+const makeRoom = "the disk is full: make room and start again; nothing is lost"
+
+// Watch returns the error of the first commit that fails, or nil when ctx ends.
+// What has failed is undone, but no further write is taken: the process should
+// end.
+func (d *DB) Watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.failed:
+		return *d.broken.Load()
+	}
 }
 
 // update runs f in one write transaction. Errors of f undo it and are returned
@@ -56,7 +75,12 @@ func (d *DB) update(f func(tx *bbolt.Tx) error) error {
 	}
 	if err := tx.Commit(); err != nil {
 		err = fmt.Errorf("commit to %s: %w", d.path, err)
-		d.broken.CompareAndSwap(nil, &err)
+		if full(err) {
+			err = fmt.Errorf("%w: %s", err, makeRoom)
+		}
+		if d.broken.CompareAndSwap(nil, &err) {
+			close(d.failed)
+		}
 		return err
 	}
 	return nil

@@ -48,6 +48,7 @@ type DB struct {
 	now       func() time.Time
 	pack      *packer
 	broken    atomic.Pointer[error]
+	failed    chan struct{} // closed when broken is set
 	digests   digests
 
 	stop context.CancelFunc
@@ -73,7 +74,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, explain(path, err)
 	}
-	d := &DB{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, wake: make(chan struct{}, 1)}
+	d := &DB{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, wake: make(chan struct{}, 1), failed: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

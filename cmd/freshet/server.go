@@ -216,15 +216,16 @@ func (s *server) url() string { return s.conf.PublicURL }
 func (s *server) run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.outbox.engine.Run(slots) }()
+	go func() { failed <- s.store.Watch(slots) }() // a registration may be the first to find the disk full
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
 	s.ready.Store(true)
 	var err error
-	left := 3
+	left := 4
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -244,9 +245,20 @@ func (s *server) run(ctx context.Context) error {
 		err = errors.Join(err, s.http.Close())
 	}
 	for range left {
-		err = errors.Join(err, <-failed)
+		err = both(err, <-failed)
 	}
 	return err
+}
+
+// both joins two errors, unless one of them has said what the other says.
+func both(a, b error) error {
+	switch {
+	case b == nil || errors.Is(a, b):
+		return a
+	case a != nil && errors.Is(b, a):
+		return b
+	}
+	return errors.Join(a, b)
 }
 
 func (s *server) accept() error {
