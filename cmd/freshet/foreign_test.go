@@ -89,11 +89,22 @@ func websocketFlag(t *testing.T) []string {
 }
 
 // Foreign clients follow a query over a crash of the server and hold, byte for
-// byte, what the server holds: npm ws, Node's own WebSocket, npm eventsource.
+// byte, what the server holds: npm ws, Node's own WebSocket, npm eventsource, and
+// the last by what the client's README shows.
 func TestForeignClients(t *testing.T) {
+	foreign(t, "", "ws", "native", "sse", "readme")
+}
+
+// Where results and changes are too large to be sent, snapshots stand for deltas,
+// and links for rows.
+func TestForeignLarge(t *testing.T) {
+	foreign(t, "limits: {change: 100B}\n", "ws", "readme")
+}
+
+func foreign(t *testing.T, more string, transports ...string) {
 	needNode(t)
 	const last = 12 // seq at the end
-	s := newStage(t, "")
+	s := newStage(t, more)
 	queries := map[string]string{
 		"select":    "SELECT ?s ?n { ?s <http://x/n> ?n }",
 		"ordered":   "SELECT ?s ?n { ?s <http://x/n> ?n } ORDER BY DESC(?n)",
@@ -111,7 +122,7 @@ func TestForeignClients(t *testing.T) {
 		document    string
 	}
 	var all []*follower
-	for _, transport := range []string{"ws", "native", "sse"} {
+	for _, transport := range transports {
 		for name := range queries {
 			args := append(websocketFlag(t), "driver/follow.js", s.srv.url, name, transport, strconv.Itoa(last))
 			f := &follower{name: transport + "/" + name, query: name, cmd: exec.Command("node", args...)}

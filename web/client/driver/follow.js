@@ -1,10 +1,11 @@
 // Follows one query and writes a line of JSON for each thing that happens, for a
 // test that knows the truth:
 //
-//   node driver/follow.js URL QUERY ws|native|sse UNTIL
+//   node driver/follow.js URL QUERY ws|native|sse|readme UNTIL
 //
 // ws is npm "ws", native the global WebSocket, sse server-sent events by npm
-// "eventsource". UNTIL is the seq at which to stop. FRESHET_TOKEN may hold a token.
+// "eventsource", readme the same by what README.md shows. UNTIL is the seq at which to stop. FRESHET_TOKEN may hold a token.
+import { readFileSync } from 'node:fs'
 import { Freshet, Replica } from '../freshet.js'
 
 const [url, query, transport, until] = process.argv.slice(2)
@@ -56,4 +57,13 @@ async function events () {
   })
 }
 
-await (transport === 'sse' ? events() : sockets())
+// What README.md shows is what runs here.
+async function readme () {
+  const { EventSource } = await import('eventsource')
+  const text = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+  const code = text.split('```js\n').find(block => block.includes('function follow')).split('\n```')[0]
+  const follow = new Function('Replica', 'EventSource', code.replace(/^import.*/, '') + '\nreturn follow')(Replica, EventSource)
+  follow(`${url}/v1/queries/${query}`, replica => { if (tell({ type: 'event' }, replica)) process.exit() })
+}
+
+await ({ sse: events, readme }[transport] ?? sockets)()
