@@ -129,6 +129,32 @@ func TestUnframedOverTLS(t *testing.T) {
 	want(t, execute(t, c, construct()), registry.Partial, "without saying")
 }
 
+// The frames of HTTP/2 show an end, and one that is missing.
+func TestFramesOfHTTP2(t *testing.T) {
+	cut := false
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("%s, not HTTP/2", r.Proto)
+		}
+		w.Header().Set("Content-Type", typeNT)
+		for range 2 { // flushed, so that no length is known
+			io.WriteString(w, triples(2))
+			w.(http.Flusher).Flush()
+		}
+		if cut {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c := client(t, s.URL, nil)
+	c.http.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	want(t, execute(t, c, construct()), registry.Changed)
+	cut = true
+	want(t, execute(t, c, construct()), registry.Partial, "cut off")
+}
+
 func TestRowCap(t *testing.T) {
 	limited := func(q *registry.Query, n int64) *registry.Query { q.Limit = n; return q }
 	for _, c := range []struct {
