@@ -383,3 +383,45 @@ func TestMovesKeepTheRest(t *testing.T) {
 		}
 	}
 }
+
+// A row that went and came back between the same neighbours never went: the one
+// step for both says only what is new in the end.
+func TestComposedSequencesAreNet(t *testing.T) {
+	o := Options{Ordered: true}
+	for _, c := range []struct {
+		from, by, to   string
+		removed, added string
+	}{
+		{"abc", "ac", "abcd", "", "d"},
+		{"abc", "axbc", "abc!", "", "!"},
+		{"abcd", "ad", "abd", "c", ""},
+		{"abcd", "", "abxcd", "", "x"},
+	} {
+		a, b, x := bag(t, o, c.from), bag(t, o, c.by), bag(t, o, c.to)
+		d, err := Compose(Compare(a, b), Compare(b, x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if letters(d.Removed) != c.removed || letters(d.Added) != c.added {
+			t.Errorf("%s → %s → %s: removed %q, added %q, want %q and %q", c.from, c.by, c.to, letters(d.Removed), letters(d.Added), c.removed, c.added)
+		}
+	}
+}
+
+// In an ordered result the place of a row is part of it, also for fingerprints,
+// and what is only approximate stays so when a delta is applied to it.
+func TestFingerprintsKnowPlaces(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		o := Options{Ordered: ordered}
+		if a, b := bag(t, o, "abc"), bag(t, o, "acb"); (a.Fingerprint() != b.Fingerprint()) != ordered {
+			t.Errorf("ordered %t: the fingerprints of abc and acb say otherwise", ordered)
+		}
+	}
+	old := poison(10)
+	a := old.build(t)
+	old.rows = append(old.rows, []Term{iri("http://s"), iri("http://p"), iri("http://o")})
+	got, err := Compare(a, old.build(t)).Apply(a)
+	if err != nil || !got.Approximate() {
+		t.Errorf("%v, %v: not approximate any more", got, err)
+	}
+}

@@ -59,7 +59,7 @@ func TestDecodeJSONWritesCanonically(t *testing.T) {
 }
 
 func TestDecodeJSONRefuses(t *testing.T) {
-	long := strings.Repeat("[", 10_000)
+	long := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	for name, body := range map[string]string{
 		"nothing":                 ``,
 		"html":                    `<html><body>Virtuoso 42000 Error</body></html>`,

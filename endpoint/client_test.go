@@ -434,6 +434,24 @@ func TestValidators(t *testing.T) {
 			t.Errorf("remembered %v", m)
 		}
 	})
+	t.Run("304 without its validators", func(t *testing.T) {
+		c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if conditions = r.Header.Get("If-None-Match"); conditions != "" {
+				w.WriteHeader(304)
+				return
+			}
+			send(200, typeJSON, rows(1), "ETag", `"v2"`)(w, r)
+		}), nil)
+		m := execute(t, c, sel("SELECT")).Memory
+		for range 2 {
+			a := c.Execute(t.Context(), sel("SELECT"), m, long)
+			want(t, a, registry.Unchanged)
+			if conditions != `"v2"` {
+				t.Errorf("conditions %q: the ETag is forgotten", conditions)
+			}
+			m = a.Memory
+		}
+	})
 	t.Run("304 to nothing", func(t *testing.T) {
 		want(t, execute(t, client(t, serve(t, send(304, typeJSON, "")), nil), sel("SELECT")), registry.Failed, "304")
 	})
