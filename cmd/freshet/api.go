@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,11 +64,24 @@ type problem struct {
 	} `json:"errors"`
 }
 
+// Error is what the server says, with the members of the request that it is
+// about where the text does not name them.
 func (p *problem) Error() string {
-	if p.Detail == "" {
-		return p.Title
+	text := p.Title
+	if p.Detail != "" {
+		text += ": " + p.Detail
 	}
-	return p.Title + ": " + p.Detail
+	for _, e := range p.Errors {
+		name := strings.ReplaceAll(strings.TrimPrefix(e.Pointer, "/"), "/", ".")
+		switch {
+		case name == "":
+		case e.Detail == "" || strings.Contains(text, e.Detail):
+			text += fmt.Sprintf(" (%s)", name)
+		default:
+			text += fmt.Sprintf("\n%s: %s", name, e.Detail)
+		}
+	}
+	return text
 }
 
 // do sends one request and decodes a JSON answer into out, unless out is nil.
@@ -126,8 +140,8 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body i
 // sendWith is send with headers of one's own.
 func (a *api) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
 	u, err := url.Parse(a.base())
-	if err != nil || u.Host == "" {
-		return nil, usage("%q is not the URL of a server", a.base())
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usage("%q is not the URL of a server, such as http://127.0.0.1:8080", a.base())
 	}
 	req, err := http.NewRequestWithContext(ctx, method, a.base()+path, body)
 	if err != nil {
@@ -139,6 +153,9 @@ func (a *api) sendWith(ctx context.Context, method, path string, headers http.He
 	if err != nil {
 		return nil, err
 	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, usage("the token cannot be sent: it is one word of letters, digits, hyphens and underscores, alone in its file")
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -147,19 +164,30 @@ func (a *api) sendWith(ctx context.Context, method, path string, headers http.He
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &exitError{exitUnreachable, fmt.Errorf("no answer from %s: %w\nstart a server with 'freshet serve', or name another one with --server", a.base(), errors.Unwrap(err))}
+		return nil, a.unreachable(err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, refusal(resp)
+	return nil, a.refusal(resp)
 }
 
-func refusal(resp *http.Response) error {
+// unreachable is the error of a request that got no answer.
+func (a *api) unreachable(err error) error {
+	hint := "start a server with 'freshet serve', or name another one with --server"
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		hint = "a certificate that this machine does not know is trusted when SSL_CERT_FILE names its file"
+	}
+	return &exitError{exitUnreachable, fmt.Errorf("no answer from %s: %w\n%s", a.base(), errors.Unwrap(err), hint)}
+}
+
+func (a *api) refusal(resp *http.Response) error {
 	p := problem{Status: resp.StatusCode, Title: resp.Status}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	_ = json.Unmarshal(b, &p) // an answer that is no problem document keeps the status line
+	if json.Unmarshal(b, &p) != nil && resp.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
+	} // other answers that are no problem document keep the status line
 	code := exitFailure
 	switch resp.StatusCode {
 	case http.StatusNotFound:

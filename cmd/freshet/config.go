@@ -1,20 +1,20 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 
@@ -46,6 +46,21 @@ type Config struct {
 type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
+}
+
+// certificate reads the files, nil without.
+func (t TLS) certificate() (*tls.Certificate, error) {
+	switch {
+	case t.Cert == "" && t.Key == "":
+		return nil, nil
+	case t.Cert == "" || t.Key == "":
+		return nil, usage("tls: give both cert and key, or neither")
+	}
+	c, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, usage("tls: %v; cert and key are files in PEM that belong together", err)
+	}
+	return &c, nil
 }
 
 // Retention bounds the change log of each query; one change always stays.
@@ -85,61 +100,6 @@ func defaultConfig() Config {
 	}
 }
 
-// readFile reads the YAML file over c. Unknown keys are errors that name the line.
-func (c *Config) readFile(path string) error {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return usage("the configuration file %s does not exist", path)
-	} else if err != nil {
-		return usage("the configuration file cannot be read: %v", err)
-	}
-	if len(strings.TrimSpace(string(b))) == 0 {
-		return nil
-	}
-	if err := yaml.UnmarshalWithOptions(b, c, yaml.Strict()); err != nil {
-		return usage("%s: %s%s", path, lineOf(b, err), strings.TrimSpace(yaml.FormatError(err, false, true)))
-	}
-	return nil
-}
-
-// lineOf finds the line of a bad value where the parser does not say: the
-// errors of our own types quote the value, and it stands in the file.
-func lineOf(file []byte, err error) string {
-	quoted := quotedValue.FindStringSubmatch(err.Error())
-	if quoted == nil || strings.Contains(err.Error(), "] ") {
-		return ""
-	}
-	for i, line := range strings.Split(string(file), "\n") {
-		if _, value, ok := strings.Cut(line, ":"); ok && strings.Contains(value, quoted[1]) {
-			return fmt.Sprintf("line %d: ", i+1)
-		}
-	}
-	return ""
-}
-
-var quotedValue = regexp.MustCompile(`^"([^"]+)" is not a`)
-
-// readEnv reads FRESHET_… variables over c.
-func (c *Config) readEnv(getenv func(string) string) error {
-	for name, dst := range map[string]*string{
-		"FRESHET_LISTEN": &c.Listen, "FRESHET_PUBLIC_URL": &c.PublicURL, "FRESHET_DATA": &c.Data,
-		"FRESHET_CONTACT": &c.Contact, "FRESHET_DEFAULT_ENDPOINT": &c.DefaultEndpoint,
-		"FRESHET_TLS_CERT": &c.TLS.Cert, "FRESHET_TLS_KEY": &c.TLS.Key,
-		"FRESHET_LOG_LEVEL": &c.Log.Level, "FRESHET_LOG_FORMAT": &c.Log.Format,
-	} {
-		if v := getenv(name); v != "" {
-			*dst = v
-		}
-	}
-	secret, err := secretFrom(getenv, "FRESHET_ADMIN_TOKEN")
-	if err != nil || secret == "" {
-		return err
-	}
-	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
-	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})
-	return nil
-}
-
 // secretFrom reads a secret from NAME, or from the file that NAME_FILE names.
 func secretFrom(getenv func(string) string, name string) (string, error) {
 	if path := getenv(name + "_FILE"); path != "" {
@@ -159,6 +119,15 @@ func (c *Config) check() error {
 	if err != nil {
 		return usage("listen: %q is not of the form host:port", c.Listen)
 	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usage("listen: %q is not a port from 0 to 65535", port)
+	}
+	if c.Data == "" {
+		return usage("data: name the directory of the store, such as ./freshet-data")
+	}
+	if strings.ContainsFunc(c.Contact, unicode.IsControl) {
+		return usage("contact: %q cannot be sent as part of a User-Agent; give a mailto: or web address on one line", c.Contact)
+	}
 	if c.PublicURL == "" {
 		c.PublicURL = c.scheme() + "://" + net.JoinHostPort(publicHost(host), port)
 	}
@@ -170,8 +139,8 @@ func (c *Config) check() error {
 	if err := c.checkOrigins(); err != nil {
 		return err
 	}
-	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		return usage("tls: give both cert and key, or neither")
+	if _, err := c.TLS.certificate(); err != nil {
+		return err
 	}
 	if err := c.checkTokens(); err != nil {
 		return err

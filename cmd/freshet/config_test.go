@@ -141,6 +141,16 @@ func TestConfigErrors(t *testing.T) {
 		{"less than none", "limits: {connections: -1}\n", "limits"},
 		{"less than no queries", "limits: {queries: -1}\n", "limits"},
 		{"bad level", "log: {level: loud}\n", "log.level"},
+		{"misspelt key", "listen: 127.0.0.1:1\ndatta: x\n", `did you mean "data"?`},
+		{"misspelt key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    bugdet: 1s\n", `did you mean "budget"?`},
+		{"a key like no other", "colour: red\n", "config print"},
+		{"text for a number", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    concurrency: many\n", "a whole number is wanted"},
+		{"two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "second document"},
+		{"no directory", "data: \"\"\n", "data:"},
+		{"no such port", "listen: 127.0.0.1:99999\n", "port"},
+		{"contact on two lines", "contact: \"a\\nb\"\n", "contact:"},
+		{"certificate without key", "tls: {cert: a.pem}\n", "tls:"},
+		{"no such certificate", "tls: {cert: /nonexistent.pem, key: /nonexistent.key}\n", "/nonexistent.pem"},
 	} {
 		_, err := loadConfig(t, x.yaml, nil)
 		if err == nil || !strings.Contains(err.Error(), x.want) {
@@ -148,6 +158,58 @@ func TestConfigErrors(t *testing.T) {
 		}
 		if exitCode(err) != exitUsage {
 			t.Errorf("%s: exit code %d, want %d", x.name, exitCode(err), exitUsage)
+		}
+	}
+}
+
+// What says nothing leaves the defaults: no text, comments alone, keys without
+// a value.
+func TestConfigSaysNothing(t *testing.T) {
+	for _, text := range []string{"", "\n", "# listen: 127.0.0.1:1\n", "---\n# none\n", "{}\n", "listen:\ndata:\nretention:\nendpoints:\n"} {
+		c, err := loadConfig(t, text, nil)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		want := defaultConfig()
+		want.PublicURL = "http://127.0.0.1:8080"
+		if got := c.String(); got != want.String() {
+			t.Errorf("%q is\n%s\nwant the defaults", text, got)
+		}
+	}
+}
+
+// Every value but the lists of endpoints and tokens can be set by a variable.
+func TestConfigEnvironment(t *testing.T) {
+	values := map[string]string{
+		"listen": "127.0.0.1:7", "public_url": "https://x.example", "data": "/d", "contact": "mailto:a@x.example", "default_endpoint": "e",
+		"origins": "https://a.example", "retention.changes": "5", "retention.age": "1h0m0s", "retention.bytes": "1MiB",
+		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB",
+		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
+	}
+	env := map[string]string{}
+	for key, v := range values {
+		env[variable(key)] = v
+	}
+	c, err := loadConfig(t, "", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.shown() {
+		if s.Key == "tokens" || s.Key == "endpoints" || strings.HasPrefix(s.Key, "tls.") {
+			continue
+		}
+		if s.Value != values[s.Key] || s.From != fromEnv {
+			t.Errorf("%s is %q, from %s; want %q from the environment", s.Key, s.Value, s.From, values[s.Key])
+		}
+		delete(values, s.Key)
+	}
+	if len(values) > 0 {
+		t.Errorf("not shown: %v", values)
+	}
+	for name, bad := range map[string]string{"FRESHET_LIMITS_QUERIES": "many", "FRESHET_RETENTION_AGE": "5", "FRESHET_LIMITS_BODY": "big"} {
+		if _, err := loadConfig(t, "", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), name) || exitCode(err) != exitUsage {
+			t.Errorf("%s=%s: %v, want an error that names it", name, bad, err)
 		}
 	}
 }

@@ -21,15 +21,6 @@ const (
 	fromFlag   = "flag"
 )
 
-// environment is the key of each FRESHET_… variable.
-var environment = map[string]string{
-	"FRESHET_LISTEN": "listen", "FRESHET_PUBLIC_URL": "public_url", "FRESHET_DATA": "data",
-	"FRESHET_CONTACT": "contact", "FRESHET_DEFAULT_ENDPOINT": "default_endpoint",
-	"FRESHET_TLS_CERT": "tls.cert", "FRESHET_TLS_KEY": "tls.key",
-	"FRESHET_LOG_LEVEL": "log.level", "FRESHET_LOG_FORMAT": "log.format",
-	"FRESHET_ADMIN_TOKEN": "tokens.admin", "FRESHET_ADMIN_TOKEN_FILE": "tokens.admin",
-}
-
 // originsOf finds out where each value comes from. The sources have been read
 // without error before.
 func (s *settings) originsOf(file string, getenv func(string) string) origins {
@@ -45,10 +36,13 @@ func (s *settings) originsOf(file string, getenv func(string) string) origins {
 			})
 		}
 	}
-	for name, key := range environment {
-		if getenv(name) != "" {
+	for key := range new(Config).settable() {
+		if getenv(variable(key)) != "" {
 			o[key] = fromEnv
 		}
+	}
+	if getenv("FRESHET_ADMIN_TOKEN") != "" || getenv("FRESHET_ADMIN_TOKEN_FILE") != "" {
+		o["tokens.admin"] = fromEnv
 	}
 	for _, name := range []string{"listen", "public-url", "data", "contact", "log-level", "log-format"} {
 		if s.set(name) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/freshet/freshet/notify"
@@ -39,7 +41,8 @@ type server struct {
 	pages    *ui.Server
 	http     *http.Server
 	ready    atomic.Bool
-	inForce  atomic.Pointer[Config] // what the page of settings shows
+	cert     atomic.Pointer[tls.Certificate] // nil without TLS
+	inForce  atomic.Pointer[Config]          // what the page of settings shows
 }
 
 // newServer opens everything in the order of what needs what. Nothing runs yet.
@@ -50,6 +53,11 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 			s.close()
 		}
 	}()
+	cert, err := conf.TLS.certificate()
+	if err != nil {
+		return s, err
+	}
+	s.cert.Store(cert)
 	if s.listener, err = listen(conf.Listen); err != nil {
 		return s, err
 	}
@@ -78,10 +86,15 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 // most common mistake.
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
-	if err != nil {
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("%w\nanother server may be running there: stop it, or choose another address with --listen", err)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%w\nthis user may not take the port: choose one above 1023 with --listen", err)
 	}
-	return l, nil
+	return nil, fmt.Errorf("%w\nchoose an address of this machine with --listen, such as 127.0.0.1:8080", err)
 }
 
 // assemble wires registry and loops to each other through the store.
@@ -263,8 +276,9 @@ func both(a, b error) error {
 
 func (s *server) accept() error {
 	var err error
-	if t := s.conf.TLS; t.Cert != "" {
-		err = s.http.ServeTLS(s.listener, t.Cert, t.Key)
+	if s.cert.Load() != nil {
+		s.http.TLSConfig = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.cert.Load(), nil }}
+		err = s.http.ServeTLS(s.listener, "", "")
 	} else {
 		err = s.http.Serve(s.listener)
 	}
@@ -300,14 +314,25 @@ func (s *server) reload(c *Config) error {
 	if strings.HasSuffix(now.Listen, ":0") { // the port that the system chose is not in the file
 		now.Listen, now.PublicURL = was.Listen, was.PublicURL
 	}
+	cert, err := c.TLS.certificate()
+	if err != nil {
+		return err
+	}
+	shown := *s.conf // but for what is in force at once
+	renewed := cert != nil && s.cert.Load() != nil
+	if renewed { // what speaks TLS goes on doing so, and what does not, too
+		shown.TLS, now.TLS, was.TLS = c.TLS, TLS{}, TLS{}
+	}
 	if !reflect.DeepEqual(now, was) {
-		s.log.Warn("what changed besides tokens and endpoints takes effect at the next start")
+		s.log.Warn("what changed besides tokens, endpoints and the certificate takes effect at the next start")
 	}
 	if err := s.registry.ApplyFile(c.Endpoints); err != nil {
 		return err
 	}
+	if renewed {
+		s.cert.Store(cert)
+	}
 	s.gate.SetFile(c.Tokens)
-	shown := *s.conf // but for what is in force at once
 	shown.Tokens, shown.Endpoints, shown.origins = c.Tokens, c.Endpoints, s.conf.origins.reloaded(c.origins)
 	s.inForce.Store(&shown)
 	return nil

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// readFile reads the YAML file over c. Unknown keys are errors that name the
+// line. A file of comments alone says nothing, and neither does a key without a
+// value.
+func (c *Config) readFile(path string) error {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("the configuration file %s does not exist", path)
+	} else if err != nil {
+		return usage("the configuration file cannot be read: %v", err)
+	}
+	var tree any
+	if yaml.Unmarshal(b, &tree) == nil && tree == nil {
+		return nil // it would be decoded as a configuration without any value
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict())
+	if err := d.Decode(c); err != nil {
+		return usage("%s: %s%s", path, lineOf(b, err), plain(strings.TrimSpace(yaml.FormatError(err, false, true))))
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return usage("%s: there is a second document in it; everything belongs into the first, before the line of dashes", path)
+	}
+	return nil
+}
+
+// lineOf finds the line of a bad value where the parser does not say: the
+// errors of our own types quote the value, and it stands in the file.
+func lineOf(file []byte, err error) string {
+	quoted := quotedValue.FindStringSubmatch(err.Error())
+	if quoted == nil || strings.Contains(err.Error(), "] ") {
+		return ""
+	}
+	for i, line := range strings.Split(string(file), "\n") {
+		if _, value, ok := strings.Cut(line, ":"); ok && strings.Contains(value, quoted[1]) {
+			return fmt.Sprintf("line %d: ", i+1)
+		}
+	}
+	return ""
+}
+
+var (
+	quotedValue  = regexp.MustCompile(`^"([^"]+)" is not a`)
+	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
+	wrongType    = regexp.MustCompile(`cannot unmarshal \S+(?: \{\})? into Go struct field \S+ of type (\S+)`)
+)
+
+// plain says in the words of the configuration what the parser says in those of
+// this program, and which key an unknown one may have been meant for.
+func plain(message string) string {
+	message = wrongType.ReplaceAllStringFunc(message, func(s string) string {
+		kinds := map[string]string{"string": "text", "int": "a whole number", "float64": "a number", "bool": "true or false"}
+		if kind, ok := kinds[wrongType.FindStringSubmatch(s)[1]]; ok {
+			return kind + " is wanted here"
+		}
+		return s
+	})
+	return unknownField.ReplaceAllStringFunc(message, func(s string) string {
+		if near := nearest(unknownField.FindStringSubmatch(s)[1], keys(reflect.TypeFor[Config]())); near != "" {
+			return s + fmt.Sprintf(", did you mean %q?", near)
+		}
+		return s + "; 'freshet config print --endpoint NAME=URL' shows all there are"
+	})
+}
+
+// keys lists the keys of a configuration type and of all that it holds.
+func keys(t reflect.Type) (list []string) {
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
+			list = append(append(list, name), keys(f.Type)...)
+		}
+	}
+	return list
+}
+
+// nearest is the name that takes the fewest edits to make of word, if few.
+func nearest(word string, names []string) (found string) {
+	least := min(2, len(word)/2) + 1
+	for _, name := range names {
+		if d := edits(strings.ToLower(word), name); d < least {
+			least, found = d, name
+		}
+	}
+	return found
+}
+
+// edits counts the insertions, deletions and substitutions from a to b
+// (Levenshtein's distance).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			above := row[j+1]
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(diagonal+cost, above+1, row[j]+1)
+			diagonal = above
+		}
+	}
+	return row[len(b)]
+}
+
+// settable are the values that a variable of the environment may set, by key:
+// all but the lists of endpoints and tokens.
+func (c *Config) settable() map[string]any {
+	return map[string]any{
+		"listen": &c.Listen, "public_url": &c.PublicURL, "data": &c.Data, "contact": &c.Contact,
+		"default_endpoint": &c.DefaultEndpoint, "origins": &c.Origins, "tls.cert": &c.TLS.Cert, "tls.key": &c.TLS.Key,
+		"retention.changes": &c.Retention.Changes, "retention.age": &c.Retention.Age, "retention.bytes": &c.Retention.Bytes,
+		"limits.queries": &c.Limits.Queries, "limits.body": &c.Limits.Body, "limits.connections": &c.Limits.Connections, "limits.change": &c.Limits.Change,
+		"websub.allow_callback_networks": &c.WebSub.AllowCallbackNetworks,
+		"log.level":                      &c.Log.Level, "log.format": &c.Log.Format,
+	}
+}
+
+// variable is the name of the variable that sets a key: FRESHET_LIMITS_BODY for
+// limits.body.
+func variable(key string) string {
+	return "FRESHET_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// readEnv reads FRESHET_… variables over c.
+func (c *Config) readEnv(getenv func(string) string) error {
+	values := c.settable()
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		v := getenv(variable(key))
+		if v == "" {
+			continue
+		}
+		var err error
+		switch dst := values[key].(type) {
+		case *string:
+			*dst = v
+		case *[]string:
+			*dst = strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })
+		case *int:
+			if *dst, err = strconv.Atoi(v); err != nil {
+				err = fmt.Errorf("%q is not a whole number", v)
+			}
+		case encoding.TextUnmarshaler:
+			err = dst.UnmarshalText([]byte(v))
+		}
+		if err != nil {
+			return usage("%s: %v", variable(key), err)
+		}
+	}
+	secret, err := secretFrom(getenv, "FRESHET_ADMIN_TOKEN")
+	if err != nil || secret == "" {
+		return err
+	}
+	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
+	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})
+	return nil
+}
