@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"syscall"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -112,6 +113,9 @@ func asProblem(err error) (p *problem, ok bool) {
 		return &problem{Problem: newProblem("unavailable", err.Error()), retryAfter: 5}, true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{Problem: newProblem("unavailable", "the request was given up before it was answered"), retryAfter: 5}, true
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		return &problem{Problem: newProblem("unavailable", "the server's disk is full and nothing of this was stored: make room there, start it if it has ended, and try again"), retryAfter: 60}, false
 	}
 	return &problem{Problem: newProblem("internal", "the server could not answer; its log says why")}, false
 }
