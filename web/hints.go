@@ -32,6 +32,9 @@ func hintEndpoint(c *call) error {
 	if err != nil {
 		return err
 	}
+	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil { // which says what is missing
+		return err
+	}
 	done, err := c.Hint(c.r.PathValue("name"), h)
 	if err != nil {
 		return err

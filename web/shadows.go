@@ -15,6 +15,9 @@ type shadowBody struct {
 
 // showShadows compares the endpoint's policy with those in its shadow.
 func showShadows(c *call) error {
+	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil {
+		return err
+	}
 	s, err := c.Shadows(c.r.Context(), c.r.PathValue("name"))
 	if err != nil {
 		return err

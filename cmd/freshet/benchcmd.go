@@ -32,8 +32,28 @@ allocation of retrievals.`,
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(benchGenerate(w), benchSimulate(w), benchStudy(w), benchAblate(w), benchRecord(w), benchReplay(w), benchConvert(w),
+	c.AddCommand(tellFile(w, benchGenerate(w)), benchSimulate(w), tellFile(w, benchStudy(w)), benchAblate(w), tellFile(w, benchRecord(w)), benchReplay(w), tellFile(w, benchConvert(w)),
 		benchCEI(w), benchSUP(w), benchWIC(w), benchAllocation(w))
+	return c
+}
+
+// tellFile lets a command that writes --out, or its last argument, say so in JSON.
+func tellFile(w *world, c *cobra.Command) *cobra.Command {
+	var asJSON bool
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object that names what was written")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := run(c, args); err != nil || !asJSON {
+			return err
+		}
+		file := ""
+		if out := c.Flags().Lookup("out"); out != nil {
+			file = out.Value.String()
+		} else {
+			file = args[len(args)-1]
+		}
+		return printJSON(w.stdout, map[string]string{"file": file})
+	}
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,15 @@ func TestCommandLine(t *testing.T) {
 	if out := w.must(t, "", "endpoint", "slots", "city", "--limit", "1", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"slot":2`) {
 		t.Errorf("slots --json prints %q, want one line about slot 2", out)
 	}
+	comma := w.must(t, "ASK {}", "query", "add", "--default-graph", "http://x/a,b", "--default-graph", "http://x/c", "--json", "-")
+	var graphs struct {
+		ID      string
+		Default []string `json:"default_graph_uri"`
+	}
+	if err := json.Unmarshal([]byte(comma), &graphs); err != nil || !slices.Equal(graphs.Default, []string{"http://x/a,b", "http://x/c"}) {
+		t.Errorf("graphs are %q (%v), want the comma kept", graphs.Default, err)
+	}
+	w.must(t, "", "query", "rm", graphs.ID)
 	w.must(t, "", "query", "pause", "numbers")
 	if out := w.must(t, "", "query", "list", "--state", "paused"); !strings.Contains(out, id) {
 		t.Errorf("list of paused queries:\n%s", out)
@@ -150,7 +160,8 @@ func TestJSONOutput(t *testing.T) {
 		"endpoint add other " + w.endpoint, "endpoint set other slot=never", "endpoint pause other", "endpoint resume other",
 		"endpoint rm other", "query rm x", "backup " + file, "store check --data " + dir,
 		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "config check", "config print", "version",
-		"token add shop --local", "token list",
+		"token add shop --local", "token list", "bench generate --out " + filepath.Join(dir, "t.trace"),
+		"bench convert " + filepath.Join(dir, "t.trace") + " " + filepath.Join(dir, "t.json"),
 	} {
 		out := w.must(t, "ASK {}", append(strings.Fields(line), "--json")...)
 		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -187,6 +198,15 @@ func TestExitCodes(t *testing.T) {
 		{"bad command", w.env, "", []string{"query", "lst"}, exitUsage, "--help"},
 		{"missing argument", w.env, "", []string{"query", "show"}, exitUsage, "Usage"},
 		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, exitUsage, "nonexistent"},
+		{"unknown setting", with("s3cret"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, exitUsage, "bugdet"},
+		{"bad value", with("s3cret"), "", []string{"endpoint", "set", "city", "budget=5"}, exitUsage, "(budget)"},
+		{"hint for nothing", with("s3cret"), "", []string{"hint", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
+		{"shadow of nothing", with("s3cret"), "", []string{"endpoint", "shadow", "list", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
+		{"no word", with("two words"), "", []string{"query", "list"}, exitUsage, "token"},
+		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.endpoint, "/sparql")}, "", []string{"query", "list"}, exitFailure, "is it a Freshet server"},
+		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, exitUsage, "http://"},
+		{"help about nothing", w.env, "", []string{"help", "query", "lst"}, exitUsage, "query lst"},
+		{"completion for no shell", w.env, "", []string{"completion", "tcsh"}, exitUsage, "tcsh"},
 		{"no server", nobody, "", []string{"query", "list"}, exitUnreachable, "freshet serve"},
 		{"watch without server", nobody, "", []string{"watch", "x"}, exitUnreachable, "freshet serve"},
 		{"watch nothing", with("s3cret"), "", []string{"watch", "nothing"}, exitNotFound, ""},

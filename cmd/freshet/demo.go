@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
+	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -23,7 +24,7 @@ type demo struct {
 	every                      time.Duration
 	seed                       uint64
 	changesets                 int
-	quiet                      bool
+	quiet, json                bool
 }
 
 func demoCommand(w *world) *cobra.Command {
@@ -45,6 +46,7 @@ and WebSub callbacks may be on this machine.`,
 	f.DurationVar(&d.every, "every", 2*time.Second, "time between two changesets of the city")
 	f.Uint64Var(&d.seed, "seed", 1, "seed of the city")
 	f.IntVar(&d.changesets, "changesets", 0, "stop changing the data after this many changesets (0 = never)")
+	f.BoolVar(&d.json, "json", false, "print each change as one JSON object a line, as the API does")
 	f.BoolVar(&d.quiet, "quiet", false, "do not print the changes")
 	return c
 }
@@ -180,7 +182,9 @@ func (d demo) print(ctx context.Context, w *world, srv *server, names map[string
 		}
 		for _, c := range changes {
 			at.Seq = c.Offset
-			fmt.Fprintln(w.stdout, changeLine(names[c.Query], c, w.color))
+			if err := d.printChange(w, srv, names[c.Query], c); err != nil {
+				return err
+			}
 		}
 		if len(changes) > 0 {
 			continue
@@ -191,4 +195,17 @@ func (d demo) print(ctx context.Context, w *world, srv *server, names map[string
 		case <-f.C():
 		}
 	}
+}
+
+func (d demo) printChange(w *world, srv *server, name string, c registry.Change) error {
+	if !d.json {
+		_, err := fmt.Fprintln(w.stdout, changeLine(name, c, w.color))
+		return err
+	}
+	line, err := notify.MarshalChange(c, notify.Format{MaxChange: int64(srv.conf.Limits.Change), PublicURL: srv.conf.PublicURL})
+	if err != nil {
+		return err
+	}
+	_, err = w.stdout.Write(append(line, '\n'))
+	return err
 }

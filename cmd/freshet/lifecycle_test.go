@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -192,6 +193,27 @@ func TestPortZero(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || strings.HasSuffix(srv.url, ":0") {
 		t.Errorf("%s is not ready: %s", srv.url, resp.Status)
+	}
+}
+
+// Commands that serve say where, in JSON when asked, on standard output.
+func TestSaysWhere(t *testing.T) {
+	needEngine(t)
+	for _, args := range [][]string{{"serve", "--data", t.TempDir()}, {"sparql"}} {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		p := startTo(t, out, binary(t), append(args, "--listen", "127.0.0.1:0", "--json")...)
+		var said struct{ URL string }
+		eventually(t, "a line on standard output", func() bool {
+			b, err := os.ReadFile(out.Name())
+			return err == nil && json.Unmarshal(b, &said) == nil
+		})
+		if said.URL != p.url {
+			t.Errorf("%s says %q in JSON and %q to people", args[0], said.URL, p.url)
+		}
 	}
 }
 

@@ -58,7 +58,16 @@ var serves = regexp.MustCompile(`(?:serving|triples) at (http\S+)`)
 // start runs a command that serves and waits until it says where.
 func start(t testing.TB, bin string, args ...string) *process {
 	t.Helper()
+	return startTo(t, nil, bin, args...)
+}
+
+// startTo is start with a file for what the command prints.
+func startTo(t testing.TB, stdout *os.File, bin string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(bin, args...), stderr: &tail{}, ended: make(chan struct{})}
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
 	p.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {

@@ -44,7 +44,7 @@ func queryCommand(w *world) *cobra.Command {
 		{"resume", "Undo pause", "resumed"},
 		{"refresh", "Run in the next slot, before ranked queries", "runs in the next slot"},
 	} {
-		c.AddCommand(&cobra.Command{Use: v.name + " ID", Short: v.short, Args: cobra.MinimumNArgs(1),
+		c.AddCommand(&cobra.Command{Use: v.name + " ID...", Short: v.short, Args: cobra.MinimumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				for _, ref := range args {
 					if err := a.change(c.Context(), http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+v.name, nil, ref, v.done); err != nil {
@@ -114,8 +114,8 @@ func (a *api) queryAdd() *cobra.Command {
 	f.StringVar(&minInterval, "min-interval", "", "least time between two executions, e.g. 1m")
 	f.BoolVar(&ordered, "ordered", false, "watch the order of rows too (default: as ORDER BY says)")
 	f.BoolVar(&public, "public", false, "let anybody read the results")
-	f.StringSliceVar(&defaultGraphs, "default-graph", nil, "default graph IRI; may be given several times")
-	f.StringSliceVar(&namedGraphs, "named-graph", nil, "named graph IRI; may be given several times")
+	f.StringArrayVar(&defaultGraphs, "default-graph", nil, "default graph IRI; may be given several times")
+	f.StringArrayVar(&namedGraphs, "named-graph", nil, "named graph IRI; may be given several times")
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -30,8 +31,39 @@ pushes what changed over WebSocket and Server-Sent Events.`,
 	})
 	root.AddCommand(serveCommand(w), demoCommand(w), sparqlCommand(w), queryCommand(w), watchCommand(w),
 		endpointCommand(w), profileCommand(w), hintCommand(w), subscriptionCommand(w), webhookCommand(w), tokenCommand(w), configCommand(w), backupCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
+	root.InitDefaultCompletionCmd()
+	root.AddCommand(helpCommand(root))
 	strict(root)
+	exemplify(root, examples())
 	return root
+}
+
+// helpCommand is help that says so when there is no such command.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			about, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, sub := range about.Commands() {
+				names = append(names, sub.Name()+"\t"+sub.Short)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage("there is no command %q\nSee '%s --help'.", strings.Join(args, " "), root.CommandPath())
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+	root.SetHelpCommand(c)
+	return c
 }
 
 // strict makes wrong arguments and unknown subcommands usage errors.

@@ -15,19 +15,21 @@ import (
 
 func serveCommand(w *world) *cobra.Command {
 	var s settings
+	var asJSON bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: cobra.NoArgs,
 		Long: `Runs the server until SIGTERM or Ctrl-C: slots stop, followers are told to come
 back, what is committed stays. SIGHUP reads the configuration file again; a bad
 file keeps the old settings.`,
 		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
-		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s) },
+		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s, asJSON) },
 	}
 	s.register(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object that says where it serves")
 	return c
 }
 
-func serveMain(ctx context.Context, w *world, s *settings) error {
+func serveMain(ctx context.Context, w *world, s *settings, asJSON bool) error {
 	conf, err := s.load(w)
 	if err != nil {
 		return err
@@ -44,6 +46,11 @@ func serveMain(ctx context.Context, w *world, s *settings) error {
 	stop := onHangup(func() { reload(w, s, srv, log) })
 	defer stop()
 	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\n", programVersion(), srv.url())
+	if asJSON {
+		if err := printJSON(w.stdout, map[string]string{"url": srv.url(), "version": programVersion()}); err != nil {
+			return err
+		}
+	}
 	return srv.run(ctx)
 }
 

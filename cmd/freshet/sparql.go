@@ -33,6 +33,7 @@ allowed for clients on this machine.`,
 	f.StringVar(&o.changesets, "changesets", "", "directory of changesets in DBpedia Live layout to apply, one after another")
 	f.DurationVar(&o.every, "every", 10*time.Second, "time between two changesets")
 	f.StringVar(&o.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.BoolVar(&o.json, "json", false, "print one JSON object that says where it serves, and how many triples")
 	return c
 }
 
@@ -40,6 +41,7 @@ type sparqlOptions struct {
 	listen, changesets, engine string
 	load                       []string
 	every                      time.Duration
+	json                       bool
 }
 
 func (o sparqlOptions) serve(ctx context.Context, w *world) error {
@@ -68,6 +70,11 @@ func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 		return err
 	}
 	fmt.Fprintf(w.stderr, "%d triples at %s\n", n, s.URL)
+	if o.json {
+		if err := printJSON(w.stdout, map[string]any{"url": s.URL, "triples": n}); err != nil {
+			return err
+		}
+	}
 	if len(todo) > 0 {
 		played := make(chan error, 1)
 		go func() { played <- replay(ctx, e, todo, o.every, log) }()

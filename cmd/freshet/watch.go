@@ -199,7 +199,13 @@ func changeLine(name string, c registry.Change, color bool) string {
 	var b strings.Builder
 	p := painter(color)
 	if c.Baseline {
-		fmt.Fprintf(&b, "%s %-26s first result, %d rows", clockTime(c.Time), name, c.Delta.NewLen)
+		first := fmt.Sprintf("%d rows", c.Delta.NewLen)
+		if c.Delta.Form == diff.Ask {
+			first = fmt.Sprint(c.Delta.Boolean)
+		} else if c.Delta.Form.Graph() {
+			first = fmt.Sprintf("%d triples", c.Delta.NewLen)
+		}
+		fmt.Fprintf(&b, "%s %-26s first result, %s", clockTime(c.Time), name, first)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s %-26s #%d %s\n", clockTime(c.Time), name, c.Seq, deltaSize(c.Delta, p))
