@@ -53,6 +53,9 @@ and WebSub callbacks may be on this machine.`,
 
 func (d demo) run(ctx context.Context, w *world) error {
 	log := Log{Level: "warn", Format: "auto"}.logger(w)
+	if d.every <= 0 || d.changesets < 0 {
+		return usage("--every is a time above 0s, --changesets 0 or more")
+	}
 	fmt.Fprintln(w.stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
 	e, err := openEngine(ctx, d.engine, log)
 	if err != nil {
@@ -87,8 +90,14 @@ func (d demo) run(ctx context.Context, w *world) error {
 	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\nthe city's own endpoint is %s, seed %d\n%d queries and a profile are registered; changes follow, Ctrl-C ends\n\n",
 		programVersion(), srv.url(), s.URL, d.seed, len(names))
 	live := make(chan error, 2)
-	go func() { live <- d.live(ctx, town, e) }()
-	go func() { live <- d.print(ctx, w, srv, names) }()
+	until := func(err error) { // without changes, or a word on them, it is none
+		if err != nil {
+			stop()
+		}
+		live <- err
+	}
+	go func() { until(d.live(ctx, town, e)) }()
+	go func() { until(d.print(ctx, w, srv, names)) }()
 	err = srv.run(ctx)
 	stop()
 	return errors.Join(err, <-live, <-live)

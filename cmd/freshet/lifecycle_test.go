@@ -199,18 +199,31 @@ func TestPortZero(t *testing.T) {
 // Commands that serve say where, in JSON when asked, on standard output.
 func TestSaysWhere(t *testing.T) {
 	needEngine(t)
-	for _, args := range [][]string{{"serve", "--data", t.TempDir()}, {"sparql"}} {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one.nt"), filepath.Join(dir, "two.ttl")
+	for path, text := range map[string]string{one: "<http://x/a> <http://x/p> \"1\" .\n", two: "@prefix x: <http://x/> . x:b x:p 2, 3 ."} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"serve", "--data", t.TempDir()}, {"sparql", "--load", one, two}} { // as a shell expands --load *
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer out.Close()
 		p := startTo(t, out, binary(t), append(args, "--listen", "127.0.0.1:0", "--json")...)
-		var said struct{ URL string }
+		var said struct {
+			URL     string
+			Triples int
+		}
 		eventually(t, "a line on standard output", func() bool {
 			b, err := os.ReadFile(out.Name())
 			return err == nil && json.Unmarshal(b, &said) == nil
 		})
+		if args[0] == "sparql" && said.Triples != 3 {
+			t.Errorf("%d triples of two files, want 3", said.Triples)
+		}
 		if said.URL != p.url {
 			t.Errorf("%s says %q in JSON and %q to people", args[0], said.URL, p.url)
 		}

@@ -86,15 +86,21 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 // most common mistake.
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%w\nanother server may be running there: stop it, or choose another address with --listen", err)
-	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%w\nthis user may not take the port: choose one above 1023 with --listen", err)
+	if err != nil {
+		return nil, cannotListen(err)
 	}
-	return nil, fmt.Errorf("%w\nchoose an address of this machine with --listen, such as 127.0.0.1:8080", err)
+	return l, nil
+}
+
+// cannotListen adds to an error of net.Listen what to do about it.
+func cannotListen(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w\nanother server may be running there: stop it, or choose another address with --listen", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w\nthis user may not take the port: choose one above 1023 with --listen", err)
+	}
+	return fmt.Errorf("%w\nchoose an address of this machine with --listen, such as 127.0.0.1:8080", err)
 }
 
 // assemble wires registry and loops to each other through the store.

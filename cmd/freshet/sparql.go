@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,13 +20,17 @@ import (
 func sparqlCommand(w *world) *cobra.Command {
 	var o sparqlOptions
 	c := &cobra.Command{
-		Use: "sparql", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.NoArgs,
+		Use: "sparql [FILE...]", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.ArbitraryArgs,
 		Long: `Serves the embedded engine at /sparql: query and update after the SPARQL 1.1
 Protocol, all standard result formats. The data lives in memory. Update is
-allowed for clients on this machine.`,
+allowed for clients on this machine. Files that stand alone are loaded, too.`,
 		Example: `  freshet sparql --load base.nt.gz
+  freshet sparql --load data/*.ttl
   freshet sparql --listen 127.0.0.1:3030 --load base.nt.gz --changesets changesets --every 10s`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.serve(c.Context(), w) },
+		RunE: func(c *cobra.Command, args []string) error {
+			o.load = append(o.load, args...)
+			return o.serve(c.Context(), w)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:3030", "address to serve on")
@@ -46,6 +51,9 @@ type sparqlOptions struct {
 
 func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 	log := Log{Level: "info", Format: "auto"}.logger(w)
+	if err := o.check(); err != nil {
+		return err
+	}
 	todo, err := o.history()
 	if err != nil {
 		return err
@@ -62,7 +70,7 @@ func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 	}
 	s, err := local.Listen(ctx, o.listen, e, local.HandlerOptions{AllowUpdate: true, Logger: log})
 	if err != nil {
-		return err
+		return cannotListen(err)
 	}
 	defer s.Close()
 	n, err := e.Size(ctx)
@@ -96,6 +104,26 @@ func (o sparqlOptions) history() ([]local.Changeset, error) {
 		return nil, usage("--changesets: %v", err)
 	}
 	return todo, nil
+}
+
+// check finds what is wrong with the command line before the engine starts.
+func (o sparqlOptions) check() error {
+	if o.every <= 0 {
+		return usage("--every: %s is no time between two changesets", o.every)
+	}
+	for _, path := range o.load {
+		if info, err := os.Stat(path); err != nil {
+			return usage("--load: %v", err)
+		} else if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || !slices.Contains([]string{"nt", "nq", "ttl", "rdf"}, format(path)) {
+			return usage("--load: %s is not a file whose name ends in .nt, .nq, .ttl or .rdf, also with .gz", path)
+		}
+	}
+	return nil
+}
+
+// format is what the name of a file says of its format.
+func format(path string) string {
+	return strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(path, ".gz")), ".")
 }
 
 // replay applies the changesets one after another, one each time every passes.
@@ -133,12 +161,10 @@ func loadFile(ctx context.Context, e *local.Engine, path string) error {
 	}
 	defer f.Close()
 	var r io.Reader = f
-	name := path
-	if plain, ok := strings.CutSuffix(path, ".gz"); ok {
+	if strings.HasSuffix(path, ".gz") {
 		if r, err = gzip.NewReader(f); err != nil {
 			return err
 		}
-		name = plain
 	}
-	return e.Load(ctx, r, strings.TrimPrefix(filepath.Ext(name), "."))
+	return e.Load(ctx, r, format(path))
 }
