@@ -379,8 +379,20 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		}
 		return true
 	})
-	for way, n := range map[string]int{"websocket": ears["websocket"].count(), "sse": ears["sse"].count() + ears["sse all"].count(), "sepa": ears["sepa"].count(),
-		"websub": ears["websub"].count(), "webhook": ears["webhook"].count()} {
+	taken := func() map[string]int {
+		return map[string]int{"websocket": ears["websocket"].count(), "sse": ears["sse"].count() + ears["sse all"].count(), "sepa": ears["sepa"].count(),
+			"websub": ears["websub"].count(), "webhook": ears["webhook"].count()}
+	}
+	eventually(t, "deliveries that are counted", func() bool { // a moment after nothing waits
+		m = s.metrics()
+		for way, n := range taken() {
+			if m[`freshet_deliveries_total{result="delivered",way="`+way+`"}`] < float64(n) {
+				return false
+			}
+		}
+		return true
+	})
+	for way, n := range taken() {
 		if got := m[`freshet_deliveries_total{result="delivered",way="`+way+`"}`]; got != float64(n) {
 			t.Errorf("%v messages were delivered by %s, its receivers took %d", got, way, n)
 		}
