@@ -5,7 +5,9 @@
 //
 //	err := client.Follow(ctx, client.Options{Server: "http://127.0.0.1:8080", Query: "departures"},
 //		func(e client.Event) error {
-//			fmt.Printf("%s: %d rows\n", e.State.Position, e.Result.Len())
+//			if e.Result != nil { // nil until the first result is there
+//				fmt.Printf("%s: %d rows\n", e.State.Position(), e.Result.Len())
+//			}
 //			return nil
 //		})
 package client

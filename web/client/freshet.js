@@ -6,10 +6,10 @@
 //   const freshet = new Freshet('http://127.0.0.1:8080', { token })
 //   const sub = freshet.follow('departures', event => {
 //     if (event.type === 'delta') console.log(event.added, event.removed)
-//     render(sub.result.bindings())
+//     if (sub.result) render(sub.result.bindings())        // null until the first result is there
 //   })
 //   localStorage.departures = JSON.stringify(sub.save())   // and later:
-//   freshet.follow('departures', handler, { from: JSON.parse(localStorage.departures) })
+//   freshet.follow('departures', handler, { from: JSON.parse(localStorage.departures ?? 'null') })
 //
 // It is meant to be read as well as used. What a client has to do is in Replica:
 // apply a delta that begins where you are, drop one that ends at or before where
