@@ -25,6 +25,7 @@ type call struct {
 	route  route
 	caller registry.Caller
 	signed bool // let in by the gate; false: a reader of public topics
+	late   bool // the body did not arrive in time
 	params url.Values
 }
 
@@ -36,8 +37,8 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rec, ok := w.(*recorder); ok {
 		rec.route = rt.path
 	}
-	defer s.deadlines(rt, w)()
 	c := &call{server: s, w: w, r: r, route: rt}
+	defer c.deadlines()()
 	if err := c.start(rt); err != nil {
 		s.answerProblem(w, r, err)
 		return
@@ -54,18 +55,18 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 
 // deadlines are set anew for each request: on a kept connection the last
 // request's would still be in force. The function returned is for the end, when
-// the server reads what is left of the body. Writers without deadlines, as in
-// tests, have none.
-func (s *server) deadlines(rt route, w http.ResponseWriter) (end func()) {
-	rc := http.NewResponseController(w)
+// the server reads what is left of the body before it answers; a body that had
+// its time gets no more. Writers without deadlines, as in tests, have none.
+func (c *call) deadlines() (end func()) {
+	rc := http.NewResponseController(c.w)
 	write := time.Time{}
-	if !rt.stream {
+	if !c.route.stream {
 		write = time.Now().Add(slowestAnswer)
 	}
 	_ = rc.SetWriteDeadline(write)
 	return func() {
-		if rt.method != http.MethodGet {
-			_ = rc.SetReadDeadline(time.Now().Add(s.Limits.BodyTime))
+		if c.route.method != http.MethodGet && !c.late {
+			_ = rc.SetReadDeadline(time.Now().Add(c.Limits.BodyTime))
 		}
 	}
 }
@@ -77,7 +78,7 @@ func (c *call) read(decode func(io.Reader) error) error {
 	rc := http.NewResponseController(c.w)
 	_ = rc.SetReadDeadline(time.Now().Add(c.Limits.BodyTime))
 	err := decode(c.r.Body)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if c.late = errors.Is(err, os.ErrDeadlineExceeded); c.late {
 		return &problem{Problem: newProblem("body-too-slow", "the body did not arrive in time")}
 	}
 	_ = rc.SetReadDeadline(time.Time{})

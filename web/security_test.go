@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -333,4 +335,29 @@ func (brokenGate) Authenticate(string) (registry.Caller, error) {
 
 func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
 	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)
+}
+
+// timed is an answer that keeps the deadlines it is given for reading.
+type timed struct {
+	*httptest.ResponseRecorder
+	reads []time.Time
+}
+
+func (d *timed) SetReadDeadline(t time.Time) error {
+	d.reads = append(d.reads, t)
+	return nil
+}
+
+// Whoever let the time for the body pass is told so then: the server would read
+// for as long again before it answers.
+func TestBodyTimeIsNotRenewed(t *testing.T) {
+	w := newWorld(t)
+	d := &timed{ResponseRecorder: httptest.NewRecorder()}
+	r := httptest.NewRequest("POST", "/v1/queries", iotest.ErrReader(os.ErrDeadlineExceeded))
+	r.Host, r.ContentLength = "localhost", 100
+	r.Header.Set("Content-Type", "application/json")
+	w.h.ServeHTTP(d, r)
+	if d.Code != 408 || len(d.reads) != 1 {
+		t.Errorf("status %d, deadlines for reading: %v", d.Code, d.reads)
+	}
 }
