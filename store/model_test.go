@@ -60,7 +60,7 @@ var (
 )
 
 const (
-	modelKeep = 4
+	modelKeep = 2 // so few that a run meets it
 	modelAge  = 10 * time.Minute
 )
 

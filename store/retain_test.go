@@ -99,6 +99,46 @@ func TestRetentionByBytes(t *testing.T) {
 	check(t, d)
 }
 
+// Followers of everything are told of a gap where any change is missing, and only
+// there, whatever bound it fell to.
+func TestRetentionIsToldToFollowersOfAll(t *testing.T) {
+	now := start
+	for name, x := range map[string]struct {
+		keep Retention
+		wait time.Duration
+	}{
+		"count": {keep: Retention{Changes: 2}},
+		"age":   {keep: Retention{Age: time.Hour}, wait: 25 * time.Minute},
+		"bytes": {keep: Retention{Bytes: 600}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir(), Options{Retention: x.keep, Now: func() time.Time { return now }})
+			put(t, d, "q_a", "city")
+			put(t, d, "q_b", "city")
+			step(t, d, "city", "q_b", 1, "still") // offset 1 stays: it is the newest of q_b
+			for slot := uint64(2); slot <= 10; slot++ {
+				now = now.Add(x.wait)
+				step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
+			}
+			oldest := first(t, d, "q_a") + 1 // its offset: one for q_b comes before
+			if oldest < 4 || oldest > 10 {
+				t.Fatalf("kept from offset %d on", oldest)
+			}
+			for o := range uint64(11) {
+				got, err := d.All(registry.Offset{Epoch: d.Epoch(), Seq: o}, 100)
+				switch {
+				case o < oldest-1:
+					if gap(err) != registry.TooOld {
+						t.Errorf("after offset %d: %d changes, %v; offset %d is gone", o, len(got), err, oldest-1)
+					}
+				case err != nil || len(got) != int(10-o) || len(got) > 0 && got[0].Offset != o+1:
+					t.Errorf("after offset %d: %d changes, %v", o, len(got), err)
+				}
+			}
+		})
+	}
+}
+
 func logBytes(t *testing.T, d *DB) (n uint64) {
 	t.Helper()
 	if err := d.bolt.View(func(tx *bbolt.Tx) error {
