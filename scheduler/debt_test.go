@@ -92,7 +92,7 @@ func TestDebtIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return n.Debt
+			return n.Last.Owes()
 		}
 		w.register("a")
 		w.run()

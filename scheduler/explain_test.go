@@ -199,6 +199,14 @@ func TestState(t *testing.T) {
 		if s := w.loop.State(); s.Running || s.Last.Number != 1 || s.Last.Complete != 1 || !s.Next.Equal(epoch().Add(2*time.Minute)) {
 			t.Errorf("after: %+v", s)
 		}
+		was := w.loop.State().Last
+		w.stop()
+		w.open(w.as)
+		w.run()
+		synctest.Wait()
+		if s := w.loop.State(); s.Last != was {
+			t.Errorf("after a restart the last slot is %+v, it was %+v", s.Last, was)
+		}
 		w.stop()
 	})
 }

@@ -37,12 +37,11 @@ type News struct {
 	// Full says that removals since the revision asked for are no longer known:
 	// Entries holds every query of the endpoint, as for revision 0, and whatever
 	// is not among them is gone. Removed is empty then.
-	Full     bool
-	Removed  []string      // ids of queries that nobody holds any more
-	LastSlot uint64        // number of the last recorded slot, 0 when none
-	Debt     time.Duration // what that one Owes
-	Health   registry.Health
-	Policy   PolicyState // last recorded for the endpoint, zero when none
+	Full    bool
+	Removed []string // ids of queries that nobody holds any more
+	Last    Slot     // as last recorded, zero when none
+	Health  registry.Health
+	Policy  PolicyState // last recorded for the endpoint, zero when none
 
 	// Needs holds every profile of the endpoint, with its open rounds, when one
 	// was added, edited or removed after the revision asked for: then Reprofiled

@@ -317,8 +317,9 @@ func (l *Loop) merge(now time.Time) error {
 	l.revision = news.Revision
 	if !l.loaded {
 		l.loaded, l.health = true, news.Health
-		l.last = Slot{Endpoint: name, Number: news.LastSlot}
-		l.planner.slot, l.planner.debt = news.LastSlot+1, news.Debt
+		l.last = news.Last
+		l.last.Endpoint = name
+		l.planner.slot, l.planner.debt = news.Last.Number+1, news.Last.Owes()
 		l.planner.restore(news.Policy)
 	}
 	l.planner.now = now

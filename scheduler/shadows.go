@@ -84,8 +84,8 @@ func (m *Manager) Shadows(ctx context.Context, endpoint string) (Shadows, error)
 	if err != nil {
 		return Shadows{}, fmt.Errorf("shadows of endpoint %s: %w", endpoint, err)
 	}
-	s := Shadows{Endpoint: endpoint, Budget: e.Budget, Slot: news.LastSlot}
-	key := fmt.Sprint(news.LastSlot, news.Revision, e.Budget, e.Rule, e.Timeout, own, e.Shadows)
+	s := Shadows{Endpoint: endpoint, Budget: e.Budget, Slot: news.Last.Number}
+	key := fmt.Sprint(news.Last.Number, news.Revision, e.Budget, e.Rule, e.Timeout, own, e.Shadows)
 	if l.shade.key == key {
 		return l.shade.made, nil
 	}

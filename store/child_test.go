@@ -97,7 +97,7 @@ func writeForever(d *DB) error {
 		return err
 	}
 	n, err := d.Since("city", 0)
-	for slot := n.LastSlot + 1; err == nil; slot++ {
+	for slot := n.Last.Number + 1; err == nil; slot++ {
 		if err = recordSlot(d, slot); err == nil {
 			_, err = fmt.Println(slot)
 		}
@@ -168,19 +168,19 @@ func expectSlot(t *testing.T, d *DB, acknowledged uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.LastSlot < acknowledged || acknowledged > 0 && n.LastSlot > acknowledged+1 {
-		t.Fatalf("slot %d was acknowledged, %d is the last that is there", acknowledged, n.LastSlot)
+	if n.Last.Number < acknowledged || acknowledged > 0 && n.Last.Number > acknowledged+1 {
+		t.Fatalf("slot %d was acknowledged, %d is the last that is there", acknowledged, n.Last.Number)
 	}
 	for _, e := range n.Entries {
-		if e.Stats.Last != n.LastSlot || e.Stats.Position.Seq != n.LastSlot {
-			t.Fatalf("%s is at slot %d, change %d; the endpoint at slot %d", e.Query.ID, e.Stats.Last, e.Stats.Position.Seq, n.LastSlot)
+		if e.Stats.Last != n.Last.Number || e.Stats.Position.Seq != n.Last.Number {
+			t.Fatalf("%s is at slot %d, change %d; the endpoint at slot %d", e.Query.ID, e.Stats.Last, e.Stats.Position.Seq, n.Last.Number)
 		}
-		if n.LastSlot == 0 {
+		if n.Last.Number == 0 {
 			continue
 		}
 		r, err := d.Result(e.Query.ID)
-		if err != nil || r.Hash() != bag(t, valuesAt(e.Query.ID, n.LastSlot)...).Hash() {
-			t.Fatalf("%s does not have the result of slot %d: %v", e.Query.ID, n.LastSlot, err)
+		if err != nil || r.Hash() != bag(t, valuesAt(e.Query.ID, n.Last.Number)...).Hash() {
+			t.Fatalf("%s does not have the result of slot %d: %v", e.Query.ID, n.Last.Number, err)
 		}
 	}
 }

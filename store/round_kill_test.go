@@ -28,7 +28,7 @@ func captureForever(d *DB) error {
 		return err
 	}
 	n, err := d.Since("city", 0)
-	for slot := n.LastSlot + 1; err == nil; slot++ {
+	for slot := n.Last.Number + 1; err == nil; slot++ {
 		if err = captureSlot(d, slot); err == nil {
 			_, err = fmt.Println(slot)
 		}
@@ -100,7 +100,7 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := n.LastSlot
+	last := n.Last.Number
 	if last < acknowledged || acknowledged > 0 && last > acknowledged+1 {
 		t.Fatalf("slot %d was acknowledged, %d is the last that is there", acknowledged, last)
 	}

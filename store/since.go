@@ -121,12 +121,9 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 	if k == nil {
 		return nil
 	}
-	n.LastSlot = number(after(k))
-	var last scheduler.Slot
-	if err := json.Unmarshal(v, &last); err != nil {
-		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, n.LastSlot, err)
+	if err := json.Unmarshal(v, &n.Last); err != nil {
+		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, number(after(k)), err)
 	}
-	n.Debt = last.Owes()
 	return nil
 }
 

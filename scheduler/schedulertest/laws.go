@@ -15,7 +15,7 @@ import (
 
 func testEmpty(t *testing.T, b *bench) {
 	n := b.since(alpha, 0)
-	if len(n.Entries) != 0 || len(n.Removed) != 0 || n.LastSlot != 0 {
+	if len(n.Entries) != 0 || len(n.Removed) != 0 || n.Last.Number != 0 {
 		t.Errorf("an empty ledger has news: %+v", n)
 	}
 	q := b.register(alpha, "a")
@@ -212,8 +212,8 @@ func testBatch(t *testing.T, b *bench) {
 // whole says whether news shows all of a batch or nothing.
 func whole(n scheduler.News) error {
 	for _, e := range n.Entries {
-		if e.Stats.Last != n.LastSlot || e.Stats.Position.Seq != n.LastSlot {
-			return fmt.Errorf("slot %d is seen together with %s at slot %d and %v", n.LastSlot, e.Query.ID, e.Stats.Last, e.Stats.Position)
+		if e.Stats.Last != n.Last.Number || e.Stats.Position.Seq != n.Last.Number {
+			return fmt.Errorf("slot %d is seen together with %s at slot %d and %v", n.Last.Number, e.Query.ID, e.Stats.Last, e.Stats.Position)
 		}
 	}
 	return nil
@@ -265,12 +265,13 @@ func testSlots(t *testing.T, b *bench) {
 		{Endpoint: alpha, Number: 2, Started: start.Add(time.Minute), Error: "the endpoint is open"},
 	} {
 		b.record(alpha, scheduler.Batch{Slot: &s})
-		if n := b.since(alpha, 0); n.LastSlot != s.Number {
-			t.Errorf("after slot %d the last one is %d", s.Number, n.LastSlot)
+		if n := b.since(alpha, 0); n.Last.Number != s.Number || !n.Last.Started.Equal(s.Started) || !n.Last.Finished.Equal(s.Finished) ||
+			n.Last.Run != s.Run || n.Last.Error != s.Error {
+			t.Errorf("after %+v the last one is %+v", s, n.Last)
 		}
 	}
-	if n := b.since(beta, 0); n.LastSlot != 0 {
-		t.Errorf("beta has had no slot, but the last one is %d", n.LastSlot)
+	if n := b.since(beta, 0); n.Last.Number != 0 {
+		t.Errorf("beta has had no slot, but the last one is %d", n.Last.Number)
 	}
 }
 
@@ -278,7 +279,7 @@ func testSlots(t *testing.T, b *bench) {
 // was lent while it is not finished.
 func testDebt(t *testing.T, b *bench) {
 	b.register(alpha, "q")
-	b.same("debt before any slot", b.since(alpha, 0).Debt, time.Duration(0))
+	b.same("debt before any slot", b.since(alpha, 0).Last.Owes(), time.Duration(0))
 	for _, c := range []struct {
 		slot scheduler.Slot
 		owes time.Duration
@@ -289,13 +290,13 @@ func testDebt(t *testing.T, b *bench) {
 		{scheduler.Slot{Number: 3, Repaid: 5, Debt: 0.1}, 100 * time.Millisecond},
 	} {
 		b.record(alpha, scheduler.Batch{Slot: &c.slot})
-		if n := b.since(alpha, 0); n.Debt != c.owes || n.LastSlot != c.slot.Number {
-			t.Errorf("after %+v, slot %d owes %s, want %s", c.slot, n.LastSlot, n.Debt, c.owes)
+		if n := b.since(alpha, 0); n.Last.Owes() != c.owes || n.Last.Number != c.slot.Number {
+			t.Errorf("after %+v, slot %d owes %s, want %s", c.slot, n.Last.Number, n.Last.Owes(), c.owes)
 		}
 	}
 	b.record(alpha, scheduler.Batch{})
-	b.same("debt after a batch without a slot", b.since(alpha, 0).Debt, 100*time.Millisecond)
-	b.same("debt of another endpoint", b.since(beta, 0).Debt, time.Duration(0))
+	b.same("debt after a batch without a slot", b.since(alpha, 0).Last.Owes(), 100*time.Millisecond)
+	b.same("debt of another endpoint", b.since(beta, 0).Last.Owes(), time.Duration(0))
 }
 
 func testPolicyState(t *testing.T, b *bench) {

@@ -93,7 +93,7 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	defer m.mu.Unlock()
 	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint], Policy: m.policies[endpoint]}
 	if s := m.slots[endpoint]; len(s) > 0 {
-		n.LastSlot, n.Debt = s[len(s)-1].Number, s[len(s)-1].Owes()
+		n.Last = s[len(s)-1]
 	}
 	if n.Reprofiled = rev == 0 || m.profiled[endpoint] > rev; n.Reprofiled {
 		n.Needs = m.wants(endpoint)
