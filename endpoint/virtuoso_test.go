@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/virtuosotest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/sparql"
 )
 
 const graph = "http://example.org/g"
@@ -175,6 +176,33 @@ func TestVirtuosoResults(t *testing.T) {
 		long := query(diff.Ask, "ASK {} #"+strings.Repeat("x", longestGET), -1)
 		want(t, execute(t, c, long), registry.Changed) // as a form
 	})
+}
+
+// What is taken for a query must not change anything, however it is written.
+func TestVirtuosoWritesNothing(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{})
+	const update = "INSERT DATA { GRAPH <" + graph + "> { <http://x/a> <http://x/b> <http://x/c> } }"
+	s.Update("# This is how we may write.\n" + update)
+	s.Update("CLEAR GRAPH <" + graph + ">")
+	c := client(t, s.URL, nil)
+	sent := 0
+	for _, end := range []string{"\r", "\r\r", "\f", "\v", "\u0085", "\u2028", "\\u000A", "\r\n", "\n"} {
+		for _, text := range []string{
+			"#" + end + "ASK { ?s ?p '''\n" + update + "\n#'''}",
+			"ASK {} #" + end + update,
+			"#" + end + update + "\nASK {}",
+			"ASK { ?s ?p ( 1 <a&&'> ) } #'" + end + update + "\n)}",
+		} {
+			if _, err := sparql.Analyse(text); err == nil {
+				sent++
+				execute(t, c, query(diff.Ask, text, -1))
+			}
+		}
+	}
+	a := execute(t, c, query(diff.Ask, "ASK { GRAPH <"+graph+"> { ?s ?p ?o } }", -1))
+	if want(t, a, registry.Changed); a.Result.Boolean() || sent < 5 {
+		t.Errorf("written: %t, by one of %d texts", a.Result.Boolean(), sent)
+	}
 }
 
 func get(t testing.TB, addr string) *http.Response {

@@ -58,7 +58,7 @@ func TestAnalyse(t *testing.T) {
 			Analysis{Form: "SELECT", Star: true, Undeclared: []string{""}, Constants: []string{"http://c", "http://o"}}},
 		{`SELECT * {} LIMIT 99999999999999999999 OFFSET 007`,
 			Analysis{Form: "SELECT", Star: true, Limit: math.MaxInt64, Offset: 7}},
-		{"\ufeff\\u0053elect\t* # {\r{ ?x bif:contains 'a' } OPTION (ORDER)",
+		{"\ufeff\\u0053elect\t* # {\r\n{ ?x bif:contains 'a' } OPTION (ORDER)",
 			Analysis{Form: "SELECT", Star: true, Undeclared: []string{"bif"}}},
 	} {
 		got, err := Analyse(c.text)
@@ -160,6 +160,28 @@ func TestUpdateRefused(t *testing.T) {
 	}
 }
 
+// Texts in which one engine reads a string or a comment where another reads the
+// query: each of them either is refused or shows all that any engine sees.
+func TestNothingIsHidden(t *testing.T) {
+	for _, text := range []string{
+		// The first line is a comment for Virtuoso, and what follows an update.
+		"#\rASK { ?s ?p '''\nINSERT DATA { <a> <b> <c> }\n#'''}",
+		"#\r\rASK { ?s ?p '''\nSERVICE <http://e/> {}\n#'''}",
+		// By the grammar an IRI with an apostrophe, or a number sign, in it.
+		`BASE <http://b/> ASK { ?s ?p ( ?x <a&&'> ) . SERVICE <http://e/> { ?a ?b ?c } . ?d ?e 'x' } #' ) }`,
+		"BASE <http://b/> ASK { ?s ?p ( ?x <a&&#> ) . SERVICE <http://e/> { ?a ?b ?c } # \n ?d ?e ( 1 ) }",
+	} {
+		if a, err := Analyse(text); err == nil && len(a.Services) == 0 {
+			t.Errorf("accepted as %s:\n%q", a.Normal, text)
+		}
+	}
+	for _, text := range []string{"# a\r\n# b\r\r\nASK {} # c\r", "ASK {} # c \r \r\n"} {
+		if _, err := Analyse(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestSyntaxErrors(t *testing.T) {
 	for _, c := range []struct {
 		text         string
@@ -192,6 +214,8 @@ func TestSyntaxErrors(t *testing.T) {
 		{`SELECT * { ?x ?y "\u000A" }`, 1, 19, `use \n`},
 		{`SELECT * { ?x ?y '''\u005C''' }`, 1, 21, `use \\`},
 		{"ASK {} # \\u000A LIMIT 3", 1, 10, "escaped line end"},
+		{"# a\r# b\nASK {}", 1, 4, "carriage return alone"},
+		{"ASK {} # a\r\r LIMIT 3", 1, 11, "carriage return alone"},
 		{"SELECT * { ?x ?y _: }", 1, 18, "label"},
 		{"SELECT * { ?x ?y 'a'@ }", 1, 21, "letters"},
 		{"SELECT ?x", 1, 10, "pattern"},

@@ -45,6 +45,7 @@
 // Some engines decode codepoint escapes before they parse, others after. An
 // escape that would make them see two different queries (an escaped quote,
 // backslash or line end inside a string, an escaped line end in a comment) is
-// refused, so that what is analysed is what is run. Texts, and normal forms,
+// refused, so that what is analysed is what is run. So is a comment that ends
+// with a carriage return alone, where Virtuoso reads on to the line feed. Texts, and normal forms,
 // above MaxText bytes and brackets deeper than MaxDepth are refused too.
 package sparql

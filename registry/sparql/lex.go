@@ -113,10 +113,18 @@ func (l *lexer) skipSpace() error {
 
 // comment refuses an escaped line end: engines that decode escapes before they
 // parse end the comment there, others do not, and so see two different queries.
+// So they do with a lone carriage return, which ends a comment by the grammar,
+// but not for Virtuoso.
 func (l *lexer) comment() error {
 	for l.pos < len(l.text) {
 		switch c := l.text[l.pos]; c {
-		case '\n', '\r':
+		case '\n':
+			return nil
+		case '\r':
+			rest := strings.TrimLeft(l.text[l.pos:], " \t\r")
+			if rest != "" && rest[0] != '\n' {
+				return l.errorAt(l.pos, "a comment must not end with a carriage return alone; use a line feed")
+			}
 			return nil
 		case '\\':
 			if r, n := runeAt(l.text, l.pos); n > 1 && (r == '\n' || r == '\r') {

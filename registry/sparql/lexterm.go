@@ -74,10 +74,12 @@ func schemeLen(s string) int {
 }
 
 // comparison says whether what looks like an IRI is ?x<?y&&?z>?w, written
-// without spaces inside an expression.
+// without spaces inside an expression. With a quote or a number sign it is the
+// IRI that the grammar says: a string or a comment that begins in it would hide
+// from us what engines see behind it.
 func (l *lexer) comparison(end int) bool {
 	iri := l.text[l.pos+1 : end-1]
-	return l.inParentheses() && l.afterOperand() && strings.Contains(iri, "&&") && schemeLen(iri) == 0
+	return !strings.ContainsAny(iri, "'#") && l.inParentheses() && l.afterOperand() && strings.Contains(iri, "&&") && schemeLen(iri) == 0
 }
 
 // comparesIRI says whether "<<" is ?x<<http://…> rather than a quoted triple.

@@ -218,7 +218,7 @@ func (s *speller) spell(pieces []piece) string {
 
 // space draws white space, at least what is given.
 func (s *speller) space(least string) string {
-	return s.pick("space", least, least, " ", "\n", "\t \r\n", " # it's <a> \"comment\" } ; DROP ALL\n", "#\r")
+	return s.pick("space", least, least, " ", "\n", "\t \r\n", " # it's <a> \"comment\" } ; DROP ALL\n", "#\r\n")
 }
 
 func (s *speller) keyword(w string) {
