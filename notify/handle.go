@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -74,6 +75,7 @@ func (s *session) init(in *inbound) error {
 	if c := s.authenticate(); c != nil {
 		return c
 	}
+	s.client = shortened(in.Client)
 	s.ready, s.expiry, s.armed = true, s.caller.Expires, time.Time{} // another time comes next
 	o := s.srv.opts
 	return s.write(frame("ready",
@@ -83,6 +85,15 @@ func (s *session) init(in *inbound) error {
 			"window": int64(o.Limits.Window), "change": max(0, o.Limits.Change),
 		}},
 		field{"ping", registry.Duration(o.Timing.Ping)}))
+}
+
+// shortened keeps what is shown of a client's own words short.
+func shortened(text string) string {
+	const most = 64
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // authenticate asks the gate who the token stands for, now.

@@ -144,7 +144,7 @@ func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
 
 // list enters a subscription among those that can be seen.
 func (s *session) list(sub *subscription, filter json.RawMessage) {
-	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
+	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Client: s.client, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
 	if sub.captures != nil {
 		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.query.Endpoint
 	}

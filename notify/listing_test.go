@@ -16,7 +16,9 @@ func TestListing(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", diff.Select, false)
 	r.record(id, rows("a"))
-	p := r.hello()
+	p := r.dial(nil)
+	p.send(`{"type":"init","client":"board ` + strings.Repeat("é", 100) + `"}`)
+	p.expect("ready")
 	p.send(`{"type":"subscribe","id":"one","query":"q","rate":"1ms","filter":{"min_rows":1}}`)
 	p.expect("subscribed")
 	p.expect("snapshot")
@@ -27,6 +29,9 @@ func TestListing(t *testing.T) {
 	x := list[0]
 	if x.Way != registry.WebSocket || x.Caller != registry.Anonymous || x.Name != "one" || x.Query != id || x.Rate == 0 || x.Cursor.Seq != 1 || string(x.Filter) != `{"min_rows":1}` {
 		t.Errorf("listed as %+v", x)
+	}
+	if x.Client != "board "+strings.Repeat("é", 29)+"…" {
+		t.Errorf("its program is called %q", x.Client)
 	}
 	r.record(id, rows("a", "b"))
 	p.expect("delta")

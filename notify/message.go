@@ -44,6 +44,7 @@ type request struct {
 	Type    string             `json:"type"`
 	ID      string             `json:"id"`
 	Token   string             `json:"token"`
+	Client  string             `json:"client"`
 	Query   json.RawMessage    `json:"query"` // id or name, or {endpoint, sparql}
 	text                       // the same without the object around it
 	Profile json.RawMessage    `json:"profile"`

@@ -47,6 +47,7 @@ type session struct {
 
 	ready  bool
 	token  string
+	client string // what it says that it is
 	caller registry.Caller
 	subs   map[string]*subscription
 	queue  []*subscription            // those that have something to look at, in turn
@@ -350,7 +351,7 @@ func (s *session) finish(end error) {
 		s.conn.Close()
 	}
 	s.forget()
-	s.srv.opts.Logger.Debug("live connection closed", "caller", s.caller.Name, "reason", end)
+	s.srv.opts.Logger.Debug("live connection closed", "caller", s.caller.Name, "client", s.client, "reason", end)
 }
 
 // sayLast sends a close frame after what has been said.

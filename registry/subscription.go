@@ -36,6 +36,7 @@ type Subscription struct {
 	Way      Way    `json:"way"`
 	Caller   string `json:"caller"`             // token name or Anonymous
 	Name     string `json:"name,omitempty"`     // the caller's own word for it
+	Client   string `json:"client,omitempty"`   // WebSocket: what its program says that it is
 	Query    string `json:"query,omitempty"`    // "": the queries of Tag and Endpoint, all for none
 	Profile  string `json:"profile,omitempty"`  // instead of Query: the captures of this profile
 	Tag      string `json:"tag,omitempty"`      // only without Query

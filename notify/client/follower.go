@@ -94,7 +94,7 @@ func (f *follower) connect(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	f.conn, f.progressed, f.parts = conn, false, nil
-	if err := f.send(map[string]any{"type": "init", "token": f.opts.Token}); err != nil {
+	if err := f.send(map[string]any{"type": "init", "token": f.opts.Token, "client": "freshet/notify/client"}); err != nil {
 		return f.lost(err)
 	}
 	// The server pings every 25 s; silence for longer than 70 s is a dead line.
