@@ -94,6 +94,24 @@ func TestLatestChange(t *testing.T) {
 	w.get(at, `If-None-Match: "Zq81.1.change"`).status(200)
 	w.do("HEAD", at, "").status(200)
 	w.get("/v1/queries/nobody/changes/latest").problem(404, "not-found")
+	if a = w.get(at); a.Header.Get("Last-Modified") != "Fri, 20 Nov 2026 09:00:00 GMT" {
+		t.Errorf("%v", a.Header)
+	}
+}
+
+// An error has nothing of what it stands in the place of.
+func TestErrorIsNoRepresentation(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.ChangeJSON = func(registry.Change) ([]byte, error) { return nil, errors.New("a broken change") }
+	})
+	id := w.register(askText)
+	w.m.publish(id, truthValue(t, true))
+	a := w.get("/v1/queries/"+id+"/changes/latest").problem(500, "internal")
+	for _, name := range []string{"ETag", "Last-Modified", "Link"} {
+		if a.Header.Get(name) != "" {
+			t.Errorf("%s: %s", name, a.Header.Get(name))
+		}
+	}
 }
 
 func TestAllChanges(t *testing.T) {

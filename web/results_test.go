@@ -44,6 +44,7 @@ func TestResults(t *testing.T) {
 	// A change moves every validator.
 	w.m.now = morning.Add(time.Minute)
 	w.m.publish(id, table(t))
+	w.m.now = morning.Add(time.Hour) // and time alone moves none
 	b := w.get(at + "/results.csv").status(200)
 	if b.Header.Get("ETag") != `"Zq81.2.csv"` || b.Header.Get("Last-Modified") != "Fri, 20 Nov 2026 09:01:00 GMT" ||
 		!strings.Contains(b.Header["Link"][1], at+"/results.csv>") {
