@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -132,15 +131,12 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 		return nil, unprocessable("service-refused", "/query",
 			"the query calls SERVICE %s; an admin may set allow_service on %s", a.Services[0], e.Name)
 	}
-	if a.Pragmas && fetches.MatchString(a.Normal) && !e.AllowService {
+	if len(a.Reaches) > 0 && !e.AllowService {
 		return nil, unprocessable("service-refused", "/query",
-			"the pragmas of the query make the endpoint fetch from elsewhere; an admin may set allow_service on %s", e.Name)
+			"%s makes the endpoint reach beyond the query; an admin may set allow_service on %s", a.Reaches[0], e.Name)
 	}
 	return a, nil
 }
-
-// fetches matches Virtuoso's pragmas that reach out as SERVICE does.
-var fetches = regexp.MustCompile(`(?i)\bDEFINE\s+(get:|input:grab)`)
 
 func (reg Registration) check() error {
 	if err := settings(reg.Name, reg.Tags, reg.Weight); err != nil {

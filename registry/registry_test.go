@@ -186,6 +186,7 @@ func TestRefusals(t *testing.T) {
 		{"broken", alice, registry.Registration{Text: "SELECT ?s { ?s ?p ?o"}, "bad-query", "/query", 400},
 		{"not UTF-8", alice, registry.Registration{Text: "SELECT ?s { ?s ?p '\xff' }"}, "bad-query", "/query", 400},
 		{"service", alice, registry.Registration{Text: "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"}, "service-refused", "/query", 422},
+		{"function that fetches", alice, registry.Registration{Text: `SELECT (bif:HTTP_GET("http://e/") AS ?x) {}`}, "service-refused", "/query", 422},
 		{"pragma that fetches", alice, registry.Registration{Text: `define get:soft "soft" SELECT * { ?s ?p ?o }`}, "service-refused", "/query", 422},
 		{"endpoint", alice, registry.Registration{Endpoint: "nowhere", Text: "ASK {}"}, "unknown-endpoint", "/endpoint", 422},
 		{"order of a graph", alice, registry.Registration{Text: "CONSTRUCT WHERE { ?s ?p ?o }", Ordered: &yes}, "bad-setting", "/ordered", 422},

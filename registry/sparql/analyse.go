@@ -17,6 +17,7 @@ type Analysis struct {
 	Vars      []string // projected variables of a SELECT without *, as far as they have names
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
+	Reaches          []string // what makes a Virtuoso fetch, send or write, see reach.go, as written
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
 	Undeclared       []string // prefixes without their colon that are used but not declared, each once
 
@@ -60,6 +61,7 @@ func Analyse(text string) (*Analysis, error) {
 	}
 	a := s.analysis()
 	a.Pragmas = p.pragma != nil
+	a.Reaches = append(p.crawling, a.Reaches...)
 	if a.Normal = normalForm(p, body); len(a.Normal) > MaxText {
 		return nil, tooLong(text)
 	}

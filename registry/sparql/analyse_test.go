@@ -160,6 +160,27 @@ func TestUpdateRefused(t *testing.T) {
 	}
 }
 
+func TestReaches(t *testing.T) {
+	for text, want := range map[string]string{
+		`define get:soft "soft" DEFINE Input:GRAB-all "yes" ASK {?s ?p ?o}`:                           "get:soft Input:GRAB-all",
+		`ASK FROM <http://e/> OPTION (get:soft "soft", get:method "GET") {?s ?p ?o}`:                  "get:soft get:method",
+		`SELECT (bif:http_get("http://e/") AS ?x) { FILTER(<BIF:Exec>("x") = 1) }`:                    "bif:http_get <BIF:Exec>",
+		`PREFIX b: <bif:> SELECT * { ?s ?p ?o . BIND(b:string_to_file("a", "b", 1) AS ?x) }`:          "<bif:string_to_file>",
+		`SELECT (sql:sparql_eval("x") AS ?x) {}`:                                                      "sql:sparql_eval",
+		`SELECT (sql:sample(?o) AS ?x) { ?s bif:contains "x" FILTER(bif:lower(?o) = "bif:exec(1)") }`: "",
+		`PREFIX get: <http://e/> DEFINE input:same-as "yes" SELECT * { ?s get:x <get:y> # get:soft
+			}`: "",
+	} {
+		a, err := Analyse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(a.Reaches, " "); got != want {
+			t.Errorf("%s\nreaches %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Texts in which one engine reads a string or a comment where another reads the
 // query: each of them either is refused or shows all that any engine sees.
 func TestNothingIsHidden(t *testing.T) {

@@ -32,6 +32,7 @@ type scanner struct {
 	subselect  bool
 	unordered  []token // sub-selects' LIMIT or OFFSET without ORDER BY
 	services   found
+	reaches    found
 	random     found
 	constants  map[string]bool
 	serviceArg int // index of the target of the last SERVICE
@@ -95,6 +96,9 @@ func (s *scanner) token(i int) error {
 		return s.word(i)
 	case iriRef:
 		s.iri(i)
+		s.reach(i)
+	case prefixedName:
+		s.reach(i)
 	case variable:
 		s.named(i)
 	case punct:
@@ -265,7 +269,7 @@ func (s *scanner) analysis() *Analysis {
 	a := &Analysis{
 		Form: c.form, Ordered: c.ordered, Limit: c.limit, Offset: c.offset,
 		Distinct: c.distinct, Star: c.star, Subselect: s.subselect, HasFrom: c.from,
-		Services: s.services.names, NonDeterministic: s.random.names,
+		Services: s.services.names, Reaches: s.reaches.names, NonDeterministic: s.random.names,
 	}
 	if c.ordered && c.plainOrder {
 		a.OrderKeys = c.orderKeys

@@ -1,0 +1,39 @@
+package sparql
+
+import "strings"
+
+// Virtuoso has more than SERVICE that makes a query act beyond the store it is
+// sent to: its crawler, which pragmas and options of FROM start, and functions
+// that fetch, send, touch files or run SQL. Whether a caller may use them is for
+// Virtuoso to say, but not every installation does. These are the ones that its
+// documentation shows; there are more procedures than anybody could list.
+var (
+	crawling = []string{"get:", "input:grab"}
+	acting   = []string{
+		"bif:http_", "bif:soap_", "bif:smtp_", "bif:pop3_", "bif:imap_", "bif:nntp_", "bif:ftp_", "bif:ldap_",
+		"bif:exec", "bif:rexec", "bif:rstmtexec", "bif:file_", "bif:string_to_file", "bif:sys_", "bif:system", "bif:run_executable",
+		"bif:registry_set", "bif:log_enable", "bif:set_user_id", "bif:shutdown", "bif:backup", "bif:dav_", "bif:xml_uri_get",
+		"sql:rdf_load", "sql:rdf_sponge", "sql:sparql_", "sql:ttlp", "sql:exec", "sql:http_", "sql:dav_",
+	}
+)
+
+// crawls says whether a pragma or option with this name starts the crawler.
+func crawls(name string) bool { return hasPrefixFold(name, crawling) }
+
+// reach notes the name or IRI at i if it makes the endpoint act beyond a query.
+func (s *scanner) reach(i int) {
+	name := strings.Trim(s.body[i].text, "<>")
+	called := i+1 < len(s.body) && s.body[i+1].is("(")
+	if s.body[i].kind == prefixedName && crawls(name) || called && hasPrefixFold(name, acting) {
+		s.reaches.add(s.body[i].text, s.body[i].pos)
+	}
+}
+
+func hasPrefixFold(name string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if len(name) >= len(p) && strings.EqualFold(name[:len(p)], p) {
+			return true
+		}
+	}
+	return false
+}
