@@ -27,6 +27,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -81,7 +82,8 @@ type Client struct {
 	gate     *gate
 	health   *health
 	auth     authenticator
-	buffers  sync.Pool // of *bytes.Buffer: bodies are not kept
+	buffers  sync.Pool    // of *bytes.Buffer: bodies are not kept
+	said     atomic.Int64 // the last X-SPARQL-MaxRows, 0 = none yet
 }
 
 // New prepares a client. It opens no connection and reads no secret yet.

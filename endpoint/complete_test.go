@@ -198,6 +198,41 @@ func TestRowCap(t *testing.T) {
 	}
 }
 
+// Virtuoso tells its cap when rows reach it, never when triples do.
+func TestCapOfTriples(t *testing.T) {
+	server, said := "Virtuoso/07.20.3229 (Linux) x86_64-pc-linux-gnu", ""
+	body, contentType := "", typeNT
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		send(200, contentType, body, "Server", server, "X-SPARQL-MaxRows", said)(w, r)
+	})
+	ask := func(c *Client, n int, wanted registry.Outcome, says ...string) {
+		t.Helper()
+		body, contentType = triples(n), typeNT
+		want(t, execute(t, c, construct()), wanted, says...)
+	}
+	c := client(t, addr, nil)
+	ask(c, usualCap, registry.Changed)
+	ask(c, usualCap+1, registry.Partial, "10001", "ResultSetMaxRows")
+	ask(c, usualCap+2, registry.Changed)
+	ask(client(t, addr, func(e *registry.Endpoint, o *Options) { e.MaxRows = 2 * usualCap }), usualCap+1, registry.Changed)
+	limited := construct()
+	limited.Limit = usualCap + 1
+	body = triples(usualCap + 1)
+	want(t, execute(t, c, limited), registry.Partial)
+	server = "Jetty"
+	ask(c, usualCap+1, registry.Changed)
+
+	ask(c, 21, registry.Changed)
+	body, contentType, said = rows(20), typeJSON, "20"
+	want(t, execute(t, c, sel("S")), registry.Partial)
+	said = ""
+	ask(c, 19, registry.Changed)
+	ask(c, 21, registry.Partial, "20")
+	body, contentType = rows(30), typeJSON
+	want(t, execute(t, c, sel("S")), registry.Changed) // more, and nothing is said: the cap was raised
+	ask(c, 21, registry.Changed)
+}
+
 // Repeated triples are one in the result, but the endpoint counted each.
 func TestCapCountsRepetitions(t *testing.T) {
 	body := strings.Repeat("<http://e/s> <http://e/p> \"1\" .\n", 10)

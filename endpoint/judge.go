@@ -78,6 +78,11 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) v
 		return result(registry.Partial, "not a complete answer: "+oneLine(err.Error())+said(body))
 	case cap.reached(q, n):
 		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d", n, cap.rows))
+	case cap.suspected(q, n, x.header):
+		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its ResultSetMaxRows", n, usualCap))
+	}
+	if !q.Form.Graph() && int64(n) > c.said.Load() {
+		c.said.Store(0) // it has been raised since
 	}
 	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity, res.Vars())}}
 }
@@ -125,10 +130,18 @@ func notModified(x *exchange, r *request, m Memory) verdict {
 // none known.
 type rowCap struct{ rows int }
 
-// cap takes the lower of what the settings and the answer say.
+// cap takes the lower of what the settings and the answer say. Virtuoso says it
+// of rows only, and then only when they reached it, but stops at as many triples:
+// what it said last counts for those.
 func (c *Client) cap(q *registry.Query, h http.Header) rowCap {
 	n := c.settings.MaxRows
-	if said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows")); err == nil && said > 0 && (n <= 0 || said < n) {
+	said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows"))
+	if err == nil && said > 0 {
+		c.said.Store(int64(said))
+	} else if q.Form.Graph() {
+		said = int(c.said.Load())
+	}
+	if said > 0 && (n <= 0 || said < n) {
 		n = said
 	}
 	if q.Form == diff.Ask {
@@ -150,6 +163,17 @@ func (k rowCap) reached(q *registry.Query, n int) bool {
 		own = int64(n) <= q.Limit
 	}
 	return !own
+}
+
+// usualCap is the ResultSetMaxRows of Virtuoso's own configuration file, which
+// DBpedia has as well.
+const usualCap = 10000
+
+// suspected tells whether n triples are just those that a Virtuoso sends when it
+// has stopped at the usual cap: one more, and no sign of it anywhere.
+func (k rowCap) suspected(q *registry.Query, n int, h http.Header) bool {
+	return k.rows == 0 && q.Form.Graph() && n == usualCap+1 && strings.HasPrefix(h.Get("Server"), "Virtuoso") &&
+		(rowCap{usualCap}).reached(q, n)
 }
 
 // stop is the number of rows after which reading on is pointless, 0 for none.

@@ -235,7 +235,8 @@ func TestVirtuosoCaps(t *testing.T) {
 	})
 	t.Run("CONSTRUCT has one triple more and says nothing", func(t *testing.T) {
 		q := query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o}", -1)
-		a := execute(t, plain, q)
+		want(t, execute(t, plain, q), registry.Partial, "11", "10") // as SELECT told
+		a := execute(t, on(t, s, nil), q)
 		want(t, a, registry.Changed) // nobody can know without max_rows
 		if a.Result.Len() != 11 {
 			t.Errorf("%d triples, want 11", a.Result.Len())
@@ -247,6 +248,15 @@ func TestVirtuosoCaps(t *testing.T) {
 		want(t, execute(t, capped, two), registry.Partial, "11")
 		want(t, execute(t, capped, query(diff.Describe, "DESCRIBE ?s {?s ?p ?o}", -1)), registry.Partial)
 	})
+}
+
+// The cap that Virtuoso is delivered with shows in graphs without any setting.
+func TestVirtuosoUsualCap(t *testing.T) {
+	s := virtuosotest.Start(t, virtuosotest.Options{MaxRows: usualCap})
+	s.Insert(graph, numbered(usualCap+50)...)
+	c := on(t, s, nil)
+	want(t, execute(t, c, query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o}", -1)), registry.Partial, "10001", "max_rows")
+	want(t, execute(t, c, query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o} LIMIT 10000", 10000)), registry.Changed)
 }
 
 func TestVirtuosoLimits(t *testing.T) {
