@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -190,4 +192,55 @@ func (f *allFollower) arrived() bool {
 		}
 	}
 	return true
+}
+
+// A steady follower of all changes is never cut by itself: it hears of each
+// change because it was announced, not because it came back and asked.
+type steady struct {
+	member
+	epoch  string
+	offset atomic.Uint64
+	idle   atomic.Int64 // signs of life without anything to tell
+}
+
+func (a *audience) steady(ctx context.Context, m member, epoch string) *steady {
+	s := &steady{member: m, epoch: epoch}
+	a.members.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer m.cutter(ctx, 1000*time.Hour, false, cancel)()
+		for s.listen(ctx); ctx.Err() == nil && !m.isOver(); s.listen(ctx) {
+			time.Sleep(20 * time.Millisecond) // the server was killed
+		}
+	})
+	return s
+}
+
+func (s *steady) listen(ctx context.Context) {
+	resp, err := s.getStream(ctx, "/v1/changes", fmt.Sprintf("%s:%d", s.epoch, s.offset.Load()))
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	readEvents(resp.Body, func(e event) bool {
+		if e.kind == "" {
+			s.idle.Add(1)
+			return true
+		}
+		_, at, _ := strings.Cut(e.id, ":")
+		n, err := strconv.ParseUint(at, 10, 64)
+		s.offset.Store(n)
+		return err == nil
+	})
+}
+
+// hears waits until the follower has heard of everything up to an offset. What
+// comes only after the stream had nothing to tell was not announced.
+func (s *steady) hears(ctx context.Context, offset uint64) error {
+	for idle := s.idle.Load(); s.offset.Load() < offset; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil || s.idle.Load() > idle {
+			return fmt.Errorf("%d changes are committed, %d were announced: %v", offset, s.offset.Load(), ctx.Err())
+		}
+	}
+	return nil
 }

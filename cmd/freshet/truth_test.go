@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +76,7 @@ type truthRun struct {
 	spans    []span
 	lastTick time.Duration
 	clients  []*tracked // the reference client
+	steady   *steady
 	looking  time.Duration
 	ticking  time.Duration
 	phases   strings.Builder
@@ -218,6 +222,10 @@ func (r *truthRun) step(ctx context.Context, revision int) {
 	r.must(err)
 	r.lastTick = time.Since(started)
 	r.ticking += r.lastTick
+	_, last := r.head(ctx, fmt.Sprintf("%s:%d", r.steady.epoch, r.steady.offset.Load()))
+	if err := r.steady.hears(ctx, last); err != nil {
+		r.t.Fatalf("after slot %d: %v", s.Slot, err)
+	}
 	first := uint64(1)
 	if len(r.spans) > 0 {
 		first = r.spans[len(r.spans)-1].last + 1
@@ -226,6 +234,25 @@ func (r *truthRun) step(ctx context.Context, revision int) {
 		r.t.Fatalf("slot %d after slot %d", s.Slot, first-1)
 	}
 	r.spans = append(r.spans, span{first, s.Slot})
+}
+
+// head is where the log of all changes ends, which is not before a position.
+func (r *truthRun) head(ctx context.Context, after string) (epoch string, offset uint64) {
+	r.t.Helper()
+	for {
+		var page struct {
+			Next    string
+			Changes []json.RawMessage
+		}
+		r.must(r.server.get(ctx, "/v1/changes?limit=1000&after="+url.QueryEscape(after), &page))
+		if after = page.Next; len(page.Changes) > 0 {
+			continue
+		}
+		epoch, at, _ := strings.Cut(page.Next, ":")
+		offset, err := strconv.ParseUint(at, 10, 64)
+		r.must(err)
+		return epoch, offset
+	}
 }
 
 // cutTick kills the server somewhere in a slot.
@@ -267,10 +294,9 @@ func (r *truthRun) invite(ctx context.Context) (stop func()) {
 			a.sse(ctx, a.member("sse late", from), 3*pace, f)
 		}
 	}
-	var head struct{ Next string }
-	r.must(r.server.get(ctx, "/v1/changes", &head))
-	epoch, _, _ := strings.Cut(head.Next, ":")
+	epoch, _ := r.head(ctx, "")
 	a.all(ctx, a.member("sse all", 0), 2*pace, epoch, facts)
+	r.steady = a.steady(ctx, a.member("sse steady", 0), epoch)
 	for _, f := range shuffled(r.rng, facts)[:10] {
 		c := &tracked{fact: f}
 		r.clients = append(r.clients, c)
