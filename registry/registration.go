@@ -64,6 +64,7 @@ func (r *Registry) Analyse(reg Registration) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
+	reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // the file's mark, not the query's: endpoints refuse it
 	a, err := analyseText(reg.Text, e)
 	if err != nil {
 		return Query{}, err

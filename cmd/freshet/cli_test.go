@@ -194,6 +194,7 @@ func TestExitCodes(t *testing.T) {
 		{"not allowed", with("look"), "ASK {}", []string{"query", "add", "-"}, exitAuth, ""},
 		{"not found", with("s3cret"), "", []string{"query", "show", "nothing"}, exitNotFound, ""},
 		{"bad query", with("s3cret"), "SELECT", []string{"query", "add", "-"}, exitUsage, "line 1"},
+		{"query in Latin-1", with("s3cret"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, exitUsage, "UTF-8"},
 		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, exitUsage, "--help"},
 		{"bad command", w.env, "", []string{"query", "lst"}, exitUsage, "--help"},
 		{"missing argument", w.env, "", []string{"query", "show"}, exitUsage, "Usage"},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -68,6 +69,9 @@ func (a *api) readQuery(path string) (string, error) {
 	}
 	if err != nil {
 		return "", usage("the query cannot be read: %v", err)
+	}
+	if !utf8.Valid(b) { // JSON would carry something else in its place
+		return "", usage("%s is not UTF-8: convert it first", path)
 	}
 	return string(b), nil
 }
