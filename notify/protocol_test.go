@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
@@ -68,6 +69,22 @@ func TestCloseCodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client that acknowledges does not use up its messages by that: it says as
+// many as the server does.
+func TestAcksAreFree(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 0.001, 3 })
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	for range 50 {
+		p.send(`{"type":"ack","id":"a","seq":1}`)
+	}
+	p.send(`{"type":"ping"}`)
+	p.expect("pong")
 }
 
 // A client that was told to go cannot stay by sending signs of life.

@@ -72,7 +72,7 @@ func (s *server) outermost(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		if !clean(r.URL.Path) {
+		if !clean(r.URL.EscapedPath()) {
 			s.answerProblem(rec, r, notFound("nothing is served under this path"))
 			return
 		}

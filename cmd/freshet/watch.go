@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ every message is one line, as it came.`,
 				fmt.Fprintf(w.stderr, "connection lost (%v), coming back\n", err)
 			}}
 			// The first connection tells at once whether there is a server at all.
-			if err := a.do(c.Context(), "GET", "/v1/queries/"+args[0], nil, nil); err != nil {
+			if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, nil); err != nil {
 				return err
 			}
 			return watchError(client.Follow(c.Context(), o, func(e client.Event) error { return a.watched(e, rows) }))
