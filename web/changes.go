@@ -18,7 +18,13 @@ const typeSSE = "text/event-stream"
 type changePage struct {
 	Changes []json.RawMessage `json:"changes"`
 	Next    string            `json:"next"`
+
+	size int // bytes of Changes
 }
+
+// pageBytes is about how much a page holds at most: what one caller asks for
+// must not take the memory of all.
+const pageBytes = 8 << 20
 
 // wantsStream decides between JSON and server-sent events.
 func (c *call) wantsStream(possible bool) (bool, error) {
@@ -66,12 +72,12 @@ func queryChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := c.page(changes, after)
-	if err != nil {
-		return err
-	}
-	if n := len(changes); n > 0 {
-		page.Next = changes[n-1].Position().String()
+	page := changePage{Changes: []json.RawMessage{}, Next: after.String()}
+	for _, ch := range changes {
+		if err := c.add(&page, ch); err != nil {
+			return err
+		}
+		page.Next = ch.Position().String()
 	}
 	return c.json(http.StatusOK, page)
 }
@@ -124,16 +130,15 @@ func (c *call) reaches(query string, p registry.Position) (bool, error) {
 	return err == nil, err
 }
 
-func (c *call) page(changes []registry.Change, after registry.Position) (changePage, error) {
-	page := changePage{Changes: make([]json.RawMessage, len(changes)), Next: after.String()}
-	for i, ch := range changes {
-		b, err := c.ChangeJSON(ch)
-		if err != nil {
-			return page, fmt.Errorf("write change %s of %s: %w", ch.Position(), ch.Query, err)
-		}
-		page.Changes[i] = b
+// add writes a change into a page.
+func (c *call) add(page *changePage, ch registry.Change) error {
+	b, err := c.ChangeJSON(ch)
+	if err != nil {
+		return fmt.Errorf("write change %s of %s: %w", ch.Position(), ch.Query, err)
 	}
-	return page, nil
+	page.Changes = append(page.Changes, b)
+	page.size += len(b)
+	return nil
 }
 
 // latestChange serves the newest change as a document of its own, a topic.
@@ -186,7 +191,7 @@ func allChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	after, given, err := c.position()
+	after, _, err := c.position() // zero: from the oldest that is kept
 	if err != nil {
 		return err
 	}
@@ -194,44 +199,43 @@ func allChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	found, after, err := c.scan(after, given, head, limit, keep)
-	if err != nil {
-		return err
-	}
-	page, err := c.page(found, after)
+	page, err := c.scan(after, head, limit, keep)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, page)
 }
 
-// scan collects up to limit changes that keep admits and says how far it read.
-func (c *call) scan(after registry.Offset, given bool, head registry.Offset, limit int, keep func(registry.Change) bool) ([]registry.Change, registry.Offset, error) {
-	var found []registry.Change
-	for scanned := 0; scanned < mostScanned && len(found) < limit; {
+// scan collects up to limit changes that keep admits, and says how far it read.
+func (c *call) scan(after, head registry.Offset, limit int, keep func(registry.Change) bool) (changePage, error) {
+	page := changePage{Changes: []json.RawMessage{}}
+	for scanned := 0; scanned < mostScanned; {
 		changes, err := c.History.All(after, limit)
 		if err != nil {
-			return nil, after, err
-		}
-		if len(changes) == 0 {
-			break
+			return page, err
 		}
 		for _, ch := range changes {
 			after = registry.Offset{Epoch: head.Epoch, Seq: ch.Offset}
-			given = true
-			if keep(ch) {
-				found = append(found, ch)
+			if !keep(ch) {
+				continue
 			}
-			if len(found) == limit {
-				break
+			if err := c.add(&page, ch); err != nil {
+				return page, err
+			}
+			if len(page.Changes) == limit || page.size >= pageBytes {
+				page.Next = after.String()
+				return page, nil
 			}
 		}
-		scanned += len(changes)
+		if scanned += len(changes); len(changes) == 0 {
+			break
+		}
 	}
-	if !given { // nothing is kept: go on from where the log ends
+	if after == (registry.Offset{}) { // nothing is kept: go on from where the log ends
 		after = head
 	}
-	return found, after, nil
+	page.Next = after.String()
+	return page, nil
 }
 
 // keeper admits what ?tag= and ?endpoint= ask for.

@@ -99,6 +99,29 @@ func TestLatestChange(t *testing.T) {
 	}
 }
 
+// A page of large changes ends early, and the next goes on: whoever asks for a
+// thousand gets what fits into a page.
+func TestLargeChanges(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	for i := range 4 {
+		w.m.publish(id, table(t, [2]diff.Term{iri("a"), lit(fmt.Sprint(i, strings.Repeat("x", 3<<20)))}))
+	}
+	var met []float64
+	after := ""
+	for range 4 {
+		a := w.get("/v1/changes?limit=1000" + after)
+		if len(a.body) > 16<<20 {
+			t.Errorf("a page of %d bytes", len(a.body))
+		}
+		met = append(met, a.seqs("offset")...)
+		after = "&after=" + a.string("next")
+	}
+	if d := cmp.Diff([]float64{1, 2, 3, 4}, met); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 // An error has nothing of what it stands in the place of.
 func TestErrorIsNoRepresentation(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
