@@ -18,7 +18,8 @@ var (
 	_ web.History = (*DB)(nil)
 )
 
-// pageBytes is about how much one page of changes unpacks to at most.
+// pageBytes is about how much one page unpacks to at most: of changes what they
+// hold, of queries their texts.
 const pageBytes = 4 << 20
 
 // A page collects changes up to a bound; the first is always taken.

@@ -25,22 +25,25 @@ func (d *DB) List(f web.Filter, cursor string, limit int) (items []web.Item, nex
 	if limit <= 0 {
 		return nil, "", nil
 	}
+	room := pageBytes
 	for more := true; more; {
 		// One item more than asked for tells whether there is a next page.
 		var found []web.Item
-		found, cursor, more, err = d.look(&f, cursor, limit+1-len(items))
+		found, cursor, more, err = d.look(&f, cursor, limit+1-len(items), &room)
 		if err != nil {
 			return nil, "", fmt.Errorf("list queries: %w", err)
 		}
-		if items = append(items, found...); len(items) > limit {
-			return items[:limit], items[limit-1].Query.ID, nil
+		items = append(items, found...)
+		if n := len(items); n > limit || room <= 0 && n > 1 {
+			return items[:n-1], items[n-2].Query.ID, nil
 		}
 	}
 	return items, "", nil
 }
 
 // look examines the next few queries after cursor and returns where it stopped.
-func (d *DB) look(f *web.Filter, cursor string, limit int) (items []web.Item, stop string, more bool, err error) {
+// It takes what the texts need from room, and stops when that is gone.
+func (d *DB) look(f *web.Filter, cursor string, limit int, room *int) (items []web.Item, stop string, more bool, err error) {
 	err = d.bolt.View(func(tx *bbolt.Tx) error {
 		ids, ok := newIDs(tx, f.Endpoint)
 		if !ok {
@@ -48,7 +51,7 @@ func (d *DB) look(f *web.Filter, cursor string, limit int) (items []web.Item, st
 		}
 		id := ids.after(cursor)
 		for range lookAtOnce {
-			if id == "" || len(items) == limit {
+			if id == "" || len(items) == limit || *room <= 0 && len(items) > 1 {
 				break
 			}
 			item, fits, err := d.match(tx, f, id)
@@ -57,6 +60,7 @@ func (d *DB) look(f *web.Filter, cursor string, limit int) (items []web.Item, st
 			}
 			if fits {
 				items = append(items, item)
+				*room -= len(item.Query.Text)
 			}
 			stop, id = id, ids.next()
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,5 +141,43 @@ func TestItemOfNobody(t *testing.T) {
 		if _, err := d.Item(id); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("item %q: %v", id, err)
 		}
+	}
+}
+
+// A page of queries with long texts ends early, and the next goes on.
+func TestListLongTexts(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	want := []string{}
+	if err := d.update(func(tx *bbolt.Tx) error {
+		for i, size := range []int{10, 1, 5, 1, 1, 1, 1, 1, 7} { // MiB
+			q := registry.Query{ID: fmt.Sprintf("q_%06d", i), Endpoint: "city", Text: "ASK {} #" + strings.Repeat("x", size<<20),
+				Holders: []registry.Holder{{Caller: "app"}}}
+			want = append(want, q.ID)
+			if err := d.keep(tx, &stored{}, q, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		items, next, err := d.List(web.Filter{}, cursor, 1000)
+		if err != nil || len(items) == 0 {
+			t.Fatalf("%d items after %q: %v", len(items), cursor, err)
+		}
+		bytes := 0
+		for _, i := range items {
+			got = append(got, i.Query.ID)
+			bytes += len(i.Query.Text)
+		}
+		if len(items) > 1 && bytes > 11<<20 {
+			t.Errorf("a page of %d bytes in %d items", bytes, len(items))
+		}
+		cursor = next
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("pages hold %v, want %v", got, want)
 	}
 }

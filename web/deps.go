@@ -14,7 +14,7 @@ import (
 // Queries finds registered queries with what is known of their results.
 type Queries interface {
 	// List returns a page in id order after cursor, at most limit, and the next
-	// cursor, "" at the end.
+	// cursor, "" at the end. A page of long texts may be shorter.
 	List(f Filter, cursor string, limit int) ([]Item, string, error)
 	// Item returns one query; it wraps registry.ErrNotFound.
 	Item(id string) (Item, error)
