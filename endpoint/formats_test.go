@@ -118,13 +118,15 @@ func TestTurtle(t *testing.T) {
 		":a :b '''\n''' .":       `<http://e/a> <http://e/b> "\n" .`,
 		"@base <http://f/x/y?q> . <z> <../p> <?r>, <#s>, <//t>, </u/./v> .": "<http://f/x/z> <http://f/p> <http://f/x/y?r> .\n<http://f/x/z> <http://f/p> <http://f/x/y?q#s> .\n" +
 			"<http://f/x/z> <http://f/p> <http://t> .\n<http://f/x/z> <http://f/p> <http://f/u/v> .",
-		"<http://e/A/../b%7e> :p <urn:x> .":              "<http://e/A/../b%7e> <http://e/p> <urn:x> .", // absolute IRIs stay as they are
-		":a :b :c ; ; :d :e ; .":                         "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/d> <http://e/e> .",
-		":a :b () .":                                     `<http://e/a> <http://e/b> <` + rdfSpace + `nil> .`,
-		"[ :b :c ] .":                                    "_:x <http://e/b> <http://e/c> .",
-		"[] :b [] .":                                     "_:x <http://e/b> _:y .",
-		"_:a1 :b [ :c _:b1 ] .":                          "_:x <http://e/b> _:y .\n_:y <http://e/c> _:z .",
-		"(1) :b :c .":                                    "_:x <" + rdfSpace + `first> "1"^^<` + xsdSpace + "integer> .\n_:x <" + rdfSpace + "rest> <" + rdfSpace + "nil> .\n_:x <http://e/b> <http://e/c> .",
+		"<http://e/A/../b%7e> :p <urn:x> .": "<http://e/A/../b%7e> <http://e/p> <urn:x> .", // absolute IRIs stay as they are
+		":a :b :c ; ; :d :e ; .":            "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/d> <http://e/e> .",
+		`:a :b "x" ^^ :d, "y"
+	@en .`: `<http://e/a> <http://e/b> "x"^^<http://e/d> .` + "\n" + `<http://e/a> <http://e/b> "y"@en .`,
+		":a :b () .":            `<http://e/a> <http://e/b> <` + rdfSpace + `nil> .`,
+		"[ :b :c ] .":           "_:x <http://e/b> <http://e/c> .",
+		"[] :b [] .":            "_:x <http://e/b> _:y .",
+		"_:a1 :b [ :c _:b1 ] .": "_:x <http://e/b> _:y .\n_:y <http://e/c> _:z .",
+		"(1) :b :c .":           "_:x <" + rdfSpace + `first> "1"^^<` + xsdSpace + "integer> .\n_:x <" + rdfSpace + "rest> <" + rdfSpace + "nil> .\n_:x <http://e/b> <http://e/c> .",
 		"PREFIX x: <http://x/> prefix:a x:b x:c .":       "",
 		"@prefix prefix: <http://y/> . prefix:a :b :c .": "<http://y/a> <http://e/b> <http://e/c> .",
 	} {

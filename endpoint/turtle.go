@@ -385,8 +385,10 @@ func (t *ttl) literal() (diff.Term, error) {
 	return t.tagged(diff.Term{Kind: diff.Literal, Value: value})
 }
 
-// tagged reads what may follow a string: a language or a datatype.
+// tagged reads what may follow a string, also with space between them: a
+// language or a datatype.
 func (t *ttl) tagged(term diff.Term) (diff.Term, error) {
+	t.space()
 	rest := ntLine(t.b[t.i:])
 	if len(rest) > 0 && rest[0] == '@' {
 		tag, err := rest.language()
