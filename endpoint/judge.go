@@ -261,7 +261,7 @@ func virtuoso(text string) registry.Outcome {
 // own Date, so that a wrong clock on either side does no harm.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	s := strings.TrimSpace(h.Get("Retry-After"))
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // n is the nearest then
 		return time.Duration(min(max(n, 1), int64(longestWait/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(s)

@@ -73,6 +73,7 @@ func TestRetryAfter(t *testing.T) {
 		want        time.Duration
 	}{
 		{"30", "", 30 * time.Second},
+		{"99999999999999999999", "", longestWait},
 		{"0", "", time.Second},
 		{"-5", "", time.Second},
 		{"99999999999", "", longestWait},
