@@ -21,7 +21,14 @@ type filter struct {
 	Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all of them
 }
 
+// mostFilter is the size of a filter in bytes: it is kept for as long as a
+// subscription lasts, and one client may have a thousand of those.
+const mostFilter = 16 << 10
+
 func parseFilter(raw json.RawMessage) (*filter, error) {
+	if len(raw) > mostFilter {
+		return nil, badParams("filter: at most %d bytes", mostFilter)
+	}
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}

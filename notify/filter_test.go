@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,21 @@ func TestThresholds(t *testing.T) {
 			r.record(id, rows("a"))
 			p.expect("delta")
 		})
+	}
+}
+
+// A filter is kept, so it cannot be as large as a message.
+func TestFilterSize(t *testing.T) {
+	r := newRig(t, nil)
+	r.log.Add("q", "SELECT", false)
+	p := r.hello()
+	filter := func(size int) string {
+		return `,"filter":{"where":[{"var":"s","op":"=","value":"` + strings.Repeat("x", size) + `"}]}`
+	}
+	p.follow("small", "q", filter(10<<10))
+	p.send(`{"type":"subscribe","id":"large","query":"q"` + filter(20<<10) + `}`)
+	if m := p.expect("error"); m.Code != "bad_params" || m.ID != "large" {
+		t.Errorf("%s", m.raw)
 	}
 }
 
