@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +118,116 @@ func TestConfigPrecedence(t *testing.T) {
 			t.Errorf("%s: %v", x.name, err)
 		} else if c.Listen != x.want {
 			t.Errorf("%s: listen is %s, want %s", x.name, c.Listen, x.want)
+		}
+	}
+}
+
+// Each flag wins over its variable, and that over the file's key.
+func TestConfigPrecedenceOfAll(t *testing.T) {
+	for flag, values := range map[string][3]string{
+		"listen": {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, "public-url": {"http://a.example", "http://b.example", "http://c.example"},
+		"data": {"/a", "/b", "/c"}, "contact": {"mailto:a@x.example", "mailto:b@x.example", "mailto:c@x.example"},
+		"log-level": {"debug", "warn", "error"}, "log-format": {"text", "json", "auto"},
+	} {
+		key := strings.Replace(strings.Replace(flag, "log-", "log.", 1), "-", "_", 1)
+		file := key + ": " + values[0] + "\n"
+		if _, member, ok := strings.Cut(key, "."); ok {
+			file = "log: {" + member + ": " + values[0] + "}\n"
+		}
+		env := map[string]string{variable(key): values[1]}
+		for i, load := range []func() (*Config, error){
+			func() (*Config, error) { return loadConfig(t, file, nil) },
+			func() (*Config, error) { return loadConfig(t, file, env) },
+			func() (*Config, error) { return loadConfig(t, file, env, "--"+flag, values[2]) },
+		} {
+			c, err := load()
+			if err != nil {
+				t.Fatalf("%s: %v", flag, err)
+			}
+			from := [3]string{fromFile, fromEnv, fromFlag}[i]
+			if got := shownAs(c, key); got != values[i]+" | "+from {
+				t.Errorf("%s is %q, want %s from %s", key, got, values[i], from)
+			}
+		}
+	}
+	c, err := loadConfig(t, "endpoints: [{name: a, url: http://127.0.0.1:1/, budget: 3s}]\n", nil, "--endpoint", "a=http://127.0.0.1:2/", "--endpoint", "b=http://127.0.0.1:3/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "http://127.0.0.1:2/" || c.Endpoints[0].Budget.String() != "3s" || c.Endpoints[1].Name != "b" {
+		t.Errorf("endpoints of file and flags: %+v", c.Endpoints)
+	}
+}
+
+// shownAs is what the page of settings says of a key.
+func shownAs(c *Config, key string) string {
+	for _, s := range c.shown() {
+		if s.Key == key {
+			return s.Value + " | " + s.From
+		}
+	}
+	return ""
+}
+
+// The file named by --config is read, not the one of FRESHET_CONFIG.
+func TestConfigFileFlag(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")
+	for path, text := range map[string]string{one: "contact: mailto:one@x.example\n", two: "contact: mailto:two@x.example\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"FRESHET_CONFIG": one}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{{nil, "mailto:one@x.example"}, {[]string{"--config", two}, "mailto:two@x.example"}} {
+		code, out, stderr := cli(t, env, "", append([]string{"config", "print"}, x.args...)...)
+		if code != exitOK || !strings.Contains(out, "contact: "+x.want+"\n") {
+			t.Errorf("%v: exit code %d\n%s%s", x.args, code, out, stderr)
+		}
+	}
+}
+
+// Clients go where --server says, else FRESHET_SERVER, with the token of
+// --token-file, else FRESHET_TOKEN_FILE, else FRESHET_TOKEN.
+func TestClientPrecedence(t *testing.T) {
+	var seen string
+	named := func(name string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = name + " " + r.Header.Get("Authorization")
+			io.WriteString(w, `{"tokens":[]}`)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	one, two := named("one"), named("two")
+	file := func(secret string) string {
+		path := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	env := map[string]string{"FRESHET_SERVER": one}
+	for _, x := range []struct {
+		set, to string // variable set before
+		args    []string
+		want    string
+	}{
+		{"", "", nil, "one "},
+		{"", "", []string{"--server", two + "/"}, "two "},
+		{"FRESHET_TOKEN", "plain", nil, "one Bearer plain"},
+		{"FRESHET_TOKEN_FILE", file("filed"), nil, "one Bearer filed"},
+		{"", "", []string{"--token-file", file("flag")}, "one Bearer flag"},
+	} {
+		if x.set != "" {
+			env[x.set] = x.to
+		}
+		code, _, stderr := cli(t, env, "", append([]string{"token", "list"}, x.args...)...)
+		if code != exitOK || seen != x.want {
+			t.Errorf("%v %v: exit code %d, the server saw %q, want %q\n%s", env, x.args, code, seen, x.want, stderr)
 		}
 	}
 }
