@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -123,6 +124,10 @@ func TestCommandLine(t *testing.T) {
 	}
 	backup := filepath.Join(t.TempDir(), "freshet.db")
 	w.must(t, "", "backup", backup)
+	w.must(t, "", "backup", backup) // instead of the first
+	if left, err := os.ReadDir(filepath.Dir(backup)); err != nil || len(left) != 1 {
+		t.Errorf("beside the backup there is more: %v %v", left, err)
+	}
 	w.must(t, "", "store", "check", "--data", filepath.Dir(backup))
 	w.must(t, "", "endpoint", "add", "other", w.endpoint, "--set", "slot=never")
 	w.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
@@ -157,7 +162,7 @@ func TestJSONOutput(t *testing.T) {
 	for _, line := range []string{
 		"query add --name x -", "query validate -", "query list", "query show x", "query show x --explain", "query pause x",
 		"query resume x", "query refresh x", "endpoint tick city", "endpoint slots city", "endpoint list", "endpoint show city",
-		"endpoint add other " + w.endpoint, "endpoint set other slot=never", "endpoint pause other", "endpoint resume other",
+		"endpoint add other " + w.endpoint, "endpoint set other slot=never max_rows=5 allow_service=true", "endpoint pause other", "endpoint resume other",
 		"endpoint rm other", "query rm x", "backup " + file, "store check --data " + dir,
 		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "config check", "config print", "version",
 		"token add shop --local", "token list", "bench generate --out " + filepath.Join(dir, "t.trace"),
@@ -195,6 +200,7 @@ func TestExitCodes(t *testing.T) {
 		{"not found", with("s3cret"), "", []string{"query", "show", "nothing"}, exitNotFound, ""},
 		{"bad query", with("s3cret"), "SELECT", []string{"query", "add", "-"}, exitUsage, "line 1"},
 		{"query in Latin-1", with("s3cret"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, exitUsage, "UTF-8"},
+		{"update", with("s3cret"), "DROP ALL", []string{"query", "add", "-"}, exitUsage, "SPARQL Update"},
 		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, exitUsage, "--help"},
 		{"bad command", w.env, "", []string{"query", "lst"}, exitUsage, "--help"},
 		{"missing argument", w.env, "", []string{"query", "show"}, exitUsage, "Usage"},
@@ -334,5 +340,63 @@ func TestWatch(t *testing.T) {
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code after an interrupt is %d", code)
+	}
+}
+
+// People read the same changes: what went, what came, and no more rows than
+// they asked for.
+func TestWatchForPeople(t *testing.T) {
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("do")+"\"}, {name: shop, role: app, sha256: \""+hashSecret("buy")+"\"}]\n")
+	shop := town{env: map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy"}, endpoint: w.endpoint}
+	w.env["FRESHET_TOKEN"] = "do"
+	shop.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")
+	ask := strings.TrimSpace(shop.must(t, "ASK { <http://x/a> ?p ?o }", "query", "add", "-"))
+	w.must(t, "", "endpoint", "tick", "city")
+	ctx, cancel := context.WithCancel(t.Context())
+	r, out := io.Pipe()
+	done := make(chan int, 2)
+	for _, query := range []string{"numbers", ask} {
+		go func() {
+			done <- run(ctx, []string{"watch", query, "--rows", "1"}, &world{stdout: out, stderr: io.Discard, getenv: func(k string) string { return shop.env[k] }})
+		}()
+	}
+	lines := make(chan string)
+	go func() {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			lines <- s.Text()
+		}
+		close(lines)
+	}()
+	expect := func(wanted ...string) {
+		t.Helper()
+		for len(wanted) > 0 {
+			line := <-lines
+			i := slices.IndexFunc(wanted, func(s string) bool { return strings.HasSuffix(line, s) })
+			if i < 0 {
+				t.Fatalf("%q, want one of %q", line, wanted)
+			}
+			wanted = slices.Delete(wanted, i, i+1)
+		}
+	}
+	expect(":1: 2 rows now", ":1: true now")
+	w.update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" } ; INSERT DATA { <http://x/c> <http://x/n> "3" . <http://x/d> <http://x/n> "4" }`)
+	w.must(t, "", "endpoint", "tick", "city")
+	expect(":2: now false, before true", ":2: +2 −1 of 3 rows", "  − s=<a>  n=1", "    … 1 more", "  + s=<c>  n=3")
+	cancel()
+	for range 2 {
+		if code := <-done; code != exitOK {
+			t.Errorf("exit code after an interrupt is %d", code)
+		}
+	}
+	out.Close()
+	for range lines {
+		t.Error("more was printed")
+	}
+	w.must(t, "ASK { <http://x/a> ?p ?o }", "query", "add", "-") // a second holder
+	w.must(t, "", "query", "rm", ask)
+	shop.must(t, "", "query", "show", ask)
+	w.must(t, "", "query", "rm", "--force", ask)
+	if code, _, _ := cli(t, shop.env, "", "query", "show", ask); code != exitNotFound {
+		t.Errorf("an admin's rm --force leaves the query to its other holder: exit code %d", code)
 	}
 }

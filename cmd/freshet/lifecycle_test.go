@@ -130,9 +130,9 @@ func TestReload(t *testing.T) {
 		}
 		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.stderr)
 	}
-	reload(strings.Replace(s.yaml, "slot: never", "slot: sometimes", 1), "old settings stay")
-	if got := status("first"); got != 200 {
-		t.Errorf("after a bad file: %d, want the old token to be good", got)
+	reload(strings.NewReplacer("slot: never", "slot: sometimes", hashSecret("first"), hashSecret("second")).Replace(s.yaml), "old settings stay")
+	if got := [2]int{status("first"), status("second")}; got != [2]int{200, 401} {
+		t.Errorf("after a bad file: %v, want all of it to be without effect", got)
 	}
 	reload(strings.NewReplacer(hashSecret("first"), hashSecret("second"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
 	if got := [2]int{status("first"), status("second")}; got != [2]int{401, 200} {

@@ -84,7 +84,11 @@ func (a *api) watched(e client.Event, rows int) error {
 		fmt.Fprintf(a.w.stdout, "%s %s: %s now\n", clockTime(e.CheckedAt), e.State.Position(), size(e.Result))
 	case client.Delta:
 		p := painter(a.w.color)
-		fmt.Fprintf(a.w.stdout, "%s %s: %s of %s\n", clockTime(e.CheckedAt), e.State.Position(), deltaSize(e.Delta, p), size(e.Result))
+		of := " of " + size(e.Result)
+		if e.Delta.Form == diff.Ask {
+			of = ""
+		}
+		fmt.Fprintf(a.w.stdout, "%s %s: %s%s\n", clockTime(e.CheckedAt), e.State.Position(), deltaSize(e.Delta, p), of)
 		printDelta(a.w.stdout, e.Delta, rows, p)
 	case client.Status:
 		fmt.Fprintf(a.w.stderr, "%s %s %s\n", clockTime(e.CheckedAt), e.Health, e.Error)

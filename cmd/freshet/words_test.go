@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/notify/client"
+)
+
+// The exit codes are a contract with scripts: 0 ok, 1 failure, 2 usage, 3 not
+// found, 4 auth, 5 unreachable.
+func TestExitCodeNumbers(t *testing.T) {
+	for got, want := range map[int]int{exitOK: 0, exitFailure: 1, exitUsage: 2, exitNotFound: 3, exitAuth: 4, exitUnreachable: 5} {
+		if got != want {
+			t.Errorf("code %d, want %d", got, want)
+		}
+	}
+	for status, want := range map[int]int{400: 2, 401: 4, 403: 4, 404: 3, 409: 1, 413: 1, 422: 2, 429: 1, 500: 1, 503: 1} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(status)
+			io.WriteString(w, `{"title":"No","detail":"because"}`)
+		}))
+		code, out, stderr := cli(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "token", "list", "--json")
+		if code != want || out != "" || stderr != "freshet: No: because\n" {
+			t.Errorf("status %d: exit code %d, want %d; prints %q, says %q", status, code, want, out, stderr)
+		}
+		s.Close()
+	}
+	for _, x := range []struct {
+		err  error
+		want int
+	}{
+		{&client.RefusedError{Code: "unknown_query"}, 3},
+		{fmt.Errorf("watch: %w", &client.RefusedError{Code: "not_allowed"}), 4},
+		{&client.RefusedError{Code: "limit"}, 1},
+		{&websocket.CloseError{Code: 4401}, 4},
+		{&websocket.CloseError{Code: 4403}, 4},
+		{&websocket.CloseError{Code: 4400}, 1},
+		{context.Canceled, 0},
+		{errors.New("other"), 1},
+	} {
+		if got := exitCode(watchError(x.err)); got != x.want {
+			t.Errorf("watching ends with %v: exit code %d, want %d", x.err, got, x.want)
+		}
+	}
+}
+
+// Lists are read to their last page.
+func TestPages(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.RawQuery {
+		case "":
+			w.Header().Add("Link", `<http://elsewhere.example/first>; rel="first", <http://public.example/v1/tokens?cursor=2>; rel="next"`)
+			io.WriteString(w, `{"tokens":[{"name":"a","role":"app"}]}`)
+		case "cursor=2":
+			io.WriteString(w, `{"tokens":[{"name":"b","role":"read"}]}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer s.Close()
+	code, out, stderr := cli(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "token", "list", "--json")
+	if code != exitOK || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"b"`) {
+		t.Errorf("exit code %d, prints %q, says %q; want both pages", code, out, stderr)
+	}
+}
+
+// The line for the configuration file fits the secret.
+func TestLocalToken(t *testing.T) {
+	code, out, stderr := cli(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
+	secret := strings.TrimSpace(out)
+	if code != exitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+hashSecret(secret)+"}") {
+		t.Errorf("exit code %d, prints %q, says\n%s", code, out, stderr)
+	}
+	yaml := regexp.MustCompile(`(?m)^\s*- \{.*\}$`).FindString(stderr)
+	if _, err := loadConfig(t, "tokens:\n"+yaml+"\n", nil); err != nil {
+		t.Errorf("%q in the file: %v", yaml, err)
+	}
+	_, out, _ = cli(t, nil, "", "token", "add", "--local", "ops", "--json")
+	m := regexp.MustCompile(`"sha256":"([^"]+)","token":"([^"]+)"`).FindStringSubmatch(out)
+	if m == nil || m[1] != hashSecret(m[2]) || m[2] == secret {
+		t.Errorf("with --json it prints %s", out)
+	}
+}
+
+// What an endpoint sends does not steer the terminal.
+func TestClean(t *testing.T) {
+	if got := clean("a\x1b[31mb\u202ec\u2066d\r\n\u009be\x7ff é𝄞"); got != "a·[31mb·c·d···e·f é𝄞" {
+		t.Errorf("%q", got)
+	}
+	if got := clean(strings.Repeat("é", 300)); got != strings.Repeat("é", 200)+"…" {
+		t.Errorf("%q", got)
+	}
+}
