@@ -40,13 +40,8 @@ var changesetFile = regexp.MustCompile(`^(\d{4}/\d\d/\d\d/\d\d/\d{6})\.(clear|re
 func Changesets(dir string) ([]Changeset, error) {
 	found := map[string]*Changeset{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+		if err != nil || d.IsDir() {
 			return err
-		case path == "." && !d.IsDir():
-			return errors.New("not a directory")
-		case d.IsDir():
-			return nil
 		}
 		if m := changesetFile.FindStringSubmatch(path); m != nil {
 			if found[m[1]] == nil {

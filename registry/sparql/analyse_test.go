@@ -190,7 +190,7 @@ func TestNothingIsHidden(t *testing.T) {
 		"#\r\rASK { ?s ?p '''\nSERVICE <http://e/> {}\n#'''}",
 		// By the grammar an IRI with an apostrophe, or a number sign, in it.
 		`BASE <http://b/> ASK { ?s ?p ( ?x <a&&'> ) . SERVICE <http://e/> { ?a ?b ?c } . ?d ?e 'x' } #' ) }`,
-		"BASE <http://b/> ASK { ?s ?p ( ?x <a&&#> ) . SERVICE <http://e/> { ?a ?b ?c } # \n ?d ?e ( 1 ) }",
+		"BASE <http://b/> ASK { ?s ?p ( ?x <a&&#> ) . SERVICE <http://e/> { ?a ?b ?c } . ?d ?e (\n ?f ) }",
 	} {
 		if a, err := Analyse(text); err == nil && len(a.Services) == 0 {
 			t.Errorf("accepted as %s:\n%q", a.Normal, text)
