@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// The document and the program know the same members of what is answered: those
-// too that an answer has only now and then.
+// The document and the program know the same members of what is answered and
+// asked: those too that an answer has only now and then.
 func TestDocumentKnowsEveryField(t *testing.T) {
 	d, err := openDocument()
 	if err != nil {
@@ -25,7 +25,7 @@ func TestDocumentKnowsEveryField(t *testing.T) {
 	for name, v := range map[string]any{
 		"Query": queryView{}, "Analysis": analysisView{}, "Explanation": explanationView{}, "Endpoint": endpointView{},
 		"EndpointSettings": registry.Endpoint{}, "Subscription": subscriptionView{}, "Webhook": webhookView{}, "Profile": profileView{},
-		"Round": roundView{}, "Token": tokenView{}, "ChangePage": changePage{},
+		"Round": roundView{}, "Token": tokenView{}, "ChangePage": changePage{}, "Registration": registrationBody{}, "QueryPatch": patchBody{},
 	} {
 		f := &fields{t: t, schemas: schemas}
 		if name == "EndpointSettings" {

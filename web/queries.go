@@ -64,6 +64,25 @@ func (c *call) nextPage(cursor string) string {
 	return c.url("/v1/queries?" + p.Encode())
 }
 
+// A registrationBody is a registration as JSON.
+type registrationBody struct {
+	Endpoint        string            `json:"endpoint"`
+	Query           string            `json:"query"`
+	Name            string            `json:"name"`
+	Tags            []string          `json:"tags"`
+	Weight          float64           `json:"weight"`
+	MaxStaleness    registry.Duration `json:"max_staleness"`
+	MinInterval     registry.Duration `json:"min_interval"`
+	Ordered         *bool             `json:"ordered"`
+	DefaultGraphURI []string          `json:"default_graph_uri"`
+	NamedGraphURI   []string          `json:"named_graph_uri"`
+	From            *time.Time        `json:"from"`
+	Until           *time.Time        `json:"until"`
+	Public          bool              `json:"public"`
+	Urgency         string            `json:"urgency"`
+	Life            string            `json:"life"`
+}
+
 // registration reads the body of the two ways to register.
 func (c *call) registration() (registry.Registration, error) {
 	typ, err := c.mediaType(typeJSON, typeSPARQL)
@@ -85,23 +104,7 @@ func (c *call) registration() (registry.Registration, error) {
 		reg.Text = string(text)
 		return reg, err
 	}
-	var body struct {
-		Endpoint        string            `json:"endpoint"`
-		Query           string            `json:"query"`
-		Name            string            `json:"name"`
-		Tags            []string          `json:"tags"`
-		Weight          float64           `json:"weight"`
-		MaxStaleness    registry.Duration `json:"max_staleness"`
-		MinInterval     registry.Duration `json:"min_interval"`
-		Ordered         *bool             `json:"ordered"`
-		DefaultGraphURI []string          `json:"default_graph_uri"`
-		NamedGraphURI   []string          `json:"named_graph_uri"`
-		From            *time.Time        `json:"from"`
-		Until           *time.Time        `json:"until"`
-		Public          bool              `json:"public"`
-		Urgency         string            `json:"urgency"`
-		Life            string            `json:"life"`
-	}
+	var body registrationBody
 	err = c.read(func(r io.Reader) error { return readJSON(r, &body) })
 	return registry.Registration{Endpoint: body.Endpoint, Text: body.Query, Name: body.Name, Tags: body.Tags, Weight: body.Weight,
 		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
@@ -207,19 +210,22 @@ func showQuery(c *call) error {
 	return c.answer(http.StatusOK, q, err)
 }
 
+// A patchBody is a merge patch of a registration.
+type patchBody struct {
+	Name         member[string]            `json:"name"`
+	Tags         member[[]string]          `json:"tags"`
+	Weight       member[float64]           `json:"weight"`
+	MaxStaleness member[registry.Duration] `json:"max_staleness"`
+	MinInterval  member[registry.Duration] `json:"min_interval"`
+	From         member[time.Time]         `json:"from"`
+	Until        member[time.Time]         `json:"until"`
+	Public       member[bool]              `json:"public"`
+	Urgency      member[string]            `json:"urgency"`
+	Life         member[string]            `json:"life"`
+}
+
 func patchQuery(c *call) error {
-	var body struct {
-		Name         member[string]            `json:"name"`
-		Tags         member[[]string]          `json:"tags"`
-		Weight       member[float64]           `json:"weight"`
-		MaxStaleness member[registry.Duration] `json:"max_staleness"`
-		MinInterval  member[registry.Duration] `json:"min_interval"`
-		From         member[time.Time]         `json:"from"`
-		Until        member[time.Time]         `json:"until"`
-		Public       member[bool]              `json:"public"`
-		Urgency      member[string]            `json:"urgency"`
-		Life         member[string]            `json:"life"`
-	}
+	var body patchBody
 	if err := c.decode(&body, typeMerge, typeJSON); err != nil {
 		return err
 	}
