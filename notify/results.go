@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"hash/maphash"
 	"sync"
 	"weak"
 
@@ -14,9 +15,14 @@ import (
 type results struct {
 	log Log
 
+	seed    maphash.Seed
+	loading [16]sync.Mutex // by query: whoever finds nothing to share reads alone
+
 	mu     sync.Mutex
 	shared map[string]sharedResult
 }
+
+func newResults(log Log) *results { return &results{log: log, seed: maphash.MakeSeed()} }
 
 type sharedResult struct {
 	at     registry.Position
@@ -29,23 +35,35 @@ const sweepAbove = 256
 // current returns a query's status and last complete result, nil before the
 // first, both of one moment.
 func (r *results) current(query string) (registry.Status, *diff.Result, error) {
-	st, _, err := r.log.Current(query, false)
-	if err != nil || st.Position.Seq == 0 {
-		return st, nil, err
+	if st, res, err := r.have(query); err != nil || st.Position.Seq == 0 || res != nil {
+		return st, res, err
 	}
-	r.mu.Lock()
-	e, ok := r.shared[query]
-	r.mu.Unlock()
-	if ok && e.at == st.Position {
-		if res := e.result.Value(); res != nil {
-			return st, res, nil
-		}
+	alone := &r.loading[maphash.String(r.seed, query)%uint64(len(r.loading))]
+	alone.Lock()
+	defer alone.Unlock()
+	if st, res, err := r.have(query); err != nil || res != nil { // another has read it meanwhile
+		return st, res, err
 	}
 	st, res, err := r.log.Current(query, true)
 	if err == nil && res != nil {
 		r.share(query, sharedResult{st.Position, weak.Make(res)})
 	}
 	return st, res, err
+}
+
+// have is a query's status, and the result of that moment if somebody uses it.
+func (r *results) have(query string) (registry.Status, *diff.Result, error) {
+	st, _, err := r.log.Current(query, false)
+	if err != nil {
+		return st, nil, err
+	}
+	r.mu.Lock()
+	e, ok := r.shared[query]
+	r.mu.Unlock()
+	if !ok || e.at != st.Position {
+		return st, nil, nil
+	}
+	return st, e.result.Value(), nil
 }
 
 func (r *results) share(query string, e sharedResult) {

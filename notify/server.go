@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -143,7 +144,7 @@ func NewServer(o Options) *Server {
 	o.fill()
 	return &Server{
 		opts:    o,
-		results: &results{log: o.Log},
+		results: newResults(o.Log),
 		topics:  make(map[string]*topic),
 		senders: senders{most: runtime.GOMAXPROCS(0)},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
@@ -161,6 +162,15 @@ func NewServer(o Options) *Server {
 			},
 		},
 	}
+}
+
+// Current is Log's. Those who ask for the same result share one copy of it while
+// any of them uses it: many slow readers of a large one take the memory of one.
+func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
+	if !withResult {
+		return s.opts.Log.Current(query, false)
+	}
+	return s.results.current(query)
 }
 
 // Stats counts what a server does.

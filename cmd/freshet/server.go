@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/atom"
 	"github.com/freshet/freshet/notify/sepa"
@@ -155,7 +156,7 @@ func (s *server) serveHTTP() error {
 	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
 	feeds := feeds{&atom.Source{Log: s.store, Head: s.store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
 	conf := web.Config{
-		Registry: s.registry, Queries: s.store, History: s.store, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
+		Registry: s.registry, Queries: s.store, History: sharing{s.store, s.live}, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
 		Live:       s.live,
 		SEPA:       &sepa.Server{Live: s.live, Registrar: s.registry, Gate: s.gate, Logger: s.log},
 		ChangesSSE: s.live.Changes,
@@ -191,6 +192,18 @@ func (s *server) serveHTTP() error {
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return nil
+}
+
+// A sharing is the store as web.History, with results that its readers share among each other
+// and with followers.
+type sharing struct {
+	*store.DB
+	live *notify.Server
+}
+
+// Current is web.History's.
+func (h sharing) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
+	return h.live.Current(query, withResult)
 }
 
 // due predicts when a query runs next.

@@ -1,0 +1,62 @@
+package notify_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// A reading log gives a copy of its own to whoever reads a result, as one on a
+// disk does, and counts them.
+type readingLog struct {
+	notify.Log
+	reads atomic.Int64
+}
+
+func (l *readingLog) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
+	st, r, err := l.Log.Current(query, withResult)
+	if r == nil || err != nil {
+		return st, nil, err
+	}
+	l.reads.Add(1)
+	r, err = diff.Decode(r.Document(), r.Form(), r.Ordered())
+	return st, r, err
+}
+
+// However many read a result at the same time, there is one copy of it.
+func TestReadersShareAResult(t *testing.T) {
+	log := &readingLog{}
+	r := newRig(t, func(o *notify.Options) { log.Log, o.Log = o.Log, log })
+	id := r.log.Add("q", diff.Select, false)
+	if _, res, err := r.srv.Current(id, true); res != nil || err != nil {
+		t.Fatalf("before the first result: %v, %v", res, err)
+	}
+	for seq := range uint64(2) {
+		r.record(id, rows("a", string(rune('b'+seq))))
+		before := log.reads.Load()
+		var wg sync.WaitGroup
+		var got [50]*diff.Result
+		for i := range got {
+			wg.Go(func() {
+				st, res, err := r.srv.Current(id, true)
+				if err != nil || st.Position.Seq != seq+1 {
+					t.Errorf("at %v: %v", st.Position, err)
+				}
+				got[i] = res
+			})
+		}
+		wg.Wait()
+		for _, res := range got {
+			if res != got[0] {
+				t.Fatal("two copies of one result")
+			}
+		}
+		if n := log.reads.Load() - before; n != 1 {
+			t.Errorf("read %d times", n)
+		}
+	}
+}
