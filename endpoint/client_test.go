@@ -295,10 +295,11 @@ func TestRequest(t *testing.T) {
 	})
 	t.Run("the graphs of the text are not mixed with the endpoint's", func(t *testing.T) {
 		for text, alone := range map[string]bool{
-			"SELECT * FROM <http://own> {?s ?p ?o}":                         true,
-			"SELECT * from named <http://own> {GRAPH ?g {?s ?p ?o}}":        true,
-			"SELECT * F\\u0052OM <http://own> {?s ?p ?o}":                   true,
-			"SELECT ?from {?from <http://from> \"FROM\"} # FROM <http://x>": false,
+			"SELECT * FROM <http://own> {?s ?p ?o}":                           true,
+			"SELECT * from named <http://own> {GRAPH ?g {?s ?p ?o}}":          true,
+			"SELECT * F\\u0052OM <http://own> {?s ?p ?o}":                     true,
+			"DEFINE input:default-graph-uri <http://own> SELECT * {?s ?p ?o}": true,
+			"SELECT ?from {?from <http://from> \"FROM\"} # FROM <http://x>":   false,
 		} {
 			want(t, execute(t, c, sel(text)), registry.Changed)
 			if sent := form.Get("default-graph-uri") + form.Get("named-graph-uri"); (sent == "") != alone {

@@ -27,9 +27,9 @@ func (c *Client) dataset(q *registry.Query) url.Values {
 	return v
 }
 
-// mayNameGraphs lets pass, cheaply, every text that can hold the word FROM,
-// also where a part of it is written as an escape.
-var mayNameGraphs = regexp.MustCompile(`(?i)from|\\u`)
+// mayNameGraphs lets pass, cheaply, every text that can hold FROM or a pragma
+// for it, also where a part of it is written as an escape.
+var mayNameGraphs = regexp.MustCompile(`(?i)from|graph-uri|\\u`)
 
 func namesGraphs(text string) bool {
 	if !mayNameGraphs.MatchString(text) {

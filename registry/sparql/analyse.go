@@ -12,7 +12,7 @@ type Analysis struct {
 	Distinct  bool
 	Star      bool // SELECT * or DESCRIBE *
 	Subselect bool
-	HasFrom   bool     // FROM or FROM NAMED: the query names its own dataset
+	HasFrom   bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
 	Pragmas   bool     // Virtuoso's DEFINE
 	Vars      []string // projected variables of a SELECT without *, as far as they have names
 
@@ -61,6 +61,7 @@ func Analyse(text string) (*Analysis, error) {
 	}
 	a := s.analysis()
 	a.Pragmas = p.pragma != nil
+	a.HasFrom = a.HasFrom || p.dataset
 	a.Reaches = append(p.crawling, a.Reaches...)
 	if a.Normal = normalForm(p, body); len(a.Normal) > MaxText {
 		return nil, tooLong(text)

@@ -10,6 +10,7 @@ type prologue struct {
 	items    []*declaration
 	prefixes map[string]*declaration // the last declaration of each prefix
 	pragma   *token                  // the first DEFINE, nil if none
+	dataset  bool                    // a DEFINE names graphs to ask, as FROM does
 	crawling []string                // the pragmas that start Virtuoso's crawler
 	end      int                     // index of the first token after it
 }
@@ -138,6 +139,9 @@ func (r *prologueReader) define() error {
 		return r.errorHere("DEFINE needs the name of a pragma")
 	}
 	name := r.peek(0).text
+	if hasPrefixFold(name, []string{"input:default-graph", "input:named-graph"}) {
+		r.out.dataset = true
+	}
 	if crawls(name) {
 		r.out.crawling = append(r.out.crawling, name)
 	}
