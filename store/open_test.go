@@ -127,3 +127,12 @@ func TestSeedStays(t *testing.T) {
 		t.Fatal("the seed changed")
 	}
 }
+
+// A commit is on the disk when it returns: kills show nothing of that, since what
+// a killed process wrote is not lost.
+func TestCommitsAreSynced(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	if d.bolt.NoSync || d.bolt.NoGrowSync {
+		t.Errorf("NoSync %t, NoGrowSync %t: a power cut loses commits", d.bolt.NoSync, d.bolt.NoGrowSync)
+	}
+}
