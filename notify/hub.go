@@ -40,6 +40,21 @@ func (h *Hub) Wake(queries ...string) {
 	}
 }
 
+// WakeAll is Wake of every query that is followed: for what ends many at once, as
+// the removal of an endpoint.
+func (h *Hub) WakeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for q, followers := range h.queries {
+		for f := range followers {
+			f.mark(q)
+		}
+	}
+	for f := range h.all {
+		f.signal()
+	}
+}
+
 // Follow returns a follower of these queries. Follow first and read the log
 // afterwards: what is committed between the two is then seen twice at worst
 // and never missed.

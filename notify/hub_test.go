@@ -48,6 +48,11 @@ func TestHub(t *testing.T) {
 	if got := ab.Take(); got != nil || h.Followers("a") != 1 {
 		t.Errorf("after the last removal: %v, %d followers", got, h.Followers("a"))
 	}
+	woken(a)
+	h.WakeAll()
+	if got := ab.Take(); !woken(a) || !woken(ab) || !woken(all) || !slices.Equal(got, []string{"b"}) {
+		t.Errorf("all were woken, but not all know, and one of %v", got)
+	}
 	for _, f := range []*notify.Follower{a, ab, all} {
 		f.Close()
 		woken(f)

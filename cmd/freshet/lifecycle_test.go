@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -89,6 +91,60 @@ func TestGracefulStop(t *testing.T) {
 	}
 	if m := receive(t, c, "subscribed"); m["resumed"] != true || m["seq"] != before["seq"] || m["epoch"] != before["epoch"] {
 		t.Errorf("after the restart: %v, want resumed at %v:%v", m, before["epoch"], before["seq"])
+	}
+}
+
+// Who follows a query of an endpoint that is removed hears at once that it ended,
+// not with the next heartbeat.
+func TestRemovedEndpointEndsItsQueries(t *testing.T) {
+	s := newStage(t, "")
+	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	// The file's endpoint would be there again: this one is only known by the API.
+	s.must(t, "", "endpoint", "add", "other", s.endpoint, "--set", "slot=never")
+	s.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
+	s.must(t, "", "endpoint", "tick", "other")
+	c := dial(t, s.srv.url, "")
+	beats := 0
+	c.SetPingHandler(func(string) error { beats++; return nil })
+	for _, name := range []string{"rows", "lost"} {
+		if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": name, "query": name}); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, c, "snapshot")
+	}
+	resp, err := http.Get(s.srv.url + "/v1/queries/lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost struct{ ID string }
+	err = json.NewDecoder(resp.Body).Decode(&lost)
+	resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.url+"/v1/queries/"+lost.ID+"/changes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if resp, err = http.DefaultClient.Do(r); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	events := bufio.NewReader(resp.Body)
+	for line := ""; !strings.HasPrefix(line, "data:"); { // the snapshot
+		if line, err = events.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.must(t, "", "endpoint", "rm", "other")
+	if m := receive(t, c, "complete"); m["id"] != "lost" || m["reason"] != "released" || beats > 0 {
+		t.Errorf("after %d heartbeats: %v", beats, m)
+	}
+	rest, err := io.ReadAll(events)
+	if err != nil || !strings.Contains(string(rest), "event: complete") || strings.Contains(string(rest), "\n:") {
+		t.Errorf("the event stream goes on with %q, %v", rest, err)
 	}
 }
 

@@ -116,6 +116,9 @@ func (s *server) assemble() error {
 			if err := s.fleet.sync(name); err != nil {
 				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
 			}
+			if _, err := s.store.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
+				s.hub.WakeAll() // its queries ended with it
+			}
 		},
 	})
 	if err != nil {
