@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
@@ -23,6 +24,7 @@ func (l *readingLog) Current(query string, withResult bool) (registry.Status, *d
 		return st, nil, err
 	}
 	l.reads.Add(1)
+	time.Sleep(20 * time.Millisecond) // as a large one takes: others come meanwhile
 	r, err = diff.Decode(r.Document(), r.Form(), r.Ordered())
 	return st, r, err
 }

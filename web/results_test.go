@@ -177,6 +177,16 @@ func represent(t *testing.T, r *diff.Result, suffix string) []byte {
 	return b.Bytes()
 }
 
+// What other readers take for the end of a line is quoted, too.
+func TestCSVQuotes(t *testing.T) {
+	for value, want := range map[string]string{"a\rb": "\"a\rb\"", "a\nb": "\"a\nb\"", `a"b`: `"a""b"`, "a,b": `"a,b"`, "a b": "a b"} {
+		got := represent(t, table(t, [2]diff.Term{lit(value), lit("x")}), "csv")
+		if !bytes.Contains(got, []byte("\r\n"+want+",x\r\n")) {
+			t.Errorf("%q is written as %q", value, got)
+		}
+	}
+}
+
 // CSV is read back by the standard library's reader.
 func TestCSV(t *testing.T) {
 	r := awkward()
