@@ -157,6 +157,7 @@ type verdict struct {
 	status int           // 0: no answer came
 	sent   bool          // a request left us
 	down   bool          // the endpoint itself is in trouble, whatever the query
+	first  bool          // the query has never been answered as far as is known
 	wait   time.Duration // what it asked us to wait, 0 = it did not say
 }
 
@@ -171,6 +172,7 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	x, err := c.exchange(t.ctx, r, m.boundTo(r.identity))
 	defer c.release(x)
 	v := c.judge(x, err, q, r, m.boundTo(r.identity), t)
+	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {
 		v.status, v.Age, v.Elapsed = x.status, age(x.header), x.elapsed
 	}

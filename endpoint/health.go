@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -96,6 +97,8 @@ func (s *health) end(p pass, v verdict) {
 		// Nothing was learnt.
 	case v.Outcome == registry.Throttled:
 		s.throttled(v)
+	case v.down && v.first && (v.status == http.StatusInternalServerError || v.Outcome == registry.Timeout):
+		s.doubted(v)
 	case v.down:
 		s.failed(v)
 	case p.moved == s.moved:
@@ -125,6 +128,19 @@ func (s *health) failed(v verdict) {
 	}
 	wait := doubled(firstProbe, s.h.Failures-failuresToOpen, longestProbe)
 	s.move(registry.HealthOpen, s.clock().Add(wait), v.Error)
+}
+
+// doubted takes in a 500 to a query that was never answered, or one whose time
+// ran out. Many engines say 500 when they stumble over one query, so that it may
+// well be the query: it is left to the query's own back-off, and opens nothing,
+// or a handful of such queries would keep all others from being asked. An
+// endpoint that is in trouble already goes on waiting, no longer than at first.
+func (s *health) doubted(v verdict) {
+	s.h.Failures++
+	s.h.Error = v.Error
+	if s.h.State == registry.HealthOpen {
+		s.move(registry.HealthOpen, s.clock().Add(firstProbe), v.Error)
+	}
 }
 
 func (s *health) recovered() {

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,7 +175,7 @@ func TestOpenAndProbe(t *testing.T) {
 	var requests, inside atomic.Int32
 	var status atomic.Int32
 	hold := make(chan struct{})
-	status.Store(500)
+	status.Store(502)
 	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		if status.Load() == 200 {
@@ -187,7 +188,7 @@ func TestOpenAndProbe(t *testing.T) {
 		if h := c.Health(); h.State != registry.Healthy || h.Failures != i {
 			t.Fatalf("health %+v after %d failures", h, i)
 		}
-		want(t, execute(t, c, sel("S")), registry.Failed, "500")
+		want(t, execute(t, c, sel("S")), registry.Failed, "502")
 	}
 	for _, wait := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
 		if h := c.Health(); h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != wait*time.Second || h.Error == "" {
@@ -196,7 +197,7 @@ func TestOpenAndProbe(t *testing.T) {
 		n := requests.Load()
 		want(t, execute(t, c, sel("S")), registry.Throttled, "not asked")
 		clock.pass(wait * time.Second)
-		want(t, execute(t, c, sel("S")), registry.Failed, "500")
+		want(t, execute(t, c, sel("S")), registry.Failed, "502")
 		if requests.Load() != n+1 {
 			t.Fatalf("%d requests, want one probe", requests.Load()-n)
 		}
@@ -221,11 +222,70 @@ func TestOpenAndProbe(t *testing.T) {
 	want(t, execute(t, c, sel("S")), registry.Changed)
 }
 
+// A 500 to a query that was never answered may be about the query: many of them
+// keep nobody else from being asked. One to a query that was answered before is
+// about the endpoint.
+func TestQueriesThatBreakTheServer(t *testing.T) {
+	var clock fakeTime
+	down := false
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if down || strings.Contains(r.FormValue("query"), "bad") {
+			send(500, "text/plain", "java.lang.NullPointerException")(w, r)
+			return
+		}
+		send(200, typeJSON, rows(1))(w, r)
+	}), func(e *registry.Endpoint, o *Options) { o.Now = clock.now })
+	for range 4 * failuresToOpen {
+		want(t, execute(t, c, sel("bad")), registry.Failed, "500")
+	}
+	if h := c.Health(); h.State != registry.Healthy || h.Failures != 4*failuresToOpen || h.Error == "" {
+		t.Errorf("%+v", h)
+	}
+	m := execute(t, c, sel("good")).Memory
+	if h := c.Health(); h.Failures != 0 {
+		t.Errorf("%+v after an answer", h)
+	}
+	down = true
+	for range failuresToOpen {
+		want(t, c.Execute(t.Context(), sel("good"), m, long), registry.Failed, "500")
+	}
+	if h := c.Health(); h.State != registry.HealthOpen {
+		t.Fatalf("%+v although queries fail that were answered before", h)
+	}
+	for range 5 { // probes that may be about the query alone
+		clock.pass(firstProbe)
+		want(t, execute(t, c, sel("bad")), registry.Failed, "500")
+		want(t, execute(t, c, sel("good")), registry.Throttled, "not asked")
+		if h := c.Health(); h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != firstProbe {
+			t.Fatalf("%+v, want open for %v", h, firstProbe)
+		}
+	}
+	down = false
+	clock.pass(firstProbe)
+	want(t, execute(t, c, sel("good")), registry.Changed)
+	if h := c.Health(); h.State != registry.Healthy {
+		t.Errorf("%+v after a probe that was answered", h)
+	}
+}
+
 func TestHealthRules(t *testing.T) {
 	var clock fakeTime
 	sent := func(o registry.Outcome, down bool) verdict {
 		return verdict{Answer: Answer{Outcome: o, Error: "e"}, sent: true, down: down}
 	}
+	t.Run("time that runs out for queries never answered", func(t *testing.T) {
+		for _, first := range []bool{true, false} {
+			s := newHealth(registry.Health{}, clock.now)
+			for range failuresToOpen {
+				v := sent(registry.Timeout, true)
+				v.first = first
+				s.end(pass{}, v)
+			}
+			if h := s.snapshot(); (h.State == registry.Healthy) != first || h.Failures != failuresToOpen {
+				t.Errorf("never answered %t: %+v", first, h)
+			}
+		}
+	})
 	t.Run("a rejected query ends a row of failures, a cut one does not", func(t *testing.T) {
 		s := newHealth(registry.Health{}, clock.now)
 		s.end(pass{}, sent(registry.Failed, true))
