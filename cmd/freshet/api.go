@@ -74,8 +74,8 @@ func (p *problem) Error() string {
 	for _, e := range p.Errors {
 		name := strings.ReplaceAll(strings.TrimPrefix(e.Pointer, "/"), "/", ".")
 		switch {
-		case name == "":
-		case e.Detail == "" || strings.Contains(text, e.Detail):
+		case name == "" || strings.Contains(text, name) && strings.Contains(text, e.Detail):
+		case strings.Contains(text, e.Detail):
 			text += fmt.Sprintf(" (%s)", name)
 		default:
 			text += fmt.Sprintf("\n%s: %s", name, e.Detail)

@@ -102,3 +102,46 @@ func TestClean(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Whoever stops what goes on for ever gets 0; what was to be done and is not
+// done is a failure.
+func TestInterrupted(t *testing.T) {
+	asked := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	dir := t.TempDir()
+	for line, want := range map[string]int{
+		"query list": exitFailure, "query add -": exitFailure, "endpoint tick city": exitFailure, "backup " + dir + "/b.db": exitFailure,
+		"hint city": exitFailure, "watch x": exitOK,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-asked
+			cancel()
+		}()
+		var said strings.Builder
+		code := run(ctx, strings.Fields(line), &world{stdin: strings.NewReader("ASK {}"), stdout: io.Discard, stderr: &said, getenv: func(name string) string {
+			return map[string]string{"FRESHET_SERVER": s.URL}[name]
+		}})
+		if code != want || (want == exitFailure) != strings.Contains(said.String(), "before it was finished") {
+			t.Errorf("%s, interrupted: exit code %d, want %d; says %q", line, code, want, said.String())
+		}
+	}
+}
+
+func TestColor(t *testing.T) {
+	for _, x := range []struct {
+		terminal      bool
+		noColor, term string
+		want          bool
+	}{{true, "", "xterm", true}, {true, "1", "xterm", false}, {true, "", "dumb", false}, {false, "", "xterm", false}} {
+		env := map[string]string{"NO_COLOR": x.noColor, "TERM": x.term}
+		if got := colorful(x.terminal, func(k string) string { return env[k] }); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
+	}
+}

@@ -7,9 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -28,8 +28,14 @@ func osWorld() *world {
 	tty := term.IsTerminal(int(os.Stderr.Fd()))
 	return &world{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, tty: tty,
-		color: term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv),
 	}
+}
+
+// colorful says whether to print in colour: to terminals that have some, unless
+// NO_COLOR is set.
+func colorful(terminal bool, getenv func(string) string) bool {
+	return terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
 // Exit codes, part of the public contract.
@@ -69,8 +75,19 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// goesOn says whether a command goes on until it is told to stop.
+func goesOn(c *cobra.Command) bool {
+	switch c.CommandPath() {
+	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet profile watch":
+		return true
+	case "freshet hint":
+		return c.Flags().Changed("changesets")
+	}
+	return false
+}
+
 // run executes one command line and returns the exit code. Being told to stop is
-// how servers and followers end; what a benchmark was to do is not done.
+// how servers and followers end; what another command was to do is not done.
 func run(ctx context.Context, args []string, w *world) int {
 	root := newRoot(w)
 	root.SetArgs(args)
@@ -79,7 +96,7 @@ func run(ctx context.Context, args []string, w *world) int {
 	root.SetErr(w.stderr)
 	c, err := root.ExecuteContextC(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		if !strings.HasPrefix(c.CommandPath(), "freshet bench ") {
+		if goesOn(c) {
 			return exitOK
 		}
 		err = errors.New("stopped before it was finished")
