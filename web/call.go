@@ -181,9 +181,14 @@ func (c *call) bytes(status int, typ string, b []byte) error {
 		h.Set("Cache-Control", "no-store")
 	}
 	c.w.WriteHeader(status)
-	if c.r.Method != http.MethodHead {
-		c.w.Write(b) // an error means that nobody listens any more
+	if c.r.Method == http.MethodHead {
+		return nil
 	}
+	w := io.Writer(c.w)
+	if c.route.stream { // has no deadline yet
+		w = c.patient()
+	}
+	_, _ = w.Write(b) // an error means that nobody listens any more
 	return nil
 }
 

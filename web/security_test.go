@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -337,10 +338,15 @@ func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
 	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)
 }
 
-// timed is an answer that keeps the deadlines it is given for reading.
+// timed is an answer that keeps the deadlines it is given.
 type timed struct {
 	*httptest.ResponseRecorder
-	reads []time.Time
+	reads, writes []time.Time
+}
+
+func (d *timed) SetWriteDeadline(t time.Time) error {
+	d.writes = append(d.writes, t)
+	return nil
 }
 
 func (d *timed) SetReadDeadline(t time.Time) error {
@@ -359,5 +365,22 @@ func TestBodyTimeIsNotRenewed(t *testing.T) {
 	w.h.ServeHTTP(d, r)
 	if d.Code != 408 || len(d.reads) != 1 {
 		t.Errorf("status %d, deadlines for reading: %v", d.Code, d.reads)
+	}
+}
+
+// Who asks and does not read goes away in the end, whatever was asked for.
+func TestAnswersHaveTime(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	w.m.publish(id, table(t, [2]diff.Term{iri("a"), lit("x")}))
+	at := "/v1/queries/" + id
+	for _, path := range []string{"/v1/queries", "/v1/changes", at, at + "/changes", at + "/results", at + "/results.csv", at + "/changes.atom", at + "/changes/latest", "/v1/endpoints/city/shadows"} {
+		d := &timed{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "localhost"
+		w.h.ServeHTTP(d, r)
+		if d.Code != 200 || len(d.writes) == 0 || d.writes[len(d.writes)-1].IsZero() {
+			t.Errorf("%s: status %d, deadlines for writing: %v", path, d.Code, d.writes)
+		}
 	}
 }
