@@ -88,7 +88,11 @@ func withEndpoint(list []registry.Endpoint, e registry.Endpoint) []registry.Endp
 }
 
 func configCommand(w *world) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check and print the configuration"}
+	c := &cobra.Command{Use: "config", Short: "Check and print the configuration",
+		Long: `Values come from the file that --config or FRESHET_CONFIG names, FRESHET_…
+variables and flags, the later winning. Every value but the lists of endpoints
+and tokens has a variable, named after its key: FRESHET_LIMITS_BODY for
+limits.body, with commas between the members of lists.`}
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	for _, sub := range []struct {
