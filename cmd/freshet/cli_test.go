@@ -370,7 +370,12 @@ func TestWatchForPeople(t *testing.T) {
 	expect := func(wanted ...string) {
 		t.Helper()
 		for len(wanted) > 0 {
-			line := <-lines
+			var line string
+			select {
+			case line = <-lines:
+			case <-time.After(time.Minute):
+				t.Fatalf("did not come: %q", wanted)
+			}
 			i := slices.IndexFunc(wanted, func(s string) bool { return strings.HasSuffix(line, s) })
 			if i < 0 {
 				t.Fatalf("%q, want one of %q", line, wanted)
