@@ -28,6 +28,7 @@ type health struct {
 	mu      sync.Mutex
 	h       registry.Health
 	moved   uint64 // counts changes of state
+	doubts  int    // of the failures in a row, those that may be the queries' own doing
 	probing bool
 }
 
@@ -126,28 +127,25 @@ func (s *health) failed(v verdict) {
 	if s.h.Failures < failuresToOpen {
 		return
 	}
-	wait := doubled(firstProbe, s.h.Failures-failuresToOpen, longestProbe)
+	wait := doubled(firstProbe, max(s.h.Failures-s.doubts-failuresToOpen, 0), longestProbe)
 	s.move(registry.HealthOpen, s.clock().Add(wait), v.Error)
 }
 
 // doubted takes in a 500 to a query that was never answered, or one whose time
 // ran out. Many engines say 500 when they stumble over one query, so that it may
-// well be the query: it is left to the query's own back-off, and opens nothing,
-// or a handful of such queries would keep all others from being asked. An
-// endpoint that is in trouble already goes on waiting, no longer than at first.
+// well be the query: such failures open the endpoint like others, but make no
+// wait longer, or a handful of such queries would keep all others from being
+// asked.
 func (s *health) doubted(v verdict) {
-	s.h.Failures++
-	s.h.Error = v.Error
-	if s.h.State == registry.HealthOpen {
-		s.move(registry.HealthOpen, s.clock().Add(firstProbe), v.Error)
-	}
+	s.doubts++
+	s.failed(v)
 }
 
 func (s *health) recovered() {
 	if s.h.State != registry.Healthy {
 		s.move(registry.Healthy, time.Time{}, "")
 	}
-	s.h.Failures, s.h.Error = 0, ""
+	s.h.Failures, s.h.Error, s.doubts = 0, "", 0
 }
 
 func (s *health) move(state string, until time.Time, why string) {

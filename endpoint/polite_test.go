@@ -223,8 +223,8 @@ func TestOpenAndProbe(t *testing.T) {
 }
 
 // A 500 to a query that was never answered may be about the query: many of them
-// keep nobody else from being asked. One to a query that was answered before is
-// about the endpoint.
+// let the endpoint rest, but never longer than at first, so that others are soon
+// asked. One to a query that was answered before is about the endpoint.
 func TestQueriesThatBreakTheServer(t *testing.T) {
 	var clock fakeTime
 	down := false
@@ -235,11 +235,17 @@ func TestQueriesThatBreakTheServer(t *testing.T) {
 		}
 		send(200, typeJSON, rows(1))(w, r)
 	}), func(e *registry.Endpoint, o *Options) { o.Now = clock.now })
-	for range 4 * failuresToOpen {
+	for i := range 4 * failuresToOpen {
 		want(t, execute(t, c, sel("bad")), registry.Failed, "500")
-	}
-	if h := c.Health(); h.State != registry.Healthy || h.Failures != 4*failuresToOpen || h.Error == "" {
-		t.Errorf("%+v", h)
+		h := c.Health()
+		if open := i+1 >= failuresToOpen; h.Failures != i+1 || (h.State == registry.HealthOpen) != open {
+			t.Fatalf("after %d failures: %+v", i+1, h)
+		} else if open && h.Until.Sub(clock.now()) != firstProbe {
+			t.Fatalf("%+v, want open for %v", h, firstProbe)
+		}
+		if h.State == registry.HealthOpen {
+			clock.pass(firstProbe)
+		}
 	}
 	m := execute(t, c, sel("good")).Memory
 	if h := c.Health(); h.Failures != 0 {
@@ -281,8 +287,16 @@ func TestHealthRules(t *testing.T) {
 				v.first = first
 				s.end(pass{}, v)
 			}
-			if h := s.snapshot(); (h.State == registry.Healthy) != first || h.Failures != failuresToOpen {
-				t.Errorf("never answered %t: %+v", first, h)
+			clock.pass(firstProbe)
+			v := sent(registry.Timeout, true)
+			v.first = first
+			s.end(pass{probe: true}, v)
+			wait := 2 * firstProbe
+			if first {
+				wait = firstProbe
+			}
+			if h := s.snapshot(); h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != wait {
+				t.Errorf("never answered %t: %+v, want open for %v", first, h, wait)
 			}
 		}
 	})
