@@ -28,7 +28,6 @@ type health struct {
 	mu      sync.Mutex
 	h       registry.Health
 	moved   uint64 // counts changes of state
-	doubts  int    // of the failures in a row, those that may be the queries' own doing
 	probing bool
 }
 
@@ -127,25 +126,28 @@ func (s *health) failed(v verdict) {
 	if s.h.Failures < failuresToOpen {
 		return
 	}
-	wait := doubled(firstProbe, max(s.h.Failures-s.doubts-failuresToOpen, 0), longestProbe)
+	wait := doubled(firstProbe, s.h.Failures-failuresToOpen, longestProbe)
 	s.move(registry.HealthOpen, s.clock().Add(wait), v.Error)
 }
 
 // doubted takes in a 500 to a query that was never answered, or one whose time
 // ran out. Many engines say 500 when they stumble over one query, so that it may
-// well be the query: such failures open the endpoint like others, but make no
-// wait longer, or a handful of such queries would keep all others from being
-// asked.
+// well be the query. A row of such failures, too, lets the endpoint rest, but
+// never for longer, and the next ones may follow at once: or a handful of such
+// queries would keep all others from being asked.
 func (s *health) doubted(v verdict) {
-	s.doubts++
-	s.failed(v)
+	s.h.Failures++
+	s.h.Error = v.Error
+	if s.h.Failures%failuresToOpen == 0 {
+		s.move(registry.HealthOpen, s.clock().Add(firstProbe), v.Error)
+	}
 }
 
 func (s *health) recovered() {
 	if s.h.State != registry.Healthy {
 		s.move(registry.Healthy, time.Time{}, "")
 	}
-	s.h.Failures, s.h.Error, s.doubts = 0, "", 0
+	s.h.Failures, s.h.Error = 0, ""
 }
 
 func (s *health) move(state string, until time.Time, why string) {
