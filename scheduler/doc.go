@@ -22,7 +22,8 @@
 // (under the rule strict, see below).
 // The order is: refresh requests and new queries, together at most K/2, hinted
 // ones, at most K/4, what open intervals of profiles claim, at most their share
-// while others wait, then ranked ones. A query starts when its estimate fits what is left, or else is
+// while others wait, then ranked ones. New queries that failed go behind those
+// never tried. A query starts when its estimate fits what is left, or else is
 // passed over; the first ranked one always starts, alone when its estimate
 // exceeds K. With several executions at a time what is left is counted after
 // what the running ones are expected to take: the larger of estimate and

@@ -82,7 +82,8 @@ func (p *planner) judge(c *candidate) verdict {
 	}
 	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
 		v.tier, v.tree = TierNew, &p.fresh
-		v.key = Key{Class: classNew, Value: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
+		// What has failed already goes behind what was never tried.
+		v.key = Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
 		return v
 	}
 	p.judgeRanked(c, &v)

@@ -93,7 +93,7 @@ func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 		if a.wanted() {
 			return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
 		}
-		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.created, b.created), cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
 	})
 	slices.SortFunc(ranked, func(a, b *plain) int {
 		if c := refreshFirst(a, b); c != 0 {
