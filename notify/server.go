@@ -132,7 +132,8 @@ type Server struct {
 	mu       sync.Mutex // guards closed together with wg.Add, cuts and sessions
 	closed   bool
 	cuts     map[io.Closer]struct{} // connections to cut when there is no more time
-	sessions map[*session]struct{}  // to be told when the server goes down
+	sessions map[*session]struct{}  // to be told when the server goes down or tokens change
+	recheck  chan struct{}          // closed by the next Recheck
 	wg       sync.WaitGroup
 
 	connections, subscriptions atomic.Int64
@@ -152,6 +153,7 @@ func NewServer(o Options) *Server {
 		cuts:    make(map[io.Closer]struct{}),
 
 		sessions: make(map[*session]struct{}),
+		recheck:  make(chan struct{}),
 		up: websocket.Upgrader{
 			Subprotocols:    []string{Subprotocol},
 			WriteBufferSize: 4096,
@@ -327,7 +329,27 @@ func (s *Server) goDown() {
 	}
 }
 
-// known enters a session among those to be told when the server goes down.
+// Recheck has the tokens of all connections looked at anew, now: they have
+// changed. Without, that happens at every heartbeat.
+func (s *Server) Recheck() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.recheck)
+	s.recheck = make(chan struct{})
+	for e := range s.sessions {
+		e.poke(dueToken)
+	}
+}
+
+// Rechecked is closed by the next Recheck.
+func (s *Server) Rechecked() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recheck
+}
+
+// known enters a session among those to be told when the server goes down or
+// tokens change.
 func (s *Server) known(e *session, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,6 +59,7 @@ const (
 	dueMail  uint32 = 1 << iota // in awake or drops
 	dueQueue                    // in queue
 	dueTime                     // the timer fired
+	dueToken                    // tokens have changed
 	dueDrain                    // the server goes down
 )
 
@@ -217,6 +218,11 @@ func (s *session) detach() {
 func (s *session) attend(due uint32) error {
 	if due&dueDrain != 0 {
 		return &closing{CloseDraining, "server is going down"}
+	}
+	if due&dueToken != 0 && s.ready {
+		if c := s.authenticate(); c != nil {
+			return c
+		}
 	}
 	if due&dueTime != 0 {
 		if err := s.tell(s.clock(time.Now())); err != nil {

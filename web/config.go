@@ -42,7 +42,7 @@ const (
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Deliveries, Ready,
+// Rechecked, QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Deliveries, Ready,
 // Metrics, Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
 // SSE forms) or its obvious default.
 type Config struct {
@@ -61,6 +61,9 @@ type Config struct {
 	ChangesSSE func(w http.ResponseWriter, r *http.Request, caller string, query registry.Query)
 	// AllSSE follows all queries, sending the changes that keep admits.
 	AllSSE func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool)
+	// Rechecked is closed when the tokens have changed: whoever follows is let in
+	// anew then. Without it that happens every Limits.Recheck only.
+	Rechecked func() <-chan struct{}
 	// Profiles keeps what has come of profiles; without it there are no routes
 	// for them. CapturesSSE follows one; NextRound tells when time opens its next
 	// round, zero where nobody can tell, and Following how many connections wait
@@ -108,6 +111,9 @@ func (c *Config) complete() error {
 	switch {
 	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Store == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
+	}
+	if c.Rechecked == nil {
+		c.Rechecked = func() <-chan struct{} { return nil }
 	}
 	if c.Limits.Body <= 0 {
 		c.Limits.Body = defaultBody

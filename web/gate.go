@@ -24,6 +24,10 @@ const maxSecret = 512 // bytes of a token that are looked at
 // stays closed until the process ends, so that removing the last token never
 // opens a server to everybody.
 type TokenGate struct {
+	// Changed is called after the tokens have changed: who was let in before may
+	// not be let in now. It is set before the gate is used; nil: nobody asks.
+	Changed func()
+
 	store Store
 	now   Clock
 
@@ -52,6 +56,13 @@ func (g *TokenGate) SetFile(file []registry.Token) {
 	g.mu.Lock()
 	g.file = file
 	g.mu.Unlock()
+	g.changed()
+}
+
+func (g *TokenGate) changed() {
+	if g.Changed != nil {
+		g.Changed()
+	}
 }
 
 // On says whether tokens are asked for.

@@ -56,7 +56,11 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	}
 	secret, sha := NewSecret()
 	t := registry.Token{Name: name, Role: role, SHA256: sha, CreatedAt: g.now().UTC().Truncate(time.Second), ExpiresAt: expires}
-	return t, secret, g.store.PutToken(t)
+	if err := g.store.PutToken(t); err != nil {
+		return registry.Token{}, "", err
+	}
+	g.changed() // the first closes the gate
+	return t, secret, nil
 }
 
 // Revoke is Keys'. The last admin token that does not expire stays: nobody could
@@ -79,5 +83,9 @@ func (g *TokenGate) Revoke(name string) error {
 	if lasting(all[i]) && !slices.ContainsFunc(slices.Delete(slices.Clone(all), i, i+1), lasting) {
 		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one first, or nobody could")}
 	}
-	return g.store.DeleteToken(name)
+	if err := g.store.DeleteToken(name); err != nil {
+		return err
+	}
+	g.changed()
+	return nil
 }

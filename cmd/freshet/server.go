@@ -156,13 +156,14 @@ func (s *server) serveHTTP() error {
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: unlessZero(s.conf.Limits.Change)},
 	})
+	s.gate.Changed = s.live.Recheck
 	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
 	feeds := feeds{&atom.Source{Log: s.store, Head: s.store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
 	conf := web.Config{
 		Registry: s.registry, Queries: s.store, History: sharing{s.store, s.live}, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
 		Live:       s.live,
 		SEPA:       &sepa.Server{Live: s.live, Registrar: s.registry, Gate: s.gate, Logger: s.log},
-		ChangesSSE: s.live.Changes,
+		ChangesSSE: s.live.Changes, Rechecked: s.live.Rechecked,
 		AllSSE: func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool) {
 			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
 		},

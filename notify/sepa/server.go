@@ -104,10 +104,14 @@ func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
 	defer beat.Stop()
 	idle := time.NewTimer(c.s.idle())
 	defer idle.Stop()
+	again := c.s.Live.Rechecked()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-again:
+			again = c.s.Live.Rechecked()
+			c.inspect()
 		case <-idle.C:
 			left := c.patience()
 			if left <= 0 {

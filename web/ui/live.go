@@ -127,6 +127,7 @@ func (l *live) run() error {
 	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	again := l.Rechecked()
 	checked, spoke, last, woken := time.Now(), time.Now(), "", true
 	for first := true; ; first = false {
 		if signs := l.signs(); woken || signs != last {
@@ -153,7 +154,13 @@ func (l *live) run() error {
 		default:
 			woken = awake == nil
 		}
-		if time.Since(checked) > l.Limits.Recheck {
+		due := time.Since(checked) > l.Limits.Recheck
+		select {
+		case <-again:
+			again, due = l.Rechecked(), true
+		default:
+		}
+		if due {
 			checked = time.Now()
 			if err := l.authenticate(); err != nil || !l.May(l.page.need) {
 				return nil // the page learns at its next request what is the matter

@@ -69,6 +69,9 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Rechecked == nil {
+		c.Rechecked = func() <-chan struct{} { return nil }
+	}
 	if c.Streams <= 0 {
 		c.Streams = usualStreams
 	}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gorilla/websocket"
+)
+
+// A token that is removed, or missing in the file that SIGHUP reads, ends what
+// it follows before the next change goes out, whatever the way.
+func TestRevokedTokenFollowsNoMore(t *testing.T) {
+	token := func(name string) string {
+		return "{name: " + name + ", role: app, sha256: \"" + hashSecret(name) + "\"}"
+	}
+	boss := "tokens: [{name: boss, role: admin, sha256: \"" + hashSecret("boss") + "\"}, " + token("keeps")
+	s := newStage(t, boss+", "+token("filed")+"]\n")
+	s.env["FRESHET_TOKEN"] = "boss"
+	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
+	s.must(t, "", "endpoint", "tick", "city")
+	made := strings.TrimSpace(s.must(t, "", "token", "add", "made", "--role", "app"))
+
+	heard := map[string]<-chan string{} // all that comes, to its end
+	for name, secret := range map[string]string{"keeps": "keeps", "filed": "filed", "made": made} {
+		for way, follow := range map[string]func(*testing.T, *stage, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
+			lines := follow(t, s, secret)
+			for l := range lines {
+				if strings.Contains(l, "bindings") { // the present result
+					break
+				}
+			}
+			heard[name+" by "+way] = lines
+		}
+	}
+
+	s.must(t, "", "token", "rm", "made")
+	if err := os.WriteFile(s.srv.cmd.Args[3], []byte(strings.Replace(s.yaml, ", "+token("filed"), "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.stderr.String(), "is reloaded") })
+	s.step(7)
+
+	for _, name := range slices.Sorted(maps.Keys(heard)) {
+		told, last := false, ""
+		for l := range heard[name] {
+			if told = strings.Contains(l, `"http://x/7"`); told {
+				break
+			}
+			last = l
+		}
+		if keeps := strings.HasPrefix(name, "keeps"); told != keeps {
+			t.Errorf("%s: told of the change: %t, want %t", name, told, keeps)
+		}
+		if how := map[string]string{"made by WebSocket": "4401", "made by SEPA": "unsubscribed"}[name]; !strings.Contains(last, how) {
+			t.Errorf("%s ended with %s, want %s", name, last, how)
+		}
+	}
+}
+
+// linesOfWebSocket follows the query rows and gives the messages as they come,
+// at last why there are no more.
+func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
+	c := dial(t, s.srv.url, token)
+	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"w","query":"rows"}`)); err != nil {
+		t.Fatal(err)
+	}
+	return frames(c)
+}
+
+func linesOfSEPA(t *testing.T, s *stage, token string) <-chan string {
+	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.url, "http")+"/sepa/subscribe", http.Header{"Authorization": {"Bearer " + token}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.WriteJSON(map[string]any{"subscribe": map[string]string{"sparql": "SELECT ?s ?n { ?s <http://x/n> ?n }", "alias": "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := frames(c)
+	ended := make(chan string, 100)
+	go func() {
+		defer close(ended)
+		for l := range lines {
+			ended <- l
+			if strings.Contains(l, "unsubscribed") {
+				return // the connection may go on without it
+			}
+		}
+	}()
+	return ended
+}
+
+func frames(c *websocket.Conn) <-chan string {
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for {
+			_, b, err := c.ReadMessage()
+			if err != nil {
+				lines <- err.Error()
+				return
+			}
+			lines <- string(b)
+		}
+	}()
+	return lines
+}
+
+func linesOfEvents(t *testing.T, s *stage, token string) <-chan string {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.url+"/v1/queries/rows/changes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	}
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		defer resp.Body.Close()
+		for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
+			lines <- sc.Text()
+		}
+	}()
+	return lines
+}
