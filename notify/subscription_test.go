@@ -398,3 +398,26 @@ func TestTokenWithdrawn(t *testing.T) {
 type gateFunc func(string) (registry.Caller, error)
 
 func (f gateFunc) Authenticate(token string) (registry.Caller, error) { return f(token) }
+
+// While the scheduler takes its time to tell when a query is due, others come to
+// follow it.
+func TestSlowPredictionHoldsNobodyUp(t *testing.T) {
+	asked, answer := make(chan struct{}, 2), make(chan struct{})
+	r := newRig(t, func(o *notify.Options) {
+		o.Due = func(string, string) (time.Time, error) {
+			asked <- struct{}{}
+			<-answer
+			return time.Time{}, nil
+		}
+	})
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	r.log.Fail(id, "endpoint answered 503")
+	r.hub.Wake(id)
+	<-asked
+	defer close(answer)
+	r.hello().follow("b", "q", "")
+}

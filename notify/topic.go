@@ -97,22 +97,27 @@ func (t *topic) current() (*registry.Status, error) {
 }
 
 // due predicts when the query runs next, once for all who are told the same
-// status; zero where nobody can tell.
+// status; zero where nobody can tell. The lock is not held meanwhile: it can take
+// as long as a slot takes to begin, and others would wait to come or go.
 func (t *topic) due(endpoint string) time.Time {
 	if t.srv.opts.Due == nil {
 		return time.Time{}
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.foretold != nil && t.foretold == t.status && time.Since(t.asked) < time.Second {
-		return t.next
+	status, known := t.status, t.foretold != nil && t.foretold == t.status && time.Since(t.asked) < time.Second
+	next := t.next
+	t.mu.Unlock()
+	if known {
+		return next
 	}
 	next, err := t.srv.opts.Due(endpoint, t.query)
 	if err != nil {
 		t.srv.opts.Logger.Error("predict when a query runs", "query", t.query, "error", err)
 		return time.Time{}
 	}
-	t.foretold, t.asked, t.next = t.status, time.Now(), next
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.foretold, t.asked, t.next = status, time.Now(), next
 	return next
 }
 

@@ -56,6 +56,7 @@ type Taught struct {
 
 // rank lets a policy that sees all give the keys of the slot that starts.
 func (p *planner) rank() {
+	p.ordered = true
 	r, ok := p.policy.(Ranker)
 	if !ok {
 		return
@@ -228,7 +229,7 @@ func (p *planner) learnt() *PolicyState {
 // restore takes up what was recorded.
 func (p *planner) restore(s PolicyState) {
 	if _, ok := p.policy.(Collective); ok && s.Policy == p.policy.String() {
-		p.shared = slices.Clone(s.State)
+		p.shared, p.ordered = slices.Clone(s.State), false
 	}
 }
 

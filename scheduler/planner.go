@@ -73,6 +73,7 @@ type planner struct {
 	seen    []*candidate
 	views   []*Candidate
 	taught  []*Candidate // learnt in the last slot without having run
+	ordered bool         // nothing has moved since rank
 	kin     kin
 	hints   *hints // nil until the first one comes
 	needs   *needs // nil until there is a profile
@@ -110,6 +111,7 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 // see reset.
 func (p *planner) allow(r rule, budget time.Duration) {
 	p.rule, p.budget, p.share = r, budget, r.share(budget)
+	p.ordered = false
 }
 
 // put adds or replaces a query. The statistics become the planner's own.
@@ -210,7 +212,7 @@ func (p *planner) lift(c *candidate) {
 	if c.in != nil {
 		c.in.remove(c)
 	}
-	c.rests = false
+	c.rests, p.ordered = false, false
 	p.slots.drop(c)
 	p.times.drop(c)
 }
@@ -219,6 +221,7 @@ func (p *planner) lift(c *candidate) {
 func (p *planner) settle(c *candidate) {
 	v := p.judge(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
+	p.ordered = false
 	if v.slot > 0 {
 		p.slots.set(c, v.slot)
 	}
@@ -296,7 +299,7 @@ func (p *planner) end(now time.Time) {
 	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.len() > 0
 	p.servedNew, p.servedOld = false, false
 	p.absorb()
-	p.slot, p.now = p.slot+1, now
+	p.slot, p.now, p.ordered = p.slot+1, now, false
 	for _, c := range p.ran {
 		c.ran = false
 		if c.held {

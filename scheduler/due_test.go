@@ -1,0 +1,87 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A countedRanker counts how often all queries are ranked.
+type countedRanker struct {
+	Ranker
+	times int
+}
+
+func (c *countedRanker) Rank(m Moment, all []*Candidate) []Key {
+	c.times++
+	return c.Ranker.Rank(m, all)
+}
+
+// quietLedger has what it is given, once.
+type quietLedger struct {
+	Ledger
+	news News
+}
+
+func (l *quietLedger) Since(string, uint64) (News, error) {
+	n := l.news
+	l.news = News{Revision: n.Revision}
+	return n, nil
+}
+
+type fit struct{ Executor }
+
+func (fit) Health() registry.Health { return registry.Health{State: registry.Healthy} }
+
+// Whoever asks about one query after the other, as followers do when all of them
+// fail, does not have all queries ranked for each.
+func TestDueRanksOnce(t *testing.T) {
+	const policy = "wic:urgency=uniform:life=overwrite"
+	p, err := ParsePolicy(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := &countedRanker{Ranker: p.(Ranker)}
+	ledger := &quietLedger{}
+	l, err := NewLoop(Config{
+		Endpoint: registry.Endpoint{
+			Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1m",
+			Budget: registry.Duration(10 * time.Second), Timeout: registry.Duration(time.Second), Policy: policy,
+		},
+		Ledger: ledger, Executor: fit{}, Wake: func([]Note) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.planner.policy, l.planner.ranked.book = counted, nil
+	const n = 100
+	entry := func(i int) Entry {
+		return Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: Stats{Executions: 2, Last: 1, Policy: l.planner.name, Floor: time.Second}}
+	}
+	ledger.news = News{Revision: 1, Last: Slot{Number: 1}}
+	for i := range n {
+		ledger.news.Entries = append(ledger.news.Entries, entry(i))
+	}
+	ask := func() {
+		t.Helper()
+		for i := range n {
+			if due, err := l.Due([]string{fmt.Sprintf("q%03d", i)}); err != nil || due[0].IsZero() {
+				t.Fatalf("%v, %v", due, err)
+			}
+		}
+	}
+	if ask(); counted.times != 1 {
+		t.Errorf("%d queries were ranked %d times to tell when each is due, want once", n, counted.times)
+	}
+	// What moves a query has them ranked anew.
+	ledger.news = News{Revision: 2, Entries: []Entry{entry(n)}}
+	if ask(); counted.times != 2 {
+		t.Errorf("ranked %d times after one more query came, want 2", counted.times)
+	}
+	ledger.news = News{Revision: 3, Removed: []string{fmt.Sprintf("q%03d", n)}}
+	if ask(); counted.times != 3 {
+		t.Errorf("ranked %d times after one query went, want 3", counted.times)
+	}
+}
