@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -201,6 +202,8 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("timeout", "the timeout must be longer than nothing")
 	case !(e.ProfileShare >= 0 && e.ProfileShare <= 1):
 		return bad("profile_share", "profile_share lies between 0 and 1")
+	case slices.Contains(protocolParams, e.TimeoutParam):
+		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the one that the endpoint takes a limit in milliseconds by, such as timeout", e.TimeoutParam)
 	case e.MaxRows < 0:
 		return bad("max_rows", "max_rows is 0 (no cap) or more")
 	}
@@ -221,6 +224,10 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	}
 	return nil
 }
+
+// protocolParams are those of the SPARQL 1.1 Protocol: a limit in their place
+// would be asked instead of the question.
+var protocolParams = []string{"query", "update", "default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri"}
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 

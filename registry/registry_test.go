@@ -447,6 +447,7 @@ func TestEndpointChecks(t *testing.T) {
 		"/url":           func(e *registry.Endpoint) { e.URL = "ftp://x/" },
 		"/budget":        func(e *registry.Endpoint) { e.Budget = -1 },
 		"/concurrency":   func(e *registry.Endpoint) { e.Concurrency = 1000 },
+		"/timeout_param": func(e *registry.Endpoint) { e.TimeoutParam = "query" },
 		"/timeout":       func(e *registry.Endpoint) { e.Timeout = 0 },
 		"/profile_share": func(e *registry.Endpoint) { e.ProfileShare = 1.5 },
 		"/max_rows":      func(e *registry.Endpoint) { e.MaxRows = -1 },

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,6 +58,7 @@ func (d demo) run(ctx context.Context, w *world) error {
 	if d.every <= 0 || d.changesets < 0 {
 		return usage("--every is a time above 0s, --changesets 0 or more")
 	}
+	signal.Ignore(syscall.SIGPIPE) // whoever has read enough ends the demo in order, so that it leaves nothing behind
 	fmt.Fprintln(w.stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
 	e, err := openEngine(ctx, d.engine, log)
 	if err != nil {
@@ -100,7 +103,12 @@ func (d demo) run(ctx context.Context, w *world) error {
 	go func() { until(d.print(ctx, w, srv, names)) }()
 	err = srv.run(ctx)
 	stop()
-	return errors.Join(err, <-live, <-live)
+	for range 2 {
+		if e := <-live; !errors.Is(e, syscall.EPIPE) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 func (d demo) config(endpoint string) (*Config, func(), error) {

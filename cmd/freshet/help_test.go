@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"os"
@@ -120,5 +121,29 @@ func TestDemo(t *testing.T) {
 	}
 	if err := p.stop(); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.stderr)
+	}
+}
+
+// A reader who has seen enough, as head, ends the demo as an interrupt does, and
+// nothing stays behind.
+func TestDemoWithoutReader(t *testing.T) {
+	needEngine(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	p := startTo(t, w, binary(t), "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
+	w.Close()
+	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	<-p.ended
+	if p.err != nil {
+		t.Errorf("it ended with %v\n%s", p.err, p.stderr)
+	}
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-demo-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }

@@ -25,12 +25,13 @@ func hintCommand(w *world) *cobra.Command {
 	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Say what changed at an endpoint, so that queries it may affect run sooner", Args: cobra.ExactArgs(1),
 		Long: `Say what changed at an endpoint, so that queries it may affect run sooner.
 
-Without flags: something changed. With --touched: triples with these IRIs. With
---changesets: whatever a publication in the layout of DBpedia Live publishes,
-a directory or a URL that holds lastPublishedFile.txt and files like
-2015/11/16/16/000011.added.nt.gz. It is followed until interrupted, beginning
-after what is published now, or with --from. With --state the place is kept in a
-file, and the next start goes on from there. While the server or the publication
+Without flags: something changed. With --touched: triples of these IRIs; name
+all, predicates too, for a query that has IRIs, but none of them, is not taken
+to be affected. With --changesets: whatever a publication in the layout of
+DBpedia Live publishes, a directory or a URL that holds lastPublishedFile.txt and
+files like 2015/11/16/16/000011.added.nt.gz. It is followed until interrupted,
+beginning after what is published now, or with --from. With --state the place is
+kept in a file, and the next start goes on from there. While the server or the publication
 is down it is tried again.
 
 A hint is about the subjects, predicates and objects of triples, and their
