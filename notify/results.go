@@ -18,8 +18,9 @@ type results struct {
 	seed    maphash.Seed
 	loading [16]sync.Mutex // by query: whoever finds nothing to share reads alone
 
-	mu     sync.Mutex
-	shared map[string]sharedResult
+	mu      sync.Mutex
+	shared  map[string]sharedResult
+	sweepAt int // number of entries at which dead ones are looked for
 }
 
 func newResults(log Log) *results { return &results{log: log, seed: maphash.MakeSeed()} }
@@ -29,7 +30,8 @@ type sharedResult struct {
 	result weak.Pointer[diff.Result]
 }
 
-// sweepAbove is the number of entries from which dead ones are looked for.
+// sweepAbove is the least of sweepAt. It is twice what a sweep has left, so that
+// entries cost the same however many there are.
 const sweepAbove = 256
 
 // current returns a query's status and last complete result, nil before the
@@ -69,12 +71,13 @@ func (r *results) have(query string) (registry.Status, *diff.Result, error) {
 func (r *results) share(query string, e sharedResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.shared) >= sweepAbove {
+	if len(r.shared) >= max(sweepAbove, r.sweepAt) {
 		for q, old := range r.shared {
 			if old.result.Value() == nil {
 				delete(r.shared, q)
 			}
 		}
+		r.sweepAt = 2 * len(r.shared)
 	}
 	if r.shared == nil {
 		r.shared = make(map[string]sharedResult)

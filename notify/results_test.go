@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 // disk does, and counts them.
 type readingLog struct {
 	notify.Log
+	takes time.Duration
 	reads atomic.Int64
 }
 
@@ -24,14 +26,14 @@ func (l *readingLog) Current(query string, withResult bool) (registry.Status, *d
 		return st, nil, err
 	}
 	l.reads.Add(1)
-	time.Sleep(20 * time.Millisecond) // as a large one takes: others come meanwhile
+	time.Sleep(l.takes) // as a large one takes: others come meanwhile
 	r, err = diff.Decode(r.Document(), r.Form(), r.Ordered())
 	return st, r, err
 }
 
 // However many read a result at the same time, there is one copy of it.
 func TestReadersShareAResult(t *testing.T) {
-	log := &readingLog{}
+	log := &readingLog{takes: 20 * time.Millisecond}
 	r := newRig(t, func(o *notify.Options) { log.Log, o.Log = o.Log, log })
 	id := r.log.Add("q", diff.Select, false)
 	if _, res, err := r.srv.Current(id, true); res != nil || err != nil {
@@ -60,5 +62,31 @@ func TestReadersShareAResult(t *testing.T) {
 		if n := log.reads.Load() - before; n != 1 {
 			t.Errorf("read %d times", n)
 		}
+	}
+}
+
+// Results of many queries, each read once, cost what reading them takes: those
+// that are shared are not gone through for each.
+func TestSharingCostsLittle(t *testing.T) {
+	log := &readingLog{}
+	r := newRig(t, func(o *notify.Options) { log.Log, o.Log = o.Log, log })
+	ids := make([]string, 10_000)
+	for i := range ids {
+		ids[i] = r.log.Add(fmt.Sprint("q", i), diff.Select, false)
+		r.record(ids[i], rows("a"))
+	}
+	timed := func(read func(string, bool) (registry.Status, *diff.Result, error)) time.Duration {
+		start := time.Now()
+		for _, id := range ids {
+			if _, res, err := read(id, true); err != nil || res == nil {
+				t.Fatal(res, err)
+			}
+		}
+		return time.Since(start)
+	}
+	alone, shared := timed(log.Current), timed(r.srv.Current)
+	t.Logf("%d results in %v, and shared in %v", len(ids), alone, shared)
+	if shared > 30*alone {
+		t.Errorf("sharing takes %.0f times what reading takes", float64(shared)/float64(alone))
 	}
 }
