@@ -81,8 +81,8 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) v
 	case cap.suspected(q, n, x.header):
 		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its ResultSetMaxRows", n, usualCap))
 	}
-	if !q.Form.Graph() && int64(n) > c.said.Load() {
-		c.said.Store(0) // it has been raised since
+	if last := c.said.Load(); !q.Form.Graph() && last > 0 && int64(n) > last {
+		c.said.CompareAndSwap(last, 0) // it has been raised since, unless it was just said again
 	}
 	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity, res.Vars())}}
 }
