@@ -150,6 +150,9 @@ func TestConfigPrecedenceOfAll(t *testing.T) {
 			}
 		}
 	}
+	if c, err := loadConfig(t, "\ufeffcontact: mailto:a@x.example\n", nil); err != nil || shownAs(c, "contact") != "mailto:a@x.example | "+fromFile {
+		t.Errorf("after a byte order mark: %v", err)
+	}
 	c, err := loadConfig(t, "endpoints: [{name: a, url: http://127.0.0.1:1/, budget: 3s}]\n", nil, "--endpoint", "a=http://127.0.0.1:2/", "--endpoint", "b=http://127.0.0.1:3/")
 	if err != nil {
 		t.Fatal(err)

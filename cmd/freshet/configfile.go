@@ -24,7 +24,7 @@ import (
 // line. A file of comments alone says nothing, and neither does a key without a
 // value.
 func (c *Config) readFile(path string) error {
-	b, err := os.ReadFile(path)
+	b, err := fileText(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("the configuration file %s does not exist", path)
 	} else if err != nil {
@@ -42,6 +42,13 @@ func (c *Config) readFile(path string) error {
 		return usage("%s: there is a second document in it; everything belongs into the first, before the line of dashes", path)
 	}
 	return nil
+}
+
+// fileText reads a file without the byte order mark that some editors begin it
+// with: it would be taken for part of the first key.
+func fileText(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	return bytes.TrimPrefix(b, []byte("\ufeff")), err
 }
 
 // lineOf finds the line of a bad value where the parser does not say: the

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -25,7 +24,7 @@ const (
 // without error before.
 func (s *settings) originsOf(file string, getenv func(string) string) origins {
 	o := origins{}
-	if b, err := os.ReadFile(file); err == nil {
+	if b, err := fileText(file); err == nil {
 		var tree yaml.MapSlice
 		if yaml.UnmarshalWithOptions(b, &tree, yaml.UseOrderedMap()) == nil {
 			flatten("", tree, func(key, _ string) {
