@@ -132,8 +132,9 @@ func TestDemoWithoutReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bin := binary(t) // which all tests share: it is not built in this one's directory
 	t.Setenv("TMPDIR", t.TempDir())
-	p := startTo(t, w, binary(t), "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
+	p := startTo(t, w, bin, "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
 	w.Close()
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		t.Fatal(err)
