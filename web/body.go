@@ -75,29 +75,30 @@ func semanticReason(e *json.SemanticError) string {
 	case e.Err != nil && e.GoType != nil && e.JSONKind != 0 && e.GoType.PkgPath() != "":
 		return "not a value for this member: " + e.Err.Error()
 	case e.JSONKind != 0:
-		return "a " + kindName(e.JSONKind) + " cannot stand here"
+		return kindName(e.JSONKind) + " cannot stand here"
 	case e.Err != nil:
 		return e.Err.Error()
 	}
 	return "this value cannot stand here"
 }
 
+// kindName is a kind of JSON values with its article.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
 		return "null"
 	case 't', 'f':
-		return "boolean"
+		return "a boolean"
 	case '"':
-		return "string"
+		return "a string"
 	case '0':
-		return "number"
+		return "a number"
 	case '{':
-		return "object"
+		return "an object"
 	case '[':
-		return "array"
+		return "an array"
 	}
-	return "value"
+	return "a value"
 }
 
 func syntacticReason(e *jsontext.SyntacticError) string {

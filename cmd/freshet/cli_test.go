@@ -296,6 +296,9 @@ func TestNoStore(t *testing.T) {
 			t.Errorf("%s: exit code %d, prints %q, says %q", line, code, out, stderr)
 		}
 	}
+	if _, _, stderr := cli(t, map[string]string{"FRESHET_DATA": dir}, "", "store", "check"); !strings.Contains(stderr, dir) {
+		t.Errorf("with a variable: %q", stderr)
+	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
 		t.Errorf("the directory holds %v, %v", list, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ func storeCommand(w *world) *cobra.Command {
 	var data string
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.PersistentFlags().StringVar(&data, "data", defaultConfig().Data, "directory of the store")
+	c.PersistentFlags().StringVar(&data, "data", cmp.Or(w.getenv(variable("data")), defaultConfig().Data), "directory of the store")
 	open := func(do func(*store.DB) error) error {
 		if _, err := os.Stat(filepath.Join(data, store.File)); err != nil {
 			return usage("--data: there is no store: %v", err)
