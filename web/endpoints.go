@@ -44,25 +44,10 @@ func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
 		return v, err
 	}
 	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Debt: st.Debt, Health: st.Health}
-	v.State.Last, err = c.lastSlot(st)
-	return v, err
-}
-
-// lastSlot is the last slot of an endpoint, nil before the first. A loop that
-// has run none since the program started knows its number alone: the rest is
-// in the history.
-func (c *call) lastSlot(st scheduler.LoopState) (*scheduler.Slot, error) {
-	switch {
-	case st.Last.Number == 0:
-		return nil, nil
-	case !st.Last.Started.IsZero():
-		return &st.Last, nil
+	if st.Last.Number > 0 {
+		v.State.Last = &st.Last
 	}
-	slots, err := c.History.Slots(st.Endpoint, 1)
-	if err != nil || len(slots) == 0 {
-		return nil, err
-	}
-	return &slots[0], nil
+	return v, nil
 }
 
 func listEndpoints(c *call) error {

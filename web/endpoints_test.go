@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -146,29 +144,6 @@ func TestTickPauseSlots(t *testing.T) {
 		if (a.Header.Get("Retry-After") == "") != (c.status == 409) {
 			t.Errorf("%v: Retry-After %q", c.err, a.Header.Get("Retry-After"))
 		}
-	}
-}
-
-// After a start the loop knows the last slot by its number alone, and what is
-// shown of it is what was recorded.
-func TestLastSlotAfterAStart(t *testing.T) {
-	w := newWorld(t)
-	last := func() any {
-		return w.get("/v1/endpoints/city").status(200).json()["state"].(map[string]any)["last"]
-	}
-	if got := last(); got != nil {
-		t.Errorf("before the first slot: %v", got)
-	}
-	w.post("/v1/endpoints/city/tick", "").status(200)
-	ran := last()
-	w.m.started = true
-	if d := cmp.Diff(ran, last()); d != "" {
-		t.Errorf("(-before the start +after)\n%s", d)
-	}
-	w.m.slots["city"] = nil // retention took it
-	w.m.forgot = 7
-	if got := last(); got != nil {
-		t.Errorf("a slot that nobody remembers: %v", got)
 	}
 }
 

@@ -35,8 +35,6 @@ type memory struct {
 	tick      func(context.Context) (scheduler.Slot, error)
 	due       map[string]time.Time // when queries run next
 	asked     int                  // how often Due was called
-	started   bool                 // the loop has run no slot since the start
-	forgot    uint64               // the last slot, where the history has none
 }
 
 const epoch = "Zq81"
@@ -291,9 +289,6 @@ func (m *memory) State(endpoint string) (scheduler.LoopState, error) {
 	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Queries: len(m.queries), Health: registry.Health{State: registry.Healthy}}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		st.Last, st.Debt = s[0], s[0].Debt
-	}
-	if m.started {
-		st.Last = scheduler.Slot{Endpoint: endpoint, Number: max(st.Last.Number, m.forgot)}
 	}
 	return st, nil
 }
