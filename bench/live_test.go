@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +13,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // A ticking endpoint answers what the trace says for the slot, and takes as
@@ -111,7 +111,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 				if rule == scheduler.RuleDebt && budget == 4*time.Second && (want.MaxDebt == 0 || want.MaxDebt > 5) {
 					t.Errorf("at most %g s are owed", want.MaxDebt)
 				}
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					x := &ticking{t: t, w: w, timeout: timeout, ran: make([][]int, tr.Revisions), cuts: [][2]int{}}
 					for i := range x.ran {
 						x.ran[i] = []int{}

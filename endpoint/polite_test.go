@@ -7,12 +7,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func TestConcurrency(t *testing.T) {
@@ -43,7 +43,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func TestGap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(1, time.Minute)
 		enter := func(d time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -75,7 +75,7 @@ func TestGap(t *testing.T) {
 // Of two places, the gap is counted from the last request that ended, also from
 // one that ends while somebody waits.
 func TestGapBeginsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g, start := newGate(2, 10*time.Second), time.Now()
 		for range 2 {
 			if err := g.enter(t.Context()); err != nil {

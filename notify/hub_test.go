@@ -4,13 +4,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func woken(f *notify.Follower) bool {
@@ -89,7 +89,7 @@ func TestHubConcurrent(t *testing.T) {
 
 // A wake-up between Follow and the first read, or between two reads, is never lost.
 func TestFeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log, hub := notifytest.NewLog("store"), notify.NewHub()
 		id := log.Add("q", diff.Select, false)
 		st, _, _ := log.Current(id, false)

@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // mix gives every query a character: cheap, dear, dearer than the budget,
@@ -119,7 +119,7 @@ func TestBound(t *testing.T) {
 		t.Run(fmt.Sprintf("concurrency=%d/policy=%s/ticks=%v", c.width, c.policy, c.ticks), func(t *testing.T) {
 			seed := uint64(20261120 + i)
 			t.Logf("seed %d", seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				const budget = 10 * time.Second
 				e := endpoint("@every 10s", budget, c.policy)
 				e.Concurrency = c.width
@@ -182,7 +182,7 @@ func TestLongNobodyStarves(t *testing.T) {
 		t.Run(fmt.Sprintf("rule=%s/concurrency=%d", c.rule, width), func(t *testing.T) {
 			seed := uint64(7 + width)
 			t.Logf("seed %d", seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				e := endpoint("never", budget, "rr")
 				e.Concurrency, e.Rule = width, c.rule
 				if c.rule == scheduler.RuleDebt {
@@ -248,7 +248,7 @@ func TestLongNobodyStarves(t *testing.T) {
 // A query dearer than the budget cannot wedge the endpoint: it is left out of
 // more and more slots.
 func TestDearQueryDoesNotWedge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const budget = 10 * time.Second
 		r := schedulertest.Rows(t, "x")
 		w := newWorld(t, endpoint("never", budget, "rr"), func(q *registry.Query, n int) reply {
@@ -284,7 +284,7 @@ func TestDearQueryDoesNotWedge(t *testing.T) {
 // fit the share of new queries.
 func TestDearBaselineCompletes(t *testing.T) {
 	for _, width := range []int{1, 2, 4} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := schedulertest.Rows(t, "x")
 			e := endpoint("never", 10*time.Second, "ttl:max=32:reset")
 			e.Concurrency = width
@@ -310,7 +310,7 @@ func TestDearBaselineCompletes(t *testing.T) {
 // An executor that takes its time to obey is waited for, and the loop sleeps
 // meanwhile: if it did not, time would stand still in here.
 func TestStubbornExecutor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Concurrency = 2
 		w := newWorld(t, e, same(t, time.Hour))
@@ -329,7 +329,7 @@ func TestStubbornExecutor(t *testing.T) {
 // The endpoint's own time limit for one execution is a failure, the budget's is
 // not.
 func TestTimeoutIsNoCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Timeout = registry.Duration(2 * time.Second)
 		w := newWorld(t, e, same(t, time.Hour))

@@ -16,6 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func indebted(slot string, budget, timeout time.Duration, width int) registry.Endpoint {
@@ -47,7 +48,7 @@ func accounts(slots []scheduler.Slot) (list []account) {
 // An execution goes beyond the budget and finishes; the slots that follow repay
 // it, at most half a budget each, and are strict until the last of it.
 func TestDebtIsRepaid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 1), longish(t, "q_a", 2, 24*time.Second))
 		w.register("a")
 		w.register("b")
@@ -84,7 +85,7 @@ func TestDebtIsRepaid(t *testing.T) {
 // slot's budget is owed in full from before it does, should nothing more be
 // heard of it.
 func TestDebtIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := indebted("never", 10*time.Second, 30*time.Second, 1)
 		w := newWorld(t, e, longish(t, "q_a", 1, 24*time.Second))
 		owes := func() time.Duration {
@@ -141,7 +142,7 @@ func TestDebtIsKept(t *testing.T) {
 // Of several that run beyond the budget the one that began first may finish
 // within its timeout. The others are cut when they use up the budget without it.
 func TestDebtOfSeveral(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
 		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 3), func(_ *registry.Query, n int) reply {
 			return reply{[]time.Duration{time.Second, time.Hour, time.Second}[min(n, 2)], registry.Changed, r}
@@ -174,7 +175,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 // A flood of new queries that all take longer than their share leaves ranked ones
 // their half of each slot.
 func TestDebtOfNewQueries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
 		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 1), func(q *registry.Query, _ int) reply {
 			if q.ID < "q_n" {
@@ -207,7 +208,7 @@ func TestDebtOfNewQueries(t *testing.T) {
 // Two new queries at a time take all of the slot and more; the ranked ones then
 // have their half, two at a time, and none is cut.
 func TestDebtOfNewQueriesAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
 		w := newWorld(t, indebted("never", 10*time.Second, 30*time.Second, 2), func(q *registry.Query, _ int) reply {
 			if q.ID < "q_n" {
@@ -230,9 +231,9 @@ func TestDebtOfNewQueriesAtATime(t *testing.T) {
 	})
 }
 
-// TestLongDebtBound: whatever the mix, what the endpoint saw in any number of slots
+// TestDebtBound: whatever the mix, what the endpoint saw in any number of slots
 // in a row is at most their budgets and one timeout.
-func TestLongDebtBound(t *testing.T) {
+func TestDebtBound(t *testing.T) {
 	const budget = 10 * time.Second
 	for i, c := range []struct {
 		width    int
@@ -244,7 +245,7 @@ func TestLongDebtBound(t *testing.T) {
 		t.Run(fmt.Sprintf("concurrency=%d/timeout=%s", c.width, c.timeout), func(t *testing.T) {
 			seed := uint64(20261121 + i)
 			t.Logf("seed %d", seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := newWorld(t, indebted("@every 10s", budget, c.timeout, c.width), mix(t, seed, budget, false))
 				w.service.reckless = c.reckless
 				for _, n := range names("", 300) {
@@ -406,7 +407,7 @@ func TestReplayDebtLikeStrict(t *testing.T) {
 
 // Who waits for the end of a debt is told so, and when that is.
 func TestDebtIsExplained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, indebted("@every 1m", 10*time.Second, 30*time.Second, 1), longish(t, "q_a", 1, 24*time.Second))
 		w.register("a")
 		w.run()
@@ -447,7 +448,7 @@ func TestDebtIsExplained(t *testing.T) {
 
 // A profile's own budget is not the endpoint's to lend.
 func TestDebtOfProfile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "mrsf")
 		e.FallbackPolicy, e.Rule, e.Timeout = "ttl:max=64:reset", scheduler.RuleDebt, registry.Duration(30*time.Second)
 		var longer atomic.Bool
@@ -482,7 +483,7 @@ func TestDebtOfProfile(t *testing.T) {
 
 // What would have been is asked under the rule that is in force.
 func TestDebtOfShadows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "same")
 		s := &service{reply: func(q *registry.Query, _ int) reply {
 			if q.ID == "q_4" {
@@ -542,7 +543,7 @@ func TestDebtOfShadows(t *testing.T) {
 // While the ledger is too slow to learn in time that a slot may exceed its budget
 // it does not: what runs is cut at its end, whoever it is.
 func TestDebtNeedsItsRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			takes time.Duration
 			want  account

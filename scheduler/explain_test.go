@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func (w *world) explain(id string) scheduler.Explanation {
@@ -22,7 +23,7 @@ func (w *world) explain(id string) scheduler.Explanation {
 }
 
 func TestExplain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "x")
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), func(q *registry.Query, n int) reply {
 			if q.ID == "q_fails" {
@@ -91,7 +92,7 @@ func TestExplain(t *testing.T) {
 // What failed in the slot that is running has its next run known already: those
 // who follow it are told then.
 func TestDueAfterFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "x")
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), func(q *registry.Query, n int) reply {
 			if q.ID == "q_a" {
@@ -116,7 +117,7 @@ func TestDueAfterFailure(t *testing.T) {
 }
 
 func TestExplainDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
 		w.register("a")
 		w.run()
@@ -142,7 +143,7 @@ func TestExplainDue(t *testing.T) {
 // What keeps the endpoint's slots from asking it anything keeps every query of
 // it from running next.
 func TestExplainEndpoint(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
 		w.register("a")
 		w.run()
@@ -182,7 +183,7 @@ func TestExplainEndpoint(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), same(t, 3*time.Second))
 		w.register("a")
 		time.Sleep(time.Second)

@@ -3,11 +3,11 @@ package scheduler_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // A forgetful ledger no longer knows which queries were removed: each answer
@@ -22,7 +22,7 @@ func (f forgetful) Since(endpoint string, rev uint64) (scheduler.News, error) {
 
 // What is missing from a full answer is gone.
 func TestFullNewsDropsWhatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ledger := forgetful{&schedulertest.Memory{}}
 		stays, goes := schedulertest.Query("alpha", "a"), schedulertest.Query("alpha", "b")
 		if err := ledger.Register(stays); err != nil {

@@ -3,11 +3,11 @@ package scheduler_test
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // polite answers as a client does that keeps the gap itself: who comes too
@@ -28,7 +28,7 @@ func polite(t testing.TB, takes, gap time.Duration) func(*registry.Query, int) r
 // TestGapBetweenSlots: the gap is kept from one slot to the next and after a
 // trial run, at nobody's expense.
 func TestGapBetweenSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const gap = 900 * time.Millisecond
 		e := endpoint("never", time.Second, "rr")
 		e.MinGap = registry.Duration(gap)

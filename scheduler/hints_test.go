@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // about makes a query whose patterns name these IRIs.
@@ -58,7 +59,7 @@ func (w *world) settled(n int) {
 
 // What a hint may concern runs first in the next slot; the rest by its order.
 func TestHintGoesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 8*time.Second, "rr"), same(t, time.Second))
 		for i, n := range names("", 16) {
 			w.register(n, about(fmt.Sprint("http://x/", i), "http://x/all"))
@@ -103,7 +104,7 @@ func TestHintGoesFirst(t *testing.T) {
 // A hint brings a query into a slot that its policy does not have due, but
 // not one that is paused or waits for its min_interval; and only once.
 func TestHintBeforeDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 100*time.Second, "ttl:max=32:reset"), same(t, time.Second))
 		w.register("free", about("http://x/a"))
 		w.register("paused", about("http://x/a"), func(q *registry.Query) { q.Pause = &registry.Pause{By: "me"} })
@@ -135,7 +136,7 @@ func TestHintBeforeDue(t *testing.T) {
 // A hint that comes while the query runs may be about what it has not seen: it
 // counts for the next slot.
 func TestHintWhileRunning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
 		w.register("a", about("http://x/a"))
 		w.run()
@@ -168,7 +169,7 @@ func TestHostileHints(t *testing.T) {
 	for _, policy := range []string{"rr", "ttl:max=4:reset", "sjf"} {
 		for _, width := range []int{1, 3} {
 			t.Run(fmt.Sprint(policy, "/", width), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { hostile(t, policy, width) })
+				bubble.Test(t, func(t *testing.T) { hostile(t, policy, width) })
 			})
 		}
 	}
@@ -228,7 +229,7 @@ func hostile(t *testing.T, policy string, width int) {
 
 // The memory of hints is bounded, and too many marks mean everything.
 func TestHintsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const many = 10_050
 		w := newWorld(t, endpoint("never", time.Hour, "ttl:max=32:reset"), same(t, time.Millisecond))
 		for i, n := range names("", many) {

@@ -12,10 +12,11 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func TestGrid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 10s", 4*time.Second, "rr"), same(t, time.Second))
 		w.register("a")
 		time.Sleep(3 * time.Second) // the grid does not depend on when the loop starts
@@ -41,7 +42,7 @@ func TestGrid(t *testing.T) {
 // executions of one slot are spread by min_gap here, since the budget itself
 // cannot exceed the grid.
 func TestOverrunSkipsGridTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("@every 10s", 10*time.Second, "rr")
 		e.MinGap = registry.Duration(3 * time.Second)
 		w := newWorld(t, e, same(t, time.Second))
@@ -73,7 +74,7 @@ func TestOverrunSkipsGridTimes(t *testing.T) {
 
 // A slot that ends exactly when the next one is due does not skip it.
 func TestFullSlotsFollowEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, 5*time.Second))
 		w.register("a")
 		w.register("b")
@@ -93,7 +94,7 @@ func TestFullSlotsFollowEachOther(t *testing.T) {
 }
 
 func TestPauseResumeAndBlackout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("@every 1m", 10*time.Second, "rr")
 		e.Blackout = []registry.Blackout{{Start: "5 0 * * *", For: registry.Duration(3 * time.Minute)}}
 		w := newWorld(t, e, same(t, time.Second))
@@ -136,7 +137,7 @@ func TestPauseResumeAndBlackout(t *testing.T) {
 }
 
 func TestTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, time.Second))
 		w.register("a")
 		w.run()
@@ -177,7 +178,7 @@ func TestTicks(t *testing.T) {
 
 // The summary is returned when everything of it is committed.
 func TestTickIsCommitted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 10*time.Millisecond))
 		for _, n := range names("a", 30) {
 			w.register(n)
@@ -204,7 +205,7 @@ func TestTickIsCommitted(t *testing.T) {
 }
 
 func TestChangesCommitAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", time.Minute, "rr"), nil)
 		w.service.reply = func(q *registry.Query, n int) reply {
 			if q.ID == "q_b" {
@@ -260,7 +261,7 @@ func TestChangesCommitAtOnce(t *testing.T) {
 
 // Unchanged outcomes wait a second at most, also while a long one runs.
 func TestUnchangedWaitsASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := schedulertest.Rows(t, "x")
 		w := newWorld(t, endpoint("never", time.Minute, "rr"), func(q *registry.Query, n int) reply {
 			if q.ID == "q_z" {
@@ -289,7 +290,7 @@ func TestUnchangedWaitsASecond(t *testing.T) {
 }
 
 func TestCancelInTheMiddle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", time.Minute, "rr"), same(t, 4*time.Second))
 		for _, n := range []string{"a", "b", "c"} {
 			w.register(n)
@@ -324,7 +325,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 }
 
 func TestLedgerErrorEndsRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, time.Second))
 		w.register("a")
 		broken := errors.New("no space left on device")
@@ -338,7 +339,7 @@ func TestLedgerErrorEndsRun(t *testing.T) {
 }
 
 func TestUnhealthyEndpoint(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 10s", 10*time.Second, "rr"), same(t, time.Second))
 		for _, n := range []string{"a", "b"} {
 			w.register(n)
@@ -367,7 +368,7 @@ func TestUnhealthyEndpoint(t *testing.T) {
 // An endpoint that falls ill in the middle of a slot is left alone at once, and
 // with one probe at a time once its time has come.
 func TestFallsIll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Concurrency = 3
 		w := newWorld(t, e, nil)
@@ -400,7 +401,7 @@ func TestFallsIll(t *testing.T) {
 }
 
 func TestReconfigureKeepsStatistics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		w := newWorld(t, e, same(t, time.Second))
 		w.register("a")
@@ -429,7 +430,7 @@ func TestReconfigureKeepsStatistics(t *testing.T) {
 }
 
 func TestTrialIsCharged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 3*time.Second))
 		w.register("a")
 		w.run()
@@ -472,7 +473,7 @@ func findQuery(w *world, id string) (scheduler.Entry, bool) {
 
 // A refresh request is answered once, in the next slot, whatever the policy.
 func TestRefresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "ttl:max=32:reset"), same(t, time.Second))
 		q := w.register("a")
 		w.run()
@@ -495,7 +496,7 @@ func TestRefresh(t *testing.T) {
 
 // Queries come, change and go while slots run.
 func TestRegistrationsMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 2*time.Second))
 		w.register("a")
 		w.register("b")
@@ -533,7 +534,7 @@ func TestRegistrationsMeanwhile(t *testing.T) {
 // The plan of a slot holds all tiers, also where new queries go before the
 // ranked ones.
 func TestPlannedCountsAllTiers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 20*time.Second, "rr"), same(t, time.Second))
 		w.register("a")
 		b := w.register("b")

@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func named(name string) registry.Endpoint {
@@ -19,7 +20,7 @@ func named(name string) registry.Endpoint {
 }
 
 func TestManager(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ledger := &schedulertest.Memory{}
 		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
 		services := map[string]*service{}
@@ -120,7 +121,7 @@ func unknown(t *testing.T, m *scheduler.Manager, ctx context.Context) {
 
 // One endpoint's ledger error ends all, since the disk is one.
 func TestManagerEndsOnLedgerError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ledger := &schedulertest.Memory{}
 		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
 		for _, n := range []string{"alpha", "beta"} {
@@ -144,7 +145,7 @@ func TestManagerEndsOnLedgerError(t *testing.T) {
 
 // Trial runs take their turn among the executions of the slot.
 func TestTrialKeepsConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 20*time.Second, "rr"), same(t, 2*time.Second))
 		for _, n := range names("a", 4) {
 			w.register(n)

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // attentive is an endpoint whose policy looks at intervals, with round robin
@@ -92,7 +92,7 @@ func script(t *testing.T, takes time.Duration, texts map[string][]string) func(*
 // A change that adds a matching row opens a round, and its intervals go before
 // the order of the second policy.
 func TestRoundOnChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("never", "mrsf:p"), script(t, time.Second, map[string][]string{"q_rates": {"x", "x oil", "x oil gas", "x oilfield gas"}}))
 		for _, n := range append([]string{"rates", "news", "money"}, names("other", 12)...) {
 			w.register(n)
@@ -146,7 +146,7 @@ func (w *world) run1() scheduler.Slot {
 
 // What cannot be captured any more expires, with the reason.
 func TestRoundsExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("never", "medf:np"), script(t, time.Second, map[string][]string{"q_a": {"1", "2"}}))
 		w.register("a")
 		w.register("b", func(q *registry.Query) { q.Pause = nil })
@@ -170,7 +170,7 @@ func TestRoundsExpire(t *testing.T) {
 
 // Intervals by time: from each multiple on, also those that no slot ran in.
 func TestRoundsByTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("@every 10s", "sedf:p"), same(t, time.Second))
 		w.register("a")
 		w.register("b")
@@ -219,7 +219,7 @@ func TestRoundsByTime(t *testing.T) {
 
 // By slots: each multiple of the slot numbers, and what a restart finds open.
 func TestRoundsBySlotSurviveRestarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("never", "mrsf"), same(t, time.Second))
 		w.register("a")
 		w.register("b", func(q *registry.Query) { q.Pause = &registry.Pause{By: "ops"} })
@@ -241,7 +241,7 @@ func TestRoundsBySlotSurviveRestarts(t *testing.T) {
 
 // A query's own history says when its next change is to be expected.
 func TestRoundsPredicted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		texts := []string{}
 		for i := range 60 { // a new result every fifth time
 			texts = append(texts, fmt.Sprint(i/5))
@@ -273,7 +273,7 @@ func TestRoundsPredicted(t *testing.T) {
 // profile, or because the process began anew.
 func TestPredictionsOutliveNews(t *testing.T) {
 	rounds := func(slot func(w *world, i int)) (got []string) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			texts := map[string][]string{}
 			for i := range 90 {
 				texts["q_a"] = append(texts["q_a"], fmt.Sprint(i/4))
@@ -324,7 +324,7 @@ func TestShareOfIntervals(t *testing.T) {
 	for _, width := range []int{1, 3} {
 		for _, share := range []float64{0.2, 0.5} {
 			t.Run(fmt.Sprintf("concurrency=%d/share=%g", width, share), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { sharing(t, width, share) })
+				bubble.Test(t, func(t *testing.T) { sharing(t, width, share) })
 			})
 		}
 	}
@@ -385,7 +385,7 @@ func sharing(t *testing.T, width int, share float64) {
 
 // With nobody else waiting, intervals have the whole budget.
 func TestIntervalsTakeWhatNobodyWants(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "sedf")
 		e.FallbackPolicy = "ttl:max=64:reset" // what never changes is hardly ever due
 		w := newWorld(t, e, same(t, time.Second))
@@ -410,7 +410,7 @@ func TestIntervalsTakeWhatNobodyWants(t *testing.T) {
 
 // A profile's own budget bounds what it claims in a slot.
 func TestBudgetOfProfile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "mrsf")
 		e.FallbackPolicy = "ttl:max=64:reset"
 		w := newWorld(t, e, same(t, time.Second))
@@ -443,7 +443,7 @@ func TestBoundWithIntervals(t *testing.T) {
 		t.Run(fmt.Sprint("concurrency=", width), func(t *testing.T) {
 			seed := uint64(20261121 + i)
 			t.Logf("seed %d", seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				const budget = 10 * time.Second
 				e := attentive("@every 10s", []string{"mrsf:p", "medf:np"}[i])
 				e.Concurrency = width
@@ -488,7 +488,7 @@ func TestBoundWithIntervals(t *testing.T) {
 // more of them than one that does not.
 func TestCompletenessAboveRoundRobin(t *testing.T) {
 	run := func(policy string) (complete float64) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			e := attentive("never", policy)
 			e.ProfileShare = 0.5
 			w := newWorld(t, e, same(t, time.Second))
@@ -529,7 +529,7 @@ func TestCompletenessAboveRoundRobin(t *testing.T) {
 
 // Explain tells of the interval that claims a query.
 func TestExplainInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "mrsf")
 		e.FallbackPolicy = "ttl:max=64:reset"
 		w := newWorld(t, e, script(t, 4*time.Second, map[string][]string{"q_a": {"1", "1", "1", "1", "2"}}))
@@ -560,7 +560,7 @@ func TestExplainInterval(t *testing.T) {
 // On a grid it is the hours that count: what changes around noon is expected
 // around noon.
 func TestRoundsPredictedByHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		noon := func(*registry.Query, int) reply {
 			at := time.Now().UTC()
 			return reply{time.Second, registry.Changed, schedulertest.Rows(t, at.Add(-12*time.Hour).Format("2006-01-02"))}
@@ -596,7 +596,7 @@ func TestRoundsPredictedByHour(t *testing.T) {
 
 // Rounds end when their time is over, also where no slot comes to say so.
 func TestRoundsExpireWithoutASlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, attentive("@every 1m", "mrsf"), script(t, time.Second, map[string][]string{"q_a": {"1", "2"}}))
 		w.register("a")
 		w.want("p_pair", lasting(10*time.Minute), registry.Item{Query: "q_a", When: on("q_a")},
@@ -632,7 +632,7 @@ func (c *counted) Since(endpoint string, rev uint64) (scheduler.News, error) {
 // Whoever asks when a profile is due does not make the loop read all profiles:
 // else registering many of them would read each of them as many times.
 func TestAskingForTheNextRoundReadsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ledger := &counted{Ledger: &schedulertest.Memory{}}
 		l, err := scheduler.NewLoop(scheduler.Config{Endpoint: attentive("@every 1m", "mrsf"), Ledger: ledger, Executor: &service{}})
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // A wavering context is cancelled when it has been looked at so many times.
@@ -54,7 +54,7 @@ func shadowed(policy string, shadows ...string) registry.Endpoint {
 // A comparison costs nothing while nothing new is recorded or chosen, ends with
 // its caller, and asks the endpoint nothing.
 func TestManagerShadows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, b := schedulertest.Rows(t, "a"), schedulertest.Rows(t, "b")
 		s := &service{reply: func(q *registry.Query, n int) reply {
 			if q.ID == "q_4" && n/2%2 == 0 {

@@ -11,11 +11,12 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // An endpoint is left alone in a blackout time, by trial runs too.
 func TestTrialInBlackout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Blackout = []registry.Blackout{{Start: "5 0 * * *", For: registry.Duration(3 * time.Minute)}}
 		w := newWorld(t, e, same(t, time.Second))
@@ -39,7 +40,7 @@ func TestTrialInBlackout(t *testing.T) {
 
 // A tick whose slot never was, since the end came before anything ran, says so.
 func TestTickThatNeverRan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 5*time.Second))
 		w.register("a")
 		w.run()

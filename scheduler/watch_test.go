@@ -2,13 +2,13 @@ package scheduler_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // A slow ledger takes its time to record, and to bring results.
@@ -41,7 +41,7 @@ func TestBoundWhileCommitting(t *testing.T) {
 		{"recording, others end", 600 * time.Millisecond, 0, 250 * time.Millisecond, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				const budget = time.Second
 				e := endpoint("never", budget, "rr")
 				e.Concurrency = 4

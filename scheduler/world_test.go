@@ -85,12 +85,9 @@ func (s *service) Execute(ctx context.Context, q *registry.Query, _ scheduler.Me
 	if wait > limit && !s.reckless {
 		wait, a = limit, scheduler.Answer{Outcome: registry.Cut}
 	}
-	// No timer's channel: in a bubble the race detector has met the runtime
-	// crashing in a select over one.
-	over := make(chan struct{})
-	t := time.AfterFunc(wait, func() { close(over) })
+	t := time.NewTimer(wait)
 	select {
-	case <-over:
+	case <-t.C:
 	case <-ctx.Done():
 		if time.Since(start) < wait { // else the answer came in the same moment
 			a = scheduler.Answer{Outcome: registry.Cut}

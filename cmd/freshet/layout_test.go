@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -72,5 +76,30 @@ func TestImportTableFindsViolations(t *testing.T) {
 	got := violations(module+"diff", []string{"fmt", module + "registry", path.Join(module, "diff/sub")})
 	if !slices.Equal(got, []string{module + "registry"}) {
 		t.Errorf("violations of diff importing registry: %v", got)
+	}
+}
+
+// TestBubbles: bubbles of the standard library crash now and then under the race
+// detector; those of package bubble, which says why, do not.
+func TestBubbles(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || filepath.Base(filepath.Dir(file)) == "bubble" {
+			if d != nil && d.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if bytes.Contains(text, []byte("synctest"+".Test(")) {
+			t.Errorf("%s: use bubble.Test", file)
+		}
+		if bytes.Contains(text, []byte("bubble"+".Test(")) {
+			seen++
+		}
+		return err
+	})
+	if err != nil || seen == 0 {
+		t.Errorf("%d files with bubbles: %v", seen, err)
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func TestPlay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
 		var at []time.Duration
