@@ -27,7 +27,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -64,6 +63,7 @@ type Options struct {
 	Seed    uint64           // secret of the installation, for fingerprints; the same in every run
 	Logger  *slog.Logger     // nil is silent
 	Health  registry.Health  // as it was kept; the zero value is healthy
+	Before  *Client          // whose place this one takes: both share their health and their last request
 	Now     func() time.Time // for health and Retry-After; nil is time.Now
 }
 
@@ -82,8 +82,7 @@ type Client struct {
 	gate     *gate
 	health   *health
 	auth     authenticator
-	buffers  sync.Pool    // of *bytes.Buffer: bodies are not kept
-	said     atomic.Int64 // the last X-SPARQL-MaxRows, 0 = none yet
+	buffers  sync.Pool // of *bytes.Buffer: bodies are not kept
 }
 
 // New prepares a client. It opens no connection and reads no secret yet.
@@ -103,7 +102,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{
+	c := &Client{
 		settings: e,
 		base:     base,
 		agent:    userAgent(o.Version, o.Contact),
@@ -113,7 +112,14 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 		gate:     newGate(e.Concurrency, time.Duration(e.MinGap)),
 		health:   newHealth(o.Health, o.Now),
 		auth:     auth,
-	}, nil
+	}
+	if b := o.Before; b != nil {
+		c.health, c.gate.last = b.health, b.gate.last
+		if b.settings.URL != e.URL || b.settings.MaxRows != e.MaxRows {
+			c.health.told(0)
+		}
+	}
+	return c, nil
 }
 
 // Health tells whether requests may be sent now. It is to be kept and handed

@@ -228,6 +228,17 @@ func TestCapOfTriples(t *testing.T) {
 	said = ""
 	ask(c, 19, registry.Changed)
 	ask(c, 21, registry.Partial, "20")
+	kept := c.Health()
+	restarted := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Health = kept })
+	ask(restarted, 21, registry.Partial, "20")
+	ask(client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before = restarted }), 21, registry.Partial, "20")
+	edited := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before, e.MaxRows = restarted, 25 })
+	ask(edited, 21, registry.Changed)
+	ask(edited, 25, registry.Partial, "25")
+	moved := client(t, addr+"/elsewhere", func(e *registry.Endpoint, o *Options) {
+		o.Before = client(t, addr, func(e *registry.Endpoint, o *Options) { o.Health = kept })
+	})
+	ask(moved, 21, registry.Changed)
 	body, contentType = rows(30), typeJSON
 	want(t, execute(t, c, sel("S")), registry.Changed) // more, and nothing is said: the cap was raised
 	ask(c, 21, registry.Changed)

@@ -11,13 +11,17 @@ import (
 type gate struct {
 	places chan struct{}
 	gap    time.Duration
+	last   *last
+}
 
+// last is when the last request ended.
+type last struct {
 	mu    sync.Mutex
-	ended time.Time // end of the last request
+	ended time.Time
 }
 
 func newGate(concurrency int, gap time.Duration) *gate {
-	return &gate{places: make(chan struct{}, max(concurrency, 1)), gap: gap}
+	return &gate{places: make(chan struct{}, max(concurrency, 1)), gap: gap, last: &last{}}
 }
 
 // enter waits for a place and for the gap, no longer than ctx.
@@ -46,20 +50,20 @@ func (g *gate) enter(ctx context.Context) error {
 }
 
 func (g *gate) remaining() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.gap <= 0 || g.ended.IsZero() {
+	g.last.mu.Lock()
+	defer g.last.mu.Unlock()
+	if g.gap <= 0 || g.last.ended.IsZero() {
 		return 0
 	}
-	return g.gap - time.Since(g.ended)
+	return g.gap - time.Since(g.last.ended)
 }
 
 // leave frees the place. sent tells whether a request was made at all.
 func (g *gate) leave(sent bool) {
 	if sent {
-		g.mu.Lock()
-		g.ended = time.Now()
-		g.mu.Unlock()
+		g.last.mu.Lock()
+		g.last.ended = time.Now()
+		g.last.mu.Unlock()
 	}
 	<-g.places
 }

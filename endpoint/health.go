@@ -50,6 +50,28 @@ func (s *health) snapshot() registry.Health {
 	return s.h
 }
 
+// maxRows is the last X-SPARQL-MaxRows, 0 = none.
+func (s *health) maxRows() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.h.MaxRows
+}
+
+func (s *health) told(maxRows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.MaxRows = maxRows
+}
+
+// exceeded takes in a whole answer of n rows to which no cap was told.
+func (s *health) exceeded(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > s.h.MaxRows {
+		s.h.MaxRows = 0
+	}
+}
+
 // refuses says why no request may be sent now, or "".
 func (s *health) refuses() string {
 	s.mu.Lock()

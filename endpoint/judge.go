@@ -71,18 +71,18 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) v
 	res, n, err := decode(f, body, q, m.Vars, cap.stop(q), int(c.settings.MaxBytes))
 	switch {
 	case errors.Is(err, diff.ErrRowLimit):
-		return result(registry.Partial, fmt.Sprintf("more rows than the endpoint's cap of %d", cap.rows))
+		return result(registry.Partial, fmt.Sprintf("more rows or triples than the endpoint's cap of %d%s", cap.rows, cap.source()))
 	case errors.Is(err, diff.ErrByteLimit):
 		return result(registry.Failed, fmt.Sprintf("%v of %s", errTooLarge, c.settings.MaxBytes))
 	case err != nil:
 		return result(registry.Partial, "not a complete answer: "+oneLine(err.Error())+said(body))
 	case cap.reached(q, n):
-		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d", n, cap.rows))
+		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d%s", n, cap.rows, cap.source()))
 	case cap.suspected(q, n, x.header):
 		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its ResultSetMaxRows", n, usualCap))
 	}
-	if last := c.said.Load(); !q.Form.Graph() && last > 0 && int64(n) > last {
-		c.said.CompareAndSwap(last, 0) // it has been raised since, unless it was just said again
+	if !q.Form.Graph() && cap.told == 0 {
+		c.health.exceeded(n) // if so, it has been raised since
 	}
 	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity, res.Vars())}}
 }
@@ -127,27 +127,38 @@ func notModified(x *exchange, r *request, m Memory) verdict {
 }
 
 // A rowCap is the number of rows or triples at which the endpoint stops, 0 for
-// none known.
-type rowCap struct{ rows int }
+// none known, and where that is from: told with this answer, or learnt from
+// another.
+type rowCap struct{ rows, told, learnt int }
 
 // cap takes the lower of what the settings and the answer say. Virtuoso says it
 // of rows only, and then only when they reached it, but stops at as many triples:
 // what it said last counts for those.
 func (c *Client) cap(q *registry.Query, h http.Header) rowCap {
-	n := c.settings.MaxRows
-	said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows"))
-	if err == nil && said > 0 {
-		c.said.Store(int64(said))
+	var k rowCap
+	if said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows")); err == nil && said > 0 {
+		k.told = said
+		c.health.told(said)
 	} else if q.Form.Graph() {
-		said = int(c.said.Load())
-	}
-	if said > 0 && (n <= 0 || said < n) {
-		n = said
+		k.learnt = c.health.maxRows()
 	}
 	if q.Form == diff.Ask {
-		n = 0
+		return k
 	}
-	return rowCap{max(n, 0)}
+	for _, n := range []int{c.settings.MaxRows, k.told, k.learnt} {
+		if n > 0 && (k.rows == 0 || n < k.rows) {
+			k.rows = n
+		}
+	}
+	return k
+}
+
+// source says of a learnt cap where it is from.
+func (k rowCap) source() string {
+	if k.rows != k.learnt {
+		return ""
+	}
+	return ", as it said with another answer; editing max_rows makes that forgotten"
 }
 
 // reached tells whether n rows leave it open whether there are more. A query's
@@ -173,7 +184,7 @@ const usualCap = 10000
 // has stopped at the usual cap: one more, and no sign of it anywhere.
 func (k rowCap) suspected(q *registry.Query, n int, h http.Header) bool {
 	return k.rows == 0 && q.Form.Graph() && n == usualCap+1 && strings.HasPrefix(h.Get("Server"), "Virtuoso") &&
-		(rowCap{usualCap}).reached(q, n)
+		rowCap{rows: usualCap}.reached(q, n)
 }
 
 // stop is the number of rows after which reading on is pointless, 0 for none.

@@ -341,3 +341,36 @@ func TestHealthRules(t *testing.T) {
 		}
 	})
 }
+
+// What an endpoint says to a client holds for the one that takes its place, also
+// when it is said later.
+func TestTakingOver(t *testing.T) {
+	asked, answer := make(chan struct{}, 9), make(chan struct{})
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		w.Header().Set("Retry-After", "600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	old := client(t, addr, nil)
+	over := make(chan Answer)
+	go func() { over <- old.Execute(t.Context(), sel("S"), Memory{}, long) }()
+	<-asked
+	next := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before, e.Timeout = old, registry.Duration(time.Minute) })
+	close(answer)
+	want(t, <-over, registry.Throttled)
+	want(t, execute(t, next, sel("S")), registry.Throttled, "not asked")
+	if len(asked) > 0 {
+		t.Error("asked although it was to be left alone")
+	}
+}
+
+func TestTakingOverKeepsTheGap(t *testing.T) {
+	addr := serve(t, send(200, typeJSON, rows(1)))
+	old := client(t, addr, nil)
+	want(t, execute(t, old, sel("S")), registry.Changed)
+	next := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before, e.MinGap = old, registry.Duration(time.Hour) })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	want(t, next.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a turn")
+}

@@ -64,6 +64,9 @@ type Health struct {
 	Until    time.Time `json:"until,omitzero"` // throttled: no request before; open: the next probe
 	Failures int       `json:"failures"`       // in a row
 	Error    string    `json:"error,omitempty"`
+	// MaxRows is the cap that it last told of, 0 = none. It is forgotten when
+	// its URL or the cap of its settings is edited.
+	MaxRows int `json:"max_rows,omitempty"`
 }
 
 // The states of an endpoint's health.

@@ -66,6 +66,7 @@ func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, fou
 		if !found {
 			c = configured{Endpoint: registry.Endpoint{Name: name}}
 		}
+		was := c.Endpoint
 		if err := edit(&c.Endpoint, &c.File, found); err != nil {
 			return err
 		}
@@ -74,6 +75,11 @@ func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, fou
 		}
 		if c.Endpoint.URL == "" {
 			return removeEndpoint(tx, name)
+		}
+		if found && (was.URL != c.Endpoint.URL || was.MaxRows != c.Endpoint.MaxRows) {
+			if err := forgetCap(tx, name); err != nil {
+				return err
+			}
 		}
 		return putEndpoint(tx, name, &c)
 	})
@@ -116,4 +122,37 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 		tx.Bucket(bOwners).Delete(key8(s.number)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeSpace, s.number), nil),
 	)
+}
+
+// forgetCap forgets the cap that an endpoint once told of.
+func forgetCap(tx *bbolt.Tx, name string) error {
+	s, ok := findSpace(tx, name)
+	if !ok {
+		return nil
+	}
+	h, err := loadHealth(tx, s.number)
+	if err != nil || h.MaxRows == 0 {
+		return err
+	}
+	h.MaxRows = 0
+	return saveHealth(tx, s.number, h)
+}
+
+func loadHealth(tx *bbolt.Tx, space uint64) (h registry.Health, err error) {
+	v := tx.Bucket(bHealth).Get(key8(space))
+	if v == nil {
+		return h, nil
+	}
+	if err := json.Unmarshal(v, &h); err != nil {
+		return h, fmt.Errorf("%w: health: %w", ErrDamaged, err)
+	}
+	return h, nil
+}
+
+func saveHealth(tx *bbolt.Tx, space uint64, h registry.Health) error {
+	v, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bHealth).Put(key8(space), v)
 }

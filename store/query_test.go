@@ -196,6 +196,35 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// The cap that an endpoint told of is no longer good when its URL or the cap of
+// its settings is another; all else stays.
+func TestEditingForgetsTheCap(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	edits := map[string]func(*registry.Endpoint){
+		"url":      func(e *registry.Endpoint) { e.URL = "http://127.0.0.1:2/" },
+		"max_rows": func(e *registry.Endpoint) { e.MaxRows = 100 },
+		"slot":     func(e *registry.Endpoint) { e.Slot = "@every 1h" },
+	}
+	for name, edit := range edits {
+		putEndpointURL(t, d, name, "http://127.0.0.1:1/")
+		told := registry.Health{State: registry.HealthWaits, Failures: 2, MaxRows: 20}
+		if _, err := d.Record(name, scheduler.Batch{Health: &told}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error { edit(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		want := told
+		if name != "slot" {
+			want.MaxRows = 0
+		}
+		news, err := d.Since(name, 0)
+		if err != nil || news.Health != want {
+			t.Errorf("%s: %+v, %v", name, news.Health, err)
+		}
+	}
+}
+
 // Removing an endpoint takes everything away at once, and leaves nothing
 // behind in the end; one of the same name made meanwhile is another.
 func TestRemoveEndpoint(t *testing.T) {

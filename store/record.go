@@ -236,11 +236,7 @@ func (w *writer) save(ids []string) error {
 // policy has learnt.
 func (w *writer) loop(b *scheduler.Batch) error {
 	if b.Health != nil {
-		v, err := json.Marshal(b.Health)
-		if err != nil {
-			return err
-		}
-		if err := w.tx.Bucket(bHealth).Put(key8(w.space.number), v); err != nil {
+		if err := saveHealth(w.tx, w.space.number, *b.Health); err != nil {
 			return err
 		}
 	}

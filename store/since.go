@@ -106,13 +106,11 @@ func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
 }
 
 func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
-	if v := tx.Bucket(bHealth).Get(key8(s.number)); v != nil {
-		if err := json.Unmarshal(v, &n.Health); err != nil {
-			return fmt.Errorf("%w: health: %w", ErrDamaged, err)
-		}
+	var err error
+	if n.Health, err = loadHealth(tx, s.number); err != nil {
+		return err
 	}
 	if v := tx.Bucket(bHealth).Get(policyKey(s.number)); v != nil {
-		var err error
 		if n.Policy, err = parsePolicy(v); err != nil {
 			return err
 		}

@@ -217,3 +217,37 @@ func TestSilentEndpoint(t *testing.T) {
 		t.Errorf("slot %s, %v", out, err)
 	}
 }
+
+// What an endpoint asks for while its settings are edited holds under the new
+// settings too.
+func TestEditingKeepsRetryAfter(t *testing.T) {
+	asked, edited := make(chan struct{}, 9), make(chan struct{})
+	ep := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-edited
+		w.Header().Set("Retry-After", "3600")
+		http.Error(w, "later", http.StatusTooManyRequests)
+	}))
+	defer ep.Close()
+	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr}]\n", ep.URL)
+	srv := serve(t, binary(t), freeAddr(t), t.TempDir(), yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: ep.URL}
+	w.add(t, "ASK { <http://x/1> ?p ?o }")
+	first := make(chan int)
+	go func() {
+		code, _, _ := cli(t, w.env, "", "endpoint", "tick", "city", "--json")
+		first <- code
+	}()
+	<-asked
+	w.must(t, "", "endpoint", "set", "city", "timeout=20s")
+	close(edited)
+	if code := <-first; code != exitOK {
+		t.Fatalf("tick: exit code %d", code)
+	}
+	for range 3 {
+		cli(t, w.env, "", "endpoint", "tick", "city", "--json")
+	}
+	if len(asked) > 0 {
+		t.Errorf("asked %d times although told to wait an hour", len(asked))
+	}
+}

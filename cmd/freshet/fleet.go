@@ -73,7 +73,7 @@ func (f *fleet) sync(name string) error {
 	if known && reflect.DeepEqual(asked(old.settings), asked(e)) {
 		return f.Update(e, nil)
 	}
-	c, err := f.dial(e)
+	c, err := f.dial(e, old.Client)
 	if err != nil {
 		return err
 	}
@@ -101,13 +101,14 @@ func asked(e registry.Endpoint) registry.Endpoint {
 	return e
 }
 
-func (f *fleet) dial(e registry.Endpoint) (*endpoint.Client, error) {
+// dial makes a client, in the place of another unless that is nil.
+func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Client, error) {
 	// Nothing is newer than the last revision: only the health is wanted.
 	news, err := f.store.Since(e.Name, math.MaxUint64-1)
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.New(e, endpoint.Options{Contact: f.contact, Version: programVersion(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health})
+	return endpoint.New(e, endpoint.Options{Contact: f.contact, Version: programVersion(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Before: before})
 }
 
 func (f *fleet) close() {
