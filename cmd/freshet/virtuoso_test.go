@@ -107,6 +107,34 @@ func TestVirtuosoCapIsNoChange(t *testing.T) {
 	}
 }
 
+// The cap that rows told of is not forgotten by a crash: a graph that the engine
+// cuts off, without a word, stays partial.
+func TestVirtuosoCapOutlivesACrash(t *testing.T) {
+	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
+	data, addr := t.TempDir(), freeAddr(t)
+	yaml := "endpoints: [{name: city, url: \"" + v.URL + "\", slot: never, policy: rr, default_graph_uri: [\"" + graph + "\"]}]\n"
+	srv := serve(t, binary(t), addr, data, yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: v.URL}
+	v.Insert(graph, statements(0, 40)...)
+	v.Insert("http://example.org/other", statements(0, 90)...)
+	w.must(t, "CONSTRUCT { ?s <http://example.org/m> ?n } WHERE { ?s <http://example.org/n> ?n }", "query", "add", "--name", "graph", "-")
+	w.must(t, "SELECT ?s FROM <http://example.org/other> { ?s <http://example.org/n> ?n }", "query", "add", "--name", "rows", "-")
+	w.must(t, "", "endpoint", "tick", "city")
+	before := w.look(t, "graph")
+	if s := w.look(t, "rows"); before.Rows != 40 || s.Outcome != "partial" {
+		t.Fatalf("graph %+v, rows %+v, want 40 triples and a partial answer", before, s)
+	}
+	w.must(t, "", "query", "rm", "rows")
+	srv.kill()
+
+	v.Insert(graph, statements(40, 90)...)
+	serve(t, binary(t), addr, data, yaml)
+	w.must(t, "", "endpoint", "tick", "city")
+	if s := w.look(t, "graph"); s.Outcome != "partial" || s.Seq != 1 || s.Hash != before.Hash {
+		t.Errorf("a graph cut off at the cap: %+v, want partial and the result of before", s)
+	}
+}
+
 // statements makes triples with the numbers from..to-1.
 func statements(from, to int) []string {
 	var out []string
