@@ -63,6 +63,7 @@ type Options struct {
 	Seed    uint64           // secret of the installation, for fingerprints; the same in every run
 	Logger  *slog.Logger     // nil is silent
 	Health  registry.Health  // as it was kept; the zero value is healthy
+	Asked   time.Time        // when the last request ended, of whoever made it; zero when there was none
 	Before  *Client          // whose place this one takes: both share their health and their last request
 	Now     func() time.Time // for health and Retry-After; nil is time.Now
 }
@@ -113,6 +114,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 		health:   newHealth(o.Health, o.Now),
 		auth:     auth,
 	}
+	c.gate.last.ended = o.Asked
 	if b := o.Before; b != nil {
 		c.health, c.gate.last = b.health, b.gate.last
 		if b.settings.URL != e.URL || b.settings.MaxRows != e.MaxRows {

@@ -374,3 +374,11 @@ func TestTakingOverKeepsTheGap(t *testing.T) {
 	defer cancel()
 	want(t, next.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a turn")
 }
+
+func TestGapBeginsBeforeTheFirst(t *testing.T) {
+	addr := serve(t, send(200, typeJSON, rows(1)))
+	c := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Asked, e.MinGap = time.Now(), registry.Duration(time.Hour) })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a turn")
+}

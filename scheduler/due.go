@@ -64,6 +64,13 @@ func (l *Loop) opens(now time.Time) time.Time {
 
 func unfit(h registry.Health) bool { return h.State != registry.Healthy && h.State != "" }
 
+// urgent says that an endpoint's health is not to be forgotten, whenever the
+// process ends: it is to be left alone, or told of its cap.
+func urgent(h, recorded registry.Health) bool {
+	waits := unfit(h) && (h.State != recorded.State || !h.Until.Equal(recorded.Until))
+	return waits || h.MaxRows > 0 && h.MaxRows != recorded.MaxRows
+}
+
 // asking is the slot at a time, or the first after it that asks the endpoint.
 func (l *Loop) asking(slot, now time.Time) time.Time {
 	if from := l.opens(now); !slot.IsZero() && !slot.After(from) {

@@ -321,6 +321,9 @@ func (l *Loop) merge(now time.Time) error {
 		l.last.Endpoint = name
 		l.planner.slot, l.planner.debt = news.Last.Number+1, news.Last.Owes()
 		l.planner.restore(news.Policy)
+		if news.Last.Number > 0 && now.After(l.ended) {
+			l.ended = now // at the latest; nobody knows when the last request of another process was over
+		}
 	}
 	l.planner.now = now
 	if news.Full {

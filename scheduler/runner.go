@@ -301,7 +301,7 @@ func (r *runner) take(x answered) error {
 		r.since = now
 	}
 	r.pending = append(r.pending, out)
-	if out.Delta != nil || ended || len(r.pending) >= maxPending {
+	if out.Delta != nil || ended || len(r.pending) >= maxPending || urgent(r.executor.Health(), r.health) {
 		return r.flush(false)
 	}
 	return nil

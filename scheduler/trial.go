@@ -17,10 +17,11 @@ func (l *Loop) Charge(d time.Duration) {
 }
 
 // Trial executes a query once, inside the endpoint's limits, and stores
-// nothing. It waits for a place among the endpoint's executions. What it takes
-// is charged to the next slot's budget; when that has nothing left the error
-// wraps ErrCharged, on a paused endpoint ErrPaused, and in a blackout time
-// ErrBlackout.
+// nothing but for how long the endpoint is to be left alone. It waits for a
+// place among the endpoint's executions. What it takes is charged to the next
+// slot's budget; when that has nothing left the error wraps ErrCharged, on a
+// paused endpoint ErrPaused, and in a blackout time ErrBlackout. Any other is the
+// ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if err := l.lanes.acquire(ctx); err != nil {
 		return Answer{}, err
@@ -55,10 +56,16 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	defer cancel()
 	a := x.Execute(ctx, q, Memory{}, limit)
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.reserved -= limit
 	l.charge += min(a.Elapsed, limit)
 	l.ended = l.clock.Now()
-	l.mu.Unlock()
+	if h := x.Health(); urgent(h, l.health) {
+		if _, err := l.ledger.Record(l.set.endpoint.Name, Batch{Health: &h}); err != nil {
+			return a, fmt.Errorf("record the health of endpoint %s: %w", l.set.endpoint.Name, err)
+		}
+		l.health = h
+	}
 	return a, nil
 }
 

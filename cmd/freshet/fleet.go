@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
@@ -108,7 +109,11 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Cl
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.New(e, endpoint.Options{Contact: f.contact, Version: programVersion(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Before: before})
+	o := endpoint.Options{Contact: f.contact, Version: programVersion(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Before: before}
+	if news.Last.Number > 0 {
+		o.Asked = time.Now() // at the latest, by a process before this one
+	}
+	return endpoint.New(e, o)
 }
 
 func (f *fleet) close() {

@@ -1,0 +1,107 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// What an endpoint asks for is recorded when it is heard: the process may be
+// killed before the slot is over.
+func TestWaitIsRecordedAtOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		e.Concurrency = 2
+		var w *world
+		waits := registry.Health{State: registry.HealthWaits, Until: epoch().Add(time.Hour), Failures: 1}
+		w = newWorld(t, e, func(q *registry.Query, _ int) reply {
+			if q.ID == "q_a" {
+				w.service.setHealth(waits)
+				return reply{time.Millisecond, registry.Throttled, nil}
+			}
+			return reply{5 * time.Second, registry.Changed, schedulertest.Rows(t, "x")}
+		})
+		w.register("a")
+		w.register("b")
+		w.run()
+		go w.tick()
+		until(2 * time.Millisecond)
+		if h := w.health(); h != waits {
+			t.Errorf("after the answer the ledger knows %+v", h)
+		}
+		w.stop()
+	})
+}
+
+// Also when a trial run heard it, between two slots or while one runs.
+func TestTrialsWaitIsRecorded(t *testing.T) {
+	for _, inSlot := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			e := endpoint("never", 10*time.Second, "rr")
+			e.Concurrency = 2
+			var w *world
+			waits := registry.Health{State: registry.HealthWaits, Until: epoch().Add(time.Hour), Failures: 1}
+			w = newWorld(t, e, func(q *registry.Query, _ int) reply {
+				if q.ID != "q_a" {
+					w.service.setHealth(waits)
+					return reply{time.Millisecond, registry.Throttled, nil}
+				}
+				return reply{5 * time.Second, registry.Changed, schedulertest.Rows(t, "x")}
+			})
+			w.register("a")
+			w.run()
+			synctest.Wait()
+			if inSlot {
+				go w.tick()
+				synctest.Wait()
+			}
+			q := schedulertest.Query(city, "trial")
+			if _, err := w.loop.Trial(t.Context(), &q); err != nil {
+				t.Error(err)
+			}
+			if inSlot {
+				until(6 * time.Second) // its end
+			}
+			if h := w.health(); h != waits {
+				t.Errorf("in a slot %v: the ledger knows %+v", inSlot, h)
+			}
+			w.stop()
+		})
+	}
+}
+
+// Nobody knows when the last request before a restart ended, which may have been
+// a moment ago; so the gap begins with the start.
+func TestGapOverRestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("never", 10*time.Second, "rr")
+		e.MinGap = registry.Duration(3 * time.Second)
+		w := newWorld(t, e, same(t, time.Second))
+		w.register("a")
+		w.run()
+		if s := w.tick(); s.Finished.Sub(s.Started) != time.Second {
+			t.Errorf("nothing was asked before, and yet there is a gap: %+v", s)
+		}
+		w.stop()
+		w.open(e)
+		w.run()
+		if s := w.tick(); s.Complete != 1 || s.Finished.Sub(s.Started) != 4*time.Second {
+			t.Errorf("the first slot after a restart: %+v", s)
+		}
+		w.stop()
+	})
+}
+
+// health is what the ledger knows.
+func (w *world) health() registry.Health {
+	w.t.Helper()
+	n, err := w.ledger.Since(city, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n.Health
+}
