@@ -21,7 +21,8 @@ type Ledger interface {
 	// Record commits a batch in ONE transaction: statistics, results, changes,
 	// index, retention, slot and health. It numbers the changes and returns
 	// them in the order of the outcomes. A query that was removed meanwhile is
-	// passed over in silence. When Record returns an error nothing of the batch
+	// passed over in silence, and so is what came of it when it was registered
+	// anew since, as the epoch of its position tells. When Record returns an error nothing of the batch
 	// is in effect, and the process must end: the disk can no longer be trusted.
 	Record(endpoint string, b Batch) ([]registry.Change, error)
 
@@ -147,7 +148,7 @@ type Stats struct {
 
 	Changes   uint64            `json:"changes"`          // without the baseline
 	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
-	Position  registry.Position `json:"position"`         // set by the ledger; what Record is given here is ignored
+	Position  registry.Position `json:"position"`         // set by the ledger; given to Record, another epoch than the query's is that of one removed since
 	Hash      string            `json:"hash"`
 	Rows      int               `json:"rows"`
 	CheckedAt time.Time         `json:"checked_at,omitzero"`

@@ -308,6 +308,29 @@ func TestLateOutcome(t *testing.T) {
 	check(t, d)
 }
 
+// So does one to a query that had no result yet: the new one would count the
+// refreshes that the old one had served as its own.
+func TestLateBaseline(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	n, err := d.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := next(t, d, "q_a", 1, bag(t, "x"))
+	late.Stats.Position, late.Stats.Served = n.Entries[0].Stats.Position, 3
+	failed := scheduler.Outcome{Query: "q_a", Stats: scheduler.Stats{Failures: 1, Served: 3, Position: n.Entries[0].Stats.Position}}
+	remove(t, d, "q_a")
+	put(t, d, "q_a", "city")
+	for _, o := range []scheduler.Outcome{late, failed} {
+		c, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}})
+		if s, _ := d.Stats("q_a"); err != nil || len(c) != 0 || s.Executions != 0 || s.Failures != 0 || s.Served != 0 {
+			t.Fatalf("%v: changes %+v, statistics %+v", err, c, s)
+		}
+	}
+	check(t, d)
+}
+
 // Removals that are forgotten are told by Full.
 func TestSinceForgets(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})

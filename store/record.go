@@ -158,6 +158,9 @@ func (w *writer) outcome(o *prepared, slot *scheduler.Slot) error {
 // follows says whether an outcome belongs to the history kept. It does not when
 // the query was removed and registered anew while it was being executed.
 func (w *writer) follows(r *record, o *prepared) bool {
+	if e := o.Stats.Position.Epoch; e != "" && e != w.db.queryEpoch(r.serial) {
+		return false
+	}
 	if o.Delta == nil {
 		return r.seq > 0 || o.Stats.Hash == ""
 	}

@@ -172,6 +172,9 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 
 func (m *Memory) record(k *kept, endpoint string, o scheduler.Outcome) (registry.Change, bool) {
 	was := k.stats.Position
+	if e := o.Stats.Position.Epoch; e != "" && e != was.Epoch {
+		return registry.Change{}, false // of one that was removed since
+	}
 	k.stats = o.Stats
 	k.stats.Position = was
 	if o.Delta == nil {
