@@ -116,10 +116,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 	}
 	c.gate.last.ended = o.Asked
 	if b := o.Before; b != nil {
-		c.health, c.gate.last = b.health, b.gate.last
-		if b.settings.URL != e.URL || b.settings.MaxRows != e.MaxRows {
-			c.health.told(0)
-		}
+		c.health, c.gate.last = b.health.over(b.settings, e), b.gate.last
 	}
 	return c, nil
 }

@@ -57,6 +57,19 @@ func (s *health) maxRows() int {
 	return s.h.MaxRows
 }
 
+// over is the health under new settings: the same, without what is no longer
+// good, or that of another server, which what is under way does not touch.
+func (s *health) over(was, now registry.Endpoint) *health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := s.h.Over(was, now)
+	if rest == (registry.Health{}) {
+		return newHealth(rest, s.clock)
+	}
+	s.h = rest
+	return s
+}
+
 func (s *health) told(maxRows int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,10 @@
 package registry
 
-import "time"
+import (
+	"net/url"
+	"strings"
+	"time"
+)
 
 // An Endpoint is a SPARQL 1.1 Protocol service that we do not control, with
 // the settings that say how it is asked. Names are those of the configuration
@@ -64,9 +68,29 @@ type Health struct {
 	Until    time.Time `json:"until,omitzero"` // throttled: no request before; open: the next probe
 	Failures int       `json:"failures"`       // in a row
 	Error    string    `json:"error,omitempty"`
-	// MaxRows is the cap that it last told of, 0 = none. It is forgotten when
-	// its URL or the cap of its settings is edited.
+	// MaxRows is the cap that it last told of, 0 = none.
 	MaxRows int `json:"max_rows,omitempty"`
+}
+
+// Over is what remains of it when the settings are edited: nothing for another
+// server, and no cap for another URL or another cap in the settings.
+func (h Health) Over(was, now Endpoint) Health {
+	if hostOf(was.URL) != hostOf(now.URL) {
+		return Health{}
+	}
+	if was.URL != now.URL || was.MaxRows != now.MaxRows {
+		h.MaxRows = 0
+	}
+	return h
+}
+
+// hostOf is the server of a URL, which http and https may share.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return strings.ToLower(u.Host)
 }
 
 // The states of an endpoint's health.

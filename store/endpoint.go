@@ -76,8 +76,8 @@ func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, fou
 		if c.Endpoint.URL == "" {
 			return removeEndpoint(tx, name)
 		}
-		if found && (was.URL != c.Endpoint.URL || was.MaxRows != c.Endpoint.MaxRows) {
-			if err := forgetCap(tx, name); err != nil {
+		if found {
+			if err := keepHealth(tx, was, c.Endpoint); err != nil {
 				return err
 			}
 		}
@@ -124,18 +124,17 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 	)
 }
 
-// forgetCap forgets the cap that an endpoint once told of.
-func forgetCap(tx *bbolt.Tx, name string) error {
-	s, ok := findSpace(tx, name)
+// keepHealth keeps of an endpoint's health what outlasts an edit.
+func keepHealth(tx *bbolt.Tx, was, now registry.Endpoint) error {
+	s, ok := findSpace(tx, now.Name)
 	if !ok {
 		return nil
 	}
 	h, err := loadHealth(tx, s.number)
-	if err != nil || h.MaxRows == 0 {
-		return err
+	if rest := h.Over(was, now); err == nil && rest != h {
+		err = saveHealth(tx, s.number, rest)
 	}
-	h.MaxRows = 0
-	return saveHealth(tx, s.number, h)
+	return err
 }
 
 func loadHealth(tx *bbolt.Tx, space uint64) (h registry.Health, err error) {

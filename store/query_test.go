@@ -197,11 +197,12 @@ func TestEndpoints(t *testing.T) {
 }
 
 // The cap that an endpoint told of is no longer good when its URL or the cap of
-// its settings is another; all else stays.
+// its settings is another, and nothing is when its server is.
 func TestEditingForgetsTheCap(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	edits := map[string]func(*registry.Endpoint){
-		"url":      func(e *registry.Endpoint) { e.URL = "http://127.0.0.1:2/" },
+		"server":   func(e *registry.Endpoint) { e.URL = "http://127.0.0.1:2/" },
+		"url":      func(e *registry.Endpoint) { e.URL = "https://127.0.0.1:1/sparql" },
 		"max_rows": func(e *registry.Endpoint) { e.MaxRows = 100 },
 		"slot":     func(e *registry.Endpoint) { e.Slot = "@every 1h" },
 	}
@@ -215,7 +216,10 @@ func TestEditingForgetsTheCap(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := told
-		if name != "slot" {
+		switch name {
+		case "server":
+			want = registry.Health{}
+		case "url", "max_rows":
 			want.MaxRows = 0
 		}
 		news, err := d.Since(name, 0)

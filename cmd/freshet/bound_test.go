@@ -251,3 +251,35 @@ func TestEditingKeepsRetryAfter(t *testing.T) {
 		t.Errorf("asked %d times although told to wait an hour", len(asked))
 	}
 }
+
+// What a server asked for is no concern of the one that takes its place, after a
+// restart either.
+func TestMovingEndsTheWait(t *testing.T) {
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		http.Error(w, "later", http.StatusTooManyRequests)
+	}))
+	defer old.Close()
+	next := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/sparql-results+json")
+		io.WriteString(w, `{"head":{},"boolean":true}`)
+	}))
+	defer next.Close()
+	for _, restart := range []bool{false, true} {
+		data, addr := t.TempDir(), freeAddr(t)
+		yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr}]\n", old.URL)
+		srv := serve(t, binary(t), addr, data, yaml)
+		w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: old.URL}
+		w.add(t, "ASK { <http://x/1> ?p ?o }")
+		w.must(t, "", "endpoint", "tick", "city", "--json")
+		w.must(t, "", "endpoint", "set", "city", "url="+next.URL)
+		if restart {
+			srv.kill()
+			srv = serve(t, binary(t), addr, data, yaml)
+		}
+		if out := w.must(t, "", "endpoint", "tick", "city", "--json"); !strings.Contains(out, `"complete":1`) {
+			t.Errorf("restart %v: the new server was not asked: %s", restart, out)
+		}
+		srv.kill()
+	}
+}
