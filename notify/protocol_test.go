@@ -40,7 +40,7 @@ func TestCloseCodes(t *testing.T) {
 		{"bad token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"bad"}`), 4401},
 		{"token without right", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"none"}`), 4403},
 		{"token expires", func(o *notify.Options) { // long enough to be let in first
-			o.Gate = gate{"brief": {Name: "b", Role: registry.RoleRead, Expires: time.Now().Add(time.Second)}}
+			o.Gate = gate{"brief": {Name: "b", Role: registry.RoleRead, Expires: time.Now().Add(2 * time.Second)}}
 		}, say(`{"type":"init","token":"brief"}`), 4002},
 		{"no init", quick, say(), 4408},
 		{"id in use", nil, say(`{"type":"init"}`, `{"type":"subscribe","id":"a","query":"q"}`, `{"type":"subscribe","id":"a","query":"q"}`), 4409},

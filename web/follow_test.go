@@ -18,7 +18,7 @@ func followed(t *testing.T, lose func(*world, string)) (w *world, secrets map[re
 		select {
 		case <-r.Context().Done():
 			ended <- true
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			ended <- false
 		}
 	}

@@ -71,7 +71,7 @@ func (m managed) Act(id, verb string) (registry.Subscription, error) {
 
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("did not come: %s", what)
 		}

@@ -115,7 +115,7 @@ const resumed = `{"type":"subscribed","id":"ID","query":"q_1","form":"SELECT","e
 // follow collects what happens until the client gives up or holds this document.
 func (s *script) follow(o client.Options, until string) (seen []string, err error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	o.Server, o.MinBackoff, o.MaxBackoff = s.http.URL, time.Millisecond, 5*time.Millisecond
 	if o.SPARQL == "" {
