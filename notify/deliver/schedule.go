@@ -3,6 +3,7 @@ package deliver
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -53,7 +54,11 @@ func (e *Engine) note(s *registry.Subscription) {
 	defer e.mu.Unlock()
 	x := e.entries[s.ID]
 	if s.State == "" || s.State == registry.Ended {
-		if x != nil {
+		if x == nil {
+			return
+		}
+		// Read under the lock: whoever subscribes after that is entered after it.
+		if _, err := e.opts.Store.Subscription(s.ID); errors.Is(err, registry.ErrNotFound) {
 			e.forget(x)
 		}
 		return
@@ -220,7 +225,7 @@ func (e *Engine) finish(x *entry, in int, v verdict) {
 		}
 	}
 	x.state, x.granted = idle, false
-	if v.gone {
+	if v.gone && !x.again { // else there may be a new one of the same id
 		e.forget(x)
 	}
 	if x.gone {

@@ -1,0 +1,75 @@
+package deliver
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A reviver is a store in which, in the very transaction that ends a
+// subscription, somebody subscribes again.
+type reviver struct {
+	table
+	after registry.Subscription
+	note  func(*registry.Subscription)
+}
+
+func (s *reviver) EditSubscriptions(edits []*Edit) error {
+	err := s.table.EditSubscriptions(edits)
+	for _, e := range edits {
+		if s.note != nil && e.Err == nil && e.After.State == registry.Ended {
+			s.mu.Lock()
+			s.m[e.ID] = s.after
+			s.mu.Unlock()
+			s.note(&s.after)
+			s.note = nil
+		}
+	}
+	return err
+}
+
+// ending is a way whose subscriptions end with a call that has no Lease.
+type ending struct{}
+
+func (ending) Next(_ context.Context, s *registry.Subscription) (Step, error) {
+	if s.Deliveries > uint64(s.Lease) {
+		return Step{}, nil
+	}
+	return Step{Call: &Call{Method: "POST", URL: s.Callback, Done: func(s *registry.Subscription, r Reply) error {
+		Took(s, r)
+		if s.Lease == 0 {
+			s.State = registry.Ended
+		}
+		return nil
+	}}}, nil
+}
+
+// Who subscribes again while the end of the subscription before is being
+// entered is served.
+func TestSubscribedAgainAtItsEnd(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer srv.Close()
+	store := &reviver{table: table{m: map[string]registry.Subscription{}}, after: owed("a", srv.URL, 1)}
+	s := newStand(t, func(o *Options) {
+		o.Store, o.Ways = store, map[registry.Way]Way{"count": ending{}}
+	})
+	store.note = s.note
+	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = owed("a", srv.URL, 0); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the deliveries of the second", func() bool { return s.Stats().Taken == 3 })
+}
+
+// Nor does a late word of the end take the new one out of the books.
+func TestLateWordOfTheEnd(t *testing.T) {
+	s := newStand(t, nil, owed("a", "http://127.0.0.1:1/", 0))
+	gone := owed("a", "http://127.0.0.1:1/", 0)
+	gone.State = registry.Ended
+	s.note(&gone)
+	if n := s.Stats().Subscriptions; n != 1 {
+		t.Errorf("%d subscriptions are in the books, and one is stored", n)
+	}
+}
