@@ -406,6 +406,7 @@ func TestValidators(t *testing.T) {
 			"another header":   func(e *registry.Endpoint) { e.Headers = map[string]string{"X-Tenant": "2"} },
 			"a user":           func(e *registry.Endpoint) { e.Auth.Basic = &user },
 			"a user by digest": func(e *registry.Endpoint) { e.Auth.Digest = &user },
+			"a bearer":         func(e *registry.Endpoint) { e.Auth.Bearer = &registry.Bearer{Token: "t"} },
 		} {
 			moved := client(t, addr, func(e *registry.Endpoint, o *Options) { edit(e) })
 			conditions = "not asked"

@@ -142,6 +142,9 @@ func (c *Client) identity(q *registry.Query, more url.Values) string {
 			fmt.Fprintf(&b, " user %q", p.Username)
 		}
 	}
+	if t := e.Auth.Bearer; t != nil {
+		fmt.Fprintf(&b, " bearer %q %q", t.Token, t.TokenFile)
+	}
 	return strconv.FormatUint(xxh3.HashStringSeed(b.String(), c.seed), 16)
 }
 
