@@ -48,7 +48,8 @@ type Loop struct {
 	lanes    lanes
 	ticks    chan tick
 	reconf   chan struct{} // settings changed: look at the grid again
-	finished chan struct{} // Run has returned
+	finished chan struct{} // Run is over but for trial runs
+	trials   sync.WaitGroup
 	shade    shade
 
 	mu       sync.Mutex // guards what follows; never held while executing
@@ -66,6 +67,7 @@ type Loop struct {
 	charge   time.Duration // by trial runs, to be paid by the next slots
 	reserved time.Duration // by trial runs in progress
 	ended    time.Time     // when the last execution was over, trial runs included
+	over     bool          // nothing is executed any more
 	health   registry.Health
 }
 
@@ -122,10 +124,11 @@ func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
 }
 
 // Run runs slots on the grid and on request until ctx is cancelled: then it
-// cuts what runs, records what ran and returns nil. Any error is the ledger's,
-// and means that the process must end. Run is called once.
+// cuts what runs, trial runs included, records what ran and returns nil. Any
+// error is the ledger's, and means that the process must end. Run is called
+// once.
 func (l *Loop) Run(ctx context.Context) error {
-	defer close(l.finished)
+	defer l.end()
 	if err := l.news(); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ func (l *Loop) Charge(d time.Duration) {
 // nothing but for how long the endpoint is to be left alone. It waits for a
 // place among the endpoint's executions. What it takes is charged to the next
 // slot's budget; when that has nothing left the error wraps ErrCharged, on a
-// paused endpoint ErrPaused, and in a blackout time ErrBlackout. Any other is the
-// ledger's.
+// paused endpoint ErrPaused, in a blackout time ErrBlackout, and when the loop
+// ends ErrStopped. Any other is the ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if err := l.lanes.acquire(ctx); err != nil {
 		return Answer{}, err
@@ -29,6 +29,10 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	defer l.lanes.release()
 	now := l.clock.Now()
 	l.mu.Lock()
+	if l.over {
+		l.mu.Unlock()
+		return Answer{}, ErrStopped
+	}
 	if l.set.endpoint.Pause != nil {
 		l.mu.Unlock()
 		return Answer{}, ErrPaused
@@ -47,14 +51,14 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	x := l.executor
 	if limit > 0 {
 		l.reserved += limit
+		l.trials.Add(1)
+		defer l.trials.Done()
 	}
 	l.mu.Unlock()
 	if limit <= 0 {
 		return Answer{}, ErrCharged
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	a := x.Execute(ctx, q, Memory{}, limit)
+	a := l.try(ctx, x, q, limit)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserved -= limit
@@ -66,7 +70,38 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 		}
 		l.health = h
 	}
+	if l.over && a.Outcome == registry.Cut {
+		return Answer{}, ErrStopped
+	}
 	return a, nil
+}
+
+// try executes a query for at most limit, and no longer than the loop runs.
+func (l *Loop) try(ctx context.Context, x Executor, q *registry.Query, limit time.Duration) Answer {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-l.finished:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer func() {
+		cancel()
+		<-watched
+	}()
+	return x.Execute(ctx, q, Memory{}, limit)
+}
+
+// end keeps trial runs from beginning, and cuts those under way.
+func (l *Loop) end() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	close(l.finished)
+	l.trials.Wait()
 }
 
 // waits is the answer to a trial run that the endpoint's health forbids.

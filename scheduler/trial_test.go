@@ -63,11 +63,66 @@ func TestTickThatNeverRan(t *testing.T) {
 		if err := <-ticked; !errors.Is(err, scheduler.ErrStopped) {
 			t.Errorf("the tick: %v, want %v", err, scheduler.ErrStopped)
 		}
-		if err := <-trial; err != nil {
-			t.Errorf("the trial run: %v", err)
+		if err := <-trial; !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("the trial run: %v, want %v", err, scheduler.ErrStopped)
 		}
 		if s := w.slots(); len(s) != 0 {
 			t.Errorf("slots were recorded: %+v", s)
+		}
+	})
+}
+
+// A trial run ends with its loop: nobody is asked by a process that was told to
+// stop, nor on behalf of an endpoint that is removed, and what comes in its place
+// finds nothing under way.
+func TestTrialEndsWithItsLoop(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		service := &service{reply: same(t, time.Minute), stubborn: time.Second}
+		m := scheduler.NewManager(scheduler.Config{Ledger: &schedulertest.Memory{}})
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- m.Run(ctx) }()
+		stops := map[string]func(){
+			"removed": func() {
+				if err := m.Remove(city); err != nil {
+					t.Error(err)
+				}
+			},
+			"stopped": func() {
+				cancel()
+				if err := <-over; err != nil {
+					t.Error(err)
+				}
+			},
+		}
+		for _, how := range []string{"removed", "stopped"} {
+			synctest.Wait()
+			if err := m.Add(endpoint("never", 100*time.Second, "rr"), service); err != nil {
+				t.Fatal(err)
+			}
+			q := schedulertest.Query(city, "trial")
+			trials := make(chan error, 2)
+			for range 2 { // one of them waits for the other's place
+				go func() {
+					_, err := m.Trial(context.Background(), &q)
+					trials <- err
+				}()
+			}
+			time.Sleep(time.Second)
+			stops[how]()
+			service.mu.Lock()
+			if service.running != 0 {
+				t.Errorf("%s: a trial run goes on", how)
+			}
+			service.mu.Unlock()
+			for range 2 {
+				if err := <-trials; !errors.Is(err, scheduler.ErrStopped) {
+					t.Errorf("%s: the trial run ended with %v", how, err)
+				}
+			}
+		}
+		if n := service.ran(schedulertest.Query(city, "trial").ID); n != 2 {
+			t.Errorf("asked %d times by two trial runs that waited for nobody", n)
 		}
 	})
 }
