@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ type Server struct {
 	log string
 }
 
-const startTime = 60 * time.Second
+const startTime = 2 * time.Minute
 
 // Start runs a server until the end of the test. Without Virtuoso on this
 // machine the test is skipped, or fails when FRESHET_REQUIRE names virtuoso.
@@ -41,13 +42,30 @@ func Start(t testing.TB, o Options) *Server {
 			absent(t)
 		}
 	}
+	for tries := 3; ; tries-- {
+		s, sql, err := launch(t, o)
+		if err == nil {
+			s.grant(sql)
+			return s
+		}
+		if tries == 1 {
+			t.Fatal(err)
+		}
+		t.Logf("once more: %v", err) // somebody may have taken a port in between
+	}
+}
+
+// launch starts a server and waits until it answers. sql is where isql-vt finds
+// it.
+func launch(t testing.TB, o Options) (s *Server, sql string, err error) {
+	t.Helper()
 	dir := t.TempDir()
 	sql, web := freePort(t), freePort(t)
 	ini := filepath.Join(dir, "virtuoso.ini")
 	if err := os.WriteFile(ini, []byte(settings(dir, sql, web, o)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{URL: "http://" + web + "/sparql", t: t, log: filepath.Join(dir, "virtuoso.log")}
+	s = &Server{URL: "http://" + web + "/sparql", t: t, log: filepath.Join(dir, "virtuoso.log")}
 	cmd := exec.Command("virtuoso-t", "+foreground", "+configfile", ini)
 	cmd.Dir = dir
 	if err := cmd.Start(); err != nil {
@@ -59,9 +77,7 @@ func Start(t testing.TB, o Options) *Server {
 		_ = cmd.Wait()
 	}()
 	t.Cleanup(func() { stop(cmd.Process, ended) })
-	s.await(ended)
-	s.grant(sql)
-	return s
+	return s, sql, s.await(ended)
 }
 
 func absent(t testing.TB) {
@@ -75,15 +91,27 @@ func absent(t testing.TB) {
 	t.Skip(message)
 }
 
+// freePort is an address that a server can be told to take. Its port is below
+// those that the system gives away by itself: a connection that somebody makes
+// before the server is up would keep it from listening there. No two tests of
+// one process are given the same.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, ports = 10000, 10000
+	for range ports {
+		n := (os.Getpid()*127 + int(lastPort.Add(1))) % ports
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+n))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
+
+var lastPort atomic.Int64
 
 // stop ends the server as it wants to be ended, and by force if it does not.
 func stop(p *os.Process, ended <-chan struct{}) {
@@ -96,25 +124,24 @@ func stop(p *os.Process, ended <-chan struct{}) {
 	}
 }
 
-// await returns when the endpoint answers.
-func (s *Server) await(ended <-chan struct{}) {
-	s.t.Helper()
+// await returns when the endpoint answers, or will not.
+func (s *Server) await(ended <-chan struct{}) error {
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		select {
 		case <-ended:
-			s.t.Fatalf("virtuoso ended at its start:\n%s", s.lastLog())
+			return fmt.Errorf("virtuoso ended at its start:\n%s", s.lastLog())
 		default:
 		}
 		if r, err := client.Get(s.URL + "?query=" + url.QueryEscape("ASK {}")); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK {
-				return
+				return nil
 			}
 		}
 	}
-	s.t.Fatalf("virtuoso did not answer within %v:\n%s", startTime, s.lastLog())
+	return fmt.Errorf("virtuoso did not answer within %v:\n%s", startTime, s.lastLog())
 }
 
 func (s *Server) lastLog() string {
