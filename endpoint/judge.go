@@ -29,7 +29,8 @@ func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m 
 	if err == nil {
 		err = x.err
 	}
-	if err != nil {
+	waits := x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable
+	if err != nil && !waits { // else that much is certain, whatever becomes of the body
 		if o, why, over := t.over(); over {
 			v := result(o, why)
 			v.down = o == registry.Timeout

@@ -382,3 +382,25 @@ func TestGapBeginsBeforeTheFirst(t *testing.T) {
 	defer cancel()
 	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a turn")
 }
+
+// A Retry-After counts from its header on: the body may never come.
+func TestRetryAfterBeforeTheEnd(t *testing.T) {
+	asked, release := make(chan struct{}, 9), make(chan struct{})
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		w.Header().Set("Retry-After", "600")
+		w.WriteHeader(http.StatusTooManyRequests)
+		w.(http.Flusher).Flush()
+		<-release
+	})
+	defer close(release)
+	for _, limit := range []time.Duration{100 * time.Millisecond, long} {
+		c := client(t, addr, func(e *registry.Endpoint, o *Options) { e.Timeout = registry.Duration(200 * time.Millisecond) })
+		want(t, c.Execute(t.Context(), sel("S"), Memory{}, limit), registry.Throttled)
+		<-asked
+		want(t, execute(t, c, sel("S")), registry.Throttled, "not asked")
+		if len(asked) > 0 {
+			t.Error("asked although it was to be left alone")
+		}
+	}
+}
