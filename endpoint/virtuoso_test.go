@@ -212,7 +212,7 @@ func TestVirtuosoWritesNothing(t *testing.T) {
 
 func get(t testing.TB, addr string) *http.Response {
 	t.Helper()
-	hc := &http.Client{Timeout: 10 * time.Second}
+	hc := &http.Client{Timeout: time.Minute}
 	t.Cleanup(hc.CloseIdleConnections)
 	r, err := hc.Get(addr)
 	if err != nil {
