@@ -26,6 +26,7 @@ type Registry struct {
 	asked    string               // the endpoint of requests that name none
 	check    func(Endpoint) error // whether slot, policy and budget make sense together
 	moved    func(query string)
+	hidden   func(query string)
 	tuned    func(endpoint string)
 	now      func() time.Time
 	log      *slog.Logger
@@ -55,8 +56,10 @@ type Config struct {
 
 	// QueryEdited and EndpointEdited are called after an edit is committed, so
 	// that followers learn of a release or a pause and loops of new settings.
-	// QueryEdited is told of edited profiles, too.
+	// QueryEdited is told of edited profiles, too. QueryHidden is called when a
+	// query is public no longer, so that whoever has no token follows it no more.
 	QueryEdited    func(id string)
+	QueryHidden    func(id string)
 	EndpointEdited func(name string)
 
 	Now    func() time.Time
@@ -66,7 +69,7 @@ type Config struct {
 // Open starts a Registry. Holds of live subscriptions that a previous process
 // left behind begin their grace now.
 func Open(c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, profiles: c.Profiles, gap: c.Gap, limits: c.Limits, asked: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, lives: map[LiveHold]int{}}
+	r := &Registry{store: c.Store, profiles: c.Profiles, gap: c.Gap, limits: c.Limits, asked: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, hidden: c.QueryHidden, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, lives: map[LiveHold]int{}}
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -75,6 +78,9 @@ func Open(c Config) (*Registry, error) {
 	}
 	if r.moved == nil {
 		r.moved = func(string) {}
+	}
+	if r.hidden == nil {
+		r.hidden = func(string) {}
 	}
 	if r.tuned == nil {
 		r.tuned = func(string) {}
@@ -117,7 +123,7 @@ func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool,
 		}
 	}
 	created := false
-	q, err := r.store.EditQuery(fresh.ID, func(q *Query, found bool) error {
+	q, err := r.editQuery(fresh.ID, func(q *Query, found bool) error {
 		if created = !found; created {
 			*q = fresh
 			q.CreatedAt = r.now().UTC()
@@ -255,7 +261,7 @@ func (r *Registry) act(c Caller, id string, do func(*Query)) (Query, error) {
 }
 
 func (r *Registry) edit(id string, edit func(*Query) error) (Query, error) {
-	q, err := r.store.EditQuery(id, func(q *Query, found bool) error {
+	q, err := r.editQuery(id, func(q *Query, found bool) error {
 		if !found {
 			return notFound("no query has the id %s", id)
 		}
@@ -263,6 +269,19 @@ func (r *Registry) edit(id string, edit func(*Query) error) (Query, error) {
 	})
 	if err == nil {
 		r.moved(id)
+	}
+	return q, err
+}
+
+// editQuery is the store's EditQuery, which sees what is no longer public.
+func (r *Registry) editQuery(id string, edit func(q *Query, found bool) error) (Query, error) {
+	public := false
+	q, err := r.store.EditQuery(id, func(q *Query, found bool) error {
+		public = found && q.Public()
+		return edit(q, found)
+	})
+	if err == nil && public && len(q.Holders) > 0 && !q.Public() {
+		r.hidden(id)
 	}
 	return q, err
 }

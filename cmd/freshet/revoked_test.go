@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -66,6 +67,48 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	}
 }
 
+// Who follows a query without a token hears no more of it once it is not public,
+// from its next change on.
+func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
+	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
+	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+hashSecret("boss")+"\"}]\n")
+	s.env["FRESHET_TOKEN"] = "boss"
+	hide := []func(){
+		func() {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.srv.url+"/v1/queries/rows", strings.NewReader(`{"public":false}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer boss")
+			r.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatal(resp, err)
+			}
+			resp.Body.Close()
+		},
+		func() { s.must(t, text, "query", "add", "--name", "rows", "-") }, // takes the place of what was said before
+	}
+	for i, hide := range hide {
+		s.must(t, text, "query", "add", "--name", "rows", "--public", "-")
+		s.must(t, "", "endpoint", "tick", "city")
+		lines := linesOfEvents(t, s, "")
+		for l := range lines {
+			if strings.Contains(l, "bindings") {
+				break
+			}
+		}
+		hide()
+		s.step(7 + i)
+		for l := range lines {
+			if strings.Contains(l, fmt.Sprintf("http://x/%d", 7+i)) {
+				t.Errorf("hidden %d: told of a change: %s", i, l)
+				break
+			}
+		}
+	}
+}
+
 // linesOfWebSocket follows the query rows and gives the messages as they come,
 // at last why there are no more.
 func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
@@ -120,7 +163,9 @@ func linesOfEvents(t *testing.T, s *stage, token string) <-chan string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -112,6 +112,11 @@ func (s *server) assemble() error {
 		Store: s.store, Limits: registry.Limits{Queries: s.conf.Limits.Queries}, DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.store, Gap: scheduler.Gap,
 		QueryEdited: func(id string) { s.hub.Wake(id) },
+		QueryHidden: func(string) {
+			if s.live != nil { // nobody follows before
+				s.live.Recheck()
+			}
+		},
 		EndpointEdited: func(name string) {
 			if err := s.fleet.sync(name); err != nil {
 				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
