@@ -310,8 +310,19 @@ func TestBrowserClient(t *testing.T) {
 	s := newStage(t, "origins: [\""+site.URL+"\"]\n")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
+	// Its helpers write there for a moment after it was killed: not in the
+	// directory of the test, which has to be gone at once.
+	profile, err := os.MkdirTemp("", "freshet-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for tries := 0; os.RemoveAll(profile) != nil && tries < 100; tries++ {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
 	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", site.URL+"/?server="+s.srv.url)
+		"--disable-component-update", "--disable-sync", "--user-data-dir="+profile, "--remote-debugging-port=0", site.URL+"/?server="+s.srv.url)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
