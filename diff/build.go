@@ -146,14 +146,24 @@ func (b *Builder) Triple(s, p, o Term) error {
 	return b.endRow(from)
 }
 
-// validLang tells whether a tag can stand in an N-Triples line.
+// validLang tells whether a tag can stand in an N-Triples line: letters, and
+// then parts of letters and digits, each after a hyphen.
 func validLang(tag string) bool {
+	n, first := 0, true // characters of a part
 	for i := range len(tag) {
-		if !isLang(tag[i]) {
+		switch c := tag[i]; {
+		case c == '-':
+			if n == 0 {
+				return false
+			}
+			n, first = 0, false
+		case !isLang(c) || first && '0' <= c && c <= '9':
 			return false
+		default:
+			n++
 		}
 	}
-	return true
+	return n > 0
 }
 
 // local replaces the label of a blank node by a number: foreign labels need
