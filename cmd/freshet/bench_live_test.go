@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,12 +18,23 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest"
 )
 
-// A timed executor asks the real endpoint and reports the times of a trace.
+// A timed executor asks the real endpoint and reports the times of a trace. It
+// is also the clock of the loop, which goes on by these: however long the
+// machine takes, no budget is over before.
 type timed struct {
 	scheduler.Executor
+	now   atomic.Int64
 	times [][]int32
 	slot  int
 	ran   [][]int
+}
+
+func (x *timed) Now() time.Time { return time.Unix(0, x.now.Load()) }
+
+// Sleep waits for ctx alone: slots are asked for.
+func (x *timed) Sleep(ctx context.Context, _ time.Time) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (x *timed) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
@@ -31,6 +43,7 @@ func (x *timed) Execute(ctx context.Context, q *registry.Query, m scheduler.Memo
 		return scheduler.Answer{Outcome: registry.Failed, Error: err.Error()}
 	}
 	takes := time.Duration(x.times[x.slot][i]) * time.Millisecond
+	defer func() { x.now.Add(int64(min(takes, limit))) }()
 	if takes > limit {
 		return scheduler.Answer{Outcome: registry.Cut, Elapsed: limit}
 	}
@@ -95,6 +108,7 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 	}
 	defer c.Close()
 	x := &timed{Executor: executor{c}, times: tr.Times, ran: make([][]int, len(steps))}
+	x.now.Store(time.Now().UnixNano())
 	ledger := &schedulertest.Memory{}
 	var b scheduler.Batch
 	for i, q := range queries {
@@ -114,7 +128,7 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 	if _, err := ledger.Record(rehearsed, b); err != nil {
 		t.Fatal(err)
 	}
-	loop, err := scheduler.NewLoop(scheduler.Config{Ledger: ledger, Executor: x, Endpoint: registry.Endpoint{
+	loop, err := scheduler.NewLoop(scheduler.Config{Ledger: ledger, Clock: x, Executor: x, Endpoint: registry.Endpoint{
 		Name: rehearsed, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy, Timeout: registry.Duration(time.Hour),
 	}})
 	if err != nil {
