@@ -83,7 +83,8 @@ type Client struct {
 	gate     *gate
 	health   *health
 	auth     authenticator
-	buffers  sync.Pool // of *bytes.Buffer: bodies are not kept
+	quickly  time.Duration // after that no request is sent again
+	buffers  sync.Pool     // of *bytes.Buffer: bodies are not kept
 }
 
 // New prepares a client. It opens no connection and reads no secret yet.
@@ -113,6 +114,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 		gate:     newGate(e.Concurrency, time.Duration(e.MinGap)),
 		health:   newHealth(o.Health, o.Now),
 		auth:     auth,
+		quickly:  quickly,
 	}
 	c.gate.last.ended = o.Asked
 	if b := o.Before; b != nil {

@@ -36,9 +36,11 @@ var (
 // came, and its status is 0 then; trouble with the body is in the exchange.
 func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange, error) {
 	start := time.Now()
-	resp, err := c.send(ctx, r, m)
+	o := c.once(ctx)
+	defer o.cancel(nil)
+	resp, err := c.send(o.ctx, r, m)
 	if err != nil {
-		return &exchange{buf: c.buffer(), elapsed: time.Since(start)}, err
+		return &exchange{buf: c.buffer(), elapsed: time.Since(start)}, o.failed(err)
 	}
 	defer resp.Body.Close()
 	x := &exchange{status: resp.StatusCode, header: resp.Header, buf: c.buffer()}

@@ -1,0 +1,75 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// quickly is how soon a kept connection that turns out closed does so. Where it
+// takes longer, the endpoint, or one behind a proxy, may have worked on the
+// request, and may do so still.
+const quickly = time.Second
+
+// errSilent is the end of a request that is not sent again.
+var errSilent = io.ErrUnexpectedEOF
+
+// once keeps net/http from making two executions of one: it sends a request again
+// by itself when a kept connection ends without an answer. That is as it should be
+// when the server had closed the connection meanwhile, but not after the request
+// was there for a while, and not before the gap between two requests has passed.
+type once struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	within time.Duration
+	gap    time.Duration
+
+	mu   sync.Mutex
+	sent time.Time // when the request that has no answer yet got its connection
+}
+
+// once is for one execution; cancel is to be called at its end.
+func (c *Client) once(parent context.Context) *once {
+	o := &once{within: c.quickly, gap: c.gate.gap}
+	o.ctx, o.cancel = context.WithCancelCause(parent)
+	o.ctx = httptrace.WithClientTrace(o.ctx, &httptrace.ClientTrace{
+		GotConn:              o.connected,
+		GotFirstResponseByte: func() { o.mark(time.Time{}) },
+	})
+	return o
+}
+
+func (o *once) mark(t time.Time) (before time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before, o.sent = o.sent, t
+	return before
+}
+
+// connected is called before anything is sent on a connection.
+func (o *once) connected(info httptrace.GotConnInfo) {
+	before := o.mark(time.Now())
+	if before.IsZero() {
+		return
+	}
+	if time.Since(before) <= o.within && sleep(o.ctx, o.gap) == nil {
+		o.mark(time.Now())
+		return
+	}
+	o.cancel(errSilent)
+	// HTTP/2 looks at the context before it sends, HTTP/1 does not.
+	if t, ok := info.Conn.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
+		info.Conn.Close()
+	}
+}
+
+// failed is why a request has no answer.
+func (o *once) failed(err error) error {
+	if err != nil && context.Cause(o.ctx) == errSilent {
+		return errSilent
+	}
+	return err
+}

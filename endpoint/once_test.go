@@ -1,0 +1,73 @@
+package endpoint
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// dropsSecond answers every request but the second, whose kept connection it
+// closes without a word.
+func dropsSecond(t *testing.T) (addr string, asked *atomic.Int32) {
+	asked = new(atomic.Int32)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if asked.Add(1) == 2 {
+			panic(http.ErrAbortHandler)
+		}
+		send(200, typeJSON, rows(1))(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, asked
+}
+
+// A request that ends with its kept connection is sent again where the server
+// cannot have worked on it, and only there: one execution is one request.
+func TestOnce(t *testing.T) {
+	short, lengthy := sel("SELECT * {?s ?p ?o}"), sel("SELECT * {?s ?p ?o} #"+strings.Repeat("x", longestGET))
+	for _, tc := range []struct {
+		name    string
+		q       *registry.Query
+		quickly time.Duration
+		gap     time.Duration
+		asked   int32
+		outcome registry.Outcome
+	}{
+		{"a GET at once", short, time.Hour, 0, 3, registry.Changed},
+		{"a POST at once", lengthy, time.Hour, 0, 3, registry.Changed},
+		{"a GET after a while", short, -1, 0, 2, registry.Failed},
+		{"a POST after a while", lengthy, -1, 0, 2, registry.Failed},
+		{"with a gap", short, time.Hour, 150 * time.Millisecond, 3, registry.Changed},
+		{"with a gap that is longer than the timeout", short, time.Hour, 2 * time.Second, 2, registry.Timeout},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			addr, asked := dropsSecond(t)
+			c := client(t, addr, func(e *registry.Endpoint, _ *Options) {
+				e.MinGap = registry.Duration(tc.gap)
+				if tc.outcome == registry.Timeout {
+					e.Timeout = registry.Duration(500 * time.Millisecond)
+				}
+			})
+			c.quickly = tc.quickly
+			want(t, execute(t, c, tc.q), registry.Changed)
+			a := execute(t, c, tc.q)
+			if tc.outcome == registry.Failed {
+				want(t, a, tc.outcome, "closed the connection without an answer")
+			} else {
+				want(t, a, tc.outcome)
+			}
+			if tc.outcome == registry.Changed && a.Elapsed < tc.gap {
+				t.Errorf("two requests within %v, the gap is %v", a.Elapsed, tc.gap)
+			}
+			if n := asked.Load(); n != tc.asked {
+				t.Errorf("%d requests, want %d", n, tc.asked)
+			}
+		})
+	}
+}
