@@ -152,7 +152,8 @@ func (l *Loop) step(ctx context.Context) error {
 	case <-l.reconf:
 		return nil
 	case <-arrived:
-		if ctx.Err() != nil {
+		now := l.clock.Now()
+		if ctx.Err() != nil || now.Before(until) {
 			return nil
 		}
 		if lapse {
@@ -160,7 +161,11 @@ func (l *Loop) step(ctx context.Context) error {
 		}
 		l.mu.Lock()
 		l.grid = next
+		missed := now.Sub(next) > nap || !l.set.blackouts.end(now).IsZero()
 		l.mu.Unlock()
+		if missed { // the machine has slept, or the clock was set
+			return nil
+		}
 		_, err := l.slot(ctx, false)
 		return err
 	case t := <-l.ticks:
@@ -189,7 +194,9 @@ func (l *Loop) schedule() time.Time {
 		return l.next
 	}
 	after := now.Add(-1) // a grid time that is now is not over
-	if l.grid.After(after) {
+	// A timer may be a little early, but that is the grid time itself. Where there
+	// are others in between, the clock was set back.
+	if l.grid.After(after) && !l.set.schedule.Next(after).Before(l.grid) {
 		after = l.grid
 	}
 	l.next = l.set.blackouts.next(l.set.schedule, after)
@@ -199,11 +206,18 @@ func (l *Loop) schedule() time.Time {
 	return l.next
 }
 
-// await waits for a time in the background; stop ends the waiting and may be
-// called twice. A zero time never arrives.
+// nap is how long the loop waits at most before it looks at the clock again:
+// timers do not hear of it when the clock is set, or the machine sleeps.
+const nap = time.Minute
+
+// await waits for a time in the background, no longer than a nap; stop ends the
+// waiting and may be called twice. A zero time never arrives.
 func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{}, stop func()) {
 	if until.IsZero() {
 		return nil, func() {}
+	}
+	if soon := l.clock.Now().Add(nap); soon.Before(until) {
+		until = soon
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	arrived, over := make(chan struct{}), make(chan struct{})

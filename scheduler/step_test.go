@@ -1,0 +1,90 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// A clock on the wall that somebody sets. As with the system's, whoever waits
+// waits as long as it seemed when the waiting began.
+type wall struct {
+	mu  sync.Mutex
+	off time.Duration
+}
+
+func (w *wall) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Round(0).Add(w.off)
+}
+
+func (w *wall) Sleep(ctx context.Context, until time.Time) error {
+	select {
+	case <-time.After(until.Sub(w.Now())):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *wall) set(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.off += by
+}
+
+// Whatever the clock is set to, slots start when it shows a grid time, each time
+// once, none in a blackout, and none that were missed are made up for.
+func TestSlotsFollowTheClock(t *testing.T) {
+	for _, tc := range []struct {
+		name, slot string
+		blackout   []registry.Blackout
+		at, by     time.Duration // when it is set, and by how much
+		until      time.Duration
+		want       []string // what the clock shows at the slots' starts
+	}{
+		{"set back", "@every 1h", nil, 150 * time.Minute, -10 * time.Hour, 270 * time.Minute,
+			[]string{"01 00:00", "01 01:00", "01 02:00", "31 17:00", "31 18:00"}},
+		{"set back within the grid", "0 0 * * *", nil, 30 * time.Minute, -time.Hour, 26 * time.Hour,
+			[]string{"01 00:00", "02 00:00"}},
+		{"set forward", "@every 1h", nil, 150 * time.Minute, 10*time.Hour + 10*time.Minute, 210 * time.Minute,
+			[]string{"01 00:00", "01 01:00", "01 02:00", "01 13:00"}},
+		{"a little late", "@every 1h", nil, 150 * time.Minute, 30*time.Minute + 20*time.Second, 200 * time.Minute,
+			[]string{"01 00:00", "01 01:00", "01 02:00", "01 03:00"}},
+		{"set forward into a blackout", "@every 1h", []registry.Blackout{{Start: "30 3 * * *", For: registry.Duration(2 * time.Hour)}},
+			150 * time.Minute, 90 * time.Minute, 275 * time.Minute,
+			[]string{"01 00:00", "01 01:00", "01 02:00", "01 06:00"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				e := endpoint(tc.slot, time.Minute, "rr")
+				e.Blackout = tc.blackout
+				w, clock := newWorld(t, e, same(t, time.Second)), new(wall)
+				var err error
+				if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: clock}); err != nil {
+					t.Fatal(err)
+				}
+				w.register("a")
+				w.run()
+				until(tc.at)
+				clock.set(tc.by)
+				until(tc.until)
+				w.stop()
+				var starts []string
+				for _, s := range w.slots() {
+					starts = append(starts, s.Started.Format("02 15:04"))
+				}
+				if fmt.Sprint(starts) != fmt.Sprint(tc.want) {
+					t.Errorf("slots at %v, want %v", starts, tc.want)
+				}
+			})
+		})
+	}
+}
