@@ -27,6 +27,10 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"
 	}
 	out := Outcome{Checked: x.at.Add(-a.Age), At: x.at}
+	late := a.Outcome.Complete() && old.outdates(out)
+	if late {
+		a.Outcome, a.Result, a.Memory = registry.Unchanged, nil, old.Memory
+	}
 	switch {
 	case a.Outcome.Complete():
 		d, err := step(old, a.Result, prev)
@@ -39,7 +43,9 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 			s.Hash, s.Rows, s.ChangedAt = a.Result.Hash(), a.Result.Len(), out.Checked
 		}
 		s.complete(p, x, a, d)
-		s.CheckedAt = out.Checked
+		if !late {
+			s.CheckedAt = out.Checked
+		}
 	case a.Outcome == registry.Cut:
 		s.cut(x)
 	default:
@@ -51,6 +57,14 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 	s.LastRun = Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier}
 	out.Stats = s
 	return out, nil
+}
+
+// outdates tells of a complete answer whether it is older than the last one: of
+// several caches before an endpoint one may hold what another has replaced. What
+// was the result before is no change. A check in the future is no measure, it is
+// from before the clock was set back.
+func (s *Stats) outdates(o Outcome) bool {
+	return s.Executions > 0 && o.Checked.Before(s.CheckedAt) && !s.CheckedAt.After(o.At)
 }
 
 // step compares in three tiers, cheapest first. Without a result the executor

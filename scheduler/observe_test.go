@@ -94,6 +94,43 @@ func TestObserveCompletes(t *testing.T) {
 	}
 }
 
+// An answer out of a cache that is older than the last one brings back what was
+// the result before: no change, and nobody was told a later time than was true.
+func TestObserveOldAnswers(t *testing.T) {
+	was, is := rows(t, "a"), rows(t, "b")
+	first, err := observe(ttl{max: 32}, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		later   time.Duration // than the first
+		age     time.Duration
+		result  *diff.Result
+		changed bool
+		checked time.Duration // after the first
+	}{
+		{"older, another result", time.Minute, 2 * time.Minute, was, false, 0},
+		{"older, the same result", time.Minute, 2 * time.Minute, is, false, 0},
+		{"newer, out of a cache", 2 * time.Minute, time.Minute, was, true, time.Minute},
+		{"the clock was set back", -time.Hour, 0, was, true, -time.Hour},
+		{"set back, and out of a cache", -time.Hour, time.Minute, was, true, -time.Hour - time.Minute},
+	} {
+		x := seen(2, Answer{Outcome: registry.Changed, Result: c.result, Memory: Memory{ETag: "x"}, Age: c.age})
+		x.at = ended.Add(c.later)
+		out, err := observe(ttl{max: 32}, first.Stats, x, func() (*diff.Result, error) { return is, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := out.Stats; (out.Delta != nil) != c.changed || !s.CheckedAt.Equal(ended.Add(c.checked)) || s.Executions != 2 {
+			t.Errorf("%s: delta %v, checked at %s", c.name, out.Delta, s.CheckedAt)
+		}
+		if got, kept := out.Stats.Memory.ETag, c.checked == 0; (got == "b") != kept {
+			t.Errorf("%s: the validator %q is remembered", c.name, got)
+		}
+	}
+}
+
 // Nothing but a complete answer touches the result, Last or the policy's state.
 func TestObserveIncomplete(t *testing.T) {
 	p := ttl{max: 32}
