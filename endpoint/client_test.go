@@ -454,6 +454,23 @@ func TestValidators(t *testing.T) {
 			m = a.Memory
 		}
 	})
+	t.Run("304 with those of a body never seen", func(t *testing.T) {
+		state := 1
+		c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", fmt.Sprintf(`"v%d"`, state))
+			if r.Header.Get("If-None-Match") == w.Header().Get("ETag") {
+				state = 2 // before the header is written
+				w.Header().Set("ETag", `"v2"`)
+				w.WriteHeader(304)
+				return
+			}
+			send(200, typeJSON, rows(state))(w, r)
+		}), nil)
+		m := execute(t, c, sel("SELECT")).Memory
+		a := c.Execute(t.Context(), sel("SELECT"), m, long)
+		want(t, a, registry.Unchanged)
+		want(t, c.Execute(t.Context(), sel("SELECT"), a.Memory, long), registry.Changed)
+	})
 	t.Run("304 to nothing", func(t *testing.T) {
 		want(t, execute(t, client(t, serve(t, send(304, typeJSON, "")), nil), sel("SELECT")), registry.Failed, "304")
 	})

@@ -117,11 +117,13 @@ func notModified(x *exchange, r *request, m Memory) verdict {
 	case warning(x.header) != "":
 		return result(registry.Partial, warning(x.header))
 	}
-	n := remember(m.Body, x.header, r.identity, m.Vars)
-	if n.ETag == "" && m.ETag != "" {
+	// The validators stay those of the body that was seen: others may be of a newer
+	// one, which came about while the server or a cache compared.
+	n := Memory{Body: m.Body, Vars: m.Vars}
+	if m.ETag != "" {
 		n.ETag = r.identity + " " + m.ETag
 	}
-	if n.LastModified == "" && m.LastModified != "" {
+	if m.LastModified != "" {
 		n.LastModified = r.identity + " " + m.LastModified
 	}
 	return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: n}}
