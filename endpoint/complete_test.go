@@ -53,6 +53,7 @@ func TestPartial(t *testing.T) {
 		{"203", strings.Replace(raw(typeJSON, whole, length(whole)), "200 OK", "203 Transformed", 1), sel("S"), "203"},
 		{"X-SQL-State", raw(typeJSON, whole, length(whole), "X-SQL-State: S1TAT", "X-SQL-Message: RC...: Returning incomplete results"), sel("S"), "S1TAT RC...: Returning incomplete"},
 		{"X-SQL-Message alone", raw(typeJSON, whole, length(whole), "X-SQL-Message: incomplete"), sel("S"), "incomplete"},
+		{"X-SQL-State behind the body", raw(typeJSON, fmt.Sprintf("%x\r\n%s\r\n0\r\nX-SQL-State: S1TAT\r\n\r\n", len(whole), whole), chunked, "Trailer: X-SQL-State"), sel("S"), "S1TAT"},
 		{"shorter than Content-Length", raw(typeNT, graph, "Content-Length: 1000"), construct(), "cut off"},
 		{"chunks without an end", raw(typeNT, fmt.Sprintf("%x\r\n%s\r\n", len(graph), graph), chunked), construct(), "cut off"},
 		{"gzip without its trailer", raw(typeNT, zip[:len(zip)-8], gz, length(zip[:len(zip)-8])), construct(), "cut off"},

@@ -49,6 +49,11 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 		limit = min(limit, errorBody)
 	}
 	x.read(resp, limit)
+	for name, values := range resp.Trailer { // which may say that the body is not whole
+		if strings.HasPrefix(name, "X-Sql-") && len(values) > 0 {
+			x.header[name] = values
+		}
+	}
 	x.elapsed = time.Since(start)
 	return x, nil
 }
