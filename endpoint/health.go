@@ -41,6 +41,13 @@ func newHealth(h registry.Health, clock func() time.Time) *health {
 	if h.State == "" {
 		h.State = registry.Healthy
 	}
+	now := clock()
+	if h.Since.After(now) { // the clock was set back since
+		h.Since, h.Until = now, h.Until.Add(now.Sub(h.Since))
+	}
+	if most := now.Add(longestWait); h.Until.After(most) {
+		h.Until = most
+	}
 	return &health{h: h, clock: clock}
 }
 

@@ -321,6 +321,20 @@ func TestHealthRules(t *testing.T) {
 			t.Errorf("a shorter wait replaced the longer: %+v", h)
 		}
 	})
+	t.Run("a clock that was set back keeps nobody waiting", func(t *testing.T) {
+		for _, c := range []struct{ since, until, want time.Duration }{
+			{-time.Minute, time.Hour, time.Hour},
+			{10 * time.Hour, 11 * time.Hour, time.Hour},
+			{-time.Minute, 100 * time.Hour, longestWait},
+			{100 * time.Hour, 200 * time.Hour, longestWait},
+		} {
+			now := clock.now()
+			s := newHealth(registry.Health{State: registry.HealthWaits, Since: now.Add(c.since), Until: now.Add(c.until)}, clock.now)
+			if h := s.snapshot(); !h.Until.Equal(now.Add(c.want)) || h.Since.After(now) {
+				t.Errorf("%+v at %s, want %s", h, now, c.want)
+			}
+		}
+	})
 	t.Run("what was not sent shows nothing", func(t *testing.T) {
 		s := newHealth(registry.Health{State: registry.HealthOpen, Failures: 7}, clock.now)
 		p, _ := s.begin()
