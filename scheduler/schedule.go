@@ -102,22 +102,29 @@ var reference = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 // period is the shortest time between two grid times among the next few
 // hundred, 0 when there are not two.
 func period(s Schedule) time.Duration {
+	least, _ := periods(s)
+	return least
+}
+
+// periods are the shortest and the longest time between two of these grid times.
+func periods(s Schedule) (least, most time.Duration) {
 	if g, ok := s.(grid); ok {
-		return time.Duration(g)
+		return time.Duration(g), time.Duration(g)
 	}
-	least := time.Duration(0)
 	t := s.Next(reference)
 	for range 400 {
 		next := s.Next(t)
 		if t.IsZero() || next.IsZero() {
 			break
 		}
-		if d := next.Sub(t); least == 0 || d < least {
+		d := next.Sub(t)
+		if least == 0 || d < least {
 			least = d
 		}
+		most = max(most, d)
 		t = next
 	}
-	return least
+	return least, most
 }
 
 // blackouts are the times in which no slot starts.
@@ -138,7 +145,8 @@ func parseBlackouts(list []registry.Blackout) (blackouts, error) {
 		if _, ok := s.(never); ok || b.For <= 0 {
 			return nil, fmt.Errorf("blackout %d: it needs a start such as \"0 2 * * *\" and a length such as 1h", i+1)
 		}
-		if p := period(s); p > 0 && p <= time.Duration(b.For) {
+		// The longest gap counts: where summer time ends, a local hour comes twice.
+		if _, p := periods(s); p > 0 && p <= time.Duration(b.For) {
 			return nil, fmt.Errorf("blackout %d: %s from %q on never ends", i+1, b.For, b.Start)
 		}
 		out = append(out, blackout{s, time.Duration(b.For)})
@@ -151,7 +159,8 @@ func parseBlackouts(list []registry.Blackout) (blackouts, error) {
 func (l blackouts) end(t time.Time) time.Time {
 	var end time.Time
 	for _, b := range l {
-		if s := b.start.Next(t.Add(-b.length)); !s.IsZero() && !s.After(t) {
+		// More than one may hold it, of which the last to start ends last.
+		for s := b.start.Next(t.Add(-b.length)); !s.IsZero() && !s.After(t); s = b.start.Next(s) {
 			if e := s.Add(b.length); e.After(end) {
 				end = e
 			}

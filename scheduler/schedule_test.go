@@ -102,6 +102,36 @@ func TestBlackouts(t *testing.T) {
 	}
 }
 
+// Where summer time ends an hour comes twice, and so does a blackout that begins
+// in it. That makes it no longer than on other days, and it ends.
+func TestBlackoutsAcrossSummerTime(t *testing.T) {
+	for _, c := range []struct {
+		start string
+		long  time.Duration
+		ends  map[string]string
+	}{
+		{"CRON_TZ=Europe/Berlin 0 2 * * *", time.Hour, map[string]string{
+			"2026-10-24T23:59:59Z": "", "2026-10-25T00:00:00Z": "2026-10-25T01:00:00Z",
+			"2026-10-25T01:59:59Z": "2026-10-25T02:00:00Z", "2026-10-25T02:00:00Z": "", "2026-11-20T01:00:00Z": "2026-11-20T02:00:00Z"}},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", 2 * time.Hour, map[string]string{
+			"2026-10-25T00:29:59Z": "", "2026-10-25T00:30:00Z": "2026-10-25T02:30:00Z",
+			"2026-10-25T01:30:00Z": "2026-10-25T03:30:00Z", "2026-10-25T03:30:00Z": ""}},
+		{"*/5 9-17 * * *", 10 * time.Minute, map[string]string{
+			"2026-11-20T08:59:59Z": "", "2026-11-20T17:57:00Z": "2026-11-20T18:05:00Z", "2026-11-20T18:05:00Z": ""}},
+	} {
+		b, err := parseBlackouts([]registry.Blackout{{Start: c.start, For: registry.Duration(c.long)}})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for now, want := range c.ends {
+			if got := b.end(at(now)); want == "" && !got.IsZero() || want != "" && !got.Equal(at(want)) {
+				t.Errorf("%s: at %s it ends at %s, want %q", c.start, now, got, want)
+			}
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	ok := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql"}
 	if err := Validate(ok); err != nil {
