@@ -74,7 +74,7 @@ func (p *planner) judge(c *candidate) verdict {
 		return v
 	}
 	if !c.plain {
-		if free := c.free(); free.After(p.now) {
+		if free := c.free(p.now); free.After(p.now) {
 			v.again(free)
 			v.why = tooSoon
 			return v
@@ -97,7 +97,7 @@ func (p *planner) judgeStale(c *candidate, v *verdict) {
 	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
 		return
 	}
-	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) {
+	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) && !beyond(c.Stats.CheckedAt, p.now) {
 		v.again(at)
 	} else {
 		c.Overdue = p.slot
@@ -133,8 +133,9 @@ func boundary(q *registry.Query, now time.Time) time.Time {
 // free is the moment from which min_interval allows the next execution. It is
 // counted from slot start to slot start, else a query would miss the slot that
 // comes exactly one interval later. After a restart the start of the execution
-// itself stands for that of its slot.
-func (c *candidate) free() time.Time {
+// itself stands for that of its slot. One in the future is from before the clock
+// was set back, and binds nobody.
+func (c *candidate) free(now time.Time) time.Time {
 	d := c.Query.MinInterval()
 	if d == 0 || c.Stats.Executions == 0 {
 		return time.Time{}
@@ -146,8 +147,15 @@ func (c *candidate) free() time.Time {
 			from = r.At.Add(-r.Elapsed)
 		}
 	}
+	if beyond(from, now) {
+		return time.Time{}
+	}
 	return from.Add(d - min(d/20, jitter))
 }
+
+// beyond tells whether something that has happened is so far in the future that
+// the clock must have been set back since.
+func beyond(t, now time.Time) bool { return t.Sub(now) > nap }
 
 // jitter is by how much a slot may start after its grid time: an interval of
 // three slots that is counted from a late start would otherwise take four.

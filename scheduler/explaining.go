@@ -166,7 +166,7 @@ func (l *Loop) left(c *candidate) string {
 	case cutOut:
 		return fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)
 	case tooSoon:
-		return fmt.Sprintf("its min_interval has not passed: not before %s", c.free().UTC().Format(time.RFC3339))
+		return fmt.Sprintf("its min_interval has not passed: not before %s", c.free(l.planner.now).UTC().Format(time.RFC3339))
 	case notDue:
 		return fmt.Sprintf("the policy %s has it due in slot %d", l.planner.policy, c.key.Due)
 	}

@@ -66,6 +66,7 @@ type planner struct {
 	ranked  tree
 	slots   agenda
 	times   queue
+	looked  time.Time    // when advance last looked at those that wait for a moment
 	rests   []*candidate // left out by a policy that sees all; some may have been lifted since
 	shared  []float64    // the policy's state of the endpoint
 	ranking Ranking      // of the slot, without its keys
@@ -226,7 +227,11 @@ func (p *planner) settle(c *candidate) {
 		p.slots.set(c, v.slot)
 	}
 	if !v.at.IsZero() {
-		p.times.set(c, v.at.UnixNano())
+		at := v.at.UnixNano()
+		if wait := v.at.Sub(p.now); wait < 1<<61 { // which no setting of the clock changes
+			at = p.now.UnixNano() + int64(wait)
+		}
+		p.times.set(c, at)
 	}
 	if v.tier == "" {
 		return
@@ -255,6 +260,15 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 // advance looks again at whatever waited for this slot or this moment.
 func (p *planner) advance(now time.Time) {
 	p.now = now
+	if beyond(p.looked.Round(0), now.Round(0)) { // the clock was set back, and those moments with it
+		for _, c := range p.order {
+			if c.timed {
+				p.lift(c)
+				p.settle(c)
+			}
+		}
+	}
+	p.looked = now
 	p.slots.due(p.slot, func(c *candidate) {
 		p.lift(c)
 		p.settle(c)

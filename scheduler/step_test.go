@@ -88,3 +88,50 @@ func TestSlotsFollowTheClock(t *testing.T) {
 		})
 	}
 }
+
+// With the clock set back, the last execution seems to be in the future, after a
+// restart as well: neither min_interval nor max_staleness counts from there.
+func TestQueriesFollowTheClock(t *testing.T) {
+	t.Run("running on", func(t *testing.T) { setBack(t, false) })
+	t.Run("restarted", func(t *testing.T) { setBack(t, true) })
+}
+
+func setBack(t *testing.T, restart bool) {
+	for name, edit := range map[string]func(*registry.Query){
+		"min_interval":  func(q *registry.Query) { q.Holders[0].MinInterval = registry.Duration(90 * time.Second) },
+		"max_staleness": func(q *registry.Query) { q.Holders[0].MaxStaleness = registry.Duration(3 * time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				e := endpoint("@every 1m", 30*time.Second, "rr")
+				if name == "max_staleness" { // which matters where a policy leaves queries out
+					e.Policy = "ttl:max=32"
+				}
+				w, clock := newWorld(t, e, same(t, time.Second)), new(wall)
+				open := func() {
+					var err error
+					if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: clock}); err != nil {
+						t.Fatal(err)
+					}
+					w.run()
+				}
+				q := w.register("a", edit)
+				open()
+				until(100 * time.Minute)
+				if restart {
+					w.stop()
+				}
+				before := w.service.ran(q.ID)
+				clock.set(-1000 * time.Hour)
+				if restart {
+					open()
+				}
+				until(110*time.Minute + 30*time.Second)
+				w.stop()
+				if n := w.service.ran(q.ID) - before; before < 3 || n < 3 {
+					t.Errorf("%d executions before, %d in the ten minutes after the clock was set back", before, n)
+				}
+			})
+		})
+	}
+}
