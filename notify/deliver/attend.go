@@ -187,6 +187,13 @@ func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
 	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
 }
 
+// Held tells whether the time of a subscription's next try is still to come. An
+// attempt in the future is from before the clock was set back, and what was to
+// come after it no measure.
+func Held(s *registry.Subscription, now time.Time) bool {
+	return s.NextTry != nil && now.Before(*s.NextTry) && (s.LastAttempt == nil || !s.LastAttempt.After(now))
+}
+
 func utc(t time.Time) *time.Time {
 	t = t.UTC()
 	return &t

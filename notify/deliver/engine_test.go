@@ -397,6 +397,14 @@ func TestRefused(t *testing.T) {
 			t.Errorf("failure %d: try again after %v, want %v to %v", i+1, got, want, want+want/10)
 		}
 	}
+	for _, c := range []struct {
+		now  time.Duration
+		held bool
+	}{{0, true}, {time.Second, true}, {time.Hour, false}, {-time.Hour, false}} { // the last: the clock was set back
+		if Held(&s, at.Add(c.now)) != c.held {
+			t.Errorf("held %t at %s after the attempt", !c.held, c.now)
+		}
+	}
 	Took(&s, Reply{At: at, Status: 200})
 	if s.Failures != 0 || s.NextTry != nil || s.LastError != "" || s.FailingSince != nil || s.Deliveries != 1 {
 		t.Errorf("after success: %+v", s)

@@ -118,7 +118,7 @@ func New(o Options) *Sender {
 func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	now := w.opts.Now()
 	switch {
-	case s.NextTry != nil && now.Before(*s.NextTry):
+	case deliver.Held(s, now):
 		return deliver.Step{Hold: *s.NextTry}, nil
 	case s.Intent != nil && s.State == registry.Pending:
 		return w.verify(s)

@@ -188,7 +188,7 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	if s.State != registry.Active {
 		return idle, nil
 	}
-	if s.NextTry != nil && now.Before(*s.NextTry) {
+	if deliver.Held(s, now) {
 		idle.Hold = *s.NextTry
 		return idle, nil
 	}
