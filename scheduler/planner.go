@@ -218,6 +218,9 @@ func (p *planner) lift(c *candidate) {
 	p.times.drop(c)
 }
 
+// longestWait is some seventy years.
+const longestWait = time.Duration(1 << 61)
+
 // settle puts a lifted query where it belongs in the current slot.
 func (p *planner) settle(c *candidate) {
 	v := p.judge(c)
@@ -227,11 +230,9 @@ func (p *planner) settle(c *candidate) {
 		p.slots.set(c, v.slot)
 	}
 	if !v.at.IsZero() {
-		at := v.at.UnixNano()
-		if wait := v.at.Sub(p.now); wait < 1<<61 { // which no setting of the clock changes
-			at = p.now.UnixNano() + int64(wait)
-		}
-		p.times.set(c, at)
+		// The wait is what no setting of the clock changes; a time in nanoseconds
+		// ends in the year 2262, and what is that far is looked at again before.
+		p.times.set(c, p.now.UnixNano()+int64(min(v.at.Sub(p.now), longestWait)))
 	}
 	if v.tier == "" {
 		return

@@ -135,3 +135,33 @@ func setBack(t *testing.T, restart bool) {
 		})
 	}
 }
+
+// Settings may name times that no count of nanoseconds holds. Slots go on.
+func TestTimesBeyondNanoseconds(t *testing.T) {
+	const ages = registry.Duration(1<<63 - 1)
+	never := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for name, edit := range map[string]func(*registry.Holder){
+		"min_interval":  func(h *registry.Holder) { h.MinInterval = ages },
+		"max_staleness": func(h *registry.Holder) { h.MaxStaleness = ages },
+		"from":          func(h *registry.Holder) { h.From = &never },
+		"until":         func(h *registry.Holder) { h.From, h.Until = &time.Time{}, &never },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t, endpoint("@every 1m", 30*time.Second, "rr"), same(t, time.Second))
+				w.register("a", func(q *registry.Query) { edit(&q.Holders[0]) })
+				w.register("b")
+				w.run()
+				until(150 * time.Second)
+				if due, err := w.loop.Due([]string{"q_a"}); err != nil {
+					t.Error(due, err)
+				}
+				w.stop()
+				want := map[string]int{"min_interval": 1, "max_staleness": 3, "from": 0, "until": 3}[name]
+				if a, b := w.service.ran("q_a"), w.service.ran("q_b"); a != want || b != 3 {
+					t.Errorf("%d and %d executions in 3 slots, want %d and 3", a, b, want)
+				}
+			})
+		})
+	}
+}
