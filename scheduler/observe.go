@@ -27,8 +27,8 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"
 	}
 	out := Outcome{Checked: x.at.Add(-a.Age), At: x.at}
-	late := a.Outcome.Complete() && old.outdates(out)
-	if late {
+	lag := old.lag(out)
+	if lag > ageUnit && a.Outcome.Complete() {
 		a.Outcome, a.Result, a.Memory = registry.Unchanged, nil, old.Memory
 	}
 	switch {
@@ -43,7 +43,7 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 			s.Hash, s.Rows, s.ChangedAt = a.Result.Hash(), a.Result.Len(), out.Checked
 		}
 		s.complete(p, x, a, d)
-		if !late {
+		if lag == 0 {
 			s.CheckedAt = out.Checked
 		}
 	case a.Outcome == registry.Cut:
@@ -59,12 +59,18 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 	return out, nil
 }
 
-// outdates tells of a complete answer whether it is older than the last one: of
+// ageUnit is how exactly an Age tells when an answer came about.
+const ageUnit = time.Second
+
+// lag is by how much an answer is older than the last one, 0 if it is not: of
 // several caches before an endpoint one may hold what another has replaced. What
 // was the result before is no change. A check in the future is no measure, it is
 // from before the clock was set back.
-func (s *Stats) outdates(o Outcome) bool {
-	return s.Executions > 0 && o.Checked.Before(s.CheckedAt) && !s.CheckedAt.After(o.At)
+func (s *Stats) lag(o Outcome) time.Duration {
+	if s.Executions == 0 || s.CheckedAt.After(o.At) {
+		return 0
+	}
+	return max(0, s.CheckedAt.Sub(o.Checked))
 }
 
 // step compares in three tiers, cheapest first. Without a result the executor

@@ -112,6 +112,7 @@ func TestObserveOldAnswers(t *testing.T) {
 	}{
 		{"older, another result", time.Minute, 2 * time.Minute, was, false, 0},
 		{"older, the same result", time.Minute, 2 * time.Minute, is, false, 0},
+		{"newer, as an age in whole seconds may be", time.Minute, time.Minute + 900*time.Millisecond, was, true, 0},
 		{"newer, out of a cache", 2 * time.Minute, time.Minute, was, true, time.Minute},
 		{"the clock was set back", -time.Hour, 0, was, true, -time.Hour},
 		{"set back, and out of a cache", -time.Hour, time.Minute, was, true, -time.Hour - time.Minute},
@@ -125,7 +126,7 @@ func TestObserveOldAnswers(t *testing.T) {
 		if s := out.Stats; (out.Delta != nil) != c.changed || !s.CheckedAt.Equal(ended.Add(c.checked)) || s.Executions != 2 {
 			t.Errorf("%s: delta %v, checked at %s", c.name, out.Delta, s.CheckedAt)
 		}
-		if got, kept := out.Stats.Memory.ETag, c.checked == 0; (got == "b") != kept {
+		if got := out.Stats.Memory.ETag; (got == "x") != c.changed {
 			t.Errorf("%s: the validator %q is remembered", c.name, got)
 		}
 	}

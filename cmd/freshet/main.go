@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // slots in time zones also where the system has none
 )
 
 func main() {
