@@ -11,7 +11,7 @@ import (
 
 // A Ledger keeps, per endpoint, what the loop must still know after a restart.
 // It is the only meeting place of registration and scheduling. Methods may be
-// called concurrently; for one endpoint only its loop calls Record.
+// called concurrently, Record too: a trial run's health may come while a slot runs.
 type Ledger interface {
 	// Since returns the entries of an endpoint whose registration was added,
 	// edited or removed after revision rev; rev 0 returns all. Its cost grows

@@ -302,6 +302,7 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 func (l *Loop) apply() {
 	if l.nextExec != nil {
 		l.executor, l.nextExec = l.nextExec, nil
+		l.health = registry.Health{} // the edit may have changed what the ledger has of it
 	}
 	if l.waiting == nil {
 		return

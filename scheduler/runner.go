@@ -61,7 +61,13 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
+	moved := l.nextExec != nil
 	l.apply()
+	if moved { // and what the slot has recorded may be another server's
+		if err := l.note(l.executor.Health()); err != nil {
+			return Slot{}, err
+		}
+	}
 	if r.slot.Finished.IsZero() { // the number is free
 		return Slot{}, nil
 	}

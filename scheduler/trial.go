@@ -64,16 +64,25 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	l.reserved -= limit
 	l.charge += min(a.Elapsed, limit)
 	l.ended = l.clock.Now()
-	if h := x.Health(); urgent(h, l.health) {
-		if _, err := l.ledger.Record(l.set.endpoint.Name, Batch{Health: &h}); err != nil {
-			return a, fmt.Errorf("record the health of endpoint %s: %w", l.set.endpoint.Name, err)
+	if h := l.executor.Health(); urgent(h, l.health) { // not x's, which may have been another server's
+		if err := l.note(h); err != nil {
+			return a, err
 		}
-		l.health = h
 	}
 	if l.over && a.Outcome == registry.Cut {
 		return Answer{}, ErrStopped
 	}
 	return a, nil
+}
+
+// note records the endpoint's health. It is called with the lock held.
+func (l *Loop) note(h registry.Health) error {
+	name := l.set.endpoint.Name
+	if _, err := l.ledger.Record(name, Batch{Health: &h}); err != nil {
+		return fmt.Errorf("record the health of endpoint %s: %w", name, err)
+	}
+	l.health = h
+	return nil
 }
 
 // try executes a query for at most limit, and no longer than the loop runs.
