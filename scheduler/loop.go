@@ -343,7 +343,7 @@ func (l *Loop) merge(now time.Time) error {
 			l.ended = now // at the latest; nobody knows when the last request of another process was over
 		}
 	}
-	l.planner.now = now
+	l.planner.now = now.Round(0)
 	if news.Full {
 		l.planner.keep(news.Entries)
 	}

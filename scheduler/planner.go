@@ -260,8 +260,11 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 
 // advance looks again at whatever waited for this slot or this moment.
 func (p *planner) advance(now time.Time) {
+	// Without the reading of the monotonic clock, which stands still while the
+	// machine is suspended.
+	now = now.Round(0)
 	p.now = now
-	if beyond(p.looked.Round(0), now.Round(0)) { // the clock was set back, and those moments with it
+	if beyond(p.looked, now) { // the clock was set back, and those moments with it
 		for _, c := range p.order {
 			if c.timed {
 				p.lift(c)
@@ -314,7 +317,7 @@ func (p *planner) end(now time.Time) {
 	p.freshFirst = p.servedOld && !p.servedNew && p.fresh.len() > 0
 	p.servedNew, p.servedOld = false, false
 	p.absorb()
-	p.slot, p.now, p.ordered = p.slot+1, now, false
+	p.slot, p.now, p.ordered = p.slot+1, now.Round(0), false
 	for _, c := range p.ran {
 		c.ran = false
 		if c.held {
