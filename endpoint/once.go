@@ -29,6 +29,7 @@ type once struct {
 
 	mu   sync.Mutex
 	sent time.Time // when the request that has no answer yet got its connection
+	want time.Time // when it last began to look for one, which may take long
 }
 
 // once is for one execution; cancel is to be called at its end.
@@ -36,26 +37,41 @@ func (c *Client) once(parent context.Context) *once {
 	o := &once{within: c.quickly, gap: c.gate.gap}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
 	o.ctx = httptrace.WithClientTrace(o.ctx, &httptrace.ClientTrace{
+		GetConn:              func(string) { o.look(time.Now()) },
 		GotConn:              o.connected,
 		GotFirstResponseByte: func() { o.mark(time.Time{}) },
 	})
 	return o
 }
 
-func (o *once) mark(t time.Time) (before time.Time) {
+func (o *once) look(t time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before, o.sent = o.sent, t
-	return before
+	o.want = t
+}
+
+// mark returns for how long the request before was without an answer, and
+// whether there was one.
+func (o *once) mark(t time.Time) (silent time.Duration, again bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before, end := o.sent, o.want
+	if o.sent = t; before.IsZero() {
+		return 0, false
+	}
+	if end.Before(before) {
+		end = t
+	}
+	return end.Sub(before), true
 }
 
 // connected is called before anything is sent on a connection.
 func (o *once) connected(info httptrace.GotConnInfo) {
-	before := o.mark(time.Now())
-	if before.IsZero() {
+	silent, again := o.mark(time.Now())
+	if !again {
 		return
 	}
-	if time.Since(before) <= o.within && sleep(o.ctx, o.gap) == nil {
+	if silent <= o.within && sleep(o.ctx, o.gap) == nil {
 		o.mark(time.Now())
 		return
 	}

@@ -1,7 +1,9 @@
 package endpoint
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,5 +71,25 @@ func TestOnce(t *testing.T) {
 				t.Errorf("%d requests, want %d", n, tc.asked)
 			}
 		})
+	}
+}
+
+// How long another connection takes does not tell how long a kept one was silent.
+func TestOnceOverASlowNetwork(t *testing.T) {
+	addr, asked := dropsSecond(t)
+	c := client(t, addr, nil)
+	tr := c.http.Transport.(*http.Transport)
+	dial := tr.DialContext
+	tr.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+		if err := sleep(ctx, c.quickly+200*time.Millisecond); err != nil {
+			return nil, err
+		}
+		return dial(ctx, network, to)
+	}
+	q := sel("SELECT * {?s ?p ?o}")
+	want(t, execute(t, c, q), registry.Changed)
+	want(t, execute(t, c, q), registry.Changed)
+	if n := asked.Load(); n != 3 {
+		t.Errorf("%d requests, want 3", n)
 	}
 }

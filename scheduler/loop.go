@@ -153,6 +153,11 @@ func (l *Loop) step(ctx context.Context) error {
 		return nil
 	case <-arrived:
 		now := l.clock.Now()
+		if early := until.Sub(now); early > 0 && early <= jitter {
+			// The timer was a little early. Looked for anew, the time might be over.
+			_ = l.clock.Sleep(ctx, until)
+			now = l.clock.Now()
+		}
 		if ctx.Err() != nil || now.Before(until) {
 			return nil
 		}

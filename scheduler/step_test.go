@@ -165,3 +165,53 @@ func TestTimesBeyondNanoseconds(t *testing.T) {
 		})
 	}
 }
+
+// A hasty clock goes a nanosecond slower than whoever waits, and shows another
+// nanosecond whenever it is looked at.
+type hasty struct {
+	mu  sync.Mutex
+	off time.Duration
+}
+
+func (h *hasty) Now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.off += 2
+	return time.Now().Round(0).Add(h.off - 2)
+}
+
+func (h *hasty) Sleep(ctx context.Context, until time.Time) error {
+	h.mu.Lock()
+	d := until.Sub(time.Now().Round(0).Add(h.off))
+	h.mu.Unlock()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d > time.Millisecond {
+		h.off = until.Sub(time.Now().Round(0)) - 1
+	}
+	return nil
+}
+
+// A timer that is early by less than it takes to look twice costs no slot.
+func TestEarlyTimers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 10s", 5*time.Second, "rr")
+		w := newWorld(t, e, same(t, time.Second))
+		var err error
+		if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: new(hasty)}); err != nil {
+			t.Fatal(err)
+		}
+		w.register("a")
+		w.run()
+		until(95 * time.Second)
+		w.stop()
+		if n := len(w.slots()); n < 9 {
+			t.Errorf("%d slots in 95 s of every 10 s", n)
+		}
+	})
+}
