@@ -1,0 +1,51 @@
+package main
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Someone without a token follows what the sign-in page says, word for word,
+// and is let in.
+func TestSignInHintWorks(t *testing.T) {
+	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+hashSecret("first")+"\"}]\n")
+	resp, err := http.Get(s.srv.url + "/signin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	found := regexp.MustCompile(`<code>freshet ([^<]*)</code>`).FindSubmatch(page)
+	if err != nil || found == nil {
+		t.Fatalf("the page names no command (%v):\n%s", err, page)
+	}
+	code, secret, says := cli(t, nil, "", shellWords(html.UnescapeString(string(found[1])))...)
+	line := regexp.MustCompile(`(?m)^  - (\{.*\})$`).FindStringSubmatch(says)
+	if code != exitOK || line == nil {
+		t.Fatalf("freshet %s: exit code %d: %s", found[1], code, says)
+	}
+	text := strings.Replace(s.yaml, "tokens: [", "tokens: ["+line[1]+", ", 1)
+	if err := os.WriteFile(s.srv.cmd.Args[3], []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.stderr.String(), "is reloaded") })
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err = client.PostForm(s.srv.url+"/signin", url.Values{"token": {strings.TrimSpace(secret)}, "next": {"/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/" {
+		t.Errorf("signing in with the new secret: %s to %q", resp.Status, resp.Header.Get("Location"))
+	}
+}
