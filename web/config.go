@@ -98,6 +98,7 @@ type Config struct {
 	PublicURL string   // absolute, what links are built from
 	Listen    string   // host:port; its host is accepted in Host
 	Origins   []string // browsers' origins from elsewhere that are let in
+	Insecure  bool     // on a server without tokens, take requests that a proxy forwarded
 	Limits    Limits
 	Version   string
 

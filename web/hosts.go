@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -59,6 +60,35 @@ func (s *server) checkHost(next http.Handler) http.Handler {
 		if !s.hosts.admit(r) {
 			wrong.ServeHTTP(w, r)
 			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forwardedBy are the fields in which proxies name the client that they speak
+// for, besides all that begin with X-Forwarded.
+var forwardedBy = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+	"True-Client-Ip", "Cf-Connecting-Ip", "Fly-Client-Ip"}
+
+func forwarded(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(forwardedBy, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkForwarded keeps a server without tokens to this machine: it takes every
+// caller for an admin, and whoever comes through a proxy may be anyone.
+func (s *server) checkForwarded(next http.Handler) http.Handler {
+	stranger := s.refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.Insecure && forwarded(r.Header) {
+			if _, err := s.Gate.Authenticate(""); err == nil {
+				stranger.ServeHTTP(w, r)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

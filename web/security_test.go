@@ -56,6 +56,51 @@ func TestHostIsLocalAddress(t *testing.T) {
 	}
 }
 
+// Behind a proxy a server without tokens is not everybody's: what was forwarded
+// is refused on every route, until there are tokens or the operator insists.
+func TestForwardedWithoutTokens(t *testing.T) {
+	fields := []string{"Forwarded: for=203.0.113.9", "Via: 1.1 front", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: a", "X-Forwarded-Proto: https", "X-Real-IP: 203.0.113.9",
+		"CF-Connecting-IP: 203.0.113.9", "True-Client-IP: 203.0.113.9", "X-Forwarded-For: "}
+	var pages int
+	w := newWorld(t, func(c *Config) { c.Pages = countedPages{&pages} })
+	for _, f := range fields {
+		for _, rt := range (&server{Config: w.config}).table() {
+			path := strings.NewReplacer("{id}", "x", "{name}", "city", "{slug}", "limit").Replace(rt.path)
+			a := w.do(rt.method, path, "", f).problem(403, "forwarded")
+			if !strings.Contains(a.string("detail"), "token add") || !strings.Contains(a.string("detail"), "--insecure") {
+				t.Fatalf("no remedy in %s", a.body)
+			}
+		}
+		w.get("/", f).problem(403, "forwarded")
+	}
+	if pages != 0 {
+		t.Errorf("%d pages were shown", pages)
+	}
+	w.get("/v1/queries", "X-Forward: 1").status(200)
+	insists := newWorld(t, func(c *Config) { c.Insecure = true })
+	insists.get("/v1/queries", fields...).status(200)
+	closed := newWorld(t, func(c *Config) {
+		c.Gate = gateOf(t, registry.Token{Name: "ops", Role: registry.RoleAdmin, SHA256: hashSecret("a secret of the test")})
+	})
+	closed.get("/v1/queries", fields...).problem(401, "unauthorized")
+	closed.get("/v1/queries", append(fields, "Authorization: Bearer a secret of the test")...).status(200)
+}
+
+type countedPages struct{ n *int }
+
+func (p countedPages) ServeHTTP(http.ResponseWriter, *http.Request) { *p.n++ }
+func (countedPages) Token(*http.Request) string                     { return "" }
+
+// gateOf is a gate of the tokens given.
+func gateOf(t *testing.T, tokens ...registry.Token) *TokenGate {
+	t.Helper()
+	g, err := NewTokenGate(tokens, newMemory(morning), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 func TestCrossOrigin(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://app.example.org"} })
 	for headers, want := range map[string]int{

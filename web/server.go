@@ -59,7 +59,7 @@ func (s *server) handler() (http.Handler, error) {
 	if len(s.Origins) > 0 { // an empty list would mean everybody
 		h = crossOriginReads(s.Origins).Handler(h)
 	}
-	h = s.checkHost(h)
+	h = s.checkHost(s.checkForwarded(h))
 	return s.outermost(h), nil
 }
 

@@ -227,6 +227,7 @@ func TestExitCodes(t *testing.T) {
 		{"no address of this machine", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"}, exitFailure, "address of this machine"},
 		{"bad config", w.env, "", []string{"serve", "--config", "/nonexistent.yaml"}, exitUsage, "nonexistent"},
 		{"address in use", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, exitFailure, "--listen"},
+		{"open to a proxy's strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url", "https://freshet.example.org"}, exitUsage, "public_url"},
 		{"open to strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, exitUsage, "--insecure"},
 	} {
 		code, out, stderr := cli(t, x.env, x.stdin, x.args...)

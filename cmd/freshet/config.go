@@ -38,7 +38,7 @@ type Config struct {
 	WebSub          WebSub              `yaml:"websub"`
 	Log             Log                 `yaml:"log"`
 
-	insecure bool    // serve beyond loopback without tokens
+	insecure bool    // serve strangers without tokens
 	origins  origins // where the values come from
 }
 
@@ -255,16 +255,28 @@ func privateURL(raw string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-// safe refuses to serve strangers without tokens.
+// safe refuses to serve strangers without tokens: on an address of the network,
+// or by a proxy that makes public_url lead to this machine.
 func (c *Config) safe() error {
-	host, _, _ := net.SplitHostPort(c.Listen)
-	a, err := netip.ParseAddr(host)
-	loopback := host == "localhost" || err == nil && a.IsLoopback()
-	if loopback || len(c.Tokens) > 0 || c.insecure {
+	if len(c.Tokens) > 0 || c.insecure {
 		return nil
 	}
-	return usage("listening on %s without tokens would let anybody on the network in.\n"+
-		"Configure tokens ('freshet token add --local ops --role admin' makes one), listen on 127.0.0.1, or pass --insecure.", c.Listen)
+	const remedy = "Configure tokens ('freshet token add --local ops --role admin' makes one), "
+	if host, _, _ := net.SplitHostPort(c.Listen); !loopback(host) {
+		return usage("listening on %s without tokens would let anybody on the network in.\n"+
+			remedy+"listen on 127.0.0.1, or pass --insecure.", c.Listen)
+	}
+	if u, err := url.Parse(c.PublicURL); err == nil && !loopback(u.Hostname()) {
+		return usage("public_url %s without tokens would let anybody in whom a proxy leads here.\n"+
+			remedy+"take public_url away, or pass --insecure.", c.PublicURL)
+	}
+	return nil
+}
+
+// loopback reports whether a host can be reached from this machine only.
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
 func (l Log) level() (slog.Level, error) {

@@ -361,6 +361,13 @@ func TestSafeListen(t *testing.T) {
 		{"192.168.1.4:8080", "", false, false},
 		{"0.0.0.0:8080", "tokens: [{name: a, role: admin, sha256: \"" + hash + "\"}]", false, true},
 		{"0.0.0.0:8080", "", true, true},
+		{"127.0.0.1:8080", "public_url: https://freshet.example.org", false, false},
+		{"127.0.0.1:8080", "public_url: http://192.168.1.4:8080", false, false},
+		{"127.0.0.1:8080", "public_url: http://localhost.example.org", false, false},
+		{"127.0.0.1:8080", "public_url: https://freshet.example.org", true, true},
+		{"127.0.0.1:8080", "public_url: https://LOCALHOST/freshet", false, true},
+		{"127.0.0.1:8080", "public_url: http://[::1]:80", false, true},
+		{"127.0.0.1:8080", "public_url: https://freshet.example.org\ntokens: [{name: a, role: admin, sha256: \"" + hash + "\"}]", false, true},
 	} {
 		c, err := loadConfig(t, "listen: \""+x.listen+"\"\n"+x.more, nil)
 		if err != nil {
