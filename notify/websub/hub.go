@@ -13,6 +13,12 @@
 //   - Verification is asked once for each request, right after the 202. What is
 //     not confirmed leaves everything as it was. The state that a later request
 //     asks for replaces one that is still unconfirmed.
+//   - Ownership. A subscription that was made with a token is renewed and ended
+//     with a token of the same name or an admin's; others get 403. One made
+//     without a token has no owner: who knows its callback may renew it with
+//     another secret and lease, or claim it with a token. Such callbacks should be
+//     impossible to guess. What was agreed stays in force until the callback has
+//     confirmed the request.
 //   - To unsubscribe from what is not subscribed to is answered with 404.
 //   - Deliveries begin with what changes after the request was accepted, are the
 //     full content, byte for byte what GET answers, and carry one Link header

@@ -184,6 +184,7 @@ type request struct {
 	callback string
 	host     string
 	path     string // of the topic
+	admin    bool   // its caller may change what others subscribed to
 }
 
 func (h *Handler) parse(form url.Values) (request, error) {
@@ -287,8 +288,18 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 	if !h.engine.Trusted(q.host) && !h.hosts.allow(q.host) {
 		return &refusal{http.StatusTooManyRequests, "too many requests that name this callback's host", 10}
 	}
-	q.intent.Caller = caller.Name
+	q.intent.Caller, q.admin = caller.Name, caller.Role.Includes(registry.RoleAdmin)
 	return nil
+}
+
+// mayChange says whether a request may renew or end a subscription. One made
+// with a token belongs to that token's name. One made without a token belongs to
+// everybody who knows the callback: the Recommendation has no other proof.
+func (q *request) mayChange(s *registry.Subscription) error {
+	if s.Caller == registry.Anonymous || s.Caller == q.intent.Caller || q.admin {
+		return nil
+	}
+	return &refusal{status: http.StatusForbidden, text: "another token made this subscription: send that token, or subscribe with another hub.callback"}
 }
 
 var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic needs a token: send it as \"Authorization: Bearer …\""}
@@ -310,7 +321,14 @@ func (h *Handler) enter(q request) error {
 	}
 	q.intent.At = h.hub.opts.Now().UTC()
 	_, err = h.engine.Edit(identity(decode(q.intent.Topic), decode(q.callback)), func(s *registry.Subscription, found bool) error {
-		if !found {
+		if found {
+			if err := q.mayChange(s); err != nil {
+				return err
+			}
+			if s.Caller != registry.Anonymous {
+				q.intent.Caller = s.Caller // an admin's request leaves it to its owner
+			}
+		} else {
 			switch {
 			case q.intent.Mode == "unsubscribe":
 				return &refusal{status: http.StatusNotFound, text: "there is no such subscription"}
