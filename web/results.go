@@ -92,7 +92,8 @@ func resultTag(st registry.Status, suffix string) string {
 	return fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%s", st.Position.Epoch, st.Position.Seq, suffix))
 }
 
-// noResult says when it is worth asking again.
+// noResult says when it is worth asking again. What the endpoint answered is for
+// callers with a token: its words may name hosts, graphs and users.
 func (c *call) noResult(q registry.Query, st registry.Status) error {
 	wait := 5.0
 	due, err := c.Daemon.Due(q.Endpoint, []string{q.ID})
@@ -106,7 +107,7 @@ func (c *call) noResult(q registry.Query, st registry.Status) error {
 	if st.Position.Seq > 0 {
 		detail = "the log holds no change of this query any more; its results are there"
 	}
-	if st.Error != "" {
+	if st.Error != "" && c.signed {
 		detail += "; the last one failed: " + st.Error
 	}
 	return &problem{Problem: newProblem("no-result", detail), retryAfter: int(clip(wait, 1, 3600))}
