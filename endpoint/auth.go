@@ -31,7 +31,7 @@ func newAuthenticator(a registry.Auth) (authenticator, error) {
 	case a.Basic == nil && a.Digest == nil && a.Bearer == nil:
 		return nobody{}, nil
 	}
-	return nil, errors.New("auth: only one of basic, digest and bearer can be used")
+	return nil, errors.New("only one of basic, digest and bearer can be used")
 }
 
 type nobody struct{}

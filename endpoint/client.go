@@ -87,16 +87,20 @@ type Client struct {
 	buffers  sync.Pool     // of *bytes.Buffer: bodies are not kept
 }
 
-// New prepares a client. It opens no connection and reads no secret yet.
+// New prepares a client. It opens no connection and reads no secret yet. Its
+// errors wrap a *registry.SettingError.
 func New(e registry.Endpoint, o Options) (*Client, error) {
 	e = e.Defaulted()
+	bad := func(setting string, err error) (*Client, error) {
+		return nil, fmt.Errorf("endpoint %s: %w", e.Name, &registry.SettingError{Setting: setting, Err: err})
+	}
 	base, err := checkURL(e.URL, o.Contact)
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %s: %w", e.Name, err)
+		return bad("url", err)
 	}
 	auth, err := newAuthenticator(e.Auth)
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %s: %w", e.Name, err)
+		return bad("auth", err)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -241,7 +241,7 @@ func checkURL(raw, contact string) (string, error) {
 	case u.User != nil:
 		return "", fmt.Errorf("%s: credentials belong into auth, not into the URL", u.Redacted())
 	case contact == "" && !privateHost(u.Hostname()):
-		return "", fmt.Errorf("%w (setting contact); %s is one", ErrNoContact, u.Hostname())
+		return "", fmt.Errorf("%w, such as %s: set `contact` in the configuration file, or start the server with `--contact mailto:you@example.org`", ErrNoContact, u.Hostname())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.String(), nil

@@ -180,8 +180,8 @@ func (e *SettingError) Error() string { return e.Setting + ": " + e.Err.Error() 
 func (e *SettingError) Unwrap() error { return e.Err }
 
 // CheckEndpoint says what is wrong with an endpoint's settings, as a *Problem.
-// schedule judges slot, budget and policy, which this package does not know; its
-// errors may wrap a *SettingError.
+// schedule judges what this package does not know, such as slot, budget, policy
+// and contact; its errors may wrap a *SettingError.
 func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	bad := func(field, format string, a ...any) error {
 		return unprocessable("bad-endpoint", "/"+field, format, a...)
@@ -215,14 +215,21 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	}
 	if schedule != nil {
 		if err := schedule(e); err != nil {
-			setting := "slot"
-			if s := (*SettingError)(nil); errors.As(err, &s) {
-				setting = s.Setting
-			}
-			return bad(setting, "%v", err)
+			return badSetting(err)
 		}
 	}
 	return nil
+}
+
+// badSetting points at the setting that err names, else at the whole endpoint.
+func badSetting(err error) *Problem {
+	s := (*SettingError)(nil)
+	if !errors.As(err, &s) {
+		return unprocessable("bad-endpoint", "", "%v", err)
+	}
+	p := unprocessable("bad-endpoint", "/"+s.Setting, "%v", s.Err)
+	p.Detail = s.Error()
+	return p
 }
 
 // protocolParams are those of the SPARQL 1.1 Protocol: a limit in their place

