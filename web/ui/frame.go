@@ -11,21 +11,22 @@ import (
 // A frame is what every page has around its own content: rail, theme, message.
 type frame struct {
 	*visit
-	Title  string
-	Page   any
-	Stamp  string // the server's clock, which running times run against
-	AsOf   string
-	Theme  string
-	Next   string // the theme that the button leads to
-	Here   string // path and query of this page, for forms that return to it
-	Events string // address of its live stream, "" for none
-	Said   *flash
-	Signed bool // in with a token
-	Caller string
-	Role   registry.Role
-	Places []place
-	Admin  []place
-	Pulse  pulse
+	Title   string
+	Page    any
+	Stamp   string // the server's clock, which running times run against
+	AsOf    string
+	Theme   string
+	Next    string // the theme that the button leads to
+	Here    string // path and query of this page, for forms that return to it
+	Events  string // address of its live stream, "" for none
+	Said    *flash
+	Refused *refusal // why the form that this page answers was refused
+	Signed  bool     // in with a token
+	Caller  string
+	Role    registry.Role
+	Places  []place
+	Admin   []place
+	Pulse   pulse
 }
 
 // A place is a line of the rail.

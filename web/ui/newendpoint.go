@@ -15,11 +15,17 @@ type newEndpointPage struct {
 	Lede  lede
 	Form  form
 	List  []setting
+	More  []setting
+	Open  bool   // the additional fields are shown
 	Found *flash // what trying it showed
 }
 
-// The fields that a new endpoint needs; the rest has its default.
-var firstFields = []string{"url", "slot", "budget", "max_rows", "timeout_param"}
+// The fields that a new endpoint needs, and those that some need besides; the
+// rest has its default.
+var (
+	firstFields = []string{"url", "slot", "budget", "max_rows", "timeout_param"}
+	moreFields  = []string{"min_gap", "headers", "auth", "username", "secret"}
+)
 
 func newEndpoint(v *visit) (content, error) {
 	e := registry.Endpoint{}.Defaulted()
@@ -35,9 +41,13 @@ func newEndpoint(v *visit) (content, error) {
 func (v *visit) newEndpoint(f form, found *flash) content {
 	p := newEndpointPage{Form: f, Found: found, Lede: lede{Strong: "An address and a name will do.", Rest: []phrase{{Text: "Everything can be changed later, with its effect in figures beside it."}}}}
 	for _, s := range settingFields {
-		if slices.Contains(firstFields, s.Name) {
-			s.Help = help(s.Name, registry.Endpoint{}, sum{}, nil)
+		s.Help = help(s.Name, registry.Endpoint{}, sum{}, nil)
+		switch {
+		case slices.Contains(firstFields, s.Name):
 			p.List = append(p.List, s)
+		case slices.Contains(moreFields, s.Name):
+			p.More = append(p.More, s)
+			p.Open = p.Open || f.Bad(s.Name) != "" || s.Name != "min_gap" && f.Get(s.Name) != ""
 		}
 	}
 	return content{Title: "Add an endpoint", Data: p}
@@ -45,7 +55,7 @@ func (v *visit) newEndpoint(f form, found *flash) content {
 
 // createEndpoint tries a new endpoint, or adds it.
 func createEndpoint(v *visit) error {
-	f := form{Values: v.r.PostForm}
+	f := v.typed(settingFormFields)
 	defaults := settingsOf(registry.Endpoint{}.Defaulted())
 	for name, values := range defaults.Values {
 		if _, given := f.Values[name]; !given && name != "allow_service" {
@@ -62,7 +72,7 @@ func createEndpoint(v *visit) error {
 	}
 	e, err := v.Registry.CreateEndpoint(e)
 	if err != nil {
-		if err := f.refuse(err, settingNames()...); err != nil {
+		if err := f.refuse(err); err != nil {
 			return err
 		}
 		return v.newEndpointAgain(f, nil)
@@ -72,12 +82,7 @@ func createEndpoint(v *visit) error {
 }
 
 func (v *visit) newEndpointAgain(f form, found *flash) error {
-	status := f.Status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	v.render(status, "newendpoint", v.frame("endpoints", v.newEndpoint(f, found)))
-	return nil
+	return v.again(f, "newendpoint", "endpoints", v.newEndpoint(f, found))
 }
 
 // tryTime is how long an endpoint that is tried may take.
@@ -94,7 +99,7 @@ func (v *visit) tryEndpoint(f form, e registry.Endpoint) error {
 	if err == nil {
 		return v.newEndpointAgain(f, &flash{"good", "It answers SPARQL, in " + cost(elapsed).String() + ".", "Nothing is saved yet."})
 	}
-	if again := f.refuse(err, settingNames()...); again == nil && f.Status != 0 {
+	if again := f.refuse(err); again == nil && f.Status != 0 {
 		return v.newEndpointAgain(f, nil)
 	}
 	f.Status = 0

@@ -249,7 +249,11 @@ type profileForm struct {
 	Form form
 }
 
-func newProfile(v *visit) (content, error) { return v.profileForm(form{Values: url.Values{}}), nil }
+var profileFields = []field{{"name", "Name", "p-n", true}, {"items", "Queries", "p-i", true}, {"window", "Window", "p-w", true}, {"budget", "Budget", "p-b", true}}
+
+func newProfile(v *visit) (content, error) {
+	return v.profileForm(form{Values: url.Values{}, Fields: profileFields}), nil
+}
 
 func (v *visit) profileForm(f form) content {
 	return content{Title: "New profile", Data: profileForm{Form: f, Lede: lede{Strong: "Several queries, each in its interval.", Rest: []phrase{{Text: "A round is captured when each ran inside its own."}}}}}
@@ -293,7 +297,7 @@ func readItem(line string) (registry.Item, error) {
 }
 
 func createProfile(v *visit) error {
-	f := form{Values: v.r.PostForm}
+	f := v.typed(profileFields)
 	req := registry.ProfileRequest{Name: strings.TrimSpace(f.Get("name"))}
 	for _, line := range strings.Split(strings.ReplaceAll(f.Get("items"), "\r", ""), "\n") {
 		if strings.TrimSpace(line) == "" {
@@ -317,12 +321,11 @@ func createProfile(v *visit) error {
 			v.say("good", "The profile is kept.", "Its first round opens by itself.")
 			return v.to("/profiles#p-" + p.ID)
 		}
-		if err := f.refuse(err, "name", "items", "window", "budget"); err != nil {
+		if err := f.refuse(err); err != nil {
 			return err
 		}
 	}
-	v.render(f.Status, "newprofile", v.frame("profiles", v.profileForm(f)))
-	return nil
+	return v.again(f, "newprofile", "profiles", v.profileForm(f))
 }
 
 // profile is the one that the path names, if the visitor may end it.

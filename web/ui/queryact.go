@@ -1,8 +1,8 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -74,11 +74,16 @@ func doRelease(v *visit) error {
 
 // A settingsPage edits the caller's own registration of a query.
 type settingsPage struct {
-	Head                                   queryHead
-	Name, Tags, Weight, Staleness, Minimum string
-	Public                                 bool
-	Problem                                *registry.Problem
-	Field                                  map[string]string // what is wrong, by field
+	Head queryHead
+	Form form
+}
+
+var holderFields = []field{{"name", "Name", "s-n", false}, {"tags", "Tags", "s-t", true}, {"weight", "Weight", "s-w", true},
+	{"max_staleness", "Staleness, at most", "s-m", true}, {"min_interval", "Interval, at least", "s-i", true}}
+
+func (v *visit) settingsPage(q *registry.Query, st registry.Status, f form) content {
+	d := settingsPage{v.queryHead(q, st), f}
+	return content{Title: "Settings of " + clip(d.Head.Name, 60), Data: d}
 }
 
 func editQuery(v *visit) (content, error) {
@@ -86,17 +91,19 @@ func editQuery(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	d := settingsPage{Head: v.queryHead(&q, st), Name: h.Name, Tags: strings.Join(h.Tags, ", "), Weight: figures(max(h.Weight, 0)), Public: h.Public}
-	if h.Weight == 0 {
-		d.Weight = "1"
+	f := form{Fields: holderFields, Values: url.Values{"name": {h.Name}, "tags": {strings.Join(h.Tags, ", ")}, "weight": {"1"}}}
+	if h.Weight > 0 {
+		f.Values.Set("weight", figures(h.Weight))
 	}
-	if h.MaxStaleness > 0 {
-		d.Staleness = h.MaxStaleness.String()
+	for name, d := range map[string]registry.Duration{"max_staleness": h.MaxStaleness, "min_interval": h.MinInterval} {
+		if d > 0 {
+			f.Values.Set(name, short(d))
+		}
 	}
-	if h.MinInterval > 0 {
-		d.Minimum = h.MinInterval.String()
+	if h.Public {
+		f.Values.Set("public", "1")
 	}
-	return content{Title: "Settings of " + clip(d.Head.Name, 60), Data: d}, nil
+	return v.settingsPage(&q, st, f), nil
 }
 
 func (v *visit) held() (registry.Query, registry.Status, registry.Holder, error) {
@@ -119,50 +126,30 @@ func saveQuery(v *visit) error {
 	if err != nil {
 		return err
 	}
-	f := v.r.PostForm
-	d := settingsPage{Head: v.queryHead(&q, st), Name: f.Get("name"), Tags: f.Get("tags"), Weight: f.Get("weight"), Staleness: f.Get("max_staleness"), Minimum: f.Get("min_interval"),
-		Public: f.Get("public") != "", Field: map[string]string{}}
-	patch := d.patch()
-	if len(d.Field) == 0 {
+	f := v.typed(holderFields)
+	patch := f.patch()
+	if f.Status == 0 {
 		if _, err = v.Registry.Patch(v.caller, q.ID, patch); err == nil {
 			v.catalogue.stale()
 			v.say("good", "The settings are saved.", "They hold from the next slot on.")
 			return v.to(queryPath(q.ID))
 		}
-		if !errors.As(err, &d.Problem) {
+		if err := f.refuse(err); err != nil {
 			return err
 		}
-		for _, e := range d.Problem.Errors {
-			d.Field[strings.TrimPrefix(e.Pointer, "/")] = e.Detail
-		}
 	}
-	v.render(http.StatusUnprocessableEntity, "query-settings", v.frame("queries", content{Title: "Settings of " + clip(d.Head.Name, 60), Data: d}))
-	return nil
+	return v.again(f, "query-settings", "queries", v.settingsPage(&q, st, f))
 }
 
 // patch reads the fields and notes those that cannot be read.
-func (d *settingsPage) patch() registry.Patch {
-	var p registry.Patch
-	tags := []string{}
-	for t := range strings.SplitSeq(d.Tags, ",") {
-		if t = strings.TrimSpace(t); t != "" {
-			tags = append(tags, t)
-		}
-	}
-	weight, err := strconv.ParseFloat(strings.TrimSpace(d.Weight), 64)
+func (f *form) patch() registry.Patch {
+	name, tags, public := f.Get("name"), append([]string{}, lines(f.Get("tags"))...), f.Get("public") != ""
+	weight, err := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64)
 	if err != nil {
-		d.Field["weight"] = "A weight is a number."
+		f.bad("weight", "A weight is a number.")
 	}
-	duration := func(field, s string) *registry.Duration {
-		var v registry.Duration
-		if s = strings.ReplaceAll(strings.TrimSpace(s), " ", ""); s != "" {
-			if err := v.UnmarshalText([]byte(s)); err != nil {
-				d.Field[field] = "A length of time is written like 90s, 5m or 1h30m."
-			}
-		}
-		return &v
-	}
-	p.Name, p.Tags, p.Weight, p.Public = &d.Name, &tags, &weight, &d.Public
-	p.MaxStaleness, p.MinInterval = duration("max_staleness", d.Staleness), duration("min_interval", d.Minimum)
-	return p
+	var staleness, interval registry.Duration
+	f.duration("max_staleness", &staleness)
+	f.duration("min_interval", &interval)
+	return registry.Patch{Name: &name, Tags: &tags, Weight: &weight, Public: &public, MaxStaleness: &staleness, MinInterval: &interval}
 }

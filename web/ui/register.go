@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,7 +57,7 @@ type trial struct {
 // registerForm is the page as it is opened; a query may be handed over.
 func registerForm(v *visit) (content, error) {
 	q := v.r.URL.Query()
-	f := form{Values: url.Values{"endpoint": {q.Get("endpoint")}, "query": {q.Get("query")}, "name": {q.Get("name")}}}
+	f := form{Fields: registerFields, Values: url.Values{"endpoint": {q.Get("endpoint")}, "query": {q.Get("query")}, "name": {q.Get("name")}}}
 	p, err := v.registerPage(f, nil)
 	return content{Title: "Register a query", Data: p}, err
 }
@@ -129,8 +128,8 @@ func (f *form) registration() registry.Registration {
 	return reg
 }
 
-// The fields of the form, which can be wrong each for itself.
-var registerFields = []string{"endpoint", "name", "tags", "weight", "max_staleness", "min_interval", "default_graph_uri", "query"}
+var registerFields = []field{{"name", "Name", "r-n", false}, {"endpoint", "Endpoint", "r-e", false}, {"query", "SPARQL", "r-q", true},
+	{"max_staleness", "Staleness, at most", "r-s", true}, {"min_interval", "Interval, at least", "r-i", true}, {"weight", "Weight", "r-w", true}, {"tags", "Tags", "r-t", true}}
 
 // found analyses what the form holds; what is wrong goes beside the fields.
 func (v *visit) found(f *form, t *trial) found {
@@ -179,7 +178,7 @@ func (v *visit) wrong(f *form, err error) found {
 		return out
 	}
 	for _, e := range p.Errors {
-		if name := fieldOf(e.Pointer); name != "query" && slices.Contains(registerFields, name) {
+		if name, _ := fieldOf(e.Pointer); name != "" {
 			f.bad(name, sentence(e.Detail))
 		}
 	}
@@ -287,7 +286,7 @@ func oneIn(n int) string {
 // checkRegistration is asked by the script while one types, and answers with
 // the part of the page that the analysis fills.
 func checkRegistration(v *visit) error {
-	f := form{Values: v.r.PostForm}
+	f := v.typed(registerFields)
 	p, err := v.registerPage(f, nil)
 	if err != nil {
 		return err
@@ -297,7 +296,7 @@ func checkRegistration(v *visit) error {
 
 // register checks, tries or registers what the form holds.
 func register(v *visit) error {
-	f := form{Values: v.r.PostForm}
+	f := v.typed(registerFields)
 	reg := f.registration()
 	switch do := f.Get("do"); {
 	case do == "check":
@@ -313,7 +312,7 @@ func register(v *visit) error {
 	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
-		if err := f.refuse(err, registerFields...); err != nil {
+		if err := f.refuse(err); err != nil {
 			return err
 		}
 		return v.registerAgain(f, nil)
@@ -335,12 +334,7 @@ func (v *visit) registerAgain(f form, t *trial) error {
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
-	if p.Form.Status != 0 {
-		status = p.Form.Status
-	}
-	v.render(status, "register", v.frame("queries", content{Title: "Register a query", Data: p}))
-	return nil
+	return v.again(p.Form, "register", "queries", content{Title: "Register a query", Data: p})
 }
 
 // try executes a query once inside its endpoint's limits and keeps nothing. An

@@ -21,7 +21,7 @@ import (
 type settingsForm struct {
 	form
 	List   []setting
-	Secret string // what it signs in with and sends, masked
+	Secret string // how it signs in where a file on the server holds the secret
 }
 
 // A setting is one field of the form.
@@ -31,6 +31,8 @@ type setting struct {
 	Options     []choice // a select
 	Check       bool     // a check box
 	Lines       bool     // several lines
+	Secret      bool     // never shown; empty keeps what is set
+	Private     bool     // for admins only
 }
 
 // The fields of the form, in its order; names are those of the API.
@@ -51,15 +53,20 @@ var settingFields = []setting{
 	{Name: "profile_share", Label: "For profiles"},
 	{Name: "fallback_policy", Label: "Besides profiles"},
 	{Name: "allow_service", Label: "SERVICE", Check: true},
+	{Name: "headers", Label: "Header fields", Lines: true, Private: true},
+	{Name: "auth", Label: "Sign-in", Private: true, Options: []choice{{Value: "", Label: "none"}, {Value: "basic", Label: "basic"}, {Value: "digest", Label: "digest"}, {Value: "bearer", Label: "bearer token"}}},
+	{Name: "username", Label: "User name", Private: true},
+	{Name: "secret", Label: "Password or token", Secret: true, Private: true},
 }
 
-func settingNames() []string {
-	names := []string{"name"}
+// settingFormFields are the fields of both forms of endpoints.
+var settingFormFields = func() []field {
+	list := []field{{"name", "Short name", "f-name", true}}
 	for _, s := range settingFields {
-		names = append(names, s.Name)
+		list = append(list, field{s.Name, s.Label, "f-" + s.Name, true})
 	}
-	return names
-}
+	return list
+}()
 
 // settingsOf fills the form with what is in force.
 func settingsOf(e registry.Endpoint) settingsForm {
@@ -89,7 +96,11 @@ func settingsOf(e registry.Endpoint) settingsForm {
 		set("allow_service", "1")
 	}
 	v.Set("tag", tagOf(e))
-	return settingsForm{form: form{Values: v}, Secret: secretWords(e)}
+	v.Set("headers", headerLines(e.Masked().Headers))
+	kind, user, _ := signInOf(e.Auth)
+	v.Set("auth", kind)
+	v.Set("username", user)
+	return settingsForm{form: form{Values: v, Fields: settingFormFields}, Secret: secretWords(e.Auth)}
 }
 
 // short writes a duration without the zeros that Go adds: 1m, not 1m0s.
@@ -112,28 +123,15 @@ func tagOf(e registry.Endpoint) string {
 	return hex.EncodeToString(h[:8])
 }
 
-func secretWords(e registry.Endpoint) string {
-	var words []string
-	switch a := e.Auth; {
-	case a.Basic != nil:
-		words = append(words, "It signs in as "+a.Basic.Username+" (basic).")
-	case a.Digest != nil:
-		words = append(words, "It signs in as "+a.Digest.Username+" (digest).")
-	case a.Bearer != nil:
-		words = append(words, "It signs in with a bearer token.")
-	}
-	if n := len(e.Headers); n > 0 {
-		words = append(words, plural(n, "header field is", "header fields are")+" sent with each request.")
-	}
-	if len(words) == 0 {
-		return ""
-	}
-	return strings.Join(words, " ") + " Secrets are changed in the configuration file or by the API."
-}
-
-// apply reads the form into e, noting what cannot be read.
+// apply reads the form into e, noting what cannot be read. A setting that the
+// form does not have stays as it is.
 func (f *form) apply(e *registry.Endpoint) {
-	text := func(name string, to *string) { *to = strings.TrimSpace(f.Get(name)) }
+	was := *e
+	text := func(name string, to *string) {
+		if f.Values.Has(name) {
+			*to = strings.TrimSpace(f.Get(name))
+		}
+	}
 	text("url", &e.URL)
 	text("slot", &e.Slot)
 	text("policy", &e.Policy)
@@ -160,10 +158,12 @@ func (f *form) apply(e *registry.Endpoint) {
 	e.AllowService = f.Get("allow_service") != ""
 	e.DefaultGraphURI = lines(f.Get("default_graph_uri"))
 	f.blackouts(&e.Blackout)
+	f.headers(was, e)
+	f.signIn(was, e)
 }
 
 func (f *form) duration(name string, to *registry.Duration) {
-	s := strings.TrimSpace(f.Get(name))
+	s := strings.ReplaceAll(strings.TrimSpace(f.Get(name)), " ", "")
 	if s == "" {
 		*to = 0
 		return
@@ -208,6 +208,9 @@ func (f *form) blackouts(to *[]registry.Blackout) {
 func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v *visit) {
 	s.List = nil
 	for _, f := range settingFields {
+		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret != "" && f.Name != "headers") {
+			continue
+		}
 		f.Help = help(f.Name, e, t, slots)
 		s.List = append(s.List, f)
 	}
@@ -250,6 +253,14 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 		return "What orders the queries that no profile claims, when the policy is one for profiles."
 	case "allow_service":
 		return "Queries may make it ask other endpoints. Their delays and failures become its own."
+	case "headers":
+		return "Sent with each request, one a line: “X-Key: value”. A value “(set)” stays what it is."
+	case "auth":
+		return "How Freshet signs in at the endpoint."
+	case "username":
+		return "For basic and digest."
+	case "secret":
+		return "It is never shown. Empty keeps the one that is set."
 	}
 	return ""
 }
@@ -292,33 +303,35 @@ func dearest(slots []scheduler.Slot) string {
 	return " Runs here took up to " + took(most) + " on average."
 }
 
+// errForm ends an edit whose form says by itself what is wrong.
+var errForm = errors.New("the form says what is wrong")
+
 // saveEndpoint brings the settings of the form in force.
 func saveEndpoint(v *visit) error {
 	name := v.r.PathValue("name")
-	f := form{Values: v.r.PostForm}
-	probe := registry.Endpoint{}
-	f.apply(&probe) // what cannot be read is noted before anything is touched
-	if f.Status != 0 {
-		return v.settingsAgain(name, f)
-	}
+	f := v.typed(settingFormFields)
 	stale := false
 	_, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error {
 		if stale = f.Get("tag") != tagOf(*e); stale {
-			return &registry.Problem{Type: "precondition-failed", Status: http.StatusPreconditionFailed, Title: "Changed meanwhile",
-				Detail: "Somebody else changed these settings after you opened the page. What is in force now stands below; nothing of yours was saved."}
+			return errForm
 		}
-		f.apply(e)
+		if f.apply(e); f.Status != 0 {
+			return errForm
+		}
 		return nil
 	})
 	if stale {
 		v.say("fail", "Not saved: the settings were changed meanwhile.", "What is in force now stands below.")
 		return v.to(endpointPath(name) + "#settings")
 	}
-	if err != nil {
-		if err := f.refuse(err, settingNames()...); err != nil {
-			return err
-		}
+	if err != nil && f.Status == 0 {
+		err = f.refuse(err)
+	}
+	switch {
+	case f.Status != 0:
 		return v.settingsAgain(name, f)
+	case err != nil:
+		return err
 	}
 	v.say("good", "The settings of "+name+" are in force.", "They hold from the next slot on.")
 	return v.to(endpointPath(name))
@@ -337,8 +350,7 @@ func (v *visit) settingsAgain(name string, f form) error {
 	if err != nil {
 		return err
 	}
-	v.render(f.Status, "endpoint", v.frame("endpoints", c))
-	return nil
+	return v.again(f, "endpoint", "endpoints", c)
 }
 
 // usePolicy changes nothing but the policy.

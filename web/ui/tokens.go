@@ -42,8 +42,12 @@ func (s *Server) keys() (web.Keys, error) {
 }
 
 func tokens(v *visit) (content, error) {
-	return v.tokens(nil, form{Values: url.Values{"role": {"app"}}})
+	return v.tokens(nil, freshToken())
 }
+
+var tokenFields = []field{{"name", "Name", "t-n", false}, {"role", "Role", "t-r", false}, {"life", "Ends", "t-l", false}}
+
+func freshToken() form { return form{Values: url.Values{"role": {"app"}}, Fields: tokenFields} }
 
 func (v *visit) tokens(made *madeToken, f form) (content, error) {
 	keys, err := v.keys()
@@ -99,12 +103,12 @@ func tokensLede(valid, idle, all int) (bold, rest string) {
 
 // makeToken shows the new token in its answer, and nowhere else ever again.
 func makeToken(v *visit) error {
-	f := form{Values: v.r.PostForm}
+	f := v.typed(tokenFields)
 	var expires *time.Time
 	if life := f.Get("life"); life != "" {
 		d, err := time.ParseDuration(life)
 		if err != nil || d <= 0 {
-			return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "life is a duration such as 24h"}
+			f.bad("life", "Choose when the token ends.")
 		}
 		end := v.now.Add(d).Truncate(time.Second)
 		expires = &end
@@ -113,32 +117,35 @@ func makeToken(v *visit) error {
 	if err != nil {
 		return err
 	}
-	t, secret, err := keys.Make(f.Get("name"), registry.Role(f.Get("role")), expires)
-	if errors.Is(err, registry.ErrExists) {
-		f.bad("name", "A token of this name exists: take another name, or revoke that one first.")
-		err = nil
-	} else if err != nil {
-		err = f.refuse(err, "name", "role")
-	}
-	if err != nil {
-		return err
-	}
-	status, made := http.StatusCreated, &madeToken{t.Name, secret}
 	if f.Status != 0 {
-		status, made = f.Status, nil
-	} else {
-		f = form{Values: url.Values{"role": {"app"}}}
-		if v.token == "" { // the server was open until now: whoever closed it stays inside
-			v.open(secret)
-			v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
-		}
+		return v.tokensAgain(nil, f)
 	}
+	t, secret, err := keys.Make(f.Get("name"), registry.Role(f.Get("role")), expires)
+	switch {
+	case errors.Is(err, registry.ErrExists):
+		f.bad("name", "A token of this name exists: take another name, or revoke that one first.")
+		return v.tokensAgain(nil, f)
+	case err != nil:
+		if err := f.refuse(err); err != nil {
+			return err
+		}
+		return v.tokensAgain(nil, f)
+	}
+	if v.token == "" { // the server was open until now: whoever closed it stays inside
+		v.open(secret)
+		v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
+	}
+	f = freshToken()
+	f.Status = http.StatusCreated
+	return v.tokensAgain(&madeToken{t.Name, secret}, f)
+}
+
+func (v *visit) tokensAgain(made *madeToken, f form) error {
 	c, err := v.tokens(made, f)
 	if err != nil {
 		return err
 	}
-	v.render(status, "tokens", v.frame("tokens", c))
-	return nil
+	return v.again(f, "tokens", "tokens", c)
 }
 
 // askToRevoke says who will be locked out.

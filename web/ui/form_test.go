@@ -1,0 +1,191 @@
+package ui
+
+import (
+	"errors"
+	"html"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A refusedForm is a form with a value that it refuses.
+type refusedForm struct {
+	action string   // the pattern that it is posted to
+	page   string   // where it is filled in
+	typed  []string // what is typed into it, fields and values
+	field  string   // the id of the field that is wrong
+	label  string
+}
+
+func refusedForms(query string) []refusedForm {
+	return []refusedForm{
+		{"/endpoints/{name}", "/endpoints/city", []string{"budget", "9s"}, "f-budget", "Budget"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"slot", "sometimes"}, "f-slot", "Slot"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"timeout", "soon"}, "f-timeout", "Timeout"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"rule", "overrun"}, "f-rule", "Rule"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"blackout", "at night"}, "f-blackout", "Blackout"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"headers", "Host: other"}, "f-headers", "Header fields"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"auth", "basic", "username", "u"}, "f-secret", "Password or token"},
+		{"/endpoints", "/add-endpoint", []string{"name", "pub", "url", "http://192.0.2.1/sparql"}, "f-url", "Address"},
+		{"/endpoints", "/add-endpoint", []string{"name", "no good", "url", "http://127.0.0.1/sparql"}, "f-name", "Short name"},
+		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "min_gap", "short"}, "f-min_gap", "Gap"},
+		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "headers", "no value"}, "f-headers", "Header fields"},
+		{"/register", "/register", []string{"endpoint", "city", "query", "SELECT WHERE", "name", "kept"}, "r-q", "SPARQL"},
+		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "weight", "-1"}, "r-w", "Weight"},
+		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "min_interval", "often"}, "r-i", "Interval, at least"},
+		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"max_staleness", "old"}, "s-m", "Staleness, at most"},
+		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "s-n", "Name"},
+		{"/profiles", "/add-profile", []string{"name", "board", "items", "nothing every 5m slack 1m"}, "p-i", "Queries"},
+		{"/profiles", "/add-profile", []string{"name", "board", "items", "q predicted within 5m", "budget", "some"}, "p-b", "Budget"},
+		{"/tokens", "/tokens", []string{"name", "no good", "role", "app"}, "t-n", "Name"},
+		{"/tokens", "/tokens", []string{"name", "x", "role", "king"}, "t-r", "Role"},
+		{"/tokens", "/tokens", []string{"name", "x", "role", "app", "life", "long"}, "t-l", "Ends"},
+	}
+}
+
+// Buttons have no field that could be typed wrong; they say on the next page
+// why nothing was done.
+var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
+	"/endpoints/{name}/policy": true, "/endpoints/{name}/shade": true, "/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true,
+	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/replay": true, "/deliveries/{id}/drop": true,
+	"/profiles/{id}/remove": true, "/tokens/{name}/revoke": true, "/signin": true}
+
+// Each form that is refused comes back with what was typed. A message at the
+// top leads to the field; the field is marked, described by what is wrong with
+// it, and has the focus.
+func TestRefusedForms(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.contact = true
+	r.endpoint("city")
+	if _, err := r.reg.UpdateEndpoint("city", func(e *registry.Endpoint) error {
+		e.Slot, e.Budget = "@every 3s", registry.Duration(1e9)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	q := r.register("city", "q", "ASK { ?s ?p ?o }")
+	tried := map[string]bool{}
+	for _, f := range refusedForms(q.ID) {
+		tried[f.action] = true
+		t.Run(f.label+" of "+f.action, func(t *testing.T) { r.refuses(t, f, strings.NewReplacer("{name}", "city", "{id}", q.ID)) })
+	}
+	for _, a := range append(r.pages.actions(), r.pages.managingActions()...) {
+		if !tried[a.path] && !buttons[a.path] {
+			t.Errorf("the form %s is neither tried nor known to be a button", a.path)
+		}
+	}
+}
+
+func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
+	r.t = t
+	typed := with(r.get(f.page).status(200).lacks("autofocus", `id="refused"`).fields(), f.typed...)
+	a := r.post(fill.Replace(f.action), typed...)
+	if a.StatusCode < 400 || a.StatusCode >= 500 {
+		t.Fatalf("status %d", a.StatusCode)
+	}
+	before, rest, ok := strings.Cut(a.body, `role="alert" id="refused">`)
+	if !ok || strings.Contains(before, "<h1") {
+		t.Fatalf("no message at the top of %s", a.main())
+	}
+	summary, _, _ := strings.Cut(rest, "</div></div>")
+	if want := `<a href="#` + f.field + `">` + f.label + `</a>`; !strings.Contains(summary, want) {
+		t.Errorf("the message does not lead to %s: %s", f.field, summary)
+	}
+	marked := regexp.MustCompile(`<(?:input|select|textarea|fieldset)[^>]* id="` + f.field + `"[^>]*>`).FindString(a.body)
+	if !strings.Contains(marked, `aria-invalid="true"`) || !strings.Contains(marked, " autofocus") {
+		t.Errorf("the field is %s", marked)
+	}
+	if n := strings.Count(a.body, " autofocus"); n != 1 {
+		t.Errorf("%d fields want the focus", n)
+	}
+	wrong := regexp.MustCompile(`<p class="err" id="` + f.field + `-e">([^<]+)</p>`).FindStringSubmatch(a.body)
+	if wrong == nil || !strings.Contains(marked, f.field+"-e") || !strings.Contains(summary, wrong[1]) {
+		t.Errorf("beside the field stands %q, in the message %s", wrong, summary)
+	} else if text := html.UnescapeString(wrong[1]); strings.HasPrefix(text, "Endpoint ") || strings.HasPrefix(text, "Auth:") {
+		t.Errorf("the text begins with what the page says already: %s", text)
+	}
+	for i := 0; i < len(f.typed); i += 2 {
+		value := html.EscapeString(f.typed[i+1])
+		kept := strings.Contains(a.body, `value="`+value+`"`) || strings.Contains(a.body, ">"+value+"</textarea>")
+		if isChoice := f.typed[i] == "rule" || f.typed[i] == "role" || f.typed[i] == "life"; !kept && !isChoice {
+			t.Errorf("%s %q is lost", f.typed[i], f.typed[i+1])
+		}
+	}
+	r.get(f.page).lacks(`id="refused"`)
+}
+
+// Secrets are kept without being shown, and are not sent to another host.
+func TestSecretsOfEndpoints(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	fields := with(r.get("/add-endpoint").fields(), "name", "shop", "url", "http://127.0.0.1:3030/sparql", "min_gap", "200ms",
+		"headers", "X-Key: k3y\nX-Other: o", "auth", "basic", "username", "u", "secret", "s3cret")
+	r.post("/endpoints", fields...).status(303)
+	stored := func() registry.Endpoint {
+		e, err := r.reg.Endpoint("shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 2 || e.Auth.Basic == nil || *e.Auth.Basic != (registry.Password{Username: "u", Password: "s3cret"}) || e.MinGap.String() != "200ms" {
+		t.Fatalf("stored %+v", e)
+	}
+	page := r.get("/endpoints/shop").has("X-Key: (set)\nX-Other: (set)", `value="u"`).lacks("s3cret", "k3y")
+	again := page.fields()
+	moved := with(again, "url", "http://localhost:9/sparql")
+	r.post("/endpoints/shop", moved...).status(422).has("Type the value of X-Key", "type the secret for it")
+	r.post("/endpoints/shop", with(again, "headers", "X-New: (set)")...).status(422).has("Type the value of X-New")
+	r.follow(r.post("/endpoints/shop", with(again, "headers", "X-Key: (set)", "username", "v")...))
+	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 1 || e.Auth.Basic.Username != "v" || e.Auth.Basic.Password != "s3cret" {
+		t.Errorf("after the edit %+v", e)
+	}
+	again = r.get("/endpoints/shop").fields()
+	r.post("/endpoints/shop", with(again, "auth", "bearer")...).status(422).has("Type the password or token")
+	r.follow(r.post("/endpoints/shop", with(again, "auth", "bearer", "secret", "t0ken")...))
+	if e := stored(); e.Auth.Basic != nil || e.Auth.Bearer == nil || e.Auth.Bearer.Token != "t0ken" {
+		t.Errorf("after another sign-in %+v", e.Auth)
+	}
+	again = r.get("/endpoints/shop").fields()
+	r.follow(r.post("/endpoints/shop", with(again, "auth", "", "username", "")...))
+	if e := stored(); e.Auth != (registry.Auth{}) {
+		t.Errorf("after none %+v", e.Auth)
+	}
+	// What a file holds is changed where the file is named.
+	if _, err := r.reg.UpdateEndpoint("shop", func(e *registry.Endpoint) error {
+		e.Auth = registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	again = r.get("/endpoints/shop").has("in a file on the server").lacks(`name="auth"`, "/run/secret").fields()
+	r.follow(r.post("/endpoints/shop", with(again, "budget", "2s")...))
+	if e := stored(); e.Auth.Bearer == nil || e.Auth.Bearer.TokenFile != "/run/secret" {
+		t.Errorf("a secret in a file became %+v", e.Auth)
+	}
+	// Who may not change it does not see how it signs in.
+	r.reads().get("/endpoints/shop").lacks("X-Key", "Sign-in")
+}
+
+// reads is the rig as seen by somebody who may only read.
+func (r *rig) reads() *rig {
+	r.t.Helper()
+	_, secret, err := r.gate.Make("reader", registry.RoleRead, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	other := *r
+	other.browser = browser(r.t)
+	other.post("/signin", "token", secret, "next", "/").status(303)
+	return &other
+}
+
+var errContact = &registry.SettingError{Setting: "url", Err: errors.New("a contact is required")}
+
+// publicHost says whether a test's endpoint needs a contact.
+func publicHost(e registry.Endpoint) bool {
+	u, err := url.Parse(e.URL)
+	return err == nil && strings.HasPrefix(u.Host, "192.0.2.")
+}

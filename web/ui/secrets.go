@@ -1,0 +1,124 @@
+package ui
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// masked stands for a secret that is set, as registry.Endpoint.Masked writes it.
+const masked = "(set)"
+
+// headerLines writes header fields one a line, in the order of their names.
+func headerLines(h map[string]string) string {
+	list := make([]string, 0, len(h))
+	for name, value := range h {
+		list = append(list, name+": "+value)
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
+// headers reads header fields, one a line. A masked value keeps the one that is
+// set, unless the endpoint moves to another host.
+func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
+	if !f.Values.Has("headers") {
+		return
+	}
+	e.Headers = nil
+	for line := range strings.Lines(f.Get("headers")) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || name == "" {
+			f.bad("headers", "Write each as a name and a value: “X-Key: value”.")
+			return
+		}
+		if value == masked {
+			if value, ok = was.Headers[name]; !ok || moved(was, *e) {
+				f.bad("headers", "Type the value of "+clip(name, 80)+": there is none to keep for this address.")
+				return
+			}
+		}
+		if e.Headers == nil {
+			e.Headers = map[string]string{}
+		}
+		e.Headers[name] = value
+	}
+}
+
+// moved says whether an endpoint goes to another host, which must not be sent
+// secrets that were meant for the one before.
+func moved(was, now registry.Endpoint) bool {
+	a, err1 := url.Parse(was.URL)
+	b, err2 := url.Parse(now.URL)
+	return err1 != nil || err2 != nil || a.Host != b.Host
+}
+
+// signInOf is how an endpoint signs in: its kind, the user and the secret.
+func signInOf(a registry.Auth) (kind, user, secret string) {
+	switch {
+	case a.Basic != nil:
+		return "basic", a.Basic.Username, a.Basic.Password
+	case a.Digest != nil:
+		return "digest", a.Digest.Username, a.Digest.Password
+	case a.Bearer != nil:
+		return "bearer", "", a.Bearer.Token
+	}
+	return "", "", ""
+}
+
+// secretWords says how an endpoint signs in where a file on the server holds the
+// secret: such a file is named in the configuration file only.
+func secretWords(a registry.Auth) string {
+	const where = " Its secret is in a file on the server, which the configuration file names."
+	switch {
+	case a.Basic != nil && a.Basic.PasswordFile != "":
+		return "It signs in as " + a.Basic.Username + " (basic)." + where
+	case a.Digest != nil && a.Digest.PasswordFile != "":
+		return "It signs in as " + a.Digest.Username + " (digest)." + where
+	case a.Bearer != nil && a.Bearer.TokenFile != "":
+		return "It signs in with a bearer token." + where
+	}
+	return ""
+}
+
+// signIn reads how an endpoint signs in. An empty secret keeps the one that is
+// set, unless the kind or the endpoint's host changes.
+func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
+	if !f.Values.Has("auth") || secretWords(was.Auth) != "" {
+		return
+	}
+	kind, user, secret := f.Get("auth"), strings.TrimSpace(f.Get("username")), f.Get("secret")
+	before, _, kept := signInOf(was.Auth)
+	if secret == "" && kind == before && kept != "" {
+		if moved(was, *e) {
+			f.bad("secret", "The address leads to another host: type the secret for it.")
+		}
+		secret = kept
+	}
+	if kind != "" && cmp.Or(secret, f.Errors["secret"]) == "" {
+		f.bad("secret", "Type the password or token to sign in with.")
+	}
+	if (kind == "basic" || kind == "digest") && user == "" {
+		f.bad("username", "Type the user name to sign in with.")
+	}
+	p := &registry.Password{Username: user, Password: secret}
+	switch kind {
+	case "":
+		e.Auth = registry.Auth{}
+	case "basic":
+		e.Auth = registry.Auth{Basic: p}
+	case "digest":
+		e.Auth = registry.Auth{Digest: p}
+	case "bearer":
+		e.Auth = registry.Auth{Bearer: &registry.Bearer{Token: secret}}
+	default:
+		f.bad("auth", "Choose none, basic, digest or bearer.")
+	}
+}
