@@ -12,20 +12,22 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// evenTicks are about six labels at round numbers.
+// evenTicks are three to nine labels at multiples of 1, 2 or 5 times a power of
+// ten.
 type evenTicks struct{}
 
 // Ticks implements plot.Ticker.
 func (evenTicks) Ticks(low, high float64) (out []plot.Tick) {
-	step := math.Pow10(int(math.Floor(math.Log10(max(high-low, 1e-9) / 10))))
-	for _, f := range []float64{1, 2, 5, 10} {
-		if (high-low)/(f*step) <= 8 {
+	width := max(high-low, 1e-9)
+	step := math.Pow10(int(math.Floor(math.Log10(width / 10))))
+	for _, f := range []float64{1, 2, 5, 10, 20} { // width / step is below 100
+		if width/(f*step) <= 8 || f == 20 {
 			step *= f
 			break
 		}
 	}
-	for v := math.Ceil(low/step) * step; v <= high+step/1e6; v += step {
-		out = append(out, plot.Tick{Value: v, Label: label(v)})
+	for n := math.Ceil(low / step); n*step <= high+step/1e6; n++ {
+		out = append(out, plot.Tick{Value: n * step, Label: label(n * step)})
 	}
 	return out
 }

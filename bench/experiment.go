@@ -73,7 +73,6 @@ func (e *Experiment) plot() (*plot.Plot, error) {
 	if e.LogY {
 		logarithmic(&p.Y)
 	}
-	p.Legend.Left = false
 	for i, c := range e.Curves {
 		points := make(plotter.XYs, len(c.Points))
 		for k, at := range c.Points {
@@ -107,20 +106,18 @@ func (e *Experiment) plot() (*plot.Plot, error) {
 	return p, nil
 }
 
-// axes leaves room for the legend, and gives no axis an empty range.
+// axes gives no axis an empty range, and labels the values of x where they are few.
 func (e *Experiment) axes(p *plot.Plot) {
 	if e.LogX || e.LogY {
 		padded(p)
 	}
 	if xs := e.xs(); len(xs) <= 12 {
-		p.X.Tick.Marker = plot.ConstantTicks(ticks(xs))
+		p.X.Tick.Marker = plot.ConstantTicks(ticks(xs, e.LogX))
 	}
-	if e.LogY {
-		p.Y.Max *= 10
-		return
+	if !e.LogY {
+		p.Y.Min = min(0, p.Y.Min)
+		p.Y.Max += max(1e-3, p.Y.Max-p.Y.Min) * 0.05
 	}
-	p.Y.Min = min(0, p.Y.Min)
-	p.Y.Max += max(1e-3, p.Y.Max-p.Y.Min) * 0.05 * float64(2+len(e.Curves))
 }
 
 // shapes tell curves apart where colours are not enough.
@@ -139,14 +136,21 @@ func (e *Experiment) xs() (xs []float64) {
 	return slices.Compact(xs)
 }
 
-// ticks labels each x, but for those too near to the one before.
-func ticks(xs []float64) (out []plot.Tick) {
-	last := math.Inf(-1)
+// ticks marks each x and labels those that have room: on an axis as wide as the
+// picture, a character takes about a hundredth of it.
+func ticks(xs []float64, logarithmic bool) (out []plot.Tick) {
+	at := func(x float64) float64 { return x }
+	if logarithmic {
+		at = math.Log
+	}
+	low, width := at(xs[0]), max(1e-9, at(xs[len(xs)-1])-at(xs[0]))
+	end := math.Inf(-1) // of the last label
 	for _, x := range xs {
 		t := plot.Tick{Value: x}
-		if x-last >= (xs[len(xs)-1]-xs[0])/40 {
-			t.Label = strconv.FormatFloat(x, 'g', 6, 64)
-			last = x
+		text := strconv.FormatFloat(x, 'g', 4, 64)
+		middle, half := (at(x)-low)/width, float64(len(text))*0.008
+		if middle-half > end+0.01 {
+			t.Label, end = text, middle+half
 		}
 		out = append(out, t)
 	}
@@ -179,7 +183,7 @@ func (e *Experiment) table() grid {
 }
 
 // WriteExperiments writes report.html, which needs nothing else, and beside it
-// every plot as SVG and PNG and every table as CSV, and all figures as JSON.
+// every plot as SVG, PDF and PNG, every table as CSV, and all figures as JSON.
 func WriteExperiments(dir, title string, list []Experiment) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -198,7 +202,7 @@ func WriteExperiments(dir, title string, list []Experiment) error {
 		if err := c.WriteAll(append([][]string{g.Head}, g.Rows...)); err != nil {
 			return err
 		}
-		files[e.Name+".svg"], files[e.Name+".png"], files[e.Name+".csv"] = p.svg, p.png, text.Bytes()
+		files[e.Name+".svg"], files[e.Name+".pdf"], files[e.Name+".png"], files[e.Name+".csv"] = p.svg, p.pdf, p.png, text.Bytes()
 		views = append(views, experimentView{e, g, template.HTML(inline(p.svg, i))}) // our own plots
 	}
 	data, err := json.MarshalIndent(list, "", "  ")

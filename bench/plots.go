@@ -1,79 +1,16 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
-	"image/color"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
-
-// A figure is one plot with what is said about it.
-type figure struct {
-	name, caption string
-	make          func() (*plot.Plot, error)
-}
-
-type picture struct {
-	figure
-	svg, png []byte
-}
-
-const figureWidth, figureHeight = 22 * vg.Centimeter, 12 * vg.Centimeter
-
-func (f figure) draw() (picture, error) {
-	out := picture{figure: f}
-	for format, b := range map[string]*[]byte{"svg": &out.svg, "png": &out.png} {
-		p, err := f.make()
-		if err != nil {
-			return out, err
-		}
-		if *b, err = render(p, format); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-// render draws a plot and names its axes. The library would reserve room for
-// the names of logarithmic axes in the wrong place.
-func render(p *plot.Plot, format string) ([]byte, error) {
-	const margin = vg.Length(8)
-	x, y := p.X.Label, p.Y.Label
-	p.X.Label.Text, p.Y.Label.Text = "", ""
-	w, err := draw.NewFormattedCanvas(figureWidth, figureHeight, format)
-	if err != nil {
-		return nil, err
-	}
-	all := draw.New(w)
-	all.SetColor(p.BackgroundColor)
-	all.Fill(all.Rectangle.Path())
-	inner := draw.Crop(all, margin/2, -margin, margin/2, -margin/2)
-	if y.Text != "" {
-		inner.Min.X += y.TextStyle.Height(y.Text) + margin/2
-	}
-	if x.Text != "" {
-		inner.Min.Y += x.TextStyle.Height(x.Text) + margin/2
-	}
-	p.Draw(inner)
-	within := p.DataCanvas(inner)
-	data := within.Center()
-	x.TextStyle.XAlign, x.TextStyle.YAlign = text.XCenter, text.YBottom
-	all.FillText(x.TextStyle, vg.Point{X: data.X, Y: all.Min.Y + margin/2}, x.Text)
-	y.TextStyle.XAlign, y.TextStyle.YAlign, y.TextStyle.Rotation = text.XCenter, text.YTop, math.Pi/2
-	all.FillText(y.TextStyle, vg.Point{X: all.Min.X + margin/2, Y: data.Y}, y.Text)
-	var b bytes.Buffer
-	_, err = w.WriteTo(&b)
-	return b.Bytes(), err
-}
 
 // figures lists all plots of a study.
 func (s *Study) figures() []figure {
@@ -92,33 +29,6 @@ func (s *Study) figures() []figure {
 		)
 	}
 	return list
-}
-
-// palette holds colours that differ also for the colour-blind (Okabe and Ito).
-var palette = []color.Color{
-	color.RGBA{0x00, 0x00, 0x00, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff},
-	color.RGBA{0x00, 0x9e, 0x73, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff},
-	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x99, 0x99, 0x99, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff},
-}
-
-// pale is the colour of the palette that fills an area, but is no line on white.
-const pale = 8
-
-func newPlot(title, x, y string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding, p.Legend.XOffs = vg.Points(1), vg.Points(6)
-	p.X.Tick.Marker, p.Y.Tick.Marker = evenTicks{}, evenTicks{}
-	for _, f := range []*text.Style{
-		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
-	} {
-		f.Font.Variant = "Sans"
-	}
-	p.Legend.TextStyle.Font.Size = vg.Points(9)
-	p.Add(plotter.NewGrid())
-	return p
 }
 
 func seconds(budget time.Duration) string { return group(int(budget.Seconds())) + " s" }
@@ -163,26 +73,7 @@ func (s *Study) plotDistinct() (*plot.Plot, error) {
 		sum += first[i]
 		line[i] = plotter.XY{X: float64(i), Y: float64(sum)}
 	}
-	return p, addLine(p, "", line, 5)
-}
-
-func addLine(p *plot.Plot, name string, points plotter.XYs, colour int) error {
-	if len(points) == 0 {
-		return nil
-	}
-	l, err := plotter.NewLine(points)
-	if err != nil {
-		return err
-	}
-	l.Color, l.Width = palette[colour%pale], vg.Points(1.3)
-	if colour >= 4 { // told apart without colours too
-		l.Dashes = [][]vg.Length{{vg.Points(5), vg.Points(2)}, {vg.Points(1.5), vg.Points(1.5)}, {vg.Points(7), vg.Points(2), vg.Points(1.5), vg.Points(2)}}[colour%3]
-	}
-	p.Add(l)
-	if name != "" {
-		p.Legend.Add(name, l)
-	}
-	return nil
+	return p, (&lines{p: p}).add("", line)
 }
 
 func (s *Study) plotRuntime() (*plot.Plot, error) {
@@ -204,22 +95,16 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 			changed = append(changed, plotter.XY{X: float64(rev), Y: float64(cost[rev]) / 1000})
 		}
 	}
-	if err := addLine(p, "all queries", all, 0); err != nil {
+	l := lines{p: p}
+	if err := l.add("all queries", all); err != nil {
 		return nil, err
 	}
-	p.Y.Max *= 4 // room for the legend
-	return p, addLine(p, "queries that changed", changed, 1)
-}
-
-func logarithmic(a *plot.Axis) {
-	a.Scale = plot.LogScale{}
-	a.Tick.Marker = decades{}
+	return p, l.add("queries that changed", changed)
 }
 
 func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 	p := newPlot("Detection against executions, budget "+seconds(budget), "executions (logarithmic)", "changes found, %")
 	logarithmic(&p.X)
-	p.Legend.Top = false
 	all := float64(max(1, s.World.changes))
 	var ours, theirs plotter.XYs
 	var names labels
@@ -288,8 +173,8 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 	p := newPlot("Delays, budget "+seconds(budget), "delay in slots, + 1 (logarithmic)", "results stale at least as long (logarithmic)")
 	logarithmic(&p.X)
 	logarithmic(&p.Y)
-	p.Legend.Top = false
-	for i, r := range s.shown(budget) {
+	l := lines{p: p}
+	for _, r := range s.shown(budget) {
 		delays := slices.Sorted(slices.Values(r.Detail.Delays))
 		var points plotter.XYs
 		for k, d := range delays {
@@ -300,44 +185,34 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 		if len(points) == 1 { // a line needs two ends
 			points = append(points, plotter.XY{X: points[0].X * 1.05, Y: points[0].Y})
 		}
-		if err := addLine(p, short(r.Policy), points, i); err != nil {
+		if err := l.add(short(r.Policy), points); err != nil {
 			return nil, err
 		}
 	}
 	return padded(p), nil
 }
 
-// padded gives logarithmic axes a range that is not empty.
-func padded(p *plot.Plot) *plot.Plot {
-	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		if math.IsInf(a.Min, 0) || a.Min <= 0 {
-			a.Min = 1
-		}
-		if math.IsInf(a.Max, 0) || a.Max <= a.Min {
-			a.Max = 10 * a.Min
-		}
-	}
-	return p
-}
-
 func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
 	p := newPlot("Changes found over time, budget "+seconds(budget), "revision", "changes found")
-	for i, r := range s.shown(budget) {
+	l := lines{p: p}
+	for _, r := range s.shown(budget) {
 		var points plotter.XYs
 		step := max(1, len(r.Detail.Relevant)/400)
 		for slot := 0; slot < len(r.Detail.Relevant); slot += step {
 			points = append(points, plotter.XY{X: float64(slot), Y: float64(r.Detail.Relevant[slot])})
 		}
-		if err := addLine(p, short(r.Policy), points, i); err != nil {
+		if err := l.add(short(r.Policy), points); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
+// plotSpent has a bar for each policy, the first one at the top.
 func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Where the seconds went, budget "+seconds(budget), "", "share of all seconds, %")
-	rows := s.rowsOf(budget)
+	p := newPlot("Where the seconds went, budget "+seconds(budget), "share of all seconds, %", "")
+	rows := slices.Clone(s.rowsOf(budget))
+	slices.Reverse(rows)
 	var names []string
 	var below *plotter.BarChart
 	for _, r := range rows {
@@ -353,10 +228,11 @@ func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
 		if len(values) == 0 {
 			return p, nil
 		}
-		bars, err := plotter.NewBarChart(values, vg.Points(16))
+		bars, err := plotter.NewBarChart(values, 240/vg.Length(len(rows)+2))
 		if err != nil {
 			return nil, err
 		}
+		bars.Horizontal = true
 		bars.Color, bars.LineStyle.Width = palette[[...]int{7, 8, 1, 4, 5}[g]], 0
 		if below != nil {
 			bars.StackOn(below)
@@ -365,12 +241,10 @@ func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
 		p.Add(bars)
 		p.Legend.Add("change "+Groups[g].Name, bars)
 	}
-	p.NominalX(names...)
-	p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/4, -1, -0.5
-	p.X.Tick.Label.Font.Size = vg.Points(7)
-	p.X.Min, p.X.Max = -1, float64(len(rows))
+	p.NominalY(names...)
+	p.Y.Tick.Label.Font.Size = vg.Points(min(9, 200/float64(len(rows))))
+	p.Y.Min, p.Y.Max = -1, float64(len(rows))
 	p.Legend.ThumbnailWidth = vg.Points(10)
-	p.Y.Min, p.Y.Max = 0, 142 // room for the legend
-	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 25, Label: "25"}, {Value: 50, Label: "50"}, {Value: 75, Label: "75"}, {Value: 100, Label: "100"}}
+	p.X.Min, p.X.Max = 0, 100
 	return p, nil
 }

@@ -61,7 +61,7 @@ func RunStudy(ctx context.Context, name string, t *Trace, rule string, done func
 }
 
 // Write writes report.html, which needs nothing else, and beside it every plot
-// as SVG and PNG and all rows as CSV and JSON. The same study gives the same
+// as SVG, PDF and PNG and all rows as CSV and JSON. The same study gives the same
 // bytes.
 func (s *Study) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -74,7 +74,7 @@ func (s *Study) Write(dir string) error {
 		if err != nil {
 			return fmt.Errorf("plot %s: %w", f.name, err)
 		}
-		files[f.name+".svg"], files[f.name+".png"] = p.svg, p.png
+		files[f.name+".svg"], files[f.name+".pdf"], files[f.name+".png"] = p.svg, p.pdf, p.png
 		pictures = append(pictures, p)
 	}
 	var csv, lines, page bytes.Buffer
