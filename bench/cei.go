@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -50,9 +52,11 @@ const (
 	wicPolicy = "wic"
 	// offlinePolicy knows all CEIs beforehand, see offline.
 	offlinePolicy = "offline"
-	// singlePolicy takes each EI for a CEI of its own, under sedf, as section 4.3
-	// does: its completeness is that of EIs. Where all CEIs have as many EIs and
-	// those of a resource do not overlap, none captures a larger share of the CEIs.
+	// singlePolicy takes each EI for a CEI of its own, as section 4.3 does: its
+	// completeness is the share of the EIs that it captures, by earliest deadline
+	// first and, where deadlines tie, most EIs to a probe. Where all CEIs have as
+	// many EIs and either no two EIs share a probe or every EI lasts one chronon,
+	// no policy captures a larger share of the CEIs.
 	singlePolicy = "single"
 )
 
@@ -119,7 +123,7 @@ func (l *CEILoad) Run(policy string) (Result, error) {
 		choose = newOffline(l).choose
 	case singlePolicy:
 		w = newCEIWorld(l.singles())
-		choose = w.claims
+		choose = w.fullest
 	default:
 		var err error
 		if r, err = interval.ParseRanking(policy); err != nil {
@@ -217,6 +221,31 @@ func (w *ceiWorld) claims(_, c int) []int {
 		}
 	}
 	return chosen
+}
+
+// fullest takes the c resources with the earliest deadlines, of these the ones
+// that most EIs with that deadline ask for.
+func (w *ceiWorld) fullest(_, c int) []int {
+	type need struct {
+		finish uint64
+		n      int
+	}
+	needs := map[int]need{}
+	for claim := range w.agenda.Claims() {
+		n, asked := needs[claim.Resource]
+		if !asked || claim.Finish < n.finish {
+			n = need{finish: claim.Finish}
+		}
+		if claim.Finish == n.finish {
+			n.n++
+		}
+		needs[claim.Resource] = n
+	}
+	resources := slices.Sorted(maps.Keys(needs))
+	slices.SortStableFunc(resources, func(a, b int) int {
+		return cmp.Or(cmp.Compare(needs[a].finish, needs[b].finish), cmp.Compare(needs[b].n, needs[a].n))
+	})
+	return append([]int{}, resources[:min(c, len(resources))]...)
 }
 
 // pendingUpdates is WIC as the paper compares with: uniform urgency, π = 1 where a

@@ -143,6 +143,28 @@ func TestLawOfflineBound(t *testing.T) {
 	})
 }
 
+// Where profiles share resources, each CEI has as many EIs and each EI lasts one
+// chronon, no policy captures a larger share of the CEIs than single of the EIs.
+func TestLawSingleBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rank := rapid.IntRange(1, 3).Draw(t, "rank")
+		p := CEIParams{
+			N: 10, M: rapid.IntRange(1, 30).Draw(t, "m"), K: 60, C: Capacity{rapid.IntRange(1, 3).Draw(t, "C")}, Lambda: 15,
+			Rank: rank, Exact: true, Alpha: 1, Life: "window", Seed: rapid.Uint64().Draw(t, "seed"),
+		}
+		l, err := p.Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := run(t, l, singlePolicy).Completeness
+		for _, policy := range l.Policies() {
+			if r := run(t, l, policy); r.Completeness > bound+1e-9 {
+				t.Fatalf("%s captures %.4f of the CEIs, the bound is %.4f", policy, r.Completeness, bound)
+			}
+		}
+	})
+}
+
 func run(t *rapid.T, l *CEILoad, policy string) *CEIResult {
 	r, err := l.Run(policy)
 	if err != nil {

@@ -68,7 +68,7 @@ func ceiSweeps() []struct {
 			Note: "AuctionWatch(3), n = 400 resources, windows of W = 20 chronons."},
 			ceiAll, []float64{1, 2, 3, 4, 5}, base(func(p *CEIParams, x float64) { p.N, p.W, p.C = 400, 20, Capacity{int(x)} })},
 		{Experiment{Name: "rank", Title: "Completeness against rank", Source: ceiPaper + ", figure 7", X: "rank of every profile",
-			Note: "Every profile watches exactly so many resources and every update has to be probed at once (W = 0); n = 400, m = 60. offline knows all CEIs beforehand; single is the share of EIs that can be captured each for itself, which bounds all policies here. S-EDF(np), which goes on with what it has begun, comes near to MRSF(p) and M-EDF(p), which are the same here (proposition 3)."},
+			Note: "Every profile watches exactly so many resources and every update has to be probed at once (W = 0); n = 400, m = 60. offline knows all CEIs beforehand; single is the largest share of the EIs that can be captured when each counts for itself, which bounds the share of CEIs of every policy here. S-EDF(np), which goes on with what it has begun, comes near to MRSF(p) and M-EDF(p), which are the same here (proposition 3)."},
 			ceiBounded, []float64{1, 2, 3, 4, 5}, base(func(p *CEIParams, x float64) { p.N, p.M, p.Rank, p.Exact, p.W = 400, 60, int(x), true, 0 })},
 		{Experiment{Name: "budget", Title: "Completeness against budget", Source: ceiPaper + ", figure 11", X: "probes a chronon (C)",
 			Note: "Baseline of table 1. Unlike in the paper, S-EDF is ahead where the budget is nearly enough for all: there deadlines decide, which MRSF looks at only to break ties."},

@@ -16,7 +16,7 @@ func benchCEI(w *world) *cobra.Command {
 workload, and compares online policies by how many complex execution intervals
 they capture: sedf, mrsf and medf, each non-preemptive (np) and preemptive (p);
 wic, which knows single resources alone; offline, an approximation that knows
-everything beforehand; single, in which each interval stands for itself.`,
+everything beforehand; single, in which each interval counts for itself.`,
 		example: `  freshet bench cei --profiles 100 --lambda 20 --rank 3 --life window,10
   freshet bench cei --workload cei.json --policy sedf:np,mrsf:p,wic --json
   freshet bench cei --figures report --seeds 10`,
