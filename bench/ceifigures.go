@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/freshet/freshet/scheduler/wic"
@@ -13,7 +14,7 @@ const ceiPaper = "Roitman, Gal, Raschid, Query scheduling in the presence of com
 // the CEIs each policy captures in the mean of some seeds.
 func (e *Experiment) sweep(seeds int, policies []string, xs []float64, params func(x float64) CEIParams) error {
 	for _, x := range xs {
-		sums := make([]float64, len(policies))
+		shares := make([][]float64, len(policies))
 		for seed := 1; seed <= seeds; seed++ {
 			p := params(x)
 			p.Seed = uint64(seed)
@@ -26,14 +27,40 @@ func (e *Experiment) sweep(seeds int, policies []string, xs []float64, params fu
 				if err != nil {
 					return err
 				}
-				sums[i] += r.(*CEIResult).Completeness / float64(seeds)
+				shares[i] = append(shares[i], r.(*CEIResult).Completeness)
 			}
 		}
 		for i, policy := range policies {
-			e.add(policy, x, sums[i])
+			e.addMean(policy, x, shares[i])
 		}
 	}
 	return nil
+}
+
+// printCEI adds what the paper's text says of a figure.
+func printCEI(e *Experiment) {
+	switch e.Name {
+	case "preemption":
+		for _, kind := range []string{"sedf", "mrsf", "medf"} {
+			gain, at := 0.0, 0.0
+			for _, x := range e.xs() {
+				if d := e.y(kind+":p", x) - e.y(kind+":np", x); math.Abs(d) > math.Abs(gain) {
+					gain, at = d, x
+				}
+			}
+			e.print(kind+": largest difference in completeness that preemption makes", "up to 20 %", "%+.1f points, at C = %g", 100*gain, at)
+		}
+		e.print("sedf: preemption at C = 1 and at C = 2", "loses, gains", "%+.1f and %+.1f points",
+			100*(e.y("sedf:p", 1)-e.y("sedf:np", 1)), 100*(e.y("sedf:p", 2)-e.y("sedf:np", 2)))
+	case "rank":
+		e.print("mrsf:p of the bound, rank 1", "100 %", "%.1f %%", 100*e.y("mrsf:p", 1)/e.y(singlePolicy, 1))
+		e.print("mrsf:p of the bound, rank 5", "at least 77 %", "%.1f %%", 100*e.y("mrsf:p", 5)/e.y(singlePolicy, 5))
+		most := 0.0
+		for _, x := range e.xs() {
+			most = max(most, e.y("mrsf:p", x)/e.y(offlinePolicy, x)-1)
+		}
+		e.print("mrsf:p above the offline approximation", "up to 10 %", "up to %.1f %%", 100*most)
+	}
 }
 
 var (
@@ -112,6 +139,7 @@ func CEIExperiments(seeds int) ([]Experiment, error) {
 		if err := e.sweep(seeds, s.policies, s.xs, s.params); err != nil {
 			return nil, err
 		}
+		printCEI(&e)
 		out = append(out, e)
 	}
 	e, err := ceiRuntime([]float64{100, 500, 1000, 2500, 10_000, 30_000, 100_000})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"image/color"
 	"io"
 	"math"
 	"os"
@@ -19,7 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// An Experiment is one figure of a paper, run anew: curves over a parameter.
+// An Experiment repeats one figure of a paper: curves over a parameter.
 type Experiment struct {
 	Name   string  `json:"name"`
 	Title  string  `json:"title"`
@@ -30,23 +31,38 @@ type Experiment struct {
 	LogX   bool    `json:"-"`
 	LogY   bool    `json:"-"`
 	Curves []Curve `json:"curves"`
+	// Printed are the values that the paper's text gives, beside ours.
+	Printed []Printed `json:"printed,omitempty"`
 }
 
 // A Curve has one y for each x.
 type Curve struct {
 	Name   string       `json:"name"`
 	Points [][2]float64 `json:"points"`
-	Dots   bool         `json:"-"` // not joined by a line
+	// Deviations are the standard deviations over the seeds, one for each point;
+	// nil where there is one seed, or a point is no mean.
+	Deviations []float64 `json:"deviations,omitempty"`
+	Dots       bool      `json:"-"` // not joined by a line
+}
+
+// Printed is a value that a paper prints, and what is found here.
+type Printed struct {
+	What  string `json:"what"`
+	Paper string `json:"paper"`
+	Ours  string `json:"ours"`
 }
 
 // at finds the y of an x.
 func (c *Curve) at(x float64) (float64, bool) {
-	for _, p := range c.Points {
-		if p[0] == x {
-			return p[1], true
-		}
+	if k := c.index(x); k >= 0 {
+		return c.Points[k][1], true
 	}
 	return 0, false
+}
+
+// index finds the point of an x, -1 where there is none.
+func (c *Curve) index(x float64) int {
+	return slices.IndexFunc(c.Points, func(p [2]float64) bool { return p[0] == x })
 }
 
 // curve finds or adds one.
@@ -63,6 +79,41 @@ func (e *Experiment) curve(name string) *Curve {
 func (e *Experiment) add(name string, x, y float64) {
 	c := e.curve(name)
 	c.Points = append(c.Points, [2]float64{x, y})
+}
+
+// addMean adds the mean of what several seeds gave, with its deviation.
+func (e *Experiment) addMean(name string, x float64, seeds []float64) {
+	mean, deviation := meanDeviation(seeds)
+	e.add(name, x, mean)
+	if len(seeds) > 1 {
+		c := e.curve(name)
+		c.Deviations = append(c.Deviations, deviation)
+	}
+}
+
+// meanDeviation is the mean of a sample and its standard deviation, 0 for one value.
+func meanDeviation(sample []float64) (mean, deviation float64) {
+	n := float64(len(sample))
+	for _, x := range sample {
+		mean += x / n
+	}
+	for _, x := range sample {
+		deviation += (x - mean) * (x - mean) / max(1, n-1)
+	}
+	return mean, math.Sqrt(deviation)
+}
+
+// y is the y of a curve at an x, NaN where there is none.
+func (e *Experiment) y(name string, x float64) float64 {
+	if y, ok := e.curve(name).at(x); ok {
+		return y
+	}
+	return math.NaN()
+}
+
+// print adds a value that the paper prints.
+func (e *Experiment) print(what, paper, format string, ours ...any) {
+	e.Printed = append(e.Printed, Printed{what, paper, fmt.Sprintf(format, ours...)})
 }
 
 func (e *Experiment) plot() (*plot.Plot, error) {
@@ -87,6 +138,9 @@ func (e *Experiment) plot() (*plot.Plot, error) {
 		}
 		dots.Shape, dots.Color, dots.Radius = shapes[i%len(shapes)], palette[i%len(palette)], vg.Points(max(2, 4.5-0.4*float64(i))) // those below stay visible
 		p.Add(dots)
+		if err := c.bars(p, palette[i%len(palette)]); err != nil {
+			return nil, err
+		}
 		if c.Dots || len(points) == 1 {
 			p.Legend.Add(c.Name, dots)
 			continue
@@ -104,6 +158,28 @@ func (e *Experiment) plot() (*plot.Plot, error) {
 	}
 	e.axes(p)
 	return p, nil
+}
+
+// bars draws the deviations of a curve.
+func (c *Curve) bars(p *plot.Plot, colour color.Color) error {
+	if len(c.Deviations) != len(c.Points) {
+		return nil
+	}
+	values := struct {
+		plotter.XYs
+		plotter.YErrors
+	}{}
+	for k, at := range c.Points {
+		values.XYs = append(values.XYs, plotter.XY{X: at[0], Y: at[1]})
+		values.YErrors = append(values.YErrors, struct{ Low, High float64 }{c.Deviations[k], c.Deviations[k]})
+	}
+	b, err := plotter.NewYErrorBars(values)
+	if err != nil {
+		return err
+	}
+	b.Color, b.Width, b.CapWidth = colour, vg.Points(0.7), vg.Points(4)
+	p.Add(b)
+	return nil
 }
 
 // axes gives no axis an empty range, and labels the values of x where they are few.
@@ -163,23 +239,43 @@ type grid struct {
 	Rows [][]string
 }
 
-func (e *Experiment) table() grid {
+// table has the deviations behind the means, or in columns of their own.
+func (e *Experiment) table(columns bool) grid {
 	g := grid{Head: []string{e.X}}
 	for _, c := range e.Curves {
 		g.Head = append(g.Head, c.Name)
+		if columns && c.Deviations != nil {
+			g.Head = append(g.Head, c.Name+": deviation")
+		}
 	}
 	for _, x := range e.xs() {
 		row := []string{strconv.FormatFloat(x, 'g', 6, 64)}
 		for i := range e.Curves {
-			text := ""
-			if y, ok := e.Curves[i].at(x); ok {
-				text = strconv.FormatFloat(y, 'g', 4, 64)
-			}
-			row = append(row, text)
+			row = append(row, e.Curves[i].cells(x, columns)...)
 		}
 		g.Rows = append(g.Rows, row)
 	}
 	return g
+}
+
+// cells are what a table has of a curve at an x.
+func (c *Curve) cells(x float64, columns bool) []string {
+	var mean, deviation string
+	if k := c.index(x); k >= 0 {
+		mean = strconv.FormatFloat(c.Points[k][1], 'g', 4, 64)
+		if c.Deviations != nil {
+			deviation = strconv.FormatFloat(c.Deviations[k], 'g', 2, 64)
+		}
+	}
+	switch {
+	case c.Deviations == nil:
+		return []string{mean}
+	case columns:
+		return []string{mean, deviation}
+	case deviation == "":
+		return []string{mean}
+	}
+	return []string{mean + " ± " + deviation}
 }
 
 // WriteExperiments writes report.html, which needs nothing else, and beside it
@@ -196,14 +292,14 @@ func WriteExperiments(dir, title string, list []Experiment) error {
 		if err != nil {
 			return fmt.Errorf("plot %s: %w", e.Name, err)
 		}
-		g := e.table()
+		g := e.table(true)
 		var text bytes.Buffer
 		c := csv.NewWriter(&text)
 		if err := c.WriteAll(append([][]string{g.Head}, g.Rows...)); err != nil {
 			return err
 		}
 		files[e.Name+".svg"], files[e.Name+".pdf"], files[e.Name+".png"], files[e.Name+".csv"] = p.svg, p.pdf, p.png, text.Bytes()
-		views = append(views, experimentView{e, g, template.HTML(inline(p.svg, i))}) // our own plots
+		views = append(views, experimentView{e, e.table(false), template.HTML(inline(p.svg, i))}) // our own plots
 	}
 	data, err := json.MarshalIndent(list, "", "  ")
 	if err != nil {
@@ -237,13 +333,15 @@ var experimentPage = template.Must(template.New("experiments").Parse(`<!doctype 
 <title>{{.Title}}</title>
 <style>
 body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:3rem}
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:3rem}h3{font-size:1rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9em}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}
 figure{margin:1rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}.source{color:#555}
 </style>
 <h1>{{.Title}}</h1>
+<p>Bars and the numbers behind ± are standard deviations over the seeds. The papers' figures print no numbers, so only the values that their texts
+give can be compared: they are listed under the figures. Workloads are generated, not the traces of the papers.</p>
 <ul>{{range .Views}}<li><a href="#{{.Name}}">{{.Title}}</a></li>
 {{end}}</ul>
 {{range .Views}}<h2 id="{{.Name}}">{{.Title}}</h2>
@@ -252,5 +350,9 @@ figure{margin:1rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee
 <div class="scroll"><table><thead><tr>{{range .Table.Head}}<th>{{.}}</th>{{end}}</tr></thead>
 <tbody>{{range .Table.Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
-{{end}}</html>
+{{with .Printed}}<h3>What the paper prints</h3>
+<div class="scroll"><table><thead><tr><th></th><th>the paper</th><th>here</th></tr></thead>
+<tbody>{{range .}}<tr><td>{{.What}}</td><td>{{.Paper}}</td><td>{{.Ours}}</td></tr>
+{{end}}</tbody></table></div>
+{{end}}{{end}}</html>
 `))

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +16,20 @@ import (
 // moderately more probes, and like it for X = 1.
 func TestSUPFindings(t *testing.T) {
 	const seeds = 2
-	mean := func(p SUPParams) map[string]SUPSetResult {
+	type gained struct {
+		Probes, Utility int
+		Effective       float64
+	}
+	mean := func(p SUPParams) map[string]gained {
 		t.Helper()
-		r, err := p.mean(seeds, optimalPolicy, supPolicy, fbsupPolicy)
+		outcomes, err := p.run(seeds, optimalPolicy, supPolicy, fbsupPolicy)
 		if err != nil {
 			t.Fatal(err)
+		}
+		r := map[string]gained{}
+		for policy, o := range outcomes {
+			effective, _ := meanDeviation(o.effective)
+			r[policy] = gained{o.probes, o.utility, effective}
 		}
 		if r[optimalPolicy].Effective < 1-1e-9 {
 			t.Errorf("%+v: SUP on the truth has effective utility %v", p, r[optimalPolicy].Effective)
@@ -80,18 +90,22 @@ func TestSUPAgainstWIC(t *testing.T) {
 
 // Section 5.3: completeness rises with r, timeliness falls, for several seeds.
 func TestWICTradeoff(t *testing.T) {
+	type shares struct{ captured, zero float64 }
+	mean := func(p WICParams) (out shares) {
+		o, err := p.outcome(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.captured, _ = meanDeviation(o.captured)
+		out.zero, _ = meanDeviation(o.zero)
+		return out
+	}
 	for _, life := range []string{wic.Append, wic.Overwrite} {
 		p := WICBaseline()
 		p.Life, p.Urgency = wic.Life{Kind: life}, wic.Urgency{Kind: wic.Exp, Param: 0}
-		hasty, err := p.outcome(5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hasty := mean(p)
 		p.Urgency.Param = 1
-		patient, err := p.outcome(5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		patient := mean(p)
 		t.Logf("%s, seeds 1 to 5: captured/without delay %.2f/%.2f at r = 0, %.2f/%.2f at r = 1", life, hasty.captured, hasty.zero, patient.captured, patient.zero)
 		if patient.captured <= hasty.captured || patient.zero >= hasty.zero {
 			t.Errorf("%s: r = 0 captures %.3f, %.3f at once, r = 1 %.3f, %.3f at once", life, hasty.captured, hasty.zero, patient.captured, patient.zero)
@@ -106,16 +120,19 @@ func TestAllocationStrategies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	last := math.Inf(1)
 	for k, want := range []float64{720, 618, 383, 350} {
-		t.Logf("seeds 1 to 3: strategy %d waits %.0f minutes on average, at most %.0f", k+1, got[k].Average, got[k].Max)
-		if got[k].Average < 0.93*want || got[k].Average > 1.07*want {
-			t.Errorf("strategy %d waits %.0f minutes, another simulation had %.0f", k+1, got[k].Average, want)
+		average, _ := meanDeviation(got[k].averages)
+		t.Logf("seeds 1 to 3: strategy %d waits %.0f minutes on average, at most %.0f", k+1, average, got[k].most)
+		if average < 0.93*want || average > 1.07*want {
+			t.Errorf("strategy %d waits %.0f minutes, another simulation had %.0f", k+1, average, want)
 		}
-		if k > 0 && got[k].Average >= got[k-1].Average {
-			t.Errorf("strategy %d waits %.0f minutes, the one before %.0f", k+1, got[k].Average, got[k-1].Average)
+		if average >= last {
+			t.Errorf("strategy %d waits %.0f minutes, the one before %.0f", k+1, average, last)
 		}
+		last = average
 	}
-	if got[3].Max <= got[1].Max || got[3].Stddev <= got[0].Stddev {
+	if got[3].most <= got[1].most || got[3].deviation <= got[0].deviation {
 		t.Errorf("dividing by rate lets rare sources wait longer: %+v", got)
 	}
 }
@@ -129,6 +146,8 @@ func TestWriteExperiments(t *testing.T) {
 		e.add("second", float64(x), 1)
 	}
 	e.add("lonely", 2, 3)
+	e.addMean("mean", 2, []float64{2, 4, 6})
+	e.print("what is printed", "42 %", "%d %%", 41)
 	if err := WriteExperiments(dir, "A title", []Experiment{e}); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +155,7 @@ func TestWriteExperiments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "One &amp; only", "<td>9</td>", "lonely", "After: a paper."} {
+	for _, want := range []string{"<svg", "One &amp; only", "<td>9</td>", "lonely", "After: a paper.", "<td>4 ± 2</td>", "<td>42 %</td><td>41 %</td>"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %s", want)
 		}
@@ -145,10 +164,10 @@ func TestWriteExperiments(t *testing.T) {
 		t.Error("the page needs something else")
 	}
 	csv, err := os.ReadFile(filepath.Join(dir, "one.csv"))
-	if want := "x,first,second,lonely\n0,0,1,\n1,1,1,\n2,4,1,3\n3,9,1,\n"; err != nil || string(csv) != want {
+	if want := "x,first,second,lonely,mean,mean: deviation\n0,0,1,,,\n1,1,1,,,\n2,4,1,3,4,2\n3,9,1,,,\n"; err != nil || string(csv) != want {
 		t.Errorf("%v\n%s", err, csv)
 	}
-	for _, name := range []string{"one.svg", "one.png", "figures.json"} {
+	for _, name := range []string{"one.svg", "one.pdf", "one.png", "figures.json"} {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() < 100 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/freshet/freshet/scheduler/update"
 	"github.com/freshet/freshet/scheduler/wic"
@@ -10,9 +12,18 @@ import (
 
 const supPaper = "Roitman, Gal, Bright, Raschid, A dual framework and algorithms for targeted data delivery"
 
-// mean is what policies gain in the mean of some seeds.
-func (p SUPParams) mean(seeds int, policies ...string) (map[string]SUPSetResult, error) {
-	out := map[string]SUPSetResult{}
+// supOutcome is what a policy gained over some seeds.
+type supOutcome struct {
+	probes, utility int // of all seeds
+	effective       []float64
+}
+
+// run plays policies over some seeds.
+func (p SUPParams) run(seeds int, policies ...string) (map[string]*supOutcome, error) {
+	out := map[string]*supOutcome{}
+	for _, policy := range policies {
+		out[policy] = &supOutcome{}
+	}
 	for seed := 1; seed <= seeds; seed++ {
 		p.Seed = uint64(seed)
 		s, err := p.Generate()
@@ -24,14 +35,24 @@ func (p SUPParams) mean(seeds int, policies ...string) (map[string]SUPSetResult,
 			if err != nil {
 				return nil, err
 			}
-			x, sum := r.(*SUPSetResult), out[policy]
-			sum.Probes += x.Probes
-			sum.Utility += x.Utility
-			sum.Effective += x.Effective / float64(seeds)
-			out[policy] = sum
+			x, o := r.(*SUPSetResult), out[policy]
+			o.probes += x.Probes
+			o.utility += x.Utility
+			o.effective = append(o.effective, x.Effective)
 		}
 	}
 	return out, nil
+}
+
+// printRange adds the smallest and the largest y of all curves.
+func (e *Experiment) printRange(what, paper string) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, c := range e.Curves {
+		for _, p := range c.Points {
+			low, high = min(low, p[1]), max(high, p[1])
+		}
+	}
+	e.print(what, paper, "%.1f %% to %.1f %%", 100*low, 100*high)
 }
 
 // SUPExperiments runs the figures of the paper on generated data sets.
@@ -67,12 +88,18 @@ func supProfiles(seeds int, data string) (Experiment, error) {
 	for x := 1; x <= 5; x++ {
 		for _, y := range []int{0, 10, 20, 40, 60, 80, 100} {
 			p := SUPParams{Data: data, X: x, Life: "window", Y: y, Model: "fpn", Z: 0.6}
-			r, err := p.mean(seeds, supPolicy)
+			r, err := p.run(seeds, supPolicy)
 			if err != nil {
 				return e, err
 			}
-			e.add(fmt.Sprintf("X = %d", x), float64(y), r[supPolicy].Effective)
+			e.addMean(fmt.Sprintf("X = %d", x), float64(y), r[supPolicy].effective)
 		}
+	}
+	switch data {
+	case "rss":
+		e.printRange("effective utility", "90.7 % to 99.4 %")
+	case "auction":
+		e.printRange("effective utility", "71 % to 80.5 % (its synthetic data 1)")
 	}
 	return e, nil
 }
@@ -88,11 +115,11 @@ func supLives(seeds int, data string) (Experiment, error) {
 			if y < 0 {
 				p.Life, p.Y, name = "overwrite", 0, "overwrite"
 			}
-			r, err := p.mean(seeds, supPolicy)
+			r, err := p.run(seeds, supPolicy)
 			if err != nil {
 				return e, err
 			}
-			e.add(name, float64(x), r[supPolicy].Effective)
+			e.addMean(name, float64(x), r[supPolicy].effective)
 		}
 	}
 	return e, nil
@@ -112,13 +139,14 @@ func supModels(seeds int, data string) (Experiment, error) {
 	}
 	for x := 1; x <= 5; x++ {
 		for _, m := range supNamedModels {
-			r, err := SUPParams{Data: data, X: x, Life: "overwrite", Model: m.model, Z: m.z}.mean(seeds, supPolicy)
+			r, err := SUPParams{Data: data, X: x, Life: "overwrite", Model: m.model, Z: m.z}.run(seeds, supPolicy)
 			if err != nil {
 				return e, err
 			}
-			e.add(m.name, float64(x), r[supPolicy].Effective)
+			e.addMean(m.name, float64(x), r[supPolicy].effective)
 		}
 	}
+	e.print("effective utility, FPN(1.0), X = 1", "100 %", "%.1f %%", 100*e.y("FPN(1.0)", 1))
 	return e, nil
 }
 
@@ -157,7 +185,30 @@ func supAgainstWIC(model string, x int) (Experiment, error) {
 		slices.SortFunc(c.Points, func(a, b [2]float64) int { return int(a[0] - b[0]) })
 		c.Points = slices.CompactFunc(c.Points, func(a, b [2]float64) bool { return a[0] == b[0] })
 	}
+	if x == 1 {
+		e.printAgainstWIC(model)
+	}
 	return e, nil
+}
+
+// printAgainstWIC adds what the paper's text says of figure 4.
+func (e *Experiment) printAgainstWIC(model string) {
+	sup := e.curve(supPolicy).Points[0]
+	enough := math.Inf(1) // probes with which wic gains as much
+	for _, c := range e.Curves {
+		for _, p := range c.Points {
+			if strings.HasPrefix(c.Name, "wic") && p[1] >= sup[1] {
+				enough = min(enough, p[0])
+			}
+		}
+	}
+	paper := map[string][2]string{"fpn": {"1.0 with 1,500 probes", "approaches it, does not reach it"}, "poisson": {"0.41 with 1,500 probes", "more than 9,000 probes, about 6 times as many"}}[model]
+	e.print("sup: effective utility", paper[0], "%.2f with %s probes", sup[1], group(int(sup[0])))
+	if math.IsInf(enough, 1) {
+		e.print("wic: probes for the same utility", paper[1], "not reached")
+		return
+	}
+	e.print("wic: probes for the same utility", paper[1], "%s, %.1f times as many", group(int(enough)), enough/sup[0])
 }
 
 // wic runs WIC over the pages with m probes a chronon, of which there are so many.
@@ -203,14 +254,18 @@ func supFeedback(seeds int) ([]Experiment, error) {
 	}
 	for x := 1; x <= 5; x++ {
 		for _, m := range supNamedModels {
-			r, err := SUPParams{Data: "rss", X: x, Life: "overwrite", Model: m.model, Z: m.z}.mean(seeds, supPolicy, fbsupPolicy)
+			r, err := SUPParams{Data: "rss", X: x, Life: "overwrite", Model: m.model, Z: m.z}.run(seeds, supPolicy, fbsupPolicy)
 			if err != nil {
 				return nil, err
 			}
 			static, fed := r[supPolicy], r[fbsupPolicy]
-			utility.add(m.name, float64(x), float64(fed.Utility)/max(1, float64(static.Utility)))
-			probes.add(m.name, float64(x), float64(fed.Probes)/max(1, float64(static.Probes)))
+			utility.add(m.name, float64(x), float64(fed.utility)/max(1, float64(static.utility)))
+			probes.add(m.name, float64(x), float64(fed.probes)/max(1, float64(static.probes)))
 		}
 	}
+	utility.print("gain in utility, FPN(0.8), X = 5", "+104 %", "%+.0f %%", 100*utility.y("FPN(0.8)", 5)-100)
+	utility.print("gain in utility, FPN(0.4), X = 5", "+68 %", "%+.0f %%", 100*utility.y("FPN(0.4)", 5)-100)
+	utility.print("gain in utility, FPN(1.0)", "none", "%+.0f %%", 100*utility.y("FPN(1.0)", 5)-100)
+	probes.print("more probes, FPN(0.4), X = 5", "+49 %", "%+.0f %%", 100*probes.y("FPN(0.4)", 5)-100)
 	return []Experiment{utility, probes}, nil
 }
