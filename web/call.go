@@ -25,12 +25,8 @@ type call struct {
 	route  route
 	caller registry.Caller
 	signed bool // let in by the gate; false: a reader of public topics
-	late   bool // the body did not arrive in time
 	params url.Values
 }
-
-// slowestAnswer is how long a client may take to take a short answer.
-const slowestAnswer = 60 * time.Second
 
 // serve lets the caller in and runs the route.
 func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
@@ -38,7 +34,9 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		rec.route = rt.path
 	}
 	c := &call{server: s, w: w, r: r, route: rt}
-	defer c.deadlines()()
+	if rt.stream {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	}
 	if err := c.start(rt); err != nil {
 		s.answerProblem(w, r, err)
 		return
@@ -53,35 +51,12 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deadlines are set anew for each request: on a kept connection the last
-// request's would still be in force. The function returned is for the end, when
-// the server reads what is left of the body before it answers; a body that had
-// its time gets no more. Writers without deadlines, as in tests, have none.
-func (c *call) deadlines() (end func()) {
-	rc := http.NewResponseController(c.w)
-	write := time.Time{}
-	if !c.route.stream {
-		write = time.Now().Add(slowestAnswer)
-	}
-	_ = rc.SetWriteDeadline(write)
-	return func() {
-		if c.route.method != http.MethodGet && !c.late {
-			_ = rc.SetReadDeadline(time.Now().Add(c.Limits.BodyTime))
-		}
-	}
-}
-
-// read reads the body within its time. Afterwards there is no deadline: the
-// server goes on reading to see the client go away, and one that ran out would
-// cancel the request.
+// read reads the body.
 func (c *call) read(decode func(io.Reader) error) error {
-	rc := http.NewResponseController(c.w)
-	_ = rc.SetReadDeadline(time.Now().Add(c.Limits.BodyTime))
 	err := decode(c.r.Body)
-	if c.late = errors.Is(err, os.ErrDeadlineExceeded); c.late {
-		return &problem{Problem: newProblem("body-too-slow", "the body did not arrive in time")}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return unread(err)
 	}
-	_ = rc.SetReadDeadline(time.Time{})
 	return err
 }
 

@@ -72,6 +72,10 @@ func (s *server) outermost(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 		}()
+		if err := s.deadlines(w, r); err != nil {
+			s.answerProblem(rec, r, err)
+			return
+		}
 		if !clean(r.URL.EscapedPath()) {
 			s.answerProblem(rec, r, notFound("nothing is served under this path"))
 			return

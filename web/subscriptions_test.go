@@ -81,7 +81,7 @@ func (w *world) until(what string, ok func() bool) {
 // The hub is reached without a token, by POST only, and says what it says.
 func TestHub(t *testing.T) {
 	w := newWorld(t)
-	for _, status := range []int{202, 400, 401, 403, 404, 413, 415, 429, 503} {
+	for _, status := range []int{202, 400, 401, 403, 404, 408, 413, 415, 429, 503} {
 		a := w.do("POST", "/v1/hub", fmt.Sprint("status=", status), "Content-Type: application/x-www-form-urlencoded").status(status)
 		if string(a.body) != "said the hub\n" {
 			t.Errorf("%d: %s", status, a.body)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,6 +155,9 @@ func readForm(r *http.Request) (url.Values, error) {
 		return nil, &refusal{status: http.StatusUnsupportedMediaType, text: "send the parameters as application/x-www-form-urlencoded, in UTF-8"}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &refusal{status: http.StatusRequestTimeout, text: "the body did not arrive in time"}
+	}
 	if err != nil {
 		return nil, bad("the body could not be read")
 	}

@@ -2,11 +2,16 @@ package websub_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/websub"
 	"github.com/freshet/freshet/registry"
 )
@@ -23,6 +28,21 @@ func TestH1H24H25H31Subscribe(t *testing.T) {
 	r.change()
 	if got, want := s.last(1).body, r.content(); got != want {
 		t.Errorf("delivered %s, want %s", got, want)
+	}
+}
+
+// A form that stops in the middle is told so.
+func TestFormTooSlow(t *testing.T) {
+	r := newRig(t)
+	q := httptest.NewRequest("POST", "/v1/hub", iotest.ErrReader(os.ErrDeadlineExceeded))
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	a := httptest.NewRecorder()
+	guard, err := deliver.NewGuard(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.handler(guard).ServeHTTP(a, q); a.Code != http.StatusRequestTimeout {
+		t.Errorf("%d %s", a.Code, a.Body)
 	}
 }
 

@@ -53,7 +53,6 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := s.visit(w, r)
-	v.deadlines()
 	if v.enter("", registry.RoleRead) {
 		v.fail(missing)
 	}

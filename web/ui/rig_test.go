@@ -135,8 +135,8 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	if r.pages, err = New(all); err != nil {
 		t.Fatal(err)
 	}
-	conf.Pages = r.pages
-	h, err := web.New(conf)
+	all.Pages = r.pages
+	h, err := web.New(all.Config)
 	if err != nil {
 		t.Fatal(err)
 	}

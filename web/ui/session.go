@@ -141,7 +141,6 @@ func (v *visit) askToSignIn() {
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := s.visit(w, r)
-	v.deadlines()
 	if v.enter("/signin", ""); v.caller.Name != "" {
 		_ = v.to("/")
 		return

@@ -33,7 +33,6 @@ const (
 	idleSession  = 12 * time.Hour // without a request
 	longSession  = 7 * 24 * time.Hour
 	slowestWrite = 60 * time.Second // how long a browser may take to take a page
-	slowestForm  = 30 * time.Second // and to send a form
 	heartbeat    = 15 * time.Second // between two signs of life of a stream
 	slowestEvent = 10 * time.Second
 )

@@ -44,20 +44,10 @@ func (v *visit) Has(look string) bool { return v.looks[look] != nil }
 // May says whether the caller has a role.
 func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(role) }
 
-// deadlines bound how long a slow browser is waited for.
-func (v *visit) deadlines() {
-	rc := http.NewResponseController(v.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(slowestWrite))
-	if v.r.Method == http.MethodPost {
-		_ = rc.SetReadDeadline(time.Now().Add(slowestForm))
-	}
-}
-
 // show serves a page.
 func (s *Server) show(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		v.deadlines()
 		if !v.enter(p.path, p.need) {
 			return
 		}
@@ -81,7 +71,6 @@ func (s *Server) show(p page) http.Handler {
 func (s *Server) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		v.deadlines()
 		r.Body = http.MaxBytesReader(w, r.Body, int64(s.Limits.Body))
 		if !v.enter(a.path, a.need) {
 			return
@@ -90,7 +79,6 @@ func (s *Server) act(a action) http.Handler {
 			v.fail(formError(err))
 			return
 		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		if err := a.run(v); err != nil {
 			v.fail(err)
 		}
