@@ -21,6 +21,7 @@ type Endpoint struct {
 	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies that are compared with Policy over what is recorded
 	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // name of the endpoint's own limit in milliseconds
 	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
+	AllowPublic     bool              `json:"allow_public" yaml:"allow_public"` // every holder may publish its queries
 	Concurrency     int               `json:"concurrency" yaml:"concurrency"`
 	Timeout         Duration          `json:"timeout" yaml:"timeout"` // one execution
 	MinGap          Duration          `json:"min_gap" yaml:"min_gap"` // between the end of one request and the start of the next

@@ -26,8 +26,8 @@ type Query struct {
 	Constants     []string  `json:"constants,omitempty"` // IRIs of the patterns
 	Warnings      []Warning `json:"warnings,omitempty"`
 	CreatedAt     time.Time `json:"created_at"`
-	Holders       []Holder  `json:"holders"` // sorted by name
-	Pause         *Pause    `json:"pause,omitempty"`
+	Holders       []Holder  `json:"holders"`         // sorted by name
+	Pause         *Pause    `json:"pause,omitempty"` // an admin's, for all holders; see Paused
 	// Refreshes counts the requests to run in the next slot. One is waiting
 	// while the scheduler has served fewer.
 	Refreshes uint64 `json:"refreshes,omitempty"`
@@ -39,12 +39,6 @@ type Warning struct {
 	Message string `json:"message"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
-}
-
-// A Pause says who stopped executions, and when.
-type Pause struct {
-	By string    `json:"by"`
-	At time.Time `json:"at"`
 }
 
 // A Holder is one registration of a query: the same question asked by several
@@ -59,8 +53,10 @@ type Holder struct {
 	From         *time.Time `json:"from,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Public       bool       `json:"public,omitempty"`
+	MayPublish   bool       `json:"may_publish,omitempty"` // its Public counts by itself; see Query.Public
 	Urgency      string     `json:"urgency,omitempty"`
 	Life         string     `json:"life,omitempty"`
+	Pause        *Pause     `json:"pause,omitempty"` // its own: others may still want executions
 	Since        time.Time  `json:"since"`
 	// Live marks a registration made by a subscription; ReleaseAt is when it
 	// ends, set while nobody with that name is connected.
@@ -94,48 +90,44 @@ func Identity(endpoint, normal string, ordered bool, defaultGraphs, namedGraphs 
 	return "q_" + strings.ToLower(sum[:26])
 }
 
-// Weight in force: the largest of the holders'.
+// Weight in force: the largest of the holders', but for those who paused it.
 func (q *Query) Weight() float64 {
 	w := 0.0
-	for _, h := range q.Holders {
+	for h := range q.asking {
 		w = max(w, h.weight())
 	}
 	return w
 }
 
-func (h Holder) weight() float64 {
+func (h *Holder) weight() float64 {
 	if h.Weight == 0 {
 		return 1
 	}
 	return h.Weight
 }
 
-// MaxStaleness in force: the smallest that a holder asks for, 0 for none.
+// MaxStaleness in force: the smallest that a holder who has not paused the query
+// asks for, 0 for none.
 func (q *Query) MaxStaleness() time.Duration {
-	return smallest(q.Holders, func(h Holder) Duration { return h.MaxStaleness })
-}
-
-// MinInterval in force: the smallest among all holders; one who asks for none
-// leaves it at 0.
-func (q *Query) MinInterval() time.Duration {
-	if len(q.Holders) == 0 {
-		return 0
-	}
-	least := q.Holders[0].MinInterval
-	for _, h := range q.Holders {
-		least = min(least, h.MinInterval)
-	}
-	return time.Duration(least)
-}
-
-func smallest(hs []Holder, of func(Holder) Duration) time.Duration {
 	least := Duration(0)
-	for _, h := range hs {
-		if d := of(h); d > 0 && (least == 0 || d < least) {
+	for h := range q.asking {
+		if d := h.MaxStaleness; d > 0 && (least == 0 || d < least) {
 			least = d
 		}
 	}
 	return time.Duration(least)
+}
+
+// MinInterval in force: the smallest among the holders who have not paused the
+// query; 0 if one of them sets none.
+func (q *Query) MinInterval() time.Duration {
+	least := Duration(-1)
+	for h := range q.asking {
+		if least < 0 || h.MinInterval < least {
+			least = h.MinInterval
+		}
+	}
+	return time.Duration(max(0, least))
 }
 
 // Tags is the union of the holders' tags, sorted.
@@ -148,15 +140,11 @@ func (q *Query) Tags() []string {
 	return slices.Compact(all)
 }
 
-// Public says whether a holder lets anybody read the results.
-func (q *Query) Public() bool {
-	return slices.ContainsFunc(q.Holders, func(h Holder) bool { return h.Public })
-}
-
-// Active says whether some holder wants executions at the moment now.
+// Active says whether some holder wants executions at the moment now: one who has
+// not paused the query.
 func (q *Query) Active(now time.Time) bool {
 	return slices.ContainsFunc(q.Holders, func(h Holder) bool {
-		return (h.From == nil || !now.Before(*h.From)) && (h.Until == nil || now.Before(*h.Until))
+		return h.Pause == nil && (h.From == nil || !now.Before(*h.From)) && (h.Until == nil || now.Before(*h.Until))
 	})
 }
 

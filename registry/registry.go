@@ -122,14 +122,19 @@ func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool,
 			return Query{}, false, err
 		}
 	}
+	may := false
+	if reg.Public {
+		if may, err = r.mayPublish(c, fresh.Endpoint); err != nil {
+			return Query{}, false, err
+		}
+	}
 	created := false
 	q, err := r.editQuery(fresh.ID, func(q *Query, found bool) error {
 		if created = !found; created {
 			*q = fresh
 			q.CreatedAt = r.now().UTC()
 		}
-		hold(q, holder)
-		return nil
+		return publish(q, hold(q, holder), may)
 	})
 	return q, created, err
 }
@@ -152,21 +157,23 @@ func (r *Registry) room(id string) error {
 }
 
 // hold puts h among the holders. What the same caller registered before is
-// replaced; an explicit registration is never turned into a live one.
-func hold(q *Query, h Holder) {
+// replaced, but for its pause; an explicit registration is never turned into a
+// live one.
+func hold(q *Query, h Holder) *Holder {
 	i, found := slices.BinarySearchFunc(q.Holders, h.Caller, func(x Holder, n string) int { return cmp.Compare(x.Caller, n) })
 	if !found {
 		q.Holders = slices.Insert(q.Holders, i, h)
-		return
+		return &q.Holders[i]
 	}
 	old := q.Holders[i]
 	if h.Live {
 		old.ReleaseAt = nil
 		q.Holders[i] = old
-		return
+		return &q.Holders[i]
 	}
-	h.Since = old.Since
+	h.Since, h.Pause, h.MayPublish = old.Since, old.Pause, old.MayPublish
 	q.Holders[i] = h
+	return &q.Holders[i]
 }
 
 // Query returns one query.
@@ -199,12 +206,21 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 	if err := p.check(); err != nil {
 		return Query{}, err
 	}
+	may, err := r.mayPublishQuery(c, id, p)
+	if err != nil {
+		return Query{}, err
+	}
 	return r.edit(id, func(q *Query) error {
 		i := slices.IndexFunc(q.Holders, func(h Holder) bool { return h.Caller == c.Name })
 		if i < 0 {
 			return forbidden("%s does not hold this query: register it first", c.Name)
 		}
 		p.apply(&q.Holders[i])
+		if p.Public != nil {
+			if err := publish(q, &q.Holders[i], may); err != nil {
+				return err
+			}
+		}
 		return window(q.Holders[i].From, q.Holders[i].Until)
 	})
 }
@@ -230,33 +246,21 @@ func (r *Registry) Release(c Caller, id string, force bool) error {
 	return err
 }
 
-// Pause stops executions of a query until it is resumed.
-func (r *Registry) Pause(c Caller, id string) (Query, error) {
-	return r.act(c, id, func(q *Query) {
-		if q.Pause == nil {
-			q.Pause = &Pause{By: c.Name, At: r.now().UTC()}
-		}
+// Refresh asks for an execution in the next slot, before ranked ones.
+func (r *Registry) Refresh(c Caller, id string) (Query, error) {
+	return r.act(c, id, func(q *Query) error {
+		q.Refreshes++
+		return nil
 	})
 }
 
-// Resume undoes Pause.
-func (r *Registry) Resume(c Caller, id string) (Query, error) {
-	return r.act(c, id, func(q *Query) { q.Pause = nil })
-}
-
-// Refresh asks for an execution in the next slot, before ranked ones.
-func (r *Registry) Refresh(c Caller, id string) (Query, error) {
-	return r.act(c, id, func(q *Query) { q.Refreshes++ })
-}
-
 // act edits a query on behalf of one of its holders or an admin.
-func (r *Registry) act(c Caller, id string, do func(*Query)) (Query, error) {
+func (r *Registry) act(c Caller, id string, do func(*Query) error) (Query, error) {
 	return r.edit(id, func(q *Query) error {
 		if _, holds := q.Holder(c.Name); !holds && !c.Role.Includes(RoleAdmin) {
 			return forbidden("%s does not hold this query", c.Name)
 		}
-		do(q)
-		return nil
+		return do(q)
 	})
 }
 
@@ -278,7 +282,11 @@ func (r *Registry) editQuery(id string, edit func(q *Query, found bool) error) (
 	public := false
 	q, err := r.store.EditQuery(id, func(q *Query, found bool) error {
 		public = found && q.Public()
-		return edit(q, found)
+		if err := edit(q, found); err != nil {
+			return err
+		}
+		q.settle()
+		return nil
 	})
 	if err == nil && public && len(q.Holders) > 0 && !q.Public() {
 		r.hidden(id)

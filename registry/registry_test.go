@@ -251,11 +251,11 @@ func TestPauseAndRefreshRights(t *testing.T) {
 		t.Errorf("pause by a stranger: %v", err)
 	}
 	got, err := r.Pause(alice, q.ID)
-	if err != nil || got.Pause == nil || got.Pause.By != "alice" || !got.Pause.At.Equal(r.now) {
-		t.Fatalf("pause %+v, %v", got.Pause, err)
+	if err != nil || got.Paused() == nil || got.Paused().By != "alice" || !got.Paused().At.Equal(r.now) {
+		t.Fatalf("pause %+v, %v", got.Paused(), err)
 	}
-	if got, err = r.Resume(admin, q.ID); err != nil || got.Pause != nil {
-		t.Errorf("resume: %+v, %v", got.Pause, err)
+	if got, err = r.Resume(admin, q.ID); err != nil || got.Paused() != nil {
+		t.Errorf("resume: %+v, %v", got.Paused(), err)
 	}
 	for want := uint64(1); want <= 2; want++ {
 		if got, err = r.Refresh(alice, q.ID); err != nil || got.Refreshes != want {

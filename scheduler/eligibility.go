@@ -46,7 +46,7 @@ func (v *verdict) again(at time.Time) {
 func (p *planner) judge(c *candidate) verdict {
 	var v verdict
 	if !c.plain {
-		if c.Query.Pause != nil {
+		if c.Query.Paused() != nil {
 			return verdict{why: paused}
 		}
 		if b := boundary(&c.Query, p.now); !b.IsZero() {

@@ -142,8 +142,8 @@ func (p *planner) hold(id string) *candidate {
 func (c *candidate) ask(q registry.Query) {
 	c.Query, c.asked = q, q.Refreshes
 	c.patient = q.MaxStaleness() == 0
-	c.plain = q.Pause == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.patient &&
-		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.From != nil || h.Until != nil })
+	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.patient &&
+		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.Pause != nil || h.From != nil || h.Until != nil })
 }
 
 // learn replaces what is known of a query that stands nowhere.

@@ -190,6 +190,14 @@ func TestEligibility(t *testing.T) {
 		{"plain", "rr", nil, nil, 1, 0, TierRanked},
 		{"paused", "rr", func(q *registry.Query) { q.Pause = &registry.Pause{By: "ops"} }, nil, -1, 0, ""},
 		{"paused and refreshed", "rr", func(q *registry.Query) { q.Pause, q.Refreshes = &registry.Pause{}, 1 }, nil, -1, 0, ""},
+		{"paused by its holder", "rr", func(q *registry.Query) { q.Holders[0].Pause = &registry.Pause{} }, nil, -1, 0, ""},
+		{"paused by one of two", "rr", func(q *registry.Query) {
+			q.Holders = append(q.Holders, registry.Holder{Caller: "x", Pause: &registry.Pause{}, MinInterval: minutes(50)})
+		}, nil, 1, 0, TierRanked},
+		{"paused by one, over for the other", "rr", func(q *registry.Query) {
+			q.Holders = append(q.Holders, registry.Holder{Caller: "x", Pause: &registry.Pause{}})
+			q.Holders[0].Until = hour(0)
+		}, nil, -1, 0, ""},
 		{"from", "rr", func(q *registry.Query) { q.Holders[0].From = hour(1) }, nil, 60, 0, TierRanked},
 		{"until", "rr", func(q *registry.Query) { q.Holders[0].Until = hour(1) }, nil, 1, 59, TierRanked},
 		{"over", "rr", func(q *registry.Query) { q.Holders[0].Until = hour(0) }, nil, -1, 0, ""},

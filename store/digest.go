@@ -113,7 +113,7 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		if err != nil {
 			return x, err
 		}
-		x.ID, x.Name, x.Tags, x.paused = s.ID, s.NameFor(""), s.Tags(), s.Pause
+		x.ID, x.Name, x.Tags, x.paused = s.ID, s.NameFor(""), s.Tags(), s.Paused()
 		x.Holders = make([]string, len(s.Holders))
 		for i, h := range s.Holders {
 			x.Holders[i] = h.Caller

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -56,11 +59,11 @@ func (c *counters) save(tx *bbolt.Tx) error {
 }
 
 // schema is the version that this program reads and writes.
-const schema = 3
+const schema = 4
 
 // migrations bring a file from version i to i+1; each runs in the transaction
 // that opens the store. The first makes a store out of an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles}
+var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
@@ -74,6 +77,33 @@ func addProfiles(tx *bbolt.Tx) error {
 		}
 	}
 	return nil
+}
+
+// upgradeHolders gives each holder its own pause and consent. No loop runs yet,
+// so no query needs a new revision.
+func upgradeHolders(tx *bbolt.Tx) error {
+	var changed []stored
+	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
+		if !bytes.Contains(v, []byte(`"pause":`)) && !bytes.Contains(v, []byte(`"public":`)) {
+			return nil
+		}
+		s, err := parseQuery(v)
+		if err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		if !s.Upgrade() {
+			return nil
+		}
+		if s.json, err = json.Marshal(&s.Query); err != nil {
+			return fmt.Errorf("query %s: %w", id, err)
+		}
+		changed = append(changed, s)
+		return nil
+	})
+	for _, s := range changed {
+		err = errors.Join(err, s.save(tx))
+	}
+	return err
 }
 
 func create(tx *bbolt.Tx) error {

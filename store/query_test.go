@@ -397,3 +397,49 @@ func TestTokens(t *testing.T) {
 		t.Fatalf("deleted twice: %v", err)
 	}
 }
+
+// A file of schema 3 has pauses that stop a query for all and holders that
+// publish alone. Opening it keeps both, as things of each holder.
+func TestHoldersOfAnOlderFile(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	put(t, d, "q_plain", "city")
+	before := map[string]string{
+		"q_paused": `{"id":"q_paused","endpoint":"city","text":"ASK {}","form":"ASK","holders":[{"caller":"a","since":"2026-11-20T09:00:00Z"},{"caller":"b","since":"2026-11-20T10:00:00Z"}],"pause":{"by":"b","at":"2026-11-20T11:00:00Z"}}`,
+		"q_public": `{"id":"q_public","endpoint":"city","text":"ASK {}","form":"ASK","holders":[{"caller":"a","since":"2026-11-20T09:00:00Z"},{"caller":"b","since":"2026-11-20T10:00:00Z","public":true}]}`,
+	}
+	for id := range before {
+		put(t, d, id, "city", registry.Holder{Caller: "a", Since: start})
+	}
+	err := d.update(func(tx *bbolt.Tx) error {
+		for id, text := range before {
+			s, err := findQuery(tx, id)
+			if err != nil {
+				return err
+			}
+			if s.json = []byte(text); s.save(tx) != nil {
+				return errors.New("not saved")
+			}
+		}
+		return tx.Bucket(bMeta).Put(kSchema, key8(3))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		d = reopen(t, d, dir, Options{})
+		q, err := d.Query("q_paused")
+		if err != nil || q.Pause != nil || q.Paused() == nil || q.Paused().By != "b" || q.Holders[0].Pause == nil {
+			t.Fatalf("paused %+v: %+v, %v", q.Paused(), q, err)
+		}
+		if q, err = d.Query("q_public"); err != nil || !q.Public() || !q.Holders[1].MayPublish {
+			t.Fatalf("public %t: %+v, %v", q.Public(), q, err)
+		}
+		if items, _, err := d.List(web.Filter{State: registry.Paused}, "", 9); err != nil || len(items) != 1 || items[0].Query.ID != "q_paused" {
+			t.Fatalf("paused queries: %v, %v", items, err)
+		}
+		if err := d.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func statusOf(q *registry.Query, s *scheduler.Stats) registry.Status {
 
 func stateOf(q *registry.Query, s *scheduler.Stats) registry.State {
 	switch {
-	case q.Pause != nil:
+	case q.Paused() != nil:
 		return registry.Paused
 	case s.Executions == 0:
 		return registry.New

@@ -267,11 +267,22 @@ func TestHolders(t *testing.T) {
 		t.Errorf("an app sees %v", q)
 	}
 	w.post(at+"/refresh", "").status(202)
-	if p := w.post(at+"/pause", "").status(200).json()["paused"]; p.(map[string]any)["by"] != "app" {
+	own := func(a *answer) any { return a.json()["registrations"].([]any)[0].(map[string]any)["pause"] }
+	a := w.post(at+"/pause", "").status(200) // the admin still wants it
+	if p := own(a); a.json()["paused"] != nil || p == nil || p.(map[string]any)["by"] != "app" {
+		t.Errorf("paused %s", a.body)
+	}
+	if a = w.post(at+"/resume", "").status(200); own(a) != nil {
+		t.Errorf("resumed %s", a.body)
+	}
+	w.token = secrets[registry.RoleAdmin]
+	if p := w.post(at+"/pause", "").status(200).json()["paused"].(map[string]any); p["by"] != "admin" || p["all"] != true {
 		t.Errorf("paused %v", p)
 	}
-	w.post(at+"/resume", "").status(200)
+	w.token = secrets[registry.RoleApp]
+	w.post(at+"/resume", "").problem(409, "conflict")
 	w.token = secrets[registry.RoleAdmin]
+	w.post(at+"/resume", "").status(200)
 	if q := w.get(at).status(200).json(); q["name"] != "mine" || len(q["registrations"].([]any)) != 2 {
 		t.Errorf("an admin sees %v", q)
 	}

@@ -111,7 +111,7 @@ func (v *viewer) item(it Item) (queryView, error) {
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
 		Warnings: list(q.Warnings), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
-		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Pause,
+		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Paused(),
 		Holders: len(q.Holders), Registrations: v.registrations(q), Links: v.links(q.ID)}, nil
 }
 

@@ -98,7 +98,7 @@ func (f *fleet) drop(name string) error {
 
 // asked is the part of the settings that matters to a client.
 func asked(e registry.Endpoint) registry.Endpoint {
-	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause = "", 0, "", "", "", 0, nil, nil, nil
+	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic = "", 0, "", "", "", 0, nil, nil, nil, false
 	return e
 }
 

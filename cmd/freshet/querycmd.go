@@ -13,20 +13,23 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A queryView is the query resource as far as the command line shows it.
 type queryView struct {
-	ID        string    `json:"id"`
-	Endpoint  string    `json:"endpoint"`
-	Name      string    `json:"name"`
-	Form      string    `json:"form"`
-	State     string    `json:"state"`
-	Query     string    `json:"query"`
-	Rows      int       `json:"rows"`
-	Changes   int       `json:"changes"`
-	CheckedAt time.Time `json:"checked_at"`
-	ChangedAt time.Time `json:"changed_at"`
+	ID        string         `json:"id"`
+	Endpoint  string         `json:"endpoint"`
+	Name      string         `json:"name"`
+	Form      string         `json:"form"`
+	State     string         `json:"state"`
+	Query     string         `json:"query"`
+	Rows      int            `json:"rows"`
+	Changes   int            `json:"changes"`
+	CheckedAt time.Time      `json:"checked_at"`
+	ChangedAt time.Time      `json:"changed_at"`
+	Paused    registry.Pause `json:"paused"`
 	Warnings  []struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -48,7 +51,7 @@ func queryCommand(w *world) *cobra.Command {
 		c.AddCommand(&cobra.Command{Use: v.name + " ID...", Short: v.short, Args: cobra.MinimumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				for _, ref := range args {
-					if err := a.change(c.Context(), http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+v.name, nil, ref, v.done); err != nil {
+					if err := a.act(c.Context(), ref, v.name, v.done); err != nil {
 						return err
 					}
 				}
@@ -56,6 +59,29 @@ func queryCommand(w *world) *cobra.Command {
 			}})
 	}
 	return c
+}
+
+// act does what a verb says to a query and says what became of it.
+func (a *api) act(ctx context.Context, ref, verb, done string) error {
+	var raw json.RawMessage
+	if err := a.do(ctx, http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+verb, nil, &raw); err != nil {
+		return err
+	}
+	if a.asJSON {
+		return printJSON(a.w.stdout, raw)
+	}
+	var q queryView
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return err
+	}
+	switch by := q.Paused.By; {
+	case verb == "pause" && by == "":
+		done = "paused for you; other holders want it to run"
+	case verb == "resume" && by != "":
+		done = "is still paused by " + by
+	}
+	_, err := fmt.Fprintf(a.w.stderr, "%s %s\n", ref, done)
+	return err
 }
 
 // readQuery reads the query text from a file, or from standard input for "-".

@@ -252,10 +252,10 @@ func TestEndpointSettings(t *testing.T) {
 	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) {
 		t.Errorf("a refused form changed %+v", after)
 	}
-	r.follow(r.post("/endpoints/city", with(fields, "slot", "@every 10s", "budget", "5s", "blackout", "0 2 * * * for 1h\n0 4 * * * for 5m", "allow_service", "1", "max_bytes", "1MiB")...)).
+	r.follow(r.post("/endpoints/city", with(fields, "slot", "@every 10s", "budget", "5s", "blackout", "0 2 * * * for 1h\n0 4 * * * for 5m", "allow_service", "1", "allow_public", "1", "max_bytes", "1MiB")...)).
 		has("At most 50"+thin+"% of the endpoint’s time.", "0 2 * * * for 1h\n0 4 * * * for 5m")
 	e, _ := r.reg.Endpoint("city")
-	if e.Slot != "@every 10s" || len(e.Blackout) != 2 || !e.AllowService || e.MaxBytes != 1<<20 || e.Headers["X-Key"] != "s3cret" {
+	if e.Slot != "@every 10s" || len(e.Blackout) != 2 || !e.AllowService || !e.AllowPublic || e.MaxBytes != 1<<20 || e.Headers["X-Key"] != "s3cret" {
 		t.Errorf("saved %+v", e)
 	}
 	// The form that was opened before knows nothing of that.

@@ -58,7 +58,7 @@ func createEndpoint(v *visit) error {
 	f := v.typed(settingFormFields)
 	defaults := settingsOf(registry.Endpoint{}.Defaulted())
 	for name, values := range defaults.Values {
-		if _, given := f.Values[name]; !given && name != "allow_service" {
+		if _, given := f.Values[name]; !given && name != "allow_service" && name != "allow_public" {
 			f.Values[name] = values
 		}
 	}

@@ -209,7 +209,7 @@ func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
 		if st.State == registry.New {
 			r.Changes = none
 		}
-		if t := due[q.ID]; !t.IsZero() && q.Pause == nil {
+		if t := due[q.ID]; !t.IsZero() && q.Paused() == nil {
 			r.Next = v.next(t)
 		}
 		rows = append(rows, r)
@@ -240,7 +240,7 @@ func (v *visit) due(snap *snapshot, list []int32) (map[string]time.Time, error) 
 }
 
 func stateOf(q *registry.Query, st registry.Status) state {
-	if q.Pause != nil {
+	if q.Paused() != nil {
 		return state{"paused", "paused"}
 	}
 	return state{string(st.State), string(st.State)}

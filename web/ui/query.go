@@ -166,7 +166,7 @@ func (v *visit) resolve() (registry.Query, error) {
 func (v *visit) queryHead(q *registry.Query, st registry.Status) queryHead {
 	_, holds := q.Holder(v.caller.Name)
 	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
-		Paused: q.Pause != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
+		Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
 	if v.Has("endpoint") {
 		h.EndpointLink = endpointPath(q.Endpoint)
 	}
@@ -186,8 +186,11 @@ func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Exp
 	default:
 		l.Strong = "Changed " + v.when(st.ChangedAt) + ", checked " + v.when(st.CheckedAt) + "."
 	}
-	if q.Pause != nil {
-		rest = append(rest, "Paused by "+esc(q.Pause.By)+" "+string(v.when(q.Pause.At))+".")
+	if p := q.PausedFor(v.caller); p != nil && q.Paused() == nil {
+		rest = append(rest, "You have paused it; other holders want it to run.")
+	}
+	if p := q.Paused(); p != nil {
+		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.when(p.At))+".")
 	} else {
 		where := ""
 		if x.Rank > 0 {
@@ -204,6 +207,13 @@ func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Exp
 	}
 	l.Rest = template.HTML(strings.Join(rest, " "))
 	return l
+}
+
+func pausedFor(p *registry.Pause) string {
+	if p.All {
+		return " for all holders"
+	}
+	return ""
 }
 
 // again begins the sentence of the next run.
@@ -234,7 +244,7 @@ func ordinal(n int) string {
 
 // trouble says why a result is stale, and what becomes of it.
 func (v *visit) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
-	if q.Pause != nil || s.Failures == 0 || st.Error == "" {
+	if q.Paused() != nil || s.Failures == 0 || st.Error == "" {
 		return nil
 	}
 	t := &trouble{Strong: clip(st.Error, 600), Words: "The last run ended as " + string(st.Outcome) + "."}

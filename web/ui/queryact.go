@@ -19,11 +19,15 @@ func actOnQuery(v *visit) error {
 	if !ok {
 		return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "It does not say what to do."}
 	}
-	if _, err := verb.do(v.Registry, v.caller, q.ID); err != nil {
+	if q, err = verb.do(v.Registry, v.caller, q.ID); err != nil {
 		return err
 	}
 	v.catalogue.stale()
-	v.say("good", "The query "+verb.done+".", "")
+	if v.r.PostForm.Get("do") == "pause" && q.Paused() == nil {
+		v.say("good", "You have paused the query.", "It runs as long as another holder wants it.")
+	} else {
+		v.say("good", "The query "+verb.done+".", "")
+	}
 	return v.to(queryPath(q.ID))
 }
 

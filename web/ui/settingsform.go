@@ -53,6 +53,7 @@ var settingFields = []setting{
 	{Name: "profile_share", Label: "For profiles"},
 	{Name: "fallback_policy", Label: "Besides profiles"},
 	{Name: "allow_service", Label: "SERVICE", Check: true},
+	{Name: "allow_public", Label: "Publishing", Check: true},
 	{Name: "headers", Label: "Header fields", Lines: true, Private: true},
 	{Name: "auth", Label: "Sign-in", Private: true, Options: []choice{{Value: "", Label: "none"}, {Value: "basic", Label: "basic"}, {Value: "digest", Label: "digest"}, {Value: "bearer", Label: "bearer token"}}},
 	{Name: "username", Label: "User name", Private: true},
@@ -94,6 +95,9 @@ func settingsOf(e registry.Endpoint) settingsForm {
 	set("blackout", strings.Join(dark, "\n"))
 	if e.AllowService {
 		set("allow_service", "1")
+	}
+	if e.AllowPublic {
+		set("allow_public", "1")
 	}
 	v.Set("tag", tagOf(e))
 	v.Set("headers", headerLines(e.Masked().Headers))
@@ -156,6 +160,7 @@ func (f *form) apply(e *registry.Endpoint) {
 		e.ProfileShare = x
 	}
 	e.AllowService = f.Get("allow_service") != ""
+	e.AllowPublic = f.Get("allow_public") != ""
 	e.DefaultGraphURI = lines(f.Get("default_graph_uri"))
 	f.blackouts(&e.Blackout)
 	f.headers(was, e)
@@ -253,6 +258,8 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 		return "What orders the queries that no profile claims, when the policy is one for profiles."
 	case "allow_service":
 		return "Queries may make it ask other endpoints. Their delays and failures become its own."
+	case "allow_public":
+		return "Every application that holds a query may let anybody read its results, whatever those before it chose."
 	case "headers":
 		return "Sent with each request, one a line: “X-Key: value”. A value “(set)” stays what it is."
 	case "auth":

@@ -1,0 +1,235 @@
+package registry_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+var carol = registry.Caller{Name: "carol", Role: registry.RoleApp}
+
+const shared = "ASK { ?s ?p ?o }"
+
+// later lets a minute pass, so that registrations have an order.
+func (r *rig) later() { r.now = r.now.Add(time.Minute) }
+
+// joins registers the shared query.
+func (r *rig) joins(t *testing.T, c registry.Caller, public bool) registry.Query {
+	t.Helper()
+	r.later()
+	return r.must(t, c, registry.Registration{Text: shared, Public: public})
+}
+
+func (r *rig) query(t *testing.T, id string) registry.Query {
+	t.Helper()
+	q, err := r.Query(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// A query runs while a holder wants it; a pause ends with its registration.
+func TestPauseBelongsToItsHolder(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.joins(t, alice, false)
+	r.joins(t, bob, false)
+	weight, staleness := 9.0, registry.Duration(time.Minute)
+	if _, err := r.Patch(bob, q.ID, registry.Patch{Weight: &weight, MaxStaleness: &staleness, MinInterval: &staleness}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Pause(bob, q.ID)
+	if err != nil || got.Paused() != nil || !got.Active(r.now) {
+		t.Fatalf("one of two paused it: %+v, %v", got.Paused(), err)
+	}
+	if got.PausedFor(bob) == nil || got.PausedFor(alice) != nil {
+		t.Errorf("for bob %v, for alice %v", got.PausedFor(bob), got.PausedFor(alice))
+	}
+	if got.Weight() != 1 || got.MaxStaleness() != 0 || got.MinInterval() != 0 {
+		t.Errorf("the settings of a holder who paused it count: %v %v %v", got.Weight(), got.MaxStaleness(), got.MinInterval())
+	}
+	r.later()
+	got, err = r.Pause(alice, q.ID)
+	if p := got.Paused(); err != nil || p == nil || p.By != "alice" || p.All || got.Active(r.now) {
+		t.Fatalf("both paused it: %+v, %v", p, err)
+	}
+	if got.Weight() != 9 {
+		t.Errorf("weight %v of a paused query", got.Weight())
+	}
+	if got = r.joins(t, bob, false); got.Paused() == nil {
+		t.Error("registering again ended a pause")
+	}
+	if err := r.Release(alice, q.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if got = r.query(t, q.ID); got.Paused() == nil || got.Paused().By != "bob" {
+		t.Errorf("after alice let go: %+v", got.Paused())
+	}
+	if got = r.joins(t, carol, false); got.Paused() != nil {
+		t.Errorf("a new holder wants it: %+v", got.Paused())
+	}
+	if err := r.Release(bob, q.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if h := r.query(t, q.ID).Holders; len(h) != 1 || h[0].Pause != nil {
+		t.Errorf("what bob paused: %+v", h)
+	}
+}
+
+// An admin's pause is for all holders and ends by an admin alone.
+func TestAdminPausesForAll(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.joins(t, alice, false)
+	if _, err := r.Pause(alice, q.ID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Pause(admin, q.ID)
+	if p := got.Paused(); err != nil || p == nil || p.By != "ops" || !p.All {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if _, err := r.Resume(alice, q.ID); problem(t, err).Status != 409 {
+		t.Errorf("a holder resumes what an admin paused: %v", err)
+	}
+	if got = r.joins(t, bob, false); got.Paused() == nil {
+		t.Error("a new holder ended an admin's pause")
+	}
+	if err := r.Release(bob, q.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = r.Resume(admin, q.ID); err != nil || got.Paused() == nil || got.Paused().By != "alice" {
+		t.Errorf("the holder's own pause is %+v, %v", got.Paused(), err)
+	}
+	if got, err = r.Resume(admin, q.ID); err != nil || got.Paused() != nil {
+		t.Errorf("an admin lifts holders' pauses: %+v, %v", got.Paused(), err)
+	}
+}
+
+// No later holder publishes what an earlier one keeps to itself, nor hides what
+// it shows.
+func TestWhoPublishes(t *testing.T) {
+	yes, no := true, false
+	patch := func(r *rig, c registry.Caller, id string, public *bool) error {
+		_, err := r.Patch(c, id, registry.Patch{Public: public})
+		return err
+	}
+	forbidden := func(t *testing.T, r *rig, c registry.Caller, id string) {
+		t.Helper()
+		_, _, err := r.Register(c, registry.Registration{Text: shared, Public: true})
+		if p := problem(t, err); p.Status != 403 || len(p.Errors) != 1 || p.Errors[0].Pointer != "/public" {
+			t.Errorf("%s publishes by registering: %v", c.Name, err)
+		}
+		if q := r.query(t, id); q.Public() {
+			t.Errorf("%s published it", c.Name)
+		}
+	}
+	t.Run("private", func(t *testing.T) {
+		r := newRig(t, registry.Limits{})
+		id := r.joins(t, alice, false).ID
+		forbidden(t, r, bob, id)
+		if _, held := func() (registry.Holder, bool) { q := r.query(t, id); return q.Holder("bob") }(); held {
+			t.Error("a refused registration is stored")
+		}
+		r.joins(t, bob, false)
+		forbidden(t, r, bob, id)
+		if problem(t, patch(r, bob, id, &yes)).Status != 403 {
+			t.Error("bob publishes by an edit")
+		}
+		r.joins(t, carol, false)
+		if err := r.Release(alice, id, false); err != nil {
+			t.Fatal(err)
+		}
+		if q := r.query(t, id); q.Public() {
+			t.Error("published when alice let go")
+		}
+		if err := patch(r, bob, id, &yes); err != nil { // it holds it longest now
+			t.Error(err)
+		}
+		if q := r.query(t, id); !q.Public() {
+			t.Error("the longest holder cannot publish")
+		}
+	})
+	t.Run("public", func(t *testing.T) {
+		r := newRig(t, registry.Limits{})
+		id := r.joins(t, alice, true).ID
+		if q := r.joins(t, bob, false); !q.Public() {
+			t.Fatal("a second holder hid it")
+		}
+		if err := patch(r, bob, id, &no); err != nil {
+			t.Fatal(err)
+		}
+		if q := r.joins(t, carol, true); !q.Public() {
+			t.Fatal("it is hidden")
+		}
+		if err := patch(r, alice, id, &no); err != nil {
+			t.Fatal(err)
+		}
+		if q := r.query(t, id); q.Public() {
+			t.Fatal("others keep public what its publisher withdrew")
+		}
+		for _, c := range []registry.Caller{alice, bob} {
+			if err := r.Release(c, id, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if q := r.query(t, id); q.Public() {
+			t.Error("a consent from before the withdrawal published it")
+		}
+	})
+	t.Run("consent", func(t *testing.T) {
+		r := newRig(t, registry.Limits{})
+		id := r.joins(t, alice, true).ID
+		r.joins(t, bob, true)
+		if err := r.Release(alice, id, false); err != nil {
+			t.Fatal(err)
+		}
+		if q := r.query(t, id); !q.Public() {
+			t.Error("bob asked for it when it was public, and holds it longest now")
+		}
+	})
+	t.Run("admin", func(t *testing.T) {
+		r := newRig(t, registry.Limits{})
+		id := r.joins(t, alice, false).ID
+		if q := r.joins(t, admin, true); !q.Public() {
+			t.Fatal("an admin cannot publish")
+		}
+		r.joins(t, admin, true)
+		if err := r.Release(admin, id, false); err != nil {
+			t.Fatal(err)
+		}
+		if q := r.query(t, id); q.Public() {
+			t.Error("public without the admin's registration")
+		}
+	})
+	t.Run("setting", func(t *testing.T) {
+		r := newRig(t, registry.Limits{})
+		if _, err := r.UpdateEndpoint("city", func(e *registry.Endpoint) error { e.AllowPublic = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		r.joins(t, alice, false)
+		if q := r.joins(t, bob, true); !q.Public() {
+			t.Error("allow_public does not let a second holder publish")
+		}
+	})
+}
+
+// What an earlier version stored means what it meant: one pause stopped it for
+// all, each holder could end it, and each holder could publish alone.
+func TestUpgrade(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	q := registry.Query{Pause: &registry.Pause{By: "gone", At: at}, Holders: []registry.Holder{{Caller: "a", Since: at}, {Caller: "b", Since: at.Add(1), Public: true}}}
+	if !q.Upgrade() || q.Upgrade() {
+		t.Fatal("an upgrade changes something once")
+	}
+	if p := q.Paused(); p == nil || p.By != "gone" || q.Pause != nil || !q.Public() {
+		t.Errorf("paused %+v, public %t", p, q.Public())
+	}
+	q.Holders[0].Pause = nil // as when a resumes
+	if q.Paused() != nil || q.Holders[1].Pause == nil {
+		t.Error("a holder cannot end it for itself")
+	}
+	now := registry.Query{Pause: &registry.Pause{By: "ops", At: at, All: true}, Holders: []registry.Holder{{Caller: "a", Public: true}, {Caller: "b", Public: true, Since: at}}}
+	if now.Upgrade() {
+		t.Errorf("what this version stores is changed: %+v", now)
+	}
+}
