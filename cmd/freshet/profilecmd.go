@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A profileView is the profile resource as far as the command line shows it.
@@ -52,8 +54,9 @@ func (a *api) profileAdd() *cobra.Command {
 	var items []string
 	c := &cobra.Command{Use: "add [FILE]", Short: "Make a profile, of flags or of the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
 		Long: `An item is written QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
-VALUE]... [within SPAN], or QUERY predicted [within SPAN]. Spans are durations
-(10m) or numbers of slots (3slots); what holds blanks stands in double quotes.`,
+VALUE]... [within SPAN], or QUERY predicted [within SPAN], here and in the pages.
+Spans are durations (10m) or numbers of slots (3 slots); what else holds blanks
+stands in double quotes.`,
 		Example: "  freshet profile add --name board --item 'trams every 5m slack 1m' --item 'lifts every 10m slack 4m'\n" +
 			"  freshet profile add --window 10m --item 'parking on tunnel where boolean = false within 2m'\n" +
 			"  freshet profile add profile.json",
@@ -112,74 +115,15 @@ func (a *api) printProfile(raw json.RawMessage) error {
 }
 
 // parseItems reads what --item says.
-func parseItems(texts []string) (list []map[string]any, err error) {
+func parseItems(texts []string) (list []registry.Item, err error) {
 	for _, text := range texts {
-		item, err := parseItem(words(text))
+		item, err := registry.ParseItem(text)
 		if err != nil {
 			return nil, usage("--item %q: %v", text, err)
 		}
 		list = append(list, item)
 	}
 	return list, nil
-}
-
-// words splits at blanks; double quotes keep what is between them together.
-func words(s string) (list []string) {
-	quoted, open := false, false
-	for _, r := range s {
-		switch {
-		case r == '"':
-			if quoted = !quoted; !open {
-				list, open = append(list, ""), true
-			}
-		case r == ' ' && !quoted:
-			open = false
-		default:
-			if !open {
-				list, open = append(list, ""), true
-			}
-			list[len(list)-1] += string(r)
-		}
-	}
-	return list
-}
-
-func parseItem(w []string) (map[string]any, error) {
-	if len(w) < 2 {
-		return nil, fmt.Errorf("write QUERY every SPAN, QUERY on QUERY, or QUERY predicted")
-	}
-	when := map[string]any{}
-	var where []map[string]any
-	for rest := w[1:]; len(rest) > 0; {
-		n, key := 2, rest[0]
-		switch key {
-		case "predicted":
-			n = 1
-		case "where":
-			n = 4
-		case "every", "slack", "on", "within":
-		default:
-			return nil, fmt.Errorf("%q is none of every, slack, on, where, within, predicted", key)
-		}
-		if len(rest) < n {
-			return nil, fmt.Errorf("something is missing after %q", key)
-		}
-		switch key {
-		case "predicted":
-			when["predicted"] = true
-		case "where":
-			where = append(where, map[string]any{"var": rest[1], "op": rest[2], "value": rest[3]})
-		case "on":
-			when["changed"] = rest[1]
-		default:
-			when[key] = rest[1]
-		}
-		rest = rest[n:]
-	}
-	if where != nil {
-		when["where"] = where
-	}
-	return map[string]any{"query": w[0], "when": when}, nil
 }
 
 func (a *api) profileList() *cobra.Command {
