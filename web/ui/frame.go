@@ -133,6 +133,13 @@ func (v *visit) counts() map[string]tally {
 	if failing > 0 {
 		out["endpoints"] = tally{failing, "failing: "}
 	}
+	if v.profiles != nil {
+		if all, err := v.profiles.look(); err == nil && all.broken > 0 {
+			out["profiles"] = tally{all.broken, "without one of their queries: "}
+		} else if err == nil {
+			out["profiles"] = tally{n: len(all.list)}
+		}
+	}
 	if v.Subscriptions != nil && v.May(registry.RoleAdmin) {
 		if n, failing, err := v.followers(); err == nil && failing > 0 {
 			out["deliveries"] = tally{failing, "failing: "}

@@ -58,6 +58,7 @@ func (s *Server) managing() []page {
 	if s.Profiles != nil {
 		all = append(all,
 			page{path: "/profiles", look: "profiles", section: "profiles", need: read, build: profiles, live: true},
+			page{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: profile, live: true},
 			page{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: newProfile},
 			page{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: askToRemoveProfile})
 	}

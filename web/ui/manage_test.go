@@ -418,17 +418,17 @@ func TestProfilesPage(t *testing.T) {
 	r.endpoint("city")
 	q := r.register("city", "trams", selectText)
 	r.get("/profiles").status(200).has("No profile is kept.", "/add-profile")
-	r.post("/profiles", "items", "trams whenever").status(422).has("is none of", "trams whenever")
-	r.post("/profiles", "items", "nobody every 5m for 1m").status(422).has("nobody every 5m for 1m")
-	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots for 1 slot\n", "budget", "2s").status(303)
-	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles#p-")
+	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is none of every", "trams whenever")
+	r.post("/profiles", "items", "trams every 2 slots\nnobody every 5m slack 1m").status(422).has("nobody every 5m slack 1m", "Line 2: no query has this id or name")
+	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots slack 1 slot\n", "budget", "2s").status(303)
+	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles/")
 	if p, err := r.reg.Profile(id); err != nil || p.Owner != "shop" || p.Items[0].When.Every.Slots != 2 || p.Budget != registry.Duration(2*time.Second) {
 		t.Errorf("kept %+v, %v", p, err)
 	}
 	for range 4 {
 		r.tick("city")
 	}
-	r.get("/profiles").status(200).has("&lt;b&gt;board", "every 2 slots, for 1 slot", "captures", "/profiles/"+id+"/remove").lacks("<b>board")
+	r.get("/profiles").status(200).has("&lt;b&gt;board", "every 2 slots slack 1 slot", "captures", "/profiles/"+id+"/remove").lacks("<b>board")
 	r.get("/profiles/" + id + "/remove").status(200).has("Its queries stay.")
 	r.follow(r.post("/profiles/"+id+"/remove")).has("The profile is removed.", "No profile is kept.")
 	r.get("/profiles/nobody/remove").status(404)

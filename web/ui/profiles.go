@@ -1,11 +1,11 @@
 package ui
 
 import (
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,237 +16,181 @@ import (
 // A profilesPage answers: which intervals were captured, which are open now,
 // which were lost and why?
 type profilesPage struct {
-	Lede lede
-	List profileList
-	More string // address of the next page
-	May  bool
+	Lede       lede
+	List       profileList
+	Text       string
+	Endpoints  []choice
+	Sorts      []choice
+	Span       string
+	Prev, Next string
+	Many       bool // enough of them to search
+	May        bool
 }
 
-type profileList struct{ Rows []profileRow }
+// A profileList shows few profiles with their intervals, and more as rows.
+type profileList struct {
+	None, Nothing bool // there is none at all, or none that fits
+	Sheets        []profileSheet
+	Rows          []profileRow
+}
 
 type profileRow struct {
-	ID, Anchor, Name, About string
-	Captured, Expired, Open int
-	Why                     string
-	Broken                  bool
-	Labels                  []label
-	Lanes                   []lane
-	Foot                    []template.HTML
-	Captures, Drop          string
+	Name, Link, About       string
+	State                   state
+	Strip                   strip
+	Captured, Expired, Open string
+	Ended                   template.HTML
 }
-
-// A lane is the intervals of one query on the profile's time axis.
-type lane struct {
-	Name, Link, When, About string
-	Marks                   []mark
-	Now                     string
-}
-
-// A mark is an interval: filled with a stroke at the run when it was captured,
-// crossed when it expired, outlined while it is open, dashed before.
-type mark struct{ Class, X, Width, At, Cross, Title string }
 
 const (
-	shownProfiles = 20
-	shownRounds   = 8
+	shownProfiles  = 25
+	drawnProfiles  = 3  // so few are shown with their intervals
+	stripRounds    = 24 // drawn in a row
+	shownLostRound = 240
 )
 
 func profiles(v *visit) (content, error) {
-	items, next, err := v.Profiles.ListProfiles(web.ProfileFilter{}, v.r.URL.Query().Get("cursor"), shownProfiles)
+	snap, err := v.profiles.look()
 	if err != nil {
 		return content{}, err
 	}
-	p := profilesPage{May: v.May(registry.RoleApp)}
-	if next != "" {
-		p.More = "/profiles?" + url.Values{"cursor": {next}}.Encode()
+	q := v.r.URL.Query()
+	text, endpoint, sort := clip(q.Get("q"), 200), q.Get("endpoint"), q.Get("sort")
+	found := snap.find(text, endpoint, sort)
+	p := profilesPage{May: v.May(registry.RoleApp), Lede: profilesLede(snap), Text: text, Many: len(snap.list) > drawnProfiles, Endpoints: choices("All endpoints", snap.endpoints, endpoint)}
+	for _, o := range profileOrders {
+		p.Sorts = append(p.Sorts, choice{o.key, o.label, o.key == sort})
 	}
-	for _, it := range items {
-		row, err := v.profileRow(it)
-		if err != nil {
-			return content{}, err
-		}
-		p.List.Rows = append(p.List.Rows, row)
+	p.List.None, p.List.Nothing = len(snap.list) == 0, len(found) == 0
+	if len(found) > drawnProfiles {
+		found = p.page(q, found)
+		p.List.Rows, err = v.profileRows(found)
+	} else {
+		p.List.Sheets, err = v.profileSheets(found)
 	}
-	slices.SortStableFunc(p.List.Rows, func(a, b profileRow) int { return b.Expired - a.Expired })
-	p.Lede = profilesLede(p.List.Rows)
-	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"profile-list", "profile-list", p.List}}}, nil
+	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"profile-list", "profile-list", p.List}}}, err
 }
 
-func profilesLede(rows []profileRow) lede {
-	captured, expired := 0, 0
-	var l lede
-	for _, r := range rows {
-		captured, expired = captured+r.Captured, expired+r.Expired
-		if r.Broken {
-			l.Rest = append(l.Rest, phrase{Text: r.Name + " misses a query."})
+// page cuts the page that was asked for out of those that fit.
+func (p *profilesPage) page(q url.Values, found []profileDigest) []profileDigest {
+	n, _ := strconv.Atoi(q.Get("page"))
+	n = max(1, min(n, (len(found)+shownProfiles-1)/shownProfiles))
+	from := (n - 1) * shownProfiles
+	shown := found[from:min(from+shownProfiles, len(found))]
+	link := func(n int) string {
+		to := url.Values{"page": {strconv.Itoa(n)}}
+		for _, k := range []string{"q", "endpoint", "sort"} {
+			if s := q.Get(k); s != "" {
+				to.Set(k, s)
+			}
 		}
+		return "/profiles?" + to.Encode()
 	}
-	switch ended := captured + expired; {
-	case len(rows) == 0:
+	p.Span = count(from+1) + " to " + count(from+len(shown)) + " of " + count(len(found))
+	if n > 1 {
+		p.Prev = link(n - 1)
+	}
+	if from+len(shown) < len(found) {
+		p.Next = link(n + 1)
+	}
+	return shown
+}
+
+// profilesLede sums up all profiles, not those on the page.
+func profilesLede(s *profileSnapshot) lede {
+	var l lede
+	switch ended := s.captured + s.expired; {
+	case len(s.list) == 0:
 		return lede{Strong: "No profile is kept.", Rest: []phrase{{Text: "A profile wants several queries, each run in an interval of its own."}}}
 	case ended == 0:
-		l.Strong = "No interval has ended yet."
-	case expired == 0:
-		l.Strong = "All " + plural(captured, "round was captured.", "rounds were captured.")
+		l.Strong = "No round has ended yet."
+	case s.expired == 0:
+		l.Strong = "All " + plural(int(s.captured), "round that ended was captured.", "rounds that ended were captured.")
+		if s.captured == 1 {
+			l.Strong = "The one round that ended was captured."
+		}
 	default:
-		l.Strong = share(float64(captured)/float64(ended)).String() + " of the rounds that ended were captured."
+		l.Strong = share(float64(s.captured)/float64(ended)).String() + " of the " + count(ended) + " rounds that ended were captured."
+		l.Rest = append(l.Rest, phrase{Text: count(s.losing) + " of " + plural(len(s.list), "profile", "profiles") + " lost " + plural(int(s.expired), "round.", "rounds.")})
+	}
+	switch {
+	case s.broken == 1:
+		l.Rest = append(l.Rest, phrase{Text: clip(s.brokenOne, 120) + " misses a query."})
+	case s.broken > 1:
+		l.Rest = append(l.Rest, phrase{Text: count(s.broken) + " profiles miss a query."})
 	}
 	return l
 }
 
-func (v *visit) profileRow(it web.ProfileItem) (profileRow, error) {
-	p, s := it.Profile, it.Status
-	r := profileRow{ID: p.ID, Anchor: "p-" + p.ID, Name: clip(p.Name, 120), Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open, Broken: len(s.Missing) > 0,
-		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
-	if r.Name == "" {
-		r.Name = p.ID
+func profilePath(id string) string { return "/profiles/" + url.PathEscape(id) }
+
+// profileRows reads what the rows show besides the index. Profiles that have
+// gone meanwhile are left out.
+func (v *visit) profileRows(list []profileDigest) (rows []profileRow, err error) {
+	for i := range list {
+		d := &list[i]
+		rounds, _, err := v.Profiles.Rounds(d.ID, "", 0, stripRounds)
+		if isMissing(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		rows = append(rows, profileRow{Name: clip(d.name(), 120), Link: profilePath(d.ID), About: plural(d.Items, "query", "queries") + " on " + d.Endpoint, State: d.state(),
+			Strip: roundStrip(rounds), Captured: count(d.Captured), Expired: count(d.Expired), Open: count(d.Open), Ended: v.when(d.Ended)})
 	}
-	r.About = p.Endpoint
-	if e, err := v.Registry.Endpoint(p.Endpoint); err == nil {
-		r.About += ", " + e.Policy
+	return rows, nil
+}
+
+func (d *profileDigest) state() state {
+	switch lost := d.lost(); {
+	case d.Broken:
+		return state{"failing", "misses a query"}
+	case lost >= 0.5:
+		return state{"failing", share(lost).String() + " lost"}
+	case lost > 0:
+		return state{"stale", share(lost).String() + " lost"}
+	case d.Captured > 0:
+		return state{"live", "all captured"}
 	}
-	rounds, _, err := v.Profiles.Rounds(p.ID, "", 0, shownRounds)
-	if err != nil && !isMissing(err) {
-		return r, err
+	return state{"new", "none ended"}
+}
+
+// roundStrip draws rounds, the newest first, as ticks: tall = captured, cross =
+// expired, hollow = open.
+func roundStrip(rounds []registry.Round) strip {
+	if len(rounds) == 0 {
+		return strip{Empty: true}
 	}
-	r.draw(v, &p, rounds)
-	for _, x := range rounds {
-		if x.State == registry.RoundExpired {
-			r.Why = "Round " + count(x.Number) + " was lost: " + sentence(clip(x.Reason, 240))
-			break
+	var captured, open, expired drawing
+	n := map[registry.RoundState]int{}
+	for i, r := range rounds {
+		x := float64(stripSlots-1-i)*4 + .5
+		n[r.State]++
+		switch r.State {
+		case registry.RoundCaptured:
+			captured.bar(x, 6, 3, 12)
+		case registry.RoundOpen:
+			open.bar(x+.5, 7.5, 2, 10)
+		default:
+			expired.WriteString("M")
+			expired.num(x - .5)
+			expired.WriteString(" 12l4 5m0-5l-4 5")
 		}
 	}
-	text := func(s string) { r.Foot = append(r.Foot, template.HTML(template.HTMLEscapeString(s))) }
-	if v.NextRound != nil {
-		if at := v.NextRound(p); !at.IsZero() {
-			r.Foot = append(r.Foot, "the next round opens "+v.when(at))
+	words := []string{"last " + plural(len(rounds), "round", "rounds")}
+	for _, s := range []registry.RoundState{registry.RoundCaptured, registry.RoundExpired, registry.RoundOpen} {
+		if n[s] > 0 {
+			words = append(words, count(n[s])+" "+string(s))
 		}
 	}
-	if v.Following != nil {
-		text(plural(v.Following(p.ID), "follower", "followers"))
-	}
-	if v.May(registry.RoleAdmin) || p.Owner == v.caller.Name {
-		r.Drop = "/profiles/" + url.PathEscape(p.ID) + "/remove"
-	}
-	return r, nil
-}
-
-// draw puts the rounds on a time axis, a lane for each item. Intervals that are
-// counted in slots have a place there once they were captured.
-func (r *profileRow) draw(v *visit, p *registry.Profile, rounds []registry.Round) {
-	lo, hi := v.now, v.now
-	for _, x := range rounds {
-		for _, i := range x.Intervals {
-			from, until := bounds(i)
-			if !from.IsZero() {
-				lo, hi = earlier(lo, from), later(hi, until)
-			}
-		}
-	}
-	room := hi.Sub(lo)
-	if room < time.Second {
-		room = time.Second
-	}
-	at := func(t time.Time) float64 { return float64(t.Sub(lo)) / float64(room) * 100 }
-	now := fmt.Sprintf("%.2f%%", at(v.now))
-	for n, item := range p.Items {
-		l := lane{When: whenWords(item.When, p.Follows(n)), Now: now, Name: item.Query}
-		if q, err := v.Registry.Query(item.Query); err == nil {
-			l.Name, l.Link = clip(v.name(&q), 120), queryPath(q.ID)
-		}
-		states := map[string]int{}
-		for _, x := range slices.Backward(rounds) {
-			if n < len(x.Intervals) {
-				if m, state := markOf(x, x.Intervals[n], v.now, at); state != "" {
-					l.Marks = append(l.Marks, m)
-					states[state]++
-				}
-			}
-		}
-		l.About = l.Name + ": " + laneWords(states)
-		r.Lanes = append(r.Lanes, l)
-	}
-	layout := "15:04"
-	if room < 10*time.Minute {
-		layout = "15:04:05"
-	}
-	r.Labels = []label{{"0", "start", lo.UTC().Format(layout)}, {"100%", "end", hi.UTC().Format(layout)}}
-}
-
-func bounds(i registry.Interval) (from, until time.Time) {
-	from, until = i.From, i.Until
-	if from.IsZero() && i.Done != nil {
-		return i.Done.At, i.Done.At
-	}
-	return from, until
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-func markOf(x registry.Round, i registry.Interval, now time.Time, at func(time.Time) float64) (mark, string) {
-	from, until := bounds(i)
-	if from.IsZero() {
-		return mark{}, ""
-	}
-	x0, x1 := at(from), at(until)
-	m := mark{X: fmt.Sprintf("%.2f%%", x0), Width: fmt.Sprintf("%.2f%%", max(x1-x0, 0.6))}
-	state := "to come"
-	switch {
-	case i.Done != nil:
-		state, m.Class, m.At = "captured", "cap1", fmt.Sprintf("%.2f%%", at(i.Done.At))
-	case x.State == registry.RoundExpired:
-		state, m.Class, m.Cross = "expired", "exp", fmt.Sprintf("%.2f%%", (x0+x1)/2)
-	case now.Before(from):
-		m.Class = "fut"
-	default:
-		state, m.Class = "open", "act"
-	}
-	m.Title = from.UTC().Format("15:04:05") + " to " + until.UTC().Format("15:04:05") + ": " + state
-	if i.Reason != "" {
-		m.Title += ", " + clip(i.Reason, 160)
-	}
-	return m, state
-}
-
-func laneWords(n map[string]int) string {
-	var words []string
-	for _, state := range []string{"captured", "expired", "open", "to come"} {
-		if n[state] > 0 {
-			words = append(words, count(n[state])+" "+state)
-		}
-	}
-	if len(words) == 0 {
-		return "no interval yet"
-	}
-	return strings.Join(words, ", ")
-}
-
-func whenWords(w registry.When, within registry.Span) string {
-	switch {
-	case !w.Every.IsZero():
-		return "every " + w.Every.String() + ", for " + w.Slack.String()
-	case w.Changed != "":
-		return "within " + within.String() + " of a change"
-	}
-	return "when its change is due, for " + within.String()
+	return strip{Changed: captured.String(), Partial: open.String(), Failed: expired.String(), About: strings.Join(words, ", ")}
 }
 
 // A profileForm makes a profile; each item is a line.
 type profileForm struct {
-	Lede lede
-	Form form
+	Lede    lede
+	Form    form
+	Grammar string
 }
 
 var profileFields = []field{{"name", "Name", "p-n", true}, {"items", "Queries", "p-i", true}, {"window", "Window", "p-w", true}, {"budget", "Budget", "p-b", true}}
@@ -256,59 +200,29 @@ func newProfile(v *visit) (content, error) {
 }
 
 func (v *visit) profileForm(f form) content {
-	return content{Title: "New profile", Data: profileForm{Form: f, Lede: lede{Strong: "Several queries, each in its interval.", Rest: []phrase{{Text: "A round is captured when each ran inside its own."}}}}}
+	return content{Title: "New profile", Data: profileForm{Form: f, Grammar: registry.ItemGrammar, Lede: lede{Strong: "Several queries, each in its interval.", Rest: []phrase{{Text: "A round is captured when each ran inside its own."}}}}}
 }
 
-// readItem reads "QUERY every 5m for 1m", "QUERY changed OTHER within 2m" or
-// "QUERY predicted within 4m".
-func readItem(line string) (registry.Item, error) {
-	bad := fmt.Errorf("%q is none of: QUERY every 5m for 1m, QUERY changed OTHER within 2m, QUERY predicted within 4m", clip(line, 80))
-	words := strings.Fields(line)
-	if len(words) < 2 {
-		return registry.Item{}, bad
-	}
-	it, rest := registry.Item{Query: words[0]}, words[1:]
-	spans := map[string]*registry.Span{"every": &it.When.Every, "for": &it.When.Slack, "within": &it.When.Within}
-	for len(rest) > 0 {
-		word := rest[0]
-		rest = rest[1:]
-		switch {
-		case word == "predicted":
-			it.When.Predicted = true
+// items reads a field that holds an item a line. Empty lines are left out.
+func (f *form) items(name string) (list []registry.Item) {
+	n := 0
+	for line := range strings.Lines(f.Get(name)) {
+		if line = strings.TrimSpace(line); line == "" {
 			continue
-		case len(rest) == 0:
-			return it, bad
-		case word == "changed":
-			it.When.Changed = rest[0]
-		case spans[word] == nil:
-			return it, bad
-		default:
-			s := rest[0]
-			if len(rest) > 1 && strings.HasPrefix(rest[1], "slot") {
-				s, rest = s+" "+rest[1], rest[1:]
-			}
-			if err := spans[word].UnmarshalText([]byte(s)); err != nil {
-				return it, err
-			}
 		}
-		rest = rest[1:]
+		n++
+		it, err := registry.ParseItem(line)
+		if err != nil {
+			f.bad(name, "Line "+count(n)+": "+sentence(err.Error()))
+		}
+		list = append(list, it)
 	}
-	return it, nil
+	return list
 }
 
 func createProfile(v *visit) error {
 	f := v.typed(profileFields)
-	req := registry.ProfileRequest{Name: strings.TrimSpace(f.Get("name"))}
-	for _, line := range strings.Split(strings.ReplaceAll(f.Get("items"), "\r", ""), "\n") {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		it, err := readItem(line)
-		if err != nil {
-			f.bad("items", sentence(err.Error()))
-		}
-		req.Items = append(req.Items, it)
-	}
+	req := registry.ProfileRequest{Name: strings.TrimSpace(f.Get("name")), Items: f.items("items")}
 	if s := strings.TrimSpace(f.Get("window")); s != "" {
 		if err := req.Window.UnmarshalText([]byte(s)); err != nil {
 			f.bad("window", sentence(err.Error()))
@@ -318,8 +232,9 @@ func createProfile(v *visit) error {
 	if f.Status == 0 {
 		p, _, err := v.Registry.CreateProfile(v.caller, req)
 		if err == nil {
+			v.profiles.stale()
 			v.say("good", "The profile is kept.", "Its first round opens by itself.")
-			return v.to("/profiles#p-" + p.ID)
+			return v.to(profilePath(p.ID))
 		}
 		if err := f.refuse(err); err != nil {
 			return err
@@ -328,39 +243,228 @@ func createProfile(v *visit) error {
 	return v.again(f, "newprofile", "profiles", v.profileForm(f))
 }
 
-// profile is the one that the path names, if the visitor may end it.
-func (v *visit) profile() (registry.Profile, error) {
+// ownProfile is the one that the path names, if the visitor may end it.
+func (v *visit) ownProfile() (registry.Profile, error) {
 	p, err := v.Registry.Profile(v.r.PathValue("id"))
-	if err == nil && !v.May(registry.RoleAdmin) && p.Owner != v.caller.Name {
+	if err == nil && !v.mayEnd(&p) {
 		return p, forbidden("This profile is another's.")
 	}
+	return p, missingProfile(err)
+}
+
+func (v *visit) mayEnd(p *registry.Profile) bool {
+	return v.May(registry.RoleAdmin) || v.May(registry.RoleApp) && p.Owner == v.caller.Name
+}
+
+func missingProfile(err error) error {
 	if isMissing(err) {
-		return p, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such profile"}
+		return &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such profile"}
 	}
-	return p, err
+	return err
 }
 
 func askToRemoveProfile(v *visit) (content, error) {
-	p, err := v.profile()
+	p, err := v.ownProfile()
 	if err != nil {
 		return content{}, err
 	}
-	name := p.Name
-	if name == "" {
-		name = p.ID
-	}
-	return confirmation{Title: "Remove " + name + "?", Crumb: "Profiles", Back: "/profiles", Action: "/profiles/" + url.PathEscape(p.ID) + "/remove", Button: "Remove " + name, Keep: "Keep it",
+	name := profileName(&p)
+	return confirmation{Title: "Remove " + name + "?", Crumb: name, Back: profilePath(p.ID), Action: profilePath(p.ID) + "/remove", Button: "Remove " + name, Keep: "Keep it",
 		Bold: "Its rounds are not captured any more.", Rest: "Its queries stay.", Loses: []string{"What was captured, and what was lost, of all its rounds.", "Its followers: they are told that it is over."}}.content(), nil
 }
 
+func profileName(p *registry.Profile) string {
+	if n := strings.TrimSpace(p.Name); n != "" {
+		return clip(n, 120)
+	}
+	return p.ID
+}
+
 func removeProfile(v *visit) error {
-	p, err := v.profile()
+	p, err := v.ownProfile()
 	if err != nil {
 		return err
 	}
 	if err := v.Registry.DeleteProfile(v.caller, p.ID); err != nil {
 		return err
 	}
+	v.profiles.stale()
 	v.say("", "The profile is removed.", "")
 	return v.to("/profiles")
+}
+
+// A profileSheet is a profile with the intervals of its last rounds.
+type profileSheet struct {
+	ID, Name, Link, About   string
+	Captured, Expired, Open int
+	Why                     string
+	Time                    timeline
+	Foot                    []template.HTML
+	Captures, Drop          string
+}
+
+func (v *visit) profileSheets(list []profileDigest) (sheets []profileSheet, err error) {
+	for _, d := range list {
+		it, err := v.Profiles.ProfileItem(d.ID)
+		if isMissing(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		s, err := v.profileSheet(it)
+		if err != nil {
+			return nil, err
+		}
+		sheets = append(sheets, s)
+	}
+	return sheets, nil
+}
+
+func (v *visit) profileSheet(it web.ProfileItem) (profileSheet, error) {
+	p, s := &it.Profile, &it.Status
+	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), About: p.Endpoint, Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
+		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
+	if e, err := v.Registry.Endpoint(p.Endpoint); err == nil {
+		out.About += ", " + e.Policy
+	}
+	rounds, _, err := v.Profiles.Rounds(p.ID, "", 0, shownRounds)
+	if err != nil && !isMissing(err) {
+		return out, err
+	}
+	if out.Time, err = v.timeline(p, rounds); err != nil {
+		return out, err
+	}
+	if i := slices.IndexFunc(rounds, func(r registry.Round) bool { return r.State == registry.RoundExpired }); i >= 0 {
+		out.Why = "Round " + count(rounds[i].Number) + " was lost: " + sentence(clip(rounds[i].Reason, shownLostRound))
+	}
+	if v.NextRound != nil {
+		if at := v.NextRound(*p); !at.IsZero() {
+			out.Foot = append(out.Foot, "the next round opens "+v.next(at))
+		}
+	}
+	if v.Following != nil {
+		out.Foot = append(out.Foot, template.HTML(template.HTMLEscapeString(plural(v.Following(p.ID), "follower", "followers"))))
+	}
+	if v.mayEnd(p) {
+		out.Drop = profilePath(p.ID) + "/remove"
+	}
+	return out, nil
+}
+
+// A profilePage is one profile: its intervals, and its rounds in words.
+type profilePage struct {
+	Sheet        profileSheet
+	Lede         lede
+	State        state
+	Facts        facts
+	Rounds       []roundRow
+	Newer, Older string
+}
+
+type roundRow struct {
+	Number        string
+	State         state
+	Opened, Ended template.HTML
+	Why           string
+}
+
+const listedRounds = 20
+
+func profile(v *visit) (content, error) {
+	p, err := v.Registry.ResolveProfile(v.caller, v.r.PathValue("id"))
+	if err != nil {
+		return content{}, missingProfile(err)
+	}
+	it, err := v.Profiles.ProfileItem(p.ID)
+	if err != nil {
+		return content{}, missingProfile(err)
+	}
+	d := digestOf(&it)
+	page := profilePage{State: d.state(), Lede: profileLede(&d, &it), Facts: v.profileFacts(&d, &p)}
+	if page.Sheet, err = v.profileSheet(it); err != nil {
+		return content{}, err
+	}
+	before, _ := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 53)
+	rounds, next, err := v.Profiles.Rounds(p.ID, "", before, listedRounds)
+	if err != nil {
+		return content{}, missingProfile(err)
+	}
+	for i := range rounds {
+		page.Rounds = append(page.Rounds, v.roundRow(&rounds[i]))
+	}
+	if before > 0 {
+		page.Newer = profilePath(p.ID) + "#rounds"
+	}
+	if next > 0 {
+		page.Older = profilePath(p.ID) + "?before=" + strconv.FormatUint(next, 10) + "#rounds"
+	}
+	return content{Title: page.Sheet.Name, Data: page, Live: []part{{"profile-now", "profile-now", page}, {"rounds", "profile-rounds", page}}}, nil
+}
+
+func profileLede(d *profileDigest, it *web.ProfileItem) lede {
+	var l lede
+	switch ended := d.Captured + d.Expired; {
+	case ended == 0:
+		l.Strong = "No round has ended yet."
+	case d.Expired == 0 && d.Captured == 1:
+		l.Strong = "The one round that ended was captured."
+	case d.Expired == 0:
+		l.Strong = "All " + count(d.Captured) + " rounds that ended were captured."
+	default:
+		l.Strong = share(1-d.lost()).String() + " of the " + count(ended) + " rounds that ended were captured."
+	}
+	if d.Broken {
+		l.Rest = append(l.Rest, phrase{Text: "It misses the query " + clip(it.Status.Missing[0], 60) + ", which is not watched any more: register it again, or remove the profile."})
+	}
+	return l
+}
+
+func (v *visit) profileFacts(d *profileDigest, p *registry.Profile) facts {
+	text := func(s string) template.HTML { return template.HTML(template.HTMLEscapeString(s)) }
+	f := facts{Label: "This profile in figures"}
+	add := func(label string, value, sub template.HTML) {
+		f.List = append(f.List, fact{Label: label, Value: value, Sub: sub})
+	}
+	add("Captured", text(count(d.Captured)), text("rounds"))
+	add("Expired", text(count(d.Expired)), text(share(d.lost()).String()+" of those that ended"))
+	add("Open", text(count(d.Open)), text("rounds"))
+	ended := template.HTML(none)
+	if !d.Ended.IsZero() {
+		ended = v.when(d.Ended)
+	}
+	add("Last end", ended, text("captured or expired"))
+	budget := text(none)
+	if p.Budget > 0 {
+		budget = cost(time.Duration(p.Budget)).HTML()
+	}
+	add("Budget a slot", budget, text("of its own"))
+	weight := p.Weight
+	if weight == 0 {
+		weight = 1
+	}
+	add("Weight", text(figures(weight)), text("kept by "+clip(p.Owner, 60)))
+	return f
+}
+
+func (v *visit) roundRow(r *registry.Round) roundRow {
+	row := roundRow{Number: count(r.Number), Opened: v.when(r.OpenedAt), Ended: v.when(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
+	switch r.State {
+	case registry.RoundCaptured:
+		row.State = state{"live", "captured"}
+	case registry.RoundExpired:
+		row.State = state{"failing", "expired"}
+	default:
+		row.State = state{"new", "open"}
+		done := 0
+		for i := range r.Intervals {
+			if r.Intervals[i].Done != nil {
+				done++
+			}
+		}
+		row.Why = count(done) + " of " + plural(len(r.Intervals), "query has run.", "queries have run.")
+	}
+	if row.Why == "" && r.State == registry.RoundCaptured && !r.EndedAt.IsZero() {
+		row.Why = "After " + span(r.EndedAt.Sub(r.OpenedAt).Round(time.Millisecond)) + "."
+	}
+	return row
 }

@@ -35,6 +35,7 @@ type rig struct {
 	server  *httptest.Server
 	oracle  *oracle
 	browser *http.Client
+	quiet   bool // requests leave the indexes as they are
 	contact bool // public endpoints need one, and there is none
 }
 
@@ -214,7 +215,12 @@ type response struct {
 
 func (r *rig) do(method, path string, form url.Values, headers ...string) *response {
 	r.t.Helper()
-	r.pages.catalogue.stale()
+	if !r.quiet {
+		r.pages.catalogue.stale()
+		if r.pages.profiles != nil {
+			r.pages.profiles.stale()
+		}
+	}
 	req, err := http.NewRequest(method, r.server.URL+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		r.t.Fatal(err)

@@ -46,6 +46,7 @@ type Server struct {
 	looks     map[string]*look // parsed templates by page
 	sessions  *sessions
 	catalogue *catalogue
+	profiles  *profileIndex // nil where there are none
 	trends    trends
 	counted   counted
 	streams   chan struct{}
@@ -82,6 +83,9 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
+	if s.Profiles != nil {
+		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
+	}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err

@@ -1,0 +1,155 @@
+package ui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/web"
+)
+
+// A profileIndex keeps what the list of profiles is ordered, filtered and
+// counted by. Reading it costs as much as there are profiles, so it is read only
+// while somebody looks, and in at most a twentieth of the time.
+type profileIndex struct {
+	profiles web.Profiles
+	now      func() time.Time
+
+	mu     sync.Mutex
+	at     time.Time
+	took   time.Duration
+	latest *profileSnapshot
+}
+
+const (
+	oldestProfiles = 30 * time.Second // that the index may be, however long reading takes
+	profilesAPage  = 500
+)
+
+// A profileDigest is a profile as the list needs it.
+type profileDigest struct {
+	ID, Name, Endpoint string
+	Items, Open        int
+	Captured, Expired  uint64
+	Ended              time.Time // the last round that was captured or expired
+	Broken             bool      // a query of it is gone
+}
+
+// A profileSnapshot is the index of one moment, trouble first. It is not changed.
+type profileSnapshot struct {
+	list                 []profileDigest
+	captured, expired    uint64
+	open, losing, broken int
+	endpoints            map[string]int
+	brokenOne            string // the name of the first broken one
+}
+
+// stale makes the next reader read it again: what somebody did shows at once.
+func (x *profileIndex) stale() {
+	x.mu.Lock()
+	x.at = time.Time{}
+	x.mu.Unlock()
+}
+
+// look reads the profiles, unless that was just done.
+func (x *profileIndex) look() (*profileSnapshot, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.now()
+	if age := now.Sub(x.at); !x.at.IsZero() && age >= 0 && age <= min(idleIndex*x.took, oldestProfiles) {
+		return x.latest, nil
+	}
+	began := time.Now()
+	s := &profileSnapshot{endpoints: map[string]int{}}
+	for cursor, more := "", true; more; more = cursor != "" {
+		items, next, err := x.profiles.ListProfiles(web.ProfileFilter{}, cursor, profilesAPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range items {
+			s.add(digestOf(&items[i]))
+		}
+		cursor = next
+	}
+	slices.SortFunc(s.list, byLosses)
+	if s.broken > 0 {
+		s.brokenOne = s.list[0].name()
+	}
+	x.at, x.latest, x.took = now, s, time.Since(began)
+	return s, nil
+}
+
+func digestOf(it *web.ProfileItem) profileDigest {
+	p, s := &it.Profile, &it.Status
+	return profileDigest{ID: p.ID, Name: strings.TrimSpace(p.Name), Endpoint: p.Endpoint, Items: len(p.Items), Open: s.Open, Captured: s.Seq, Expired: s.Expired, Ended: s.EndedAt, Broken: len(s.Missing) > 0}
+}
+
+func (s *profileSnapshot) add(d profileDigest) {
+	s.list = append(s.list, d)
+	s.captured, s.expired, s.open = s.captured+d.Captured, s.expired+d.Expired, s.open+d.Open
+	s.endpoints[d.Endpoint]++
+	if d.Expired > 0 {
+		s.losing++
+	}
+	if d.Broken {
+		s.broken++
+	}
+}
+
+func (d *profileDigest) name() string { return cmp.Or(d.Name, d.ID) }
+
+// lost is the share of the rounds that ended without being captured.
+func (d *profileDigest) lost() float64 {
+	if d.Expired == 0 {
+		return 0
+	}
+	return float64(d.Expired) / float64(d.Captured+d.Expired)
+}
+
+// byLosses puts trouble first: what cannot be captured any more, then what loses most.
+func byLosses(a, b profileDigest) int {
+	if a.Broken != b.Broken {
+		if a.Broken {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(b.lost(), a.lost()), cmp.Compare(b.Expired, a.Expired), byProfileName(a, b))
+}
+
+func byProfileName(a, b profileDigest) int {
+	return cmp.Or(strings.Compare(strings.ToLower(a.name()), strings.ToLower(b.name())), strings.Compare(a.ID, b.ID))
+}
+
+// A profileOrder is a way to sort the list.
+type profileOrder struct {
+	key, label string
+	compare    func(a, b profileDigest) int // nil for the order of the snapshot
+}
+
+var profileOrders = []profileOrder{
+	{"", "Trouble first", nil},
+	{"name", "Name", byProfileName},
+	{"ended", "Ended, latest first", func(a, b profileDigest) int { return cmp.Or(b.Ended.Compare(a.Ended), byProfileName(a, b)) }},
+	{"captured", "Captured, most first", func(a, b profileDigest) int { return cmp.Or(cmp.Compare(b.Captured, a.Captured), byProfileName(a, b)) }},
+}
+
+// find gives the profiles that fit, in an order.
+func (s *profileSnapshot) find(text, endpoint, sort string) []profileDigest {
+	text = strings.ToLower(strings.TrimSpace(text))
+	var out []profileDigest
+	for i := range s.list {
+		d := &s.list[i]
+		if (endpoint == "" || d.Endpoint == endpoint) && (text == "" || strings.Contains(strings.ToLower(d.Name), text) || strings.Contains(d.ID, text)) {
+			out = append(out, *d)
+		}
+	}
+	for _, o := range profileOrders {
+		if o.key == sort && o.compare != nil {
+			slices.SortFunc(out, o.compare)
+		}
+	}
+	return out
+}

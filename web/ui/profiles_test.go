@@ -1,0 +1,222 @@
+package ui
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+)
+
+// Intervals that count slots lie where their slots were, and will be.
+func TestSlotClock(t *testing.T) {
+	t0 := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	every2s, err := scheduler.ParseSlot("@every 2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	never, err := scheduler.ParseSlot("never")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &slotClock{began: map[uint64]time.Time{450: t0, 451: t0.Add(2 * time.Second), 452: t0.Add(4 * time.Second)}, last: 452, schedule: every2s, next: t0.Add(6 * time.Second)}
+	for _, x := range []struct {
+		first, last uint64
+		from, until time.Duration
+	}{{450, 452, 0, 6 * time.Second}, {451, 451, 2 * time.Second, 4 * time.Second}, {452, 454, 4 * time.Second, 10 * time.Second}, {453, 453, 6 * time.Second, 8 * time.Second}, {1452, 1452, 2004 * time.Second, 2006 * time.Second}} {
+		s, ok := c.stretch(&registry.Interval{First: x.first, Last: x.last})
+		if !ok || s.endless || !s.from.Equal(t0.Add(x.from)) || !s.until.Equal(t0.Add(x.until)) {
+			t.Errorf("slots %d to %d lie from %s to %s, %v", x.first, x.last, s.from.Sub(t0), s.until.Sub(t0), ok)
+		}
+	}
+	if _, ok := c.stretch(&registry.Interval{First: 3, Last: 4}); ok {
+		t.Error("a slot that nobody remembers has a place")
+	}
+	done := t0.Add(-time.Hour)
+	if s, ok := c.stretch(&registry.Interval{First: 3, Last: 4, Done: &registry.Execution{At: done}}); !ok || !s.from.Equal(done) {
+		t.Error("a capture in a slot that nobody remembers has no place")
+	}
+	if s, ok := c.coming(registry.When{Every: registry.Span{Slots: 10}, Slack: registry.Span{Slots: 1}}, t0); !ok || !s.from.Equal(t0.Add(20*time.Second)) || !s.until.Equal(t0.Add(24*time.Second)) {
+		t.Errorf("the next of each tenth slot: %+v, %v", s, ok)
+	}
+	if s, ok := c.coming(registry.When{Every: registry.Span{Time: time.Minute}, Slack: registry.Span{Time: 10 * time.Second}}, t0); !ok || !s.from.Equal(t0.Add(time.Minute)) || s.until.Sub(s.from) != 10*time.Second {
+		t.Errorf("the next of each minute: %+v, %v", s, ok)
+	}
+	byHand := &slotClock{began: c.began, last: 452, schedule: never}
+	if s, ok := byHand.stretch(&registry.Interval{First: 452, Last: 455}); !ok || !s.endless {
+		t.Errorf("an interval whose end nobody can tell: %+v, %v", s, ok)
+	}
+	if _, ok := byHand.stretch(&registry.Interval{First: 453, Last: 455}); ok {
+		t.Error("an interval whose beginning nobody can tell has a place")
+	}
+}
+
+var marks = regexp.MustCompile(`<rect class="(cap1|exp|act|fut)" x="([0-9.]+)%" width="([0-9.]+)%"`)
+
+// An interval of three slots is three slots wide, the open one reaches its end,
+// and the next one is to come.
+func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
+	r := managed(t)
+	r.endpoint("city")
+	q := r.register("city", "trams", selectText)
+	if _, _, err := r.reg.CreateProfile(admin, registry.ProfileRequest{Name: "board", Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: 6}, Slack: registry.Span{Slots: 2}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 13 {
+		r.tick("city")
+	}
+	if _, err := r.reg.UpdateEndpoint("city", func(e *registry.Endpoint) error {
+		e.Slot, e.Budget = "@every 1h", registry.Duration(time.Second)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	page := r.get("/profiles").status(200).has("slots 12 to 14", "to come")
+	last := map[string]float64{}
+	for _, m := range marks.FindAllStringSubmatch(page.body, -1) {
+		last[m[1]], _ = strconv.ParseFloat(m[3], 64)
+	}
+	if len(last) < 2 || last["fut"] < 20 {
+		t.Errorf("widths in per cent: %v", last)
+	}
+	for _, l := range regexp.MustCompile(`text-anchor="(?:start|end)">([0-9:, A-Za-z]+)</text>.*?text-anchor="end">([0-9:, A-Za-z]+)</text>`).FindAllStringSubmatch(page.body, -1) {
+		if l[1] == l[2] {
+			t.Errorf("the axis reads %s to %s", l[1], l[2])
+		}
+	}
+}
+
+// CountedProfiles notes how much the pages ask of the profiles.
+type countedProfiles struct {
+	web.Profiles
+	lists, rounds *atomic.Int64
+}
+
+func (c countedProfiles) ListProfiles(f web.ProfileFilter, cursor string, limit int) ([]web.ProfileItem, string, error) {
+	c.lists.Add(1)
+	return c.Profiles.ListProfiles(f, cursor, limit)
+}
+
+func (c countedProfiles) Rounds(id string, state registry.RoundState, before uint64, limit int) ([]registry.Round, uint64, error) {
+	c.rounds.Add(1)
+	return c.Profiles.Rounds(id, state, before, limit)
+}
+
+// manyProfiles is a server with so many profiles of one query.
+func manyProfiles(t *testing.T, n int) (r *rig, lists, rounds *atomic.Int64) {
+	t.Helper()
+	lists, rounds = new(atomic.Int64), new(atomic.Int64)
+	now := time.Now()
+	r = newRigWith(t, func(r *rig, c *Config) {
+		c.Profiles = countedProfiles{r.store, lists, rounds}
+		c.Now = func() time.Time { return now }
+	})
+	r.endpoint("city")
+	q := r.register("city", "trams", selectText)
+	for i := range n {
+		if _, _, err := r.reg.CreateProfile(admin, registry.ProfileRequest{Name: fmt.Sprintf("board %03d", i),
+			Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: uint64(2 + i%3)}, Slack: registry.Span{Slots: 1}}}}, Window: registry.Span{Slots: uint64(1 + i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, lists, rounds
+}
+
+// A list of many can be searched and sorted. What it sums up is about all of
+// them, and each has a page of its own.
+func TestManyProfiles(t *testing.T) {
+	r, _, _ := manyProfiles(t, 60)
+	for range 7 {
+		r.tick("city")
+	}
+	page := r.get("/profiles").status(200).has("1 to 25 of 60", `<span class="n">60</span>`, `href="/profiles/p_`, "all captured")
+	all := 0
+	for cursor := ""; ; {
+		items, next, err := r.store.ListProfiles(web.ProfileFilter{}, cursor, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range items {
+			all += int(it.Status.Seq)
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	want := "All " + count(all) + " rounds that ended were captured."
+	page.has(want)
+	r.get("/profiles?page=3").has(want, "51 to 60 of 60").lacks(`rel="next"`)
+	r.get("/profiles?sort=name").has("board 000", "board 024").lacks("board 025")
+	r.get("/profiles?sort=name&page=2").has("board 025").lacks("board 000")
+	r.get("/profiles?q=board+04").has("1 to 10 of 10", `value="board 04"`, "board 047").lacks("board 050")
+	r.get("/profiles?q=nothing").has("No profile fits", want)
+	link := regexp.MustCompile(`href="(/profiles/p_[a-z0-9]+)"`).FindStringSubmatch(r.get("/profiles?q=board+042&sort=name").has("board 042").body)
+	if link == nil {
+		t.Fatal("no link to a profile")
+	}
+	r.get(link[1]).status(200).has("<h1>board 042</h1>", "Rounds", "captures as JSON", "every ").lacks("board 041")
+	r.get("/profiles/board%20042").status(200).has("<h1>board 042</h1>")
+	r.get("/profiles/none").status(404)
+}
+
+// Trouble comes first, whatever the id.
+func TestProfilesInTroubleComeFirst(t *testing.T) {
+	list := []profileDigest{{ID: "a", Captured: 9}, {ID: "b", Captured: 9, Expired: 1}, {ID: "c", Captured: 1, Expired: 1}, {ID: "d", Captured: 5, Broken: true}, {ID: "e"}}
+	s := &profileSnapshot{endpoints: map[string]int{}}
+	for _, d := range list {
+		s.add(d)
+	}
+	var got []string
+	for _, d := range (&profileSnapshot{list: sorted(s.list)}).find("", "", "") {
+		got = append(got, d.ID)
+	}
+	if order := strings.Join(got, ""); order != "dcbae" {
+		t.Errorf("the order is %s", order)
+	}
+	if s.captured != 24 || s.expired != 2 || s.losing != 2 || s.broken != 1 {
+		t.Errorf("summed up as %+v", s)
+	}
+}
+
+func sorted(list []profileDigest) []profileDigest {
+	return slices.SortedFunc(slices.Values(list), byLosses)
+}
+
+// A page reads the rounds of the profiles on it, and no more when there are
+// more profiles. The index is read once while nothing changes.
+func TestCostOfProfilesPage(t *testing.T) {
+	cost := map[int]int64{}
+	for _, n := range []int{30, 120} {
+		r, lists, rounds := manyProfiles(t, n)
+		view := func() {
+			a := r.browserGet("/profiles")
+			a.status(200)
+		}
+		view()
+		lists.Store(0)
+		rounds.Store(0)
+		view()
+		if lists.Load() != 0 {
+			t.Errorf("%d profiles: the index was read again %d times", n, lists.Load())
+		}
+		cost[n] = rounds.Load()
+	}
+	if cost[30] != shownProfiles || cost[120] != shownProfiles {
+		t.Errorf("a page reads the rounds of so many profiles: %v", cost)
+	}
+}
+
+// browserGet is get without telling the indexes that something changed.
+func (r *rig) browserGet(path string) *response {
+	r.t.Helper()
+	r.quiet = true
+	defer func() { r.quiet = false }()
+	return r.get(path)
+}

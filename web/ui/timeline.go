@@ -1,0 +1,311 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A timeline shows the intervals of a profile's rounds, a lane for each item.
+type timeline struct {
+	Labels []label
+	Lanes  []lane
+}
+
+// A lane is the intervals of one query on the profile's time axis.
+type lane struct {
+	Name, Link, When, About string
+	Marks                   []mark
+	Now                     string
+}
+
+// A mark is an interval: filled with a stroke at the run when it was captured,
+// crossed when it expired, outlined while it is open, dashed before.
+type mark struct{ Class, X, Width, At, Cross, Title string }
+
+const (
+	shownRounds  = 8
+	slotsLooked  = 1000             // of the history, for when slots began
+	slotsStepped = 64               // of the schedule, one by one; those after are taken to be as far apart
+	leastAxis    = 10 * time.Second // so that both ends of the axis read differently
+)
+
+// A slotClock tells when an endpoint's slots begin: those that ran by the
+// history, those to come by the schedule.
+type slotClock struct {
+	began    map[uint64]time.Time
+	last     uint64 // that began
+	schedule scheduler.Schedule
+	next     time.Time // when the slot after last begins, zero when nobody can tell
+}
+
+func (v *visit) slotClock(endpoint string) (*slotClock, error) {
+	c := &slotClock{began: map[uint64]time.Time{}}
+	e, err := v.Registry.Endpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := v.slots(endpoint, slotsLooked)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range slots {
+		c.began[s.Number] = s.Started
+		c.last = max(c.last, s.Number)
+	}
+	if c.schedule, err = scheduler.ParseSlot(e.Slot); err != nil {
+		return nil, err
+	}
+	if st, err := v.Daemon.State(endpoint); err == nil {
+		c.last, c.next = max(c.last, st.Last.Number), st.Next
+		if !st.Last.Started.IsZero() {
+			c.began[st.Last.Number] = st.Last.Started
+		}
+	}
+	return c, nil
+}
+
+// at is when a slot begins; false when nobody can tell.
+func (c *slotClock) at(slot uint64) (time.Time, bool) {
+	if slot <= c.last {
+		t, known := c.began[slot]
+		return t, known
+	}
+	t, step := c.next, time.Duration(0)
+	for n := uint64(1); n < slot-c.last && !t.IsZero(); n++ {
+		if n == slotsStepped {
+			rest := min(slot-c.last-n, 1<<20)
+			return t.Add(time.Duration(rest) * step), true
+		}
+		next := c.schedule.Next(t)
+		if next.IsZero() {
+			return next, false
+		}
+		t, step = next, next.Sub(t)
+	}
+	return t, !t.IsZero()
+}
+
+// A stretch is an interval on the axis. One that counts slots whose end nobody
+// can tell yet goes on to the end of the axis.
+type stretch struct {
+	from, until time.Time
+	endless     bool
+	slots       string // "slots 4 to 6", "" for one of times
+}
+
+// stretch places an interval; false when it has no place yet.
+func (c *slotClock) stretch(i *registry.Interval) (stretch, bool) {
+	if !i.From.IsZero() {
+		return stretch{from: i.From, until: i.Until}, true
+	}
+	if i.First == 0 {
+		return stretch{}, false
+	}
+	s := c.slots(i.First, i.Last)
+	switch {
+	case s.from.IsZero() && i.Done != nil:
+		s.from, s.until, s.endless = i.Done.At, i.Done.At, false
+	case s.from.IsZero():
+		return s, false
+	}
+	return s, true
+}
+
+// slots is the stretch from the beginning of one slot to the end of another.
+func (c *slotClock) slots(first, last uint64) stretch {
+	s := stretch{slots: "slot " + count(first)}
+	if last > first {
+		s.slots = "slots " + count(first) + " to " + count(last)
+	}
+	from, known := c.at(first)
+	if !known {
+		return s
+	}
+	s.from, s.until = from, from
+	if until, known := c.at(last + 1); known {
+		s.until = until
+	} else {
+		s.endless = true
+	}
+	return s
+}
+
+// coming is the next interval of a periodic item, which no round holds yet.
+func (c *slotClock) coming(w registry.When, now time.Time) (stretch, bool) {
+	switch every := w.Every; {
+	case every.Slots > 0:
+		first := (c.last/every.Slots + 1) * every.Slots
+		s := c.slots(first, first+w.Slack.Slots)
+		return s, !s.from.IsZero()
+	case every.Time > 0:
+		from := time.Unix(0, (now.UnixNano()/int64(every.Time)+1)*int64(every.Time)).UTC()
+		return stretch{from: from, until: from.Add(w.Slack.Time)}, true
+	}
+	return stretch{}, false
+}
+
+// timeline puts rounds, the newest first, on a time axis that reaches up to the
+// last end that is known.
+func (v *visit) timeline(p *registry.Profile, rounds []registry.Round) (timeline, error) {
+	c, err := v.slotClock(p.Endpoint)
+	if err != nil {
+		return timeline{}, err
+	}
+	a := axis{now: v.now, lo: v.now, hi: v.now}
+	lanes := make([][]placed, len(p.Items))
+	for n, item := range p.Items {
+		for _, r := range slices.Backward(rounds) {
+			if n >= len(r.Intervals) {
+				continue
+			}
+			if s, ok := c.stretch(&r.Intervals[n]); ok {
+				lanes[n] = append(lanes[n], placed{s, stateOfInterval(r, r.Intervals[n], s, v.now), r.Intervals[n]})
+			}
+		}
+		if s, ok := c.coming(item.When, v.now); ok && !slices.ContainsFunc(lanes[n], func(x placed) bool { return x.from.Equal(s.from) }) {
+			lanes[n] = append(lanes[n], placed{stretch: s, state: "to come"})
+		}
+		for _, x := range lanes[n] {
+			a.take(x.stretch)
+		}
+	}
+	a.hi = later(a.hi, a.lo.Add(leastAxis))
+	t := timeline{Labels: a.labels()}
+	for n, item := range p.Items {
+		t.Lanes = append(t.Lanes, v.lane(p, n, item, &a, lanes[n]))
+	}
+	return t, nil
+}
+
+// A placed interval is one that has its place on the axis.
+type placed struct {
+	stretch
+	state string
+	registry.Interval
+}
+
+func stateOfInterval(r registry.Round, i registry.Interval, s stretch, now time.Time) string {
+	switch {
+	case i.Done != nil:
+		return "captured"
+	case r.State == registry.RoundExpired:
+		return "expired"
+	case now.Before(s.from):
+		return "to come"
+	}
+	return "open"
+}
+
+func (v *visit) lane(p *registry.Profile, n int, item registry.Item, a *axis, list []placed) lane {
+	l := lane{When: v.whenWords(item.When, p.Follows(n)), Now: a.x(v.now), Name: item.Query}
+	if q, err := v.Registry.Query(item.Query); err == nil {
+		l.Name, l.Link = clip(v.name(&q), 120), queryPath(q.ID)
+	}
+	states := map[string]int{}
+	for _, x := range list {
+		l.Marks = append(l.Marks, a.mark(x))
+		states[x.state]++
+	}
+	l.About = l.Name + ": " + laneWords(states)
+	return l
+}
+
+// An axis is the time that a timeline covers.
+type axis struct{ lo, hi, now time.Time }
+
+func (a *axis) take(s stretch) { a.lo, a.hi = earlier(a.lo, s.from), later(a.hi, s.until) }
+
+func (a *axis) at(t time.Time) float64 { return float64(t.Sub(a.lo)) / float64(a.hi.Sub(a.lo)) * 100 }
+
+func (a *axis) x(t time.Time) string { return fmt.Sprintf("%.2f%%", a.at(t)) }
+
+func (a *axis) layout() string {
+	switch room := a.hi.Sub(a.lo); {
+	case room < 10*time.Minute:
+		return "15:04:05"
+	case room > 20*time.Hour:
+		return "2 Jan, 15:04"
+	}
+	return "15:04"
+}
+
+func (a *axis) labels() []label {
+	layout := a.layout()
+	return []label{{"0", "start", a.lo.UTC().Format(layout)}, {"100%", "end", a.hi.UTC().Format(layout)}}
+}
+
+var markClasses = map[string]string{"captured": "cap1", "expired": "exp", "to come": "fut", "open": "act"}
+
+func (a *axis) mark(x placed) mark {
+	if x.endless {
+		x.until = a.hi
+	}
+	x0, x1 := a.at(x.from), a.at(x.until)
+	m := mark{Class: markClasses[x.state], X: fmt.Sprintf("%.2f%%", x0), Width: fmt.Sprintf("%.2f%%", max(x1-x0, 0.6))}
+	const clock = "15:04:05"
+	m.Title = x.from.UTC().Format(clock) + " to " + x.until.UTC().Format(clock)
+	if x.endless {
+		m.Title = "from " + x.from.UTC().Format(clock)
+	}
+	if x.slots != "" {
+		m.Title = x.slots + ", " + m.Title
+	}
+	m.Title += ": " + x.state
+	switch {
+	case x.Done != nil:
+		m.At = a.x(x.Done.At)
+		m.Title += " at " + x.Done.At.UTC().Format(clock)
+	case x.state == "expired":
+		m.Cross = fmt.Sprintf("%.2f%%", (x0+x1)/2)
+	}
+	if x.Reason != "" {
+		m.Title += ", " + clip(x.Reason, 160)
+	}
+	return m
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func laneWords(n map[string]int) string {
+	var words []string
+	for _, state := range []string{"captured", "expired", "open", "to come"} {
+		if n[state] > 0 {
+			words = append(words, count(n[state])+" "+state)
+		}
+	}
+	if len(words) == 0 {
+		return "no interval yet"
+	}
+	return strings.Join(words, ", ")
+}
+
+// whenWords writes when an item is wanted as it is typed, with names in place
+// of ids.
+func (v *visit) whenWords(w registry.When, within registry.Span) string {
+	if w.Changed != "" {
+		if q, err := v.Registry.Query(w.Changed); err == nil {
+			w.Changed = clip(v.name(&q), 80)
+		}
+	}
+	if w.Every.IsZero() {
+		w.Within = within
+	}
+	return clip(w.String(), 300)
+}
