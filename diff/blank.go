@@ -27,6 +27,7 @@ import (
 //     in the order in which RDFC issues identifiers. In an ordered result the
 //     sequence decides instead.
 //
+// In rows with many blank nodes a node is hashed with its places, see widest.
 // Work is bounded by Options.BlankBudget: see colour.go for what happens beyond.
 
 var errBudget = errors.New("too much work for blank nodes")
@@ -36,6 +37,8 @@ type labeller struct {
 	graph, ordered bool
 	edges          []edge
 	at             [][]int32 // node → its edges
+	hole           []int32   // node → the hole of its first edge in which it stands first
+	stop           pulse
 	budget         int
 	hashed         int      // bytes put into hashes of neighbours: long rows cost more
 	first          []string // node → first-degree hash, hexadecimal
@@ -47,16 +50,22 @@ type labeller struct {
 }
 
 // relabel makes the labels of blank nodes canonical and writes the text anew.
-func (r *Result) relabel(o Options) {
-	l, holes := r.edges(o.OrderKeys)
+func (r *Result) relabel(o Options) error {
+	l, holes, err := r.edges(o)
+	if err != nil {
+		return err
+	}
 	l.budget = o.BlankBudget
 	if l.budget <= 0 {
 		// The default grows with the result, so that many small structures fit.
 		l.budget = max(20000, 8*len(l.at))
 	}
-	if err := l.label(); err != nil {
-		r.approximate = true
-		l.approximate()
+	err = l.label()
+	if r.approximate = errors.Is(err, errBudget); r.approximate {
+		err = l.approximate()
+	}
+	if err != nil {
+		return err
 	}
 	text := make([]byte, 0, len(r.text))
 	for i := range r.rows {
@@ -70,6 +79,7 @@ func (r *Result) relabel(o Options) {
 		r.rows[i] = span{from, len(text)}
 	}
 	r.text = text
+	return nil
 }
 
 func sum(b []byte) string {
@@ -81,26 +91,37 @@ func (l *labeller) spend(n int) error {
 	if l.budget -= n; l.budget < 0 {
 		return errBudget
 	}
-	return nil
+	return l.stop.spend(n << 10)
 }
 
 // firstDegree is RDFC-1.0 section 4.6.
-func (l *labeller) firstDegree(v int32) string {
+func (l *labeller) firstDegree(v int32) (string, error) {
 	var lines []string
 	for _, n := range l.at[v] {
 		e := &l.edges[n]
-		line := string(e.render(nil, func(h int) string {
-			if e.nodes[h] == v {
-				return "a"
-			}
-			return "z"
-		}))
+		line := string(append(e.seenBy(v), '\n'))
+		if err := l.stop.spend(64 + len(line)*e.count); err != nil {
+			return "", err
+		}
 		for range e.count {
-			lines = append(lines, line+"\n")
+			lines = append(lines, line)
 		}
 	}
 	slices.Sort(lines)
-	return sum([]byte(strings.Join(lines, "")))
+	return sum([]byte(strings.Join(lines, ""))), nil
+}
+
+// seenBy is the row with v written "a" and every other node "z".
+func (e *edge) seenBy(v int32) []byte {
+	if e.wide != nil {
+		return []byte(e.wide.digest + e.wide.marks[v])
+	}
+	return e.render(nil, func(h int) string {
+		if e.nodes[h] == v {
+			return "a"
+		}
+		return "z"
+	})
 }
 
 // label is RDFC-1.0 section 4.4.
@@ -108,7 +129,10 @@ func (l *labeller) label() error {
 	l.first = make([]string, len(l.at))
 	groups := map[string][]int32{}
 	for v := range l.at {
-		h := l.firstDegree(int32(v))
+		h, err := l.firstDegree(int32(v))
+		if err != nil {
+			return err
+		}
 		l.first[v] = h
 		groups[h] = append(groups[h], int32(v))
 	}
@@ -229,7 +253,10 @@ func (l *labeller) labelSequence(hashes []string, groups map[string][]int32) err
 		bases = append(bases, b)
 	}
 	slices.Sort(bases)
-	before := l.bySequence(alike)
+	before, err := l.bySequence(alike)
+	if err != nil {
+		return err
+	}
 	for _, b := range bases {
 		slices.SortStableFunc(alike[b], before)
 		for _, v := range alike[b] {
@@ -241,7 +268,7 @@ func (l *labeller) labelSequence(hashes []string, groups map[string][]int32) err
 
 // bySequence orders nodes by where they first stand. Within one row the column
 // decides, within several tied rows colours that know the places.
-func (l *labeller) bySequence(alike map[string][]int32) func(a, b int32) int {
+func (l *labeller) bySequence(alike map[string][]int32) (func(a, b int32) int, error) {
 	where, rows := make([]int, len(l.at)), map[int]int{}
 	for v, at := range l.at {
 		where[v] = l.edges[at[0]].place // edges stand in the order of rows
@@ -250,17 +277,33 @@ func (l *labeller) bySequence(alike map[string][]int32) func(a, b int32) int {
 		rows[l.edges[i].place]++
 	}
 	var rank []int
+	if l.needsRank(alike, where, rows) {
+		var err error
+		if rank, err = l.rankByPlace(alike); err != nil {
+			return nil, err
+		}
+	}
 	return func(a, b int32) int {
 		if c := cmp.Compare(where[a], where[b]); c != 0 {
 			return c
 		}
 		if rows[where[a]] == 1 {
-			nodes := l.edges[l.at[a][0]].nodes
-			return cmp.Compare(slices.Index(nodes, a), slices.Index(nodes, b))
-		}
-		if rank == nil {
-			rank = l.rankByPlace(alike)
+			return cmp.Compare(l.hole[a], l.hole[b])
 		}
 		return cmp.Compare(rank[a], rank[b])
+	}, nil
+}
+
+// needsRank says whether two nodes that are alike stand first in the same tied rows.
+func (l *labeller) needsRank(alike map[string][]int32, where []int, rows map[int]int) bool {
+	for _, nodes := range alike {
+		seen := map[int]bool{}
+		for _, v := range nodes {
+			if seen[where[v]] && rows[where[v]] > 1 {
+				return true
+			}
+			seen[where[v]] = true
+		}
 	}
+	return false
 }

@@ -112,7 +112,10 @@ func numbered(t *testing.T, lines string) *labeller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _ := r.edges(nil)
+	l, _, err := r.edges(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.budget, l.numbered = 1000, true
 	return l
 }

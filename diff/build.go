@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -16,18 +17,20 @@ import (
 type Builder struct {
 	res     *Result
 	opts    Options
-	place   []int // canonical position → position in the caller's order
+	place   []int // position in the caller's order → canonical position
+	bound   []Bound
 	hasVars bool
 	hasBool bool
 	blank   bool // some row has a blank node
 	labels  map[string]int
+	stop    pulse
 	err     error
 }
 
 // NewBuilder starts a result of the given form. Options.Ordered counts for
 // SELECT only. MaxBytes bounds the canonical text.
 func NewBuilder(form Form, o Options) *Builder {
-	b := &Builder{res: &Result{form: form, ordered: o.Ordered && form == Select}, opts: o}
+	b := &Builder{res: &Result{form: form, ordered: o.Ordered && form == Select}, opts: o, stop: pulse{ask: o.Stop}}
 	if !form.valid() {
 		b.err = fmt.Errorf("unknown query form %q", form)
 	}
@@ -49,6 +52,9 @@ func (b *Builder) SetVars(vars []string) error {
 	if b.res.form != Select || b.hasVars {
 		return b.fail(malformed("head where none is expected"))
 	}
+	if n := b.opts.MaxVars; n > 0 && len(vars) > n {
+		return b.fail(fmt.Errorf("%w: more than %d", ErrColumnLimit, n))
+	}
 	at := make(map[string]int, len(vars))
 	for i, v := range vars {
 		if _, twice := at[v]; twice || v == "" || !utf8.ValidString(v) {
@@ -63,7 +69,7 @@ func (b *Builder) SetVars(vars []string) error {
 	b.hasVars, b.res.vars = true, head
 	b.place = make([]int, len(head))
 	for i, v := range head {
-		b.place[i] = at[v]
+		b.place[at[v]] = i
 	}
 	return nil
 }
@@ -79,26 +85,49 @@ func sameSet(set map[string]int, list []string) bool {
 // Row adds one solution; terms stand in the order given to SetVars, missing
 // ones at the end are unbound.
 func (b *Builder) Row(terms ...Term) error {
+	b.bound = b.bound[:0]
+	for i, t := range terms {
+		if t.Kind != Unbound {
+			b.bound = append(b.bound, Bound{i, t})
+		}
+	}
+	if b.err == nil && len(terms) > len(b.place) {
+		return b.fail(malformed("row longer than its head"))
+	}
+	return b.Solution(b.bound)
+}
+
+// A Bound is a variable, by its index in the list given to SetVars, and the term
+// that a solution binds it to.
+type Bound struct {
+	Var  int
+	Term Term
+}
+
+// Solution adds one solution that binds only these variables, each once. Its
+// cost does not grow with the variables that are not bound. It sorts the list.
+func (b *Builder) Solution(list []Bound) error {
 	if b.err != nil {
 		return b.err
 	}
-	if !b.hasVars || len(terms) > len(b.place) {
-		return b.fail(malformed("row without a head, or longer than it"))
+	if !b.hasVars {
+		return b.fail(malformed("row without a head"))
 	}
+	slices.SortFunc(list, func(x, y Bound) int { return cmp.Compare(b.place[x.Var], b.place[y.Var]) })
 	from := len(b.res.text)
 	text := append(b.res.text, '{')
-	for i, p := range b.place {
-		if p >= len(terms) || terms[p].Kind == Unbound {
-			continue
-		}
-		t, err := b.check(terms[p])
+	for i := range list {
+		t, err := b.check(list[i].Term)
 		if err != nil {
 			return b.fail(err)
+		}
+		if t.Kind == Unbound {
+			continue
 		}
 		if len(text) > from+1 {
 			text = append(text, ',')
 		}
-		text = appendQuoted(text, b.res.vars[i])
+		text = appendQuoted(text, b.res.vars[b.place[list[i].Var]])
 		text = append(text, ':')
 		text = appendTerm(text, t)
 	}
@@ -188,6 +217,9 @@ func (b *Builder) local(t Term) Term {
 func (b *Builder) endRow(from int) error {
 	r := b.res
 	r.rows = append(r.rows, span{from, len(r.text)})
+	if err := b.stop.spend(64 + len(r.text) - from); err != nil {
+		return b.fail(err)
+	}
 	return b.limits()
 }
 
@@ -236,7 +268,9 @@ func (b *Builder) Finish() (*Result, error) {
 		}
 	}
 	if b.blank && !b.opts.KeepLabels {
-		r.relabel(b.opts)
+		if err := r.relabel(b.opts); err != nil {
+			return nil, err
+		}
 	}
 	r.sortTies(b.opts.OrderKeys)
 	return r, nil

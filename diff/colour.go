@@ -19,50 +19,81 @@ type colours struct {
 	colour []string
 	places bool // rows are told apart by their tie group
 	work   int
+	whole  map[int32]string // wide rows with their present colours
 }
 
 // approximate labels all nodes anew by colours.
-func (l *labeller) approximate() {
+func (l *labeller) approximate() error {
 	l.order, l.used = nil, map[string]int{}
 	c := colours{l: l, colour: slices.Clone(l.first), work: colourWork}
-	c.refine()
-	base := slices.Clone(c.colour)
-	for _, v := range c.search().order() {
-		l.issue(v, base[v])
+	if err := c.refine(); err != nil {
+		return err
 	}
+	order, err := c.search().order()
+	for _, v := range order {
+		l.issue(v, c.colour[v])
+	}
+	return err
 }
 
 // rankByPlace ranks the nodes of an ordered result by colours that know where
 // rows stand.
-func (l *labeller) rankByPlace(alike map[string][]int32) []int {
+func (l *labeller) rankByPlace(alike map[string][]int32) ([]int, error) {
 	c := colours{l: l, colour: slices.Clone(l.first), places: true, work: colourWork}
 	for base, nodes := range alike {
 		for _, v := range nodes {
 			c.colour[v] = base
 		}
 	}
-	c.refine()
+	if err := c.refine(); err != nil {
+		return nil, err
+	}
+	order, err := c.search().order()
 	rank := make([]int, len(l.at))
-	for i, v := range c.search().order() {
+	for i, v := range order {
 		rank[v] = i
 	}
-	return rank
+	return rank, err
 }
 
 // refine goes on until the number of colours stands still or the work is done.
-func (c *colours) refine() {
+func (c *colours) refine() error {
 	for n := c.distinct(); n < len(c.colour) && c.work > 0; {
+		if err := c.wideRows(); err != nil {
+			return err
+		}
 		next := make([]string, len(c.colour))
 		for v := range next {
-			next[v] = c.mixed(int32(v))
+			var err error
+			if next[v], err = c.mixed(int32(v)); err != nil {
+				return err
+			}
 		}
 		c.colour = next
 		m := c.distinct()
 		if m == n {
-			return
+			return nil
 		}
 		n = m
 	}
+	return nil
+}
+
+// wideRows hashes rows with many nodes once for all of these.
+func (c *colours) wideRows() error {
+	c.whole = map[int32]string{}
+	for k := range c.l.edges {
+		e := &c.l.edges[k]
+		if e.wide == nil {
+			continue
+		}
+		c.work -= len(e.nodes) + e.size/1024
+		if err := c.l.stop.spend(e.size + 64*len(e.nodes)); err != nil {
+			return err
+		}
+		c.whole[int32(k)] = sum(e.render(nil, func(h int) string { return c.colour[e.nodes[h]] }))
+	}
+	return nil
 }
 
 func (c *colours) distinct() int {
@@ -73,17 +104,26 @@ func (c *colours) distinct() int {
 	return len(seen)
 }
 
-func (c *colours) mixed(v int32) string {
+func (c *colours) mixed(v int32) (string, error) {
 	rows := make([]string, 0, len(c.l.at[v]))
 	for _, k := range c.l.at[v] {
 		e := &c.l.edges[k]
-		c.work -= len(e.nodes)
-		text := e.render(nil, func(h int) string {
-			if e.nodes[h] == v {
-				return "a"
-			}
-			return c.colour[e.nodes[h]]
-		})
+		var text []byte
+		if e.wide != nil {
+			c.work--
+			text = []byte(c.whole[k] + e.wide.marks[v] + " ")
+		} else {
+			c.work -= len(e.nodes) + e.size/1024
+			text = e.render(nil, func(h int) string {
+				if e.nodes[h] == v {
+					return "a"
+				}
+				return c.colour[e.nodes[h]]
+			})
+		}
+		if err := c.l.stop.spend(64 + len(text)); err != nil {
+			return "", err
+		}
 		place := ""
 		if c.places {
 			place = " " + itoa(e.place)
@@ -91,5 +131,5 @@ func (c *colours) mixed(v int32) string {
 		rows = append(rows, sum(append(text, itoa(e.count)+place...)))
 	}
 	slices.Sort(rows)
-	return sum([]byte(c.colour[v] + strings.Join(rows, "")))
+	return sum([]byte(c.colour[v] + strings.Join(rows, ""))), nil
 }

@@ -11,22 +11,38 @@ import (
 // different form, or of which only one is ordered, share nothing: comparing
 // them gives a baseline too.
 func Compare(old, new *Result) *Delta {
+	d, _ := CompareUntil(nil, old, new)
+	return d
+}
+
+// CompareUntil is Compare that asks stop now and then, unless that is nil. The
+// first error that it returns ends the comparison and is returned as it is.
+func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
+	p := pulse{ask: stop}
+	if err := p.now(); err != nil {
+		return nil, err
+	}
 	if old == nil || old.form != new.form || old.ordered != new.ordered {
-		return baseline(new)
+		return baseline(new), nil
 	}
 	d := &Delta{Form: new.form, Ordered: new.ordered, Vars: new.vars, OldVars: old.vars,
 		Boolean: new.boolean, Previous: old.boolean, OldLen: old.Len(), NewLen: new.Len()}
+	compare := d.compareBags
 	if new.ordered {
-		d.compareOrdered(old, new)
-	} else {
-		d.compareBags(old, new)
+		compare = d.compareOrdered
 	}
-	if d.Empty() && d.sameVars() {
-		return nil
+	if err := compare(&p, old, new); err != nil || d.Empty() && d.sameVars() {
+		return nil, err
+	}
+	for _, r := range []*Result{old, new} {
+		if err := p.now(); err != nil {
+			return nil, err
+		}
+		r.Hash()
 	}
 	d.OldHash, d.NewHash = old.Hash(), new.Hash()
 	d.setJaccard()
-	return d
+	return d, nil
 }
 
 func baseline(new *Result) *Delta {
@@ -56,20 +72,25 @@ func (r *Result) all() Rows {
 // compareBags cancels equal rows. Endpoints mostly send rows in the same order
 // as before, so walking both side by side cancels nearly all; a table takes
 // care of the rest. When new differs, its canonical order follows from old's.
-func (d *Delta) compareBags(old, new *Result) {
-	m := matcher{old: old, new: new, match: make([]int32, old.Len())}
+func (d *Delta) compareBags(p *pulse, old, new *Result) error {
+	m := matcher{old: old, new: new, stop: p, match: make([]int32, old.Len())}
 	for i := range m.match {
 		m.match[i] = -1
 	}
-	m.walk()
-	m.table()
-	if len(m.removed) == 0 && len(m.added) == 0 && d.sameVars() {
-		return
+	if err := m.walk(); err != nil {
+		return err
+	}
+	if err := m.table(); err != nil || len(m.removed) == 0 && len(m.added) == 0 && d.sameVars() {
+		return err
 	}
 	d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)
 	slices.SortFunc(d.Removed, bytes.Compare)
 	slices.SortFunc(d.Added, bytes.Compare)
+	if err := p.now(); err != nil {
+		return err
+	}
 	m.inherit()
+	return nil
 }
 
 func pick(r *Result, at []int32) Rows {
@@ -86,6 +107,7 @@ func pick(r *Result, at []int32) Rows {
 // A matcher pairs the rows of two results as they arrived.
 type matcher struct {
 	old, new       *Result
+	stop           *pulse
 	match          []int32 // old row → the new row it is equal to, or -1
 	removed, added []int32 // rows without a partner so far
 }
@@ -93,9 +115,12 @@ type matcher struct {
 func (m *matcher) same(i, j int) bool { return bytes.Equal(m.old.arrived(i), m.new.arrived(j)) }
 
 // walk goes through both side by side, looking a few rows ahead when they part.
-func (m *matcher) walk() {
+func (m *matcher) walk() error {
 	i, j, misses := 0, 0, 0
 	for i < m.old.Len() && j < m.new.Len() {
+		if err := m.stop.spend(64 + len(m.old.arrived(i))); err != nil {
+			return err
+		}
 		if m.same(i, j) {
 			m.match[i] = int32(j)
 			i++
@@ -122,6 +147,7 @@ func (m *matcher) walk() {
 	for ; j < m.new.Len(); j++ {
 		m.added = append(m.added, int32(j))
 	}
+	return nil
 }
 
 // resync says how many rows to give up on either side.
@@ -141,41 +167,62 @@ func (m *matcher) resync(i, j int) (di, dj int) {
 	return 1, 1
 }
 
+// A slot holds the equal rows of one hash, as a chain of indices in removed + 1:
+// probing past each of them would be quadratic in how often a row is repeated.
+type slot struct{ first, last, left int32 }
+
 // table pairs what walk left over. It is keyed by a hash with a fresh seed, so
 // that no endpoint can choose rows that collide.
-func (m *matcher) table() {
+func (m *matcher) table() error {
 	if len(m.removed) == 0 || len(m.added) == 0 {
-		return
+		return nil
 	}
 	size := 16
 	for size < 2*len(m.removed) {
 		size *= 2
 	}
-	slots, mask := make([]int32, size), uint64(size-1) // index in removed + 1, negative when spent
+	slots, mask := make([]slot, size), uint64(size-1)
 	sums := make([]uint64, len(m.removed))
+	next := make([]int32, len(m.removed)) // the next equal row, as slots have it
 	seed := maphash.MakeSeed()
 	for n, i := range m.removed {
-		sums[n] = maphash.Bytes(seed, m.old.arrived(int(i)))
-		k := sums[n] & mask
-		for slots[k] != 0 {
-			k = (k + 1) & mask
+		row := m.old.arrived(int(i))
+		if err := m.stop.spend(64 + len(row)); err != nil {
+			return err
 		}
-		slots[k] = int32(n + 1)
+		sums[n] = maphash.Bytes(seed, row)
+		k := sums[n] & mask
+		for ; slots[k].first != 0; k = (k + 1) & mask {
+			if o := slots[k].last - 1; sums[o] == sums[n] && bytes.Equal(m.old.arrived(int(m.removed[o])), row) {
+				next[o] = int32(n + 1)
+				break
+			}
+		}
+		if slots[k].first == 0 {
+			slots[k].first = int32(n + 1)
+			slots[k].left = int32(n + 1)
+		}
+		slots[k].last = int32(n + 1)
 	}
 	m.added = slices.DeleteFunc(m.added, func(j int32) bool {
 		sum := maphash.Bytes(seed, m.new.arrived(int(j)))
-		for k := sum & mask; slots[k] != 0; k = (k + 1) & mask {
-			n := slots[k] - 1
-			if n < 0 || sums[n] != sum || !m.same(int(m.removed[n]), int(j)) {
+		for k := sum & mask; slots[k].first != 0; k = (k + 1) & mask {
+			s := &slots[k]
+			if n := s.first - 1; sums[n] != sum || !m.same(int(m.removed[n]), int(j)) {
 				continue
 			}
-			slots[k] = -slots[k]
+			if s.left == 0 {
+				return false
+			}
+			n := s.left - 1
+			s.left = next[n]
 			m.match[m.removed[n]] = j
 			return true
 		}
 		return false
 	})
 	m.removed = slices.DeleteFunc(m.removed, func(i int32) bool { return m.match[i] >= 0 })
+	return m.stop.now()
 }
 
 // inherit gives new its canonical order, merging the sorted added rows into the

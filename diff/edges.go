@@ -2,7 +2,8 @@ package diff
 
 import (
 	"bytes"
-	"slices"
+	"crypto/sha256"
+	"strconv"
 )
 
 // An edge is a row with holes where blank nodes stand: pieces[0], nodes[0],
@@ -12,6 +13,35 @@ type edge struct {
 	nodes  []int32
 	count  int // times the row stands in the result
 	place  int // ordered: the first tie group it stands in
+	size   int // bytes of pieces
+	wide   *wideRow
+}
+
+// widest is how many blank nodes a row may have for each of them to be hashed
+// with a rendering of the row of its own. That would be quadratic in the length of
+// longer rows: these are hashed once, and each node together with its places.
+const widest = 16
+
+// A wideRow is what is known of a row with more than widest blank nodes.
+type wideRow struct {
+	digest string           // of the row with "z" for every node
+	marks  map[int32]string // node → where it stands in the row
+}
+
+// widen prepares a row with many nodes.
+func (e *edge) widen() {
+	w := &wideRow{marks: make(map[int32]string, len(e.nodes))}
+	w.digest = sum(e.render(nil, func(int) string { return "z" }))
+	places := make(map[int32][]byte, len(e.nodes))
+	for i, v := range e.nodes {
+		places[v] = strconv.AppendInt(append(places[v], ' '), int64(i), 10)
+	}
+	for v, at := range places {
+		if w.marks[v] = string(at); len(at) > sha256.Size {
+			w.marks[v] = " " + sum(at)
+		}
+	}
+	e.wide = w
 }
 
 // render appends the row, with name giving what is written for each hole.
@@ -27,13 +57,17 @@ func (e *edge) render(dst []byte, name func(hole int) string) []byte {
 
 // edges finds the blank nodes. The second list gives the edge of every row, -1
 // for rows without blank nodes.
-func (r *Result) edges(keys []string) (*labeller, []int) {
-	l := &labeller{graph: r.form.Graph(), ordered: r.ordered, used: map[string]int{}, twin: map[int32]string{}}
+func (r *Result) edges(o Options) (*labeller, []int, error) {
+	l := &labeller{graph: r.form.Graph(), ordered: r.ordered, used: map[string]int{}, twin: map[int32]string{}, stop: pulse{ask: o.Stop}}
 	ids, known := map[string]int32{}, map[string]int{}
 	out := make([]int, len(r.rows))
-	places := r.places(keys)
+	places := r.places(o.OrderKeys)
+	stop := pulse{ask: o.Stop}
 	for i := range r.rows {
 		row := r.arrived(i)
+		if err := stop.spend(64 + len(row)); err != nil {
+			return nil, nil, err
+		}
 		holes := blanksIn(row, l.graph)
 		if out[i] = -1; len(holes) == 0 {
 			continue
@@ -43,7 +77,7 @@ func (r *Result) edges(keys []string) (*labeller, []int) {
 			out[i] = e
 			continue
 		}
-		e := edge{count: 1, place: places(i)}
+		e := edge{count: 1, place: places(i), size: len(row)}
 		end := 0
 		for _, h := range holes {
 			label := string(row[h.from:h.to])
@@ -59,15 +93,22 @@ func (r *Result) edges(keys []string) (*labeller, []int) {
 		e.pieces = append(e.pieces, row[end:])
 		n := len(l.edges)
 		for k, id := range e.nodes {
-			if !slices.Contains(e.nodes[:k], id) {
-				l.at[id] = append(l.at[id], int32(n))
+			at := l.at[id]
+			if len(at) == 0 {
+				l.hole = append(l.hole, int32(k))
 			}
+			if len(at) == 0 || at[len(at)-1] != int32(n) {
+				l.at[id] = append(at, int32(n))
+			}
+		}
+		if len(e.nodes) > widest {
+			e.widen()
 		}
 		out[i], known[string(row)] = n, n
 		l.edges = append(l.edges, e)
 	}
 	l.name = make([]string, len(l.at))
-	return l, out
+	return l, out, nil
 }
 
 // blanksIn finds the labels in a row.

@@ -61,6 +61,7 @@ type binding struct {
 	value, lang, dt []byte
 	escaped         bool // value is raw and has escapes
 	valueAt         int
+	nth             int // in the order of the input, see layout
 }
 
 func (d *decoder) document() {
@@ -119,7 +120,12 @@ func (d *decoder) head() {
 		}
 		has = true
 		d.rowsAt = d.i
-		d.array(func() { vars = append(vars, string(d.text())) })
+		d.array(func() {
+			vars = append(vars, string(d.text()))
+			if n := d.out.opts.MaxVars; n > 0 && len(vars) > n {
+				d.err = fmt.Errorf("%w: more than %d", ErrColumnLimit, n)
+			}
+		})
 	})
 	if d.err != nil || d.out.res.form != Select {
 		return

@@ -48,6 +48,10 @@ func (l *labeller) related(v int32, e *edge, hole int, is *issuer) string {
 // position says how the neighbour in a hole stands to v: for triples "s" or "o"
 // and the predicate, for rows the row with both marked.
 func (l *labeller) position(v int32, e *edge, hole int) []byte {
+	if e.wide != nil {
+		in := append([]byte(e.wide.digest), e.wide.marks[v]...)
+		return append(append(append(append(in, ' '), itoa(hole)...), " "+itoa(e.count)...), ' ')
+	}
 	if !l.graph {
 		in := e.render(nil, func(h int) string {
 			switch {
@@ -77,6 +81,9 @@ func (l *labeller) nDegree(v int32, is *issuer) (string, *issuer, error) {
 				near[h] = append(near[h], w)
 				n++
 			}
+			if n/4+(l.hashed-before)/1024 > l.budget { // more than is left
+				return "", nil, errBudget
+			}
 		}
 	}
 	if err := l.spend(1 + n/4 + (l.hashed-before)/1024); err != nil {
@@ -92,7 +99,9 @@ func (l *labeller) nDegree(v int32, is *issuer) (string, *issuer, error) {
 		data.WriteString(path)
 		is = next
 	}
-	l.wholeRows(&data, v, is)
+	if err := l.wholeRows(&data, v, is); err != nil {
+		return "", nil, err
+	}
 	return sum([]byte(data.String())), is, nil
 }
 
@@ -145,10 +154,16 @@ func (l *labeller) walk(p []int32, is *issuer, best string) (string, *issuer, er
 
 // wholeRows adds the rows in which v meets two or more others, all of which
 // have a name by now.
-func (l *labeller) wholeRows(data *strings.Builder, v int32, is *issuer) {
+func (l *labeller) wholeRows(data *strings.Builder, v int32, is *issuer) error {
 	var rows []string
 	for _, k := range l.at[v] {
 		if e := &l.edges[k]; len(e.nodes) > 2 {
+			// Narrow rows are paid for with their neighbours.
+			if e.wide != nil {
+				if err := l.spend(e.size / 1024); err != nil {
+					return err
+				}
+			}
 			rows = append(rows, string(e.render(nil, func(h int) string {
 				if n := l.name[e.nodes[h]]; n != "" {
 					return "_:" + n
@@ -161,12 +176,16 @@ func (l *labeller) wholeRows(data *strings.Builder, v int32, is *issuer) {
 	for _, r := range rows {
 		data.WriteString(r)
 	}
+	return nil
 }
 
 // permute visits the orders of nodes that may differ in outcome: swapping two
 // nodes that share all their rows changes nothing.
 func (l *labeller) permute(nodes []int32, f func([]int32) error) error {
-	class, members := l.twins(nodes)
+	class, members, err := l.twins(nodes)
+	if err != nil {
+		return err
+	}
 	order := make([]int32, len(nodes))
 	for {
 		taken := make([]int, len(members))
@@ -181,14 +200,16 @@ func (l *labeller) permute(nodes []int32, f func([]int32) error) error {
 }
 
 // twins numbers the classes of interchangeable nodes: class is ascending.
-func (l *labeller) twins(nodes []int32) (class []int, members [][]int32) {
+func (l *labeller) twins(nodes []int32) (class []int, members [][]int32, err error) {
 	nodes = slices.Sorted(slices.Values(nodes))
 	repeated := len(slices.Compact(slices.Clone(nodes))) < len(nodes)
 	known := map[string]int{}
 	for _, v := range nodes {
 		key := itoa(int(v))
 		if !repeated && len(nodes) > 2 {
-			key = l.signature(v)
+			if key, err = l.signature(v); err != nil {
+				return nil, nil, err
+			}
 		}
 		c, ok := known[key]
 		if !ok {
@@ -203,18 +224,24 @@ func (l *labeller) twins(nodes []int32) (class []int, members [][]int32) {
 			class = append(class, c)
 		}
 	}
-	return class, members
+	return class, members, nil
 }
 
 // signature is the same for two nodes exactly when swapping them gives the
-// same rows.
-func (l *labeller) signature(v int32) string {
+// same rows. Nodes of wide rows are not taken for interchangeable.
+func (l *labeller) signature(v int32) (string, error) {
 	if s, ok := l.twin[v]; ok {
-		return s
+		return s, nil
 	}
 	var rows []string
 	for _, k := range l.at[v] {
 		e := &l.edges[k]
+		if e.wide != nil {
+			return itoa(int(v)), nil
+		}
+		if err := l.stop.spend(64 + e.size); err != nil {
+			return "", err
+		}
 		rows = append(rows, itoa(e.count)+" "+string(e.render(nil, func(h int) string {
 			if e.nodes[h] == v {
 				return "a"
@@ -224,7 +251,7 @@ func (l *labeller) signature(v int32) string {
 	}
 	slices.Sort(rows)
 	l.twin[v] = sum([]byte(strings.Join(rows, "\n")))
-	return l.twin[v]
+	return l.twin[v], nil
 }
 
 // nextPermutation steps to the next order of a multiset, false after the last.

@@ -109,18 +109,18 @@ func (r *Result) places(keys []string) func(int) int {
 	if !r.ordered || !r.hasVars(keys) {
 		return func(i int) int { return i }
 	}
-	names := make([][]byte, len(keys))
+	names := make(map[string]int, len(keys))
 	for i, k := range keys {
-		names[i] = appendEscaped(nil, k)
+		names[string(appendEscaped(nil, k))] = i
 	}
 	group, at := 0, 0
-	last, terms := make([][]byte, len(keys)), make([][]byte, len(keys))
-	r.keyTerms(0, names, last)
+	var last, terms []keyTerm
+	last = r.keyTerms(0, names, nil)
 	return func(i int) int {
 		for at < i {
 			at++
-			r.keyTerms(at, names, terms)
-			if !slices.EqualFunc(terms, last, bytes.Equal) {
+			terms = r.keyTerms(at, names, terms[:0])
+			if !slices.EqualFunc(terms, last, keyTerm.equal) {
 				group = at
 				last, terms = terms, last
 			}
@@ -130,22 +130,30 @@ func (r *Result) places(keys []string) func(int) int {
 }
 
 func (r *Result) hasVars(keys []string) bool {
-	for _, k := range keys {
-		if !slices.Contains(r.vars, k) {
-			return false
-		}
+	if len(keys) == 0 {
+		return false
 	}
-	return len(keys) > 0
+	has := make(map[string]bool, len(r.vars))
+	for _, v := range r.vars {
+		has[v] = true
+	}
+	return !slices.ContainsFunc(keys, func(k string) bool { return !has[k] })
 }
 
-// keyTerms finds the canonical bytes of the terms that row i binds the names to.
-func (r *Result) keyTerms(i int, names, terms [][]byte) {
-	clear(terms)
+// A keyTerm is a key that a row binds, and the canonical bytes of the term.
+type keyTerm struct {
+	key  int
+	term []byte
+}
+
+func (k keyTerm) equal(o keyTerm) bool { return k.key == o.key && bytes.Equal(k.term, o.term) }
+
+// keyTerms appends what row i binds the names to, in the order of the head.
+func (r *Result) keyTerms(i int, names map[string]int, terms []keyTerm) []keyTerm {
 	eachBinding(r.arrived(i), func(name, term []byte) {
-		for k := range names {
-			if bytes.Equal(name, names[k]) {
-				terms[k] = term
-			}
+		if k, ok := names[string(name)]; ok {
+			terms = append(terms, keyTerm{k, term})
 		}
 	})
+	return terms
 }

@@ -10,7 +10,7 @@ import (
 //
 // Most rows stay where they are: both are walked side by side, and only the gaps
 // between rows that agree are looked at closely.
-func (d *Delta) compareOrdered(old, new *Result) {
+func (d *Delta) compareOrdered(p *pulse, old, new *Result) error {
 	m := matcher{old: old, new: new}
 	n, k, misses := old.Len(), new.Len(), 0
 	for i, j := 0, 0; i < n || j < k; {
@@ -30,8 +30,12 @@ func (d *Delta) compareOrdered(old, new *Result) {
 		if i == n || j == k || !m.same(i, j) {
 			i, j = n, k
 		}
+		if err := p.now(); err != nil {
+			return err
+		}
 		d.compareGap(&m, span{fi, i}, span{fj, j})
 	}
+	return nil
 }
 
 func (d *Delta) compareGap(m *matcher, old, new span) {

@@ -27,12 +27,13 @@ const (
 type search struct {
 	l      *labeller
 	colour []uint64
-	kind   []uint64 // of a row: what it is beside its nodes
+	kind   []uint64         // of a row: what it is beside its nodes
+	whole  map[int32]uint64 // wide rows with their present colours
 }
 
 // search goes on from the colours found so far.
 func (c *colours) search() *search {
-	s := &search{l: c.l, colour: make([]uint64, len(c.colour)), kind: make([]uint64, len(c.l.edges))}
+	s := &search{l: c.l, colour: make([]uint64, len(c.colour)), kind: make([]uint64, len(c.l.edges)), whole: map[int32]uint64{}}
 	for v, h := range c.colour {
 		s.colour[v] = xxh3.HashString(h)
 	}
@@ -50,19 +51,22 @@ func (c *colours) search() *search {
 // A part is a set of nodes that hang together.
 type part struct {
 	nodes []int32
-	size  int    // holes looked at when all colours are mixed once
-	work  int    // what is left for refining
-	tries int    // and for trying
-	key   uint64 // what came out: the same for two parts that are alike
+	wide  []int32 // rows with many nodes
+	size  int     // holes looked at when all colours are mixed once
+	work  int     // what is left for refining
+	tries int     // and for trying
+	key   uint64  // what came out: the same for two parts that are alike
 }
 
 // order gives the nodes by the colours they had at first, among those with one
 // colour part by part, and in a part by what the search found.
-func (s *search) order() []int32 {
+func (s *search) order() ([]int32, error) {
 	first := slices.Clone(s.colour)
 	parts, of := s.parts()
 	for i := range parts {
-		s.settle(&parts[i])
+		if err := s.settle(&parts[i]); err != nil {
+			return nil, err
+		}
 	}
 	order := make([]int32, len(s.colour))
 	for v := range order {
@@ -73,7 +77,7 @@ func (s *search) order() []int32 {
 		return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(parts[p].key, parts[q].key), cmp.Compare(p, q),
 			cmp.Compare(s.colour[a], s.colour[b]))
 	})
-	return order
+	return order, nil
 }
 
 // parts finds what hangs together. Each gets its share of the work, so that
@@ -92,6 +96,14 @@ func (s *search) parts() (parts []part, of []int) {
 		of[v] = len(parts)
 		for i := 0; i < len(p.nodes); i++ {
 			for _, k := range s.l.at[p.nodes[i]] {
+				if s.l.edges[k].wide != nil {
+					p.size++
+					if _, seen := s.whole[k]; seen {
+						continue
+					}
+					s.whole[k] = 0
+					p.wide = append(p.wide, k)
+				}
 				p.size += len(s.l.edges[k].nodes)
 				for _, w := range s.l.edges[k].nodes {
 					if of[w] < 0 {
@@ -113,17 +125,26 @@ func (s *search) parts() (parts []part, of []int) {
 
 // settle gives every node of a part a colour of its own, as far as the work
 // allows.
-func (s *search) settle(p *part) {
-	s.refine(p, &p.work)
+func (s *search) settle(p *part) error {
+	if err := s.refine(p, &p.work); err != nil {
+		return err
+	}
 	for p.work > 0 {
 		class := s.smallestClass(p)
 		if class == nil {
 			break
 		}
-		s.single(s.choose(p, class))
-		s.refine(p, &p.work)
+		v, err := s.choose(p, class)
+		if err != nil {
+			return err
+		}
+		s.single(v)
+		if err := s.refine(p, &p.work); err != nil {
+			return err
+		}
 	}
 	p.key = s.outcome(p)
+	return nil
 }
 
 func (s *search) single(v int32) { s.colour[v] = fmix(s.colour[v] ^ 0x5bd1e9955bd1e995) }
@@ -131,9 +152,9 @@ func (s *search) single(v int32) { s.colour[v] = fmix(s.colour[v] ^ 0x5bd1e9955b
 // choose says which of the nodes with one colour to single out. Trying all takes
 // the same work whatever their order, so that it is a property of the graph
 // whether that is too much.
-func (s *search) choose(p *part, class []int32) int32 {
+func (s *search) choose(p *part, class []int32) (int32, error) {
 	if len(class)*p.size > p.tries {
-		return class[0]
+		return class[0], nil
 	}
 	before := make([]uint64, len(p.nodes))
 	for i, v := range p.nodes {
@@ -142,7 +163,9 @@ func (s *search) choose(p *part, class []int32) int32 {
 	best, least := class[0], uint64(0)
 	for i, v := range class {
 		s.single(v)
-		s.refine(p, &p.tries)
+		if err := s.refine(p, &p.tries); err != nil {
+			return 0, err
+		}
 		if out := s.outcome(p); i == 0 || out < least {
 			best, least = v, out
 		}
@@ -150,16 +173,20 @@ func (s *search) choose(p *part, class []int32) int32 {
 			s.colour[v] = before[i]
 		}
 		if p.tries <= 0 {
-			return class[0]
+			return class[0], nil
 		}
 	}
-	return best
+	return best, nil
 }
 
 // refine mixes the colours of neighbours until that tells no more nodes apart.
-func (s *search) refine(p *part, work *int) {
+func (s *search) refine(p *part, work *int) error {
 	next := make([]uint64, len(p.nodes))
 	for n := s.distinct(p); n < len(p.nodes) && *work > 0; {
+		if err := s.l.stop.spend(32 * p.size); err != nil {
+			return err
+		}
+		s.wideRows(p)
 		for i, v := range p.nodes {
 			next[i] = s.mixed(v)
 		}
@@ -169,15 +196,31 @@ func (s *search) refine(p *part, work *int) {
 		*work -= p.size
 		m := s.distinct(p)
 		if m == n {
-			return
+			return nil
 		}
 		n = m
+	}
+	return nil
+}
+
+// wideRows hashes rows with many nodes once for all of these.
+func (s *search) wideRows(p *part) {
+	for _, k := range p.wide {
+		h := s.kind[k]
+		for _, w := range s.l.edges[k].nodes {
+			h = fmix(h*0x9e3779b97f4a7c15 + s.colour[w])
+		}
+		s.whole[k] = h
 	}
 }
 
 func (s *search) mixed(v int32) uint64 {
 	rows := uint64(0)
 	for _, k := range s.l.at[v] {
+		if wide := s.l.edges[k].wide; wide != nil {
+			rows += fmix(s.whole[k] + xxh3.HashString(wide.marks[v]))
+			continue
+		}
 		h := s.kind[k]
 		for _, w := range s.l.edges[k].nodes {
 			c := uint64(1)

@@ -132,6 +132,9 @@ func (s *shape) exact(seg []byte) *shape {
 func (d *decoder) layout(met []int) *layout {
 	o := &layout{}
 	text := []byte{'{'}
+	for k, slot := range met {
+		d.slots[slot].nth = k
+	}
 	for _, i := range d.inHeadOrder() {
 		t := &d.slots[i]
 		if len(o.before) > 0 {
@@ -139,11 +142,7 @@ func (d *decoder) layout(met []int) *layout {
 		}
 		text = append(append(text, d.names[i]...), termPrefix(t.kind)...)
 		o.before = append(o.before, text)
-		for k, slot := range met {
-			if slot == i {
-				o.value = append(o.value, k)
-			}
-		}
+		o.value = append(o.value, t.nth)
 		o.blank = o.blank || t.kind == Blank
 		text = appendTermSuffix(nil, t.lang, t.dt)
 	}

@@ -91,6 +91,8 @@ var (
 	ErrRowLimit = errors.New("result has too many rows")
 	// ErrByteLimit: the body or the canonical text is larger than Options.MaxBytes.
 	ErrByteLimit = errors.New("result is too large")
+	// ErrColumnLimit: the head has more variables than Options.MaxVars.
+	ErrColumnLimit = errors.New("result has too many columns")
 	// ErrMismatch: the delta does not fit the result or the delta it was applied to.
 	ErrMismatch = errors.New("delta does not fit")
 )
@@ -127,6 +129,12 @@ type Options struct {
 	// MaxRows and MaxBytes bound what is accepted; 0 means no limit.
 	MaxRows  int
 	MaxBytes int
+	// MaxVars bounds the variables of a SELECT result; 0 means no limit.
+	MaxVars int
+	// Stop is asked now and then while a result is read and its blank nodes are
+	// labelled, unless it is nil. The first error that it returns ends the work
+	// and is returned as it is.
+	Stop func() error
 	// KeepLabels takes the labels of blank nodes as they are: for a client that
 	// is sent canonical ones.
 	KeepLabels bool

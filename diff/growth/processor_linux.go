@@ -1,0 +1,16 @@
+package growth
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// processor is the time that this thread has had of a processor.
+func processor() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return time.Duration(time.Now().UnixNano())
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package growth
+
+import "time"
+
+// processor is the time on the wall where threads have no clock of their own.
+func processor() time.Duration { return time.Duration(time.Now().UnixNano()) }
