@@ -93,10 +93,7 @@ func (a *Ablation) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	for i, name := range a.Traces {
 		for _, r := range a.Rows[i] {
-			if err := e.Encode(struct {
-				Trace string `json:"trace"`
-				Row
-			}{name, r}); err != nil {
+			if err := e.Encode(traced{name, r}); err != nil {
 				return err
 			}
 		}

@@ -115,7 +115,7 @@ func (l *labels) Plot(c draw.Canvas, p *plot.Plot) {
 // as far as is needed.
 func spot(at vg.Point, width, height, gap vg.Length, within vg.Rectangle, taken []vg.Rectangle) vg.Rectangle {
 	var box vg.Rectangle
-	for n := range 24 {
+	for n := range 160 {
 		shift := vg.Length((n/2+1)/2) * 5
 		if n/2%2 == 1 {
 			shift = -shift

@@ -115,7 +115,7 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		at := plotter.XY{X: float64(r.Total), Y: 100 * float64(r.Relevant) / all}
 		ours = append(ours, at)
 		names.points, names.texts = append(names.points, at), append(names.texts, short(r.Policy))
-		if ref := find(Published(), r); ref != nil {
+		if ref := find(Published(), r.Policy, r.BudgetMS); ref != nil {
 			there := plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256}
 			theirs = append(theirs, there)
 			if err := addBond(p, at, there); err != nil {

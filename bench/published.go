@@ -93,10 +93,10 @@ func Independent() []Reference {
 	}
 }
 
-// find returns the reference for a row, if there is one.
-func find(list []Reference, r *Row) *Reference {
+// find returns the reference for a policy under a budget, if there is one.
+func find(list []Reference, policy string, budgetMS int64) *Reference {
 	for i := range list {
-		if list[i].Policy == r.Policy && list[i].Budget.Milliseconds() == r.BudgetMS {
+		if list[i].Policy == policy && list[i].Budget.Milliseconds() == budgetMS {
 			return &list[i]
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // html writes the page. It holds everything: tables, plots, style.
@@ -26,7 +28,7 @@ func (s *Study) html(w io.Writer, pictures []picture) error {
 	}
 	t := s.World.t
 	return page.Execute(w, map[string]any{
-		"Trace": s.Trace, "Rule": s.Rule, "Queries": group(t.Queries), "Revisions": group(t.Revisions), "Changes": group(s.World.changes),
+		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule, "Findings": s.findings(), "Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy, "Queries": group(t.Queries), "Revisions": group(t.Revisions), "Changes": group(s.World.changes),
 		"Published": PublishedSource, "Independent": IndependentSource, "Tables": tables, "Figures": figures,
 		"Statistics": Knuth2016().Compare(t), "Source": Knuth2016().Source,
 	})
@@ -54,56 +56,37 @@ type tableRow struct {
 }
 
 // A cell holds our figure and those of others.
-type cell struct{ Ours, Published, Independent string }
-
-// tableHead is the paper's, with the clock and the cuts added.
-var tableHead = []string{"total qe", "irrelevant", "relevant", "eff. (%)", "abs delay", "max delay", "abs miss", "max miss", "distinct", "cut", "used (s)", "over (s)"}
+type cell struct {
+	Ours, Published, Independent string
+	Best                         bool
+}
 
 func (s *Study) table(n int, budget time.Duration) tableView {
-	v := tableView{Title: fmt.Sprintf("Table %d. Budget %g s", n, budget.Seconds())}
-	for _, r := range s.rowsOf(budget) {
-		p, i := find(Published(), r), find(Independent(), r)
-		row := tableRow{Policy: r.Policy}
-		add := func(ours string, of func(*Reference) string) {
-			c := cell{Ours: ours}
-			if of != nil && p != nil {
-				c.Published = of(p)
-			}
-			if of != nil && i != nil {
-				c.Independent = of(i)
-			}
+	v := tableView{Title: fmt.Sprintf("Table %d. Budget %s", n, seconds(budget))}
+	list := s.summaries(budget)
+	for _, sum := range list {
+		published, independent := find(Published(), sum.policy, budget.Milliseconds()), find(Independent(), sum.policy, budget.Milliseconds())
+		row := tableRow{Policy: sum.policy}
+		for m, k := range tableColumns {
+			c := cell{Ours: sum.text(m), Best: best(list, m)[sum.policy]}
+			c.Published, c.Independent = k.others(published, sum.means[m]), k.others(independent, sum.means[m])
 			row.Cells = append(row.Cells, c)
 		}
-		count := func(ours int, of func(*Reference) int) {
-			add(group(ours), func(r *Reference) string {
-				if of(r) < 0 {
-					return ""
-				}
-				return group(of(r))
-			})
-		}
-		count(r.Total, func(r *Reference) int { return r.Total })
-		count(r.Irrelevant, func(r *Reference) int { return r.Total - r.Relevant })
-		count(r.Relevant, func(r *Reference) int { return r.Relevant })
-		add(percent(r.Relevant, r.Total), func(r *Reference) string { return percent(r.Relevant, r.Total) })
-		count(r.AbsDelay, func(r *Reference) int { return r.AbsDelay })
-		count(r.MaxDelay, func(r *Reference) int { return r.MaxDelay })
-		count(r.AbsMiss, func(r *Reference) int { return r.AbsMiss })
-		count(r.MaxMiss, func(r *Reference) int { return r.MaxMiss })
-		add(group(r.Distinct), nil)
-		add(group(r.Cut), nil)
-		add(group(int(r.Used)), nil)
-		add(fmt.Sprintf("%.1f", r.MaxOverrun), nil)
 		v.Rows = append(v.Rows, row)
 	}
 	return v
 }
 
-func percent(part, of int) string {
-	if of == 0 {
-		return "–"
+// others is what somebody else has found, and how far ours is from it.
+func (m tableColumn) others(r *Reference, ours float64) string {
+	if r == nil || m.paper == nil || m.paper(r) < 0 {
+		return ""
 	}
-	return fmt.Sprintf("%.2f", 100*float64(part)/float64(of))
+	text := decimal(m.paper(r), m.digits)
+	if by := apart(ours, m.paper(r)); by != "" {
+		text += " (" + by + ")"
+	}
+	return text
 }
 
 // group writes a count with commas.
@@ -116,7 +99,8 @@ func group(n int) string {
 }
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"head": func() []string { return tableHead },
+	"name":    func(m tableColumn) string { return m.name },
+	"meaning": func(m tableColumn) string { return m.meaning },
 	"digits": func(s Statistic, v float64) string {
 		return strconv.FormatFloat(v, 'f', s.Digits, 64)
 	},
@@ -129,17 +113,26 @@ h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}dt{font-weight:600}dd{margin:0}
 .p{color:#a33c00;font-size:.85em;display:block}.i{color:#00598c;font-size:.85em;display:block}
 figure{margin:2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}figcaption{color:#444;max-width:60rem}
 </style>
 <h1>Refresh policies over {{.Trace}}</h1>
-<p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes; budget rule <code>{{.Rule}}</code>.
-All measures are taken from the trace, not from what happened to be executed.</p>
-<p>Under our figures stand, where there are any: <span class="p" style="display:inline">those of the paper</span> ({{.Published}}; DBpedia Live, so not the same trace),
-and <span class="i" style="display:inline">those of another implementation</span> ({{.Independent}}).</p>
+<p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes{{if .Several}} in the first trace; tables and findings are means over all traces, plots show the first{{end}}; budget rule <code>{{.Rule}}</code>.
+All tableColumns are taken from the trace, not from what happened to be executed.</p>
+<h2>Findings</h2>
+<ul>{{range .Findings}}<li>{{.}}</li>
+{{end}}</ul>
+<h2>Columns</h2>
+<dl>{{range .Measures}}<dt>{{name .}}</dt><dd>{{meaning .}}</dd>
+{{end}}</dl>
+<p>A slot is one revision. <strong>Bold</strong>: the best value of a column, <code>{{.Clairvoyant}}</code> left out, which knows all results beforehand and cannot run on a live endpoint.
+<code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the traces.{{end}}
+Below our figures are, where there are any, <span class="p" style="display:inline">those of the paper</span> ({{.Published}}; DBpedia Live, so not the same trace)
+and <span class="i" style="display:inline">those of another implementation</span> ({{.Independent}}), and by how many per cent ours are above or below.</p>
 {{range .Tables}}<h2>{{.Title}}</h2>
-<div class="scroll"><table><thead><tr><th>policy</th>{{range head}}<th>{{.}}</th>{{end}}</tr></thead>
-<tbody>{{range .Rows}}<tr><td><code>{{.Policy}}</code></td>{{range .Cells}}<td>{{.Ours}}{{with .Published}}<span class="p">{{.}}</span>{{end}}{{with .Independent}}<span class="i">{{.}}</span>{{end}}</td>{{end}}</tr>
+<div class="scroll"><table><thead><tr><th>policy</th>{{range $.Measures}}<th title="{{meaning .}}">{{name .}}</th>{{end}}</tr></thead>
+<tbody>{{range .Rows}}<tr><td><code>{{.Policy}}</code></td>{{range .Cells}}<td>{{if .Best}}<strong>{{.Ours}}</strong>{{else}}{{.Ours}}{{end}}{{with .Published}}<span class="p">{{.}}</span>{{end}}{{with .Independent}}<span class="i">{{.}}</span>{{end}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
 {{end}}<h2>Plots</h2>
 {{range .Figures}}<figure id="{{.Name}}">{{.SVG}}<figcaption>{{.Caption}}</figcaption></figure>

@@ -9,17 +9,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // Configurations are the policies of a study as they are spelled: those of the
 // paper's tables in their order, and then those that came after it, as far as
-// the scheduler knows them.
+// the scheduler knows them. The server's default is among them.
 func Configurations() []string {
 	wanted := []string{
 		"cv", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
 		"ttl:max=32:half", "ttl:max=32:reset", "ttl:max=64:half", "ttl:max=128:half", "ttl:max=128:reset", "ttl:max=256:half",
-		"sqrt", "hybrid:d=32:h=8", "hybrid:d=64:h=4", "hybrid:d=256:h=4", "hybrid:d=256:h=8",
+		"sqrt", registry.DefaultPolicy, "hybrid:d=32:h=8", "hybrid:d=64:h=4", "hybrid:d=256:h=4", "hybrid:d=256:h=8",
 	}
 	return slices.DeleteFunc(wanted, func(p string) bool {
 		_, err := scheduler.ParsePolicy(p)
@@ -33,35 +34,63 @@ func Budgets() []time.Duration {
 	return []time.Duration{1000 * time.Second, 50 * time.Second, 10 * time.Second}
 }
 
-// Plan lists the setups of a study, budget by budget.
-func Plan(rule string) []Setup {
+// Plan lists the setups of a study, budget by budget: the configurations and
+// then more policies, each once.
+func Plan(rule string, more ...string) []Setup {
 	var out []Setup
 	for _, b := range Budgets() {
-		for _, p := range Configurations() {
-			out = append(out, Setup{Policy: p, Budget: b, Rule: rule})
+		seen := map[string]bool{}
+		for _, p := range append(Configurations(), more...) {
+			if !seen[p] {
+				out = append(out, Setup{Policy: p, Budget: b, Rule: rule})
+			}
+			seen[p] = true
 		}
 	}
 	return out
 }
 
-// A Study is what a report shows.
+// A Study is what a report shows: the same setups over one or several traces.
+// Plots show the first trace; tables and findings the mean of all of them.
 type Study struct {
-	Trace string // what it is called
-	Rule  string
-	World *World
-	Rows  []Row
+	Rule   string
+	Traces []string // what they are called
+	Rows   [][]Row  // by trace, in the order of the plan
+	World  *World   // of the first trace
+
+	plan   []Setup
+	totals []int // changes of each trace
 }
 
-// RunStudy plays all setups of a study.
-func RunStudy(ctx context.Context, name string, t *Trace, rule string, done func(Row)) (*Study, error) {
-	s := &Study{Trace: name, Rule: rule, World: NewWorld(t)}
-	var err error
-	s.Rows, err = s.World.SimulateAll(ctx, Plan(rule), done)
-	return s, err
+// NewStudy has no trace yet.
+func NewStudy(plan []Setup) *Study {
+	s := &Study{plan: plan}
+	if len(plan) > 0 {
+		s.Rule = plan[0].Rule
+	}
+	return s
+}
+
+// Add plays all setups over one more trace.
+func (s *Study) Add(ctx context.Context, name string, t *Trace, done func(Row)) error {
+	w := NewWorld(t)
+	rows, err := w.SimulateAll(ctx, s.plan, done)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if s.World == nil {
+		s.World = w
+	} else {
+		for i := range rows {
+			rows[i].Detail = Detail{}
+		}
+	}
+	s.Traces, s.Rows, s.totals = append(s.Traces, name), append(s.Rows, rows), append(s.totals, w.changes)
+	return nil
 }
 
 // Write writes report.html, which needs nothing else, and beside it every plot
-// as SVG, PDF and PNG and all rows as CSV and JSON. The same study gives the same
+// as SVG, PDF and PNG, the tables for LaTeX and all rows as CSV and JSON. The same study gives the same
 // bytes.
 func (s *Study) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -77,17 +106,18 @@ func (s *Study) Write(dir string) error {
 		files[f.name+".svg"], files[f.name+".pdf"], files[f.name+".png"] = p.svg, p.pdf, p.png
 		pictures = append(pictures, p)
 	}
-	var csv, lines, page bytes.Buffer
-	if err := WriteCSV(&csv, s.Rows); err != nil {
+	var csv, lines, page, tex bytes.Buffer
+	if err := s.csv(&csv); err != nil {
 		return err
 	}
-	if err := WriteRows(&lines, s.Rows); err != nil {
+	if err := s.lines(&lines); err != nil {
 		return err
 	}
+	s.latex(&tex)
 	if err := s.html(&page, pictures); err != nil {
 		return err
 	}
-	files["study.csv"], files["study.jsonl"], files["report.html"] = csv.Bytes(), lines.Bytes(), page.Bytes()
+	files["study.csv"], files["study.jsonl"], files["study.tex"], files["report.html"] = csv.Bytes(), lines.Bytes(), tex.Bytes(), page.Bytes()
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			return err
@@ -96,11 +126,11 @@ func (s *Study) Write(dir string) error {
 	return nil
 }
 
-// rowsOf are the rows of one budget.
+// rowsOf are the rows of the first trace under one budget.
 func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
-	for i := range s.Rows {
-		if s.Rows[i].BudgetMS == budget.Milliseconds() {
-			out = append(out, &s.Rows[i])
+	for i := range s.Rows[0] {
+		if s.Rows[0][i].BudgetMS == budget.Milliseconds() {
+			out = append(out, &s.Rows[0][i])
 		}
 	}
 	return out
@@ -110,7 +140,7 @@ func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
 func (s *Study) shown(budget time.Duration) (out []*Row) {
 	for _, r := range s.rowsOf(budget) {
 		switch r.Policy {
-		case "cv", "rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", "hybrid:d=32:h=8", "hybrid:d=256:h=4":
+		case "cv", "rr", "sjf:lambda=0.5", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", registry.DefaultPolicy, "hybrid:d=256:h=4":
 			out = append(out, r)
 		}
 	}

@@ -11,45 +11,59 @@ import (
 )
 
 func benchStudy(w *world) *cobra.Command {
-	var trace, out, rule string
+	var traces []string
+	var out, rule, policies string
 	c := &cobra.Command{
 		Use: "study", Short: "Run the whole study and write a report", Args: cobra.NoArgs,
 		Long: `Plays all policies under the three budgets of Knuth, Hartig and Sack (1000 s, 50 s
-and 10 s) and writes their tables beside ours, plots, and one HTML page that
-needs nothing else; besides, all plots as SVG and PNG, all figures as CSV and
-JSON.`,
-		Example: "  freshet bench generate --out t.trace && freshet bench study --trace t.trace --out report",
+and 10 s) and writes one HTML page that needs nothing else: findings in words,
+tables beside the paper's, plots. Beside it are all plots as SVG, PDF and PNG, the
+tables for LaTeX, and all figures as CSV and JSON. With several traces, tables
+have means and standard deviations. --policy adds policies, your own for example.`,
+		Example: `  freshet bench generate --out t.trace && freshet bench study --trace t.trace --out report
+  freshet bench study --trace a.trace,b.trace,c.trace --policy hybrid:d=128,wic --out report`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer collectLess()()
-			if out == "" {
+			switch {
+			case out == "":
 				return usage("--out is missing: the directory of the report")
+			case len(traces) == 0:
+				return usage("--trace is missing: which traces to read")
 			}
-			plan := bench.Plan(rule)
+			var more []string
+			if policies != "" {
+				more = bench.SplitPolicies(policies)
+			}
+			plan := bench.Plan(rule, more...)
 			for _, s := range plan {
 				if err := s.Check(); err != nil {
 					return usage("%v", err)
 				}
 			}
-			t, err := loadTrace(trace)
-			if err != nil {
-				return err
+			s := bench.NewStudy(plan)
+			bar := progress(w, len(plan)*len(traces), "simulating")
+			defer bar.Close()
+			for _, path := range traces {
+				t, err := loadTrace(path)
+				if err != nil {
+					return err
+				}
+				if err := s.Add(c.Context(), filepath.Base(path), t, func(bench.Row) { bar.Add(1) }); err != nil {
+					return err
+				}
 			}
-			bar := progress(w, len(plan), "simulating")
-			s, err := bench.RunStudy(c.Context(), filepath.Base(trace), t, rule, func(bench.Row) { bar.Add(1) })
 			bar.Close()
-			if err != nil {
-				return err
-			}
 			if err := s.Write(out); err != nil {
 				return err
 			}
-			fmt.Fprintf(w.stderr, "%d simulations; the report is %s\n", len(plan), filepath.Join(out, "report.html"))
+			fmt.Fprintf(w.stderr, "%d simulations; the report is %s\n", len(plan)*len(traces), filepath.Join(out, "report.html"))
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&trace, "trace", "", "trace to play, of either format")
+	f.StringSliceVar(&traces, "trace", nil, "traces to play, of either format, separated by commas")
 	f.StringVar(&out, "out", "", "directory to write")
+	f.StringVar(&policies, "policy", "", "more policies to play, separated by commas")
 	f.StringVar(&rule, "rule", scheduler.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
 	return c
 }

@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A tableColumn is one column of a study's tables.
+type tableColumn struct {
+	name, meaning string
+	digits        int
+	best          int // 1: more is better, -1: less is better, 0: neither
+	of            func(*Row) float64
+	paper         func(*Reference) float64 // negative where it is not given; nil: no such column
+}
+
+func count(n int) float64 { return float64(n) }
+
+// tableColumns are the paper's columns, and then the clock and the cuts.
+var tableColumns = []tableColumn{
+	{"total", "complete executions", 0, 0, func(r *Row) float64 { return count(r.Total) }, func(r *Reference) float64 { return count(r.Total) }},
+	{"irrelevant", "executions that found the result they had before", 0, 0, func(r *Row) float64 { return count(r.Irrelevant) }, func(r *Reference) float64 { return count(r.Total - r.Relevant) }},
+	{"relevant", "executions that found a change", 0, 1, func(r *Row) float64 { return count(r.Relevant) }, func(r *Reference) float64 { return count(r.Relevant) }},
+	{"eff. %", "effectivity: relevant of total", 2, 1, func(r *Row) float64 { return 100 * r.Effectivity }, func(r *Reference) float64 { return 100 * count(r.Relevant) / max(1, count(r.Total)) }},
+	{"abs delay", "slots during which results were stale, summed over all results", 0, -1, func(r *Row) float64 { return count(r.AbsDelay) }, func(r *Reference) float64 { return count(r.AbsDelay) }},
+	{"max delay", "the longest of these, in slots", 0, -1, func(r *Row) float64 { return count(r.MaxDelay) }, func(r *Reference) float64 { return count(r.MaxDelay) }},
+	{"abs miss", "changes that no execution found, because a later change came first", 0, -1, func(r *Row) float64 { return count(r.AbsMiss) }, func(r *Reference) float64 { return count(r.AbsMiss) }},
+	{"max miss", "most changes of one query missed in a row", 0, -1, func(r *Row) float64 { return count(r.MaxMiss) }, func(r *Reference) float64 { return count(r.MaxMiss) }},
+	{"distinct", "queries that were executed at least once", 0, 0, func(r *Row) float64 { return count(r.Distinct) }, nil},
+	{"cut", "executions ended by the budget, in no other column", 0, 0, func(r *Row) float64 { return count(r.Cut) }, nil},
+	{"used s", "seconds that all executions took", 0, 0, func(r *Row) float64 { return r.Used }, nil},
+	{"over s", "most seconds beyond the budget in one slot", 1, 0, func(r *Row) float64 { return r.MaxOverrun }, nil},
+}
+
+// A summary is one policy under one budget over all traces: the mean and the
+// standard deviation of each tableColumn.
+type summary struct {
+	policy           string
+	means, deviation []float64
+}
+
+func (s *Study) summaries(budget time.Duration) (out []summary) {
+	for i, setup := range s.plan {
+		if setup.Budget != budget {
+			continue
+		}
+		sum := summary{policy: setup.Policy, means: make([]float64, len(tableColumns)), deviation: make([]float64, len(tableColumns))}
+		for m := range tableColumns {
+			var sample []float64
+			for t := range s.Rows {
+				sample = append(sample, tableColumns[m].of(&s.Rows[t][i]))
+			}
+			sum.means[m], sum.deviation[m] = meanDeviation(sample)
+		}
+		out = append(out, sum)
+	}
+	return out
+}
+
+// best are the policies with the best value of a tableColumn. The clairvoyant policy
+// is left out: nothing that runs can have its knowledge.
+func best(list []summary, m int) map[string]bool {
+	out := map[string]bool{}
+	if tableColumns[m].best == 0 {
+		return out
+	}
+	top := math.Inf(-1)
+	for _, s := range list {
+		v := float64(tableColumns[m].best) * s.means[m]
+		switch {
+		case s.policy == clairvoyant || v < top:
+			continue
+		case v > top:
+			clear(out)
+		}
+		top = v
+		out[s.policy] = true
+	}
+	return out
+}
+
+// decimal writes a number with commas and so many digits behind the point.
+func decimal(v float64, digits int) string {
+	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', digits, 64), ".")
+	n, err := strconv.Atoi(whole)
+	if err != nil {
+		return whole
+	}
+	if fraction == "" {
+		return group(n)
+	}
+	return group(n) + "." + fraction
+}
+
+// apart is by how many per cent a value differs from another one.
+func apart(v, from float64) string {
+	if from <= 0 || v == from {
+		return ""
+	}
+	return fmt.Sprintf("%+.0f %%", 100*(v/from-1))
+}
+
+// csv writes all rows with their trace and, where the paper has the setup, the
+// paper's own values.
+func (s *Study) csv(w io.Writer) error {
+	c := csv.NewWriter(w)
+	head := []string{"trace"}
+	for _, k := range columns {
+		head = append(head, k.name)
+	}
+	for _, m := range tableColumns {
+		if m.paper != nil && m.digits == 0 {
+			head = append(head, "paper_"+strings.ReplaceAll(m.name, " ", "_"))
+		}
+	}
+	if err := c.Write(head); err != nil {
+		return err
+	}
+	for t, name := range s.Traces {
+		for i := range s.Rows[t] {
+			r := &s.Rows[t][i]
+			line := []string{name}
+			for _, k := range columns {
+				line = append(line, k.get(r))
+			}
+			published := find(Published(), r.Policy, r.BudgetMS)
+			for _, m := range tableColumns {
+				if m.paper == nil || m.digits > 0 {
+					continue
+				}
+				text := ""
+				if published != nil {
+					text = strconv.Itoa(int(m.paper(published)))
+				}
+				line = append(line, text)
+			}
+			if err := c.Write(line); err != nil {
+				return err
+			}
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// lines writes all rows as JSON, one object a line, with their trace.
+func (s *Study) lines(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for t, name := range s.Traces {
+		for _, r := range s.Rows[t] {
+			if err := e.Encode(traced{name, r}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// traced is a row with the trace that it comes from.
+type traced struct {
+	Trace string `json:"trace"`
+	Row
+}
+
+// latex writes a table for each budget, with the paper's values in small print.
+// It needs the package booktabs.
+func (s *Study) latex(w io.Writer) {
+	tex := strings.NewReplacer("%", `\%`, "_", `\_`, " ± ", `\,$\pm$\,`)
+	var shown []int
+	for m := range tableColumns {
+		if tableColumns[m].paper != nil {
+			shown = append(shown, m)
+		}
+	}
+	for _, b := range Budgets() {
+		list := s.summaries(b)
+		fmt.Fprintf(w, "%% %s; rule %s; bold: best but for %s; small: %s\n", strings.Join(s.Traces, ", "), s.Rule, clairvoyant, PublishedSource)
+		fmt.Fprintf(w, "\\begin{tabular}{l%s}\n\\toprule\npolicy", strings.Repeat("r", len(shown)))
+		for _, m := range shown {
+			fmt.Fprintf(w, " & %s", tex.Replace(tableColumns[m].name))
+		}
+		fmt.Fprint(w, " \\\\\n\\midrule\n")
+		for _, sum := range list {
+			fmt.Fprintf(w, "\\texttt{%s}", tex.Replace(sum.policy))
+			published := find(Published(), sum.policy, b.Milliseconds())
+			for _, m := range shown {
+				text := sum.text(m)
+				if best(list, m)[sum.policy] {
+					text = `\textbf{` + text + `}`
+				}
+				if published != nil {
+					text += ` {\scriptsize ` + decimal(tableColumns[m].paper(published), tableColumns[m].digits) + `}`
+				}
+				fmt.Fprintf(w, " & %s", tex.Replace(text))
+			}
+			fmt.Fprint(w, " \\\\\n")
+		}
+		fmt.Fprint(w, "\\bottomrule\n\\end{tabular}\n\n")
+	}
+}
+
+// text is the mean of a tableColumn and, over several traces, its deviation.
+func (s *summary) text(m int) string {
+	text := decimal(s.means[m], tableColumns[m].digits)
+	if d := s.deviation[m]; d > 0 {
+		text += " ± " + decimal(d, tableColumns[m].digits)
+	}
+	return text
+}
