@@ -98,8 +98,10 @@ func shortened(text string) string {
 
 // authenticate asks the gate who the token stands for, now.
 func (s *session) authenticate() error {
-	caller, err := s.srv.opts.Gate.Authenticate(s.token)
+	caller, err := s.srv.opts.Gate.Authenticate(s.from, s.token)
 	switch {
+	case errors.Is(err, registry.ErrGuessing):
+		return &closing{CloseRate, err.Error()}
 	case errors.Is(err, ErrUnauthorized):
 		return &closing{CloseUnauthorized, "no valid token"}
 	case err != nil:

@@ -89,6 +89,8 @@ var (
 // A Gate lets callers in.
 type Gate interface {
 	// Authenticate returns the caller that a token stands for; an empty token is
-	// Anonymous where the server asks for none. It wraps ErrUnauthorized.
-	Authenticate(token string) (registry.Caller, error)
+	// Anonymous where the server asks for none. It wraps ErrUnauthorized, or
+	// registry.ErrGuessing where too many wrong tokens came from the address
+	// (registry.ClientAddress; "" for tokens that are checked once more).
+	Authenticate(from, token string) (registry.Caller, error)
 }

@@ -194,6 +194,7 @@ func (s *Server) Stats() Stats {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, n int64) func(func()) {
 		e := newSession(s, conn, wire, s.opts.Credential(r))
+		e.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
 		objection := s.objection(r, conn, n)
 		return func(gone func()) { e.serve(objection, gone) }
 	})

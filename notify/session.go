@@ -25,6 +25,7 @@ type session struct {
 	conn   *websocket.Conn
 	wire   *wire
 	header string // the token of the upgrade request
+	from   string // where it came from
 	gone   func() // to be called at the end
 	free   *rate.Limiter
 

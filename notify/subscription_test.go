@@ -397,7 +397,7 @@ func TestTokenWithdrawn(t *testing.T) {
 
 type gateFunc func(string) (registry.Caller, error)
 
-func (f gateFunc) Authenticate(token string) (registry.Caller, error) { return f(token) }
+func (f gateFunc) Authenticate(_, token string) (registry.Caller, error) { return f(token) }
 
 // While the scheduler takes its time to tell when a query is due, others come to
 // follow it.

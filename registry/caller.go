@@ -1,6 +1,10 @@
 package registry
 
-import "time"
+import (
+	"net/netip"
+	"strings"
+	"time"
+)
 
 // A Role says what a caller may do. Each includes the ones before it.
 type Role string
@@ -25,6 +29,34 @@ type Caller struct {
 	Name    string
 	Role    Role
 	Expires time.Time // zero: never
+}
+
+// LeastSecret is the least length of a token's secret in characters. Shorter
+// ones are never let in.
+const LeastSecret = 16
+
+// ClientAddress is the address that a request is counted for: the peer's, or
+// the one that a proxy on this machine appended to X-Forwarded-For. Of IPv6
+// it is the network of 64 bits, which one client usually has as a whole.
+func ClientAddress(peer string, forwardedFor []string) string {
+	if a, err := netip.ParseAddrPort(peer); err == nil {
+		peer = a.Addr().String()
+	}
+	a, err := netip.ParseAddr(peer)
+	if err == nil && a.Unmap().IsLoopback() && len(forwardedFor) > 0 {
+		last := forwardedFor[len(forwardedFor)-1]
+		if b, err := netip.ParseAddr(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])); err == nil {
+			a = b
+		}
+	}
+	if err != nil {
+		return peer
+	}
+	if a = a.Unmap().WithZone(""); a.Is6() {
+		network, _ := a.Prefix(64)
+		return network.String()
+	}
+	return a.String()
 }
 
 // A Token lets its bearer in. Only the SHA-256 of the secret is kept.

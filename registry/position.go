@@ -52,4 +52,7 @@ var (
 	ErrExists   = errors.New("exists already")
 	// ErrUnauthorized is what a gate says to wrong, missing and expired tokens.
 	ErrUnauthorized = errors.New("no valid token")
+	// ErrGuessing is what a gate says to an address that sent too many wrong
+	// tokens. Whether the one at hand is valid is not told.
+	ErrGuessing = errors.New("too many wrong tokens came from this address: wait a little")
 )

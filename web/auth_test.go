@@ -167,28 +167,28 @@ func TestTokens(t *testing.T) {
 	w.do("DELETE", "/v1/tokens/tv", "").status(204)
 	w.do("DELETE", "/v1/tokens/tv", "").problem(404, "not-found")
 	w.do("DELETE", "/v1/tokens/ops", "").problem(409, "conflict")
-	w.gate.SetFile([]registry.Token{{Name: "file", Role: registry.RoleAdmin, SHA256: hashSecret("from the file")}})
+	w.gate.SetFile([]registry.Token{{Name: "file", Role: registry.RoleAdmin, SHA256: hashSecret("secret from the file")}})
 	w.do("DELETE", "/v1/tokens/file", "").problem(409, "conflict")
 	w.post("/v1/tokens", `{"name":"file","role":"read"}`).problem(409, "exists")
 	w.do("DELETE", "/v1/tokens/ops", "").status(204)
 	w.get("/v1/tokens").problem(401, "unauthorized")
-	w.token = "from the file"
+	w.token = "secret from the file"
 	w.get("/v1/tokens").status(200)
 }
 
 // Once closed, a gate does not open because the last token went away.
 func TestGateStaysClosed(t *testing.T) {
 	m := newMemory(morning)
-	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("s")}}, m, func() time.Time { return morning })
+	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file")}}, m, func() time.Time { return morning })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := g.Authenticate("s"); err != nil || c.Name != "f" || c.Role != registry.RoleRead {
+	if c, err := g.Authenticate("", "a secret of the file"); err != nil || c.Name != "f" || c.Role != registry.RoleRead {
 		t.Errorf("%v %v", c, err)
 	}
 	g.SetFile(nil)
-	for _, token := range []string{"", "s"} {
-		if _, err := g.Authenticate(token); !errors.Is(err, ErrUnauthorized) {
+	for _, token := range []string{"", "a secret of the file"} {
+		if _, err := g.Authenticate("", token); !errors.Is(err, ErrUnauthorized) {
 			t.Errorf("%q is let in: %v", token, err)
 		}
 	}
@@ -196,10 +196,10 @@ func TestGateStaysClosed(t *testing.T) {
 		t.Error("the gate says that it is open")
 	}
 	open, _ := NewTokenGate(nil, m, func() time.Time { return morning })
-	if c, err := open.Authenticate(""); err != nil || c.Name != registry.Anonymous || c.Role != registry.RoleAdmin || open.On() {
+	if c, err := open.Authenticate("", ""); err != nil || c.Name != registry.Anonymous || c.Role != registry.RoleAdmin || open.On() {
 		t.Errorf("a server without tokens: %v %v", c, err)
 	}
-	if _, err := open.Authenticate("x"); !errors.Is(err, ErrUnauthorized) {
+	if _, err := open.Authenticate("", "x"); !errors.Is(err, ErrUnauthorized) {
 		t.Error("a wrong token is let in where none is needed")
 	}
 }
@@ -213,11 +213,11 @@ func TestGateNotesUse(t *testing.T) {
 	}
 	for _, later := range []time.Duration{0, time.Millisecond, time.Hour} {
 		w.m.now = morning.Add(later)
-		if _, err := g.Authenticate(secrets[registry.RoleApp]); err != nil {
+		if _, err := g.Authenticate("", secrets[registry.RoleApp]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	g.Authenticate("not a token")
+	g.Authenticate("", "not a token")
 	if at := g.Used("app"); !at.Equal(morning.Add(time.Hour)) || !g.Used("read").IsZero() {
 		t.Errorf("app was used at %v, read at %v", at, g.Used("read"))
 	}

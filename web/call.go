@@ -72,6 +72,8 @@ func (c *call) start(rt route) error {
 	return c.admit(rt)
 }
 
+var errShortToken = &problem{Problem: newProblem("unauthorized", "a token has at least "+strconv.Itoa(registry.LeastSecret)+" characters: have an admin make one with 'freshet token add'"), bearer: true}
+
 var errNoToken = &problem{Problem: newProblem("unauthorized", "send a valid token as \"Authorization: Bearer …\""), bearer: true}
 
 // admit settles who is asking and whether they may.
@@ -80,10 +82,11 @@ func (c *call) admit(rt route) error {
 		return nil
 	}
 	token, sent := bearer(c.r)
+	from := registry.ClientAddress(c.r.RemoteAddr, c.r.Header["X-Forwarded-For"])
 	if reads := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead; !sent && reads && c.Pages != nil {
-		token = c.Pages.Token(c.r)
+		from, token = "", c.Pages.Token(c.r)
 	}
-	caller, err := c.Gate.Authenticate(token)
+	caller, err := c.Gate.Authenticate(from, token)
 	if err != nil && !errors.Is(err, ErrUnauthorized) {
 		return err
 	}
@@ -100,6 +103,9 @@ func (c *call) admit(rt route) error {
 	case rt.topic && !sent:
 		c.caller = registry.Caller{Name: registry.Anonymous}
 		return nil
+	}
+	if errors.Is(err, errShort) {
+		return errShortToken
 	}
 	return errNoToken
 }

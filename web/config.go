@@ -14,10 +14,12 @@ import (
 
 // A Gate lets callers in. An empty token is registry.Anonymous with the role
 // admin on a server that asks for no tokens; everywhere else, and for a token
-// that is not valid (any more), the error wraps ErrUnauthorized. Any other
+// that is not valid (any more), the error wraps ErrUnauthorized. Wrong tokens
+// are counted for the address that they come from (registry.ClientAddress, or ""
+// for what is no guess); too many are answered with ErrGuessing. Any other
 // error is the server's fault. *TokenGate is one.
 type Gate interface {
-	Authenticate(token string) (registry.Caller, error)
+	Authenticate(from, token string) (registry.Caller, error)
 }
 
 // Pages are the window for people. A browser that signed in there may read the

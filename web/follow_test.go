@@ -101,10 +101,10 @@ type countingGate struct {
 	asked chan<- struct{}
 }
 
-func (g countingGate) Authenticate(token string) (registry.Caller, error) {
+func (g countingGate) Authenticate(from, token string) (registry.Caller, error) {
 	select {
 	case g.asked <- struct{}{}:
 	default:
 	}
-	return g.Gate.Authenticate(token)
+	return g.Gate.Authenticate(from, token)
 }

@@ -10,12 +10,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/freshet/freshet/registry"
 )
 
 // ErrUnauthorized is what a TokenGate says to wrong, missing and expired tokens.
 var ErrUnauthorized = registry.ErrUnauthorized
+
+var errShort = fmt.Errorf("%w: a token has at least %d characters", ErrUnauthorized, registry.LeastSecret)
 
 const maxSecret = 512 // bytes of a token that are looked at
 
@@ -37,6 +40,8 @@ type TokenGate struct {
 	file   []registry.Token
 	closed bool
 	used   map[string]time.Time // by name, since the process began
+
+	guesses guesses
 }
 
 // NewTokenGate builds a gate of the file's tokens and the store's.
@@ -100,7 +105,7 @@ func (g *TokenGate) Names() ([]string, error) {
 
 // Authenticate returns the caller that a token stands for. It compares hashes,
 // and always all of them, so that its time tells nothing.
-func (g *TokenGate) Authenticate(token string) (registry.Caller, error) {
+func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	tokens, err := g.all()
 	if err != nil {
 		return registry.Caller{}, err
@@ -111,19 +116,30 @@ func (g *TokenGate) Authenticate(token string) (registry.Caller, error) {
 	if token == "" && !closed {
 		return registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, nil
 	}
-	if token == "" || len(token) > maxSecret {
+	switch {
+	case token == "" || len(token) > maxSecret:
 		return registry.Caller{}, ErrUnauthorized
+	case utf8.RuneCountInString(token) < registry.LeastSecret:
+		return registry.Caller{}, errShort
 	}
-	digest := []byte(hashSecret(token))
+	sent, now := proof{from, hashSecret(token)}, g.now()
+	if from != "" && !g.guesses.admits(sent, now) {
+		return registry.Caller{}, registry.ErrGuessing
+	}
 	var found *registry.Token
 	for i := range tokens {
-		if subtle.ConstantTimeCompare(digest, []byte(tokens[i].SHA256)) == 1 {
+		if subtle.ConstantTimeCompare([]byte(sent.digest), []byte(tokens[i].SHA256)) == 1 {
 			found = &tokens[i]
 		}
 	}
-	now := g.now()
 	if found == nil || expired(*found, now) {
+		if from != "" {
+			g.guesses.failed(from, now)
+		}
 		return registry.Caller{}, ErrUnauthorized
+	}
+	if from != "" {
+		g.guesses.succeeded(sent)
 	}
 	g.note(found.Name, now)
 	c := registry.Caller{Name: found.Name, Role: found.Role}

@@ -85,7 +85,7 @@ func (s *server) checkForwarded(next http.Handler) http.Handler {
 	stranger := s.refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.Insecure && forwarded(r.Header) {
-			if _, err := s.Gate.Authenticate(""); err == nil {
+			if _, err := s.Gate.Authenticate("", ""); err == nil {
 				stranger.ServeHTTP(w, r)
 				return
 			}

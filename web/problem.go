@@ -103,6 +103,8 @@ func asProblem(err error) (p *problem, ok bool) {
 		return &problem{Problem: newProblem("body-too-large", fmt.Sprintf("a request body has at most %d bytes", body.Limit))}, true
 	case errors.Is(err, registry.ErrNotFound):
 		return notFound("nobody holds this (any more)"), true
+	case errors.Is(err, registry.ErrGuessing):
+		return &problem{Problem: newProblem("too-many-guesses", err.Error()), retryAfter: 2}, true
 	case errors.Is(err, registry.ErrExists):
 		return &problem{Problem: newProblem("exists", "choose another name")}, true
 	case errors.Is(err, scheduler.ErrPaused), errors.Is(err, scheduler.ErrBlackout):

@@ -42,6 +42,7 @@ var problemKinds = map[string]kind{
 	"bad-profile":            {422, "The profile cannot be captured", "The request is well-formed, but its items, their lengths or their queries do not go together; errors[] points at the one to change and says how."},
 	"limit":                  {429, "A limit of this server is reached", "limits.queries are registered. Release some, or raise the limit."},
 	"busy":                   {429, "Too many of these at once", "The call is dear and others of its kind are running. Retry-After says when to try again."},
+	"too-many-guesses":       {429, "Too many wrong tokens", "Many wrong tokens came from this address, so further ones are not looked at for a moment. A token that was right from this address before goes on working."},
 	"too-many":               {429, "Too many connections", "limits.connections followers are connected. Retry-After says when to try again."},
 	"internal":               {500, "Something went wrong here", "The fault is the server's; its log has one line for the request that says why."},
 	"unavailable":            {503, "Not available now", "The server is starting or stopping, or what it depends on does not answer. Retry-After says when to try again."},

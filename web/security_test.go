@@ -375,7 +375,7 @@ func TestGateFails(t *testing.T) {
 
 type brokenGate struct{}
 
-func (brokenGate) Authenticate(string) (registry.Caller, error) {
+func (brokenGate) Authenticate(_, _ string) (registry.Caller, error) {
 	return registry.Caller{Role: registry.RoleAdmin}, errors.New("the disk is gone")
 }
 

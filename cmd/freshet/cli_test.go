@@ -180,7 +180,7 @@ func TestJSONOutput(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("s3cret")+"\"}, {name: eye, role: read, sha256: \""+hashSecret("look")+"\"}]\n")
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+hashSecret("look-but-do-not-touch")+"\"}]\n")
 	with := func(token string) map[string]string {
 		return map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
@@ -193,22 +193,22 @@ func TestExitCodes(t *testing.T) {
 		want  int
 		says  string
 	}{
-		{"good", with("s3cret"), "", []string{"query", "list"}, exitOK, ""},
+		{"good", with("s3cret-of-an-operator"), "", []string{"query", "list"}, exitOK, ""},
 		{"no token", w.env, "", []string{"query", "list"}, exitAuth, ""},
 		{"wrong token", with("guess"), "", []string{"query", "list"}, exitAuth, ""},
-		{"not allowed", with("look"), "ASK {}", []string{"query", "add", "-"}, exitAuth, ""},
-		{"not found", with("s3cret"), "", []string{"query", "show", "nothing"}, exitNotFound, ""},
-		{"bad query", with("s3cret"), "SELECT", []string{"query", "add", "-"}, exitUsage, "line 1"},
-		{"query in Latin-1", with("s3cret"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, exitUsage, "UTF-8"},
-		{"update", with("s3cret"), "DROP ALL", []string{"query", "add", "-"}, exitUsage, "SPARQL Update"},
+		{"not allowed", with("look-but-do-not-touch"), "ASK {}", []string{"query", "add", "-"}, exitAuth, ""},
+		{"not found", with("s3cret-of-an-operator"), "", []string{"query", "show", "nothing"}, exitNotFound, ""},
+		{"bad query", with("s3cret-of-an-operator"), "SELECT", []string{"query", "add", "-"}, exitUsage, "line 1"},
+		{"query in Latin-1", with("s3cret-of-an-operator"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, exitUsage, "UTF-8"},
+		{"update", with("s3cret-of-an-operator"), "DROP ALL", []string{"query", "add", "-"}, exitUsage, "SPARQL Update"},
 		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, exitUsage, "--help"},
 		{"bad command", w.env, "", []string{"query", "lst"}, exitUsage, "--help"},
 		{"missing argument", w.env, "", []string{"query", "show"}, exitUsage, "Usage"},
 		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, exitUsage, "nonexistent"},
-		{"unknown setting", with("s3cret"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, exitUsage, "bugdet"},
-		{"bad value", with("s3cret"), "", []string{"endpoint", "set", "city", "budget=5"}, exitUsage, "(budget)"},
-		{"hint for nothing", with("s3cret"), "", []string{"hint", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
-		{"shadow of nothing", with("s3cret"), "", []string{"endpoint", "shadow", "list", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
+		{"unknown setting", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, exitUsage, "bugdet"},
+		{"bad value", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "budget=5"}, exitUsage, "(budget)"},
+		{"hint for nothing", with("s3cret-of-an-operator"), "", []string{"hint", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
+		{"shadow of nothing", with("s3cret-of-an-operator"), "", []string{"endpoint", "shadow", "list", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
 		{"no word", with("two words"), "", []string{"query", "list"}, exitUsage, "token"},
 		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.endpoint, "/sparql")}, "", []string{"query", "list"}, exitFailure, "is it a Freshet server"},
 		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, exitUsage, "http://"},
@@ -216,7 +216,7 @@ func TestExitCodes(t *testing.T) {
 		{"completion for no shell", w.env, "", []string{"completion", "tcsh"}, exitUsage, "tcsh"},
 		{"no server", nobody, "", []string{"query", "list"}, exitUnreachable, "freshet serve"},
 		{"watch without server", nobody, "", []string{"watch", "x"}, exitUnreachable, "freshet serve"},
-		{"watch nothing", with("s3cret"), "", []string{"watch", "nothing"}, exitNotFound, ""},
+		{"watch nothing", with("s3cret-of-an-operator"), "", []string{"watch", "nothing"}, exitNotFound, ""},
 		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, exitUsage, "make deps"},
 		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, exitUsage, "there are none in"},
 		{"no file to load", w.env, "", []string{"sparql", "--load", "/nonexistent.nt"}, exitUsage, "/nonexistent.nt"},
@@ -350,9 +350,9 @@ func TestWatch(t *testing.T) {
 // People read the same changes: what went, what came, and no more rows than
 // they asked for.
 func TestWatchForPeople(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("do")+"\"}, {name: shop, role: app, sha256: \""+hashSecret("buy")+"\"}]\n")
-	shop := town{env: map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy"}, endpoint: w.endpoint}
-	w.env["FRESHET_TOKEN"] = "do"
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+hashSecret("buy-what-the-shop-sells")+"\"}]\n")
+	shop := town{env: map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, endpoint: w.endpoint}
+	w.env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	shop.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")
 	ask := strings.TrimSpace(shop.must(t, "ASK { <http://x/a> ?p ?o }", "query", "add", "-"))
 	w.must(t, "", "endpoint", "tick", "city")

@@ -333,14 +333,14 @@ func TestConfigEnvironment(t *testing.T) {
 
 func TestConfigSecretFromFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte("s3cret\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("s3cret-of-an-operator\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := loadConfig(t, "", map[string]string{"FRESHET_ADMIN_TOKEN_FILE": path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret("s3cret")}}
+	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret("s3cret-of-an-operator")}}
 	if d := cmp.Diff(want, c.Tokens); d != "" {
 		t.Errorf("tokens (-want +got):\n%s", d)
 	}

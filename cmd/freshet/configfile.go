@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 
@@ -188,6 +189,9 @@ func (c *Config) readEnv(getenv func(string) string) error {
 	secret, err := secretFrom(getenv, "FRESHET_ADMIN_TOKEN")
 	if err != nil || secret == "" {
 		return err
+	}
+	if utf8.RuneCountInString(secret) < registry.LeastSecret {
+		return usage("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.LeastSecret)
 	}
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
 	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})

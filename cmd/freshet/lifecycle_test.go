@@ -151,7 +151,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 // SIGHUP brings new tokens and endpoints in force; a bad file keeps the old
 // settings.
 func TestReload(t *testing.T) {
-	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+hashSecret("first")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+hashSecret("first-of-the-secrets")+"\"}]\n")
 	file := s.srv.cmd.Args[3]
 	status := func(token string) int {
 		t.Helper()
@@ -167,7 +167,7 @@ func TestReload(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode
 	}
-	if got := [2]int{status("first"), status("second")}; got != [2]int{200, 401} {
+	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{200, 401} {
 		t.Fatalf("before: %v", got)
 	}
 	reload := func(text, says string) {
@@ -186,15 +186,15 @@ func TestReload(t *testing.T) {
 		}
 		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.stderr)
 	}
-	reload(strings.NewReplacer("slot: never", "slot: sometimes", hashSecret("first"), hashSecret("second")).Replace(s.yaml), "old settings stay")
-	if got := [2]int{status("first"), status("second")}; got != [2]int{200, 401} {
+	reload(strings.NewReplacer("slot: never", "slot: sometimes", hashSecret("first-of-the-secrets"), hashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
+	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{200, 401} {
 		t.Errorf("after a bad file: %v, want all of it to be without effect", got)
 	}
-	reload(strings.NewReplacer(hashSecret("first"), hashSecret("second"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
-	if got := [2]int{status("first"), status("second")}; got != [2]int{401, 200} {
+	reload(strings.NewReplacer(hashSecret("first-of-the-secrets"), hashSecret("second-of-the-secrets"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
+	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{401, 200} {
 		t.Errorf("after a good file: %v, want 401 and 200", got)
 	}
-	s.env["FRESHET_TOKEN"] = "second"
+	s.env["FRESHET_TOKEN"] = "second-of-the-secrets"
 	var e struct{ Policy string }
 	if err := json.Unmarshal([]byte(s.must(t, "", "endpoint", "show", "city", "--json")), &e); err != nil || e.Policy != "ttl:max=8:half" {
 		t.Errorf("policy is %q after the reload (%v)", e.Policy, err)
@@ -203,13 +203,13 @@ func TestReload(t *testing.T) {
 
 // A wrong token on the WebSocket is 4401, none on a closed server too.
 func TestLiveToken(t *testing.T) {
-	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+hashSecret("look")+"\"}, {name: ops, role: admin, sha256: \""+hashSecret("do")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+hashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+hashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
 		if code := closeCode(t, dial(t, s.srv.url, token)); code != 4401 {
 			t.Errorf("token %q: close code %d, want 4401", token, code)
 		}
 	}
-	c := dial(t, s.srv.url, "look")
+	c := dial(t, s.srv.url, "look-but-do-not-touch")
 	receive(t, c, "ready")
 	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": "ASK {}"}); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestLiveToken(t *testing.T) {
 	if m := receive(t, c, "error"); m["code"] != "not_allowed" || m["id"] != "a" {
 		t.Errorf("registering with a read token: %v", m)
 	}
-	c = dial(t, s.srv.url, "do")
+	c = dial(t, s.srv.url, "do-what-has-to-be-done")
 	for sparql, code := range map[string]string{"DROP ALL": "bad_params", "SELECT": "bad_params"} {
 		if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": sparql}); err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestLiveToken(t *testing.T) {
 	if m := receive(t, c, "subscribed"); m["seq"] != 0.0 {
 		t.Errorf("following a new query: %v, want seq 0", m)
 	}
-	s.env["FRESHET_TOKEN"] = "do"
+	s.env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	s.must(t, "", "endpoint", "tick", "city")
 	if m := receive(t, c, "delta"); m["baseline"] != true || m["prev"] != 0.0 || m["seq"] != 1.0 || m["jaccard"] != nil {
 		t.Errorf("the first result: %v, want a baseline", m)

@@ -19,7 +19,7 @@ tokens: [{name: ops, role: admin, sha256: "`+strings.Repeat("ab", 32)+`"}]
 endpoints:
   - {name: city, url: "http://127.0.0.1:3030/sparql", budget: 5s, auth: {basic: {username: u, password: hush}}, headers: {X-Key: hush}}
   - {name: still, url: "http://127.0.0.1:3031/sparql", auth: {bearer: {token_file: /run/secret}}}
-`, map[string]string{"FRESHET_CONTACT": "mailto:env@example.org", "FRESHET_ADMIN_TOKEN": "hush", "FRESHET_LOG_LEVEL": "warn"},
+`, map[string]string{"FRESHET_CONTACT": "mailto:env@example.org", "FRESHET_ADMIN_TOKEN": "hush, this is a secret", "FRESHET_LOG_LEVEL": "warn"},
 		"--listen", "127.0.0.1:7777", "--endpoint", "more=http://127.0.0.1:3032/sparql")
 	if err != nil {
 		t.Fatal(err)

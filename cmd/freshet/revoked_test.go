@@ -18,17 +18,17 @@ import (
 // it follows before the next change goes out, whatever the way.
 func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	token := func(name string) string {
-		return "{name: " + name + ", role: app, sha256: \"" + hashSecret(name) + "\"}"
+		return "{name: " + name + ", role: app, sha256: \"" + hashSecret(name+"-has-a-secret") + "\"}"
 	}
-	boss := "tokens: [{name: boss, role: admin, sha256: \"" + hashSecret("boss") + "\"}, " + token("keeps")
+	boss := "tokens: [{name: boss, role: admin, sha256: \"" + hashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
 	s := newStage(t, boss+", "+token("filed")+"]\n")
-	s.env["FRESHET_TOKEN"] = "boss"
+	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	made := strings.TrimSpace(s.must(t, "", "token", "add", "made", "--role", "app"))
 
 	heard := map[string]<-chan string{} // all that comes, to its end
-	for name, secret := range map[string]string{"keeps": "keeps", "filed": "filed", "made": made} {
+	for name, secret := range map[string]string{"keeps": "keeps-has-a-secret", "filed": "filed-has-a-secret", "made": made} {
 		for way, follow := range map[string]func(*testing.T, *stage, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
 			lines := follow(t, s, secret)
 			for l := range lines {
@@ -71,15 +71,15 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 // from its next change on.
 func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
-	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+hashSecret("boss")+"\"}]\n")
-	s.env["FRESHET_TOKEN"] = "boss"
+	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+hashSecret("boss-of-all-the-rest")+"\"}]\n")
+	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	hide := []func(){
 		func() {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.srv.url+"/v1/queries/rows", strings.NewReader(`{"public":false}`))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Header.Set("Authorization", "Bearer boss")
+			r.Header.Set("Authorization", "Bearer boss-of-all-the-rest")
 			r.Header.Set("Content-Type", "application/json")
 			resp, err := http.DefaultClient.Do(r)
 			if err != nil || resp.StatusCode != http.StatusOK {

@@ -15,7 +15,7 @@ import (
 // Someone without a token follows what the sign-in page says, word for word,
 // and is let in.
 func TestSignInHintWorks(t *testing.T) {
-	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+hashSecret("first")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+hashSecret("first-of-the-secrets")+"\"}]\n")
 	resp, err := http.Get(s.srv.url + "/signin")
 	if err != nil {
 		t.Fatal(err)

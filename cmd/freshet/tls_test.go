@@ -62,14 +62,14 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, 1, cert, key)
-	s := newStage(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+hashSecret("do")+"\"}]\n")
+	s := newStage(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+hashSecret("do-what-has-to-be-done")+"\"}]\n")
 	if !strings.HasPrefix(s.srv.url, "https://") {
 		t.Fatalf("it says that it serves at %s", s.srv.url)
 	}
 	// What a process trusts is read once, so that the client is one of its own.
 	freshet := func(trust, stdin string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), binary(t), args...)
-		c.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.url, "FRESHET_TOKEN=do", "SSL_CERT_FILE="+trust)
+		c.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.url, "FRESHET_TOKEN=do-what-has-to-be-done", "SSL_CERT_FILE="+trust)
 		c.Stdin = strings.NewReader(stdin)
 		return c
 	}

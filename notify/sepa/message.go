@@ -106,6 +106,8 @@ func asRefusal(err error) (r *refusal, ok bool) {
 		return &refusal{p.Status, p.Type, p.Error()}, true
 	case errors.Is(err, registry.ErrUnauthorized):
 		return &refusal{http.StatusUnauthorized, "unauthorized", "no valid token: send authorization \"Bearer …\""}, true
+	case errors.Is(err, registry.ErrGuessing):
+		return &refusal{http.StatusTooManyRequests, "limit", err.Error()}, true
 	case errors.Is(err, registry.ErrNotFound):
 		return &refusal{http.StatusNotFound, "not_found", "nobody holds the query any more"}, true
 	case errors.Is(err, notify.ErrRefused):

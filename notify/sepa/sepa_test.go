@@ -51,7 +51,7 @@ type gate struct {
 	tokens map[string]registry.Caller
 }
 
-func (g *gate) Authenticate(token string) (registry.Caller, error) {
+func (g *gate) Authenticate(_, token string) (registry.Caller, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, ok := g.tokens[token]

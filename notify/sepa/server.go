@@ -40,7 +40,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := &client{s: s, header: notify.Bearer(r), subs: map[string]*subscription{}, vacant: time.Now(),
+	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), subs: map[string]*subscription{}, vacant: time.Now(),
 		wish: notify.Wish{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
@@ -71,6 +71,7 @@ func (s *Server) idle() time.Duration {
 type client struct {
 	s      *Server
 	header string // the token of the upgrade request
+	from   string // where it came from
 	wish   notify.Wish
 
 	mu     sync.Mutex
@@ -191,7 +192,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 
 // caller is whoever a token stands for, now.
 func (c *client) caller(token string) (registry.Caller, error) {
-	who, err := c.s.Gate.Authenticate(token)
+	who, err := c.s.Gate.Authenticate(c.from, token)
 	if err == nil && !who.Role.Includes(registry.RoleApp) {
 		err = refuse(http.StatusForbidden, "forbidden", "subscribing registers the query, which needs the role app")
 	}

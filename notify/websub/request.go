@@ -265,9 +265,11 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 // admit settles who asks and whether the topic is for them.
 func (h *Handler) admit(r *http.Request, q *request) error {
 	token := notify.Bearer(r)
-	caller, err := h.gate.Authenticate(token)
+	caller, err := h.gate.Authenticate(registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token)
 	signed := err == nil
 	switch {
+	case errors.Is(err, registry.ErrGuessing):
+		return &refusal{http.StatusTooManyRequests, err.Error(), 2}
 	case err != nil && !errors.Is(err, notify.ErrUnauthorized):
 		return err
 	case err != nil && r.Header.Get("Authorization") != "":

@@ -31,7 +31,7 @@ const patience = time.Minute
 
 type gate map[string]registry.Caller
 
-func (g gate) Authenticate(token string) (registry.Caller, error) {
+func (g gate) Authenticate(_, token string) (registry.Caller, error) {
 	c, ok := g[token]
 	if !ok {
 		return c, fmt.Errorf("token: %w", notify.ErrUnauthorized)

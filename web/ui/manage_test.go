@@ -117,14 +117,14 @@ func TestTokensPage(t *testing.T) {
 	if secret == nil {
 		t.Fatalf("no secret in %s", a.main())
 	}
-	if c, err := r.gate.Authenticate(secret[1]); err != nil || c.Name != "tiles" || c.Role != registry.RoleRead || c.Expires.IsZero() {
+	if c, err := r.gate.Authenticate("", secret[1]); err != nil || c.Name != "tiles" || c.Role != registry.RoleRead || c.Expires.IsZero() {
 		t.Errorf("the token shown is %+v, %v", c, err)
 	}
 	r.get("/tokens").has("4 tokens are valid.", "tiles").lacks(secret[1])
 	r.get("/tokens/tiles/revoke").status(200).has("Revoke tiles?", "out at once", `action="/tokens/tiles/revoke"`)
 	r.get("/tokens/nobody/revoke").status(404)
 	r.follow(r.post("/tokens/tiles/revoke")).has("Token tiles is revoked.", "3 tokens are valid.")
-	if _, err := r.gate.Authenticate(secret[1]); err == nil {
+	if _, err := r.gate.Authenticate("", secret[1]); err == nil {
 		t.Error("a revoked token lets in")
 	}
 	r.follow(r.post("/tokens/ops/revoke")).has("Not revoked", "configuration file", "3 tokens are valid.")

@@ -4,11 +4,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
 // Sessions remember which token a browser signed in with. They live in memory
@@ -158,7 +162,11 @@ func (v *visit) signInForm(status int, f signInForm) {
 // signIn takes a token, once; from then on the browser brings the session's id.
 func signIn(v *visit) error {
 	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), local(v.r.PostForm.Get("next"))
-	if _, err := v.Gate.Authenticate(token); token == "" || err != nil {
+	_, err := v.Gate.Authenticate(registry.ClientAddress(v.r.RemoteAddr, v.r.Header["X-Forwarded-For"]), token)
+	if err != nil && !errors.Is(err, web.ErrUnauthorized) {
+		return err
+	}
+	if token == "" || err != nil {
 		v.signInForm(http.StatusForbidden, signInForm{Next: next, Wrong: true})
 		return nil
 	}

@@ -126,7 +126,7 @@ func (v *visit) enter(route string, need registry.Role) bool {
 // revoked token is out at once.
 func (v *visit) authenticate() error {
 	v.token = v.Token(v.r)
-	caller, err := v.Gate.Authenticate(v.token)
+	caller, err := v.Gate.Authenticate("", v.token)
 	if err != nil && v.token != "" && !errors.Is(err, web.ErrUnauthorized) {
 		return err
 	}

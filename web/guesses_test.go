@@ -1,0 +1,108 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Wrong tokens are bounded for each address, and for the others nothing changes.
+func TestGuessesAreBounded(t *testing.T) {
+	now := morning
+	known, unused := "a token that is in use", "a token not used so far"
+	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: hashSecret(known)}, {Name: "unused", Role: registry.RoleRead, SHA256: hashSecret(unused)}},
+		newMemory(morning), func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(from, token string) error {
+		_, err := g.Authenticate(from, token)
+		return err
+	}
+	const bad, good = "203.0.113.9", "198.51.100.7"
+	if err := errors.Join(try(bad, known), try(good, known)); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for i := range 20 * guessBurst {
+		if err := try(bad, fmt.Sprint("wrong token number ", i)); errors.Is(err, ErrUnauthorized) {
+			looked++
+		} else if !errors.Is(err, registry.ErrGuessing) {
+			t.Fatal(err)
+		}
+	}
+	if looked != guessBurst {
+		t.Errorf("%d guesses at once were looked at, want %d", looked, guessBurst)
+	}
+	for _, x := range []struct {
+		from, token string
+		want        error
+	}{
+		{bad, known, nil}, // whoever shares the address goes on
+		{bad, unused, registry.ErrGuessing},
+		{good, unused, nil},
+		{good, "wrong token of somebody else", ErrUnauthorized},
+		{"", "wrong token checked once more", ErrUnauthorized},
+	} {
+		if err := try(x.from, x.token); !errors.Is(err, x.want) {
+			t.Errorf("%q from %q: %v, want %v", x.token, x.from, err, x.want)
+		}
+	}
+	now = now.Add(10 * time.Second)
+	if err := try(bad, unused); err != nil {
+		t.Errorf("after a while: %v", err)
+	}
+	looked = 0
+	for i := range 20 * guessBurst {
+		if errors.Is(try(bad, fmt.Sprint("wrong token once more ", i)), ErrUnauthorized) {
+			looked++
+		}
+	}
+	if want := int(10 * guessRate); looked != want {
+		t.Errorf("%d guesses after ten seconds, want %d", looked, want)
+	}
+}
+
+// Guesses from ever new addresses take no more memory than so much, and leave
+// what is in use alone.
+func TestGuessesTakeBoundedMemory(t *testing.T) {
+	var g guesses
+	mine := proof{"mine", "x"}
+	g.succeeded(mine)
+	for i := range 5 * mostAddresses {
+		from := fmt.Sprint("address ", i)
+		g.failed(from, morning)
+		g.succeeded(proof{from, "x"})
+		g.succeeded(mine)
+	}
+	if w, r := g.wrong.len(), g.right.len(); w > mostAddresses || r > mostAddresses || w < mostAddresses/2 || r < mostAddresses/2 {
+		t.Errorf("%d addresses and %d tokens are remembered", w, r)
+	}
+	if _, known := g.right.get(mine); !known {
+		t.Error("a token in use is forgotten")
+	}
+}
+
+// A secret that is short is never let in, whatever the file says.
+func TestShortSecrets(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Gate = gateOf(t, registry.Token{Name: "short", Role: registry.RoleAdmin, SHA256: hashSecret("7")},
+			registry.Token{Name: "long", Role: registry.RoleAdmin, SHA256: hashSecret("äöüäöüäöüäöüäöüä")})
+	})
+	if a := w.get("/v1/queries", "Authorization: Bearer 7").problem(401, "unauthorized"); !strings.Contains(a.string("detail"), "16 characters") {
+		t.Errorf("%s", a.body)
+	}
+	w.get("/v1/queries", "Authorization: Bearer äöüäöüäöüäöüäöüä").status(200)
+	for range guessBurst {
+		w.get("/v1/queries", "Authorization: Bearer a token that is wrong").problem(401, "unauthorized")
+	}
+	if a := w.get("/v1/queries", "Authorization: Bearer a token that is wrong").problem(429, "too-many-guesses"); a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	w.get("/v1/queries", "Authorization: Bearer äöüäöüäöüäöüäöüä").status(200)
+	w.get("/v1/queries", "Authorization: Bearer a token that is wrong", "X-Forwarded-For: 198.51.100.7").problem(429, "too-many-guesses") // the peer is no proxy of ours
+}
