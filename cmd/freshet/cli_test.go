@@ -9,10 +9,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // cli runs one command line in this process.
@@ -407,5 +410,58 @@ func TestWatchForPeople(t *testing.T) {
 	w.must(t, "", "query", "rm", "--force", ask)
 	if code, _, _ := cli(t, shop.env, "", "query", "show", ask); code != exitNotFound {
 		t.Errorf("an admin's rm --force leaves the query to its other holder: exit code %d", code)
+	}
+}
+
+// Without --json people get lines: no braces, and an exit code that says whether
+// the trial run was complete.
+func TestPlainOutput(t *testing.T) {
+	w := newTown(t, "")
+	w.must(t, "PREFIX x: <http://x/>\nSELECT ?s ?n { ?s x:n ?n }", "query", "add", "--name", "rows", "-")
+	for range 2 {
+		w.must(t, "", "endpoint", "tick", "city")
+	}
+	for _, x := range []struct {
+		line, stdin string
+		code        int
+		has         []string
+	}{
+		{"query show rows", "", exitOK, []string{"name ", "query\n  PREFIX x: <http://x/>\n  SELECT", "links\n  results "}},
+		{"query show rows --explain", "", exitOK, []string{"\n  samples\n    slot 1, elapsed_seconds "}},
+		{"endpoint show city", "", exitOK, []string{"headers ", "state\n  running ", "  health\n    state ", "  last\n    endpoint "}},
+		{"query validate -", "SELECT ?s { ?s ?p ?o } LIMIT 5", exitOK, []string{"form ", "warning: line 1: LIMIT"}},
+		{"query validate --run -", "SELECT ?n { ?s ?p ?n }", exitOK, []string{"trial run: complete in ", ", 2 rows\n  n=1\n  n=2\n"}},
+		{"query validate --run -", "ASK {}", exitOK, []string{", true\n"}},
+		{"query validate --run -", "CONSTRUCT WHERE { ?s ?p ?o }", exitOK, []string{", 2 rows\n  <http://x/a> "}},
+		{"query validate --run -", "SELECT ?s { ?s foo:x ?o }", exitFailure, []string{"warning: line 1: no PREFIX", "freshet: the trial run was not complete: rejected: "}},
+		{"query validate --run --json -", "SELECT ?s { ?s foo:x ?o }", exitFailure, []string{`"outcome":"rejected"`}},
+	} {
+		code, out, says := cli(t, w.env, x.stdin, strings.Fields(x.line)...)
+		whole := strings.Contains(x.line, "--json") || strings.Contains(out, "SELECT") || strings.Contains(out, "ASK") || strings.Contains(out, "CONSTRUCT")
+		if code != x.code || strings.ContainsAny(out, "{}") && !whole {
+			t.Errorf("%s: exit code %d, prints\n%s%s", x.line, code, out, says)
+		}
+		for _, want := range x.has {
+			if text := regexp.MustCompile(` +`).ReplaceAllString(out+says, " "); !strings.Contains(text, regexp.MustCompile(` +`).ReplaceAllString(want, " ")) {
+				t.Errorf("%s lacks %q:\n%s", x.line, want, out+says)
+			}
+		}
+	}
+}
+
+func TestPrintFields(t *testing.T) {
+	var b strings.Builder
+	doc := `{"name":"a","none":null,"empty":[],"text":"one\ntwo \u001b[31m","list":["x","y"],"objects":[` + strings.Repeat(`{"n":1,"at":{"x":"\u001bz"}},`, 9) +
+		`{"n":10}],"inner":{"a":1,"deep":{"b":true}},"hidden":{"c":1}}`
+	if err := printFields(&b, strings.NewReader(doc), func(name string) string { return map[string]string{"name": "from here"}[name] }, "hidden"); err != nil {
+		t.Fatal(err)
+	}
+	want := "name   a  from here\nnone   –\nempty  –\ntext\n  one\n  two ·[31m\nlist  x, y\nobjects\n" + strings.Repeat("  n 1, at x ·z\n", 8) +
+		"  and 2 more: --json shows them\ninner\n  a  1\n  deep\n    b  true\n"
+	if d := cmp.Diff(want, b.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if err := printFields(io.Discard, strings.NewReader(`[1]`), nil); err == nil {
+		t.Error("a list is printed as fields")
 	}
 }

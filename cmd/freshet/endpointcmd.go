@@ -142,7 +142,7 @@ func (a *api) endpointShow() *cobra.Command {
 				_, err = io.Copy(a.w.stdout, resp.Body)
 				return err
 			}
-			return printFields(a.w.stdout, resp.Body)
+			return printFields(a.w.stdout, resp.Body, nil)
 		}}
 }
 

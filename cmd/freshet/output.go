@@ -1,34 +1,152 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
-// printFields prints a JSON object as aligned lines, in the server's order.
-func printFields(w io.Writer, body io.Reader) error {
-	d := json.NewDecoder(body)
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+// mostEntries is how many entries of a list of objects are printed for people.
+const mostEntries = 8
+
+// printFields prints a JSON object as aligned lines, in the server's order:
+// the members of an object below its name, a list in one line, and a list of
+// objects with one line for each. remark, unless nil, is put behind the member
+// of a name; members that skip names are left out.
+func printFields(w io.Writer, body io.Reader, remark func(name string) string, skip ...string) error {
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	fields, ok := objectOf(raw)
+	if !ok {
 		return fmt.Errorf("the server did not answer with an object")
 	}
+	fields = slices.DeleteFunc(fields, func(f field) bool { return slices.Contains(skip, f.name) })
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
+	for _, f := range fields {
+		words := ""
+		if remark != nil {
+			words = remark(f.name)
 		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
-		text := string(v)
-		var s string
-		if json.Unmarshal(v, &s) == nil {
-			text = s
-		}
-		fmt.Fprintf(t, "%v\t%s\n", key, text)
+		f.print(t, "", words)
 	}
 	return t.Flush()
+}
+
+// A field is a member of a JSON object.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// objectOf reads an object's members in their order.
+func objectOf(raw json.RawMessage) (fields []field, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, false
+	}
+	for d.More() {
+		key, err := d.Token()
+		f := field{name: fmt.Sprint(key)}
+		if err != nil || d.Decode(&f.value) != nil {
+			return nil, false
+		}
+		fields = append(fields, f)
+	}
+	return fields, true
+}
+
+func (f field) print(w io.Writer, indent, remark string) {
+	inner, object := objectOf(f.value)
+	lines, list := f.lines()
+	switch {
+	case object && len(inner) > 0:
+		fmt.Fprintf(w, "%s%s\n", indent, f.name)
+		for _, x := range inner {
+			x.print(w, indent+"  ", "")
+		}
+		return
+	case list:
+		fmt.Fprintf(w, "%s%s\n", indent, f.name)
+		for _, l := range lines {
+			fmt.Fprintf(w, "%s  %s\n", indent, l)
+		}
+		return
+	}
+	fmt.Fprintf(w, "%s%s\t%s", indent, f.name, plainValue(f.value))
+	if remark != "" {
+		fmt.Fprintf(w, "\t%s", remark)
+	}
+	fmt.Fprintln(w)
+}
+
+// lines are those of a value that needs several: text with line breaks, or a
+// list of objects.
+func (f field) lines() (lines []string, ok bool) {
+	var text string
+	if json.Unmarshal(f.value, &text) == nil && strings.Contains(text, "\n") {
+		for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+			lines = append(lines, tame(l))
+		}
+		return lines, true
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(f.value, &list) != nil || len(list) == 0 {
+		return nil, false
+	}
+	if _, objects := objectOf(list[0]); !objects {
+		return nil, false
+	}
+	for _, x := range list[:min(len(list), mostEntries)] {
+		lines = append(lines, plainValue(x))
+	}
+	if n := len(list) - mostEntries; n > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: --json shows them", n))
+	}
+	return lines, true
+}
+
+// plainValue is a JSON value in one line for people.
+func plainValue(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	switch v := v.(type) {
+	case nil:
+		return "–"
+	case string:
+		if v == "" {
+			return "–"
+		}
+		return tame(strings.Join(strings.Fields(v), " "))
+	case []any:
+		var list []json.RawMessage
+		_ = json.Unmarshal(raw, &list) // it is one
+		words := make([]string, len(list))
+		for i, x := range list {
+			words[i] = plainValue(x)
+		}
+		return orDash(strings.Join(words, ", "))
+	case map[string]any:
+		fields, _ := objectOf(raw)
+		words := make([]string, len(fields))
+		for i, f := range fields {
+			words[i] = f.name + " " + plainValue(f.value)
+		}
+		return orDash(strings.Join(words, ", "))
+	}
+	return string(raw)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
 }

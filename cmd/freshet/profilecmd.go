@@ -173,7 +173,7 @@ func (a *api) profileShow() *cobra.Command {
 			if a.asJSON {
 				return printJSON(a.w.stdout, raw)
 			}
-			return printFields(a.w.stdout, strings.NewReader(string(raw)))
+			return printFields(a.w.stdout, strings.NewReader(string(raw)), nil)
 		}}
 }
 

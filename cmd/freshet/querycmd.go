@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,12 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -232,7 +235,7 @@ func (a *api) queryShow() *cobra.Command {
 				_, err = io.Copy(a.w.stdout, resp.Body)
 				return err
 			}
-			return printFields(a.w.stdout, resp.Body)
+			return printFields(a.w.stdout, resp.Body, nil)
 		}}
 	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
 	c.Flags().BoolVar(&explain, "explain", false, "say why it ran or not, and when it runs next")
@@ -244,6 +247,9 @@ func (a *api) queryValidate() *cobra.Command {
 	var endpoint string
 	var try bool
 	c := &cobra.Command{Use: "validate FILE", Short: "Say whether a query can be watched and what will surprise", Args: cobra.ExactArgs(1),
+		Long: `Says what a registration of the query in FILE (- for standard input) would
+become. With --run it is executed once; the exit code is 1 when that was not
+complete.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.readQuery(args[0])
 			if err != nil {
@@ -261,11 +267,91 @@ func (a *api) queryValidate() *cobra.Command {
 			if err := a.do(c.Context(), http.MethodPost, path, body, &raw); err != nil {
 				return err
 			}
-			return printJSON(a.w.stdout, raw)
+			return a.printAnalysis(raw)
 		}}
 	c.Flags().StringVar(&endpoint, "endpoint", "", "endpoint to ask")
 	c.Flags().BoolVar(&try, "run", false, "execute it once and show the first rows")
 	return c
+}
+
+// A trial is one execution by "query validate --run".
+type trial struct {
+	Outcome string          `json:"outcome"`
+	Elapsed float64         `json:"elapsed_seconds"`
+	Rows    int             `json:"rows"`
+	Results json.RawMessage `json:"results"`
+	Error   string          `json:"error"`
+}
+
+// printAnalysis prints what would become of a registration, and the trial run if
+// there was one. The error says that the run was not complete.
+func (a *api) printAnalysis(raw json.RawMessage) error {
+	var v struct {
+		queryView
+		Run *trial `json:"run"`
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	if a.asJSON {
+		if err := printJSON(a.w.stdout, raw); err != nil {
+			return err
+		}
+		return v.Run.problem()
+	}
+	if err := printFields(a.w.stdout, bytes.NewReader(raw), nil, "warnings", "run"); err != nil {
+		return err
+	}
+	for _, x := range v.Warnings {
+		fmt.Fprintf(a.w.stdout, "warning: line %d: %s\n", x.Line, tame(x.Message))
+	}
+	if err := v.Run.problem(); v.Run == nil || err != nil {
+		return err
+	}
+	fmt.Fprintf(a.w.stdout, "trial run: complete in %.3g s, %s\n", v.Run.Elapsed, v.Run.size())
+	return v.Run.printRows(a.w.stdout)
+}
+
+// problem says why a trial run was not complete.
+func (t *trial) problem() error {
+	if t == nil || t.Outcome == "complete" {
+		return nil
+	}
+	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, tame(t.Error))
+}
+
+// size is how much the trial run brought.
+func (t *trial) size() string {
+	var ask struct{ Boolean *bool }
+	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {
+		return strconv.FormatBool(*ask.Boolean)
+	}
+	if t.Rows == 1 {
+		return "1 row"
+	}
+	return fmt.Sprintf("%d rows", t.Rows)
+}
+
+// printRows prints the first rows, one a line.
+func (t *trial) printRows(w io.Writer) error {
+	var r struct {
+		Head    struct{ Vars []string }
+		Results struct{ Bindings []json.RawMessage }
+		Triples []string
+	}
+	if err := json.Unmarshal(t.Results, &r); err != nil {
+		return err
+	}
+	for _, row := range r.Results.Bindings {
+		fmt.Fprintf(w, "  %s\n", rowText(diff.Select, r.Head.Vars, row))
+	}
+	for _, triple := range r.Triples {
+		fmt.Fprintf(w, "  %s\n", clean(triple))
+	}
+	if n := t.Rows - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
+		fmt.Fprintf(w, "  and %d more\n", n)
+	}
+	return nil
 }
 
 func (a *api) queryRemove() *cobra.Command {

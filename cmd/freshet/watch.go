@@ -184,14 +184,19 @@ func shortTerm(t diff.Term) string {
 	return s
 }
 
-// clean keeps what an endpoint sent from steering the terminal.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
+// tame keeps what an endpoint sent from steering the terminal.
+func tame(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return '·'
 		}
 		return r
 	}, s)
+}
+
+// clean is tame text of a bounded length.
+func clean(s string) string {
+	s = tame(s)
 	const most = 200
 	if r := []rune(s); len(r) > most {
 		return string(r[:most]) + "…"
