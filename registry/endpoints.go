@@ -18,30 +18,39 @@ func (r *Registry) Endpoints() ([]Endpoint, error) { return r.store.Endpoints() 
 // Endpoint returns one endpoint.
 func (r *Registry) Endpoint(name string) (Endpoint, error) {
 	e, err := r.store.Endpoint(name)
+	return e, missingEndpoint(name, err)
+}
+
+func missingEndpoint(name string, err error) error {
 	if errors.Is(err, ErrNotFound) {
-		return e, notFound("no endpoint is named %s", name)
+		return notFound("no endpoint is named %s", name)
 	}
-	return e, err
+	return err
 }
 
 // CreateEndpoint adds an endpoint; what it leaves out gets its default.
-func (r *Registry) CreateEndpoint(e Endpoint) (Endpoint, error) {
+func (r *Registry) CreateEndpoint(c Caller, e Endpoint) (Endpoint, error) {
 	e = e.Defaulted()
 	if err := CheckEndpoint(e, r.check); err != nil {
 		return Endpoint{}, err
 	}
-	return r.storeEndpoint(e.Name, func(cur, _ *Endpoint, found bool) error {
+	return r.storeEndpoint(e.Name, func(cur *Configured, found bool) error {
 		if found {
 			return &Problem{Type: "exists", Status: 409, Title: "Exists already", Detail: "an endpoint named " + e.Name + " exists: edit it instead"}
 		}
-		*cur = e
+		*cur = Configured{Endpoint: e}
+		cur.note(Endpoint{}.Defaulted(), r.editBy(c))
 		return nil
 	})
 }
 
 // UpdateEndpoint edits an endpoint in one transaction. The name stays.
-func (r *Registry) UpdateEndpoint(name string, edit func(*Endpoint) error) (Endpoint, error) {
-	return r.editEndpoint(name, func(e *Endpoint) error {
+func (r *Registry) UpdateEndpoint(c Caller, name string, edit func(*Endpoint) error) (Endpoint, error) {
+	return r.storeEndpoint(name, func(cur *Configured, found bool) error {
+		if !found {
+			return notFound("no endpoint is named %s", name)
+		}
+		was, e := cur.Endpoint, &cur.Endpoint
 		if err := edit(e); err != nil {
 			return err
 		}
@@ -49,9 +58,12 @@ func (r *Registry) UpdateEndpoint(name string, edit func(*Endpoint) error) (Endp
 			return unprocessable("bad-endpoint", "/name", "an endpoint keeps its name; create another one instead")
 		}
 		*e = e.Defaulted()
+		cur.note(was, r.editBy(c))
 		return CheckEndpoint(*e, r.check)
 	})
 }
+
+func (r *Registry) editBy(c Caller) Edit { return Edit{By: c.Name, At: r.now().UTC()} }
 
 // DeleteEndpoint removes an endpoint with its queries and their history.
 func (r *Registry) DeleteEndpoint(name string) error {
@@ -81,15 +93,15 @@ func (r *Registry) ResumeEndpoint(name string) (Endpoint, error) {
 }
 
 func (r *Registry) editEndpoint(name string, edit func(*Endpoint) error) (Endpoint, error) {
-	return r.storeEndpoint(name, func(e, _ *Endpoint, found bool) error {
+	return r.storeEndpoint(name, func(c *Configured, found bool) error {
 		if !found {
 			return notFound("no endpoint is named %s", name)
 		}
-		return edit(e)
+		return edit(&c.Endpoint)
 	})
 }
 
-func (r *Registry) storeEndpoint(name string, edit func(e, file *Endpoint, found bool) error) (Endpoint, error) {
+func (r *Registry) storeEndpoint(name string, edit func(c *Configured, found bool) error) (Endpoint, error) {
 	e, err := r.store.EditEndpoint(name, edit)
 	if err == nil {
 		r.tuned(name)
@@ -99,23 +111,24 @@ func (r *Registry) storeEndpoint(name string, edit func(e, file *Endpoint, found
 
 // ApplyFile brings the endpoints of the configuration file in force. A value
 // that was edited by the API stays, unless the file's value differs from the
-// one that the file applied last.
-func (r *Registry) ApplyFile(endpoints []Endpoint) error {
+// one that the file applied last. from says what sets a setting of an endpoint,
+// "" for nothing; nil is the file for all that has no default value.
+func (r *Registry) ApplyFile(endpoints []Endpoint, from func(endpoint, setting string) string) error {
 	for _, e := range endpoints { // all of them first: a bad file changes nothing
 		if err := r.checkFile(e.Defaulted()); err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
 		}
 	}
+	r.remember(endpoints, from)
 	for _, e := range endpoints {
 		e = e.Defaulted()
-		_, err := r.storeEndpoint(e.Name, func(cur, file *Endpoint, found bool) error {
-			if !found || file.URL == "" {
-				*cur, *file = e, e
+		_, err := r.storeEndpoint(e.Name, func(c *Configured, found bool) error {
+			if !found || c.File.URL == "" {
+				*c = Configured{Endpoint: e, File: e}
 				return nil
 			}
-			merge(cur, *file, e)
-			*file = e
-			return CheckEndpoint(*cur, r.check)
+			c.apply(e)
+			return CheckEndpoint(c.Endpoint, r.check)
 		})
 		if err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
@@ -124,40 +137,45 @@ func (r *Registry) ApplyFile(endpoints []Endpoint) error {
 	return nil
 }
 
+// remember keeps what sets the settings of the file's endpoints.
+func (r *Registry) remember(endpoints []Endpoint, from func(endpoint, setting string) string) {
+	plain := Endpoint{}.Defaulted()
+	file := map[string]map[string]string{}
+	for _, e := range endpoints {
+		e = e.Defaulted()
+		set := map[string]string{}
+		for name := range settingFields {
+			switch {
+			case from != nil:
+				set[name] = from(e.Name, name)
+			case !same(setting(&e, name), setting(&plain, name)):
+				set[name] = FromFile
+			}
+		}
+		file[e.Name] = set
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.file = file
+}
+
 // checkFile says whether an endpoint of the file could come in force, alone and
 // together with what the API edited. It changes nothing.
 func (r *Registry) checkFile(e Endpoint) error {
 	if err := CheckEndpoint(e, r.check); err != nil {
 		return err
 	}
-	_, err := r.store.EditEndpoint(e.Name, func(cur, file *Endpoint, found bool) error {
-		if found && file.URL != "" {
-			merge(cur, *file, e)
-			if err := CheckEndpoint(*cur, r.check); err != nil {
-				return err
-			}
-		}
-		return errDryRun
-	})
-	if errors.Is(err, errDryRun) {
+	c, err := r.store.Configured(e.Name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case c.File.URL == "":
 		return nil
 	}
-	return err
-}
-
-var errDryRun = errors.New("nothing is to be stored")
-
-// merge copies into cur each field whose value in the file has changed.
-func merge(cur *Endpoint, before, now Endpoint) {
-	c, b, n := reflect.ValueOf(cur).Elem(), reflect.ValueOf(before), reflect.ValueOf(now)
-	for i := range c.NumField() {
-		if f := c.Type().Field(i).Name; f == "Pause" {
-			continue
-		}
-		if !same(b.Field(i), n.Field(i)) {
-			c.Field(i).Set(n.Field(i))
-		}
-	}
+	c.apply(e)
+	return CheckEndpoint(c.Endpoint, r.check)
 }
 
 // same treats nil and empty lists alike: a store need not keep the difference.

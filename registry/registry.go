@@ -34,7 +34,8 @@ type Registry struct {
 	admitting sync.Mutex // where queries are limited: from counting them to having one more
 
 	mu    sync.Mutex
-	lives map[LiveHold]int // connections that hold (query, caller), ReleaseAt unset
+	lives map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
+	file  map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
 }
 
 // Limits of registration; 0 means none.

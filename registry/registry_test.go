@@ -44,7 +44,7 @@ func newRig(t *testing.T, limits registry.Limits) *rig {
 	r := &rig{store: db, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
 	r.conf = registry.Config{Store: db, Limits: limits, Now: func() time.Time { return r.now }}
 	r.reopen(t)
-	if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}); err != nil {
+	if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -126,7 +126,7 @@ func TestSameQuestionIsOneQuery(t *testing.T) {
 // What makes another question makes another query.
 func TestDifferentQuestions(t *testing.T) {
 	r := newRig(t, registry.Limits{})
-	if _, err := r.CreateEndpoint(registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
+	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
 		t.Fatal(err)
 	}
 	const text = "SELECT ?s { ?s ?p ?o }"
@@ -393,13 +393,13 @@ func TestFileAgainstAPI(t *testing.T) {
 	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}
 	edit := func(f func(*registry.Endpoint)) {
 		t.Helper()
-		if _, err := r.UpdateEndpoint("city", func(e *registry.Endpoint) error { f(e); return nil }); err != nil {
+		if _, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error { f(e); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	edit(func(e *registry.Endpoint) { e.Budget = registry.Duration(3 * time.Second); e.MaxRows = 7 })
 	file.Concurrency = 4
-	if err := r.ApplyFile([]registry.Endpoint{file}); err != nil {
+	if err := r.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
 		t.Fatal(err)
 	}
 	e, err := r.Endpoint("city")
@@ -410,7 +410,7 @@ func TestFileAgainstAPI(t *testing.T) {
 		t.Errorf("budget %v, max_rows %d, concurrency %d; want the API's 3s and 7 and the file's 4", e.Budget, e.MaxRows, e.Concurrency)
 	}
 	file.Budget = registry.Duration(8 * time.Second)
-	if err := r.ApplyFile([]registry.Endpoint{file}); err != nil {
+	if err := r.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if e, err = r.Endpoint("city"); err != nil || e.Budget != file.Budget || e.MaxRows != 7 {
@@ -428,7 +428,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 	err = r.ApplyFile([]registry.Endpoint{
 		{Name: "city", URL: "http://127.0.0.1:3030/sparql", Budget: registry.Duration(time.Second)},
 		{Name: "other", URL: "http://127.0.0.1:3031/sparql", Concurrency: 1000},
-	})
+	}, nil)
 	if err == nil {
 		t.Fatal("a concurrency of 1000 is accepted")
 	}

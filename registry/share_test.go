@@ -203,7 +203,7 @@ func TestWhoPublishes(t *testing.T) {
 	})
 	t.Run("setting", func(t *testing.T) {
 		r := newRig(t, registry.Limits{})
-		if _, err := r.UpdateEndpoint("city", func(e *registry.Endpoint) error { e.AllowPublic = true; return nil }); err != nil {
+		if _, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error { e.AllowPublic = true; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		r.joins(t, alice, false)

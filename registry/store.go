@@ -32,11 +32,13 @@ type EndpointStore interface {
 	Endpoint(name string) (Endpoint, error)
 	Endpoints() ([]Endpoint, error) // sorted by name
 
-	// EditEndpoint is EditQuery for endpoints. file holds the values that the
-	// configuration file applied last (zero when it never named the endpoint) and
-	// may be edited too. An endpoint left without URL is deleted together with
-	// its queries and all that belongs to them.
-	EditEndpoint(name string, edit func(e, file *Endpoint, found bool) error) (Endpoint, error)
+	// Configured is Endpoint with what says where the settings come from. The
+	// caller may change what it holds.
+	Configured(name string) (Configured, error)
+
+	// EditEndpoint is EditQuery for endpoints. An endpoint left without URL is
+	// deleted together with its queries and all that belongs to them.
+	EditEndpoint(name string, edit func(c *Configured, found bool) error) (Endpoint, error)
 }
 
 // A LiveHold is a hold made by a live subscription.

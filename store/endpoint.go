@@ -9,14 +9,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A configured endpoint is one with the values that the file applied last.
-type configured struct {
-	Endpoint registry.Endpoint `json:"endpoint"`
-	File     registry.Endpoint `json:"file"`
-}
-
-func findEndpoint(tx *bbolt.Tx, name string) (configured, error) {
-	var c configured
+func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
+	var c registry.Configured
 	var v []byte
 	if name != "" {
 		v = tx.Bucket(bEndpoints).Get([]byte(name))
@@ -32,12 +26,17 @@ func findEndpoint(tx *bbolt.Tx, name string) (configured, error) {
 
 // Endpoint is registry.Store's.
 func (d *DB) Endpoint(name string) (registry.Endpoint, error) {
-	var c configured
-	err := d.bolt.View(func(tx *bbolt.Tx) (err error) {
+	c, err := d.Configured(name)
+	return c.Endpoint, err
+}
+
+// Configured is registry.Store's.
+func (d *DB) Configured(name string) (c registry.Configured, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
 		c, err = findEndpoint(tx, name)
 		return err
 	})
-	return c.Endpoint, err
+	return c, err
 }
 
 // Endpoints is registry.Store's.
@@ -54,8 +53,8 @@ func (d *DB) Endpoints() (list []registry.Endpoint, err error) {
 
 // EditEndpoint is registry.Store's. Deleting takes the endpoint and its queries
 // away at once, however many they are; what they leave is purged later.
-func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, found bool) error) (registry.Endpoint, error) {
-	var c configured
+func (d *DB) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
+	var c registry.Configured
 	err := d.update(func(tx *bbolt.Tx) error {
 		var err error
 		c, err = findEndpoint(tx, name)
@@ -64,10 +63,10 @@ func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, fou
 			return err
 		}
 		if !found {
-			c = configured{Endpoint: registry.Endpoint{Name: name}}
+			c = registry.Configured{Endpoint: registry.Endpoint{Name: name}}
 		}
 		was := c.Endpoint
-		if err := edit(&c.Endpoint, &c.File, found); err != nil {
+		if err := edit(&c, found); err != nil {
 			return err
 		}
 		if c.Endpoint.Name != name || name == "" {
@@ -92,7 +91,7 @@ func (d *DB) EditEndpoint(name string, edit func(e, file *registry.Endpoint, fou
 	return c.Endpoint, nil
 }
 
-func putEndpoint(tx *bbolt.Tx, name string, c *configured) error {
+func putEndpoint(tx *bbolt.Tx, name string, c *registry.Configured) error {
 	v, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("endpoint %s: %w", name, err)

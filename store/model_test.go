@@ -129,8 +129,8 @@ func (m *model) end(id string) {
 
 func (m *model) removeEndpoint(rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"city", "port"}).Draw(rt, "endpoint")
-	_, err := m.d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error {
-		e.URL = ""
+	_, err := m.d.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
+		c.Endpoint.URL = ""
 		return nil
 	})
 	m.must(err)

@@ -23,8 +23,8 @@ func slot(t *testing.T, d *DB, endpoint string, n uint64) {
 
 func putEndpointURL(t *testing.T, d *DB, name, url string) {
 	t.Helper()
-	if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error {
-		e.URL = url
+	if _, err := d.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
+		c.Endpoint.URL = url
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -163,26 +163,27 @@ func TestEndpoints(t *testing.T) {
 	want := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:1/sparql", MaxBytes: 5, Headers: map[string]string{"A": "b"},
 		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops", At: start}}
 	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:2/sparql"}
-	edit := func(f func(e, file *registry.Endpoint, found bool) error) error {
+	edit := func(f func(c *registry.Configured, found bool) error) error {
 		_, err := d.EditEndpoint("city", f)
 		return err
 	}
-	if err := edit(func(e, f *registry.Endpoint, found bool) error {
-		if found || e.Name != "city" || f.Name != "" {
-			t.Errorf("a new endpoint is handed over as %+v, %+v, %t", e, f, found)
+	edits := map[string]registry.Edit{"budget": {By: "ops", At: start}}
+	if err := edit(func(c *registry.Configured, found bool) error {
+		if found || c.Endpoint.Name != "city" || c.File.Name != "" || c.Edits != nil {
+			t.Errorf("a new endpoint is handed over as %+v, %t", c, found)
 		}
-		*e, *f = want, file
+		*c = registry.Configured{Endpoint: want, File: file, Edits: edits}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	putEndpointURL(t, d, "alps", "http://127.0.0.1:3/")
 	d = reopen(t, d, dir, Options{})
-	if err := edit(func(e, f *registry.Endpoint, found bool) error {
-		if !found || cmp.Diff(want, *e)+cmp.Diff(file, *f) != "" {
-			t.Errorf("found: %t %s %s", found, cmp.Diff(want, *e), cmp.Diff(file, *f))
+	if err := edit(func(c *registry.Configured, found bool) error {
+		if d := cmp.Diff(registry.Configured{Endpoint: want, File: file, Edits: edits}, *c); !found || d != "" {
+			t.Errorf("found: %t %s", found, d)
 		}
-		e.Name = "other"
+		c.Endpoint.Name = "other"
 		return nil
 	}); err == nil {
 		t.Fatal("an endpoint was renamed")
@@ -212,7 +213,7 @@ func TestEditingForgetsTheCap(t *testing.T) {
 		if _, err := d.Record(name, scheduler.Batch{Health: &told}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error { edit(e); return nil }); err != nil {
+		if _, err := d.EditEndpoint(name, func(c *registry.Configured, _ bool) error { edit(&c.Endpoint); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		want := told

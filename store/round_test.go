@@ -86,7 +86,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	for _, name := range []string{"city", "coins"} {
-		if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error { e.URL = "http://x/"; return nil }); err != nil {
+		if _, err := d.EditEndpoint(name, func(c *registry.Configured, _ bool) error { c.Endpoint.URL = "http://x/"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	if _, err := d.FindProfile("other", "Name 2"); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("of somebody else: %v", err)
 	}
-	if _, err := d.EditEndpoint("city", func(e, _ *registry.Endpoint, _ bool) error { e.URL = ""; return nil }); err != nil {
+	if _, err := d.EditEndpoint("city", func(c *registry.Configured, _ bool) error { c.Endpoint.URL = ""; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Profile("p_0"); !errors.Is(err, registry.ErrNotFound) {

@@ -14,6 +14,11 @@ import (
 type endpointView struct {
 	registry.Endpoint
 	State *stateView `json:"state"` // null while its loop is not up
+
+	// Of a single endpoint only: where each setting comes from, by its name, and
+	// what an edit should be told.
+	Sources map[string]registry.Source `json:"sources,omitempty"`
+	Notes   []string                   `json:"notes,omitempty"`
 }
 
 type stateView struct {
@@ -66,6 +71,11 @@ func listEndpoints(c *call) error {
 
 // answerEndpoint answers with an endpoint; its ETag is of the settings alone.
 func (c *call) answerEndpoint(status int, e registry.Endpoint, err error) error {
+	return c.answerEdited(status, e, e, err)
+}
+
+// answerEdited is answerEndpoint with notes on what was edited.
+func (c *call) answerEdited(status int, was, e registry.Endpoint, err error) error {
 	if err != nil {
 		return err
 	}
@@ -73,6 +83,10 @@ func (c *call) answerEndpoint(status int, e registry.Endpoint, err error) error 
 	if err != nil {
 		return err
 	}
+	if v.Sources, err = c.Registry.Sources(e.Name); err != nil {
+		return err
+	}
+	v.Notes = registry.Overridden(was, e, v.Sources)
 	c.w.Header().Set("ETag", endpointTag(e))
 	return c.json(status, v)
 }
@@ -95,7 +109,7 @@ func createEndpoint(c *call) error {
 	if err := noFiles(registry.Endpoint{}, e); err != nil {
 		return err
 	}
-	e, err := c.Registry.CreateEndpoint(e)
+	e, err := c.Registry.CreateEndpoint(c.caller, e)
 	if err == nil {
 		c.w.Header().Set("Location", c.url("/v1/endpoints/"+url.PathEscape(e.Name)))
 	}
@@ -110,7 +124,9 @@ func patchEndpoint(c *call) error {
 	if patch == nil {
 		return malformed("", "a merge patch of an endpoint is a JSON object")
 	}
-	e, err := c.Registry.UpdateEndpoint(c.r.PathValue("name"), func(e *registry.Endpoint) error {
+	var was registry.Endpoint
+	e, err := c.Registry.UpdateEndpoint(c.caller, c.r.PathValue("name"), func(e *registry.Endpoint) error {
+		was = *e
 		if err := c.ifMatch(endpointTag(*e)); err != nil {
 			return err
 		}
@@ -120,6 +136,13 @@ func patchEndpoint(c *call) error {
 		}
 		return err
 	})
+	return c.answerEdited(http.StatusOK, was, e, err)
+}
+
+// revertEndpoint takes the configuration file's values back: of the settings
+// that the query names, or of all.
+func revertEndpoint(c *call) error {
+	e, err := c.Registry.RevertEndpoint(c.r.PathValue("name"), c.r.URL.Query()["setting"]...)
 	return c.answerEndpoint(http.StatusOK, e, err)
 }
 

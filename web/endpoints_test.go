@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -95,6 +96,43 @@ func TestPatchKeepsFile(t *testing.T) {
 		t.Error("the file is gone")
 	}
 	w.do("PATCH", "/v1/endpoints/city", `{"url":"http://elsewhere.example.org/"}`, merge7396).problem(422, "bad-endpoint")
+}
+
+// An endpoint says where its settings come from; an edit that the file may
+// override says so, and the file's value can be taken back.
+func TestEndpointSources(t *testing.T) {
+	w := newWorld(t)
+	at := "/v1/endpoints/city"
+	w.post(at+"/revert", "").problem(409, "not-in-file")
+	if err := w.config.Registry.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql", Budget: registry.Duration(2 * time.Second)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	source := func(a *answer, setting string) map[string]any {
+		return a.json()["sources"].(map[string]any)[setting].(map[string]any)
+	}
+	if a := w.get(at).status(200); source(a, "budget")["from"] != "file" || source(a, "slot")["from"] != "default" {
+		t.Errorf("from the file: %s", a.body)
+	}
+	a := w.do("PATCH", at, `{"budget":"1s","max_rows":5}`, merge7396).status(200)
+	if s := source(a, "budget"); s["from"] != "here" || s["by"] != registry.Anonymous || s["at"] == nil || s["file"] != "2s" {
+		t.Errorf("changed: %v", s)
+	}
+	if notes := a.json()["notes"].([]any); len(notes) != 1 || !strings.Contains(notes[0].(string), "budget: the configuration file says 2s") {
+		t.Errorf("notes: %v", notes)
+	}
+	if a = w.post(at+"/revert?setting=budget", "").status(200); source(a, "budget")["from"] != "file" || a.json()["budget"] != "2s" || a.json()["max_rows"] != 5.0 {
+		t.Errorf("taken back: %s", a.body)
+	}
+	if a = w.post(at+"/revert", "").status(200); a.json()["max_rows"] != 0.0 {
+		t.Errorf("all taken back: %s", a.body)
+	}
+	w.post(at+"/revert?setting=colour", "").problem(422, "bad-endpoint")
+	w.post("/v1/endpoints/moon/revert", "").problem(404, "not-found")
+	for _, e := range w.get("/v1/endpoints").status(200).json()["endpoints"].([]any) {
+		if e.(map[string]any)["sources"] != nil {
+			t.Error("the list holds sources")
+		}
+	}
 }
 
 // Readers see how an endpoint does, not how we sign in.

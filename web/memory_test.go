@@ -23,6 +23,7 @@ type memory struct {
 	queries   map[string]registry.Query
 	endpoints map[string]registry.Endpoint
 	files     map[string]registry.Endpoint
+	edits     map[string]map[string]registry.Edit
 	status    map[string]registry.Status
 	results   map[string]*diff.Result
 	log       []registry.Change
@@ -48,7 +49,7 @@ var (
 )
 
 func newMemory(now time.Time) *memory {
-	return &memory{now: now, queries: map[string]registry.Query{}, endpoints: map[string]registry.Endpoint{}, files: map[string]registry.Endpoint{},
+	return &memory{now: now, queries: map[string]registry.Query{}, endpoints: map[string]registry.Endpoint{}, files: map[string]registry.Endpoint{}, edits: map[string]map[string]registry.Edit{},
 		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{}, slots: map[string][]scheduler.Slot{}, due: map[string]time.Time{}}
 }
 
@@ -117,20 +118,27 @@ func (m *memory) Endpoints() ([]registry.Endpoint, error) {
 	return out, nil
 }
 
-func (m *memory) EditEndpoint(name string, edit func(e, file *registry.Endpoint, found bool) error) (registry.Endpoint, error) {
+func (m *memory) Configured(name string) (registry.Configured, error) {
+	e, err := m.Endpoint(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return registry.Configured{Endpoint: e, File: m.files[name], Edits: maps.Clone(m.edits[name])}, err
+}
+
+func (m *memory) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, found := m.endpoints[name]
-	f := m.files[name]
-	if err := edit(&e, &f, found); err != nil {
+	c := registry.Configured{Endpoint: e, File: m.files[name], Edits: maps.Clone(m.edits[name])}
+	if err := edit(&c, found); err != nil {
 		return registry.Endpoint{}, err
 	}
-	if e.URL == "" {
+	if c.Endpoint.URL == "" {
 		delete(m.endpoints, name)
-		return e, nil
+		return c.Endpoint, nil
 	}
-	m.endpoints[name], m.files[name] = e, f
-	return e, nil
+	m.endpoints[name], m.files[name], m.edits[name] = c.Endpoint, c.File, c.Edits
+	return c.Endpoint, nil
 }
 
 func (m *memory) List(f Filter, cursor string, limit int) ([]Item, string, error) {

@@ -27,6 +27,7 @@ var problemKinds = map[string]kind{
 	"body-too-slow":          {408, "The body did not arrive", "A request's body has to arrive within half a minute."},
 	"not-acceptable":         {406, "Not acceptable", "The result cannot be written in any of the formats that were asked for. SELECT comes as srj, srx, csv and tsv, ASK as srj and srx, CONSTRUCT and DESCRIBE as nt and ttl."},
 	"exists":                 {409, "Exists already", "The name is taken."},
+	"not-in-file":            {409, "Not in the file", "The configuration file does not name the endpoint, so it has no value that could be taken back."},
 	"conflict":               {409, "Not possible now", "What was asked would contradict the state that the server is in; detail says how to get there."},
 	"gap":                    {410, "The change log does not reach back", "The log does not continue from this position. reason says why: too_old (the changes after it have been trimmed), other_epoch (numbering began anew), ahead (the position lies after the newest change). Read the results and go on from the position in their ETag."},
 	"precondition-failed":    {412, "Changed meanwhile", "The resource is not the one that If-Match names: read it again, look at what changed, and repeat the edit."},

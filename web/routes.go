@@ -57,6 +57,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/endpoints/{name}/slots", need: read, run: listSlots},
 		{method: "POST", path: "/v1/endpoints/{name}/pause", need: admin, run: pauseEndpoint},
 		{method: "POST", path: "/v1/endpoints/{name}/resume", need: admin, run: resumeEndpoint},
+		{method: "POST", path: "/v1/endpoints/{name}/revert", need: admin, run: revertEndpoint},
 		{method: "POST", path: "/v1/endpoints/{name}/tick", need: admin, stream: true, run: tickEndpoint},
 
 		{method: "GET", path: "/v1/tokens", need: admin, run: listTokens},

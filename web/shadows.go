@@ -41,7 +41,7 @@ func dropShadow(c *call) error {
 
 // reshade answers with the choice that is in force then.
 func (c *call) reshade(edit func(*registry.Endpoint) error) error {
-	e, err := c.Registry.UpdateEndpoint(c.r.PathValue("name"), edit)
+	e, err := c.Registry.UpdateEndpoint(c.caller, c.r.PathValue("name"), edit)
 	if errors.Is(err, scheduler.ErrPolicy) {
 		return unprocessable("bad-endpoint", "/policy", "%v", err)
 	}

@@ -70,7 +70,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reg.CreateEndpoint(registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Headers: map[string]string{"X-Key": "hush"},
+	if _, err := reg.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Headers: map[string]string{"X-Key": "hush"},
 		Auth: registry.Auth{Basic: &registry.Password{Username: "u", Password: "hush"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,7 @@ func TestConfigFileFlag(t *testing.T) {
 		want string
 	}{{nil, "mailto:one@x.example"}, {[]string{"--config", two}, "mailto:two@x.example"}} {
 		code, out, stderr := cli(t, env, "", append([]string{"config", "print"}, x.args...)...)
-		if code != exitOK || !strings.Contains(out, "contact: "+x.want+"\n") {
+		if code != exitOK || !strings.Contains(out, "contact: "+x.want+"  # file\n") {
 			t.Errorf("%v: exit code %d\n%s%s", x.args, code, out, stderr)
 		}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -44,7 +46,7 @@ func endpointCommand(w *world) *cobra.Command {
 	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
 		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
 	a.flags(c)
-	c.AddCommand(a.endpointAdd(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointShadow())
+	c.AddCommand(a.endpointAdd(), a.endpointSet(), a.endpointList(), a.endpointShow(), a.endpointSlots(), a.endpointTick(), a.endpointRevert(), a.endpointShadow())
 	for _, v := range []struct{ name, method, path, short, done string }{
 		{"rm", http.MethodDelete, "", "Remove an endpoint with its queries and their history", "removed"},
 		{"pause", http.MethodPost, "/pause", "Stop its slots until resumed", "paused"},
@@ -101,8 +103,39 @@ func (a *api) endpointSet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), http.MethodPatch, endpointPath(args[0]), body, args[0], "changed")
+			return a.changeEndpoint(c.Context(), http.MethodPatch, endpointPath(args[0]), body, args[0], "changed")
 		}}
+}
+
+func (a *api) endpointRevert() *cobra.Command {
+	return &cobra.Command{Use: "revert NAME [KEY...]", Short: "Take the configuration file's values back, of all settings without a KEY", Args: cobra.MinimumNArgs(1),
+		Example: "  freshet endpoint revert coins budget",
+		RunE: func(c *cobra.Command, args []string) error {
+			v := url.Values{"setting": args[1:]}
+			return a.changeEndpoint(c.Context(), http.MethodPost, endpointPath(args[0])+"/revert?"+v.Encode(), nil, args[0], "has the file's values")
+		}}
+}
+
+// changeEndpoint is change with what the server notes on the edit.
+func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, name, done string) error {
+	var raw json.RawMessage
+	if err := a.do(ctx, method, path, in, &raw); err != nil {
+		return err
+	}
+	if a.asJSON {
+		return printJSON(a.w.stdout, raw)
+	}
+	var e struct {
+		Notes []string `json:"notes"`
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return err
+	}
+	for _, note := range e.Notes {
+		fmt.Fprintf(a.w.stderr, "note: %s\n", note)
+	}
+	_, err := fmt.Fprintf(a.w.stderr, "%s %s\n", name, done)
+	return err
 }
 
 func (a *api) endpointList() *cobra.Command {
@@ -131,7 +164,7 @@ func (a *api) endpointList() *cobra.Command {
 }
 
 func (a *api) endpointShow() *cobra.Command {
-	return &cobra.Command{Use: "show NAME", Short: "Show an endpoint's settings and health", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "show NAME", Short: "Show the settings in force, where they come from, and the health", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			resp, err := a.send(c.Context(), http.MethodGet, endpointPath(args[0]), "", nil)
 			if err != nil {
@@ -142,8 +175,29 @@ func (a *api) endpointShow() *cobra.Command {
 				_, err = io.Copy(a.w.stdout, resp.Body)
 				return err
 			}
-			return printFields(a.w.stdout, resp.Body, nil)
+			return printEndpoint(a.w.stdout, resp.Body)
 		}}
+}
+
+// printEndpoint prints an endpoint with where its settings come from.
+func printEndpoint(w io.Writer, body io.Reader) error {
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	var e struct {
+		Sources map[string]registry.Source `json:"sources"`
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return err
+	}
+	remark := func(name string) string {
+		if s := e.Sources[name]; s.From != registry.FromDefault {
+			return s.String()
+		}
+		return ""
+	}
+	return printFields(w, bytes.NewReader(raw), remark, "sources")
 }
 
 func (a *api) endpointSlots() *cobra.Command {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/ui"
 )
 
@@ -14,7 +15,7 @@ import (
 type origins map[string]string
 
 const (
-	fromFile   = "file"
+	fromFile   = registry.FromFile
 	fromSecret = "secret file" // the file names another one that holds it
 	fromEnv    = "environment"
 	fromFlag   = "flag"
@@ -56,6 +57,22 @@ func (s *settings) originsOf(file string, getenv func(string) string) origins {
 	return o
 }
 
+// setting is where a setting of an endpoint comes from, "" for a default. One of
+// several parts comes from a secret file if one of them does.
+func (o origins) setting(endpoint, name string) string {
+	key := "endpoints." + endpoint + "." + name
+	from := o[key]
+	if name != "auth" && name != "headers" { // the others have no parts
+		return from
+	}
+	for k, f := range o {
+		if strings.HasPrefix(k, key+".") && from != fromSecret {
+			from = f
+		}
+	}
+	return from
+}
+
 // reloaded are the origins after a reload, which brings tokens and endpoints in
 // force and nothing else.
 func (o origins) reloaded(now origins) origins {
@@ -95,6 +112,32 @@ func (c *Config) shown() []ui.Setting {
 		out = append(out, ui.Setting{Key: key, Value: value, From: from})
 	})
 	return out
+}
+
+// shownEndpoints lists the settings of endpoints in force that are not
+// defaults, secrets masked, and says of each where it comes from.
+func shownEndpoints(all []registry.Endpoint, sources func(name string) (map[string]registry.Source, error)) (out []ui.Setting, err error) {
+	for _, e := range all {
+		of, err := sources(e.Name)
+		if err != nil {
+			return nil, err
+		}
+		text, err := yaml.Marshal(e.Masked())
+		if err != nil {
+			return nil, err
+		}
+		var tree yaml.MapSlice
+		if err := yaml.UnmarshalWithOptions(text, &tree, yaml.UseOrderedMap()); err != nil {
+			return nil, err
+		}
+		flatten("", tree, func(key, value string) {
+			name, _, _ := strings.Cut(key, ".")
+			if s := of[name]; s.From != "" && s.From != registry.FromDefault {
+				out = append(out, ui.Setting{Key: join("endpoints."+e.Name, key), Value: value, From: s.String()})
+			}
+		})
+	}
+	return out, nil
 }
 
 // flatten visits the leaves of a document in its order. Members of a list that

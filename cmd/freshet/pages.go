@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/endpoint"
@@ -15,7 +17,7 @@ import (
 // managing is what the pages about the server itself show and do.
 func (s *server) managing() ui.Managing {
 	return ui.Managing{
-		Settings: func() []ui.Setting { return s.inForce.Load().shown() },
+		Settings: s.settings,
 		Storage: func() (ui.Storage, error) {
 			size, free, err := s.store.Size()
 			return ui.Storage{Size: size, Free: free}, err
@@ -23,6 +25,18 @@ func (s *server) managing() ui.Managing {
 		Probe:   s.fleet.probe,
 		Started: time.Now(),
 	}
+}
+
+// settings are what is in force: of the endpoints that is what the store holds,
+// which the configuration file and edits have brought there.
+func (s *server) settings() ([]ui.Setting, error) {
+	out := slices.DeleteFunc(s.inForce.Load().shown(), func(x ui.Setting) bool { return strings.HasPrefix(x.Key, "endpoints.") })
+	all, err := s.registry.Endpoints()
+	if err != nil {
+		return nil, err
+	}
+	endpoints, err := shownEndpoints(all, s.registry.Sources)
+	return append(out, endpoints...), err
 }
 
 // probe asks an endpoint that is not stored one question that costs it little.

@@ -129,7 +129,7 @@ func (s *server) assemble() error {
 	if err != nil {
 		return err
 	}
-	if err := s.registry.ApplyFile(s.conf.Endpoints); err != nil {
+	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.origins.setting); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	if name := s.conf.DefaultEndpoint; name != "" {
@@ -354,7 +354,7 @@ func (s *server) reload(c *Config) error {
 	if !reflect.DeepEqual(now, was) {
 		s.log.Warn("what changed besides tokens, endpoints and the certificate takes effect at the next start")
 	}
-	if err := s.registry.ApplyFile(c.Endpoints); err != nil {
+	if err := s.registry.ApplyFile(c.Endpoints, c.origins.setting); err != nil {
 		return err
 	}
 	if renewed {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/registry"
@@ -92,50 +90,73 @@ func configCommand(w *world) *cobra.Command {
 		Long: `Values come from the file that --config or FRESHET_CONFIG names, FRESHET_…
 variables and flags, the later winning. Every value but the lists of endpoints
 and tokens has a variable, named after its key: FRESHET_LIMITS_BODY for
-limits.body, with commas between the members of lists.`}
+limits.body, with commas between the members of lists. An endpoint's setting
+that was changed at the running server holds until its value in the file
+changes.`}
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	for _, sub := range []struct {
-		name, short string
-		print       func(*Config) error
-	}{
-		{"check", "Say whether the configuration is good", func(*Config) error {
-			if asJSON {
+	c.AddCommand(configCheck(w, &asJSON), configPrint(w, &asJSON))
+	return c
+}
+
+func configCheck(w *world, asJSON *bool) *cobra.Command {
+	var s settings
+	c := &cobra.Command{Use: "check", Short: "Say whether the configuration is good", Args: cobra.NoArgs,
+		Example: "  freshet config check --config freshet.yaml",
+		RunE: func(*cobra.Command, []string) error {
+			if _, err := s.checked(w); err != nil {
+				return err
+			}
+			if *asJSON {
 				return printJSON(w.stdout, map[string]bool{"good": true})
 			}
 			_, err := io.WriteString(w.stderr, "the configuration is good\n")
 			return err
-		}},
-		{"print", "Print the configuration in force, secrets masked", func(conf *Config) error {
-			text := []byte(conf.String())
-			if asJSON {
-				doc, err := yaml.YAMLToJSON(text)
-				if err != nil {
-					return err
-				}
-				return printJSON(w.stdout, json.RawMessage(doc))
-			}
-			_, err := w.stdout.Write(text)
-			return err
-		}},
-	} {
-		var s settings
-		cmd := &cobra.Command{
-			Use: sub.name, Short: sub.short, Args: cobra.NoArgs,
-			Example: "  freshet config " + sub.name + " --config freshet.yaml",
-			RunE: func(*cobra.Command, []string) error {
-				conf, err := s.load(w)
-				if err == nil {
-					err = checkEndpoints(conf)
-				}
-				if err != nil {
-					return err
-				}
-				return sub.print(conf)
-			},
-		}
-		s.register(cmd)
-		c.AddCommand(cmd)
-	}
+		}}
+	s.register(c)
 	return c
+}
+
+func configPrint(w *world, asJSON *bool) *cobra.Command {
+	var s settings
+	a := &api{w: w}
+	c := &cobra.Command{Use: "print", Short: "Print each value and where it comes from, secrets masked", Args: cobra.NoArgs,
+		Long: `Prints what the configuration file, the environment and the flags say, and
+behind each value that is no default where it comes from. Endpoints can be
+changed at the running server, too: with --server their settings are those in
+force there.`,
+		Example: "  freshet config print --config freshet.yaml\n  freshet config print --server http://127.0.0.1:8080",
+		RunE: func(c *cobra.Command, _ []string) error {
+			conf, err := s.checked(w)
+			if err != nil {
+				return err
+			}
+			if a.server != "" {
+				if err := conf.ofServer(c.Context(), a); err != nil {
+					return err
+				}
+			}
+			if *asJSON {
+				doc, err := conf.printedJSON()
+				if err != nil {
+					return err
+				}
+				return printJSON(w.stdout, doc)
+			}
+			_, err = io.WriteString(w.stdout, conf.printed(a.server))
+			return err
+		}}
+	s.register(c)
+	c.Flags().StringVar(&a.server, "server", "", "server whose endpoints are shown as they are in force")
+	c.Flags().StringVar(&a.tokenFile, "token-file", "", "file that holds the token for it (default: FRESHET_TOKEN, FRESHET_TOKEN_FILE)")
+	return c
+}
+
+// checked is load with the checks of endpoints that opening the store makes.
+func (s *settings) checked(w *world) (*Config, error) {
+	conf, err := s.load(w)
+	if err == nil {
+		err = checkEndpoints(conf)
+	}
+	return conf, err
 }

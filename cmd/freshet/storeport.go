@@ -137,11 +137,11 @@ func importAll(db *store.DB, in io.Reader) (added, there int, err error) {
 func (r exported) store(db *store.DB) error {
 	switch {
 	case r.Endpoint != nil:
-		_, err := db.EditEndpoint(r.Endpoint.Name, func(e, _ *registry.Endpoint, found bool) error {
+		_, err := db.EditEndpoint(r.Endpoint.Name, func(c *registry.Configured, found bool) error {
 			if found {
 				return errThere
 			}
-			*e = *r.Endpoint
+			c.Endpoint = *r.Endpoint
 			return nil
 		})
 		return err

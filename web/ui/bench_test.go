@@ -31,7 +31,7 @@ func crowd(b testing.TB, n int) http.Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e, err := reg.CreateEndpoint(registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
+	e, err := reg.CreateEndpoint(admin, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -205,7 +205,9 @@ func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
 	if err := v.whatIf(p, e); err != nil {
 		return content{}, err
 	}
-	p.Settings.explain(e, recent, slots, v)
+	if err := p.Settings.explain(e, recent, slots, v); err != nil {
+		return content{}, err
+	}
 	return content{Title: e.Name, Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
 }
 

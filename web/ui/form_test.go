@@ -49,7 +49,7 @@ func refusedForms(query string) []refusedForm {
 // Buttons have no field that could be typed wrong; they say on the next page
 // why nothing was done.
 var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
-	"/endpoints/{name}/policy": true, "/endpoints/{name}/shade": true, "/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true,
+	"/endpoints/{name}/policy": true, "/endpoints/{name}/shade": true, "/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
 	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/replay": true, "/deliveries/{id}/drop": true,
 	"/profiles/{id}/remove": true, "/tokens/{name}/revoke": true, "/signin": true}
 
@@ -60,7 +60,7 @@ func TestRefusedForms(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.contact = true
 	r.endpoint("city")
-	if _, err := r.reg.UpdateEndpoint("city", func(e *registry.Endpoint) error {
+	if _, err := r.reg.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
 		e.Slot, e.Budget = "@every 3s", registry.Duration(1e9)
 		return nil
 	}); err != nil {
@@ -154,7 +154,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 		t.Errorf("after none %+v", e.Auth)
 	}
 	// What a file holds is changed where the file is named.
-	if _, err := r.reg.UpdateEndpoint("shop", func(e *registry.Endpoint) error {
+	if _, err := r.reg.UpdateEndpoint(admin, "shop", func(e *registry.Endpoint) error {
 		e.Auth = registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}}
 		return nil
 	}); err != nil {

@@ -14,7 +14,7 @@ import (
 // parts; whatever is left out has no page, or no place on it.
 type Managing struct {
 	// Settings are the effective configuration, secrets masked.
-	Settings func() []Setting
+	Settings func() ([]Setting, error)
 	// Storage tells how large the store is.
 	Storage func() (Storage, error)
 	// Probe asks an endpoint that is not known yet one small question. An error
@@ -27,7 +27,7 @@ type Managing struct {
 // A Setting is one value of the configuration and where it comes from.
 type Setting struct {
 	Key, Value string
-	From       string // "flag", "environment", "file", "secret file" or "default"
+	From       string // "flag", "environment", "file", "secret file", "default" or, of an endpoint, "changed here by …"
 }
 
 // Storage is the size of the store in bytes; Free is the part of Size that
@@ -78,6 +78,7 @@ func (s *Server) managingActions() []action {
 		{path: "/endpoints/{name}", need: admin, run: saveEndpoint},
 		{path: "/endpoints/{name}/policy", need: admin, run: usePolicy},
 		{path: "/endpoints/{name}/shade", need: admin, run: shadePolicy},
+		{path: "/endpoints/{name}/revert", need: admin, run: revertEndpoint},
 		{path: "/endpoints/{name}/tick", need: admin, run: tickEndpoint},
 		{path: "/endpoints/{name}/pause", need: admin, run: pauseEndpoint},
 		{path: "/endpoints/{name}/resume", need: admin, run: resumeEndpoint},

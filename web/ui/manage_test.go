@@ -48,8 +48,8 @@ func managed(t *testing.T, tokens ...registry.Token) *rig {
 		c.Shadows = r.daemon.Shadows
 		c.Subscriptions, c.Profiles = followers{r.store}, r.store
 		c.Managing = Managing{
-			Settings: func() []Setting {
-				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}
+			Settings: func() ([]Setting, error) {
+				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil
 			},
 			Storage: func() (Storage, error) { return Storage{3 << 30, 1 << 20}, nil },
 			Probe: func(_ context.Context, e registry.Endpoint) (time.Duration, error) {
@@ -233,7 +233,7 @@ func TestEndpointInDebt(t *testing.T) {
 func TestEndpointSettings(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
-	if _, err := r.reg.UpdateEndpoint("city", func(e *registry.Endpoint) error {
+	if _, err := r.reg.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
 		e.Headers, e.Auth = map[string]string{"X-Key": "s3cret"}, registry.Auth{Basic: &registry.Password{Username: "u", Password: "s3cret"}}
 		return nil
 	}); err != nil {
@@ -265,6 +265,27 @@ func TestEndpointSettings(t *testing.T) {
 	if e, _ = r.reg.Endpoint("city"); e.Policy != "dj" {
 		t.Errorf("the policy is %s", e.Policy)
 	}
+}
+
+// The page of an endpoint says where its settings come from, and takes the
+// configuration file's value back.
+func TestEndpointSources(t *testing.T) {
+	r := managed(t)
+	r.endpoint("city")
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr", Budget: registry.Duration(2 * time.Second)}
+	if err := r.reg.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
+		t.Fatal(err)
+	}
+	const at = "/endpoints/city"
+	fields := r.get(at).status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Take the file").fields()
+	day := time.Now().UTC().Format("2 Jan 2006")
+	r.follow(r.post(at, with(fields, "budget", "1s")...)).has("are in force", "Budget: the configuration file says 2s",
+		"From the configuration file, changed here by anonymous on "+day+" ·", "Changed here by anonymous on "+day+"; the file says 2s.", at+"/revert?setting=budget")
+	r.follow(r.post(at + "/revert?setting=budget")).has("budget is in force for city").lacks("hanged here")
+	if e, err := r.reg.Endpoint("city"); err != nil || e.Budget != file.Budget {
+		t.Errorf("budget %v, %v", e.Budget, err)
+	}
+	r.follow(r.post(at + "/revert?setting=colour")).has("Nothing was taken back")
 }
 
 func TestAddEndpoint(t *testing.T) {

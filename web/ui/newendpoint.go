@@ -70,7 +70,7 @@ func createEndpoint(v *visit) error {
 	if f.Get("do") == "try" {
 		return v.tryEndpoint(f, e.Defaulted())
 	}
-	e, err := v.Registry.CreateEndpoint(e)
+	e, err := v.Registry.CreateEndpoint(v.caller, e)
 	if err != nil {
 		if err := f.refuse(err); err != nil {
 			return err

@@ -72,7 +72,7 @@ func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	for range 13 {
 		r.tick("city")
 	}
-	if _, err := r.reg.UpdateEndpoint("city", func(e *registry.Endpoint) error {
+	if _, err := r.reg.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
 		e.Slot, e.Budget = "@every 1h", registry.Duration(time.Second)
 		return nil
 	}); err != nil {

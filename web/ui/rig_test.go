@@ -177,7 +177,7 @@ func browser(t *testing.T) *http.Client {
 // endpoint adds one whose slots run only when a test says so.
 func (r *rig) endpoint(name string) {
 	r.t.Helper()
-	e, err := r.reg.CreateEndpoint(registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
+	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ type configPage struct {
 }
 
 func settings(v *visit) (content, error) {
-	p := configPage{Rows: v.Settings(), About: v.aboutServer()}
-	return content{Title: "Settings", Data: p}, nil
+	rows, err := v.Settings()
+	return content{Title: "Settings", Data: configPage{Rows: rows, About: v.aboutServer()}}, err
 }
 
 // An aboutPage says which server this is, and where to read on.

@@ -22,6 +22,7 @@ type settingsForm struct {
 	form
 	List   []setting
 	Secret string // how it signs in where a file on the server holds the secret
+	From   string // where the settings come from, in general
 }
 
 // A setting is one field of the form.
@@ -33,6 +34,9 @@ type setting struct {
 	Lines       bool     // several lines
 	Secret      bool     // never shown; empty keeps what is set
 	Private     bool     // for admins only
+
+	Source string // where its value comes from, "" for a default
+	Revert string // where to take the configuration file's value back, "" when there is none
 }
 
 // The fields of the form, in its order; names are those of the API.
@@ -209,16 +213,72 @@ func (f *form) blackouts(to *[]registry.Blackout) {
 	}
 }
 
-// explain says beside each setting what it does here.
-func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v *visit) {
-	s.List = nil
+// explain says beside each setting what it does here and where it comes from.
+func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v *visit) error {
+	sources, err := v.Registry.Sources(e.Name)
+	if err != nil {
+		return err
+	}
+	s.List, s.From = nil, origin(sources)
 	for _, f := range settingFields {
 		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret != "" && f.Name != "headers") {
 			continue
 		}
 		f.Help = help(f.Name, e, t, slots)
+		f.explain(sources[f.Name], endpointPath(e.Name))
 		s.List = append(s.List, f)
 	}
+	return nil
+}
+
+func (f *setting) explain(s registry.Source, path string) {
+	switch s.From {
+	case registry.FromDefault:
+	case registry.FromHere:
+		f.Source = upper(s.String()) + "."
+		if s.File != nil {
+			f.Revert = path + "/revert?setting=" + f.Name
+		}
+	case registry.FromFile:
+		f.Source = "From the configuration file."
+	default:
+		f.Source = "From a " + s.From + "."
+	}
+}
+
+// origin sums the sources up: "From the configuration file, changed here by ops
+// on 18 Nov 2026".
+func origin(sources map[string]registry.Source) string {
+	filed := false
+	last, changed := registry.Source{}, false
+	for _, s := range sources {
+		filed = filed || s.From != registry.FromDefault && s.From != registry.FromHere || s.File != nil
+		if s.From == registry.FromHere && (!changed || s.At.After(last.At)) {
+			last, changed = s, true
+		}
+	}
+	last.File = nil
+	switch {
+	case filed && changed:
+		return "From the configuration file, " + last.String()
+	case filed:
+		return "From the configuration file"
+	case changed:
+		return upper(last.String())
+	}
+	return ""
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// revertEndpoint takes the value of the configuration file back.
+func revertEndpoint(v *visit) error {
+	name, setting := v.r.PathValue("name"), v.r.URL.Query().Get("setting")
+	if _, err := v.Registry.RevertEndpoint(name, setting); err != nil {
+		return v.refused("Nothing was taken back", err, endpointPath(name)+"#settings")
+	}
+	v.say("good", "The configuration file's "+setting+" is in force for "+name+".", "It holds from the next slot on.")
+	return v.to(endpointPath(name) + "#settings")
 }
 
 func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) string {
@@ -318,10 +378,12 @@ func saveEndpoint(v *visit) error {
 	name := v.r.PathValue("name")
 	f := v.typed(settingFormFields)
 	stale := false
-	_, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error {
+	var was registry.Endpoint
+	e, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
 		if stale = f.Get("tag") != tagOf(*e); stale {
 			return errForm
 		}
+		was = *e
 		if f.apply(e); f.Status != 0 {
 			return errForm
 		}
@@ -340,8 +402,26 @@ func saveEndpoint(v *visit) error {
 	case err != nil:
 		return err
 	}
-	v.say("good", "The settings of "+name+" are in force.", "They hold from the next slot on.")
+	detail, err := v.afterEdit(was, e)
+	if err != nil {
+		return err
+	}
+	v.say("good", "The settings of "+name+" are in force.", detail)
 	return v.to(endpointPath(name))
+}
+
+// afterEdit says from when an edit holds, and until when where the configuration
+// file has another value.
+func (v *visit) afterEdit(was, now registry.Endpoint) (string, error) {
+	sources, err := v.Registry.Sources(now.Name)
+	if err != nil {
+		return "", err
+	}
+	words := []string{"They hold from the next slot on."}
+	for _, note := range registry.Overridden(was, now, sources) {
+		words = append(words, upper(note)+".")
+	}
+	return strings.Join(words, " "), nil
 }
 
 // settingsAgain shows the page with what was typed and what is wrong with it.
@@ -364,7 +444,7 @@ func (v *visit) settingsAgain(name string, f form) error {
 func usePolicy(v *visit) error {
 	name := v.r.PathValue("name")
 	policy := v.r.PostForm.Get("policy")
-	if _, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error {
+	if _, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
 		e.Policy = policy
 		return nil
 	}); err != nil {
@@ -430,7 +510,7 @@ func leftOpen(e scheduler.Estimate) string {
 // shadePolicy adds the chosen policy to those that are compared.
 func shadePolicy(v *visit) error {
 	name := v.r.PathValue("name")
-	_, err := v.Registry.UpdateEndpoint(name, func(e *registry.Endpoint) error { return scheduler.Shade(e, v.r.PostForm.Get("policy")) })
+	_, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error { return scheduler.Shade(e, v.r.PostForm.Get("policy")) })
 	if errors.Is(err, scheduler.ErrPolicy) {
 		err = &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "No such policy", Detail: err.Error()}
 	}

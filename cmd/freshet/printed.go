@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// ofServer replaces the endpoints of c by those of a running server, with the
+// sources that it knows.
+func (c *Config) ofServer(ctx context.Context, a *api) error {
+	o := origins{}
+	for key, from := range c.origins {
+		if !strings.HasPrefix(key, "endpoints.") {
+			o[key] = from
+		}
+	}
+	var all struct{ Endpoints []struct{ Name string } }
+	if err := a.do(ctx, http.MethodGet, "/v1/endpoints", nil, &all); err != nil {
+		return err
+	}
+	c.Endpoints = nil
+	for _, named := range all.Endpoints {
+		var e struct {
+			registry.Endpoint
+			Sources map[string]registry.Source `json:"sources"`
+		}
+		if err := a.do(ctx, http.MethodGet, endpointPath(named.Name), nil, &e); err != nil {
+			return err
+		}
+		c.Endpoints = append(c.Endpoints, e.Endpoint)
+		for setting, s := range e.Sources {
+			if s.From != registry.FromDefault {
+				o["endpoints."+e.Name+"."+setting] = s.String()
+			}
+		}
+	}
+	c.origins = o
+	return nil
+}
+
+// printed is the configuration with a remark behind each value that is no
+// default: where it comes from. of is the server whose endpoints are shown, ""
+// for those of the file.
+func (c *Config) printed(of string) string {
+	head := "# What the configuration file, the environment and the flags say; what has no\n" +
+		"# remark is a default. Endpoints may have been changed since at the running\n" +
+		"# server: --server URL shows what is in force there.\n"
+	if of != "" {
+		head = "# The endpoints are those in force at " + of + ".\n" +
+			"# The rest is what the configuration file, the environment and the flags say\n" +
+			"# here; what has no remark is a default.\n"
+	}
+	return head + remarked(c.String(), c.origins)
+}
+
+// remarked adds to each line of a document in block style where its value comes
+// from. It follows the keys by their indentation.
+func remarked(text string, o origins) string {
+	type level struct {
+		indent int
+		key    string
+		item   bool
+	}
+	var at []level
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		rest := strings.TrimLeft(line, " ")
+		indent := len(line) - len(rest)
+		item, member := strings.CutPrefix(rest, "- ")
+		if member {
+			for len(at) > 0 && (at[len(at)-1].indent > indent || at[len(at)-1].indent == indent && at[len(at)-1].item) {
+				at = at[:len(at)-1]
+			}
+			name, _ := strings.CutPrefix(item, "name: ")
+			at = append(at, level{indent, strings.Trim(name, `"`), true})
+			rest, indent = item, indent+2
+		}
+		for len(at) > 0 && at[len(at)-1].indent >= indent {
+			at = at[:len(at)-1]
+		}
+		key, _, ok := strings.Cut(rest, ":")
+		if !ok {
+			continue
+		}
+		path := ""
+		for _, l := range at {
+			path = join(path, l.key)
+		}
+		from := o[path] // of a token as a whole
+		if !member || !strings.HasPrefix(path, "tokens.") {
+			from = o[join(path, key)]
+		}
+		if from != "" {
+			lines[i] += "  # " + from
+		}
+		at = append(at, level{indent, key, false})
+	}
+	return strings.Join(lines, "\n")
+}
+
+// printedJSON is printed for programs: the remarks are the member sources.
+func (c *Config) printedJSON() (json.RawMessage, error) {
+	doc, err := yaml.YAMLToJSON([]byte(c.String()))
+	if err != nil {
+		return nil, err
+	}
+	sources, err := json.Marshal(c.origins)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimSuffix(strings.TrimSpace(string(doc)), "}")
+	return json.RawMessage(fmt.Sprintf("%s, \"sources\": %s}", text, sources)), nil
+}

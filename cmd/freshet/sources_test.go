@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What the file says of an endpoint and what is in force may differ. Every place
+// that shows settings says which of both it shows and where it comes from: after
+// an edit, a reload, a crash and another value in the file.
+func TestSourcesOfEndpoints(t *testing.T) {
+	e := toEdit(t, answers(t, "Server", "one", `{"head":{},"boolean":true}`))
+	e.kill()
+	e.yaml = strings.Replace(e.yaml, "slot: never", "budget: 2s, slot: never", 1)
+	e.begin(t)
+	shown := func(key string) string {
+		resp, err := http.Get(e.url + "/settings")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		page, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := regexp.MustCompile(`(?s)>` + regexp.QuoteMeta(key) + `</th>.*?<span class="term">(.*?)</span>.*?<b>(.*?)</b>`).FindStringSubmatch(string(page))
+		if row == nil {
+			return ""
+		}
+		return row[1] + " " + regexp.MustCompile(` on \d+ \w+ \d+`).ReplaceAllString(row[2], "")
+	}
+	file := func() string { return e.process.cmd.Args[3] }
+	reload := func() {
+		t.Helper()
+		before := strings.Count(e.stderr.String(), "is reloaded")
+		if err := e.process.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "reloaded", func() bool { return strings.Count(e.stderr.String(), "is reloaded") > before })
+	}
+	const key = "endpoints.city.budget"
+	if got := shown(key); got != "2s file" {
+		t.Errorf("before: %q", got)
+	}
+	code, _, says := cli(t, e.env, "", "endpoint", "set", "city", "budget=1s")
+	if code != exitOK || !strings.Contains(says, "note: budget: the configuration file says 2s") {
+		t.Errorf("endpoint set: exit code %d: %s", code, says)
+	}
+	edited := "1s changed here by anonymous; the file says 2s"
+	for _, when := range []func(){func() {}, reload, func() { e.crash(t) }} {
+		when()
+		if got := shown(key); got != edited {
+			t.Errorf("edited: %q, want %q", got, edited)
+		}
+	}
+	if out := e.must(t, "", "endpoint", "show", "city"); !regexp.MustCompile(`budget +1s +changed here by anonymous on .*; the file says 2s`).MatchString(out) {
+		t.Errorf("endpoint show prints\n%s", out)
+	}
+	if out := e.must(t, "", "config", "print", "--config", file()); !strings.Contains(out, "  budget: 2s  # file\n") || !strings.Contains(out, "# What the configuration file,") {
+		t.Errorf("config print prints\n%s", out)
+	}
+	if out := e.must(t, "", "config", "print", "--config", file(), "--server", e.url); !regexp.MustCompile(`  budget: 1s  # changed here by anonymous on .*; the file says 2s\n`).MatchString(out) || !strings.Contains(out, "in force at "+e.url) {
+		t.Errorf("config print --server prints\n%s", out)
+	}
+	if err := os.WriteFile(file(), []byte(strings.Replace(e.yaml, "budget: 2s", "budget: 4s", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reload()
+	if got := shown(key); got != "4s file" {
+		t.Errorf("another value in the file: %q", got)
+	}
+	e.set(t, "budget=1s")
+	e.must(t, "", "endpoint", "revert", "city", "budget")
+	if got := shown(key); got != "4s file" {
+		t.Errorf("taken back: %q", got)
+	}
+}
+
+// Each printed value says where it comes from, and what is printed can be read
+// again as the same configuration.
+func TestConfigPrintSources(t *testing.T) {
+	const file = `
+listen: 127.0.0.1:9999
+origins: ["https://a.example"]
+tokens: [{name: ops, role: admin, sha256: "%064d"}]
+endpoints:
+  - {name: "true", url: "http://127.0.0.1:3030/sparql", blackout: [{start: "0 2 * * *", for: 1h}], headers: {X-Key: hush}}
+  - {name: a.b, url: "http://127.0.0.1:3031/sparql", auth: {basic: {username: u, password_file: /run/secret}}, default_graph_uri: ["http://g/1"]}
+`
+	c, err := loadConfig(t, fmt.Sprintf(file, 7), map[string]string{"FRESHET_LIMITS_BODY": "2MiB"}, "--contact", "mailto:ops@example.org", "--endpoint", "a.b=http://127.0.0.1:3032/sparql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := c.printed("")
+	var got []string
+	for _, l := range strings.Split(text, "\n") {
+		if strings.Contains(l, "  # ") {
+			got = append(got, strings.TrimSpace(l))
+		}
+	}
+	want := []string{"listen: 127.0.0.1:9999  # file", "contact: mailto:ops@example.org  # flag", "- name: ops  # file", "origins:  # file", "- name: \"true\"  # file",
+		"url: http://127.0.0.1:3030/sparql  # file", "blackout:  # file", "X-Key: (set)  # file", "- name: a.b  # file", "url: http://127.0.0.1:3032/sparql  # flag",
+		"default_graph_uri:  # file", "username: u  # file", "password_file: /run/secret  # secret file", "body: 2MiB  # environment"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s\n%s", d, text)
+	}
+	again, err := loadConfig(t, strings.Replace(text, "(set)", fmt.Sprintf("%q", strings.Repeat("ab", 32)), 1), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if again.String() != c.String() {
+		t.Errorf("read again:\n%s", cmp.Diff(c.String(), again.String()))
+	}
+	doc, err := c.printedJSON()
+	var whole struct{ Sources map[string]string }
+	if err != nil || json.Unmarshal(doc, &whole) != nil || whole.Sources["contact"] != "flag" {
+		t.Errorf("%s, %v", doc, err)
+	}
+}

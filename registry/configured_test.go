@@ -1,0 +1,133 @@
+package registry_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// The sources of an endpoint's settings over its life: set by the file, edited,
+// the same again, another value in the file, taken back, and after a restart.
+func TestSources(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	seconds := func(n int) registry.Duration { return registry.Duration(time.Duration(n) * time.Second) }
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Budget: seconds(2), Policy: registry.DefaultPolicy,
+		Auth: registry.Auth{Bearer: &registry.Bearer{Token: "hush"}}}
+	filed := map[string]string{"url": "flag", "budget": "file", "policy": "file", "auth": "secret file"}
+	apply := func() {
+		t.Helper()
+		if err := r.ApplyFile([]registry.Endpoint{file}, func(_, setting string) string { return filed[setting] }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit := func(f func(*registry.Endpoint)) (notes []string) {
+		t.Helper()
+		var was registry.Endpoint
+		now, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error { was = *e; f(e); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources, err := r.Sources("city")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return registry.Overridden(was, now, sources)
+	}
+	want := func(when string, wanted map[string]string) {
+		t.Helper()
+		sources, err := r.Sources("city")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for name, s := range sources {
+			if s.From != registry.FromDefault {
+				got[name] = s.String()
+			}
+		}
+		if d := cmp.Diff(wanted, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", when, d)
+		}
+	}
+	apply()
+	given := map[string]string{"url": "flag", "budget": "file", "policy": "file", "auth": "secret file"}
+	want("from the file", given)
+	if notes := edit(func(e *registry.Endpoint) { e.MaxRows = 7 }); notes != nil {
+		t.Errorf("notes on what the file does not set: %q", notes)
+	}
+	notes := edit(func(e *registry.Endpoint) { e.Budget, e.Auth.Bearer = seconds(1), &registry.Bearer{Token: "other"} })
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "budget: the configuration file says 2s") {
+		t.Errorf("notes %q", notes)
+	}
+	const here = "changed here by ops on 20 Nov 2026"
+	changed := map[string]string{"url": "flag", "budget": here + "; the file says 2s", "policy": "file", "auth": here, "max_rows": here}
+	want("edited", changed)
+	r.reopen(t)
+	apply()
+	want("after a restart", changed)
+	edit(func(e *registry.Endpoint) { e.Auth = file.Auth })
+	file.Budget = seconds(4)
+	apply()
+	want("another value in the file", map[string]string{"url": "flag", "budget": "file", "policy": "file", "auth": "secret file", "max_rows": here})
+	edit(func(e *registry.Endpoint) { e.Budget = seconds(1) })
+	if e, err := r.RevertEndpoint("city", "budget"); err != nil || e.Budget != seconds(4) || e.MaxRows != 7 {
+		t.Errorf("taken back: budget %v, max_rows %d, %v", e.Budget, e.MaxRows, err)
+	}
+	if e, err := r.RevertEndpoint("city"); err != nil || e.MaxRows != 0 {
+		t.Errorf("all taken back: max_rows %d, %v", e.MaxRows, err)
+	}
+	want("taken back", given)
+}
+
+// What was edited before edits were noted is told apart by its value.
+func TestSourcesWithoutNotes(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	if _, err := r.store.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
+		c.Endpoint.MaxRows = 7
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Sources("city"); err != nil || s["max_rows"].String() != "changed here" || s["url"].From != registry.FromFile {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// An endpoint that the file does not name has no value to take back, and the
+// file's credentials go nowhere but to the file's address.
+func TestRevertRefuses(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Sources("other"); err != nil || s["url"].String() != "changed here by ops on 20 Nov 2026" || s["budget"].From != registry.FromDefault {
+		t.Errorf("%v, %v", s, err)
+	}
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Auth: registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}}}
+	if err := r.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
+		e.URL, e.Auth = "http://127.0.0.1:6666/", registry.Auth{}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		endpoint, setting string
+		status            int
+	}{{"other", "budget", 409}, {"moon", "budget", 404}, {"city", "colour", 422}, {"city", "name", 422}, {"city", "auth", 422}} {
+		_, err := r.RevertEndpoint(x.endpoint, x.setting)
+		if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Status != x.status {
+			t.Errorf("%s of %s: %v, want status %d", x.setting, x.endpoint, err, x.status)
+		}
+	}
+	if e, err := r.RevertEndpoint("city", "auth", "url"); err != nil || e.URL != file.URL || e.Auth.Bearer == nil {
+		t.Errorf("both taken back: %+v, %v", e, err)
+	}
+}
