@@ -128,13 +128,20 @@ func WriteCSV(w io.Writer, rows []Row) error {
 	return c.Error()
 }
 
-// WriteTable writes rows for people.
+// WriteTable writes rows for people, with the columns of a study.
 func WriteTable(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "policy\tbudget\ttotal\trelevant\teff. %\tabs delay\tmax delay\tabs miss\tmax miss\tdistinct\tcut\tused s\tover s\t\n")
-	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%g s\t%d\t%d\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%.1f\t\n", r.Policy, float64(r.BudgetMS)/1000, r.Total,
-			r.Relevant, 100*r.Effectivity, r.AbsDelay, r.MaxDelay, r.AbsMiss, r.MaxMiss, r.Distinct, r.Cut, r.Used, r.MaxOverrun)
+	fmt.Fprint(t, "policy\tbudget\t")
+	for _, k := range tableColumns {
+		fmt.Fprint(t, k.name, "\t")
+	}
+	fmt.Fprintln(t)
+	for i := range rows {
+		fmt.Fprintf(t, "%s\t%g s\t", rows[i].Policy, float64(rows[i].BudgetMS)/1000)
+		for _, k := range tableColumns {
+			fmt.Fprint(t, decimal(k.of(&rows[i]), k.digits), "\t")
+		}
+		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }

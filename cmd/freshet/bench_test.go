@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -215,5 +216,56 @@ func TestBenchStopped(t *testing.T) {
 	code := run(ctx, args, &world{stdin: strings.NewReader(""), stdout: &out, stderr: &said, getenv: func(string) string { return "" }})
 	if code != exitFailure || !strings.Contains(said.String(), "stopped before it was finished") {
 		t.Errorf("code %d, %q", code, said.String())
+	}
+}
+
+// The generated history can be recorded and played, and is the same each time.
+func TestBenchSample(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	for _, d := range []string{a, b} {
+		if code, _, stderr := cli(t, nil, "", "bench", "sample", d, "--steps", "6", "--queries", "20"); code != exitOK || !strings.Contains(stderr, "6 changesets and 20 queries") {
+			t.Fatalf("code %d, %s", code, stderr)
+		}
+	}
+	same(t, os.DirFS(a), os.DirFS(b))
+	trace := filepath.Join(dir, "city.trace")
+	code, _, stderr := cli(t, nil, "", "bench", "record", "--changesets", filepath.Join(a, "changesets"), "--base", filepath.Join(a, "base.nt.gz"),
+		"--queries", filepath.Join(a, "queries.jsonl"), "--per-changeset", "--out", trace)
+	if strings.Contains(stderr, "make deps") {
+		t.Skip("the engine is missing: ", stderr)
+	}
+	if code != exitOK || !strings.Contains(stderr, "20 queries over 6 revisions, ") {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
+	if code, out, stderr := cli(t, nil, "", "bench", "simulate", "--trace", trace, "--policy", "rr,cv", "--budget", "1s"); code != exitOK || !strings.Contains(out, "abs delay") {
+		t.Errorf("code %d, %s%s", code, out, stderr)
+	}
+	if code, _, _ := cli(t, nil, "", "bench", "sample", a, "--steps", "0"); code != exitUsage {
+		t.Errorf("no steps: code %d", code)
+	}
+}
+
+// same compares two trees of files.
+func same(t *testing.T, a, b fs.FS) {
+	t.Helper()
+	n := 0
+	err := fs.WalkDir(a, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		n++
+		x, err := fs.ReadFile(a, path)
+		if err != nil {
+			return err
+		}
+		y, err := fs.ReadFile(b, path)
+		if err == nil && !bytes.Equal(x, y) {
+			t.Errorf("%s differs", path)
+		}
+		return err
+	})
+	if err != nil || n == 0 {
+		t.Fatalf("%d files, %v", n, err)
 	}
 }

@@ -32,7 +32,7 @@ allocation of retrievals.`,
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(tellFile(w, benchGenerate(w)), benchSimulate(w), tellFile(w, benchStudy(w)), benchAblate(w), tellFile(w, benchRecord(w)), benchReplay(w), tellFile(w, benchConvert(w)),
+	c.AddCommand(tellFile(w, benchGenerate(w)), benchSimulate(w), tellFile(w, benchStudy(w)), benchAblate(w), tellFile(w, benchRecord(w)), benchReplay(w), tellFile(w, benchSample(w)), tellFile(w, benchConvert(w)),
 		benchCEI(w), benchSUP(w), benchWIC(w), benchAllocation(w))
 	return c
 }

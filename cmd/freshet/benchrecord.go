@@ -353,7 +353,15 @@ literals that are not of their datatype, are named and left out.`,
 			if err == nil && h.marks != nil {
 				err = h.marks.clear(c.Context())
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			t, err := loadTrace(out)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w.stderr, "%d queries over %d revisions, %d changes; the trace is %s\n", t.Queries, t.Revisions, t.Changes(), out)
+			return nil
 		},
 	}
 	h.flags(c)

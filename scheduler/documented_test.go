@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+)
+
+// The page web/docs/policies.md shows the code between the two marks.
+
+// begin example
+// perSecond is the number of changes that a query is known to have had for
+// each second that it has cost: queries that repay their time come first.
+// The state is the changes and the seconds so far, fading with age.
+type perSecond struct{ fade float64 }
+
+func perSecondDefinition() Definition {
+	return Definition{
+		Name:   "persecond",
+		Params: []Param{{Name: "fade", Default: "0.99", Doc: "what is left of an observation after each execution"}},
+		Doc:    "changes found for each second spent, the most first",
+		Source: "the page on writing a policy",
+		build: func(a args) (Policy, error) {
+			f, err := a.decay("fade")
+			return perSecond{f}, err
+		},
+	}
+}
+
+func (p perSecond) String() string { return "persecond:fade=" + spelled(p.fade) }
+
+// Fold adds an execution to the sums.
+func (p perSecond) Fold(state []float64, last uint64, x Sample) []float64 {
+	changes, seconds := p.sums(state)
+	if x.Changed {
+		changes++
+	}
+	return []float64{changes * p.fade, (seconds + x.Elapsed.Seconds()) * p.fade}
+}
+
+func (perSecond) sums(state []float64) (changes, seconds float64) {
+	if len(state) != 2 { // no execution but the baseline
+		return 0, 0
+	}
+	return state[0], state[1]
+}
+
+// Key puts queries without any change into a class behind the others, the one
+// executed longest ago first, so that none waits for ever.
+func (p perSecond) Key(c *Candidate) Key {
+	changes, seconds := p.sums(c.Stats.State)
+	if changes == 0 {
+		return Key{Class: 1, Value: float64(c.Stats.Last)}
+	}
+	return Key{Value: -changes / max(seconds, 1e-6)} // ascending, so the most first
+}
+
+// Inputs are what "freshet query show --explain" displays.
+func (p perSecond) Inputs(c *Candidate) map[string]float64 {
+	changes, seconds := p.sums(c.Stats.State)
+	return map[string]float64{"changes": changes, "seconds": seconds, "last": float64(c.Stats.Last)}
+}
+
+// end example
+
+// The documented policy orders as its comments say.
+func TestDocumentedPolicy(t *testing.T) {
+	p, err := perSecondDefinition().build(args{"fade": "0.5"})
+	if err != nil || p.String() != "persecond:fade=0.5" {
+		t.Fatalf("%v, %v", p, err)
+	}
+	candidate := func(last uint64, samples ...Sample) *Candidate {
+		c := &Candidate{}
+		c.Stats.Last = last
+		for _, x := range samples {
+			c.Stats.State = p.Fold(c.Stats.State, last, x)
+		}
+		return c
+	}
+	cheap := p.Key(candidate(9, Sample{Elapsed: time.Second, Changed: true})) // 1 change in 1 s
+	dear := p.Key(candidate(9, Sample{Elapsed: 4 * time.Second, Changed: true}))
+	old, new := p.Key(candidate(3, Sample{Elapsed: time.Second})), p.Key(candidate(5))
+	if cheap != (Key{Value: -1}) || dear != (Key{Value: -0.25}) || old != (Key{Class: 1, Value: 3}) || new != (Key{Class: 1, Value: 5}) {
+		t.Errorf("cheap %v, dear %v, old %v, new %v", cheap, dear, old, new)
+	}
+}
