@@ -231,6 +231,7 @@ type screen struct {
 
 var (
 	laptop = screen{"laptop", 1440, 900}
+	tablet = screen{"tablet", 1024, 768}
 	phone  = screen{"phone", 390, 844}
 )
 

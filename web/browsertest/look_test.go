@@ -84,8 +84,8 @@ func (x *tab) checkNames(what string) {
 	}
 }
 
-// TestPages looks at each page on a laptop and on a phone, light and dark, and
-// walks around it with the keyboard.
+// TestPages looks at each page on a laptop, a tablet and a phone, light and dark,
+// and walks around it with the keyboard.
 func TestPages(t *testing.T) {
 	needBrowser(t)
 	checker := axe(t)
@@ -101,6 +101,7 @@ func TestPages(t *testing.T) {
 				x.as(p.role)
 			}
 			x.look(p, phone, checker)
+			x.look(p, tablet, checker)
 			x.look(p, laptop, checker)
 			x.still()
 			x.walk()

@@ -82,7 +82,12 @@ func changesFact(snap *snapshot) fact {
 	f := fact{Label: "Changes, 24 h", Value: template.HTML(count(total)), Sub: template.HTML(count(uint64(snap.byHour[hours-1])) + " in this hour")}
 	if total > 0 {
 		low, high := slices.Min(values), slices.Max(values)
-		f.Spark = sparkline(values, fmt.Sprintf("Changes found an hour, last 24 hours: %s to %s", figures(low), figures(high)))
+		f.Spark = sparkline(values, fmt.Sprintf("Changes found an hour, last 24 hours: %s to %s", figures(low), figures(high)), func(i int, x float64) string {
+			if back := hours - 1 - i; back > 0 {
+				return plural(int(x), "change", "changes") + ", " + plural(back, "hour", "hours") + " ago"
+			}
+			return plural(int(x), "change", "changes") + ", this hour"
+		})
 	}
 	return f
 }
@@ -193,7 +198,7 @@ func binLine(bins [trendBins]bin, of func(bin) (float64, bool), about string) *s
 	if len(values) < 2 {
 		return nil
 	}
-	return sparkline(values, fmt.Sprintf("%s: %s to %s", about, share(slices.Min(values)), share(slices.Max(values))))
+	return sparkline(values, fmt.Sprintf("%s: %s to %s", about, share(slices.Min(values)), share(slices.Max(values))), func(_ int, x float64) string { return share(x).String() })
 }
 
 func (v *visit) followersFact(past []point) (fact, error) {

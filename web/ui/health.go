@@ -23,6 +23,7 @@ type health struct {
 type healthBar struct {
 	Class, X, Width string
 	Y, Height       int
+	Title           string
 }
 
 const (
@@ -39,6 +40,9 @@ const (
 	partly                  // some of it
 	failed                  // nothing
 )
+
+// verdictWords say how the worst slot of a bar was answered.
+var verdictWords = map[verdict]string{answered: "answered", partly: "answered in part", failed: "failed"}
 
 func judgeSlot(s scheduler.Slot) verdict {
 	switch {
@@ -89,6 +93,7 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 		case failed:
 			bar.Class, bar.Y, bar.Height = "err", 2, 30
 		}
+		bar.Title = begin.Add(width*time.Duration(i)).UTC().Format("15:04:05") + " to " + begin.Add(width*time.Duration(i+1)).UTC().Format("15:04:05") + ": " + verdictWords[w]
 		h.Bars = append(h.Bars, bar)
 	}
 	h.About = healthWords(len(slots), n)
@@ -109,7 +114,7 @@ func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 		from, to := 0.0, -1.0 // the frame at hand, in per cent
 		frame := func() {
 			if to >= from {
-				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30})
+				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30, Title: "blackout"})
 			}
 		}
 		for t := s.Next(begin.Add(-time.Duration(b.For))); !t.IsZero() && t.Before(now); t = s.Next(t) {

@@ -24,6 +24,7 @@ type changeMark struct {
 	AddH    float64
 	DelH    float64
 	Title   string
+	Link    string // the result of this version
 	Newest  bool
 	First   bool // the baseline
 }
@@ -59,9 +60,9 @@ func (v *visit) plot(changes []registry.Change) *changePlot {
 			continue
 		}
 		x := plotLeft + (99.5-plotLeft)*float64(c.Time.Sub(first))/float64(width)
-		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline}
+		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline, Link: fmt.Sprintf("%s?b=%d#compare", queryPath(c.Query), c.Seq)}
 		if c.Baseline {
-			m.Y, m.Title = 112, fmt.Sprintf("change %d: the first result", c.Seq)
+			m.Y, m.Title = 112, fmt.Sprintf("change %d, %s: the first result", c.Seq, c.Time.UTC().Format("2 Jan, 15:04:05"))
 		} else {
 			size := func(n int) float64 {
 				if n == 0 {

@@ -50,11 +50,12 @@ func (p *drawing) to(cmd byte, x, y float64) {
 type spark struct {
 	Line, Area, End string // paths in a viewBox of 100 × 22
 	About           string // the text alternative, figures included
+	Values          string // what each value reads, separated by bars
 }
 
 // sparkline draws values from the left; fewer than two draw nothing. The scale
 // begins at zero unless that would flatten what there is to see.
-func sparkline(values []float64, about string) *spark {
+func sparkline(values []float64, about string, read func(i int, x float64) string) *spark {
 	if len(values) < 2 {
 		return nil
 	}
@@ -83,7 +84,11 @@ func sparkline(values []float64, about string) *spark {
 	area.WriteString(line.String() + "L100 22L0 22z")
 	end.to('M', 100, y(values[len(values)-1]))
 	end.WriteString("h0")
-	return &spark{Line: line.String(), Area: area.String(), End: end.String(), About: about}
+	words := make([]string, len(values))
+	for i, x := range values {
+		words[i] = read(i, x)
+	}
+	return &spark{Line: line.String(), Area: area.String(), End: end.String(), About: about, Values: strings.Join(words, "|")}
 }
 
 // A levelGauge is the small gauge of the rail: how full the last slot was.

@@ -250,9 +250,9 @@ func stateOf(q *registry.Query, st registry.Status) state {
 func (d *queriesPage) offer(snap *snapshot) {
 	n := snap.states
 	states := map[registry.State]int{registry.Live: n.live, registry.Stale: n.stale, registry.Paused: n.paused, registry.New: n.fresh}
-	d.Endpoints = choices("All", snap.facets.endpoints, d.Filter.Endpoint)
-	d.Tags = choices("Any", snap.facets.tags, d.Filter.Tag)
-	d.States = []choice{{Label: "Any"}}
+	d.Endpoints = choices("All endpoints", snap.facets.endpoints, d.Filter.Endpoint)
+	d.Tags = choices("Any tag", snap.facets.tags, d.Filter.Tag)
+	d.States = []choice{{Label: "Any state"}}
 	for _, s := range []registry.State{registry.Live, registry.Stale, registry.Paused, registry.New} {
 		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(states[s])), string(s) == d.Filter.State})
 	}

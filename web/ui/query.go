@@ -402,6 +402,7 @@ func (v *visit) textView(q *registry.Query) textView {
 // why explains when and why the query ran, or did not.
 func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
 	w := whyView{Strip: stripOf(s, loop.Last.Number)}
+	w.Strip.Values = slotWords(s, loop.Last.Number)
 	w.Say = sentence(x.Why)
 	if x.PassedOver != nil && x.PassedOver.Slot != s.LastRun.Slot {
 		w.Detail = "Passed over in slot " + count(x.PassedOver.Slot) + ": " + clip(x.PassedOver.Reason, 300) + "."

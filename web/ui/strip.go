@@ -12,6 +12,7 @@ import (
 type strip struct {
 	Run, Changed, Failed, Partial string // paths in a viewBox of 145 × 20
 	About                         string
+	Values                        string // of each slot, where they are shown
 	Empty                         bool
 	runs, changes, passed         int
 }
@@ -57,4 +58,34 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 	}
 	out.About = strings.Join(words, ", ")
 	return out
+}
+
+// slotWords says of each slot that a strip draws what happened, the oldest first.
+func slotWords(s scheduler.Stats, last uint64) string {
+	last = max(last, s.Last, s.LastRun.Slot)
+	words := make([]string, 0, stripSlots)
+	said := map[uint64]string{}
+	for i, m := range s.Samples {
+		said[m.Slot] = "no change, " + cost(m.Elapsed).String()
+		switch first := i == 0 && s.Executions == uint64(len(s.Samples)); {
+		case first:
+			said[m.Slot] = "the first result, " + cost(m.Elapsed).String()
+		case m.Changed:
+			said[m.Slot] = "changed, Jaccard distance " + figures(m.Jaccard) + ", " + cost(m.Elapsed).String()
+		}
+	}
+	if r := s.LastRun; r.Outcome != "" && !r.Outcome.Complete() {
+		said[r.Slot] = string(r.Outcome)
+	}
+	for n := int64(last) - stripSlots + 1; n <= int64(last); n++ {
+		switch what := said[uint64(max(n, 0))]; {
+		case n <= 0:
+			words = append(words, none)
+		case what != "":
+			words = append(words, "slot "+count(n)+": "+what)
+		default:
+			words = append(words, "slot "+count(n)+": did not run")
+		}
+	}
+	return strings.Join(words, "|")
 }

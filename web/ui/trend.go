@@ -90,9 +90,12 @@ func trendLine(past []point, of func(point) float64, what string, write func(flo
 	}
 	step := max(1, len(past)/pointsLine)
 	var values []float64
+	var times []time.Time
 	for i := (len(past) - 1) % step; i < len(past); i += step {
-		values = append(values, of(past[i]))
+		values, times = append(values, of(past[i])), append(times, past[i].at)
 	}
 	covered := span(past[len(past)-1].at.Sub(past[0].at).Round(time.Second))
-	return sparkline(values, fmt.Sprintf("%s, last %s: %s to %s", what, covered, write(slices.Min(values)), write(slices.Max(values))))
+	return sparkline(values, fmt.Sprintf("%s, last %s: %s to %s", what, covered, write(slices.Min(values)), write(slices.Max(values))), func(i int, x float64) string {
+		return times[i].UTC().Format("15:04") + ": " + write(x)
+	})
 }

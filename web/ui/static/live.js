@@ -56,6 +56,8 @@
       const now = make(d.html);
       for (const c of $("input:checked", el)) for (const x of $("input", now)) if (x.name === c.name && x.value === c.value) x.checked = true;
       el.replaceWith(now);
+      focusable();
+      if (shown && !shown.svg.isConnected) hide();
     },
     add: d => {
       const list = document.getElementById(d.list);
@@ -82,6 +84,51 @@
     const list = held[0] && document.getElementById(held[0].list);
     if (list && !busy(list)) { for (const d of held.splice(0)) put(d); more(); }
   }
+
+  // Plots say their values: under the pointer, or mark by mark with the arrow keys while one has the focus. Without script the marks keep their titles.
+  const tip = document.createElement("p");
+  tip.id = "tip"; tip.hidden = true; tip.setAttribute("role", "status");
+  (document.querySelector("main") ?? document.body).append(tip);
+  let shown = null;                                              // the plot and the number of its mark
+  function marks(svg) {
+    if (svg.dataset.values) {
+      svg.querySelector("title")?.remove();                      // its label says the same
+      const box = svg.getBoundingClientRect(), words = svg.dataset.values.split("|"), w = box.width / words.length;
+      return words.map((text, i) => ({ text, left: box.left + i * w, width: w, top: box.top }));
+    }
+    for (const t of [...svg.querySelectorAll("title")]) if (t.parentNode !== svg) { t.parentNode.dataset.text = t.textContent; t.remove(); }
+    return [...svg.querySelectorAll("[data-text]")].map(el => { const b = el.getBoundingClientRect(); return { text: el.dataset.text, left: b.left, width: b.width, top: Math.max(b.top, svg.getBoundingClientRect().top), href: el.dataset.href }; }).sort((a, b) => a.left - b.left);
+  }
+  function show(svg, pick) {
+    const all = marks(svg), i = all.length ? pick(all) : -1;
+    if (i < 0) return hide();
+    const m = all[i];
+    shown = { svg, i, href: m.href };
+    if (tip.textContent !== m.text) tip.textContent = m.text;
+    tip.hidden = false;
+    const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
+    tip.style.left = Math.max(8, Math.min(room, m.left + m.width / 2 - tip.offsetWidth / 2)) + "px";
+    tip.style.top = Math.max(4, m.top - tip.offsetHeight - 6) + "px";
+  }
+  function hide() { tip.hidden = true; shown = null; }
+  const nearest = x => all => { let best = 0, far = Infinity; all.forEach((m, i) => { const d = Math.max(m.left - x, x - m.left - m.width, 0); if (d < far) { far = d; best = i; } }); return best; };
+  const focusable = () => { for (const svg of $("svg[data-plot]:not([tabindex])")) svg.setAttribute("tabindex", "0"); };
+  for (const type of ["pointermove", "pointerdown"]) document.addEventListener(type, e => {
+    const svg = e.target.closest?.("svg[data-plot]") ?? e.target.ownerSVGElement?.closest("svg[data-plot]");
+    if (svg) show(svg, nearest(e.clientX)); else if (shown && shown.svg !== document.activeElement) hide();
+  });
+  document.addEventListener("focusin", e => { if (e.target.matches?.("svg[data-plot]")) { if (e.target.matches(":focus-visible")) show(e.target, all => all.length - 1); } else hide(); });
+  document.addEventListener("focusout", e => { if (e.target.matches?.("svg[data-plot]")) hide(); });
+  document.addEventListener("scroll", hide, { passive: true });
+  document.addEventListener("keydown", e => {
+    if (!shown) return;
+    if (e.key === "Escape") return hide();
+    if (shown.svg !== document.activeElement) return;
+    const to = { ArrowLeft: shown.i - 1, ArrowRight: shown.i + 1, Home: 0, End: Infinity }[e.key];
+    if (to !== undefined) { e.preventDefault(); show(shown.svg, all => Math.max(0, Math.min(all.length - 1, to))); }
+    if (e.key === "Enter" && shown?.href) location.href = shown.href;
+  });
+  document.addEventListener("click", e => { if (shown?.href && e.target.closest?.("svg[data-plot]")) location.href = shown.href; });
 
   function conn(state, text) {
     const el = document.getElementById("conn");
@@ -130,12 +177,15 @@
   document.addEventListener("keydown", e => {                   // "/" goes to search, nothing else is taken
     if (e.key === "/" && !e.ctrlKey && !e.metaKey && !e.target.closest("input, textarea, select")) {
       const q = document.querySelector("input[type=search]");
-      if (q) { e.preventDefault(); q.focus(); }
+      e.preventDefault();
+      if (q) q.focus(); else if (document.querySelector(".rail")) location.href = "/queries#f-q";
     }
   });
+  if (location.hash === "#f-q") document.getElementById("f-q")?.focus();
 
   paint();
   tick();
+  focusable();
   setInterval(() => { if (!paused && !document.hidden) { tick(); settle(); } }, 1000);
   if (root.dataset.events) listen();
 })();
