@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -210,6 +211,10 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("name", "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most")
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return bad("url", "the URL must be absolute, with http or https")
+	case u.Fragment != "" || strings.Contains(e.URL, "#"):
+		return bad("url", "the URL must not have a fragment")
+	case !validPort(u.Port()):
+		return bad("url", "the URL's port must lie between 1 and 65535")
 	case u.User != nil:
 		return bad("url", "put credentials into auth, not into the URL")
 	case e.Budget <= 0:
@@ -239,6 +244,27 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	return nil
 }
 
+// CheckGiven refuses settings that are given as 0 where 0 is how the default is
+// kept: they would silently become the default. given holds what was written,
+// by key.
+func CheckGiven(given map[string]any) error {
+	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes"} {
+		if v, ok := given[key]; ok && zero(v) {
+			return unprocessable("bad-endpoint", "/"+key, "%s must be greater than 0; leave it out for the default", key)
+		}
+	}
+	return nil
+}
+
+// zero reports whether a value of JSON or YAML is 0, with or without a unit.
+func zero(v any) bool {
+	text := fmt.Sprint(v) // null is "<nil>"
+	var d Duration
+	var s Size
+	n, err := strconv.ParseFloat(text, 64)
+	return err == nil && n == 0 || d.UnmarshalText([]byte(text)) == nil && d == 0 || s.UnmarshalText([]byte(text)) == nil && s == 0
+}
+
 // badSetting points at the setting that err names, else at the whole endpoint.
 func badSetting(err error) *Problem {
 	s := (*SettingError)(nil)
@@ -254,6 +280,12 @@ func badSetting(err error) *Problem {
 // would be asked instead of the question.
 var protocolParams = []string{"query", "update", "default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri"}
 
+// validPort reports whether a URL's port is one; none is.
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
+}
+
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 func headers(h map[string]string) error {
@@ -262,7 +294,8 @@ func headers(h map[string]string) error {
 			return fmt.Errorf("%q is not a header that can be sent", name)
 		}
 		switch strings.ToLower(name) {
-		case "host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding":
+		case "host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "accept", "accept-encoding", "user-agent",
+			"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range", "expect", "te", "trailer", "upgrade":
 			return fmt.Errorf("%s is set by Freshet itself", name)
 		}
 	}

@@ -6,13 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -60,10 +64,18 @@ func (c *call) read(decode func(io.Reader) error) error {
 	return err
 }
 
+// repeatable are the parameters that may stand more than once.
+var repeatable = append([]string{"vars", "where"}, lists...)
+
 func (c *call) start(rt route) error {
 	var err error
 	if c.params, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return malformed("", "the query string of the URL cannot be read")
+	}
+	for name, values := range c.params {
+		if len(values) > 1 && !slices.Contains(repeatable, name) {
+			return malformed(pointer(jsontext.Pointer("?"+name)), "a parameter stands twice")
+		}
 	}
 	if limit := int64(c.Limits.Body); c.r.ContentLength > limit {
 		return &http.MaxBytesError{Limit: limit}
@@ -191,6 +203,18 @@ func (c *call) limit(usual, most int) (int, error) {
 	return n, nil
 }
 
+// cursorForm is that of the ids that lists are in the order of.
+var cursorForm = regexp.MustCompile("^[a-z]+_[0-9a-z]{15,80}$")
+
+// cursor reads ?cursor= of a list of ids that begin with prefix.
+func (c *call) cursor(prefix string) (string, error) {
+	s := c.params.Get("cursor")
+	if s == "" || strings.HasPrefix(s, prefix) && cursorForm.MatchString(s) {
+		return s, nil
+	}
+	return "", malformed("?cursor", "a cursor is what next of the page before says")
+}
+
 // flag reads a parameter that is 0 or 1.
 func (c *call) flag(name string) (bool, error) {
 	switch c.params.Get(name) {
@@ -228,14 +252,22 @@ func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	}
 }
 
-// mediaType is the type that the body claims, and whether it is one of those.
+// mediaType is the type that the body claims, and whether it is one of those,
+// in UTF-8 and as it is.
 func (c *call) mediaType(types ...string) (string, error) {
-	t, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
-	t = strings.ToLower(strings.TrimSpace(t))
-	if slices.Contains(types, t) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		c.w.Header().Set("Accept-Encoding", "identity")
+		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body without a Content-Encoding")}
+	}
+	t, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if (err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)) || !slices.Contains(types, t) {
+		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))}
+	}
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "utf8", "us-ascii":
 		return t, nil
 	}
-	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))}
+	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body in UTF-8")}
 }
 
 // missing says whether err means that something is not there.

@@ -159,6 +159,9 @@ func latestChange(c *call) error {
 		return err
 	}
 	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.change", ch.Epoch, ch.Seq))
+	if err := c.expected(tag, ch.CheckedAt); err != nil {
+		return err
+	}
 	c.topic(q, "/changes/latest", tag, ch.CheckedAt)
 	if c.unchanged(tag, ch.CheckedAt) {
 		c.w.WriteHeader(http.StatusNotModified)

@@ -17,7 +17,20 @@ func settingsTag(settings any) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// ifMatch says 412 when the caller edits something else than what it has seen.
+// expected says 412 when a representation is not the one that the caller asks
+// for: If-Match, else If-Unmodified-Since to the second (RFC 9110, 13.2.2).
+func (c *call) expected(tag string, modified time.Time) error {
+	if len(c.r.Header.Values("If-Match")) > 0 {
+		return c.ifMatch(tag)
+	}
+	since, err := http.ParseTime(c.r.Header.Get("If-Unmodified-Since"))
+	if err == nil && modified.Truncate(time.Second).After(since) {
+		return &problem{Problem: newProblem("precondition-failed", "it has changed after the time of If-Unmodified-Since")}
+	}
+	return nil
+}
+
+// ifMatch says 412 when the caller has not seen what it asks for or edits.
 func (c *call) ifMatch(tag string) error {
 	want := c.r.Header.Values("If-Match")
 	if len(want) == 0 || anyTag(want, tag, false) {

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -99,8 +102,19 @@ func showEndpoint(c *call) error {
 }
 
 func createEndpoint(c *call) error {
+	var doc jsontext.Value
 	var e registry.Endpoint
-	if err := c.decode(&e, typeJSON); err != nil {
+	var given map[string]any
+	err := c.decode(&doc, typeJSON)
+	for _, v := range []any{&e, &given} {
+		if err == nil {
+			err = readJSON(bytes.NewReader(doc), v)
+		}
+	}
+	if err == nil {
+		err = registry.CheckGiven(given)
+	}
+	if err != nil {
 		return err
 	}
 	if e.Pause != nil {
@@ -109,8 +123,7 @@ func createEndpoint(c *call) error {
 	if err := noFiles(registry.Endpoint{}, e); err != nil {
 		return err
 	}
-	e, err := c.Registry.CreateEndpoint(c.caller, e)
-	if err == nil {
+	if e, err = c.Registry.CreateEndpoint(c.caller, e); err == nil {
 		c.w.Header().Set("Location", c.url("/v1/endpoints/"+url.PathEscape(e.Name)))
 	}
 	return c.answerEndpoint(http.StatusCreated, e, err)

@@ -38,6 +38,9 @@ func allFeed(c *call) error {
 }
 
 func (c *call) feed(f Feed, public bool) error {
+	if err := c.expected(f.ETag, f.Modified); err != nil {
+		return err
+	}
 	if f.Topic {
 		c.linkHub()
 	}

@@ -19,6 +19,9 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 	if _, ok := patch["pause"]; ok {
 		return e, errPauseField
 	}
+	if err := registry.CheckGiven(patch); err != nil {
+		return e, err
+	}
 	before, err := json.Marshal(e)
 	if err != nil {
 		return e, err

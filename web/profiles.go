@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -44,9 +43,9 @@ func listProfiles(c *call) error {
 	if err != nil {
 		return err
 	}
-	cursor := c.params.Get("cursor")
-	if len(cursor) > 256 || !utf8.ValidString(cursor) {
-		return malformed("?cursor", "a cursor is what next of the page before says")
+	cursor, err := c.cursor("p_")
+	if err != nil {
+		return err
 	}
 	f := ProfileFilter{Endpoint: c.params.Get("endpoint"), Owner: c.params.Get("holder"), Text: c.params.Get("q")}
 	items, next, err := c.Profiles.ListProfiles(f, cursor, limit)

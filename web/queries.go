@@ -26,9 +26,9 @@ func listQueries(c *call) error {
 	if err != nil {
 		return err
 	}
-	cursor := c.params.Get("cursor")
-	if len(cursor) > 256 || !utf8.ValidString(cursor) {
-		return malformed("?cursor", "a cursor is what next of the page before says")
+	cursor, err := c.cursor("q_")
+	if err != nil {
+		return err
 	}
 	items, next, err := c.Queries.List(f, cursor, limit)
 	if err != nil {

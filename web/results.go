@@ -44,7 +44,11 @@ func results(suffix string) func(*call) error {
 		if st.Position.Seq == 0 {
 			return c.noResult(q, st)
 		}
-		if tag := resultTag(st, as); c.unchanged(tag, st.ChangedAt) {
+		tag := resultTag(st, as)
+		if err := c.expected(tag, st.ChangedAt); err != nil {
+			return err
+		}
+		if c.unchanged(tag, st.ChangedAt) {
 			c.describe(q, as, tag, st)
 			c.w.WriteHeader(http.StatusNotModified)
 			return nil
@@ -56,7 +60,13 @@ func results(suffix string) func(*call) error {
 		if r == nil {
 			return c.noResult(q, st)
 		}
-		c.describe(q, as, resultTag(st, as), st)
+		now := resultTag(st, as)
+		if now != tag { // it changed in between
+			if err := c.expected(now, st.ChangedAt); err != nil {
+				return err
+			}
+		}
+		c.describe(q, as, now, st)
 		return c.represent(r, as)
 	}
 }

@@ -161,7 +161,10 @@ func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.S
 	if err != nil {
 		return nil, "", err
 	}
-	after := c.params.Get("cursor")
+	after, err := c.cursor("")
+	if err != nil {
+		return nil, "", err
+	}
 	for {
 		page, err := c.Subscriptions.Subscriptions(after, 500)
 		if err != nil || len(page) == 0 {

@@ -242,6 +242,7 @@ func TestConfigErrors(t *testing.T) {
 		{"unknown key", "listen: 127.0.0.1:1\nlissten: x\n", "[2:1]"},
 		{"unknown key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    slots: x\n", "[4:5]"},
 		{"bare number for a duration", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 10}\n", "line 2: \"10\" is not a duration"},
+		{"no budget", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: b, url: http://127.0.0.1/, budget: 0s}\n", "endpoints[1] (b): "},
 		{"bad size", "limits: {body: lots}\n", "line 1: \"lots\" is not a size"},
 		{"no port", "listen: localhost\n", "host:port"},
 		{"bad role", "tokens: [{name: a, role: root, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].role"},

@@ -39,8 +39,25 @@ func (c *Config) readFile(path string) error {
 	if err := d.Decode(c); err != nil {
 		return usage("%s: %s%s", path, lineOf(b, err), plain(strings.TrimSpace(yaml.FormatError(err, false, true))))
 	}
+	if err := givenEndpoints(tree); err != nil {
+		return err
+	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return usage("%s: there is a second document in it; everything belongs into the first, before the line of dashes", path)
+	}
+	return nil
+}
+
+// givenEndpoints refuses settings of endpoints that are written as 0 and would
+// silently become the default.
+func givenEndpoints(tree any) error {
+	root, _ := tree.(map[string]any)
+	list, _ := root["endpoints"].([]any)
+	for i, e := range list {
+		given, _ := e.(map[string]any)
+		if err := registry.CheckGiven(given); err != nil {
+			return usage("endpoints[%d] (%v): %v", i, given["name"], err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,130 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+)
+
+// Preconditions are evaluated for reading, too, on every representation.
+func TestPreconditionsOfReading(t *testing.T) {
+	w := newWorld(t)
+	rows := w.register(selectText)
+	w.m.publish(rows, table(t, [2]diff.Term{iri("a"), lit("x")}))
+	triples := w.register(constructText)
+	w.m.publish(triples, graph(t, [3]diff.Term{iri("a"), iri("p"), lit("x")}))
+	for _, path := range []string{rows + "/results", rows + "/results.srj", rows + "/results.srx", rows + "/results.csv", rows + "/results.tsv", triples + "/results.nt", triples + "/results.ttl",
+		rows + "/changes/latest", rows + "/changes.atom", "../changes.atom"} {
+		path = strings.Replace("/v1/queries/"+path, "queries/../", "", 1)
+		a := w.get(path).status(200)
+		tag, modified := a.Header.Get("ETag"), a.Header.Get("Last-Modified")
+		since, err := http.ParseTime(modified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := since.Add(-1e9).Format(http.TimeFormat)
+		for headers, want := range map[string]int{
+			"If-Match: " + tag: 200, "If-Match: *": 200, `If-Match: "x", ` + tag: 200, `If-Match: "x"`: 412, "If-Match: W/" + tag: 412,
+			"If-Unmodified-Since: " + modified: 200, "If-Unmodified-Since: " + before: 412,
+			"If-Match: " + tag + "\nIf-Unmodified-Since: " + before: 200, // the first is the exact one
+			"If-Match: \"x\"\nIf-None-Match: " + tag:                412, // and it is looked at first
+			"If-Match: " + tag + "\nIf-None-Match: " + tag:          304,
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				a := w.do(method, path, "", strings.Split(headers, "\n")...)
+				if a.StatusCode != want || want == 412 && a.Header.Get("ETag") != "" {
+					t.Errorf("%s %s with %q: %d, want %d", method, path, headers, a.StatusCode, want)
+				}
+			}
+		}
+	}
+}
+
+// A body is UTF-8 and not compressed, whatever takes it.
+func TestBodiesAsTheyAre(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	for _, call := range []string{"POST /v1/queries", "POST /v1/queries/validate", "PATCH /v1/queries/" + id, "POST /v1/endpoints", "PATCH /v1/endpoints/city", "POST /v1/endpoints/city/hints",
+		"POST /v1/tokens", "POST /v1/webhooks", "POST /v1/profiles"} {
+		method, path, _ := strings.Cut(call, " ")
+		for headers, want := range map[string]int{
+			"Content-Type: application/json\nContent-Encoding: gzip": 415, "Content-Type: application/json\nContent-Encoding: br": 415,
+			"Content-Type: application/json; charset=utf-16": 415, "Content-Type: application/json; charset=\"ISO-8859-1\"": 415,
+			"Content-Type: application/json; charset=UTF-8": 400, "Content-Type: application/json; charset=\"utf-8\"; x=y": 400,
+			"Content-Type: application/json;": 400, "Content-Type: Application/JSON\nContent-Encoding: identity": 400,
+		} {
+			a := w.do(method, path, "[", strings.Split(headers, "\n")...).status(want)
+			if want == 415 {
+				a.problem(415, "unsupported-media-type")
+			}
+			if strings.Contains(headers, "gzip") && a.Header.Get("Accept-Encoding") != "identity" {
+				t.Errorf("%s: Accept-Encoding %q", call, a.Header.Get("Accept-Encoding"))
+			}
+		}
+	}
+}
+
+// A parameter that stands twice is a mistake on every call, unless it is a list.
+func TestRepeatedParameters(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	w.m.publish(id, table(t, [2]diff.Term{iri("a"), lit("x")}))
+	for _, rt := range (&server{Config: w.config}).table() {
+		if rt.need == "" {
+			continue
+		}
+		path := strings.NewReplacer("{id}", id, "{name}", "city").Replace(rt.path)
+		if a := w.do(rt.method, path+"?limit=5&limit=5", "").problem(400, "malformed"); !strings.Contains(string(a.body), "?limit") {
+			t.Errorf("%s %s: %s", rt.method, path, a.body)
+		}
+	}
+	w.get("/v1/queries?endpoint=city&endpoint=city").problem(400, "malformed")
+	w.get("/v1/queries/"+id+"/changes?where=s:=:a&where=o:=:b&vars=s&vars=o", "Accept: text/event-stream").status(200)
+}
+
+// A cursor is one that a page gave.
+func TestMadeUpCursors(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	for _, list := range []string{"queries", "profiles", "subscriptions", "webhooks"} {
+		for _, bad := range []string{"x", "aaaa", "0", "q_", "q_../../etc/passwd", "../q_aaaaaaaaaaaaaaaaaaaaaaaaaa", "Q_AAAAAAAAAAAAAAAAAAAAAAAAAA", "%00", "%ff", strings.Repeat("a_b", 200)} {
+			w.get("/v1/"+list+"?cursor="+bad).problem(400, "malformed")
+		}
+	}
+	w.get("/v1/queries?cursor=p_aaaaaaaaaaaaaaaaaaaaaaaa").problem(400, "malformed")
+	w.get("/v1/queries?cursor=" + id).status(200)
+	w.get("/v1/queries?cursor=").status(200)
+	w.get("/v1/queries?cursor=q_00000000000000000000000000").status(200) // it may have ended meanwhile
+}
+
+// Settings whose default is kept as 0 are not taken as 0.
+func TestZeroIsNoDefault(t *testing.T) {
+	w := newWorld(t)
+	for setting, good := range map[string]string{`"budget":"0s"`: `"budget":"5s"`, `"timeout":"0s"`: `"timeout":"1s"`, `"timeout":"0ms"`: `"timeout":null`, `"concurrency":0`: `"concurrency":2`,
+		`"profile_share":0.0`: `"profile_share":0.1`, `"max_bytes":0`: `"max_bytes":"1MiB"`, `"max_bytes":"0KiB"`: `"max_bytes":null`} {
+		name, _, _ := strings.Cut(strings.Trim(setting, `"`), `"`)
+		for _, a := range []*answer{w.post("/v1/endpoints", `{"name":"new","url":"http://127.0.0.1/",`+setting+`}`), w.do("PATCH", "/v1/endpoints/city", "{"+setting+"}", "Content-Type: application/json")} {
+			if a.problem(422, "bad-endpoint"); !strings.Contains(string(a.body), `"pointer":"/`+name+`"`) {
+				t.Errorf("%s: %s", setting, a.body)
+			}
+		}
+		w.do("PATCH", "/v1/endpoints/city", "{"+good+"}", "Content-Type: application/json").status(200)
+	}
+}
+
+// What the URL and the headers of an endpoint cannot be.
+func TestEndpointsThatCannotBe(t *testing.T) {
+	w := newWorld(t)
+	for member, want := range map[string]string{
+		`"url":"http://127.0.0.1:99999/sparql"`: "/url", `"url":"http://127.0.0.1:0/sparql"`: "/url", `"url":"http://127.0.0.1/sparql#x"`: "/url", `"url":"http://127.0.0.1/sparql#"`: "/url",
+		`"headers":{"Accept":"text/html"}`: "/headers", `"headers":{"user-agent":"x"}`: "/headers", `"headers":{"If-None-Match":"x"}`: "/headers", `"headers":{"Range":"x"}`: "/headers",
+	} {
+		a := w.do("PATCH", "/v1/endpoints/city", "{"+member+"}", "Content-Type: application/json").problem(422, "bad-endpoint")
+		if !strings.Contains(string(a.body), want) {
+			t.Errorf("%s: %s", member, a.body)
+		}
+	}
+	w.do("PATCH", "/v1/endpoints/city", `{"url":"http://127.0.0.1:65535/sparql?x=y","headers":{"X-Key":"a","Cookie":"b"}}`, "Content-Type: application/json").status(200)
+}
