@@ -148,3 +148,30 @@ func TestCapToldAgainIsKept(t *testing.T) {
 		t.Errorf("after a crash the cap is forgotten: %s", out)
 	}
 }
+
+// A deleted endpoint leaves no series in the metrics.
+func TestDeletedEndpointLeavesTheMetrics(t *testing.T) {
+	e := toEdit(t, "http://"+freeAddr(t)+"/sparql")
+	e.tick(t)
+	metrics := func() string {
+		resp, err := http.Get(e.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if s := metrics(); !strings.Contains(s, `freshet_slots_total{endpoint="city"} 1`) {
+		t.Fatalf("the slot is not counted:\n%s", s)
+	}
+	e.must(t, "", "endpoint", "rm", "city")
+	for line := range strings.Lines(metrics()) {
+		if strings.Contains(line, `endpoint="city"`) {
+			t.Errorf("after the endpoint was deleted: %s", line)
+		}
+	}
+}

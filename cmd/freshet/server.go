@@ -122,6 +122,7 @@ func (s *server) assemble() error {
 				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
 			}
 			if _, err := s.store.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
+				s.metrics.Forget(name)
 				s.hub.WakeAll() // its queries ended with it
 			}
 		},
