@@ -59,4 +59,5 @@ var titles = map[string]string{
 	"bad-endpoint":     "The endpoint's settings do not fit",
 	"bad-profile":      "The profile cannot be captured",
 	"limit":            "A limit of this server is reached",
+	"storage-full":     "The server's disk is full",
 }

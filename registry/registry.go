@@ -36,6 +36,7 @@ type Registry struct {
 	mu    sync.Mutex
 	lives map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
 	file  map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
+	ended []LiveHold                   // whose grace has to begin: nobody is connected, ReleaseAt unset
 }
 
 // Limits of registration; 0 means none.
@@ -92,10 +93,11 @@ func Open(c Config) (*Registry, error) {
 	}
 	for _, h := range holds {
 		if h.ReleaseAt == nil {
-			if err := r.setRelease(h.Query, h.Caller, r.now().Add(liveGrace)); err != nil {
-				return nil, err
-			}
+			r.ended = append(r.ended, LiveHold{Query: h.Query, Caller: h.Caller})
 		}
+	}
+	if err := r.beginGrace(); err != nil && !errors.Is(err, ErrReadOnly) {
+		return nil, err
 	}
 	return r, nil
 }
@@ -322,14 +324,36 @@ func (r *Registry) unfollow(key LiveHold) {
 	last := r.lives[key] == 0
 	if last {
 		delete(r.lives, key)
+		r.ended = append(r.ended, key)
 	}
 	r.mu.Unlock()
 	if !last {
 		return
 	}
-	if err := r.setRelease(key.Query, key.Caller, r.now().Add(liveGrace)); err != nil {
+	if err := r.beginGrace(); err != nil && !errors.Is(err, ErrReadOnly) {
 		r.log.Error("the end of a live subscription was not stored", "query", key.Query, "error", err)
 	}
+}
+
+// beginGrace stores for ended live subscriptions when they are released. What
+// cannot be stored now is tried again by the next call.
+func (r *Registry) beginGrace() error {
+	r.mu.Lock()
+	ended := r.ended
+	r.ended = nil
+	r.mu.Unlock()
+	for i, h := range ended {
+		if r.connected(h) {
+			continue
+		}
+		if err := r.setRelease(h.Query, h.Caller, r.now().Add(liveGrace)); err != nil {
+			r.mu.Lock()
+			r.ended = append(r.ended, ended[i:]...)
+			r.mu.Unlock()
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Registry) setRelease(id, caller string, at time.Time) error {
@@ -350,6 +374,9 @@ func (r *Registry) setRelease(id, caller string, at time.Time) error {
 
 // Sweep releases the live registrations whose grace has ended.
 func (r *Registry) Sweep() error {
+	if err := r.beginGrace(); err != nil {
+		return err
+	}
 	holds, err := r.store.LiveHolds()
 	if err != nil {
 		return err

@@ -40,4 +40,5 @@ type LoopState struct {
 	Debt     float64         `json:"debt_seconds"` // to be repaid by the slots to come, at most half a budget each
 	Last     Slot            `json:"last"`
 	Health   registry.Health `json:"health"`
+	Halted   string          `json:"halted,omitempty"` // why no slot begins, in words
 }

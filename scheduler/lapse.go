@@ -12,6 +12,7 @@ import (
 const (
 	lapsePause = time.Second
 	lapseWait  = time.Minute
+	lapseRetry = 10 * time.Second // while the ledger takes no writes
 )
 
 // lapses says what comes first: the next slot (zero: there is none), or the time
@@ -24,6 +25,9 @@ func (l *Loop) lapses(next time.Time) (until time.Time, lapse bool) {
 		return next, false
 	}
 	at = at.Add(lapsePause)
+	if soon := l.clock.Now().Add(lapseRetry); l.halted != nil && at.Before(soon) {
+		at = soon
+	}
 	if !next.IsZero() && next.Before(at.Add(lapseWait)) {
 		return next, false
 	}

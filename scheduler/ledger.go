@@ -23,7 +23,9 @@ type Ledger interface {
 	// them in the order of the outcomes. A query that was removed meanwhile is
 	// passed over in silence, and so is what came of it when it was registered
 	// anew since, as the epoch of its position tells. When Record returns an error nothing of the batch
-	// is in effect, and the process must end: the disk can no longer be trusted.
+	// is in effect. One that wraps registry.ErrReadOnly lets the loop wait and begin again
+	// from what is recorded, as after a restart; after any other the process must end: the
+	// disk can no longer be trusted.
 	Record(endpoint string, b Batch) ([]registry.Change, error)
 
 	// Result is the last complete result of a query and its position; nil with

@@ -36,12 +36,16 @@ type Config struct {
 	Clock    Clock        // nil: the system's
 	Wake     func([]Note) // called after each commit that changed something; must not block
 	Logger   *slog.Logger // nil: silence
+	// Writable returns an error that wraps registry.ErrReadOnly while the ledger
+	// takes no writes: no slot begins then. nil: it always does.
+	Writable func() error
 }
 
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
 // called concurrently.
 type Loop struct {
 	ledger   Ledger
+	writable func() error
 	clock    Clock
 	wake     func([]Note)
 	log      *slog.Logger
@@ -68,6 +72,7 @@ type Loop struct {
 	reserved time.Duration // by trial runs in progress
 	ended    time.Time     // when the last execution was over, trial runs included
 	over     bool          // nothing is executed any more
+	halted   error         // why no slot begins, nil when slots do
 	health   registry.Health
 }
 
@@ -88,7 +93,7 @@ func NewLoop(c Config) (*Loop, error) {
 		shade:  shade{turn: make(chan struct{}, 1)},
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
 		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}),
-		set: set, planner: newPlanner(set.policy, time.Duration(set.endpoint.Budget)),
+		set: set,
 	}
 	if l.clock == nil {
 		l.clock = SystemClock{}
@@ -96,14 +101,24 @@ func NewLoop(c Config) (*Loop, error) {
 	if l.wake == nil {
 		l.wake = func([]Note) {}
 	}
+	if l.writable = c.Writable; l.writable == nil {
+		l.writable = func() error { return nil }
+	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.lanes.resize(set.endpoint.Concurrency)
-	l.planner.allow(rule(set.endpoint.Rule), time.Duration(set.endpoint.Budget))
-	l.planner.claimFor(set.ranking, set.endpoint.ProfileShare)
+	l.blank()
 	return l, nil
+}
+
+// blank makes a planner that knows nothing yet.
+func (l *Loop) blank() {
+	e := l.set.endpoint
+	l.planner, l.loaded, l.revision = newPlanner(l.set.policy, time.Duration(e.Budget)), false, 0
+	l.planner.allow(rule(e.Rule), time.Duration(e.Budget))
+	l.planner.claimFor(l.set.ranking, e.ProfileShare)
 }
 
 // SystemClock is the clock on the wall.
@@ -124,20 +139,46 @@ func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
 }
 
 // Run runs slots on the grid and on request until ctx is cancelled: then it
-// cuts what runs, trial runs included, records what ran and returns nil. Any
-// error is the ledger's, and means that the process must end. Run is called
-// once.
+// cuts what runs, trial runs included, records what ran and returns nil. While
+// the ledger takes no writes no slot runs. Any other error of the ledger is
+// returned, and means that the process must end. Run is called once.
 func (l *Loop) Run(ctx context.Context) error {
 	defer l.end()
 	if err := l.news(); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		if err := l.step(ctx); err != nil {
+		err := l.step(ctx)
+		if errors.Is(err, registry.ErrReadOnly) {
+			err = l.forget(err)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forget follows a batch that was not recorded: what the planner knows of it is
+// wrong, so the loop begins again from what is recorded, as after a restart.
+func (l *Loop) forget(why error) error {
+	l.log.Warn("a slot was not recorded: its queries run again", "error", why)
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.apply()
+	l.blank()
+	l.halted = why
+	return l.merge(now)
+}
+
+// halt returns why no slot may begin, and remembers it.
+func (l *Loop) halt() error {
+	err := l.writable()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.halted = err
+	return err
 }
 
 // step waits for whatever comes next and does it.
@@ -161,14 +202,18 @@ func (l *Loop) step(ctx context.Context) error {
 		if ctx.Err() != nil || now.Before(until) {
 			return nil
 		}
+		halted := l.halt() != nil
 		if lapse {
+			if halted {
+				return nil
+			}
 			return l.lapse()
 		}
 		l.mu.Lock()
 		l.grid = next
 		missed := now.Sub(next) > nap || !l.set.blackouts.end(now).IsZero()
 		l.mu.Unlock()
-		if missed { // the machine has slept, or the clock was set
+		if missed || halted { // the machine has slept, or the clock was set
 			return nil
 		}
 		_, err := l.slot(ctx, false)
@@ -240,6 +285,9 @@ func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{
 
 // refuse says why no slot may run now.
 func (l *Loop) refuse() error {
+	if err := l.halt(); err != nil {
+		return fmt.Errorf("tick: %w", err)
+	}
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -366,9 +414,15 @@ func (l *Loop) merge(now time.Time) error {
 
 // State tells how the loop is doing.
 func (l *Loop) State() LoopState {
+	err := l.writable()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	halted := ""
+	if err != nil {
+		halted = "no slot runs: " + registry.ErrReadOnly.Error()
+	}
 	return LoopState{
+		Halted:   halted,
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next,
 		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.executor.Health(),
 	}

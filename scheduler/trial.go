@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,7 +66,7 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	l.charge += min(a.Elapsed, limit)
 	l.ended = l.clock.Now()
 	if h := l.executor.Health(); urgent(h, l.health) { // not x's, which may have been another server's
-		if err := l.note(h); err != nil {
+		if err := l.note(h); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 			return a, err
 		}
 	}

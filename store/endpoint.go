@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,32 +56,31 @@ func (d *DB) Endpoints() (list []registry.Endpoint, err error) {
 // away at once, however many they are; what they leave is purged later.
 func (d *DB) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
 	var c registry.Configured
-	err := d.update(func(tx *bbolt.Tx) error {
-		var err error
+	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		c, err = findEndpoint(tx, name)
 		found := err == nil
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return err
+			return false, err
 		}
 		if !found {
 			c = registry.Configured{Endpoint: registry.Endpoint{Name: name}}
 		}
 		was := c.Endpoint
 		if err := edit(&c, found); err != nil {
-			return err
+			return false, err
 		}
 		if c.Endpoint.Name != name || name == "" {
-			return fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
+			return false, fmt.Errorf("endpoint %q: its name cannot be edited, nor left empty", name)
 		}
 		if c.Endpoint.URL == "" {
-			return removeEndpoint(tx, name)
+			return true, removeEndpoint(tx, name)
 		}
 		if found {
 			if err := keepHealth(tx, was, c.Endpoint); err != nil {
-				return err
+				return false, err
 			}
 		}
-		return putEndpoint(tx, name, &c)
+		return false, putEndpoint(tx, name, &c)
 	})
 	if err != nil {
 		return registry.Endpoint{}, err
@@ -95,6 +95,9 @@ func putEndpoint(tx *bbolt.Tx, name string, c *registry.Configured) error {
 	v, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("endpoint %s: %w", name, err)
+	}
+	if bytes.Equal(v, tx.Bucket(bEndpoints).Get([]byte(name))) {
+		return errUnchanged // the health follows from the settings alone
 	}
 	n := loadCounters(tx)
 	s, err := needSpace(tx, &n, name)

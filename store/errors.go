@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"go.etcd.io/bbolt"
@@ -40,15 +41,22 @@ func explain(path string, err error) error {
 	return fmt.Errorf("open %s: %w", path, err)
 }
 
+// full reports whether err says that the disk has no room. bbolt passes the
+// errors of growing the file on as text only.
 func full(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, e) || err != nil && strings.HasPrefix(err.Error(), "file ") && strings.HasSuffix(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 const makeRoom = "the disk is full: make room and start again; nothing is lost"
 
-// Watch returns the error of the first commit that fails, or nil when ctx ends.
-// What has failed is undone, but no further write is taken: the process should
-// end.
+// Watch returns the error of the first commit that fails for another reason
+// than a full disk, or nil when ctx ends. What has failed is undone, but no
+// further write is taken: the process should end.
 func (d *DB) Watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -59,9 +67,19 @@ func (d *DB) Watch(ctx context.Context) error {
 }
 
 // update runs f in one write transaction. Errors of f undo it and are returned
-// as they are; when the commit itself fails nothing is in effect either, and
-// the store takes no more writes.
+// as they are. When the commit itself fails nothing is in effect either: on a
+// full disk the error wraps registry.ErrReadOnly, and writes are refused until
+// there is room again; otherwise the store takes no more writes.
 func (d *DB) update(f func(tx *bbolt.Tx) error) error {
+	if r := d.disk.refusal(); r != nil {
+		return r
+	}
+	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
+}
+
+// edit is update for what may only delete, which is attempted on a full disk,
+// too: the pages of the file that are free may do for it.
+func (d *DB) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err := d.broken.Load(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBroken, *err)
 	}
@@ -70,18 +88,45 @@ func (d *DB) update(f func(tx *bbolt.Tx) error) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	defer tx.Rollback() // does nothing after a commit
-	if err := f(tx); err != nil {
+	frees, err := f(tx)
+	if err == errUnchanged {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
-		err = fmt.Errorf("commit to %s: %w", d.path, err)
-		if full(err) {
-			err = fmt.Errorf("%w: %s", err, makeRoom)
-		}
-		if d.broken.CompareAndSwap(nil, &err) {
-			close(d.failed)
-		}
-		return err
+	if r := d.disk.refusal(); r != nil && !(frees && d.entered.Load()) {
+		return r
 	}
-	return nil
+	return d.commit(tx)
+}
+
+// errUnchanged ends a transaction that has nothing to write.
+var errUnchanged = errors.New("nothing has changed")
+
+func (d *DB) commit(tx *bbolt.Tx) error {
+	id := tx.ID()
+	failure := tx.Commit()
+	if failure == nil {
+		return nil
+	}
+	err := fmt.Errorf("commit to %s: %w", d.path, failure)
+	if full(failure) && !d.inEffect(id) {
+		return d.disk.ran(err, tx.Stats().PageAlloc)
+	}
+	if d.broken.CompareAndSwap(nil, &err) {
+		close(d.failed)
+	}
+	return err
+}
+
+// inEffect reports whether readers see a transaction whose commit failed: then
+// the disk has part of it at most, and neither state can be trusted.
+func (d *DB) inEffect(id int) bool {
+	tx, err := d.bolt.Begin(false)
+	if err != nil {
+		return true
+	}
+	defer tx.Rollback()
+	return tx.ID() >= id
 }

@@ -27,6 +27,11 @@ type Options struct {
 	Retention Retention
 	Logger    *slog.Logger     // nil: silent
 	Now       func() time.Time // the time of commits; nil: time.Now
+	// Reserve is how many bytes of the disk are kept free of what is new:
+	// registrations, profiles, subscriptions, endpoints. Results and changes may
+	// use them. It is never more than a tenth of the disk.
+	Reserve int64
+	Retry   time.Duration // until the first attempt to write again on a full disk; 0: 2 s
 }
 
 // A Retention bounds the change log. A zero field sets no bound. The newest
@@ -50,6 +55,9 @@ type DB struct {
 	broken    atomic.Pointer[error]
 	failed    chan struct{} // closed when broken is set
 	digests   digests
+	disk      *disk
+	renewal   func() error // of the generation
+	entered   atomic.Bool  // the generation has been renewed
 
 	stop context.CancelFunc
 	wake chan struct{} // there is something to purge
@@ -81,6 +89,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if d.now == nil {
 		d.now = time.Now
 	}
+	d.disk = newDisk(path, o, d.log)
 	if d.pack, err = newPacker(); err == nil {
 		err = d.enter()
 	}
@@ -88,7 +97,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, errors.Join(explain(path, err), b.Close())
 	}
 	d.sweepTemporary()
-	d.startPurge()
+	d.startWork()
 	return d, nil
 }
 
@@ -106,7 +115,8 @@ func mapSize(path string) int {
 	return int(2*size + 1<<30)
 }
 
-// enter brings the schema up to date and renews the generation.
+// enter brings the schema up to date and renews the generation. On a full disk
+// a store of this schema is only read until that is possible.
 func (d *DB) enter() error {
 	inode, err := inodeOf(d.path)
 	if err != nil {
@@ -139,13 +149,37 @@ func (d *DB) enter() error {
 	if from > 0 && fresh == "" {
 		tokens = append(tokens, token) // a crash before the commit leaves this one
 	}
-	if err := g.write(inode, tokens...); err != nil {
+	d.renewal = func() error {
+		if err := g.write(inode, tokens...); err != nil {
+			return err
+		}
+		tx, err := d.bolt.Begin(true)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := d.renew(tx, from, next, fresh); err != nil {
+			return err
+		}
+		if err := d.commit(tx); err != nil {
+			return err
+		}
+		return g.write(inode, next)
+	}
+	err = d.renewal()
+	if err == nil {
+		d.entered.Store(true)
+		return nil
+	}
+	if !full(err) || from < schema || fresh != "" {
 		return err
 	}
-	if err := d.update(func(tx *bbolt.Tx) error { return d.renew(tx, from, next, fresh) }); err != nil {
-		return err
-	}
-	return g.write(inode, next)
+	// Nothing has to be written before what is there can be read and followed.
+	d.disk.ran(err, 0)
+	return d.bolt.View(func(tx *bbolt.Tx) error {
+		d.epoch, d.seed = string(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
+		return nil
+	})
 }
 
 func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {

@@ -103,27 +103,27 @@ func (d *DB) Profile(id string) (p registry.Profile, err error) {
 // EditProfile is registry.ProfileStore's.
 func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 	var p registry.Profile
-	err := d.update(func(tx *bbolt.Tx) error {
+	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		old, err := findNeed(tx, id)
 		found := err == nil
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return err
+			return false, err
 		}
 		p = old.Profile
 		p.ID = id
 		if err := edit(&p, found); err != nil {
-			return err
+			return false, err
 		}
 		if p.ID != id || found && p.Endpoint != old.Endpoint {
-			return fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
+			return false, fmt.Errorf("profile %s: its id and endpoint cannot be edited", id)
 		}
 		switch {
 		case len(p.Items) > 0:
-			return keepProfile(tx, &old, p, found)
+			return false, d.keepProfile(tx, &old, p, found)
 		case found:
-			return removeProfile(tx, &old)
+			return true, removeProfile(tx, &old)
 		}
-		return nil
+		return true, nil
 	})
 	if err != nil {
 		return registry.Profile{}, err
@@ -134,7 +134,7 @@ func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) e
 	return p, nil
 }
 
-func keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool) error {
+func (d *DB) keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool) error {
 	if p.Endpoint == "" || p.ID == "" || len(p.ID) > 500 {
 		return fmt.Errorf("profile %s: it needs an endpoint, and an id of at most 500 bytes", p.ID)
 	}
@@ -143,7 +143,7 @@ func keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool) error 
 		return fmt.Errorf("profile %s: %w", p.ID, err)
 	}
 	if found && bytes.Equal(text, old.json) {
-		return nil
+		return errUnchanged
 	}
 	c := loadCounters(tx)
 	sp, err := needSpace(tx, &c, p.Endpoint)
@@ -152,6 +152,9 @@ func keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool) error 
 	}
 	next := need{Profile: p, json: text, serial: old.serial, space: sp.number}
 	if !found {
+		if err := d.disk.room(); err != nil {
+			return err
+		}
 		if err := buryProfile(tx, p.ID); err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // What a removed query or endpoint leaves behind is deleted in the background,
@@ -23,11 +25,13 @@ const purgeAtOnce = 500
 
 func purgeKey(kind byte, n uint64) []byte { return append([]byte{kind}, key8(n)...) }
 
-func (d *DB) startPurge() {
+// startWork begins what the store does by itself.
+func (d *DB) startWork() {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop = cancel
 	d.wakePurge() // a crash may have left something
 	d.done.Go(func() { d.purge(ctx) })
+	d.done.Go(func() { d.recover(ctx) })
 }
 
 func (d *DB) wakePurge() {
@@ -46,7 +50,9 @@ func (d *DB) purge(ctx context.Context) {
 		}
 		for more := true; more && ctx.Err() == nil; {
 			var err error
-			if more, err = d.purgeSome(); err != nil {
+			if more, err = d.purgeSome(); errors.Is(err, registry.ErrReadOnly) {
+				break // it goes on when there is room
+			} else if err != nil {
 				d.log.Error("deleting what was removed failed; it is tried again later", "file", d.path, "error", err)
 				break
 			}
@@ -64,7 +70,7 @@ func (d *DB) purgeSome() (more bool, err error) {
 	if err != nil || !more {
 		return false, err
 	}
-	return more, d.update(func(tx *bbolt.Tx) error {
+	return more, d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		p := purger{tx: tx, left: purgeAtOnce, counters: loadCounters(tx)}
 		for p.left > 0 {
 			k, _ := tx.Bucket(bPurge).Cursor().First()
@@ -73,10 +79,10 @@ func (d *DB) purgeSome() (more bool, err error) {
 				break
 			}
 			if err := p.item(k[0], number(k[1:])); err != nil {
-				return err
+				return true, err
 			}
 		}
-		return p.counters.save(tx)
+		return true, p.counters.save(tx)
 	})
 }
 

@@ -66,31 +66,31 @@ func (d *DB) Query(id string) (registry.Query, error) {
 // and gives no new revision.
 func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
 	var q registry.Query
-	err := d.update(func(tx *bbolt.Tx) error {
+	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		old, err := findQuery(tx, id)
 		found := err == nil
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return err
+			return false, err
 		}
 		// edit gets its own copy: what it changes deep inside must not change old.
 		if q = (registry.Query{ID: id}); found {
 			if err := json.Unmarshal(old.json, &q); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if err := edit(&q, found); err != nil {
-			return err
+			return false, err
 		}
 		if q.ID != id || found && q.Endpoint != old.Endpoint {
-			return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
+			return false, fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
 		}
 		switch {
 		case len(q.Holders) > 0:
-			return d.keep(tx, &old, q, found)
+			return false, d.keep(tx, &old, q, found)
 		case found:
-			return removeQuery(tx, &old)
+			return true, removeQuery(tx, &old)
 		}
-		return nil
+		return true, nil
 	})
 	if err != nil {
 		return registry.Query{}, err
@@ -111,13 +111,13 @@ func (d *DB) keep(tx *bbolt.Tx, old *stored, q registry.Query, found bool) error
 		return fmt.Errorf("query %s: %w", q.ID, err)
 	}
 	if found && bytes.Equal(text, old.json) {
-		return nil
+		return errUnchanged
 	}
 	c := loadCounters(tx)
 	next := stored{Query: q, json: text, serial: old.serial, space: old.space}
 	if found {
 		err = unindex(tx, old)
-	} else {
+	} else if err = d.disk.room(); err == nil {
 		err = d.admit(tx, &c, &next)
 	}
 	if err != nil {

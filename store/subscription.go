@@ -47,36 +47,45 @@ func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscriptio
 
 // EditSubscriptions is deliver.Store's.
 func (d *DB) EditSubscriptions(edits []*deliver.Edit) error {
-	return d.update(func(tx *bbolt.Tx) error {
+	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
+		frees = true
 		for _, e := range edits {
-			if err := editSubscription(tx.Bucket(bSubscriptions), e); err != nil {
-				return fmt.Errorf("subscription %s: %w", e.ID, err)
+			kept, err := d.editSubscription(tx.Bucket(bSubscriptions), e)
+			if err != nil {
+				return false, fmt.Errorf("subscription %s: %w", e.ID, err)
 			}
+			frees = frees && !kept
 		}
-		return nil
+		return frees, nil
 	})
 }
 
-func editSubscription(b *bbolt.Bucket, e *deliver.Edit) (err error) {
+// editSubscription makes one edit; kept says that it wrote a subscription.
+func (d *DB) editSubscription(b *bbolt.Bucket, e *deliver.Edit) (kept bool, err error) {
 	s := registry.Subscription{ID: e.ID}
 	v := b.Get([]byte(e.ID))
 	if v != nil {
 		if s, err = parseSubscription(e.ID, v); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if e.Err = e.Do(&s, v != nil); e.Err != nil {
-		return nil
+		return false, nil
 	}
 	s.ID = e.ID
 	e.After = s
 	if s.State == registry.Ended || s.State == "" {
-		return b.Delete([]byte(e.ID))
+		return false, b.Delete([]byte(e.ID))
+	}
+	if v == nil {
+		if e.Err = d.disk.room(); e.Err != nil {
+			return false, nil
+		}
 	}
 	if v, err = json.Marshal(s); err != nil {
-		return err
+		return false, err
 	}
-	return b.Put([]byte(e.ID), v)
+	return true, b.Put([]byte(e.ID), v)
 }
 
 func parseSubscription(id string, v []byte) (s registry.Subscription, err error) {

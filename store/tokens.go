@@ -43,11 +43,11 @@ func (d *DB) PutToken(t registry.Token) error {
 
 // DeleteToken is web.Store's.
 func (d *DB) DeleteToken(name string) error {
-	return d.update(func(tx *bbolt.Tx) error {
+	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		b := tx.Bucket(bTokens)
 		if name == "" || b.Get([]byte(name)) == nil {
-			return fmt.Errorf("token %s: %w", name, registry.ErrNotFound)
+			return false, fmt.Errorf("token %s: %w", name, registry.ErrNotFound)
 		}
-		return b.Delete([]byte(name))
+		return true, b.Delete([]byte(name))
 	})
 }

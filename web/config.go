@@ -104,7 +104,9 @@ type Config struct {
 	Limits    Limits
 	Version   string
 
-	Ready   func() error // nil error: ready to serve
+	Ready func() error // nil error: ready to serve
+	// Disk tells how the disk is doing that holds the store; nil: well.
+	Disk    func() registry.Storage
 	Metrics *Metrics
 	Logger  *slog.Logger
 	Now     Clock
@@ -132,6 +134,9 @@ func (c *Config) complete() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Disk == nil {
+		c.Disk = func() registry.Storage { return registry.Storage{Free: -1} }
 	}
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }

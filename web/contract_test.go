@@ -72,7 +72,7 @@ func (w *world) check(r *http.Request, a *answer) {
 }
 
 // everywhere are the statuses that any call may answer with.
-var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true, 408: true, 429: true}
+var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true, 408: true, 429: true, 507: true}
 
 func (w *world) body(r *http.Request, a *answer, schema string) {
 	w.t.Helper()

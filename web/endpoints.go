@@ -31,6 +31,7 @@ type stateView struct {
 	Debt    float64         `json:"debt_seconds"`
 	Last    *scheduler.Slot `json:"last"` // null before the first slot
 	Health  registry.Health `json:"health"`
+	Halted  string          `json:"halted,omitempty"` // why no slot begins
 }
 
 func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
@@ -51,7 +52,7 @@ func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
 	if err != nil {
 		return v, err
 	}
-	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Debt: st.Debt, Health: st.Health}
+	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Debt: st.Debt, Health: st.Health, Halted: st.Halted}
 	if st.Last.Number > 0 {
 		v.State.Last = &st.Last
 	}

@@ -176,7 +176,8 @@ func TestTickPauseSlots(t *testing.T) {
 		status int
 		slug   string
 	}{{context.Canceled, 503, "unavailable"}, {scheduler.ErrStopped, 503, "unavailable"}, {scheduler.ErrPaused, 409, "conflict"},
-		{fmt.Errorf("tick: %w", scheduler.ErrBlackout), 409, "conflict"}, {scheduler.ErrCharged, 429, "busy"}} {
+		{fmt.Errorf("tick: %w", scheduler.ErrBlackout), 409, "conflict"}, {scheduler.ErrCharged, 429, "busy"},
+		{fmt.Errorf("tick: %w", registry.ErrReadOnly), 507, "storage-full"}} {
 		w.m.tick = func(context.Context) (scheduler.Slot, error) { return scheduler.Slot{}, c.err }
 		a := w.post("/v1/endpoints/city/tick", "").problem(c.status, c.slug)
 		if (a.Header.Get("Retry-After") == "") != (c.status == 409) {

@@ -35,6 +35,9 @@ import (
 //	freshet_endpoint_queries{endpoint}                 queries registered
 //	freshet_endpoint_health{endpoint,state}            1 for the state that it is in
 //	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid
+//	freshet_store_read_only                            1 while the disk is full and nothing can be written
+//	freshet_store_free_bytes                           free on the disk that holds the store
+//	freshet_store_reserve_bytes                        kept free of what is new
 //
 // and those of the Go runtime and the process.
 type Metrics struct {
@@ -115,11 +118,37 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 // handler adds what is asked of the daemon at the moment of the scrape.
 func (m *Metrics) handler(s *server) http.Handler {
 	now := prometheus.NewRegistry()
-	now.MustRegister(endpointCollector{s})
+	now.MustRegister(endpointCollector{s}, storageCollector{s})
 	if s.Subscriptions != nil && s.Deliveries != nil {
 		now.MustRegister(deliveryCollector{s})
 	}
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
+}
+
+type storageCollector struct{ s *server }
+
+var (
+	readOnlyDesc = prometheus.NewDesc("freshet_store_read_only", "1 while the disk is full and nothing can be written.", nil, nil)
+	freeDesc     = prometheus.NewDesc("freshet_store_free_bytes", "Bytes free on the disk that holds the store.", nil, nil)
+	reserveDesc  = prometheus.NewDesc("freshet_store_reserve_bytes", "Bytes of that disk that are kept free of what is new.", nil, nil)
+)
+
+func (c storageCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- readOnlyDesc
+	ch <- freeDesc
+	ch <- reserveDesc
+}
+
+func (c storageCollector) Collect(ch chan<- prometheus.Metric) {
+	st, readOnly := c.s.Disk(), 0.0
+	if st.ReadOnly {
+		readOnly = 1
+	}
+	ch <- prometheus.MustNewConstMetric(readOnlyDesc, prometheus.GaugeValue, readOnly)
+	if st.Free >= 0 {
+		ch <- prometheus.MustNewConstMetric(freeDesc, prometheus.GaugeValue, float64(st.Free))
+		ch <- prometheus.MustNewConstMetric(reserveDesc, prometheus.GaugeValue, float64(st.Reserve))
+	}
 }
 
 type endpointCollector struct{ s *server }

@@ -113,11 +113,13 @@ func asProblem(err error) (p *problem, ok bool) {
 		return &problem{Problem: newProblem("busy", err.Error()), retryAfter: 10}, true
 	case errors.Is(err, scheduler.ErrStopped):
 		return &problem{Problem: newProblem("unavailable", err.Error()), retryAfter: 5}, true
+	case errors.Is(err, registry.ErrReadOnly):
+		return &problem{Problem: newProblem("storage-full", err.Error()), retryAfter: patience(http.StatusInsufficientStorage)}, true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{Problem: newProblem("unavailable", "the request was given up before it was answered"), retryAfter: 5}, true
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		return &problem{Problem: newProblem("unavailable", "the server's disk is full and nothing of this was stored: make room there, start it if it has ended, and try again"), retryAfter: 60}, false
+		return &problem{Problem: newProblem("storage-full", "the server's disk is full and nothing of this was stored: make room there and try again"), retryAfter: 60}, false
 	}
 	return &problem{Problem: newProblem("internal", "the server could not answer; its log says why")}, false
 }
@@ -125,7 +127,7 @@ func asProblem(err error) (p *problem, ok bool) {
 // patience is what Retry-After says where the problem itself does not.
 func patience(status int) int {
 	switch status {
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusInsufficientStorage:
 		return 60
 	case http.StatusServiceUnavailable:
 		return 5

@@ -47,6 +47,7 @@ var problemKinds = map[string]kind{
 	"too-many":               {429, "Too many connections", "limits.connections followers are connected. Retry-After says when to try again."},
 	"internal":               {500, "Something went wrong here", "The fault is the server's; its log has one line for the request that says why."},
 	"unavailable":            {503, "Not available now", "The server is starting or stopping, or what it depends on does not answer. Retry-After says when to try again."},
+	"storage-full":           {507, "The server's disk is full", "The disk that holds the store is full, or less than limits.reserve of it is free, so that nothing new is taken in. Reading and following go on. The operator has to make room there; the server then goes on by itself."},
 	"not-ready":              {503, "Not ready", "The server is starting or stopping."},
 }
 

@@ -142,5 +142,12 @@ func readyz(c *call) error {
 	if err := c.Ready(); err != nil {
 		return &problem{Problem: newProblem("not-ready", err.Error()), retryAfter: 1}
 	}
+	if s := c.Disk(); s.Reason != "" { // reading and following go on, so it is ready all the same
+		state := "short of storage"
+		if s.ReadOnly {
+			state = "read-only"
+		}
+		return c.text(http.StatusOK, "ready, "+state+": "+s.Reason+"\n")
+	}
 	return c.text(http.StatusOK, "ready\n")
 }

@@ -75,7 +75,8 @@ type Limits struct {
 	Queries     int           `yaml:"queries"`
 	Body        registry.Size `yaml:"body"`
 	Connections int           `yaml:"connections"`
-	Change      registry.Size `yaml:"change"` // a larger change is announced truncated
+	Change      registry.Size `yaml:"change"`  // a larger change is announced truncated
+	Reserve     registry.Size `yaml:"reserve"` // of the disk, kept free of what is new
 }
 
 // WebSub says where callbacks may go besides public addresses.
@@ -95,7 +96,7 @@ func defaultConfig() Config {
 		Listen:    "127.0.0.1:8080",
 		Data:      "./freshet-data",
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
-		Limits:    Limits{Body: 1 << 20, Change: 8 << 20},
+		Limits:    Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

@@ -67,7 +67,7 @@ endpoints:
     headers: {X-Key: abc}
     auth: {basic: {username: u, password_file: /run/secret}}
 retention: {changes: 500, age: 24h, bytes: 10MiB}
-limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB}
+limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB, reserve: 1GiB}
 websub: {allow_callback_networks: ["127.0.0.0/8"]}
 log: {level: debug, format: json}
 `
@@ -94,7 +94,7 @@ func TestConfigFile(t *testing.T) {
 	if got := c.Tokens[0].SHA256; got != strings.ToLower(got) {
 		t.Errorf("the hash of a token is kept as %q, want lower case", got)
 	}
-	if c.Retention != (Retention{500, registry.Duration(24 * time.Hour), 10 << 20}) || c.Limits != (Limits{100, 64 << 10, 50, 1 << 20}) {
+	if c.Retention != (Retention{500, registry.Duration(24 * time.Hour), 10 << 20}) || c.Limits != (Limits{Queries: 100, Body: 64 << 10, Connections: 50, Change: 1 << 20, Reserve: 1 << 30}) {
 		t.Errorf("retention %v, limits %v", c.Retention, c.Limits)
 	}
 }
@@ -302,7 +302,7 @@ func TestConfigEnvironment(t *testing.T) {
 	values := map[string]string{
 		"listen": "127.0.0.1:7", "public_url": "https://x.example", "data": "/d", "contact": "mailto:a@x.example", "default_endpoint": "e",
 		"origins": "https://a.example", "retention.changes": "5", "retention.age": "1h0m0s", "retention.bytes": "1MiB",
-		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB",
+		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB", "limits.reserve": "4MiB",
 		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
 	}
 	env := map[string]string{}

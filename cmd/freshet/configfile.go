@@ -166,7 +166,7 @@ func (c *Config) settable() map[string]any {
 		"listen": &c.Listen, "public_url": &c.PublicURL, "data": &c.Data, "contact": &c.Contact,
 		"default_endpoint": &c.DefaultEndpoint, "origins": &c.Origins, "tls.cert": &c.TLS.Cert, "tls.key": &c.TLS.Key,
 		"retention.changes": &c.Retention.Changes, "retention.age": &c.Retention.Age, "retention.bytes": &c.Retention.Bytes,
-		"limits.queries": &c.Limits.Queries, "limits.body": &c.Limits.Body, "limits.connections": &c.Limits.Connections, "limits.change": &c.Limits.Change,
+		"limits.queries": &c.Limits.Queries, "limits.body": &c.Limits.Body, "limits.connections": &c.Limits.Connections, "limits.change": &c.Limits.Change, "limits.reserve": &c.Limits.Reserve,
 		"websub.allow_callback_networks": &c.WebSub.AllowCallbackNetworks,
 		"log.level":                      &c.Log.Level, "log.format": &c.Log.Format,
 	}

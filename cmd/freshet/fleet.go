@@ -33,7 +33,7 @@ type asker struct {
 
 func newFleet(db *store.DB, contact string, log *slog.Logger, l scheduler.Ledger, wake func([]scheduler.Note)) *fleet {
 	return &fleet{
-		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Wake: wake, Logger: log}),
+		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Wake: wake, Logger: log, Writable: db.Writable}),
 		store:   db, contact: contact, log: log, clients: map[string]asker{},
 	}
 }

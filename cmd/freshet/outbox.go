@@ -45,7 +45,7 @@ func newOutbox(s *server, c web.Config) (*outbox, error) {
 		Format: notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL},
 	})
 	engine, err := deliver.New(deliver.Options{
-		Store: s.store, Hub: s.hub, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log,
+		Store: s.store, Hub: s.hub, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.store.Writable,
 		Ways: map[registry.Way]deliver.Way{registry.WebSub: sub, registry.Webhook: hooks},
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 	}
 	conf.listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
-	s.store, err = store.Open(conf.Data, store.Options{Logger: log,
+	s.store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve),
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
 		return s, err
@@ -130,7 +130,9 @@ func (s *server) assemble() error {
 	if err != nil {
 		return err
 	}
-	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.origins.setting); err != nil {
+	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.origins.setting); errors.Is(err, registry.ErrReadOnly) {
+		s.log.Warn("what the configuration file changed of its endpoints is not in force: SIGHUP applies it once there is room on the disk")
+	} else if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	if name := s.conf.DefaultEndpoint; name != "" {
@@ -178,7 +180,7 @@ func (s *server) serveHTTP() error {
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
 		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: programVersion(),
-		Ready: s.isReady, Metrics: s.metrics, Logger: s.log,
+		Ready: s.isReady, Disk: s.store.Storage, Metrics: s.metrics, Logger: s.log,
 	}
 	var err error
 	if s.outbox, err = newOutbox(s, conf); err != nil {
@@ -261,7 +263,7 @@ func (s *server) run(ctx context.Context) error {
 	failed := make(chan error, 4)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.outbox.engine.Run(slots) }()
-	go func() { failed <- s.store.Watch(slots) }() // a registration may be the first to find the disk full
+	go func() { failed <- s.store.Watch(slots) }() // a registration may be the first to find the disk broken
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
@@ -323,7 +325,7 @@ func (s *server) sweep(ctx context.Context) {
 	defer t.Stop()
 	for n := 0; ; n++ {
 		if n%20 == 0 {
-			if err := s.registry.Sweep(); err != nil {
+			if err := s.registry.Sweep(); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 				s.log.Error("registrations of ended subscriptions were not released", "error", err)
 			}
 		}

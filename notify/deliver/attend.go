@@ -30,6 +30,9 @@ const mostEditsInARow = 100
 
 // attend does the next thing for a subscription: edits, then at most one call.
 func (e *Engine) attend(ctx context.Context, x *entry) verdict {
+	if err := e.opts.Writable(); err != nil {
+		return e.trouble(ctx, x, err)
+	}
 	for range mostEditsInARow {
 		s, err := e.opts.Store.Subscription(x.id)
 		if errors.Is(err, registry.ErrNotFound) {
@@ -64,9 +67,11 @@ func (e *Engine) trouble(ctx context.Context, x *entry, err error) verdict {
 		return verdict{}
 	}
 	pause := 5 * time.Second
-	if errors.Is(err, ErrBusy) {
+	switch {
+	case errors.Is(err, registry.ErrReadOnly): // the store itself says so, once
+	case errors.Is(err, ErrBusy):
 		pause = 250 * time.Millisecond
-	} else {
+	default:
 		e.opts.Logger.Error("a subscription could not be served", "subscription", x.id, "error", err)
 	}
 	return verdict{hold: e.opts.Now().Add(pause)}
@@ -99,7 +104,7 @@ func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscripti
 		e.opts.Logger.Debug("a callback did not take it", "subscription", x.id, "host", x.host, "reason", r.Problem())
 	}
 	v := verdict{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
-	after, err := e.scribe.edit(x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
+	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
 	if err == nil && !c.Asks {
 		e.ways[x.way].count(r, was, &after)
 	}
@@ -117,6 +122,24 @@ func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscripti
 		v.at = *after.ExpiresAt
 	}
 	return v
+}
+
+// record enters what became of a call. While the store takes no writes it tries
+// again, so that no callback is called twice for it.
+func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
+	for {
+		s, err := e.scribe.edit(id, do)
+		if !errors.Is(err, registry.ErrReadOnly) {
+			return s, err
+		}
+		t := time.NewTimer(time.Second)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return s, err
+		}
+	}
 }
 
 // call sends the request. Redirects are answers like any other.

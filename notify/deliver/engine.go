@@ -89,6 +89,10 @@ type Options struct {
 	Timing    Timing
 	Logger    *slog.Logger
 	Now       func() time.Time // nil: time.Now
+	// Writable returns an error that wraps registry.ErrReadOnly while the store
+	// takes no writes: no callback is called then, because what came of it could
+	// not be entered. nil: it always does.
+	Writable func() error
 }
 
 // Limits bound what deliveries may take. Zero fields get the default.
@@ -129,6 +133,9 @@ func (o *Options) fill() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Writable == nil {
+		o.Writable = func() error { return nil }
 	}
 }
 

@@ -410,3 +410,53 @@ func TestRefused(t *testing.T) {
 		t.Errorf("after success: %+v", s)
 	}
 }
+
+// What became of a call is entered once the store takes writes again: the
+// callback is not called twice for it, and nobody is called meanwhile.
+func TestReadOnlyStore(t *testing.T) {
+	var calls atomic.Int32
+	var full atomic.Pointer[error]
+	s := new(stand)
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if calls.Add(1) == 1 {
+			err := fmt.Errorf("%w: full", registry.ErrReadOnly)
+			s.store.mu.Lock()
+			s.store.broken = err
+			s.store.mu.Unlock()
+			full.Store(&err)
+		}
+	}))
+	defer srv.Close()
+	s = newStand(t, func(o *Options) {
+		o.Writable = func() error {
+			if err := full.Load(); err != nil {
+				return *err
+			}
+			return nil
+		}
+	}, owed("a", srv.URL, 0), owed("b", srv.URL, 0))
+	if err := s.owe("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the call", func() bool { return full.Load() != nil })
+	if err := s.owe("b", 1); !errors.Is(err, registry.ErrReadOnly) {
+		t.Errorf("an edit meanwhile: %v", err)
+	}
+	s.hub.Wake("q")
+	time.Sleep(50 * time.Millisecond)
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls while nothing can be entered", n)
+	}
+	s.store.mu.Lock()
+	s.store.broken = nil
+	s.store.mu.Unlock()
+	full.Store(nil)
+	until(t, "the entry", func() bool { x, _ := s.store.Subscription("a"); return x.Deliveries == 1 })
+	if err := s.owe("b", 1); err != nil {
+		t.Error(err)
+	}
+	until(t, "the other call", func() bool { x, _ := s.store.Subscription("b"); return x.Deliveries == 1 })
+	if n := calls.Load(); n != 2 {
+		t.Errorf("%d calls in all", n)
+	}
+}

@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/freshet/freshet/registry"
@@ -15,7 +16,8 @@ type Store interface {
 	// Subscriptions returns those after an id, in the order of ids, at most limit.
 	Subscriptions(after string, limit int) ([]registry.Subscription, error)
 	// EditSubscriptions makes all edits, in their order, in one durable
-	// transaction. When it returns an error none of them is in effect.
+	// transaction. When it returns an error none of them is in effect; one that
+	// wraps registry.ErrReadOnly passes, after any other nothing can be delivered.
 	EditSubscriptions([]*Edit) error
 }
 
@@ -76,7 +78,7 @@ func (w *scribe) gather(first *Edit) []*Edit {
 
 func (w *scribe) write(batch []*Edit) {
 	err := w.store.EditSubscriptions(batch)
-	if err != nil {
+	if err != nil && !errors.Is(err, registry.ErrReadOnly) {
 		w.fail(fmt.Errorf("keep subscriptions: %w", err))
 	}
 	for _, e := range batch {

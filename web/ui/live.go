@@ -179,7 +179,7 @@ func (l *live) signs() string {
 	var b strings.Builder
 	for _, e := range endpoints {
 		st, _ := l.Daemon.State(e.Name) // one that is not up has no signs
-		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Next.Unix(), st.Health.State, st.Queries)
+		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Next.Unix(), st.Health.State, st.Queries, st.Halted)
 	}
 	return b.String()
 }

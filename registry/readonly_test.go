@@ -1,0 +1,49 @@
+package registry_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A fullStore takes no edits while full is set.
+type fullStore struct {
+	registry.Store
+	full *bool
+}
+
+func (s fullStore) EditQuery(id string, edit func(*registry.Query, bool) error) (registry.Query, error) {
+	if *s.full {
+		return registry.Query{}, registry.ErrReadOnly
+	}
+	return s.Store.EditQuery(id, edit)
+}
+
+// The end of a live subscription that could not be stored is stored later, over
+// a restart, too: else its registration would be held for ever.
+func TestLiveHoldsOfAReadOnlyStore(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		r := newRig(t, registry.Limits{})
+		full := false
+		r.conf.Store = fullStore{r.store, &full}
+		r.reopen(t)
+		q, unfollow, err := r.Follow(t.Context(), alice, "city", "ASK { ?s ?p 1 }")
+		if err != nil {
+			t.Fatal(err)
+		}
+		full = true
+		unfollow()
+		if restart {
+			r.reopen(t)
+		}
+		full = false
+		if err := r.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Query(q.ID)
+		if err != nil || got.Holders[0].ReleaseAt == nil || !got.Holders[0].ReleaseAt.Equal(r.now.Add(24*time.Hour)) {
+			t.Errorf("restart %t: %+v, %v", restart, got.Holders, err)
+		}
+	}
+}

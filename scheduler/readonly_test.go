@@ -1,0 +1,81 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// While the ledger takes no writes no slot runs, nothing is announced that was
+// not recorded, and afterwards the loop goes on from what is recorded.
+func TestReadOnlyLedger(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		full := fmt.Errorf("%w: the disk is full", registry.ErrReadOnly)
+		var writable error
+		w := &world{t: t, as: endpoint("@every 10s", 10*time.Second, "rr"), ledger: &schedulertest.Memory{}}
+		w.service = &service{reply: func(_ *registry.Query, n int) reply {
+			return reply{time.Second, registry.Changed, schedulertest.Rows(t, fmt.Sprint("answer ", n))}
+		}}
+		announced := 0
+		var err error
+		w.loop, err = scheduler.NewLoop(scheduler.Config{
+			Endpoint: w.as, Ledger: w.ledger, Executor: w.service, Writable: func() error { return writable },
+			Wake: func(notes []scheduler.Note) {
+				for _, n := range notes {
+					if n.Changed {
+						announced++
+					}
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := w.register("a")
+		w.run()
+		until(5 * time.Second) // the slot at 0 s
+		ran, seq := w.service.ran(q.ID), w.stats(q.ID).Position.Seq
+		if ran != 1 || seq != 1 || announced != 1 {
+			t.Fatalf("before: ran %d, at change %d, announced %d", ran, seq, announced)
+		}
+
+		w.ledger.Break(full) // found by the slot at 10 s
+		until(12 * time.Second)
+		writable = full
+		until(75 * time.Second)
+		if n := w.service.ran(q.ID); n != 2 {
+			t.Errorf("executed %d times in all, want 2: no slot begins while nothing can be recorded", n)
+		}
+		if w.stats(q.ID).Position.Seq != 1 || announced != 1 {
+			t.Errorf("at change %d, announced %d", w.stats(q.ID).Position.Seq, announced)
+		}
+		st := w.loop.State()
+		if st.Halted == "" || st.Queries != 1 {
+			t.Errorf("the state is %+v", st)
+		}
+		if _, err := w.loop.Tick(t.Context()); !errors.Is(err, registry.ErrReadOnly) {
+			t.Errorf("a tick meanwhile: %v", err)
+		}
+
+		w.ledger.Break(nil)
+		writable = nil
+		until(85 * time.Second)
+		synctest.Wait()
+		if w.stats(q.ID).Position.Seq != 2 || announced != 2 || w.loop.State().Halted != "" {
+			t.Errorf("afterwards: at change %d, announced %d, %+v", w.stats(q.ID).Position.Seq, announced, w.loop.State())
+		}
+		for i, s := range w.slots() {
+			if i > 0 && s.Number != w.slots()[i-1].Number+1 {
+				t.Errorf("slot %d follows slot %d", s.Number, w.slots()[i-1].Number)
+			}
+		}
+		w.stop()
+	})
+}

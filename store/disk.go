@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Attempts to write again on a full disk begin after Options.Retry and grow
+// further apart up to longestRetry.
+const (
+	usualRetry   = 2 * time.Second
+	longestRetry = 30 * time.Second
+)
+
+// leastRoom is the least free space, in the file or on the disk, with which an
+// attempt is made.
+const leastRoom = 64 << 10
+
+// A disk knows whether the store can be written to. It is full from a commit
+// that found no room until a later one, made for the purpose, succeeds.
+type disk struct {
+	reserve int64
+	free    func(path string) (free, total int64, err error)
+	dir     string
+	log     *slog.Logger
+	stuck   atomic.Pointer[fullDisk] // nil: writes go through
+	wake    chan struct{}            // the disk has become full
+	wait    time.Duration            // before the first attempt
+}
+
+// fullDisk is a disk's state while it is full.
+type fullDisk struct {
+	err  error
+	need int64 // bytes that the failed transaction wanted
+}
+
+func newDisk(path string, o Options, log *slog.Logger) *disk {
+	d := &disk{reserve: o.Reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1), wait: o.Retry}
+	if d.wait <= 0 {
+		d.wait = usualRetry
+	}
+	return d
+}
+
+// refusal is why a write is not attempted, or nil.
+func (d *disk) refusal() error {
+	if s := d.stuck.Load(); s != nil {
+		return s.err
+	}
+	return nil
+}
+
+const fullDetail = "the server's disk is full and nothing of this was stored: make room there; the server goes on by itself"
+
+// ran notes that a commit found the disk full, and returns the error to report.
+func (d *disk) ran(err error, need int64) error {
+	err = fmt.Errorf("%w: %w: %w", registry.ErrReadOnly, err, registry.StorageFull(fullDetail))
+	if d.stuck.CompareAndSwap(nil, &fullDisk{err, need}) {
+		d.log.Error("the disk is full: the server only reads until there is room again; nothing is lost", "directory", d.dir, "error", err)
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// left is how many bytes are free and how many of them are kept in reserve,
+// which is never more than a tenth of the disk.
+func (d *disk) left() (free, reserve int64, known bool) {
+	free, total, err := d.free(d.dir)
+	if err != nil {
+		return -1, d.reserve, false
+	}
+	return free, min(d.reserve, total/10), true
+}
+
+// room refuses what would only make the store larger while the reserve is in use.
+func (d *disk) room() error {
+	free, reserve, known := d.left()
+	if !known || free >= reserve {
+		return nil
+	}
+	return registry.StorageFull(fmt.Sprintf("%d MiB of the server's disk are free, and limits.reserve keeps %d MiB: make room there, or lower the setting; what is registered goes on",
+		free>>20, reserve>>20))
+}
+
+// Room returns a problem of the type storage-full while too little of the disk
+// is free for anything new.
+func (d *DB) Room() error {
+	if r := d.disk.refusal(); r != nil {
+		return r
+	}
+	return d.disk.room()
+}
+
+// Writable returns an error that wraps registry.ErrReadOnly while nothing can be
+// written.
+func (d *DB) Writable() error { return d.disk.refusal() }
+
+// Storage tells how the disk is doing.
+func (d *DB) Storage() registry.Storage {
+	free, reserve, known := d.disk.left()
+	s := registry.Storage{Free: free, Reserve: reserve, ReadOnly: d.disk.refusal() != nil, Short: known && free < reserve}
+	switch {
+	case s.ReadOnly:
+		s.Reason = "the disk is full: results can be read and followed, but nothing is executed or stored until there is room again"
+	case s.Short:
+		s.Reason = fmt.Sprintf("the disk is nearly full: nothing new can be registered until %d MiB are free", reserve>>20)
+	}
+	return s
+}
+
+// recover waits for the disk to be full, and then for room.
+func (d *DB) recover(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.disk.wake:
+		}
+		since := d.now()
+		for n := 1; d.disk.refusal() != nil; n++ {
+			if !d.disk.pause(ctx, n) {
+				return
+			}
+			d.wakePurge() // which makes room in the file
+			d.attempt()
+		}
+		d.log.Info("there is room on the disk again: the server writes again", "directory", d.disk.dir, "after", d.now().Sub(since))
+	}
+}
+
+// pause waits before the nth attempt; it is false when ctx ends.
+func (d *disk) pause(ctx context.Context, n int) bool {
+	t := time.NewTimer(min(d.wait<<min(n-1, 6), longestRetry))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// attempt writes when there seems to be room, and ends the refusal when that
+// succeeds. As much as what failed has to be free, so that the next slot does
+// not fail at once.
+func (d *DB) attempt() {
+	s := d.disk.stuck.Load()
+	inFile := int64(d.bolt.Stats().FreePageN) * int64(d.bolt.Info().PageSize)
+	if free, _, known := d.disk.left(); known && free+inFile < max(leastRoom, s.need) {
+		return
+	}
+	if !d.entered.Load() {
+		if d.renewal() == nil {
+			d.entered.Store(true)
+			d.disk.stuck.Store(nil)
+		}
+		return
+	}
+	tx, err := d.bolt.Begin(true)
+	if err != nil {
+		return
+	}
+	defer tx.Rollback()
+	m := tx.Bucket(bMeta)
+	if err := m.Put(kCounters, append([]byte(nil), m.Get(kCounters)...)); err != nil {
+		d.log.Error("an attempt to write to the store failed", "file", d.path, "error", err)
+		return
+	}
+	if d.commit(tx) == nil {
+		d.disk.stuck.Store(nil)
+	}
+}

@@ -1,0 +1,312 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// smallDisk mounts a file system of its own, which only root can.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("A FULL DISK IS NOT TESTED: mounting a small file system needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fillDisk leaves nothing free. The returned function makes room again.
+func fillDisk(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "ballast")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1 << 16, 1 << 12, 1 << 8} {
+		for err = nil; err == nil; {
+			_, err = f.Write(bytes.Repeat([]byte{1}, n))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	f.Close()
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// recordRandom changes q_a to something that cannot be compressed.
+func recordRandom(d *DB, slot uint64, size int) error {
+	stats, err := d.Stats("q_a")
+	if err != nil {
+		return err
+	}
+	old, err := d.Result("q_a")
+	if err != nil {
+		return err
+	}
+	noise := make([]byte, size/2)
+	rand.Read(noise)
+	result, err := rows(hex.EncodeToString(noise))
+	if err != nil {
+		return err
+	}
+	_, err = d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, result)}, Slot: &scheduler.Slot{Endpoint: "city", Number: slot}})
+	return err
+}
+
+// exhaust records until the disk is full, and returns how many slots were acknowledged.
+func exhaust(t *testing.T, d *DB) (slots uint64) {
+	t.Helper()
+	for slot := uint64(1); slot < 1000; slot++ {
+		err := recordRandom(d, slot, 200_000)
+		if errors.Is(err, registry.ErrReadOnly) {
+			var p *registry.Problem
+			if !errors.As(err, &p) || p.Type != "storage-full" || p.Status != 507 {
+				t.Errorf("the refusal is %v", err)
+			}
+			return slot - 1
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the disk never became full")
+	return 0
+}
+
+func waitWritable(t *testing.T, d *DB) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); d.Writable() != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("with room again: %v", d.Writable())
+		}
+	}
+}
+
+// A full disk undoes what did not fit, and only that; reading goes on, what
+// deletes is tried, and writing goes on by itself once there is room.
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, "8m")
+	d := open(t, dir, Options{Retry: time.Millisecond})
+	if err := registerChild(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := recordRandom(d, 1, 1000); err != nil {
+		t.Fatal(err)
+	}
+	epoch := d.Epoch()
+	for round := range 3 {
+		free := fillDisk(t, dir)
+		before, _ := d.Stats("q_a")
+		for slot := before.Last; d.Writable() == nil; {
+			err := recordRandom(d, slot+1, 100_000)
+			if err == nil {
+				slot++
+			} else if !errors.Is(err, registry.ErrReadOnly) {
+				t.Fatal(err)
+			}
+		}
+		stats, err := d.Stats("q_a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := d.Result("q_a"); err != nil || r.Hash() != stats.Hash {
+			t.Errorf("round %d: the result does not belong to the statistics: %v", round, err)
+		}
+		if s := d.Storage(); !s.ReadOnly || s.Reason == "" {
+			t.Errorf("the state is %+v", s)
+		}
+		for name, write := range map[string]func() error{
+			"a slot":     func() error { return recordRandom(d, stats.Last+1, 10) },
+			"a token":    func() error { return d.PutToken(registry.Token{Name: "new"}) },
+			"a register": func() error { _, err := putNew(d, "q_new"); return err },
+		} {
+			if err := write(); !errors.Is(err, registry.ErrReadOnly) {
+				t.Errorf("%s on a full disk: %v", name, err)
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // for some attempts that must fail
+		if d.Writable() == nil {
+			t.Error("it writes without room")
+		}
+		free()
+		waitWritable(t, d)
+		now, err := d.Stats("q_a")
+		if err != nil || now.Position != stats.Position {
+			t.Errorf("round %d: at %v, before %v (%v)", round, now.Position, stats.Position, err)
+		}
+		if err := recordRandom(d, stats.Last+1, 50_000); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := d.Stats("q_a")
+		if after.Position.Seq != stats.Position.Seq+1 || d.Epoch() != epoch {
+			t.Errorf("round %d: from %v to %v", round, stats.Position, after.Position)
+		}
+		check(t, d)
+	}
+}
+
+func putNew(d *DB, id string) (registry.Query, error) {
+	return d.EditQuery(id, func(q *registry.Query, _ bool) error {
+		q.Endpoint, q.Form, q.Holders = "city", "SELECT", []registry.Holder{{Caller: "app", Since: start}}
+		return nil
+	})
+}
+
+// Removing is tried on a full disk, since it is what makes room in the file.
+func TestFullDiskTakesRemovals(t *testing.T) {
+	dir := smallDisk(t, "8m")
+	d := open(t, dir, Options{Retry: time.Millisecond})
+	if err := registerChild(d); err != nil {
+		t.Fatal(err)
+	}
+	exhaust(t, d)
+	fillDisk(t, dir)
+	if _, err := d.EditQuery("q_a", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); err != nil {
+		t.Fatalf("a removal on a full disk: %v", err)
+	}
+	waitWritable(t, d) // by the pages that the purge gave back
+	if _, err := putNew(d, "q_new"); err != nil && !errors.As(err, new(*registry.Problem)) {
+		t.Error(err)
+	}
+	check(t, d)
+}
+
+// A process that is killed while its disk is full leaves a store that opens, is
+// read under the same epoch, and is written to when there is room.
+func TestKilledOnFullDisk(t *testing.T) {
+	dir := smallDisk(t, "8m")
+	ballast := filepath.Join(dir, "first")
+	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := child(t, "disk", dir)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged uint64
+	for {
+		var line string
+		if _, err := fmt.Fscanln(out, &line); err != nil {
+			t.Fatal(err)
+		}
+		if line == "full" {
+			break
+		}
+		fmt.Sscan(line, &acknowledged)
+	}
+	c.Process.Kill()
+	c.Wait()
+	free := fillDisk(t, dir)
+
+	d := open(t, dir, Options{Retry: time.Millisecond})
+	epoch := d.Epoch()
+	if !d.Storage().ReadOnly || d.entered.Load() {
+		t.Errorf("opened on a full disk: %+v", d.Storage())
+	}
+	stats, err := d.Stats("q_a")
+	if err != nil || stats.Last != acknowledged {
+		t.Errorf("slot %d was acknowledged, %d is there (%v)", acknowledged, stats.Last, err)
+	}
+	if err := recordRandom(d, acknowledged+1, 10); !errors.Is(err, registry.ErrReadOnly) {
+		t.Errorf("a write on a full disk: %v", err)
+	}
+	if _, err := d.EditQuery("q_b", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); !errors.Is(err, registry.ErrReadOnly) {
+		t.Errorf("a removal before the generation is renewed: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, dir, Options{Retry: time.Millisecond}) // once more, as a supervisor would
+	free()
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	waitWritable(t, d)
+	if err := recordRandom(d, acknowledged+1, 100); err != nil {
+		t.Error(err)
+	}
+	check(t, d)
+	d = reopen(t, d, dir, Options{})
+	if d.Epoch() != epoch {
+		t.Error("the numbering began again")
+	}
+}
+
+// fillUp is the child's task: it writes until its disk is full, and stays.
+func fillUp(d *DB) error {
+	if err := registerChild(d); err != nil {
+		return err
+	}
+	for slot := uint64(1); ; slot++ {
+		err := recordRandom(d, slot, 200_000)
+		if errors.Is(err, registry.ErrReadOnly) {
+			fmt.Println("full")
+			select {}
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(slot)
+	}
+}
+
+func init() { childTasks["disk"] = fillUp }
+
+// Below the reserve nothing new is taken in, while what is there goes on.
+func TestReserve(t *testing.T) {
+	d := open(t, t.TempDir(), Options{Reserve: 100})
+	if err := registerChild(d); err != nil {
+		t.Fatal(err)
+	}
+	d.disk.free = func(string) (int64, int64, error) { return 99, 1 << 20, nil }
+	if _, err := putNew(d, "q_new"); !storageFull(err) {
+		t.Errorf("a registration: %v", err)
+	}
+	if _, err := d.EditProfile("p_new", func(p *registry.Profile, _ bool) error {
+		p.Endpoint, p.Items = "city", []registry.Item{{Query: "q_a"}}
+		return nil
+	}); !storageFull(err) {
+		t.Errorf("a profile: %v", err)
+	}
+	if err := recordSlot(d, 1); err != nil {
+		t.Errorf("a slot: %v", err)
+	}
+	if s := d.Storage(); s.ReadOnly || !s.Short || s.Reason == "" {
+		t.Errorf("the state is %+v", s)
+	}
+	d.disk.free = func(string) (int64, int64, error) { return 99, 900, nil } // a tenth is less than the reserve
+	if _, err := putNew(d, "q_new"); err != nil {
+		t.Errorf("on a tiny disk: %v", err)
+	}
+}
+
+func storageFull(err error) bool {
+	var p *registry.Problem
+	return errors.As(err, &p) && p.Type == "storage-full" && p.Status == 507
+}

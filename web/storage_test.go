@@ -1,0 +1,33 @@
+package web
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// The state of the disk is told where operators look, and reading goes on.
+func TestStorageState(t *testing.T) {
+	now := registry.Storage{Free: 5000, Reserve: 1000}
+	w := newWorld(t, func(c *Config) { c.Disk = func() registry.Storage { return now } })
+	q := w.register(selectText)
+	look := func(ready string, metrics ...string) {
+		t.Helper()
+		if got := string(w.get("/readyz").status(200).body); got != ready {
+			t.Errorf("/readyz says %q, want %q", got, ready)
+		}
+		s := string(w.get("/metrics").status(200).body)
+		for _, m := range metrics {
+			if !strings.Contains(s, "\n"+m+"\n") {
+				t.Errorf("the metrics lack %q", m)
+			}
+		}
+	}
+	look("ready\n", "freshet_store_read_only 0", "freshet_store_free_bytes 5000", "freshet_store_reserve_bytes 1000")
+	now = registry.Storage{Free: 10, Reserve: 1000, Short: true, Reason: "nearly full"}
+	look("ready, short of storage: nearly full\n", "freshet_store_read_only 0")
+	now = registry.Storage{Free: 0, Reserve: 1000, Short: true, ReadOnly: true, Reason: "full"}
+	look("ready, read-only: full\n", "freshet_store_read_only 1", "freshet_store_free_bytes 0")
+	w.get("/v1/queries/" + q).status(200)
+}

@@ -1,0 +1,21 @@
+package ui
+
+import (
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Every page says that the disk is full, or nearly so.
+func TestPagesTellOfTheDisk(t *testing.T) {
+	now := registry.Storage{}
+	r := newRigWith(t, func(_ *rig, c *Config) { c.Disk = func() registry.Storage { return now } })
+	r.endpoint("city")
+	r.get("/").status(200).lacks("disk is")
+	now = registry.Storage{Short: true}
+	r.get("/").status(200).has("The disk is nearly full.", "limits.reserve")
+	now = registry.Storage{ReadOnly: true, Short: true}
+	for _, path := range []string{"/", "/queries", "/endpoints"} {
+		r.get(path).status(200).has("Read-only: the disk is full.")
+	}
+}
