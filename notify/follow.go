@@ -30,6 +30,9 @@ func (s *session) subscribeProfile(r request) error {
 	if errors.Is(err, registry.ErrNotFound) {
 		return &refusal{code: CodeUnknownQuery, message: "no profile has this id or name"}
 	}
+	if r := ambiguous(err); r != nil {
+		return r
+	}
 	if err := s.unavailable("resolve a profile", err); err != nil {
 		return err
 	}

@@ -122,6 +122,9 @@ func (s *session) resolve(t target) (registry.Query, func(), error) {
 		if errors.Is(err, registry.ErrNotFound) {
 			return q, nil, &refusal{code: CodeUnknownQuery, message: "no query has this id or name"}
 		}
+		if r := ambiguous(err); r != nil {
+			return q, nil, r
+		}
 		return q, func() {}, s.unavailable("resolve a query", err)
 	}
 	if !s.caller.Role.Includes(registry.RoleApp) {
@@ -139,6 +142,14 @@ func (s *session) resolve(t target) (registry.Query, func(), error) {
 		return q, nil, s.unavailable("register a query", err)
 	}
 	return q, release, nil
+}
+
+// ambiguous is the refusal of a name that several have, nil for other errors.
+func ambiguous(err error) error {
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Type == "ambiguous-name" {
+		return &refusal{code: CodeAmbiguous, message: p.Detail}
+	}
+	return nil
 }
 
 // unavailable hides an inner error from the client and keeps it in the log.

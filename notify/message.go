@@ -30,6 +30,7 @@ const (
 // Codes of errors that keep the connection.
 const (
 	CodeUnknownQuery = "unknown_query"
+	CodeAmbiguous    = "ambiguous_name"
 	CodeNotAllowed   = "not_allowed"
 	CodeBadParams    = "bad_params"
 	CodeUnknownID    = "unknown_id"

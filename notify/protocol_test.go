@@ -189,6 +189,8 @@ func TestErrors(t *testing.T) {
 	})
 	id := r.log.Add("q", "SELECT", false)
 	r.log.Add("ordered", "SELECT", true)
+	r.log.Add("two of them", "SELECT", true)
+	r.log.Add("two of them", "SELECT", false)
 	p := r.dial(nil)
 	p.send(`{"type":"init","token":"app","client":"test/1","surprise":{"x":1}}`)
 	if m := p.expect("ready"); !json.Valid(m.Limits) || string(m.Ping) != `"25s"` {
@@ -199,6 +201,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ send, code, id string }{
 		{`{"type":"dance"}`, "bad_params", ""},
 		{`{"type":"subscribe","id":"x","query":"nobody"}`, "unknown_query", "x"},
+		{`{"type":"subscribe","id":"x","query":"two of them"}`, "ambiguous_name", "x"},
 		{`{"type":"subscribe","id":"x"}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":7}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":{"endpoint":"test"}}`, "bad_params", "x"},

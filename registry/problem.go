@@ -10,6 +10,7 @@ type Problem struct {
 	Title  string
 	Detail string
 	Errors []FieldError
+	IDs    []string // of what it is about, such as the queries of one name
 }
 
 // A FieldError points at the part of a request that is wrong.
@@ -58,6 +59,8 @@ var titles = map[string]string{
 	"bad-setting":      "A setting is out of range",
 	"bad-endpoint":     "The endpoint's settings do not fit",
 	"bad-profile":      "The profile cannot be captured",
+	"ambiguous-name":   "Several have this name",
+	"name-taken":       "You use this name for another query",
 	"limit":            "A limit of this server is reached",
 	"storage-full":     "The server's disk is full",
 }

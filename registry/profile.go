@@ -187,12 +187,12 @@ type RoundEnd struct {
 type ProfileStore interface {
 	// Profile returns one profile; it wraps ErrNotFound.
 	Profile(id string) (Profile, error)
-	// EditProfile is EditQuery for profiles. One left without Items is deleted
+	// EditProfile is EditQueries for profiles. One left without Items is deleted
 	// with its rounds.
 	EditProfile(id string, edit func(p *Profile, found bool) error) (Profile, error)
-	// FindProfile finds a profile by the name that a caller gave it, or that
-	// anybody gave one (the oldest first) when owner is "".
-	FindProfile(owner, name string) (Profile, error)
+	// FindProfile lists the profiles that an owner gave a name, or that anybody did
+	// when owner is "": at most some, the oldest first.
+	FindProfile(owner, name string, most int) ([]Profile, error)
 }
 
 var errNoProfiles = errors.New("this registry keeps no profiles")

@@ -73,23 +73,24 @@ func (r *Registry) Profile(id string) (Profile, error) {
 }
 
 // ResolveProfile finds a profile by id, by the caller's own name for it, or by
-// anybody's.
+// the name that others gave to one only; see Resolve.
 func (r *Registry) ResolveProfile(c Caller, ref string) (Profile, error) {
 	if r.profiles == nil {
 		return Profile{}, notFound("no profile has this id or name")
 	}
-	find := []func() (Profile, error){
-		func() (Profile, error) { return r.profiles.Profile(ref) },
-		func() (Profile, error) { return r.profiles.FindProfile(c.Name, ref) },
-		func() (Profile, error) { return r.profiles.FindProfile("", ref) },
+	p, err := r.profiles.Profile(ref)
+	if !errors.Is(err, ErrNotFound) {
+		return p, err
 	}
-	for _, f := range find {
-		if p, err := f(); !errors.Is(err, ErrNotFound) {
-			return p, err
-		}
+	own, err := r.profiles.FindProfile(c.Name, ref, 1)
+	if err != nil || len(own) > 0 && c.Name != "" {
+		return only("profile", ref, own, idOfProfile, err)
 	}
-	return Profile{}, notFound("no profile has this id or name")
+	all, err := r.profiles.FindProfile("", ref, mostNamed)
+	return only("profile", ref, all, idOfProfile, err)
 }
+
+func idOfProfile(p *Profile) string { return p.ID }
 
 // A ProfilePatch edits a profile: what is nil stays as it is.
 type ProfilePatch struct {
@@ -101,10 +102,15 @@ type ProfilePatch struct {
 // PatchProfile edits what of a profile may be edited.
 func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profile, error) {
 	return r.editProfile(c, id, func(p *Profile) error {
-		set(&p.Name, patch.Name)
+		if patch.Name != nil && *patch.Name != p.Name {
+			if err := profileName(*patch.Name); err != nil {
+				return err
+			}
+			p.Name = *patch.Name
+		}
 		set(&p.Budget, patch.Budget)
 		set(&p.Weight, patch.Weight)
-		return profileSettings(p)
+		return settings(nil, p.Weight)
 	})
 }
 
@@ -139,7 +145,7 @@ func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (
 // readProfile checks a request and gives the profile that it would make.
 func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	p := Profile{Owner: c.Name, Name: req.Name, Window: req.Window, Budget: req.Budget, Weight: req.Weight}
-	if err := profileSettings(&p); err != nil {
+	if err := cmp.Or(profileName(p.Name), settings(nil, p.Weight)); err != nil {
 		return p, err
 	}
 	if n := len(req.Items); n == 0 || n > maxItems {
@@ -164,11 +170,16 @@ func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	return p, nil
 }
 
-func profileSettings(p *Profile) error {
-	if strings.HasPrefix(p.Name, "p_") {
-		return unprocessable("bad-setting", "/name", "a profile's name does not begin with p_, as ids do")
+func profileName(name string) error {
+	switch {
+	case name == "":
+		return nil
+	case strings.HasPrefix(name, "p_"), strings.HasPrefix(name, "q_"):
+		return unprocessable("bad-setting", "/name", "a profile's name does not begin with p_ or q_, as ids do")
+	case len(name) > maxName, !printable(name), !visible(name):
+		return unprocessable("bad-setting", "/name", "a name has at most %d bytes, all of them printable", maxName)
 	}
-	return settings(p.Name, nil, p.Weight)
+	return nil
 }
 
 // profileIdentity makes the same need of the same caller the same profile.

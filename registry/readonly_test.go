@@ -13,11 +13,11 @@ type fullStore struct {
 	full *bool
 }
 
-func (s fullStore) EditQuery(id string, edit func(*registry.Query, bool) error) (registry.Query, error) {
+func (s fullStore) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
 	if *s.full {
 		return registry.Query{}, registry.ErrReadOnly
 	}
-	return s.Store.EditQuery(id, edit)
+	return s.Store.EditQueries(n, edit)
 }
 
 // The end of a live subscription that could not be stored is stored later, over

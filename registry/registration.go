@@ -30,6 +30,9 @@ type Registration struct {
 	Public          bool       `json:"public"`
 	Urgency         string     `json:"urgency"`
 	Life            string     `json:"life"`
+	// Replace takes the name from the other query that the caller uses it for, and
+	// releases the caller's registration of that one, in the same transaction.
+	Replace bool `json:"replace"`
 }
 
 // Bounds of what a holder may set.
@@ -60,6 +63,15 @@ func utc(t *time.Time) *time.Time {
 // Analyse checks a registration and gives the query that it would make, with
 // its warnings. Nothing is stored. Errors are *Problem.
 func (r *Registry) Analyse(reg Registration) (Query, error) {
+	q, err := r.analyse(reg)
+	if err == nil {
+		err = checkName(reg.Name)
+	}
+	return q, err
+}
+
+// analyse is Analyse without a look at the name: one that is stored may stay.
+func (r *Registry) analyse(reg Registration) (Query, error) {
 	e, err := r.endpointFor(reg.Endpoint)
 	if err != nil {
 		return Query{}, err
@@ -140,7 +152,10 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 }
 
 func (reg Registration) check() error {
-	if err := settings(reg.Name, reg.Tags, reg.Weight); err != nil {
+	if reg.Replace && reg.Name == "" {
+		return unprocessable("bad-setting", "/replace", "replace moves a name: say which")
+	}
+	if err := settings(reg.Tags, reg.Weight); err != nil {
 		return err
 	}
 	if err := wishes(reg.Urgency, reg.Life); err != nil {
@@ -162,15 +177,12 @@ func (reg Registration) check() error {
 	return window(reg.From, reg.Until)
 }
 
-func settings(name string, tags []string, weight float64) error {
-	if len(name) > maxName || !printable(name) || strings.HasPrefix(name, "q_") {
-		return unprocessable("bad-setting", "/name", "a name has at most %d printable bytes and does not begin with q_", maxName)
-	}
+func settings(tags []string, weight float64) error {
 	if len(tags) > maxTags {
 		return unprocessable("bad-setting", "/tags", "at most %d tags", maxTags)
 	}
 	for i, t := range tags {
-		if t == "" || len(t) > maxName || !printable(t) {
+		if len(t) > maxName || !printable(t) || !visible(t) {
 			return unprocessable("bad-setting", fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
 		}
 	}
@@ -178,10 +190,6 @@ func settings(name string, tags []string, weight float64) error {
 		return unprocessable("bad-setting", "/weight", "a weight lies between 0 and 1,000,000")
 	}
 	return nil
-}
-
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029 })
 }
 
 func window(from, until *time.Time) error {
@@ -212,7 +220,7 @@ func (p Patch) check() error {
 	if err := wishes(h.Urgency, h.Life); err != nil {
 		return err
 	}
-	return settings(h.Name, h.Tags, h.Weight)
+	return settings(h.Tags, h.Weight)
 }
 
 func (p Patch) apply(h *Holder) {

@@ -105,14 +105,22 @@ func Open(c Config) (*Registry, error) {
 // Register stores a caller's registration. created is false when somebody
 // holds the same question already: then only the caller's settings are stored.
 func (r *Registry) Register(c Caller, reg Registration) (q Query, created bool, err error) {
-	return r.register(c, reg, false)
+	return r.register(c, reg, claim{caller: c.Name, name: reg.Name, replace: reg.Replace}, false)
 }
 
-func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool, error) {
+// Exchange registers another question in the place of one that the caller holds:
+// the registration of the old one is released in the same transaction. Where both
+// are the same question it edits the registration.
+func (r *Registry) Exchange(c Caller, old string, reg Registration) (Query, error) {
+	q, _, err := r.register(c, reg, claim{caller: c.Name, name: reg.Name, instead: old}, false)
+	return q, err
+}
+
+func (r *Registry) register(c Caller, reg Registration, own claim, live bool) (Query, bool, error) {
 	if !c.Role.Includes(RoleApp) {
 		return Query{}, false, forbidden("registering needs a token with the role app or admin")
 	}
-	fresh, err := r.Analyse(reg)
+	fresh, err := r.analyse(reg)
 	if err != nil {
 		return Query{}, false, err
 	}
@@ -132,7 +140,10 @@ func (r *Registry) register(c Caller, reg Registration, live bool) (Query, bool,
 		}
 	}
 	created := false
-	q, err := r.editQuery(fresh.ID, func(q *Query, found bool) error {
+	q, err := r.editQueries(own.names(fresh.ID), func(q *Query, others []*Query, found bool) error {
+		if err := own.settle(q, others); err != nil {
+			return err
+		}
 		if created = !found; created {
 			*q = fresh
 			q.CreatedAt = r.now().UTC()
@@ -188,22 +199,6 @@ func (r *Registry) Query(id string) (Query, error) {
 	return q, err
 }
 
-// Resolve finds a query by id, by the caller's own name for it, or by the name
-// that any holder gave it.
-func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
-	find := []func() (Query, error){
-		func() (Query, error) { return r.store.Query(ref) },
-		func() (Query, error) { return r.store.FindName(c.Name, ref) },
-		func() (Query, error) { return r.store.FindName("", ref) },
-	}
-	for _, f := range find {
-		if q, err := f(); !errors.Is(err, ErrNotFound) {
-			return q, err
-		}
-	}
-	return Query{}, notFound("no query has this id or name")
-}
-
 // Patch edits the caller's registration.
 func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 	if err := p.check(); err != nil {
@@ -213,10 +208,19 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	return r.edit(id, func(q *Query) error {
+	n := Names{Query: id}
+	if p.Name != nil {
+		n.Caller, n.Name = c.Name, *p.Name
+	}
+	return r.editNamed(n, func(q *Query, others []*Query) error {
 		i := slices.IndexFunc(q.Holders, func(h Holder) bool { return h.Caller == c.Name })
 		if i < 0 {
 			return forbidden("%s does not hold this query: register it first", c.Name)
+		}
+		if p.Name != nil {
+			if err := (claim{caller: c.Name, name: *p.Name}).settle(q, others); err != nil {
+				return err
+			}
 		}
 		p.apply(&q.Holders[i])
 		if p.Public != nil {
@@ -239,9 +243,7 @@ func (r *Registry) Release(c Caller, id string, force bool) error {
 			q.Holders = nil
 			return nil
 		}
-		n := len(q.Holders)
-		q.Holders = slices.DeleteFunc(q.Holders, func(h Holder) bool { return h.Caller == c.Name })
-		if len(q.Holders) == n {
+		if !q.drop(c.Name) {
 			return forbidden("%s does not hold this query", c.Name)
 		}
 		return nil
@@ -268,33 +270,57 @@ func (r *Registry) act(c Caller, id string, do func(*Query) error) (Query, error
 }
 
 func (r *Registry) edit(id string, edit func(*Query) error) (Query, error) {
-	q, err := r.editQuery(id, func(q *Query, found bool) error {
+	return r.editNamed(Names{Query: id}, func(q *Query, _ []*Query) error { return edit(q) })
+}
+
+func (r *Registry) editNamed(n Names, edit func(*Query, []*Query) error) (Query, error) {
+	q, err := r.editQueries(n, func(q *Query, others []*Query, found bool) error {
 		if !found {
-			return notFound("no query has the id %s", id)
+			return notFound("no query has the id %s", n.Query)
 		}
-		return edit(q)
+		return edit(q, others)
 	})
 	if err == nil {
-		r.moved(id)
+		r.moved(n.Query)
 	}
 	return q, err
 }
 
-// editQuery is the store's EditQuery, which sees what is no longer public.
-func (r *Registry) editQuery(id string, edit func(q *Query, found bool) error) (Query, error) {
-	public := false
-	q, err := r.store.EditQuery(id, func(q *Query, found bool) error {
-		public = found && q.Public()
-		if err := edit(q, found); err != nil {
+// editQueries is the store's EditQueries, which sees what is no longer public and
+// tells followers of the others that were edited.
+func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, found bool) error) (Query, error) {
+	var hidden, left []string
+	q, err := r.store.EditQueries(n, func(q *Query, others []*Query, found bool) error {
+		hidden, left = nil, nil
+		all := append([]*Query{q}, others...)
+		public, holders := make([]bool, len(all)), make([]int, len(all))
+		for i, x := range all {
+			public[i], holders[i] = x.Public(), len(x.Holders)
+		}
+		if err := edit(q, others, found); err != nil {
 			return err
 		}
-		q.settle()
+		for i, x := range all {
+			x.settle()
+			if public[i] && len(x.Holders) > 0 && !x.Public() {
+				hidden = append(hidden, x.ID)
+			}
+			if i > 0 && len(x.Holders) != holders[i] {
+				left = append(left, x.ID)
+			}
+		}
 		return nil
 	})
-	if err == nil && public && len(q.Holders) > 0 && !q.Public() {
+	if err != nil {
+		return q, err
+	}
+	for _, id := range hidden {
 		r.hidden(id)
 	}
-	return q, err
+	for _, id := range left {
+		r.moved(id)
+	}
+	return q, nil
 }
 
 // Follow registers a query for a live subscription. The returned function ends
@@ -307,7 +333,7 @@ func (r *Registry) Follow(ctx context.Context, c Caller, endpoint, text string) 
 // FollowGraphs is Follow for a registration that says more than endpoint and
 // text, such as the graphs of the dataset.
 func (r *Registry) FollowGraphs(_ context.Context, c Caller, reg Registration) (Query, func(), error) {
-	q, _, err := r.register(c, reg, true)
+	q, _, err := r.register(c, reg, claim{caller: c.Name}, true)
 	if err != nil {
 		return Query{}, nil, err
 	}

@@ -8,15 +8,17 @@ type Store interface {
 	// Query returns one query; it wraps ErrNotFound.
 	Query(id string) (Query, error)
 
-	// EditQuery lets edit change one query in one transaction. edit gets the
-	// stored query, or one with only its ID set when found is false. A query that
-	// edit leaves without Holders is deleted with its results and history. What
-	// edit returns as an error undoes everything and is returned as it is.
-	EditQuery(id string, edit func(q *Query, found bool) error) (Query, error)
+	// EditQueries lets edit change queries in one transaction. q is the stored query
+	// that n names, or one with only its ID set when found is false; others are
+	// those that n names besides. A query that edit leaves without Holders is
+	// deleted with its results and history. What edit returns as an error undoes
+	// everything and is returned as it is.
+	EditQueries(n Names, edit func(q *Query, others []*Query, found bool) error) (Query, error)
 
-	// FindName finds a query by the name that a caller gave it, or that any
-	// holder gave it (the oldest registration first) when caller is "".
-	FindName(caller, name string) (Query, error)
+	// FindName lists the queries that a caller gave a name, or that any holder did
+	// when caller is "": at most some, the oldest first, and only public ones when
+	// public is true.
+	FindName(caller, name string, public bool, most int) ([]Query, error)
 
 	// CountQueries counts an endpoint's queries, of all endpoints for "".
 	CountQueries(endpoint string) (int, error)
@@ -36,9 +38,17 @@ type EndpointStore interface {
 	// caller may change what it holds.
 	Configured(name string) (Configured, error)
 
-	// EditEndpoint is EditQuery for endpoints. An endpoint left without URL is
+	// EditEndpoint is EditQueries for endpoints. An endpoint left without URL is
 	// deleted together with its queries and all that belongs to them.
 	EditEndpoint(name string, edit func(c *Configured, found bool) error) (Endpoint, error)
+}
+
+// Names says which queries an edit is about.
+type Names struct {
+	Query string
+	// The others are the queries that Caller calls Name, the oldest first, and the
+	// query Instead, if Caller holds it; never Query.
+	Caller, Name, Instead string
 }
 
 // A LiveHold is a hold made by a live subscription.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,21 +223,17 @@ func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*need) (bool, erro
 }
 
 // FindProfile is registry.ProfileStore's.
-func (d *DB) FindProfile(owner, name string) (p registry.Profile, err error) {
-	found := false
+func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	err = d.bolt.View(func(tx *bbolt.Tx) error {
 		return eachNeed(tx, 0, "", func(n *need) (bool, error) {
-			fits := name != "" && n.Name == name && (owner == "" || n.Owner == owner)
-			if fits && (!found || n.CreatedAt.Before(p.CreatedAt)) {
-				p, found = n.Profile, true
+			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
+				list = append(list, n.Profile)
 			}
 			return true, nil
 		})
 	})
-	if err == nil && !found {
-		err = fmt.Errorf("profile named %q: %w", name, registry.ErrNotFound)
-	}
-	return p, err
+	slices.SortStableFunc(list, func(a, b registry.Profile) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return list[:min(len(list), most)], err
 }
 
 // profileStatus puts together what is known of a profile's rounds.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
@@ -62,43 +63,113 @@ func (d *DB) Query(id string) (registry.Query, error) {
 	return s.Query, err
 }
 
-// EditQuery is registry.Store's. An edit that changes nothing writes nothing
+// An edited is a query before and after an edit.
+type edited struct {
+	old   stored
+	now   registry.Query
+	found bool
+}
+
+func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
+	old, err := findQuery(tx, id)
+	e := edited{old: old, now: registry.Query{ID: id}, found: err == nil}
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return e, err
+	}
+	if e.found { // edits get a copy: what they change deep inside must not change old
+		err = json.Unmarshal(old.json, &e.now)
+		return e, err
+	}
+	return e, nil
+}
+
+func (d *DB) finishEdit(tx *bbolt.Tx, id string, e *edited) error {
+	if e.now.ID != id || e.found && e.now.Endpoint != e.old.Endpoint {
+		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
+	}
+	switch {
+	case len(e.now.Holders) > 0:
+		return d.keep(tx, &e.old, e.now, e.found)
+	case e.found:
+		return removeQuery(tx, &e.old)
+	}
+	return nil
+}
+
+// EditQueries is registry.Store's. An edit that changes nothing writes nothing
 // and gives no new revision.
-func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
+func (d *DB) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
 	var q registry.Query
+	ended := false
 	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		old, err := findQuery(tx, id)
-		found := err == nil
-		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		ids, err := namedBy(tx, n)
+		if err != nil {
 			return false, err
 		}
-		// edit gets its own copy: what it changes deep inside must not change old.
-		if q = (registry.Query{ID: id}); found {
-			if err := json.Unmarshal(old.json, &q); err != nil {
+		list := make([]edited, len(ids))
+		others := make([]*registry.Query, 0, len(ids))
+		for i, id := range ids {
+			if list[i], err = beginEdit(tx, id); err != nil {
 				return false, err
 			}
+			if i > 0 {
+				others = append(others, &list[i].now)
+			}
 		}
-		if err := edit(&q, found); err != nil {
+		if err := edit(&list[0].now, others, list[0].found); err != nil {
 			return false, err
 		}
-		if q.ID != id || found && q.Endpoint != old.Endpoint {
-			return false, fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
+		frees = true
+		for i := range list { // what is released goes first
+			x := len(list) - 1 - i
+			if err := d.finishEdit(tx, ids[x], &list[x]); err != nil {
+				return false, err
+			}
+			gone := len(list[x].now.Holders) == 0
+			frees, ended = frees && gone, ended || gone
 		}
-		switch {
-		case len(q.Holders) > 0:
-			return false, d.keep(tx, &old, q, found)
-		case found:
-			return true, removeQuery(tx, &old)
-		}
-		return true, nil
+		q = list[0].now
+		return frees, nil
 	})
 	if err != nil {
 		return registry.Query{}, err
 	}
-	if len(q.Holders) == 0 {
+	if ended {
 		d.wakePurge()
 	}
 	return q, nil
+}
+
+// EditQuery is EditQueries for one query.
+func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error) (registry.Query, error) {
+	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
+}
+
+// namedBy lists the ids that an edit is about, its query first.
+func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
+	ids := []string{n.Query}
+	if n.Caller != "" && n.Name != "" {
+		err := eachNamed(tx, n.Caller, n.Name, false, func(s *stored) bool {
+			if s.ID != n.Query && s.ID != n.Instead {
+				ids = append(ids, s.ID)
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if n.Instead == "" || n.Instead == n.Query {
+		return ids, nil
+	}
+	s, err := findQuery(tx, n.Instead)
+	if err != nil {
+		return ids, notFoundIsFine(err)
+	}
+	if _, holds := s.Holder(n.Caller); holds {
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
 }
 
 // keep stores a new or edited query and what it is found by.
@@ -218,33 +289,47 @@ func discard(tx *bbolt.Tx, s *stored) error {
 }
 
 // FindName is registry.Store's.
-func (d *DB) FindName(caller, name string) (registry.Query, error) {
+func (d *DB) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
+	err = d.bolt.View(func(tx *bbolt.Tx) error {
+		return eachNamed(tx, caller, name, public, func(s *stored) bool {
+			list = append(list, s.Query)
+			return len(list) < most
+		})
+	})
+	return list, err
+}
+
+// eachNamed calls f for the queries that a caller, or anybody for "", gave a
+// name, the oldest first, until it says false. With public it passes over those
+// that are not, which costs little: many queries may have one name.
+func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*stored) bool) error {
+	if name == "" {
+		return nil
+	}
 	prefix := append(append([]byte{'n'}, name...), 0)
 	if caller != "" {
 		k := callerKey(caller, name, 0)
 		prefix = k[:len(k)-8]
 	}
-	var q registry.Query
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
-		found := false
-		err := each(tx.Bucket(bNames), prefix, func(_ *bbolt.Cursor, _, id []byte) (bool, error) {
-			s, err := findQuery(tx, string(id))
-			if err != nil {
-				return errors.Is(err, registry.ErrNotFound), notFoundIsFine(err)
-			}
-			for _, h := range s.Holders {
-				if h.Name == name && (caller == "" || h.Caller == caller) {
-					q, found = s.Query, true
-				}
-			}
-			return !found, nil
-		})
-		if err == nil && !found {
-			return fmt.Errorf("query named %q: %w", name, registry.ErrNotFound)
+	last := ""
+	return each(tx.Bucket(bNames), prefix, func(_ *bbolt.Cursor, _, id []byte) (bool, error) {
+		if string(id) == last { // several holders call it so
+			return true, nil
 		}
-		return err
+		if public && !bytes.Contains(tx.Bucket(bQueries).Get(id), []byte(`"public":true`)) {
+			return true, nil
+		}
+		s, err := findQuery(tx, string(id))
+		if err != nil {
+			return errors.Is(err, registry.ErrNotFound), notFoundIsFine(err)
+		}
+		called := func(h registry.Holder) bool { return h.Name == name && (caller == "" || h.Caller == caller) }
+		if !slices.ContainsFunc(s.Holders, called) || public && !s.Public() {
+			return true, nil
+		}
+		last = s.ID
+		return f(&s), nil
 	})
-	return q, err
 }
 
 func notFoundIsFine(err error) error {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,30 +114,89 @@ func TestEditQuery(t *testing.T) {
 func TestFindName(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_z", "city", registry.Holder{Caller: "b", Name: "sensors"})
-	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Name: "sensors"}, registry.Holder{Caller: "c"})
+	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Name: "sensors", Public: true}, registry.Holder{Caller: "b", Name: "sensors"}, registry.Holder{Caller: "c"})
 	put(t, d, "q_m", "city", registry.Holder{Caller: "a", Name: "sensors\x00b"})
-	expect := func(caller, name, id string) {
+	expect := func(caller, name string, ids ...string) {
 		t.Helper()
-		q, err := d.FindName(caller, name)
-		if id == "" && !errors.Is(err, registry.ErrNotFound) || id != "" && (err != nil || q.ID != id) {
-			t.Fatalf("%q's %q is %q, %v; want %q", caller, name, q.ID, err, id)
+		list, err := d.FindName(caller, name, false, 9)
+		var got []string
+		for _, q := range list {
+			got = append(got, q.ID)
+		}
+		if err != nil || cmp.Diff(ids, got) != "" {
+			t.Fatalf("%q's %q are %q, %v; want %q", caller, name, got, err, ids)
 		}
 	}
 	expect("a", "sensors", "q_a")
-	expect("b", "sensors", "q_z")
-	expect("", "sensors", "q_z") // registered first
-	expect("c", "sensors", "")
-	expect("c", "", "")
-	expect("", "", "")
-	expect("", "sensor", "")
+	expect("b", "sensors", "q_z", "q_a")
+	expect("", "sensors", "q_z", "q_a") // the oldest first, each once
+	expect("c", "sensors")
+	expect("c", "")
+	expect("", "")
+	expect("", "sensor")
 	expect("a", "sensors\x00b", "q_m")
+	if list, err := d.FindName("", "sensors", true, 9); err != nil || len(list) != 1 || list[0].ID != "q_a" {
+		t.Fatalf("public: %v, %v", list, err)
+	}
+	if list, err := d.FindName("", "sensors", false, 1); err != nil || len(list) != 1 || list[0].ID != "q_z" {
+		t.Fatalf("one: %v, %v", list, err)
+	}
 	put(t, d, "q_z", "city", registry.Holder{Caller: "b", Name: "departures"})
-	expect("b", "sensors", "")
+	expect("b", "sensors", "q_a")
 	expect("b", "departures", "q_z")
 	expect("", "sensors", "q_a")
 	remove(t, d, "q_a")
-	expect("a", "sensors", "")
-	expect("", "sensors", "")
+	expect("a", "sensors")
+	expect("", "sensors")
+	check(t, d)
+}
+
+// An edit of several queries is one transaction: all of it, or nothing.
+func TestEditQueries(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	put(t, d, "q_1", "city", registry.Holder{Caller: "a", Name: "n"})
+	put(t, d, "q_2", "city", registry.Holder{Caller: "a", Name: "n"}, registry.Holder{Caller: "b", Name: "n"})
+	put(t, d, "q_3", "port", registry.Holder{Caller: "a", Name: "else"})
+	put(t, d, "q_4", "city", registry.Holder{Caller: "b", Name: "n"})
+	n := registry.Names{Query: "q_new", Caller: "a", Name: "n", Instead: "q_3"}
+	edit := func(then error) error {
+		_, err := d.EditQueries(n, func(q *registry.Query, others []*registry.Query, found bool) error {
+			var ids []string
+			for _, o := range others {
+				ids = append(ids, o.ID)
+				o.Holders = slices.DeleteFunc(o.Holders, func(h registry.Holder) bool { return h.Caller == "a" })
+			}
+			if found || q.ID != "q_new" || cmp.Diff([]string{"q_1", "q_2", "q_3"}, ids) != "" {
+				t.Errorf("%s, found %t, with %v", q.ID, found, ids)
+			}
+			q.Endpoint, q.Holders = "city", []registry.Holder{{Caller: "a", Name: "n"}}
+			return then
+		})
+		return err
+	}
+	refused := errors.New("refused")
+	if err := edit(refused); err != refused {
+		t.Fatal(err)
+	}
+	if list, _ := d.FindName("a", "n", false, 9); len(list) != 2 {
+		t.Fatalf("a refused edit is in effect: %v", list)
+	}
+	if err := edit(nil); err != nil {
+		t.Fatal(err)
+	}
+	d = reopen(t, d, dir, Options{})
+	if list, err := d.FindName("a", "n", false, 9); err != nil || len(list) != 1 || list[0].ID != "q_new" {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for id, there := range map[string]bool{"q_1": false, "q_2": true, "q_3": false, "q_4": true, "q_new": true} {
+		if _, err := d.Query(id); errors.Is(err, registry.ErrNotFound) == there {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if count, err := d.CountQueries(""); err != nil || count != 3 {
+		t.Errorf("%d queries, %v", count, err)
+	}
 	check(t, d)
 }
 
@@ -253,7 +313,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	epoch, _ := d.Stats("q_7")
 	putEndpointURL(t, d, "city", "")
 	for what, err := range map[string]error{
-		"query": second(d.Query("q_7")), "name": second(d.FindName("a", "7")), "stats": second(d.Stats("q_7")),
+		"query": second(d.Query("q_7")), "name": second(d.FindName("a", "7", false, 1)), "stats": second(d.Stats("q_7")),
 		"endpoint": second(d.Endpoint("city")), "slots": second(d.Slots("city", 1)), "item": second(d.Item("q_7")),
 	} {
 		if !errors.Is(err, registry.ErrNotFound) {

@@ -111,11 +111,11 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	if list, _, _ := d.ListProfiles(web.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 || list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
 		t.Errorf("by text: %+v", list)
 	}
-	if p, err := d.FindProfile("app", "Name 2"); err != nil || p.ID != "p_2" {
-		t.Errorf("by name: %v, %v", p.ID, err)
+	if list, err := d.FindProfile("app", "Name 2", 2); err != nil || len(list) != 1 || list[0].ID != "p_2" {
+		t.Errorf("by name: %v, %v", list, err)
 	}
-	if _, err := d.FindProfile("other", "Name 2"); !errors.Is(err, registry.ErrNotFound) {
-		t.Errorf("of somebody else: %v", err)
+	if list, err := d.FindProfile("other", "Name 2", 2); err != nil || len(list) > 0 {
+		t.Errorf("of somebody else: %v, %v", list, err)
 	}
 	if _, err := d.EditEndpoint("city", func(c *registry.Configured, _ bool) error { c.Endpoint.URL = ""; return nil }); err != nil {
 		t.Fatal(err)

@@ -139,6 +139,9 @@ func bearer(r *http.Request) (token string, sent bool) {
 // public ones are there, and whether another exists is not told.
 func (c *call) query() (registry.Query, error) {
 	q, err := c.Registry.Resolve(c.caller, c.r.PathValue("id"))
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusConflict {
+		return q, err // for strangers too: they are told of public ones only
+	}
 	if !c.signed && (err != nil || !q.Public()) {
 		return registry.Query{}, errNoToken
 	}

@@ -64,36 +64,53 @@ func (m *memory) Query(id string) (registry.Query, error) {
 	return q, nil
 }
 
-func (m *memory) EditQuery(id string, edit func(*registry.Query, bool) error) (registry.Query, error) {
+func (m *memory) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q, found := m.queries[id]
-	q.ID, q.Holders = id, slices.Clone(q.Holders)
-	if err := edit(&q, found); err != nil {
+	q, found := m.queries[n.Query]
+	q.ID, q.Holders = n.Query, slices.Clone(q.Holders)
+	var others []*registry.Query
+	for _, id := range slices.Sorted(maps.Keys(m.queries)) {
+		x := m.queries[id]
+		if h, holds := x.Holder(n.Caller); holds && id != n.Query && (h.Name == n.Name && n.Name != "" || id == n.Instead) {
+			x.Holders = slices.Clone(x.Holders)
+			others = append(others, &x)
+		}
+	}
+	if err := edit(&q, others, found); err != nil {
 		return registry.Query{}, err
 	}
-	if len(q.Holders) == 0 {
-		delete(m.queries, id)
-		return q, nil
+	for _, x := range others {
+		m.keep(*x)
 	}
-	if !found {
-		m.status[id] = registry.Status{State: registry.New, Position: registry.Position{Epoch: epoch}}
-	}
-	m.queries[id] = q
+	m.keep(q)
 	return q, nil
 }
 
-func (m *memory) FindName(caller, name string) (registry.Query, error) {
+func (m *memory) keep(q registry.Query) {
+	if len(q.Holders) == 0 {
+		delete(m.queries, q.ID)
+		return
+	}
+	if _, found := m.queries[q.ID]; !found {
+		m.status[q.ID] = registry.Status{State: registry.New, Position: registry.Position{Epoch: epoch}}
+	}
+	m.queries[q.ID] = q
+}
+
+func (m *memory) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(m.queries)) {
-		for _, h := range m.queries[id].Holders {
-			if h.Name == name && name != "" && (caller == "" || caller == h.Caller) {
-				return m.queries[id], nil
-			}
+		q := m.queries[id]
+		called := func(h registry.Holder) bool {
+			return h.Name == name && name != "" && (caller == "" || caller == h.Caller)
+		}
+		if slices.ContainsFunc(q.Holders, called) && (!public || q.Public()) && len(list) < most {
+			list = append(list, q)
 		}
 	}
-	return registry.Query{}, registry.ErrNotFound
+	return list, nil
 }
 
 func (m *memory) CountQueries(string) (int, error)        { return len(m.queries), nil }

@@ -145,7 +145,8 @@ func (p *problem) document() []byte {
 		Errors    []registry.FieldError `json:"errors,omitempty"`
 		Reason    string                `json:"reason,omitempty"`
 		Available []string              `json:"available,omitempty"`
-	}{"/problems/" + p.Type, p.Title, p.Status, p.Detail, p.Errors, p.reason, p.available})
+		IDs       []string              `json:"ids,omitempty"`
+	}{"/problems/" + p.Type, p.Title, p.Status, p.Detail, p.Errors, p.reason, p.available, p.IDs})
 	return append(b, '\n')
 }
 

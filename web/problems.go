@@ -26,6 +26,8 @@ var problemKinds = map[string]kind{
 	"method-not-allowed":     {405, "Method not allowed", "The resource exists but does not take this method; Allow lists those that it takes."},
 	"body-too-slow":          {408, "The body did not arrive", "A request's body has to arrive within half a minute."},
 	"not-acceptable":         {406, "Not acceptable", "The result cannot be written in any of the formats that were asked for. SELECT comes as srj, srx, csv and tsv, ASK as srj and srx, CONSTRUCT and DESCRIBE as nt and ttl."},
+	"name-taken":             {409, "You use this name for another query", "The caller's registration of another query has this name; ids names that query. Choose another name, or register with replace: true, which moves the name and releases the registration of that query."},
+	"ambiguous-name":         {409, "Several have this name", "The name is none of the caller's own, and others gave it to several queries or profiles; ids lists some of them. Use an id."},
 	"exists":                 {409, "Exists already", "The name is taken."},
 	"not-in-file":            {409, "Not in the file", "The configuration file does not name the endpoint, so it has no value that could be taken back."},
 	"conflict":               {409, "Not possible now", "What was asked would contradict the state that the server is in; detail says how to get there."},

@@ -52,15 +52,15 @@ func (m *complexMemory) EditProfile(id string, edit func(*registry.Profile, bool
 	return p, nil
 }
 
-func (m *complexMemory) FindProfile(owner, name string) (registry.Profile, error) {
+func (m *complexMemory) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, p := range m.profiles {
-		if p.Name == name && name != "" && (owner == "" || p.Owner == owner) {
-			return p, nil
+	for _, id := range slices.Sorted(maps.Keys(m.profiles)) {
+		if p := m.profiles[id]; p.Name == name && name != "" && (owner == "" || p.Owner == owner) && len(list) < most {
+			list = append(list, p)
 		}
 	}
-	return registry.Profile{}, registry.ErrNotFound
+	return list, nil
 }
 
 func (m *complexMemory) ListProfiles(f ProfileFilter, cursor string, limit int) (items []ProfileItem, next string, err error) {

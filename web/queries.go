@@ -81,6 +81,7 @@ type registrationBody struct {
 	Public          bool              `json:"public"`
 	Urgency         string            `json:"urgency"`
 	Life            string            `json:"life"`
+	Replace         bool              `json:"replace"`
 }
 
 // registration reads the body of the two ways to register.
@@ -108,7 +109,7 @@ func (c *call) registration() (registry.Registration, error) {
 	err = c.read(func(r io.Reader) error { return readJSON(r, &body) })
 	return registry.Registration{Endpoint: body.Endpoint, Text: body.Query, Name: body.Name, Tags: body.Tags, Weight: body.Weight,
 		MaxStaleness: body.MaxStaleness, MinInterval: body.MinInterval, Ordered: body.Ordered, DefaultGraphURI: body.DefaultGraphURI,
-		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life}, err
+		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life, Replace: body.Replace}, err
 }
 
 // Fields of a registration that are lists: repeated parameters.
@@ -153,6 +154,8 @@ func (c *call) fromParams() (reg registry.Registration, err error) {
 			reg.Urgency = one
 		case "life":
 			reg.Life = one
+		case "replace":
+			reg.Replace, err = strconv.ParseBool(one)
 		case "run": // of validate
 		default:
 			return reg, malformed("", "the URL has a parameter that is not a field of a registration")

@@ -465,3 +465,20 @@ func TestPrintFields(t *testing.T) {
 		t.Error("a list is printed as fields")
 	}
 }
+
+// A changed text under a name in use is refused; --replace moves the name.
+func TestReplaceOnTheCommandLine(t *testing.T) {
+	w := newTown(t, "")
+	old := strings.TrimSpace(w.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-"))
+	code, out, stderr := cli(t, w.env, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-")
+	if code != exitFailure || out != "" || !strings.Contains(stderr, old) || !strings.Contains(stderr, "replace") {
+		t.Errorf("exit code %d, prints %q and %q", code, out, stderr)
+	}
+	id := strings.TrimSpace(w.must(t, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "--replace", "-"))
+	if out := w.must(t, "", "query", "list"); id == old || !strings.Contains(out, id) || strings.Contains(out, old) {
+		t.Errorf("query list prints\n%s", out)
+	}
+	if code, _, stderr := cli(t, w.env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != exitUsage || !strings.Contains(stderr, "escaping in paths") {
+		t.Errorf("exit code %d, prints %q", code, stderr)
+	}
+}

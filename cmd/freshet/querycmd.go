@@ -110,9 +110,12 @@ func (a *api) queryAdd() *cobra.Command {
 	var name, endpoint, maxStaleness, minInterval string
 	var tags, defaultGraphs, namedGraphs []string
 	var weight float64
-	var ordered, public bool
+	var ordered, public, replace bool
 	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
-		Example: "  freshet query add --endpoint coins --name types --tag demo types.rq",
+		Long: `Registers the query and prints its id. A name stands for one of your queries: for another
+text of the same name use --replace, which moves the name to the new query and releases your
+registration of the old one. The new query begins a history of its own.`,
+		Example: "  freshet query add --endpoint coins --name types --tag demo types.rq\n  freshet query add --name types --replace types.rq",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.readQuery(args[0])
 			if err != nil {
@@ -124,7 +127,7 @@ func (a *api) queryAdd() *cobra.Command {
 				value       any
 			}{
 				{"endpoint", "endpoint", endpoint}, {"name", "name", name}, {"tag", "tags", tags}, {"weight", "weight", weight},
-				{"ordered", "ordered", ordered}, {"public", "public", public},
+				{"ordered", "ordered", ordered}, {"public", "public", public}, {"replace", "replace", replace},
 				{"max-staleness", "max_staleness", maxStaleness}, {"min-interval", "min_interval", minInterval},
 				{"default-graph", "default_graph_uri", defaultGraphs}, {"named-graph", "named_graph_uri", namedGraphs},
 			} {
@@ -147,6 +150,7 @@ func (a *api) queryAdd() *cobra.Command {
 	f.StringVar(&minInterval, "min-interval", "", "least time between two executions, e.g. 1m")
 	f.BoolVar(&ordered, "ordered", false, "watch the order of rows too (default: as ORDER BY says)")
 	f.BoolVar(&public, "public", false, "let anybody read the results")
+	f.BoolVar(&replace, "replace", false, "take the name from your other query of that name, and release that one")
 	f.StringArrayVar(&defaultGraphs, "default-graph", nil, "default graph IRI; may be given several times")
 	f.StringArrayVar(&namedGraphs, "named-graph", nil, "named graph IRI; may be given several times")
 	return c

@@ -223,10 +223,20 @@ func (l *Log) Current(id string, withResult bool) (registry.Status, *diff.Result
 func (l *Log) Resolve(_ registry.Caller, ref string) (registry.Query, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e := l.queries[ref]; e != nil {
+		return e.copy(), nil
+	}
+	var named []string
 	for id, e := range l.queries {
-		if ref == id || ref == e.query.NameFor(registry.Anonymous) {
-			return e.copy(), nil
+		if ref == e.query.NameFor(registry.Anonymous) {
+			named = append(named, id)
 		}
+	}
+	switch {
+	case len(named) == 1:
+		return l.queries[named[0]].copy(), nil
+	case len(named) > 1:
+		return registry.Query{}, &registry.Problem{Type: "ambiguous-name", Status: 409, Detail: "use an id", IDs: named}
 	}
 	return registry.Query{}, fmt.Errorf("query %q: %w", ref, registry.ErrNotFound)
 }

@@ -44,7 +44,7 @@ func TestLiveChange(t *testing.T) {
 	x.visit("/")
 	x.wait(`document.getElementById("conn").innerText == "Live"`)
 	w.update(`PREFIX c: <https://data.city.example/> INSERT DATA { <https://data.city.example/garage/9> c:name "The <b>new</b> one" ; c:free 77 }`)
-	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free spaces by garage") && li.innerText.includes("+1") && !li.innerText.includes("−1"))`)
+	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free-spaces-by-garage") && li.innerText.includes("+1") && !li.innerText.includes("−1"))`)
 	x.picture("overview-live")
 
 	// What the reader holds is not pulled away: it waits until he lets go.

@@ -34,19 +34,19 @@ type question struct{ word, name, endpoint, text, staleness string }
 const prefix = "PREFIX c: <https://data.city.example/>\n"
 
 var queries = []question{
-	{word: "free", name: "Free spaces by garage", endpoint: "city", staleness: "2s",
+	{word: "free", name: "Free-spaces-by-garage", endpoint: "city", staleness: "2s",
 		text: prefix + "SELECT ?garage ?name ?free WHERE {\n  ?garage c:name ?name ; c:free ?free .\n}"},
-	{word: "many", name: "Garages with many spaces", endpoint: "city",
+	{word: "many", name: "Garages-with-many-spaces", endpoint: "city",
 		text: prefix + "# only the large ones\nSELECT ?garage WHERE { ?garage c:free ?free FILTER(?free > 40) } ORDER BY ?garage LIMIT 10"},
-	{word: "open", name: "Is there any space?", endpoint: "city",
+	{word: "open", name: "Is-there-any-space", endpoint: "city",
 		text: prefix + "ASK { ?g c:free ?f FILTER(?f > 0) }"},
-	{word: "graph", name: "All names as triples", endpoint: "city",
+	{word: "graph", name: "All-names-as-triples", endpoint: "city",
 		text: prefix + "CONSTRUCT { ?g c:name ?n } WHERE { ?g c:name ?n }"},
-	{word: "hostile", name: `<b onmouseover="alert(1)">שלום</b> & "friends"`, endpoint: "city",
+	{word: "hostile", name: `שלום&'friends'`, endpoint: "city",
 		text: prefix + "SELECT ?text WHERE { ?x c:says ?text }"},
-	{word: "now", name: "What is on now", endpoint: "still",
+	{word: "now", name: "What-is-on-now", endpoint: "still",
 		text: prefix + "SELECT ?g WHERE { ?g c:name ?n FILTER(NOW() > \"2020-01-01T00:00:00Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime>) } LIMIT 3"},
-	{word: "lost", name: "Subjects of the regional bibliography", endpoint: "broken",
+	{word: "lost", name: "Subjects-of-the-regional-bibliography", endpoint: "broken",
 		text: "SELECT ?s WHERE { ?s a <https://lib.example/Book> }"},
 }
 
@@ -54,6 +54,9 @@ var queries = []question{
 func (w *world) register(q question) string {
 	w.t.Helper()
 	in := map[string]any{"endpoint": q.endpoint, "query": q.text, "name": q.name, "tags": []string{"city", "parking"}}
+	if q.word == "hostile" {
+		in["tags"] = []string{`<b onmouseover="alert(1)">bold</b> & "friends"`}
+	}
 	if q.staleness != "" {
 		in["max_staleness"] = q.staleness
 	}

@@ -19,7 +19,7 @@ func pages(w *world) []look {
 	return []look{
 		{name: "signin", role: "", path: "/signin", shows: "Sign in"},
 		{name: "overview", role: "admin", path: "/", shows: "Endpoint time"},
-		{name: "queries", role: "admin", path: "/queries", shows: "Free spaces by garage"},
+		{name: "queries", role: "admin", path: "/queries", shows: "Free-spaces-by-garage"},
 		{name: "queries-none", role: "read", path: "/queries?q=nothing+has+this", shows: "nothing has this"},
 		{name: "query", role: "admin", path: "/queries/" + w.queries["free"], shows: "Why it runs"},
 		{name: "query-hostile", role: "admin", path: "/queries/" + w.queries["hostile"], shows: "Why it runs"},

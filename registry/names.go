@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// mostNamed bounds how many ids an ambiguous name lists.
+const mostNamed = 8
+
+// Resolve finds a query by id, by the caller's own name for it, or by the name
+// that others gave to one query only. A caller who may not read without a token
+// is shown what is public. A name that others gave to several queries is a
+// Problem of the type ambiguous-name with their ids.
+func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
+	q, err := r.store.Query(ref)
+	if !errors.Is(err, ErrNotFound) {
+		return q, err
+	}
+	public := !c.Role.Includes(RoleRead)
+	own, err := r.store.FindName(c.Name, ref, public, 1)
+	if err != nil || len(own) > 0 && c.Name != "" {
+		return only("query", ref, own, idOfQuery, err)
+	}
+	all, err := r.store.FindName("", ref, public, mostNamed)
+	return only("query", ref, all, idOfQuery, err)
+}
+
+func idOfQuery(q *Query) string { return q.ID }
+
+// only is the one of a list, or why it is not one.
+func only[T any](kind, name string, list []T, id func(*T) string, err error) (T, error) {
+	var none T
+	switch {
+	case err != nil:
+		return none, err
+	case len(list) == 0:
+		return none, notFound("no %s has this id or name", kind)
+	case len(list) == 1:
+		return list[0], nil
+	}
+	p := &Problem{Type: "ambiguous-name", Status: 409, Title: titles["ambiguous-name"]}
+	for i := range list {
+		p.IDs = append(p.IDs, id(&list[i]))
+	}
+	p.Detail = fmt.Sprintf("%q is none of your own names, and others call several so: use an id, such as %s", name, strings.Join(p.IDs, ", "))
+	return none, p
+}
+
+// nameTaken says that the caller uses a name for another query.
+func nameTaken(name string, others []*Query) *Problem {
+	p := &Problem{Type: "name-taken", Status: 409, Title: titles["name-taken"]}
+	for _, q := range others {
+		p.IDs = append(p.IDs, q.ID)
+	}
+	p.Detail = fmt.Sprintf("you call %s %q: choose another name, or register with replace, which moves the name and releases that one", strings.Join(p.IDs, ", "), name)
+	p.Errors = []FieldError{{"/name", p.Detail}}
+	return p
+}
+
+// A claim is what a registration does to the caller's other queries.
+type claim struct {
+	caller, name string
+	replace      bool   // those of this name are released
+	instead      string // this one is released
+}
+
+// settle gives q to the claim, in a transaction that may edit the others.
+func (c claim) settle(q *Query, others []*Query) error {
+	had, _ := q.Holder(c.caller)
+	if c.name != had.Name { // one that is stored stays, whatever the rules were
+		if err := checkName(c.name); err != nil {
+			return err
+		}
+	}
+	var taken []*Query
+	for _, o := range others {
+		if c.replace || o.ID == c.instead {
+			o.drop(c.caller)
+		} else {
+			taken = append(taken, o)
+		}
+	}
+	if len(taken) > 0 && c.name != had.Name {
+		return nameTaken(c.name, taken)
+	}
+	return nil
+}
+
+func (c claim) names(id string) Names {
+	return Names{Query: id, Caller: c.caller, Name: c.name, Instead: c.instead}
+}
+
+// drop ends a caller's registration and says whether there was one.
+func (q *Query) drop(caller string) bool {
+	n := len(q.Holders)
+	q.Holders = slices.DeleteFunc(q.Holders, func(h Holder) bool { return h.Caller == caller })
+	return len(q.Holders) < n
+}
+
+// pathMarks may stand in a path as they are (RFC 3986, pchar).
+const pathMarks = "-._~!$&'()*+,;=:@"
+
+// checkName says why a query cannot be given a name: it has to be seen, and to
+// stand in a path as it is.
+func checkName(name string) error {
+	bad := func(format string, a ...any) error {
+		return unprocessable("bad-setting", "/name", format, a...)
+	}
+	switch {
+	case name == "":
+		return nil
+	case len(name) > maxName:
+		return bad("a name has at most %d bytes", maxName)
+	case strings.HasPrefix(name, "q_"):
+		return bad("a name does not begin with q_, as ids do")
+	case name == "validate", name == ".", name == "..":
+		return bad("%q cannot be a name: /v1/queries/%s is something else", name, name)
+	case !utf8.ValidString(name):
+		return bad("a name is UTF-8")
+	}
+	for i, r := range name {
+		if !nameRune(r) || i == 0 && unicode.IsMark(r) {
+			return bad("a name consists of letters, digits and %s; %q would need escaping in paths, or cannot be seen", pathMarks, r)
+		}
+	}
+	return nil
+}
+
+func nameRune(r rune) bool {
+	if r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+		return strings.ContainsRune(pathMarks, r)
+	}
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !unseen(r)
+}
+
+// unseen are letters and marks that leave nothing on paper.
+func unseen(r rune) bool {
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// printable refuses text that could break a line or hide what it says, such as
+// marks of direction.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		const joiner, nonJoiner = 0x200d, 0x200c // of Arabic, Indic scripts and emoji
+		return r != joiner && r != nonJoiner && (!unicode.IsGraphic(r) || r == 0x2028 || r == 0x2029)
+	})
+}
+
+// visible says that something of a text can be seen.
+func visible(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unseen(r) })
+}
