@@ -39,7 +39,8 @@ type HandlerOptions struct {
 //
 // Answers carry a strong ETag that changes with the data, unless the query may
 // answer differently on the same data. Errors are text/plain: 400 for what the
-// engine cannot parse, 403, 405, 406, 413, 415, 500 for what it cannot run, 503
+// engine cannot parse, 403, 405, 406, 413, 415, 421 (from this machine under a
+// name that is not its own), 500 for what it cannot run, 503
 // with Retry-After for overload and the time limit. A client that goes away
 // stops its query.
 func Handler(e *Engine, o HandlerOptions) http.Handler {
@@ -79,6 +80,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) (status int, err
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		return 0, refuse(http.StatusMethodNotAllowed, "method %s is not supported", r.Method)
+	}
+	if fromLoopback(r) && !unbound(r.Host) {
+		return 0, refuse(http.StatusMisdirectedRequest, "ask for this endpoint by localhost or its address")
 	}
 	select {
 	case h.places <- struct{}{}:
@@ -191,12 +195,11 @@ func typeNames(offered []representation) string {
 // fromThisMachine refuses updates that only seem to come from this machine:
 // through a proxy on it, or out of a browser that shows another site's page.
 func fromThisMachine(r *http.Request) error {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+	if !fromLoopback(r) {
 		return refuse(http.StatusForbidden, "updates are taken from this machine only")
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(name) != "" {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") || name == "Forwarded" || name == "X-Real-Ip" || name == "Via" {
 			return refuse(http.StatusForbidden, "updates are not taken through a proxy")
 		}
 	}
@@ -209,16 +212,36 @@ func fromThisMachine(r *http.Request) error {
 	return nil
 }
 
+func fromLoopback(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback()
+}
+
 func loopbackHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
+	name := hostName(host)
+	address, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && address.Unmap().IsLoopback()
+}
+
+// unbound reports whether a Host cannot be a name that a page rebound to this
+// machine to read what is served here (DNS rebinding): an address has no name
+// to rebind.
+func unbound(host string) bool {
+	name := hostName(host)
+	_, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil
+}
+
+// hostName is a Host without its port; "" where what stands for the port is
+// none.
+func hostName(host string) string {
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		if strings.Trim(port, "0123456789") != "" {
+			return ""
+		}
 		host = name
 	}
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
 // fail writes an error as text and returns its status.

@@ -81,44 +81,45 @@ func TestProtocol(t *testing.T) {
 		status     int
 		media, has string
 	}{
-		"get":             {call{"GET", get, "", "", nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"form":            {call{"POST", s.URL, formType, param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"form charset":    {call{"POST", s.URL, formType + "; charset=UTF-8", param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"direct":          {call{"POST", s.URL, "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"head":            {call{"HEAD", get, "", "", nil}, 200, "application/sparql-results+json", ""},
-		"xml":             {call{"GET", get, "", "", accept("application/sparql-results+xml")}, 200, "application/sparql-results+xml", "<sparql"},
-		"csv":             {call{"GET", get, "", "", accept("text/csv")}, 200, "text/csv; charset=utf-8", "o\r\nBöb"},
-		"tsv":             {call{"GET", get, "", "", accept("text/tab-separated-values")}, 200, "text/tab-separated-values; charset=utf-8", "?o\n"},
-		"quality":         {call{"GET", get, "", "", accept("text/csv;q=0.1, application/sparql-results+xml;q=0.5, */*;q=0")}, 200, "application/sparql-results+xml", ""},
-		"any but json":    {call{"GET", get, "", "", accept("*/*, application/sparql-results+json;q=0")}, 200, "application/sparql-results+xml", ""},
-		"knakk":           {call{"GET", get, "", "", accept("application/json")}, 200, "application/sparql-results+json", ""},
-		"graph":           {call{"GET", s.URL + "?" + param("query", graph), "", "", nil}, 200, "application/n-triples", "\"Böb\"@de .\n"},
-		"turtle":          {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/turtle, application/rdf+xml;q=0.9")}, 200, "text/turtle; charset=utf-8", "Böb"},
-		"rdf/xml":         {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("application/rdf+xml")}, 200, "application/rdf+xml", "rdf:RDF"},
-		"rows as graph":   {call{"GET", get, "", "", accept("text/turtle")}, 406, "text/plain; charset=utf-8", "application/sparql-results+json"},
-		"graph as rows":   {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/csv")}, 406, "text/plain; charset=utf-8", "text/turtle"},
-		"syntax":          {call{"GET", s.URL + "?" + param("query", "SELECT bad"), "", "", nil}, 400, "text/plain; charset=utf-8", "error at 1:11"},
-		"cannot run":      {call{"GET", s.URL + "?" + param("query", "SELECT * { SERVICE <http://127.0.0.1:1> {} }"), "", "", nil}, 500, "text/plain; charset=utf-8", "not supported"},
-		"no query":        {call{"GET", s.URL, "", "", nil}, 400, "text/plain; charset=utf-8", "no query"},
-		"two queries":     {call{"GET", get + "&" + param("query", names), "", "", nil}, 400, "text/plain; charset=utf-8", "exactly one"},
-		"both":            {call{"POST", s.URL, formType, param("query", names, "update", "CLEAR ALL"), nil}, 400, "text/plain; charset=utf-8", "exactly one"},
-		"update by get":   {call{"GET", s.URL + "?" + param("update", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "POST"},
-		"update as query": {call{"GET", s.URL + "?" + param("query", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "error at"},
-		"bad escape":      {call{"GET", s.URL + "?query=%zz", "", "", nil}, 400, "text/plain; charset=utf-8", "malformed"},
-		"not utf-8":       {call{"GET", s.URL + "?query=ASK%20{?s%20?p%20'%ff'}", "", "", nil}, 400, "text/plain; charset=utf-8", "UTF-8"},
-		"bad graph":       {call{"GET", get + "&" + param("default-graph-uri", "rel"), "", "", nil}, 400, "text/plain; charset=utf-8", "absolute"},
-		"other graph":     {call{"GET", get + "&" + param("default-graph-uri", "http://x/none"), "", "", nil}, 200, "application/sparql-results+json", `"bindings":[]`},
-		"other in body":   {call{"POST", s.URL + "?" + param("default-graph-uri", "http://x/none"), "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"bindings":[]`},
-		"method":          {call{"PUT", s.URL, "", "", nil}, 405, "text/plain; charset=utf-8", "PUT"},
-		"type":            {call{"POST", s.URL, "text/plain", names, nil}, 415, "text/plain; charset=utf-8", "application/sparql-query"},
-		"no type":         {call{"POST", s.URL, "", names, nil}, 415, "text/plain; charset=utf-8", "Content-Type"},
-		"charset":         {call{"POST", s.URL, formType + "; charset=latin1", "", nil}, 415, "text/plain; charset=utf-8", "latin1"},
-		"too big":         {call{"POST", s.URL, "application/sparql-query", names + strings.Repeat(" ", 1000), nil}, 413, "text/plain; charset=utf-8", "1000"},
-		"update syntax":   {call{"POST", s.URL, "application/sparql-update", "INSERT bad", nil}, 400, "text/plain; charset=utf-8", "error at"},
-		"using":           {call{"POST", s.URL + "?" + param("using-graph-uri", "http://x/g"), "application/sparql-update", "CLEAR ALL", nil}, 400, "text/plain; charset=utf-8", "USING"},
-		"proxied update":  {call{"POST", s.URL, "application/sparql-update", "CLEAR ALL", map[string]string{"X-Forwarded-For": "9.9.9.9"}}, 403, "text/plain; charset=utf-8", "proxy"},
-		"rebound update":  {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "evil.example"}}, 403, "text/plain; charset=utf-8", "loopback"},
-		"foreign update":  {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Origin": "http://evil.example"}}, 403, "text/plain; charset=utf-8", "another site"},
+		"get":                  {call{"GET", get, "", "", nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"form":                 {call{"POST", s.URL, formType, param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"form charset":         {call{"POST", s.URL, formType + "; charset=UTF-8", param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"direct":               {call{"POST", s.URL, "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"head":                 {call{"HEAD", get, "", "", nil}, 200, "application/sparql-results+json", ""},
+		"xml":                  {call{"GET", get, "", "", accept("application/sparql-results+xml")}, 200, "application/sparql-results+xml", "<sparql"},
+		"csv":                  {call{"GET", get, "", "", accept("text/csv")}, 200, "text/csv; charset=utf-8", "o\r\nBöb"},
+		"tsv":                  {call{"GET", get, "", "", accept("text/tab-separated-values")}, 200, "text/tab-separated-values; charset=utf-8", "?o\n"},
+		"quality":              {call{"GET", get, "", "", accept("text/csv;q=0.1, application/sparql-results+xml;q=0.5, */*;q=0")}, 200, "application/sparql-results+xml", ""},
+		"any but json":         {call{"GET", get, "", "", accept("*/*, application/sparql-results+json;q=0")}, 200, "application/sparql-results+xml", ""},
+		"knakk":                {call{"GET", get, "", "", accept("application/json")}, 200, "application/sparql-results+json", ""},
+		"graph":                {call{"GET", s.URL + "?" + param("query", graph), "", "", nil}, 200, "application/n-triples", "\"Böb\"@de .\n"},
+		"turtle":               {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/turtle, application/rdf+xml;q=0.9")}, 200, "text/turtle; charset=utf-8", "Böb"},
+		"rdf/xml":              {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("application/rdf+xml")}, 200, "application/rdf+xml", "rdf:RDF"},
+		"rows as graph":        {call{"GET", get, "", "", accept("text/turtle")}, 406, "text/plain; charset=utf-8", "application/sparql-results+json"},
+		"graph as rows":        {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/csv")}, 406, "text/plain; charset=utf-8", "text/turtle"},
+		"syntax":               {call{"GET", s.URL + "?" + param("query", "SELECT bad"), "", "", nil}, 400, "text/plain; charset=utf-8", "error at 1:11"},
+		"cannot run":           {call{"GET", s.URL + "?" + param("query", "SELECT * { SERVICE <http://127.0.0.1:1> {} }"), "", "", nil}, 500, "text/plain; charset=utf-8", "not supported"},
+		"no query":             {call{"GET", s.URL, "", "", nil}, 400, "text/plain; charset=utf-8", "no query"},
+		"two queries":          {call{"GET", get + "&" + param("query", names), "", "", nil}, 400, "text/plain; charset=utf-8", "exactly one"},
+		"both":                 {call{"POST", s.URL, formType, param("query", names, "update", "CLEAR ALL"), nil}, 400, "text/plain; charset=utf-8", "exactly one"},
+		"update by get":        {call{"GET", s.URL + "?" + param("update", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "POST"},
+		"update as query":      {call{"GET", s.URL + "?" + param("query", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "error at"},
+		"bad escape":           {call{"GET", s.URL + "?query=%zz", "", "", nil}, 400, "text/plain; charset=utf-8", "malformed"},
+		"not utf-8":            {call{"GET", s.URL + "?query=ASK%20{?s%20?p%20'%ff'}", "", "", nil}, 400, "text/plain; charset=utf-8", "UTF-8"},
+		"bad graph":            {call{"GET", get + "&" + param("default-graph-uri", "rel"), "", "", nil}, 400, "text/plain; charset=utf-8", "absolute"},
+		"other graph":          {call{"GET", get + "&" + param("default-graph-uri", "http://x/none"), "", "", nil}, 200, "application/sparql-results+json", `"bindings":[]`},
+		"other in body":        {call{"POST", s.URL + "?" + param("default-graph-uri", "http://x/none"), "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"bindings":[]`},
+		"method":               {call{"PUT", s.URL, "", "", nil}, 405, "text/plain; charset=utf-8", "PUT"},
+		"type":                 {call{"POST", s.URL, "text/plain", names, nil}, 415, "text/plain; charset=utf-8", "application/sparql-query"},
+		"no type":              {call{"POST", s.URL, "", names, nil}, 415, "text/plain; charset=utf-8", "Content-Type"},
+		"charset":              {call{"POST", s.URL, formType + "; charset=latin1", "", nil}, 415, "text/plain; charset=utf-8", "latin1"},
+		"too big":              {call{"POST", s.URL, "application/sparql-query", names + strings.Repeat(" ", 1000), nil}, 413, "text/plain; charset=utf-8", "1000"},
+		"update syntax":        {call{"POST", s.URL, "application/sparql-update", "INSERT bad", nil}, 400, "text/plain; charset=utf-8", "error at"},
+		"using":                {call{"POST", s.URL + "?" + param("using-graph-uri", "http://x/g"), "application/sparql-update", "CLEAR ALL", nil}, 400, "text/plain; charset=utf-8", "USING"},
+		"proxied update":       {call{"POST", s.URL, "application/sparql-update", "CLEAR ALL", map[string]string{"X-Forwarded-For": "9.9.9.9"}}, 403, "text/plain; charset=utf-8", "proxy"},
+		"rebound update":       {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "evil.example"}}, 421, "text/plain; charset=utf-8", "localhost"},
+		"update by an address": {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "192.0.2.7"}}, 403, "text/plain; charset=utf-8", "loopback"},
+		"foreign update":       {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Origin": "http://evil.example"}}, 403, "text/plain; charset=utf-8", "another site"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, body := c.call.do(t)
@@ -165,6 +166,29 @@ func TestUpdateByHTTP(t *testing.T) {
 	}
 	if n, _ := e.Size(context.Background()); n != 6 {
 		t.Errorf("size %d after refused updates, want 6", n)
+	}
+}
+
+// A page that rebinds its own name to this machine reads nothing.
+func TestRebinding(t *testing.T) {
+	e := loaded(t, people)
+	s := listen(t, e, HandlerOptions{AllowUpdate: true})
+	ask := s.URL + "?" + param("query", "ASK {}")
+	for host, want := range map[string]int{"localhost": 200, "LOCALHOST.:80": 200, "127.0.0.1:1": 200, "[::1]:99": 200, "192.0.2.7:3030": 200,
+		"evil.example": 421, "evil.example:80": 421, "localhost.evil.example": 421, "127.0.0.1:80.evil.example": 421, "127.0.0.1.nip.io": 421} {
+		for _, c := range []call{{"GET", ask, "", "", nil}, {"POST", s.URL, "application/sparql-query", "ASK {}", nil}} {
+			c.header = map[string]string{"Host": host}
+			if response, body := c.do(t); response.StatusCode != want {
+				t.Errorf("%s as %s: %d %s", c.method, host, response.StatusCode, body)
+			}
+		}
+	}
+	// Who listens on the network is asked for by any name.
+	r := httptest.NewRequest("GET", "http://sparql.example.org/sparql?"+param("query", "ASK {}"), nil)
+	r.RemoteAddr = "192.0.2.7:4000"
+	w := httptest.NewRecorder()
+	if Handler(e, HandlerOptions{}).ServeHTTP(w, r); w.Code != http.StatusOK {
+		t.Errorf("from elsewhere: %d %s", w.Code, w.Body)
 	}
 }
 
