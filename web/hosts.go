@@ -23,9 +23,13 @@ func newHosts(listen, public string) hosts {
 	return h
 }
 
-// hostName takes the port, the brackets and the case away.
+// hostName takes the port, the brackets and the case away. It is "" where what
+// stands for the port is none.
 func hostName(s string) string {
-	if name, _, err := net.SplitHostPort(s); err == nil {
+	if name, port, err := net.SplitHostPort(s); err == nil {
+		if strings.Trim(port, "0123456789") != "" {
+			return ""
+		}
 		s = name
 	}
 	s = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")

@@ -27,6 +27,7 @@ func TestHosts(t *testing.T) {
 		"freshet.example.org": true, "Freshet.Example.Org:1": true, "10.1.2.3:8080": true,
 		"evil.example.org": false, "localhost.evil.org": false, "127.0.0.1.nip.io": false, "10.1.2.4": false, "2130706433": false, "0x7f.1": false, "[fe80::1]": false,
 		"a b": false, "127.0.0.1@evil.org": false, "": false,
+		"127.0.0.1:8080.evil.example": false, "localhost:80.evil.example": false, "[::1]:80.evil.example": false, "freshet.example.org:evil.example": false, "127.0.0.1:": true,
 	} {
 		a := w.get("/healthz", "Host: "+host)
 		if ok {
