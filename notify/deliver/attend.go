@@ -186,6 +186,10 @@ func describe(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(err.Error(), "timeout"):
 		return "the callback did not answer in time"
 	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil { // it names our own address, too
+		err = errors.New(op.Op + ": " + op.Err.Error())
+	}
 	text := strings.ToValidUTF8(err.Error(), "")
 	return text[:min(len(text), 200)]
 }

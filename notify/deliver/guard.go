@@ -48,22 +48,26 @@ func (g *Guard) Allowed(a netip.Addr) bool {
 }
 
 // reserved are networks that are not the public internet, besides those that
-// netip knows by name. Source: the IANA special-purpose registries.
+// netip knows by name. Source: the IANA special-purpose registries. Of IPv6 only
+// 2000::/3 is allocated at all, which leaves out IPv4 behind translators, too.
 var reserved = func() (list []netip.Prefix) {
 	for _, s := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-		"203.0.113.0/24", "240.0.0.0/4", // and broadcast
-		"64:ff9b::/96", "64:ff9b:1::/48", // IPv4 behind a translator
-		"100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
-		"::/96", // IPv4-compatible
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24",
+		"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", // and broadcast
+		"2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
 	} {
 		list = append(list, netip.MustParsePrefix(s))
 	}
 	return list
 }()
 
+var allocated = netip.MustParsePrefix("2000::/3")
+
 func public(a netip.Addr) bool {
 	if !a.IsValid() || a.IsUnspecified() || a.IsLoopback() || a.IsPrivate() || a.IsMulticast() || a.IsLinkLocalUnicast() || !a.IsGlobalUnicast() {
+		return false
+	}
+	if a.Is6() && !allocated.Contains(a) {
 		return false
 	}
 	return !slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })

@@ -48,6 +48,35 @@ func TestGuardAddresses(t *testing.T) {
 	}
 }
 
+// Every network of the IANA special-purpose registries, and those that lead to
+// IPv4 through a translator, is refused from its first address to its last, and
+// what lies beside is not.
+func TestGuardSpecialPurpose(t *testing.T) {
+	g := guard(t)
+	admits := func(a netip.Addr) bool { return g.Admits(netip.AddrPortFrom(a, 443)) }
+	for _, s := range []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
+		"192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "255.255.255.255/32",
+		"::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001::/32", "2001:db8::/32", "2002::/16",
+		"2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "4000::/3"} {
+		p := netip.MustParsePrefix(s)
+		first := p.Masked().Addr()
+		b := first.AsSlice()
+		for bit := p.Bits(); bit < 8*len(b); bit++ {
+			b[bit/8] |= 0x80 >> (bit % 8)
+		}
+		last, _ := netip.AddrFromSlice(b)
+		if admits(first) || admits(last) {
+			t.Errorf("%s: %s %t, %s %t", s, first, admits(first), last, admits(last))
+		}
+	}
+	for _, s := range []string{"1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "198.17.255.255", "198.20.0.0",
+		"223.255.255.255", "2001:200::", "2001:db7:ffff::1", "2001:db9::", "2003::", "2620:4f:8001::", "2a00::1", "3ffe:ffff::1"} {
+		if !admits(netip.MustParseAddr(s)) {
+			t.Errorf("%s is refused", s)
+		}
+	}
+}
+
 func TestGuardTexts(t *testing.T) {
 	g := guard(t)
 	for _, s := range []string{"http://example.org", "https://example.org/a?b=c&d", "http://xn--bcher-kva.example/", "https://example.org:8443/", "http://93.184.216.34/"} {
