@@ -20,7 +20,7 @@ var seen = struct {
 // the operation lists, and the body is what the document says.
 func (w *world) check(r *http.Request, a *answer) {
 	w.t.Helper()
-	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policy} {
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": policy} {
 		if got := a.Header.Get(name); got != want {
 			w.t.Errorf("%s %s: %s is %q", r.Method, r.URL.Path, name, got)
 		}

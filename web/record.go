@@ -98,6 +98,7 @@ func guard(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin") // what is read with CORS, by the configured origins, is not concerned
 }
 
 // rescue answers 500 after a panic, or says that the connection has to be cut

@@ -33,10 +33,15 @@ type session struct {
 }
 
 // newSessions names the cookie after the address: browsers do not tell the
-// ports of a host apart.
+// ports of a host apart. Over TLS the name's prefix makes browsers keep others,
+// such as servers on sibling hosts, from setting it.
 func newSessions(now func() time.Time, public string) *sessions {
 	sum := sha256.Sum256([]byte(public))
-	return &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), all: map[[32]byte]*session{}}
+	s := &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), all: map[[32]byte]*session{}}
+	if s.secure {
+		s.cookie = "__Host-" + s.cookie
+	}
+	return s
 }
 
 // begin makes a session. Among too many, the one that was not seen for longest

@@ -1,6 +1,9 @@
 package ui
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +29,24 @@ func TestSessionsOfOneToken(t *testing.T) {
 	}
 	if last := len(mine) - 1; s.token(mine[last]) != "mine" || s.token(mine[last-mostOfOne+1]) != "mine" || s.token(mine[last-mostOfOne]) != "" {
 		t.Error("not the oldest have ended")
+	}
+}
+
+// Over TLS the cookie is one that only this very server can set.
+func TestCookie(t *testing.T) {
+	for public, want := range map[string]bool{"https://freshet.example.org/x": true, "http://127.0.0.1:8080": false} {
+		s := newSessions(time.Now, public)
+		w := httptest.NewRecorder()
+		s.set(w, s.cookie, s.begin("token"), time.Hour)
+		c := w.Result().Cookies()[0]
+		if host := strings.HasPrefix(c.Name, "__Host-"); host != want || c.Secure != want || c.Path != "/" || c.Domain != "" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+			t.Errorf("%s: %s", public, c)
+		}
+		r := httptest.NewRequest("GET", public, nil)
+		r.AddCookie(c)
+		if s.token(s.id(r)) != "token" {
+			t.Errorf("%s: the cookie is not known again", public)
+		}
 	}
 }
 
