@@ -84,6 +84,9 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	if err := reg.check(); err != nil {
 		return Query{}, err
 	}
+	if err := notOver(reg.Until, r.now()); err != nil {
+		return Query{}, err
+	}
 	form := diff.Form(a.Form)
 	ordered := a.Ordered && form == diff.Select
 	if reg.Ordered != nil {
@@ -188,6 +191,14 @@ func settings(tags []string, weight float64) error {
 	}
 	if !(weight >= 0 && weight <= 1e6) {
 		return unprocessable("bad-setting", "/weight", "a weight lies between 0 and 1,000,000")
+	}
+	return nil
+}
+
+// notOver refuses an end of executions that is over already.
+func notOver(until *time.Time, now time.Time) error {
+	if until != nil && !until.IsZero() && !until.After(now) {
+		return unprocessable("bad-setting", "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

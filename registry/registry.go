@@ -204,6 +204,9 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 	if err := p.check(); err != nil {
 		return Query{}, err
 	}
+	if err := notOver(p.Until, r.now()); err != nil {
+		return Query{}, err
+	}
 	may, err := r.mayPublishQuery(c, id, p)
 	if err != nil {
 		return Query{}, err

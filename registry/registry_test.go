@@ -176,7 +176,7 @@ func TestOrderedByDefault(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	r := newRig(t, registry.Limits{})
-	yes, later := true, r.now.Add(time.Hour)
+	yes, later, muchLater := true, r.now.Add(time.Hour), r.now.Add(2*time.Hour)
 	for _, x := range []struct {
 		name    string
 		caller  registry.Caller
@@ -201,7 +201,8 @@ func TestRefusals(t *testing.T) {
 		{"name with a line end", alice, registry.Registration{Text: "ASK {}", Name: "a\r\nb"}, "bad-setting", "/name", 422},
 		{"empty tag", alice, registry.Registration{Text: "ASK {}", Tags: []string{"a", ""}}, "bad-setting", "/tags/1", 422},
 		{"relative graph", alice, registry.Registration{Text: "ASK {}", DefaultGraphURI: []string{"g"}}, "bad-setting", "/default_graph_uri/0", 422},
-		{"ends before it begins", alice, registry.Registration{Text: "ASK {}", From: &later, Until: &r.now}, "bad-setting", "/until", 422},
+		{"ends before it begins", alice, registry.Registration{Text: "ASK {}", From: &muchLater, Until: &later}, "bad-setting", "/until", 422},
+		{"is over already", alice, registry.Registration{Text: "ASK {}", Until: &r.now}, "bad-setting", "/until", 422},
 		{"role", registry.Caller{Name: "r", Role: registry.RoleRead}, registry.Registration{Text: "ASK {}"}, "forbidden", "", 403},
 	} {
 		_, _, err := r.Register(x.caller, x.reg)
@@ -321,6 +322,9 @@ func TestPatch(t *testing.T) {
 	until, none := r.now.Add(time.Hour), time.Time{}
 	if got, err = r.Patch(alice, q.ID, registry.Patch{Until: &until}); err != nil || got.Active(r.now.Add(2*time.Hour)) != true {
 		t.Errorf("bob asks for executions without end: %v, %v", got.Holders, err)
+	}
+	if _, err := r.Patch(alice, q.ID, registry.Patch{Until: &r.now}); problem(t, err).Status != 422 {
+		t.Errorf("an end that is over: %v", err)
 	}
 	got, err = r.Patch(alice, q.ID, registry.Patch{Until: &none})
 	if a, _ := got.Holder("alice"); err != nil || a.Until != nil {
