@@ -13,7 +13,7 @@ import (
 // failures in a row and probed ever more rarely; one that says 429 or 503
 // without a time is left alone at once.
 const (
-	failuresToOpen  = 5
+	failuresToRest  = 5
 	firstProbe      = 5 * time.Second
 	longestProbe    = 5 * time.Minute
 	firstThrottle   = 10 * time.Second
@@ -38,8 +38,10 @@ type pass struct {
 }
 
 func newHealth(h registry.Health, clock func() time.Time) *health {
-	if h.State == "" {
-		h.State = registry.Healthy
+	// Whether what it answers is complete is for others to judge. Where that is all
+	// that was wrong, it may be asked.
+	if h.Incomplete = 0; h.State == "" || h.State == registry.HealthFails && h.Until.IsZero() {
+		h.State, h.Since, h.Error = registry.Healthy, time.Time{}, ""
 	}
 	now := clock()
 	if h.Since.After(now) { // the clock was set back since
@@ -165,11 +167,11 @@ func (s *health) throttled(v verdict) {
 func (s *health) failed(v verdict) {
 	s.h.Failures++
 	s.h.Error = v.Error
-	if s.h.Failures < failuresToOpen {
+	if s.h.Failures < failuresToRest {
 		return
 	}
-	wait := doubled(firstProbe, s.h.Failures-failuresToOpen, longestProbe)
-	s.move(registry.HealthOpen, s.clock().Add(wait), v.Error)
+	wait := doubled(firstProbe, s.h.Failures-failuresToRest, longestProbe)
+	s.move(registry.HealthFails, s.clock().Add(wait), v.Error)
 }
 
 // doubted takes in a 500 to a query that was never answered, or one whose time
@@ -180,8 +182,8 @@ func (s *health) failed(v verdict) {
 func (s *health) doubted(v verdict) {
 	s.h.Failures++
 	s.h.Error = v.Error
-	if s.h.Failures%failuresToOpen == 0 {
-		s.move(registry.HealthOpen, s.clock().Add(firstProbe), v.Error)
+	if s.h.Failures%failuresToRest == 0 {
+		s.move(registry.HealthFails, s.clock().Add(firstProbe), v.Error)
 	}
 }
 

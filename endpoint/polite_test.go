@@ -184,15 +184,15 @@ func TestOpenAndProbe(t *testing.T) {
 		}
 		send(int(status.Load()), typeJSON, rows(1))(w, r)
 	}), func(e *registry.Endpoint, o *Options) { o.Now, e.Concurrency = clock.now, 4 })
-	for i := range failuresToOpen {
+	for i := range failuresToRest {
 		if h := c.Health(); h.State != registry.Healthy || h.Failures != i {
 			t.Fatalf("health %+v after %d failures", h, i)
 		}
 		want(t, execute(t, c, sel("S")), registry.Failed, "502")
 	}
 	for _, wait := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-		if h := c.Health(); h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != wait*time.Second || h.Error == "" {
-			t.Fatalf("health %+v, want open for %v", h, wait*time.Second)
+		if h := c.Health(); h.State != registry.HealthFails || h.Until.Sub(clock.now()) != wait*time.Second || h.Error == "" {
+			t.Fatalf("health %+v, want it failing for %v", h, wait*time.Second)
 		}
 		n := requests.Load()
 		want(t, execute(t, c, sel("S")), registry.Throttled, "not asked")
@@ -236,11 +236,11 @@ func TestQueriesThatBreakTheServer(t *testing.T) {
 		send(200, typeJSON, rows(1))(w, r)
 	}), func(e *registry.Endpoint, o *Options) { o.Now = clock.now })
 	for row := range 4 {
-		for range failuresToOpen {
+		for range failuresToRest {
 			want(t, execute(t, c, sel("bad")), registry.Failed, "500")
 		}
-		if h := c.Health(); h.Failures != (row+1)*failuresToOpen || h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != firstProbe {
-			t.Fatalf("%+v, want open for %v", h, firstProbe)
+		if h := c.Health(); h.Failures != (row+1)*failuresToRest || h.State != registry.HealthFails || h.Until.Sub(clock.now()) != firstProbe {
+			t.Fatalf("%+v, want it failing for %v", h, firstProbe)
 		}
 		want(t, execute(t, c, sel("good")), registry.Throttled, "not asked")
 		clock.pass(firstProbe)
@@ -250,13 +250,13 @@ func TestQueriesThatBreakTheServer(t *testing.T) {
 		t.Errorf("%+v after an answer", h)
 	}
 	down = true
-	for range failuresToOpen {
+	for range failuresToRest {
 		want(t, c.Execute(t.Context(), sel("good"), m, long), registry.Failed, "500")
 	}
-	if h := c.Health(); h.State != registry.HealthOpen {
+	if h := c.Health(); h.State != registry.HealthFails {
 		t.Fatalf("%+v although queries fail that were answered before", h)
 	}
-	for range failuresToOpen { // probes that may be about the query alone
+	for range failuresToRest { // probes that may be about the query alone
 		clock.pass(firstProbe)
 		want(t, execute(t, c, sel("bad")), registry.Failed, "500")
 	}
@@ -279,15 +279,15 @@ func TestHealthRules(t *testing.T) {
 			s := newHealth(registry.Health{}, clock.now)
 			v := sent(registry.Timeout, true)
 			v.first = first
-			for range failuresToOpen {
+			for range failuresToRest {
 				s.end(pass{}, v)
 			}
-			if h := s.snapshot(); h.State != registry.HealthOpen || h.Until.Sub(clock.now()) != firstProbe {
+			if h := s.snapshot(); h.State != registry.HealthFails || h.Until.Sub(clock.now()) != firstProbe {
 				t.Errorf("never answered %t: %+v", first, h)
 			}
 			clock.pass(firstProbe)
 			s.end(pass{probe: true}, v)
-			if h := s.snapshot(); h.State != registry.HealthOpen || h.Until.After(clock.now()) == first {
+			if h := s.snapshot(); h.State != registry.HealthFails || h.Until.After(clock.now()) == first {
 				t.Errorf("never answered %t: %+v after a probe", first, h)
 			}
 		}
@@ -336,15 +336,15 @@ func TestHealthRules(t *testing.T) {
 		}
 	})
 	t.Run("what was not sent shows nothing", func(t *testing.T) {
-		s := newHealth(registry.Health{State: registry.HealthOpen, Failures: 7}, clock.now)
+		s := newHealth(registry.Health{State: registry.HealthFails, Until: clock.now(), Failures: 7}, clock.now)
 		p, _ := s.begin()
 		s.end(p, verdict{Answer: Answer{Outcome: registry.Failed}})
-		if h := s.snapshot(); h.State != registry.HealthOpen || h.Failures != 7 {
+		if h := s.snapshot(); h.State != registry.HealthFails || h.Failures != 7 {
 			t.Errorf("%+v", h)
 		}
 	})
 	t.Run("a cut probe leaves room for the next", func(t *testing.T) {
-		s := newHealth(registry.Health{State: registry.HealthOpen, Failures: 7}, clock.now)
+		s := newHealth(registry.Health{State: registry.HealthFails, Until: clock.now(), Failures: 7}, clock.now)
 		p, why := s.begin()
 		if why != "" {
 			t.Fatal(why)

@@ -18,6 +18,8 @@ const (
 	Throttled Outcome = "throttled" // the endpoint asked us to wait
 	Rejected  Outcome = "rejected"  // the endpoint refuses this query
 	Cut       Outcome = "cut"       // the slot's budget ended: neither a failure nor a sample
+	Outdated  Outcome = "outdated"  // the answer is older, by its Age, than the result that is known: not taken
+	Dropped   Outcome = "dropped"   // the endpoint's settings were edited during the execution: the answer is not taken
 )
 
 // Complete says whether the execution brought a complete result.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -64,20 +65,30 @@ type Bearer struct {
 // Health is what recent executions say of an endpoint. It is persisted, so
 // that a restart does not forget a Retry-After.
 type Health struct {
-	State    string    `json:"state"` // healthy, throttled or open
-	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"` // throttled: no request before; open: the next probe
-	Failures int       `json:"failures"`       // in a row
-	Error    string    `json:"error,omitempty"`
+	State string    `json:"state"` // healthy, failing or throttled
+	Since time.Time `json:"since,omitzero"`
+	// Until is before when nothing is asked: throttled, because the endpoint wants
+	// that; failing, until the next probe. One that fails and is asked as usual has
+	// none.
+	Until      time.Time `json:"until,omitzero"`
+	Failures   int       `json:"failures"`             // in a row, of the endpoint itself
+	Incomplete int       `json:"incomplete,omitempty"` // executions in a row that were not complete, for whatever reason
+	Error      string    `json:"error,omitempty"`      // the endpoint's last words on it
 	// MaxRows is the cap that it last told of, 0 = none.
 	MaxRows int `json:"max_rows,omitempty"`
 }
 
 // Over is what remains of it when the settings are edited: nothing for another
-// server, and no cap for another URL or another cap in the settings.
+// server, no cap for another URL or another cap in the settings, and no executions
+// that were not complete where the next ones are other ones.
 func (h Health) Over(was, now Endpoint) Health {
 	if hostOf(was.URL) != hostOf(now.URL) {
 		return Health{}
+	}
+	if AsksOtherwise(was, now) {
+		if h.Incomplete = 0; h.State == HealthFails && h.Until.IsZero() {
+			h.State, h.Since, h.Error = Healthy, time.Time{}, ""
+		}
 	}
 	if was.URL != now.URL || was.MaxRows != now.MaxRows {
 		h.MaxRows = 0
@@ -98,8 +109,11 @@ func hostOf(address string) string {
 const (
 	Healthy     = "healthy"
 	HealthWaits = "throttled" // it asked us to wait
-	HealthOpen  = "open"      // it does not answer: one probe at a time
+	HealthFails = "failing"   // it does not answer, or nothing that it answers is complete
 )
+
+// HealthStates lists them.
+func HealthStates() []string { return []string{Healthy, HealthWaits, HealthFails} }
 
 // Defaults of settings that the file or the API leave out.
 const (
@@ -107,6 +121,19 @@ const (
 	DefaultBudget = Duration(10 * time.Second)
 	DefaultPolicy = "hybrid"
 )
+
+// Asking is the part of the settings that decides how a request is made and what
+// its answer means. The rest is about when, and how much.
+func (e Endpoint) Asking() Endpoint {
+	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic = "", 0, "", "", "", 0, nil, nil, nil, false
+	return e
+}
+
+// AsksOtherwise says whether executions under the new settings may end otherwise
+// than under the old: because of how they are made, or of the time they have.
+func AsksOtherwise(was, now Endpoint) bool {
+	return was.Budget != now.Budget || was.Rule != now.Rule || !reflect.DeepEqual(was.Asking(), now.Asking())
+}
 
 // Defaulted fills what was left out.
 func (e Endpoint) Defaulted() Endpoint {

@@ -148,6 +148,20 @@ func (q *Query) Active(now time.Time) bool {
 	})
 }
 
+// Rest says in words when executions are wanted, for a query that is not active.
+func (q *Query) Rest(now time.Time) string {
+	var next time.Time
+	for _, h := range q.Holders {
+		if h.Pause == nil && h.From != nil && h.From.After(now) && (next.IsZero() || h.From.Before(next)) {
+			next = *h.From
+		}
+	}
+	if next.IsZero() {
+		return "no holder wants executions now: the time of each is over (until), or it has paused the query"
+	}
+	return "no holder wants executions now: they begin at " + next.UTC().Format(time.RFC3339) + " (from)"
+}
+
 // Holder returns the caller's registration, if it has one.
 func (q *Query) Holder(caller string) (Holder, bool) {
 	i := slices.IndexFunc(q.Holders, func(h Holder) bool { return h.Caller == caller })

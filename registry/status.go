@@ -6,11 +6,20 @@ import "time"
 type State string
 
 const (
-	New    State = "new"    // never completed
-	Live   State = "live"   // the last execution was complete
-	Stale  State = "stale"  // the last executions failed; the last result stands
-	Paused State = "paused" // not executed until resumed
+	New     State = "new"     // not tried yet
+	Live    State = "live"    // the last execution was complete
+	Stale   State = "stale"   // the last executions brought nothing; the last result is served
+	Failing State = "failing" // tried and never complete, or the endpoint now refuses the text
+	Paused  State = "paused"  // not executed until resumed
+	Idle    State = "idle"    // not executed: no holder wants it now (from, until)
 )
+
+// States lists all states.
+func States() []State { return []State{New, Live, Stale, Failing, Paused, Idle} }
+
+// Current says whether the result is kept up to date, as far as is known. A
+// paused query's is not, which its holders know.
+func (s State) Current() bool { return s == New || s == Live }
 
 // A Status is what is known of a query's result and executions at one moment.
 type Status struct {
@@ -24,5 +33,11 @@ type Status struct {
 	Changes    uint64    // without the baseline
 	Median     time.Duration
 	Outcome    Outcome // of the last execution, whatever it was
-	Error      string  // of the last execution, when it failed
+	Error      string  // of the last execution, when it failed; or why none is made
+
+	// While executions bring no result: since when, 0 for never or when the
+	// endpoint only asked to wait, and how many in a row.
+	FailingSince time.Time
+	Failures     int
+	AgeIgnored   bool // the answers' Age cannot be true and is not used
 }

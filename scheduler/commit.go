@@ -9,7 +9,7 @@ import (
 )
 
 // count adds an outcome to the summary and to what followers are told.
-func (r *runner) count(was Stats, out Outcome) {
+func (r *runner) count(c *candidate, was Stats, out Outcome) {
 	s := &r.slot
 	switch o := out.Stats.LastRun.Outcome; {
 	case o == registry.Changed:
@@ -21,10 +21,12 @@ func (r *runner) count(was Stats, out Outcome) {
 		s.Complete++
 	case o == registry.Cut:
 		s.Cut++
+	case o == registry.Dropped:
 	default:
 		s.Failed++
 	}
-	status := (was.Failures > 0) != (out.Stats.Failures > 0) || was.Executions == 0 && out.Stats.Executions > 0
+	limit := c.Query.MaxStaleness()
+	status := was.state(limit) != out.Stats.state(limit) || (was.Failures > 0) != (out.Stats.Failures > 0)
 	if out.Delta != nil || status {
 		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: status})
 	}
@@ -32,7 +34,7 @@ func (r *runner) count(was Stats, out Outcome) {
 
 func (r *runner) report(c *candidate, x Run) {
 	level := slog.LevelDebug
-	if !x.Outcome.Complete() && x.Outcome != registry.Cut {
+	if !x.Outcome.Complete() && x.Outcome != registry.Cut && x.Outcome != registry.Dropped {
 		level = slog.LevelWarn
 	}
 	if r.l.log.Enabled(r.ctx, level) {
@@ -51,7 +53,9 @@ func (r *runner) flush(lends bool) error {
 		s.Lent = r.sheet.lendable().Seconds()
 	}
 	b.Slot = &s
-	h := r.executor.Health()
+	r.l.mu.Lock()
+	h := r.l.vitalsOf(r.executor)
+	r.l.mu.Unlock()
 	if h != r.health {
 		b.Health = &h
 	}
@@ -98,11 +102,14 @@ func (r *runner) summary() Slot {
 func (r *runner) close() error {
 	now := r.l.clock.Now()
 	r.l.mu.Lock()
-	p := r.sheet.p
-	if r.stopped == "" {
+	p, why := r.sheet.p, r.stopped
+	if r.l.nextExec != nil {
+		why = "the endpoint's settings were edited"
+	}
+	if why == "" {
 		r.slot.Skipped = p.waiting()
 	}
-	p.conclude(now, r.stopped)
+	p.conclude(now, why)
 	p.end(now)
 	r.pending = append(r.pending, p.lessons(now)...)
 	r.learnt = p.learnt()

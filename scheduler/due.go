@@ -62,7 +62,11 @@ func (l *Loop) opens(now time.Time) time.Time {
 	return now
 }
 
-func unfit(h registry.Health) bool { return h.State != registry.Healthy && h.State != "" }
+// unfit says that an endpoint's health allows no request, or one at a time. One
+// that fails and is asked as usual is fit.
+func unfit(h registry.Health) bool {
+	return h.State == registry.HealthWaits || h.State == registry.HealthFails && !h.Until.IsZero()
+}
 
 // urgent says that an endpoint's health is not to be forgotten, whenever the
 // process ends: it is to be left alone, or told of its cap.

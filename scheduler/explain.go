@@ -41,4 +41,8 @@ type LoopState struct {
 	Last     Slot            `json:"last"`
 	Health   registry.Health `json:"health"`
 	Halted   string          `json:"halted,omitempty"` // why no slot begins, in words
+	// NextTry is the slot that asks again, zero unless the health forbids to ask.
+	NextTry time.Time              `json:"next_try,omitzero"`
+	States  map[registry.State]int `json:"states"`  // queries by state
+	Results int                    `json:"results"` // queries that have a result
 }

@@ -152,7 +152,7 @@ func TestExplainEndpoint(t *testing.T) {
 		w.service.setHealth(registry.Health{State: registry.HealthWaits, Until: epoch().Add(150 * time.Second), Error: "429"})
 		// q_b is the first of slot 3, minute 2, but that asks nothing; q_a is due in slot 4.
 		x := w.explain("q_b")
-		if x.Eligible || x.Tier != scheduler.TierNew || !strings.Contains(x.Why, "throttled until") || !strings.Contains(x.Why, "429") ||
+		if x.Eligible || x.Tier != scheduler.TierNew || !strings.Contains(x.Why, "asked us to wait until") || !strings.Contains(x.Why, "429") ||
 			!strings.Contains(x.Why, "number 1 of 1") || !x.NextDue.Equal(epoch().Add(3*time.Minute)) {
 			t.Errorf("throttled: %+v", x)
 		}

@@ -45,6 +45,9 @@ type News struct {
 	Last    Slot     // as last recorded, zero when none
 	Health  registry.Health
 	Policy  PolicyState // last recorded for the endpoint, zero when none
+	// Edited is when the settings that executions depend on were edited last, zero
+	// when never. What backs off because of an execution from before may run.
+	Edited time.Time
 
 	// Needs holds every profile of the endpoint, with its open rounds, when one
 	// was added, edited or removed after the revision asked for: then Reprofiled
@@ -147,6 +150,8 @@ type Stats struct {
 	Samples    []Sample      `json:"samples"`              // the last 63 complete executions, oldest first
 	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
 	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
+	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were not taken because of their Age
+	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, up to doubts
 
 	Changes   uint64            `json:"changes"`          // without the baseline
 	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
@@ -156,7 +161,10 @@ type Stats struct {
 	CheckedAt time.Time         `json:"checked_at,omitzero"`
 	ChangedAt time.Time         `json:"changed_at,omitzero"`
 	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
-	Memory    Memory            `json:"memory"`
+	// IncompleteSince is when executions began to bring no result, zero while they
+	// do, and where the endpoint only asked us to wait.
+	IncompleteSince time.Time `json:"incomplete_since,omitzero"`
+	Memory          Memory    `json:"memory"`
 }
 
 // A Sample is one complete execution.
@@ -212,6 +220,7 @@ type Slot struct {
 	Expired        int       `json:"expired,omitempty"`         // and those that expired
 	Stretch        float64   `json:"stretch,omitempty"`         // the policy's deadlines could not all be met and count as this many times as long
 	Error          string    `json:"error,omitempty"`           // why nothing could run
+	Throttled      bool      `json:"throttled,omitempty"`       // that is: the endpoint asked us to wait
 }
 
 // A Clock tells the time and waits. The live one is the system's; a replay's

@@ -56,6 +56,11 @@ type Loop struct {
 	trials   sync.WaitGroup
 	shade    shade
 
+	// handover is held while an answer is taken and, if it changes something,
+	// committed, so that no answer of a client that was replaced is. It comes
+	// before mu.
+	handover sync.Mutex
+
 	mu       sync.Mutex // guards what follows; never held while executing
 	set      settings
 	waiting  *settings // replaces set when the slot that runs is over
@@ -68,12 +73,14 @@ type Loop struct {
 	grid     time.Time // last grid time that was run or skipped
 	next     time.Time // the grid time waited for, zero when none
 	last     Slot
-	charge   time.Duration // by trial runs, to be paid by the next slots
-	reserved time.Duration // by trial runs in progress
-	ended    time.Time     // when the last execution was over, trial runs included
-	over     bool          // nothing is executed any more
-	halted   error         // why no slot begins, nil when slots do
-	health   registry.Health
+	charge   time.Duration   // by trial runs, to be paid by the next slots
+	reserved time.Duration   // by trial runs in progress
+	ended    time.Time       // when the last execution was over, trial runs included
+	over     bool            // nothing is executed any more
+	halted   error           // why no slot begins, nil when slots do
+	health   registry.Health // as recorded
+	streak   streak
+	edited   time.Time // see News.Edited
 }
 
 type tick struct{ done chan ticked }
@@ -323,13 +330,19 @@ func (l *Loop) Tick(ctx context.Context) (Slot, error) {
 }
 
 // Reconfigure changes the endpoint's settings without losing what is known of
-// its queries. A slot that runs ends under the old ones. The name stays.
+// its queries. A slot that runs ends under the old ones. With another executor it
+// starts nothing more, and what it still runs is dropped: once this returns, no
+// answer of the old one is taken. The name stays.
 func (l *Loop) Reconfigure(e registry.Endpoint) error { return l.reconfigure(e, nil) }
 
 func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 	set, err := read(e)
 	if err != nil {
 		return err
+	}
+	if x != nil {
+		l.handover.Lock()
+		defer l.handover.Unlock()
 	}
 	l.mu.Lock()
 	if set.endpoint.Name != l.set.endpoint.Name {
@@ -356,6 +369,7 @@ func (l *Loop) apply() {
 	if l.nextExec != nil {
 		l.executor, l.nextExec = l.nextExec, nil
 		l.health = registry.Health{} // the edit may have changed what the ledger has of it
+		l.streak = streak{}
 	}
 	if l.waiting == nil {
 		return
@@ -387,7 +401,8 @@ func (l *Loop) merge(now time.Time) error {
 	}
 	l.revision = news.Revision
 	if !l.loaded {
-		l.loaded, l.health = true, news.Health
+		l.loaded, l.health, l.streak = true, news.Health, restored(news.Health)
+		l.edited = news.Edited
 		l.last = news.Last
 		l.last.Endpoint = name
 		l.planner.slot, l.planner.debt = news.Last.Number+1, news.Last.Owes()
@@ -403,8 +418,14 @@ func (l *Loop) merge(now time.Time) error {
 	for _, id := range news.Removed {
 		l.planner.drop(id)
 	}
+	if news.Edited.After(l.edited) {
+		l.edited = news.Edited
+		l.planner.forgive(l.edited)
+	}
 	for _, e := range news.Entries {
-		l.planner.put(e.Query, e.Stats.owned())
+		s := e.Stats.owned()
+		s.forgive(l.edited)
+		l.planner.put(e.Query, s)
 	}
 	if news.Reprofiled {
 		l.planner.profiles(news.Needs, news.Models)
@@ -414,16 +435,20 @@ func (l *Loop) merge(now time.Time) error {
 
 // State tells how the loop is doing.
 func (l *Loop) State() LoopState {
-	err := l.writable()
+	err, now := l.writable(), l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.running && l.loaded {
+		l.planner.advance(now) // a holder's time may be over
+	}
 	halted := ""
 	if err != nil {
 		halted = "no slot runs: " + registry.ErrReadOnly.Error()
 	}
 	return LoopState{
 		Halted:   halted,
-		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next,
-		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.executor.Health(),
+		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),
+		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.vitals(),
+		States: l.planner.tally.all(), Results: l.planner.tally.results,
 	}
 }

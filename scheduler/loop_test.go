@@ -372,7 +372,7 @@ func TestFallsIll(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Concurrency = 3
 		w := newWorld(t, e, nil)
-		ill := registry.Health{State: registry.HealthOpen, Until: epoch().Add(time.Minute), Error: "connection refused"}
+		ill := registry.Health{State: registry.HealthFails, Until: epoch().Add(time.Minute), Error: "connection refused"}
 		w.service.reply = func(q *registry.Query, n int) reply {
 			if time.Since(epoch()) < time.Minute {
 				w.service.setHealth(ill)

@@ -26,10 +26,14 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 	if a.Outcome.Complete() && a.Result == nil && (a.Outcome == registry.Changed || old.Executions == 0) {
 		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"
 	}
+	if a.Outcome.Complete() {
+		a.Age = s.believed(a.Age)
+	}
 	out := Outcome{Checked: x.at.Add(-a.Age), At: x.at}
 	lag := old.lag(out)
 	if lag > ageUnit && a.Outcome.Complete() {
-		a.Outcome, a.Result, a.Memory = registry.Unchanged, nil, old.Memory
+		a.Outcome, a.Error = registry.Outdated, fmt.Sprintf("not taken: by its Age of %s the answer is %s older than the result that is known",
+			a.Age, lag.Round(ageUnit))
 	}
 	switch {
 	case a.Outcome.Complete():
@@ -48,10 +52,12 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 		}
 	case a.Outcome == registry.Cut:
 		s.cut(x)
-	default:
-		s.fail(x.slot, a.Outcome)
+	case a.Outcome == registry.Outdated:
+		s.outdated(x)
+	case a.Outcome != registry.Dropped:
+		s.fail(x, a.Outcome)
 	}
-	if a.Outcome != registry.Cut && a.Outcome != registry.Throttled {
+	if o := a.Outcome; o != registry.Cut && o != registry.Throttled && o != registry.Dropped {
 		s.Served = max(s.Served, x.served)
 	}
 	s.LastRun = Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier}
@@ -62,10 +68,37 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 // ageUnit is how exactly an Age tells when an answer came about.
 const ageUnit = time.Second
 
+// An Age above longestAge cannot be true of an endpoint's answer if doubts
+// answers in a row have one.
+const (
+	longestAge = 24 * time.Hour
+	doubts     = 3
+)
+
+// believed is how old a complete answer is taken to be. An Age of up to a day may
+// be that of a copy in one of several caches. Such an answer is not taken while it
+// is older than the result; but a day after the result was checked no Age of a day
+// or less makes an answer older, so that none keeps the result for longer. An Age
+// above a day is believed twice. A single copy of that age, between answers of
+// other caches, thus brings no old rows back. At the third in a row the endpoint
+// says it of all that it sends: from then on its Age is ignored, as if it had sent
+// none, until one is credible.
+func (s *Stats) believed(age time.Duration) time.Duration {
+	if age <= longestAge {
+		s.Absurd = 0
+		return age
+	}
+	if s.Absurd++; s.Absurd < doubts {
+		return age
+	}
+	s.Absurd = doubts
+	return 0
+}
+
 // lag is by how much an answer is older than the last one, 0 if it is not: of
 // several caches before an endpoint one may hold what another has replaced. What
-// was the result before is no change. A check in the future is no measure, it is
-// from before the clock was set back.
+// was the result before is neither a change nor a sign that nothing has changed.
+// A check in the future is no measure, it is from before the clock was set back.
 func (s *Stats) lag(o Outcome) time.Duration {
 	if s.Executions == 0 || s.CheckedAt.After(o.At) {
 		return 0
@@ -105,7 +138,8 @@ func (s *Stats) complete(p Policy, x execution, a Answer, d *diff.Delta) {
 	s.Policy = p.String()
 	s.Last, s.Memory = x.slot, a.Memory
 	s.Executions++
-	s.Failures, s.Cuts, s.NotBefore, s.Floor = 0, 0, 0, 0
+	s.Failures, s.Cuts, s.Outdated, s.NotBefore, s.Floor = 0, 0, 0, 0, 0
+	s.IncompleteSince = time.Time{}
 }
 
 // cut learns that the query costs at least what it used. A query that used up
@@ -116,26 +150,39 @@ func (s *Stats) cut(x execution) {
 		return
 	}
 	s.Cuts++
+	s.incomplete(x.at)
 	s.NotBefore = x.slot + 1<<min(s.Cuts, maxCuts)
+}
+
+// outdated learns nothing but that the query is to be asked again: at once after
+// the first such answer, which another cache may give in another slot, then ever
+// later, at most 8 slots.
+func (s *Stats) outdated(x execution) {
+	s.Outdated++
+	s.incomplete(x.at)
+	s.NotBefore = max(s.NotBefore, x.slot+1<<min(s.Outdated-1, maxOutdated))
 }
 
 // fail backs off: the n-th failure in a row leaves the query out until 2^(n−1)
 // slots later, at most 64. What the endpoint refuses to execute waits eight
 // times as long: it is the same text that will be sent. When the endpoint asks
 // for less, the query is not to blame; the endpoint's health keeps it waiting.
-func (s *Stats) fail(slot uint64, why registry.Outcome) {
+func (s *Stats) fail(x execution, why registry.Outcome) {
 	s.Failures++
 	if why == registry.Throttled {
 		return
 	}
+	s.incomplete(x.at)
 	wait := uint64(1) << min(s.Failures-1, maxBackoff)
 	if why == registry.Rejected {
 		wait *= 8
 	}
-	s.NotBefore = max(s.NotBefore, slot+wait)
+	s.NotBefore = max(s.NotBefore, x.slot+wait)
 }
 
 const (
 	maxCuts    = 8 // doublings, so at most 255 slots are left out
 	maxBackoff = 6 // doublings, so at most 64 slots
+
+	maxOutdated = 3 // doublings, so at most 8 slots
 )

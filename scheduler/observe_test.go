@@ -95,7 +95,7 @@ func TestObserveCompletes(t *testing.T) {
 }
 
 // An answer out of a cache that is older than the last one brings back what was
-// the result before: no change, and nobody was told a later time than was true.
+// the result before: it is no change, no sample, and no check.
 func TestObserveOldAnswers(t *testing.T) {
 	was, is := rows(t, "a"), rows(t, "b")
 	first, err := observe(ttl{max: 32}, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
@@ -123,8 +123,12 @@ func TestObserveOldAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := out.Stats; (out.Delta != nil) != c.changed || !s.CheckedAt.Equal(ended.Add(c.checked)) || s.Executions != 2 {
+		s := out.Stats
+		if (out.Delta != nil) != c.changed || !s.CheckedAt.Equal(ended.Add(c.checked)) {
 			t.Errorf("%s: delta %v, checked at %s", c.name, out.Delta, s.CheckedAt)
+		}
+		if taken := s.Executions == 2; taken != c.changed || taken != (len(s.Samples) == 2) || taken == (s.LastRun.Outcome == registry.Outdated) {
+			t.Errorf("%s: %+v", c.name, s)
 		}
 		if got := out.Stats.Memory.ETag; (got == "x") != c.changed {
 			t.Errorf("%s: the validator %q is remembered", c.name, got)
@@ -190,7 +194,10 @@ func TestObserveIncomplete(t *testing.T) {
 			if n.LastRun.Slot != 100 || n.LastRun.Error == "" {
 				t.Errorf("its run is recorded as %+v", n.LastRun)
 			}
-			n.Failures, n.Cuts, n.NotBefore, n.Floor, n.LastRun = 0, 0, 0, 0, base.Stats.LastRun
+			if counts := c.outcome != registry.Throttled && (c.outcome != registry.Cut || c.whole); counts == n.IncompleteSince.IsZero() {
+				t.Errorf("it has brought nothing since %s", n.IncompleteSince)
+			}
+			n.Failures, n.Cuts, n.NotBefore, n.Floor, n.LastRun, n.IncompleteSince = 0, 0, 0, 0, base.Stats.LastRun, time.Time{}
 			if d := cmp.Diff(base.Stats, n); d != "" {
 				t.Errorf("it left more than that (-want +got):\n%s", d)
 			}

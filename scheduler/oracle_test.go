@@ -291,7 +291,7 @@ func slotWithin(t *rapid.T, p *planner, slot uint64, timeout time.Duration, play
 		case a.Outcome == registry.Cut:
 			st.cut(execution{slot: slot, answer: a, whole: whole})
 		default:
-			st.fail(slot, a.Outcome)
+			st.fail(execution{slot: slot}, a.Outcome)
 		}
 		if a.Outcome != registry.Cut {
 			st.Served = max(st.Served, r.served)

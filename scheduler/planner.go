@@ -37,6 +37,7 @@ type candidate struct {
 	rests  bool      // its policy, which sees all, left it out of this slot
 	short  bool      // and was cut there with less than the whole budget as its limit
 	timed  bool      // it waits for a time
+	worth  tallied   // what the tally holds of it
 	seat   int32     // on the page of that slot
 	slot   uint64    // it waits for, 0 = none
 	time   int64     // it waits for, in nanoseconds since the epoch
@@ -79,6 +80,7 @@ type planner struct {
 	hints   *hints // nil until the first one comes
 	needs   *needs // nil until there is a profile
 	claims  claims
+	tally   tally
 
 	turned   bool    // the slot has turned out to be an empty one
 	evidence float64 // for that, see Ranking.Tells
@@ -128,6 +130,7 @@ func (p *planner) put(q registry.Query, s Stats) {
 	p.hints.add(c)
 	p.learn(c, s)
 	p.settle(c)
+	p.count(c)
 }
 
 // hold makes room for a query.
@@ -160,6 +163,20 @@ func (p *planner) learn(c *candidate, s Stats) {
 	c.Estimate = max(c.Median, s.Floor)
 }
 
+// forgive ends the back-off of all queries that is from before an edit of the
+// endpoint's settings.
+func (p *planner) forgive(edited time.Time) {
+	for _, c := range p.order {
+		if s := c.Stats; s.NotBefore > p.slot {
+			s.forgive(edited)
+			p.lift(c)
+			p.learn(c, s)
+			p.settle(c)
+			p.count(c)
+		}
+	}
+}
+
 // drop forgets a query.
 func (p *planner) drop(id string) {
 	if c := p.all[id]; c != nil {
@@ -167,6 +184,7 @@ func (p *planner) drop(id string) {
 		p.kin.drop(c)
 		p.ranked.book.drop(c)
 		p.hints.drop(c)
+		p.tally.move(c, tallied{})
 		delete(p.all, id)
 		c.held = false
 		last := p.order[len(p.order)-1]
@@ -226,6 +244,9 @@ func (p *planner) settle(c *candidate) {
 	v := p.judge(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
 	p.ordered = false
+	if !c.plain { // else it is what it was
+		p.count(c)
+	}
 	if v.slot > 0 {
 		p.slots.set(c, v.slot)
 	}

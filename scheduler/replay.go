@@ -178,7 +178,7 @@ func (r *Replay) learn(i int, c *candidate, k Known, whole bool) {
 	case k.Outcome == registry.Cut:
 		c.Stats.cut(execution{slot: r.slot, answer: Answer{Elapsed: k.Elapsed}, whole: whole})
 	default:
-		c.Stats.fail(r.slot, k.Outcome)
+		c.Stats.fail(execution{slot: r.slot}, k.Outcome)
 	}
 	c.Estimate = max(c.Median, c.Stats.Floor)
 	r.most = max(r.most, c.Estimate) // a cut one's is above what it ever took

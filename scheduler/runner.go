@@ -64,7 +64,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	moved := l.nextExec != nil
 	l.apply()
 	if moved { // and what the slot has recorded may be another server's
-		if err := l.note(l.executor.Health()); err != nil {
+		if err := l.note(l.vitals()); err != nil {
 			return Slot{}, err
 		}
 	}
@@ -118,6 +118,7 @@ func (r *runner) permit(now time.Time) {
 		r.sheet.width = cap(r.results)
 	case h.Until.After(now):
 		r.stopped = unwell(h)
+		r.slot.Throttled = h.State == registry.HealthWaits
 	default:
 		r.sheet.width = 1
 	}
@@ -213,7 +214,7 @@ func (r *runner) mayStart() bool {
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted() || r.sheet.p.claimed()) &&
+	return r.l.nextExec == nil && !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted() || r.sheet.p.claimed()) &&
 		!r.sheet.spent()
 }
 
@@ -279,14 +280,26 @@ func (r *runner) take(x answered) error {
 	c := x.r.c
 	a, whole := r.sheet.finish(x.r, x.a, r.ctx.Err() != nil)
 	was := c.Stats
-	out, err := observe(r.policy, was, execution{
-		slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole,
-	}, func() (*diff.Result, error) { return r.l.ledger.Result(c.Query.ID) })
+	e := execution{slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole}
+	prev := func() (*diff.Result, error) { return r.l.ledger.Result(c.Query.ID) }
+	out, err := observe(r.policy, was, e, prev)
 	if err != nil {
 		return err
 	}
-	out.Query = c.Query.ID
+	r.l.handover.Lock()
+	defer r.l.handover.Unlock()
 	r.l.mu.Lock()
+	if r.l.nextExec != nil {
+		e.answer = Answer{Outcome: registry.Dropped, Elapsed: a.Elapsed, Error: "not taken: the endpoint's settings were edited during the execution"}
+		if out, err = observe(r.policy, was, e, prev); err != nil {
+			r.l.mu.Unlock()
+			return err
+		}
+	}
+	out.Query = c.Query.ID
+	if r.ctx.Err() == nil {
+		r.l.streak.take(c.Query.ID, out.Stats.LastRun)
+	}
 	if now.After(r.l.ended) { // else a trial run was over meanwhile
 		r.l.ended = now
 	}
@@ -294,12 +307,15 @@ func (r *runner) take(x answered) error {
 		c.start = r.slot.Started
 	}
 	r.sheet.p.learn(c, out.Stats)
+	if c.held {
+		r.sheet.p.count(c)
+	}
 	if o := out.Stats.LastRun.Outcome; o.Complete() {
 		r.sheet.p.tell(c, o == registry.Changed)
 	}
 	ended := r.sheet.p.heard(c, was.CheckedAt, x.r.start, out)
 	r.l.mu.Unlock()
-	r.count(was, out)
+	r.count(c, was, out)
 	r.report(c, out.Stats.LastRun)
 	r.permit(now)
 	out.Stats = out.Stats.frozen()

@@ -65,7 +65,7 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	l.reserved -= limit
 	l.charge += min(a.Elapsed, limit)
 	l.ended = l.clock.Now()
-	if h := l.executor.Health(); urgent(h, l.health) { // not x's, which may have been another server's
+	if h := l.vitals(); urgent(h, l.health) { // not x's, which may have been another server's
 		if err := l.note(h); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 			return a, err
 		}
@@ -125,7 +125,11 @@ func waits(h registry.Health) Answer {
 
 // unwell says why an endpoint is not asked.
 func unwell(h registry.Health) string {
-	s := fmt.Sprintf("the endpoint is %s until %s", h.State, h.Until.UTC().Format(time.RFC3339))
+	s := "the endpoint does not answer, the next try is at "
+	if h.State == registry.HealthWaits {
+		s = "the endpoint asked us to wait until "
+	}
+	s += h.Until.UTC().Format(time.RFC3339)
 	if h.Error != "" {
 		s += ": " + h.Error
 	}

@@ -26,7 +26,7 @@ type digests struct {
 
 type digested struct {
 	web.Digest
-	paused           *registry.Pause
+	wish             registry.Query // as far as the state depends on it
 	serial, revision uint64
 	sum              uint64 // of the statistics as they were read
 	words            string // what a search looks at, see wordsOf; "" until there was one
@@ -104,8 +104,9 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		x = *was
 	}
 	x.Endpoint = endpoint
+	now := d.now()
 	same := was != nil && was.serial == serial && was.revision == revision
-	if same && was.sum == sum {
+	if same && was.sum == sum && !x.turns(now) {
 		return x, nil
 	}
 	if !same {
@@ -113,7 +114,7 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		if err != nil {
 			return x, err
 		}
-		x.ID, x.Name, x.Tags, x.paused = s.ID, s.NameFor(""), s.Tags(), s.Paused()
+		x.ID, x.Name, x.Tags, x.wish = s.ID, s.NameFor(""), s.Tags(), wishOf(&s.Query)
 		x.Holders = make([]string, len(s.Holders))
 		for i, h := range s.Holders {
 			x.Holders[i] = h.Caller
@@ -128,10 +129,29 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		x.words = ""
 	}
 	x.serial, x.revision, x.sum = serial, revision, sum
-	x.State = stateOf(&registry.Query{Pause: x.paused}, st)
+	x.State = scheduler.StateOf(&x.wish, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
 	x.Lately = web.Lately{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
 	return x, nil
+}
+
+// wishOf is as much of a query as its state depends on.
+func wishOf(q *registry.Query) registry.Query {
+	w := registry.Query{Pause: q.Paused()}
+	limit := registry.Duration(q.MaxStaleness())
+	for _, h := range q.Holders {
+		if h.Pause == nil && h.From == nil && h.Until == nil { // it is enough
+			w.Holders = []registry.Holder{{MaxStaleness: limit}}
+			return w
+		}
+		w.Holders = append(w.Holders, registry.Holder{From: h.From, Until: h.Until, MaxStaleness: limit, Pause: h.Pause})
+	}
+	return w
+}
+
+// turns says that a holder's time has begun or ended since the state was told.
+func (x *digested) turns(now time.Time) bool {
+	return x.wish.Paused() == nil && x.wish.Active(now) == (x.State == registry.Idle)
 }
 
 func changedOf(samples []scheduler.Sample) (n int) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
@@ -76,7 +77,7 @@ func (d *DB) EditEndpoint(name string, edit func(c *registry.Configured, found b
 			return true, removeEndpoint(tx, name)
 		}
 		if found {
-			if err := keepHealth(tx, was, c.Endpoint); err != nil {
+			if err := d.edited(tx, was, c.Endpoint); err != nil {
 				return false, err
 			}
 		}
@@ -126,17 +127,34 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 	)
 }
 
-// keepHealth keeps of an endpoint's health what outlasts an edit.
-func keepHealth(tx *bbolt.Tx, was, now registry.Endpoint) error {
+// edited keeps of an endpoint's health what outlasts an edit, and notes when
+// executions begin to be other ones, so that what backs off need not wait.
+func (d *DB) edited(tx *bbolt.Tx, was, now registry.Endpoint) error {
 	s, ok := findSpace(tx, now.Name)
 	if !ok {
 		return nil
+	}
+	if registry.AsksOtherwise(was, now) {
+		if err := tx.Bucket(bHealth).Put(editedKey(s.number), putTime(nil, d.now())); err != nil {
+			return err
+		}
 	}
 	h, err := loadHealth(tx, s.number)
 	if rest := h.Over(was, now); err == nil && rest != h {
 		err = saveHealth(tx, s.number, rest)
 	}
 	return err
+}
+
+func editedKey(space uint64) []byte { return append(key8(space), "edited"...) }
+
+func loadEdited(tx *bbolt.Tx, space uint64) time.Time {
+	v := tx.Bucket(bHealth).Get(editedKey(space))
+	if v == nil {
+		return time.Time{}
+	}
+	in := scan{b: v}
+	return in.time()
 }
 
 func loadHealth(tx *bbolt.Tx, space uint64) (h registry.Health, err error) {

@@ -134,9 +134,12 @@ func hopeless(f *web.Filter, v, stats []byte) bool {
 		if !bytes.Contains(v, []byte(`"pause":`)) {
 			return true
 		}
+	case registry.Idle:
+		if !bytes.Contains(v, []byte(`"until":`)) && !bytes.Contains(v, []byte(`"from":`)) {
+			return true
+		}
 	default:
-		executions, failures := recordTries(stats)
-		if stateOf(&registry.Query{}, &scheduler.Stats{Executions: executions, Failures: failures}) != f.State {
+		if !recordTries(stats).mayBe(f.State) {
 			return true
 		}
 	}
@@ -194,7 +197,7 @@ func (d *DB) item(tx *bbolt.Tx, s *stored) (web.Item, error) {
 	if err != nil {
 		return web.Item{}, fmt.Errorf("query %s: %w", s.ID, err)
 	}
-	return web.Item{Query: s.Query, Status: statusOf(&s.Query, &r.stats)}, nil
+	return web.Item{Query: s.Query, Status: statusOf(&s.Query, &r.stats, d.now())}, nil
 }
 
 // Item is web.Queries'.

@@ -111,7 +111,7 @@ func TestStatus(t *testing.T) {
 		}
 		return s
 	}
-	pause := &registry.Pause{By: "ops"}
+	pause, now := &registry.Pause{By: "ops"}, time.Now()
 	for _, c := range []struct {
 		pause  *registry.Pause
 		stats  scheduler.Stats
@@ -120,7 +120,9 @@ func TestStatus(t *testing.T) {
 		err    string
 	}{
 		{nil, scheduler.Stats{}, registry.New, 0, ""},
-		{nil, scheduler.Stats{Failures: 2, LastRun: run(registry.Timeout)}, registry.New, 0, "what went wrong"},
+		{nil, scheduler.Stats{Failures: 2, LastRun: run(registry.Throttled)}, registry.New, 0, "what went wrong"},
+		{nil, scheduler.Stats{Failures: 2, IncompleteSince: now, LastRun: run(registry.Timeout)}, registry.Failing, 0, "what went wrong"},
+		{nil, scheduler.Stats{Executions: 2, Failures: 1, IncompleteSince: now, LastRun: run(registry.Rejected)}, registry.Failing, 0, "what went wrong"},
 		{nil, scheduler.Stats{Executions: 3, LastRun: run(registry.Unchanged), Samples: times(9, 1, 4)}, registry.Live, 4 * time.Millisecond, ""},
 		{nil, scheduler.Stats{Executions: 2, LastRun: run(registry.Changed), Samples: times(9, 2)}, registry.Live, 5500 * time.Microsecond, ""},
 		{nil, scheduler.Stats{Executions: 2, Failures: 1, LastRun: run(registry.Partial)}, registry.Stale, 0, "what went wrong"},
@@ -128,7 +130,10 @@ func TestStatus(t *testing.T) {
 		{pause, scheduler.Stats{Executions: 2, Failures: 1}, registry.Paused, 0, ""},
 		{pause, scheduler.Stats{}, registry.Paused, 0, ""},
 	} {
-		got := statusOf(&registry.Query{Pause: c.pause}, &c.stats)
+		got := statusOf(&registry.Query{Pause: c.pause, Holders: []registry.Holder{{Caller: "a"}}}, &c.stats, now)
+		if !got.FailingSince.Equal(c.stats.IncompleteSince) || got.Failures != int(c.stats.Failures) {
+			t.Errorf("%+v: since %s, %d times", c.stats, got.FailingSince, got.Failures)
+		}
 		if got.State != c.state || got.Median != c.median || got.Error != c.err {
 			t.Errorf("%+v: %s, median %v, error %q; want %s, %v, %q", c.stats, got.State, got.Median, got.Error, c.state, c.median, c.err)
 		}

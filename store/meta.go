@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/freshet/freshet/registry"
 	"go.etcd.io/bbolt"
 )
 
@@ -59,11 +60,11 @@ func (c *counters) save(tx *bbolt.Tx) error {
 }
 
 // schema is the version that this program reads and writes.
-const schema = 4
+const schema = 5
 
 // migrations bring a file from version i to i+1; each runs in the transaction
 // that opens the store. The first makes a store out of an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders}
+var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)
@@ -104,6 +105,31 @@ func upgradeHolders(tx *bbolt.Tx) error {
 		err = errors.Join(err, s.save(tx))
 	}
 	return err
+}
+
+// renameHealth gives an endpoint that does not answer the word of today: it was
+// called open, as a circuit breaker is.
+func renameHealth(tx *bbolt.Tx) error {
+	b, c := tx.Bucket(bHealth), tx.Bucket(bHealth).Cursor()
+	renamed := map[string][]byte{}
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		var h registry.Health
+		if len(k) != 8 || json.Unmarshal(v, &h) != nil || h.State != "open" {
+			continue
+		}
+		h.State = registry.HealthFails
+		v, err := json.Marshal(h)
+		if err != nil {
+			return err
+		}
+		renamed[string(k)] = v
+	}
+	for k, v := range renamed {
+		if err := b.Put([]byte(k), v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func create(tx *bbolt.Tx) error {

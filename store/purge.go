@@ -156,8 +156,10 @@ func (p *purger) space(n uint64) error {
 			return err
 		}
 	}
-	if err := p.tx.Bucket(bHealth).Delete(policyKey(n)); err != nil {
-		return err
+	for _, k := range [][]byte{policyKey(n), editedKey(n)} {
+		if err := p.tx.Bucket(bHealth).Delete(k); err != nil {
+			return err
+		}
 	}
 	return p.tx.Bucket(bHealth).Delete(key8(n))
 }

@@ -110,6 +110,7 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 	if n.Health, err = loadHealth(tx, s.number); err != nil {
 		return err
 	}
+	n.Edited = loadEdited(tx, s.number)
 	if v := tx.Bucket(bHealth).Get(policyKey(s.number)); v != nil {
 		if n.Policy, err = parsePolicy(v); err != nil {
 			return err

@@ -18,7 +18,10 @@ type record struct {
 	dirty  bool // to be written at the end of the transaction
 }
 
-const recordVersion = 1
+// recordVersion is 2 since records tell of answers that were not taken and since
+// when executions bring nothing. Older ones are read, and written anew with the
+// next execution.
+const recordVersion = 2
 
 // Marks of a sample.
 const (
@@ -40,7 +43,7 @@ func (r *record) append(b []byte) []byte {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	s := &r.stats
-	for _, n := range []uint64{s.Last, s.Executions, s.Changes, uint64(s.Failures), uint64(s.Cuts), s.NotBefore, s.Served} {
+	for _, n := range []uint64{s.Last, s.Executions, s.Changes, uint64(s.Failures), uint64(s.Cuts), s.NotBefore, s.Served, uint64(s.Outdated), uint64(s.Absurd)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = binary.AppendVarint(b, int64(s.Rows))
@@ -48,6 +51,7 @@ func (r *record) append(b []byte) []byte {
 	b = putHash(b, s.Hash)
 	b = putTime(b, s.CheckedAt)
 	b = putTime(b, s.ChangedAt)
+	b = putTime(b, s.IncompleteSince)
 	b = appendRun(b, &s.LastRun)
 	b = putText(b, s.Policy)
 	b = binary.AppendUvarint(b, uint64(len(s.State)))
@@ -102,7 +106,8 @@ func appendSamples(b []byte, samples []scheduler.Sample) []byte {
 // knows the epoch.
 func parseRecord(b []byte) (record, error) {
 	in := scan{b: b}
-	if in.byte() != recordVersion {
+	version := in.byte()
+	if version < 1 || version > recordVersion {
 		in.fail()
 	}
 	r := record{serial: in.fixed(), space: in.fixed(), seq: in.fixed()}
@@ -110,9 +115,18 @@ func parseRecord(b []byte) (record, error) {
 	s.Last, s.Executions, s.Changes = in.number(), in.number(), in.number()
 	s.Failures, s.Cuts = uint32(in.number()), uint32(in.number())
 	s.NotBefore, s.Served = in.number(), in.number()
+	if version > 1 {
+		s.Outdated, s.Absurd = uint32(in.number()), uint32(in.number())
+	}
 	s.Rows, s.Floor = int(in.signed()), time.Duration(in.signed())
 	s.Hash, s.CheckedAt, s.ChangedAt = in.hash(), in.time(), in.time()
+	if version > 1 {
+		s.IncompleteSince = in.time()
+	}
 	s.LastRun = parseRun(&in)
+	if version == 1 && s.Missed() > 0 && s.NotBefore > 0 {
+		s.IncompleteSince = s.LastRun.At // at the latest
+	}
 	s.Policy = in.text()
 	if n := in.count(); n > 0 {
 		s.State = make([]float64, n)
@@ -129,17 +143,41 @@ func parseRecord(b []byte) (record, error) {
 	return r, in.end("a query's statistics")
 }
 
-// recordTries is parseRecord for the numbers of complete executions and of
-// failures since the last of them.
-func recordTries(b []byte) (executions uint64, failures uint32) {
+// tries are the numbers of a record that tell what state a query may be in.
+type tries struct {
+	executions, failures, cuts, outdated uint64
+}
+
+// recordTries is parseRecord for them alone.
+func recordTries(b []byte) (t tries) {
 	in := scan{b: b}
-	in.byte()
+	version := in.byte()
 	for range 3 {
 		in.fixed()
 	}
 	in.number()
-	executions, _ = in.number(), in.number()
-	return executions, uint32(in.number())
+	t.executions, _ = in.number(), in.number()
+	t.failures, t.cuts, _, _ = in.number(), in.number(), in.number(), in.number()
+	if version > 1 {
+		t.outdated = in.number()
+	}
+	return t
+}
+
+// mayBe says whether a query that is neither paused nor idle may be in a state.
+func (t tries) mayBe(s registry.State) bool {
+	missed := t.failures+t.cuts+t.outdated > 0
+	switch s {
+	case registry.New:
+		return t.executions == 0
+	case registry.Live:
+		return t.executions > 0 && t.failures == 0
+	case registry.Stale:
+		return t.executions > 0 && missed
+	case registry.Failing:
+		return missed
+	}
+	return true
 }
 
 func parseRun(in *scan) scheduler.Run {

@@ -10,9 +10,9 @@ import (
 
 // statusOf says what a query's result is worth. When it is due next only the
 // scheduler can tell.
-func statusOf(q *registry.Query, s *scheduler.Stats) registry.Status {
+func statusOf(q *registry.Query, s *scheduler.Stats, now time.Time) registry.Status {
 	st := registry.Status{
-		State:      stateOf(q, s),
+		State:      scheduler.StateOf(q, s, now),
 		Position:   s.Position,
 		Hash:       s.Hash,
 		Rows:       s.Rows,
@@ -22,23 +22,18 @@ func statusOf(q *registry.Query, s *scheduler.Stats) registry.Status {
 		Changes:    s.Changes,
 		Median:     median(s.Samples),
 		Outcome:    s.LastRun.Outcome,
+
+		FailingSince: s.IncompleteSince,
+		Failures:     s.Missed(),
+		AgeIgnored:   s.AgeIgnored(),
 	}
-	if !s.LastRun.Outcome.Complete() {
+	switch {
+	case st.State == registry.Idle:
+		st.Error = q.Rest(now)
+	case !s.LastRun.Outcome.Complete():
 		st.Error = s.LastRun.Error
 	}
 	return st
-}
-
-func stateOf(q *registry.Query, s *scheduler.Stats) registry.State {
-	switch {
-	case q.Paused() != nil:
-		return registry.Paused
-	case s.Executions == 0:
-		return registry.New
-	case s.Failures > 0:
-		return registry.Stale
-	}
-	return registry.Live
 }
 
 // median of the execution times: of an even number, the mean of the middle two.

@@ -62,8 +62,8 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	if head := recordHead(r.append(nil)); head.serial != r.serial || head.space != r.space || head.seq != r.seq {
 		t.Fatalf("head alone %+v", head)
 	}
-	if executions, failures := recordTries(r.append(nil)); executions != r.stats.Executions || failures != r.stats.Failures {
-		t.Fatalf("tries alone %d, %d", executions, failures)
+	if got, s := recordTries(r.append(nil)), &r.stats; got != (tries{s.Executions, uint64(s.Failures), uint64(s.Cuts), uint64(s.Outdated)}) {
+		t.Fatalf("tries alone %+v", got)
 	}
 	for _, hash := range []string{"", "sha256:", "sha256:" + strings.Repeat("ab", 32), "sha256:" + strings.Repeat("AB", 32), "md5:00", "sha256:zz"} {
 		r.stats.Hash = hash

@@ -25,13 +25,15 @@ type endpointView struct {
 }
 
 type stateView struct {
-	Running bool            `json:"running"`
-	Next    *time.Time      `json:"next"`
-	Queries int             `json:"queries"`
-	Debt    float64         `json:"debt_seconds"`
-	Last    *scheduler.Slot `json:"last"` // null before the first slot
-	Health  registry.Health `json:"health"`
-	Halted  string          `json:"halted,omitempty"` // why no slot begins
+	Running bool                   `json:"running"`
+	Next    *time.Time             `json:"next"`
+	NextTry *time.Time             `json:"next_try,omitempty"` // while its health forbids to ask
+	Queries int                    `json:"queries"`
+	States  map[registry.State]int `json:"states"`
+	Debt    float64                `json:"debt_seconds"`
+	Last    *scheduler.Slot        `json:"last"` // null before the first slot
+	Health  registry.Health        `json:"health"`
+	Halted  string                 `json:"halted,omitempty"` // why no slot begins
 }
 
 func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
@@ -52,7 +54,7 @@ func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
 	if err != nil {
 		return v, err
 	}
-	v.State = &stateView{Running: st.Running, Next: moment(st.Next), Queries: st.Queries, Debt: st.Debt, Health: st.Health, Halted: st.Halted}
+	v.State = &stateView{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries, States: st.States, Debt: st.Debt, Health: st.Health, Halted: st.Halted}
 	if st.Last.Number > 0 {
 		v.State.Last = &st.Last
 	}

@@ -33,7 +33,8 @@ import (
 //	freshet_waiting_changes{way}                       changes that subscribers have not been told of, summed over them
 //	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
 //	freshet_endpoint_queries{endpoint}                 queries registered
-//	freshet_endpoint_health{endpoint,state}            1 for the state that it is in
+//	freshet_endpoint_health{endpoint,state}            1 for the state that it is in: healthy, throttled or failing
+//	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle
 //	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid
 //	freshet_store_read_only                            1 while the disk is full and nothing can be written
 //	freshet_store_free_bytes                           free on the disk that holds the store
@@ -156,11 +157,13 @@ type endpointCollector struct{ s *server }
 var (
 	queriesDesc = prometheus.NewDesc("freshet_endpoint_queries", "Queries registered on the endpoint.", []string{"endpoint"}, nil)
 	debtDesc    = prometheus.NewDesc("freshet_endpoint_debt_seconds", "Execution seconds beyond the budgets of slots, not yet repaid.", []string{"endpoint"}, nil)
+	statesDesc  = prometheus.NewDesc("freshet_queries", "Queries by the state of their result.", []string{"endpoint", "state"}, nil)
 	healthDesc  = prometheus.NewDesc("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", []string{"endpoint", "state"}, nil)
 )
 
 func (c endpointCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queriesDesc
+	ch <- statesDesc
 	ch <- healthDesc
 	ch <- debtDesc
 }
@@ -177,8 +180,11 @@ func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
 			continue // its loop is not up
 		}
 		ch <- prometheus.MustNewConstMetric(queriesDesc, prometheus.GaugeValue, float64(st.Queries), e.Name)
+		for _, s := range registry.States() {
+			ch <- prometheus.MustNewConstMetric(statesDesc, prometheus.GaugeValue, float64(st.States[s]), e.Name, string(s))
+		}
 		ch <- prometheus.MustNewConstMetric(debtDesc, prometheus.GaugeValue, st.Debt, e.Name)
-		for _, h := range []string{registry.Healthy, registry.HealthWaits, registry.HealthOpen} {
+		for _, h := range registry.HealthStates() {
 			v := 0.0
 			if st.Health.State == h {
 				v = 1

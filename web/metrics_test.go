@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 		`freshet_slot_last_timestamp_seconds{endpoint="city"} 100`,
 		`freshet_endpoint_queries{endpoint="city"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="healthy"} 1`,
-		`freshet_endpoint_health{endpoint="city",state="open"} 0`,
+		`freshet_endpoint_health{endpoint="city",state="failing"} 0`,
 		"go_goroutines",
 	} {
 		if !strings.Contains(s, want) {

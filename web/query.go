@@ -36,6 +36,8 @@ type queryView struct {
 	BudgetShare   *float64           `json:"budget_share"` // null until an execution was complete
 	Outcome       registry.Outcome   `json:"outcome,omitempty"`
 	Error         string             `json:"error,omitempty"`
+	FailingSince  *time.Time         `json:"failing_since,omitempty"`
+	Failures      int                `json:"failures,omitempty"`
 	Warnings      []registry.Warning `json:"warnings"`
 	Tags          []string           `json:"tags"` // of all holders, as the settings that follow
 	Weight        float64            `json:"weight"`
@@ -110,9 +112,19 @@ func (v *viewer) item(it Item) (queryView, error) {
 		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows,
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
-		Warnings: list(q.Warnings), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
+		FailingSince: moment(st.FailingSince), Failures: st.Failures,
+		Warnings: list(warnings(&q, st)), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
 		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Paused(),
 		Holders: len(q.Holders), Registrations: v.registrations(q), Links: v.links(q.ID)}, nil
+}
+
+// warnings are those of the text, and what the endpoint's answers gave reason to.
+func warnings(q *registry.Query, st registry.Status) []registry.Warning {
+	if !st.AgeIgnored {
+		return q.Warnings
+	}
+	return append(slices.Clone(q.Warnings), registry.Warning{Code: "age-ignored",
+		Message: "the endpoint's answers say that they are more than a day old (Age), all of them: that is ignored"})
 }
 
 func (s *server) links(id string) queryLinks {
@@ -207,12 +219,10 @@ func list[T any](l []T) []T {
 
 func clip[T cmp.Ordered](v, least, most T) T { return max(least, min(most, v)) }
 
-var states = []registry.State{registry.New, registry.Live, registry.Stale, registry.Paused}
-
 func (c *call) filter() (Filter, error) {
 	f := Filter{Endpoint: c.params.Get("endpoint"), State: registry.State(c.params.Get("state")), Tag: c.params.Get("tag"), Text: c.params.Get("q")}
-	if f.State != "" && !slices.Contains(states, f.State) {
-		return f, malformed("?state", "state is new, live, stale or paused")
+	if f.State != "" && !slices.Contains(registry.States(), f.State) {
+		return f, malformed("?state", "state is new, live, stale, failing, paused or idle")
 	}
 	return f, nil
 }

@@ -71,7 +71,7 @@ func (f *fleet) sync(name string) error {
 		return err
 	}
 	old, known := f.clients[name]
-	if known && reflect.DeepEqual(asked(old.settings), asked(e)) {
+	if known && reflect.DeepEqual(old.settings.Asking(), e.Asking()) {
 		return f.Update(e, nil)
 	}
 	c, err := f.dial(e, old.Client)
@@ -94,12 +94,6 @@ func (f *fleet) drop(name string) error {
 	delete(f.clients, name)
 	defer c.Close()
 	return f.Remove(name)
-}
-
-// asked is the part of the settings that matters to a client.
-func asked(e registry.Endpoint) registry.Endpoint {
-	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic = "", 0, "", "", "", 0, nil, nil, nil, false
-	return e
 }
 
 // dial makes a client, in the place of another unless that is nil.

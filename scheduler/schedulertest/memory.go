@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -22,6 +23,7 @@ type Memory struct {
 	journal  map[string][]entry // by endpoint, ascending revisions
 	slots    map[string][]scheduler.Slot
 	health   map[string]registry.Health
+	edits    map[string]time.Time
 	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
 	needs    map[string]*scheduler.Need
@@ -87,11 +89,21 @@ func (m *Memory) note(endpoint, id string) {
 	m.journal[endpoint] = append(m.journal[endpoint], entry{m.revision, id})
 }
 
+// Edit says that an endpoint's settings were edited.
+func (m *Memory) Edit(endpoint string, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.edits == nil {
+		m.edits = map[string]time.Time{}
+	}
+	m.edits[endpoint] = at
+}
+
 // Since implements scheduler.Ledger.
 func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint], Policy: m.policies[endpoint]}
+	n := scheduler.News{Revision: m.revision, Health: m.health[endpoint], Edited: m.edits[endpoint], Policy: m.policies[endpoint]}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		n.Last = s[len(s)-1]
 	}

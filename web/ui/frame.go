@@ -128,7 +128,7 @@ func (v *visit) counts() map[string]tally {
 			continue
 		}
 		queries += st.Queries
-		if e.Pause == nil && st.Health.State == registry.HealthOpen {
+		if e.Pause == nil && st.Health.State == registry.HealthFails {
 			failing++
 		}
 	}
@@ -170,7 +170,7 @@ func (v *visit) pulse() pulse {
 			b.When, b.Level.Paused = "paused", true
 		case st.Halted != "":
 			b.When, b.Level.Failing, b.Bad = "read-only", true, true
-		case st.Health.State == registry.HealthOpen:
+		case st.Health.State == registry.HealthFails:
 			b.When, b.Level.Failing, b.Bad = "failing", true, true
 		case st.Next.IsZero():
 			b.When = "by hand"

@@ -281,7 +281,7 @@ func (l *live) tell(out *bytes.Buffer) {
 			continue
 		}
 		switch st.Health.State {
-		case registry.HealthOpen:
+		case registry.HealthFails:
 			put(out, event{Type: "say", Text: e.Name + " does not answer"})
 		case registry.Healthy:
 			put(out, event{Type: "say", Text: e.Name + " answers again"})

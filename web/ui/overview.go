@@ -169,7 +169,7 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 		o.State, o.Rank = state{"paused", "paused by " + e.Pause.By + ", " + ago(e.Pause.At, v.now)}, 3
 		o.Words = "No slot runs until someone resumes it. What was found before stands."
 		act("Resume", "resume")
-	case h.State == registry.HealthOpen:
+	case h.State == registry.HealthFails:
 		o.State, o.Rank = state{"failing", "failing"}, 0
 		if failed > 1 {
 			o.State.Word = "failing for " + count(failed) + " slots"
@@ -238,7 +238,7 @@ func (v *visit) overviewLede(fresh, results int, endpoints []registry.Endpoint) 
 		case err != nil || len(l.Rest) >= 6:
 		case e.Pause != nil:
 			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "is paused."})
-		case st.Health.State == registry.HealthOpen:
+		case st.Health.State == registry.HealthFails:
 			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "does not answer" + since(st.Health.Since, v.now) + "."})
 		}
 	}

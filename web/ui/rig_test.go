@@ -92,7 +92,7 @@ func (o *oracle) fail(why string) {
 	o.failure = why
 	o.health = registry.Health{State: registry.Healthy}
 	if why != "" {
-		o.health = registry.Health{State: registry.HealthOpen, Error: why, Since: time.Now().Add(-time.Hour), Failures: 3}
+		o.health = registry.Health{State: registry.HealthFails, Error: why, Since: time.Now().Add(-time.Hour), Failures: 3}
 	}
 }
 

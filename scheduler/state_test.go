@@ -1,0 +1,211 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+func TestStateOf(t *testing.T) {
+	at, late := ended, ended.Add(time.Hour)
+	run := func(o registry.Outcome) Run { return Run{Slot: 3, At: at, Outcome: o, Error: "why"} }
+	holder := func(from, until *time.Time) registry.Query {
+		return registry.Query{Holders: []registry.Holder{{Caller: "a", From: from, Until: until, MaxStaleness: registry.Duration(time.Minute)}}}
+	}
+	always := holder(nil, nil)
+	paused := always
+	paused.Pause = &registry.Pause{By: "ops"}
+	for _, c := range []struct {
+		name  string
+		query registry.Query
+		stats Stats
+		want  registry.State
+	}{
+		{"not tried", always, Stats{}, registry.New},
+		{"asked to wait before it was tried", always, Stats{Failures: 3, LastRun: run(registry.Throttled)}, registry.New},
+		{"cut short of the budget", always, Stats{Floor: time.Second, LastRun: run(registry.Cut)}, registry.New},
+		{"refused", always, Stats{Failures: 1, NotBefore: 9, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
+		{"failed", always, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Failed)}, registry.Failing},
+		{"failed, then asked to wait", always, Stats{Failures: 2, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
+		{"the budget is too small", always, Stats{Cuts: 1, IncompleteSince: at, LastRun: run(registry.Cut)}, registry.Failing},
+		{"complete", always, Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Live},
+		{"complete, then failed", always, Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Timeout)}, registry.Stale},
+		{"complete, then refused", always, Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
+		{"complete, then cut twice", always, Stats{Executions: 1, Cuts: 2, LastRun: run(registry.Cut)}, registry.Live},
+		{"complete, then always cut", always, Stats{Executions: 1, Cuts: 3, LastRun: run(registry.Cut)}, registry.Stale},
+		{"outdated twice, within max_staleness", always, Stats{Executions: 1, Outdated: 2, CheckedAt: at.Add(-time.Minute), LastRun: run(registry.Outdated)}, registry.Live},
+		{"outdated, beyond max_staleness", always, Stats{Executions: 1, Outdated: 1, CheckedAt: at.Add(-time.Minute - 1), LastRun: run(registry.Outdated)}, registry.Stale},
+		{"outdated for a few slots", always, Stats{Executions: 1, Outdated: 3, CheckedAt: at, LastRun: run(registry.Outdated)}, registry.Stale},
+		{"paused", paused, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Paused},
+		{"until is over", holder(nil, &at), Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Idle},
+		{"from is to come", holder(&late, nil), Stats{}, registry.Idle},
+		{"within from and until", holder(&at, &late), Stats{}, registry.New},
+	} {
+		if got := StateOf(&c.query, &c.stats, at); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// The answers of an endpoint whose Age is wrong from the third on, however wrong,
+// are either taken or said not to be; nothing is silent for longer than a day, and
+// nothing is counted as unchanged that was not taken.
+func TestWrongAges(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		age  func(n int, since time.Duration) time.Duration
+		most time.Duration // for which nothing is taken
+	}{
+		{"absurd", func(int, time.Duration) time.Duration { return 99999999 * time.Second }, time.Minute},
+		{"absurd and growing", func(n int, _ time.Duration) time.Duration { return time.Duration(n) * 1000 * time.Hour }, time.Minute},
+		{"an hour", func(int, time.Duration) time.Duration { return time.Hour }, time.Hour + 2*time.Minute},
+		{"growing faster than time", func(_ int, d time.Duration) time.Duration { return 60 * d }, 30 * time.Minute},
+		{"a day", func(int, time.Duration) time.Duration { return 24 * time.Hour }, 24*time.Hour + 2*time.Minute},
+	} {
+		const slot = 10 * time.Second
+		var s Stats
+		is := rows(t, "first")
+		taken, at := ended, ended
+		longest := time.Duration(0)
+		for n := range 10000 {
+			at = ended.Add(time.Duration(n) * slot)
+			if uint64(n) < s.NotBefore {
+				continue
+			}
+			answer := Answer{Outcome: registry.Changed, Result: rows(t, "first", at.String())}
+			if n >= 2 {
+				answer.Age = c.age(n, time.Duration(n)*slot)
+			}
+			x := seen(uint64(n), answer)
+			x.at = at
+			out, err := observe(rr{}, s, x, func() (*diff.Result, error) { return is, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := s
+			s = out.Stats
+			if out.Delta != nil {
+				is, taken = out.Result, at
+				continue
+			}
+			longest = max(longest, at.Sub(taken))
+			if s.LastRun.Outcome != registry.Outdated || s.LastRun.Error == "" || s.Executions != was.Executions || len(s.Samples) != len(was.Samples) || s.Last != was.Last {
+				t.Fatalf("%s: an answer that was not taken: %+v", c.name, s)
+			}
+			if got := s.state(0); (s.Outdated >= lateAfter) != (got == registry.Stale) {
+				t.Fatalf("%s: after %d such answers it is %s", c.name, s.Outdated, got)
+			}
+		}
+		if longest > c.most {
+			t.Errorf("%s: nothing was taken for %s, at most %s is right", c.name, longest, c.most)
+		}
+		if absurd := c.age(10000, 10000*slot) > longestAge; s.AgeIgnored() != absurd {
+			t.Errorf("%s: the Age is ignored: %t", c.name, s.AgeIgnored())
+		}
+	}
+}
+
+// Copies in several caches, some of them days old, bring no old rows back as long
+// as other caches answer in between.
+func TestOldCopiesMakeNoChange(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var s Stats
+		is := rows(t, "true")
+		for n := range 200 {
+			at := ended.Add(time.Duration(n) * time.Minute)
+			a := Answer{Outcome: registry.Changed, Result: rows(t, "true")}
+			if n%3 > 0 && n > 0 { // two of three are old
+				a.Result, a.Age = rows(t, "old"), time.Duration(1+random.IntN(100))*time.Hour+time.Duration(n)*time.Minute
+			}
+			x := seen(uint64(n+1), a)
+			x.at = at
+			out, err := observe(rr{}, s, x, func() (*diff.Result, error) { return is, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s = out.Stats; out.Delta != nil && n > 0 {
+				t.Fatalf("seed %d: the answer %d, %s old, is a change", seed, n, a.Age)
+			}
+		}
+		if s.state(0) != registry.Live && s.state(0) != registry.Stale {
+			t.Fatal(s.state(0))
+		}
+	}
+}
+
+// The tally is what counting anew would give.
+func TestTallyIsTheCount(t *testing.T) {
+	for i, s := range registry.States() {
+		if stateIndex(s) != i {
+			t.Errorf("%s stands at %d", s, i)
+		}
+	}
+	random := rand.New(rand.NewPCG(7, 7))
+	p := newPlanner(rr{}, time.Minute)
+	p.now = ended
+	outcomes := []registry.Outcome{registry.Changed, registry.Failed, registry.Rejected, registry.Throttled, registry.Cut, registry.Outdated}
+	for range 3000 {
+		id := string(rune('a' + random.IntN(26)))
+		c := p.all[id]
+		switch {
+		case c == nil || random.IntN(8) == 0:
+			q := registry.Query{ID: id, Holders: []registry.Holder{{Caller: "x"}}}
+			if random.IntN(3) == 0 {
+				until := p.now.Add(time.Duration(random.IntN(100)) * time.Minute)
+				q.Holders[0].Until = &until
+			}
+			if random.IntN(6) == 0 {
+				q.Pause = &registry.Pause{}
+			}
+			var s Stats
+			if c != nil {
+				s = c.Stats
+			}
+			p.put(q, s)
+		case random.IntN(20) == 0:
+			p.drop(id)
+		case random.IntN(5) == 0:
+			p.advance(p.now.Add(time.Duration(random.IntN(30)) * time.Minute))
+		default:
+			s := c.Stats
+			x := execution{slot: p.slot, at: p.now, answer: Answer{Outcome: outcomes[random.IntN(len(outcomes))]}, whole: true}
+			switch o := x.answer.Outcome; {
+			case o.Complete():
+				s.complete(rr{}, x, x.answer, nil)
+			case o == registry.Cut:
+				s.cut(x)
+			case o == registry.Outdated && s.Executions > 0:
+				s.outdated(x)
+			default:
+				s.fail(x, o)
+			}
+			s.LastRun = Run{At: x.at, Outcome: x.answer.Outcome}
+			p.lift(c)
+			p.learn(c, s)
+			p.settle(c)
+			p.count(c)
+		}
+		want, results := map[registry.State]int{}, 0
+		for _, s := range registry.States() {
+			want[s] = 0
+		}
+		for _, c := range p.all {
+			want[StateOf(&c.Query, &c.Stats, p.now)]++
+			if c.Stats.Executions > 0 {
+				results++
+			}
+		}
+		if got := p.tally.all(); !equalCounts(got, want) || p.tally.results != results {
+			t.Fatalf("counted %v, there are %v; %d results, there are %d", got, want, p.tally.results, results)
+		}
+	}
+}
+
+func equalCounts(a, b map[registry.State]int) bool {
+	return slices.EqualFunc(registry.States(), registry.States(), func(x, y registry.State) bool { return a[x] == b[y] })
+}

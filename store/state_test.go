@@ -1,0 +1,174 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
+)
+
+// A query is in the list of its state and in no other, in its digest, and where it
+// is shown; also after a holder's time begins or ends, which writes nothing.
+func TestStatesAgree(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
+	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
+	soon, later := now.Add(time.Hour), now.Add(2*time.Hour)
+	outcomes := []registry.Outcome{"", registry.Changed, registry.Failed, registry.Rejected, registry.Throttled, registry.Cut, registry.Outdated}
+	n := 0
+	for _, executions := range []uint64{0, 2} {
+		for _, o := range outcomes {
+			for _, window := range [][2]*time.Time{{nil, nil}, {nil, &soon}, {&soon, nil}, {&soon, &later}} {
+				n++
+				id := fmt.Sprintf("q_%03d", n)
+				put(t, d, id, "city", registry.Holder{Caller: "a", From: window[0], Until: window[1]})
+				s := scheduler.Stats{Executions: executions, LastRun: scheduler.Run{Slot: 1, At: now, Outcome: o}}
+				switch o {
+				case registry.Failed, registry.Rejected:
+					s.Failures, s.NotBefore, s.IncompleteSince = 1, 9, now
+				case registry.Throttled:
+					s.Failures = 1
+				case registry.Cut:
+					s.Cuts, s.NotBefore, s.IncompleteSince = 3, 9, now
+				case registry.Outdated:
+					s.Outdated, s.NotBefore, s.IncompleteSince = 3, 9, now
+				}
+				if _, err := d.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{{Query: id, Stats: s}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for range 4 {
+		listed := map[string]registry.State{}
+		for _, state := range registry.States() {
+			items, _, err := d.List(web.Filter{State: state}, "", 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, it := range items {
+				if was, twice := listed[it.Query.ID]; twice {
+					t.Errorf("%s is listed as %s and %s", it.Query.ID, was, state)
+				}
+				listed[it.Query.ID] = state
+			}
+		}
+		digests, err := d.Digests("")
+		if err != nil || len(digests) != n || len(listed) != n {
+			t.Fatalf("%d queries, %d digests, %d listed, %v", n, len(digests), len(listed), err)
+		}
+		for _, x := range digests {
+			it, err := d.Item(x.ID)
+			if err != nil || it.Status.State != x.State || listed[x.ID] != x.State {
+				t.Errorf("at %s %s is %s, its digest says %s, its list %s (%v)", now, x.ID, it.Status.State, x.State, listed[x.ID], err)
+			}
+			if idle := x.State == registry.Idle; idle && it.Status.Error == "" {
+				t.Errorf("%s does not say why it is idle", x.ID)
+			}
+		}
+		now = now.Add(45 * time.Minute)
+	}
+}
+
+// Records from before there was more to tell are read.
+func TestFirstRecordsAreRead(t *testing.T) {
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		failures, notBefore uint64
+		since               time.Time
+	}{{0, 0, time.Time{}}, {2, 7, at}, {2, 0, time.Time{}}} {
+		b := []byte{1}
+		for range 3 {
+			b = binary.BigEndian.AppendUint64(b, 1)
+		}
+		for _, n := range []uint64{3, 0, 0, c.failures, 0, c.notBefore, 0} {
+			b = binary.AppendUvarint(b, n)
+		}
+		b = binary.AppendVarint(binary.AppendVarint(b, 0), 0)
+		b = putHash(b, "")
+		b = putTime(putTime(b, time.Time{}), time.Time{})
+		b = appendRun(b, &scheduler.Run{Slot: 3, At: at, Outcome: registry.Failed, Error: "down"})
+		b = putText(b, "rr")
+		b = binary.AppendUvarint(b, 0)
+		b = append(b, make([]byte, 16)...)
+		b = putText(putText(b, ""), "")
+		b = binary.AppendUvarint(b, 0)
+		b = appendSamples(b, nil)
+		r, err := parseRecord(b)
+		if err != nil || r.stats.Failures != uint32(c.failures) || r.stats.LastRun.Error != "down" || !r.stats.IncompleteSince.Equal(c.since) {
+			t.Errorf("%+v, %v", r.stats, err)
+		}
+		if got := recordTries(b); got != (tries{failures: c.failures}) {
+			t.Errorf("tries alone: %+v", got)
+		}
+	}
+}
+
+// A store of schema 3 calls an endpoint that does not answer open.
+func TestHealthOfSchema3(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
+	putEndpointURL(t, d, "port", "http://127.0.0.1:2/")
+	until := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for name, state := range map[string]string{"city": "open", "port": registry.HealthWaits} {
+		h := registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}
+		if _, err := d.Record(name, scheduler.Batch{Health: &h}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.bolt.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bMeta).Put(kSchema, key8(3)) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, dir, Options{})
+	for name, state := range map[string]string{"city": registry.HealthFails, "port": registry.HealthWaits} {
+		n, err := d.Since(name, 0)
+		if want := (registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}); err != nil || n.Health != want {
+			t.Errorf("%s: %+v, %v", name, n.Health, err)
+		}
+	}
+}
+
+// An edit after which executions may end otherwise is noted, any other is not.
+func TestEditsOfExecutionsAreNoted(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
+	for name, c := range map[string]struct {
+		edit  func(*registry.Endpoint)
+		noted bool
+	}{
+		"url":     {func(e *registry.Endpoint) { e.URL = "http://127.0.0.1:1/other" }, true},
+		"graphs":  {func(e *registry.Endpoint) { e.DefaultGraphURI = []string{"http://g"} }, true},
+		"auth":    {func(e *registry.Endpoint) { e.Auth.Bearer = &registry.Bearer{Token: "x"} }, true},
+		"timeout": {func(e *registry.Endpoint) { e.Timeout++ }, true},
+		"budget":  {func(e *registry.Endpoint) { e.Budget++ }, true},
+		"slot":    {func(e *registry.Endpoint) { e.Slot = "@every 1h" }, false},
+		"policy":  {func(e *registry.Endpoint) { e.Policy = "rr" }, false},
+		"pause":   {func(e *registry.Endpoint) { e.Pause = &registry.Pause{By: "ops"} }, false},
+	} {
+		putEndpointURL(t, d, name, "http://127.0.0.1:1/")
+		fails := registry.Health{State: registry.HealthFails, Since: now, Incomplete: 9, Error: "text/html"}
+		if _, err := d.Record(name, scheduler.Batch{Health: &fails}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.Since(name, 0); err != nil || !n.Edited.IsZero() {
+			t.Errorf("%s: edited at %s before any edit, %v", name, n.Edited, err)
+		}
+		if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error { c.edit(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		n, err := d.Since(name, 0)
+		if err != nil || n.Edited.Equal(now) != c.noted || (n.Health == fails) == c.noted {
+			t.Errorf("%s: edited at %s, %+v, %v", name, n.Edited, n.Health, err)
+		}
+	}
+}
