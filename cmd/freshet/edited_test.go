@@ -175,3 +175,73 @@ func TestDeletedEndpointLeavesTheMetrics(t *testing.T) {
 		}
 	}
 }
+
+// Once an edit of the URL was answered, no answer of the server before it becomes
+// a result: neither the first nor a later one.
+func TestNoAnswerOfTheOldServer(t *testing.T) {
+	const question = "ASK { <http://x/1> ?p ?o }"
+	for _, known := range []bool{false, true} {
+		next := answers(t, "Server", "next", `{"head":{},"boolean":false}`)
+		s := &slow{make(chan struct{}, 9), make(chan struct{})}
+		first := known
+		ep := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !first {
+				s.asked <- struct{}{}
+				<-s.answer
+			}
+			first = false
+			w.Header().Set("Content-Type", "application/sparql-results+json")
+			fmt.Fprintf(w, `{"head":{},"boolean":true}%*s`, len(s.asked)+1, "") // other bytes each time
+		}))
+		t.Cleanup(ep.Close)
+		e := toEdit(t, ep.URL)
+		e.add(t, question)
+		if known {
+			e.tick(t)
+		}
+		e.duringASlot(t, s, "url="+next)
+		list := e.must(t, "", "query", "list", "--json")
+		if known != strings.Contains(list, `"seq":1`) || !strings.Contains(list, `"outcome":"dropped"`) {
+			t.Errorf("known %v: after the edit: %s", known, list)
+		}
+		e.tick(t)
+		list = e.must(t, "", "query", "list", "--json")
+		if want := map[bool]string{false: `"seq":1`, true: `"seq":2`}[known]; !strings.Contains(list, want) || !strings.Contains(list, `"changes":`+map[bool]string{false: "0", true: "1"}[known]) {
+			t.Errorf("known %v: after the next slot: %s", known, list)
+		}
+		e.kill()
+	}
+}
+
+// Queries of an endpoint whose URL was wrong run in the first slot after it was
+// corrected, by the API or in the file while the server was down.
+func TestCorrectedURLIsAskedAtOnce(t *testing.T) {
+	right := answers(t, "Server", "right", `{"head":{},"boolean":true}`)
+	wrong := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(wrong.Close)
+	for _, file := range []bool{false, true} {
+		e := toEdit(t, wrong.URL)
+		e.add(t, "ASK { <http://x/1> ?p ?o }")
+		for range 4 {
+			e.tick(t)
+		}
+		if out := e.tick(t); !strings.Contains(out, `"run":0`) {
+			t.Errorf("no back-off: %s", out)
+		}
+		if list := e.must(t, "", "query", "list", "--state", "failing"); !strings.Contains(list, "failing") || !strings.Contains(list, "404") {
+			t.Errorf("the list does not say that the query fails, and why:\n%s", list)
+		}
+		if file {
+			e.kill()
+			e.yaml = strings.ReplaceAll(e.yaml, wrong.URL, right)
+			e.begin(t)
+		} else {
+			e.set(t, "url="+right)
+		}
+		if out := e.tick(t); !strings.Contains(out, `"complete":1`) {
+			t.Errorf("in the file %v: it is not asked at once: %s", file, out)
+		}
+		e.kill()
+
+	}
+}

@@ -34,11 +34,21 @@ func (e endpointView) condition() string {
 	switch s := e.State; {
 	case e.Pause != nil:
 		return "paused"
+	case s.Health.State == registry.HealthFails && !s.NextTry.IsZero():
+		return fmt.Sprintf("failing, next try at %s", s.NextTry.UTC().Format("15:04:05"))
 	case s.Debt > 0:
 		return fmt.Sprintf("%s, in debt: %.3g s", s.Health.State, s.Debt)
 	default:
 		return s.Health.State
 	}
+}
+
+// why is what the endpoint itself says on its health.
+func (e endpointView) why() string {
+	if e.Pause != nil || e.State.Health.State == registry.Healthy {
+		return ""
+	}
+	return shortened(e.State.Health.Error, 100)
 }
 
 func endpointCommand(w *world) *cobra.Command {
@@ -143,7 +153,7 @@ func (a *api) endpointList() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
 			if !a.asJSON {
-				fmt.Fprintln(t, "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL")
+				fmt.Fprintln(t, "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY")
 			}
 			err := each(c.Context(), a, "/v1/endpoints", "endpoints", func(raw json.RawMessage) error {
 				if a.asJSON {
@@ -153,7 +163,7 @@ func (a *api) endpointList() *cobra.Command {
 				if err := json.Unmarshal(raw, &e); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL)
+				_, err := fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why())
 				return err
 			})
 			if err != nil {

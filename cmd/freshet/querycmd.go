@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -33,11 +34,42 @@ type queryView struct {
 	CheckedAt time.Time      `json:"checked_at"`
 	ChangedAt time.Time      `json:"changed_at"`
 	Paused    registry.Pause `json:"paused"`
+	Error     string         `json:"error"`
+	Since     time.Time      `json:"failing_since"`
+	Failures  int            `json:"failures"`
 	Warnings  []struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 		Line    int    `json:"line"`
 	} `json:"warnings"`
+}
+
+// why says in one line why a query that is not live or new is not, as far as the
+// last execution tells.
+func (q *queryView) why() string {
+	if q.State == "live" || q.State == "new" || q.Error == "" {
+		return ""
+	}
+	s := shortened(q.Error, 100)
+	switch {
+	case q.Failures > 1:
+		return fmt.Sprintf("%d times since %s: %s", q.Failures, q.Since.UTC().Format("2 Jan 15:04"), s)
+	case !q.Since.IsZero():
+		return "since " + q.Since.UTC().Format("2 Jan 15:04") + ": " + s
+	}
+	return s
+}
+
+// shortened is a text in one line of at most so many bytes.
+func shortened(s string, most int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
 }
 
 func queryCommand(w *world) *cobra.Command {
@@ -189,7 +221,7 @@ func (a *api) queryList() *cobra.Command {
 		}}
 	f := c.Flags()
 	f.StringVar(&endpoint, "endpoint", "", "only this endpoint")
-	f.StringVar(&state, "state", "", "only this state: new, live, stale, paused")
+	f.StringVar(&state, "state", "", "only this state: new, live, stale, failing, paused, idle")
 	f.StringVar(&tag, "tag", "", "only this tag")
 	f.StringVar(&text, "q", "", "only where name, id or text holds this")
 	return c
@@ -198,7 +230,7 @@ func (a *api) queryList() *cobra.Command {
 func (a *api) listQueries(ctx context.Context, path string) error {
 	t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
 	if !a.asJSON {
-		fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED")
+		fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY")
 	}
 	now := time.Now()
 	err := each(ctx, a, path, "queries", func(raw json.RawMessage) error {
@@ -209,7 +241,7 @@ func (a *api) listQueries(ctx context.Context, path string) error {
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now))
+		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.why())
 		return err
 	})
 	if err != nil {
