@@ -163,7 +163,7 @@ func TestEditsOfExecutionsAreNoted(t *testing.T) {
 		if n, err := d.Since(name, 0); err != nil || !n.Edited.IsZero() {
 			t.Errorf("%s: edited at %s before any edit, %v", name, n.Edited, err)
 		}
-		if _, err := d.EditEndpoint(name, func(e, _ *registry.Endpoint, _ bool) error { c.edit(e); return nil }); err != nil {
+		if _, err := d.EditEndpoint(name, func(x *registry.Configured, _ bool) error { c.edit(&x.Endpoint); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		n, err := d.Since(name, 0)
