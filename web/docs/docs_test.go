@@ -104,3 +104,15 @@ func TestSchemasRefuse(t *testing.T) {
 		}
 	}
 }
+
+// The documents are YAML 1.2, which has no merge keys: parsers that follow it
+// read a property named "<<".
+func TestNoMergeKeys(t *testing.T) {
+	for name, text := range map[string][]byte{"openapi": docs.OpenAPI, "asyncapi": docs.AsyncAPI} {
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.Contains(line, "<<") {
+				t.Errorf("%s, line %d: %s", name, i+1, line)
+			}
+		}
+	}
+}
