@@ -46,7 +46,7 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 		var objection error
 		switch {
 		case !s.originAllowed(r):
-			objection = Close(CloseForbidden, "origin not allowed")
+			objection = Close(CloseForbidden, originRefused)
 		case s.full(n):
 			objection = Close(CloseTooMany, "too many connections")
 		}

@@ -252,7 +252,7 @@ func (s *Server) cutAll() {
 func (s *Server) objection(r *http.Request, conn *websocket.Conn, n int64) *closing {
 	switch {
 	case !s.originAllowed(r):
-		return &closing{CloseForbidden, "origin not allowed"}
+		return &closing{CloseForbidden, originRefused}
 	case conn.Subprotocol() != Subprotocol:
 		return &closing{CloseSubprotocol, "offer the subprotocol " + Subprotocol}
 	case s.full(n):
@@ -264,6 +264,9 @@ func (s *Server) objection(r *http.Request, conn *websocket.Conn, n int64) *clos
 func (s *Server) full(n int64) bool {
 	return s.opts.Limits.Connections > 0 && n > int64(s.opts.Limits.Connections)
 }
+
+// originRefused names the setting: every browser developer meets it first.
+const originRefused = `origin not allowed: add it to the server's setting "origins", or serve the page from the server's own`
 
 // originAllowed says whether a page may connect: one of our own, one of the
 // list, or no page at all.

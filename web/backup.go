@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/freshet/freshet/web/client"
 	"github.com/freshet/freshet/web/docs"
 )
 
@@ -34,4 +35,18 @@ func asyncAPI(c *call) error { return c.document(docs.AsyncAPI) }
 func (c *call) document(b []byte) error {
 	c.w.Header().Set("Cache-Control", "no-cache")
 	return c.bytes(http.StatusOK, "application/yaml", b)
+}
+
+func clientScript(c *call) error { return c.asset("text/javascript; charset=utf-8", client.Script) }
+func clientTypes(c *call) error {
+	return c.asset("application/typescript; charset=utf-8", client.Types)
+}
+
+// asset is a file that pages of every origin may load. It holds no data.
+func (c *call) asset(mediaType string, b []byte) error {
+	h := c.w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Cache-Control", "no-cache")
+	return c.bytes(http.StatusOK, mediaType, b)
 }

@@ -33,6 +33,8 @@ func (s *server) table() []route {
 		{method: "GET", path: "/problems/{slug}", run: explainProblem},
 		{method: "GET", path: "/v1/openapi.yaml", run: openAPI},
 		{method: "GET", path: "/v1/asyncapi.yaml", run: asyncAPI},
+		{method: "GET", path: "/freshet.js", run: clientScript},
+		{method: "GET", path: "/freshet.d.ts", run: clientTypes},
 
 		{method: "GET", path: "/v1/queries", need: read, run: listQueries},
 		{method: "POST", path: "/v1/queries", need: app, run: registerQuery},

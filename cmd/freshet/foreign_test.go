@@ -270,16 +270,17 @@ func waitLine(t *testing.T, lines *bufio.Scanner, prefix string) string {
 
 const browserPage = `<!doctype html><meta charset="utf-8"><title>follow</title>
 <script type="module">
-import { Freshet } from '/freshet.js'
+const server = new URLSearchParams(location.search).get('server')
 const tell = line => fetch('/tell', { method: 'POST', body: JSON.stringify(line) })
 try {
-  const freshet = new Freshet(new URLSearchParams(location.search).get('server'), { minBackoff: 5, maxBackoff: 100 })
+  const { Freshet } = await import(server + '/freshet.js')
+  const freshet = new Freshet(server, { minBackoff: 5, maxBackoff: 100 })
   const sub = freshet.follow('rows', m => tell({ type: m.type, seq: sub?.position?.seq, document: sub?.result?.document() }))
 } catch (e) { tell({ type: 'failed', document: String(e) }) }
 </script>`
 
 // The reference client follows a query in a real browser, from another origin,
-// over a crash of the server.
+// over a crash of the server, which serves the client too.
 func TestBrowserClient(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -294,9 +295,6 @@ func TestBrowserClient(t *testing.T) {
 		switch r.URL.Path {
 		case "/":
 			io.WriteString(w, browserPage)
-		case "/freshet.js":
-			w.Header().Set("Content-Type", "text/javascript")
-			http.ServeFile(w, r, filepath.Join(jsClient, "freshet.js"))
 		case "/tell":
 			var l line
 			if err := json.NewDecoder(r.Body).Decode(&l); err == nil {

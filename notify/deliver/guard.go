@@ -136,9 +136,19 @@ func (g *Guard) Check(callback string) (*url.URL, error) {
 		}
 	}
 	if !g.text(u.Hostname(), uint16(port)) {
-		return nil, ErrForbidden
+		return nil, g.refusal(u.Hostname(), uint16(port))
 	}
 	return u, nil
+}
+
+// refusal says why a host and port may not be called, and which setting of the
+// server would allow it.
+func (g *Guard) refusal(host string, port uint16) error {
+	const remedy = "the server's setting websub.allow_callback_networks lists networks that may be called besides, such as 127.0.0.0/8"
+	if publicPort(port) || !g.text(host, 443) {
+		return fmt.Errorf("%w: it is not a public one; %s", ErrForbidden, remedy)
+	}
+	return fmt.Errorf("%w: port %d is that of another service than HTTP; %s", ErrForbidden, port, remedy)
 }
 
 // text judges a host by what it says.

@@ -77,6 +77,21 @@ func TestGuardSpecialPurpose(t *testing.T) {
 	}
 }
 
+// A refusal says what is wrong with the address and which setting would help.
+func TestGuardRefusals(t *testing.T) {
+	for s, want := range map[string]string{
+		"http://127.0.0.1:9000/x":  "not a public one",
+		"http://localhost/":        "not a public one",
+		"http://example.org:6379/": "port 6379",
+		"http://10.0.0.1:22/":      "not a public one",
+	} {
+		_, err := guard(t).Check(s)
+		if !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "websub.allow_callback_networks") {
+			t.Errorf("%s: %v, want %q and the setting", s, err, want)
+		}
+	}
+}
+
 func TestGuardTexts(t *testing.T) {
 	g := guard(t)
 	for _, s := range []string{"http://example.org", "https://example.org/a?b=c&d", "http://xn--bcher-kva.example/", "https://example.org:8443/", "http://93.184.216.34/"} {

@@ -5,6 +5,7 @@
 //
 //   const freshet = new Freshet('http://127.0.0.1:8080', { token })
 //   const sub = freshet.follow('departures', event => {
+//     if (event.type === 'error') return console.error(event.message)   // final: nothing more comes
 //     if (event.type === 'delta') console.log(event.added, event.removed)
 //     if (sub.result) render(sub.result.bindings())        // null until the first result is there
 //   })
@@ -16,8 +17,8 @@
 // you are, and for everything else subscribe again from where you are. Replica
 // knows nothing of sockets, so it serves server-sent events too (see README.md).
 //
-// Node before 22 has no WebSocket of its own: pass one in, such as npm "ws":
-//   new Freshet(url, { WebSocket: (await import('ws')).WebSocket })
+// Node before 22 has no WebSocket of its own: npm package "ws" is used if it is
+// installed, or pass a class as options.WebSocket.
 
 const SUBPROTOCOL = 'freshet.v1'
 
@@ -297,7 +298,6 @@ export class Freshet {
   constructor (server, options = {}) {
     this.url = liveURL(server)
     this.options = { minBackoff: 200, maxBackoff: 30000, WebSocket: globalThis.WebSocket, ...options }
-    if (!this.options.WebSocket) throw new Error('there is no global WebSocket: pass one as options.WebSocket')
     this.subscriptions = new Set()
     this.byId = new Map()
     this.count = 0
@@ -305,7 +305,24 @@ export class Freshet {
     this.closed = false
     this.pause = this.options.minBackoff
     this.timers = new Set()
-    this.connect()
+    this.socket = { readyState: 3, close () {} } // none yet
+    if (this.options.WebSocket) this.connect()
+    else this.load('ws')
+  }
+
+  /** Node before 22: takes the WebSocket of a package. Its name is no literal, so bundlers for browsers do not look for it. */
+  load (name) {
+    import(name).then(module => {
+      this.options.WebSocket = module.WebSocket
+      if (!this.closed) this.connect()
+    }, () => this.end('no_websocket', 'there is no global WebSocket: npm install ws, or pass a class as options.WebSocket'))
+  }
+
+  /** Ends for good: trying again would be of no use. */
+  end (code, message) {
+    if (this.closed) return
+    this.closed = true
+    for (const sub of this.subscriptions) sub.handler({ type: 'error', code, message, final: true })
   }
 
   /**
@@ -384,11 +401,7 @@ export class Freshet {
     clearInterval(this.pulse)
     old.close()
     if (this.closed) return
-    if (event.code >= 4400 && event.code < 4500) {
-      this.closed = true
-      for (const sub of this.subscriptions) sub.handler({ type: 'error', code: event.code, message: event.reason, final: true })
-      return
-    }
+    if (event.code >= 4400 && event.code < 4500) return this.end(event.code, event.reason)
     this.options.trouble?.(event)
     this.after(() => this.connect())
   }

@@ -130,3 +130,34 @@ test('a live server', { skip: process.env.FRESHET_URL && process.env.FRESHET_QUE
   }).finally(() => freshet.close())
   assert.equal(hash[1], hash[0])
 })
+
+test('without a global WebSocket that of the package ws is taken', async () => {
+  const { WebSocketServer } = await import('ws')
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  await new Promise(resolve => server.on('listening', resolve))
+  const asked = new Promise(resolve => server.on('connection', socket => socket.on('message', m => resolve(JSON.parse(m)))))
+  const freshet = new Freshet(`http://127.0.0.1:${server.address().port}`, { WebSocket: null })
+  assert.equal((await asked).type, 'init')
+  freshet.close()
+  for (const socket of server.clients) socket.terminate()
+  server.close()
+})
+
+test('a handler hears why nothing is followed where there is no WebSocket at all', async () => {
+  class Bare extends Freshet { load () { super.load('no-such-package') } }
+  const event = await new Promise(resolve => new Bare('http://127.0.0.1:1', { WebSocket: null }).follow('q', resolve))
+  assert.equal(event.type, 'error')
+  assert.equal(event.final, true)
+  assert.match(event.message, /npm install ws/)
+})
+
+test('the types are those of the module', async () => {
+  const { execFile } = await import('node:child_process')
+  const here = new URL('.', import.meta.url).pathname
+  await new Promise((resolve, reject) => execFile(process.execPath, [here + '../node_modules/typescript/bin/tsc', '--noEmit', '--strict',
+    '--target', 'es2022', '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', here + 'types.ts'],
+  (err, stdout) => err ? reject(new Error(stdout || err.message)) : resolve()))
+  const { readFileSync } = await import('node:fs')
+  const exported = text => new Set([...text.matchAll(/^export (?:class|function) (\w+)/gm)].map(m => m[1]))
+  assert.deepEqual(exported(readFileSync(here + '../freshet.d.ts', 'utf8')), exported(readFileSync(here + '../freshet.js', 'utf8')))
+})

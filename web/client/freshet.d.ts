@@ -1,0 +1,122 @@
+// Types of freshet.js.
+
+/** A term of SPARQL 1.1 Query Results JSON. */
+export interface Term {
+  type: 'uri' | 'literal' | 'bnode'
+  value: string
+  datatype?: string
+  'xml:lang'?: string
+}
+
+export type Binding = Record<string, Term>
+export type Form = 'SELECT' | 'ASK' | 'CONSTRUCT' | 'DESCRIBE'
+
+/** Where a client is in a query's history. */
+export interface Position { epoch: string, seq: number }
+
+/** What save gives and options.from takes: plain JSON. */
+export interface Saved extends Position { form?: Form, ordered?: boolean, document?: string }
+
+/** SPARQL results (SELECT) or triples (CONSTRUCT, DESCRIBE). */
+export interface Rows {
+  head?: { vars?: string[] }
+  results?: { bindings: Binding[] }
+  triples?: string[]
+}
+
+export interface SubscribedEvent { type: 'subscribed', id: string, query?: string, epoch: string, seq: number, resumed: boolean, reason?: 'too_old' | 'other_epoch' | 'ahead' }
+export interface SnapshotEvent { type: 'snapshot', id: string, epoch: string, seq: number, time: string, form: Form, ordered?: boolean, results: Rows & { boolean?: boolean } }
+export interface DeltaEvent {
+  type: 'delta', id: string, epoch: string, prev: number, seq: number, time: string, checked_at: string, form: Form
+  baseline?: boolean, jaccard?: number | null, hash?: string, previous_hash?: string, filtered?: boolean
+  added?: Rows, removed?: Rows, added_at?: number[], removed_at?: number[], boolean?: boolean, previous?: boolean
+}
+export interface AliveEvent { type: 'alive', id: string, epoch: string, seq: number, checked_at?: string }
+export interface StatusEvent { type: 'status', id: string, state: string, checked_at?: string, next_due?: string, error?: string }
+export interface CompleteEvent { type: 'complete', id: string, reason: string }
+/** With final: true nothing more comes; the code is a word, or a WebSocket close code from 4400. */
+export interface ErrorEvent { type: 'error', id?: string, code: string | number, message: string, final: true }
+
+export type Event = SubscribedEvent | SnapshotEvent | DeltaEvent | AliveEvent | StatusEvent | CompleteEvent | ErrorEvent
+
+export interface Filter {
+  min_jaccard?: number
+  min_rows?: number
+  vars?: string[]
+  where?: Array<{ var: string, op: string, value: string }>
+}
+
+export interface FollowOptions {
+  /** Where to go on: what save gave. */
+  from?: Saved | null
+  /** At most one message in that time, such as "5s". */
+  rate?: string
+  filter?: Filter
+  mode?: 'delta' | 'snapshot'
+  /** Keeps the server from running ahead of the handler. */
+  ack?: boolean
+}
+
+export interface Options {
+  token?: string
+  /** A class; the global one, or that of the npm package ws, if left out. */
+  WebSocket?: unknown
+  /** Milliseconds. */
+  minBackoff?: number
+  maxBackoff?: number
+  /** Called with every close event after which the connection is tried again. */
+  trouble?: (event: { code: number, reason: string }) => void
+}
+
+/** A query's result. It never changes; apply gives the next one. */
+export class Result {
+  constructor (form: Form, parts?: { ordered?: boolean, vars?: string[], rows?: string[], boolean?: boolean })
+  static from (form: Form, ordered: boolean, ...parts: Array<Rows & { boolean?: boolean }>): Result
+  static parse (form: Form, ordered: boolean, document: string): Result
+  readonly form: Form
+  readonly ordered: boolean
+  readonly vars: readonly string[]
+  /** Canonical text of each row or triple. */
+  readonly rows: readonly string[]
+  /** The answer of an ASK query. */
+  readonly boolean: boolean
+  readonly length: number
+  /** SELECT: the rows as SPARQL results JSON has them. */
+  bindings (): Binding[]
+  /** The canonical text, byte for byte the server's. */
+  document (): string
+  /** Throws MismatchError when the change does not fit. */
+  apply (change: Omit<DeltaEvent, 'type' | 'id'>): Result
+}
+
+export class MismatchError extends Error {}
+
+/** Orders strings as their UTF-8 bytes are ordered. */
+export function byBytes (a: string, b: string): number
+
+/** A copy of one query's result, kept up to date from messages of any transport. */
+export class Replica {
+  constructor (saved?: Saved | null)
+  result: Result | null
+  position: Position | null
+  save (): Saved | null
+  restart (epoch?: string, seq?: number): void
+  snapshot (message: object): boolean
+  delta (message: object): 'applied' | 'dropped' | 'again'
+  alive (message: object): 'applied' | 'dropped' | 'again'
+}
+
+export interface Subscription {
+  readonly result: Result | null
+  readonly position: Position | null
+  save (): Saved | null
+  close (): void
+}
+
+/** A connection that follows any number of queries, comes back after every cut and resumes. */
+export class Freshet {
+  constructor (server: string | URL, options?: Options)
+  /** query: an id, a name, or what to register. */
+  follow (query: string | { endpoint: string, sparql: string }, handler?: (event: Event) => void, options?: FollowOptions): Subscription
+  close (): void
+}
