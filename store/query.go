@@ -119,16 +119,22 @@ func (d *DB) EditQueries(n registry.Names, edit func(q *registry.Query, others [
 		if err := edit(&list[0].now, others, list[0].found); err != nil {
 			return false, err
 		}
-		frees = true
+		q, frees = list[0].now, true
+		same := 0
 		for i := range list { // what is released goes first
 			x := len(list) - 1 - i
-			if err := d.finishEdit(tx, ids[x], &list[x]); err != nil {
+			switch err := d.finishEdit(tx, ids[x], &list[x]); {
+			case err == errUnchanged:
+				same++
+			case err != nil:
 				return false, err
 			}
 			gone := len(list[x].now.Holders) == 0
 			frees, ended = frees && gone, ended || gone
 		}
-		q = list[0].now
+		if same == len(list) {
+			return false, errUnchanged
+		}
 		return frees, nil
 	})
 	if err != nil {

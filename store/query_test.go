@@ -159,6 +159,9 @@ func TestEditQueries(t *testing.T) {
 	put(t, d, "q_2", "city", registry.Holder{Caller: "a", Name: "n"}, registry.Holder{Caller: "b", Name: "n"})
 	put(t, d, "q_3", "port", registry.Holder{Caller: "a", Name: "else"})
 	put(t, d, "q_4", "city", registry.Holder{Caller: "b", Name: "n"})
+	if q, err := d.EditQueries(registry.Names{Query: "q_1", Caller: "a", Name: "n"}, func(*registry.Query, []*registry.Query, bool) error { return nil }); err != nil || q.ID != "q_1" {
+		t.Fatalf("an edit that changes nothing returns %+v, %v", q, err)
+	}
 	n := registry.Names{Query: "q_new", Caller: "a", Name: "n", Instead: "q_3"}
 	edit := func(then error) error {
 		_, err := d.EditQueries(n, func(q *registry.Query, others []*registry.Query, found bool) error {
@@ -313,12 +316,15 @@ func TestRemoveEndpoint(t *testing.T) {
 	epoch, _ := d.Stats("q_7")
 	putEndpointURL(t, d, "city", "")
 	for what, err := range map[string]error{
-		"query": second(d.Query("q_7")), "name": second(d.FindName("a", "7", false, 1)), "stats": second(d.Stats("q_7")),
+		"query": second(d.Query("q_7")), "stats": second(d.Stats("q_7")),
 		"endpoint": second(d.Endpoint("city")), "slots": second(d.Slots("city", 1)), "item": second(d.Item("q_7")),
 	} {
 		if !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("the %s is still there: %v", what, err)
 		}
+	}
+	if list, err := d.FindName("a", "7", false, 1); len(list) > 0 || err != nil {
+		t.Errorf("the name is still there: %v, %v", list, err)
 	}
 	if c, err := d.CountQueries(""); c != 0 || err != nil {
 		t.Errorf("%d queries are counted, %v", c, err)
