@@ -154,9 +154,11 @@ type endpointPage struct {
 	Lede       lede
 	Health     health
 	Numbers    []pair
-	Covers     string // the time that the numbers are of
-	Choices    []policyChoice
-	WhatIf     string // what the comparison is of, "" when there is none
+	Covers     string         // the time that the numbers are of
+	Now        policyChoice   // the policy in force
+	Others     []policyChoice // that could be
+	Policy     form           // that chooses one
+	WhatIf     string         // what the comparison is of, "" when there is none
 	Compared   []policyChoice
 	CanCompare bool
 	Settings   settingsForm
@@ -201,7 +203,8 @@ func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
 	if p.Toc, err = v.toc(e.Name); err != nil {
 		return content{}, err
 	}
-	p.Choices = policies(e)
+	p.Now, p.Others = policies(e)
+	p.Policy = form{Fields: policyFields}
 	if err := v.whatIf(p, e); err != nil {
 		return content{}, err
 	}

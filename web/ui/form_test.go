@@ -29,6 +29,8 @@ func refusedForms(query string) []refusedForm {
 		{"/endpoints/{name}", "/endpoints/city", []string{"blackout", "at night"}, "f-blackout", "Blackout"},
 		{"/endpoints/{name}", "/endpoints/city", []string{"headers", "Host: other"}, "f-headers", "Header fields"},
 		{"/endpoints/{name}", "/endpoints/city", []string{"auth", "basic", "username", "u"}, "f-secret", "Password or token"},
+		{"/endpoints/{name}/policy", "/endpoints/city", []string{"policy", "best"}, "f-policy", "Policy"},
+		{"/endpoints/{name}/shade", "/endpoints/city", []string{"policy", "none"}, "f-policy", "Policy"},
 		{"/endpoints", "/add-endpoint", []string{"name", "pub", "url", "http://192.0.2.1/sparql"}, "f-url", "Address"},
 		{"/endpoints", "/add-endpoint", []string{"name", "no good", "url", "http://127.0.0.1/sparql"}, "f-name", "Short name"},
 		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "min_gap", "short"}, "f-min_gap", "Gap"},
@@ -49,7 +51,7 @@ func refusedForms(query string) []refusedForm {
 // Buttons have no field that could be typed wrong; they say on the next page
 // why nothing was done.
 var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
-	"/endpoints/{name}/policy": true, "/endpoints/{name}/shade": true, "/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
+	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
 	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/replay": true, "/deliveries/{id}/drop": true,
 	"/profiles/{id}/remove": true, "/tokens/{name}/revoke": true, "/signin": true}
 

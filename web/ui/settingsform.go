@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type setting struct {
 	Lines       bool     // several lines
 	Secret      bool     // never shown; empty keeps what is set
 	Private     bool     // for admins only
+	Above       bool     // shown here, set in the part of the page above
 
 	Source string // where its value comes from, "" for a default
 	Revert string // where to take the configuration file's value back, "" when there is none
@@ -44,7 +46,7 @@ var settingFields = []setting{
 	{Name: "url", Label: "Address"},
 	{Name: "slot", Label: "Slot"},
 	{Name: "budget", Label: "Budget"},
-	{Name: "policy", Label: "Policy"},
+	{Name: "policy", Label: "Policy", Above: true},
 	{Name: "rule", Label: "Rule", Options: []choice{{Value: scheduler.RuleStrict, Label: "strict"}, {Value: scheduler.RuleDebt, Label: "debt"}}},
 	{Name: "concurrency", Label: "At once"},
 	{Name: "timeout", Label: "Timeout"},
@@ -290,7 +292,7 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 	case "budget":
 		return budgetHelp(e, t, slots)
 	case "policy":
-		return "The order in which queries get their turn. What if, above, compares them."
+		return "The order in which queries get their turn."
 	case "rule":
 		return "Strict: a slot never uses more than its budget. Debt: what has started may finish; later slots repay it, at most half a budget each."
 	case "concurrency":
@@ -440,24 +442,56 @@ func (v *visit) settingsAgain(name string, f form) error {
 	return v.again(f, "endpoint", "endpoints", c)
 }
 
+var policyFields = []field{{"policy", "Policy", "f-policy", true}}
+
+// chosenPolicy is the form that chooses a policy: one of the list, or one that
+// is spelled out, which counts more.
+func (v *visit) chosenPolicy() form {
+	f := v.typed(policyFields)
+	for _, s := range v.r.PostForm["policy"] {
+		if s = strings.TrimSpace(s); s != "" {
+			f.Values = url.Values{"policy": {s}}
+		}
+	}
+	return f
+}
+
 // usePolicy changes nothing but the policy.
 func usePolicy(v *visit) error {
-	name := v.r.PathValue("name")
-	policy := v.r.PostForm.Get("policy")
+	name, f := v.r.PathValue("name"), v.chosenPolicy()
+	policy := f.Get("policy")
 	if _, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
 		e.Policy = policy
 		return nil
 	}); err != nil {
-		return v.refused("The policy stays as it was", err, endpointPath(name)+"#what-if")
+		return v.policyAgain(name, f, err)
 	}
 	v.say("good", name+" follows the policy "+policy+" from its next slot on.", "Statistics are kept.")
 	return v.to(endpointPath(name) + "#what-if")
+}
+
+// policyAgain shows the page with the policy that was refused.
+func (v *visit) policyAgain(name string, f form, err error) error {
+	if err := f.refuse(err); err != nil {
+		return err
+	}
+	e, err := v.Registry.Endpoint(name)
+	if err != nil {
+		return err
+	}
+	c, err := v.endpoint(e, settingsOf(e))
+	if err != nil {
+		return err
+	}
+	c.Data.(*endpointPage).Policy = f
+	return v.again(f, "endpoint", "endpoints", c)
 }
 
 // A policyChoice is a policy that could be in force.
 type policyChoice struct {
 	Spelling, Doc string
 	Now           bool
+	Orders        string // the policy that was replayed, where profiles come first
 	// What it would have done, in a comparison over the recorded history, with
 	// what that leaves open.
 	Found, FoundOpen, Delay, DelayOpen, Share, Meter string
@@ -477,25 +511,44 @@ func (v *visit) whatIf(p *endpointPage, e registry.Endpoint) error {
 	if err != nil {
 		return err
 	}
+	inForce := e.Policy
 	for _, s := range all.Policies {
 		if s.Estimate == nil {
 			continue
 		}
 		e := s.Estimate
-		x := policyChoice{Spelling: s.Policy, Now: s.Current, Found: none, Share: none, Meter: "0",
+		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: none, Share: none, Meter: "0",
 			Delay: figures(e.Delay.Mean) + " slots", DelayOpen: leftOpen(e.Delay)}
 		if n := e.Changes.Mean; n > 0 {
 			part := e.Relevant.Mean / n
 			x.Found, x.FoundOpen = figures(e.Relevant.Mean)+" of "+figures(n), leftOpen(e.Relevant)
 			x.Share, x.Meter = share(part).String(), meter(part)
 		}
+		if s.Current && s.Policy != inForce {
+			x.Spelling, x.Doc, x.Orders = inForce, docOf(inForce), s.Policy
+		}
 		p.WhatIf = "Slots " + count(s.Estimate.From) + " to " + count(s.Estimate.To) + " played again, " + took(time.Duration(all.Budget).Seconds()) + " each"
 		p.Compared = append(p.Compared, x)
 	}
 	if len(p.Compared) == 0 {
 		p.WhatIf = "Nothing is remembered yet that could tell"
+		return nil
 	}
+	p.Others = slices.DeleteFunc(p.Others, func(c policyChoice) bool {
+		return slices.ContainsFunc(p.Compared, func(x policyChoice) bool { return x.Spelling == c.Spelling })
+	})
 	return nil
+}
+
+// docOf is what a policy does, "" for one that is not known.
+func docOf(spelling string) string {
+	name, _, _ := strings.Cut(spelling, ":")
+	for _, d := range scheduler.Policies() {
+		if d.Name == name {
+			return d.Doc
+		}
+	}
+	return ""
 }
 
 // leftOpen is what a history leaves open of an estimate, if anything.
@@ -509,32 +562,28 @@ func leftOpen(e scheduler.Estimate) string {
 
 // shadePolicy adds the chosen policy to those that are compared.
 func shadePolicy(v *visit) error {
-	name := v.r.PathValue("name")
-	_, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error { return scheduler.Shade(e, v.r.PostForm.Get("policy")) })
+	name, f := v.r.PathValue("name"), v.chosenPolicy()
+	_, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error { return scheduler.Shade(e, f.Get("policy")) })
 	if errors.Is(err, scheduler.ErrPolicy) {
-		err = &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "No such policy", Detail: err.Error()}
+		err = &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
 	}
 	if err != nil {
-		return v.refused("Nothing is compared", err, endpointPath(name)+"#what-if")
+		return v.policyAgain(name, f, err)
 	}
 	return v.to(endpointPath(name) + "?compare=1#what-if")
 }
 
-// policies are the one in force first, then the others with their defaults.
-func policies(e registry.Endpoint) []policyChoice {
-	var out []policyChoice
+// policies are the one in force, and the others with their defaults.
+func policies(e registry.Endpoint) (now policyChoice, others []policyChoice) {
+	now = policyChoice{Spelling: e.Policy, Doc: docOf(e.Policy), Now: true}
 	name, _, _ := strings.Cut(e.Policy, ":")
 	for _, d := range scheduler.Policies() {
 		if d.Simulated {
 			continue
 		}
-		c := policyChoice{Spelling: d.Spelling(), Doc: d.Doc}
-		if d.Name == name {
-			c.Spelling, c.Now = e.Policy, true
-			out = append([]policyChoice{c}, out...)
-			continue
+		if d.Name != name {
+			others = append(others, policyChoice{Spelling: d.Spelling(), Doc: d.Doc})
 		}
-		out = append(out, c)
 	}
-	return out
+	return now, others
 }
