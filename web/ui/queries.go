@@ -171,6 +171,18 @@ func (v *visit) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	return out, nil
 }
 
+// afterSlot is when a query runs next that has its turn in the running slot.
+const afterSlot = template.HTML(`<span class="dim" title="It has its turn in the slot that is running; its next run is planned when that slot is over">after this slot</span>`)
+
+// nextRun is when a query is expected to run; while a slot runs nobody can tell
+// that of the queries that it asks.
+func (v *visit) nextRun(due time.Time, running bool) template.HTML {
+	if due.IsZero() && running {
+		return afterSlot
+	}
+	return v.next(due)
+}
+
 // queryRows reads what the rows show, as it is now. Those that have gone since
 // the list was ordered are left out.
 func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
@@ -178,7 +190,7 @@ func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := map[string]uint64{}
+	last, running := map[string]uint64{}, map[string]bool{}
 	rows := make([]queryRow, 0, len(list))
 	for _, i := range list {
 		x := &snap.digests[i]
@@ -198,7 +210,7 @@ func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
 			if err == nil {
 				slot = st.Last.Number
 			}
-			last[x.Endpoint] = slot
+			last[x.Endpoint], running[x.Endpoint] = slot, err == nil && st.Running
 		}
 		q, st := &it.Query, it.Status
 		r := queryRow{ID: q.ID, Name: v.name(q), Link: queryPath(q.ID), MayAct: v.May(registry.RoleApp), Form: string(q.Form), Endpoint: q.Endpoint, State: stateOf(q, st),
@@ -209,8 +221,8 @@ func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
 		if st.State == registry.New {
 			r.Changes = none
 		}
-		if t := due[q.ID]; !t.IsZero() && q.Paused() == nil {
-			r.Next = v.next(t)
+		if q.Paused() == nil {
+			r.Next = v.nextRun(due[q.ID], running[x.Endpoint])
 		}
 		rows = append(rows, r)
 	}

@@ -55,6 +55,7 @@ type changesView struct {
 	Span         string
 	Newer, Older string
 	Gone         bool // a page of changes that are not kept any more
+	recent       []registry.Change
 }
 
 type textView struct {
@@ -68,6 +69,8 @@ type whyView struct {
 	Say     string
 	Detail  string
 	List    []reason
+	More    []reason // all other numbers that the policy goes by
+	Policy  string
 	Strip   strip
 	Summary string
 }
@@ -131,9 +134,9 @@ func query(v *visit) (content, error) {
 	if d.Changes, err = v.changesView(&q, st, n); err != nil {
 		return content{}, err
 	}
-	past := v.r.URL.Query().Get("b") != "" || v.r.URL.Query().Get("a") != ""
+	past := slices.ContainsFunc([]string{"a", "b", "at"}, func(k string) bool { return v.r.URL.Query().Get(k) != "" })
 	if !past || !v.streaming { // what was, stays as it was
-		if d.Result, err = v.resultView(&q, st, n); err != nil {
+		if d.Result, err = v.resultView(&q, st, d.Changes.recent, n); err != nil {
 			return content{}, err
 		}
 	}
@@ -325,7 +328,7 @@ func (v *visit) changesView(q *registry.Query, st registry.Status, n namer) (cha
 	if err != nil {
 		return c, err
 	}
-	c.Plot = v.plot(plotted)
+	c.Plot, c.recent = v.plot(plotted), plotted
 	last := newest
 	if before, err := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 53); err == nil && before > 1 && before <= newest {
 		last = before - 1
@@ -403,15 +406,18 @@ func (v *visit) textView(q *registry.Query) textView {
 func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
 	w := whyView{Strip: stripOf(s, loop.Last.Number)}
 	w.Strip.Values = slotWords(s, loop.Last.Number)
-	w.Say = sentence(x.Why)
+	chance, known := chanceOf(s, x)
+	w.Say, w.Policy = whySay(x, chance, known), x.Policy
+	if x.NextDue.IsZero() && loop.Running && q.Paused() == nil {
+		w.Say += " Its next run is planned when that slot is over."
+	}
 	if x.PassedOver != nil && x.PassedOver.Slot != s.LastRun.Slot {
 		w.Detail = "Passed over in slot " + count(x.PassedOver.Slot) + ": " + clip(x.PassedOver.Reason, 300) + "."
 	} else if s.LastRun.Why != "" {
 		w.Detail = "It ran in slot " + count(s.LastRun.Slot) + ": " + ran(s.LastRun.Why) + "."
 	}
-	if rate, ok := x.Inputs["rate_per_slot"]; ok && x.Slot > s.Last && s.Last > 0 {
-		p := 1 - math.Exp(-max(0, rate)*float64(x.Slot-s.Last))
-		w.List = append(w.List, reason{"Chance that it has changed", share(p).String(), meter(p), share(p).String()})
+	if known {
+		w.List = append(w.List, reason{"Chance that it has changed", share(chance).String(), meter(chance), share(chance).String()})
 	}
 	if x.Rank > 0 && x.Of > 0 {
 		place := 1 - float64(x.Rank-1)/float64(x.Of)
@@ -431,7 +437,7 @@ func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x 
 		part := float64(changed) / float64(n)
 		w.List = append(w.List, reason{"Changed in the last " + count(n) + " runs", share(part).String(), meter(part), share(part).String()})
 	}
-	w.List = append(w.List, inputs(x)...)
+	w.More = inputs(x)
 	if m := q.MaxStaleness(); m > 0 && !st.CheckedAt.IsZero() {
 		left := st.CheckedAt.Add(m).Sub(v.now)
 		r := reason{Label: "Until its staleness limit of " + span(m), Value: span(left)}
@@ -444,6 +450,41 @@ func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x 
 		w.Summary = fmt.Sprintf("Ran in %s, changed in %s, passed over in %s.", plural(w.Strip.runs, "slot", "slots"), count(w.Strip.changes), count(w.Strip.passed))
 	}
 	return w
+}
+
+// chanceOf is how likely the result is another one by now: the policy's own
+// estimate where it makes one, else what the change rate says.
+func chanceOf(s scheduler.Stats, x scheduler.Explanation) (float64, bool) {
+	if p, ok := x.Inputs["chance"]; ok {
+		return p, true
+	}
+	rate, ok := x.Inputs["rate_per_slot"]
+	if !ok || s.Last == 0 || x.Slot <= s.Last {
+		return 0, false
+	}
+	return 1 - math.Exp(-max(0, rate)*float64(x.Slot-s.Last)), true
+}
+
+// whySay is the main reason in one sentence. Of a ranked query it is what puts
+// it where it stands; the scheduler's own words say the rest.
+func whySay(x scheduler.Explanation, chance float64, known bool) string {
+	plain := fmt.Sprintf("number %d of %d in the order of %s", x.Rank, x.Of, x.Policy)
+	if x.Why != plain {
+		return sentence(x.Why)
+	}
+	place := "It is " + ordinal(x.Rank) + " of " + count(x.Of) + " in the order of " + x.Policy
+	deadline := x.Inputs["deadline"]
+	switch {
+	case deadline > 0 && deadline <= float64(x.Slot):
+		return place + ", because it has waited as long as a query may."
+	case !known:
+		return place + "."
+	case chance >= 0.5:
+		return place + ", because it has probably changed since its last run."
+	case chance >= 0.1:
+		return place + ", because it may have changed since its last run."
+	}
+	return place + ", because it has hardly changed since its last run."
 }
 
 // ran says in words why a query was executed.
@@ -464,14 +505,14 @@ func ran(why string) string {
 }
 
 // inputNames are the words for what policies go by.
-var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Lately changed more than usual", "last_change": "Last changed in slot",
-	"worth_per_second": "Worth of a second of it", "chance": "Chance that it has changed", "deadline": "Due at the latest in slot", "live_slots": "Slots since its run in which things change", "hazard": "Correction of its change rate, times",
-	"clock": "Slots in which things change, so far", "d": "Slots that a query waits at most", "h": "A dear one waits longer, times", "stretch": "Deadlines stretched, times", "reserve_seconds": "Seconds kept for deadlines",
-	"slots_per_day": "Slots a day", "sum": "Sum of what was found", "class": "Class", "log_rank": "Rank, logarithm", "lambda": "Lambda"}
+var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Recent changes, beyond the usual", "last_change": "Last changed in slot",
+	"worth_per_second": "Value of a second of execution", "deadline": "Runs at the latest in slot", "live_slots": "Active slots since its run", "hazard": "Factor on its change rate",
+	"clock": "Active slots so far", "d": "Longest wait, in slots", "h": "Longest wait of a costly query, times d", "stretch": "Factor on all deadlines", "reserve_seconds": "Seconds kept for deadlines",
+	"slots_per_day": "Slots a day", "sum": "Sum of the changes found", "class": "Class", "log_rank": "Logarithm of the rank", "lambda": "Lambda"}
 
 // inputs are the other numbers that the policy went by, under their own names.
 func inputs(x scheduler.Explanation) (out []reason) {
-	skip := map[string]bool{"executions": true, "changes": true, "median_seconds": true, "rate_per_slot": true, "last": true}
+	skip := map[string]bool{"executions": true, "changes": true, "median_seconds": true, "rate_per_slot": true, "last": true, "chance": true}
 	for name, n := range x.Inputs {
 		if !skip[name] {
 			out = append(out, reason{Label: cmp.Or(inputNames[name], name), Value: strings.Replace(strconv.FormatFloat(n, 'g', 3, 64), "-", minus, 1)})

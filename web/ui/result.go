@@ -3,8 +3,12 @@ package ui
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -17,8 +21,12 @@ type resultView struct {
 	None        bool
 	Size        string
 	Newest      string
-	B, A        string // the version, and the one that it is held against
-	Versions    []choice
+	B, A        string   // the version, and the one that it is held against
+	Versions    []choice // to show
+	Against     []choice // to hold them against
+	Since       template.HTML
+	Permalink   string // the same version, by its time
+	At          string // the moment that was asked for
 	Formats     []kv
 	Grid        grid
 	Ask         bool
@@ -38,8 +46,9 @@ const (
 	resultRows      = 20
 )
 
-// resultView shows ?b=, the newest without, alone or against ?a=, from ?row= on.
-func (v *visit) resultView(q *registry.Query, st registry.Status, n namer) (resultView, error) {
+// resultView shows ?b=, or the version at the moment ?at=, the newest without,
+// alone or against ?a=, from ?row= on. recent are the newest changes.
+func (v *visit) resultView(q *registry.Query, st registry.Status, recent []registry.Change, n namer) (resultView, error) {
 	p := v.r.URL.Query()
 	newest := st.Position.Seq
 	r := resultView{Path: queryPath(q.ID), Newest: strconv.FormatUint(newest, 10), Ask: q.Form == diff.Ask}
@@ -56,32 +65,74 @@ func (v *visit) resultView(q *registry.Query, st registry.Status, n namer) (resu
 	if a > newest || a == b {
 		a = 0
 	}
-	r.B = strconv.FormatUint(b, 10)
-	if a > 0 {
-		r.A = strconv.FormatUint(a, 10)
+	var err error
+	if r.At = clip(strings.TrimSpace(p.Get("at")), 40); r.At != "" {
+		var t time.Time
+		if t, err = readMoment(r.At); err == nil {
+			b, err = v.versionAt(q, st.Position, recent, t)
+			r.At = t.Format("2006-01-02T15:04:05")
+		}
+		if err != nil {
+			b = newest
+		}
 	}
-	for i := uint64(0); i < versionsOffered && i < newest; i++ {
-		r.Versions = append(r.Versions, choice{Value: strconv.FormatUint(newest-i, 10)})
+	r.B = itoa(b)
+	if a > 0 {
+		r.A = itoa(a)
+	}
+	if err := r.versions(v, q, st, recent, a, b); err != nil {
+		return r, err
+	}
+	if err != nil {
+		return r, r.explain(err)
 	}
 	row, _ := strconv.Atoi(p.Get("row"))
 	row = max(0, row-1)
-	var err error
 	if a > 0 {
 		err = r.compare(v, q, st, n, a, b, row)
 	} else {
 		err = r.show(v, q, n, b, row)
 	}
-	if told, ok := web.ProblemOf(err); err != nil && ok {
-		r.Problem = told.Detail
-		if gap := (*registry.GapError)(nil); errors.As(err, &gap) || r.Problem == "" {
-			r.Problem = "This version is not kept any more."
-		}
-		err = nil
+	return r, r.explain(err)
+}
+
+// versions offers versions to choose from, and says when the shown one began.
+func (r *resultView) versions(v *visit, q *registry.Query, st registry.Status, recent []registry.Change, a, b uint64) error {
+	at, err := v.timeOf(q, st.Position.Epoch, b, recent)
+	if err != nil {
+		return err
 	}
-	return r, err
+	if !at.IsZero() {
+		r.Since, r.Permalink = v.fixed(at), r.Path+"?"+url.Values{"at": {at.UTC().Format(time.RFC3339Nano)}}.Encode()+"#compare"
+	}
+	var other time.Time
+	if a > 0 {
+		if other, err = v.timeOf(q, st.Position.Epoch, a, recent); err != nil {
+			return err
+		}
+	}
+	r.Versions = v.versionChoices(st.Position.Seq, recent, b, at)
+	r.Against = append([]choice{{Label: "nothing", Selected: a == 0}}, v.versionChoices(st.Position.Seq, recent, a, other)...)
+	return nil
+}
+
+// explain says in the part of the page why it cannot be shown; an error of the
+// server it returns.
+func (r *resultView) explain(err error) error {
+	told, ok := web.ProblemOf(err)
+	if err == nil || !ok {
+		return err
+	}
+	r.Problem = told.Detail
+	if gap := (*registry.GapError)(nil); errors.As(err, &gap) || r.Problem == "" {
+		r.Problem = "This version is not kept any more."
+	}
+	return nil
 }
 
 var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle"}
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func sequence(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 53)
