@@ -43,6 +43,7 @@ type LoopState struct {
 	Halted   string          `json:"halted,omitempty"` // why no slot begins, in words
 	// NextTry is the slot that asks again, zero unless the health forbids to ask.
 	NextTry time.Time              `json:"next_try,omitzero"`
-	States  map[registry.State]int `json:"states"`  // queries by state
-	Results int                    `json:"results"` // queries that have a result
+	States  map[registry.State]int `json:"states"`          // queries by state
+	Results int                    `json:"results"`         // queries that have a result
+	Oldest  time.Time              `json:"oldest,omitzero"` // to the second, when the oldest result was last known to be true
 }

@@ -449,6 +449,6 @@ func (l *Loop) State() LoopState {
 		Halted:   halted,
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),
 		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.vitals(),
-		States: l.planner.tally.all(), Results: l.planner.tally.results,
+		States: l.planner.tally.all(), Results: l.planner.tally.results, Oldest: l.planner.oldest.at(),
 	}
 }

@@ -47,6 +47,9 @@ type candidate struct {
 	Candidate
 	start time.Time
 	nth   int // of those that the planner holds
+
+	checked int64 // the second that counts for the oldest result, 0 for none
+	halted  bool  // paused
 }
 
 // A planner holds an endpoint's queries, those that may run in order, the
@@ -81,6 +84,7 @@ type planner struct {
 	needs   *needs // nil until there is a profile
 	claims  claims
 	tally   tally
+	oldest  oldest
 
 	turned   bool    // the slot has turned out to be an empty one
 	evidence float64 // for that, see Ranking.Tells
@@ -143,7 +147,7 @@ func (p *planner) hold(id string) *candidate {
 
 // ask says what the query is and who wants it.
 func (c *candidate) ask(q registry.Query) {
-	c.Query, c.asked = q, q.Refreshes
+	c.Query, c.asked, c.halted = q, q.Refreshes, q.Paused() != nil
 	c.patient = q.MaxStaleness() == 0
 	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.patient &&
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.Pause != nil || h.From != nil || h.Until != nil })
@@ -161,6 +165,7 @@ func (p *planner) learn(c *candidate, s Stats) {
 	c.remember(s.State)
 	c.Median = s.Median()
 	c.Estimate = max(c.Median, s.Floor)
+	p.oldest.set(c)
 }
 
 // forgive ends the back-off of all queries that is from before an edit of the
@@ -185,6 +190,7 @@ func (p *planner) drop(id string) {
 		p.ranked.book.drop(c)
 		p.hints.drop(c)
 		p.tally.move(c, tallied{})
+		p.oldest.drop(c)
 		delete(p.all, id)
 		c.held = false
 		last := p.order[len(p.order)-1]

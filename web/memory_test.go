@@ -311,7 +311,7 @@ func (m *memory) State(endpoint string) (scheduler.LoopState, error) {
 	if _, err := m.Endpoint(endpoint); err != nil {
 		return scheduler.LoopState{}, err
 	}
-	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Queries: len(m.queries), States: map[registry.State]int{registry.New: len(m.queries)}, Health: registry.Health{State: registry.Healthy}}
+	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Oldest: m.now.Add(-90 * time.Second).Truncate(time.Second), Queries: len(m.queries), States: map[registry.State]int{registry.New: len(m.queries)}, Health: registry.Health{State: registry.Healthy}}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		st.Last, st.Debt = s[0], s[0].Debt
 	}

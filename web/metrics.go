@@ -32,6 +32,12 @@ import (
 //	                                                   (given up: dead letters, versions of a topic)
 //	freshet_waiting_changes{way}                       changes that subscribers have not been told of, summed over them
 //	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
+//	freshet_slot_seconds{endpoint}                     histogram of how long the finished slots took
+//	freshet_oldest_result_age_seconds{endpoint}        since the oldest result was last known to be true
+//	freshet_endpoint_next_try_seconds{endpoint}        until the endpoint is asked again, 0 when it is asked as usual
+//	freshet_endpoint_slot_interval_seconds{endpoint}   usual time between two slots
+//	freshet_store_size_bytes                           size of the store's file
+//	freshet_store_unused_bytes                         of that, free to be used again
 //	freshet_endpoint_queries{endpoint}                 queries registered
 //	freshet_endpoint_health{endpoint,state}            1 for the state that it is in: healthy, throttled or failing
 //	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle
@@ -51,6 +57,7 @@ type Metrics struct {
 	used      *prometheus.CounterVec
 	budget    *prometheus.CounterVec
 	last      *prometheus.GaugeVec
+	took      *prometheus.HistogramVec
 }
 
 // NewMetrics starts counting.
@@ -73,9 +80,11 @@ func NewMetrics(version string) *Metrics {
 		budget:  counter("freshet_slot_budget_seconds_total", "Execution seconds that the finished slots allowed.", "endpoint"),
 		last:    gauge("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint"),
 	}
+	m.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "freshet_slot_seconds", Help: "How long the finished slots took.",
+		Buckets: []float64{.01, .05, .25, 1, 2.5, 5, 10, 30, 60, 300}}, []string{"endpoint"})
 	build := gauge("freshet_build_info", "The version that runs.", "version")
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.last, build,
+	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.last, m.took, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -89,6 +98,7 @@ func (m *Metrics) ObserveSlot(s scheduler.Slot) {
 	m.changes.WithLabelValues(s.Endpoint).Add(float64(max(0, s.Changed)))
 	m.used.WithLabelValues(s.Endpoint).Add(max(0, s.Used))
 	m.budget.WithLabelValues(s.Endpoint).Add(max(0, s.Budget))
+	m.took.WithLabelValues(s.Endpoint).Observe(max(0, s.Finished.Sub(s.Started).Seconds()))
 	m.last.WithLabelValues(s.Endpoint).Set(float64(s.Finished.UnixMilli()) / 1000)
 }
 
@@ -99,6 +109,7 @@ func (m *Metrics) Forget(endpoint string) {
 		v.DeletePartialMatch(l)
 	}
 	m.last.DeletePartialMatch(l)
+	m.took.DeletePartialMatch(l)
 }
 
 // Register adds a collector of another part of the program.
@@ -119,7 +130,7 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 // handler adds what is asked of the daemon at the moment of the scrape.
 func (m *Metrics) handler(s *server) http.Handler {
 	now := prometheus.NewRegistry()
-	now.MustRegister(endpointCollector{s}, storageCollector{s})
+	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
 	if s.Subscriptions != nil && s.Deliveries != nil {
 		now.MustRegister(deliveryCollector{s})
 	}

@@ -13,7 +13,7 @@ func TestMetrics(t *testing.T) {
 	w.register(selectText)
 	w.do("BREW", "/v1/queries", "")
 	w.get("/nowhere/at/all")
-	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Finished: time.Unix(100, 0), Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
+	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Started: time.Unix(98, 0), Finished: time.Unix(100, 0), Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
 	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "moon", Finished: time.Unix(100, 0)})
 	w.config.Metrics.Forget("moon")
 	s := string(w.get("/metrics").status(200).body)
@@ -29,6 +29,12 @@ func TestMetrics(t *testing.T) {
 		`freshet_slot_used_seconds_total{endpoint="city"} 1.5`,
 		`freshet_slot_budget_seconds_total{endpoint="city"} 10`,
 		`freshet_slot_last_timestamp_seconds{endpoint="city"} 100`,
+		`freshet_slot_seconds_bucket{endpoint="city",le="1"} 0`,
+		`freshet_slot_seconds_bucket{endpoint="city",le="2.5"} 1`,
+		`freshet_slot_seconds_sum{endpoint="city"} 2`,
+		`freshet_oldest_result_age_seconds{endpoint="city"} 90.25`,
+		`freshet_endpoint_next_try_seconds{endpoint="city"} 0`,
+		`freshet_endpoint_slot_interval_seconds{endpoint="city"} 60`,
 		`freshet_endpoint_queries{endpoint="city"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="healthy"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="failing"} 0`,

@@ -69,6 +69,9 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 	if err != nil {
 		return s, err
 	}
+	if err := s.metrics.Register(storeCollector{s.store}); err != nil {
+		return s, err
+	}
 	if s.gate, err = web.NewTokenGate(conf.Tokens, s.store, time.Now); err != nil {
 		return s, err
 	}

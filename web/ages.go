@@ -1,0 +1,51 @@
+package web
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+var (
+	oldestDesc   = prometheus.NewDesc("freshet_oldest_result_age_seconds", "Time since the oldest result of the endpoint was last known to be true; paused queries are left out.", []string{"endpoint"}, nil)
+	intervalDesc = prometheus.NewDesc("freshet_endpoint_slot_interval_seconds", "Usual time between two slots of the endpoint; none when it is paused or runs by hand.", []string{"endpoint"}, nil)
+	nextTryDesc  = prometheus.NewDesc("freshet_endpoint_next_try_seconds", "Time until the endpoint is asked again; 0 when it is asked as usual.", []string{"endpoint"}, nil)
+)
+
+// An ageCollector says how long ago and how soon, seen from the moment of the
+// scrape. An endpoint without a result has no oldest one.
+type ageCollector struct{ s *server }
+
+func (c ageCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- oldestDesc
+	ch <- nextTryDesc
+	ch <- intervalDesc
+}
+
+func (c ageCollector) Collect(ch chan<- prometheus.Metric) {
+	all, err := c.s.Registry.Endpoints()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(oldestDesc, err)
+		return
+	}
+	now := c.s.Now()
+	for _, e := range all {
+		st, err := c.s.Daemon.State(e.Name)
+		if err != nil {
+			continue // its loop is not up
+		}
+		if gap := scheduler.Gap(e); gap > 0 && e.Pause == nil {
+			ch <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, gap.Seconds(), e.Name)
+		}
+		if !st.Oldest.IsZero() {
+			ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
+		}
+		wait := time.Duration(0)
+		if st.NextTry.After(now) {
+			wait = st.NextTry.Sub(now)
+		}
+		ch <- prometheus.MustNewConstMetric(nextTryDesc, prometheus.GaugeValue, wait.Seconds(), e.Name)
+	}
+}
