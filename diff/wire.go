@@ -23,7 +23,14 @@ func RowsJSON(form Form, vars []string, rows Rows) []byte {
 	for _, r := range rows {
 		n += len(r) + 3
 	}
-	out := make([]byte, 0, n)
+	return AppendRowsJSON(make([]byte, 0, n), form, vars, rows)
+}
+
+// AppendRowsJSON is RowsJSON behind what is there already.
+func AppendRowsJSON(out []byte, form Form, vars []string, rows Rows) []byte {
+	if form == Ask {
+		return out
+	}
 	if form.Graph() {
 		out = append(out, `{"triples":[`...)
 	} else {

@@ -30,7 +30,7 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 			return nil, &registry.Problem{Type: "busy", Status: http.StatusTooManyRequests, Title: "Too many of these at once", Detail: "Others are comparing versions that lie far apart. Try again in a moment."}
 		}
 	}
-	var steps chain
+	var steps diff.Chain
 	for at, bytes := from, 0; at < to; {
 		changes, err := v.History.After(query, registry.Position{Epoch: epoch, Seq: at}, int(min(fewChanges, to-at)))
 		if err != nil {
@@ -43,7 +43,7 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 			if bytes += weight(c.Delta); bytes > heaviest {
 				return nil, tooFar("The changes between these versions hold more than " + amount(heaviest) + ".")
 			}
-			if err = steps.add(c.Delta); err != nil {
+			if _, err = steps.Add(c.Delta); err != nil {
 				return nil, fmt.Errorf("put changes %d to %d of %s together: %w", from, to, query, err)
 			}
 			at = c.Seq
@@ -52,7 +52,7 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 			return nil, err
 		}
 	}
-	return steps.sum()
+	return steps.Sum()
 }
 
 func tooFar(detail string) error {
@@ -70,48 +70,6 @@ func weight(d *diff.Delta) (n int) {
 		}
 	}
 	return n
-}
-
-// A chain puts steps together in the order in which they come, equally many at
-// a time: each row is looked at as often as the logarithm of their number says,
-// where one after the other would look at all that came before for each.
-type chain []link
-
-type link struct {
-	delta *diff.Delta
-	steps int
-}
-
-func (c *chain) add(d *diff.Delta) error {
-	*c = append(*c, link{d, 1})
-	for n := len(*c); n > 1 && (*c)[n-2].steps == (*c)[n-1].steps; n = len(*c) {
-		if err := c.join(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// join makes one of the last two.
-func (c *chain) join() error {
-	n := len(*c)
-	a, b := (*c)[n-2], (*c)[n-1]
-	d, err := diff.Compose(a.delta, b.delta)
-	*c = append((*c)[:n-2], link{d, a.steps + b.steps})
-	return err
-}
-
-// sum is all of them; nil when they cancel out.
-func (c *chain) sum() (*diff.Delta, error) {
-	for len(*c) > 1 {
-		if err := c.join(); err != nil {
-			return nil, err
-		}
-	}
-	if len(*c) == 0 {
-		return nil, nil
-	}
-	return (*c)[0].delta, nil
 }
 
 // version is a query's result after change seq. Results of the past are not

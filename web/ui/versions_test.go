@@ -2,68 +2,11 @@ package ui
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
 )
-
-// walk is the steps of a result whose rows come and go at random.
-func walk(t *testing.T, r *rand.Rand, steps int) (first, last *diff.Result, deltas []*diff.Delta) {
-	t.Helper()
-	var rows [][2]diff.Term
-	first = table(t)
-	last = first
-	for range steps {
-		for range r.IntN(4) {
-			n := fmt.Sprint(r.IntN(40)) // seldom a new one: most steps undo earlier ones
-			rows = append(rows, [2]diff.Term{iri(n), lit(n)})
-		}
-		for range min(len(rows), r.IntN(4)) {
-			i := r.IntN(len(rows))
-			rows = slices.Delete(rows, i, i+1)
-		}
-		now := table(t, rows...)
-		if d := diff.Compare(last, now); d != nil && !d.Empty() {
-			deltas, last = append(deltas, d), now
-		}
-	}
-	return first, last, deltas
-}
-
-// However many steps there are, a chain leads where they lead one by one.
-func TestChain(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for n := range 70 {
-		first, last, deltas := walk(t, r, n)
-		var c chain
-		for _, d := range deltas {
-			if err := c.add(d); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if most := 7; len(c) > most {
-			t.Fatalf("%d steps wait as %d links", len(deltas), len(c))
-		}
-		d, err := c.sum()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := first
-		if d != nil {
-			if got, err = d.Apply(first); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got.Hash() != last.Hash() {
-			t.Fatalf("%d steps lead to another result", len(deltas))
-		}
-	}
-}
 
 // Readers who compare what lies far apart do not take the server for themselves.
 func TestDearComparisonsAreBounded(t *testing.T) {
