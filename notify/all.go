@@ -69,7 +69,7 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		t.e, t.awake = e, s.opts.Hub.FollowAll() // before the first read, so that no commit slips between
+		t.ctx, t.e, t.awake = ctx, e, s.opts.Hub.FollowAll() // before the first read, so that no commit slips between
 		defer t.awake.Close()
 		t.listed = s.list(about, t.at, func() { cancel(ErrDropped) }, t.awake.signal)
 		defer s.listing.remove(t.listed)
@@ -80,6 +80,7 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 // An allStream is the cursor behind All: everything up to at was looked at, and
 // all of it told but what is held.
 type allStream struct {
+	ctx    context.Context
 	s      *Server
 	e      *events
 	awake  *Follower
@@ -89,6 +90,7 @@ type allStream struct {
 	rate   time.Duration
 
 	at        registry.Offset
+	toldID    string               // that its reader was told last
 	held      map[string]*heldBack // by query, mostHeld at most
 	told      bool                 // something, in the rounds since notBefore
 	notBefore time.Time
@@ -127,7 +129,7 @@ func (t *allStream) skip(gap *registry.GapError) (err error) {
 		return err
 	}
 	clear(t.held)
-	return t.e.event("gap", t.id(), frameless(field{"reason", gap.Reason}))
+	return t.tell("gap", frameless(field{"reason", gap.Reason}))
 }
 
 // step looks at the log once, or waits until that makes sense.
@@ -159,8 +161,8 @@ func (t *allStream) step(ctx context.Context) error {
 }
 
 // wait waits for a wake-up, or for the length of hold whatever comes. A reader
-// that hears nothing for long gets an id without data: it moves the reader on,
-// past what it may not see.
+// that hears nothing for long is moved on past what it may not see, by an id without
+// data.
 func (t *allStream) wait(ctx context.Context, hold time.Duration) error {
 	quiet := t.s.opts.Timing.Ping
 	timer := time.NewTimer(min(quiet, cmpOr(hold, quiet)))
@@ -179,7 +181,12 @@ func (t *allStream) wait(ctx context.Context, hold time.Duration) error {
 	if hold > 0 && hold <= quiet {
 		return nil
 	}
-	return t.e.write("id: " + t.id() + "\n:\n\n")
+	id := t.id()
+	if id == t.toldID {
+		return t.e.comment()
+	}
+	t.toldID = id
+	return t.e.write([]byte("id: "+id+"\n:\n\n"), nil, nil)
 }
 
 func cmpOr(d, other time.Duration) time.Duration {
@@ -193,26 +200,15 @@ func cmpOr(d, other time.Duration) time.Duration {
 // be more to read at once, full that it cannot be read before something is told.
 func (t *allStream) gather() (more, full bool, err error) {
 	for {
-		page, err := t.s.opts.Log.All(t.at, pageSize)
+		if err := t.ctx.Err(); err != nil {
+			return false, false, err
+		}
+		page, err := t.page()
 		if err != nil || len(page) == 0 {
 			return false, false, err
 		}
-		for i := range page {
-			c := &page[i]
-			if t.wants(c) {
-				if t.held[c.Query] == nil && len(t.held) >= mostHeld {
-					return true, true, nil
-				}
-				if t.plain() {
-					t.at.Seq = c.Offset
-					if err := t.tellOne(c); err != nil {
-						return false, false, err
-					}
-					continue
-				}
-				t.hold(c)
-			}
-			t.at.Seq = c.Offset
+		if full, err := t.take(page); full || err != nil {
+			return full, full, err
 		}
 		if t.rate == 0 {
 			return true, false, nil
@@ -220,16 +216,81 @@ func (t *allStream) gather() (more, full bool, err error) {
 	}
 }
 
+// page is what comes next, read once for all who go the same step.
+func (t *allStream) page() ([]registry.Change, error) {
+	head, err := t.s.opts.Head()
+	if err != nil {
+		return nil, err
+	}
+	read := func() ([]registry.Change, error) { return t.s.opts.Log.All(t.at, pageSize) }
+	if t.at == head || t.at.Epoch != head.Epoch || t.at.Seq > head.Seq {
+		return read() // nothing, or a gap
+	}
+	return t.s.pages.get(documentKey{step: step{"", head.Epoch, t.at.Seq, head.Seq}}, read, pageWeight)
+}
+
+// take goes through a page. It lets go of it while the reader keeps it waiting;
+// what is left is read again.
+func (t *allStream) take(page []registry.Change) (full bool, err error) {
+	var held loan[[]registry.Change]
+	held.put(page)
+	for i, n := 0, len(page); i < n; i++ {
+		rest, ok := held.take()
+		if !ok {
+			return false, nil
+		}
+		c := rest[i]
+		rest = nil
+		wanted, plain := t.wants(&c), t.plain()
+		if wanted && t.held[c.Query] == nil && len(t.held) >= mostHeld {
+			return true, nil
+		}
+		if t.at.Seq = c.Offset; !wanted {
+			continue
+		}
+		if !plain {
+			t.hold(&c)
+			continue
+		}
+		if i == n-1 {
+			held.drop()
+		}
+		held.lend()
+		err := t.tellOne(&c)
+		held.back()
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
 // plain says whether changes go out as they are.
 func (t *allStream) plain() bool { return t.filter.All() && t.rate == 0 && len(t.held) == 0 }
 
+// tellOne tells a change, of which it lets go.
 func (t *allStream) tellOne(c *registry.Change) error {
-	if err := t.s.tellChange(t.e, t.id(), c); err != nil {
+	doc, err := t.s.openChange(c, Filter{})
+	if c.Delta = nil; err != nil {
+		return err
+	}
+	return t.tellChange(doc)
+}
+
+func (t *allStream) tellChange(doc *Document) error {
+	t.toldID = t.id()
+	if err := t.e.document("change", t.toldID, []byte("{"), doc, []byte("}")); err != nil {
 		return err
 	}
 	t.s.sent.Add(1)
 	t.listed.delivered(time.Now())
 	return nil
+}
+
+// tell tells something small.
+func (t *allStream) tell(kind string, data []byte) error {
+	t.toldID = t.id()
+	return t.e.event(kind, t.toldID, data)
 }
 
 // wants says whether the reader may and can see anything of a change.
@@ -255,12 +316,23 @@ func (t *allStream) hold(c *registry.Change) {
 	}
 	if h.kept {
 		net, err := diff.Compose(h.net, c.Delta)
-		if h.net, h.kept = net, err == nil && (net == nil || deltaSize(net) <= keepPending); !h.kept {
-			h.net = nil
+		h.net = nil
+		if h.kept = err == nil && (net == nil || deltaSize(net)+t.keeps() <= keepPending); h.kept {
+			h.net = compact(net)
 		}
 	}
 	h.last, h.fresh = *c, true
 	h.last.Delta = nil
+}
+
+// keeps is the size of what is held back and kept.
+func (t *allStream) keeps() (n int64) {
+	for _, h := range t.held {
+		if h.net != nil {
+			n += deltaSize(h.net)
+		}
+	}
+	return n
 }
 
 // tellHeld tells what the filter lets through of what is new, in the order of
@@ -297,7 +369,7 @@ func (t *allStream) judge(h *heldBack, anyway bool) (told bool, err error) {
 	net := h.net
 	if !h.kept {
 		var sum registry.Change
-		sum, _, err = Net(t.s.opts.Log, query, h.base, h.last.Position(), t.s.opts.Limits.Change)
+		sum, _, err = t.s.net(t.ctx, query, h.base, h.last.Position(), t.s.opts.Limits.Change)
 		net = sum.Delta
 	}
 	var gap *registry.GapError
@@ -317,30 +389,23 @@ func (t *allStream) judge(h *heldBack, anyway bool) (told bool, err error) {
 	case left.Delta == nil:
 		delete(t.held, query)
 		p := h.last.Position()
-		return false, t.e.event("alive", t.id(), frameless(field{"query", query}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(h.last.CheckedAt)}))
+		return false, t.tell("alive", frameless(field{"query", query}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(h.last.CheckedAt)}))
 	case !passes && !anyway:
 		return false, nil
 	}
 	delete(t.held, query)
 	c := h.last
 	c.Prev, c.Delta, c.Baseline = h.base.Seq, left.Delta, left.Delta.Baseline
-	if t.filter.All() {
-		err = t.tellOne(&c)
+	doc, err := t.s.openChange(&c, t.filter)
+	if err != nil {
 		return true, err
 	}
-	b, err := MarshalFiltered(c, t.s.format())
-	if err == nil {
-		err = t.e.event("change", t.id(), b)
-	}
-	if err == nil {
-		t.s.sent.Add(1)
-		t.listed.delivered(time.Now())
-	}
-	return true, err
+	c.Delta, left.Delta, net, h.net = nil, nil, nil, nil
+	return true, t.tellChange(doc)
 }
 
 // lose tells that changes of a query cannot be told.
 func (t *allStream) lose(query, reason string) error {
 	delete(t.held, query)
-	return t.e.event("gap", t.id(), frameless(field{"reason", reason}, field{"query", query}))
+	return t.tell("gap", frameless(field{"reason", reason}, field{"query", query}))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -94,8 +95,9 @@ func appendChange(b []byte, c *registry.Change, f Format, filtered bool) []byte 
 		b = appendMember(b, "removed_count", len(d.Removed))
 		return appendMember(b, "results", f.ResultsURL(c.Query))
 	}
-	b = appendMember(b, "added", json.RawMessage(d.AddedJSON()))
-	b = appendMember(b, "removed", json.RawMessage(d.RemovedJSON()))
+	b = slices.Grow(b, int(deltaSize(d))+256)
+	b = diff.AppendRowsJSON(append(b, `,"added":`...), d.Form, d.Vars, d.Added)
+	b = diff.AppendRowsJSON(append(b, `,"removed":`...), d.Form, d.OldVars, d.Removed)
 	if d.Ordered {
 		b = appendMember(b, "added_at", indices(d.AddedAt))
 		b = appendMember(b, "removed_at", indices(d.RemovedAt))

@@ -113,13 +113,26 @@ func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 
 // Write sends one frame; it may be called concurrently. An error means that the
 // connection ends, and that serve learns of it.
-func (c *Conn) Write(frame []byte) error {
+func (c *Conn) Write(frame []byte) error { return c.WriteDocument(frame, nil, nil) }
+
+// WriteDocument sends one frame with a large middle, unless doc is nil. Whoever
+// calls it holds nothing large: it may wait for the client.
+func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
+	n := len(before) + len(after)
+	if doc != nil {
+		n += doc.Size()
+	}
+	frame := appendHeader(make([]byte, 0, len(before)+16), websocket.TextMessage, n)
+	frame = append(frame, before...)
+	if doc == nil {
+		frame = append(frame, after...)
+	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	err := c.conn.WriteMessage(websocket.TextMessage, frame)
+	err := c.wire.send(frame, doc, after, nil)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errGone, err)
 	}

@@ -32,41 +32,63 @@ func (e *events) open(retry time.Duration) error {
 	return e.retry(retry)
 }
 
-// retry says when to come back after the stream ended.
+// retry says when to come back after the stream ended. The line belongs to the
+// block of the next event: a block of its own would be an event without data to
+// some readers.
 func (e *events) retry(after time.Duration) error {
-	return e.write(fmt.Sprintf("retry: %d\n\n", after.Milliseconds()))
+	return e.write(fmt.Appendf(nil, "retry: %d\n", after.Milliseconds()), nil, nil)
 }
 
 // event sends data, which is JSON on one line.
 func (e *events) event(kind, id string, data []byte) error {
+	return e.document(kind, id, data, nil, nil)
+}
+
+// document sends JSON with a large middle.
+func (e *events) document(kind, id string, before []byte, doc *Document, after []byte) error {
 	head := "event: " + kind + "\n"
 	if id != "" {
 		head += "id: " + id + "\n"
 	}
-	return e.write(head, "data: ", string(data), "\n\n")
+	return e.write(append([]byte(head+"data: "), before...), doc, append(after, "\n\n"...))
 }
 
-func (e *events) comment() error { return e.write(":\n\n") }
+// comment keeps the stream alive. It is a line of the next event's block, as that
+// of retry is.
+func (e *events) comment() error { return e.write([]byte(":\n"), nil, nil) }
 
-func (e *events) write(texts ...string) error {
+// write sends head, doc and tail. Whoever calls it holds nothing large: it may
+// wait for the reader.
+func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	start := time.Now()
-	for _, text := range texts {
-		for len(text) > 0 {
-			n := min(len(text), chunk)
-			if err := e.piece(text[:n]); err != nil {
-				return err
-			}
-			text = text[n:]
-		}
+	err := e.pieces(head)
+	if err == nil && doc != nil {
+		err = doc.each(e.piece)
 	}
-	err := e.try(e.control.Flush)
+	if err == nil {
+		err = e.pieces(tail)
+	}
+	if err == nil {
+		err = e.try(e.control.Flush)
+	}
 	e.lagging = time.Since(start) > lag
 	return err
 }
 
-func (e *events) piece(text string) error {
+func (e *events) pieces(b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), chunk)
+		if err := e.piece(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+func (e *events) piece(b []byte) error {
 	return e.try(func() error {
-		_, err := e.w.Write([]byte(text))
+		_, err := e.w.Write(b)
 		return err
 	})
 }

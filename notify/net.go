@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ func (f Filter) JSON() json.RawMessage {
 	b, _ := json.Marshal(f.f) // numbers and texts that came from JSON
 	return b
 }
+
+// key tells filters apart.
+func (f Filter) key() string { return short(string(f.JSON())) }
 
 // All says whether the filter wants everything.
 func (f Filter) All() bool { return f.f == nil }
@@ -82,24 +86,18 @@ func plain(err error) error {
 // the newest. A sum above limit bytes (0: no limit) is ErrTooLarge. There being
 // nothing after from, count is 0. Errors of the log are returned as they are.
 func Net(log Log, query string, from, until registry.Position, limit int64) (net registry.Change, count int, err error) {
+	return netOf(context.Background(), nil, log, query, from, until, limit)
+}
+
+// net is Net for a follower. ctx ends the work, and few long ones are done at a time.
+func (s *Server) net(ctx context.Context, query string, from, until registry.Position, limit int64) (net registry.Change, count int, err error) {
+	return netOf(ctx, s.longFold, s.opts.Log, query, from, until, limit)
+}
+
+func netOf(ctx context.Context, long func(context.Context) func(), log Log, query string, from, until registry.Position, limit int64) (net registry.Change, count int, err error) {
 	f := folding{last: registry.Change{Query: query, Epoch: from.Epoch, Seq: from.Seq}}
-	for {
-		page, err := log.After(query, f.last.Position(), pageSize)
-		if err != nil {
-			return net, 0, err
-		}
-		for i := range page {
-			if until.Seq > 0 && page[i].Seq > until.Seq {
-				page = page[:i]
-				break
-			}
-		}
-		if len(page) == 0 {
-			break
-		}
-		if err := f.add(page, limit); err != nil {
-			return net, 0, err
-		}
+	if err := f.rest(ctx, long, log, query, until.Seq, limit); err != nil {
+		return net, 0, err
 	}
 	if until.Seq > 0 && f.last.Seq != until.Seq {
 		return net, 0, fmt.Errorf("net change of %s: %w", query, &registry.GapError{Reason: registry.Ahead})

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,7 @@ type Limits struct {
 	Subscriptions int     // of one connection, default 1000
 	Window        int     // unacknowledged messages of a subscription, default 16
 	Change        int64   // bytes of a change sent as such, default 8 MiB; less than 0: no limit
-	Part          int     // bytes of one part of a snapshot, about; default 256 KiB
+	Part          int     // bytes of one part of a snapshot, about; default 32 KiB
 	Fold          int     // waiting changes sent one by one, default 16; more are folded
 	Rate          float64 // messages per second that a client may send, default 100; ack is free
 	Burst         int     // default 2000
@@ -83,7 +84,7 @@ func (o *Options) fill() {
 	orDefault(&l.Subscriptions, 1000)
 	orDefault(&l.Window, 16)
 	orDefault(&l.Change, 8<<20)
-	orDefault(&l.Part, 256<<10)
+	orDefault(&l.Part, 32<<10)
 	orDefault(&l.Fold, 16)
 	orDefault(&l.Rate, 100)
 	orDefault(&l.Burst, 2000)
@@ -115,13 +116,16 @@ func Bearer(r *http.Request) string {
 type Server struct {
 	opts    Options
 	results *results
-	written written
-	pages   kept[[]registry.Change]
-	listing listing
-	counts  counts
-	senders senders
-	buffers sync.Pool // of *[]byte, for what is about to be written
-	up      websocket.Upgrader
+	pages   kept[documentKey, []registry.Change]
+	tables  kept[documentKey, *tableRows]
+
+	documents *Documents
+	folds     chan struct{} // see foldPlaces
+	listing   listing
+	counts    counts
+	senders   senders
+	buffers   sync.Pool // of *[]byte, for what is about to be written
+	up        websocket.Upgrader
 
 	topicsMu sync.Mutex // before a topic's and the hub's
 	topics   map[string]*topic
@@ -146,11 +150,15 @@ func NewServer(o Options) *Server {
 	return &Server{
 		opts:    o,
 		results: newResults(o.Log),
-		topics:  make(map[string]*topic),
-		senders: senders{most: runtime.GOMAXPROCS(0)},
-		buffers: sync.Pool{New: func() any { return new([]byte) }},
-		drain:   make(chan struct{}),
-		cuts:    make(map[io.Closer]struct{}),
+		tables:  kept[documentKey, *tableRows]{most: keepTables},
+
+		documents: NewDocuments(),
+		folds:     foldPlaces(),
+		topics:    make(map[string]*topic),
+		senders:   senders{most: runtime.GOMAXPROCS(0)},
+		buffers:   sync.Pool{New: func() any { return new([]byte) }},
+		drain:     make(chan struct{}),
+		cuts:      make(map[io.Closer]struct{}),
 
 		sessions: make(map[*session]struct{}),
 		recheck:  make(chan struct{}),
@@ -174,6 +182,20 @@ func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.
 	}
 	return s.results.current(query)
 }
+
+// After is Log's. Those who ask for the same share one copy: nobody may write to it.
+func (s *Server) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	st, _, err := s.opts.Log.Current(query, false)
+	if err != nil || p.Epoch != st.Position.Epoch || p.Seq >= st.Position.Seq {
+		return s.opts.Log.After(query, p, limit)
+	}
+	return s.pages.get(documentKey{step{query, p.Epoch, p.Seq, st.Position.Seq}, strconv.Itoa(limit)}, func() ([]registry.Change, error) {
+		return s.opts.Log.After(query, p, limit)
+	}, pageWeight)
+}
+
+// Documents are the bodies of what the server sends, for other ways out.
+func (s *Server) Documents() *Documents { return s.documents }
 
 // Stats counts what a server does.
 type Stats struct {

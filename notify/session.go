@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ type session struct {
 	gone   func() // to be called at the end
 	free   *rate.Limiter
 
+	lost      atomic.Bool                        // the client has gone
+	interrupt atomic.Pointer[context.CancelFunc] // of what is being done for it and may take long
+
 	due    atomic.Uint32 // what there is to do, of the due constants
 	queued atomic.Bool   // stands among the senders' jobs
 
@@ -39,7 +43,8 @@ type session struct {
 	mu     sync.Mutex // whoever has it is at work on what follows, and writes
 	worker bool       // it is one of the senders
 	over   bool
-	out    *[]byte // frames that are not written yet; nil: none
+	out    *[]byte   // frames that are not written yet; nil: none
+	big    *Document // the rest of the last of them, but for what closes it
 	timer  *time.Timer
 	armed  time.Time // when timer fires; zero: it has
 	hello  time.Time // init is due
@@ -63,6 +68,9 @@ const (
 	dueToken                    // tokens have changed
 	dueDrain                    // the server goes down
 )
+
+// endOfMessage closes a message whose last member is a document.
+var endOfMessage = []byte("}")
 
 // flushAt is the number of bytes from which on frames are not collected any more
 // but written.
@@ -135,6 +143,7 @@ func (s *session) read(err error) {
 			return
 		}
 	}
+	s.lose()
 	s.take(&inbound{err: fmt.Errorf("%w: %w", errGone, err)})
 	s.close()
 }
@@ -151,6 +160,7 @@ func (s *session) close() {
 func (s *session) readOne() *inbound {
 	frame, err := readFrame(s.conn)
 	if err != nil {
+		s.lose()
 		return &inbound{err: err}
 	}
 	r, err := parseRequest(frame)
@@ -234,8 +244,15 @@ func (s *session) attend(due uint32) error {
 		return err
 	}
 	for n := 0; len(s.queue) > 0 && n < pageSize; n++ {
-		if err := s.tell(s.deliverNext()); err != nil {
+		more, err := s.deliverNext()
+		if err := s.tell(err); err != nil {
 			return err
+		}
+		if err := s.enough(); err != nil {
+			return err
+		}
+		if more {
+			break // whoever waits for the session has its turn between the parts of a result
 		}
 	}
 	if len(s.queue) > 0 {
@@ -273,6 +290,11 @@ func (s *session) tell(err error) error {
 
 // write says something; it goes out with the rest of the turn at the latest.
 func (s *session) write(b []byte) error {
+	if s.big != nil {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
 	s.say(len(b), b)
 	return s.enough()
 }
@@ -308,18 +330,30 @@ func appendHeader(b []byte, kind byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 127), uint64(n))
 }
 
+// sayDocument says a message with a large middle, which is written from where it
+// is shared. Nothing may be said after it before it is written: see full.
+func (s *session) sayDocument(before []byte, doc *Document) {
+	b := appendHeader(s.said(), websocket.TextMessage, len(before)+doc.Size()+len(endOfMessage))
+	*s.out = append(b, before...)
+	s.big = doc
+}
+
+// full says that what has been said is to be written before more is said.
+func (s *session) full() bool { return s.out != nil && (s.big != nil || len(*s.out) >= flushAt) }
+
 // enough writes when enough has been said.
 func (s *session) enough() error {
-	if s.out == nil || len(*s.out) < flushAt {
+	if !s.full() {
 		return nil
 	}
 	return s.flush()
 }
 
-// flush writes what has been said.
+// flush writes what has been said. Whoever calls it holds nothing large: it may
+// wait for the client.
 func (s *session) flush() error {
 	if s.out != nil {
-		_, err := s.wire.write(*s.out, s)
+		err := s.wire.send(*s.out, s.big, endOfMessage, s)
 		s.forget()
 		if err != nil {
 			return fmt.Errorf("%w: %w", errGone, err)
@@ -333,6 +367,7 @@ func (s *session) flush() error {
 
 // forget drops what has been said and not been written.
 func (s *session) forget() {
+	s.big = nil
 	if s.out == nil {
 		return
 	}
@@ -364,7 +399,7 @@ func (s *session) finish(end error) {
 // sayLast sends a close frame after what has been said.
 func (s *session) sayLast(c *closing) bool {
 	if s.out != nil {
-		if _, err := s.wire.Write(*s.out); err != nil {
+		if err := s.wire.send(*s.out, s.big, endOfMessage, nil); err != nil {
 			return false
 		}
 	}

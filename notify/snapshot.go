@@ -3,6 +3,8 @@ package notify
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -85,46 +87,129 @@ func (s *session) snapshot(sub *subscription) error {
 	return s.sendResult(sub, &st, res)
 }
 
-// sendResult writes a result as one snapshot message, or as parts that each are
-// a complete document of some of the rows, in order; the last one says so.
+// A giving is a result on its way to a client: one snapshot message, or parts that
+// each are a complete document of some of the rows, in order; the last one says so.
+// What is held between two parts is a place in the result.
+type giving struct {
+	status registry.Status
+	part   int // the next one
+	from   int // its first row
+}
+
+// sendResult begins with a result. What does not fit into one message follows in
+// the turns of the subscription, see deliverNext.
 func (s *session) sendResult(sub *subscription, st *registry.Status, res *diff.Result) error {
-	rows := sub.filter.rows(res)
-	head := appendField([]byte(`{"type":"snapshot"`), field{"id", sub.id})
-	head = appendMember(head, "epoch", st.Position.Epoch)
-	head = appendMember(head, "seq", st.Position.Seq)
-	head = appendMember(head, "time", st.ChangedAt)
-	head = appendMember(head, "checked_at", st.CheckedAt)
-	head = appendMember(head, "form", string(res.Form()))
+	sub.giving = &giving{status: *st, part: 1}
+	return s.givePart(sub)
+}
+
+// givePart says the next part of a result. A result that is not kept any more
+// because another came begins again, with the present one: a client takes part 1
+// for a new beginning.
+func (s *session) givePart(sub *subscription) error {
+	g := sub.giving
+	query, at := sub.query.ID, g.status.Position
+	rows, err := s.srv.table(query, at, Filter{sub.filter})
+	if errors.Is(err, errMoved) {
+		sub.giving = nil
+		return s.snapshot(sub)
+	}
+	if err != nil {
+		return err
+	}
+	to, last := rows.split(g.from, s.srv.opts.Limits.Part)
+	if err := s.sayPart(sub, rows, to, last); err != nil {
+		return err
+	}
+	sub.lastSent = time.Now()
+	if !last {
+		g.part, g.from = g.part+1, to
+		s.enqueue(sub)
+		return nil
+	}
+	sub.giving = nil
+	s.srv.sent.Add(1)
+	sub.moved(at)
+	sub.counts(s.srv.opts.Limits.Window)
+	s.enqueue(sub) // for the status, and for what came meanwhile
+	return nil
+}
+
+func (s *session) sayPart(sub *subscription, rows *tableRows, to int, last bool) error {
+	g := sub.giving
+	head := g.head(sub, rows.res, last)
+	if rows.size(g.from, to) <= 2*flushAt {
+		b := appendMember(head, "results", json.RawMessage(rows.json(g.from, to)))
+		s.say(len(b)+1, b, endOfMessage)
+		return nil
+	}
+	query, at, filter, from := sub.query.ID, g.status.Position, Filter{sub.filter}, g.from
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, fmt.Sprintf("rows %d to %d %s", from, to, filter.key())}
+	doc, err := s.srv.documents.open(key, func() ([]byte, error) {
+		rows, err := s.srv.table(query, at, filter)
+		if err != nil {
+			return nil, err
+		}
+		return rows.json(from, to), nil
+	})
+	if err != nil {
+		return err
+	}
+	s.sayDocument(append(head, `,"results":`...), doc)
+	return nil
+}
+
+// head is what comes before the rows of a part.
+func (g *giving) head(sub *subscription, res *diff.Result, last bool) []byte {
+	b := appendField([]byte(`{"type":"snapshot"`), field{"id", sub.id})
+	b = appendMember(b, "epoch", g.status.Position.Epoch)
+	b = appendMember(b, "seq", g.status.Position.Seq)
+	b = appendMember(b, "time", g.status.ChangedAt)
+	b = appendMember(b, "checked_at", g.status.CheckedAt)
+	b = appendMember(b, "form", string(res.Form()))
 	if res.Ordered() {
-		head = append(head, `,"ordered":true`...)
+		b = append(b, `,"ordered":true`...)
 	}
 	if sub.filter != nil {
-		head = append(head, `,"filtered":true`...)
+		b = append(b, `,"filtered":true`...)
 	} else {
-		head = appendMember(head, "hash", st.Hash)
+		b = appendMember(b, "hash", g.status.Hash)
 	}
-	head = head[:len(head):len(head)]
-	for part, from := 1, 0; ; part++ {
-		to, last := rows.split(from, s.srv.opts.Limits.Part)
-		b := head
-		if part > 1 || !last {
-			b = appendMember(b, "part", part)
-			if last {
-				b = append(b, `,"last":true`...)
-			}
-		}
-		b = appendMember(b, "results", json.RawMessage(rows.json(from, to)))
-		if err := s.write(append(b, '}')); err != nil {
-			return err
-		}
-		if from = to; last {
-			break
+	if g.part > 1 || !last {
+		b = appendMember(b, "part", g.part)
+		if last {
+			b = append(b, `,"last":true`...)
 		}
 	}
-	s.srv.sent.Add(1)
-	sub.moved(st.Position)
-	sub.counts(s.srv.opts.Limits.Window)
-	return nil
+	return b
+}
+
+// table is a result at a position, or what a filter leaves of it. It is errMoved
+// when there is another one by now and that one is not kept.
+func (s *Server) table(query string, at registry.Position, f Filter) (*tableRows, error) {
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, f.key()}
+	return s.tables.get(key, func() (*tableRows, error) {
+		st, res, err := s.results.current(query)
+		switch {
+		case err != nil:
+			return nil, err
+		case res == nil || st.Position != at:
+			return nil, errMoved
+		}
+		return f.f.rows(res), nil
+	}, weighTable)
+}
+
+// keepTables is the weight of the results that are kept for those who are on the
+// way through them, in bytes.
+const keepTables = 64 << 20
+
+func weighTable(t *tableRows) int {
+	n := t.res.Size() + 16*t.res.Len()
+	for _, row := range t.kept {
+		n += len(row) + 24
+	}
+	return n + 1
 }
 
 // tableRows are the rows of a result, or what a filter leaves of them.
@@ -146,6 +231,14 @@ func (t *tableRows) row(i int) []byte {
 		return t.kept[i]
 	}
 	return t.res.Row(i)
+}
+
+// size is about the length in bytes of some of the rows.
+func (t *tableRows) size(from, to int) (n int) {
+	for i := from; i < to; i++ {
+		n += len(t.row(i)) + 1
+	}
+	return n
 }
 
 // split says where the part ends that begins at from, with at least one row.

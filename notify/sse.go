@@ -2,13 +2,11 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -152,7 +150,7 @@ func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wis
 			return e.dropped()
 		}
 		if err == nil {
-			err = s.tellEvent(e, query, &ev)
+			err = s.tellEvent(e, query, w.Filter, &ev)
 		}
 		if err != nil {
 			return err
@@ -161,57 +159,85 @@ func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wis
 	return nil
 }
 
-func (s *Server) tellEvent(e *events, query string, ev *StreamEvent) error {
+func (s *Server) tellEvent(e *events, query string, filter Filter, ev *StreamEvent) error {
 	id := ev.At.String()
 	switch ev.Kind {
 	case StreamGap:
 		return e.event("gap", "", frameless(field{"reason", ev.Reason}))
 	case StreamMoved:
-		return e.event("alive", id, frameless(field{"query", query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.Change.CheckedAt)}))
+		return e.event("alive", id, frameless(field{"query", query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", timeOrNil(ev.CheckedAt)}))
 	case StreamChange:
-		if !ev.Filtered {
-			return s.tellChange(e, id, ev.Change)
-		}
-		data, err := MarshalFiltered(*ev.Change, s.format())
+		doc, err := s.openChange(ev.Change, filter)
 		if err != nil {
 			return err
 		}
-		return e.event("change", id, data)
+		ev.Release()
+		return e.document("change", id, []byte("{"), doc, []byte("}"))
 	case StreamSnapshot:
 		if ev.Result == nil { // nothing to show before the first result
 			return nil
 		}
-		return e.event("snapshot", id, s.snapshotEvent(query, ev))
+		head, doc, err := s.snapshotEvent(query, filter, ev)
+		if err != nil {
+			return err
+		}
+		ev.Release()
+		return e.document("snapshot", id, head, doc, []byte("}"))
 	}
 	return e.comment()
 }
 
-func (s *Server) snapshotEvent(query string, ev *StreamEvent) []byte {
-	st, res := &ev.Status, ev.Result
-	fields := []field{{"query", query}, {"epoch", ev.At.Epoch}, {"seq", ev.At.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
+// snapshotEvent is a result as an event: its head, and its rows unless they are too
+// many.
+func (s *Server) snapshotEvent(query string, filter Filter, ev *StreamEvent) (head []byte, doc *Document, err error) {
+	st, at, res := &ev.Status, ev.At, ev.Result
+	rows, err := s.table(query, at, filter)
+	if errors.Is(err, errMoved) { // since the event was made
+		rows, err = filter.f.rows(res), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	fields := []field{{"query", query}, {"epoch", at.Epoch}, {"seq", at.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
 		{"form", string(res.Form())}, {"ordered", orNil(res.Ordered())}}
 	if ev.Filtered {
 		fields = append(fields, field{"filtered", true})
 	} else {
 		fields = append(fields, field{"hash", st.Hash})
 	}
-	switch limit := s.opts.Limits.Change; {
-	case limit > 0 && rowsSize(ev.Rows) > limit:
-		fields = append(fields, field{"truncated", true}, field{"count", len(ev.Rows)}, field{"results", s.format().ResultsURL(query)})
-	case res.Form() == diff.Ask:
-		fields = append(fields, field{"results", json.RawMessage(res.Document())})
-	default:
-		fields = append(fields, field{"results", json.RawMessage(diff.RowsJSON(res.Form(), ev.Vars, ev.Rows))})
+	if limit := s.opts.Limits.Change; limit > 0 && int64(rows.size(0, rows.len())) > limit {
+		fields = append(fields, field{"truncated", true}, field{"count", rows.len()}, field{"results", s.format().ResultsURL(query)})
+		head = frameless(fields...)
+		return head[:len(head)-1], nil, nil
 	}
-	return frameless(fields...)
+	head = frameless(fields...)
+	head = append(head[:len(head)-1], `,"results":`...)
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, "result " + filter.key()}
+	body, err := s.documents.content(key, func() ([]byte, error) { return rows.json(0, rows.len()), nil })
+	if err != nil {
+		return nil, nil, err
+	}
+	return head, lend(body, func() (*content, error) {
+		return s.documents.content(key, func() ([]byte, error) {
+			rows, err := s.table(query, at, filter)
+			if err != nil {
+				return nil, err
+			}
+			return rows.json(0, rows.len()), nil
+		})
+	}), nil
 }
 
-// tellChange writes a change as an event, as MarshalChange does.
-func (s *Server) tellChange(e *events, id string, c *registry.Change) error {
+// openChange opens the members of a change as MarshalChange writes them.
+func (s *Server) openChange(c *registry.Change, filter Filter) (*Document, error) {
 	if c.Delta == nil {
-		return fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
+		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
 	}
-	return e.event("change", id, append(append([]byte("{"), s.written.members(c, s.format())...), '}'))
+	body, err := s.changeContent(c, filter)
+	if err != nil {
+		return nil, err
+	}
+	return s.changeDocument(c, filter, body), nil
 }
 
 func (s *Server) format() Format {

@@ -253,7 +253,7 @@ func TestDrainEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, err := new(strings.Builder), error(nil)
-	if _, err = s.in.WriteTo(rest); err != nil || !strings.HasSuffix(rest.String(), "retry: 1000\n\n") {
+	if _, err = s.in.WriteTo(rest); err != nil || !strings.HasSuffix(rest.String(), "retry: 1000\n") {
 		t.Errorf("the stream ended with %q, %v", rest, err)
 	}
 	if resp := r.get(t, "/v1/changes"); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
@@ -261,5 +261,36 @@ func TestDrainEndsStreams(t *testing.T) {
 	}
 	if resp := r.get(t, "/v1/live"); resp.StatusCode != 503 {
 		t.Errorf("live after the end: %s", resp.Status)
+	}
+}
+
+// No block of a stream is an empty event: readers that do not keep to the standard
+// hand one on when a block has fields and no data, as that of a retry alone.
+func TestNoEmptyEvents(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 5 * time.Millisecond })
+	id := r.log.Add("q", "SELECT", false)
+	for _, path := range []string{"/v1/queries/" + id + "/changes", "/v1/changes"} {
+		resp := r.get(t, path)
+		time.Sleep(50 * time.Millisecond) // some heartbeats come before the first event
+		r.record(id, rows(path))
+		in, block, data := bufio.NewReader(resp.Body), "", false
+		for blocks := 0; blocks < 1; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line != "\n" {
+				block += line
+				data = data || strings.HasPrefix(line, "data: ")
+				continue
+			}
+			if moves := path == "/v1/changes" && strings.Contains(block, "id: "); !data && !moves {
+				t.Errorf("%s: the block %q has no data", path, block)
+			} else if data {
+				blocks++
+			}
+			block, data = "", false
+		}
+		resp.Body.Close()
 	}
 }

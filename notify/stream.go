@@ -28,19 +28,37 @@ type Wish struct {
 
 // A StreamEvent is one thing to tell a consumer. At is where it stands then.
 type StreamEvent struct {
-	Kind     StreamKind
-	At       registry.Position
-	Change   *registry.Change // of StreamChange; follows the At of the event before
-	Filtered bool             // what is shown is not all
-	Reason   string           // of StreamGap
-
-	// Of StreamSnapshot: Result is nil while there is none yet. Rows are what
-	// the filter leaves of it, Vars their head.
-	Status registry.Status
-	Result *diff.Result
-	Vars   []string
-	Rows   diff.Rows
+	Kind      StreamKind
+	At        registry.Position
+	CheckedAt time.Time // of StreamChange and StreamMoved
+	Filtered  bool      // what is shown is not all
+	Reason    string    // of StreamGap
+	Status    registry.Status
+	*StreamContent
 }
+
+// A StreamContent is what may be large in an event.
+type StreamContent struct {
+	Change *registry.Change // of StreamChange; follows the At of the event before
+	Result *diff.Result     // of StreamSnapshot, nil while there is none yet
+	filter Filter
+}
+
+// Rows are what the filter leaves of a snapshot, with their head.
+func (c *StreamContent) Rows() (vars []string, rows diff.Rows) {
+	t := c.filter.f.rows(c.Result)
+	rows = make(diff.Rows, 0, t.len())
+	if c.Result.Form() != diff.Ask {
+		for i := range t.len() {
+			rows = append(rows, t.row(i))
+		}
+	}
+	return t.vars, rows
+}
+
+// Release lets go of the content. A consumer that waits for somebody calls it
+// before: what it needs for longer it opens as a document.
+func (c *StreamContent) Release() { *c = StreamContent{} }
 
 // StreamKind is the kind of a StreamEvent.
 type StreamKind int
@@ -57,7 +75,8 @@ const (
 // come are one sequence, filtered and held back as w wishes. A filter's
 // thresholds apply to the net change since the last message, so what it holds
 // back is not lost: it goes out with what makes the sum pass. The consumer's
-// pace is the stream's; it holds a page of the log and one net change at most.
+// pace is the stream's. While it keeps the stream waiting, the stream holds nothing
+// but its position.
 // The sequence ends with ctx, or with an error: the log's, registry.ErrNotFound
 // (wrapped) when nobody holds the query any more, ErrDropped.
 func (s *Server) Stream(ctx context.Context, query string, w Wish) iter.Seq2[StreamEvent, error] {
@@ -67,7 +86,7 @@ func (s *Server) Stream(ctx context.Context, query string, w Wish) iter.Seq2[Str
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		w.As.Query, w.As.Rate, w.As.Filter = query, registry.Duration(w.Rate), w.Filter.JSON()
-		t := &stream{Wish: w, s: s, query: query, awake: awake, yield: yield, told: time.Now()}
+		t := &stream{Wish: w, s: s, query: query, ctx: ctx, awake: awake, yield: yield, told: time.Now()}
 		t.listed = s.list(w.As, t.pos, func() { cancel(ErrDropped) }, awake.signal)
 		defer s.listing.remove(t.listed)
 		if err := t.run(ctx); err != nil && err != errStopped {
@@ -82,6 +101,7 @@ var errStopped = errors.New("the consumer stopped")
 // A stream is the cursor behind Server.Stream.
 type stream struct {
 	Wish
+	ctx    context.Context
 	s      *Server
 	query  string
 	awake  *Follower
@@ -125,6 +145,10 @@ func (t *stream) begin() error {
 
 func (t *stream) tell(e StreamEvent) error {
 	t.told = time.Now()
+	if e.StreamContent == nil {
+		e.StreamContent = new(StreamContent)
+	}
+	e.filter = t.Filter
 	e.Filtered = !t.Filter.All()
 	if !t.yield(e, nil) {
 		return errStopped
@@ -166,7 +190,15 @@ func (t *stream) step(ctx context.Context) error {
 		t.fold = true
 		return t.rest(ctx, held)
 	}
-	page, err := t.s.opts.Log.After(t.query, t.seen(), pageSize)
+	st, _, err := t.s.opts.Log.Current(t.query, false)
+	if err != nil {
+		return err
+	}
+	if t.seen() == st.Position {
+		t.fold = false
+		return t.wait(ctx)
+	}
+	page, err := t.s.page(t.query, t.seen(), st.Position)
 	switch {
 	case err != nil:
 		return err
@@ -174,10 +206,32 @@ func (t *stream) step(ctx context.Context) error {
 		t.fold = false
 		return t.wait(ctx)
 	case t.folds(len(page)):
-		return t.net(page)
+		return t.net(ctx, page)
 	}
-	for i := range page {
-		if err := t.sent(StreamEvent{Kind: StreamChange, At: page[i].Position(), Change: &page[i]}); err != nil {
+	return t.page(page)
+}
+
+// page tells changes one by one. It lets go of the page while the consumer keeps
+// it waiting; what is left is read again.
+func (t *stream) page(page []registry.Change) error {
+	var held loan[[]registry.Change]
+	held.put(page)
+	for i, n := 0, len(page); i < n; i++ {
+		rest, ok := held.take()
+		if !ok {
+			return nil
+		}
+		c := rest[i]
+		e := StreamEvent{Kind: StreamChange, At: c.Position(), CheckedAt: c.CheckedAt, StreamContent: &StreamContent{Change: &c}}
+		rest = nil
+		if i == n-1 {
+			held.drop()
+			return t.sent(e)
+		}
+		held.lend()
+		err := t.sent(e)
+		held.back()
+		if err != nil {
 			return err
 		}
 	}
@@ -215,7 +269,7 @@ func (t *stream) wait(ctx context.Context) error {
 	}
 	if p := t.pending; p != nil && p.empty {
 		t.moved(p.last.Position())
-		return t.tell(StreamEvent{Kind: StreamMoved, At: t.pos, Change: &p.last})
+		return t.tell(StreamEvent{Kind: StreamMoved, At: t.pos, CheckedAt: p.last.CheckedAt})
 	}
 	return t.tell(StreamEvent{Kind: StreamIdle, At: t.pos})
 }
@@ -228,23 +282,14 @@ func (t *stream) folds(waiting int) bool {
 
 // net sends everything that waits as one change: nothing when it cancels out
 // or the filter is against it, a snapshot when it would be too large.
-func (t *stream) net(page []registry.Change) error {
+func (t *stream) net(ctx context.Context, page []registry.Change) error {
 	limit := int64(0)
 	if t.Limited {
 		limit = t.s.opts.Limits.Change
 	}
 	var f folding
-	if p := t.pending; p != nil {
-		f.net, f.last = p.net, p.last
-		if p.net == nil { // not kept
-			f.last = registry.Change{Query: t.query, Epoch: t.pos.Epoch, Seq: t.pos.Seq}
-			page = nil
-		}
-	}
-	err := f.add(page, limit)
-	if err == nil {
-		err = f.rest(t.s.opts.Log, t.query, limit)
-	}
+	err := t.s.addUp(ctx, t.s.longFold, &f, t.pending, t.query, t.pos, page, limit)
+	page = nil
 	switch {
 	case errors.Is(err, errTooLarge) || errors.Is(err, diff.ErrMismatch):
 		return t.snapshot()
@@ -253,21 +298,18 @@ func (t *stream) net(page []registry.Change) error {
 	}
 	net := t.Filter.f.delta(f.net)
 	if !t.Filter.All() && !t.Filter.f.passes(net) {
-		t.pending = &pending{last: f.last, empty: net == nil}
-		if f.net != nil && deltaSize(f.net) <= keepPending {
-			t.pending.net = f.net
-		}
-		t.pending.last.Delta = nil
+		t.pending = withheld(&f, net)
 		return nil
 	}
 	t.s.folded.Add(uint64(max(f.count, 1) - 1))
 	if f.net == nil {
 		t.moved(f.last.Position())
-		return t.tell(StreamEvent{Kind: StreamMoved, At: t.pos, Change: &f.last})
+		return t.tell(StreamEvent{Kind: StreamMoved, At: t.pos, CheckedAt: f.last.CheckedAt})
 	}
 	c := f.change(t.pos)
 	c.Delta = net
-	return t.sent(StreamEvent{Kind: StreamChange, At: c.Position(), Change: &c})
+	f, net = folding{}, nil
+	return t.sent(StreamEvent{Kind: StreamChange, At: c.Position(), CheckedAt: c.CheckedAt, StreamContent: &StreamContent{Change: &c}})
 }
 
 // snapshot tells the present result.
@@ -276,17 +318,11 @@ func (t *stream) snapshot() error {
 	if err != nil {
 		return err
 	}
-	e := StreamEvent{Kind: StreamSnapshot, At: st.Position, Status: st, Result: res}
+	e := StreamEvent{Kind: StreamSnapshot, At: st.Position, Status: st, StreamContent: &StreamContent{Result: res}}
 	if res == nil {
 		t.moved(st.Position)
 		return t.tell(e)
 	}
-	all := t.Filter.f.rows(res)
-	e.Vars, e.Rows = all.vars, make(diff.Rows, 0, all.len())
-	if res.Form() != diff.Ask {
-		for i := range all.len() {
-			e.Rows = append(e.Rows, all.row(i))
-		}
-	}
+	res = nil
 	return t.sent(e)
 }

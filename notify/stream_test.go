@@ -34,7 +34,11 @@ func (c *consumer) take(t rapidOrTest, ev *notify.StreamEvent) {
 			t.Fatalf("a snapshot at %v without a gap: the changes did not add up", ev.At)
 		}
 		c.bag = []string{}
-		for _, r := range ev.Rows {
+		if ev.Result == nil {
+			break
+		}
+		_, all := ev.Rows()
+		for _, r := range all {
 			c.bag = append(c.bag, string(r))
 		}
 	case notify.StreamChange:

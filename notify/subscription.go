@@ -27,6 +27,7 @@ type subscription struct {
 	filter    *filter
 	captures  *capturesCursor // of a profile; nil: of query
 
+	giving    *giving           // the result that is being sent, part by part
 	pos       registry.Position // last sent: what the client's next delta begins at
 	pending   *pending          // what a filter holds back
 	queued    bool              // stands in session.queue
@@ -125,17 +126,21 @@ func (s *session) enqueue(sub *subscription) {
 	}
 }
 
-// deliverNext serves the subscription whose turn it is: one page of its log.
-func (s *session) deliverNext() error {
+// deliverNext serves the subscription whose turn it is: one page of its log, or
+// one part of its result. giving says that more parts follow.
+func (s *session) deliverNext() (giving bool, err error) {
 	sub := s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
 	sub.queued = false
 	switch {
 	case sub.listed.halted.Load():
-		return nil // whoever resumes it queues it again
+		return false, nil // whoever resumes it queues it again
+	case sub.giving != nil:
+		err = s.givePart(sub)
+		return sub.giving != nil, s.delivered(sub, err)
 	case sub.full(s.srv.opts.Limits.Window):
 		sub.fold = true
-		return nil // ack will queue it again
+		return false, nil // ack will queue it again
 	}
 	if sub.rate > 0 && time.Now().Before(sub.notBefore) {
 		sub.fold = true
@@ -143,9 +148,14 @@ func (s *session) deliverNext() error {
 			s.holds = make(map[*subscription]struct{})
 		}
 		s.holds[sub] = struct{}{}
-		return nil
+		return false, nil
 	}
-	err := s.deliver(sub)
+	err = s.delivered(sub, s.deliver(sub))
+	return sub.giving != nil, err
+}
+
+// delivered looks at how a delivery failed, if it did.
+func (s *session) delivered(sub *subscription, err error) error {
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
 		err = s.restart(sub, gap.Reason) // which can fail like any delivery
@@ -193,18 +203,19 @@ func (s *session) deliver(sub *subscription) error {
 	if err := s.deliverPage(sub, page, &st.Position); err != nil {
 		return err
 	}
-	if sub.pos == st.Position {
+	if sub.pos == st.Position && sub.giving == nil && s.big == nil {
 		return s.settle(sub, st)
 	}
 	s.enqueue(sub)
 	return nil
 }
 
-// deliverPage sends changes one by one, for as long as their reader keeps up.
+// deliverPage says changes one by one, for as long as their reader keeps up and
+// until enough has been said: what is written meanwhile is not held by a page.
 func (s *session) deliverPage(sub *subscription, page []registry.Change, now *registry.Position) error {
 	for i := range page {
-		if s.wire.blocked.Load() || sub.full(s.srv.opts.Limits.Window) {
-			return nil // the rest will be folded
+		if s.full() || s.wire.blocked.Load() || sub.full(s.srv.opts.Limits.Window) {
+			return nil // the rest waits, or will be folded
 		}
 		if s.format().TooLarge(page[i].Delta) {
 			return s.snapshot(sub)
@@ -229,19 +240,22 @@ func (s *session) folds(sub *subscription, waiting int) bool {
 
 func (s *session) format() Format { return s.srv.format() }
 
-// delta sends a change; now is where the query stands, if that
-// is known.
+// delta says a change; now is where the query stands, if that is known. It does
+// not write.
 func (s *session) delta(sub *subscription, c *registry.Change, now *registry.Position) error {
-	var members []byte
-	if sub.filter != nil {
-		members = appendChange(nil, c, s.format(), true)
-	} else {
-		members = s.srv.written.members(c, s.format())
+	body, err := s.srv.changeContent(c, Filter{sub.filter})
+	if err != nil {
+		return err
 	}
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
-	b := appendHeader(s.said(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
-	b = append(append(append(b, before...), sub.id...), between...)
-	*s.out = append(append(b, members...), after...)
+	if len(body.pieces) > 1 {
+		s.sayDocument([]byte(before+sub.id+between), s.srv.changeDocument(c, Filter{sub.filter}, body))
+	} else {
+		members := body.pieces[0]
+		b := appendHeader(s.said(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
+		b = append(append(append(b, before...), sub.id...), between...)
+		*s.out = append(append(b, members...), after...)
+	}
 	s.srv.sent.Add(1)
 	if now != nil && now.Seq == c.Seq && now.Epoch == c.Epoch {
 		sub.movedTo(now) // the same for all followers
@@ -249,7 +263,7 @@ func (s *session) delta(sub *subscription, c *registry.Change, now *registry.Pos
 		sub.moved(c.Position())
 	}
 	sub.counts(s.srv.opts.Limits.Window)
-	return s.enough()
+	return nil
 }
 
 // settle is for a subscription that has nothing more to send: it tells whether
@@ -290,6 +304,9 @@ func timeOrNil(t time.Time) any {
 func (s *session) alive(sub *subscription) error {
 	if sub.captures != nil {
 		return s.aliveCaptures(sub)
+	}
+	if sub.giving != nil {
+		return nil
 	}
 	st, _, err := s.srv.opts.Log.Current(sub.query.ID, false)
 	switch {

@@ -128,15 +128,20 @@ func (t *topic) expire() {
 	t.stale = true
 }
 
-// after returns a page of what follows p, which is not where the query stands.
+// after returns a page of what follows p, see Server.page.
+func (t *topic) after(p, now registry.Position) ([]registry.Change, error) {
+	return t.srv.page(t.query, p, now)
+}
+
+// page returns a page of what follows p, which is not where the query stands now.
 // Nobody may write to it: it is read from the log and unpacked once for all who
 // go the same step.
-func (t *topic) after(p, now registry.Position) ([]registry.Change, error) {
-	read := func() ([]registry.Change, error) { return t.srv.opts.Log.After(t.query, p, pageSize) }
+func (s *Server) page(query string, p, now registry.Position) ([]registry.Change, error) {
+	read := func() ([]registry.Change, error) { return s.opts.Log.After(query, p, pageSize) }
 	if p.Epoch != now.Epoch || p.Seq >= now.Seq {
-		return read() // a gap, or the status is older than what the subscription has seen
+		return read() // a gap, or the status is older than what the reader has seen
 	}
-	return t.srv.pages.get(step{t.query, now.Epoch, p.Seq, now.Seq}, read, pageWeight)
+	return s.pages.get(documentKey{step: step{query, now.Epoch, p.Seq, now.Seq}}, read, pageWeight)
 }
 
 func pageWeight(page []registry.Change) int {

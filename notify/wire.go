@@ -58,11 +58,16 @@ func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
 	return w
 }
 
-func (w *wire) Write(p []byte) (int, error) { return w.write(p, nil) }
+func (w *wire) Write(p []byte) (int, error) {
+	if err := w.send(p, nil, nil, nil); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
 
-// write writes all of p, and nothing comes between its bytes. It tells d, unless
-// d is nil, before it waits.
-func (w *wire) write(p []byte, d detacher) (int, error) {
+// send writes all of p, of doc and of tail, and nothing comes between their bytes.
+// It tells d, unless d is nil, before it waits.
+func (w *wire) send(p []byte, doc *Document, tail []byte, d detacher) error {
 	if !w.mu.TryLock() {
 		if d != nil {
 			d.detach()
@@ -70,31 +75,44 @@ func (w *wire) write(p []byte, d detacher) (int, error) {
 		w.mu.Lock()
 	}
 	defer w.mu.Unlock()
-	n, err := w.at.write(p)
-	if err != nil || n == len(p) {
-		return n, err
+	var waits time.Time // since when
+	write := func(p []byte) error {
+		n, err := w.at.write(p)
+		if err != nil || n == len(p) {
+			return err
+		}
+		if waits.IsZero() {
+			waits = time.Now()
+			if d != nil {
+				d.detach()
+			}
+		}
+		return w.wait(p[n:])
 	}
-	if d != nil {
-		d.detach()
+	err := write(p)
+	if err == nil && doc != nil {
+		if err = doc.each(write); err == nil {
+			err = write(tail)
+		}
 	}
-	m, err := w.wait(p[n:])
-	return n + m, err
-}
-
-// wait writes p at the pace of the reader.
-func (w *wire) wait(p []byte) (done int, err error) {
-	start := time.Now()
-	defer w.Conn.SetWriteDeadline(time.Time{})
-	for done < len(p) && err == nil {
-		var n int
-		n, err = w.piece(p[done:min(done+chunk, len(p))])
-		done += n
-	}
-	if err == nil && time.Since(start) > lag {
+	if err == nil && !waits.IsZero() && time.Since(waits) > lag {
 		w.blocked.Store(true)
 		w.lags.Add(1)
 	}
-	return done, err
+	return err
+}
+
+// wait writes p at the pace of the reader.
+func (w *wire) wait(p []byte) error {
+	defer w.Conn.SetWriteDeadline(time.Time{})
+	for len(p) > 0 {
+		n, err := w.piece(p[:min(chunk, len(p))])
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
 }
 
 func (w *wire) piece(p []byte) (int, error) {

@@ -1,16 +1,87 @@
 package notify
 
-import "github.com/freshet/freshet/registry"
+import (
+	"context"
 
-// written keeps changes as they were last put on the wire, so that a thousand
-// followers of a query marshal each of its changes once.
-type written struct{ kept[[]byte] }
+	"github.com/freshet/freshet/registry"
+)
 
-// members are those of a change's JSON object, without the braces. They are
-// shared: nobody may write to them.
-func (w *written) members(c *registry.Change, f Format) []byte {
-	b, _ := w.get(step{c.Query, c.Epoch, c.Prev, c.Seq}, func() ([]byte, error) {
-		return appendChange(nil, c, f, false), nil
-	}, func(b []byte) int { return cap(b) })
-	return b
+// changeContent is a change as it is put on the wire, so that a thousand followers
+// of a query marshal each of its changes once: the members of its JSON object,
+// without the braces.
+func (s *Server) changeContent(c *registry.Change, filter Filter) (*content, error) {
+	return s.documents.content(changeKey(c, filter), func() ([]byte, error) {
+		return appendChange(nil, c, s.format(), !filter.All()), nil
+	})
+}
+
+func changeKey(c *registry.Change, filter Filter) documentKey {
+	key := documentKey{step: step{c.Query, c.Epoch, c.Prev, c.Seq}}
+	if !filter.All() {
+		key.as = filter.key()
+	}
+	return key
+}
+
+// changeDocument is the content of a change as a document. It keeps no rows: when
+// they are needed again they are read from the log.
+func (s *Server) changeDocument(c *registry.Change, filter Filter, body *content) *Document {
+	key := changeKey(c, filter)
+	return lend(body, func() (*content, error) {
+		return s.documents.content(key, func() ([]byte, error) {
+			again, err := s.changeAgain(key.step, filter)
+			if err != nil {
+				return nil, err
+			}
+			return appendChange(nil, &again, s.format(), !filter.All()), nil
+		})
+	})
+}
+
+// changeAgain reads what a step says from the log.
+func (s *Server) changeAgain(at step, filter Filter) (registry.Change, error) {
+	from := registry.Position{Epoch: at.epoch, Seq: at.prev}
+	c, _, err := s.net(context.Background(), at.query, from, registry.Position{Epoch: at.epoch, Seq: at.seq}, 0)
+	if err != nil {
+		return c, err
+	}
+	if c.Delta = filter.f.delta(c.Delta); c.Delta == nil {
+		return c, errMoved
+	}
+	return c, nil
+}
+
+// OpenEvent opens the content of a change or a snapshot in words of another way out,
+// whose name is as. What write gives depends on the content alone.
+func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*StreamContent) []byte) (*Document, error) {
+	filter, at := ev.filter, ev.At
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, as + filter.key()}
+	again := func() (*StreamContent, error) {
+		rows, err := s.table(query, at, filter)
+		if err != nil {
+			return nil, err
+		}
+		return &StreamContent{Result: rows.res, filter: filter}, nil
+	}
+	if ev.Kind == StreamChange {
+		key.prev = ev.Change.Prev
+		again = func() (*StreamContent, error) {
+			c, err := s.changeAgain(key.step, filter)
+			return &StreamContent{Change: &c, filter: filter}, err
+		}
+	}
+	now := *ev.StreamContent
+	body, err := s.documents.content(key, func() ([]byte, error) { return write(&now), nil })
+	if err != nil {
+		return nil, err
+	}
+	return lend(body, func() (*content, error) {
+		return s.documents.content(key, func() ([]byte, error) {
+			c, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return write(c), nil
+		})
+	}), nil
 }

@@ -1,7 +1,9 @@
 package notify
 
 import (
-	"fmt"
+	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -28,50 +30,115 @@ func aChange(t testing.TB, query string, seq uint64, length int) *registry.Chang
 }
 
 func TestWrittenOnce(t *testing.T) {
-	var w written
+	s := NewServer(Options{})
 	c := aChange(t, "q", 2, 10)
 	want, err := MarshalChange(*c, Format{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	members := func(c *registry.Change) string {
+		body, err := s.changeContent(c, Filter{})
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		return string(body.pieces[0])
+	}
 	var all sync.WaitGroup
 	for range 1000 {
 		all.Go(func() {
-			if got := "{" + string(w.members(c, Format{})) + "}"; got != string(want) {
+			if got := "{" + members(c) + "}"; got != string(want) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}
 	all.Wait()
-	if w.made != 1 {
-		t.Errorf("marshalled %d times for a thousand followers", w.made)
+	if n := s.documents.kept.made; n != 1 {
+		t.Errorf("marshalled %d times for a thousand followers", n)
 	}
 	fold := *c
 	fold.Prev = 0
-	if string(w.members(&fold, Format{})) == string(w.members(c, Format{})) || w.made != 2 {
+	if members(&fold) == members(c) || s.documents.kept.made != 2 {
 		t.Error("a fold was taken for the change that it ends with")
 	}
 }
 
-func TestWrittenIsBounded(t *testing.T) {
-	var w written
-	for seq := range uint64(3 * keepSteps) {
-		w.members(aChange(t, "q", seq+1, 1), Format{})
+func TestKeptIsBounded(t *testing.T) {
+	var k kept[int, []byte]
+	put := func(key, size int) {
+		if _, err := k.get(key, func() ([]byte, error) { return make([]byte, size), nil }, func(b []byte) int { return len(b) }); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if len(w.byStep) != keepSteps || len(w.order) != keepSteps {
-		t.Errorf("%d small changes kept, %d in order", len(w.byStep), len(w.order))
+	for i := range 3 * keepSteps {
+		put(i, 1)
+		put(0, 1) // is used all the time
+	}
+	if len(k.byKey) != keepSteps || k.order.Len() != keepSteps || k.byKey[0] == nil {
+		t.Errorf("%d small ones kept, %d in order, the one in use: %v", len(k.byKey), k.order.Len(), k.byKey[0] != nil)
 	}
 	for i := range 60 {
-		w.members(aChange(t, fmt.Sprint("big", i), 1, 1<<20), Format{})
-		if w.weight > keepWeight {
-			t.Fatalf("%d bytes kept", w.weight)
+		put(-i, 1<<20)
+		if k.weight > keepWeight {
+			t.Fatalf("%d bytes kept", k.weight)
 		}
 	}
 	sum := 0
-	for _, r := range w.byStep {
-		sum += cap(r.value)
+	for _, m := range k.byKey {
+		sum += len(m.value)
 	}
-	if sum != w.weight || len(w.order) != len(w.byStep) || len(w.byStep) < 3 {
-		t.Errorf("%d bytes counted, %d kept in %d changes", w.weight, sum, len(w.byStep))
+	if sum != k.weight || k.order.Len() != len(k.byKey) || len(k.byKey) < 3 {
+		t.Errorf("%d bytes counted, %d kept in %d", k.weight, sum, len(k.byKey))
+	}
+	put(1<<20, 2*keepWeight)
+	if len(k.byKey) != 1 {
+		t.Errorf("%d kept beside one that is too heavy", len(k.byKey))
+	}
+	k.sweep()
+	if put(7, 1); len(k.byKey) != 1 || k.byKey[7] == nil {
+		t.Errorf("%d kept after a light one came", len(k.byKey))
+	}
+	k.sweep()
+	if k.sweep(); len(k.byKey) != 0 || k.weight != 0 || k.sweeps {
+		t.Errorf("%d kept of %d bytes that nobody asks for", len(k.byKey), k.weight)
+	}
+}
+
+// A document that was let go is made again, and ends where it is not the same any
+// more.
+func TestDocumentIsMadeAgain(t *testing.T) {
+	d := NewDocuments()
+	text, made := bytes.Repeat([]byte("0123456789"), 20_000), 0
+	open := func(key string) *Document {
+		doc, err := d.Open("test", key, func(w io.Writer) (any, error) { made++; w.Write(text); return nil, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	letGo := func(doc *Document) {
+		doc.held.drop()
+		for _, m := range d.kept.byKey {
+			d.kept.drop(m)
+		}
+	}
+	doc := open("a")
+	var got bytes.Buffer
+	err := doc.each(func(p []byte) error {
+		letGo(doc)
+		if len(p) > chunk || cap(p) > chunk {
+			t.Errorf("a piece of %d bytes", cap(p))
+		}
+		got.Write(p)
+		return nil
+	})
+	if want := (len(text) + chunk - 1) / chunk; err != nil || got.String() != string(text) || made != want {
+		t.Errorf("%d bytes of %d, made %d times, want %d: %v", got.Len(), len(text), made, want, err)
+	}
+	doc = open("a")
+	letGo(doc)
+	text = append([]byte("x"), text[1:]...)
+	if _, err := doc.WriteTo(io.Discard); !errors.Is(err, errMoved) {
+		t.Errorf("other bytes: %v", err)
 	}
 }

@@ -104,6 +104,7 @@ func (r *Registry) editEndpoint(name string, edit func(*Endpoint) error) (Endpoi
 
 func (r *Registry) storeEndpoint(name string, edit func(c *Configured, found bool) error) (Endpoint, error) {
 	e, err := r.store.EditEndpoint(name, edit)
+	r.edition.Add(1)
 	if err == nil {
 		r.tuned(name)
 	}

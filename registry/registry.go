@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,8 @@ type Registry struct {
 	tuned    func(endpoint string)
 	now      func() time.Time
 	log      *slog.Logger
+
+	edition atomic.Uint64 // see Edition
 
 	admitting sync.Mutex // where queries are limited: from counting them to having one more
 
@@ -314,6 +317,7 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 		}
 		return nil
 	})
+	r.edition.Add(1)
 	if err != nil {
 		return q, err
 	}
@@ -325,6 +329,10 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 	}
 	return q, nil
 }
+
+// Edition grows with every edit of a query or an endpoint: while it stays, so does
+// what depends on their settings.
+func (r *Registry) Edition() uint64 { return r.edition.Load() }
 
 // Follow registers a query for a live subscription. The returned function ends
 // this connection's hold; a day after the last one ended the registration is

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 
@@ -20,6 +21,26 @@ type changePage struct {
 	Next    string            `json:"next"`
 
 	size int // bytes of Changes
+}
+
+// write writes the page.
+func (p *changePage) write(w io.Writer) error {
+	next, err := json.Marshal(p.Next)
+	if err != nil {
+		return err
+	}
+	b := []byte(`{"changes":[`)
+	for i, c := range p.Changes {
+		if i > 0 {
+			b = []byte(",")
+		}
+		w.Write(b) // as all of this, into memory
+		w.Write(c)
+		p.Changes[i], b = nil, nil
+	}
+	w.Write(b)
+	_, err = w.Write(append(append([]byte(`],"next":`), next...), "}\n"...))
+	return err
 }
 
 // pageBytes is about how much a page holds at most: what one caller asks for
@@ -68,18 +89,34 @@ func queryChanges(c *call) error {
 			return err
 		}
 	}
-	changes, err := c.History.After(q.ID, after, limit)
+	st, _, err := c.History.Current(q.ID, false)
+	if err != nil {
+		return err
+	}
+	key := fmt.Sprintf("%s after %s until %s at most %d", q.ID, after, st.Position, limit)
+	return c.lent(http.StatusOK, typeJSON, "changes", key, nil, func(w io.Writer) error {
+		return c.changesUntil(w, q.ID, after, st.Position, limit)
+	})
+}
+
+// changesUntil writes a page of a query's changes up to a position: the same bytes
+// for as long as the log holds them.
+func (c *call) changesUntil(w io.Writer, query string, after, until registry.Position, limit int) error {
+	changes, err := c.History.After(query, after, limit)
 	if err != nil {
 		return err
 	}
 	page := changePage{Changes: []json.RawMessage{}, Next: after.String()}
 	for _, ch := range changes {
+		if ch.Epoch == until.Epoch && ch.Seq > until.Seq {
+			break
+		}
 		if err := c.add(&page, ch); err != nil {
 			return err
 		}
 		page.Next = ch.Position().String()
 	}
-	return c.json(http.StatusOK, page)
+	return page.write(w)
 }
 
 // unfiltered refuses what only streams can do: to pass over it in silence would
@@ -147,31 +184,57 @@ func latestChange(c *call) error {
 	if err != nil {
 		return err
 	}
-	ch, err := c.History.Latest(q.ID)
-	if missing(err) {
+	return c.current(func() error {
 		st, _, err := c.History.Current(q.ID, false)
 		if err != nil {
 			return err
 		}
-		return c.noResult(q, st)
-	}
-	if err != nil {
+		if st.Position.Seq == 0 {
+			return c.noResult(q, st)
+		}
+		tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.change", st.Position.Epoch, st.Position.Seq))
+		describe := func() { c.topic(q, "/changes/latest", tag, st.ChangedAt) }
+		if err := c.expected(tag, st.ChangedAt); err != nil {
+			return err
+		}
+		if c.unchanged(tag, st.ChangedAt) {
+			describe()
+			c.w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		err = c.lent(http.StatusOK, typeJSON, "latest", q.ID+" "+tag, describe, func(w io.Writer) error {
+			ch, err := c.History.Latest(q.ID)
+			if err != nil {
+				return err
+			}
+			if ch.Position() != st.Position {
+				return errSuperseded
+			}
+			b, err := c.ChangeJSON(ch)
+			if err == nil {
+				_, err = w.Write(b)
+			}
+			return err
+		})
+		if missing(err) {
+			return c.noResult(q, st)
+		}
 		return err
+	})
+}
+
+// errSuperseded says that what is being sent is not the current version any more.
+var errSuperseded = errors.New("another version came meanwhile")
+
+// current answers with the current version of something. When another one comes
+// before the answer has begun it begins with that one.
+func (c *call) current(answer func() error) error {
+	const most = 5
+	for try := 1; ; try++ {
+		if err := answer(); !errors.Is(err, errSuperseded) || try == most {
+			return err
+		}
 	}
-	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.change", ch.Epoch, ch.Seq))
-	if err := c.expected(tag, ch.CheckedAt); err != nil {
-		return err
-	}
-	c.topic(q, "/changes/latest", tag, ch.CheckedAt)
-	if c.unchanged(tag, ch.CheckedAt) {
-		c.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	doc, err := c.ChangeJSON(ch)
-	if err != nil {
-		return err
-	}
-	return c.bytes(http.StatusOK, typeJSON, doc)
 }
 
 // mostScanned bounds how many changes one call looks through for those that
@@ -202,11 +265,14 @@ func allChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := c.scan(after, head, limit, keep)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, page)
+	key := fmt.Sprintf("after %s until %s at most %d, edition %d, %s", after, head, limit, c.Registry.Edition(), c.r.URL.RawQuery)
+	return c.lent(http.StatusOK, typeJSON, "all", key, nil, func(w io.Writer) error {
+		page, err := c.scan(after, head, limit, keep)
+		if err != nil {
+			return err
+		}
+		return page.write(w)
+	})
 }
 
 // scan collects up to limit changes that keep admits, and says how far it read.
@@ -218,6 +284,10 @@ func (c *call) scan(after, head registry.Offset, limit int, keep func(registry.C
 			return page, err
 		}
 		for _, ch := range changes {
+			if ch.Offset > head.Seq { // came later: another look would find more
+				changes = nil
+				break
+			}
 			after = registry.Offset{Epoch: head.Epoch, Seq: ch.Offset}
 			if !keep(ch) {
 				continue

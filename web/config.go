@@ -44,7 +44,7 @@ const (
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// Rechecked, QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Deliveries, Ready,
+// Rechecked, QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Deliveries, Documents, Ready,
 // Metrics, Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
 // SSE forms) or its obvious default.
 type Config struct {
@@ -94,6 +94,8 @@ type Config struct {
 	Webhooks      Webhooks
 	// Deliveries counts for the metrics, one entry for each way out.
 	Deliveries func() []Deliveries
+	// Documents share the bodies of large answers; without it each has its own.
+	Documents Documents
 	// ChangeJSON writes a change as section "A change" of the protocol shows it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 
@@ -116,6 +118,9 @@ func (c *Config) complete() error {
 	switch {
 	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Store == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
+	}
+	if c.Documents == nil {
+		c.Documents = unshared{}
 	}
 	if c.Rechecked == nil {
 		c.Rechecked = func() <-chan struct{} { return nil }

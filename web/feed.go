@@ -1,6 +1,8 @@
 package web
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"time"
 )
@@ -21,23 +23,39 @@ func queryFeed(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.QueryFeed(&q, c.params)
+	st, _, err := c.History.Current(q.ID, false)
 	if err != nil {
 		return err
 	}
-	return c.feed(f, q.Public())
+	key := fmt.Sprintf("%s at %s, %s", q.ID, st.Position, c.r.URL.RawQuery)
+	return c.feed(key, func() (Feed, error) { return c.QueryFeed(&q, c.params) }, q.Public())
 }
 
 // allFeed serves all changes as Atom, or those of a tag or an endpoint.
 func allFeed(c *call) error {
-	f, err := c.AllFeed(c.params)
+	head, err := c.History.Head()
 	if err != nil {
 		return err
 	}
-	return c.feed(f, false)
+	key := fmt.Sprintf("all at %s, edition %d, %s", head, c.Registry.Edition(), c.r.URL.RawQuery)
+	return c.feed(key, func() (Feed, error) { return c.AllFeed(c.params) }, false)
 }
 
-func (c *call) feed(f Feed, public bool) error {
+func (c *call) feed(key string, read func() (Feed, error), public bool) error {
+	doc, err := c.Documents.Open("feeds", key, func(w io.Writer) (any, error) {
+		f, err := read()
+		if err != nil {
+			return nil, err
+		}
+		_, err = w.Write(f.Body)
+		f.Body = nil
+		return f, err
+	})
+	if err != nil {
+		return err
+	}
+	defer doc.Close()
+	f, _ := doc.About().(Feed)
 	if err := c.expected(f.ETag, f.Modified); err != nil {
 		return err
 	}
@@ -49,5 +67,5 @@ func (c *call) feed(f Feed, public bool) error {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return c.bytes(http.StatusOK, f.Type, f.Body)
+	return c.send(http.StatusOK, f.Type, doc)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -37,38 +36,39 @@ func results(suffix string) func(*call) error {
 		if err != nil {
 			return err
 		}
-		st, _, err := c.History.Current(q.ID, false)
-		if err != nil {
-			return err
-		}
-		if st.Position.Seq == 0 {
-			return c.noResult(q, st)
-		}
-		tag := resultTag(st, as)
-		if err := c.expected(tag, st.ChangedAt); err != nil {
-			return err
-		}
-		if c.unchanged(tag, st.ChangedAt) {
-			c.describe(q, as, tag, st)
-			c.w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
-		st, r, err := c.History.Current(q.ID, true) // both of one moment
-		if err != nil {
-			return err
-		}
-		if r == nil {
-			return c.noResult(q, st)
-		}
-		now := resultTag(st, as)
-		if now != tag { // it changed in between
-			if err := c.expected(now, st.ChangedAt); err != nil {
-				return err
-			}
-		}
-		c.describe(q, as, now, st)
-		return c.represent(r, as)
+		return c.current(func() error { return c.result(q, as) })
 	}
+}
+
+// result answers with the last complete result.
+func (c *call) result(q registry.Query, as string) error {
+	st, _, err := c.History.Current(q.ID, false)
+	if err != nil {
+		return err
+	}
+	if st.Position.Seq == 0 {
+		return c.noResult(q, st)
+	}
+	tag := resultTag(st, as)
+	describe := func() { c.describe(q, as, tag, st) }
+	if err := c.expected(tag, st.ChangedAt); err != nil {
+		return err
+	}
+	if c.unchanged(tag, st.ChangedAt) {
+		describe()
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.lent(http.StatusOK, MediaType(as), "results", q.ID+" "+tag, describe, func(w io.Writer) error {
+		now, r, err := c.History.Current(q.ID, true)
+		switch {
+		case err != nil:
+			return err
+		case r == nil || now.Position != st.Position:
+			return errSuperseded
+		}
+		return Represent(w, r, as)
+	})
 }
 
 func (c *call) representation(f diff.Form, suffix string) (string, error) {
@@ -152,22 +152,6 @@ func (c *call) linkSelf(self, tag string, changed time.Time, public bool) {
 	if public {
 		h.Set("Cache-Control", "no-cache")
 	}
-}
-
-func (c *call) represent(r *diff.Result, suffix string) error {
-	h := c.w.Header()
-	h.Set("Content-Type", MediaType(suffix))
-	if suffix == "srj" || suffix == "nt" {
-		h.Set("Content-Length", strconv.Itoa(r.Size()))
-	}
-	c.w.WriteHeader(http.StatusOK)
-	if c.r.Method == http.MethodHead {
-		return nil
-	}
-	if err := Represent(c.patient(), r, suffix); err != nil {
-		panic(http.ErrAbortHandler) // nobody listens any more
-	}
-	return nil
 }
 
 // A patientWriter lets a client take as long as it likes in all, but not

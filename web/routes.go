@@ -48,7 +48,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/queries/{id}/explain", need: read, run: explainQuery},
 		{method: "GET", path: "/v1/queries/{id}/results", need: read, topic: true, stream: true, run: results("")},
 		{method: "GET", path: "/v1/queries/{id}/changes", need: read, topic: true, stream: true, run: queryChanges},
-		{method: "GET", path: "/v1/queries/{id}/changes/latest", need: read, topic: true, run: latestChange},
+		{method: "GET", path: "/v1/queries/{id}/changes/latest", need: read, topic: true, stream: true, run: latestChange},
 		{method: "GET", path: "/v1/changes", need: read, stream: true, run: allChanges},
 
 		{method: "GET", path: "/v1/endpoints", need: read, run: listEndpoints},

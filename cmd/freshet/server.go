@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -180,6 +181,7 @@ func (s *server) serveHTTP() error {
 		},
 		Profiles: s.store, CapturesSSE: s.live.ProfileCaptures, Following: s.hub.Followers, NextRound: s.fleet.NextRound,
 		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: s.fleet.Manager.Shadows,
+		Documents:  documents{s.live.Documents()},
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
 		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: programVersion(),
@@ -209,6 +211,18 @@ func (s *server) serveHTTP() error {
 	return nil
 }
 
+// documents let the API share the bodies of its answers.
+type documents struct{ *notify.Documents }
+
+// Open is web.Documents'.
+func (d documents) Open(class, key string, write func(io.Writer) (any, error)) (web.Document, error) {
+	doc, err := d.Documents.Open(class, key, write)
+	if err != nil {
+		return nil, err
+	}
+	return doc, nil
+}
+
 // A sharing is the store as web.History, with results that its readers share among each other
 // and with followers.
 type sharing struct {
@@ -219,6 +233,11 @@ type sharing struct {
 // Current is web.History's.
 func (h sharing) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	return h.live.Current(query, withResult)
+}
+
+// After is web.History's.
+func (h sharing) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	return h.live.After(query, p, limit)
 }
 
 // due predicts when a query runs next.

@@ -129,23 +129,28 @@ func (r *refusal) message(alias string) []byte {
 }
 
 type notification struct {
-	SPUID    string          `json:"spuid"`
-	Alias    string          `json:"alias,omitempty"`
-	Sequence uint64          `json:"sequence"`
-	Added    json.RawMessage `json:"addedResults"`
-	Removed  json.RawMessage `json:"removedResults"`
+	SPUID    string
+	Alias    string
+	Sequence uint64
 }
 
-func (n notification) message() []byte {
+// head is everything before the results.
+func (n notification) head() []byte {
 	b := []byte(`{"notification":{"spuid":`)
 	b = append(b, marshal(n.SPUID)...)
 	if n.Alias != "" {
 		b = append(append(b, `,"alias":`...), marshal(n.Alias)...)
 	}
-	b = append(append(b, `,"sequence":`...), marshal(n.Sequence)...)
-	b = append(append(b, `,"addedResults":`...), n.Added...)
-	b = append(append(b, `,"removedResults":`...), n.Removed...)
-	return append(b, "}}"...)
+	return append(append(append(b, `,"sequence":`...), marshal(n.Sequence)...), ',')
+}
+
+// endOfNotification closes it after its results.
+var endOfNotification = []byte("}}")
+
+// both are the results of a notification.
+func both(added, removed []byte) []byte {
+	b := append([]byte(`"addedResults":`), added...)
+	return append(append(b, `,"removedResults":`...), removed...)
 }
 
 func unsubscribed(spuid string) []byte {
@@ -215,21 +220,29 @@ func nothing(form diff.Form, vars []string) []byte {
 	return results(form, vars, nil)
 }
 
-// step gives a change as two documents; ok is false when it changes nothing
-// that the format can say, as a mere reorder.
-func step(d *diff.Delta) (added, removed []byte, ok bool) {
+// step writes a change as the results of a notification, nil when it changes
+// nothing that the format can say, as a mere reorder.
+func step(d *diff.Delta) []byte {
 	if d.Form == diff.Ask {
-		if d.Baseline {
-			return boolean(d.Boolean), nothing(d.Form, nil), true
+		switch {
+		case d.Baseline:
+			return both(boolean(d.Boolean), nothing(d.Form, nil))
+		case d.Boolean == d.Previous:
+			return nil
 		}
-		return boolean(d.Boolean), boolean(d.Previous), d.Boolean != d.Previous
+		return both(boolean(d.Boolean), boolean(d.Previous))
 	}
-	plus, minus := d.Added, d.Removed
+	plus, minus, before := d.Added, d.Removed, d.OldVars
+	if d.Baseline {
+		before = d.Vars
+	}
 	if d.Ordered {
 		plus, minus = withoutMoves(plus, minus)
 	}
-	ok = d.Baseline || len(plus)+len(minus) > 0
-	return results(d.Form, d.Vars, plus), results(d.Form, d.OldVars, minus), ok
+	if !d.Baseline && len(plus)+len(minus) == 0 {
+		return nil
+	}
+	return both(results(d.Form, d.Vars, plus), results(d.Form, before, minus))
 }
 
 // withoutMoves takes out the rows that both bags have.

@@ -364,9 +364,9 @@ func (s *subscription) follow(ctx context.Context, wish notify.Wish) error {
 			if s.next > 0 { // the changes in between do not add up
 				return &registry.GapError{Reason: registry.OtherEpoch}
 			}
-			err = s.first(&ev)
+			err = s.tell(&ev, first)
 		case notify.StreamChange:
-			err = s.change(ev.Change.Delta)
+			err = s.tell(&ev, func(c *notify.StreamContent) []byte { return step(c.Change.Delta) })
 		}
 		if err != nil {
 			return err
@@ -375,34 +375,35 @@ func (s *subscription) follow(ctx context.Context, wish notify.Wish) error {
 	return nil
 }
 
-func (s *subscription) first(ev *notify.StreamEvent) error {
-	form := ev.Result.Form()
-	if form == diff.Ask {
-		return s.notify(boolean(ev.Result.Boolean()), nothing(form, nil))
+// tell sends an event, of whose content it lets go before.
+func (s *subscription) tell(ev *notify.StreamEvent, write func(*notify.StreamContent) []byte) error {
+	doc, err := s.c.s.Live.OpenEvent(s.query.ID, "sepa", ev, write)
+	if err != nil || doc.Size() == 0 {
+		return err
 	}
-	return s.notify(results(form, ev.Vars, ev.Rows), nothing(form, ev.Vars))
+	ev.Release()
+	return s.notify(doc)
 }
 
-func (s *subscription) change(d *diff.Delta) error {
-	added, removed, ok := step(d)
-	if !ok {
-		return nil
+// first writes a result as a first notification has it.
+func first(c *notify.StreamContent) []byte {
+	form := c.Result.Form()
+	if form == diff.Ask {
+		return both(boolean(c.Result.Boolean()), nothing(form, nil))
 	}
-	if s.next == 0 {
-		removed = nothing(d.Form, d.Vars)
-	}
-	return s.notify(added, removed)
+	vars, rows := c.Rows()
+	return both(results(form, vars, rows), nothing(form, vars))
 }
 
 // notify sends the next notification, unless the subscription has been ended
 // meanwhile.
-func (s *subscription) notify(added, removed []byte) error {
+func (s *subscription) notify(results *notify.Document) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if !s.c.has(s) {
 		return context.Canceled
 	}
-	n := notification{SPUID: s.spuid, Alias: s.alias, Sequence: s.next, Added: added, Removed: removed}
+	n := notification{SPUID: s.spuid, Alias: s.alias, Sequence: s.next}
 	s.next++
-	return s.conn.Write(n.message())
+	return s.conn.WriteDocument(n.head(), results, endOfNotification)
 }

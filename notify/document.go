@@ -1,0 +1,266 @@
+package notify
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Documents are the bodies of messages, shared by all who send the same. A sender
+// holds the piece that it is writing and, while its reader takes what it is sent,
+// the document. When the reader keeps it waiting it lets go of the document and
+// asks for it again afterwards; what was not kept meanwhile is made again. So the
+// memory of documents is bounded by what is kept, however many readers stall and
+// wherever each of them stands. Methods may be called concurrently.
+type Documents struct {
+	kept kept[documentKey, *content]
+
+	mu     sync.Mutex
+	places map[string]chan struct{}
+}
+
+// NewDocuments returns documents of which none is kept yet.
+func NewDocuments() *Documents {
+	return &Documents{kept: kept[documentKey, *content]{most: keepDocuments}, places: make(map[string]chan struct{})}
+}
+
+// keepDocuments is the weight of the documents that are kept, in bytes.
+const keepDocuments = 16 << 20
+
+// A documentKey names a document: what a change or a result says, and how that is
+// written.
+type documentKey struct {
+	step
+	as string
+}
+
+// A content is what a document says, in pieces that each are memory of their own:
+// who holds a piece does not hold the rest.
+type content struct {
+	pieces [][]byte // of chunk bytes, but the last
+	size   int
+	sum    uint64
+	about  any
+}
+
+// newContent keeps b when it is one piece, else copies of its pieces.
+func newContent(b []byte) *content {
+	if len(b) <= chunk {
+		return &content{pieces: [][]byte{b}, size: len(b)}
+	}
+	var w pieces
+	w.Write(b) // never fails
+	return w.content(nil)
+}
+
+// Pieces collect what is written, in pieces.
+type pieces struct {
+	list [][]byte
+	size int
+	sum  xxh3.Hasher
+}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		last := len(p.list) - 1
+		if last < 0 || len(p.list[last]) == chunk {
+			p.list = append(p.list, make([]byte, 0, min(chunk, max(len(rest), 4<<10))))
+			last++
+		}
+		room := chunk - len(p.list[last])
+		n := min(room, len(rest))
+		p.list[last] = append(p.list[last], rest[:n]...)
+		rest = rest[n:]
+	}
+	p.size += len(b)
+	p.sum.Write(b)
+	return len(b), nil
+}
+
+func (p *pieces) content(about any) *content {
+	if len(p.list) == 0 {
+		p.list = [][]byte{nil}
+	}
+	return &content{pieces: p.list, size: p.size, sum: p.sum.Sum64(), about: about}
+}
+
+func weighContent(c *content) int { return c.size }
+
+var errMoved = errors.New("what was being sent is not kept any more")
+
+// content returns what belongs to a key.
+func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*content, error) {
+	return d.kept.get(key, func() (*content, error) {
+		b, err := make()
+		if err != nil {
+			return nil, err
+		}
+		return newContent(b), nil
+	}, weighContent)
+}
+
+// Open returns the document of a key. write writes it and says something about it, and does so again when it
+// has been let go: the same bytes then, or an error, which ends the transfer. It
+// must not hold on to large things. Few of a class are written at a time.
+func (d *Documents) Open(class, key string, write func(io.Writer) (about any, err error)) (*Document, error) {
+	k := documentKey{as: class + " " + short(key)}
+	places := d.class(class)
+	get := func() (*content, error) {
+		return d.kept.get(k, func() (*content, error) {
+			places <- struct{}{}
+			defer func() { <-places }()
+			var p pieces
+			about, err := write(&p)
+			return p.content(about), err
+		}, weighContent)
+	}
+	c, err := get()
+	if err != nil {
+		return nil, err
+	}
+	return lend(c, get), nil
+}
+
+// short keeps keys short: they are not weighed.
+func short(key string) string {
+	if len(key) <= 128 {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return string(sum[:])
+}
+
+func (d *Documents) class(name string) chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.places[name] == nil {
+		d.places[name] = make(chan struct{}, 1+runtime.GOMAXPROCS(0))
+	}
+	return d.places[name]
+}
+
+// open is Open for what is kept for the followers.
+func (d *Documents) open(key documentKey, make func() ([]byte, error)) (*Document, error) {
+	get := func() (*content, error) { return d.content(key, make) }
+	c, err := get()
+	if err != nil {
+		return nil, err
+	}
+	return lend(c, get), nil
+}
+
+// lend makes a document of its content. again gets it once more.
+func lend(c *content, again func() (*content, error)) *Document {
+	doc := &Document{again: again, size: c.size, sum: c.sum, about: c.about}
+	doc.held.put(c)
+	return doc
+}
+
+// A Document is one sender's. It is used by one goroutine at a time.
+type Document struct {
+	again func() (*content, error)
+	size  int
+	sum   uint64
+	about any
+	held  loan[*content]
+}
+
+// About is what was said about the document when it was written.
+func (d *Document) About() any { return d.about }
+
+// Size is the length in bytes.
+func (d *Document) Size() int { return d.size }
+
+// Close ends the use of a document.
+func (d *Document) Close() { d.held.drop() }
+
+// WriteTo writes the document in pieces.
+func (d *Document) WriteTo(w io.Writer) (done int64, err error) {
+	err = d.each(func(p []byte) error {
+		n, err := w.Write(p)
+		done += int64(n)
+		return err
+	})
+	return done, err
+}
+
+// each hands the pieces to write, in order.
+func (d *Document) each(write func([]byte) error) error {
+	last := max(0, (d.size-1)/chunk)
+	for i := 0; i <= last; i++ {
+		p, err := d.piece(i)
+		if err != nil {
+			return err
+		}
+		if i == last {
+			d.held.drop()
+			return write(p)
+		}
+		d.held.lend()
+		err = write(p)
+		d.held.back()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Document) piece(i int) ([]byte, error) {
+	c, ok := d.held.take()
+	if !ok {
+		var err error
+		if c, err = d.again(); err != nil {
+			return nil, err
+		}
+		if c.size != d.size || c.sum != d.sum {
+			return nil, errMoved
+		}
+		d.held.put(c)
+	}
+	return c.pieces[i], nil
+}
+
+// A loan is something shared that a sender uses from one write to the next. It is
+// let go while a write waits for its reader.
+type loan[T any] struct {
+	mu    sync.Mutex
+	value T
+	has   bool
+	timer *time.Timer
+}
+
+func (l *loan[T]) put(v T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.value, l.has = v, true
+}
+
+func (l *loan[T]) take() (v T, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.value, l.has
+}
+
+func (l *loan[T]) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var none T
+	l.value, l.has = none, false
+}
+
+// lend comes before a write that may wait, and back after it.
+func (l *loan[T]) lend() {
+	if l.timer == nil {
+		l.timer = time.AfterFunc(lag, l.drop)
+		return
+	}
+	l.timer.Reset(lag)
+}
+
+func (l *loan[T]) back() { l.timer.Stop() }

@@ -1,0 +1,76 @@
+package web
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// Documents share the bodies of answers, so that clients who read slowly hold no
+// copies.
+type Documents interface {
+	// Open returns what write writes and says about it, under a key. write may be
+	// called again, and has to write the same bytes or return an error, which ends
+	// the transfer. Few of a class are written at a time.
+	Open(class, key string, write func(io.Writer) (about any, err error)) (Document, error)
+}
+
+// A Document is one answer's. WriteTo writes it in pieces, at the pace of its
+// reader; Close ends its use.
+type Document interface {
+	io.WriterTo
+	Size() int
+	About() any
+	Close()
+}
+
+// lent answers with a document. describe sets headers once it is there; nil:
+// there are none.
+func (c *call) lent(status int, typ, class, key string, describe func(), write func(io.Writer) error) error {
+	doc, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
+	if err != nil {
+		return err
+	}
+	defer doc.Close()
+	if describe != nil {
+		describe()
+	}
+	return c.send(status, typ, doc)
+}
+
+func (c *call) send(status int, typ string, doc Document) error {
+	h := c.w.Header()
+	h.Set("Content-Type", typ)
+	h.Set("Content-Length", strconv.Itoa(doc.Size()))
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := doc.WriteTo(c.patient()); err != nil {
+		panic(http.ErrAbortHandler) // nobody listens any more, or it cannot be told to the end
+	}
+	return nil
+}
+
+// unshared are documents that each reader holds for itself.
+type unshared struct{}
+
+type held struct {
+	bytes.Buffer
+	about any
+}
+
+func (unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, error) {
+	var h held
+	var err error
+	h.about, err = write(&h.Buffer)
+	return &h, err
+}
+
+func (h *held) Size() int  { return h.Len() }
+func (h *held) About() any { return h.about }
+func (h *held) Close()     {}
