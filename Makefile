@@ -38,7 +38,7 @@ $(AXE): web/browsertest/package-lock.json
 	npm ci --prefix web/browsertest --no-audit --no-fund --loglevel=error
 	@touch $@
 
-parts: ## install what only the tests need (Virtuoso, Chromium, npm clients)
+parts: ## install what only the tests need (Virtuoso, Chromium, promtool, npm clients)
 	@.ci/parts
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: the foreign clients and accessibility are not tested"
 
