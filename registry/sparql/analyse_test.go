@@ -118,6 +118,8 @@ func TestWarnings(t *testing.T) {
 		{"SELECT * {\r\n ?é ?y ?z BIND(uuid() AS ?u) FILTER(?z < Now()) }", []Warning{{NonDeterministic, "UUID, NOW", 2, 16}}},
 		{`SELECT * { SERVICE <http://e> {} }`, []Warning{{Service, "<http://e>", 1, 12}}},
 		{`SELECT * { a:b c:d e:f, g:h, i:j, k:l, m:n, a:c }`, []Warning{{UndeclaredPrefix, "a:, c:, e:, g:, i: and 2 more", 1, 12}}},
+		{`SELECT * { ?s rdfs:label ?l . ?s ex:p ?o }`, []Warning{{UndeclaredPrefix, "no PREFIX for rdfs:, ex:, so only", 1, 15}}},
+		{`SELECT * { ?s rdfs:label ?l . ?s ex:p ?o }`, []Warning{{UndeclaredPrefix, "it is PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>", 1, 15}}},
 		{`DEFINE input:inference "x" ASK {}`, []Warning{{Pragma, "Virtuoso", 1, 1}}},
 	} {
 		a, err := Analyse(c.text)

@@ -42,16 +42,38 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 		add(Service, s.services.first, "SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
 	}
 	if len(undeclared) > 0 {
-		names := make([]string, len(undeclared))
-		for i, t := range undeclared {
-			names[i] = t.text
-		}
-		add(UndeclaredPrefix, undeclared[0].pos, "no PREFIX for %s: only an endpoint that knows it by itself can run the query", enumerate(names))
+		add(UndeclaredPrefix, undeclared[0].pos, "%s", undeclaredPrefixes(undeclared))
 	}
 	if p.pragma != nil {
 		add(Pragma, p.pragma.pos, "DEFINE is understood by Virtuoso alone")
 	}
 	return out
+}
+
+// undeclaredPrefixes names them, and what the well-known ones usually stand for.
+func undeclaredPrefixes(undeclared []token) string {
+	names, usual := make([]string, len(undeclared)), []string(nil)
+	for i, t := range undeclared {
+		names[i] = t.text
+		if iri, ok := usualPrefixes[t.text]; ok && len(usual) < 5 {
+			usual = append(usual, "PREFIX "+t.text+" <"+iri+">")
+		}
+	}
+	said := "no PREFIX for " + enumerate(names) + ", so only an endpoint that knows it by itself can run the query"
+	if len(usual) > 0 {
+		said += "; usually it is " + strings.Join(usual, " ")
+	}
+	return said
+}
+
+// usualPrefixes are those that mean the same nearly everywhere.
+var usualPrefixes = map[string]string{
+	"rdf:": "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "rdfs:": "http://www.w3.org/2000/01/rdf-schema#", "owl:": "http://www.w3.org/2002/07/owl#",
+	"xsd:": "http://www.w3.org/2001/XMLSchema#", "skos:": "http://www.w3.org/2004/02/skos/core#", "foaf:": "http://xmlns.com/foaf/0.1/",
+	"dc:": "http://purl.org/dc/elements/1.1/", "dct:": "http://purl.org/dc/terms/", "dcterms:": "http://purl.org/dc/terms/", "schema:": "http://schema.org/",
+	"prov:": "http://www.w3.org/ns/prov#", "void:": "http://rdfs.org/ns/void#", "dcat:": "http://www.w3.org/ns/dcat#", "sh:": "http://www.w3.org/ns/shacl#",
+	"sosa:": "http://www.w3.org/ns/sosa/", "ssn:": "http://www.w3.org/ns/ssn/", "time:": "http://www.w3.org/2006/time#", "vcard:": "http://www.w3.org/2006/vcard/ns#",
+	"dbo:": "http://dbpedia.org/ontology/", "dbr:": "http://dbpedia.org/resource/", "wd:": "http://www.wikidata.org/entity/", "wdt:": "http://www.wikidata.org/prop/direct/",
 }
 
 // looseOrder returns what the top level is ordered by that its rows do not show.
