@@ -2,9 +2,11 @@ package sepa
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
@@ -42,7 +44,36 @@ func (g *graphs) UnmarshalJSON(b []byte) error {
 		}
 		return nil
 	}
-	return json.Unmarshal(b, (*[]string)(g))
+	if json.Unmarshal(b, (*[]string)(g)) != nil {
+		return errGraphs
+	}
+	return nil
+}
+
+var errGraphs = errors.New("default-graph-uri and named-graph-uri are an IRI or an array of IRIs")
+
+// wrong says in the words of JSON what is wrong with a message.
+func wrong(err error) string {
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, errGraphs):
+		return err.Error()
+	case errors.As(err, &typ):
+		return kind(typ.Value) + " cannot stand at " + cmp.Or(typ.Field, "the top")
+	}
+	return "it is not valid JSON"
+}
+
+// kind is a kind of JSON values, as its decoder calls it, with its article.
+func kind(value string) string {
+	value, _, _ = strings.Cut(value, " ") // of a number it says which
+	switch value {
+	case "object", "array":
+		return "an " + value
+	case "bool":
+		return "a boolean"
+	}
+	return "a " + value
 }
 
 // maxAlias bounds what is echoed in every message, in bytes.
@@ -53,7 +84,7 @@ const maxAlias = 1024
 func parse(frame []byte) (request, error) {
 	var r request
 	if err := json.Unmarshal(frame, &r); err != nil {
-		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request", "not a message of SPARQL 1.1 Subscribe: "+err.Error())
+		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request", "not a message of SPARQL 1.1 Subscribe: "+wrong(err))
 	}
 	switch {
 	case (r.Subscribe == nil) == (r.Unsubscribe == nil):
