@@ -362,10 +362,7 @@ func (t *trial) size() string {
 	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {
 		return strconv.FormatBool(*ask.Boolean)
 	}
-	if t.Rows == 1 {
-		return "1 row"
-	}
-	return fmt.Sprintf("%d rows", t.Rows)
+	return quantity(t.Rows, "row")
 }
 
 // printRows prints the first rows, one a line.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,9 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet watch types`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       programVersion(),
 	}
+	root.SetVersionTemplate(fmt.Sprintln(thisBuild())) // what "freshet version" prints
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%v\nSee '%s --help'.", err, c.CommandPath())
 	})

@@ -45,3 +45,13 @@ func TestVersionOfARelease(t *testing.T) {
 		t.Errorf("prints %q, %v", out, err)
 	}
 }
+
+// The flag says what the command says.
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := cli(t, nil, "", "version")
+	for _, args := range [][]string{{"--version"}, {"-v"}} {
+		if code, got, stderr := cli(t, nil, "", args...); code != exitOK || got != want || stderr != "" || got == "" {
+			t.Errorf("%s: exit code %d, prints %q and %q, want %q", args, code, got, stderr, want)
+		}
+	}
+}

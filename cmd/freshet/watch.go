@@ -103,6 +103,14 @@ func clockTime(t time.Time) string {
 	return t.Local().Format("15:04:05")
 }
 
+// quantity is a number of things.
+func quantity(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 func size(r *diff.Result) string {
 	switch {
 	case r == nil:
@@ -110,9 +118,9 @@ func size(r *diff.Result) string {
 	case r.Form() == diff.Ask:
 		return fmt.Sprint(r.Boolean())
 	case r.Form().Graph():
-		return fmt.Sprintf("%d triples", r.Len())
+		return quantity(r.Len(), "triple")
 	}
-	return fmt.Sprintf("%d rows", r.Len())
+	return quantity(r.Len(), "row")
 }
 
 // A painter colours text for a terminal that wants it: green added, yellow removed.
@@ -209,11 +217,11 @@ func changeLine(name string, c registry.Change, color bool) string {
 	var b strings.Builder
 	p := painter(color)
 	if c.Baseline {
-		first := fmt.Sprintf("%d rows", c.Delta.NewLen)
+		first := quantity(c.Delta.NewLen, "row")
 		if c.Delta.Form == diff.Ask {
 			first = fmt.Sprint(c.Delta.Boolean)
 		} else if c.Delta.Form.Graph() {
-			first = fmt.Sprintf("%d triples", c.Delta.NewLen)
+			first = quantity(c.Delta.NewLen, "triple")
 		}
 		fmt.Fprintf(&b, "%s %-26s first result, %s", clockTime(c.Time), name, first)
 		return b.String()
