@@ -76,6 +76,9 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			s.answerProblem(rec, r, err)
 			return
 		}
+		if r.URL.Path == "/v1/" {
+			r.URL.Path = "/v1"
+		}
 		if !clean(r.URL.EscapedPath()) {
 			s.answerProblem(rec, r, notFound("nothing is served under this path"))
 			return

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -31,6 +32,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/healthz", run: healthz},
 		{method: "GET", path: "/readyz", run: readyz},
 		{method: "GET", path: "/problems/{slug}", run: explainProblem},
+		{method: "GET", path: "/v1", run: index},
 		{method: "GET", path: "/v1/openapi.yaml", run: openAPI},
 		{method: "GET", path: "/v1/asyncapi.yaml", run: asyncAPI},
 		{method: "GET", path: "/freshet.js", run: clientScript},
@@ -121,6 +123,17 @@ func (s *server) table() []route {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: metrics})
 	}
 	return t
+}
+
+// index says what is served, as far as it needs no further names.
+func index(c *call) error {
+	links := map[string]string{}
+	for _, rt := range c.routes {
+		if name, ok := strings.CutPrefix(rt.path, "/v1/"); ok && !strings.Contains(name, "/") {
+			links[name] = c.url(rt.path)
+		}
+	}
+	return c.json(http.StatusOK, map[string]any{"links": links})
 }
 
 func live(c *call) error {

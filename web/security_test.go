@@ -157,7 +157,7 @@ func TestMethods(t *testing.T) {
 // What is not of the table is 404, never a redirect made of what was asked.
 func TestUnknownPaths(t *testing.T) {
 	w := newWorld(t)
-	for _, p := range []string{"/nowhere", "/v1", "/v1/", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles/a/b", "/v1/webhooks/a/b",
+	for _, p := range []string{"/nowhere", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles/a/b", "/v1/webhooks/a/b",
 		"/v1/hub/x", "/v1/queries/x/results.exe", "/%2e%2e/etc/passwd", "/problems/", "/problems/none", "/v1/endpoints/city/hints/x", "/v1/queries/%00/nothing"} {
 		a := w.do("GET", p, "").problem(404, "not-found")
 		if a.Header.Get("Location") != "" {
@@ -261,6 +261,24 @@ func TestRawRequests(t *testing.T) {
 	} else {
 		resp.Body.Close()
 	}
+}
+
+// Whoever looks around finds what there is.
+func TestIndex(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/v1", "/v1/"} {
+		links := w.get(path).status(200).json()["links"].(map[string]any)
+		for _, name := range []string{"queries", "changes", "endpoints", "profiles", "subscriptions", "webhooks", "tokens", "live", "hub", "openapi.yaml"} {
+			if links[name] != "http://freshet.example.org:8080/v1/"+name {
+				t.Errorf("%s: %s is at %v", path, name, links[name])
+			}
+		}
+		if len(links) > 20 {
+			t.Errorf("%v", links)
+		}
+		w.do("POST", path, "").problem(405, "method-not-allowed")
+	}
+	w.get("/v1//").problem(404, "not-found")
 }
 
 func TestServerCalls(t *testing.T) {
