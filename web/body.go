@@ -5,10 +5,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 
 	json "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/freshet/freshet/registry"
 )
 
 const (
@@ -71,7 +74,7 @@ func pointer(p jsontext.Pointer) string {
 func semanticReason(e *json.SemanticError) string {
 	switch {
 	case errors.Is(e.Err, json.ErrUnknownName):
-		return "there is no member of this name"
+		return unknownMember(e)
 	case e.Err != nil && e.GoType != nil && e.JSONKind != 0 && e.GoType.PkgPath() != "":
 		return "not a value for this member: " + e.Err.Error()
 	case e.JSONKind != 0:
@@ -80,6 +83,37 @@ func semanticReason(e *json.SemanticError) string {
 		return e.Err.Error()
 	}
 	return "this value cannot stand here"
+}
+
+// unknownMember says which member an unknown one may have been meant for, else
+// which there are.
+func unknownMember(e *json.SemanticError) string {
+	const said = "there is no member of this name"
+	names := memberNames(e.GoType)
+	if near := registry.Nearest(e.JSONPointer.LastToken(), names); near != "" {
+		return said + ", did you mean " + near + "?"
+	}
+	if len(names) == 0 {
+		return said
+	}
+	return said + "; there are " + strings.Join(names, ", ")
+}
+
+// memberNames are the names of a struct's members in JSON.
+func memberNames(t reflect.Type) (names []string) {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			names = append(names, memberNames(f.Type)...)
+		case name != "" && name != "-":
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // kindName is a kind of JSON values with its article.

@@ -114,6 +114,26 @@ func TestZeroIsNoDefault(t *testing.T) {
 	}
 }
 
+// An unknown member is answered with the one that was meant, or those there are.
+func TestUnknownMembers(t *testing.T) {
+	w := newWorld(t)
+	for _, x := range [][4]string{
+		{"POST", "/v1/queries", `{"endpoint":"city","sparql":"ASK {}"}`, "there are endpoint, query, name, tags, weight"},
+		{"POST", "/v1/queries", `{"endpoint":"city","qeury":"ASK {}"}`, "did you mean query?"},
+		{"POST", "/v1/queries", `{"endpoint":"city","Query":"ASK {}"}`, "did you mean query?"},
+		{"PATCH", "/v1/queries/" + w.register(selectText), `{"tag":["a"]}`, "did you mean tags?"},
+		{"PATCH", "/v1/endpoints/city", `{"bugdet":"1s"}`, "did you mean budget?"},
+		{"PATCH", "/v1/endpoints/city", `{"auth":{"basic":{"usrname":"u"}}}`, "did you mean username?"},
+		{"POST", "/v1/tokens", `{"nmae":"x"}`, "did you mean name?"},
+		{"POST", "/v1/profiles", `{"itmes":[]}`, "did you mean items?"},
+	} {
+		a := w.do(x[0], x[1], x[2], "Content-Type: application/json").problem(400, "malformed")
+		if !strings.Contains(a.string("detail"), x[3]) {
+			t.Errorf("%s %s %s: %s", x[0], x[1], x[2], a.string("detail"))
+		}
+	}
+}
+
 // What the URL and the headers of an endpoint cannot be.
 func TestEndpointsThatCannotBe(t *testing.T) {
 	w := newWorld(t)

@@ -101,7 +101,7 @@ func plain(message string) string {
 		return s
 	})
 	return unknownField.ReplaceAllStringFunc(message, func(s string) string {
-		if near := nearest(unknownField.FindStringSubmatch(s)[1], keys(reflect.TypeFor[Config]())); near != "" {
+		if near := registry.Nearest(unknownField.FindStringSubmatch(s)[1], keys(reflect.TypeFor[Config]())); near != "" {
 			return s + fmt.Sprintf(", did you mean %q?", near)
 		}
 		return s + "; 'freshet config print --endpoint NAME=URL' shows all there are"
@@ -123,40 +123,6 @@ func keys(t reflect.Type) (list []string) {
 		}
 	}
 	return list
-}
-
-// nearest is the name that takes the fewest edits to make of word, if few.
-func nearest(word string, names []string) (found string) {
-	least := min(2, len(word)/2) + 1
-	for _, name := range names {
-		if d := edits(strings.ToLower(word), name); d < least {
-			least, found = d, name
-		}
-	}
-	return found
-}
-
-// edits counts the insertions, deletions and substitutions from a to b
-// (Levenshtein's distance).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			above := row[j+1]
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(diagonal+cost, above+1, row[j]+1)
-			diagonal = above
-		}
-	}
-	return row[len(b)]
 }
 
 // settable are the values that a variable of the environment may set, by key:
