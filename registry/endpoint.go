@@ -22,6 +22,7 @@ type Endpoint struct {
 	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies that are compared with Policy over what is recorded
 	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // name of the endpoint's own limit in milliseconds
 	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
+	OwnServices     []string          `json:"own_services" yaml:"own_services"` // what SERVICE may name although AllowService is off
 	AllowPublic     bool              `json:"allow_public" yaml:"allow_public"` // every holder may publish its queries
 	Concurrency     int               `json:"concurrency" yaml:"concurrency"`
 	Timeout         Duration          `json:"timeout" yaml:"timeout"` // one execution
@@ -125,7 +126,7 @@ const (
 // Asking is the part of the settings that decides how a request is made and what
 // its answer means. The rest is about when, and how much.
 func (e Endpoint) Asking() Endpoint {
-	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic = "", 0, "", "", "", 0, nil, nil, nil, false
+	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices = "", 0, "", "", "", 0, nil, nil, nil, false, nil
 	return e
 }
 

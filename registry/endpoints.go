@@ -231,6 +231,11 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	case e.MaxRows < 0:
 		return bad("max_rows", "max_rows is 0 (no cap) or more")
 	}
+	for _, own := range e.OwnServices {
+		if !serviceName.MatchString(own) {
+			return bad("own_services", "%q is neither an absolute IRI nor a name with a prefix, such as wikibase:label", own)
+		}
+	}
 	if err := headers(e.Headers); err != nil {
 		return bad("headers", "%v", err)
 	}
@@ -286,6 +291,9 @@ func validPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && n > 0
 }
+
+// serviceName matches an IRI with a scheme, or a prefixed name.
+var serviceName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+._-]*:[^\s<>"{}|\\^` + "`" + `]+$`)
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 

@@ -143,15 +143,26 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 		return nil, unprocessable("update-refused", "/query", "%v", err)
 	case err != nil:
 		return nil, malformed("%v", err)
-	case len(a.Services) > 0 && !e.AllowService:
+	}
+	foreign := slices.DeleteFunc(slices.Clone(a.Services), e.provides)
+	if len(foreign) > 0 && !e.AllowService {
 		return nil, unprocessable("service-refused", "/query",
-			"the query calls SERVICE %s; an admin may set allow_service on %s", a.Services[0], e.Name)
+			"the query calls SERVICE %s; an admin may add it to own_services of %s if that endpoint provides it itself, or else set allow_service", foreign[0], e.Name)
+	}
+	if len(foreign) == 0 { // none is another endpoint
+		a.Warnings = slices.DeleteFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.Service })
 	}
 	if len(a.Reaches) > 0 && !e.AllowService {
 		return nil, unprocessable("service-refused", "/query",
 			"%s makes the endpoint reach beyond the query; an admin may set allow_service on %s", a.Reaches[0], e.Name)
 	}
 	return a, nil
+}
+
+// provides reports whether a service, in the normal form's spelling, is one of
+// the endpoint's own: an IRI, or a name with a prefix that the endpoint declares.
+func (e Endpoint) provides(service string) bool {
+	return slices.ContainsFunc(e.OwnServices, func(own string) bool { return service == own || service == "<"+own+">" })
 }
 
 func (reg Registration) check() error {

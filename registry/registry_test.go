@@ -174,6 +174,44 @@ func TestOrderedByDefault(t *testing.T) {
 	}
 }
 
+// An endpoint's own services may be called, spelled as an IRI or with a prefix
+// that the endpoint declares. Others, variables among them, are refused still.
+func TestOwnServices(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	_, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
+		e.OwnServices = []string{"wikibase:label", "http://wikiba.se/ontology#label"}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, ok := range map[string]bool{
+		`SELECT * { ?s ?p ?o SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`:                        true,
+		`PREFIX w: <http://wikiba.se/ontology#> SELECT * { ?s ?p ?o SERVICE w:label { ?a ?b ?c } }`:                      true,
+		`SELECT * { ?s ?p ?o SERVICE SILENT <http://wikiba.se/ontology#label> { ?a ?b ?c } }`:                            true,
+		`PREFIX wikibase: <http://evil.example/> SELECT * { SERVICE wikibase:label { ?s ?p ?o } }`:                       false,
+		`SELECT * { SERVICE wikibase:label { ?a ?b ?c } SERVICE <http://evil.example/> { ?s ?p ?o } }`:                   false,
+		`SELECT * { BIND(<http://evil.example/> AS ?x) SERVICE ?x { ?s ?p ?o } }`:                                        false,
+		`SELECT * { SERVICE <http://wikiba.se/ontology#labels> { ?s ?p ?o } }`:                                           false,
+		`SELECT (bif:HTTP_GET("http://e/") AS ?x) { SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`: false,
+	} {
+		q, err := r.Analyse(registry.Registration{Endpoint: "city", Text: text})
+		switch {
+		case !ok && (err == nil || problem(t, err).Type != "service-refused"):
+			t.Errorf("%s: %v, want service-refused", text, err)
+		case ok && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case ok && slices.ContainsFunc(q.Warnings, func(w registry.Warning) bool { return w.Code == "service" }):
+			t.Errorf("%s: warns that another endpoint is asked", text)
+		}
+	}
+	for _, bad := range []string{"label", "<http://wikiba.se/ontology#label>", "?x", "http://a b", ""} {
+		if _, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error { e.OwnServices = []string{bad}; return nil }); err == nil {
+			t.Errorf("own_services takes %q", bad)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	yes, later, muchLater := true, r.now.Add(time.Hour), r.now.Add(2*time.Hour)

@@ -39,7 +39,7 @@ type stateView struct {
 func (c *call) endpointView(e registry.Endpoint) (endpointView, error) {
 	e = e.Masked()
 	e.DefaultGraphURI, e.NamedGraphURI, e.Blackout = list(e.DefaultGraphURI), list(e.NamedGraphURI), list(e.Blackout)
-	e.Shadows = list(e.Shadows)
+	e.Shadows, e.OwnServices = list(e.Shadows), list(e.OwnServices)
 	if e.Headers == nil {
 		e.Headers = map[string]string{}
 	}

@@ -38,7 +38,7 @@ var problemKinds = map[string]kind{
 	"misdirected":            {421, "Not this server's name", "The Host of the request is neither a loopback name, nor the address that Freshet listens on, nor the host of public_url. Set public_url when the server is reached under another name."},
 	"bad-query":              {400, "The query cannot be watched", "The text is not a SPARQL 1.1 SELECT, ASK, CONSTRUCT or DESCRIBE query; detail says where reading ended."},
 	"update-refused":         {422, "SPARQL Update is not accepted", "Freshet only ever reads: SPARQL Update belongs to the endpoint itself."},
-	"service-refused":        {422, "SERVICE is not allowed on this endpoint", "A SERVICE clause makes the endpoint call others on our behalf. An admin may set allow_service on the endpoint."},
+	"service-refused":        {422, "SERVICE is not allowed on this endpoint", "A SERVICE clause makes the endpoint call others on our behalf. An admin may list the endpoint's own services, such as wikibase:label at Wikidata, in own_services, or set allow_service for all."},
 	"unknown-endpoint":       {422, "No such endpoint", "The registration names an endpoint that is not configured; detail lists those that are."},
 	"bad-setting":            {422, "A setting is out of range", "The request is well-formed, but a value is not one that can be used; errors[] points at it."},
 	"bad-endpoint":           {422, "The endpoint's settings do not fit", "The settings cannot be used together; errors[] points at the one to change."},

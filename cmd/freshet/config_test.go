@@ -56,6 +56,7 @@ endpoints:
     profile_share: 0.25
     timeout_param: timeout
     allow_service: true
+    own_services: ["wikibase:label"]
     allow_public: true
     concurrency: 2
     timeout: 20s
@@ -79,7 +80,7 @@ func TestConfigFile(t *testing.T) {
 	}
 	want := registry.Endpoint{
 		Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 10s", Budget: registry.Duration(5 * time.Second), Policy: "rr",
-		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, TimeoutParam: "timeout", AllowService: true, AllowPublic: true, Concurrency: 2,
+		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, TimeoutParam: "timeout", AllowService: true, OwnServices: []string{"wikibase:label"}, AllowPublic: true, Concurrency: 2,
 		Timeout: registry.Duration(20 * time.Second), MinGap: registry.Duration(100 * time.Millisecond),
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 10000, MaxBytes: 16 << 20,
 		DefaultGraphURI: []string{"http://g.example/"}, Headers: map[string]string{"X-Key": "abc"},
@@ -418,7 +419,7 @@ func TestExampleFile(t *testing.T) {
 	}
 	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.Defaulted()
 	got := c.Endpoints[0]
-	got.Blackout, got.DefaultGraphURI, got.NamedGraphURI, got.Headers = nil, nil, nil, nil // empty, as in e
+	got.Blackout, got.DefaultGraphURI, got.NamedGraphURI, got.Headers, got.OwnServices = nil, nil, nil, nil, nil // empty, as in e
 	if d := cmp.Diff(e, got); d != "" {
 		t.Errorf("endpoint (-want +got):\n%s", d)
 	}

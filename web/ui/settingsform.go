@@ -59,6 +59,7 @@ var settingFields = []setting{
 	{Name: "profile_share", Label: "For profiles"},
 	{Name: "fallback_policy", Label: "Besides profiles"},
 	{Name: "allow_service", Label: "SERVICE", Check: true},
+	{Name: "own_services", Label: "Own services", Lines: true},
 	{Name: "allow_public", Label: "Publishing", Check: true},
 	{Name: "headers", Label: "Header fields", Lines: true, Private: true},
 	{Name: "auth", Label: "Sign-in", Private: true, Options: []choice{{Value: "", Label: "none"}, {Value: "basic", Label: "basic"}, {Value: "digest", Label: "digest"}, {Value: "bearer", Label: "bearer token"}}},
@@ -99,6 +100,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 		dark = append(dark, b.Start+" for "+short(b.For))
 	}
 	set("blackout", strings.Join(dark, "\n"))
+	set("own_services", strings.Join(e.OwnServices, "\n"))
 	if e.AllowService {
 		set("allow_service", "1")
 	}
@@ -166,6 +168,7 @@ func (f *form) apply(e *registry.Endpoint) {
 		e.ProfileShare = x
 	}
 	e.AllowService = f.Get("allow_service") != ""
+	e.OwnServices = lines(f.Get("own_services"))
 	e.AllowPublic = f.Get("allow_public") != ""
 	e.DefaultGraphURI = lines(f.Get("default_graph_uri"))
 	f.blackouts(&e.Blackout)
@@ -320,6 +323,8 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 		return "What orders the queries that no profile claims, when the policy is one for profiles."
 	case "allow_service":
 		return "Queries may make it ask other endpoints. Their delays and failures become its own."
+	case "own_services":
+		return "Services that it provides itself, one a line, which queries may call without the box above: “wikibase:label” at Wikidata."
 	case "allow_public":
 		return "Every application that holds a query may let anybody read its results, whatever those before it chose."
 	case "headers":
