@@ -109,7 +109,7 @@ func TestRegister(t *testing.T) {
 	x.picture("register-tried")
 	x.fill("#r-n", "Names in order")
 	x.press("Register")
-	x.wait(`location.pathname.startsWith("/queries/q_") && document.body.innerText.includes("Registered.")`)
+	x.wait(`location.pathname.startsWith("/queries/q_") && document.body.innerText.includes("The query is registered.")`)
 	x.quiet()
 	w.call("DELETE", must[string](x, `"/v1" + location.pathname`)+"?force=1", nil, nil)
 }

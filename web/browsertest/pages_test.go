@@ -37,6 +37,8 @@ func pages(w *world) []look {
 		{name: "add-endpoint", role: "admin", path: "/add-endpoint", shows: "Short name"},
 		{name: "remove", role: "admin", path: "/endpoints/still/remove", shows: "cannot be brought back"},
 		{name: "profiles", role: "admin", path: "/profiles", shows: "Departure board"},
+		{name: "profile", role: "admin", path: "/profiles/Departure%20board", shows: "newest first"},
+		{name: "query-past", role: "admin", path: "/queries/" + w.queries["free"] + "?b=1&a=2", shows: "link to this time"},
 		{name: "add-profile", role: "admin", path: "/add-profile", shows: "Window"},
 		{name: "deliveries", role: "admin", path: "/deliveries", shows: "alerts"},
 		{name: "tokens", role: "admin", path: "/tokens", shows: "wallboard"},

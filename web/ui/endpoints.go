@@ -140,7 +140,7 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 		l.Rest = append(l.Rest, phrase{Text: count(unasked) + " had nothing to answer yet."})
 	}
 	if bad == 0 {
-		l.Rest = append(l.Rest, phrase{Text: "They are asked " + plural(queries, "query", "queries") + "."})
+		l.Rest = append(l.Rest, phrase{Text: agree(len(rows), "It is asked ", "They are asked ") + plural(queries, "query", "queries") + "."})
 	}
 	return l
 }

@@ -37,11 +37,11 @@ func TestSlotClock(t *testing.T) {
 		}
 	}
 	if _, ok := c.stretch(&registry.Interval{First: 3, Last: 4}); ok {
-		t.Error("a slot that nobody remembers has a place")
+		t.Error("a forgotten slot has a place")
 	}
 	done := t0.Add(-time.Hour)
 	if s, ok := c.stretch(&registry.Interval{First: 3, Last: 4, Done: &registry.Execution{At: done}}); !ok || !s.from.Equal(done) {
-		t.Error("a capture in a slot that nobody remembers has no place")
+		t.Error("a capture in a forgotten slot has no place")
 	}
 	if s, ok := c.coming(registry.When{Every: registry.Span{Slots: 10}, Slack: registry.Span{Slots: 1}}, t0); !ok || !s.from.Equal(t0.Add(20*time.Second)) || !s.until.Equal(t0.Add(24*time.Second)) {
 		t.Errorf("the next of each tenth slot: %+v, %v", s, ok)
@@ -51,10 +51,10 @@ func TestSlotClock(t *testing.T) {
 	}
 	byHand := &slotClock{began: c.began, last: 452, schedule: never}
 	if s, ok := byHand.stretch(&registry.Interval{First: 452, Last: 455}); !ok || !s.endless {
-		t.Errorf("an interval whose end nobody can tell: %+v, %v", s, ok)
+		t.Errorf("an interval whose end is unknown: %+v, %v", s, ok)
 	}
 	if _, ok := byHand.stretch(&registry.Interval{First: 453, Last: 455}); ok {
-		t.Error("an interval whose beginning nobody can tell has a place")
+		t.Error("an interval whose beginning is unknown has a place")
 	}
 }
 

@@ -174,8 +174,8 @@ func (v *visit) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 // afterSlot is when a query runs next that has its turn in the running slot.
 const afterSlot = template.HTML(`<span class="dim" title="It has its turn in the slot that is running; its next run is planned when that slot is over">after this slot</span>`)
 
-// nextRun is when a query is expected to run; while a slot runs nobody can tell
-// that of the queries that it asks.
+// nextRun is when a query is expected to run, which is unknown of those that the
+// running slot asks.
 func (v *visit) nextRun(due time.Time, running bool) template.HTML {
 	if due.IsZero() && running {
 		return afterSlot

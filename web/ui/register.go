@@ -298,28 +298,28 @@ func checkRegistration(v *visit) error {
 func register(v *visit) error {
 	f := v.typed(registerFields)
 	reg := f.registration()
+	key := trialKey(v.caller.Name, reg)
 	switch do := f.Get("do"); {
-	case do == "check":
-		return v.registerAgain(f, nil)
 	case do == "try":
 		t, err := v.try(reg)
 		if err != nil {
 			return err
 		}
+		v.trials.keep(key, t, v.now)
 		return v.registerAgain(f, t)
-	case f.Status != 0:
-		return v.registerAgain(f, nil)
+	case do == "check" || f.Status != 0:
+		return v.registerAgain(f, v.trials.kept(key, v.now))
 	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
 		if err := f.refuse(err); err != nil {
 			return err
 		}
-		return v.registerAgain(f, nil)
+		return v.registerAgain(f, v.trials.kept(key, v.now))
 	}
 	v.catalogue.stale()
 	if created {
-		v.say("good", "Registered. "+v.firstRun(q.Endpoint), "Its first complete result is the baseline that changes are counted from.")
+		v.say("good", "The query is registered.", "Its first complete result is the baseline that changes are counted from.")
 	} else {
 		v.say("good", "This question was asked already: you hold it now, too.", "")
 	}

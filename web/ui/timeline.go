@@ -40,7 +40,7 @@ type slotClock struct {
 	began    map[uint64]time.Time
 	last     uint64 // that began
 	schedule scheduler.Schedule
-	next     time.Time // when the slot after last begins, zero when nobody can tell
+	next     time.Time // when the slot after last begins, zero when unknown
 }
 
 func (v *visit) slotClock(endpoint string) (*slotClock, error) {
@@ -69,7 +69,7 @@ func (v *visit) slotClock(endpoint string) (*slotClock, error) {
 	return c, nil
 }
 
-// at is when a slot begins; false when nobody can tell.
+// at is when a slot begins; false when that is unknown.
 func (c *slotClock) at(slot uint64) (time.Time, bool) {
 	if slot <= c.last {
 		t, known := c.began[slot]
@@ -90,7 +90,7 @@ func (c *slotClock) at(slot uint64) (time.Time, bool) {
 	return t, !t.IsZero()
 }
 
-// A stretch is an interval on the axis. One that counts slots whose end nobody
+// A stretch is an interval on the axis. One that counts slots whose end is
 // can tell yet goes on to the end of the axis.
 type stretch struct {
 	from, until time.Time

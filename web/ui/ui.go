@@ -52,6 +52,7 @@ type Server struct {
 	streams   chan struct{}
 	shares    shares
 	tries     chan struct{} // trial executions
+	trials    trials
 	joins     chan struct{} // comparisons of versions that lie far apart
 	done      chan struct{}
 }
