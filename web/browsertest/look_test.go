@@ -110,7 +110,8 @@ func TestPages(t *testing.T) {
 }
 
 // look opens a page and looks at it in both lights. On a laptop, where most is
-// shown, both are checked for accessibility; on a phone the dark one.
+// shown, both are checked for accessibility; on a phone the dark one. Between the
+// two it is the width that matters.
 func (x *tab) look(p look, s screen, checker string) {
 	x.t.Helper()
 	x.show(s)
@@ -125,6 +126,10 @@ func (x *tab) look(p look, s screen, checker string) {
 	x.checkNames(what)
 	x.checkWidth(s, what)
 	x.picture(what + "-light")
+	if s == tablet {
+		x.checkShift(what)
+		return
+	}
 	if s == laptop {
 		x.checkAccess(what + "-light")
 	}

@@ -221,7 +221,7 @@ func newWorld(t testing.TB) *world {
 		w.call("POST", "/v1/queries/"+w.queries["lost"]+"/refresh", nil, nil)
 		w.call("POST", "/v1/endpoints/broken/tick", nil, nil)
 		w.call("GET", "/v1/endpoints/broken", nil, &e)
-		return e.State.Health.State == "open"
+		return e.State.Health.State == "failing"
 	})
 	w.call("POST", "/v1/tokens", map[string]any{"name": "guest", "role": "read"}, nil)
 	return w

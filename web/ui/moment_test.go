@@ -57,7 +57,7 @@ func TestVersionsByTime(t *testing.T) {
 		t.Fatal("no link by time")
 	}
 	path, _, _ := strings.Cut(html.UnescapeString(link[1]), "#")
-	r.get(path).has("version 3 since", `type="datetime-local" step="1" value="`+all[2].Time.UTC().Format("2006-01-02T15:04:05")+`"`)
+	r.get(path).has("version 3 since", `name="at" value="`+all[2].Time.UTC().Format("2006-01-02 15:04:05")+`"`)
 }
 
 func TestMomentsThatAreRead(t *testing.T) {

@@ -70,7 +70,7 @@ func (v *visit) resultView(q *registry.Query, st registry.Status, recent []regis
 		var t time.Time
 		if t, err = readMoment(r.At); err == nil {
 			b, err = v.versionAt(q, st.Position, recent, t)
-			r.At = t.Format("2006-01-02T15:04:05")
+			r.At = t.Format("2006-01-02 15:04:05")
 		}
 		if err != nil {
 			b = newest

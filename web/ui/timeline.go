@@ -90,8 +90,8 @@ func (c *slotClock) at(slot uint64) (time.Time, bool) {
 	return t, !t.IsZero()
 }
 
-// A stretch is an interval on the axis. One that counts slots whose end is
-// can tell yet goes on to the end of the axis.
+// A stretch is an interval on the axis. One that counts slots and whose end is
+// not known yet goes on to the end of the axis.
 type stretch struct {
 	from, until time.Time
 	endless     bool
