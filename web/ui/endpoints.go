@@ -86,7 +86,9 @@ func total(slots []scheduler.Slot) sum {
 		t.slots++
 		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run, t.changed+s.Changed, t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
 		if s.Error != "" {
-			t.failed++
+			if !s.Throttled {
+				t.failed++
+			}
 			continue
 		}
 		t.used, t.budget = t.used+s.Used, t.budget+s.Budget
@@ -113,14 +115,22 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 	bad, unasked := 0, 0
 	var l lede
 	for _, r := range rows {
-		if r.State.Class == "off" || r.State.Class == "new" {
+		words := ""
+		switch r.State.Class {
+		case "off", "new":
 			unasked++
+		case "failing":
+			words = r.Fails + "."
+		case "stale":
+			words = "asked us to wait."
+		case "paused":
+			words = "is paused."
 		}
-		if r.State.Class == "failing" {
-			bad++
-			if bad <= 3 {
-				l.Rest = append(l.Rest, phrase{r.Name, r.Link}, phrase{Text: "does not answer."})
-			}
+		if words == "" {
+			continue
+		}
+		if bad++; bad <= 3 {
+			l.Rest = append(l.Rest, phrase{r.Name, r.Link}, phrase{Text: words})
 		}
 	}
 	switch {
@@ -238,7 +248,7 @@ func (p *endpointPage) lede(e registry.Endpoint, t sum, slots []scheduler.Slot) 
 	}
 	switch p.State.Class {
 	case "failing":
-		l.Strong = "It does not answer."
+		l.Strong = "It " + p.Fails + "."
 	case "paused":
 		l.Strong = "It is paused."
 	case "stale":

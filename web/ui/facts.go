@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type facts struct {
 	Big            bool
 	List           []fact
 	fresh, results int
+	states         tallied
 }
 
 type fact struct {
@@ -40,7 +42,7 @@ func (v *visit) overviewFacts(all [][]scheduler.Slot) (facts, error) {
 		return facts{}, err
 	}
 	n := snap.states
-	f := facts{Label: "Numbers that matter", Big: true, fresh: n.live, results: len(snap.digests)}
+	f := facts{Label: "Numbers that matter", Big: true, fresh: n[registry.Live], results: len(snap.digests), states: n}
 	past := v.trends.points()
 	f.List = []fact{v.freshFact(n, len(snap.digests), past), changesFact(snap), v.ageFact(snap.digests, past)}
 	f.List = append(f.List, slotFacts(all)...)
@@ -59,15 +61,19 @@ func (v *visit) freshFact(n tallied, all int, past []point) fact {
 	if all == 0 {
 		return f
 	}
-	f.Value = share(float64(n.live) / float64(all)).HTML()
+	f.Value = share(float64(n[registry.Live]) / float64(all)).HTML()
 	f.Sub = "of the results"
-	switch {
-	case n.stale > 0:
-		f.Sub = template.HTML(count(n.stale) + " stale, " + count(n.paused) + " paused")
-	case n.paused > 0:
-		f.Sub = template.HTML(count(n.paused) + " paused")
-	case n.fresh > 0:
-		f.Sub = template.HTML(count(n.fresh) + " not run yet")
+	var others []string
+	for _, x := range []struct {
+		state registry.State
+		word  string
+	}{{registry.Failing, "failing"}, {registry.Stale, "stale"}, {registry.Paused, "paused"}, {registry.Idle, "idle"}, {registry.New, "not run yet"}} {
+		if n[x.state] > 0 && len(others) < 2 {
+			others = append(others, count(n[x.state])+" "+x.word)
+		}
+	}
+	if len(others) > 0 {
+		f.Sub = template.HTML(strings.Join(others, ", "))
 	}
 	f.Spark = trendLine(past, func(p point) float64 { return p.fresh }, "Share of fresh results", func(x float64) string { return share(x).String() })
 	return f

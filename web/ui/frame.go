@@ -121,18 +121,21 @@ func (v *visit) counts() map[string]tally {
 	if err != nil {
 		return out
 	}
-	queries, failing := 0, 0
+	queries, refused, failing := 0, 0, 0
 	for _, e := range endpoints {
 		st, err := v.Daemon.State(e.Name)
 		if err != nil {
 			continue
 		}
-		queries += st.Queries
+		queries, refused = queries+st.Queries, refused+st.States[registry.Failing]
 		if e.Pause == nil && st.Health.State == registry.HealthFails {
 			failing++
 		}
 	}
 	out["queries"], out["endpoints"] = tally{n: queries}, tally{n: len(endpoints)}
+	if refused > 0 {
+		out["queries"] = tally{refused, "failing: "}
+	}
 	if failing > 0 {
 		out["endpoints"] = tally{failing, "failing: "}
 	}
@@ -175,7 +178,7 @@ func (v *visit) pulse() pulse {
 		case st.Next.IsZero():
 			b.When = "by hand"
 		default:
-			b.When = v.next(st.Next)
+			b.When = v.next(later(st.Next, st.NextTry))
 		}
 		if st.Last.Budget > 0 {
 			b.Level.fill(st.Last.Used / st.Last.Budget)

@@ -18,6 +18,7 @@ type health struct {
 	Labels []label
 	Title  string
 	About  string
+	Waits  bool
 }
 
 type healthBar struct {
@@ -36,21 +37,25 @@ type verdict int
 
 const (
 	asleep   verdict = iota // no slot, or nothing was asked in it
+	waiting                 // nothing was asked because it asked us to wait
 	answered                // everything that was asked
 	partly                  // some of it
 	failed                  // nothing
 )
 
 // verdictWords say how the worst slot of a bar was answered.
-var verdictWords = map[verdict]string{answered: "answered", partly: "answered in part", failed: "failed"}
+var verdictWords = map[verdict]string{waiting: "it had asked us to wait", answered: "answered", partly: "answered in part", failed: "failed"}
 
 func judgeSlot(s scheduler.Slot) verdict {
+	incomplete := s.Failed + s.Cut
 	switch {
-	case s.Error != "" || s.Run > 0 && s.Failed == s.Run:
+	case s.Throttled && s.Complete == 0:
+		return waiting
+	case s.Complete == 0 && (s.Error != "" || incomplete > 0):
 		return failed
-	case s.Failed > 0:
+	case s.Error != "" || incomplete > 0:
 		return partly
-	case s.Run == 0:
+	case s.Complete == 0:
 		return asleep
 	}
 	return answered
@@ -86,6 +91,8 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 		switch w {
 		case asleep:
 			continue
+		case waiting:
+			bar.Class, bar.Y, bar.Height, h.Waits = "wait", 28, 4, true
 		case answered:
 			bar.Class, bar.Y, bar.Height = "ok", 20, 12
 		case partly:
@@ -146,7 +153,7 @@ func healthWords(all int, n map[verdict]int) string {
 	for _, x := range []struct {
 		verdict verdict
 		words   string
-	}{{answered, "answered"}, {partly, "answered in part"}, {failed, "failed"}, {asleep, "with nothing due"}} {
+	}{{answered, "answered"}, {partly, "answered in part"}, {failed, "failed"}, {waiting, "in which it had asked us to wait"}, {asleep, "with nothing due"}} {
 		if n[x.verdict] > 0 {
 			words = append(words, count(n[x.verdict])+" "+x.words)
 		}

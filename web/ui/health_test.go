@@ -14,22 +14,27 @@ func TestHealth(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var slots []scheduler.Slot // the newest first
 	for i := range 24 {
-		slots = append(slots, scheduler.Slot{Started: now.Add(-time.Duration(i) * time.Hour), Run: 1})
+		slots = append(slots, scheduler.Slot{Started: now.Add(-time.Duration(i) * time.Hour), Run: 1, Complete: 1})
 	}
 	if h := healthOf(slots, nil, now); len(h.Bars) != 12 || len(h.Dark) != 0 || h.About != "All 24 slots were answered." {
 		t.Errorf("slots at their usual distance are drawn as %d bars: %s", len(h.Bars), h.About)
 	}
-	slots[0].Error, slots[1].Failed, slots[2].Run = "refused", 1, 0
+	slots[0] = scheduler.Slot{Started: slots[0].Started, Error: "refused"}
+	slots[1] = scheduler.Slot{Started: slots[1].Started, Run: 1, Failed: 1}
+	slots[2] = scheduler.Slot{Started: slots[2].Started}
 	slots[3].Run, slots[3].Failed = 2, 1
+	slots[4] = scheduler.Slot{Started: slots[4].Started, Run: 1, Cut: 1}
+	slots[5].Run, slots[5].Cut = 2, 1
+	slots[6] = scheduler.Slot{Started: slots[6].Started, Run: 1, Failed: 1, Error: "429", Throttled: true}
 	h := healthOf(slots, nil, now)
-	if h.About != "Of 24 slots: 20 answered, 1 answered in part, 2 failed, 1 with nothing due." {
+	if h.About != "Of 24 slots: 17 answered, 2 answered in part, 3 failed, 1 in which it had asked us to wait, 1 with nothing due." {
 		t.Error(h.About)
 	}
 	if last := h.Bars[len(h.Bars)-1]; last.Class != "err" {
 		t.Errorf("the newest slot failed and is drawn as %+v", last)
 	}
 	for i := range slots {
-		slots[i].Run, slots[i].Failed, slots[i].Error = 0, 0, ""
+		slots[i] = scheduler.Slot{Started: slots[i].Started}
 	}
 	if h := healthOf(slots, nil, now); len(h.Bars) != 0 || h.About != "Nothing was due in 24 slots." {
 		t.Errorf("nothing was asked: %d bars, %s", len(h.Bars), h.About)

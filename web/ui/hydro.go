@@ -18,7 +18,7 @@ type hydrograph struct {
 	ID, Name               string
 	Width                  int // slots drawn
 	Plan, Used, Rain, Over string
-	Cuts                   []string // x of crosses, in per cent
+	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked us to wait, in per cent
 	Hits                   []hit
 	Labels                 []label
 	About                  string
@@ -68,7 +68,12 @@ func (v *visit) hydro(name string, slots []scheduler.Slot) *hydrograph {
 		x := float64(first + i)
 		h.Hits = append(h.Hits, hit{first + i, slotTitle(s)})
 		if s.Error != "" {
-			h.Cuts = append(h.Cuts, fmt.Sprintf("%.2f%%", (x+0.5)/hydroSlots*100))
+			at := fmt.Sprintf("%.2f%%", (x+0.5)/hydroSlots*100)
+			if s.Throttled {
+				h.Waits = append(h.Waits, at)
+			} else {
+				h.Cuts = append(h.Cuts, at)
+			}
 			continue
 		}
 		level := func(seconds float64) float64 {
@@ -141,11 +146,14 @@ func (h *hydrograph) label(slots []scheduler.Slot, first int) {
 
 func (h *hydrograph) describe(v *visit, slots []scheduler.Slot) {
 	least, most := slots[0].Used, slots[0].Used
-	changes, passed, failed := 0, 0, 0
+	changes, passed, failed, waits := 0, 0, 0, 0
 	for _, s := range slots {
 		least, most = min(least, s.Used), max(most, s.Used)
 		changes, passed = changes+s.Changed, passed+s.Skipped
-		if s.Error != "" {
+		switch {
+		case s.Throttled:
+			waits++
+		case s.Error != "":
 			failed++
 		}
 	}
@@ -156,9 +164,14 @@ func (h *hydrograph) describe(v *visit, slots []scheduler.Slot) {
 	if failed > 0 {
 		fmt.Fprintf(&b, " %s failed.", plural(failed, "slot", "slots"))
 	}
+	if waits > 0 {
+		fmt.Fprintf(&b, " In %s nothing more was asked because it wanted that.", plural(waits, "slot", "slots"))
+	}
 	h.About = b.String()
 	h.Budget = seconds(last.Budget)
-	if h.Failed = last.Error != ""; h.Failed {
+	if h.Failed = last.Error != "" && !last.Throttled; last.Throttled {
+		h.Found, h.Seconds, h.Passed = none, seconds(last.Used), count(last.Skipped)
+	} else if h.Failed {
 		h.Found, h.Seconds, h.Passed = none, "failed", count(last.Skipped)
 	} else {
 		h.Found, h.Seconds, h.Passed = count(last.Changed), seconds(last.Used), count(last.Skipped)

@@ -282,7 +282,7 @@ func (l *live) tell(out *bytes.Buffer) {
 		}
 		switch st.Health.State {
 		case registry.HealthFails:
-			put(out, event{Type: "say", Text: e.Name + " does not answer"})
+			put(out, event{Type: "say", Text: e.Name + " " + fails(st.Health)})
 		case registry.Healthy:
 			put(out, event{Type: "say", Text: e.Name + " answers again"})
 		}

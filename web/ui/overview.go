@@ -43,6 +43,7 @@ type overviewEndpoint struct {
 	Queries       string
 	Hydro         *hydrograph
 	Strong, Words string
+	Fails         string // in words, what one that fails does
 	Action, Do    string // label and path of the form beside the words
 	Rank          int
 }
@@ -79,7 +80,7 @@ func overview(v *visit) (content, error) {
 	if d.Facts, err = v.overviewFacts(all); err != nil {
 		return content{}, err
 	}
-	d.Lede = v.overviewLede(d.Facts.fresh, d.Facts.results, endpoints)
+	d.Lede = v.overviewLede(d.Facts, endpoints)
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err
@@ -147,7 +148,7 @@ func (v *visit) overviewEndpoint(e registry.Endpoint, slots []scheduler.Slot) (o
 		o.Slot = "#" + count(st.Last.Number)
 	}
 	if e.Pause == nil && !st.Next.IsZero() {
-		o.Next = v.next(st.Next)
+		o.Next = v.next(later(st.Next, st.NextTry))
 	}
 	v.judge(&o, e, st, slots)
 	return o, nil
@@ -160,9 +161,9 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 			o.Action, o.Do = label, endpointPath(e.Name)+"/"+verb
 		}
 	}
-	failed := 0
-	for failed < len(slots) && slots[failed].Error != "" {
-		failed++
+	bad := 0
+	for bad < len(slots) && judgeSlot(slots[bad]) == failed {
+		bad++
 	}
 	switch h := st.Health; {
 	case e.Pause != nil:
@@ -170,22 +171,28 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 		o.Words = "No slot runs until someone resumes it. What was found before stands."
 		act("Resume", "resume")
 	case h.State == registry.HealthFails:
-		o.State, o.Rank = state{"failing", "failing"}, 0
-		if failed > 1 {
-			o.State.Word = "failing for " + count(failed) + " slots"
+		o.State, o.Rank, o.Fails = state{"failing", "failing"}, 0, fails(h)
+		if bad > 1 {
+			o.State.Word = "failing for " + count(bad) + " slots"
 		}
-		o.Strong, o.Words = clip(h.Error, 300), "The last results still stand and are served as stale."
-		if h.Until.After(v.now) {
-			o.Words += " The next try is " + ago(h.Until, v.now) + "."
-		} else {
+		o.Strong, o.Words = clip(h.Error, 300), "There is no result yet."
+		if st.Results > 0 {
+			o.Words = "The last results are served as stale."
+		}
+		switch {
+		case !st.NextTry.IsZero():
+			o.Words += " The next try is " + ago(st.NextTry, v.now) + "."
+		case h.Until.IsZero():
+			o.Words += " None of the last " + count(h.Incomplete) + " executions was complete; each query is tried again ever more rarely."
+		default:
 			o.Words += " The next slot tries again."
 		}
 		act("Run a slot now", "tick")
 	case h.State == registry.HealthWaits:
 		o.State, o.Rank = state{"stale", "asked us to wait"}, 1
-		o.Words = "It answered that it wants fewer requests."
-		if h.Until.After(v.now) {
-			o.Words += " Slots go on " + ago(h.Until, v.now) + "."
+		o.Strong, o.Words = clip(h.Error, 300), "It answered that it wants fewer requests."
+		if !st.NextTry.IsZero() {
+			o.Words += " Slots go on " + ago(st.NextTry, v.now) + "."
 		}
 	case st.Last.Number == 0:
 		o.State = state{"new", "no slot yet"}
@@ -217,8 +224,9 @@ func (o *overviewEndpoint) full(slots []scheduler.Slot) {
 	}
 }
 
-func (v *visit) overviewLede(fresh, results int, endpoints []registry.Endpoint) lede {
+func (v *visit) overviewLede(f facts, endpoints []registry.Endpoint) lede {
 	var l lede
+	fresh, results := f.fresh, f.results
 	switch {
 	case len(endpoints) == 0:
 		return lede{Strong: "Nothing to keep fresh yet.", Rest: []phrase{{Text: "Three steps, about two minutes."}}}
@@ -239,10 +247,20 @@ func (v *visit) overviewLede(fresh, results int, endpoints []registry.Endpoint) 
 		case e.Pause != nil:
 			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "is paused."})
 		case st.Health.State == registry.HealthFails:
-			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "does not answer" + since(st.Health.Since, v.now) + "."})
+			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: fails(st.Health) + since(st.Health.Since, v.now) + "."})
+		case st.Health.State == registry.HealthWaits:
+			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "asked us to wait."})
 		}
 	}
-	return l
+	return l.states(f.states)
+}
+
+// fails says what an endpoint that fails does.
+func fails(h registry.Health) string {
+	if h.Until.IsZero() && h.Failures == 0 {
+		return "answers nothing complete"
+	}
+	return "does not answer"
 }
 
 func since(t, now time.Time) string {

@@ -56,6 +56,7 @@ type queryRow struct {
 	Tags           []string
 	Form, Endpoint string
 	State          state
+	Why            string // it fails, in the endpoint's words
 	Strip          strip
 	Changes        string
 	Cost           template.HTML
@@ -218,8 +219,11 @@ func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
 		if r.Tags = q.Tags(); len(r.Tags) > 4 {
 			r.Tags = append(slices.Clone(r.Tags[:3]), "+"+strconv.Itoa(len(r.Tags)-3))
 		}
-		if st.State == registry.New {
+		if st.Position.Seq == 0 {
 			r.Changes = none
+		}
+		if st.State == registry.Failing || st.State == registry.Stale || st.State == registry.Idle {
+			r.Why = st.Error
 		}
 		if q.Paused() == nil {
 			r.Next = v.nextRun(due[q.ID], running[x.Endpoint])
@@ -261,12 +265,11 @@ func stateOf(q *registry.Query, st registry.Status) state {
 // offer fills the selects, with how many queries are in each state.
 func (d *queriesPage) offer(snap *snapshot) {
 	n := snap.states
-	states := map[registry.State]int{registry.Live: n.live, registry.Stale: n.stale, registry.Paused: n.paused, registry.New: n.fresh}
 	d.Endpoints = choices("All endpoints", snap.facets.endpoints, d.Filter.Endpoint)
 	d.Tags = choices("Any tag", snap.facets.tags, d.Filter.Tag)
 	d.States = []choice{{Label: "Any state"}}
-	for _, s := range []registry.State{registry.Live, registry.Stale, registry.Paused, registry.New} {
-		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(states[s])), string(s) == d.Filter.State})
+	for _, s := range []registry.State{registry.Failing, registry.Stale, registry.Live, registry.New, registry.Paused, registry.Idle} {
+		d.States = append(d.States, choice{string(s), fmt.Sprintf("%s (%s)", s, count(n[s])), string(s) == d.Filter.State})
 	}
 	d.Heads = map[string]sortHead{}
 	for _, s := range sorts {
@@ -342,27 +345,29 @@ func queriesLede(snap *snapshot) lede {
 	}
 	l := lede{Strong: plural(total, "change", "changes") + " in 24 hours"}
 	l.Rest = []phrase{{Text: "from " + plural(len(snap.digests), "query", "queries") + "."}}
-	if n.stale > 0 {
-		l.Rest = append(l.Rest, phrase{plural(n.stale, "is stale.", "are stale."), "/queries?state=stale"})
+	return l.states(n)
+}
+
+// states says how many queries are in trouble, and where they are listed.
+func (l lede) states(n tallied) lede {
+	for _, x := range []struct {
+		state       registry.State
+		one, others string
+	}{{registry.Failing, "query fails.", "queries fail."}, {registry.Stale, "is stale.", "are stale."}} {
+		if n[x.state] > 0 {
+			l.Rest = append(l.Rest, phrase{plural(n[x.state], x.one, x.others), "/queries?state=" + string(x.state)})
+		}
 	}
 	return l
 }
 
 // Tallied are how many queries are in each state.
-type tallied struct{ live, stale, paused, fresh int }
+type tallied map[registry.State]int
 
-func tallyStates(list []web.Digest) (n tallied) {
+func tallyStates(list []web.Digest) tallied {
+	n := tallied{}
 	for i := range list {
-		switch list[i].State {
-		case registry.Live:
-			n.live++
-		case registry.Stale:
-			n.stale++
-		case registry.Paused:
-			n.paused++
-		default:
-			n.fresh++
-		}
+		n[list[i].State]++
 	}
 	return n
 }

@@ -54,6 +54,7 @@ type changesView struct {
 	List         []changeView
 	Span         string
 	Newer, Older string
+	Tried        bool // runs there were, but none was complete
 	Gone         bool // a page of changes that are not kept any more
 	recent       []registry.Change
 }
@@ -181,10 +182,12 @@ func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Exp
 	var rest []string
 	esc := template.HTMLEscapeString
 	switch {
+	case st.Position.Seq == 0 && st.State == registry.Failing:
+		l.Strong = "Failing: no run was complete yet."
 	case st.Position.Seq == 0:
 		l.Strong = "It has no result yet."
-	case st.State == registry.Stale:
-		l.Strong = "Stale: the result is of " + v.fixed(st.CheckedAt) + "."
+	case st.State == registry.Stale, st.State == registry.Failing, st.State == registry.Idle:
+		l.Strong = template.HTML(strings.ToUpper(string(st.State[:1]))+string(st.State[1:])) + ": the result is of " + v.fixed(st.CheckedAt) + "."
 	case st.CheckedAt.IsZero():
 	default:
 		l.Strong = "Changed " + v.when(st.ChangedAt) + ", checked " + v.when(st.CheckedAt) + "."
@@ -245,17 +248,29 @@ func ordinal(n int) string {
 	return count(n) + suffix
 }
 
-// trouble says why a result is stale, and what becomes of it.
+// trouble says why there is no result or an old one, and what becomes of it.
 func (v *visit) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
-	if q.Paused() != nil || s.Failures == 0 || st.Error == "" {
+	if st.State == registry.Idle {
+		return &trouble{Strong: sentence(st.Error), Words: "What was found before is served as it is. A later until goes on."}
+	}
+	if q.Paused() != nil || st.Failures == 0 || st.Error == "" {
 		return nil
 	}
 	t := &trouble{Strong: clip(st.Error, 600), Words: "The last run ended as " + string(st.Outcome) + "."}
-	if s.Failures > 1 {
-		t.Words = "The last " + count(int(s.Failures)) + " runs were not complete."
+	if st.Failures > 1 {
+		t.Words = "The last " + count(st.Failures) + " runs were not complete"
+		if !st.FailingSince.IsZero() {
+			t.Words += "," + since(st.FailingSince, v.now)
+		}
+		t.Words += "."
 	}
-	if st.Position.Seq > 0 {
-		t.Words += " The last result still stands and is served as stale."
+	switch {
+	case st.Position.Seq == 0:
+		t.Words += " There is no result yet."
+	case st.State == registry.Failing:
+		t.Words += " The endpoint refuses this text now. The last result is still served."
+	case st.State == registry.Stale:
+		t.Words += " The last result is served as stale."
 	}
 	if s.NotBefore > s.LastRun.Slot+1 {
 		t.Words += " It is left out until slot " + count(s.NotBefore) + "."
@@ -321,7 +336,7 @@ func sizeOf(q *registry.Query, rows int) string {
 func (v *visit) changesView(q *registry.Query, st registry.Status, n namer) (changesView, error) {
 	c := changesView{ID: q.ID, Path: queryPath(q.ID)}
 	newest := st.Position.Seq
-	if newest == 0 {
+	if c.Tried = st.Outcome != "" && newest == 0; newest == 0 {
 		return c, nil
 	}
 	plotted, err := v.ending(q.ID, st.Position.Epoch, newest, plottedChanges)

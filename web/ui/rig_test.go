@@ -46,13 +46,18 @@ type oracle struct {
 	failure string
 	takes   time.Duration // 0: 20 ms
 	health  registry.Health
+	refused map[string]string // by query id
+	outcome registry.Outcome  // of a failure
 }
 
 func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, _ time.Duration) scheduler.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if why := o.refused[q.ID]; why != "" {
+		return scheduler.Answer{Outcome: registry.Rejected, Error: why, Elapsed: 20 * time.Millisecond}
+	}
 	if o.failure != "" {
-		return scheduler.Answer{Outcome: registry.Failed, Error: o.failure, Elapsed: 20 * time.Millisecond}
+		return scheduler.Answer{Outcome: cmp.Or(o.outcome, registry.Failed), Error: o.failure, Elapsed: 20 * time.Millisecond}
 	}
 	r := o.results[q.ID]
 	if r == nil {
@@ -86,13 +91,34 @@ func (o *oracle) set(id string, r *diff.Result) {
 	o.results[id] = r
 }
 
+// refuse makes the endpoint refuse a query.
+func (o *oracle) refuse(id, why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refused = map[string]string{id: why}
+}
+
+// partial makes it answer, but nothing that is complete.
+func (o *oracle) partial(why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failure, o.outcome = why, registry.Partial
+}
+
+// waits makes it ask us to wait.
+func (o *oracle) waits(why string, wait time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.health = registry.Health{State: registry.HealthWaits, Error: why, Since: time.Now(), Until: time.Now().Add(wait)}
+}
+
 func (o *oracle) fail(why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failure = why
 	o.health = registry.Health{State: registry.Healthy}
 	if why != "" {
-		o.health = registry.Health{State: registry.HealthFails, Error: why, Since: time.Now().Add(-time.Hour), Failures: 3}
+		o.health = registry.Health{State: registry.HealthFails, Error: why, Since: time.Now().Add(-time.Hour), Failures: 5}
 	}
 }
 

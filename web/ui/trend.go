@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // Trends of what no log keeps: one point a minute, the last 24 hours. They begin
@@ -66,10 +68,10 @@ func (s *Server) measure() error {
 		return err
 	}
 	p := point{at: s.Now()}
-	if n := len(snap.digests) - snap.states.fresh; n <= 0 { // no result: nothing to tell of
+	if n := len(snap.digests) - snap.states[registry.New]; n <= 0 { // no result: nothing to tell of
 		return nil
 	} else {
-		p.fresh = float64(snap.states.live) / float64(n)
+		p.fresh = float64(snap.states[registry.Live]) / float64(n)
 	}
 	if p.age, _ = ages(snap.digests, p.at); p.age < 0 {
 		p.age = 0

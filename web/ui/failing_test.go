@@ -1,0 +1,79 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A query that was never complete has a face on every page: its state, the
+// endpoint's words, a filter and a number in the rail.
+func TestFailingQueryIsSeen(t *testing.T) {
+	r := newRig(t)
+	r.endpoint("city")
+	good := r.register("city", "good", "SELECT ?s { ?s ?p ?o }")
+	bad := r.register("city", "bad", "ASK { ?s ?p ?o }")
+	r.oracle.set(good.ID, r.numbers(1))
+	r.oracle.refuse(bad.ID, "400 no PREFIX for <em>rdfs</em>")
+	r.tick("city")
+	r.get("/queries").has(">failing<", "no PREFIX for &lt;em&gt;rdfs", "1 query fails.", "failing (1)", "failing: ")
+	r.get("/queries?state=failing").has("bad", "1 to 1 of 1")
+	r.get("/").has("1 of 2 results are fresh.", "1 query fails.", "1 failing").lacks("not run yet")
+	r.get(queryPath(bad.ID)).has("Failing: no run was complete yet.", "no PREFIX for &lt;em&gt;rdfs", "There is no result yet.", "No run was complete yet.").lacks("Nothing has run yet", "It has no result yet.")
+	r.get("/endpoints/city").has("Healthy").lacks("failing for")
+}
+
+// An endpoint that answers, but nothing complete, fails on every page, with its own
+// words; nothing is said of results that never were.
+func TestEndpointWithoutCompleteAnswers(t *testing.T) {
+	r := newRig(t)
+	r.endpoint("city")
+	r.register("city", "a", "SELECT ?s { ?s ?p ?o }")
+	r.oracle.partial("the answer is text/html (it says: Maintenance)")
+	for range 40 {
+		r.tick("city")
+	}
+	const words, result = "it says: Maintenance", "There is no result yet."
+	r.get("/").has("answers nothing complete", words, result, ">failing").lacks("does not answer", "The last results", ">live<")
+	r.get("/endpoints").has("0 of 1 endpoint answer.", "answers nothing complete.")
+	r.get("/endpoints/city").has("It answers nothing complete.", words, "failed").lacks("Healthy")
+}
+
+// One that asked us to wait is neither failing nor answering.
+func TestEndpointThatWaits(t *testing.T) {
+	r := newRig(t)
+	r.endpoint("city")
+	r.register("city", "a", "SELECT ?s { ?s ?p ?o }")
+	r.oracle.waits("Too many requests, see robot policy", time.Hour)
+	r.tick("city")
+	r.tick("city")
+	r.get("/").has("asked us to wait", "see robot policy").lacks("slots failed", "failing")
+	r.get("/endpoints").has("0 of 1 endpoint answer.", "asked us to wait.")
+	r.get("/endpoints/city").has("It asked us to wait.", "see robot policy", `class="wait"`).lacks("failing", `class="cut"`)
+}
+
+func TestJudgeSlot(t *testing.T) {
+	for _, c := range []struct {
+		slot scheduler.Slot
+		want verdict
+	}{
+		{scheduler.Slot{}, asleep},
+		{scheduler.Slot{Run: 2, Complete: 2}, answered},
+		{scheduler.Slot{Run: 2, Complete: 1, Cut: 1}, partly},
+		{scheduler.Slot{Run: 2, Complete: 1, Failed: 1}, partly},
+		{scheduler.Slot{Run: 2, Cut: 2}, failed},
+		{scheduler.Slot{Run: 2, Cut: 1, Failed: 1}, failed},
+		{scheduler.Slot{Error: "down"}, failed},
+		{scheduler.Slot{Error: "429", Throttled: true}, waiting},
+		{scheduler.Slot{Run: 1}, asleep}, // dropped
+	} {
+		if got := judgeSlot(c.slot); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.slot, got, c.want)
+		}
+	}
+	if fails(registry.Health{State: registry.HealthFails, Failures: 5, Until: time.Now()}) == fails(registry.Health{State: registry.HealthFails, Incomplete: 5}) {
+		t.Error("what does not answer and what answers nonsense are called the same")
+	}
+}
