@@ -40,15 +40,15 @@ type Conn struct {
 func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
 	up := s.up
 	up.Subprotocols = nil
-	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, n int64) func(func()) {
+	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, at seat) func(func()) {
 		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
 		c.ctx, c.end = context.WithCancelCause(context.Background())
 		var objection error
 		switch {
 		case !s.originAllowed(r):
 			objection = Close(CloseForbidden, originRefused)
-		case s.full(n):
-			objection = Close(CloseTooMany, "too many connections")
+		case at.crowded != "":
+			objection = Close(CloseTooMany, at.crowded)
 		}
 		return func(gone func()) {
 			defer gone()

@@ -52,6 +52,7 @@ type Options struct {
 // Limits bound what one client can take. Zero fields get the default.
 type Limits struct {
 	Connections   int     // of all clients together, SSE included; 0 = no limit
+	OneAddress    int     // connections of one address, but for loopback; 0 = no limit
 	Message       int64   // bytes of a client's message, default 1 MiB
 	Subscriptions int     // of one connection, default 1000
 	Window        int     // unacknowledged messages of a subscription, default 16
@@ -138,7 +139,9 @@ type Server struct {
 	cuts     map[io.Closer]struct{} // connections to cut when there is no more time
 	sessions map[*session]struct{}  // to be told when the server goes down or tokens change
 	recheck  chan struct{}          // closed by the next Recheck
-	wg       sync.WaitGroup
+
+	addresses map[string]int // connections of each address
+	wg        sync.WaitGroup
 
 	connections, subscriptions atomic.Int64
 	sent, folded, slow         atomic.Uint64
@@ -160,8 +163,9 @@ func NewServer(o Options) *Server {
 		drain:     make(chan struct{}),
 		cuts:      make(map[io.Closer]struct{}),
 
-		sessions: make(map[*session]struct{}),
-		recheck:  make(chan struct{}),
+		sessions:  make(map[*session]struct{}),
+		addresses: make(map[string]int),
+		recheck:   make(chan struct{}),
 		up: websocket.Upgrader{
 			Subprotocols:    []string{Subprotocol},
 			WriteBufferSize: 4096,
@@ -214,10 +218,10 @@ func (s *Server) Stats() Stats {
 // ServeHTTP upgrades a request and hands the connection to a session, so that
 // nothing of the HTTP server stays behind for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, n int64) func(func()) {
+	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at seat) func(func()) {
 		e := newSession(s, conn, wire, s.opts.Credential(r))
 		e.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
-		objection := s.objection(r, conn, n)
+		objection := s.objection(r, conn, at)
 		return func(gone func()) { e.serve(objection, gone) }
 	})
 }
@@ -225,8 +229,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // upgrade takes a WebSocket connection over and serves it in the background.
 // Whatever prepare needs of the request it has to take before it returns. What it
 // returns has to see to it that gone is called when the connection is closed.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, int64) func(gone func())) {
-	n, ok := s.enter()
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, seat) func(gone func())) {
+	at, ok := s.enter(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
@@ -235,18 +239,18 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.U
 	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
 	conn, err := up.Upgrade(h, r, nil)
 	if err != nil {
-		s.leave()
+		s.leave(at)
 		return // the upgrader has answered
 	}
 	wire := h.wire // h must not live as long as the connection: it holds the request's buffers
-	serve := prepare(conn, wire, n)
+	serve := prepare(conn, wire, at)
 	s.cutable(wire, true)
 	open := &s.counts.of(way).open
 	open.Add(1)
 	go serve(func() {
 		s.cutable(wire, false)
 		open.Add(-1)
-		s.leave()
+		s.leave(at)
 	})
 }
 
@@ -271,20 +275,16 @@ func (s *Server) cutAll() {
 }
 
 // objection is why a connection is closed as soon as it is open, if it is.
-func (s *Server) objection(r *http.Request, conn *websocket.Conn, n int64) *closing {
+func (s *Server) objection(r *http.Request, conn *websocket.Conn, at seat) *closing {
 	switch {
 	case !s.originAllowed(r):
 		return &closing{CloseForbidden, originRefused}
 	case conn.Subprotocol() != Subprotocol:
 		return &closing{CloseSubprotocol, "offer the subprotocol " + Subprotocol}
-	case s.full(n):
-		return &closing{CloseTooMany, "too many connections"}
+	case at.crowded != "":
+		return &closing{CloseTooMany, at.crowded}
 	}
 	return nil
-}
-
-func (s *Server) full(n int64) bool {
-	return s.opts.Limits.Connections > 0 && n > int64(s.opts.Limits.Connections)
 }
 
 // originRefused names the setting: every browser developer meets it first.
@@ -305,22 +305,6 @@ func (s *Server) originAllowed(r *http.Request) bool {
 	return strings.EqualFold(u.Host, r.Host) ||
 		own != nil && strings.EqualFold(u.Host, own.Host) && strings.EqualFold(u.Scheme, own.Scheme) ||
 		slices.ContainsFunc(s.opts.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) })
-}
-
-// enter counts a client in; ok is false once the server goes down.
-func (s *Server) enter() (n int64, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return 0, false
-	}
-	s.wg.Add(1)
-	return s.connections.Add(1), true
-}
-
-func (s *Server) leave() {
-	s.connections.Add(-1)
-	s.wg.Done()
 }
 
 // Shutdown closes all connections with 4004, so that clients come back to

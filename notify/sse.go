@@ -90,16 +90,16 @@ func (s *Server) sseError(w http.ResponseWriter, err error) {
 
 // stream runs one event stream to its end.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context.Context, *events) error) {
-	n, ok := s.enter()
+	at, ok := s.enter(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
-	defer s.leave()
-	if s.full(n) {
+	defer s.leave(at)
+	if at.crowded != "" {
 		w.Header().Set("Retry-After", "10")
-		problem(w, http.StatusTooManyRequests, "too-many", "too many connections")
+		problem(w, http.StatusTooManyRequests, "too-many", at.crowded)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())

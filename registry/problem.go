@@ -1,6 +1,9 @@
 package registry
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // A Problem is an error that a client can act on. Type is a stable slug; the
 // HTTP API serves it as RFC 9457 problem details.
@@ -11,6 +14,8 @@ type Problem struct {
 	Detail string
 	Errors []FieldError
 	IDs    []string // of what it is about, such as the queries of one name
+	// RetryAfter is when to try again, 0 where the problem does not say.
+	RetryAfter time.Duration
 }
 
 // A FieldError points at the part of a request that is wrong.
@@ -62,5 +67,7 @@ var titles = map[string]string{
 	"ambiguous-name":   "Several have this name",
 	"name-taken":       "You use this name for another query",
 	"limit":            "A limit of this server is reached",
+	"quota":            "The token holds as much as it may",
+	"rate":             "Too many registrations at once",
 	"storage-full":     "The server's disk is full",
 }

@@ -41,8 +41,16 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 	if r.profiles == nil {
 		return Profile{}, false, errNoProfiles
 	}
+	if err := r.pace(c); err != nil {
+		return Profile{}, false, err
+	}
 	fresh, err := r.readProfile(c, req)
 	if err != nil {
+		return Profile{}, false, err
+	}
+	r.admitting.Lock()
+	defer r.admitting.Unlock()
+	if err := r.admitProfile(c, fresh.ID); err != nil {
 		return Profile{}, false, err
 	}
 	p, err = r.profiles.EditProfile(fresh.ID, func(p *Profile, found bool) error {

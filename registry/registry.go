@@ -34,17 +34,13 @@ type Registry struct {
 
 	edition atomic.Uint64 // see Edition
 
-	admitting sync.Mutex // where queries are limited: from counting them to having one more
+	admitting sync.Mutex // from counting what is limited to having one more
+	paces     paces
 
 	mu    sync.Mutex
 	lives map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
 	file  map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
 	ended []LiveHold                   // whose grace has to begin: nobody is connected, ReleaseAt unset
-}
-
-// Limits of registration; 0 means none.
-type Limits struct {
-	Queries int // registered queries of all endpoints
 }
 
 // Config is what a Registry needs.
@@ -123,18 +119,19 @@ func (r *Registry) register(c Caller, reg Registration, own claim, live bool) (Q
 	if !c.Role.Includes(RoleApp) {
 		return Query{}, false, forbidden("registering needs a token with the role app or admin")
 	}
+	if err := r.pace(c); err != nil {
+		return Query{}, false, err
+	}
 	fresh, err := r.analyse(reg)
 	if err != nil {
 		return Query{}, false, err
 	}
 	holder := reg.holder(c.Name, r.now().UTC())
 	holder.Live = live
-	if r.limits.Queries > 0 {
-		r.admitting.Lock()
-		defer r.admitting.Unlock()
-		if err := r.room(fresh.ID); err != nil {
-			return Query{}, false, err
-		}
+	r.admitting.Lock()
+	defer r.admitting.Unlock()
+	if err := r.admit(c, &fresh); err != nil {
+		return Query{}, false, err
 	}
 	may := false
 	if reg.Public {
@@ -154,23 +151,6 @@ func (r *Registry) register(c Caller, reg Registration, own claim, live bool) (Q
 		return publish(q, hold(q, holder), may)
 	})
 	return q, created, err
-}
-
-// room says whether the query fits the limit, for as long as nobody else is
-// admitted.
-func (r *Registry) room(id string) error {
-	if _, err := r.store.Query(id); err == nil {
-		return nil
-	}
-	n, err := r.store.CountQueries("")
-	if err != nil {
-		return err
-	}
-	if n >= r.limits.Queries {
-		return &Problem{Type: "limit", Status: 429, Title: titles["limit"],
-			Detail: "limits.queries are registered already: release some, or raise the limit"}
-	}
-	return nil
 }
 
 // hold puts h among the holders. What the same caller registered before is

@@ -23,6 +23,10 @@ type Store interface {
 	// CountQueries counts an endpoint's queries, of all endpoints for "".
 	CountQueries(endpoint string) (int, error)
 
+	// Holdings are what a caller holds. What a deleted endpoint leaves may count
+	// for a while yet.
+	Holdings(caller string) (Holdings, error)
+
 	// LiveHolds lists the holds made by live subscriptions.
 	LiveHolds() ([]LiveHold, error)
 

@@ -23,7 +23,7 @@ func (d *DB) Check() error {
 	}
 	err := d.bolt.View(func(tx *bbolt.Tx) error {
 		c.tx = tx
-		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.profiles} {
+		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.profiles, c.holdings} {
 			if err := part(); err != nil {
 				return err
 			}

@@ -42,6 +42,7 @@
 //	offsets   offset → serial, seq
 //	old       offset → serial, seq, time: changes that retention may drop
 //	purge     what is still to be deleted
+//	holdings  caller → queries, their bytes, profiles
 //	tokens    name → registry.Token, as JSON
 //	profiles  id → serial, space, registry.Profile as JSON
 //	progress  id → what has come of the profile: counts, its last opening; as JSON

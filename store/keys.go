@@ -26,6 +26,7 @@ var (
 	bOld       = []byte("old")
 	bPurge     = []byte("purge")
 	bTokens    = []byte("tokens")
+	bHoldings  = []byte("holdings") // what each caller holds
 
 	bSubscriptions = []byte("subscriptions")
 
@@ -42,7 +43,7 @@ var (
 func buckets() [][]byte {
 	return [][]byte{bMeta, bSpaces, bOwners, bEndpoints, bHealth, bSlots, bQueries, bStats, bMembers, bNames,
 		bLive, bRevisions, bRemovals, bResults, bChanges, bOffsets, bOld, bPurge, bTokens, bSubscriptions,
-		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels}
+		bProfiles, bProgress, bRounds, bOpen, bEnds, bCaptures, bModels, bHoldings}
 }
 
 func key8(a uint64) []byte { return binary.BigEndian.AppendUint64(nil, a) }

@@ -164,6 +164,13 @@ func (d *DB) keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool
 	}
 	c.revision++
 	sp.profiled = c.revision
+	if !found {
+		if err := addToHoldings(tx, p.Owner, registry.Holdings{Profiles: 1}); err != nil {
+			return err
+		}
+	} else if p.Owner != old.Owner {
+		return fmt.Errorf("profile %s: its owner cannot be edited", p.ID)
+	}
 	return errors.Join(next.save(tx), sp.save(tx), c.save(tx))
 }
 
@@ -196,6 +203,7 @@ func removeProfile(tx *bbolt.Tx, n *need) error {
 // the purge.
 func discardProfile(tx *bbolt.Tx, n *need) error {
 	return errors.Join(
+		addToHoldings(tx, n.Owner, registry.Holdings{Profiles: -1}),
 		tx.Bucket(bProfiles).Delete([]byte(n.ID)),
 		tx.Bucket(bProgress).Delete([]byte(n.ID)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeRounds, n.serial), nil),

@@ -202,7 +202,7 @@ func (d *DB) keep(tx *bbolt.Tx, old *stored, q registry.Query, found bool) error
 	}
 	c.revision++
 	next.revision = c.revision
-	return errors.Join(index(tx, &next), next.save(tx), c.save(tx))
+	return errors.Join(index(tx, &next), account(tx, &next.Query, old.Holders, q.Holders), next.save(tx), c.save(tx))
 }
 
 // admit gives a new query its number and place.
@@ -286,6 +286,7 @@ func removeQuery(tx *bbolt.Tx, s *stored) error {
 func discard(tx *bbolt.Tx, s *stored) error {
 	return errors.Join(
 		unindex(tx, s),
+		account(tx, &s.Query, s.Holders, nil),
 		tx.Bucket(bQueries).Delete([]byte(s.ID)),
 		tx.Bucket(bStats).Delete([]byte(s.ID)),
 		tx.Bucket(bModels).Delete([]byte(s.ID)),

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -96,7 +98,7 @@ func asProblem(err error) (p *problem, ok bool) {
 	case errors.As(err, &own):
 		return own, true
 	case errors.As(err, &reg):
-		return &problem{Problem: reg, retryAfter: patience(reg.Status)}, true
+		return &problem{Problem: reg, retryAfter: cmp.Or(int(reg.RetryAfter/time.Second), patience(reg.Status))}, true
 	case errors.As(err, &gap):
 		return &problem{Problem: newProblem("gap", gap.Error()+": read the results and go on from their position"), reason: gap.Reason}, true
 	case errors.As(err, &body):

@@ -77,6 +77,14 @@ type Limits struct {
 	Connections int           `yaml:"connections"`
 	Change      registry.Size `yaml:"change"`  // a larger change is announced truncated
 	Reserve     registry.Size `yaml:"reserve"` // of the disk, kept free of what is new
+
+	// Of each token but those of admins:
+	TokenQueries  int           `yaml:"token_queries"`
+	TokenBytes    registry.Size `yaml:"token_bytes"` // of these queries
+	TokenProfiles int           `yaml:"token_profiles"`
+	TokenRate     int           `yaml:"token_rate"` // registrations a second
+
+	AddressConnections int `yaml:"address_connections"` // followers of one address
 }
 
 // WebSub says where callbacks may go besides public addresses.
@@ -96,8 +104,9 @@ func defaultConfig() Config {
 		Listen:    "127.0.0.1:8080",
 		Data:      "./freshet-data",
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
-		Limits:    Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20},
-		Log:       Log{Level: "info", Format: "auto"},
+		Limits: Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20,
+			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000},
+		Log: Log{Level: "info", Format: "auto"},
 	}
 }
 
@@ -157,8 +166,11 @@ func (c *Config) check() error {
 	if c.Limits.Body != 0 && c.Limits.Body < 1<<10 {
 		return usage("limits.body: at least 1KiB, or nobody can register a query; 0 is no limit")
 	}
-	if c.Limits.Queries < 0 || c.Limits.Connections < 0 {
-		return usage("limits: queries and connections are not negative; 0 is no limit")
+	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections, "token_queries": c.Limits.TokenQueries,
+		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections} {
+		if n < 0 {
+			return usage("limits.%s: %d is negative; 0 is no limit", key, n)
+		}
 	}
 	if _, err := c.Log.level(); err != nil {
 		return usage("log.level: %q is none of debug, info, warn, error", c.Log.Level)
@@ -323,4 +335,10 @@ func (c *Config) String() string {
 		return fmt.Sprintf("# %v\n", err)
 	}
 	return string(b)
+}
+
+// registration is what of the limits binds those who register.
+func (l Limits) registration() registry.Limits {
+	return registry.Limits{Queries: l.Queries, TokenQueries: l.TokenQueries, TokenBytes: int64(l.TokenBytes),
+		TokenProfiles: l.TokenProfiles, TokenRate: float64(l.TokenRate)}
 }

@@ -133,6 +133,8 @@ func (c *Config) settable() map[string]any {
 		"default_endpoint": &c.DefaultEndpoint, "origins": &c.Origins, "tls.cert": &c.TLS.Cert, "tls.key": &c.TLS.Key,
 		"retention.changes": &c.Retention.Changes, "retention.age": &c.Retention.Age, "retention.bytes": &c.Retention.Bytes,
 		"limits.queries": &c.Limits.Queries, "limits.body": &c.Limits.Body, "limits.connections": &c.Limits.Connections, "limits.change": &c.Limits.Change, "limits.reserve": &c.Limits.Reserve,
+		"limits.token_queries": &c.Limits.TokenQueries, "limits.token_bytes": &c.Limits.TokenBytes, "limits.token_profiles": &c.Limits.TokenProfiles,
+		"limits.token_rate": &c.Limits.TokenRate, "limits.address_connections": &c.Limits.AddressConnections,
 		"websub.allow_callback_networks": &c.WebSub.AllowCallbackNetworks,
 		"log.level":                      &c.Log.Level, "log.format": &c.Log.Format,
 	}

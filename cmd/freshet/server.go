@@ -113,7 +113,7 @@ func (s *server) assemble() error {
 	s.fleet = newFleet(s.store, s.conf.Contact, s.log, observed{s.store, s.metrics}, s.wake)
 	var err error
 	s.registry, err = registry.Open(registry.Config{
-		Store: s.store, Limits: registry.Limits{Queries: s.conf.Limits.Queries}, DefaultEndpoint: s.conf.DefaultEndpoint,
+		Store: s.store, Limits: s.conf.Limits.registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.store, Gap: scheduler.Gap,
 		QueryEdited: func(id string) { s.hub.Wake(id) },
 		QueryHidden: func(string) {
@@ -166,7 +166,7 @@ func (s *server) serveHTTP() error {
 		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head, Due: s.due,
 		Captures: s.store, ResolveProfile: s.registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
-		Limits: notify.Limits{Connections: s.conf.Limits.Connections, Change: unlessZero(s.conf.Limits.Change)},
+		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	s.gate.Changed = s.live.Recheck
 	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}

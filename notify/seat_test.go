@@ -1,0 +1,54 @@
+package notify
+
+import (
+	"net/http"
+	"testing"
+)
+
+// Connections of one address are bound, an IPv6 network of 64 bits is one
+// address, and this machine's own are not counted.
+func TestConnectionsOfOneAddress(t *testing.T) {
+	s := NewServer(Options{Limits: Limits{OneAddress: 2}})
+	enter := func(remote string, forwarded ...string) seat {
+		t.Helper()
+		r := &http.Request{RemoteAddr: remote, Header: http.Header{}}
+		if len(forwarded) > 0 {
+			r.Header["X-Forwarded-For"] = forwarded
+		}
+		at, ok := s.enter(r)
+		if !ok {
+			t.Fatal("the server is down")
+		}
+		return at
+	}
+	first := enter("203.0.113.9:1000")
+	for i, c := range []struct {
+		remote    string
+		forwarded []string
+		crowded   bool
+	}{
+		{"203.0.113.9:1001", nil, false},
+		{"203.0.113.9:1002", nil, true},
+		{"203.0.113.8:1", nil, false},
+		{"[2001:db8::1]:1", nil, false},
+		{"[2001:db8::2]:1", nil, false},
+		{"[2001:db8::3]:1", nil, true},
+		{"127.0.0.1:1", nil, false},
+		{"127.0.0.1:2", nil, false},
+		{"127.0.0.1:3", nil, false},
+		{"[::1]:3", nil, false},
+		{"[::1]:4", nil, false},
+		{"[::1]:5", nil, false},
+		{"127.0.0.1:4", []string{"203.0.113.9"}, true},
+		{"203.0.113.7:4", []string{"203.0.113.9"}, false},
+	} {
+		if at := enter(c.remote, c.forwarded...); (at.crowded != "") != c.crowded {
+			t.Errorf("%d: %s %v: crowded %q, want %t", i, c.remote, c.forwarded, at.crowded, c.crowded)
+		}
+	}
+	s.leave(first)
+	// Two of those refused are still to be closed.
+	if n := s.addresses["203.0.113.9"]; n != 3 {
+		t.Errorf("%d are counted", n)
+	}
+}

@@ -1,0 +1,154 @@
+package registry_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+func problemOf(t *testing.T, err error) *registry.Problem {
+	t.Helper()
+	var p *registry.Problem
+	if !errors.As(err, &p) {
+		t.Fatalf("got %v, want a problem", err)
+	}
+	return p
+}
+
+func ask(n int) registry.Registration {
+	return registry.Registration{Text: fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", n)}
+}
+
+// What a token holds is bound, whichever way it registers; what it holds already
+// is not refused, others and admins are not concerned, and what it releases counts no more.
+func TestTokenLimits(t *testing.T) {
+	r := newRig(t, registry.Limits{TokenQueries: 3, TokenBytes: 3000})
+	for n := range 3 {
+		r.must(t, alice, ask(n))
+	}
+	if _, _, err := r.Register(alice, ask(3)); problemOf(t, err).Type != "quota" || problemOf(t, err).Status != 403 || !strings.Contains(err.Error(), "limits.token_queries") {
+		t.Errorf("a fourth query: %v", err)
+	}
+	if _, _, err := r.Follow(t.Context(), alice, "", ask(3).Text); problemOf(t, err).Type != "quota" {
+		t.Errorf("a fourth query by a subscription: %v", err)
+	}
+	if _, _, err := r.Register(bob, ask(3)); err != nil {
+		t.Errorf("another token's: %v", err)
+	}
+	if _, _, err := r.Register(alice, ask(3)); err == nil {
+		t.Error("a query of somebody else's is held besides")
+	}
+	r.must(t, alice, ask(1))
+	for n := 3; n < 10; n++ {
+		r.must(t, admin, ask(n))
+	}
+	if err := r.Release(alice, r.must(t, alice, ask(0)).ID, false); err != nil {
+		t.Fatal(err)
+	}
+	q := r.must(t, alice, ask(3))
+	if h, err := r.store.Holdings("alice"); err != nil || h.Queries != 3 || h.Bytes != 3*q.Size() {
+		t.Errorf("alice holds %+v, %v", h, err)
+	}
+	big := registry.Registration{Text: "ASK { ?s ?p \"" + strings.Repeat("x", 2000) + "\" }"}
+	if err := r.Release(alice, q.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Register(alice, big); problemOf(t, err).Type != "quota" || !strings.Contains(err.Error(), "limits.token_bytes") {
+		t.Errorf("a large query: %v", err)
+	}
+	if err := r.store.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A deleted endpoint's queries count no more once they are purged.
+func TestTokenLimitsOfADeletedEndpoint(t *testing.T) {
+	r := newRig(t, registry.Limits{TokenQueries: 3})
+	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "moon", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		reg := ask(n)
+		reg.Endpoint = "moon"
+		r.must(t, alice, reg)
+	}
+	if err := r.DeleteEndpoint("moon"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		h, err := r.store.Holdings("alice")
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("alice holds %+v, %v", h, err)
+		}
+		if h == (registry.Holdings{}) {
+			break
+		}
+	}
+	reg := ask(0)
+	reg.Endpoint = "city"
+	r.must(t, alice, reg)
+	if err := r.store.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTokenRate(t *testing.T) {
+	r := newRig(t, registry.Limits{TokenRate: 2})
+	r.conf.Profiles = r.store
+	r.reopen(t)
+	for n := range 40 {
+		r.must(t, alice, ask(n%3))
+	}
+	_, _, err := r.Register(alice, ask(0))
+	if p := problemOf(t, err); p.Type != "rate" || p.Status != 429 || p.RetryAfter != time.Second {
+		t.Errorf("the 41st at once: %+v", p)
+	}
+	if _, _, err := r.CreateProfile(alice, registry.ProfileRequest{}); problemOf(t, err).Type != "rate" {
+		t.Errorf("a profile: %v", err)
+	}
+	r.must(t, bob, ask(0))
+	for range 100 {
+		r.must(t, admin, ask(0))
+	}
+	r.now = r.now.Add(time.Second)
+	r.must(t, alice, ask(0))
+	r.must(t, alice, ask(0))
+	if _, _, err := r.Register(alice, ask(0)); err == nil {
+		t.Error("three in a second")
+	}
+}
+
+func TestTokenProfiles(t *testing.T) {
+	r := newRig(t, registry.Limits{TokenProfiles: 2})
+	r.conf.Profiles = r.store
+	r.reopen(t)
+	q := r.must(t, alice, ask(0))
+	want := func(c registry.Caller, n int) error {
+		_, _, err := r.CreateProfile(c, registry.ProfileRequest{Items: []registry.Item{{Query: q.ID,
+			When: registry.When{Every: registry.Span{Time: time.Hour}, Slack: registry.Span{Time: time.Minute * time.Duration(n+1)}}}}})
+		return err
+	}
+	for n := range 2 {
+		if err := want(alice, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := want(alice, 2); problemOf(t, err).Type != "quota" || !strings.Contains(err.Error(), "limits.token_profiles") {
+		t.Errorf("a third profile: %v", err)
+	}
+	if err := want(alice, 1); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
+	for n := range 4 {
+		if err := want(admin, n); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.store.Check(); err != nil {
+		t.Error(err)
+	}
+}
