@@ -51,7 +51,7 @@ type Answer struct {
 	Outcome registry.Outcome
 	Result  *diff.Result
 	Memory  Memory        // of this answer, when it is complete
-	Elapsed time.Duration // from sending to the last byte; 0 when nothing was sent
+	Elapsed time.Duration // from sending until the answer was read and understood; 0 when nothing was sent
 	Age     time.Duration // how old the answer was on arrival
 	Error   string        // what went wrong, in words for people
 }
@@ -134,9 +134,11 @@ func (c *Client) Health() registry.Health { return c.health.snapshot() }
 // Close drops idle connections. Executions under way are not disturbed.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Execute asks q once. limit bounds the time from sending to the last byte,
-// beside the endpoint's own timeout; when limit or ctx ends the execution, the
-// outcome is Cut. Waiting for a free place or for min_gap is bounded by ctx
+// Execute asks q once. limit bounds the time from sending until the answer is read
+// and understood, beside the endpoint's own timeout; when limit or ctx ends the
+// execution, the outcome is Cut. Our own work on an answer counts as the endpoint's
+// time because the place among its executions is taken as long: a budget that
+// did not see it would not hold. Waiting for a free place or for min_gap is bounded by ctx
 // alone and counts as no time. Whatever the endpoint does is in the Answer.
 func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit time.Duration) Answer {
 	if limit <= 0 || ctx.Err() != nil {
@@ -185,7 +187,7 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	v := c.judge(x, err, q, r, m.boundTo(r.identity), t)
 	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {
-		v.status, v.Age, v.Elapsed = x.status, age(x.header), x.elapsed
+		v.status, v.Age, v.Elapsed = x.status, age(x.header), time.Since(x.start)
 	}
 	return v
 }
@@ -203,6 +205,23 @@ func clockIn(parent context.Context, limit, own time.Duration) *timer {
 	t := &timer{parent: parent, length: min(limit, own), foreign: limit < own}
 	t.ctx, t.cancel = context.WithTimeout(parent, t.length)
 	return t
+}
+
+// stop ends work on an answer when its time is over.
+func (t *timer) stop() error {
+	if t.ctx.Err() != nil {
+		return errStopped
+	}
+	return nil
+}
+
+// unread is an answer that arrived in time but could not be read to its end.
+func (t *timer) unread() verdict {
+	o, why, _ := t.over()
+	if o == registry.Timeout {
+		why = "the answer could not be read within the timeout of " + t.length.String()
+	}
+	return result(o, why)
 }
 
 // over tells how the execution ended if its time is what ended it.

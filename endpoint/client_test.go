@@ -67,7 +67,7 @@ func fetchAs(t testing.TB, c *Client, accept string, q *registry.Query) *diff.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, _, err := decode(f, x.buf.Bytes(), q, nil, 0, 0)
+	res, _, err := decode(f, x.buf.Bytes(), q, diff.Options{})
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", accept, err, x.buf)
 	}

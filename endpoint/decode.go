@@ -81,12 +81,13 @@ func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
 	return 0, fmt.Errorf("the answer is %s, which no graph is%s", media, said(body))
 }
 
-// decode reads a whole body; vars is the order of the head to keep. n is the number of rows or triples as they came,
-// repetitions included; an endpoint's cap counts those. rows, if not 0, stops
-// the reading of a SELECT result with diff.ErrRowLimit when there are more.
-func decode(f format, body []byte, q *registry.Query, vars []string, rows, limit int) (res *diff.Result, n int, err error) {
+// decode reads a whole body. n is the number of rows or triples as they came,
+// repetitions included; an endpoint's cap counts those. o.MaxRows, if not 0, stops
+// the reading of a SELECT result with diff.ErrRowLimit when there are more. What
+// it costs grows with the length of the body, whatever that holds.
+func decode(f format, body []byte, q *registry.Query, o diff.Options) (res *diff.Result, n int, err error) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	o := diff.Options{Ordered: q.Ordered, OrderKeys: q.OrderKeys, Vars: vars, MaxRows: rows, MaxBytes: limit}
+	o.Ordered, o.OrderKeys = q.Ordered, q.OrderKeys
 	if q.Form.Graph() {
 		o.MaxRows = 0
 	}
@@ -106,21 +107,36 @@ func decode(f format, body []byte, q *registry.Query, vars []string, rows, limit
 
 func decodeGraph(f format, body []byte, form diff.Form, o diff.Options) (*diff.Result, int, error) {
 	b, n := diff.NewBuilder(form, o), 0
-	add := func(s, p, o diff.Term) error {
+	g := graph{expansion: expansion{limit: o.MaxBytes}, stop: o.Stop, add: func(s, p, o diff.Term) error {
 		n++
 		return b.Triple(s, p, o)
-	}
-	read := map[format]func([]byte, func(s, p, o diff.Term) error) error{
+	}}
+	read := map[format]func([]byte, graph) error{
 		nTriples: readNTriples, turtle: readTurtle, rdfXML: readRDFXML,
 	}[f]
 	if read == nil {
 		return nil, 0, fmt.Errorf("%w: no graph comes in this format", diff.ErrMalformed)
 	}
-	if err := read(body, add); err != nil {
+	if err := read(body, g); err != nil {
 		return nil, 0, err
 	}
 	res, err := b.Finish()
 	return res, n, err
+}
+
+// A graph takes the triples of one document.
+type graph struct {
+	expansion
+	add  func(s, p, o diff.Term) error
+	stop func() error // asked now and then where no triple comes; may be nil
+}
+
+// errStopped is the end of work on an answer whose time is over.
+var errStopped = errors.New("the time is over")
+
+// limited says that an error is not about what the document says.
+func limited(err error) bool {
+	return errors.Is(err, errStopped) || errors.Is(err, diff.ErrByteLimit) || errors.Is(err, diff.ErrRowLimit) || errors.Is(err, diff.ErrColumnLimit)
 }
 
 func malformed(format string, args ...any) error {

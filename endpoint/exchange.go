@@ -17,12 +17,12 @@ const errorBody = 16 << 10
 
 // An exchange is what came back, read to its end or to the limit.
 type exchange struct {
-	status  int
-	header  http.Header
-	buf     *bytes.Buffer // the decompressed body
-	framed  bool          // the transport would have noticed a missing end
-	err     error         // why the body is not whole
-	elapsed time.Duration
+	status int
+	header http.Header
+	buf    *bytes.Buffer // the decompressed body
+	framed bool          // the transport would have noticed a missing end
+	err    error         // why the body is not whole
+	start  time.Time     // when it was sent
 }
 
 var (
@@ -40,10 +40,10 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 	defer o.cancel(nil)
 	resp, err := c.send(o.ctx, r, m)
 	if err != nil {
-		return &exchange{buf: c.buffer(), elapsed: time.Since(start)}, o.failed(err)
+		return &exchange{buf: c.buffer(), start: start}, o.failed(err)
 	}
 	defer resp.Body.Close()
-	x := &exchange{status: resp.StatusCode, header: resp.Header, buf: c.buffer()}
+	x := &exchange{status: resp.StatusCode, header: resp.Header, buf: c.buffer(), start: start}
 	limit := int64(c.settings.MaxBytes)
 	if x.status != http.StatusOK {
 		limit = min(limit, errorBody)
@@ -54,7 +54,6 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 			x.header[name] = values
 		}
 	}
-	x.elapsed = time.Since(start)
 	return x, nil
 }
 

@@ -37,7 +37,7 @@ const srxAsJSON = `{"head":{"vars":["a","b"]},"results":{"bindings":[
 
 func document(t testing.TB, f format, body string, q *registry.Query) string {
 	t.Helper()
-	res, _, err := decode(f, []byte(body), q, nil, 0, 0)
+	res, _, err := decode(f, []byte(body), q, diff.Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, body)
 	}
@@ -85,7 +85,7 @@ func TestXMLIsStrict(t *testing.T) {
 		"html":                "<html><body/></html>",
 		"latin-1":             `<?xml version="1.0" encoding="ISO-8859-1"?>` + in("<results/>"),
 	} {
-		if _, _, err := decode(resultsXML, []byte(s), sel(""), nil, 0, 0); err == nil {
+		if _, _, err := decode(resultsXML, []byte(s), sel(""), diff.Options{}); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -97,7 +97,7 @@ func TestNTriplesIsStrict(t *testing.T) {
 		"<a> <b> \"c .", "<a> <b> \"\\x\" .", "<a> <b> \"\\uD800\" .", "<a> <b> \"x\"@ .", "<a> <b> \"x\"@1 .", "<a> <b> \"x\"^^y .", "<a> <b> <c",
 		"_: <b> <c> .", "<a> <b> <c> <d> .", "<a<x> <b> <c> .", "<> <b> <c> .", "\xff", "<a> <b> \"\xff\" .", "Error: time is up",
 	} {
-		if _, _, err := decode(nTriples, []byte(s), construct(), nil, 0, 0); err == nil {
+		if _, _, err := decode(nTriples, []byte(s), construct(), diff.Options{}); err == nil {
 			t.Errorf("%q is accepted", s)
 		}
 	}
@@ -131,7 +131,7 @@ func TestTurtle(t *testing.T) {
 		"@prefix prefix: <http://y/> . prefix:a :b :c .": "<http://y/a> <http://e/b> <http://e/c> .",
 	} {
 		if nt == "" {
-			if _, _, err := decode(turtle, []byte(p+body), construct(), nil, 0, 0); err == nil {
+			if _, _, err := decode(turtle, []byte(p+body), construct(), diff.Options{}); err == nil {
 				t.Errorf("%s is accepted", body)
 			}
 			continue
@@ -145,7 +145,7 @@ func TestTurtle(t *testing.T) {
 		":a \"b\" :c .", ":a :b <rel> .", ":a :b 'x'^^\"y\" .", "@prefix x <http://e> .", ":a :b +.", ":a :b \"x\"@-a .", ":a :b :c%zz .",
 		":a :b " + strings.Repeat("(", 5000), ":a :b " + strings.Repeat("(", 5000) + strings.Repeat(")", 5000) + " .", strings.Repeat("[ :b ", 5000), "<html>", "Error",
 	} {
-		if _, _, err := decode(turtle, []byte(p+bad), construct(), nil, 0, 0); err == nil {
+		if _, _, err := decode(turtle, []byte(p+bad), construct(), diff.Options{}); err == nil {
 			t.Errorf("%.40q is accepted", bad)
 		}
 	}
@@ -177,7 +177,7 @@ func TestRDFXML(t *testing.T) {
 		`<rdf:RDF ` + ns + `>` + strings.Repeat(`<e:p>`, 3000) + strings.Repeat(`</e:p>`, 3000) + `</rdf:RDF>`,
 		`<rdf:Description ` + ns + ` rdf:about="http://e/a"/>`, `<RDF/>`, `<RDF xmlns="http://e/"/>`, // legal, the first, but so looks every XML document
 	} {
-		if _, _, err := decode(rdfXML, []byte(bad), construct(), nil, 0, 0); err == nil {
+		if _, _, err := decode(rdfXML, []byte(bad), construct(), diff.Options{}); err == nil {
 			t.Errorf("%.100s is accepted", bad)
 		}
 	}
@@ -224,7 +224,7 @@ func TestGraphsAgainstKnakk(t *testing.T) {
 }
 
 func graphDocument(t *rapid.T, f format, body string) string {
-	res, _, err := decode(f, []byte(body), construct(), nil, 0, 0)
+	res, _, err := decode(f, []byte(body), construct(), diff.Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, body)
 	}
@@ -300,7 +300,7 @@ func TestRowsAgainstKnakk(t *testing.T) {
 		jsonBody := `{"head":{"vars":["o"]},"results":{"bindings":[` + j.String() + `]}}`
 		q := sel("")
 		q.Ordered = true
-		res, _, err := decode(resultsXML, []byte(xmlBody), q, nil, 0, 0)
+		res, _, err := decode(resultsXML, []byte(xmlBody), q, diff.Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, xmlBody)
 		}

@@ -17,7 +17,7 @@ func fuzzGraph(f *testing.F, form format, seeds ...string) {
 	}
 	q := construct()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		res, n, err := decode(form, b, q, nil, 0, 1<<20)
+		res, n, err := decode(form, b, q, diff.Options{MaxBytes: 1 << 20})
 		if err != nil {
 			if !errors.Is(err, diff.ErrMalformed) && !errors.Is(err, diff.ErrByteLimit) {
 				t.Fatalf("%v is not about the document", err)
@@ -27,7 +27,7 @@ func fuzzGraph(f *testing.F, form format, seeds ...string) {
 		if n < res.Len() {
 			t.Fatalf("%d triples came, %d are in the result", n, res.Len())
 		}
-		again, _, err := decode(nTriples, res.Document(), q, nil, 0, 0)
+		again, _, err := decode(nTriples, res.Document(), q, diff.Options{})
 		if err != nil {
 			t.Fatalf("canonical form is refused: %v\n%s", err, res.Document())
 		}
@@ -68,7 +68,7 @@ func FuzzXML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, q := range []*registry.Query{sel(""), ask()} {
-			res, _, err := decode(resultsXML, b, q, nil, 0, 1<<20)
+			res, _, err := decode(resultsXML, b, q, diff.Options{MaxBytes: 1 << 20})
 			if err != nil {
 				if !errors.Is(err, diff.ErrMalformed) && !errors.Is(err, diff.ErrByteLimit) {
 					t.Fatalf("%v is not about the document", err)

@@ -1,48 +1,76 @@
 package endpoint
 
-import "strings"
+import (
+	"fmt"
+	"strings"
 
-// resolve gives the absolute IRI that ref stands for (RFC 3986, section 5.2).
-// net/url is not used because it rewrites what it reads, and an IRI that is
-// written differently is another IRI.
-func resolve(base, ref string) (string, error) {
-	if scheme(ref) != "" {
-		return ref, nil
-	}
-	s := scheme(base)
-	if s == "" {
-		return "", malformed("relative IRI %q without a base", bounded(oneLine(ref)))
-	}
-	rest := base[len(s)+1:]
-	authority := ""
-	if strings.HasPrefix(rest, "//") {
+	"github.com/freshet/freshet/diff"
+)
+
+// An iriBase is what relative IRIs are resolved against, taken apart once: a base
+// may be long, and those that refer to it many.
+type iriBase struct {
+	start string // scheme, colon and authority
+	owned bool   // there is an authority
+	path  string
+	dir   string // of the path
+	query string
+}
+
+// baseOf takes an absolute IRI apart.
+func baseOf(iri string) *iriBase {
+	b := &iriBase{}
+	rest := iri[len(scheme(iri))+1:]
+	if b.owned = strings.HasPrefix(rest, "//"); b.owned {
 		n := strings.IndexAny(rest[2:], "/?#")
 		if n < 0 {
 			n = len(rest) - 2
 		}
-		authority, rest = rest[:n+2], rest[n+2:]
+		rest = rest[n+2:]
 	}
-	path, query := upTo(rest, "#"), ""
-	if i := strings.IndexByte(path, '?'); i >= 0 {
-		path, query = path[:i], path[i:]
+	b.start = iri[:len(iri)-len(rest)]
+	b.path = upTo(rest, "#")
+	if i := strings.IndexByte(b.path, '?'); i >= 0 {
+		b.path, b.query = b.path[:i], b.path[i:]
+	}
+	b.dir = b.path[:strings.LastIndexByte(b.path, '/')+1]
+	return b
+}
+
+// An expansion resolves the relative IRIs of one document. All that they become
+// together is bounded: a few bytes can stand for as many as the base has.
+type expansion struct{ limit, done int }
+
+// resolve gives the absolute IRI that ref stands for (RFC 3986, section 5.2).
+// net/url is not used because it rewrites what it reads, and an IRI that is
+// written differently is another IRI. base is nil where there is none.
+func (x *expansion) resolve(base *iriBase, ref string) (string, error) {
+	if scheme(ref) != "" {
+		return ref, nil
+	}
+	if base == nil {
+		return "", malformed("relative IRI %q without a base", bounded(oneLine(ref)))
+	}
+	if x.done += len(base.start) + len(base.path) + len(base.query) + len(ref); x.limit > 0 && x.done > x.limit {
+		return "", fmt.Errorf("%w: its relative IRIs stand for more than %d bytes", diff.ErrByteLimit, x.limit)
 	}
 	switch {
 	case strings.HasPrefix(ref, "//"):
-		return s + ":" + ref, nil
+		return base.start[:strings.IndexByte(base.start, ':')+1] + ref, nil
 	case ref == "" || ref[0] == '#':
-		return s + ":" + authority + path + query + ref, nil
+		return base.start + base.path + base.query + ref, nil
 	case ref[0] == '?':
-		return s + ":" + authority + path + ref, nil
+		return base.start + base.path + ref, nil
 	}
 	refPath := upTo(ref, "?#")
 	tail := ref[len(refPath):]
 	if refPath[0] != '/' {
-		refPath = path[:strings.LastIndexByte(path, '/')+1] + refPath
-		if authority != "" && refPath[0] != '/' {
+		refPath = base.dir + refPath
+		if base.owned && refPath[0] != '/' {
 			refPath = "/" + refPath
 		}
 	}
-	return s + ":" + authority + withoutDots(refPath) + tail, nil
+	return base.start + withoutDots(refPath) + tail, nil
 }
 
 // scheme is the scheme of an absolute IRI, "" for a relative one.

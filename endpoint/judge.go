@@ -23,8 +23,8 @@ func result(o registry.Outcome, why string) verdict {
 	return verdict{Answer: Answer{Outcome: o, Error: why}}
 }
 
-// judge says what an exchange means. Of the clock it uses only whether time is
-// what ended it.
+// judge says what an exchange means. Reading the body is part of the execution:
+// it ends when the time given for that does.
 func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m Memory, t *timer) verdict {
 	if err == nil {
 		err = x.err
@@ -41,7 +41,7 @@ func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m 
 	case x.status == 0:
 		return unreachable(err)
 	case x.status == http.StatusOK:
-		return c.judgeOK(x, q, r, m)
+		return c.judgeOK(x, q, r, m, t)
 	case x.status == http.StatusNotModified:
 		return notModified(x, r, m)
 	}
@@ -49,7 +49,7 @@ func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m 
 }
 
 // judgeOK goes from the cheapest check to the costliest.
-func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) verdict {
+func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t *timer) verdict {
 	if why := warning(x.header); why != "" {
 		return result(registry.Partial, why)
 	}
@@ -69,8 +69,14 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory) v
 	if sum == m.Body {
 		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: remember(sum, x.header, r.identity, m.Vars)}}
 	}
-	res, n, err := decode(f, body, q, m.Vars, cap.stop(q), int(c.settings.MaxBytes))
+	res, n, err := decode(f, body, q, diff.Options{
+		Vars: m.Vars, MaxRows: cap.stop(q), MaxBytes: int(c.settings.MaxBytes), MaxVars: c.settings.MaxColumns, Stop: t.stop,
+	})
 	switch {
+	case errors.Is(err, errStopped):
+		return t.unread()
+	case errors.Is(err, diff.ErrColumnLimit):
+		return result(registry.Failed, fmt.Sprintf("the answer has more than %d columns; name those that are needed, or set max_columns", c.settings.MaxColumns))
 	case errors.Is(err, diff.ErrRowLimit):
 		return result(registry.Partial, fmt.Sprintf("more rows or triples than the endpoint's cap of %d%s", cap.rows, cap.source()))
 	case errors.Is(err, diff.ErrByteLimit):

@@ -12,7 +12,7 @@ import (
 // triple that is skipped would look like one that was deleted. IRIs are taken
 // as they are, also with characters that none should have, as long as where
 // they end is certain.
-func readNTriples(body []byte, add func(s, p, o diff.Term) error) error {
+func readNTriples(body []byte, g graph) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
@@ -24,7 +24,9 @@ func readNTriples(body []byte, add func(s, p, o diff.Term) error) error {
 		} else {
 			line, body = body[:end], body[end+1:]
 		}
-		if err := readLine(line, add); err != nil {
+		if err := readLine(line, g.add); limited(err) {
+			return err
+		} else if err != nil {
 			return malformed("line %d: %v", n, err)
 		}
 	}

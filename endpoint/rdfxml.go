@@ -16,15 +16,18 @@ import (
 // latter is legal where the root is the only node; but every XML document looks
 // like that, also the error page that a proxy sends with status 200, and taken
 // for a graph it would replace the result.
-func readRDFXML(body []byte, add func(s, p, o diff.Term) error) error {
-	dec := xml.NewDecoder(bytes.NewReader(body))
-	x := &rdfXMLReader{dec: dec, add: add}
+func readRDFXML(body []byte, g graph) error {
+	dec := newXMLDecoder(body, g.stop)
+	x := &rdfXMLReader{dec: dec, graph: g}
 	root, err := firstElement(dec)
 	if err == nil && root.Name != (xml.Name{Space: rdfSpace, Local: "RDF"}) {
 		err = malformed("the root element is %q, not rdf:RDF", bounded(oneLine(root.Name.Local)))
 	}
 	if err == nil {
-		here := xmlScope{}.in(root)
+		var here xmlScope
+		if here, err = x.in(xmlScope{}, root); err != nil {
+			return err
+		}
 		err = x.children(func(e xml.StartElement) error {
 			_, err := x.node(e, here)
 			return err
@@ -37,30 +40,35 @@ func readRDFXML(body []byte, add func(s, p, o diff.Term) error) error {
 }
 
 type rdfXMLReader struct {
-	dec    *xml.Decoder
-	add    func(s, p, o diff.Term) error
+	dec *xml.Decoder
+	graph
 	blanks int
 	depth  int
 }
 
 // An xmlScope is what xml:base and xml:lang say at some element.
-type xmlScope struct{ base, lang string }
+type xmlScope struct {
+	base *iriBase
+	lang string
+}
 
-func (s xmlScope) in(e xml.StartElement) xmlScope {
+func (x *rdfXMLReader) in(s xmlScope, e xml.StartElement) (xmlScope, error) {
 	for _, a := range e.Attr {
 		if a.Name.Space != xmlSpace && a.Name.Space != "xml" {
 			continue
 		}
 		switch a.Name.Local {
 		case "base":
-			if abs, err := resolve(s.base, a.Value); err == nil {
-				s.base = abs
+			if abs, err := x.resolve(s.base, a.Value); err == nil {
+				s.base = baseOf(abs)
+			} else if limited(err) {
+				return s, err
 			}
 		case "lang":
 			s.lang = a.Value
 		}
 	}
-	return s
+	return s, nil
 }
 
 // children calls f for the elements inside one that was begun, up to its end.
@@ -112,7 +120,10 @@ func named(n xml.Name) (diff.Term, error) {
 
 // node reads an element that stands for a node, with its properties.
 func (x *rdfXMLReader) node(e xml.StartElement, out xmlScope) (diff.Term, error) {
-	here := out.in(e)
+	here, err := x.in(out, e)
+	if err != nil {
+		return diff.Term{}, err
+	}
 	s, err := x.subject(e, here, "about")
 	if err != nil {
 		return s, err
@@ -157,10 +168,10 @@ func (x *rdfXMLReader) subject(e xml.StartElement, here xmlScope, by string) (t 
 		switch {
 		case a.Name.Local == by:
 			t.Kind = diff.IRI
-			t.Value, err = resolve(here.base, a.Value)
+			t.Value, err = x.resolve(here.base, a.Value)
 		case a.Name.Local == "ID" && by == "about":
 			t.Kind = diff.IRI
-			t.Value, err = resolve(here.base, "#"+a.Value)
+			t.Value, err = x.resolve(here.base, "#"+a.Value)
 		case a.Name.Local == "nodeID":
 			t = diff.Term{Kind: diff.Blank, Value: "l" + a.Value}
 		default:
@@ -189,7 +200,7 @@ func (x *rdfXMLReader) attributes(e xml.StartElement, s diff.Term, here xmlScope
 		o := diff.Term{Kind: diff.Literal, Value: a.Value, Lang: here.lang}
 		if p.Value == rdfSpace+"type" {
 			o = diff.Term{Kind: diff.IRI}
-			if o.Value, err = resolve(here.base, a.Value); err != nil {
+			if o.Value, err = x.resolve(here.base, a.Value); err != nil {
 				return err
 			}
 		}
@@ -212,7 +223,10 @@ func isProperty(a xml.Attr) bool {
 
 // property reads an element that stands for a property, and its value.
 func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) error {
-	here := out.in(e)
+	here, err := x.in(out, e)
+	if err != nil {
+		return err
+	}
 	p, err := named(e.Name)
 	if err != nil {
 		return err
@@ -240,7 +254,7 @@ func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) e
 
 // reify describes the triple under the name that rdf:ID gave it.
 func (x *rdfXMLReader) reify(id string, here xmlScope, s, p, o diff.Term) error {
-	iri, err := resolve(here.base, "#"+id)
+	iri, err := x.resolve(here.base, "#"+id)
 	if err != nil {
 		return err
 	}
@@ -306,7 +320,7 @@ func (x *rdfXMLReader) content(e xml.StartElement, here xmlScope) (o diff.Term, 
 			o = diff.Term{Kind: diff.Literal, Value: text.String(), Lang: here.lang}
 			if dt := attribute(e, rdfSpace, "datatype"); dt != "" {
 				o.Lang = ""
-				o.Datatype, err = resolve(here.base, dt)
+				o.Datatype, err = x.resolve(here.base, dt)
 			}
 			return o, err
 		}

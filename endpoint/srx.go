@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -18,11 +19,53 @@ const (
 // decodeXML reads a SPARQL Query Results XML document, as strictly as its JSON
 // sibling is read: whole, of the right form, with nothing behind it.
 func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error) {
-	x := srx{dec: xml.NewDecoder(bytes.NewReader(body)), out: diff.NewBuilder(form, o), form: form}
+	x := srx{dec: newXMLDecoder(body, o.Stop), out: diff.NewBuilder(form, o), form: form, widest: o.MaxVars}
 	if err := x.document(); err != nil {
 		return nil, xmlError(err)
 	}
 	return x.out.Finish()
+}
+
+// newXMLDecoder reads a body that is in memory; stop, unless it is nil, is asked
+// for each few kilobytes, and its error ends the reading.
+func newXMLDecoder(body []byte, stop func() error) *xml.Decoder {
+	return xml.NewDecoder(&pieces{bytes.NewReader(body), stop})
+}
+
+// pieces is a reader that is no io.ByteReader, so that the decoder reads some
+// kilobytes at a time.
+type pieces struct {
+	from *bytes.Reader
+	stop func() error
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.stop != nil {
+		if err := p.stop(); err != nil {
+			return 0, err
+		}
+	}
+	return p.from.Read(b)
+}
+
+// skip passes over an element that was begun, with what is in it. The decoder's
+// own Skip follows any depth, and keeps a record of its own for each level.
+func skip(dec *xml.Decoder) error {
+	for depth := 1; depth > 0; {
+		t, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch t.(type) {
+		case xml.StartElement:
+			if depth++; depth > deepest {
+				return malformed("more than %d elements deep", deepest)
+			}
+		case xml.EndElement:
+			depth--
+		}
+	}
+	return nil
 }
 
 // xmlError makes what the XML decoder complains of an error about the document.
@@ -33,7 +76,7 @@ func xmlError(err error) error {
 		return nil
 	case errors.As(err, &syntax), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return malformed("%v", err)
-	case errors.Is(err, diff.ErrMalformed), errors.Is(err, diff.ErrByteLimit), errors.Is(err, diff.ErrRowLimit):
+	case errors.Is(err, diff.ErrMalformed), limited(err):
 		return err
 	}
 	return malformed("%v", err) // an encoding that is not UTF-8, for one
@@ -42,11 +85,14 @@ func xmlError(err error) error {
 // srx walks through one document. The elements of others, which the format
 // does not forbid, are passed over; in its own name space everything has its place.
 type srx struct {
-	dec  *xml.Decoder
-	out  *diff.Builder
-	form diff.Form
-	vars map[string]int
-	row  []diff.Term
+	dec    *xml.Decoder
+	out    *diff.Builder
+	form   diff.Form
+	widest int // variables that are taken, 0 = any number
+	vars   map[string]int
+	row    []diff.Bound
+	rows   int   // begun so far
+	seen   []int // variable → the last row that bound it
 }
 
 func (x *srx) document() error {
@@ -145,7 +191,7 @@ func (x *srx) children(f func(xml.StartElement) error) error {
 			}
 		case xml.StartElement:
 			if t.Name.Space != srxSpace {
-				err = x.dec.Skip()
+				err = skip(x.dec)
 			} else {
 				err = f(t)
 			}
@@ -180,10 +226,13 @@ func (x *srx) head() error {
 	err := x.children(func(e xml.StartElement) error {
 		if e.Name.Local == "variable" {
 			vars = append(vars, attribute(e, "", "name"))
+			if x.widest > 0 && len(vars) > x.widest {
+				return fmt.Errorf("%w: more than %d", diff.ErrColumnLimit, x.widest)
+			}
 		} else if e.Name.Local != "link" {
 			return malformed("unknown element %q in the head", e.Name.Local)
 		}
-		return x.dec.Skip()
+		return skip(x.dec)
 	})
 	if err != nil || x.form == diff.Ask {
 		return err
@@ -192,7 +241,7 @@ func (x *srx) head() error {
 	for i, v := range vars {
 		x.vars[v] = i
 	}
-	x.row = make([]diff.Term, len(vars))
+	x.seen = make([]int, len(vars))
 	return x.out.SetVars(vars)
 }
 
@@ -215,11 +264,12 @@ func (x *srx) results() error {
 		if e.Name.Local != "result" {
 			return malformed("unknown element %q among the results", e.Name.Local)
 		}
-		clear(x.row)
+		x.row = x.row[:0]
+		x.rows++
 		if err := x.children(x.binding); err != nil {
 			return err
 		}
-		return x.out.Row(x.row...)
+		return x.out.Solution(x.row)
 	})
 }
 
@@ -229,14 +279,17 @@ func (x *srx) binding(e xml.StartElement) error {
 	if e.Name.Local != "binding" || !known {
 		return malformed("%s of the unknown variable %q", e.Name.Local, name)
 	}
-	if x.row[i].Kind != diff.Unbound {
+	if x.seen[i] == x.rows {
 		return malformed("variable %q is bound twice in a row", name)
 	}
 	n := 0
 	err := x.children(func(e xml.StartElement) error {
 		n++
 		t, err := x.term(e)
-		x.row[i] = t
+		if t.Kind != diff.Unbound {
+			x.seen[i] = x.rows
+			x.row = append(x.row, diff.Bound{Var: i, Term: t})
+		}
 		return err
 	})
 	// Virtuoso sends <unbound/> and others an empty binding for unbound.

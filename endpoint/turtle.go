@@ -15,17 +15,26 @@ import (
 // it panic: nobody can recover from that, and one bad answer would end the
 // process. Absolute IRIs are taken as they are; relative ones need a base in
 // the document.
-func readTurtle(body []byte, add func(s, p, o diff.Term) error) error {
+func readTurtle(body []byte, g graph) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
-	t := &ttl{b: body, prefixes: map[string]string{}, add: add}
-	for t.space(); t.i < len(t.b); t.space() {
-		if err := t.statement(); err != nil {
+	t := &ttl{b: body, prefixes: map[string]string{}, graph: g}
+	for n := 0; ; n++ {
+		if t.space(); t.i == len(t.b) {
+			return nil
+		}
+		if n%1024 == 0 && g.stop != nil {
+			if err := g.stop(); err != nil {
+				return err
+			}
+		}
+		if err := t.statement(); limited(err) {
+			return err
+		} else if err != nil {
 			return fmt.Errorf("%w (Turtle, line %d)", err, 1+bytes.Count(t.b[:min(t.i, len(t.b))], []byte("\n")))
 		}
 	}
-	return nil
 }
 
 const (
@@ -38,11 +47,11 @@ const (
 type ttl struct {
 	b        []byte
 	i        int
-	base     string
+	base     *iriBase
 	prefixes map[string]string
 	blanks   int
 	depth    int
-	add      func(s, p, o diff.Term) error
+	graph
 }
 
 // space skips white space and comments.
@@ -129,9 +138,12 @@ func (t *ttl) prefix() error {
 	return err
 }
 
-func (t *ttl) rebase() (err error) {
+func (t *ttl) rebase() error {
 	t.space()
-	t.base, err = t.iri()
+	iri, err := t.iri()
+	if err == nil {
+		t.base = baseOf(iri)
+	}
 	return err
 }
 
@@ -288,7 +300,7 @@ func (t *ttl) iri() (string, error) {
 		return "", malformed("bad escape in an IRI")
 	}
 	t.i += n + 1
-	return resolve(t.base, s)
+	return t.resolve(t.base, s)
 }
 
 // name takes the characters of a prefix or label, which cannot end in a dot.

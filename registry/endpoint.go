@@ -30,6 +30,7 @@ type Endpoint struct {
 	Blackout        []Blackout        `json:"blackout" yaml:"blackout"`
 	MaxRows         int               `json:"max_rows" yaml:"max_rows"` // the endpoint's known cap, 0 for none
 	MaxBytes        Size              `json:"max_bytes" yaml:"max_bytes"`
+	MaxColumns      int               `json:"max_columns" yaml:"max_columns"` // variables of a result
 	DefaultGraphURI []string          `json:"default_graph_uri" yaml:"default_graph_uri"`
 	NamedGraphURI   []string          `json:"named_graph_uri" yaml:"named_graph_uri"`
 	Headers         map[string]string `json:"headers" yaml:"headers"`
@@ -121,6 +122,9 @@ const (
 	DefaultSlot   = "@every 1m"
 	DefaultBudget = Duration(10 * time.Second)
 	DefaultPolicy = "hybrid"
+	// DefaultMaxColumns is more than any table has that somebody reads, and few
+	// enough that what a row costs by its head alone stays small.
+	DefaultMaxColumns = 10_000
 )
 
 // Asking is the part of the settings that decides how a request is made and what
@@ -147,6 +151,7 @@ func (e Endpoint) Defaulted() Endpoint {
 	or(&e.Concurrency, 1)
 	or(&e.Timeout, Duration(30*time.Second))
 	or(&e.MaxBytes, 64<<20)
+	or(&e.MaxColumns, DefaultMaxColumns)
 	return e
 }
 

@@ -228,6 +228,8 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("profile_share", "profile_share lies between 0 and 1")
 	case slices.Contains(protocolParams, e.TimeoutParam):
 		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the one that the endpoint takes a limit in milliseconds by, such as timeout", e.TimeoutParam)
+	case e.MaxColumns < 0:
+		return bad("max_columns", "max_columns must be greater than 0; leave it out for the default of %d", DefaultMaxColumns)
 	case e.MaxRows < 0:
 		return bad("max_rows", "max_rows is 0 (no cap) or more")
 	}

@@ -53,6 +53,7 @@ var settingFields = []setting{
 	{Name: "min_gap", Label: "Gap"},
 	{Name: "max_rows", Label: "Row cap"},
 	{Name: "max_bytes", Label: "Byte cap"},
+	{Name: "max_columns", Label: "Column cap"},
 	{Name: "timeout_param", Label: "Its own limit"},
 	{Name: "blackout", Label: "Blackout", Lines: true},
 	{Name: "default_graph_uri", Label: "Default graphs", Lines: true},
@@ -91,6 +92,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 	set("min_gap", short(e.MinGap))
 	set("max_rows", e.MaxRows)
 	set("max_bytes", e.MaxBytes)
+	set("max_columns", e.MaxColumns)
 	set("timeout_param", e.TimeoutParam)
 	set("profile_share", e.ProfileShare)
 	set("fallback_policy", e.FallbackPolicy)
@@ -155,6 +157,7 @@ func (f *form) apply(e *registry.Endpoint) {
 	f.duration("min_gap", &e.MinGap)
 	f.whole("concurrency", &e.Concurrency)
 	f.whole("max_rows", &e.MaxRows)
+	f.whole("max_columns", &e.MaxColumns)
 	if s := f.Get("max_bytes"); s != "" {
 		if err := e.MaxBytes.UnmarshalText([]byte(s)); err != nil {
 			f.bad("max_bytes", "Write a size such as 64MiB.")
@@ -311,6 +314,8 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 		return "The endpoint’s own cap. An answer of this size counts as partial: it is not compared, the last result stands. 0 for none."
 	case "max_bytes":
 		return "Answers above it are cut off and count as rejected."
+	case "max_columns":
+		return "An answer with more columns counts as an error: it is not compared, the last result stands."
 	case "timeout_param":
 		return "The name of its own limit in milliseconds, “timeout” for Virtuoso: it then stops by itself. Empty for none."
 	case "blackout":

@@ -1,0 +1,266 @@
+package endpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/diff/growth"
+	"github.com/freshet/freshet/registry"
+)
+
+const (
+	sparqlXML = `<sparql xmlns="http://www.w3.org/2005/sparql-results#">`
+	rdfRoot   = `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/"`
+)
+
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		if strings.Contains(format, "%") {
+			fmt.Fprintf(&b, format, i)
+		} else {
+			b.WriteString(format)
+		}
+	}
+	return b.String()
+}
+
+// A hostile answer of about n bytes. Where it is refused, the refusal must not be
+// dear either.
+type hostile struct {
+	format format
+	form   diff.Form
+	body   func(n int) string
+}
+
+func graphOf(f format, body func(n int) string) hostile { return hostile{f, diff.Construct, body} }
+func tableOf(f format, body func(n int) string) hostile { return hostile{f, diff.Select, body} }
+
+var hostileAnswers = map[string]hostile{
+	"turtle: long base, rebased": graphOf(turtle, func(n int) string {
+		return "@base <http://x/" + strings.Repeat("b", n/2) + "/> .\n" + many(n/20, "@base <b>.\n")
+	}),
+	"turtle: long base, short references": graphOf(turtle, func(n int) string {
+		return "@base <http://x/" + strings.Repeat("b", n/2) + "/c> .\n" + many(n/30, "</a> </b> </%d> .\n")
+	}),
+	"turtle: long base, dots": graphOf(turtle, func(n int) string {
+		return "@base <http://x/" + strings.Repeat("b", n/2) + "/c> .\n" + many(n/30, "<../a> <../b> <../%d> .\n")
+	}),
+	"turtle: long base, prefixes": graphOf(turtle, func(n int) string {
+		return "@base <http://x/" + strings.Repeat("b", n/2) + "/c> .\n" + many(n/40, "@prefix p%d: <x> .\n")
+	}),
+	"turtle: long prefix": graphOf(turtle, func(n int) string {
+		return "@prefix p: <http://x/" + strings.Repeat("b", n/2) + "/c> .\n" + many(n/20, "p:a p:b p:%d .\n")
+	}),
+	"turtle: blank nodes in brackets": graphOf(turtle, func(n int) string {
+		return many(n/40, "[ <http://p> [ <http://q> %d ] ] .\n")
+	}),
+	"turtle: collection":  graphOf(turtle, func(n int) string { return "<http://s> <http://p> (" + many(n/6, "%d ") + ") ." }),
+	"turtle: comments":    graphOf(turtle, func(n int) string { return many(n/8, "# x\n") }),
+	"turtle: no end":      graphOf(turtle, func(n int) string { return many(n/2, "<a") }),
+	"ntriples: one node":  graphOf(nTriples, func(n int) string { return many(n/30, "_:a <http://p> _:b%d .\n") }),
+	"ntriples: empty":     graphOf(nTriples, func(n int) string { return many(n/2, "\r\n") }),
+	"ntriples: repeated":  graphOf(nTriples, func(n int) string { return many(n/30, "_:a <http://p> <http://o> .\n") }),
+	"rdfxml: xml:base":    graphOf(rdfXML, func(n int) string { return rdfXMLBases(n, `<rdf:Description xml:base="b"/>`) }),
+	"rdfxml: rdf:about":   graphOf(rdfXML, func(n int) string { return rdfXMLBases(n, `<rdf:Description rdf:about="b"/>`) }),
+	"rdfxml: deep":        graphOf(rdfXML, func(n int) string { return rdfRoot + ">" + many(n/5, "<x:b>") }),
+	"rdfxml: attributes":  graphOf(rdfXML, func(n int) string { return rdfRoot + "><rdf:Description " + many(n/12, ` x:p%d="1"`) + "/></rdf:RDF>" }),
+	"rdfxml: long prefix": graphOf(rdfXML, func(n int) string { return rdfRoot + ` xmlns:y="http://` + strings.Repeat("y", n/2) + `/">` + many(n/20, "<y:a/>") + "</rdf:RDF>" }),
+	"srx: variables and empty results": tableOf(resultsXML, func(n int) string {
+		return sparqlXML + "<head>" + many(n/50, `<variable name="v%d"/>`) + "</head><results>" + many(n/18, "<result/>") + "</results></sparql>"
+	}),
+	"srx: a wide row": tableOf(resultsXML, func(n int) string {
+		return sparqlXML + "<head>" + many(n/100, `<variable name="v%d"/>`) + "</head><results><result>" +
+			many(n/100, `<binding name="v%d"><bnode>b</bnode></binding>`) + "</result></results></sparql>"
+	}),
+	"srx: a wide row of nodes": tableOf(resultsXML, func(n int) string {
+		var b strings.Builder
+		for i := range n / 100 {
+			fmt.Fprintf(&b, `<binding name="v%d"><bnode>b%d</bnode></binding>`, i, i)
+		}
+		return sparqlXML + "<head>" + many(n/100, `<variable name="v%d"/>`) + "</head><results><result>" + b.String() + "</result></results></sparql>"
+	}),
+	"srx: deep, foreign": tableOf(resultsXML, func(n int) string { return sparqlXML + `<head/><results><b xmlns="http://x/">` + many(n/3, "<b>") }),
+	"srx: deep, in a variable": tableOf(resultsXML, func(n int) string {
+		return sparqlXML + `<head><variable name="v">` + many(n/3, "<b>")
+	}),
+	"srx: foreign elements": tableOf(resultsXML, func(n int) string {
+		return sparqlXML + `<head><variable name="v"/></head><results>` + many(n/22, `<b xmlns="http://x/"/>`) + "</results></sparql>"
+	}),
+	"srj: variables and empty results": tableOf(resultsJSON, func(n int) string {
+		return `{"head":{"vars":["v"` + many(n/20, `,"v%d"`) + `]},"results":{"bindings":[{}` + many(n/6, ",{}") + `]}}`
+	}),
+	"srj: a wide row": tableOf(resultsJSON, func(n int) string {
+		return `{"head":{"vars":["v"` + many(n/80, `,"v%d"`) + `]},"results":{"bindings":[{"v":{"type":"uri","value":"u"}` +
+			many(n/80, `,"v%d":{"type":"bnode","value":"b"}`) + `}]}}`
+	}),
+	"srj: foreign members": tableOf(resultsJSON, func(n int) string {
+		return `{"head":{"vars":["v"]},"x":{"":0` + many(n/12, `,"m%d":[0]`) + `},"results":{"bindings":[]}}`
+	}),
+	"srj: deep": tableOf(resultsJSON, func(n int) string { return `{"head":{"vars":["v"]},"x":` + many(n, "[") }),
+}
+
+func rdfXMLBases(n int, each string) string {
+	return rdfRoot + ` xml:base="http://x/` + strings.Repeat("b", n/2) + `/">` + many(n/64, each) + "</rdf:RDF>"
+}
+
+// Whatever an answer holds, reading it costs no more than its length says.
+func TestDecodersAreNotQuadratic(t *testing.T) {
+	for name, h := range hostileAnswers {
+		t.Run(name, func(t *testing.T) {
+			growth.Check(t, growth.Sizes(32<<10, func(n int) growth.Input {
+				body := []byte(h.body(n))
+				q := query(h.form, "", -1)
+				return growth.Input{Size: len(body), Work: func() {
+					_, _, _ = decode(h.format, body, q, diff.Options{MaxBytes: 64 * len(body)})
+				}}
+			})...)
+		})
+	}
+}
+
+// Reading ends soon after it is told to, whatever comes.
+func TestDecodersStop(t *testing.T) {
+	for name, h := range hostileAnswers {
+		body := []byte(h.body(4 << 20))
+		asked := 0
+		stop := func() error {
+			if asked++; asked > 1 {
+				return errStopped
+			}
+			return nil
+		}
+		_, _, err := decode(h.format, body, query(h.form, "", -1), diff.Options{MaxBytes: 64 * len(body), Stop: stop})
+		if asked > 2 || asked == 2 && !errors.Is(err, errStopped) {
+			t.Errorf("%s: asked %d times, %v", name, asked, err)
+		}
+	}
+}
+
+// An answer that is long to read is cut like one that is long to come.
+func TestReadingIsPartOfTheExecution(t *testing.T) {
+	body := []byte(hostileAnswers["srj: a wide row"].body(12 << 20))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", typeJSON)
+		_, _ = w.Write(body)
+	}))
+	defer srv.Close()
+	for name, set := range map[string]struct {
+		timeout, limit time.Duration
+		want           registry.Outcome
+	}{
+		"its timeout":      {60 * time.Millisecond, time.Minute, registry.Timeout},
+		"the slot's limit": {time.Minute, 60 * time.Millisecond, registry.Cut},
+	} {
+		c, err := New(registry.Endpoint{Name: "e", URL: srv.URL, Timeout: registry.Duration(set.timeout), MaxColumns: 1 << 30}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := c.Execute(t.Context(), sel("SELECT"), Memory{}, set.limit)
+		c.Close()
+		if a.Outcome != set.want || a.Result != nil || a.Elapsed < 60*time.Millisecond {
+			t.Errorf("%s: %s after %s (%s)", name, a.Outcome, a.Elapsed, a.Error)
+		}
+	}
+}
+
+// The time for reading an answer is part of what it took.
+func TestElapsedIncludesReading(t *testing.T) {
+	body := []byte(hostileAnswers["srj: a wide row"].body(8 << 20))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", typeJSON)
+		_, _ = w.Write(body)
+	}))
+	defer srv.Close()
+	c, err := New(registry.Endpoint{Name: "e", URL: srv.URL, MaxColumns: 1 << 30}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	start := time.Now()
+	a := c.Execute(t.Context(), sel("SELECT"), Memory{}, long)
+	if took := time.Since(start); a.Outcome != registry.Changed || a.Elapsed < took*3/4 {
+		t.Errorf("%s: %s of %s were charged (%s)", a.Outcome, a.Elapsed, took, a.Error)
+	}
+}
+
+// A wider result than max_columns is an error that names the setting.
+func TestWidthOfResults(t *testing.T) {
+	for kind, body := range map[string]func(n int) string{
+		typeJSON: func(n int) string {
+			return `{"head":{"vars":["v"` + many(n-1, `,"v%d"`) + `]},"results":{"bindings":[]}}`
+		},
+		typeXML: func(n int) string {
+			return sparqlXML + "<head>" + many(n, `<variable name="v%d"/>`) + "</head><results/></sparql>"
+		},
+	} {
+		var columns int
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = w.Write([]byte(body(columns)))
+		}))
+		for _, set := range []struct {
+			max, columns int
+			want         registry.Outcome
+		}{{0, registry.DefaultMaxColumns, registry.Changed}, {0, registry.DefaultMaxColumns + 1, registry.Failed}, {3, 3, registry.Changed}, {3, 4, registry.Failed}} {
+			c, err := New(registry.Endpoint{Name: "e", URL: srv.URL, MaxColumns: set.max}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			columns = set.columns
+			a := c.Execute(t.Context(), sel("SELECT"), Memory{}, long)
+			c.Close()
+			if a.Outcome != set.want || a.Outcome == registry.Failed && !strings.Contains(a.Error, "max_columns") {
+				t.Errorf("%s, %d columns of %d: %s, %s", kind, set.columns, set.max, a.Outcome, a.Error)
+			}
+		}
+		srv.Close()
+	}
+}
+
+// Elements nested without end are refused before they take memory.
+func TestDeepXMLIsRefused(t *testing.T) {
+	for name, h := range hostileAnswers {
+		if !strings.Contains(name, "deep") {
+			continue
+		}
+		if _, _, err := decode(h.format, []byte(h.body(1<<20)), query(h.form, "", -1), diff.Options{}); err == nil || !strings.Contains(err.Error(), "deep") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	nested := sparqlXML + `<head><variable name="v"/></head><results><b xmlns="http://x/">` + strings.Repeat("<b>", 900) + strings.Repeat("</b>", 901) + `</results></sparql>`
+	if _, _, err := decode(resultsXML, []byte(nested), sel(""), diff.Options{}); err != nil {
+		t.Errorf("elements of others, 900 deep: %v", err)
+	}
+	crossed := sparqlXML + `<head><variable name="v"/></head><results><b xmlns="http://x/"><c></b></c></results></sparql>`
+	if _, _, err := decode(resultsXML, []byte(crossed), sel(""), diff.Options{}); err == nil {
+		t.Error("elements of others that cross are taken for XML")
+	}
+}
+
+// What relative IRIs stand for is bounded like the answer itself.
+func TestExpansionIsBounded(t *testing.T) {
+	base := "http://x/" + strings.Repeat("b", 1000) + "/"
+	for f, body := range map[format]string{
+		turtle: "@base <" + base + "> .\n" + many(2000, "@base <b>.\n"),
+		rdfXML: rdfRoot + ` xml:base="` + base + `">` + many(2000, `<rdf:Description xml:base="b"/>`) + "</rdf:RDF>",
+	} {
+		if _, _, err := decode(f, []byte(body), construct(), diff.Options{MaxBytes: 1 << 20}); !errors.Is(err, diff.ErrByteLimit) {
+			t.Errorf("format %d: two megabytes of IRIs: %v", f, err)
+		}
+		if _, _, err := decode(f, []byte(body), construct(), diff.Options{MaxBytes: 1 << 22}); err != nil {
+			t.Errorf("format %d: below the limit: %v", f, err)
+		}
+	}
+	long := bytes.Repeat([]byte("<http://x/s> <http://x/p> <http://x/o> .\n"), 1000)
+	if _, _, err := decode(nTriples, long, construct(), diff.Options{MaxBytes: 100}); !errors.Is(err, diff.ErrByteLimit) {
+		t.Errorf("N-Triples above the limit: %v", err)
+	}
+}
