@@ -248,7 +248,7 @@ type Answer struct {
 	Outcome registry.Outcome
 	Result  *diff.Result
 	Memory  Memory        // of this answer, when it is complete
-	Elapsed time.Duration // from sending to the last byte: what the budget pays
+	Elapsed time.Duration // from sending until the answer was read, and compared: what the budget pays
 	Age     time.Duration // how old the answer was on arrival
 	Error   string        // what went wrong, in words for people
 }

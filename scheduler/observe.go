@@ -16,6 +16,8 @@ type execution struct {
 	answer Answer
 	served uint64 // refresh requests that were waiting when it started
 	whole  bool   // a cut one had the whole budget as its limit and used it up
+
+	compared *difference // nil: observe compares
 }
 
 // observe says what follows from an execution: the new statistics and, when
@@ -37,7 +39,7 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 	}
 	switch {
 	case a.Outcome.Complete():
-		d, err := step(old, a.Result, prev)
+		d, err := x.step(old, a.Result, prev)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -107,19 +109,19 @@ func (s *Stats) lag(o Outcome) time.Duration {
 }
 
 // step compares in three tiers, cheapest first. Without a result the executor
-// has seen that the bytes are the same.
-func step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
+// has seen that the bytes are the same. stop ends it early, nil never.
+func step(stop func() error, old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
 	if now == nil || old.Executions > 0 && now.Hash() == old.Hash {
 		return nil, nil
 	}
 	if old.Executions == 0 {
-		return diff.Compare(nil, now), nil
+		return diff.CompareUntil(stop, nil, now)
 	}
 	was, err := prev()
 	if err != nil {
 		return nil, fmt.Errorf("read the last result: %w", err)
 	}
-	return diff.Compare(was, now), nil
+	return diff.CompareUntil(stop, was, now)
 }
 
 // complete learns from a complete execution. The baseline is an execution but

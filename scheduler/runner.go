@@ -41,6 +41,7 @@ type runner struct {
 type answered struct {
 	r *run
 	a Answer
+	d *difference // from the last result, nil where nothing was compared
 }
 
 // slot runs one slot from its plan to its last commit. The error is the
@@ -226,13 +227,14 @@ func (r *runner) launch(x *run) {
 	if x.tier == TierInterval {
 		r.slot.Claimed++
 	}
-	q, m, limit := &x.c.Query, x.c.Stats.Memory, r.sheet.bound(x)
+	q, was, limit := &x.c.Query, x.c.Stats, r.sheet.bound(x)
 	go func() {
 		defer cancel()
-		a := r.executor.Execute(ctx, q, m, limit)
+		a := r.executor.Execute(ctx, q, was.Memory, limit)
+		a, d := r.l.compare(ctx, q.ID, was, a, limit)
 		x.took.Store(int64(max(1, a.Elapsed)))
 		r.l.lanes.release()
-		r.results <- answered{x, a}
+		r.results <- answered{x, a, d}
 	}()
 }
 
@@ -280,7 +282,7 @@ func (r *runner) take(x answered) error {
 	c := x.r.c
 	a, whole := r.sheet.finish(x.r, x.a, r.ctx.Err() != nil)
 	was := c.Stats
-	e := execution{slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole}
+	e := execution{slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole, compared: x.d}
 	prev := func() (*diff.Result, error) { return r.l.ledger.Result(c.Query.ID) }
 	out, err := observe(r.policy, was, e, prev)
 	if err != nil {

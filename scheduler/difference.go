@@ -1,0 +1,52 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A difference is the step from the last result to an answer, or the ledger's
+// error.
+type difference struct {
+	delta *diff.Delta
+	err   error
+}
+
+// errOver ends a comparison whose time is over.
+var errOver = errors.New("the time is over")
+
+// compare compares a complete answer with the last result as part of its
+// execution: it ends when that has to, and the budget pays for it. An answer that
+// could not be compared in time is cut.
+func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, limit time.Duration) (Answer, *difference) {
+	if !a.Outcome.Complete() || a.Result == nil || a.Elapsed > limit {
+		return a, nil
+	}
+	start := l.clock.Now()
+	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }
+	stop := func() error {
+		if ctx.Err() != nil || a.Elapsed+spent() > limit {
+			return errOver
+		}
+		return nil
+	}
+	d := &difference{}
+	d.delta, d.err = step(stop, was, a.Result, func() (*diff.Result, error) { return l.ledger.Result(query) })
+	a.Elapsed += spent()
+	if errors.Is(d.err, errOver) {
+		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer was compared"}, nil
+	}
+	return a, d
+}
+
+// step is what was compared, unless the answer was not.
+func (x *execution) step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
+	if now == nil || x.compared == nil {
+		return step(nil, old, now, prev)
+	}
+	return x.compared.delta, x.compared.err
+}
