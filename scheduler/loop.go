@@ -39,7 +39,14 @@ type Config struct {
 	// Writable returns an error that wraps registry.ErrReadOnly while the ledger
 	// takes no writes: no slot begins then. nil: it always does.
 	Writable func() error
+	// Grace is how long a Manager waits for a loop that was told to end, 0 means
+	// DefaultGrace. A loop that has not ended then is left behind.
+	Grace time.Duration
 }
+
+// DefaultGrace is long for a loop to end: whatever it does with an answer looks
+// at its context every few milliseconds.
+const DefaultGrace = 10 * time.Second
 
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
 // called concurrently.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/freshet/freshet/registry"
@@ -17,6 +18,7 @@ type Manager struct {
 	shared  Config // without endpoint and executor
 	mu      sync.Mutex
 	members map[string]*member
+	strays  []*member       // removed, and left behind
 	ctx     context.Context // of Run, nil before it
 	failed  chan error
 	ended   bool
@@ -34,6 +36,9 @@ type member struct {
 func NewManager(c Config) *Manager {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
 	}
 	return &Manager{shared: c, members: map[string]*member{}, failed: make(chan error, 1)}
 }
@@ -89,7 +94,38 @@ func (m *Manager) Update(e registry.Endpoint, x Executor) error {
 	return l.reconfigure(e, x)
 }
 
-// Remove ends an endpoint's loop, cutting what it executes, and waits for it.
+// ErrLeftBehind says that a loop did not end in time. It may still use the ledger.
+var ErrLeftBehind = errors.New("a loop did not end in time and is left behind")
+
+// leave waits for loops that were told to end, no longer than the grace, and
+// returns those that have not ended.
+func (m *Manager) leave(list []*member) (left []*member) {
+	grace, cancel := context.WithTimeout(context.Background(), m.shared.Grace)
+	defer cancel()
+	for _, k := range list {
+		select {
+		case <-k.over:
+		case <-grace.Done():
+			if !k.ended() {
+				left = append(left, k)
+				k.loop.log.Warn(ErrLeftBehind.Error(), "grace", m.shared.Grace)
+			}
+		}
+	}
+	return left
+}
+
+func (k *member) ended() bool {
+	select {
+	case <-k.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// Remove ends an endpoint's loop, cutting what it executes, and waits for it, no
+// longer than the grace.
 func (m *Manager) Remove(name string) error {
 	m.mu.Lock()
 	k := m.members[name]
@@ -100,14 +136,18 @@ func (m *Manager) Remove(name string) error {
 	}
 	if k.cancel != nil {
 		k.cancel()
-		<-k.over
+		left := m.leave([]*member{k})
+		m.mu.Lock()
+		m.strays = append(slices.DeleteFunc(m.strays, (*member).ended), left...)
+		m.mu.Unlock()
 	}
 	return nil
 }
 
 // Run runs all loops until ctx is cancelled, and then waits until what ran is
-// recorded. An error is the ledger's: all loops have ended, and the process
-// must. Run is called once.
+// recorded. Where that takes longer than the grace the error wraps ErrLeftBehind:
+// the ledger may be in use still. Any other is the ledger's: the process must
+// end. Run is called once.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,19 +165,23 @@ func (m *Manager) Run(ctx context.Context) error {
 	cancel()
 	m.mu.Lock()
 	m.ended = true
-	rest := make([]*member, 0, len(m.members))
+	rest := slices.Clone(m.strays)
 	for _, k := range m.members {
 		rest = append(rest, k)
 	}
 	m.mu.Unlock()
-	for _, k := range rest {
-		<-k.over
-	}
+	left := m.leave(rest)
 	if err == nil {
 		select {
 		case err = <-m.failed:
 		default:
 		}
+	}
+	if len(left) > 0 {
+		if err == nil {
+			return ErrLeftBehind
+		}
+		err = errors.Join(err, ErrLeftBehind)
 	}
 	return err
 }

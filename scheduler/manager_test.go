@@ -175,3 +175,50 @@ func TestTrialKeepsConcurrency(t *testing.T) {
 		}
 	})
 }
+
+// A deaf executor obeys nothing until it is released.
+type deaf struct{ release chan struct{} }
+
+func (d deaf) Execute(context.Context, *registry.Query, scheduler.Memory, time.Duration) scheduler.Answer {
+	<-d.release
+	return scheduler.Answer{Outcome: registry.Cut, Elapsed: time.Second}
+}
+
+func (d deaf) Health() registry.Health { return registry.Health{} }
+
+// A loop that does not end is waited for no longer than the grace, when its
+// endpoint is removed and when everything ends. What it does later harms nobody.
+func TestLoopsAreLeftBehind(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const grace = 3 * time.Second
+		ledger := &schedulertest.Memory{}
+		m := scheduler.NewManager(scheduler.Config{Ledger: ledger, Grace: grace})
+		x := deaf{make(chan struct{})}
+		for _, name := range []string{"alpha", "beta", "gamma"} {
+			if err := errors.Join(m.Add(named(name), x), ledger.Register(schedulertest.Query(name, name))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		until(time.Second)
+		start := time.Now()
+		if err := m.Remove("alpha"); err != nil || time.Since(start) != grace {
+			t.Errorf("removed after %s: %v", time.Since(start), err)
+		}
+		start = time.Now()
+		cancel()
+		if err := <-done; err != scheduler.ErrLeftBehind || time.Since(start) != grace {
+			t.Errorf("ended after %s with %v", time.Since(start), err)
+		}
+		close(x.release)
+		synctest.Wait()
+		for _, name := range []string{"beta", "gamma"} {
+			if n := len(ledger.Slots(name)); n != 1 {
+				t.Errorf("%s: %d slots are recorded", name, n)
+			}
+		}
+	})
+}

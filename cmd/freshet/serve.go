@@ -21,7 +21,8 @@ func serveCommand(w *world) *cobra.Command {
 		Long: `Runs the server until SIGTERM or Ctrl-C: slots stop, followers are told to come
 back, what is committed stays. SIGHUP reads the configuration file again and
 brings endpoints, tokens and a renewed certificate in force, the rest at the next
-start; a bad file keeps the old settings.`,
+start; a bad file keeps the old settings. After SIGTERM the server ends within 15
+seconds: what has not ended by then is left behind, and nothing committed is lost.`,
 		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
 		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s, asJSON) },
 	}

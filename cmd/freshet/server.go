@@ -45,6 +45,7 @@ type server struct {
 	ready    atomic.Bool
 	cert     atomic.Pointer[tls.Certificate] // nil without TLS
 	inForce  atomic.Pointer[Config]          // what the page of settings shows
+	behind   bool                            // something did not end in time and may use the store still
 }
 
 // newServer opens everything in the order of what needs what. Nothing runs yet.
@@ -277,8 +278,17 @@ func (s *server) isReady() error {
 // url is where the server can be reached.
 func (s *server) url() string { return s.conf.PublicURL }
 
+// How long a stop takes at most: followers are told to come back while slots end,
+// then requests may finish. What has not ended then is left behind.
+const (
+	followersGrace = 10 * time.Second
+	requestsGrace  = 5 * time.Second
+	stopGrace      = followersGrace + requestsGrace
+)
+
 // run serves until ctx ends, and then stops in order: not ready, no more
-// slots, sockets closed with "come back", what is committed stays.
+// slots, sockets closed with "come back", what is committed stays. It returns
+// within stopGrace.
 func (s *server) run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
@@ -299,19 +309,38 @@ func (s *server) run(ctx context.Context) error {
 	}
 	s.ready.Store(false)
 	stopSlots()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	patience := time.NewTimer(stopGrace)
+	defer patience.Stop()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), followersGrace)
 	defer cancel()
 	if e := s.live.Shutdown(grace); e != nil {
 		s.log.Warn("some followers were cut off without a word", "error", e)
 	}
-	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), requestsGrace)
 	defer cancelLast()
 	if e := s.http.Shutdown(last); e != nil {
 		s.log.Warn("some requests were cut off", "error", e)
 		err = errors.Join(err, s.http.Close())
 	}
-	for range left {
-		err = both(err, <-failed)
+	for ; left > 0; left-- {
+		select {
+		case e := <-failed:
+			err = both(err, e)
+			continue
+		default:
+		}
+		select {
+		case e := <-failed:
+			err = both(err, e)
+		case <-patience.C:
+			s.behind = true
+			s.log.Warn("the server has not ended in time; what still runs is left behind", "grace", stopGrace)
+			return err
+		}
+	}
+	s.behind = errors.Is(err, scheduler.ErrLeftBehind)
+	if err == scheduler.ErrLeftBehind { // which is logged, and no failure
+		return nil
 	}
 	return err
 }
@@ -391,7 +420,9 @@ func (s *server) reload(c *Config) error {
 	return nil
 }
 
-// close frees what newServer took; it may be called once run has returned.
+// close frees what newServer took; it may be called once run has returned. The
+// store stays open where a loop may use it still: the process ends, and what is
+// committed is safe without.
 func (s *server) close() {
 	if s.listener != nil {
 		s.listener.Close()
@@ -399,7 +430,7 @@ func (s *server) close() {
 	if s.fleet != nil {
 		s.fleet.close()
 	}
-	if s.store != nil {
+	if s.store != nil && !s.behind {
 		if err := s.store.Close(); err != nil {
 			s.log.Error("the store was not closed well", "error", err)
 		}

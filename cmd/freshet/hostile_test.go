@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// wideAnswer is one row of blank nodes, which is dear to label.
+func wideAnswer(nodes int) []byte {
+	var vars, row bytes.Buffer
+	for i := range nodes {
+		fmt.Fprintf(&vars, `,"v%d"`, i)
+		fmt.Fprintf(&row, `,"v%d":{"type":"bnode","value":"%d"}`, i, i)
+	}
+	return fmt.Appendf(nil, `{"head":{"vars":[%s]},"results":{"bindings":[{%s}]}}`, vars.Bytes()[1:], row.Bytes()[1:])
+}
+
+// A server that works on a hostile answer still ends an endpoint, and itself, in
+// the time that it says.
+func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
+	body := wideAnswer(300_000)
+	sent := make(chan struct{}, 2)
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/sparql-results+json")
+		_, _ = w.Write(body)
+		sent <- struct{}{}
+	}))
+	defer hostile.Close()
+	var endpoints []string
+	for _, name := range []string{"first", "second"} {
+		endpoints = append(endpoints, fmt.Sprintf(`{name: %s, url: "%s", slot: never, budget: 50s, timeout: 50s, max_columns: 1000000}`, name, hostile.URL))
+	}
+	addr := freeAddr(t)
+	srv := serve(t, binary(t), addr, t.TempDir(), "endpoints: ["+strings.Join(endpoints, ", ")+"]\n")
+	town := town{env: map[string]string{"FRESHET_SERVER": srv.url}}
+	for _, name := range []string{"first", "second"} {
+		town.must(t, "SELECT * {?s ?p ?o}", "query", "add", "--endpoint", name, "-")
+		go func() { // what it answers does not matter
+			if r, err := http.Post(srv.url+"/v1/endpoints/"+name+"/tick", "", nil); err == nil {
+				r.Body.Close()
+			}
+		}()
+		<-sent
+	}
+	within := func(what string, do func() error) {
+		start := time.Now()
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(start); took > stopGrace {
+			t.Errorf("%s took %s, more than the %s that are promised", what, took, stopGrace)
+		}
+	}
+	within("DELETE", func() error {
+		r, err := http.NewRequest(http.MethodDelete, srv.url+"/v1/endpoints/first", nil)
+		if err != nil {
+			return err
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err == nil {
+			a.Body.Close()
+		}
+		return err
+	})
+	within("SIGTERM", srv.stop)
+	if srv.err != nil {
+		t.Errorf("the server ended with %v\n%s", srv.err, srv.stderr)
+	}
+}
