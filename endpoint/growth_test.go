@@ -62,17 +62,19 @@ var hostileAnswers = map[string]hostile{
 	"turtle: blank nodes in brackets": graphOf(turtle, func(n int) string {
 		return many(n/40, "[ <http://p> [ <http://q> %d ] ] .\n")
 	}),
-	"turtle: collection":  graphOf(turtle, func(n int) string { return "<http://s> <http://p> (" + many(n/6, "%d ") + ") ." }),
-	"turtle: comments":    graphOf(turtle, func(n int) string { return many(n/8, "# x\n") }),
-	"turtle: no end":      graphOf(turtle, func(n int) string { return many(n/2, "<a") }),
-	"ntriples: one node":  graphOf(nTriples, func(n int) string { return many(n/30, "_:a <http://p> _:b%d .\n") }),
-	"ntriples: empty":     graphOf(nTriples, func(n int) string { return many(n/2, "\r\n") }),
-	"ntriples: repeated":  graphOf(nTriples, func(n int) string { return many(n/30, "_:a <http://p> <http://o> .\n") }),
-	"rdfxml: xml:base":    graphOf(rdfXML, func(n int) string { return rdfXMLBases(n, `<rdf:Description xml:base="b"/>`) }),
-	"rdfxml: rdf:about":   graphOf(rdfXML, func(n int) string { return rdfXMLBases(n, `<rdf:Description rdf:about="b"/>`) }),
-	"rdfxml: deep":        graphOf(rdfXML, func(n int) string { return rdfRoot + ">" + many(n/5, "<x:b>") }),
-	"rdfxml: attributes":  graphOf(rdfXML, func(n int) string { return rdfRoot + "><rdf:Description " + many(n/12, ` x:p%d="1"`) + "/></rdf:RDF>" }),
-	"rdfxml: long prefix": graphOf(rdfXML, func(n int) string { return rdfRoot + ` xmlns:y="http://` + strings.Repeat("y", n/2) + `/">` + many(n/20, "<y:a/>") + "</rdf:RDF>" }),
+	"turtle: collection": graphOf(turtle, func(n int) string { return "<http://s> <http://p> (" + many(n/6, "%d ") + ") ." }),
+	"turtle: comments":   graphOf(turtle, func(n int) string { return many(n/8, "# x\n") }),
+	"turtle: no end":     graphOf(turtle, func(n int) string { return many(n/2, "<a") }),
+	"ntriples: one node": graphOf(nTriples, func(n int) string { return many(n/30, "_:a <http://p> _:b%d .\n") }),
+	"ntriples: empty":    graphOf(nTriples, func(n int) string { return many(n/2, "\r\n") }),
+	"ntriples: repeated": graphOf(nTriples, func(n int) string { return many(n/30, "_:a <http://p> <http://o> .\n") }),
+	"rdfxml: xml:base":   graphOf(rdfXML, func(n int) string { return rdfXMLBases(n, `<rdf:Description xml:base="b"/>`) }),
+	"rdfxml: rdf:about":  graphOf(rdfXML, func(n int) string { return rdfXMLBases(n, `<rdf:Description rdf:about="b"/>`) }),
+	"rdfxml: deep":       graphOf(rdfXML, func(n int) string { return rdfRoot + ">" + many(n/5, "<x:b>") }),
+	"rdfxml: attributes": graphOf(rdfXML, func(n int) string { return rdfRoot + "><rdf:Description " + many(n/12, ` x:p%d="1"`) + "/></rdf:RDF>" }),
+	"rdfxml: long prefix": graphOf(rdfXML, func(n int) string {
+		return rdfRoot + ` xmlns:y="http://` + strings.Repeat("y", n/2) + `/">` + many(n/20, "<y:a/>") + "</rdf:RDF>"
+	}),
 	"srx: variables and empty results": tableOf(resultsXML, func(n int) string {
 		return sparqlXML + "<head>" + many(n/50, `<variable name="v%d"/>`) + "</head><results>" + many(n/18, "<result/>") + "</results></sparql>"
 	}),
