@@ -107,11 +107,11 @@ func decode(f format, body []byte, q *registry.Query, o diff.Options) (res *diff
 
 func decodeGraph(f format, body []byte, form diff.Form, o diff.Options) (*diff.Result, int, error) {
 	b, n := diff.NewBuilder(form, o), 0
-	g := graph{expansion: expansion{limit: o.MaxBytes}, stop: o.Stop, add: func(s, p, o diff.Term) error {
+	g := tripleSink{expansion: expansion{limit: o.MaxBytes}, stop: o.Stop, add: func(s, p, o diff.Term) error {
 		n++
 		return b.Triple(s, p, o)
 	}}
-	read := map[format]func([]byte, graph) error{
+	read := map[format]func([]byte, tripleSink) error{
 		nTriples: readNTriples, turtle: readTurtle, rdfXML: readRDFXML,
 	}[f]
 	if read == nil {
@@ -124,8 +124,8 @@ func decodeGraph(f format, body []byte, form diff.Form, o diff.Options) (*diff.R
 	return res, n, err
 }
 
-// A graph takes the triples of one document.
-type graph struct {
+// A tripleSink takes the triples of one document.
+type tripleSink struct {
 	expansion
 	add  func(s, p, o diff.Term) error
 	stop func() error // asked now and then where no triple comes; may be nil

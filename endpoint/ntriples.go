@@ -12,7 +12,7 @@ import (
 // triple that is skipped would look like one that was deleted. IRIs are taken
 // as they are, also with characters that none should have, as long as where
 // they end is certain.
-func readNTriples(body []byte, g graph) error {
+func readNTriples(body []byte, g tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}

@@ -16,9 +16,9 @@ import (
 // latter is legal where the root is the only node; but every XML document looks
 // like that, also the error page that a proxy sends with status 200, and taken
 // for a graph it would replace the result.
-func readRDFXML(body []byte, g graph) error {
+func readRDFXML(body []byte, g tripleSink) error {
 	dec := newXMLDecoder(body, g.stop)
-	x := &rdfXMLReader{dec: dec, graph: g}
+	x := &rdfXMLReader{dec: dec, tripleSink: g}
 	root, err := firstElement(dec)
 	if err == nil && root.Name != (xml.Name{Space: rdfSpace, Local: "RDF"}) {
 		err = malformed("the root element is %q, not rdf:RDF", bounded(oneLine(root.Name.Local)))
@@ -41,7 +41,7 @@ func readRDFXML(body []byte, g graph) error {
 
 type rdfXMLReader struct {
 	dec *xml.Decoder
-	graph
+	tripleSink
 	blanks int
 	depth  int
 }

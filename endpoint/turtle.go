@@ -15,11 +15,11 @@ import (
 // it panic: nobody can recover from that, and one bad answer would end the
 // process. Absolute IRIs are taken as they are; relative ones need a base in
 // the document.
-func readTurtle(body []byte, g graph) error {
+func readTurtle(body []byte, g tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
-	t := &ttl{b: body, prefixes: map[string]string{}, graph: g}
+	t := &ttl{b: body, prefixes: map[string]string{}, tripleSink: g}
 	for n := 0; ; n++ {
 		if t.space(); t.i == len(t.b) {
 			return nil
@@ -51,7 +51,7 @@ type ttl struct {
 	prefixes map[string]string
 	blanks   int
 	depth    int
-	graph
+	tripleSink
 }
 
 // space skips white space and comments.
