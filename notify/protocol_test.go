@@ -37,6 +37,7 @@ func TestCloseCodes(t *testing.T) {
 		{"not initialised", nil, say(`{"type":"ping"}`), 4401},
 		{"malformed before init", nil, say(`nonsense`), 4400},
 		{"no token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init"}`), 4401},
+		{"too many wrong tokens", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"guess"}`), 4003},
 		{"bad token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"bad"}`), 4401},
 		{"token without right", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"none"}`), 4403},
 		{"token expires", func(o *notify.Options) { // long enough to be let in first

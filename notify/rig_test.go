@@ -36,7 +36,10 @@ const patience = time.Minute
 // gate lets in by a table of tokens; the empty token is looked up too.
 type gate map[string]registry.Caller
 
-func (g gate) Authenticate(_, token string) (registry.Caller, error) {
+func (g gate) Authenticate(from, token string) (registry.Caller, error) {
+	if token == "guess" && from != "" {
+		return registry.Caller{}, registry.ErrGuessing
+	}
 	c, ok := g[token]
 	if !ok || !c.Expires.IsZero() && !time.Now().Before(c.Expires) {
 		return c, fmt.Errorf("token: %w", notify.ErrUnauthorized)

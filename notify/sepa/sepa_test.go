@@ -51,7 +51,10 @@ type gate struct {
 	tokens map[string]registry.Caller
 }
 
-func (g *gate) Authenticate(_, token string) (registry.Caller, error) {
+func (g *gate) Authenticate(from, token string) (registry.Caller, error) {
+	if token == "guess" && from != "" {
+		return registry.Caller{}, registry.ErrGuessing
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, ok := g.tokens[token]
@@ -342,6 +345,7 @@ func TestErrors(t *testing.T) {
 		{`{"subscribe":{"sparql":7,"alias":"a"}}`, 400, "a"},
 		{`{"subscribe":{"sparql":"q","alias":"a"},"unsubscribe":{"spuid":"x"}}`, 400, "a"},
 		{`{"subscribe":{"sparql":"bad","alias":"a"}}`, 422, "a"},
+		{`{"subscribe":{"sparql":"q","alias":"a","authorization":"Bearer guess"}}`, 429, "a"},
 		{`{"subscribe":{"sparql":"full","alias":"a"}}`, 429, "a"},
 		{`{"subscribe":{"sparql":"broken","alias":"a"}}`, 503, "a"},
 		{`{"subscribe":{"sparql":"q","alias":"a","authorization":"Bearer wrong"}}`, 401, "a"},

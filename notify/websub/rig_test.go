@@ -31,7 +31,10 @@ const patience = time.Minute
 
 type gate map[string]registry.Caller
 
-func (g gate) Authenticate(_, token string) (registry.Caller, error) {
+func (g gate) Authenticate(from, token string) (registry.Caller, error) {
+	if token == "guess" && from != "" {
+		return registry.Caller{}, registry.ErrGuessing
+	}
 	c, ok := g[token]
 	if !ok {
 		return c, fmt.Errorf("token: %w", notify.ErrUnauthorized)

@@ -433,6 +433,7 @@ func TestTokens(t *testing.T) {
 	}{
 		"none":           {r.topic(), "", false, 401},
 		"wrong":          {r.topic(), "w", false, 401},
+		"guessing":       {r.topic(), "guess", true, 429},
 		"wrong, public":  {r.topic(), "w", true, 401},
 		"right":          {r.topic(), "r", false, 202},
 		"no role":        {r.topic(), "x", false, 403},
