@@ -98,6 +98,15 @@ func (h Health) Over(was, now Endpoint) Health {
 	return h
 }
 
+// Elsewhere says whether an edit of the URL leads to where the secrets of the
+// settings before must not go by themselves: another host or port, or the same
+// without TLS.
+func Elsewhere(was, now Endpoint) bool {
+	a, err1 := url.Parse(was.URL)
+	b, err2 := url.Parse(now.URL)
+	return err1 != nil || err2 != nil || !strings.EqualFold(a.Host, b.Host) || strings.EqualFold(a.Scheme, "https") && !strings.EqualFold(b.Scheme, "https")
+}
+
 // hostOf is the server of a URL, which http and https may share.
 func hostOf(address string) string {
 	u, err := url.Parse(address)

@@ -22,7 +22,11 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 	if err := registry.CheckGiven(patch); err != nil {
 		return e, err
 	}
-	before, err := json.Marshal(e)
+	old := e
+	if to, ok := patch["url"].(string); ok && registry.Elsewhere(e, registry.Endpoint{URL: to}) {
+		old = e.Masked() // its secrets do not go there: what is not sent again is refused below
+	}
+	before, err := json.Marshal(old)
 	if err != nil {
 		return e, err
 	}
@@ -39,7 +43,7 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 		return e, err
 	}
 	next.Pause = e.Pause
-	if err := unmask(e, &next); err != nil {
+	if err := unmask(old, &next); err != nil {
 		return e, err
 	}
 	return next, noFiles(e, next)
@@ -66,6 +70,7 @@ func merge(target, patch any) any {
 }
 
 // unmask puts the secrets of old back where next only shows that there is one.
+// Where old only shows it, too, the endpoint is elsewhere and wants its own.
 func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 	for name, value := range next.Headers {
 		if value != mask {
@@ -74,7 +79,9 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 		if _, ok := old.Headers[name]; !ok {
 			return unprocessable("bad-endpoint", "/headers", "a header's value %q stands for one that is kept, and there is none", mask)
 		}
-		next.Headers[name] = old.Headers[name]
+		if next.Headers[name] = old.Headers[name]; next.Headers[name] == mask {
+			return sendAgain("/headers", "the header "+name)
+		}
 	}
 	for i, p := range passwords(next.Auth) {
 		if p == nil || p.Password != mask {
@@ -84,15 +91,23 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 		if was == nil {
 			return unprocessable("bad-endpoint", "/auth", "a password %q stands for one that is kept, and there is none", mask)
 		}
-		p.Password = was.Password
+		if p.Password = was.Password; p.Password == mask {
+			return sendAgain("/auth/"+[]string{"basic", "digest"}[i]+"/password", "the password")
+		}
 	}
 	if b := next.Auth.Bearer; b != nil && b.Token == mask {
 		if old.Auth.Bearer == nil {
 			return unprocessable("bad-endpoint", "/auth", "a token %q stands for one that is kept, and there is none", mask)
 		}
-		b.Token = old.Auth.Bearer.Token
+		if b.Token = old.Auth.Bearer.Token; b.Token == mask {
+			return sendAgain("/auth/bearer/token", "the token")
+		}
 	}
 	return nil
+}
+
+func sendAgain(pointer, what string) error {
+	return unprocessable("bad-endpoint", pointer, "url leads to another host, or away from https: send %s again in the same request, or drop it with null", what)
 }
 
 func passwords(a registry.Auth) [2]*registry.Password {

@@ -137,6 +137,7 @@ func TestUnknownMembers(t *testing.T) {
 // What the URL and the headers of an endpoint cannot be.
 func TestEndpointsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
+	w.do("PATCH", "/v1/endpoints/city", `{"auth":null,"headers":null}`, "Content-Type: application/json").status(200)
 	for member, want := range map[string]string{
 		`"url":"http://127.0.0.1:99999/sparql"`: "/url", `"url":"http://127.0.0.1:0/sparql"`: "/url", `"url":"http://127.0.0.1/sparql#x"`: "/url", `"url":"http://127.0.0.1/sparql#"`: "/url",
 		`"headers":{"Accept":"text/html"}`: "/headers", `"headers":{"user-agent":"x"}`: "/headers", `"headers":{"If-None-Match":"x"}`: "/headers", `"headers":{"Range":"x"}`: "/headers",

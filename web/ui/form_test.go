@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +120,17 @@ func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
 	r.get(f.page).lacks(`id="refused"`)
 }
 
+// without leaves fields out of a form.
+func without(pairs []string, names ...string) []string {
+	var rest []string
+	for i := 0; i < len(pairs); i += 2 {
+		if !slices.Contains(names, pairs[i]) {
+			rest = append(rest, pairs[i], pairs[i+1])
+		}
+	}
+	return rest
+}
+
 // Secrets are kept without being shown, and are not sent to another host.
 func TestSecretsOfEndpoints(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
@@ -139,6 +151,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	again := page.fields()
 	moved := with(again, "url", "http://localhost:9/sparql")
 	r.post("/endpoints/shop", moved...).status(422).has("Type the value of X-Key", "type the secret for it")
+	r.post("/endpoints/shop", without(moved, "headers", "auth")...).status(422).has("type the header fields for it", "together with the sign-in")
 	r.post("/endpoints/shop", with(again, "headers", "X-New: (set)")...).status(422).has("Type the value of X-New")
 	r.follow(r.post("/endpoints/shop", with(again, "headers", "X-Key: (set)", "username", "v")...))
 	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 1 || e.Auth.Basic.Username != "v" || e.Auth.Basic.Password != "s3cret" {
@@ -163,6 +176,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	again = r.get("/endpoints/shop").has("in a file on the server").lacks(`name="auth"`, "/run/secret").fields()
+	r.post("/endpoints/shop", with(again, "url", "http://localhost:9/sparql")...).status(422).has("together with the sign-in")
 	r.follow(r.post("/endpoints/shop", with(again, "budget", "2s")...))
 	if e := stored(); e.Auth.Bearer == nil || e.Auth.Bearer.TokenFile != "/run/secret" {
 		t.Errorf("a secret in a file became %+v", e.Auth)

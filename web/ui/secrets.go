@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -26,6 +25,9 @@ func headerLines(h map[string]string) string {
 // set, unless the endpoint moves to another host.
 func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("headers") {
+		if len(was.Headers) > 0 && registry.Elsewhere(was, *e) {
+			f.bad("headers", "The address leads to another host: type the header fields for it.")
+		}
 		return
 	}
 	e.Headers = nil
@@ -40,7 +42,7 @@ func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 			return
 		}
 		if value == masked {
-			if value, ok = was.Headers[name]; !ok || moved(was, *e) {
+			if value, ok = was.Headers[name]; !ok || registry.Elsewhere(was, *e) {
 				f.bad("headers", "Type the value of "+clip(name, 80)+": there is none to keep for this address.")
 				return
 			}
@@ -50,14 +52,6 @@ func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 		}
 		e.Headers[name] = value
 	}
-}
-
-// moved says whether an endpoint goes to another host, which must not be sent
-// secrets that were meant for the one before.
-func moved(was, now registry.Endpoint) bool {
-	a, err1 := url.Parse(was.URL)
-	b, err2 := url.Parse(now.URL)
-	return err1 != nil || err2 != nil || a.Host != b.Host
 }
 
 // signInOf is how an endpoint signs in: its kind, the user and the secret.
@@ -92,12 +86,15 @@ func secretWords(a registry.Auth) string {
 // set, unless the kind or the endpoint's host changes.
 func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("auth") || secretWords(was.Auth) != "" {
+		if was.Auth != (registry.Auth{}) && registry.Elsewhere(was, *e) {
+			f.bad("url", "The address leads to another host: change it together with the sign-in, in the configuration file or by the API.")
+		}
 		return
 	}
 	kind, user, secret := f.Get("auth"), strings.TrimSpace(f.Get("username")), f.Get("secret")
 	before, _, kept := signInOf(was.Auth)
 	if secret == "" && kind == before && kept != "" {
-		if moved(was, *e) {
+		if registry.Elsewhere(was, *e) {
 			f.bad("secret", "The address leads to another host: type the secret for it.")
 		}
 		secret = kept
