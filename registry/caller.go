@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -57,6 +59,17 @@ func ClientAddress(peer string, forwardedFor []string) string {
 		return network.String()
 	}
 	return a.String()
+}
+
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// CheckTokenName says what is wrong with a token's name. What the token's bearer
+// makes belongs to the name, and names become parts of keys in the store.
+func CheckTokenName(name string) error {
+	if tokenName.MatchString(name) && name != Anonymous {
+		return nil
+	}
+	return fmt.Errorf("a token's name has 1 to 64 letters, digits, dots, underscores and hyphens, and is not %q", Anonymous)
 }
 
 // A Token lets its bearer in. Only the SHA-256 of the secret is kept.

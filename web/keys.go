@@ -1,7 +1,6 @@
 package web
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
@@ -19,8 +18,6 @@ type Keys interface {
 	Revoke(name string) error
 }
 
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 // Tokens is Keys'.
 func (g *TokenGate) Tokens() ([]registry.Token, error) { return g.all() }
 
@@ -34,9 +31,10 @@ func (g *TokenGate) Used(name string) time.Time {
 
 // Make is Keys'. The first token of all has to be one that can make the next.
 func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (registry.Token, string, error) {
+	if err := registry.CheckTokenName(name); err != nil {
+		return registry.Token{}, "", unprocessable("bad-setting", "/name", "%v", err)
+	}
 	switch {
-	case !tokenName.MatchString(name) || name == registry.Anonymous:
-		return registry.Token{}, "", unprocessable("bad-setting", "/name", "a token's name has 1 to 64 letters, digits, dots, underscores and hyphens, and is not %q", registry.Anonymous)
 	case !role.Includes(registry.RoleRead):
 		return registry.Token{}, "", unprocessable("bad-setting", "/role", "a role is admin, app or read")
 	case expires != nil && !expires.After(g.now()):

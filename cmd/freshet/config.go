@@ -224,9 +224,10 @@ func (c *Config) checkTokens() error {
 	seen := map[string]bool{}
 	for i, t := range c.Tokens {
 		b, err := hex.DecodeString(t.SHA256)
+		if err := registry.CheckTokenName(t.Name); err != nil {
+			return usage("tokens[%d].name: %v", i, err)
+		}
 		switch {
-		case t.Name == "" || t.Name == registry.Anonymous:
-			return usage("tokens[%d]: a token needs a name other than %s", i, registry.Anonymous)
 		case seen[t.Name]:
 			return usage("tokens[%d]: the name %s is taken", i, t.Name)
 		case !t.Role.Includes(registry.RoleRead):

@@ -47,6 +47,9 @@ func (a *api) tokenAdd() *cobra.Command {
 			if !registry.Role(role).Includes(registry.RoleRead) {
 				return usage("--role: %q is none of admin, app, read", role)
 			}
+			if err := registry.CheckTokenName(args[0]); err != nil {
+				return usage("%v", err)
+			}
 			if local {
 				secret := newSecret()
 				if a.asJSON {
