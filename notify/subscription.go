@@ -273,17 +273,24 @@ func (s *session) settle(sub *subscription, st *registry.Status) error {
 	return s.state(sub, st)
 }
 
-// state tells a transition between live and stale. A query that has never
-// completed and fails is stale too: its client waits for nothing otherwise.
+// state tells a transition between live and stale. For a follower there are no
+// other states: what it holds is kept up to date or it is not, and clients of the
+// first version know these two. reason tells stale, failing and idle apart, for
+// those who want to know. A query that was never complete is stale too: its client
+// waits for nothing otherwise.
 func (s *session) state(sub *subscription, st *registry.Status) error {
-	stale := st.State == registry.Stale || st.State == registry.New && st.Error != ""
+	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
 	if stale == sub.stale || st.State == registry.Paused {
 		return nil
 	}
 	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.topic.due(sub.query.Endpoint))}}
 	if stale {
 		fields[1].value = string(registry.Stale)
-		fields = append(fields, field{"error", st.Error})
+		reason := st.State
+		if reason == registry.New {
+			reason = registry.Stale
+		}
+		fields = append(fields, field{"reason", string(reason)}, field{"error", st.Error})
 	}
 	if err := s.write(frame("status", fields...)); err != nil {
 		return err

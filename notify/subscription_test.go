@@ -135,7 +135,7 @@ func TestStatus(t *testing.T) {
 	r.log.Fail(id, "endpoint answered 503")
 	r.hub.Wake(id)
 	m := p.skipAlive()
-	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !m.CheckedAt.Equal(st.CheckedAt) || !m.NextDue.Equal(soon) {
+	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !strings.Contains(m.raw, `"reason":"stale"`) || !m.CheckedAt.Equal(st.CheckedAt) || !m.NextDue.Equal(soon) {
 		t.Errorf("status: %s", m.raw)
 	}
 	r.record(id, rows("a"))
@@ -148,7 +148,12 @@ func TestStatus(t *testing.T) {
 	r.log.Fail(never.ID, "no")
 	q := r.hello()
 	q.follow("b", "never", "")
-	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" || strings.Contains(m.raw, "next_due") {
+	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" || !strings.Contains(m.raw, `"reason":"failing"`) || strings.Contains(m.raw, "next_due") {
+		t.Errorf("status: %s", m.raw)
+	}
+	// That a holder's time is over wakes no follower: a heartbeat finds it.
+	r.log.Idle(id, "until is over")
+	if m := p.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "until is over" || !strings.Contains(m.raw, `"reason":"idle"`) {
 		t.Errorf("status: %s", m.raw)
 	}
 }

@@ -38,6 +38,8 @@ func TestMetrics(t *testing.T) {
 		`freshet_endpoint_queries{endpoint="city"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="healthy"} 1`,
 		`freshet_endpoint_health{endpoint="city",state="failing"} 0`,
+		`freshet_queries{endpoint="city",state="new"} 1`,
+		`freshet_queries{endpoint="city",state="failing"} 0`,
 		"go_goroutines",
 	} {
 		if !strings.Contains(s, want) {

@@ -89,9 +89,20 @@ func (l *Log) Fail(id, reason string) {
 	defer l.mu.Unlock()
 	e := l.queries[id]
 	e.status.Outcome, e.status.Error = registry.Failed, reason
-	if e.status.State == registry.Live {
+	switch e.status.State {
+	case registry.Live:
 		e.status.State = registry.Stale
+	case registry.New:
+		e.status.State = registry.Failing
 	}
+}
+
+// Idle notes that no holder wants executions any more.
+func (l *Log) Idle(id, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.queries[id]
+	e.status.State, e.status.Error = registry.Idle, reason
 }
 
 // Trim drops a query's oldest changes until keep are left.
