@@ -492,6 +492,8 @@ func whySay(x scheduler.Explanation, chance float64, known bool) string {
 	switch {
 	case deadline > 0 && deadline <= float64(x.Slot):
 		return place + ", because it has waited as long as a query may."
+	case !known && docOf(x.Policy) != "":
+		return place + " (" + docOf(x.Policy) + ")."
 	case !known:
 		return place + "."
 	case chance >= 0.5:

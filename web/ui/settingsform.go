@@ -233,7 +233,9 @@ func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slo
 			continue
 		}
 		f.Help = help(f.Name, e, t, slots)
-		f.explain(sources[f.Name], endpointPath(e.Name))
+		if source, ok := sources[f.Name]; ok { // parts of a sign-in have none of their own
+			f.explain(source, endpointPath(e.Name))
+		}
 		s.List = append(s.List, f)
 	}
 	return nil
