@@ -127,7 +127,6 @@ func (x *tab) look(p look, s screen, checker string) {
 	x.checkWidth(s, what)
 	x.picture(what + "-light")
 	if s == tablet {
-		x.checkShift(what)
 		return
 	}
 	if s == laptop {
