@@ -426,25 +426,26 @@ func TestTokens(t *testing.T) {
 		return url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {s.http.URL + "/cb"}}.Encode()
 	}
 	const typ = "application/x-www-form-urlencoded"
-	for name, c := range map[string]struct {
-		topic, token string
-		public       bool
-		want         int
+	for _, c := range []struct { // in this order: what a token subscribed is not for others to renew
+		name, topic, token string
+		public             bool
+		want               int
 	}{
-		"none":           {r.topic(), "", false, 401},
-		"wrong":          {r.topic(), "w", false, 401},
-		"guessing":       {r.topic(), "guess", true, 429},
-		"wrong, public":  {r.topic(), "w", true, 401},
-		"right":          {r.topic(), "r", false, 202},
-		"no role":        {r.topic(), "x", false, 403},
-		"public":         {r.topic(), "", true, 202},
-		"unknown, none":  {r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // whether it exists is not told
-		"unknown, right": {r.http.URL + "/v1/queries/q_x/results.srj", "r", false, 404},
+
+		{"none", r.topic(), "", false, 401},
+		{"wrong", r.topic(), "w", false, 401},
+		{"guessing", r.topic(), "guess", true, 429},
+		{"wrong, public", r.topic(), "w", true, 401},
+		{"no role", r.topic(), "x", false, 403},
+		{"public", r.topic(), "", true, 202},
+		{"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // whether it exists is not told
+		{"unknown, right", r.http.URL + "/v1/queries/q_x/results.srj", "r", false, 404},
+		{"right", r.topic(), "r", false, 202},
 	} {
 		r.public = c.public
 		a := r.raw(typ, form(c.topic), c.token)
 		if a.status != c.want || (a.status == 401) != (a.header.Get("WWW-Authenticate") != "") {
-			t.Errorf("%s: %d, want %d: %s", name, a.status, c.want, a.text)
+			t.Errorf("%s: %d, want %d: %s", c.name, a.status, c.want, a.text)
 		}
 		r.settled()
 	}
