@@ -64,6 +64,7 @@ func (r *runner) flush(lends bool) error {
 		return fmt.Errorf("record: %w", err)
 	}
 	r.sheet.lent = r.sheet.lent || lends
+	r.l.turned(r.health, h)
 	r.health = h
 	r.l.mu.Lock()
 	r.l.health = h
@@ -123,7 +124,29 @@ func (r *runner) close() error {
 	p.debt = r.sheet.debt()
 	r.l.mu.Unlock()
 	s := &r.slot
-	r.l.log.Info("slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
-		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.sheet.used, "error", s.Error)
+	level := slog.LevelInfo
+	if s.Run == 0 && s.Skipped == 0 && !s.Tick { // nothing was due, or nothing could be asked
+		level = slog.LevelDebug
+	}
+	r.l.log.Log(r.ctx, level, "slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
+		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.sheet.used, "took", now.Sub(s.Started), "error", s.Error)
 	return nil
+}
+
+// turned logs that the endpoint's health has another state than was recorded
+// before.
+func (l *Loop) turned(was, now registry.Health) {
+	switch {
+	case was.State == now.State:
+	case now.State == registry.HealthFails:
+		words := []any{"failures", now.Failures, "incomplete", now.Incomplete, "error", now.Error}
+		if !now.Until.IsZero() { // else it is asked as usual
+			words = append(words, "until", now.Until)
+		}
+		l.log.Warn("the endpoint fails", words...)
+	case now.State == registry.HealthWaits:
+		l.log.Warn("the endpoint asks us to wait", "until", now.Until, "error", now.Error)
+	case unfit(was):
+		l.log.Info("the endpoint has recovered", "was", was.State, "down", l.clock.Now().Sub(was.Since))
+	}
 }

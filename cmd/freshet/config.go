@@ -38,6 +38,7 @@ type Config struct {
 	WebSub          WebSub              `yaml:"websub"`
 	Log             Log                 `yaml:"log"`
 
+	file     string  // that it was read from, "" for none
 	insecure bool    // serve strangers without tokens
 	origins  origins // where the values come from
 }
@@ -300,16 +301,24 @@ func (l Log) level() (slog.Level, error) {
 
 func (l Log) logger(w *world) *slog.Logger {
 	level, _ := l.level()
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // JSON would show bare nanoseconds
-			a.Value = slog.StringValue(a.Value.Duration().String())
-		}
-		return a
-	}}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: inSeconds}
 	if l.Format == "json" || l.Format == "auto" && !w.tty {
 		return slog.New(slog.NewJSONHandler(w.stderr, o))
 	}
 	return slog.New(slog.NewTextHandler(w.stderr, o))
+}
+
+// inSeconds makes each duration a number that a log store can sum up: took
+// becomes took_seconds.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	d := a.Value.Any()
+	switch d := d.(type) {
+	case time.Duration:
+		return slog.Float64(a.Key+"_seconds", d.Seconds())
+	case registry.Duration:
+		return slog.Float64(a.Key+"_seconds", time.Duration(d).Seconds())
+	}
+	return a
 }
 
 // endpointFlag reads NAME=URL.

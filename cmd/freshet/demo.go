@@ -23,6 +23,7 @@ import (
 // A demo is the main job with everything it needs brought along.
 type demo struct {
 	listen, data, engine, slot string
+	set                        func(name string) bool // whether the flag was given
 	every                      time.Duration
 	seed                       uint64
 	changesets                 int
@@ -35,12 +36,14 @@ func demoCommand(w *world) *cobra.Command {
 		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a small living city (sensors,
 departures, events), registers a dozen queries and a profile worth watching and
-prints the changes as they arrive. Nothing is left behind unless --data says where. Webhooks
+prints the changes as they arrive. It takes about 400 MB of memory, most of them for the
+embedded engine. Nothing is left behind unless --data says where. Webhooks
 and WebSub callbacks may be on this machine.`,
 		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
 	}
 	f := c.Flags()
+	d.set = f.Changed
 	f.StringVar(&d.listen, "listen", "127.0.0.1:8080", "address to serve on")
 	f.StringVar(&d.data, "data", "", "directory of the store (default: a temporary one, removed at the end)")
 	f.StringVar(&d.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
@@ -128,6 +131,15 @@ func (d demo) config(endpoint string) (*Config, func(), error) {
 		budget = min(budget, gap)
 	}
 	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(budget), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"}}
+	c.origins = origins{}
+	for _, name := range []string{"listen", "data"} {
+		if d.set != nil && d.set(name) {
+			c.origins[name] = fromFlag
+		}
+	}
+	if d.set != nil && d.set("slot") {
+		c.origins["endpoints.city.slot"] = fromFlag
+	}
 	if err := c.check(); err != nil {
 		done()
 		return nil, nil, err

@@ -53,6 +53,15 @@ func serveMain(ctx context.Context, w *world, s *settings, asJSON bool) error {
 			return err
 		}
 	}
+	if err := srv.begun(); err != nil {
+		return err
+	}
+	boss := newSupervisor(w.getenv, log)
+	srv.whenReady = func(ctx context.Context) {
+		boss.tell("READY=1")
+		go boss.watchdog(ctx, srv.alive)
+	}
+	srv.whenStopping = func() { boss.tell("STOPPING=1") }
 	return srv.run(ctx)
 }
 

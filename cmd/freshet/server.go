@@ -44,13 +44,17 @@ type server struct {
 	http     *http.Server
 	ready    atomic.Bool
 	cert     atomic.Pointer[tls.Certificate] // nil without TLS
-	inForce  atomic.Pointer[Config]          // what the page of settings shows
-	behind   bool                            // something did not end in time and may use the store still
+	started  time.Time
+	inForce  atomic.Pointer[Config] // what the page of settings shows
+	behind   bool                   // something did not end in time and may use the store still
+
+	whenReady    func(context.Context) // called once it serves; the context ends with the slots
+	whenStopping func()
 }
 
 // newServer opens everything in the order of what needs what. Nothing runs yet.
 func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
-	s = &server{conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(programVersion())}
+	s = &server{started: time.Now(), whenReady: func(context.Context) {}, whenStopping: func() {}, conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(programVersion())}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -300,6 +304,7 @@ func (s *server) run(ctx context.Context) error {
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
 	s.ready.Store(true)
+	s.whenReady(slots)
 	var err error
 	left := 4
 	select {
@@ -308,6 +313,14 @@ func (s *server) run(ctx context.Context) error {
 		left--
 	}
 	s.ready.Store(false)
+	stopping := time.Now()
+	s.whenStopping()
+	why := err
+	if why == nil {
+		why = context.Cause(ctx)
+	}
+	s.log.Info("stopping", "reason", why, "served", stopping.Sub(s.started))
+	defer func() { s.log.Info("stopped", "took", time.Since(stopping)) }()
 	stopSlots()
 	patience := time.NewTimer(stopGrace)
 	defer patience.Stop()
@@ -343,6 +356,33 @@ func (s *server) run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// begun logs what has been started.
+func (s *server) begun() error {
+	endpoints, err := s.store.Endpoints()
+	if err != nil {
+		return err
+	}
+	queries, err := s.store.CountQueries("")
+	if err != nil {
+		return err
+	}
+	b := thisBuild()
+	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.file, "data", s.conf.Data, "listen", s.listener.Addr().String(),
+		"url", s.url(), "endpoints", len(endpoints), "queries", queries)
+	return nil
+}
+
+// alive returns when the store can be read and no endpoint's loop is stuck.
+func (s *server) alive() {
+	all, err := s.store.Endpoints()
+	if err != nil {
+		return // a broken store ends the process by itself
+	}
+	for _, e := range all {
+		_, _ = s.fleet.State(e.Name) // it may have been removed meanwhile
+	}
 }
 
 // both joins two errors, unless one of them has said what the other says.

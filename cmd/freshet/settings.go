@@ -49,7 +49,7 @@ func (s *settings) load(w *world) (*Config, error) {
 	if err := s.override(&c); err != nil {
 		return nil, err
 	}
-	c.origins = s.originsOf(file, w.getenv)
+	c.file, c.origins = file, s.originsOf(file, w.getenv)
 	return &c, c.check()
 }
 
