@@ -17,6 +17,16 @@ const maxFindings = 100
 // that each change leads from the hash of the one before. Reading goes on meanwhile;
 // writing waits while the pages are looked at.
 func (d *DB) Check() error {
+	err := walk(d.path, true)
+	if err == nil {
+		err = guarded(d.check)
+	} else {
+		err = fmt.Errorf("check %s: %w", d.path, err)
+	}
+	return err
+}
+
+func (d *DB) check() error {
 	c := checker{db: d, serials: map[uint64]string{}, gone: map[uint64]bool{}}
 	if err := c.pages(); err != nil {
 		return fmt.Errorf("check %s: %w", d.path, err)

@@ -74,10 +74,20 @@ func Open(dir string, o Options) (*DB, error) {
 	if err := plausible(path); err != nil {
 		return nil, explain(path, err)
 	}
-	b, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:         lockWait,
-		FreelistType:    bbolt.FreelistMapType,
-		InitialMmapSize: mapSize(path),
+	var b *bbolt.DB
+	err := guarded(func() (err error) {
+		b, err = bbolt.Open(path, 0o600, &bbolt.Options{
+			Timeout:         lockWait,
+			FreelistType:    bbolt.FreelistMapType,
+			InitialMmapSize: mapSize(path),
+		})
+		if err != nil {
+			return err
+		}
+		if err := walk(path, false); err != nil { // nobody writes any more
+			return errors.Join(err, b.Close())
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, explain(path, err)
@@ -91,7 +101,10 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	d.disk = newDisk(path, o, d.log)
 	if d.pack, err = newPacker(); err == nil {
-		err = d.enter()
+		err = guarded(d.enter)
+	}
+	if c := (*crash)(nil); errors.As(err, &c) {
+		return nil, explain(path, err) // closing might wait for what broke off
 	}
 	if err != nil {
 		return nil, errors.Join(explain(path, err), b.Close())

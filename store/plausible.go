@@ -44,26 +44,34 @@ func plausible(path string) error {
 
 // extent is how many bytes the newest state in the file reaches over.
 func extent(f io.ReaderAt) (int64, error) {
-	first, err := readMeta(f, 0)
-	if err != nil {
+	m, err := newestMeta(f)
+	if err != nil || m == nil {
 		return 0, err
 	}
-	if first == nil {
-		return 0, nil // torn, or no store at all: bbolt tells
+	return m.pages * m.pageSize, nil
+}
+
+// newestMeta is nil where the first meta page is torn, or of no store at all:
+// bbolt tells.
+func newestMeta(f io.ReaderAt) (*metaPage, error) {
+	first, err := readMeta(f, 0)
+	if err != nil || first == nil {
+		return nil, err
 	}
 	second, err := readMeta(f, first.pageSize)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if second != nil && second.transaction > first.transaction {
 		first = second
 	}
-	return first.pages * first.pageSize, nil
+	return first, nil
 }
 
 type metaPage struct {
 	pageSize, pages int64
 	transaction     uint64
+	root, freelist  int64 // pages; freelist is less than 0 where there is none
 }
 
 // readMeta is nil when no whole meta page stands at the place.
@@ -86,5 +94,7 @@ func readMeta(f io.ReaderAt, at int64) (*metaPage, error) {
 		pageSize:    int64(binary.NativeEndian.Uint32(b[8:])),
 		pages:       int64(binary.NativeEndian.Uint64(b[40:])),
 		transaction: binary.NativeEndian.Uint64(b[48:]),
+		root:        int64(binary.NativeEndian.Uint64(b[16:])),
+		freelist:    int64(binary.NativeEndian.Uint64(b[32:])),
 	}, nil
 }

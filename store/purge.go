@@ -50,7 +50,11 @@ func (d *DB) purge(ctx context.Context) {
 		}
 		for more := true; more && ctx.Err() == nil; {
 			var err error
-			if more, err = d.purgeSome(); errors.Is(err, registry.ErrReadOnly) {
+			err = guarded(func() (err error) {
+				more, err = d.purgeSome()
+				return err
+			})
+			if errors.Is(err, registry.ErrReadOnly) {
 				break // it goes on when there is room
 			} else if err != nil {
 				d.log.Error("deleting what was removed failed; it is tried again later", "file", d.path, "error", err)

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// guarded turns a panic of f, or a fault of the memory that the file is mapped
+// into, into ErrDamaged: bbolt trusts what pages say.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = &crash{fmt.Errorf("%w: a page holds what no page can hold (%v): %s", ErrDamaged, r, putBackup)}
+		}
+	}()
+	err = f()
+	for _, e := range []error{bolterrors.ErrBucketNotFound, bolterrors.ErrIncompatibleValue, bolterrors.ErrBucketExists} {
+		if errors.Is(err, e) { // buckets are the same in every store
+			return fmt.Errorf("%w: %w: %s", ErrDamaged, err, putBackup)
+		}
+	}
+	return err
+}
+
+const putBackup = "put a backup in its place"
+
+// A crash is the error of something that broke off and may hold locks.
+type crash struct{ error }
+
+func (c *crash) Unwrap() error { return c.error }
+
+// Page headers and elements of bbolt's format, version 2.
+const (
+	pageHead    = 16
+	pageElement = 16
+	branchPage  = 0x01
+	leafPage    = 0x02
+	listPage    = 0x10
+	deepest     = 64
+)
+
+// A walker follows the pages of a file from the root, each once: a page that
+// refers to one above it would be read without end.
+type walker struct {
+	f      io.ReaderAt
+	meta   *metaPage
+	leaves bool // read all leaves, too; else no more than is needed to find the buckets
+	seen   map[int64]bool
+}
+
+// walk reports the first page of the file that cannot be where it is referred to.
+func walk(path string, leaves bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := newestMeta(f)
+	if err != nil || m == nil {
+		return err // bbolt tells
+	}
+	w := walker{f: f, meta: m, leaves: leaves, seen: map[int64]bool{}}
+	if m.freelist >= 0 {
+		if h, err := w.head(m.freelist); err != nil {
+			return err
+		} else if h.flags != listPage {
+			return w.damaged(m.freelist, "is not the list of free pages")
+		}
+	}
+	return w.tree(m.root, 0, true)
+}
+
+func (w *walker) damaged(page int64, what string) error {
+	return fmt.Errorf("%w: page %d %s: %s", ErrDamaged, page, what, putBackup)
+}
+
+type pageHeader struct {
+	flags    uint16
+	count    int
+	overflow int64
+}
+
+// enter notes that a page is referred to.
+func (w *walker) enter(id int64) error {
+	switch {
+	case id < 2 || id >= w.meta.pages:
+		return w.damaged(id, "is not in the file")
+	case w.seen[id]:
+		return w.damaged(id, "is used twice")
+	}
+	w.seen[id] = true
+	return nil
+}
+
+func (w *walker) head(id int64) (h pageHeader, err error) {
+	if err := w.enter(id); err != nil {
+		return h, err
+	}
+	return w.peek(id)
+}
+
+func (w *walker) peek(id int64) (h pageHeader, err error) {
+	b, err := w.read(id, 0, pageHead)
+	if err != nil {
+		return h, err
+	}
+	h = pageHeader{binary.NativeEndian.Uint16(b[8:]), int(binary.NativeEndian.Uint16(b[10:])), int64(binary.NativeEndian.Uint32(b[12:]))}
+	if binary.NativeEndian.Uint64(b) != uint64(id) || id+h.overflow >= w.meta.pages {
+		return h, w.damaged(id, "is not what its head says")
+	}
+	return h, nil
+}
+
+func (w *walker) read(page, at int64, n int) ([]byte, error) {
+	b := make([]byte, n)
+	_, err := w.f.ReadAt(b, page*w.meta.pageSize+at)
+	if errors.Is(err, io.EOF) {
+		return nil, w.damaged(page, "is cut off")
+	}
+	return b, err
+}
+
+// tree follows a tree of pages; top says that its leaves hold the buckets.
+func (w *walker) tree(id int64, depth int, top bool) error {
+	h, err := w.head(id)
+	if err != nil {
+		return err
+	}
+	extent := (h.overflow + 1) * w.meta.pageSize
+	if depth > deepest || int64(pageHead+h.count*pageElement) > extent {
+		return w.damaged(id, "has no room for what it lists")
+	}
+	b, err := w.read(id, pageHead, h.count*pageElement)
+	if err != nil {
+		return err
+	}
+	switch h.flags {
+	case branchPage:
+		return w.branch(id, b, extent, depth, top)
+	case leafPage:
+		return w.leaf(id, b, extent, depth, top)
+	}
+	return w.damaged(id, "is neither branch nor leaf")
+}
+
+func (w *walker) branch(id int64, b []byte, extent int64, depth int, top bool) error {
+	if len(b) == 0 {
+		return w.damaged(id, "is an empty branch")
+	}
+	skip := false
+	for i := 0; i < len(b); i += pageElement {
+		e := b[i:]
+		pos, key := int64(binary.NativeEndian.Uint32(e)), int64(binary.NativeEndian.Uint32(e[4:]))
+		child := int64(binary.NativeEndian.Uint64(e[8:]))
+		if pageHead+int64(i)+pos+key > extent {
+			return w.damaged(id, "has a key that is not in it")
+		}
+		if i == 0 && !w.leaves && !top && child >= 2 && child < w.meta.pages {
+			h, err := w.peek(child)
+			if err != nil {
+				return err
+			}
+			skip = h.flags == leafPage // and so are its neighbours
+		}
+		err := error(nil)
+		if skip {
+			err = w.enter(child)
+		} else {
+			err = w.tree(child, depth+1, top)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) leaf(id int64, b []byte, extent int64, depth int, top bool) error {
+	for i := 0; i < len(b); i += pageElement {
+		e := b[i:]
+		pos, key, value := int64(binary.NativeEndian.Uint32(e[4:])), int64(binary.NativeEndian.Uint32(e[8:])), int64(binary.NativeEndian.Uint32(e[12:]))
+		at := pageHead + int64(i) + pos
+		bucket := binary.NativeEndian.Uint32(e)&1 != 0
+		if at+key+value > extent || bucket && (value < 16 || !top) {
+			return w.damaged(id, "has an entry that is not in it")
+		}
+		if !bucket {
+			continue
+		}
+		v, err := w.read(id, at+key, 8)
+		if err != nil {
+			return err
+		}
+		if root := int64(binary.NativeEndian.Uint64(v)); root != 0 { // else it is inside the leaf
+			if err := w.tree(root, depth+1, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
