@@ -93,6 +93,7 @@ func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 	lim := c.srv.opts.Limits
 	watchReads(c.conn, c.wire, lim)
 	free := rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
+	c.wire.free = free
 	for {
 		c.wire.alive()
 		frame, err := readFrame(c.conn)
@@ -215,6 +216,9 @@ func readFrame(conn *websocket.Conn) ([]byte, error) {
 func readError(err error) error {
 	if errors.Is(err, websocket.ErrReadLimit) {
 		return &closing{websocket.CloseMessageTooBig, "message too large"}
+	}
+	if errors.Is(err, errFrames) {
+		return &closing{CloseRate, "too many frames"}
 	}
 	return fmt.Errorf("%w: %w", errGone, err)
 }

@@ -20,6 +20,20 @@ func quick(o *notify.Options) {
 	o.Timing = notify.Timing{Init: 200 * time.Millisecond, Ping: 100 * time.Millisecond, Write: 300 * time.Millisecond, Close: time.Second}
 }
 
+// few lets a client send little.
+func few(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 10 }
+
+// frames sends bytes after init.
+func frames(raw string) func(*rig, *peer) {
+	return func(r *rig, p *peer) {
+		p.send(`{"type":"init"}`)
+		p.expect("ready")
+		if _, err := p.conn.NetConn().Write([]byte(raw)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 func TestCloseCodes(t *testing.T) {
 	reader := gate{"good": {Name: "r", Role: registry.RoleRead}, "none": {Name: "n", Role: ""}}
 	for _, c := range []struct {
@@ -53,6 +67,9 @@ func TestCloseCodes(t *testing.T) {
 		{"bad UTF-8 later", nil, say(`{"type":"init"}`, "{\"type\":\"ping\",\"payload\":\"\xc3\x28\"}"), 1007},
 		{"too large", func(o *notify.Options) { o.Limits.Message = 1000 }, say(`{"type":"init","client":"` + strings.Repeat("x", 1000) + `"}`), 1009},
 		{"too large in fragments", func(o *notify.Options) { o.Limits.Message = 1000 }, fragments(20, 100), 1009},
+		{"too many pings", few, frames(strings.Repeat("\x89\x80abcd", 20)), 4003},
+		{"too many pongs", few, frames(strings.Repeat("\x8a\x81abcd!", 20)), 4003},
+		{"too many fragments", few, frames("\x01\x80abcd" + strings.Repeat("\x00\x80abcd", 20)), 4003},
 		{"too often", func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 5 }, say(strings.Split(`{"type":"init"}`+strings.Repeat("\n"+`{"type":"ping"}`, 8), "\n")...), 4003},
 		{"draining", nil, func(r *rig, p *peer) {
 			say(`{"type":"init"}`)(r, p)

@@ -59,7 +59,7 @@ type Limits struct {
 	Change        int64   // bytes of a change sent as such, default 8 MiB; less than 0: no limit
 	Part          int     // bytes of one part of a snapshot, about; default 32 KiB
 	Fold          int     // waiting changes sent one by one, default 16; more are folded
-	Rate          float64 // messages per second that a client may send, default 100; ack is free
+	Rate          float64 // messages per second that a client may send, control frames included, default 100; ack is free
 	Burst         int     // default 2000
 }
 

@@ -108,6 +108,7 @@ func (s *session) open() {
 	watchReads(s.conn, s.wire, lim)
 	s.conn.SetCloseHandler(closeLater)
 	s.free = rate.NewLimiter(rate.Limit(lim.Rate), lim.Burst)
+	s.wire.free = s.free
 	s.mu.Lock()
 	s.hello, s.beat = now.Add(t.Init), now.Add(t.Ping)
 	s.armed = s.nextTime()
@@ -144,7 +145,7 @@ func (s *session) read(err error) {
 		}
 	}
 	s.lose()
-	s.take(&inbound{err: fmt.Errorf("%w: %w", errGone, err)})
+	s.take(&inbound{err: readError(err)})
 	s.close()
 }
 

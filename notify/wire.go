@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
 )
 
 // chunk is the piece of a message that has to make progress within the write
@@ -37,6 +38,9 @@ type wire struct {
 	ends    atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
 	lags    atomic.Uint64 // how often that was
 
+	frames frames        // of the client; used by its reader
+	free   *rate.Limiter // of them, nil: not counted
+
 	mu sync.Mutex // one message after the other
 	at attempt    // guarded by mu
 }
@@ -56,6 +60,17 @@ func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
 		}
 	}
 	return w
+}
+
+// Read reads what the client sends. It is errFrames once there are too many small
+// frames; what comes after that can be read, to be thrown away.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if small := w.frames.count(p[:n]); small > 0 && w.free != nil && !w.free.AllowN(time.Now(), small) {
+		w.free = nil
+		return 0, errFrames
+	}
+	return n, err
 }
 
 func (w *wire) Write(p []byte) (int, error) {
