@@ -426,3 +426,69 @@ func TestSlowPredictionHoldsNobodyUp(t *testing.T) {
 	defer close(answer)
 	r.hello().follow("b", "q", "")
 }
+
+// What is unsubscribed in the middle of a result gets no more of its parts.
+func TestUnsubscribeInTheMiddle(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, wide(0, 10_000)) // 10 MB, far more than the buffers between us hold
+	p := r.hello()
+	p.send(`{"type":"subscribe","id":"a","query":"q"}`)
+	p.expect("subscribed")
+	all := p.expect("snapshot").Part
+	p.send(`{"type":"unsubscribe","id":"a"}`)
+	for m := (reply{}); m.Type != "complete"; all++ {
+		var err error
+		if m, err = p.next(); err != nil {
+			t.Fatal(err)
+		}
+		if m.Last {
+			t.Fatal("it got all of the result")
+		}
+	}
+	t.Logf("%d messages", all)
+	if all > 250 {
+		t.Errorf("%d messages came after it, of about 340 parts", all)
+	}
+	p.follow("a", "q", "") // another of the same name gets everything
+	for n := 1; ; n++ {
+		m := p.expect("snapshot")
+		if m.Part != n {
+			t.Fatalf("part %d comes as number %d", m.Part, n)
+		}
+		if m.Last {
+			break
+		}
+	}
+}
+
+// A snapshot whose result was replaced on the way ends as that of one moment.
+func TestSnapshotOfOneMoment(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, wide(0, 4000))
+	p := r.hello()
+	p.send(`{"type":"subscribe","id":"a","query":"q"}`)
+	p.expect("subscribed")
+	r.record(id, wide(1, 4000))
+	n, seq := 0, uint64(0)
+	for {
+		m := p.expect("snapshot")
+		if m.Part == 1 {
+			n, seq = 0, m.Seq
+		}
+		var doc struct {
+			Results struct{ Bindings []json.RawMessage }
+		}
+		must(json.Unmarshal(m.Results, &doc))
+		if n += len(doc.Results.Bindings); m.Seq != seq {
+			t.Fatalf("a part of %d after one of %d", m.Seq, seq)
+		}
+		if m.Last {
+			break
+		}
+	}
+	if n != 4000 {
+		t.Errorf("%d rows in the parts", n)
+	}
+}

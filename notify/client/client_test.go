@@ -170,6 +170,7 @@ func TestRules(t *testing.T) {
 		{"parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 3, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 3, 4, doc("z"), doc("a", "b"))}}, []string{"anew"}},
 		{"strangers ignored", [][]string{{fresh, `{"type":"news","id":"ID"}`, strings.Replace(snapshot("e", 8, "x"), "ID", "other", 1), snapshot("e", 4, "z")}}, []string{"anew"}},
 		{"cut in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), "close 4001"}, {fresh, snapshot("e", 3, "z")}}, []string{"anew", "anew"}},
+		{"replaced in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "z"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 4, 5, none, doc("b"))}}, []string{"anew"}},
 		{"4001", [][]string{{fresh, snapshot("e", 3, "a"), "close 4001"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"anew", "e:3"}},
 		{"4004", [][]string{{fresh, snapshot("e", 3, "a"), "close 4004"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"anew", "e:3"}},
 		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`}, {fresh, snapshot("e", 3, "z")}}, []string{"anew", "anew"}},

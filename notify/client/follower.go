@@ -219,6 +219,9 @@ func (f *follower) subscribed(m *message) error {
 
 // snapshot puts the parts together and replaces what there was.
 func (f *follower) snapshot(m *message) error {
+	if m.Part <= 1 {
+		f.parts = nil // what was cut, or replaced on its way, comes again from its beginning
+	}
 	f.parts = append(f.parts, *m)
 	if m.Part > 0 && !m.Last {
 		return nil
