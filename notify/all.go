@@ -64,8 +64,8 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 		s.sseError(w, err)
 		return
 	}
-	about := registry.Subscription{Way: registry.SSE, Caller: caller, Tag: r.URL.Query().Get("tag"), Endpoint: r.URL.Query().Get("endpoint"),
-		Filter: filter.JSON(), Rate: registry.Duration(rate)}
+	about := eventsOf(r, caller)
+	about.Tag, about.Endpoint, about.Filter, about.Rate = r.URL.Query().Get("tag"), r.URL.Query().Get("endpoint"), filter.JSON(), registry.Duration(rate)
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)

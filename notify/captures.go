@@ -163,7 +163,9 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 		defer cancel(nil)
 		awake := s.opts.Hub.Follow(p.ID) // before the first read, so that no commit slips between
 		defer awake.Close()
-		c.listed = s.list(registry.Subscription{Way: registry.SSE, Caller: caller, Profile: p.ID, Endpoint: p.Endpoint}, c.pos, func() { cancel(ErrDropped) }, awake.signal)
+		about := eventsOf(r, caller)
+		about.Profile, about.Endpoint = p.ID, p.Endpoint
+		c.listed = s.list(about, c.pos, func() { cancel(ErrDropped) }, awake.signal)
 		defer s.listing.remove(c.listed)
 		if gap != nil {
 			if err := s.tellGap(e, &c, gap); err != nil {

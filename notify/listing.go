@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
+	"net/http"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,8 +23,11 @@ var ErrDropped = errors.New("dropped")
 // A listing knows the subscriptions of connected clients, for those who manage
 // them. The zero value is empty.
 type listing struct {
-	mu sync.Mutex
-	m  map[string]*listed
+	mu    sync.Mutex
+	byID  map[string]*listed
+	order []*listed // by id, which is the order in which they came
+	gone  int       // how many of order have gone
+	came  uint64
 }
 
 // A listed subscription is written by whoever serves it and read by anybody.
@@ -33,6 +38,7 @@ type listed struct {
 	told   atomic.Uint64
 	last   atomic.Int64 // when it was told last, in ns since 1970; 0: never
 	halted atomic.Bool  // its cursor stands until somebody resumes it
+	gone   bool         // guarded by listing.mu
 
 	// Both ask whoever serves it and do not wait: end it, look again.
 	end, look func()
@@ -41,33 +47,60 @@ type listed struct {
 // list enters a subscription that stands at p among those that can be seen,
 // unless about names no way out.
 func (s *Server) list(about registry.Subscription, p registry.Position, end, look func()) *listed {
-	about.ID, about.CreatedAt = "live_"+strings.ToLower(rand.Text()), time.Now().UTC()
+	about.CreatedAt = time.Now().UTC()
 	x := &listed{about: about, count: s.counts.of(about.Way), end: end, look: look}
 	x.at.Store(&p)
 	if about.Way == "" {
 		return x
 	}
-	l := &s.listing
+	s.listing.add(x)
+	return x
+}
+
+// add gives x an id, greater than all before.
+func (l *listing) add(x *listed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.m == nil {
-		l.m = make(map[string]*listed)
+	if l.byID == nil {
+		l.byID = make(map[string]*listed)
 	}
-	l.m[about.ID] = x
-	return x
+	l.came++
+	x.about.ID = fmt.Sprintf("live_%011x%s", l.came, strings.ToLower(rand.Text()[:10]))
+	l.byID[x.about.ID] = x
+	l.order = append(l.order, x)
 }
 
 func (l *listing) remove(x *listed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.m, x.about.ID)
+	if x.gone || l.byID[x.about.ID] != x {
+		return
+	}
+	delete(l.byID, x.about.ID)
+	x.gone = true
+	if l.gone++; l.gone > 64 && l.gone > len(l.order)/2 {
+		l.order, l.gone = slices.DeleteFunc(l.order, func(x *listed) bool { return x.gone }), 0
+	}
+}
+
+// after returns those after an id, at most limit.
+func (l *listing) after(id string, limit int) (list []*listed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := sort.Search(len(l.order), func(i int) bool { return l.order[i].about.ID > id })
+	for ; i < len(l.order) && len(list) < limit; i++ {
+		if !l.order[i].gone {
+			list = append(list, l.order[i])
+		}
+	}
+	return list
 }
 
 // find returns one; it wraps registry.ErrNotFound.
 func (l *listing) find(id string) (*listed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := l.m[id]; x != nil {
+	if x := l.byID[id]; x != nil {
 		return x, nil
 	}
 	return nil, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
@@ -96,15 +129,21 @@ func (x *listed) show() registry.Subscription {
 // Subscriptions lists what connected clients follow now, by WebSocket, SSE and
 // SEPA: those after an id, in the order of ids, at most limit.
 func (s *Server) Subscriptions(after string, limit int) []registry.Subscription {
-	s.listing.mu.Lock()
-	defer s.listing.mu.Unlock()
 	var list []registry.Subscription
-	for _, id := range slices.Sorted(maps.Keys(s.listing.m)) {
-		if id > after && len(list) < limit {
-			list = append(list, s.listing.m[id].show())
-		}
+	for _, x := range s.listing.after(after, limit) {
+		list = append(list, x.show())
 	}
 	return list
+}
+
+// Standing goes through all of them, as they are when it begins. Nobody who comes
+// or goes meanwhile waits for it.
+func (s *Server) Standing(yield func(registry.Subscription) bool) {
+	for _, x := range s.listing.after("", math.MaxInt) {
+		if !yield(x.show()) {
+			return
+		}
+	}
 }
 
 // Subscription returns one of them; it wraps registry.ErrNotFound.
@@ -144,9 +183,12 @@ func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
 
 // list enters a subscription among those that can be seen.
 func (s *session) list(sub *subscription, filter json.RawMessage) {
-	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Client: s.client, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
+	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Client: s.client, Remote: s.from, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
 	if sub.captures != nil {
 		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.query.Endpoint
 	}
 	sub.listed = s.srv.list(about, sub.pos, func() { s.dropping(sub) }, func() { s.awaken(sub) })
 }
+
+// Program is what a request says that its program is, shortened.
+func Program(r *http.Request) string { return shortened(strings.ToValidUTF8(r.UserAgent(), "")) }

@@ -30,6 +30,9 @@ func TestListing(t *testing.T) {
 	if x.Way != registry.WebSocket || x.Caller != registry.Anonymous || x.Name != "one" || x.Query != id || x.Rate == 0 || x.Cursor.Seq != 1 || string(x.Filter) != `{"min_rows":1}` {
 		t.Errorf("listed as %+v", x)
 	}
+	if x.Remote != "127.0.0.1" {
+		t.Errorf("it comes from %q", x.Remote)
+	}
 	if x.Client != "board "+strings.Repeat("é", 29)+"…" {
 		t.Errorf("its program is called %q", x.Client)
 	}
@@ -190,5 +193,21 @@ func (p *peer) deltas(done func(reply) bool) {
 		if m.Type != "delta" && m.Type != "alive" {
 			p.t.Fatalf("got %s", m.raw)
 		}
+	}
+}
+
+// Connections of every way are listed with where they come from and what they are.
+func TestListingNamesConnections(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, rows("a"))
+	for _, path := range []string{"/v1/queries/" + id + "/changes", "/v1/changes"} {
+		s := r.stream(t, path, "User-Agent", "reader/1.0", "X-Forwarded-For", "203.0.113.9, 198.51.100.4")
+		r.eventually("it is listed", func() bool { return len(r.srv.Subscriptions("", 10)) == 1 })
+		if x := r.srv.Subscriptions("", 10)[0]; x.Client != "reader/1.0" || x.Remote != "198.51.100.4" {
+			t.Errorf("%s is listed as %+v", path, x)
+		}
+		s.stop()
+		r.eventually("it has gone", func() bool { r.hub.Wake(id); return len(r.srv.Subscriptions("", 10)) == 0 })
 	}
 }

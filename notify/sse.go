@@ -37,7 +37,7 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	if !ok {
 		return
 	}
-	wish := Wish{Limited: true, As: registry.Subscription{Way: registry.SSE, Caller: caller}}
+	wish := Wish{Limited: true, As: eventsOf(r, caller)}
 	var err error
 	if wish.Filter, wish.Rate, err = ReadWish(r.URL.Query()); err == nil {
 		err = wish.Filter.Fits(&query)
@@ -60,6 +60,12 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 		wish.Lagging = func() bool { return e.lagging }
 		return s.tellChanges(ctx, e, query.ID, wish)
 	})
+}
+
+// eventsOf is how an event stream is listed.
+func eventsOf(r *http.Request, caller string) registry.Subscription {
+	return registry.Subscription{Way: registry.SSE, Caller: caller, Client: Program(r),
+		Remote: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])}
 }
 
 func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position, given, ok bool) {

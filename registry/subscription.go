@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,8 @@ type Subscription struct {
 	Way      Way    `json:"way"`
 	Caller   string `json:"caller"`             // token name or Anonymous
 	Name     string `json:"name,omitempty"`     // the caller's own word for it
-	Client   string `json:"client,omitempty"`   // WebSocket: what its program says that it is
+	Client   string `json:"client,omitempty"`   // of a connection: what its program says that it is
+	Remote   string `json:"remote,omitempty"`   // of a connection: where it comes from, see ClientAddress
 	Query    string `json:"query,omitempty"`    // "": the queries of Tag and Endpoint, all for none
 	Profile  string `json:"profile,omitempty"`  // instead of Query: the captures of this profile
 	Tag      string `json:"tag,omitempty"`      // only without Query
@@ -74,6 +76,23 @@ type Subscription struct {
 	Given        uint64     `json:"given_up,omitempty"` // messages given up
 
 	Dead []DeadLetter `json:"dead,omitempty"` // the oldest first
+}
+
+// Matches says whether a subscription has a text in its id, its name, its caller,
+// client or address, or in what it follows, in either case. Of a callback only what
+// is shown counts.
+func Matches(s *Subscription, text string) bool {
+	if text == "" {
+		return true
+	}
+	callback, _, _ := strings.Cut(s.Callback, "?")
+	text = strings.ToLower(text)
+	for _, part := range []string{s.ID, s.Name, s.Caller, s.Client, s.Remote, s.Query, s.Profile, s.Tag, s.Endpoint, callback} {
+		if strings.Contains(strings.ToLower(part), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // Told is the position up to which there is nothing left to tell.

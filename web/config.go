@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -44,7 +45,7 @@ const (
 )
 
 // Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// Rechecked, QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Deliveries, Documents, Ready,
+// Rechecked, QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Standing, Deliveries, Documents, Ready,
 // Metrics, Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
 // SSE forms) or its obvious default.
 type Config struct {
@@ -92,6 +93,9 @@ type Config struct {
 	// Subscriptions and Webhooks come together or not at all.
 	Subscriptions Subscriptions
 	Webhooks      Webhooks
+	// Standing goes through all subscriptions in any order, for the metrics. Without
+	// it they are read page by page.
+	Standing iter.Seq2[registry.Subscription, error]
 	// Deliveries counts for the metrics, one entry for each way out.
 	Deliveries func() []Deliveries
 	// Documents share the bodies of large answers; without it each has its own.
@@ -118,6 +122,10 @@ func (c *Config) complete() error {
 	switch {
 	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Store == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
+	}
+	if c.Standing == nil {
+		own := *c
+		c.Standing = own.pages
 	}
 	if c.Documents == nil {
 		c.Documents = unshared{}
@@ -147,4 +155,23 @@ func (c *Config) complete() error {
 		c.Ready = func() error { return nil }
 	}
 	return nil
+}
+
+// pages goes through all subscriptions page by page.
+func (c *Config) pages(yield func(registry.Subscription, error) bool) {
+	for after := ""; c.Subscriptions != nil; {
+		page, err := c.Subscriptions.Subscriptions(after, 500)
+		if err != nil {
+			yield(registry.Subscription{}, err)
+		}
+		if err != nil || len(page) == 0 {
+			return
+		}
+		for _, x := range page {
+			if !yield(x, nil) {
+				return
+			}
+		}
+		after = page[len(page)-1].ID
+	}
 }

@@ -85,18 +85,15 @@ type oldestKey struct {
 }
 
 func (b *backlog) read() error {
-	for after := ""; ; {
-		page, err := b.s.Subscriptions.Subscriptions(after, 500)
-		if err != nil || len(page) == 0 {
+	for x, err := range b.s.Standing {
+		if err == nil {
+			err = b.add(&x)
+		}
+		if err != nil {
 			return err
 		}
-		for i := range page {
-			if err := b.add(&page[i]); err != nil {
-				return err
-			}
-		}
-		after = page[len(page)-1].ID
 	}
+	return nil
 }
 
 func (b *backlog) add(s *registry.Subscription) error {

@@ -30,6 +30,7 @@ type subscriptionView struct {
 	Caller       string                     `json:"caller"`
 	Name         string                     `json:"name,omitempty"`
 	Client       string                     `json:"client,omitempty"`
+	Remote       string                     `json:"remote,omitempty"`
 	Query        string                     `json:"query,omitempty"`
 	Profile      string                     `json:"profile,omitempty"`
 	Tag          string                     `json:"tag,omitempty"`
@@ -64,7 +65,7 @@ type Lag struct {
 }
 
 func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, error) {
-	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
+	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
 		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.Given, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
@@ -192,7 +193,7 @@ func listSubscriptions(c *call) error {
 		return malformed("?state", "state is one of %s", join(seenStates))
 	}
 	list, next, err := c.collect(func(s registry.Subscription) bool {
-		return (way == "" || string(s.Way) == way) && (state == "" || string(s.State) == state) && (query == "" || s.Query == query)
+		return registry.Matches(&s, c.params.Get("q")) && (way == "" || string(s.Way) == way) && (state == "" || string(s.State) == state) && (query == "" || s.Query == query)
 	})
 	if err != nil {
 		return err

@@ -103,6 +103,28 @@ func (o *outbox) Subscriptions(after string, limit int) ([]registry.Subscription
 	return all[:min(len(all), limit)], nil
 }
 
+// standing goes through all of them: those that are kept page by page, then those
+// of connections.
+func (o *outbox) standing(yield func(registry.Subscription, error) bool) {
+	for after := ""; ; {
+		page, err := o.store.Subscriptions(after, 500)
+		if err != nil {
+			yield(registry.Subscription{}, err)
+			return
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, x := range page {
+			if !yield(x, nil) {
+				return
+			}
+		}
+		after = page[len(page)-1].ID
+	}
+	o.live.Standing(func(x registry.Subscription) bool { return yield(x, nil) })
+}
+
 // Subscription is web.Subscriptions'.
 func (o *outbox) Subscription(id string) (registry.Subscription, error) {
 	if x, err := o.live.Subscription(id); err == nil {

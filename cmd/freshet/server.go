@@ -196,7 +196,7 @@ func (s *server) serveHTTP() error {
 	if s.outbox, err = newOutbox(s, conf); err != nil {
 		return err
 	}
-	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries
+	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries, conf.Standing = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries, s.outbox.standing
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.store, Follow: func() (<-chan struct{}, func()) {
 		f := s.hub.FollowAll()
 		return f.C(), f.Close

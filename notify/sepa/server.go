@@ -40,7 +40,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), subs: map[string]*subscription{}, vacant: time.Now(),
+	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, vacant: time.Now(),
 		wish: notify.Wish{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
@@ -69,10 +69,11 @@ func (s *Server) idle() time.Duration {
 // A client is one connection. Every subscription has a goroutine, which holds
 // a cursor and waits with it when the client reads slowly.
 type client struct {
-	s      *Server
-	header string // the token of the upgrade request
-	from   string // where it came from
-	wish   notify.Wish
+	s       *Server
+	header  string // the token of the upgrade request
+	from    string // where it came from
+	program string // what it says that it is
+	wish    notify.Wish
 
 	mu     sync.Mutex
 	over   bool // nothing is started any more
@@ -332,7 +333,7 @@ func (s *subscription) run(connected, ctx context.Context) {
 	defer s.c.remove(s)
 	wish := s.c.wish
 	wish.Lagging = s.lagging
-	wish.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias}
+	wish.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
 	err := s.follow(ctx, wish)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = registry.ErrUnauthorized

@@ -19,6 +19,8 @@ type deliveriesPage struct {
 	Lede        lede
 	Facts       facts
 	Ways        []tocEntry
+	Text, Way   string // what is searched for, and where
+	Many        bool
 	Table       followerTable
 	First, Last int
 	All         int
@@ -30,10 +32,12 @@ type deliveriesPage struct {
 type followerTable struct {
 	Rows     []followerRow
 	Filtered string // the way that is shown, "" for all
+	Text     string // what is searched for
 }
 
 type followerRow struct {
 	ID, Name, Way      string
+	Who                string // caller, address and the client's own id
 	About, Link        string // what it follows
 	State              state
 	Behind             string
@@ -69,9 +73,14 @@ func deliveries(v *visit) (content, error) {
 	}
 	p := deliveriesPage{Lede: v.deliveriesLede(all), Facts: v.deliveryFacts(all), More: more, Table: followerTable{Filtered: wayName(registry.Way(v.r.URL.Query().Get("way")))}}
 	p.Ways = waysOf(all, registry.Way(v.r.URL.Query().Get("way")))
-	shown := all
+	p.Text, p.Way = clip(strings.TrimSpace(v.r.URL.Query().Get("q")), 200), v.r.URL.Query().Get("way")
+	p.Table.Text, p.Many = p.Text, p.Text != "" || len(all) > 1
+	shown, err := v.search(all, p.Text)
+	if err != nil {
+		return content{}, err
+	}
 	if p.Table.Filtered != "" {
-		shown = slices.DeleteFunc(slices.Clone(all), func(f receiver) bool { return string(f.Way) != v.r.URL.Query().Get("way") })
+		shown = slices.DeleteFunc(slices.Clone(shown), func(f receiver) bool { return string(f.Way) != v.r.URL.Query().Get("way") })
 	}
 	from, _ := strconv.Atoi(v.r.URL.Query().Get("from")) // anything else is the beginning
 	from = min(max(from, 0), max(0, len(shown)-1))
@@ -89,6 +98,9 @@ func deliveries(v *visit) (content, error) {
 		if w := v.r.URL.Query().Get("way"); w != "" {
 			q.Set("way", w)
 		}
+		if p.Text != "" {
+			q.Set("q", p.Text)
+		}
 		return "/deliveries?" + q.Encode()
 	}
 	if from > 0 {
@@ -98,6 +110,30 @@ func deliveries(v *visit) (content, error) {
 		p.Next = page(to)
 	}
 	return content{Title: "Deliveries", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"facts", "facts", p.Facts}, {"follower-rows", "follower-rows", p.Table}}}, nil
+}
+
+// search finds those who have a text in what they are called, or follow what has it
+// in its name.
+func (v *visit) search(all []receiver, text string) ([]receiver, error) {
+	if text == "" {
+		return all, nil
+	}
+	about := map[string]bool{} // by query: its name has the text
+	var found []receiver
+	for i := range all {
+		s := &all[i].Subscription
+		if _, known := about[s.Query]; !known {
+			var r followerRow
+			if err := v.follows(&r, *s); err != nil {
+				return nil, err
+			}
+			about[s.Query] = s.Query != "" && strings.Contains(strings.ToLower(r.About), strings.ToLower(text))
+		}
+		if about[s.Query] || registry.Matches(s, text) {
+			found = append(found, all[i])
+		}
+	}
+	return found, nil
 }
 
 // receivers are those that the visitor may see, trouble first.
@@ -211,7 +247,7 @@ func (f *receiver) state() state {
 }
 
 func (v *visit) followerRow(f receiver) (followerRow, error) {
-	r := followerRow{ID: f.ID, Name: followerName(f.Subscription), Way: wayName(f.Way), State: f.state(), Behind: none, Delivered: count(f.Deliveries),
+	r := followerRow{ID: f.ID, Name: followerName(f.Subscription), Who: whose(f.Subscription), Way: wayName(f.Way), State: f.state(), Behind: none, Delivered: count(f.Deliveries),
 		Path: "/deliveries/" + url.PathEscape(f.ID)}
 	if err := v.follows(&r, f.Subscription); err != nil {
 		return r, err
@@ -231,6 +267,9 @@ func (v *visit) followerRow(f receiver) (followerRow, error) {
 		if f.Failures > 1 {
 			r.Why += " (" + count(f.Failures) + " times in a row)"
 		}
+	}
+	if r.Why == "" {
+		r.Why = f.why()
 	}
 	switch {
 	case f.NextTry != nil && (f.State == registry.Active || f.State == registry.Pending) && f.Failures > 0:
@@ -255,17 +294,65 @@ func (v *visit) followerRow(f receiver) (followerRow, error) {
 	return r, nil
 }
 
-// followerName is what somebody calls it, else where it is.
+// why says in words why it stands where it does.
+func (f *receiver) why() string {
+	switch {
+	case f.State == registry.Pending:
+		return "Its callback has not confirmed yet."
+	case f.State == registry.Halted:
+		return "It is paused: changes wait in the log."
+	case f.lag == 0:
+		return "It has been told of everything."
+	case f.Filter != nil:
+		return "Its filter holds back what is too little, or of no interest to it."
+	case f.Rate > 0:
+		return "It wants a message every " + span(time.Duration(f.Rate)) + " at most."
+	case f.waiting > lagging:
+		return "It reads more slowly than changes come."
+	}
+	return "What it lacks is on its way."
+}
+
+// followerName is what its program says that it is, or what somebody calls it, else
+// where it is.
 func followerName(s registry.Subscription) string {
 	switch {
+	case connected(s) && s.Client != "":
+		return clip(s.Client, 80)
+	case connected(s):
+		return callerName(s)
 	case s.Name != "":
 		return clip(s.Name, 80)
 	case s.Callback != "":
 		return clip(addressOf(s.Callback), 80)
-	case s.Caller == registry.Anonymous:
+	}
+	return callerName(s)
+}
+
+func connected(s registry.Subscription) bool {
+	return s.Way == registry.WebSocket || s.Way == registry.SSE || s.Way == registry.SEPA
+}
+
+func callerName(s registry.Subscription) string {
+	if s.Caller == registry.Anonymous {
 		return "somebody without a token"
 	}
 	return s.Caller
+}
+
+// whose is the caller, the address and the client's own id of a subscription.
+func whose(s registry.Subscription) string {
+	parts := []string{"without a token"}
+	if s.Caller != registry.Anonymous {
+		parts[0] = "token " + s.Caller
+	}
+	if s.Remote != "" {
+		parts = append(parts, "from "+clip(s.Remote, 60))
+	}
+	if connected(s) && s.Name != "" {
+		parts = append(parts, "subscription "+clip(s.Name, 80))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // follows says what a follower follows.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -394,6 +395,29 @@ func TestDeliveriesPage(t *testing.T) {
 		t.Error("still there")
 	}
 	r.post("/deliveries/nobody/drop").status(404)
+}
+
+// Followers that call themselves the same are told apart by program, caller and
+// address, and found by them and by their query.
+func TestFollowersAreToldApart(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	q := r.register("city", "Trams", selectText)
+	for id, s := range map[string]registry.Subscription{
+		"a": {Way: registry.WebSocket, Caller: "wall", Client: "board.js", Remote: "192.0.2.7", Query: q.ID},
+		"b": {Way: registry.WebSocket, Caller: "shop", Client: "till", Remote: "192.0.2.8", Tag: "trams"},
+		"c": {Way: registry.SSE, Caller: registry.Anonymous, Remote: "2001:db8::/64", Tag: "buses"},
+	} {
+		s.ID, s.Name, s.State = id, "s1", registry.Active
+		r.follower(s)
+	}
+	r.get("/deliveries").has("board.js", "token wall, from 192.0.2.7, subscription s1", "till", "token shop, from 192.0.2.8", "without a token, from 2001:db8::/64", "told of everything")
+	for text, want := range map[string]string{"WALL": "board.js", "board": "board.js", "2.0.2.8": "from 192.0.2.8", "2001:": "2001:db8::/64", "tRam": "1 to 2 of 2", "s1": "1 to 3 of 3"} {
+		r.get("/deliveries?q=" + url.QueryEscape(text)).has(want)
+	}
+	r.get("/deliveries?q=nothing").has("Nobody fits “nothing”").lacks("board.js")
+	r.get("/deliveries?q=2.0.2.7&way=websocket").has("board.js", `name="way" value="websocket"`).lacks("till")
+	r.get(queryPath(q.ID)).has("board.js", "token wall, from 192.0.2.7")
 }
 
 // Whoever is no admin sees and manages what is his.

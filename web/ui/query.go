@@ -92,8 +92,8 @@ type whoView struct {
 }
 
 type follower struct {
-	Name, Way, Behind string
-	Bad               bool
+	Name, Who, Way, Behind string
+	Bad                    bool
 }
 
 type askedView struct {
@@ -579,10 +579,10 @@ func (v *visit) who(q *registry.Query, st registry.Status) (whoView, error) {
 	return w, nil
 }
 
-var ways = map[registry.Way]string{registry.WebSub: "WebSub", registry.Webhook: "Webhook", registry.WebSocket: "WebSocket", registry.SSE: "Server-sent events"}
+var ways = map[registry.Way]string{registry.WebSub: "WebSub", registry.Webhook: "Webhook", registry.WebSocket: "WebSocket", registry.SSE: "Server-sent events", registry.SEPA: "SEPA"}
 
 func followerOf(s registry.Subscription, st registry.Status) follower {
-	f := follower{Name: cmp.Or(s.Name, s.Caller), Way: cmp.Or(ways[s.Way], string(s.Way)), Behind: "0"}
+	f := follower{Name: followerName(s), Who: whose(s), Way: cmp.Or(ways[s.Way], string(s.Way)), Behind: "0"}
 	at := s.Cursor
 	if s.Seen.Epoch != "" {
 		at = s.Seen
