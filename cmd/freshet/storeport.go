@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +90,8 @@ func exportProfiles(db *store.DB, put func(exported) error) error {
 
 func importCommand(w *world, data *string) *cobra.Command {
 	return &cobra.Command{Use: "import FILE", Short: "Add what an export holds (- for standard input); what exists stays", Args: cobra.ExactArgs(1),
+		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as registering
+them would; a line that cannot be registered is named and left out, and the exit code is 1.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			in := w.stdin
 			if args[0] != "-" {
@@ -103,35 +107,79 @@ func importCommand(w *world, data *string) *cobra.Command {
 				return err
 			}
 			defer db.Close()
-			added, there, err := importAll(db, in)
-			fmt.Fprintf(w.stderr, "%d added, %d were there already\n", added, there)
+			n, err := importAll(db, in, w.stderr)
+			fmt.Fprintf(w.stderr, "%d added, %d were there already, %d refused\n", n.added, n.there, n.refused)
+			if err == nil && n.refused > 0 {
+				err = fmt.Errorf("%d lines were not imported", n.refused)
+			}
 			return err
 		}}
 }
 
+// imported counts lines.
+type imported struct{ added, there, refused int }
+
 // errThere says that a record's name or id is taken.
 var errThere = errors.New("there already")
 
-// importAll adds record by record; each is one transaction.
-func importAll(db *store.DB, in io.Reader) (added, there int, err error) {
-	d := json.NewDecoder(in)
-	d.DisallowUnknownFields()
-	for {
-		var r exported
-		if err := d.Decode(&r); errors.Is(err, io.EOF) {
-			return added, there, nil
-		} else if err != nil {
-			return added, there, usage("record %d: %v", added+there+1, err)
+// importAll adds line by line; each is one transaction. A line that cannot be
+// registered is named and left out.
+func importAll(db *store.DB, in io.Reader, say io.Writer) (n imported, err error) {
+	lines := bufio.NewReader(in)
+	for number := 1; ; number++ {
+		line, end := lines.ReadBytes('\n')
+		if end != nil && end != io.EOF {
+			return n, end
 		}
-		switch err := r.store(db); {
-		case errors.Is(err, errThere), errors.Is(err, registry.ErrExists):
-			there++
-		case err != nil:
-			return added, there, fmt.Errorf("record %d: %w", added+there+1, err)
-		default:
-			added++
+		if len(bytes.TrimSpace(line)) > 0 {
+			var wrong *registry.Problem
+			switch err := importLine(db, line); {
+			case errors.Is(err, errThere), errors.Is(err, registry.ErrExists):
+				n.there++
+			case errors.Is(err, errLine), errors.As(err, &wrong):
+				n.refused++
+				fmt.Fprintf(say, "line %d: %v\n", number, err)
+			case err != nil:
+				return n, fmt.Errorf("line %d: %w", number, err)
+			default:
+				n.added++
+			}
+		}
+		if end == io.EOF {
+			return n, nil
 		}
 	}
+}
+
+// errLine says that a line of an export cannot be read.
+var errLine = errors.New("not a line of an export")
+
+func importLine(db *store.DB, line []byte) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	var r exported
+	if err := d.Decode(&r); err != nil {
+		return fmt.Errorf("%w: %w", errLine, err)
+	}
+	if d.More() {
+		return fmt.Errorf("%w: more than one object", errLine)
+	}
+	return r.store(db)
+}
+
+// readmit analyses a query as registering it would.
+func (r exported) readmit(db *store.DB) (registry.Query, error) {
+	e, err := db.Endpoint(r.Query.Endpoint)
+	if errors.Is(err, registry.ErrNotFound) {
+		return registry.Query{}, fmt.Errorf("%w: query %s: there is no endpoint %s, add it first", errLine, r.Query.ID, r.Query.Endpoint)
+	} else if err != nil {
+		return registry.Query{}, err
+	}
+	q, err := registry.Readmit(*r.Query, e)
+	if err != nil {
+		return q, fmt.Errorf("query %s: %w", r.Query.ID, err)
+	}
+	return q, nil
 }
 
 func (r exported) store(db *store.DB) error {
@@ -146,13 +194,20 @@ func (r exported) store(db *store.DB) error {
 		})
 		return err
 	case r.Token != nil:
+		if err := registry.CheckTokenName(r.Token.Name); err != nil {
+			return fmt.Errorf("%w: %w", errLine, err)
+		}
 		return db.PutToken(*r.Token)
 	case r.Query != nil:
-		_, err := db.EditQuery(r.Query.ID, func(q *registry.Query, found bool) error {
+		fresh, err := r.readmit(db)
+		if err != nil {
+			return err
+		}
+		_, err = db.EditQuery(fresh.ID, func(q *registry.Query, found bool) error {
 			if found {
 				return errThere
 			}
-			*q = *r.Query
+			*q = fresh
 			return nil
 		})
 		return err
@@ -166,5 +221,5 @@ func (r exported) store(db *store.DB) error {
 		})
 		return err
 	}
-	return usage("neither endpoint, token, query nor profile")
+	return fmt.Errorf("%w: neither endpoint, token, query nor profile", errLine)
 }

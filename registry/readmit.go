@@ -1,0 +1,33 @@
+package registry
+
+import "github.com/freshet/freshet/diff"
+
+// Readmit holds a query that comes from an export to what registering it would
+// check, and gives it as this version stores it. Its id has to follow from what it
+// asks, as this version or the one that wrote it reads that.
+func Readmit(q Query, e Endpoint) (Query, error) {
+	a, err := analyseText(q.Text, e)
+	if err != nil {
+		return q, err
+	}
+	form := diff.Form(a.Form)
+	if q.Ordered && form != diff.Select {
+		return q, unprocessable("bad-setting", "/ordered", "only the result of a SELECT has an order, this is %s", form)
+	}
+	identity := func(normal string) string {
+		return Identity(q.Endpoint, normal, q.Ordered, q.DefaultGraphs, q.NamedGraphs)
+	}
+	switch q.ID {
+	case identity(a.Normal):
+		q.Normal = a.Normal
+	case identity(q.Normal):
+	default:
+		return q, unprocessable("bad-query", "/id", "the id %s is not that of the query's text", q.ID)
+	}
+	q.Form, q.OrderKeys, q.Limit, q.Constants, q.Warnings = form, a.OrderKeys, a.Limit, a.Constants, nil
+	for _, w := range a.Warnings {
+		q.Warnings = append(q.Warnings, Warning(w))
+	}
+	q.Upgrade()
+	return q, nil
+}
