@@ -245,18 +245,30 @@ func (k kin) add(c *candidate) {
 	if k == nil {
 		return
 	}
-	for i, f := range c.Query.Constants {
-		if !slices.Contains(c.Query.Constants[:i], f) {
-			k[f] = append(k[f], c)
-		}
+	for _, f := range c.indexed() {
+		k[f] = append(k[f], c)
 	}
+}
+
+// maxIndexed is the most constants of a query that indexes hold. They are built
+// under the lock that pages and API need, and a query that names more is about
+// too much to be kin of others, or for a hint to pass it by.
+const maxIndexed = 1000
+
+// indexed lists the constants of a query that indexes hold, each once: none where
+// they are too many. Queries have them sorted.
+func (c *candidate) indexed() []string {
+	if len(c.Query.Constants) > maxIndexed {
+		return nil
+	}
+	return slices.Compact(slices.Clone(c.Query.Constants))
 }
 
 func (k kin) drop(c *candidate) {
 	if k == nil {
 		return
 	}
-	for _, f := range c.Query.Constants {
+	for _, f := range c.indexed() {
 		l := slices.DeleteFunc(k[f], func(o *candidate) bool { return o == c })
 		if k[f] = l; len(l) == 0 {
 			delete(k, f)
@@ -267,7 +279,11 @@ func (k kin) drop(c *candidate) {
 // of lists those that share a constant with c, each once, in the order of ids.
 func (k kin) of(c *Candidate) []*Candidate {
 	var out []*Candidate
-	for _, f := range c.Query.Constants {
+	constants := c.Query.Constants
+	if len(constants) > maxIndexed {
+		return nil
+	}
+	for _, f := range constants {
 		if n := len(k[f]); n > maxKin {
 			continue
 		}

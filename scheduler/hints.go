@@ -118,13 +118,13 @@ func (t *hints) add(c *candidate) {
 	if t == nil {
 		return
 	}
-	for _, iri := range c.Query.Constants {
+	for _, iri := range c.indexed() {
 		if t.index[iri] == nil {
 			t.index[iri] = map[*candidate]struct{}{}
 		}
 		t.index[iri][c] = struct{}{}
 	}
-	if c.Query.Open() {
+	if c.Query.Open() || len(c.Query.Constants) > maxIndexed {
 		t.open[c] = struct{}{}
 	}
 }
@@ -133,7 +133,7 @@ func (t *hints) drop(c *candidate) {
 	if t == nil {
 		return
 	}
-	for _, iri := range c.Query.Constants {
+	for _, iri := range c.indexed() {
 		if delete(t.index[iri], c); len(t.index[iri]) == 0 {
 			delete(t.index, iri)
 		}

@@ -1,0 +1,73 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff/growth"
+	"github.com/freshet/freshet/registry"
+)
+
+// naming is a query with n constants, sorted as analysis gives them.
+func naming(id string, n int) registry.Query {
+	q := registry.Query{ID: id}
+	for i := range n {
+		q.Constants = append(q.Constants, fmt.Sprintf("http://x/%07d", i))
+	}
+	return q
+}
+
+// What it costs to index a query grows with its text at most, in all indexes.
+func TestIndexesAreNotQuadratic(t *testing.T) {
+	p, err := ParsePolicy("hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	growth.Check(t, growth.Sizes(4000, func(n int) growth.Input {
+		q := naming("q_many", n)
+		return growth.Input{Size: n, Work: func() {
+			x := newPlanner(p, time.Second)
+			x.kin = kin{}
+			x.hint(registry.Hint{All: true})
+			for range 10 {
+				x.put(q, Stats{})
+			}
+			x.related(&x.all[q.ID].Candidate)
+			x.drop(q.ID)
+		}}
+	})...)
+}
+
+// A query with more constants than are indexed is kin of none, and every hint may
+// be about it.
+func TestManyConstants(t *testing.T) {
+	p, err := ParsePolicy("hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newPlanner(p, time.Second)
+	x.kin = kin{}
+	x.hint(registry.Hint{All: true})
+	for id, n := range map[string]int{"q_most": maxIndexed, "q_more": maxIndexed + 1, "q_one": 1} {
+		x.put(naming(id, n), Stats{})
+	}
+	var got []string
+	for _, c := range x.related(&x.all["q_one"].Candidate) {
+		got = append(got, c.Query.ID)
+	}
+	if !slices.Equal(got, []string{"q_most"}) || len(x.related(&x.all["q_more"].Candidate)) != 0 {
+		t.Errorf("kin of q_one: %v", got)
+	}
+	found, _ := x.hints.affected([]string{"http://y/"})
+	if _, ok := found[x.all["q_more"]]; !ok || len(found) != 1 {
+		t.Errorf("a hint about something else affects %d queries", len(found))
+	}
+	for id := range x.all {
+		x.drop(id)
+	}
+	if len(x.kin) != 0 || len(x.hints.index) != 0 || len(x.hints.open) != 0 {
+		t.Errorf("after all are gone: %d, %d and %d are indexed", len(x.kin), len(x.hints.index), len(x.hints.open))
+	}
+}
