@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -248,6 +249,9 @@ func (e *Engine) query(ctx context.Context, text, format string, defaultGraphs, 
 	err = e.do(ctx, func(i *instance) error {
 		version = e.Version()
 		result, err = i.query(ctx, text, options)
+		if format == "xml" || format == "rdf" || strings.HasSuffix(format, "xml") {
+			result = xmlText(result)
+		}
 		return err
 	})
 	return result, version, err
