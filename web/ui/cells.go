@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -12,6 +13,7 @@ type grid struct {
 	Heads  []string
 	Number []bool // columns of numbers, which stand to the right
 	Rows   []gridRow
+	Wide   string // says of a wide result that not all columns are shown
 }
 
 type gridRow struct {
@@ -31,6 +33,7 @@ type cell struct {
 }
 
 const (
+	mostColumns  = 50       // shown of a result, a change or a difference
 	longestCell  = 400      // bytes shown of a term
 	longestTitle = 1000     // and of its title
 	longestText  = 64 << 10 // bytes of a query text shown with colours
@@ -121,13 +124,17 @@ func headsOf(form diff.Form, vars []string) []string {
 
 // grid writes rows; where gives the address of the whole of a cell.
 func (n namer) grid(form diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
-	g := grid{Heads: headsOf(form, vars)}
+	g := grid{Heads: headsOf(form, vars[:min(len(vars), mostColumns)])}
+	if len(vars) > mostColumns {
+		g.Wide = fmt.Sprintf("The first %d of %s columns are shown; the downloads have all.", mostColumns, count(len(vars)))
+	}
 	g.Number = make([]bool, len(g.Heads))
 	for c := range g.Number {
 		g.Number[c] = rows > 0
 	}
 	for i := range rows {
 		terms := row(i)
+		terms = terms[:min(len(terms), mostColumns)]
 		r := gridRow{Sign: sign(i), Cells: make([]cell, len(terms))}
 		for c, t := range terms {
 			r.Cells[c] = n.cell(t, where(i, c))
