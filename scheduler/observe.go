@@ -54,6 +54,9 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 		}
 	case a.Outcome == registry.Cut:
 		s.cut(x)
+		if a.Error == "" || x.whole {
+			a.Error = "the time that the budget leaves it ended after " + a.Elapsed.Round(time.Millisecond).String()
+		}
 	case a.Outcome == registry.Outdated:
 		s.outdated(x)
 	case a.Outcome != registry.Dropped:

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,18 @@ func TestObserveOldAnswers(t *testing.T) {
 		}
 		if got := out.Stats.Memory.ETag; (got == "x") != c.changed {
 			t.Errorf("%s: the validator %q is remembered", c.name, got)
+		}
+	}
+}
+
+// A query that the budget always cuts says so.
+func TestObserveCutHasWords(t *testing.T) {
+	for _, why := range []string{"", "the time given for it ended first"} {
+		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
+		x.whole = true
+		got, err := observe(rr{}, Stats{}, x, nil)
+		if err != nil || got.Stats.state(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") || !strings.Contains(got.Stats.LastRun.Error, "2s") {
+			t.Errorf("%+v, %v", got.Stats.LastRun, err)
 		}
 	}
 }
