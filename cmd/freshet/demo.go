@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
 )
 
 // A demo is the main job with everything it needs brought along.
@@ -36,8 +34,11 @@ func demoCommand(w *world) *cobra.Command {
 		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a small living city (sensors,
 departures, events), registers a dozen queries and a profile worth watching and
-prints the changes as they arrive. It takes about 400 MB of memory, most of them for the
-embedded engine. Nothing is left behind unless --data says where. Webhooks
+prints the changes as they arrive. Two more endpoints show what else can happen:
+one has too small a budget for its queries, one is down now and then. A display
+follows over the WebSocket, a service by a webhook. It takes about 400 MB of
+memory, most of them for the embedded engine. Nothing is left behind unless
+--data says where. Webhooks
 and WebSub callbacks may be on this machine.`,
 		Example: "  freshet demo\n  freshet demo --listen 127.0.0.1:9000 --every 1s --seed 7",
 		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context(), w) },
@@ -57,27 +58,19 @@ and WebSub callbacks may be on this machine.`,
 }
 
 func (d demo) run(ctx context.Context, w *world) error {
-	log := Log{Level: "warn", Format: "auto"}.logger(w)
+	log := Log{Level: "error", Format: "auto"}.logger(w) // an endpoint that fails on purpose is on the pages
 	if d.every <= 0 || d.changesets < 0 {
 		return usage("--every is a time above 0s, --changesets 0 or more")
 	}
 	signal.Ignore(syscall.SIGPIPE) // whoever has read enough ends the demo in order, so that it leaves nothing behind
 	fmt.Fprintln(w.stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
-	e, err := openEngine(ctx, d.engine, log)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
 	town := city.New(d.seed)
-	if err := e.Load(ctx, bytes.NewReader(town.Base()), "nt"); err != nil {
-		return err
-	}
-	s, err := local.Listen(ctx, "127.0.0.1:0", e, local.HandlerOptions{AllowUpdate: true, Logger: log})
+	s, err := d.serveCity(ctx, w, town)
+	defer s.stop()
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	conf, done, err := d.config(s.URL)
+	conf, done, err := d.config(s.urls)
 	if err != nil {
 		return err
 	}
@@ -93,20 +86,27 @@ func (d demo) run(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\nthe city's own endpoint is %s, seed %d\n%d queries and a profile are registered; changes follow, Ctrl-C ends\n\n",
-		programVersion(), srv.url(), s.URL, d.seed, len(names))
-	live := make(chan error, 2)
+	fmt.Fprintf(w.stderr, `Freshet %s serving at %s
+the city's own endpoint is %s, seed %d
+%d queries of the city are shown here as they change, the pages show three endpoints: %s has time
+for everything, %s too little for its queries, %s is down for 15 s of every 90 s; Ctrl-C ends
+
+`,
+		programVersion(), srv.url(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
+	const parts = 3
+	live := make(chan error, parts)
 	until := func(err error) { // without changes, or a word on them, it is none
 		if err != nil {
 			stop()
 		}
 		live <- err
 	}
-	go func() { until(d.live(ctx, town, e)) }()
+	go func() { until(d.live(ctx, town, s.engine)) }()
+	go func() { until(d.applications(ctx, srv)) }()
 	go func() { until(d.print(ctx, w, srv, names)) }()
 	err = srv.run(ctx)
 	stop()
-	for range 2 {
+	for range parts {
 		if e := <-live; !errors.Is(e, syscall.EPIPE) {
 			err = errors.Join(err, e)
 		}
@@ -114,7 +114,7 @@ func (d demo) run(ctx context.Context, w *world) error {
 	return err
 }
 
-func (d demo) config(endpoint string) (*Config, func(), error) {
+func (d demo) config(urls map[string]string) (*Config, func(), error) {
 	c := defaultConfig()
 	c.Listen, c.Data = d.listen, d.data
 	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8", "::1/128"} // whoever tries callbacks has them here
@@ -126,11 +126,7 @@ func (d demo) config(endpoint string) (*Config, func(), error) {
 		}
 		c.Data, done = dir, func() { os.RemoveAll(dir) }
 	}
-	budget := 2 * time.Second
-	if gap := scheduler.Gap(registry.Endpoint{Slot: d.slot}); gap > 0 {
-		budget = min(budget, gap)
-	}
-	c.Endpoints = []registry.Endpoint{{Name: "city", URL: endpoint, Slot: d.slot, Budget: registry.Duration(budget), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"}}
+	c.Endpoints = d.endpoints(urls)
 	c.origins = origins{}
 	for _, name := range []string{"listen", "data"} {
 		if d.set != nil && d.set(name) {
@@ -138,39 +134,15 @@ func (d demo) config(endpoint string) (*Config, func(), error) {
 		}
 	}
 	if d.set != nil && d.set("slot") {
-		c.origins["endpoints.city.slot"] = fromFlag
+		for _, e := range c.Endpoints {
+			c.origins["endpoints."+e.Name+".slot"] = fromFlag
+		}
 	}
 	if err := c.check(); err != nil {
 		done()
 		return nil, nil, err
 	}
 	return &c, done, nil
-}
-
-// register registers the sample queries and returns their names by id.
-func (d demo) register(srv *server) (map[string]string, error) {
-	names := map[string]string{}
-	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
-	for _, q := range city.SampleQueries() {
-		r, _, err := srv.registry.Register(admin, registry.Registration{Endpoint: "city", Text: q.Text, Name: q.Name, Tags: q.Tags})
-		if err != nil {
-			return nil, fmt.Errorf("sample query %s: %w", q.Name, err)
-		}
-		names[r.ID] = q.Name
-	}
-	_, _, err := srv.registry.CreateProfile(admin, hurry())
-	if err != nil {
-		return nil, fmt.Errorf("sample profile: %w", err)
-	}
-	return names, nil
-}
-
-// hurry is a profile of the demo: when a departure is five minutes late or more,
-// how to get away from the stop by other means, within two slots.
-func hurry() registry.ProfileRequest {
-	late := registry.When{Changed: "late-departures", Where: []registry.Condition{{Var: "delay", Op: ">=", Value: 5.0}}}
-	return registry.ProfileRequest{Name: "getting away", Window: registry.Span{Slots: 2}, Items: []registry.Item{
-		{Query: "late-departures", When: late}, {Query: "bikes-harbour", When: late}, {Query: "departures-central", When: late}}}
 }
 
 // live lets the city change.
@@ -211,6 +183,9 @@ func (d demo) print(ctx context.Context, w *world, srv *server, names map[string
 		}
 		for _, c := range changes {
 			at.Seq = c.Offset
+			if names[c.Query] == "" { // of another endpoint
+				continue
+			}
 			if err := d.printChange(w, srv, names[c.Query], c); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,6 +120,40 @@ func TestDemo(t *testing.T) {
 			t.Errorf("no sample query is a %s", form)
 		}
 	}
+	// The pages have something to show: three endpoints, of which one cannot run
+	// everything, a follower and a webhook that is served.
+	read := func(path string, into any) {
+		a, err := http.Get(p.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		if err := json.NewDecoder(a.Body).Decode(into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "a follower, a webhook and a tight budget", func() bool {
+		var ways struct {
+			Subscriptions []struct {
+				Way        string
+				Deliveries int
+			}
+		}
+		var slots struct{ Slots []struct{ Skipped int } }
+		var endpoints struct{ Endpoints []struct{ Name string } }
+		read("/v1/subscriptions", &ways)
+		read("/v1/endpoints/archive/slots?limit=3", &slots)
+		read("/v1/endpoints", &endpoints)
+		served := map[string]bool{}
+		for _, s := range ways.Subscriptions {
+			served[s.Way] = s.Deliveries > 0
+		}
+		tight := false
+		for _, s := range slots.Slots {
+			tight = tight || s.Skipped > 0
+		}
+		return len(endpoints.Endpoints) == 3 && served["websocket"] && served["webhook"] && tight
+	})
 	if err := p.stop(); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.stderr)
 	}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/endpoint/local/city"
+	"github.com/freshet/freshet/notify/client"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// The endpoints of the demo. All of them serve the same city.
+const (
+	cityEndpoint    = "city"    // has time for everything
+	archiveEndpoint = "archive" // has many queries and a tight budget
+	partnerEndpoint = "partner" // is down for a while every now and then
+)
+
+// demoServers serve the endpoints on loopback.
+type demoServers struct {
+	engine *local.Engine
+	urls   map[string]string
+	close  []func()
+}
+
+// serveCity loads the city and serves its endpoints.
+func (d demo) serveCity(ctx context.Context, w *world, town *city.City) (*demoServers, error) {
+	log := Log{Level: "warn", Format: "auto"}.logger(w)
+	e, err := openEngine(ctx, d.engine, log)
+	if err != nil {
+		return nil, err
+	}
+	s := &demoServers{engine: e, urls: map[string]string{}, close: []func(){func() { e.Close() }}}
+	if err := e.Load(ctx, bytes.NewReader(town.Base()), "nt"); err != nil {
+		return s, err
+	}
+	handler := local.Handler(e, local.HandlerOptions{AllowUpdate: true, Logger: log})
+	for name, h := range map[string]http.Handler{cityEndpoint: handler, archiveEndpoint: handler, partnerEndpoint: &unreliable{Handler: handler, since: time.Now()}} {
+		mux := http.NewServeMux()
+		mux.Handle("/sparql", h)
+		address, stop, err := serveLoopback(ctx, mux)
+		if err != nil {
+			return s, err
+		}
+		s.close = append(s.close, stop)
+		s.urls[name] = address + "/sparql"
+	}
+	return s, nil
+}
+
+func (s *demoServers) stop() {
+	if s == nil {
+		return
+	}
+	for i := len(s.close) - 1; i >= 0; i-- {
+		s.close[i]()
+	}
+}
+
+// serveLoopback serves a handler on a free port of this machine.
+func serveLoopback(ctx context.Context, h http.Handler) (address string, stop func(), err error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // it ends when it is closed
+	}()
+	return "http://" + l.Addr().String(), func() { _ = s.Close(); <-done }, nil
+}
+
+// An unreliable endpoint is under maintenance for the last fifteen seconds of
+// every minute and a half.
+type unreliable struct {
+	http.Handler
+	since time.Time
+}
+
+func (u *unreliable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if time.Since(u.since)%(90*time.Second) < 75*time.Second {
+		u.Handler.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(http.StatusBadGateway)
+	_, _ = io.WriteString(w, "<!doctype html><title>Maintenance</title><p>The partner's endpoint is under maintenance.")
+}
+
+// endpoints are the settings of the demo's endpoints.
+func (d demo) endpoints(urls map[string]string) []registry.Endpoint {
+	budget := func(most time.Duration) registry.Duration {
+		if gap := scheduler.Gap(registry.Endpoint{Slot: d.slot}); gap > 0 {
+			most = min(most, gap)
+		}
+		return registry.Duration(most)
+	}
+	return []registry.Endpoint{
+		{Name: cityEndpoint, URL: urls[cityEndpoint], Slot: d.slot, Budget: budget(2 * time.Second), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"},
+		{Name: archiveEndpoint, URL: urls[archiveEndpoint], Slot: d.slot, Budget: budget(60 * time.Millisecond), Policy: "hybrid"},
+		{Name: partnerEndpoint, URL: urls[partnerEndpoint], Slot: d.slot, Budget: budget(time.Second), Policy: "rr"},
+	}
+}
+
+// register registers the sample queries at the city, generated ones at the
+// archive, a few at the partner, and a profile. It returns the names of the
+// city's queries by id.
+func (d demo) register(srv *server) (map[string]string, error) {
+	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
+	names := map[string]string{}
+	add := func(endpoint, name string, q city.Query) error {
+		r, _, err := srv.registry.Register(admin, registry.Registration{Endpoint: endpoint, Text: q.Text, Name: name, Tags: q.Tags})
+		if err != nil {
+			return fmt.Errorf("sample query %s: %w", name, err)
+		}
+		if endpoint == cityEndpoint {
+			names[r.ID] = name
+		}
+		return nil
+	}
+	samples := city.SampleQueries()
+	for _, q := range samples {
+		if err := add(cityEndpoint, q.Name, q); err != nil {
+			return nil, err
+		}
+	}
+	for _, q := range city.Queries(80, d.seed) {
+		if err := add(archiveEndpoint, q.Name, q); err != nil {
+			return nil, err
+		}
+	}
+	for _, q := range samples[:6] {
+		if err := add(partnerEndpoint, "partner-"+q.Name, q); err != nil {
+			return nil, err
+		}
+	}
+	_, _, err := srv.registry.CreateProfile(admin, hurry())
+	if err != nil {
+		return nil, fmt.Errorf("sample profile: %w", err)
+	}
+	return names, nil
+}
+
+// hurry is a profile of the demo: when a departure is five minutes late or more,
+// how to get away from the stop by other means, within two slots.
+func hurry() registry.ProfileRequest {
+	late := registry.When{Changed: "late-departures", Where: []registry.Condition{{Var: "delay", Op: ">=", Value: 5.0}}}
+	return registry.ProfileRequest{Name: "getting away", Window: registry.Span{Slots: 2}, Items: []registry.Item{
+		{Query: "late-departures", When: late}, {Query: "bikes-harbour", When: late}, {Query: "departures-central", When: late}}}
+}
+
+// applications are what a visitor finds following: a display over the WebSocket,
+// and a webhook of a small service.
+func (d demo) applications(ctx context.Context, srv *server) error {
+	service, stop, err := serveLoopback(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := d.hook(ctx, srv.url(), service); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("webhook of the demo: %w", err)
+	}
+	err = client.Follow(ctx, client.Options{Server: srv.url(), Query: "departures-central"}, func(client.Event) error { return nil })
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+const demoHook = "late departures board"
+
+// hook makes the webhook, in place of one that an earlier demo has left in the
+// store. The server may only begin to listen.
+func (d demo) hook(ctx context.Context, server, service string) error {
+	call := func(method, path string, body, into any) error {
+		var b bytes.Buffer
+		if err := json.NewEncoder(&b).Encode(body); err != nil {
+			return err
+		}
+		r, err := http.NewRequestWithContext(ctx, method, server+path, &b)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		defer a.Body.Close()
+		if a.StatusCode >= 300 {
+			text, _ := io.ReadAll(io.LimitReader(a.Body, 1000))
+			return fmt.Errorf("%s %s: %s: %s", method, path, a.Status, text)
+		}
+		if into == nil {
+			return nil
+		}
+		return json.NewDecoder(a.Body).Decode(into)
+	}
+	var list struct {
+		Webhooks []struct{ ID, Name string }
+	}
+	err := errors.New("not tried")
+	for tries := 0; tries < 50 && err != nil; tries++ {
+		if err = call("GET", "/v1/webhooks", nil, &list); err != nil {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, h := range list.Webhooks {
+		if h.Name == demoHook {
+			if err := call("DELETE", "/v1/webhooks/"+h.ID, nil, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return call("POST", "/v1/webhooks", map[string]string{"query": "late-departures", "name": demoHook, "url": service + "/departures"}, nil)
+}
