@@ -123,6 +123,7 @@ func (p *planner) allow(r rule, budget time.Duration) {
 
 // put adds or replaces a query. The statistics become the planner's own.
 func (p *planner) put(q registry.Query, s Stats) {
+	q.Normal, q.Warnings = "", nil // as long as the text, and no use here
 	c := p.all[q.ID]
 	if c == nil {
 		c = p.hold(q.ID)
