@@ -138,7 +138,7 @@ type world struct {
 }
 
 // Tokens by role; the server knows their hashes.
-var tokens = map[string]string{"admin": "token-of-an-admin", "app": "token-of-an-app", "read": "token-of-a-reader"}
+var tokens = map[string]string{"admin": "token-of-an-admin", "app": "token-of-an-application", "read": "token-of-a-reader"}
 
 const config = `
 contact: mailto:ops@city.example
