@@ -190,7 +190,7 @@ func TestActOnQuery(t *testing.T) {
 	r.post(at, "do", "drop").status(400)
 	r.post("/queries/q_gone", "do", "pause").status(404)
 	// It is ops's: an admin may end it, but holds nothing to release or to set.
-	r.get(at).lacks(">Settings<")
+	r.get(at).lacks(">Edit query<")
 	r.get(at + "/settings").status(403).has("You do not hold this query")
 	r.get(at+"/release").has("You do not hold it.", "the log of 1 change", "End it for everybody").lacks(">Release and end it<")
 	r.post(at + "/release").status(403)
@@ -371,4 +371,26 @@ func (l *listener) until(typ string, f func(event) bool) {
 		}
 	}
 	l.t.Fatalf("the stream ended before %s: %v", typ, l.in.Err())
+}
+
+// The page of a query edits its text, too: another question takes its place.
+func TestEditText(t *testing.T) {
+	r := newRig(t)
+	q := r.history("n", r.numbers(1))
+	at := queryPath(q.ID) + "/settings"
+	reg, _, err := r.reg.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: "mine"})
+	if err != nil || reg.ID != q.ID {
+		t.Fatal(err)
+	}
+	r.get(queryPath(q.ID)).has("Edit query")
+	fields := r.get(at).has("Edit query", "begins its own history").fields()
+	r.post(at, with(fields, "query", "SELECT ?s {")...).status(400)
+	r.follow(r.post(at, with(fields, "query", "SELECT ?edited { ?edited ?p ?o }")...)).has("The edited query is registered.", "edited")
+	next, err := r.reg.Resolve(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, "mine")
+	if err != nil || next.ID == q.ID || next.Text != "SELECT ?edited { ?edited ?p ?o }" {
+		t.Errorf("%+v, %v", next, err)
+	}
+	if _, holds := mustQuery(t, r, q.ID).Holder(registry.Anonymous); holds {
+		t.Error("the query before is still held")
+	}
 }

@@ -82,12 +82,12 @@ type settingsPage struct {
 	Form form
 }
 
-var holderFields = []field{{"name", "Name", "s-n", false}, {"tags", "Tags", "s-t", true}, {"weight", "Weight", "s-w", true},
+var holderFields = []field{{"query", "Query", "s-q", true}, {"name", "Name", "s-n", false}, {"tags", "Tags", "s-t", true}, {"weight", "Weight", "s-w", true},
 	{"max_staleness", "Staleness, at most", "s-m", true}, {"min_interval", "Interval, at least", "s-i", true}}
 
 func (v *visit) settingsPage(q *registry.Query, st registry.Status, f form) content {
 	d := settingsPage{v.queryHead(q, st), f}
-	return content{Title: "Settings of " + clip(d.Head.Name, 60), Data: d}
+	return content{Title: "Edit " + clip(d.Head.Name, 60), Data: d}
 }
 
 func editQuery(v *visit) (content, error) {
@@ -95,7 +95,7 @@ func editQuery(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	f := form{Fields: holderFields, Values: url.Values{"name": {h.Name}, "tags": {strings.Join(h.Tags, ", ")}, "weight": {"1"}}}
+	f := form{Fields: holderFields, Values: url.Values{"query": {q.Text}, "name": {h.Name}, "tags": {strings.Join(h.Tags, ", ")}, "weight": {"1"}}}
 	if h.Weight > 0 {
 		f.Values.Set("weight", figures(h.Weight))
 	}
@@ -126,13 +126,26 @@ func (v *visit) held() (registry.Query, registry.Status, registry.Holder, error)
 // saveQuery takes the form of a registration's settings. What does not fit is
 // shown beside its field, and nothing is lost.
 func saveQuery(v *visit) error {
-	q, st, _, err := v.held()
+	q, st, h, err := v.held()
 	if err != nil {
 		return err
 	}
 	f := v.typed(holderFields)
 	patch := f.patch()
-	if f.Status == 0 {
+	text := strings.TrimSpace(strings.ReplaceAll(f.Get("query"), "\r\n", "\n"))
+	if f.Status == 0 && f.Values.Has("query") && text != strings.TrimSpace(q.Text) {
+		next, err := v.Registry.Exchange(v.caller, q.ID, registry.Registration{Endpoint: q.Endpoint, Text: text, Name: *patch.Name, Tags: *patch.Tags, Weight: *patch.Weight,
+			MaxStaleness: *patch.MaxStaleness, MinInterval: *patch.MinInterval, Public: *patch.Public, From: h.From, Until: h.Until, Urgency: h.Urgency, Life: h.Life,
+			DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs})
+		if err == nil {
+			v.catalogue.stale()
+			v.say("good", "The edited query is registered.", "It begins its own history; you have released the one before.")
+			return v.to(queryPath(next.ID))
+		}
+		if err := f.refuse(err); err != nil {
+			return err
+		}
+	} else if f.Status == 0 {
 		if _, err = v.Registry.Patch(v.caller, q.ID, patch); err == nil {
 			v.catalogue.stale()
 			v.say("good", "The settings are saved.", "They hold from the next slot on.")
