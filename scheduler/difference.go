@@ -29,7 +29,9 @@ func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, l
 	start := l.clock.Now()
 	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }
 	stop := func() error {
-		if ctx.Err() != nil || a.Elapsed+spent() > limit {
+		// An answer that came in the very moment in which the budget ended is complete:
+		// only time that comparing takes can make it late.
+		if took := spent(); took > 0 && (ctx.Err() != nil || a.Elapsed+took > limit) {
 			return errOver
 		}
 		return nil
