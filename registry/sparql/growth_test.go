@@ -27,7 +27,9 @@ var hostileTexts = map[string]func(n int) string{
 	"subselects": func(n int) string { return "SELECT ?s {" + each(n, " {SELECT ?v%d {?s ?p ?o} LIMIT 1}") + " }" },
 	"comments":   func(n int) string { return "SELECT ?s { ?s ?p ?o }" + each(n, "\n# %d") },
 	"services":   func(n int) string { return "SELECT ?s {" + each(n, " SERVICE <http://x/%d> {?s ?p ?o}") + " }" },
-	"functions":  func(n int) string { return "SELECT ?s { ?s ?p ?o FILTER(" + each(n, "<http://f/%d>(?s) || ") + " true) }" },
+	"functions": func(n int) string {
+		return "SELECT ?s { ?s ?p ?o FILTER(" + each(n, "<http://f/%d>(?s) || ") + " true) }"
+	},
 }
 
 // Analysing a text costs no more than its length says, whatever it holds.
