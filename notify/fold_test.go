@@ -1,0 +1,74 @@
+package notify_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
+)
+
+// A slowLog takes its time for each page.
+type slowLog struct {
+	notify.Log
+	pages, now, most atomic.Int64
+}
+
+func (l *slowLog) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
+	if limit > 1 && p.Seq > 200 { // not the first pages, for which nobody takes a place
+		for n, most := l.now.Add(1), l.most.Load(); n > most && !l.most.CompareAndSwap(most, n); most = l.most.Load() {
+		}
+		defer l.now.Add(-1)
+		l.pages.Add(1)
+		time.Sleep(20 * time.Millisecond)
+	}
+	return l.Log.After(query, p, limit)
+}
+
+// Adding up much of the log ends when the client goes away, and few do it at a
+// time, by event streams and by WebSocket.
+func TestLongFoldsEnd(t *testing.T) {
+	var log *slowLog
+	r := newRig(t, func(o *notify.Options) {
+		log = &slowLog{Log: o.Log}
+		o.Log = log
+	})
+	id := r.log.Add("q", diff.Select, false)
+	const changes, clients = 3200, 10
+	for i := range changes {
+		r.record(id, rows(fmt.Sprint(i)))
+	}
+	for _, way := range []string{"SSE", "WebSocket"} {
+		log.pages.Store(0)
+		var close []func()
+		for range clients {
+			if way == "SSE" {
+				s := r.stream(t, "/v1/queries/"+id+"/changes", "Last-Event-ID", "e1-q:1")
+				close = append(close, s.stop)
+				continue
+			}
+			p := r.hello()
+			p.send(`{"type":"subscribe","id":"a","query":"q","resume":{"epoch":"e1-q","seq":1}}`)
+			close = append(close, func() { p.conn.Close() })
+		}
+		r.eventually("the log is read", func() bool { return log.pages.Load() > 0 })
+		for _, c := range close {
+			c()
+		}
+		r.eventually("it is left alone", func() bool {
+			before := log.pages.Load()
+			time.Sleep(200 * time.Millisecond)
+			return log.pages.Load() == before
+		})
+		if n := log.pages.Load(); n > changes/64 {
+			t.Errorf("%s: %d pages were read for clients that had gone, %d would be all for one", way, n, changes/64)
+		}
+	}
+	if n := log.most.Load(); n > int64(max(1, runtime.GOMAXPROCS(0)-1)) {
+		t.Errorf("%d read at a time", n)
+	}
+}
