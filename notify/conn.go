@@ -116,8 +116,8 @@ func (c *Conn) receive(take func(context.Context, *Conn, []byte) error) error {
 // connection ends, and that serve learns of it.
 func (c *Conn) Write(frame []byte) error { return c.WriteDocument(frame, nil, nil) }
 
-// WriteDocument sends one frame with a large middle, unless doc is nil. Whoever
-// calls it holds nothing large: it may wait for the client.
+// WriteDocument sends one frame with a large middle, unless doc is nil. Its caller
+// holds nothing large: it may wait for the client.
 func (c *Conn) WriteDocument(before []byte, doc *Document, after []byte) error {
 	n := len(before) + len(after)
 	if doc != nil {

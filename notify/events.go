@@ -57,7 +57,7 @@ func (e *events) document(kind, id string, before []byte, doc *Document, after [
 // of retry is.
 func (e *events) comment() error { return e.write([]byte(":\n"), nil, nil) }
 
-// write sends head, doc and tail. Whoever calls it holds nothing large: it may
+// write sends head, doc and tail. Its caller holds nothing large: it may
 // wait for the reader.
 func (e *events) write(head []byte, doc *Document, tail []byte) error {
 	start := time.Now()

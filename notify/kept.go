@@ -8,7 +8,7 @@ import (
 
 // Kept keeps what many ask for and all get the same, so that it is made once.
 // What is kept is immutable. It is bounded in number and weight: what was used
-// longest ago goes first, and what nobody asks for goes after a while. The newest
+// longest ago goes first, and what is not asked for goes after a while. The newest
 // one stays, whatever it weighs. The zero value keeps nothing yet.
 type kept[K comparable, V any] struct {
 	most int // weight; 0: keepWeight

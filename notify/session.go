@@ -253,7 +253,7 @@ func (s *session) attend(due uint32) error {
 			return err
 		}
 		if more {
-			break // whoever waits for the session has its turn between the parts of a result
+			break // what waits for the session has its turn between the parts of a result
 		}
 	}
 	if len(s.queue) > 0 {
@@ -350,7 +350,7 @@ func (s *session) enough() error {
 	return s.flush()
 }
 
-// flush writes what has been said. Whoever calls it holds nothing large: it may
+// flush writes what has been said. Its caller holds nothing large: it may
 // wait for the client.
 func (s *session) flush() error {
 	if s.out != nil {
