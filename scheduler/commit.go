@@ -146,7 +146,7 @@ func (l *Loop) turned(was, now registry.Health) {
 		l.log.Warn("the endpoint fails", words...)
 	case now.State == registry.HealthWaits:
 		l.log.Warn("the endpoint asks us to wait", "until", now.Until, "error", now.Error)
-	case unfit(was):
+	case was.State == registry.HealthFails || was.State == registry.HealthWaits:
 		l.log.Info("the endpoint has recovered", "was", was.State, "down", l.clock.Now().Sub(was.Since))
 	}
 }

@@ -45,7 +45,7 @@ func first(lines []logLine, message string) logLine {
 }
 
 // The log tells the story of a server: what started, an endpoint that begins to
-// fail with its words, slots with what ran in them, and why and how
+// fail with its words and recovers, slots with what ran in them, and why and how
 // it stopped. Empty slots are for debugging. Durations are numbers of seconds.
 func TestLogTellsWhatHappened(t *testing.T) {
 	var broken atomic.Bool
@@ -83,6 +83,11 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	}
 	if l := wait("the endpoint fails"); l["level"] != "WARN" || l["endpoint"] != "city" || !strings.Contains(l["error"].(string), "text/html") {
 		t.Errorf("it begins to fail: %v", l)
+	}
+	broken.Store(false)
+	e.add(t, "ASK { ?s ?p 7 }") // the others are left alone for a while
+	if l := wait("the endpoint has recovered"); l["level"] != "INFO" || l["down_seconds"].(float64) <= 0 {
+		t.Errorf("it recovers: %v", l)
 	}
 	if err := e.stop(); err != nil {
 		t.Error(err)
