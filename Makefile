@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo screenshot deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate clean
+.PHONY: help build demo screenshot deps parts test check unit ui-test fuzz report bench bench-compare bench-study bench-ablate vuln clean
 
 ENGINE := endpoint/local/node_modules/oxigraph/node_bg.wasm
 CLIENT := web/client/node_modules/.package-lock.json
@@ -89,6 +89,9 @@ bench-ablate: build ## what each part of hybrid is good for, on generated traces
 	for s in 1 2 3; do bin/freshet bench generate --seed $$s --out test-output/seed$$s.trace 2>/dev/null; done
 	bin/freshet bench generate --seed 1 --drift --out test-output/drift.trace 2>/dev/null
 	bin/freshet bench ablate --trace test-output/seed1.trace,test-output/seed2.trace,test-output/seed3.trace,test-output/drift.trace$(TRACES) | tee test-output/ablate.txt
+
+vuln: ## check the dependencies for known vulnerabilities (needs the network)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 clean: ## remove what the targets made
 	rm -rf bin test-output freshet-data

@@ -1,0 +1,21 @@
+package wic_test
+
+import (
+	"fmt"
+
+	"github.com/freshet/freshet/scheduler/wic"
+)
+
+// What monitoring a page now would capture: two likely changes, of which an
+// overwriting page shows the last one only.
+func ExamplePending() {
+	for _, life := range []wic.Life{{Kind: wic.Append}, {Kind: wic.Overwrite}} {
+		p := wic.NewPending(wic.Urgency{}, life)
+		p.Step(1)
+		p.Step(0.5)
+		fmt.Printf("%s: %.1f\n", life, p.Gain())
+	}
+	// Output:
+	// append: 1.5
+	// overwrite: 1.0
+}
