@@ -36,6 +36,16 @@ func TestSlotClock(t *testing.T) {
 			t.Errorf("slots %d to %d lie from %s to %s, %v", x.first, x.last, s.from.Sub(t0), s.until.Sub(t0), ok)
 		}
 	}
+	change := t0.Add(2500 * time.Millisecond)
+	if s, ok := c.stretch(&registry.Interval{From: change, First: 451, Last: 453}); !ok || !s.from.Equal(change) || !s.until.Equal(t0.Add(8*time.Second)) || s.slots != "slots 451 to 453" {
+		t.Errorf("an interval that opens with a change and ends with a slot: %+v, %v", s, ok)
+	}
+	if s, ok := c.stretch(&registry.Interval{From: change, First: 3, Last: 4}); !ok || !s.from.Equal(change) || !s.until.Equal(change) || s.endless {
+		t.Errorf("an interval that opened with a change in a forgotten slot: %+v, %v", s, ok)
+	}
+	if s, ok := c.stretch(&registry.Interval{From: t0, Until: change}); !ok || !s.from.Equal(t0) || !s.until.Equal(change) {
+		t.Errorf("an interval of times: %+v, %v", s, ok)
+	}
 	if _, ok := c.stretch(&registry.Interval{First: 3, Last: 4}); ok {
 		t.Error("a forgotten slot has a place")
 	}

@@ -98,22 +98,22 @@ type stretch struct {
 	slots       string // "slots 4 to 6", "" for one of times
 }
 
-// stretch places an interval; false when it has no place yet.
+// stretch places an interval; false when it has no place yet. One that opens with
+// a change begins then, and may end with a slot.
 func (c *slotClock) stretch(i *registry.Interval) (stretch, bool) {
-	if !i.From.IsZero() {
-		return stretch{from: i.From, until: i.Until}, true
-	}
-	if i.First == 0 {
-		return stretch{}, false
+	if i.First == 0 || !i.Until.IsZero() {
+		return stretch{from: i.From, until: i.Until}, !i.From.IsZero()
 	}
 	s := c.slots(i.First, i.Last)
 	switch {
+	case !s.from.IsZero() && !i.From.IsZero():
+		s.from = i.From
 	case s.from.IsZero() && i.Done != nil:
-		s.from, s.until, s.endless = i.Done.At, i.Done.At, false
+		s.from, s.until = i.Done.At, i.Done.At
 	case s.from.IsZero():
-		return s, false
+		s.from, s.until = i.From, i.From
 	}
-	return s, true
+	return s, !s.from.IsZero()
 }
 
 // slots is the stretch from the beginning of one slot to the end of another.
