@@ -35,8 +35,7 @@ type Status struct {
 	Outcome    Outcome // of the last execution, whatever it was
 	Error      string  // of the last execution, when it failed; or why none is made
 
-	// While executions bring no result: since when, 0 for never or when the
-	// endpoint only asked to wait, and how many in a row.
+	// While executions bring no result: since when, and how many in a row.
 	FailingSince time.Time
 	Failures     int
 	AgeIgnored   bool // the answers' Age cannot be true and is not used

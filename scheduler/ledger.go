@@ -162,7 +162,7 @@ type Stats struct {
 	ChangedAt time.Time         `json:"changed_at,omitzero"`
 	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
 	// IncompleteSince is when executions began to bring no result, zero while they
-	// do, and where the endpoint only asked us to wait.
+	// do.
 	IncompleteSince time.Time `json:"incomplete_since,omitzero"`
 	Memory          Memory    `json:"memory"`
 }

@@ -174,10 +174,10 @@ func (s *Stats) outdated(x execution) {
 // for less, the query is not to blame; the endpoint's health keeps it waiting.
 func (s *Stats) fail(x execution, why registry.Outcome) {
 	s.Failures++
+	s.incomplete(x.at)
 	if why == registry.Throttled {
 		return
 	}
-	s.incomplete(x.at)
 	wait := uint64(1) << min(s.Failures-1, maxBackoff)
 	if why == registry.Rejected {
 		wait *= 8

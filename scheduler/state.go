@@ -12,10 +12,10 @@ const lateAfter = 3
 
 // StateOf says what a query's result is worth at the moment now.
 //
-// A query that was tried and never complete is failing, and so is one whose text
-// the endpoint refuses now, although an old result is still served: it will be
-// sent again as it is. Where the endpoint only asked us to wait nothing was
-// tried.
+// A query that was tried and never complete is failing, also where the endpoint
+// answered only that it is to wait: that is the reason which its holders look for.
+// So is one whose text the endpoint refuses now, although an old result is still
+// served: it will be sent again as it is.
 func StateOf(q *registry.Query, s *Stats, now time.Time) registry.State {
 	switch {
 	case q.Paused() != nil:

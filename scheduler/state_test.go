@@ -26,7 +26,7 @@ func TestStateOf(t *testing.T) {
 		want  registry.State
 	}{
 		{"not tried", always, Stats{}, registry.New},
-		{"asked to wait before it was tried", always, Stats{Failures: 3, LastRun: run(registry.Throttled)}, registry.New},
+		{"answered only that it is to wait", always, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
 		{"cut short of the budget", always, Stats{Floor: time.Second, LastRun: run(registry.Cut)}, registry.New},
 		{"refused", always, Stats{Failures: 1, NotBefore: 9, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
 		{"failed", always, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Failed)}, registry.Failing},
