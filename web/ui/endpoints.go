@@ -85,13 +85,13 @@ func total(slots []scheduler.Slot) sum {
 		t.first = s.Started
 		t.slots++
 		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run, t.changed+s.Changed, t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
-		if s.Error != "" {
-			if !s.Throttled {
-				t.failed++
-			}
-			continue
+		t.used += s.Used
+		if judgeSlot(s) == failed {
+			t.failed++
 		}
-		t.used, t.budget = t.used+s.Used, t.budget+s.Budget
+		if s.Error == "" || s.Run > 0 {
+			t.budget += s.Budget
+		}
 	}
 	return t
 }
@@ -112,27 +112,15 @@ func spoken(slot string) string {
 }
 
 func endpointsLede(rows []endpointRow, queries int) lede {
-	bad, unasked := 0, 0
-	var l lede
+	unasked := 0
+	var t troubles
 	for _, r := range rows {
-		words := ""
-		switch r.State.Class {
-		case "off", "new":
+		if r.State.Class == "off" || r.State.Class == "new" {
 			unasked++
-		case "failing":
-			words = r.Fails + "."
-		case "stale":
-			words = "asked us to wait."
-		case "paused":
-			words = "is paused."
 		}
-		if words == "" {
-			continue
-		}
-		if bad++; bad <= 3 {
-			l.Rest = append(l.Rest, phrase{r.Name, r.Link}, phrase{Text: words})
-		}
+		t.add(phrase{r.Name, r.Link}, r.State.Class, r.Fails)
 	}
+	bad, l := t.n, lede{Rest: t.phrases("")}
 	switch {
 	case len(rows) == 0:
 		return lede{Strong: "No endpoint has a name yet.", Rest: []phrase{{Text: "Any SPARQL 1.1 service will do; it needs to know nothing of Freshet."}}}

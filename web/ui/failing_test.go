@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,50 @@ func TestEndpointThatWaits(t *testing.T) {
 	r.get("/").has("asked us to wait", "see robot policy").lacks("slots failed", "failing")
 	r.get("/endpoints").has("0 of 1 endpoint answer.", "asked us to wait.")
 	r.get("/endpoints/city").has("It asked us to wait.", "see robot policy", `class="wait"`).lacks("failing", `class="cut"`)
+}
+
+// A lede names the first endpoints in trouble, those that fail before those that
+// wait, and says how many more there are. What it says adds up.
+func TestManyEndpointsInTrouble(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		r.endpoint(name)
+		r.register(name, "q-"+name, "SELECT ?s { ?s ?p ?o }")
+	}
+	r.oracle.partial("the answer is text/html")
+	for range 40 {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			r.tick(name)
+		}
+	}
+	r.get("/").has("2 more endpoints need a look.", "5 queries fail.")
+	r.get("/endpoints").has("0 of 5 endpoints answer.", "2 more endpoints need a look.")
+}
+
+// The table and the sentence below the plot of an endpoint's page count the same
+// slots as failed, and all that was used is counted.
+func TestSlotsThatFailedAreCountedOnce(t *testing.T) {
+	slots := []scheduler.Slot{
+		{Run: 2, Failed: 2, Used: 1, Budget: 10},
+		{Run: 1, Failed: 1, Used: 2, Budget: 10, Throttled: true, Error: "429"},
+		{Error: "does not answer", Budget: 10},
+		{Run: 3, Complete: 2, Failed: 1, Used: 4, Budget: 10, Error: "does not answer"},
+		{Budget: 10},
+	}
+	now := time.Now()
+	for i := range slots {
+		slots[i].Started = now.Add(-time.Duration(i) * time.Minute)
+	}
+	table, _ := numbers(slots, now)
+	if got, want := table[0], (pair{"Slots run, failed", "5 · 2"}); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if about := healthOf(slots, nil, now).About; !strings.Contains(about, ": 1 answered in part, 2 failed, 1 in which it had asked us to wait") {
+		t.Error(about)
+	}
+	if s := total(slots); s.used != 7 || s.budget != 40 {
+		t.Errorf("used %v of %v", s.used, s.budget)
+	}
 }
 
 func TestJudgeSlot(t *testing.T) {

@@ -44,6 +44,7 @@ type overviewEndpoint struct {
 	Hydro         *hydrograph
 	Strong, Words string
 	Fails         string // in words, what one that fails does
+	Since         string // in words, since when it fails
 	Action, Do    string // label and path of the form beside the words
 	Rank          int
 }
@@ -77,10 +78,14 @@ func overview(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	troubles := v.troubles(d.Endpoints)
+	if n := len(d.Endpoints); n > endpointsDrawn {
+		d.Endpoints, d.Others = d.Endpoints[:endpointsDrawn], n-endpointsDrawn
+	}
 	if d.Facts, err = v.overviewFacts(all); err != nil {
 		return content{}, err
 	}
-	d.Lede = v.overviewLede(d.Facts, endpoints)
+	d.Lede = overviewLede(d.Facts, len(endpoints), troubles)
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err
@@ -95,8 +100,7 @@ func overview(v *visit) (content, error) {
 }
 
 // overviewEndpoints fills in the endpoints, trouble first, and returns the slots
-// that the trends rest on. Of many endpoints fewer slots are read, and of very
-// many not all are drawn.
+// that the trends rest on. Of many endpoints fewer slots are read.
 func (v *visit) overviewEndpoints(d *overviewPage, endpoints []registry.Endpoint) ([][]scheduler.Slot, error) {
 	most := trendSlots
 	if n := len(endpoints); n > 0 {
@@ -115,9 +119,6 @@ func (v *visit) overviewEndpoints(d *overviewPage, endpoints []registry.Endpoint
 		d.Endpoints = append(d.Endpoints, o)
 	}
 	slices.SortStableFunc(d.Endpoints, func(a, b overviewEndpoint) int { return cmp.Compare(a.Rank, b.Rank) })
-	if n := len(d.Endpoints); n > endpointsDrawn {
-		d.Endpoints, d.Others = d.Endpoints[:endpointsDrawn], n-endpointsDrawn
-	}
 	return all, nil
 }
 
@@ -171,7 +172,7 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 		o.Words = "No slot runs until someone resumes it. What was found before stands."
 		act("Resume", "resume")
 	case h.State == registry.HealthFails:
-		o.State, o.Rank, o.Fails = state{"failing", "failing"}, 0, fails(h)
+		o.State, o.Rank, o.Fails, o.Since = state{"failing", "failing"}, 0, fails(h), since(h.Since, v.now)
 		if bad > 1 {
 			o.State.Word = "failing for " + count(bad) + " slots"
 		}
@@ -185,7 +186,7 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 		case h.Until.IsZero():
 			o.Words += " None of the last " + count(h.Incomplete) + " executions was complete; each query is tried again ever more rarely."
 		default:
-			o.Words += " The next slot tries again."
+			o.Words += " It is tried again in the next slot in which a query is due."
 		}
 		act("Run a slot now", "tick")
 	case h.State == registry.HealthWaits:
@@ -224,11 +225,11 @@ func (o *overviewEndpoint) full(slots []scheduler.Slot) {
 	}
 }
 
-func (v *visit) overviewLede(f facts, endpoints []registry.Endpoint) lede {
+func overviewLede(f facts, endpoints int, troubles []phrase) lede {
 	var l lede
 	fresh, results := f.fresh, f.results
 	switch {
-	case len(endpoints) == 0:
+	case endpoints == 0:
 		return lede{Strong: "Nothing to keep fresh yet.", Rest: []phrase{{Text: "Three steps, about two minutes."}}}
 	case results == 0:
 		l.Strong = "No query is registered yet."
@@ -239,20 +240,48 @@ func (v *visit) overviewLede(f facts, endpoints []registry.Endpoint) lede {
 	default:
 		l.Strong = count(fresh) + " of " + plural(results, "result is", "results are") + " fresh."
 	}
-	for _, e := range endpoints {
-		st, err := v.Daemon.State(e.Name)
-		link := "#ep-" + e.Name
-		switch {
-		case err != nil || len(l.Rest) >= 6:
-		case e.Pause != nil:
-			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "is paused."})
-		case st.Health.State == registry.HealthFails:
-			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: fails(st.Health) + since(st.Health.Since, v.now) + "."})
-		case st.Health.State == registry.HealthWaits:
-			l.Rest = append(l.Rest, phrase{e.Name, link}, phrase{Text: "asked us to wait."})
-		}
-	}
+	l.Rest = troubles
 	return l.states(f.states)
+}
+
+// troubles are the phrases about endpoints that do not run as usual.
+func (v *visit) troubles(endpoints []overviewEndpoint) []phrase {
+	var t troubles
+	for _, o := range endpoints {
+		t.add(phrase{o.Name, "#" + o.ID}, o.State.Class, o.Fails+o.Since)
+	}
+	if v.sections["endpoints"] {
+		return t.phrases("/endpoints")
+	}
+	return t.phrases("")
+}
+
+// Troubles of endpoints: the first few are named, the others counted.
+type troubles struct {
+	named []phrase
+	n     int
+}
+
+const troublesNamed = 3
+
+// add takes in an endpoint of a class of states; fails says what it does if it
+// fails. Trouble comes first.
+func (t *troubles) add(endpoint phrase, class, fails string) {
+	words := map[string]string{"failing": fails + ".", "stale": "asked us to wait.", "paused": "is paused."}[class]
+	if words == "" {
+		return
+	}
+	if t.n++; t.n <= troublesNamed {
+		t.named = append(t.named, endpoint, phrase{Text: words})
+	}
+}
+
+// phrases are those of a lede; list is where all can be seen, "" for here.
+func (t *troubles) phrases(list string) []phrase {
+	if more := t.n - troublesNamed; more > 0 {
+		return append(t.named, phrase{plural(more, "more endpoint needs a look.", "more endpoints need a look."), list})
+	}
+	return t.named
 }
 
 // fails says what an endpoint that fails does.
