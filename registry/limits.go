@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,7 @@ type Limits struct {
 	Queries int // registered queries of all endpoints
 
 	TokenQueries  int     // that one token holds
-	TokenBytes    int64   // of these queries, as Query.Size counts them
+	TokenBytes    int64   // of what it holds and owns, as Query.Size and Profile.Size count them
 	TokenProfiles int     // that one token owns
 	TokenRate     float64 // registrations of one token, of queries and profiles, in a second
 }
@@ -27,17 +29,30 @@ const burst = 20
 // Holdings are what one caller holds.
 type Holdings struct {
 	Queries, Profiles int
-	Bytes             int64 // sum of the queries' sizes
+	Bytes             int64 // sum of their sizes
 }
 
 // Size is what a query takes of its holders' limits.token_bytes: its text, its
-// normal form and its constants.
+// normal form, its constants and the names of its graphs.
 func (q *Query) Size() int64 {
 	n := len(q.Text) + len(q.Normal)
-	for _, c := range q.Constants {
-		n += len(c)
+	for _, list := range [][]string{q.Constants, q.DefaultGraphs, q.NamedGraphs} {
+		for _, s := range list {
+			n += len(s)
+		}
 	}
 	return int64(n)
+}
+
+// Size is what a profile takes of its owner's limits.token_bytes: its conditions.
+func (p *Profile) Size() (n int64) {
+	for _, item := range p.Items {
+		for _, c := range item.When.Where {
+			text, _ := c.text()
+			n += int64(len(c.Var) + len(text))
+		}
+	}
+	return n
 }
 
 // bound reports whether the limits of a token hold for a caller.
@@ -73,52 +88,103 @@ func (r *Registry) pace(c Caller) error {
 		Detail: fmt.Sprintf("limits.token_rate lets a token register %v a second, and %v at once", r.limits.TokenRate, l.Burst())}
 }
 
-// admit reports why the caller may not hold a query. It holds for as long as
-// nobody else is admitted.
-func (r *Registry) admit(c Caller, fresh *Query) error {
+// admit reports why the caller may not hold a query. What the same transaction
+// releases makes room for it. It holds for as long as nobody else is admitted.
+func (r *Registry) admit(own claim, c Caller, fresh *Query) error {
 	known, err := r.store.Query(fresh.ID)
-	if _, holds := known.Holder(c.Name); err == nil && holds {
+	found := err == nil
+	if _, holds := known.Holder(c.Name); found && holds {
 		return nil
 	}
-	if found := err == nil; !found && r.limits.Queries > 0 {
-		n, err := r.store.CountQueries("")
-		if err != nil {
-			return err
-		}
-		if n >= r.limits.Queries {
-			return &Problem{Type: "limit", Status: 429, Title: titles["limit"],
-				Detail: "limits.queries are registered already: release some, or raise the limit"}
+	if err := r.admitToAll(own, found); err != nil || !bound(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
+		return err
+	}
+	h, err := r.store.Holdings(c.Name)
+	if err != nil {
+		return err
+	}
+	freed, err := r.freed(own)
+	if err != nil {
+		return err
+	}
+	for i := range freed {
+		h.Queries, h.Bytes = h.Queries-1, h.Bytes-freed[i].Size()
+	}
+	if most := r.limits.TokenQueries; most > 0 && h.Queries >= most {
+		return overQuota("%s holds %d queries, as many as limits.token_queries allows", c.Name, h.Queries)
+	}
+	return r.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
+}
+
+// admitToAll is admit for the limit of all callers together.
+func (r *Registry) admitToAll(own claim, found bool) error {
+	if found || r.limits.Queries <= 0 {
+		return nil
+	}
+	n, err := r.store.CountQueries("")
+	if err != nil || n < r.limits.Queries {
+		return err
+	}
+	freed, err := r.freed(own)
+	if err != nil {
+		return err
+	}
+	for i := range freed {
+		if len(freed[i].Holders) == 1 { // it ends
+			n--
 		}
 	}
-	if !bound(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
+	if n < r.limits.Queries {
+		return nil
+	}
+	return &Problem{Type: "limit", Status: 429, Title: titles["limit"],
+		Detail: "limits.queries are registered already: release some, or raise the limit"}
+}
+
+// freed lists the queries that the claim releases.
+func (r *Registry) freed(own claim) (list []Query, err error) {
+	if own.replace && own.name != "" {
+		if list, err = r.store.FindName(own.caller, own.name, false, math.MaxInt); err != nil {
+			return nil, err
+		}
+	}
+	if own.instead == "" || slices.ContainsFunc(list, func(q Query) bool { return q.ID == own.instead }) {
+		return list, nil
+	}
+	q, err := r.store.Query(own.instead)
+	if _, holds := q.Holder(own.caller); err == nil && holds {
+		list = append(list, q)
+	}
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return list, err
+}
+
+// admitBytes is admit for the sizes.
+func (r *Registry) admitBytes(c Caller, h Holdings, kind string, size int64, of string) error {
+	if most := r.limits.TokenBytes; most > 0 && h.Bytes+size > most {
+		return overQuota("with this %s of %d bytes (%s) %s would hold %d bytes, and limits.token_bytes allows %d", kind, size, of, c.Name, h.Bytes+size, most)
+	}
+	return nil
+}
+
+// admitProfile is admit for a profile.
+func (r *Registry) admitProfile(c Caller, fresh *Profile) error {
+	if !bound(c) || r.limits.TokenProfiles <= 0 && r.limits.TokenBytes <= 0 {
+		return nil
+	}
+	if _, err := r.profiles.Profile(fresh.ID); err == nil {
 		return nil
 	}
 	h, err := r.store.Holdings(c.Name)
 	if err != nil {
 		return err
 	}
-	if most := r.limits.TokenQueries; most > 0 && h.Queries >= most {
-		return overQuota("%s holds %d queries, as many as limits.token_queries allows", c.Name, h.Queries)
-	}
-	if most := r.limits.TokenBytes; most > 0 && h.Bytes+fresh.Size() > most {
-		return overQuota("with this query of %d bytes (text, normal form and constants) the queries of %s would have %d bytes, and limits.token_bytes allows %d", fresh.Size(), c.Name, h.Bytes+fresh.Size(), most)
-	}
-	return nil
-}
-
-// admitProfile is admit for a profile.
-func (r *Registry) admitProfile(c Caller, id string) error {
-	if !bound(c) || r.limits.TokenProfiles <= 0 {
-		return nil
-	}
-	if _, err := r.profiles.Profile(id); err == nil {
-		return nil
-	}
-	h, err := r.store.Holdings(c.Name)
-	if err == nil && h.Profiles >= r.limits.TokenProfiles {
+	if most := r.limits.TokenProfiles; most > 0 && h.Profiles >= most {
 		return overQuota("%s has %d profiles, as many as limits.token_profiles allows", c.Name, h.Profiles)
 	}
-	return err
+	return r.admitBytes(c, h, "profile", fresh.Size(), "its conditions")
 }
 
 func overQuota(format string, a ...any) *Problem {

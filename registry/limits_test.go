@@ -152,3 +152,101 @@ func TestTokenProfiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whatever a registration stores in lengths of the caller's choice counts.
+func TestTokenBytesCountEverything(t *testing.T) {
+	r := newRig(t, registry.Limits{TokenBytes: 3000})
+	r.conf.Profiles = r.store
+	r.reopen(t)
+	q := r.must(t, alice, ask(0))
+	long := "http://x/" + strings.Repeat("x", 3000)
+	for name, reg := range map[string]registry.Registration{
+		"text":           {Text: "ASK { ?s ?p \"" + long + "\" }"},
+		"default graphs": {Text: ask(1).Text, DefaultGraphURI: []string{long}},
+		"named graphs":   {Text: ask(1).Text, NamedGraphURI: []string{long}},
+	} {
+		if _, _, err := r.Register(alice, reg); err == nil || problemOf(t, err).Type != "quota" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	need := registry.ProfileRequest{Window: registry.Span{Time: time.Hour}, Items: []registry.Item{{Query: q.ID,
+		When: registry.When{Changed: q.ID, Where: []registry.Condition{{Var: registry.AskVar, Op: "=", Value: long}}}}}}
+	if _, _, err := r.CreateProfile(alice, need); err == nil || problemOf(t, err).Type != "quota" || !strings.Contains(err.Error(), "limits.token_bytes") {
+		t.Errorf("conditions: %v", err)
+	}
+	need.Items[0].When.Where[0].Value = "true"
+	p, _, err := r.CreateProfile(alice, need)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := r.store.Holdings("alice"); err != nil || h.Bytes != q.Size()+p.Size() || p.Size() == 0 {
+		t.Errorf("alice holds %+v, %v", h, err)
+	}
+	if err := r.store.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := r.DeleteProfile(alice, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := r.store.Holdings("alice"); err != nil || h != (registry.Holdings{Queries: 1, Bytes: q.Size()}) {
+		t.Errorf("afterwards alice holds %+v, %v", h, err)
+	}
+}
+
+// A registration that releases another one needs no further place.
+func TestReplaceAtTheLimit(t *testing.T) {
+	size := func(r *rig, n int) int64 {
+		q, err := r.Analyse(ask(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q.Size()
+	}
+	for name, limits := range map[string]func(r *rig) registry.Limits{
+		"queries of all": func(*rig) registry.Limits { return registry.Limits{Queries: 2} },
+		"of a token":     func(*rig) registry.Limits { return registry.Limits{TokenQueries: 2} },
+		"bytes":          func(r *rig) registry.Limits { return registry.Limits{TokenBytes: 2 * size(r, 0)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, registry.Limits{})
+			r.conf.Limits = limits(r)
+			r.reopen(t)
+			one := ask(0)
+			one.Name = "one"
+			r.must(t, alice, one)
+			two := r.must(t, alice, ask(1))
+			one.Text, one.Replace = ask(2).Text, true
+			q := r.must(t, alice, one)
+			if _, err := r.Exchange(alice, two.ID, ask(3)); err != nil {
+				t.Errorf("another query in the place of one: %v", err)
+			}
+			if _, _, err := r.Register(alice, ask(4)); err == nil {
+				t.Error("a third query is held")
+			}
+			if _, err := r.Exchange(alice, two.ID, ask(5)); err == nil {
+				t.Error("a query in the place of one that is not held")
+			}
+			other := ask(6)
+			other.Name, other.Replace = "free", true
+			if _, _, err := r.Register(alice, other); err == nil {
+				t.Error("replace of nothing is a third query")
+			}
+			if h, err := r.store.Holdings("alice"); err != nil || h.Queries != 2 {
+				t.Errorf("alice holds %+v, %v", h, err)
+			}
+			if name == "queries of all" { // bob's hold keeps what alice would free
+				r.must(t, bob, registry.Registration{Text: one.Text})
+				one.Text = ask(7).Text
+				if _, _, err := r.Register(alice, one); err == nil {
+					t.Error("what another one holds, too, is counted as free")
+				}
+			}
+			if _, err := r.Query(q.ID); err != nil {
+				t.Error(err)
+			}
+			if err := r.store.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -50,7 +50,7 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 	}
 	r.admitting.Lock()
 	defer r.admitting.Unlock()
-	if err := r.admitProfile(c, fresh.ID); err != nil {
+	if err := r.admitProfile(c, &fresh); err != nil {
 		return Profile{}, false, err
 	}
 	p, err = r.profiles.EditProfile(fresh.ID, func(p *Profile, found bool) error {

@@ -130,7 +130,7 @@ func (r *Registry) register(c Caller, reg Registration, own claim, live bool) (Q
 	holder.Live = live
 	r.admitting.Lock()
 	defer r.admitting.Unlock()
-	if err := r.admit(c, &fresh); err != nil {
+	if err := r.admit(own, c, &fresh); err != nil {
 		return Query{}, false, err
 	}
 	may := false

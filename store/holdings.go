@@ -2,11 +2,13 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -94,16 +96,20 @@ func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
 			return fmt.Errorf("profile %s: %w", id, err)
 		}
 		x := all[n.Owner]
-		x.Profiles++
+		x.Profiles, x.Bytes = x.Profiles+1, x.Bytes+n.Size()
 		all[n.Owner] = x
 		return nil
 	})
 	return all, err
 }
 
-// addHoldings counts what a file of an older schema holds.
+// addHoldings counts what a file of an older schema holds, which counted nothing
+// or not all of it.
 func addHoldings(tx *bbolt.Tx) error {
-	b, err := tx.CreateBucketIfNotExists(bHoldings)
+	if err := tx.DeleteBucket(bHoldings); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+		return err
+	}
+	b, err := tx.CreateBucket(bHoldings)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -9,8 +10,20 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A file of schema 5 does not count what callers hold; opening it does.
+// A file of schema 5 does not count what callers hold, and one of schema 6 counts
+// neither graphs nor conditions; opening it does.
 func TestHoldingsOfAnOlderFile(t *testing.T) {
+	for schema, old := range map[uint64]func(tx *bbolt.Tx) error{
+		5: func(tx *bbolt.Tx) error { return tx.DeleteBucket(bHoldings) },
+		6: func(tx *bbolt.Tx) error {
+			return tx.Bucket(bHoldings).Put(holdingsKey("app"), appendHoldings(registry.Holdings{Queries: 1}))
+		},
+	} {
+		t.Run(fmt.Sprint(schema), func(t *testing.T) { holdingsOfOlder(t, schema, old) })
+	}
+}
+
+func holdingsOfOlder(t *testing.T, schema uint64, old func(tx *bbolt.Tx) error) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	put(t, d, "q_a", "city", registry.Holder{Caller: "app", Since: start}, registry.Holder{Caller: "bot", Since: start})
@@ -22,7 +35,7 @@ func TestHoldingsOfAnOlderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket(bHoldings), tx.Bucket(bMeta).Put(kSchema, key8(5)))
+		return errors.Join(old(tx), tx.Bucket(bMeta).Put(kSchema, key8(schema)))
 	}); err != nil {
 		t.Fatal(err)
 	}

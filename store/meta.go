@@ -60,11 +60,11 @@ func (c *counters) save(tx *bbolt.Tx) error {
 }
 
 // schema is the version that this program reads and writes.
-const schema = 6
+const schema = 7
 
 // migrations bring a file from version i to i+1; each runs in the transaction
 // that opens the store. The first makes a store out of an empty file.
-var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings}
+var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings}
 
 func addSubscriptions(tx *bbolt.Tx) error {
 	_, err := tx.CreateBucketIfNotExists(bSubscriptions)

@@ -165,7 +165,7 @@ func (d *DB) keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool
 	c.revision++
 	sp.profiled = c.revision
 	if !found {
-		if err := addToHoldings(tx, p.Owner, registry.Holdings{Profiles: 1}); err != nil {
+		if err := addToHoldings(tx, p.Owner, registry.Holdings{Profiles: 1, Bytes: p.Size()}); err != nil {
 			return err
 		}
 	} else if p.Owner != old.Owner {
@@ -203,7 +203,7 @@ func removeProfile(tx *bbolt.Tx, n *need) error {
 // the purge.
 func discardProfile(tx *bbolt.Tx, n *need) error {
 	return errors.Join(
-		addToHoldings(tx, n.Owner, registry.Holdings{Profiles: -1}),
+		addToHoldings(tx, n.Owner, registry.Holdings{Profiles: -1, Bytes: -n.Size()}),
 		tx.Bucket(bProfiles).Delete([]byte(n.ID)),
 		tx.Bucket(bProgress).Delete([]byte(n.ID)),
 		tx.Bucket(bPurge).Put(purgeKey(purgeRounds, n.serial), nil),

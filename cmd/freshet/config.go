@@ -81,7 +81,7 @@ type Limits struct {
 
 	// Of each token but those of admins:
 	TokenQueries  int           `yaml:"token_queries"`
-	TokenBytes    registry.Size `yaml:"token_bytes"` // of these queries
+	TokenBytes    registry.Size `yaml:"token_bytes"` // of these queries and profiles
 	TokenProfiles int           `yaml:"token_profiles"`
 	TokenRate     int           `yaml:"token_rate"` // registrations a second
 
