@@ -8,6 +8,14 @@ import (
 	"time"
 )
 
+// Serving is the server of a handler of New. Everything that it answers passes
+// the handler, which gives every body its time: net/http would answer OPTIONS *
+// by itself, and wait for its body without end.
+func Serving(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		DisableGeneralOptionsHandler: true}
+}
+
 // slowestAnswer is how long a client may take to take a short answer.
 const slowestAnswer = 60 * time.Second
 

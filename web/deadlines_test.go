@@ -31,7 +31,7 @@ func requests(s *server) []string {
 			all = append(all, "HEAD "+path)
 		}
 	}
-	return append(all, "GET /", "POST /signin", "PUT /", "GET /nowhere", "POST /nowhere", "POST /v1/nowhere", "GET //x", "POST /v1/../x", "OPTIONS /v1/queries", "BREW /healthz",
+	return append(all, "GET /", "POST /signin", "PUT /", "GET /nowhere", "POST /nowhere", "POST /v1/nowhere", "GET //x", "POST /v1/../x", "OPTIONS /v1/queries", "OPTIONS *", "PUT *", "BREW /healthz",
 		"POST /v1/queries\r\nHost: evil.example.org", "GET /healthz\r\nHost: evil.example.org", "POST /v1/queries\r\nOrigin: https://evil.example.org",
 		"OPTIONS /v1/queries\r\nOrigin: https://app.example.org\r\nAccess-Control-Request-Method: POST", "POST /v1/queries\r\nX-Forwarded-For: 203.0.113.9",
 		"POST /v1/queries\r\nAuthorization: Bearer wrong", "POST /v1/queries?a=%zz", "POST /v1/queries\r\nExpect: 100-continue")
@@ -51,7 +51,9 @@ func TestEveryBodyHasTime(t *testing.T) {
 				c.Limits.BodyTime, c.Origins, c.Pages = 200*time.Millisecond, []string{"https://app.example.org"}, countedPages{new(int)}
 				edit(c)
 			})
-			srv := httptest.NewServer(w.h)
+			srv := httptest.NewUnstartedServer(nil)
+			srv.Config = Serving(w.h)
+			srv.Start()
 			defer srv.Close()
 			var wait sync.WaitGroup
 			defer wait.Wait()
@@ -113,8 +115,8 @@ func ends(t *testing.T, addr, line, body string) {
 // The same over HTTP/2, where a body ends with its stream.
 func TestEveryBodyHasTimeOverHTTP2(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.BodyTime = 200 * time.Millisecond })
-	srv := httptest.NewUnstartedServer(w.h)
-	srv.EnableHTTP2 = true
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config, srv.EnableHTTP2 = Serving(w.h), true
 	srv.StartTLS()
 	defer srv.Close()
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

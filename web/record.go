@@ -76,6 +76,10 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			s.answerProblem(rec, r, err)
 			return
 		}
+		if r.Method == http.MethodOptions && r.URL.Path == "*" { // asks whether there is a server
+			rec.WriteHeader(http.StatusNoContent)
+			return
+		}
 		if r.URL.Path == "/v1/" {
 			r.URL.Path = "/v1"
 		}

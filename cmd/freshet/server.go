@@ -209,8 +209,8 @@ func (s *server) serveHTTP() error {
 	if err != nil {
 		return err
 	}
-	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.http = web.Serving(handler)
+	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return nil
