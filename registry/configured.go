@@ -134,6 +134,23 @@ func (c *Configured) revert(names []string) {
 	}
 }
 
+// secretsStay refuses to take values back where that would send what may be a
+// secret to a host that it was not given for: the file's to an address that was
+// set here, or one that was set here to the file's address.
+func (c *Configured) secretsStay(was Endpoint, reverted []string) error {
+	for _, name := range []string{"auth", "headers"} {
+		now, filed := setting(&c.Endpoint, name), setting(&c.File, name)
+		switch {
+		case same(now, reflect.Zero(now.Type())):
+		case slices.Contains(reverted, name) && c.Endpoint.URL != c.File.URL:
+			return unprocessable("bad-endpoint", "/"+name, "%s of the file is for the file's url: take that back, too", name)
+		case !same(now, filed) && Elsewhere(was, c.Endpoint):
+			return unprocessable("bad-endpoint", "/"+name, "%s was set here for another host than the file's url: take it back, too, or set it again afterwards", name)
+		}
+	}
+	return nil
+}
+
 // sources finds out where each setting comes from. filed says what sets it in
 // the present configuration, "" for nothing.
 func (c *Configured) sources(filed func(setting string) string) map[string]Source {
@@ -203,9 +220,10 @@ func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error
 		if c.File.URL == "" {
 			return &Problem{Type: "not-in-file", Status: 409, Title: "Not in the file", Detail: "the configuration file does not name the endpoint " + name + ": there is no value to take back"}
 		}
+		was := c.Endpoint
 		c.revert(names)
-		if slices.Contains(names, "auth") && c.File.Auth != (Auth{}) && c.Endpoint.URL != c.File.URL {
-			return unprocessable("bad-endpoint", "/auth", "the file's credentials are for the file's url: take that back, too")
+		if err := c.secretsStay(was, names); err != nil {
+			return err
 		}
 		return CheckEndpoint(c.Endpoint, r.check)
 	})

@@ -108,12 +108,13 @@ func TestRevertRefuses(t *testing.T) {
 	if s, err := r.Sources("other"); err != nil || s["url"].String() != "changed here by ops on 20 Nov 2026" || s["budget"].From != registry.FromDefault {
 		t.Errorf("%v, %v", s, err)
 	}
-	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Auth: registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}}}
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Auth: registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}},
+		Headers: map[string]string{"X-Key": "the file's"}}
 	if err := r.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
-		e.URL, e.Auth = "http://127.0.0.1:6666/", registry.Auth{}
+		e.URL, e.Auth, e.Headers = "http://127.0.0.1:6666/", registry.Auth{}, nil
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func TestRevertRefuses(t *testing.T) {
 	for _, x := range []struct {
 		endpoint, setting string
 		status            int
-	}{{"other", "budget", 409}, {"moon", "budget", 404}, {"city", "colour", 422}, {"city", "name", 422}, {"city", "auth", 422}} {
+	}{{"other", "budget", 409}, {"moon", "budget", 404}, {"city", "colour", 422}, {"city", "name", 422}, {"city", "auth", 422}, {"city", "headers", 422}} {
 		_, err := r.RevertEndpoint(x.endpoint, x.setting)
 		if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Status != x.status {
 			t.Errorf("%s of %s: %v, want status %d", x.setting, x.endpoint, err, x.status)
@@ -129,5 +130,21 @@ func TestRevertRefuses(t *testing.T) {
 	}
 	if e, err := r.RevertEndpoint("city", "auth", "url"); err != nil || e.URL != file.URL || e.Auth.Bearer == nil {
 		t.Errorf("both taken back: %+v, %v", e, err)
+	}
+	if e, err := r.RevertEndpoint("city", "headers"); err != nil || e.Headers["X-Key"] != "the file's" {
+		t.Errorf("headers at the file's address: %+v, %v", e, err)
+	}
+	if _, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
+		e.URL, e.Auth = "http://127.0.0.1:6666/", registry.Auth{}
+		e.Headers = map[string]string{"X-Key": "another"}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.RevertEndpoint("city", "url"); problemOf(t, err).Errors[0].Pointer != "/headers" {
+		t.Errorf("what was set for another host goes to the file's: %v", err)
+	}
+	if e, err := r.RevertEndpoint("city"); err != nil || e.Headers["X-Key"] != "the file's" {
+		t.Errorf("all taken back: %+v, %v", e, err)
 	}
 }
