@@ -1,6 +1,9 @@
 package registry
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A State is what a query's result is worth now.
 type State string
@@ -39,4 +42,14 @@ type Status struct {
 	FailingSince time.Time
 	Failures     int
 	AgeIgnored   bool // the answers' Age cannot be true and is not used
+}
+
+// Warnings are those of the query's text, and what the endpoint's answers gave
+// reason to.
+func (s Status) Warnings(q *Query) []Warning {
+	if !s.AgeIgnored {
+		return q.Warnings
+	}
+	return append(slices.Clone(q.Warnings), Warning{Code: "age-ignored",
+		Message: "the endpoint's answers say that they are more than a day old (Age), all of them: that is ignored"})
 }

@@ -113,18 +113,9 @@ func (v *viewer) item(it Item) (queryView, error) {
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
 		FailingSince: moment(st.FailingSince), Failures: st.Failures,
-		Warnings: list(warnings(&q, st)), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
+		Warnings: list(st.Warnings(&q)), Tags: list(q.Tags()), Weight: q.Weight(), MaxStaleness: registry.Duration(q.MaxStaleness()),
 		MinInterval: registry.Duration(q.MinInterval()), Public: q.Public(), CreatedAt: q.CreatedAt.UTC(), Paused: q.Paused(),
 		Holders: len(q.Holders), Registrations: v.registrations(q), Links: v.links(q.ID)}, nil
-}
-
-// warnings are those of the text, and what the endpoint's answers gave reason to.
-func warnings(q *registry.Query, st registry.Status) []registry.Warning {
-	if !st.AgeIgnored {
-		return q.Warnings
-	}
-	return append(slices.Clone(q.Warnings), registry.Warning{Code: "age-ignored",
-		Message: "the endpoint's answers say that they are more than a day old (Age), all of them: that is ignored"})
 }
 
 func (s *server) links(id string) queryLinks {

@@ -55,6 +55,21 @@ func TestEndpointThatWaits(t *testing.T) {
 	r.get("/endpoints/city").has("It asked us to wait.", "see robot policy", `class="wait"`).lacks("failing", `class="cut"`)
 }
 
+// That an Age is not believed is said on the query's page, too.
+func TestIgnoredAgeIsSaid(t *testing.T) {
+	r := newRig(t)
+	r.endpoint("city")
+	q := r.register("city", "a", "SELECT ?s { ?s ?p ?o }")
+	r.oracle.mu.Lock()
+	r.oracle.age = 48 * time.Hour
+	r.oracle.mu.Unlock()
+	for n := range 12 {
+		r.oracle.set(q.ID, r.numbers(n))
+		r.tick("city")
+	}
+	r.get(queryPath(q.ID)).has("age-ignored", "more than a day old")
+}
+
 // A lede names the first endpoints in trouble, those that fail before those that
 // wait, and says how many more there are. What it says adds up.
 func TestManyEndpointsInTrouble(t *testing.T) {

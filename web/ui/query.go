@@ -128,7 +128,7 @@ func query(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	d := queryPage{Head: v.queryHead(&q, st), Lede: v.queryLede(&q, st, x), Notes: q.Warnings, Text: v.textView(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
+	d := queryPage{Head: v.queryHead(&q, st), Lede: v.queryLede(&q, st, x), Notes: st.Warnings(&q), Text: v.textView(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
 	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not up has no last slot
 	d.Why = v.why(&q, st, stats, x, e, loop)
 	n := newNamer(q.Text)

@@ -48,6 +48,7 @@ type oracle struct {
 	health  registry.Health
 	refused map[string]string // by query id
 	outcome registry.Outcome  // of a failure
+	age     time.Duration     // that its answers say they have
 }
 
 func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memory, _ time.Duration) scheduler.Answer {
@@ -73,7 +74,7 @@ func (o *oracle) Execute(_ context.Context, q *registry.Query, _ scheduler.Memor
 			return scheduler.Answer{Outcome: registry.Failed, Error: err.Error()}
 		}
 	}
-	return scheduler.Answer{Outcome: registry.Changed, Result: r, Elapsed: cmp.Or(o.takes, 20*time.Millisecond)}
+	return scheduler.Answer{Outcome: registry.Changed, Result: r, Age: o.age, Elapsed: cmp.Or(o.takes, 20*time.Millisecond)}
 }
 
 func (o *oracle) Health() registry.Health {
