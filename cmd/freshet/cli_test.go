@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/notify/client"
 )
 
 // cli runs one command line in this process.
@@ -310,7 +312,7 @@ func TestNoStore(t *testing.T) {
 
 // Watching prints each change and survives a restart of the server.
 func TestWatch(t *testing.T) {
-	const name = "numbers // 100%?" // nothing that a path may hold as it is
+	const name = "numbers@100+1" // signs that mean something elsewhere in a URL
 	w := newTown(t, "")
 	w.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", name, "-")
 	w.must(t, "", "endpoint", "tick", "city")
@@ -347,6 +349,28 @@ func TestWatch(t *testing.T) {
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code after an interrupt is %d", code)
+	}
+}
+
+// watch is not silent while there is no result, and says why there is none.
+func TestWatchWithoutResult(t *testing.T) {
+	var out, messages strings.Builder
+	a := &api{w: &world{stdout: &out, stderr: &messages}}
+	for _, e := range []client.Event{
+		{Kind: client.Subscribed, Empty: true},
+		{Kind: client.Status, Health: "stale", Reason: "failing", Error: "400 the endpoint refuses this query"},
+		{Kind: client.Status, Health: "live"},
+		{Kind: client.Subscribed, Empty: true, Resumed: true},
+		{Kind: client.Subscribed},
+	} {
+		if err := a.watched(e, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "no result yet; the first one is shown when its endpoint has answered\n" +
+		"--:--:-- failing: 400 the endpoint refuses this query\n--:--:-- live\n"
+	if messages.String() != want || out.Len() > 0 {
+		t.Errorf("it says %q, want %q, and prints %q", messages.String(), want, out.String())
 	}
 }
 

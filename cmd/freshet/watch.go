@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,6 +81,10 @@ func (a *api) watched(e client.Event, rows int) error {
 		return err
 	}
 	switch e.Kind {
+	case client.Subscribed:
+		if e.Empty && !e.Resumed {
+			fmt.Fprintln(a.w.stderr, "no result yet; the first one is shown when its endpoint has answered")
+		}
 	case client.Snapshot:
 		fmt.Fprintf(a.w.stdout, "%s %s: %s now\n", clockTime(e.CheckedAt), e.State.Position(), size(e.Result))
 	case client.Delta:
@@ -91,9 +96,18 @@ func (a *api) watched(e client.Event, rows int) error {
 		fmt.Fprintf(a.w.stdout, "%s %s: %s%s\n", clockTime(e.CheckedAt), e.State.Position(), deltaSize(e.Delta, p), of)
 		printDelta(a.w.stdout, e.Delta, rows, p)
 	case client.Status:
-		fmt.Fprintf(a.w.stderr, "%s %s %s\n", clockTime(e.CheckedAt), e.Health, e.Error)
+		fmt.Fprintln(a.w.stderr, statusLine(e))
 	}
 	return nil
+}
+
+// statusLine says since when the result is not known to be true, and why.
+func statusLine(e client.Event) string {
+	line := clockTime(e.CheckedAt) + " " + cmp.Or(e.Reason, e.Health)
+	if e.Error != "" {
+		line += ": " + e.Error
+	}
+	return line
 }
 
 func clockTime(t time.Time) string {

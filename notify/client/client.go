@@ -72,7 +72,8 @@ type Event struct {
 	Prev   uint64       // Kind Delta only: the step is (Prev, State.Seq]
 
 	Resumed   bool   // Kind Subscribed: the stream continues from where it was
-	Reason    string // Kind Subscribed: why it could not continue
+	Empty     bool   // Kind Subscribed: the query has no result yet
+	Reason    string // Kind Subscribed: why it could not continue; Kind Status: stale, failing or idle
 	Health    string // Kind Status: live or stale
 	Error     string // Kind Status: what the last execution met
 	Time      time.Time

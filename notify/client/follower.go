@@ -156,7 +156,7 @@ func (f *follower) handle(m *message) error {
 	case "alive":
 		return f.alive(m)
 	case "status":
-		return f.tell(Event{Kind: Status, Health: m.State, Error: m.Error, CheckedAt: m.CheckedAt, Raw: m.raw})
+		return f.tell(Event{Kind: Status, Health: m.State, Reason: m.Reason, Error: m.Error, CheckedAt: m.CheckedAt, Raw: m.raw})
 	case "complete":
 		return fmt.Errorf("%w: %s", ErrCompleted, ending(m.Reason))
 	case "error":
@@ -214,7 +214,7 @@ func (f *follower) subscribed(m *message) error {
 		f.state = State{Query: m.Query, Epoch: m.Epoch, Form: m.Form, Ordered: m.Ordered}
 		f.known = m.Seq == 0 // else a snapshot follows
 	}
-	return f.tell(Event{Kind: Subscribed, Resumed: m.Resumed, Reason: m.Reason, Raw: m.raw})
+	return f.tell(Event{Kind: Subscribed, Resumed: m.Resumed, Empty: m.Seq == 0, Reason: m.Reason, Raw: m.raw})
 }
 
 // snapshot puts the parts together and replaces what there was.
