@@ -293,6 +293,12 @@ func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
 		return nil, ""
 	}
 	t := total(slots)
+	lost := 0
+	for _, s := range slots {
+		if judgeSlot(s) == failed {
+			lost++
+		}
+	}
 	covers := "Last " + span(now.Sub(t.first).Round(time.Minute))
 	if now.Sub(t.first) < time.Minute {
 		covers = "Last " + span(now.Sub(t.first).Truncate(time.Second))
@@ -303,7 +309,7 @@ func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
 		worth = count(t.changed) + ", " + share(float64(t.changed)/float64(t.run)).String() + " of the runs"
 	}
 	return []pair{
-		{"Slots run, failed", count(t.slots) + " · " + count(t.failed)},
+		{"Slots run, failed", count(t.slots) + " · " + count(lost)},
 		{"Executions", count(t.run)},
 		{"Found a change", worth},
 		{"Failed, cut by the budget", count(t.failures) + " · " + count(t.cut)},

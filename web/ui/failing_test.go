@@ -121,9 +121,9 @@ func TestJudgeSlot(t *testing.T) {
 	}{
 		{scheduler.Slot{}, asleep},
 		{scheduler.Slot{Run: 2, Complete: 2}, answered},
-		{scheduler.Slot{Run: 2, Complete: 1, Cut: 1}, partly},
+		{scheduler.Slot{Run: 2, Complete: 1, Cut: 1}, answered},
 		{scheduler.Slot{Run: 2, Complete: 1, Failed: 1}, partly},
-		{scheduler.Slot{Run: 2, Cut: 2}, failed},
+		{scheduler.Slot{Run: 2, Cut: 2}, unfinished},
 		{scheduler.Slot{Run: 2, Cut: 1, Failed: 1}, failed},
 		{scheduler.Slot{Error: "down"}, failed},
 		{scheduler.Slot{Error: "429", Throttled: true}, waiting},

@@ -168,15 +168,24 @@ func unit(d time.Duration) string {
 // when writes a moment that keeps itself up to date; the full time is on hover.
 // What has been never reads as if it were to come, however late the page is.
 func (v *visit) when(t time.Time) template.HTML {
+	if !t.IsZero() && t.After(v.now) {
+		return timeTag("", t, ago(t, v.now))
+	}
+	return v.past(t)
+}
+
+// past is when for what has happened, possibly after the page took its time: it is
+// never to come.
+func (v *visit) past(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
+	return timeTag(" data-past", t, ago(t, later(t, v.now)))
+}
+
+func timeTag(kind string, t time.Time, text string) template.HTML {
 	t = t.UTC()
-	past := ""
-	if !t.After(v.now) {
-		past = " data-past"
-	}
-	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, past, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), ago(t, v.now)))
+	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, kind, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), text))
 }
 
 // next is when for what is to come: once it is due it says "now" until the page
@@ -185,12 +194,11 @@ func (v *visit) next(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
-	t = t.UTC()
 	text := "now"
 	if t.After(v.now) {
 		text = ago(t, v.now)
 	}
-	return template.HTML(fmt.Sprintf(`<time data-next datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), text))
+	return timeTag(" data-next", t, text)
 }
 
 // fixed writes a moment as a clock time that does not run: 06:00:00, with the

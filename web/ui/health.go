@@ -19,6 +19,8 @@ type health struct {
 	Title  string
 	About  string
 	Waits  bool
+	// Unfinished: there were slots in which nothing was finished.
+	Unfinished bool
 }
 
 type healthBar struct {
@@ -36,25 +38,29 @@ const (
 type verdict int
 
 const (
-	asleep   verdict = iota // no slot, or nothing was asked in it
-	waiting                 // nothing was asked because it asked us to wait
-	answered                // everything that was asked
-	partly                  // some of it
-	failed                  // nothing
+	asleep     verdict = iota // no slot, or nothing was asked in it
+	waiting                   // nothing was asked because it asked us to wait
+	answered                  // everything that had time
+	unfinished                // nothing, because the budget ended first
+	partly                    // some of it
+	failed                    // nothing
 )
 
 // verdictWords say how the worst slot of a bar was answered.
-var verdictWords = map[verdict]string{waiting: "it had asked us to wait", answered: "answered", partly: "answered in part", failed: "failed"}
+var verdictWords = map[verdict]string{waiting: "it had asked us to wait", answered: "answered", unfinished: "nothing was finished within the budget", partly: "answered in part", failed: "failed"}
 
+// judgeSlot takes a cut for no answer and no failure: it is the budget that ended.
 func judgeSlot(s scheduler.Slot) verdict {
-	incomplete := s.Failed + s.Cut
+	wrong := s.Error != "" || s.Failed > 0
 	switch {
 	case s.Throttled && s.Complete == 0:
 		return waiting
-	case s.Complete == 0 && (s.Error != "" || incomplete > 0):
+	case s.Complete == 0 && wrong:
 		return failed
-	case s.Error != "" || incomplete > 0:
+	case wrong:
 		return partly
+	case s.Complete == 0 && s.Cut > 0:
+		return unfinished
 	case s.Complete == 0:
 		return asleep
 	}
@@ -95,6 +101,8 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 			bar.Class, bar.Y, bar.Height, h.Waits = "wait", 28, 4, true
 		case answered:
 			bar.Class, bar.Y, bar.Height = "ok", 20, 12
+		case unfinished:
+			bar.Class, bar.Y, bar.Height, h.Unfinished = "cut", 24, 8, true
 		case partly:
 			bar.Class, bar.Y, bar.Height = "part", 12, 20
 		case failed:
@@ -153,7 +161,7 @@ func healthWords(all int, n map[verdict]int) string {
 	for _, x := range []struct {
 		verdict verdict
 		words   string
-	}{{answered, "answered"}, {partly, "answered in part"}, {failed, "failed"}, {waiting, "in which it had asked us to wait"}, {asleep, "with nothing due"}} {
+	}{{answered, "answered"}, {unfinished, "in which nothing was finished within the budget"}, {partly, "answered in part"}, {failed, "failed"}, {waiting, "in which it had asked us to wait"}, {asleep, "with nothing due"}} {
 		if n[x.verdict] > 0 {
 			words = append(words, count(n[x.verdict])+" "+x.words)
 		}

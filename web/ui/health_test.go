@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 	slots[5].Run, slots[5].Cut = 2, 1
 	slots[6] = scheduler.Slot{Started: slots[6].Started, Run: 1, Failed: 1, Error: "429", Throttled: true}
 	h := healthOf(slots, nil, now)
-	if h.About != "Of 24 slots: 17 answered, 2 answered in part, 3 failed, 1 in which it had asked us to wait, 1 with nothing due." {
+	if h.About != "Of 24 slots: 18 answered, 1 in which nothing was finished within the budget, 1 answered in part, 2 failed, 1 in which it had asked us to wait, 1 with nothing due." {
 		t.Error(h.About)
 	}
 	if last := h.Bars[len(h.Bars)-1]; last.Class != "err" {

@@ -122,7 +122,7 @@ func (v *visit) view(q *registry.Query, n namer, c registry.Change, from, most i
 	d := c.Delta
 	at := queryPath(q.ID)
 	own := fmt.Sprintf("%s/changes/%d", at, c.Seq)
-	out := changeView{Seq: c.Seq, When: v.when(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
+	out := changeView{Seq: c.Seq, When: v.past(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
 		Ask: q.Form == diff.Ask, Compare: fmt.Sprintf("%s?b=%d#compare", at, c.Seq),
 		JSON: fmt.Sprintf("/v1%s/changes?after=%s:%d&limit=1", at, c.Epoch, c.Prev)}
 	if d == nil {

@@ -162,8 +162,9 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 			o.Action, o.Do = label, endpointPath(e.Name)+"/"+verb
 		}
 	}
+	without := func(s scheduler.Slot) bool { x := judgeSlot(s); return x == failed || x == unfinished }
 	bad := 0
-	for bad < len(slots) && judgeSlot(slots[bad]) == failed {
+	for bad < len(slots) && without(slots[bad]) {
 		bad++
 	}
 	switch h := st.Health; {
@@ -351,7 +352,7 @@ func (v *visit) lines(changes []registry.Change) []changeLine {
 			}
 			names[c.Query] = name
 		}
-		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.when(c.Time), Delta: deltaOf(c.Delta, c.Baseline), offset: c.Offset}
+		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.past(c.Time), Delta: deltaOf(c.Delta, c.Baseline), offset: c.Offset}
 		if v.sections["queries"] {
 			out[i].Link = queryPath(c.Query)
 		}

@@ -136,7 +136,7 @@ func (v *visit) profileRows(list []profileDigest) (rows []profileRow, err error)
 			return nil, err
 		}
 		rows = append(rows, profileRow{Name: clip(d.name(), 120), Link: profilePath(d.ID), About: plural(d.Items, "query", "queries") + " on " + d.Endpoint, State: d.state(),
-			Strip: roundStrip(rounds), Captured: count(d.Captured), Expired: count(d.Expired), Open: count(d.Open), Ended: v.when(d.Ended)})
+			Strip: roundStrip(rounds), Captured: count(d.Captured), Expired: count(d.Expired), Open: count(d.Open), Ended: v.past(d.Ended)})
 	}
 	return rows, nil
 }
@@ -430,7 +430,7 @@ func (v *visit) profileFacts(d *profileDigest, p *registry.Profile) facts {
 	add("Open", text(count(d.Open)), text("rounds"))
 	ended := template.HTML(none)
 	if !d.Ended.IsZero() {
-		ended = v.when(d.Ended)
+		ended = v.past(d.Ended)
 	}
 	add("Last end", ended, text("captured or expired"))
 	budget := text(none)
@@ -447,7 +447,7 @@ func (v *visit) profileFacts(d *profileDigest, p *registry.Profile) facts {
 }
 
 func (v *visit) roundRow(r *registry.Round) roundRow {
-	row := roundRow{Number: count(r.Number), Opened: v.when(r.OpenedAt), Ended: v.when(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
+	row := roundRow{Number: count(r.Number), Opened: v.past(r.OpenedAt), Ended: v.past(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
 	switch r.State {
 	case registry.RoundCaptured:
 		row.State = state{"live", "captured"}

@@ -190,13 +190,13 @@ func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Exp
 		l.Strong = template.HTML(strings.ToUpper(string(st.State[:1]))+string(st.State[1:])) + ": the result is of " + v.fixed(st.CheckedAt) + "."
 	case st.CheckedAt.IsZero():
 	default:
-		l.Strong = "Changed " + v.when(st.ChangedAt) + ", checked " + v.when(st.CheckedAt) + "."
+		l.Strong = "Changed " + v.past(st.ChangedAt) + ", checked " + v.past(st.CheckedAt) + "."
 	}
 	if p := q.PausedFor(v.caller); p != nil && q.Paused() == nil {
 		rest = append(rest, "You have paused it; other holders want it to run.")
 	}
 	if p := q.Paused(); p != nil {
-		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.when(p.At))+".")
+		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.past(p.At))+".")
 	} else {
 		where := ""
 		if x.Rank > 0 {
@@ -303,7 +303,7 @@ func (v *visit) queryFacts(q *registry.Query, st registry.Status, s scheduler.St
 	f.List = append(f.List, spent)
 	checked := fact{Label: "Checked", Value: none, Sub: "not yet"}
 	if !st.CheckedAt.IsZero() {
-		checked.Value, checked.Sub = v.when(st.CheckedAt), "no upper limit asked for"
+		checked.Value, checked.Sub = v.past(st.CheckedAt), "no upper limit asked for"
 		if m := q.MaxStaleness(); m > 0 {
 			checked.Sub = template.HTML("may be " + span(m) + " old at most")
 		}

@@ -62,14 +62,14 @@ func (v *visit) tokens(made *madeToken, f form) (content, error) {
 	used, _ := keys.(interface{ Used(string) time.Time })
 	valid, idle := 0, 0
 	for _, t := range all {
-		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.when(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
+		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.past(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
 			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
 		if t.ExpiresAt != nil {
 			row.Expires, row.Expired = v.when(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
 		}
 		if used != nil {
 			if at := used.Used(t.Name); !at.IsZero() {
-				row.Used = v.when(earlier(at, v.now)) // this very visit is a use
+				row.Used = v.past(at) // this very visit is a use
 			} else {
 				idle++
 			}

@@ -185,5 +185,8 @@ func TestPastStaysPast(t *testing.T) {
 		if got := strings.Contains(string(v.when(now.Add(c.at))), "<time data-past "); got != c.past {
 			t.Errorf("%s from now: past %t in %s", c.at, got, v.when(now.Add(c.at)))
 		}
+		if got := string(v.past(now.Add(c.at))); !strings.Contains(got, "<time data-past ") || !strings.Contains(got, " ago<") {
+			t.Errorf("%s from now, and it has happened: %s", c.at, got)
+		}
 	}
 }
