@@ -106,7 +106,7 @@ func (v *visit) ageFact(digests []web.Digest, past []point) fact {
 		return f
 	}
 	f.Value = lengthOf(median)
-	f.Sub = template.HTML("ago, 95 % within " + span(most.Round(time.Second)))
+	f.Sub = template.HTML("ago, 95 % in " + unit(most))
 	f.Spark = trendLine(past, func(p point) float64 { return p.age.Seconds() }, "Median age of results", func(x float64) string { return span(time.Duration(x) * time.Second) })
 	return f
 }

@@ -81,7 +81,7 @@ func (v *visit) versionChoices(newest uint64, recent []registry.Change, chosen u
 		}
 		label := count(c.Seq) + ", " + v.clock(c.Time)
 		if i == len(recent)-1 && c.Seq == newest {
-			label += ", the newest"
+			label += ", newest"
 		}
 		if d := deltaOf(c.Delta, c.Baseline); d.Plus+d.Minus != "" {
 			label += ": " + strings.TrimSpace(d.Plus+" "+d.Minus)

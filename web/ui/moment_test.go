@@ -51,7 +51,7 @@ func TestVersionsByTime(t *testing.T) {
 	}
 	show(all[0].Time.Add(-1)).has("At this time there was no result yet.")
 	r.get(at + "?at=yesterday").status(200).has("Write a date and a time in UTC")
-	page := r.get(at+"?b=3").has(`<option value="3" selected>3, `, `<option value="60">60, `, ", the newest", `<option value="" selected>nothing</option>`)
+	page := r.get(at+"?b=3").has(`<option value="3" selected>3, `, `<option value="60">60, `, ", newest", `<option value="" selected>nothing</option>`)
 	link := regexp.MustCompile(`href="([^"]+)">link to this time`).FindStringSubmatch(page.body)
 	if link == nil {
 		t.Fatal("no link by time")
