@@ -33,7 +33,7 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 		add(LimitWithoutOrder, s.unordered[0].pos, "LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, which then arrive as changes")
 	}
 	if key, ok := s.looseOrder(); ok {
-		add(OrderTies, s.top.orderPos, "ORDER BY %s, which is not among the projected variables: moves can come without any visible reason, and rows that tie stand in any order", key)
+		add(OrderTies, s.top.orderPos, "ORDER BY %s, which is not among the projected variables: rows may move for no visible reason, and rows that tie come in any order", key)
 	}
 	if names := a.NonDeterministic; len(names) > 0 {
 		add(NonDeterministic, s.random.first, "%s gives another value each time, so the result may change although the data did not", enumerate(names))

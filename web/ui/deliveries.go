@@ -294,7 +294,7 @@ func (v *visit) followerRow(f receiver) (followerRow, error) {
 	return r, nil
 }
 
-// why says in words why it stands where it does.
+// why says in words why it is where it is.
 func (f *receiver) why() string {
 	switch {
 	case f.State == registry.Pending:
@@ -302,7 +302,7 @@ func (f *receiver) why() string {
 	case f.State == registry.Halted:
 		return "It is paused: changes wait in the log."
 	case f.lag == 0:
-		return "It has been told of everything."
+		return "It has everything."
 	case f.Filter != nil:
 		return "Its filter holds back what is too little, or of no interest to it."
 	case f.Rate > 0:
@@ -345,6 +345,9 @@ func whose(s registry.Subscription) string {
 	parts := []string{"without a token"}
 	if s.Caller != registry.Anonymous {
 		parts[0] = "token " + s.Caller
+	}
+	if s.Name != "" && s.Callback != "" {
+		parts = append(parts, "at "+clip(addressOf(s.Callback), 60))
 	}
 	if s.Remote != "" {
 		parts = append(parts, "from "+clip(s.Remote, 60))
@@ -427,7 +430,7 @@ func (v *visit) deliveriesLede(all []receiver) lede {
 	case len(all) == 0 && !v.May(registry.RoleAdmin):
 		return lede{Strong: "You follow nothing.", Rest: []phrase{{Text: "Followers of others are for admins to see."}}}
 	case len(all) == 0:
-		return lede{Strong: "Nobody follows anything yet.", Rest: []phrase{{Text: "Changes are kept all the same, for whoever comes."}}}
+		return lede{Strong: "Nobody follows anything yet.", Rest: []phrase{{Text: "Changes are kept for later followers."}}}
 	case good == len(all) && good == 1:
 		l.Strong = "The one follower is up to date."
 	case good == len(all):
@@ -482,7 +485,7 @@ func (v *visit) deliveryFacts(all []receiver) facts {
 			leases++
 		}
 	}
-	behind, who := template.HTML(none), template.HTML("nobody")
+	behind, who := template.HTML(none), template.HTML("all are up to date")
 	if furthest.lag > 0 {
 		behind = measure{count(furthest.lag), agree(int(min(furthest.lag, 2)), "change", "changes")}.HTML()
 		who = template.HTML(template.HTMLEscapeString(followerName(furthest.Subscription)))
@@ -494,7 +497,7 @@ func (v *visit) deliveryFacts(all []receiver) facts {
 	}
 	return facts{Label: "Deliveries", List: []fact{
 		{Label: "Furthest behind", Value: behind, Sub: who},
-		{Label: "Sent", Value: text(count(sent)), Sub: text("messages, to those who are here")},
+		{Label: "Sent", Value: text(count(sent)), Sub: text("messages to these followers")},
 		{Label: "Given up", Value: text(count(given)), Sub: text("after many tries")},
 		{Label: "WebSocket", Value: text(count(n[registry.WebSocket])), Sub: text("and " + count(n[registry.SSE]) + " server-sent events")},
 		{Label: "WebSub", Value: text(count(n[registry.WebSub])), Sub: subs},
@@ -551,7 +554,7 @@ func askToDrop(v *visit) (content, error) {
 	}
 	name := followerName(s)
 	path := "/deliveries/" + url.PathEscape(s.ID) + "/drop"
-	c := confirmation{Title: "Drop " + name + "?", Crumb: "Deliveries", Back: "/deliveries", Action: path, Button: "Drop " + name, Keep: "Keep it", Bold: "It is told of nothing any more."}
+	c := confirmation{Title: "Drop " + name + "?", Crumb: "Deliveries", Back: "/deliveries", Action: path, Button: "Drop " + name, Keep: "Keep it", Bold: "It gets no more messages."}
 	switch s.Way {
 	case registry.WebSub:
 		c.Rest = "Its callback is told so. It may subscribe again."

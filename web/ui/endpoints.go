@@ -138,7 +138,7 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 		l.Rest = append(l.Rest, phrase{Text: count(unasked) + " had nothing to answer yet."})
 	}
 	if bad == 0 {
-		l.Rest = append(l.Rest, phrase{Text: agree(len(rows), "It is asked ", "They are asked ") + plural(queries, "query", "queries") + "."})
+		l.Rest = append(l.Rest, phrase{Text: agree(len(rows), "It has ", "They have ") + plural(queries, "query", "queries") + "."})
 	}
 	return l
 }
@@ -357,7 +357,7 @@ func pauseEndpoint(v *visit) error {
 	if _, err := v.Registry.PauseEndpoint(v.caller, name); err != nil {
 		return err
 	}
-	v.say("", name+" is paused.", "No slot runs until someone resumes it. Results stand.")
+	v.say("", name+" is paused.", "No slot runs until someone resumes it. The last results are still served.")
 	return v.back(endpointPath(name))
 }
 
@@ -379,7 +379,7 @@ func askToRemove(v *visit) (content, error) {
 	c := confirmation{Title: "Remove " + e.Name + "?", Crumb: e.Name, Back: endpointPath(e.Name), Action: endpointPath(e.Name) + "/remove", Button: "Remove " + e.Name, Keep: "Keep it",
 		Bold: "Its queries go with it, and cannot be brought back.", Rest: "To stop asking for a while, pause it instead."}
 	if st, err := v.Daemon.State(e.Name); err == nil {
-		c.Loses = append(c.Loses, plural(st.Queries, "query", "queries")+" with all registrations, whoever holds them.")
+		c.Loses = append(c.Loses, plural(st.Queries, "query", "queries")+" with the registrations of all holders.")
 	}
 	c.Loses = append(c.Loses, "Every result and the whole history of changes of "+e.Name+".", "The statistics that its policy has learned.", "The followers of these queries: they are told that it is over.")
 	return c.content(), nil

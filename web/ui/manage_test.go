@@ -170,7 +170,7 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
 	r.get("/endpoints/city").has("It does not answer.")
 	r.get("/endpoints").has("city</a> does not answer.", "failing").has("0 of 2 endpoints")
-	r.get("/endpoints/city/remove").status(200).has("Remove city?", "1 query with all registrations")
+	r.get("/endpoints/city/remove").status(200).has("Remove city?", "1 query with the registrations of all holders")
 	r.follow(r.post("/endpoints/city/remove")).has("Endpoint city is removed.").lacks("/endpoints/city\"")
 	if _, err := r.reg.Endpoint("city"); err == nil {
 		t.Error("the endpoint is still there")
@@ -317,7 +317,7 @@ func TestRegisterPage(t *testing.T) {
 	r.get("/register").status(200).has("Write or paste a query.", `value="city"`)
 	warned := "SELECT ?s ?o WHERE { ?s ?p ?o\nFILTER(?o < NOW()) } LIMIT 3"
 	r.post("/register/check", "endpoint", "city", "query", warned).status(200).has("with 2 things to know", "Line 2: another answer each time", "LIMIT without ORDER BY", "SELECT, at most 3 rows").lacks("<html")
-	r.post("/register/check", "endpoint", "city", "query", "SELECT <script>").status(200).has("It cannot be registered as it stands.", "not valid").lacks("<script>")
+	r.post("/register/check", "endpoint", "city", "query", "SELECT <script>").status(200).has("It cannot be registered as it is.", "not valid").lacks("<script>")
 	r.post("/register", "do", "check", "endpoint", "city", "query", "DELETE WHERE { ?s ?p ?o }").status(422).has("DELETE WHERE")
 	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1", "max_staleness", "soon").status(422).has("A weight is above 0.", "Write a duration", `value="soon"`)
 	q, err := r.reg.Analyse(registry.Registration{Endpoint: "city", Text: selectText})
@@ -373,7 +373,7 @@ func TestDeliveriesPage(t *testing.T) {
 	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/", State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
 	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone", Callback: "https://new.example/", State: registry.Pending})
 	r.get("/deliveries").has("2 messages were given up.").lacks("Nothing is lost")
-	a := r.get("/deliveries").status(200).has("1 of 4 followers is up to date.", "2 fail", "1 has not agreed yet", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
+	a := r.get("/deliveries").status(200).has("1 of 4 followers is up to date.", "2 fail", "1 has not agreed yet", "at bad.example", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
 		"&lt;i&gt;alerts", "all with the tag trams", "a query that has ended", "Try now", "Try again", "Trams &amp;").lacks("s3cret", "<i>alerts")
 	_, rows, _ := strings.Cut(a.body, `id="follower-rows"`)
 	if gone, bad, good := strings.Index(rows, "gone.example"), strings.Index(rows, "&lt;i&gt;alerts"), strings.Index(rows, "good.example"); gone > bad || bad > good {
@@ -411,7 +411,7 @@ func TestFollowersAreToldApart(t *testing.T) {
 		s.ID, s.Name, s.State = id, "s1", registry.Active
 		r.follower(s)
 	}
-	r.get("/deliveries").has("board.js", "token wall, from 192.0.2.7, subscription s1", "till", "token shop, from 192.0.2.8", "without a token, from 2001:db8::/64", "told of everything")
+	r.get("/deliveries").has("board.js", "token wall, from 192.0.2.7, subscription s1", "till", "token shop, from 192.0.2.8", "without a token, from 2001:db8::/64", "It has everything.")
 	for text, want := range map[string]string{"WALL": "board.js", "board": "board.js", "2.0.2.8": "from 192.0.2.8", "2001:": "2001:db8::/64", "tRam": "1 to 2 of 2", "s1": "1 to 3 of 3"} {
 		r.get("/deliveries?q=" + url.QueryEscape(text)).has(want)
 	}

@@ -170,7 +170,7 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 	switch h := st.Health; {
 	case e.Pause != nil:
 		o.State, o.Rank = state{"paused", "paused by " + e.Pause.By + ", " + ago(e.Pause.At, v.now)}, 3
-		o.Words = "No slot runs until someone resumes it. What was found before stands."
+		o.Words = "No slot runs until someone resumes it. The last results are still served."
 		act("Resume", "resume")
 	case h.State == registry.HealthFails:
 		o.State, o.Rank, o.Fails, o.Since = state{"failing", "failing"}, 0, fails(h), since(h.Since, v.now)

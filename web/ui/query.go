@@ -45,8 +45,8 @@ type queryHead struct {
 // A queryLede is the sentence of the page: fresh or not, since when, when again.
 type queryLede struct{ Strong, Rest template.HTML }
 
-// A trouble is what stands in front of a stale result.
-type trouble struct{ Strong, Words string }
+// A trouble is said before a stale result.
+type trouble struct{ Kind, Strong, Words string }
 
 type changesView struct {
 	ID, Path     string
@@ -162,7 +162,7 @@ func (v *visit) resolve() (registry.Query, error) {
 	q, err := v.Registry.Resolve(v.caller, id)
 	if isMissing(err) {
 		return q, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no query " + clip(id, 60),
-			Detail: "It may have ended: a query ends when nobody holds it any more. Its id is made from the question, so registering the same question again brings it back under the same address."}
+			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering the same query again brings it back under the same address."}
 	}
 	return q, err
 }
@@ -198,17 +198,11 @@ func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Exp
 	if p := q.Paused(); p != nil {
 		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.past(p.At))+".")
 	} else {
-		where := ""
-		if x.Rank > 0 {
-			where = "It stands " + ordinal(x.Rank) + " of " + count(x.Of) + " on " + esc(q.Endpoint)
-		}
 		switch {
-		case !x.NextDue.IsZero() && where != "":
-			rest = append(rest, where+" and runs again "+string(v.next(x.NextDue))+".")
 		case !x.NextDue.IsZero():
 			rest = append(rest, again(st)+string(v.next(x.NextDue))+".")
-		case where != "":
-			rest = append(rest, where+".")
+		case x.Rank > 0:
+			rest = append(rest, "It is "+ordinal(x.Rank)+" of "+count(x.Of)+" that are due on "+esc(q.Endpoint)+".")
 		}
 	}
 	l.Rest = template.HTML(strings.Join(rest, " "))
@@ -251,18 +245,21 @@ func ordinal(n int) string {
 // trouble says why there is no result or an old one, and what becomes of it.
 func (v *visit) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
 	if st.State == registry.Idle {
-		return &trouble{Strong: sentence(st.Error), Words: "What was found before is served as it is. A later until goes on."}
+		return &trouble{Kind: "warn", Strong: sentence(st.Error), Words: "What was found before is served as it is. A later until goes on."}
 	}
 	if q.Paused() != nil || st.Failures == 0 || st.Error == "" {
 		return nil
 	}
-	t := &trouble{Strong: clip(st.Error, 600), Words: "The last run ended as " + string(st.Outcome) + "."}
+	t := &trouble{Kind: "warn", Strong: clip(st.Error, 600), Words: "The last run ended as " + string(st.Outcome) + "."}
 	if st.Failures > 1 {
 		t.Words = "The last " + count(st.Failures) + " runs were not complete"
 		if !st.FailingSince.IsZero() {
 			t.Words += "," + since(st.FailingSince, v.now)
 		}
 		t.Words += "."
+	}
+	if st.State == registry.Failing {
+		t.Kind = "fail"
 	}
 	switch {
 	case st.Position.Seq == 0:
@@ -463,6 +460,9 @@ func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x 
 	}
 	if !w.Strip.Empty {
 		w.Summary = fmt.Sprintf("Ran in %s, changed in %s, passed over in %s.", plural(w.Strip.runs, "slot", "slots"), count(w.Strip.changes), count(w.Strip.passed))
+		if s.NotBefore > loop.Last.Number+1 && w.Strip.runs == 0 {
+			w.Summary = "It was left out of all of them."
+		}
 	}
 	return w
 }
@@ -481,7 +481,7 @@ func chanceOf(s scheduler.Stats, x scheduler.Explanation) (float64, bool) {
 }
 
 // whySay is the main reason in one sentence. Of a ranked query it is what puts
-// it where it stands; the scheduler's own words say the rest.
+// it at its place; the scheduler's own words say the rest.
 func whySay(x scheduler.Explanation, chance float64, known bool) string {
 	plain := fmt.Sprintf("number %d of %d in the order of %s", x.Rank, x.Of, x.Policy)
 	if x.Why != plain {

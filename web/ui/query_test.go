@@ -214,7 +214,7 @@ func TestSettingsOfOnesOwn(t *testing.T) {
 	if h.Name != "better" || strings.Join(h.Tags, ",") != "a,b" || h.Weight != 2.5 || time.Duration(h.MaxStaleness) != 90*time.Second || !h.Public {
 		t.Errorf("%+v", h)
 	}
-	r.get(at+"/release").has("Nobody else holds it: it ends.", "Release and end it").lacks("End it for everybody")
+	r.get(at+"/release").has("It has no other holder, so it ends.", "Release and end it").lacks("End it for everybody")
 	r.follow(r.post(at+"/release")).has("better has ended.", "No query is registered yet.")
 }
 
@@ -383,7 +383,7 @@ func TestEditText(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.get(queryPath(q.ID)).has("Edit query")
-	fields := r.get(at).has("Edit query", "begins its own history").fields()
+	fields := r.get(at).has("Edit query", "makes a new query with its own history").fields()
 	r.post(at, with(fields, "query", "SELECT ?s {")...).status(400)
 	r.follow(r.post(at, with(fields, "query", "SELECT ?edited { ?edited ?p ?o }")...)).has("The edited query is registered.", "edited")
 	next, err := r.reg.Resolve(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, "mine")

@@ -146,7 +146,7 @@ func (v *visit) found(f *form, t *trial) found {
 		out.Findings = append(out.Findings, plainWarning(w))
 	}
 	out.Lede = registerLede(len(q.Warnings), f.Status != 0)
-	known := "no, nobody asks this yet"
+	known := "no, it is new"
 	if item, err := v.Queries.Item(q.ID); err == nil {
 		known = "yes, " + plural(len(item.Query.Holders), "application holds it", "applications hold it")
 		out.Lede.Rest = []phrase{{Text: "This very question is asked already: you will share its result."}}
@@ -172,7 +172,7 @@ func registerLede(warnings int, wrong bool) lede {
 // wrong says why the query cannot be registered as it stands.
 func (v *visit) wrong(f *form, err error) found {
 	p, told := web.ProblemOf(err)
-	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it stands."}}
+	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it is."}}
 	if !told {
 		out.Findings = []finding{{Kind: "fail", Where: "It could not be checked", Text: "The server's log says why."}}
 		return out

@@ -313,15 +313,15 @@ func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) strin
 	case "min_gap":
 		return "The least time between the end of one request and the start of the next. 0s for none."
 	case "max_rows":
-		return "The endpoint’s own cap. An answer of this size counts as partial: it is not compared, the last result stands. 0 for none."
+		return "The endpoint’s own cap. An answer of this size counts as partial: it is not compared, and the last result stays. 0 for none."
 	case "max_bytes":
 		return "Answers above it are cut off and count as rejected."
 	case "max_columns":
-		return "An answer with more columns counts as an error: it is not compared, the last result stands."
+		return "An answer with more columns counts as an error: it is not compared, and the last result stays."
 	case "timeout_param":
 		return "The name of its own limit in milliseconds, “timeout” for Virtuoso: it then stops by itself. Empty for none."
 	case "blackout":
-		return "No slot begins then, UTC, one a line: “0 2 * * * for 1h”. Results stand, followers are told when the next look will be."
+		return "No slot begins then, UTC, one a line: “0 2 * * * for 1h”. Results stay, and followers are told when the next run will be."
 	case "default_graph_uri":
 		return "Sent with each query that names none itself, one a line."
 	case "profile_share":
@@ -404,7 +404,7 @@ func saveEndpoint(v *visit) error {
 		return nil
 	})
 	if stale {
-		v.say("fail", "Not saved: the settings were changed meanwhile.", "What is in force now stands below.")
+		v.say("fail", "Not saved: the settings were changed meanwhile.", "The form below shows what is in force now.")
 		return v.to(endpointPath(name) + "#settings")
 	}
 	if err != nil && f.Status == 0 {

@@ -86,7 +86,7 @@ func (v *visit) tokens(made *madeToken, f form) (content, error) {
 func tokensLede(valid, idle, all int) (bold, rest string) {
 	switch {
 	case all == 0:
-		return "There is no token, so nobody is asked for one.", "Whoever reaches this address may do everything. The first token closes the door; this browser stays signed in with it."
+		return "There is no token, so nobody is asked for one.", "Anyone who reaches this address may do everything. The first token ends that; this browser stays signed in with it."
 	case valid == 1:
 		bold = "One token is valid."
 	default:
@@ -152,7 +152,7 @@ func (v *visit) tokensAgain(made *madeToken, f form) error {
 func askToRevoke(v *visit) (content, error) {
 	name := v.r.PathValue("name")
 	c := confirmation{Title: "Revoke " + name + "?", Crumb: "Tokens", Back: "/tokens", Action: "/tokens/" + url.PathEscape(name) + "/revoke", Button: "Revoke " + name, Keep: "Keep it",
-		Bold: "Whoever uses this token is out at once.", Rest: "It cannot be given back; a new token of the same name has another secret."}
+		Bold: "All who use this token are out at once.", Rest: "It cannot be given back; a new token of the same name has another secret."}
 	keys, err := v.keys()
 	if err != nil {
 		return content{}, err
@@ -192,9 +192,9 @@ func (v *visit) heldBy(name string) (string, error) {
 		n = "more than " + n
 	}
 	if len(items) == 1 {
-		return "Nobody to release the query that it holds but an admin: the query stays.", nil
+		return "The query that it holds stays until an admin releases it.", nil
 	}
-	return "Nobody to release the " + n + " queries that it holds but an admin: they stay.", nil
+	return "The " + n + " queries that it holds stay until an admin releases them.", nil
 }
 
 func revokeToken(v *visit) error {
