@@ -125,7 +125,7 @@ func checkName(name string) error {
 	}
 	for i, r := range name {
 		if !nameRune(r) || i == 0 && unicode.IsMark(r) {
-			return bad("a name consists of letters, digits and %s; %q would need escaping in paths, or cannot be seen", pathMarks, r)
+			return bad("a name consists of letters, digits and %s; it cannot hold %q, because it is part of addresses", pathMarks, r)
 		}
 	}
 	return nil
