@@ -137,3 +137,14 @@ func TestJudgeSlot(t *testing.T) {
 		t.Error("what does not answer and what answers nonsense are called the same")
 	}
 }
+
+// A run that the budget cut is not drawn as one that failed.
+func TestStripOfCutRun(t *testing.T) {
+	for outcome, failed := range map[registry.Outcome]bool{registry.Cut: false, registry.Partial: false, registry.Failed: true, registry.Rejected: true} {
+		s := scheduler.Stats{}
+		s.LastRun.Slot, s.LastRun.At, s.LastRun.Outcome = 7, time.Now(), outcome
+		if x := stripOf(s, 9); (x.Failed != "") != failed || (x.Partial == "") != failed {
+			t.Errorf("%s: failed %q, partial %q, %s", outcome, x.Failed, x.Partial, x.About)
+		}
+	}
+}

@@ -459,10 +459,7 @@ func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x 
 		w.List = append(w.List, r)
 	}
 	if !w.Strip.Empty {
-		w.Summary = fmt.Sprintf("Ran in %s, changed in %s, passed over in %s.", plural(w.Strip.runs, "slot", "slots"), count(w.Strip.changes), count(w.Strip.passed))
-		if s.NotBefore > loop.Last.Number+1 && w.Strip.runs == 0 {
-			w.Summary = "It was left out of all of them."
-		}
+		w.Summary = fmt.Sprintf("Ran in %s, changed in %s, did not run in %s.", plural(w.Strip.runs, "slot", "slots"), count(w.Strip.changes), count(w.Strip.passed))
 	}
 	return w
 }

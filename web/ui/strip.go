@@ -4,11 +4,13 @@ import (
 	"math"
 	"strings"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // A strip shows a query's last slots as ticks: low = ran, tall = changed and how
-// much, gap = passed over, cross = failed, hollow = in doubt.
+// much, gap = did not run, cross = failed, hollow = in
+// doubt, or cut by the budget.
 type strip struct {
 	Run, Changed, Failed, Partial string // paths in a viewBox of 145 × 20
 	About                         string
@@ -42,7 +44,7 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 		changed.bar(x(m.Slot), 18-h, 3, h)
 	}
 	if r := s.LastRun; r.Slot > first && r.Outcome != "" && !r.Outcome.Complete() {
-		if out.runs++; r.Outcome == "partial" {
+		if out.runs++; r.Outcome == registry.Partial || r.Outcome == registry.Cut {
 			partial.bar(x(r.Slot)+.5, 12.5, 2, 5)
 		} else {
 			failed.WriteString("M")
@@ -53,6 +55,9 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 	out.passed = int(last-first) - out.runs
 	out.Run, out.Changed, out.Failed, out.Partial = run.String(), changed.String(), failed.String(), partial.String()
 	words := []string{"last " + plural(int(last-first), "slot", "slots") + ": ran in " + count(out.runs), plural(out.changes, "change", "changes")}
+	if out.Partial != "" {
+		words = append(words, "the last run was not complete")
+	}
 	if out.Failed != "" {
 		words = append(words, "the last run failed")
 	}
