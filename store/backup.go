@@ -49,7 +49,7 @@ func (d *DB) copyMarked() (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(f)
 		return err
 	})

@@ -20,7 +20,7 @@ func (d *DB) ListProfiles(f web.ProfileFilter, cursor string, limit int) (items 
 	if limit <= 0 {
 		return nil, "", nil
 	}
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		in := uint64(0)
 		if f.Endpoint != "" {
 			s, ok := findSpace(tx, f.Endpoint)
@@ -48,7 +48,7 @@ func (d *DB) ListProfiles(f web.ProfileFilter, cursor string, limit int) (items 
 
 // ProfileItem is web.Profiles'.
 func (d *DB) ProfileItem(id string) (item web.ProfileItem, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ const lookAtRounds = 5000
 
 // Rounds is web.Profiles'.
 func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (d *DB) ProfileStatus(id string) (s registry.ProfileStatus, err error) {
 
 // Captured is notify.Captures'.
 func (d *DB) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		n, end, err := d.endOf(tx, id, p)
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (d *DB) Captured(id string, p registry.Position, limit int) (list []registr
 
 // Ends is notify.Captures'.
 func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []regist
 
 // EndOf is notify.Captures'.
 func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		_, end, err = d.endOf(tx, id, p)
 		return err
 	})

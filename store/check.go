@@ -31,7 +31,7 @@ func (d *DB) check() error {
 	if err := c.pages(); err != nil {
 		return fmt.Errorf("check %s: %w", d.path, err)
 	}
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		c.tx = tx
 		for _, part := range []func() error{c.spaces, c.registrations, c.pending, c.orphans, c.log, c.old, c.subscriptions, c.profiles, c.holdings} {
 			if err := part(); err != nil {

@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A damaged file is told as such: no panic, no fault, and an end.
@@ -77,6 +81,7 @@ func examine(t *testing.T, file []byte) error {
 	go func() {
 		d, err := Open(dir, Options{})
 		if err == nil {
+			use(d)
 			err = errors.Join(d.Check(), d.Close())
 		}
 		done <- err
@@ -87,5 +92,60 @@ func examine(t *testing.T, file []byte) error {
 	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 		return nil
+	}
+}
+
+// use reads and writes as a server does, which does not check the file first.
+// What it meets is told by errors, of which the check tells more.
+func use(d *DB) {
+	_, _ = d.Digests("")
+	_, _ = d.Since("city", 0)
+	_, _ = d.Endpoints()
+	_, _ = d.Slots("city", 100)
+	_, _ = d.Subscriptions("", 100)
+	_, _, _ = d.Current("q_0001", true)
+	_, _ = d.LiveHolds()
+	for _, id := range childQueries {
+		_, _ = d.After(id, registry.Position{}, 100)
+	}
+	_ = recordSlot(d, 31)
+	_, _ = d.EditQuery("q_0100", func(q *registry.Query, _ bool) error {
+		q.Holders = nil
+		return nil
+	})
+	_, _ = d.EditQuery("q_new", func(q *registry.Query, _ bool) error {
+		q.Endpoint, q.Holders = "city", []registry.Holder{{Caller: "app", Since: start}}
+		return nil
+	})
+}
+
+// A write that meets a damaged page ends the use of the store; a mistake of code
+// that the store calls is not taken for damage.
+func TestWritingMeetsDamage(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	func() { // the store is let go of as by an error
+		defer func() {
+			if recover() == nil {
+				t.Error("the mistake is an error")
+			}
+		}()
+		_, err := d.EditQuery("q_a", func(*registry.Query, bool) error {
+			_ = (*registry.Query)(nil).Size()
+			return nil
+		})
+		t.Errorf("got %v", err)
+	}()
+	if err := d.update(func(*bbolt.Tx) error { panic("page 7 is not a page") }); !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v", err)
+	}
+	if err := d.update(func(*bbolt.Tx) error { return nil }); !errors.Is(err, ErrBroken) {
+		t.Errorf("a write afterwards: %v", err)
+	}
+	if err := d.Watch(t.Context()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("watch: %v", err)
+	}
+	if _, err := d.Query("q_a"); err != nil {
+		t.Errorf("reading goes on: %v", err)
 	}
 }

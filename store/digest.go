@@ -46,7 +46,7 @@ func (d *DB) Digests(text string) ([]web.Digest, error) {
 	old := d.digests.list
 	list := make([]digested, 0, len(old)+16)
 	out := make([]web.Digest, 0, len(old)+16)
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		owners := map[uint64]string{}
 		var room []byte
 		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
@@ -220,7 +220,7 @@ func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at 
 		o = registry.Offset{Epoch: d.epoch}
 	}
 	for more := true; more; {
-		err := d.bolt.View(func(tx *bbolt.Tx) error {
+		err := d.view(func(tx *bbolt.Tx) error {
 			from := max(o.Seq+1, firstSince(tx, since))
 			c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
 			n := 0

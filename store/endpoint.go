@@ -34,7 +34,7 @@ func (d *DB) Endpoint(name string) (registry.Endpoint, error) {
 
 // Configured is registry.Store's.
 func (d *DB) Configured(name string) (c registry.Configured, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		c, err = findEndpoint(tx, name)
 		return err
 	})
@@ -43,7 +43,7 @@ func (d *DB) Configured(name string) (c registry.Configured, err error) {
 
 // Endpoints is registry.Store's.
 func (d *DB) Endpoints() (list []registry.Endpoint, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bEndpoints).ForEach(func(name, _ []byte) error {
 			c, err := findEndpoint(tx, string(name))
 			list = append(list, c.Endpoint)

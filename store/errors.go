@@ -83,6 +83,14 @@ func (d *DB) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err := d.broken.Load(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBroken, *err)
 	}
+	err := guarded(func() error { return d.write(f) })
+	if c := (*crash)(nil); errors.As(err, &c) { // what has been written of it is unknown
+		return d.breaks(fmt.Errorf("write to %s: %w", d.path, err))
+	}
+	return err
+}
+
+func (d *DB) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	tx, err := d.bolt.Begin(true)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -114,6 +122,11 @@ func (d *DB) commit(tx *bbolt.Tx) error {
 	if full(failure) && !d.inEffect(id) {
 		return d.disk.ran(err, tx.Stats().PageAlloc)
 	}
+	return d.breaks(err)
+}
+
+// breaks takes no more writes, and tells Watch.
+func (d *DB) breaks(err error) error {
 	if d.broken.CompareAndSwap(nil, &err) {
 		close(d.failed)
 	}

@@ -46,7 +46,7 @@ func (p *page) take(l logged) bool {
 // change.
 func (d *DB) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		r, _, ok := liveRecord(tx, query)
 		if !ok {
 			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
@@ -91,7 +91,7 @@ func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) er
 // after which none is missing. Changes of removed queries are left out.
 func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		n := loadCounters(tx)
 		from := o.Seq
 		switch {
@@ -135,7 +135,7 @@ func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 // Head is web.History's.
 func (d *DB) Head() (registry.Offset, error) {
 	o := registry.Offset{Epoch: d.epoch}
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		o.Seq = loadCounters(tx).offset
 		return nil
 	})
@@ -145,7 +145,7 @@ func (d *DB) Head() (registry.Offset, error) {
 // Latest is web.History's. After a new epoch there is none until the next change.
 func (d *DB) Latest(query string) (registry.Change, error) {
 	list := newPage(1)
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		r, _, ok := liveRecord(tx, query)
 		if !ok {
 			return fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
@@ -169,7 +169,7 @@ func (d *DB) Latest(query string) (registry.Change, error) {
 func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	var item web.Item
 	var packed []byte
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		s, err := findQuery(tx, query)
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Resu
 
 // Slots is web.History's.
 func (d *DB) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		s, ok := findSpace(tx, endpoint)
 		if !ok {
 			if tx.Bucket(bEndpoints).Get([]byte(endpoint)) == nil {

@@ -19,7 +19,7 @@ import (
 
 // Holdings is registry.Store's.
 func (d *DB) Holdings(caller string) (h registry.Holdings, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		h = loadHoldings(tx, caller)
 		return nil
 	})

@@ -44,7 +44,7 @@ func (d *DB) List(f web.Filter, cursor string, limit int) (items []web.Item, nex
 // look examines the next few queries after cursor and returns where it stopped.
 // It takes what the texts need from room, and stops when that is gone.
 func (d *DB) look(f *web.Filter, cursor string, limit int, room *int) (items []web.Item, stop string, more bool, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		ids, ok := newIDs(tx, f.Endpoint)
 		if !ok {
 			return nil
@@ -202,7 +202,7 @@ func (d *DB) item(tx *bbolt.Tx, s *stored) (web.Item, error) {
 
 // Item is web.Queries'.
 func (d *DB) Item(id string) (item web.Item, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		s, err := findQuery(tx, id)
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (d *DB) Item(id string) (item web.Item, err error) {
 
 // Stats is web.Queries'.
 func (d *DB) Stats(id string) (stats scheduler.Stats, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		_, v, ok := liveRecord(tx, id)
 		if !ok {
 			return fmt.Errorf("query %s: %w", id, registry.ErrNotFound)

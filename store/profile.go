@@ -93,7 +93,7 @@ func (p *progress) save(tx *bbolt.Tx, id string) error {
 
 // Profile is registry.ProfileStore's.
 func (d *DB) Profile(id string) (p registry.Profile, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
 		p = n.Profile
 		return err
@@ -232,7 +232,7 @@ func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*need) (bool, erro
 
 // FindProfile is registry.ProfileStore's.
 func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		return eachNeed(tx, 0, "", func(n *need) (bool, error) {
 			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
 				list = append(list, n.Profile)

@@ -66,7 +66,7 @@ func (d *DB) purge(ctx context.Context) {
 
 // purgeSome runs one transaction, and says whether there is more to do.
 func (d *DB) purgeSome() (more bool, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		k, _ := tx.Bucket(bPurge).Cursor().First()
 		more = k != nil
 		return nil

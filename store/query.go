@@ -56,7 +56,7 @@ func findQuery(tx *bbolt.Tx, id string) (stored, error) {
 // Query is registry.Store's.
 func (d *DB) Query(id string) (registry.Query, error) {
 	var s stored
-	err := d.bolt.View(func(tx *bbolt.Tx) (err error) {
+	err := d.view(func(tx *bbolt.Tx) (err error) {
 		s, err = findQuery(tx, id)
 		return err
 	})
@@ -297,7 +297,7 @@ func discard(tx *bbolt.Tx, s *stored) error {
 
 // FindName is registry.Store's.
 func (d *DB) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		return eachNamed(tx, caller, name, public, func(s *stored) bool {
 			list = append(list, s.Query)
 			return len(list) < most
@@ -348,7 +348,7 @@ func notFoundIsFine(err error) error {
 
 // CountQueries is registry.Store's.
 func (d *DB) CountQueries(endpoint string) (n int, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		if endpoint == "" {
 			n = int(loadCounters(tx).queries)
 			return nil
@@ -362,7 +362,7 @@ func (d *DB) CountQueries(endpoint string) (n int, err error) {
 
 // LiveHolds is registry.Store's, in the order of ids.
 func (d *DB) LiveHolds() (holds []registry.LiveHold, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
 			if owner(tx, number(v)) == "" {
 				return true, nil

@@ -13,7 +13,7 @@ import (
 // Result is scheduler.Ledger's. A query that nobody holds has none.
 func (d *DB) Result(query string) (*diff.Result, error) {
 	var packed []byte
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		r, _, ok := liveRecord(tx, query)
 		if !ok {
 			return nil
@@ -35,7 +35,7 @@ func (d *DB) Result(query string) (*diff.Result, error) {
 // revisions, so asking when nothing happened costs next to nothing.
 func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	var n scheduler.News
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
+	err := d.view(func(tx *bbolt.Tx) error {
 		n = scheduler.News{Revision: loadCounters(tx).revision}
 		s, ok := findSpace(tx, endpoint)
 		if !ok {

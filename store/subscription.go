@@ -14,7 +14,7 @@ var _ deliver.Store = (*DB)(nil)
 
 // Subscription is deliver.Store's.
 func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(bSubscriptions).Get([]byte(id))
 		if v == nil || id == "" {
 			return fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
@@ -27,7 +27,7 @@ func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
 
 // Subscriptions is deliver.Store's.
 func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bSubscriptions).Cursor()
 		k, v := c.Seek([]byte(after))
 		if k != nil && string(k) == after {

@@ -10,7 +10,7 @@ import (
 
 // Tokens is web.Store's, sorted by name.
 func (d *DB) Tokens() (list []registry.Token, err error) {
-	err = d.bolt.View(func(tx *bbolt.Tx) error {
+	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
 			var t registry.Token
 			if err := json.Unmarshal(v, &t); err != nil {

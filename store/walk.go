@@ -6,17 +6,30 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strings"
 
+	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
+// view runs f in a read transaction. Pages that hold what no page can hold are
+// ErrDamaged.
+func (d *DB) view(f func(tx *bbolt.Tx) error) error {
+	return guarded(func() error { return d.bolt.View(f) })
+}
+
 // guarded turns a panic of f, or a fault of the memory that the file is mapped
-// into, into ErrDamaged: bbolt trusts what pages say.
+// into, into ErrDamaged: bbolt trusts what pages say. Panics of code that only
+// is called from here stay what they are.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
+			if !pagesFault() {
+				panic(r)
+			}
 			err = &crash{fmt.Errorf("%w: a page holds what no page can hold (%v): %s", ErrDamaged, r, putBackup)}
 		}
 	}()
@@ -27,6 +40,22 @@ func guarded(f func() error) (err error) {
 		}
 	}
 	return err
+}
+
+// pagesFault reports whether the panic that is being recovered from began in code
+// that reads pages: bbolt's, this package's, or diff's, which unpacks results.
+func pagesFault() bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // without this and the deferred function
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		if of, ours := strings.CutPrefix(f.Function, "github.com/freshet/freshet/"); ours {
+			return strings.HasPrefix(of, "store.") || strings.HasPrefix(of, "diff.")
+		}
+		if strings.HasPrefix(f.Function, "go.etcd.io/bbolt") {
+			return true
+		}
+	}
+	return true
 }
 
 const putBackup = "put a backup in its place"

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -102,10 +104,21 @@ func run(ctx context.Context, args []string, w *world) int {
 		err = errors.New("stopped before it was finished")
 	}
 	if err != nil {
-		fmt.Fprintf(w.stderr, "freshet: %v\n", err)
+		fmt.Fprintf(w.stderr, "freshet: %s\n", printed(err.Error()))
 		return exitCode(err)
 	}
 	return exitOK
+}
+
+// printed is a message for a terminal: what of it came from a damaged file or from
+// elsewhere can control nothing.
+func printed(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 // ago is how long ago t was, in one unit, for lists.
