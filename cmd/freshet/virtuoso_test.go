@@ -153,7 +153,7 @@ func TestVirtuosoRefusal(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must(t, "", "query", "show", "bad", "--json")), &x); err != nil {
 		t.Fatal(err)
 	}
-	if x.State != "new" || x.Outcome != "rejected" && x.Outcome != "error" || !strings.Contains(strings.ToLower(x.Error), "nonsense") {
+	if x.State != "failing" || x.Outcome != "rejected" && x.Outcome != "error" || !strings.Contains(strings.ToLower(x.Error), "nonsense") {
 		t.Errorf("%+v, want the engine's complaint about bif:nonsense", x)
 	}
 }
