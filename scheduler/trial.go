@@ -125,7 +125,7 @@ func waits(h registry.Health) Answer {
 
 // unwell says why an endpoint is not asked.
 func unwell(h registry.Health) string {
-	s := "the endpoint does not answer, the next try is at "
+	s := "the endpoint fails, the next try is at "
 	if h.State == registry.HealthWaits {
 		s = "the endpoint asked us to wait until "
 	}

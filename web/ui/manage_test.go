@@ -168,8 +168,8 @@ func TestEndpointPages(t *testing.T) {
 	r.get("/endpoints/city?compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(`<li><label class="check"><input type="radio" name="policy" value="dj">`)
 	r.oracle.fail("503 <b>gone</b>")
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
-	r.get("/endpoints/city").has("It does not answer.")
-	r.get("/endpoints").has("city</a> does not answer.", "failing").has("0 of 2 endpoints")
+	r.get("/endpoints/city").has("It answers with status 503.").lacks("does not answer")
+	r.get("/endpoints").has("city</a> answers with status 503.", "failing").has("0 of 2 endpoints")
 	r.get("/endpoints/city/remove").status(200).has("Remove city?", "1 query with the registrations of all holders")
 	r.follow(r.post("/endpoints/city/remove")).has("Endpoint city is removed.").lacks("/endpoints/city\"")
 	if _, err := r.reg.Endpoint("city"); err == nil {

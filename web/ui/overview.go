@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -285,10 +286,16 @@ func (t *troubles) phrases(list string) []phrase {
 	return t.named
 }
 
+// leadingStatus is the status code that the words of an endpoint begin with.
+var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
+
 // fails says what an endpoint that fails does.
 func fails(h registry.Health) string {
 	if h.Until.IsZero() && h.Failures == 0 {
 		return "answers nothing complete"
+	}
+	if status := leadingStatus.FindString(h.Error); status != "" {
+		return "answers with status " + status
 	}
 	return "does not answer"
 }
