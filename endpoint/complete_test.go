@@ -225,7 +225,7 @@ func TestCapOfTriples(t *testing.T) {
 
 	ask(c, 21, registry.Changed)
 	body, contentType, said = rows(20), typeJSON, "20"
-	want(t, execute(t, c, sel("S")), registry.Partial)
+	want(t, execute(t, c, sel("S")), registry.Partial, "20, as it says")
 	said = ""
 	ask(c, 19, registry.Changed)
 	ask(c, 21, registry.Partial, "20")
@@ -249,7 +249,7 @@ func TestCapOfTriples(t *testing.T) {
 func TestCapCountsRepetitions(t *testing.T) {
 	body := strings.Repeat("<http://e/s> <http://e/p> \"1\" .\n", 10)
 	c := client(t, serve(t, send(200, typeNT, body)), func(e *registry.Endpoint, o *Options) { e.MaxRows = 10 })
-	want(t, execute(t, c, construct()), registry.Partial, "10")
+	want(t, execute(t, c, construct()), registry.Partial, "10 (max_rows)")
 }
 
 // When the cap falls to just the number of rows, the same bytes may be all

@@ -162,12 +162,15 @@ func (c *Client) cap(q *registry.Query, h http.Header) rowCap {
 	return k
 }
 
-// source says of a learnt cap where it is from.
+// source says where the cap is from, and what to do if it is not true.
 func (k rowCap) source() string {
-	if k.rows != k.learnt {
-		return ""
+	switch k.rows {
+	case k.learnt:
+		return ", as it said with another answer; editing max_rows makes that forgotten"
+	case k.told:
+		return ", as it says; ask for less"
 	}
-	return ", as it said with another answer; editing max_rows makes that forgotten"
+	return " (max_rows)"
 }
 
 // reached tells whether n rows leave it open whether there are more. A query's
