@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -199,13 +198,9 @@ func (p *planner) absorb() {
 
 // related lists the queries that share a constant with c.
 func (p *planner) related(c *Candidate) []*Candidate {
-	if p.kin == nil {
-		p.kin = kin{}
-		for _, o := range p.all {
-			p.kin.add(o)
-		}
+	for p.index.grow(p.order) {
 	}
-	return p.kin.of(c)
+	return p.index.kin(c)
 }
 
 // lessons are outcomes for the queries that learnt without having run.
@@ -231,68 +226,4 @@ func (p *planner) restore(s PolicyState) {
 	if _, ok := p.policy.(Collective); ok && s.Policy == p.policy.String() {
 		p.shared, p.ordered = slices.Clone(s.State), false
 	}
-}
-
-// kin finds the queries that share constants. It is nil, and holds nothing,
-// until somebody asks.
-type kin map[string][]*candidate
-
-// maxKin is the most queries that may share a constant; what more have tells
-// nothing.
-const maxKin = 60
-
-func (k kin) add(c *candidate) {
-	if k == nil {
-		return
-	}
-	for _, f := range c.indexed() {
-		k[f] = append(k[f], c)
-	}
-}
-
-// maxIndexed is the most constants of a query that indexes hold. They are built
-// under the lock that pages and API need, and a query that names more is about
-// too much to be kin of others, or for a hint to pass it by.
-const maxIndexed = 1000
-
-// indexed lists the constants of a query that indexes hold, each once: none where
-// they are too many. Queries have them sorted.
-func (c *candidate) indexed() []string {
-	if len(c.Query.Constants) > maxIndexed {
-		return nil
-	}
-	return slices.Compact(slices.Clone(c.Query.Constants))
-}
-
-func (k kin) drop(c *candidate) {
-	if k == nil {
-		return
-	}
-	for _, f := range c.indexed() {
-		l := slices.DeleteFunc(k[f], func(o *candidate) bool { return o == c })
-		if k[f] = l; len(l) == 0 {
-			delete(k, f)
-		}
-	}
-}
-
-// of lists those that share a constant with c, each once, in the order of ids.
-func (k kin) of(c *Candidate) []*Candidate {
-	var out []*Candidate
-	constants := c.Query.Constants
-	if len(constants) > maxIndexed {
-		return nil
-	}
-	for _, f := range constants {
-		if n := len(k[f]); n > maxKin {
-			continue
-		}
-		for _, o := range k[f] {
-			if &o.Candidate != c {
-				out = append(out, &o.Candidate)
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b *Candidate) int { return cmp.Compare(a.Query.ID, b.Query.ID) })
-	return slices.Compact(out)
 }

@@ -102,6 +102,9 @@ func (r *runner) summary() Slot {
 // close settles the plan and commits the rest with the final summary.
 func (r *runner) close() error {
 	now := r.l.clock.Now()
+	if _, ok := r.policy.(Collective); ok && r.slot.Changed > 0 { // it will ask for kin
+		r.l.index()
+	}
 	r.l.mu.Lock()
 	p, why := r.sheet.p, r.stopped
 	if r.l.nextExec != nil {

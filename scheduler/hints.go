@@ -23,10 +23,9 @@ const (
 // policy's order, and its head, passed over, begins the next slot. Nothing of
 // this is recorded: after a restart the order is the policy's.
 //
-// The index is made when the first hint comes, and costs nothing before.
+// The index of constants is made when the first hint comes, and costs nothing
+// before.
 type hints struct {
-	index  map[string]map[*candidate]struct{} // by constants
-	open   map[*candidate]struct{}            // any triple may concern them
 	marked map[*candidate]struct{}
 	all    bool
 	order  []*candidate // of the slot: what is marked and may run, in the order of keys
@@ -44,6 +43,7 @@ type Hinted struct {
 // slot. It may be called at any time and as often as one likes.
 func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
 	now := l.clock.Now()
+	l.index()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running {
@@ -52,6 +52,16 @@ func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
 		}
 	}
 	return l.planner.hint(h), nil
+}
+
+// index makes the index of constants, as far as it is not made. Between two
+// pieces others may have the lock.
+func (l *Loop) index() {
+	for more := true; more; {
+		l.mu.Lock()
+		more = l.planner.index.grow(l.planner.order)
+		l.mu.Unlock()
+	}
 }
 
 // Hint is Loop.Hint for an endpoint.
@@ -65,16 +75,15 @@ func (m *Manager) Hint(endpoint string, h registry.Hint) (Hinted, error) {
 
 func (p *planner) hint(h registry.Hint) Hinted {
 	if p.hints == nil {
-		p.hints = &hints{index: map[string]map[*candidate]struct{}{}, open: map[*candidate]struct{}{}, marked: map[*candidate]struct{}{}}
-		for _, c := range p.all {
-			p.hints.add(c)
-		}
+		p.hints = &hints{marked: map[*candidate]struct{}{}}
+	}
+	for p.index.grow(p.order) {
 	}
 	t := p.hints
 	done := Hinted{Queries: len(p.all), Skipped: h.Skipped}
 	var affected map[*candidate]struct{}
 	if !h.All {
-		affected, done.All = t.affected(h.Touched)
+		affected, done.All = p.index.affected(h.Touched)
 	}
 	if h.All || done.All {
 		t.all, done.All, done.Affected = true, true, len(p.all)
@@ -93,18 +102,18 @@ func (p *planner) hint(h registry.Hint) Hinted {
 
 // affected finds the queries that may be; all says that there are more than
 // can be told apart.
-func (t *hints) affected(touched []string) (found map[*candidate]struct{}, all bool) {
+func (x *constants) affected(touched []string) (found map[*candidate]struct{}, all bool) {
 	found = map[*candidate]struct{}{}
 	if len(touched) == 0 {
 		return found, false
 	}
-	for c := range t.open {
+	for c := range x.open {
 		if found[c] = struct{}{}; len(found) > maxHinted {
 			return nil, true
 		}
 	}
 	for _, iri := range touched {
-		for c := range t.index[iri] {
+		for _, c := range x.by[iri].list {
 			if found[c] = struct{}{}; len(found) > maxHinted {
 				return nil, true
 			}
@@ -113,37 +122,8 @@ func (t *hints) affected(touched []string) (found map[*candidate]struct{}, all b
 	return found, false
 }
 
-// add takes a query into the index; its constants never change.
-func (t *hints) add(c *candidate) {
-	if t == nil {
-		return
-	}
-	for _, iri := range c.indexed() {
-		if t.index[iri] == nil {
-			t.index[iri] = map[*candidate]struct{}{}
-		}
-		t.index[iri][c] = struct{}{}
-	}
-	if c.Query.Open() || len(c.Query.Constants) > maxIndexed {
-		t.open[c] = struct{}{}
-	}
-}
-
+// drop takes back the mark of a query that starts, or is gone.
 func (t *hints) drop(c *candidate) {
-	if t == nil {
-		return
-	}
-	for _, iri := range c.indexed() {
-		if delete(t.index[iri], c); len(t.index[iri]) == 0 {
-			delete(t.index, iri)
-		}
-	}
-	delete(t.open, c)
-	delete(t.marked, c)
-}
-
-// serve takes back the mark of a query that starts.
-func (t *hints) serve(c *candidate) {
 	if t != nil {
 		delete(t.marked, c)
 	}

@@ -29,7 +29,6 @@ func TestIndexesAreNotQuadratic(t *testing.T) {
 		q := naming("q_many", n)
 		return growth.Input{Size: n, Work: func() {
 			x := newPlanner(p, time.Second)
-			x.kin = kin{}
 			x.hint(registry.Hint{All: true})
 			for range 10 {
 				x.put(q, Stats{})
@@ -48,7 +47,6 @@ func TestManyConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := newPlanner(p, time.Second)
-	x.kin = kin{}
 	x.hint(registry.Hint{All: true})
 	for id, n := range map[string]int{"q_most": maxIndexed, "q_more": maxIndexed + 1, "q_one": 1} {
 		x.put(naming(id, n), Stats{})
@@ -60,14 +58,14 @@ func TestManyConstants(t *testing.T) {
 	if !slices.Equal(got, []string{"q_most"}) || len(x.related(&x.all["q_more"].Candidate)) != 0 {
 		t.Errorf("kin of q_one: %v", got)
 	}
-	found, _ := x.hints.affected([]string{"http://y/"})
+	found, _ := x.index.affected([]string{"http://y/"})
 	if _, ok := found[x.all["q_more"]]; !ok || len(found) != 1 {
 		t.Errorf("a hint about something else affects %d queries", len(found))
 	}
 	for id := range x.all {
 		x.drop(id)
 	}
-	if len(x.kin) != 0 || len(x.hints.index) != 0 || len(x.hints.open) != 0 {
-		t.Errorf("after all are gone: %d, %d and %d are indexed", len(x.kin), len(x.hints.index), len(x.hints.open))
+	if len(x.index.by) != 0 || len(x.index.open) != 0 {
+		t.Errorf("after all are gone: %d constants and %d queries are indexed", len(x.index.by), len(x.index.open))
 	}
 }

@@ -79,7 +79,7 @@ type planner struct {
 	views   []*Candidate
 	taught  []*Candidate // learnt in the last slot without having run
 	ordered bool         // nothing has moved since rank
-	kin     kin
+	index   constants
 	hints   *hints // nil until the first one comes
 	needs   *needs // nil until there is a profile
 	claims  claims
@@ -129,10 +129,14 @@ func (p *planner) put(q registry.Query, s Stats) {
 		c = p.hold(q.ID)
 	}
 	p.lift(c)
-	p.kin.drop(c)
-	c.ask(q)
-	p.kin.add(c)
-	p.hints.add(c)
+	if in := p.index.has(c); in { // its text may be another
+		p.index.drop(c)
+		c.ask(q)
+		p.index.add(c)
+	} else {
+		c.ask(q)
+		p.index.enter(c)
+	}
 	p.learn(c, s)
 	p.settle(c)
 	p.count(c)
@@ -187,14 +191,14 @@ func (p *planner) forgive(edited time.Time) {
 func (p *planner) drop(id string) {
 	if c := p.all[id]; c != nil {
 		p.lift(c)
-		p.kin.drop(c)
 		p.ranked.book.drop(c)
 		p.hints.drop(c)
 		p.tally.move(c, tallied{})
 		p.oldest.drop(c)
 		delete(p.all, id)
-		c.held = false
 		last := p.order[len(p.order)-1]
+		p.index.leave(c, last)
+		c.held = false
 		p.order[c.nth], last.nth = last, c.nth
 		p.order = slices.Delete(p.order, len(p.order)-1, len(p.order))
 	}
@@ -219,7 +223,7 @@ func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
 		p.lift(c)
 	}
 	if policy.String() != p.policy.String() {
-		p.shared, p.kin, p.ranking = nil, nil, Ranking{}
+		p.shared, p.ranking = nil, Ranking{}
 		for _, c := range p.all {
 			p.ranked.book.drop(c)
 		}
@@ -329,7 +333,7 @@ func (p *planner) pick(c *candidate) {
 	p.servedOld = p.servedOld || c.in == &p.asked
 	c.ran, c.short = true, false
 	p.lift(c)
-	p.hints.serve(c)
+	p.hints.drop(c)
 	p.ran = append(p.ran, c)
 }
 
