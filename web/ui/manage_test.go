@@ -164,6 +164,7 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
 	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
+	r.post("/endpoints/city/shade", "policy", "rr").status(422).has("This policy runs now; choose another one", `<details class="others" open>`, `id="f-policy" name="policy" class="short" value=""`)
 	r.follow(r.post("/endpoints/city/shade", "policy", "dj")).status(200).has("Policies compared", "played again", "dj")
 	r.get("/endpoints/city?compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(`<li><label class="check"><input type="radio" name="policy" value="dj">`)
 	r.oracle.fail("503 <b>gone</b>")

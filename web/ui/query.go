@@ -507,7 +507,7 @@ func ran(why string) string {
 	case "ranked":
 		return "its turn had come in the order"
 	case "new":
-		return "it was new"
+		return "it had no result yet"
 	case "refresh":
 		return "a refresh was asked for"
 	case "hinted":

@@ -575,7 +575,17 @@ func leftOpen(e scheduler.Estimate) string {
 // shadePolicy adds the chosen policy to those that are compared.
 func shadePolicy(v *visit) error {
 	name, f := v.r.PathValue("name"), v.chosenPolicy()
-	_, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error { return scheduler.Shade(e, f.Get("policy")) })
+	same := &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "Nothing to compare", Detail: "this policy runs now; choose another one",
+		Errors: []registry.FieldError{{Pointer: "/policy", Detail: "this policy runs now; choose another one"}}}
+	_, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
+		if f.Get("policy") == e.Policy {
+			return same
+		}
+		return scheduler.Shade(e, f.Get("policy"))
+	})
+	if errors.Is(err, same) {
+		f.Values = url.Values{} // a text that is left in the field counts more than a choice
+	}
 	if errors.Is(err, scheduler.ErrPolicy) {
 		err = &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
 	}
