@@ -69,10 +69,10 @@ func TestWrongAges(t *testing.T) {
 		const slot = 10 * time.Second
 		var s Stats
 		is := rows(t, "first")
-		taken, at := ended, ended
+		taken := ended
 		longest := time.Duration(0)
 		for n := range 10000 {
-			at = ended.Add(time.Duration(n) * slot)
+			at := ended.Add(time.Duration(n) * slot)
 			if uint64(n) < s.NotBefore {
 				continue
 			}

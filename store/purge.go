@@ -49,8 +49,7 @@ func (d *DB) purge(ctx context.Context) {
 		case <-d.wake:
 		}
 		for more := true; more && ctx.Err() == nil; {
-			var err error
-			err = guarded(func() (err error) {
+			err := guarded(func() (err error) {
 				more, err = d.purgeSome()
 				return err
 			})
