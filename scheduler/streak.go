@@ -9,14 +9,16 @@ import (
 // When executions say that an endpoint is failing although it answers: a page of
 // HTML with status 200, answers that are cut off, a refusal of whatever is sent.
 //
-// None of the last fruitless executions was complete, and either they were of
-// several queries, or no query of the endpoint is live. So a bad query among good
-// ones makes no endpoint failing, however rarely the good ones run; an endpoint
-// without any good one is failing, be it with a single query. Only what may be
+// None of the last fruitless executions was complete, and they were of several
+// queries; or none of the last noneLive was, and no query of the endpoint is live.
+// So a bad query among good ones makes no endpoint failing, however rarely the
+// good ones run; an endpoint without any good one is failing, be it with a single
+// query, which backs off: a fifth try would come after 16 slots. Only what may be
 // the endpoint's doing counts as of several queries: refusals are about a text,
 // and cuts are about our budget.
 const (
 	fruitless   = 5
+	noneLive    = 3
 	fromSeveral = 3
 )
 
@@ -72,7 +74,7 @@ func (l *Loop) vitals() registry.Health { return l.vitalsOf(l.executor) }
 func (l *Loop) vitalsOf(x Executor) registry.Health {
 	h, s := x.Health(), &l.streak
 	h.Incomplete = s.n
-	fails := s.n >= fruitless && (s.wide || l.planner.tally.of(registry.Live) == 0)
+	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.tally.of(registry.Live) == 0
 	switch {
 	case h.State == registry.HealthFails && s.n > 0 && s.since.Before(h.Since):
 		h.Since = s.since

@@ -72,6 +72,8 @@ func TestEndpointWithoutACompleteAnswer(t *testing.T) {
 		many[fmt.Sprint("q_", i)] = "html"
 	}
 	run("all, at once", 1, registry.HealthFails, many)
+	run("its only query, twice", 2, "", map[string]string{"q_a": "html"})
+	run("its only query, for four slots", 4, registry.HealthFails, map[string]string{"q_a": "html"})
 	run("healthy", 3, "", map[string]string{"q_a": "good", "q_b": "good"})
 }
 
