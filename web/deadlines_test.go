@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestEveryBodyHasTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *Config) {
-				c.Limits.BodyTime, c.Origins, c.Pages = 200*time.Millisecond, []string{"https://app.example.org"}, countedPages{new(int)}
+				c.Limits.BodyTime, c.Origins, c.Pages = 200*time.Millisecond, []string{"https://app.example.org"}, countedPages{new(atomic.Int64)}
 				edit(c)
 			})
 			srv := httptest.NewUnstartedServer(nil)
@@ -94,12 +95,11 @@ func ends(t *testing.T, addr, line, body string) {
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
+			piece := " "
 			if strings.Contains(body, "chunked") {
-				_, err = io.WriteString(conn, "\r\n1\r\n ")
-			} else {
-				_, err = io.WriteString(conn, " ")
+				piece = "\r\n1\r\n "
 			}
-			if err != nil {
+			if _, err := io.WriteString(conn, piece); err != nil {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -62,7 +63,7 @@ func TestHostIsLocalAddress(t *testing.T) {
 func TestForwardedWithoutTokens(t *testing.T) {
 	fields := []string{"Forwarded: for=203.0.113.9", "Via: 1.1 front", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: a", "X-Forwarded-Proto: https", "X-Real-IP: 203.0.113.9",
 		"CF-Connecting-IP: 203.0.113.9", "True-Client-IP: 203.0.113.9", "X-Forwarded-For: "}
-	var pages int
+	var pages atomic.Int64
 	w := newWorld(t, func(c *Config) { c.Pages = countedPages{&pages} })
 	for _, f := range fields {
 		for _, rt := range (&server{Config: w.config}).table() {
@@ -74,8 +75,8 @@ func TestForwardedWithoutTokens(t *testing.T) {
 		}
 		w.get("/", f).problem(403, "forwarded")
 	}
-	if pages != 0 {
-		t.Errorf("%d pages were shown", pages)
+	if pages.Load() != 0 {
+		t.Errorf("%d pages were shown", pages.Load())
 	}
 	w.get("/v1/queries", "X-Forward: 1").status(200)
 	insists := newWorld(t, func(c *Config) { c.Insecure = true })
@@ -87,9 +88,9 @@ func TestForwardedWithoutTokens(t *testing.T) {
 	closed.get("/v1/queries", append(fields, "Authorization: Bearer a secret of the test")...).status(200)
 }
 
-type countedPages struct{ n *int }
+type countedPages struct{ n *atomic.Int64 }
 
-func (p countedPages) ServeHTTP(http.ResponseWriter, *http.Request) { *p.n++ }
+func (p countedPages) ServeHTTP(http.ResponseWriter, *http.Request) { p.n.Add(1) }
 func (countedPages) Token(*http.Request) string                     { return "" }
 
 // gateOf is a gate of the tokens given.
