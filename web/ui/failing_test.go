@@ -37,7 +37,7 @@ func TestEndpointWithoutCompleteAnswers(t *testing.T) {
 		r.tick("city")
 	}
 	const words, result = "it says: Maintenance", "There is no result yet."
-	r.get("/").has("answers nothing complete", words, result, ">failing").lacks("does not answer", "The last results", ">live<")
+	r.get("/").has("has answered nothing complete", words, result, ">failing").lacks("not answer", "The last results", ">live<")
 	r.get("/endpoints").has("0 of 1 endpoint answer.", "answers nothing complete.")
 	r.get("/endpoints/city").has("It answers nothing complete.", words, "failed").lacks("Healthy")
 }
@@ -145,6 +145,16 @@ func TestStripOfCutRun(t *testing.T) {
 		s.LastRun.Slot, s.LastRun.At, s.LastRun.Outcome = 7, time.Now(), outcome
 		if x := stripOf(s, 9); (x.Failed != "") != failed || (x.Partial == "") != failed {
 			t.Errorf("%s: failed %q, partial %q, %s", outcome, x.Failed, x.Partial, x.About)
+		}
+	}
+}
+
+// What goes on since a time is said in the tense for it.
+func TestFailsSince(t *testing.T) {
+	for _, c := range [][3]string{{"does not answer", "", "does not answer"}, {"does not answer", " since 05:02", "has not answered since 05:02"},
+		{"answers with status 502", " since 05:02", "has answered with status 502 since 05:02"}, {"answers nothing complete", " since 05:02", "has answered nothing complete since 05:02"}} {
+		if got := failsSince(c[0], c[1]); got != c[2] {
+			t.Errorf("%q, want %q", got, c[2])
 		}
 	}
 }

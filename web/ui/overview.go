@@ -250,7 +250,7 @@ func overviewLede(f facts, endpoints int, troubles []phrase) lede {
 func (v *visit) troubles(endpoints []overviewEndpoint) []phrase {
 	var t troubles
 	for _, o := range endpoints {
-		t.add(phrase{o.Name, "#" + o.ID}, o.State.Class, o.Fails+o.Since)
+		t.add(phrase{o.Name, "#" + o.ID}, o.State.Class, failsSince(o.Fails, o.Since))
 	}
 	if v.sections["endpoints"] {
 		return t.phrases("/endpoints")
@@ -288,6 +288,14 @@ func (t *troubles) phrases(list string) []phrase {
 
 // leadingStatus is the status code that the words of an endpoint begin with.
 var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
+
+// failsSince puts the words of fails into the tense that a beginning asks for.
+func failsSince(fails, since string) string {
+	if since == "" {
+		return fails
+	}
+	return strings.NewReplacer("does not answer", "has not answered", "answers", "has answered").Replace(fails) + since
+}
 
 // fails says what an endpoint that fails does.
 func fails(h registry.Health) string {

@@ -170,7 +170,7 @@ func TestManyEndpoints(t *testing.T) {
 	r.get("/").status(200).has("8 more endpoints", `id="ep-e01"`, "No query is registered yet.").lacks(`id="ep-e00"`, `id="ep-e13"`)
 	r.oracle.fail("no route")
 	r.tick("e19")
-	r.get("/").has("does not answer", `id="ep-e19"`).lacks(`id="ep-e12"`)
+	r.get("/").has("has not answered", `id="ep-e19"`).lacks(`id="ep-e12"`)
 }
 
 // A page may reckon with a clock that is a little slow, but what has been does
