@@ -117,7 +117,7 @@ var hostileGraphs = map[string]hostile{
 
 // The cost of labelling blank nodes grows with the size of a result, whatever
 // its structure.
-func TestLabellingIsNotQuadratic(t *testing.T) {
+func TestLongLabellingIsNotQuadratic(t *testing.T) {
 	for name, h := range hostileGraphs {
 		t.Run(name, func(t *testing.T) {
 			growth.Check(t, growth.Sizes(h.least/2, func(n int) growth.Input {
@@ -181,7 +181,7 @@ func TestWideRowsAreCanonical(t *testing.T) {
 }
 
 // Rows of results JSON may differ in every way that the decoder learns from.
-func TestDecodingJSONIsNotQuadratic(t *testing.T) {
+func TestLongDecodingJSONIsNotQuadratic(t *testing.T) {
 	const document = `{"head":{"vars":[%s]},"results":{"bindings":[%s]}}`
 	for name, c := range map[string]struct {
 		least   int
@@ -232,7 +232,7 @@ func TestDecodingJSONIsNotQuadratic(t *testing.T) {
 
 // Comparing is not quadratic in how often a row is repeated, nor in how the order
 // of rows changes.
-func TestComparingIsNotQuadratic(t *testing.T) {
+func TestLongComparingIsNotQuadratic(t *testing.T) {
 	for name, row := range map[string]func(i, n int, new bool) int{
 		"one row, repeated": func(_, _ int, new bool) int {
 			if new {

@@ -99,7 +99,7 @@ func TestPiecesOfTheIndexAreBounded(t *testing.T) {
 
 // Many queries that share a constant are taken out of the index in time that
 // grows with their number.
-func TestDroppingKinIsNotQuadratic(t *testing.T) {
+func TestLongDroppingKinIsNotQuadratic(t *testing.T) {
 	growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
 		list := make([]*candidate, n)
 		for i := range list {

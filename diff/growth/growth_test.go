@@ -26,7 +26,7 @@ func (r *recorder) Errorf(string, ...any) { r.failed = true }
 
 var sink int
 
-func TestCheckFindsQuadraticWork(t *testing.T) {
+func TestLongCheckFindsQuadraticWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		work func(n int)
 		fail bool

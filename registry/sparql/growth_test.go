@@ -33,7 +33,7 @@ var hostileTexts = map[string]func(n int) string{
 }
 
 // Analysing a text costs no more than its length says, whatever it holds.
-func TestAnalysisIsNotQuadratic(t *testing.T) {
+func TestLongAnalysisIsNotQuadratic(t *testing.T) {
 	for name, text := range hostileTexts {
 		t.Run(name, func(t *testing.T) {
 			growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
