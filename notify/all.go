@@ -103,7 +103,8 @@ type heldBack struct {
 	last  registry.Change   // the newest change looked at, without rows
 	kept  bool              // net is there; otherwise it is added up from the log again
 	net   *diff.Delta
-	fresh bool // something came since it was held against the filter
+	bound bound // of one that is not kept
+	fresh bool  // something came since it was held against the filter
 }
 
 func (t *allStream) run(ctx context.Context) error {
@@ -321,6 +322,7 @@ func (t *allStream) hold(c *registry.Change) {
 			h.net = compact(net)
 		}
 	}
+	h.bound.add(t.filter.f, c.Delta)
 	h.last, h.fresh = *c, true
 	h.last.Delta = nil
 }
@@ -366,6 +368,9 @@ func (t *allStream) tellHeld(relieve bool) (told bool, err error) {
 func (t *allStream) judge(h *heldBack, anyway bool) (told bool, err error) {
 	h.fresh = false
 	query := h.last.Query
+	if !anyway && !h.kept && h.bound.short(t.filter.f) {
+		return false, nil
+	}
 	net := h.net
 	if !h.kept {
 		var sum registry.Change
@@ -391,6 +396,7 @@ func (t *allStream) judge(h *heldBack, anyway bool) (told bool, err error) {
 		p := h.last.Position()
 		return false, t.tell("alive", frameless(field{"query", query}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(h.last.CheckedAt)}))
 	case !passes && !anyway:
+		h.bound = boundOf(t.filter.f, net, left.Delta)
 		return false, nil
 	}
 	delete(t.held, query)

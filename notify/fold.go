@@ -104,7 +104,7 @@ func (s *Server) longFold(ctx context.Context) (leave func()) {
 func (s *Server) addUp(ctx context.Context, long func(context.Context) (leave func()), f *folding, p *pending, query string, at registry.Position, page []registry.Change, limit int64) error {
 	f.last = registry.Change{Query: query, Epoch: at.Epoch, Seq: at.Seq}
 	if p != nil {
-		if p.net == nil { // not kept
+		if !p.kept {
 			return f.rest(ctx, long, s.opts.Log, query, 0, limit)
 		}
 		if err := f.begin(p.net, p.last); err != nil {
@@ -129,6 +129,9 @@ func (f *folding) change(from registry.Position) registry.Change {
 // out or a filter is against it, a snapshot when it would be too large.
 func (s *session) deliverNet(sub *subscription, page []registry.Change) error {
 	limit := s.srv.opts.Limits.Change
+	if sub.pending.short(sub.filter, page) {
+		return nil
+	}
 	var f folding
 	err := s.whileHere(func(ctx context.Context) error {
 		long := func(ctx context.Context) func() {
@@ -184,7 +187,7 @@ func (s *session) lose() {
 func (s *session) deliverFiltered(sub *subscription, f *folding) error {
 	net := sub.filter.delta(f.net)
 	if !sub.filter.passes(net) {
-		sub.pending = withheld(f, net)
+		sub.pending = withheld(sub.filter, f, net)
 		return nil
 	}
 	if sub.snapshots {
@@ -196,10 +199,12 @@ func (s *session) deliverFiltered(sub *subscription, f *folding) error {
 }
 
 // withheld is a sum of which a filter leaves net, which is not worth a message yet.
-func withheld(f *folding, net *diff.Delta) *pending {
+func withheld(want *filter, f *folding, net *diff.Delta) *pending {
 	p := &pending{last: f.last, empty: net == nil}
-	if f.net != nil && deltaSize(f.net) <= keepPending {
+	if p.kept = f.net == nil || deltaSize(f.net) <= keepPending; p.kept {
 		p.net = compact(f.net)
+	} else {
+		p.bound = boundOf(want, f.net, net)
 	}
 	return p
 }

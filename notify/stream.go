@@ -287,6 +287,9 @@ func (t *stream) net(ctx context.Context, page []registry.Change) error {
 	if t.Limited {
 		limit = t.s.opts.Limits.Change
 	}
+	if t.pending.short(t.Filter.f, page) {
+		return nil
+	}
 	var f folding
 	err := t.s.addUp(ctx, t.s.longFold, &f, t.pending, t.query, t.pos, page, limit)
 	page = nil
@@ -298,7 +301,7 @@ func (t *stream) net(ctx context.Context, page []registry.Change) error {
 	}
 	net := t.Filter.f.delta(f.net)
 	if !t.Filter.All() && !t.Filter.f.passes(net) {
-		t.pending = withheld(&f, net)
+		t.pending = withheld(t.Filter.f, &f, net)
 		return nil
 	}
 	t.s.folded.Add(uint64(max(f.count, 1) - 1))

@@ -44,12 +44,14 @@ type subscription struct {
 // pending is the net change behind sub.pos that a filter keeps from being sent.
 type pending struct {
 	last  registry.Change // the newest change looked at
-	net   *diff.Delta     // nil: not kept, to be folded again from the log
+	kept  bool            // net is there; otherwise it is added up from the log again
+	net   *diff.Delta     // nil where everything cancelled out
+	bound bound           // of one that is not kept
 	empty bool            // nothing in it passes the filter
 }
 
 // keepPending is the size in bytes up to which a held back net change is kept
-// instead of being folded from the log again.
+// instead of being folded from the log again, once it may pass.
 const keepPending = 64 << 10
 
 func newSubscription(r request) (*subscription, *registry.Position, error) {

@@ -1,0 +1,161 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/diff/growth"
+	"github.com/freshet/freshet/registry"
+)
+
+func filterOf(t testing.TB, s string) *filter {
+	t.Helper()
+	f, err := parseFilter(json.RawMessage(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func tableOf(t testing.TB, values []string) *diff.Result {
+	t.Helper()
+	b := diff.NewBuilder(diff.Select, diff.Options{})
+	if err := b.SetVars([]string{"s"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		if err := b.Row(diff.Term{Kind: diff.Literal, Value: v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Whatever changes follow each other, none that the exact sum lets through is
+// called short.
+func TestBoundsNeverHoldBackWhatPasses(t *testing.T) {
+	filters := []string{`{"min_rows":4}`, `{"min_jaccard":0.4}`, `{"min_jaccard":0.5,"min_rows":3}`,
+		`{"where":[{"var":"s","op":"contains","value":"a"}]}`, `{"min_rows":2,"where":[{"var":"s","op":"contains","value":"a"}]}`}
+	short, passed := 0, 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		f := filterOf(t, filters[seed%uint64(len(filters))])
+		have := draw(t, r)
+		var sum *diff.Delta
+		var b bound
+		for range 12 {
+			next := draw(t, r)
+			d := diff.Compare(have, next)
+			if have = next; d == nil {
+				continue
+			}
+			b.add(f, d)
+			var err error
+			if sum, err = diff.Compose(sum, d); err != nil {
+				t.Fatal(err)
+			}
+			left := f.delta(sum)
+			if b.short(f) {
+				if short++; f.passes(left) {
+					t.Fatalf("seed %d: a sum that passes is called short: %+v", seed, b)
+				}
+			} else if b = boundOf(f, sum, left); f.passes(left) {
+				passed++
+				sum, b = nil, bound{}
+			}
+		}
+	}
+	if short < 100 || passed < 100 {
+		t.Errorf("%d were short and %d passed: the test shows little", short, passed)
+	}
+}
+
+// draw makes a small result; a few of its values hold an a.
+func draw(t testing.TB, r *rand.Rand) *diff.Result {
+	var values []string
+	for i := range 8 {
+		if r.IntN(4) > 0 {
+			values = append(values, fmt.Sprint([]string{"a", "b", "c"}[i%3], i))
+		}
+	}
+	return tableOf(t, values)
+}
+
+// A growing log is one query's, of which so many changes have come. It counts
+// those that are read.
+type growingLog struct {
+	Log
+	changes []registry.Change
+	came    int
+	read    int
+}
+
+func (l *growingLog) After(_ string, p registry.Position, limit int) ([]registry.Change, error) {
+	page := l.changes[p.Seq-1 : min(l.came, int(p.Seq)-1+limit)]
+	l.read += len(page)
+	return page, nil
+}
+
+// flickering has n changes after a first one that is too large to keep: each adds
+// a row, or takes it back.
+func flickering(t testing.TB, n int) *growingLog {
+	var many []string
+	for i := range 20_000 {
+		many = append(many, fmt.Sprint("b", i))
+	}
+	few, one := tableOf(t, many[:10_000]), tableOf(t, many)
+	two := tableOf(t, append(many, "b"))
+	l := &growingLog{}
+	have := few
+	for i := range n {
+		next := one
+		if i%2 == 1 {
+			next = two
+		}
+		l.changes = append(l.changes, registry.Change{Query: "q", Epoch: "e", Prev: uint64(i + 1), Seq: uint64(i + 2), Delta: diff.Compare(have, next)})
+		have = next
+	}
+	return l
+}
+
+// What a filter holds back for very long is not added up from the log again at
+// each change, however large it is.
+func TestLongHoldsAreNotQuadratic(t *testing.T) {
+	for name, spelling := range map[string]string{
+		"rows":    `{"min_rows":1000000}`,
+		"jaccard": `{"min_jaccard":0.99}`,
+		"where":   `{"where":[{"var":"s","op":"contains","value":"none"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			growth.Check(t, growth.Sizes(250, func(n int) growth.Input {
+				log := flickering(t, n)
+				s := NewServer(Options{Log: log})
+				f := filterOf(t, spelling)
+				return growth.Input{Size: n, Work: func() {
+					log.read, log.came = 0, 0
+					x := stream{s: s, query: "q", Wish: Wish{Filter: Filter{f}}, pos: registry.Position{Epoch: "e", Seq: 1}}
+					for log.came < n {
+						log.came++
+						if err := x.net(context.Background(), log.changes[log.came-1:log.came]); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if x.pending == nil || x.pending.last.Seq != uint64(n+1) || x.pending.kept {
+						t.Fatalf("after %d changes: %+v", n, x.pending)
+					}
+					if log.read > n {
+						t.Fatalf("%d changes were read for %d", log.read, n)
+					}
+				}}
+			})...)
+		})
+	}
+}
