@@ -62,6 +62,7 @@ func BenchmarkLockHeld(b *testing.B) {
 		name, policy string
 		do           func(*planner)
 	}{
+		{"index-piece", "rr", func(p *planner) { p.index.grow(p.order) }}, // what a loop does at a time before a hint, or kin
 		{"hint", "rr", func(p *planner) { p.hint(registry.Hint{Touched: []string{"http://example.org/some/1"}}) }},
 		{"hint-all", "rr", func(p *planner) { p.hint(registry.Hint{All: true}); slot(p) }},
 		{"kin", "hybrid", func(p *planner) { p.related(&p.order[0].Candidate) }},

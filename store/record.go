@@ -56,6 +56,8 @@ func (d *DB) prepare(outcomes []scheduler.Outcome) ([]prepared, error) {
 		if o.Result == nil {
 			continue
 		}
+		// No context ends this: it takes time in proportion to the delta, which the
+		// endpoint's max_bytes bounds.
 		raw, err := o.Delta.MarshalBinary()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Query, err)
