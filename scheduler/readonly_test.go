@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,19 +19,25 @@ import (
 func TestReadOnlyLedger(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		full := fmt.Errorf("%w: the disk is full", registry.ErrReadOnly)
-		var writable error
+		var halted atomic.Bool
+		writable := func() error {
+			if halted.Load() {
+				return full
+			}
+			return nil
+		}
 		w := &world{t: t, as: endpoint("@every 10s", 10*time.Second, "rr"), ledger: &schedulertest.Memory{}}
 		w.service = &service{reply: func(_ *registry.Query, n int) reply {
 			return reply{time.Second, registry.Changed, schedulertest.Rows(t, fmt.Sprint("answer ", n))}
 		}}
-		announced := 0
+		var announced atomic.Int64
 		var err error
 		w.loop, err = scheduler.NewLoop(scheduler.Config{
-			Endpoint: w.as, Ledger: w.ledger, Executor: w.service, Writable: func() error { return writable },
+			Endpoint: w.as, Ledger: w.ledger, Executor: w.service, Writable: writable,
 			Wake: func(notes []scheduler.Note) {
 				for _, n := range notes {
 					if n.Changed {
-						announced++
+						announced.Add(1)
 					}
 				}
 			},
@@ -42,19 +49,19 @@ func TestReadOnlyLedger(t *testing.T) {
 		w.run()
 		until(5 * time.Second) // the slot at 0 s
 		ran, seq := w.service.ran(q.ID), w.stats(q.ID).Position.Seq
-		if ran != 1 || seq != 1 || announced != 1 {
-			t.Fatalf("before: ran %d, at change %d, announced %d", ran, seq, announced)
+		if ran != 1 || seq != 1 || announced.Load() != 1 {
+			t.Fatalf("before: ran %d, at change %d, announced %d", ran, seq, announced.Load())
 		}
 
 		w.ledger.Break(full) // found by the slot at 10 s
 		until(12 * time.Second)
-		writable = full
+		halted.Store(true)
 		until(75 * time.Second)
 		if n := w.service.ran(q.ID); n != 2 {
 			t.Errorf("executed %d times in all, want 2: no slot begins while nothing can be recorded", n)
 		}
-		if w.stats(q.ID).Position.Seq != 1 || announced != 1 {
-			t.Errorf("at change %d, announced %d", w.stats(q.ID).Position.Seq, announced)
+		if w.stats(q.ID).Position.Seq != 1 || announced.Load() != 1 {
+			t.Errorf("at change %d, announced %d", w.stats(q.ID).Position.Seq, announced.Load())
 		}
 		st := w.loop.State()
 		if st.Halted == "" || st.Queries != 1 {
@@ -65,11 +72,11 @@ func TestReadOnlyLedger(t *testing.T) {
 		}
 
 		w.ledger.Break(nil)
-		writable = nil
+		halted.Store(false)
 		until(85 * time.Second)
 		synctest.Wait()
-		if w.stats(q.ID).Position.Seq != 2 || announced != 2 || w.loop.State().Halted != "" {
-			t.Errorf("afterwards: at change %d, announced %d, %+v", w.stats(q.ID).Position.Seq, announced, w.loop.State())
+		if w.stats(q.ID).Position.Seq != 2 || announced.Load() != 2 || w.loop.State().Halted != "" {
+			t.Errorf("afterwards: at change %d, announced %d, %+v", w.stats(q.ID).Position.Seq, announced.Load(), w.loop.State())
 		}
 		for i, s := range w.slots() {
 			if i > 0 && s.Number != w.slots()[i-1].Number+1 {
