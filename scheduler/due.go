@@ -7,16 +7,18 @@ import (
 )
 
 // Due predicts when queries are expected to run next, as Explain does for one,
-// in the order asked; zero where nobody can tell. It looks at the plan once for
-// all of them.
+// in the order asked; zero where that is unknown, as for all of them while the
+// lock is held for long. It looks at the plan once for all of them.
 func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	now := l.clock.Now()
-	l.mu.Lock()
+	due := make([]time.Time, len(queries))
+	if !l.briefly() {
+		return due, nil
+	}
 	defer l.mu.Unlock()
 	if err := l.look(now); err != nil {
 		return nil, err
 	}
-	due := make([]time.Time, len(queries))
 	for i, id := range queries {
 		if c := l.planner.all[id]; c != nil {
 			due[i] = l.expected(c, now)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -68,6 +69,8 @@ type Loop struct {
 	// before mu.
 	handover sync.Mutex
 
+	seen atomic.Pointer[LoopState] // the state when the lock was last free for it
+
 	mu       sync.Mutex // guards what follows; never held while executing
 	set      settings
 	waiting  *settings // replaces set when the slot that runs is over
@@ -124,6 +127,7 @@ func NewLoop(c Config) (*Loop, error) {
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.lanes.resize(set.endpoint.Concurrency)
 	l.blank()
+	l.state(l.clock.Now())
 	return l, nil
 }
 
@@ -395,7 +399,9 @@ func (l *Loop) news() error {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.merge(now)
+	err := l.merge(now)
+	l.state(now)
+	return err
 }
 
 // merge is news with the lock held, so that an older answer of the ledger can
@@ -440,22 +446,54 @@ func (l *Loop) merge(now time.Time) error {
 	return nil
 }
 
-// State tells how the loop is doing.
+// State reports how the loop is doing. While the lock is held for long, it is the
+// state before that.
 func (l *Loop) State() LoopState {
-	err, now := l.writable(), l.clock.Now()
+	s, now := LoopState{}, l.clock.Now()
+	if l.briefly() {
+		if !l.running && l.loaded {
+			l.planner.advance(now) // a holder's time may be over
+		}
+		s = l.state(now)
+		l.mu.Unlock()
+	} else {
+		s = *l.seen.Load()
+	}
+	if l.writable() != nil {
+		s.Halted = "no slot runs: " + registry.ErrReadOnly.Error()
+	}
+	return s
+}
+
+// Answers returns when the loop's lock has been free, so never for one that is
+// stuck.
+func (l *Loop) Answers() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running && l.loaded {
-		l.planner.advance(now) // a holder's time may be over
+}
+
+// readerWait is how long a page waits for the plan before it does without.
+const readerWait = 50 * time.Millisecond
+
+// briefly takes the lock, unless it stays held for readerWait: taking in many
+// queries at once, or another policy, takes longer where there are many.
+func (l *Loop) briefly() bool {
+	for began := time.Now(); !l.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > readerWait {
+			return false
+		}
 	}
-	halted := ""
-	if err != nil {
-		halted = "no slot runs: " + registry.ErrReadOnly.Error()
-	}
-	return LoopState{
-		Halted:   halted,
+	return true
+}
+
+// state makes the state and keeps it for readers that find the lock held. It is
+// called with the lock held.
+func (l *Loop) state(now time.Time) LoopState {
+	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),
 		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.vitals(),
 		States: l.planner.tally.all(), Results: l.planner.tally.results, Oldest: l.planner.oldest.at(),
 	}
+	l.seen.Store(&s)
+	return s
 }

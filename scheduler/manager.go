@@ -213,6 +213,13 @@ func (m *Manager) State(endpoint string) (LoopState, error) {
 	return l.State(), nil
 }
 
+// Answers returns when the lock of an endpoint's loop has been free.
+func (m *Manager) Answers(endpoint string) {
+	if l, err := m.loop(endpoint); err == nil {
+		l.Answers()
+	}
+}
+
 // Trial executes a query once at its endpoint, see Loop.Trial.
 func (m *Manager) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	l, err := m.loop(q.Endpoint)

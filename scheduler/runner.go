@@ -73,6 +73,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 		return Slot{}, nil
 	}
 	l.last = r.slot
+	l.state(l.clock.Now())
 	return r.slot, nil
 }
 

@@ -381,7 +381,7 @@ func (s *server) alive() {
 		return // a broken store ends the process by itself
 	}
 	for _, e := range all {
-		_, _ = s.fleet.State(e.Name) // it may have been removed meanwhile
+		s.fleet.Answers(e.Name)
 	}
 }
 
