@@ -502,7 +502,7 @@ func TestReplaceOnTheCommandLine(t *testing.T) {
 	if out := w.must(t, "", "query", "list"); id == old || !strings.Contains(out, id) || strings.Contains(out, old) {
 		t.Errorf("query list prints\n%s", out)
 	}
-	if code, _, stderr := cli(t, w.env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != exitUsage || !strings.Contains(stderr, "escaping in paths") {
+	if code, _, stderr := cli(t, w.env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != exitUsage || !strings.Contains(stderr, "part of addresses") {
 		t.Errorf("exit code %d, prints %q", code, stderr)
 	}
 }
