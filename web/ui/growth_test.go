@@ -1,0 +1,68 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/diff/growth"
+)
+
+// page renders a page on the goroutine of its caller, which is what is measured.
+func (r *rig) page(path string) func() {
+	return func() {
+		q := httptest.NewRequest(http.MethodGet, path, nil)
+		q.Host = r.server.Listener.Addr().String()
+		a := httptest.NewRecorder()
+		r.server.Config.Handler.ServeHTTP(a, q)
+		if a.Code != http.StatusOK {
+			r.t.Errorf("GET %s: status %d", path, a.Code)
+		}
+	}
+}
+
+// longTable has n rows, and narrow text in each.
+func longTable(t *testing.T, n int, value string) *diff.Result {
+	t.Helper()
+	rows := make([][2]diff.Term, n)
+	for i := range rows {
+		rows[i] = [2]diff.Term{iri(fmt.Sprintf("s%d", i)), {Kind: diff.Literal, Value: value}}
+	}
+	return table(t, rows...)
+}
+
+// What a page costs grows with what it is about, no faster: rows and columns of a
+// result, of a change, of a difference; queries of a list.
+func TestLongPagesAreNotQuadratic(t *testing.T) {
+	for _, shape := range []struct {
+		name  string
+		least int
+		make  func(t *testing.T, n int, value string) *diff.Result
+	}{
+		{"rows", 1000, longTable},
+		{"columns", 500, func(t *testing.T, n int, value string) *diff.Result { return wideTable(t, n, value) }},
+	} {
+		for _, what := range []string{"", "/changes/2", "?a=1&b=2"} {
+			t.Run(shape.name+what, func(t *testing.T) {
+				growth.Check(t, growth.Sizes(shape.least, func(n int) growth.Input {
+					r := newRig(t)
+					q := r.history("large", shape.make(t, n, "one"), shape.make(t, n, "two"))
+					return growth.Input{Size: n, Work: r.page(queryPath(q.ID) + what)}
+				})...)
+			})
+		}
+	}
+	t.Run("queries", func(t *testing.T) {
+		growth.Check(t, growth.Sizes(100, func(n int) growth.Input {
+			r := newRig(t)
+			r.endpoint("city")
+			for i := range n {
+				r.register("city", fmt.Sprintf("query-%d", i), fmt.Sprintf("ASK { <http://example.org/%d> ?p ?o }", i))
+			}
+			list, overview, endpoint := r.page("/queries"), r.page("/"), r.page("/endpoints/city")
+			return growth.Input{Size: n, Work: func() { list(); overview(); endpoint() }}
+		})...)
+	})
+}
