@@ -19,7 +19,7 @@ type slowLog struct {
 }
 
 func (l *slowLog) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
-	if limit > 1 && p.Seq > 200 { // not the first pages, for which nobody takes a place
+	if limit > 1 && p.Seq > 200 { // not the first pages, which take no place
 		for n, most := l.now.Add(1), l.most.Load(); n > most && !l.most.CompareAndSwap(most, n); most = l.most.Load() {
 		}
 		defer l.now.Add(-1)

@@ -42,7 +42,7 @@ const (
 	// keepWeight bounds the bytes of one kept, keepSteps their number.
 	keepWeight = 16 << 20
 	keepSteps  = 4096
-	// keepTime is how long what nobody asks for is kept, at least.
+	// keepTime is how long an entry without requests is kept, at least.
 	keepTime = 20 * time.Second
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Pages of those who are connected hold each once and in the order of their ids,
-// whoever comes and goes; going through all of them is linear in their number.
+// whichever followers come and go; going through all of them is linear in their number.
 func TestListingPages(t *testing.T) {
 	s := NewServer(Options{})
 	var here []*listed

@@ -187,7 +187,7 @@ func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.
 	return s.results.current(query)
 }
 
-// After is Log's. Those who ask for the same share one copy: nobody may write to it.
+// After is Log's. Those who ask for the same share one copy, which must not be written to.
 func (s *Server) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	st, _, err := s.opts.Log.Current(query, false)
 	if err != nil || p.Epoch != st.Position.Epoch || p.Seq >= st.Position.Seq {

@@ -136,7 +136,7 @@ func (s *session) deliverNext() (giving bool, err error) {
 	sub.queued = false
 	switch {
 	case sub.listed.halted.Load():
-		return false, nil // whoever resumes it queues it again
+		return false, nil // resuming it queues it again
 	case sub.giving != nil:
 		err = s.givePart(sub)
 		return sub.giving != nil, s.delivered(sub, err)

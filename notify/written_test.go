@@ -100,7 +100,7 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 	k.sweep()
 	if k.sweep(); len(k.byKey) != 0 || k.weight != 0 || k.sweeps {
-		t.Errorf("%d kept of %d bytes that nobody asks for", len(k.byKey), k.weight)
+		t.Errorf("%d kept of %d bytes that are not asked for", len(k.byKey), k.weight)
 	}
 }
 

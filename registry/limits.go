@@ -89,7 +89,7 @@ func (r *Registry) pace(c Caller) error {
 }
 
 // admit reports why the caller may not hold a query. What the same transaction
-// releases makes room for it. It holds for as long as nobody else is admitted.
+// releases makes room for it. It holds for as long as no other registration is admitted.
 func (r *Registry) admit(own claim, c Caller, fresh *Query) error {
 	known, err := r.store.Query(fresh.ID)
 	found := err == nil

@@ -92,7 +92,7 @@ func TestNameTaken(t *testing.T) {
 	}
 	three := r.must(t, alice, registry.Registration{Text: asks(4), Name: "sel", Replace: true})
 	if _, err := r.Query(two.ID); problem(t, err).Status != 404 {
-		t.Errorf("held by nobody, yet there: %v", err)
+		t.Errorf("without a holder, yet there: %v", err)
 	}
 	r.must(t, alice, registry.Registration{Text: asks(4), Name: "sel", Replace: true}) // nothing to replace
 	if _, _, err := r.Register(alice, registry.Registration{Text: asks(4), Replace: true}); problem(t, err).Errors[0].Pointer != "/replace" {

@@ -40,7 +40,7 @@ type Registry struct {
 	mu    sync.Mutex
 	lives map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
 	file  map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
-	ended []LiveHold                   // whose grace has to begin: nobody is connected, ReleaseAt unset
+	ended []LiveHold                   // whose grace has to begin: no connection is left, ReleaseAt unset
 }
 
 // Config is what a Registry needs.

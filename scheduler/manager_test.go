@@ -187,7 +187,7 @@ func (d deaf) Execute(context.Context, *registry.Query, scheduler.Memory, time.D
 func (d deaf) Health() registry.Health { return registry.Health{} }
 
 // A loop that does not end is waited for no longer than the grace, when its
-// endpoint is removed and when everything ends. What it does later harms nobody.
+// endpoint is removed and when everything ends. What it does later has no effect.
 func TestLoopsAreLeftBehind(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const grace = 3 * time.Second

@@ -48,7 +48,7 @@ func (o *oldest) move(c *candidate, to int64) {
 	}
 }
 
-// tidy keeps the heap from growing where nobody asks.
+// tidy keeps the heap from growing while it is not read.
 func (o *oldest) tidy() {
 	if len(o.seconds) <= 2*len(o.n)+64 {
 		return

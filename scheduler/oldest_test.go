@@ -39,7 +39,7 @@ func TestOldestResult(t *testing.T) {
 				want = at
 			}
 		}
-		if random.IntN(3) > 0 { // nobody asks
+		if random.IntN(3) > 0 { // not read
 			continue
 		}
 		if got := p.oldest.at(); !got.Equal(want) {

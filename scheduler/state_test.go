@@ -138,7 +138,7 @@ func TestOldCopiesMakeNoChange(t *testing.T) {
 	}
 }
 
-// The tally is what counting anew would give.
+// The tally is what a full count gives.
 func TestTallyIsTheCount(t *testing.T) {
 	for i, s := range registry.States() {
 		if stateIndex(s) != i {

@@ -84,7 +84,7 @@ func Open(dir string, o Options) (*DB, error) {
 		if err != nil {
 			return err
 		}
-		if err := walk(path, false); err != nil { // nobody writes any more
+		if err := walk(path, false); err != nil { // there are no writers any more
 			return errors.Join(err, b.Close())
 		}
 		return nil

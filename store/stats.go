@@ -19,7 +19,7 @@ type record struct {
 }
 
 // recordVersion is 2 since records tell of answers that were not taken and since
-// when executions bring nothing. Older ones are read, and written anew with the
+// when executions bring nothing. Older ones are read, and written again with the
 // next execution.
 const recordVersion = 2
 

@@ -51,7 +51,7 @@ func (c *call) send(status int, typ string, doc Document) error {
 		return nil
 	}
 	if _, err := doc.WriteTo(c.patient()); err != nil {
-		panic(http.ErrAbortHandler) // nobody listens any more, or it cannot be told to the end
+		panic(http.ErrAbortHandler) // the client is gone, or the document cannot be completed
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestGuessesAreBounded(t *testing.T) {
 		from, token string
 		want        error
 	}{
-		{bad, known, nil}, // whoever shares the address goes on
+		{bad, known, nil}, // others at the same address go on
 		{bad, unused, registry.ErrGuessing},
 		{good, unused, nil},
 		{good, "wrong token of somebody else", ErrUnauthorized},

@@ -84,7 +84,7 @@ func forwarded(h http.Header) bool {
 }
 
 // checkForwarded keeps a server without tokens to this machine: it takes every
-// caller for an admin, and whoever comes through a proxy may be anyone.
+// caller for an admin, and a caller behind a proxy may be anyone.
 func (s *server) checkForwarded(next http.Handler) http.Handler {
 	stranger := s.refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -264,7 +264,7 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// Whoever looks around finds what there is.
+// The index lists what there is.
 func TestIndex(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/v1", "/v1/"} {

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// On a full disk the server stays and only reads, whoever finds it full first.
+// On a full disk the server stays and only reads, whichever part finds it full first.
 // It says so everywhere, goes on by itself when there is room, and is left as it
 // was when it is killed meanwhile.
 func TestDiskFull(t *testing.T) {

@@ -43,7 +43,7 @@ func serveMain(ctx context.Context, w *world, s *settings, asJSON bool) error {
 	}
 	defer srv.close()
 	if conf.insecure && !srv.gate.On() {
-		log.Warn("--insecure: whoever reaches this server may do everything", "listen", conf.Listen, "public_url", conf.PublicURL)
+		log.Warn("--insecure: everyone who reaches this server may do everything", "listen", conf.Listen, "public_url", conf.PublicURL)
 	}
 	stop := onHangup(func() { reload(w, s, srv, log) })
 	defer stop()

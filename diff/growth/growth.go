@@ -64,7 +64,7 @@ func measure(work func()) (seconds, bytes float64) {
 	seconds = math.Inf(1)
 	for range repeats {
 		runtime.GC()
-		gc := debug.SetGCPercent(-1) // marking would be charged to whoever allocates
+		gc := debug.SetGCPercent(-1) // marking would be charged to the allocating thread
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := processor()

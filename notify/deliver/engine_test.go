@@ -412,7 +412,7 @@ func TestRefused(t *testing.T) {
 }
 
 // What became of a call is entered once the store takes writes again: the
-// callback is not called twice for it, and nobody is called meanwhile.
+// callback is not called twice for it, and no callback is called meanwhile.
 func TestReadOnlyStore(t *testing.T) {
 	var calls atomic.Int32
 	var full atomic.Pointer[error]
