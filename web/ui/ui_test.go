@@ -31,7 +31,7 @@ func TestOverview(t *testing.T) {
 	r.get("/").has("&#43;1", "−1", "of 2 rows", "1 change found")
 	r.oracle.fail("503 <b>Service Unavailable</b>")
 	r.tick("city")
-	r.get("/").has("answers with status 503 since", "failing", "503 &lt;b&gt;Service", "Run a slot now")
+	r.get("/").has("has answered with status 503 since", "failing", "503 &lt;b&gt;Service", "Run a slot now")
 }
 
 // Without tokens nobody signs in; with one, nobody gets in without.
