@@ -127,7 +127,7 @@ func NewLoop(c Config) (*Loop, error) {
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.lanes.resize(set.endpoint.Concurrency)
 	l.blank()
-	l.state(l.clock.Now())
+	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.tally.all()})
 	return l, nil
 }
 
