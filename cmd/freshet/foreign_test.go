@@ -47,6 +47,7 @@ func newStage(t *testing.T, more string) *stage {
 func (s *stage) crash() {
 	s.t.Helper()
 	s.srv.kill()
+	http.DefaultClient.CloseIdleConnections() // those to the old process, of commands run in this one
 	s.srv = serve(s.t, binary(s.t), s.addr, s.data, s.yaml)
 }
 
