@@ -136,8 +136,8 @@ func (s *Server) Subscriptions(after string, limit int) []registry.Subscription 
 	return list
 }
 
-// Standing goes through all of them, as they are when it begins. Nobody who comes
-// or goes meanwhile waits for it.
+// Standing goes through all of them, as they are when it begins. Followers that come
+// or go meanwhile do not wait for it.
 func (s *Server) Standing(yield func(registry.Subscription) bool) {
 	for _, x := range s.listing.after("", math.MaxInt) {
 		if !yield(x.show()) {

@@ -430,7 +430,7 @@ func (v *visit) deliveriesLede(all []receiver) lede {
 	case len(all) == 0 && !v.May(registry.RoleAdmin):
 		return lede{Strong: "You follow nothing.", Rest: []phrase{{Text: "Followers of others are for admins to see."}}}
 	case len(all) == 0:
-		return lede{Strong: "Nobody follows anything yet.", Rest: []phrase{{Text: "Changes are kept for later followers."}}}
+		return lede{Strong: "There are no followers yet.", Rest: []phrase{{Text: "Changes are kept for later followers."}}}
 	case good == len(all) && good == 1:
 		l.Strong = "The one follower is up to date."
 	case good == len(all):

@@ -355,7 +355,7 @@ func (r *rig) follower(s registry.Subscription) {
 
 func TestDeliveriesPage(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
-	r.get("/deliveries").status(200).has("Nobody follows anything yet.", "How to follow")
+	r.get("/deliveries").status(200).has("There are no followers yet.", "How to follow")
 	r.endpoint("city")
 	q := r.register("city", `Trams & "<b>"`, selectText)
 	for i := range 3 {
@@ -381,7 +381,7 @@ func TestDeliveriesPage(t *testing.T) {
 		t.Errorf("not trouble first: %d %d %d", gone, bad, good)
 	}
 	r.get("/deliveries?way=webhook").has("1 to 1 of 1", "&lt;i&gt;alerts").lacks("gone.example")
-	r.get("/deliveries?way=sse").status(200).has("Nobody follows by Server-sent events")
+	r.get("/deliveries?way=sse").status(200).has("There are no followers by Server-sent events")
 	r.get("/deliveries?from=99999&way=nonsense").status(200).has("4 to 4 of 4")
 	r.follow(r.post("/deliveries/a/pause")).has("good.example is paused")
 	r.follow(r.post("/deliveries/b/pause", "back", "/deliveries?way=webhook")).has("1 to 1 of 1")
@@ -416,7 +416,7 @@ func TestFollowersAreToldApart(t *testing.T) {
 	for text, want := range map[string]string{"WALL": "board.js", "board": "board.js", "2.0.2.8": "from 192.0.2.8", "2001:": "2001:db8::/64", "tRam": "1 to 2 of 2", "s1": "1 to 3 of 3"} {
 		r.get("/deliveries?q=" + url.QueryEscape(text)).has(want)
 	}
-	r.get("/deliveries?q=nothing").has("Nobody fits “nothing”").lacks("board.js")
+	r.get("/deliveries?q=nothing").has("No follower matches “nothing”").lacks("board.js")
 	r.get("/deliveries?q=2.0.2.7&way=websocket").has("board.js", `name="way" value="websocket"`).lacks("till")
 	r.get(queryPath(q.ID)).has("board.js", "token wall, from 192.0.2.7")
 }
@@ -432,7 +432,7 @@ func TestDeliveriesOfOthers(t *testing.T) {
 	r.post("/deliveries/b/drop").status(404)
 	r.post("/deliveries/a/pause").status(303)
 	r.post("/deliveries/a/drop").status(303)
-	r.get("/deliveries").has("You follow nothing.").lacks("Nobody follows")
+	r.get("/deliveries").has("You follow nothing.").lacks("no followers yet")
 }
 
 // A page tells everybody how many follow a query, and only admins and themselves who.
@@ -444,7 +444,7 @@ func TestFollowersOfOthersAreCounted(t *testing.T) {
 		r.follower(registry.Subscription{ID: who, Way: registry.Webhook, Caller: who, Query: q.ID, Callback: "https://" + who + ".example/", State: registry.Active})
 	}
 	at := queryPath(q.ID)
-	r.get(at).status(200).has("<dt>Followers</dt><dd>2</dd>", "2 followers of others").lacks("Nobody follows", "Webhook", "shop")
+	r.get(at).status(200).has("<dt>Followers</dt><dd>2</dd>", "2 followers of others").lacks("no live followers", "Webhook", "shop")
 	r.follower(registry.Subscription{ID: "own", Way: registry.Webhook, Caller: "wall", Query: q.ID, Callback: "https://wall.example/", State: registry.Active})
 	r.get(at).status(200).has("<dt>Followers</dt><dd>3</dd>", "and 2 followers of others", "Webhook").lacks("shop")
 }
