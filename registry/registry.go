@@ -1,5 +1,3 @@
-// Package registry is the vocabulary of what is watched: queries and their
-// holders, endpoints, changes and positions; and the service that registers.
 package registry
 
 import (
