@@ -307,7 +307,7 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 	for _, c := range s.p.early() {
 		add(c)
 	}
-	for _, c := range s.p.unexpected() {
+	for _, c := range s.p.claimedEarly() {
 		add(c)
 	}
 	first := s.p.ranked.first()

@@ -10,24 +10,24 @@ import (
 )
 
 // profiles replaces the profiles by those of the ledger.
-func (p *planner) profiles(list []Need, models []Model) {
+func (p *planner) profiles(list []ProfileState, models []Model) {
 	if p.needs == nil {
 		if len(list) == 0 {
 			return
 		}
-		p.needs = &needs{}
+		p.needs = &tracker{}
 	}
 	p.needs.load(list, models, p.slot)
 }
 
-// heard lets the profiles know of an execution. was is when the query was checked
+// onExecution lets the profiles know of an execution. was is when the query was checked
 // before; ended says that it completed a round.
-func (p *planner) heard(c *candidate, was, start time.Time, out Outcome) (ended bool) {
+func (p *planner) onExecution(c *candidate, was, start time.Time, out Outcome) (ended bool) {
 	if p.needs == nil || !out.Stats.LastRun.Outcome.Complete() {
 		return false
 	}
 	p.needs.learn(c.Query.ID, was, out)
-	e := executed{start: start, end: out.At, slot: out.Stats.LastRun.Slot, tier: out.Stats.LastRun.Why}
+	e := ranAt{start: start, end: out.At, slot: out.Stats.LastRun.Slot, tier: out.Stats.LastRun.Why}
 	if out.Checked.Before(start) {
 		e.start = out.Checked // an answer that was kept somewhere is as old as it says
 	}
@@ -55,8 +55,8 @@ func (r *runner) rounds(b *Batch) {
 	}
 }
 
-// wish tells of the profile that wants a query run now, if one does.
-func (p *planner) wish(query string, now time.Time) (text string, ok bool) {
+// explainClaim tells of the profile that wants a query run now, if one does.
+func (p *planner) explainClaim(query string, now time.Time) (text string, ok bool) {
 	if p.needs == nil {
 		return "", false
 	}

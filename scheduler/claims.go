@@ -33,9 +33,9 @@ func (p *planner) claimFor(ranking *interval.Ranking, share float64) {
 	p.claims.ranking, p.claims.share = ranking, share
 }
 
-// attend brings the profiles up to the slot that begins: what is over, what
+// openRounds brings the profiles up to the slot that begins: what is over, what
 // opens by time or by prediction, and who goes first.
-func (p *planner) attend(now time.Time) {
+func (p *planner) openRounds(now time.Time) {
 	p.claims.order = p.claims.order[:0]
 	n := p.needs
 	if n == nil {
@@ -83,13 +83,13 @@ func (p *planner) expect(k *need, now time.Time) {
 }
 
 // latest is the last complete execution of a query, if nothing came after it.
-func (p *planner) latest(query string) (executed, bool) {
+func (p *planner) latest(query string) (ranAt, bool) {
 	c := p.all[query]
 	if c == nil || !c.Stats.LastRun.Outcome.Complete() {
-		return executed{}, false
+		return ranAt{}, false
 	}
 	r := c.Stats.LastRun
-	return executed{start: r.At.Add(-r.Elapsed), end: r.At, slot: r.Slot, tier: r.Why}, true
+	return ranAt{start: r.At.Add(-r.Elapsed), end: r.At, slot: r.Slot, tier: r.Why}, true
 }
 
 // claim ranks what the open intervals ask for now.
@@ -114,7 +114,7 @@ func (p *planner) claim() {
 }
 
 // all lists the open rounds in the order in which they were opened.
-func (n *needs) all() (list []*round) {
+func (n *tracker) all() (list []*round) {
 	for k := range n.busy {
 		list = append(list, k.rounds...)
 	}
@@ -185,9 +185,9 @@ func (x claim) affords(cost time.Duration) bool {
 	return b == 0 || x.need.used+max(cost, 1) <= b
 }
 
-// unexpected lists those that would not run without an interval, and fit their
+// claimedEarly lists those that would not run without an interval, and fit their
 // share: their policy does not have them due yet.
-func (p *planner) unexpected() (list []*candidate) {
+func (p *planner) claimedEarly() (list []*candidate) {
 	left := p.budget
 	if p.rivals() {
 		left = time.Duration(float64(p.budget) * p.claims.share)
@@ -302,8 +302,8 @@ func (s *sheet) booked(r *run, taken time.Duration) {
 	}
 }
 
-// conclude notes at the end of a slot why what intervals want did not run.
-func (p *planner) conclude(now time.Time, stopped string) {
+// closeRounds notes at the end of a slot why what intervals want did not run.
+func (p *planner) closeRounds(now time.Time, stopped string) {
 	if p.needs == nil {
 		return
 	}

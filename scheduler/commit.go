@@ -113,7 +113,7 @@ func (r *runner) close() error {
 	if why == "" {
 		r.slot.Skipped = p.waiting()
 	}
-	p.conclude(now, why)
+	p.closeRounds(now, why)
 	p.end(now)
 	r.pending = append(r.pending, p.lessons(now)...)
 	r.learnt = p.learnt()

@@ -58,15 +58,15 @@ func excess(samples []Sample, rate float64) (sum float64) {
 	return sum
 }
 
-// A prospect is what a query's samples let expect: a change is as likely as not
+// A forecast is what a query's samples let expect: a change is as likely as not
 // by the slot that is so many after the last one, or after a later one in which
 // one was expected.
-type prospect struct {
+type forecast struct {
 	last, gap uint64
 	known     bool
 }
 
-func prospectOf(samples []Sample) (p prospect) {
+func prospectOf(samples []Sample) (p forecast) {
 	rate, ok := updateRate(samples)
 	if !ok {
 		return p
@@ -82,4 +82,4 @@ func prospectOf(samples []Sample) (p prospect) {
 }
 
 // due is the slot by which the next change is expected.
-func (p prospect) due(from uint64) uint64 { return max(from, p.last) + p.gap }
+func (p forecast) due(from uint64) uint64 { return max(from, p.last) + p.gap }

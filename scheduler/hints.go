@@ -143,8 +143,8 @@ func (p *planner) follows(c *candidate) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue) && c.Estimate <= p.budget/hintShare
 }
 
-// heed puts what hints say in order for the slot that begins.
-func (p *planner) heed() {
+// applyHints puts what hints say in order for the slot that begins.
+func (p *planner) applyHints() {
 	t := p.hints
 	if t == nil {
 		return

@@ -25,9 +25,9 @@ func idle(t *testing.T, profiles int, when func(query string) registry.When) tim
 	for i := range 20 {
 		p.put(registry.Query{ID: id(i), Endpoint: "city", Holders: []registry.Holder{{Caller: "a"}}}, Stats{})
 	}
-	var list []Need
+	var list []ProfileState
 	for i := range profiles {
-		list = append(list, Need{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Endpoint: "city", CreatedAt: now,
+		list = append(list, ProfileState{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Endpoint: "city", CreatedAt: now,
 			Window: registry.Span{Time: time.Hour},
 			Items:  []registry.Item{{Query: id(i), When: when(id(i))}, {Query: id(i + 1), When: when(id(i))}}}})
 	}
@@ -37,8 +37,8 @@ func idle(t *testing.T, profiles int, when func(query string) registry.When) tim
 		now = now.Add(time.Minute)
 		begun := time.Now()
 		p.begin(p.slot, now, time.Minute)
-		p.attend(now)
-		p.conclude(now, "")
+		p.openRounds(now)
+		p.closeRounds(now, "")
 		p.end(now)
 		least = min(least, time.Since(begun))
 	}
@@ -76,16 +76,16 @@ func opened(t *testing.T, profiles int) time.Duration {
 	for range 3 {
 		now := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 		when := registry.When{Changed: "q_a"}
-		var list []Need
+		var list []ProfileState
 		for i := range profiles {
-			list = append(list, Need{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Window: registry.Span{Time: time.Hour},
+			list = append(list, ProfileState{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Window: registry.Span{Time: time.Hour},
 				Items: []registry.Item{{Query: "q_a", When: when}, {Query: "q_b", When: when}, {Query: "q_c", When: when}}}})
 		}
-		n := &needs{}
+		n := &tracker{}
 		n.load(list, nil, 1)
-		none := func(string) (executed, bool) { return executed{}, false }
-		at := func(s int) executed {
-			return executed{start: now.Add(time.Duration(s) * time.Second), end: now.Add(time.Duration(s+1) * time.Second), slot: 1}
+		none := func(string) (ranAt, bool) { return ranAt{}, false }
+		at := func(s int) ranAt {
+			return ranAt{start: now.Add(time.Duration(s) * time.Second), end: now.Add(time.Duration(s+1) * time.Second), slot: 1}
 		}
 		begun := time.Now()
 		n.change("q_a", &diff.Delta{}, at(0), none)

@@ -36,7 +36,7 @@ func (l *Loop) lapses(next time.Time) (until time.Time, lapse bool) {
 
 // firstOver is the earliest moment after which an open round is over, zero when
 // time ends none.
-func (n *needs) firstOver() (first time.Time) {
+func (n *tracker) firstOver() (first time.Time) {
 	if n == nil {
 		return first
 	}

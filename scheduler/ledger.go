@@ -49,16 +49,16 @@ type News struct {
 	// when never. What backs off because of an execution from before may run.
 	Edited time.Time
 
-	// Needs holds every profile of the endpoint, with its open rounds, when one
+	// Profiles holds every profile of the endpoint, with its open rounds, when one
 	// was added, edited or removed after the revision asked for: then Reprofiled
 	// is true, and whatever is not among them is gone.
-	Needs      []Need
+	Profiles   []ProfileState
 	Reprofiled bool
-	Models     []Model // with Needs: those recorded of queries that they predict
+	Models     []Model // with Profiles: those recorded of queries that they predict
 }
 
-// A Need is a profile with what has come of it.
-type Need struct {
+// A ProfileState is a profile with what has come of it.
+type ProfileState struct {
 	Profile registry.Profile
 	Rounds  uint64    // number of the last round opened
 	Opened  time.Time // the latest opening of a round, zero when there was none
@@ -77,7 +77,7 @@ type Expectation struct {
 
 // Expect takes in the intervals that expectations began: what a ledger calls for
 // each round of a batch. slot is that of the batch, 0 when it has none.
-func (n *Need) Expect(r *registry.Round, slot uint64) {
+func (n *ProfileState) Expect(r *registry.Round, slot uint64) {
 	for i := range min(len(r.Intervals), len(n.Profile.Items)) {
 		x := &r.Intervals[i]
 		if !n.Profile.Items[i].When.Predicted || !x.Begun() {

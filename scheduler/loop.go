@@ -441,7 +441,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.put(e.Query, s)
 	}
 	if news.Reprofiled {
-		l.planner.profiles(news.Needs, news.Models)
+		l.planner.profiles(news.Profiles, news.Models)
 	}
 	return nil
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// A model is what was learnt of when a query changes, by hour of the day and day
+// A predictor is what was learnt of when a query changes, by hour of the day and day
 // of the week, for the profiles that predict it.
-type model struct {
+type predictor struct {
 	update.Week
 	dirty bool
 	// What follows from it until the next execution, for all profiles alike.
 	whens    map[time.Time]time.Time
-	prospect *prospect
+	prospect *forecast
 }
 
 // maxWhens bounds what a model remembers.
 const maxWhens = 4096
 
 // next is when the next change is as likely as not, counted from a time on.
-func (m *model) next(from time.Time) time.Time {
+func (m *predictor) next(from time.Time) time.Time {
 	at, ok := m.whens[from]
 	if !ok {
 		if m.whens == nil || len(m.whens) >= maxWhens {
@@ -34,7 +34,7 @@ func (m *model) next(from time.Time) time.Time {
 }
 
 // slot is the slot by which it is.
-func (m *model) slot(samples []Sample, from uint64) (slot uint64, ok bool) {
+func (m *predictor) slot(samples []Sample, from uint64) (slot uint64, ok bool) {
 	if m.prospect == nil {
 		p := prospectOf(samples)
 		m.prospect = &p
@@ -44,7 +44,7 @@ func (m *model) slot(samples []Sample, from uint64) (slot uint64, ok bool) {
 
 // learn takes in a complete execution of a query. was is when it was checked
 // before, zero before its first result.
-func (n *needs) learn(query string, was time.Time, out Outcome) {
+func (n *tracker) learn(query string, was time.Time, out Outcome) {
 	m := n.models[query]
 	if m == nil {
 		return
@@ -57,7 +57,7 @@ func (n *needs) learn(query string, was time.Time, out Outcome) {
 }
 
 // learnt hands out the models that are to be recorded.
-func (n *needs) learnt() (list []Model) {
+func (n *tracker) learnt() (list []Model) {
 	if n == nil {
 		return nil
 	}

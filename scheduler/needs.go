@@ -9,12 +9,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// needs are the profiles of an endpoint and their open rounds. They say which
+// tracker are the profiles of an endpoint and their open rounds. They say which
 // intervals are open, take in what was executed, and keep what has to be
 // recorded. They are pure: slots, times and results are told. A nil one has no
 // profiles. A slot looks at those that time concerns and at those with open
 // rounds, not at all that are registered.
-type needs struct {
+type tracker struct {
 	profiles map[string]*need
 	timed    []*need                    // a slot may open or begin something of them; by id
 	busy     map[*need]bool             // have open rounds
@@ -22,7 +22,7 @@ type needs struct {
 	triggers map[string][]*need         // by the query whose changes they wait for
 	wanted   map[string]map[*round]bool // by the query that they lack
 	dirty    []*round                   // to be recorded
-	models   map[string]*model          // of queries that profiles predict
+	models   map[string]*predictor      // of queries that profiles predict
 	opened   bool                       // since the claims were ranked
 }
 
@@ -73,11 +73,11 @@ const (
 )
 
 // load replaces all that is known by what the ledger knows. slot comes next.
-func (n *needs) load(list []Need, models []Model, slot uint64) {
-	*n = needs{profiles: make(map[string]*need, len(list)), busy: map[*need]bool{}, spent: map[*need]bool{},
-		triggers: map[string][]*need{}, wanted: map[string]map[*round]bool{}, models: map[string]*model{}}
+func (n *tracker) load(list []ProfileState, models []Model, slot uint64) {
+	*n = tracker{profiles: make(map[string]*need, len(list)), busy: map[*need]bool{}, spent: map[*need]bool{},
+		triggers: map[string][]*need{}, wanted: map[string]map[*round]bool{}, models: map[string]*predictor{}}
 	for _, m := range models {
-		n.models[m.Query] = &model{Week: m.Week}
+		n.models[m.Query] = &predictor{Week: m.Week}
 	}
 	for _, x := range list {
 		k := &need{Profile: x.Profile, lead: leads(&x.Profile), number: x.Rounds, at: x.Opened, slot: x.Slot}
@@ -95,7 +95,7 @@ func (n *needs) load(list []Need, models []Model, slot uint64) {
 			}
 			timed = timed || kindOf(i.When) == predicted
 			if i.When.Predicted && n.models[i.Query] == nil {
-				n.models[i.Query] = &model{}
+				n.models[i.Query] = &predictor{}
 			}
 			if q := i.When.Changed; q != "" && !slices.Contains(n.triggers[q], k) {
 				n.triggers[q] = append(n.triggers[q], k)
@@ -120,7 +120,7 @@ func leads(p *registry.Profile) (lead kind) {
 }
 
 // enter puts an open round where its queries find it.
-func (n *needs) enter(r *round) {
+func (n *tracker) enter(r *round) {
 	r.need.rounds = append(r.need.rounds, r)
 	n.busy[r.need] = true
 	for i := range r.Intervals {
@@ -136,7 +136,7 @@ func (n *needs) enter(r *round) {
 }
 
 // leave takes a round that has ended out of all lists.
-func (n *needs) leave(r *round) {
+func (n *tracker) leave(r *round) {
 	r.need.rounds = slices.DeleteFunc(r.need.rounds, func(x *round) bool { return x == r })
 	if len(r.need.rounds) == 0 {
 		delete(n.busy, r.need)
@@ -150,7 +150,7 @@ func (n *needs) leave(r *round) {
 }
 
 // touch marks a round to be recorded.
-func (n *needs) touch(r *round) {
+func (n *tracker) touch(r *round) {
 	if !r.dirty {
 		r.dirty = true
 		n.dirty = append(n.dirty, r)
@@ -159,7 +159,7 @@ func (n *needs) touch(r *round) {
 
 // take hands out what is to be recorded, and the profiles of which a round
 // ended. What ends at once ends in the order of its opening.
-func (n *needs) take() (list []registry.Round, ended []string) {
+func (n *tracker) take() (list []registry.Round, ended []string) {
 	if n == nil || len(n.dirty) == 0 {
 		return nil, nil
 	}
@@ -181,10 +181,10 @@ func (n *needs) take() (list []registry.Round, ended []string) {
 
 // A latest tells of a query's last complete execution; ok is false when there is
 // none, or it is not the last one.
-type latest func(query string) (e executed, ok bool)
+type latest func(query string) (e ranAt, ok bool)
 
-// An executed query, as intervals see it.
-type executed struct {
+// An ranAt query, as intervals see it.
+type ranAt struct {
 	start, end time.Time
 	slot       uint64
 	tier       string
@@ -192,7 +192,7 @@ type executed struct {
 
 // open makes a round with every interval that can be told; fired says which
 // items an event has begun.
-func (n *needs) open(k *need, at time.Time, slot uint64, cause registry.Cause, fired func(item int) bool, last latest) *round {
+func (n *tracker) open(k *need, at time.Time, slot uint64, cause registry.Cause, fired func(item int) bool, last latest) *round {
 	k.number++
 	r := &round{need: k, why: make([]string, len(k.Items)), Round: registry.Round{
 		Profile: k.ID, Number: k.number, State: registry.RoundOpen, OpenedAt: at.UTC(), Slot: slot, Trigger: cause,
@@ -238,13 +238,13 @@ func (k *need) begin(x *registry.Interval, item int, at time.Time, slot uint64, 
 
 // inside says whether an execution captures an interval: it began no earlier
 // and ended no later than the interval. The slots of an interval count whole.
-func inside(x *registry.Interval, e executed) bool {
+func inside(x *registry.Interval, e ranAt) bool {
 	return x.Begun() && !e.start.Before(x.From) && (x.Until.IsZero() || !e.end.After(x.Until)) &&
 		e.slot >= x.First && (x.Last == 0 || e.slot <= x.Last)
 }
 
 // ran takes in a complete execution. ended says that it completed a round.
-func (n *needs) ran(query string, e executed) (ended bool) {
+func (n *tracker) ran(query string, e ranAt) (ended bool) {
 	if n == nil {
 		return false
 	}
@@ -261,7 +261,7 @@ func (n *needs) ran(query string, e executed) (ended bool) {
 }
 
 // settle ends a round of which every interval is captured.
-func (n *needs) settle(r *round, at time.Time, slot uint64) bool {
+func (n *tracker) settle(r *round, at time.Time, slot uint64) bool {
 	if r.State != registry.RoundOpen || slices.ContainsFunc(r.Intervals, func(x registry.Interval) bool { return x.Done == nil }) {
 		return false
 	}
@@ -273,7 +273,7 @@ func (n *needs) settle(r *round, at time.Time, slot uint64) bool {
 
 // change takes in a change, after ran did the execution that found it. ended
 // says that it completed a round, as one does whose only item waits for it.
-func (n *needs) change(query string, d *diff.Delta, e executed, last latest) (ended bool) {
+func (n *tracker) change(query string, d *diff.Delta, e ranAt, last latest) (ended bool) {
 	if n == nil || d == nil || d.Baseline {
 		return false
 	}
@@ -293,7 +293,7 @@ func (n *needs) change(query string, d *diff.Delta, e executed, last latest) (en
 
 // fire begins what waited for an event in open rounds, and opens a round when
 // no open one waited for it, if it is of the kind that does.
-func (n *needs) fire(k *need, fired []bool, at time.Time, slot uint64, cause registry.Cause, last latest, e *executed) (ended bool) {
+func (n *tracker) fire(k *need, fired []bool, at time.Time, slot uint64, cause registry.Cause, last latest, e *ranAt) (ended bool) {
 	waited := false
 	touched := slices.Clone(k.rounds)
 	for _, r := range touched {
@@ -320,7 +320,7 @@ func (n *needs) fire(k *need, fired []bool, at time.Time, slot uint64, cause reg
 }
 
 // own captures the intervals of the very query whose change began them.
-func (n *needs) own(r *round, fired []bool, e *executed) {
+func (n *tracker) own(r *round, fired []bool, e *ranAt) {
 	for i := range r.Intervals {
 		x := &r.Intervals[i]
 		if e != nil && fired[i] && x.Done == nil && x.Query == x.Cause.Query && x.From.Equal(e.end.UTC()) {
@@ -332,7 +332,7 @@ func (n *needs) own(r *round, fired []bool, e *executed) {
 
 // expire ends the rounds of which an interval is over, or has not begun in
 // time. slot is the one that begins, or the next one when none runs.
-func (n *needs) expire(now time.Time, slot uint64) {
+func (n *tracker) expire(now time.Time, slot uint64) {
 	for k := range n.busy { // take puts in order what ends
 		for _, r := range slices.Clone(k.rounds) {
 			late := func(i int) bool { return k.late(r, i, now, slot) }
@@ -373,7 +373,7 @@ func (k *need) bound(r *round, i int) (at time.Time, last uint64) {
 }
 
 // lose ends a round for its late intervals.
-func (n *needs) lose(r *round, now time.Time, slot uint64, late func(int) bool) {
+func (n *tracker) lose(r *round, now time.Time, slot uint64, late func(int) bool) {
 	r.State, r.EndedAt, r.EndedSlot = registry.RoundExpired, now.UTC(), slot
 	for i := range r.Intervals {
 		x := &r.Intervals[i]

@@ -80,8 +80,8 @@ type planner struct {
 	taught  []*Candidate // learnt in the last slot without having run
 	ordered bool         // nothing has moved since rank
 	index   constants
-	hints   *hints // nil until the first one comes
-	needs   *needs // nil until there is a profile
+	hints   *hints   // nil until the first one comes
+	needs   *tracker // nil until there is a profile
 	claims  claims
 	tally   tally
 	oldest  oldest
@@ -278,7 +278,7 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 	p.slot, p.begun, p.lead = slot, now, lead
 	p.advance(now)
 	p.rank()
-	p.heed()
+	p.applyHints()
 	p.heads = p.heads[:0]
 	if c := p.ranked.first(); c != nil {
 		p.heads = append(p.heads, c)

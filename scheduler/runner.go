@@ -99,7 +99,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 		lead = next.Sub(now)
 	}
 	l.planner.begin(r.slot.Number, now, lead)
-	l.planner.attend(now)
+	l.planner.openRounds(now)
 	r.sheet = newSheet(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
 	l.charge -= r.sheet.charged
 	l.running = true
@@ -316,7 +316,7 @@ func (r *runner) take(x answered) error {
 	if o := out.Stats.LastRun.Outcome; o.Complete() {
 		r.sheet.p.tell(c, o == registry.Changed)
 	}
-	ended := r.sheet.p.heard(c, was.CheckedAt, x.r.start, out)
+	ended := r.sheet.p.onExecution(c, was.CheckedAt, x.r.start, out)
 	r.l.mu.Unlock()
 	r.count(c, was, out)
 	r.report(c, out.Stats.LastRun)

@@ -60,7 +60,7 @@ func (w *writer) round(r registry.Round) error {
 		keepCaptured(&r, &was)
 	}
 	w.positions(&r)
-	x := scheduler.Need{Profile: n.Profile, Expected: p.Expected}
+	x := scheduler.ProfileState{Profile: n.Profile, Expected: p.Expected}
 	x.Expect(&r, w.slot)
 	p.Expected = x.Expected
 	if err := w.place(&r, &n, &p, before == nil); err != nil {
@@ -191,13 +191,13 @@ func forgetRounds(tx *bbolt.Tx) error {
 }
 
 // needs lists an endpoint's profiles with their open rounds.
-func needs(tx *bbolt.Tx, s *space) (list []scheduler.Need, err error) {
+func needs(tx *bbolt.Tx, s *space) (list []scheduler.ProfileState, err error) {
 	err = eachNeed(tx, s.number, "", func(n *need) (bool, error) {
 		p, err := findProgress(tx, n.ID)
 		if err != nil {
 			return false, err
 		}
-		x := scheduler.Need{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot, Expected: p.Expected}
+		x := scheduler.ProfileState{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot, Expected: p.Expected}
 		x.Open, err = openRounds(tx, n)
 		list = append(list, x)
 		return true, err
@@ -232,7 +232,7 @@ func (w *writer) models(list []scheduler.Model) error {
 }
 
 // models lists those of the queries that profiles predict.
-func models(tx *bbolt.Tx, list []scheduler.Need) (all []scheduler.Model, err error) {
+func models(tx *bbolt.Tx, list []scheduler.ProfileState) (all []scheduler.Model, err error) {
 	seen := map[string]bool{}
 	for _, n := range list {
 		for _, i := range n.Profile.Items {

@@ -26,7 +26,7 @@ type Memory struct {
 	edits    map[string]time.Time
 	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
-	needs    map[string]*scheduler.Need
+	needs    map[string]*scheduler.ProfileState
 	ends     []registry.Round // rounds that ended, in that order
 	models   map[string]scheduler.Model
 	profiled map[string]uint64 // by endpoint, revision of the newest edit of a profile
@@ -108,8 +108,8 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		n.Last = s[len(s)-1]
 	}
 	if n.Reprofiled = rev == 0 || m.profiled[endpoint] > rev; n.Reprofiled {
-		n.Needs = m.wants(endpoint)
-		for _, x := range n.Needs {
+		n.Profiles = m.wants(endpoint)
+		for _, x := range n.Profiles {
 			for _, i := range x.Profile.Items {
 				if k, ok := m.models[i.Query]; ok && i.When.Predicted && !slices.ContainsFunc(n.Models, func(o scheduler.Model) bool { return o.Query == i.Query }) {
 					n.Models = append(n.Models, k)

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// Need makes a profile for tests: both queries whenever the first one changes.
-func Need(id string, a, b registry.Query) registry.Profile {
+// PairProfile makes a profile for tests: both queries whenever the first one changes.
+func PairProfile(id string, a, b registry.Query) registry.Profile {
 	return registry.Profile{ID: id, Owner: registry.Anonymous, Endpoint: a.Endpoint, CreatedAt: start, Window: registry.Span{Slots: 3},
 		Items: []registry.Item{{Query: a.ID, When: registry.When{Changed: a.ID}}, {Query: b.ID, When: registry.When{Changed: a.ID}}}}
 }
@@ -43,26 +43,26 @@ func (b *bench) ends(id string) []registry.Round {
 func testProfiles(t *testing.T, b *bench) {
 	q, r, other := b.register(alpha, "a"), b.register(alpha, "b"), b.register(beta, "c")
 	rev := b.since(alpha, 0).Revision
-	if n := b.since(alpha, rev); n.Reprofiled || n.Needs != nil {
+	if n := b.since(alpha, rev); n.Reprofiled || n.Profiles != nil {
 		t.Errorf("nothing happened: %+v", n)
 	}
-	b.want(Need("p_2", q, r))
-	b.want(Need("p_1", q, q))
-	b.want(Need("p_3", other, other))
+	b.want(PairProfile("p_2", q, r))
+	b.want(PairProfile("p_1", q, q))
+	b.want(PairProfile("p_3", other, other))
 	n := b.since(alpha, rev)
-	if !n.Reprofiled || len(n.Needs) != 2 || n.Needs[0].Profile.ID != "p_1" || len(n.Entries) != 0 {
+	if !n.Reprofiled || len(n.Profiles) != 2 || n.Profiles[0].Profile.ID != "p_1" || len(n.Entries) != 0 {
 		t.Fatalf("after two profiles: %+v", n)
 	}
-	b.same("the profile", n.Needs[1].Profile, Need("p_2", q, r))
+	b.same("the profile", n.Profiles[1].Profile, PairProfile("p_2", q, r))
 	rev = n.Revision
-	edited := Need("p_2", q, r)
+	edited := PairProfile("p_2", q, r)
 	edited.Weight = 2
 	b.want(edited)
 	if err := b.profiles().Unwant("p_1"); err != nil {
 		t.Fatal(err)
 	}
 	n = b.since(alpha, rev)
-	if !n.Reprofiled || len(n.Needs) != 1 || n.Needs[0].Profile.Weight != 2 {
+	if !n.Reprofiled || len(n.Profiles) != 1 || n.Profiles[0].Profile.Weight != 2 {
 		t.Errorf("after an edit and a removal: %+v", n)
 	}
 	if n := b.since(beta, rev); n.Reprofiled {
@@ -89,13 +89,13 @@ func done(r registry.Round, item int, slot uint64) registry.Round {
 // together; positions are those of the batch, and stay.
 func testRounds(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
-	p := Need("p_1", q, r)
+	p := PairProfile("p_1", q, r)
 	b.want(p)
 	one, two, three := Rows(t, "1"), Rows(t, "2"), Rows(t, "3")
 	b.record(alpha, scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(q.ID, 1, nil, one), outcome(r.ID, 1, nil, one)}})
 	first := done(opened(p, 1, 2), 0, 2)
 	b.record(alpha, scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(q.ID, 2, one, two)}, Rounds: []registry.Round{first}})
-	n := b.since(alpha, 0).Needs[0]
+	n := b.since(alpha, 0).Profiles[0]
 	if n.Rounds != 1 || n.Slot != 2 || !n.Opened.Equal(first.OpenedAt) || len(n.Open) != 1 {
 		t.Fatalf("after the opening: %+v", n)
 	}
@@ -126,7 +126,7 @@ func testRounds(t *testing.T, b *bench) {
 	if got, want := ends[0].Intervals[1].Done.Position, b.entry(alpha, r.ID).Stats.Position; got != want {
 		t.Errorf("the second interval: %v, want %v", got, want)
 	}
-	if n := b.since(alpha, 0).Needs[0]; len(n.Open) != 0 || n.Rounds != 2 {
+	if n := b.since(alpha, 0).Profiles[0]; len(n.Open) != 0 || n.Rounds != 2 {
 		t.Errorf("in the end: %+v", n)
 	}
 }
@@ -135,7 +135,7 @@ func testRounds(t *testing.T, b *bench) {
 // passed over.
 func testForeignRounds(t *testing.T, b *bench) {
 	q := b.register(alpha, "a")
-	p := Need("p_1", q, q)
+	p := PairProfile("p_1", q, q)
 	b.want(p)
 	if err := b.profiles().Unwant(p.ID); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func testForeignRounds(t *testing.T, b *bench) {
 	p.CreatedAt = start.Add(time.Hour)
 	b.want(p)
 	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{opened(p, 9, 2)}})
-	if n := b.since(alpha, 0).Needs; len(n) != 1 || n[0].Rounds != 0 || len(n[0].Open) != 0 {
+	if n := b.since(alpha, 0).Profiles; len(n) != 1 || n[0].Rounds != 0 || len(n[0].Open) != 0 {
 		t.Errorf("a round of the one before: %+v", n)
 	}
 }
@@ -153,7 +153,7 @@ func testForeignRounds(t *testing.T, b *bench) {
 // queries.
 func testModels(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
-	p := Need("p_1", q, r)
+	p := PairProfile("p_1", q, r)
 	p.Items[0].When = registry.When{Predicted: true}
 	b.want(p)
 	m := []scheduler.Model{{Query: q.ID, Week: update.Week{All: update.Counter{Updates: 3, Watched: 7}}}, {Query: r.ID, Week: update.Week{All: update.Counter{Updates: 1}}}}
@@ -173,7 +173,7 @@ func testModels(t *testing.T, b *bench) {
 // ended that this began or opened.
 func testExpectations(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
-	p := Need("p_1", q, r)
+	p := PairProfile("p_1", q, r)
 	p.Items[0].When, p.Items[1].When = registry.When{Predicted: true}, registry.When{Predicted: true}
 	b.want(p)
 	first := opened(p, 1, 2)
@@ -186,7 +186,7 @@ func testExpectations(t *testing.T, b *bench) {
 	end := done(next, 1, 6)
 	end.State, end.EndedAt, end.EndedSlot = registry.RoundCaptured, at.Add(time.Minute), 6
 	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Number: 6}, Rounds: []registry.Round{end}})
-	n := b.since(alpha, 0).Needs[0]
+	n := b.since(alpha, 0).Profiles[0]
 	if len(n.Expected) != 2 || n.Expected[0].Slot != 2 || !n.Expected[0].At.Equal(first.OpenedAt) || n.Expected[1].Slot != 5 || !n.Expected[1].At.Equal(at) {
 		t.Errorf("expected %+v", n.Expected)
 	}
