@@ -372,7 +372,7 @@ func (s *session) forget() {
 	if s.out == nil {
 		return
 	}
-	if cap(*s.out) <= 4*flushAt {
+	if cap(*s.out) <= 2*flushAt {
 		*s.out = (*s.out)[:0]
 		s.srv.buffers.Put(s.out)
 	}

@@ -194,3 +194,34 @@ func TestIdleMemory(t *testing.T) {
 		t.Errorf("%d bytes of heap per idle connection", per)
 	}
 }
+
+// TestStalledSnapshot: a client that does not read its snapshot holds no part of
+// it.
+func TestStalledSnapshot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in short mode")
+	}
+	r := newRig(t, func(o *notify.Options) { o.Timing.Write = time.Minute })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, wide(0, 8000))
+	stall := func(n int) {
+		peers := make([]*peer, n)
+		for i := range peers {
+			peers[i] = r.hello()
+		}
+		before := runtime.NumGoroutine()
+		for _, p := range peers {
+			p.send(`{"type":"subscribe","id":"a","query":"q"}`)
+		}
+		r.eventually("a goroutine waits for each client", func() bool { return runtime.NumGoroutine() >= before+n })
+	}
+	stall(1)
+	before := heap()
+	const n = 100
+	stall(n)
+	per := (int64(heap()) - int64(before)) / n
+	t.Logf("%d bytes of heap per client that does not read, the test's own end included", per)
+	if per > 32<<10 {
+		t.Errorf("%d bytes of heap per client that does not read", per)
+	}
+}

@@ -135,10 +135,14 @@ func (s *session) givePart(sub *subscription) error {
 	return nil
 }
 
+// smallPart is the size in bytes up to which each session writes the rows of a part
+// for itself. Larger ones are shared, so that a client that does not read holds none.
+const smallPart = 4 << 10
+
 func (s *session) sayPart(sub *subscription, rows *tableRows, to int, last bool) error {
 	g := sub.giving
 	head := g.head(sub, rows.res, last)
-	if rows.size(g.from, to) <= 2*flushAt {
+	if rows.size(g.from, to) <= smallPart {
 		b := appendMember(head, "results", json.RawMessage(rows.json(g.from, to)))
 		s.say(len(b)+1, b, endOfMessage)
 		return nil
