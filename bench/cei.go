@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/freshet/freshet/scheduler/interval"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 	"github.com/freshet/freshet/scheduler/wic"
 )
 

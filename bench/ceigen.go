@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/freshet/freshet/scheduler/interval"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 	"github.com/freshet/freshet/scheduler/wic"
 )
 

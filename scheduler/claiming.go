@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/interval"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
 // claiming is a policy that hurries for the intervals of profiles: sedf, mrsf

@@ -7,7 +7,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/interval"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
 // idle is a planner of twenty queries with profiles that wait, and what one

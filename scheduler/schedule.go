@@ -9,7 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/interval"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
 // A Schedule is the grid of times at which slots start.

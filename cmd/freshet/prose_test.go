@@ -23,7 +23,7 @@ var avoided = regexp.MustCompile(`(?i)\b(whoever|nobody|anew|heed(s|ed)?|thereof
 var unrevised = []string{
 	".", "bench", "cmd/freshet", "diff", "endpoint", "endpoint/local", "endpoint/local/city", "notify",
 	"notify/atom", "notify/client", "notify/deliver", "notify/sepa", "notify/webhook", "notify/websub",
-	"registry", "registry/sparql", "scheduler", "scheduler/interval", "scheduler/schedulertest",
+	"registry", "registry/sparql", "scheduler", "scheduler/schedulertest",
 	"scheduler/schedulertest/bubble", "scheduler/update", "scheduler/wic", "store", "web", "web/browsertest",
 	"web/client", "web/docs", "web/ui", "web/ui/templates",
 }

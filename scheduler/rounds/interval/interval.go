@@ -23,11 +23,11 @@ type CEI[R comparable] struct {
 	ID uint64 `json:"id"`
 	// Profile is whose it is. The agenda only hands it back.
 	Profile string `json:"profile,omitempty"`
-	// Rank is the size of the largest CEI of the profile, rank(p); 0 stands for
+	// Rank is the size of the largest CEI of the profile, rank(p); 0 means
 	// the size of this one.
 	Rank int `json:"rank,omitempty"`
 	// Weight divides the value that it is ranked by, so that one of weight 2
-	// goes before others of the same kind; 0 stands for 1. Weights are ours, the
+	// goes before others of the same kind; 0 means 1. Weights are ours, the
 	// paper has none.
 	Weight float64 `json:"weight,omitempty"`
 	EIs    []EI[R] `json:"eis"`

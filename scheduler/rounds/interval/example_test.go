@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/freshet/freshet/scheduler/interval"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
 type (

@@ -16,14 +16,14 @@
 //	for claim := range a.Order() { … }          // resources, the most urgent first
 //	for _, hit := range a.Probe(resource) { … } // hit.Left == 0: captured
 //
-// The order is that of the chronon as it stands: a caller with a budget takes as
+// The order is that of the current chronon: a caller with a budget takes as
 // many claims as it can pay for, and reports the probes afterwards. Reading the
 // order changes nothing, and reading its first k entries costs O(k log k)
 // however many intervals are open. Advance costs O(log n) for each EI that
 // starts or ends, Probe O(r log n) for each one captured, where r is the number
 // of EIs in its CEI; nothing is paid for what does not change.
 //
-// Resources are whatever identifies them to the caller. CEIs are plain data;
+// R is any comparable type that identifies resources to the caller. CEIs are plain data;
 // State and Restore carry an agenda over a restart or to another ranking.
 //
 // Source: H. Roitman, A. Gal, L. Raschid, "Query scheduling in the presence of

@@ -79,7 +79,7 @@ type group struct {
 	weight float64
 }
 
-// key is where an EI stands.
+// key is the place of an EI in the order.
 type key struct {
 	group
 	a int64
@@ -89,7 +89,7 @@ func (k key) value(now uint64) float64 {
 	return float64(k.a-k.slope*int64(now)) / k.weight
 }
 
-// key computes where the active, uncaptured EI e stands now.
+// key computes the place of the active, uncaptured EI e in this chronon.
 func (r Ranking) key(c *open, e *entry) key {
 	k := key{group: group{weight: c.weight}}
 	if !r.Preemptive && c.captured == 0 {
