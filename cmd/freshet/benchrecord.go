@@ -124,7 +124,7 @@ func (h *chronicle) client() (*endpoint.Client, error) {
 // load brings the dataset to its base.
 func (h *chronicle) load(ctx context.Context) error {
 	if !h.remote {
-		return loadFile(ctx, h.local, h.base)
+		return h.local.LoadFile(ctx, h.base)
 	}
 	if err := h.notAhead(ctx, ""); err != nil {
 		return err

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -64,8 +62,8 @@ func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 	}
 	defer e.Close()
 	for _, path := range o.load {
-		if err := loadFile(ctx, e, path); err != nil {
-			return fmt.Errorf("load %s: %w", path, err)
+		if err := e.LoadFile(ctx, path); err != nil {
+			return err
 		}
 	}
 	s, err := local.Listen(ctx, o.listen, e, local.HandlerOptions{AllowUpdate: true, Logger: log})
@@ -152,19 +150,4 @@ func openEngine(ctx context.Context, explicit string, log *slog.Logger) (*local.
 		return nil, &exitError{exitUsage, err}
 	}
 	return local.Open(ctx, local.Options{Path: path, Logger: log})
-}
-
-func loadFile(ctx context.Context, e *local.Engine, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			return err
-		}
-	}
-	return e.Load(ctx, r, format(path))
 }
