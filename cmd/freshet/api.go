@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // An api talks to a running server.
@@ -21,7 +23,7 @@ type api struct {
 	server    string
 	tokenFile string
 	asJSON    bool
-	w         *world
+	w         *cli.Env
 }
 
 // flags adds what every command that talks to a server takes.
@@ -33,7 +35,7 @@ func (a *api) flags(c *cobra.Command) {
 }
 
 func (a *api) base() string {
-	for _, s := range []string{a.server, a.w.getenv("FRESHET_SERVER"), "http://127.0.0.1:8080"} {
+	for _, s := range []string{a.server, a.w.Getenv("FRESHET_SERVER"), "http://127.0.0.1:8080"} {
 		if s != "" {
 			return strings.TrimRight(s, "/")
 		}
@@ -45,11 +47,11 @@ func (a *api) token() (string, error) {
 	if a.tokenFile != "" {
 		b, err := os.ReadFile(a.tokenFile)
 		if err != nil {
-			return "", usage("--token-file: %v", err)
+			return "", cli.UsageErrorf("--token-file: %v", err)
 		}
 		return strings.TrimSpace(string(b)), nil
 	}
-	return secretFrom(a.w.getenv, "FRESHET_TOKEN")
+	return cli.SecretFrom(a.w.Getenv, "FRESHET_TOKEN")
 }
 
 // A problem is an RFC 9457 answer of the server.
@@ -118,13 +120,13 @@ func (a *api) change(ctx context.Context, method, path string, in any, ref, done
 		return err
 	}
 	if !a.asJSON {
-		_, err := fmt.Fprintf(a.w.stderr, "%s %s\n", ref, done)
+		_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
 		return err
 	}
 	if raw == nil {
-		return printJSON(a.w.stdout, map[string]string{"ref": ref, "done": done})
+		return cli.PrintJSON(a.w.Stdout, map[string]string{"ref": ref, "done": done})
 	}
-	return printJSON(a.w.stdout, raw)
+	return cli.PrintJSON(a.w.Stdout, raw)
 }
 
 // send returns the response to a request that succeeded; what did not is an
@@ -141,20 +143,20 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body i
 func (a *api) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
 	u, err := url.Parse(a.base())
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usage("%q is not the URL of a server, such as http://127.0.0.1:8080", a.base())
+		return nil, cli.UsageErrorf("%q is not the URL of a server, such as http://127.0.0.1:8080", a.base())
 	}
 	req, err := http.NewRequestWithContext(ctx, method, a.base()+path, body)
 	if err != nil {
 		return nil, err
 	}
 	req.Header = headers
-	req.Header.Set("User-Agent", "freshet/"+programVersion())
+	req.Header.Set("User-Agent", "freshet/"+cli.Version())
 	token, err := a.token()
 	if err != nil {
 		return nil, err
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, usage("the token cannot be sent: it is one word of letters, digits, hyphens and underscores, alone in its file")
+		return nil, cli.UsageErrorf("the token cannot be sent: it is one word of letters, digits, hyphens and underscores, alone in its file")
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -179,7 +181,7 @@ func (a *api) unreachable(err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		hint = "a certificate that this machine does not know is trusted when SSL_CERT_FILE names its file"
 	}
-	return &exitError{exitUnreachable, fmt.Errorf("no answer from %s: %w\n%s", a.base(), errors.Unwrap(err), hint)}
+	return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("no answer from %s: %w\n%s", a.base(), errors.Unwrap(err), hint))
 }
 
 func (a *api) refusal(resp *http.Response) error {
@@ -188,16 +190,16 @@ func (a *api) refusal(resp *http.Response) error {
 	if json.Unmarshal(b, &p) != nil && resp.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
 	} // other answers that are no problem document keep the status line
-	code := exitFailure
+	code := cli.ExitFailure
 	switch resp.StatusCode {
 	case http.StatusNotFound:
-		code = exitNotFound
+		code = cli.ExitNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		code = exitAuth
+		code = cli.ExitAuth
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		code = exitUsage
+		code = cli.ExitUsage
 	}
-	return &exitError{code, &p}
+	return cli.WithCode(code, &p)
 }
 
 // each calls visit for every member of the pages of a list.
@@ -242,10 +244,4 @@ func nextPage(resp *http.Response) string {
 		}
 	}
 	return ""
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

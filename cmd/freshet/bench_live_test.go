@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -62,7 +63,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 	needEngine(t)
 	args := writeHistory(t, 16)
 	path := filepath.Join(t.TempDir(), "t.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	tr := loadVersions(t, path)
@@ -94,7 +95,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 
 func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budget time.Duration) (ran [][]int, left []scheduler.Entry) {
 	h := chronicle{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
-	queries, steps, err := h.open(t.Context(), &world{stderr: t.Output()})
+	queries, steps, err := h.open(t.Context(), &cli.Env{Stderr: t.Output()})
 	defer h.close()
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestShadowsForetellScarcity(t *testing.T) {
 	const budget, seed = 1200 * time.Millisecond, 11
 	args := newPast(seed, 40).write(t)
 	path := filepath.Join(t.TempDir(), "t.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	tr := loadVersions(t, path)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 const tinyTrace = `{"queries":2,"revisions":2,"exec_ms":[[10,20],[10,20],[10,20]],"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
@@ -26,15 +27,15 @@ func TestBenchSimulate(t *testing.T) {
 	if err := os.WriteFile(in, []byte(tinyTrace), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := cli(t, nil, "", "bench", "convert", in, packed); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", "bench", "convert", in, packed); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	simulate := func(args ...string) (int, string, string) {
-		return cli(t, nil, "", append([]string{"bench", "simulate", "--trace", packed}, args...)...)
+		return runCLI(t, nil, "", append([]string{"bench", "simulate", "--trace", packed}, args...)...)
 	}
 	_, first, _ := simulate("--policy", "rr,cv", "--budget", "25ms,1s", "--rule", "overrun", "--json", "--schedule")
 	code, out, stderr := simulate("--policy", "rr,cv", "--budget", "25ms,1s", "--rule", "overrun", "--json", "--schedule")
-	if code != exitOK || out != first || strings.Count(out, "\n") != 4 || stderr != "" {
+	if code != cli.ExitOK || out != first || strings.Count(out, "\n") != 4 || stderr != "" {
 		t.Fatalf("code %d, stderr %q, stdout\n%s", code, stderr, out)
 	}
 	var row struct {
@@ -45,24 +46,24 @@ func TestBenchSimulate(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row); err != nil || row.Policy != "rr" || row.Budget != 25 || fmt.Sprint(row.Slots) != "[[0 1] [0 1]]" {
 		t.Errorf("first row %+v, %v", row, err)
 	}
-	if code, out, _ := simulate("--policy", "rr", "--csv"); code != exitOK || !strings.HasPrefix(out, "policy,params,budget_ms,rule,total,relevant") {
+	if code, out, _ := simulate("--policy", "rr", "--csv"); code != cli.ExitOK || !strings.HasPrefix(out, "policy,params,budget_ms,rule,total,relevant") {
 		t.Errorf("code %d, CSV\n%s", code, out)
 	}
-	if code, out, _ := simulate("--policy", "rr"); code != exitOK || !strings.Contains(out, "relevant") {
+	if code, out, _ := simulate("--policy", "rr"); code != cli.ExitOK || !strings.Contains(out, "relevant") {
 		t.Errorf("code %d, table\n%s", code, out)
 	}
 	for _, args := range [][]string{
 		{}, {"--policy", "nonsense"}, {"--policy", "rr", "--budget", "ten"}, {"--policy", "rr", "--rule", "lax"},
 		{"--policy", "rr", "--json", "--csv"}, {"--policy", "rr", "--schedule"}, {"--policy", "rr", "--trace", filepath.Join(dir, "none")},
 	} {
-		if code, _, stderr := simulate(args...); code != exitUsage || stderr == "" {
+		if code, _, stderr := simulate(args...); code != cli.ExitUsage || stderr == "" {
 			t.Errorf("%v: code %d, %q; want a usage error", args, code, stderr)
 		}
 	}
 	if err := os.WriteFile(packed, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := simulate("--policy", "rr"); code != exitFailure || !strings.Contains(stderr, "bad trace") {
+	if code, _, stderr := simulate("--policy", "rr"); code != cli.ExitFailure || !strings.Contains(stderr, "bad trace") {
 		t.Errorf("broken trace: code %d, %q", code, stderr)
 	}
 }
@@ -108,7 +109,7 @@ func TestBenchRecordKilled(t *testing.T) {
 	args := writeHistory(t, hours)
 	dir := t.TempDir()
 	whole, killed := filepath.Join(dir, "whole.trace"), filepath.Join(dir, "killed.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", whole}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", whole}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	want := loadVersions(t, whole)
@@ -193,8 +194,8 @@ func TestBenchReplay(t *testing.T) {
 func hearsAll(t *testing.T, more ...string) {
 	t.Helper()
 	args := append(append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...), more...)
-	code, out, stderr := cli(t, nil, "", args...)
-	if code != exitOK {
+	code, out, stderr := runCLI(t, nil, "", args...)
+	if code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	var r bench.Arrived
@@ -213,8 +214,8 @@ func TestBenchStopped(t *testing.T) {
 	cancel()
 	var out, said bytes.Buffer
 	args := []string{"bench", "simulate", "--trace", filepath.Join("..", "..", "bench", "testdata", "small.json"), "--policy", "rr", "--budget", "1s"}
-	code := run(ctx, args, &world{stdin: strings.NewReader(""), stdout: &out, stderr: &said, getenv: func(string) string { return "" }})
-	if code != exitFailure || !strings.Contains(said.String(), "stopped before it was finished") {
+	code := runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Getenv: func(string) string { return "" }})
+	if code != cli.ExitFailure || !strings.Contains(said.String(), "stopped before it was finished") {
 		t.Errorf("code %d, %q", code, said.String())
 	}
 }
@@ -224,24 +225,24 @@ func TestBenchSample(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	for _, d := range []string{a, b} {
-		if code, _, stderr := cli(t, nil, "", "bench", "sample", d, "--steps", "6", "--queries", "20"); code != exitOK || !strings.Contains(stderr, "6 changesets and 20 queries") {
+		if code, _, stderr := runCLI(t, nil, "", "bench", "sample", d, "--steps", "6", "--queries", "20"); code != cli.ExitOK || !strings.Contains(stderr, "6 changesets and 20 queries") {
 			t.Fatalf("code %d, %s", code, stderr)
 		}
 	}
 	same(t, os.DirFS(a), os.DirFS(b))
 	trace := filepath.Join(dir, "city.trace")
-	code, _, stderr := cli(t, nil, "", "bench", "record", "--changesets", filepath.Join(a, "changesets"), "--base", filepath.Join(a, "base.nt.gz"),
+	code, _, stderr := runCLI(t, nil, "", "bench", "record", "--changesets", filepath.Join(a, "changesets"), "--base", filepath.Join(a, "base.nt.gz"),
 		"--queries", filepath.Join(a, "queries.jsonl"), "--per-changeset", "--out", trace)
 	if strings.Contains(stderr, "make deps") {
 		t.Skip("the engine is missing: ", stderr)
 	}
-	if code != exitOK || !strings.Contains(stderr, "20 queries over 6 revisions, ") {
+	if code != cli.ExitOK || !strings.Contains(stderr, "20 queries over 6 revisions, ") {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
-	if code, out, stderr := cli(t, nil, "", "bench", "simulate", "--trace", trace, "--policy", "rr,cv", "--budget", "1s"); code != exitOK || !strings.Contains(out, "abs delay") {
+	if code, out, stderr := runCLI(t, nil, "", "bench", "simulate", "--trace", trace, "--policy", "rr,cv", "--budget", "1s"); code != cli.ExitOK || !strings.Contains(out, "abs delay") {
 		t.Errorf("code %d, %s%s", code, out, stderr)
 	}
-	if code, _, _ := cli(t, nil, "", "bench", "sample", a, "--steps", "0"); code != exitUsage {
+	if code, _, _ := runCLI(t, nil, "", "bench", "sample", a, "--steps", "0"); code != cli.ExitUsage {
 		t.Errorf("no steps: code %d", code)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/virtuosotest"
 )
 
@@ -19,12 +20,12 @@ func TestBenchRecordVirtuoso(t *testing.T) {
 	args := writeHistory(t, 8)
 	dir := t.TempDir()
 	plain, there := filepath.Join(dir, "plain.trace"), filepath.Join(dir, "virtuoso.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	v := virtuosotest.Start(t, virtuosotest.Options{})
 	more := append([]string{"bench", "record", "--out", there, "--endpoint", v.URL, "--update-param", "query", "--graph", graph}, args...)
-	if code, _, stderr := cli(t, nil, "", more...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", more...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	whole := loadVersions(t, there)
@@ -59,7 +60,7 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 	appendTo(t, args[5], `{"id":"blank","query":"SELECT (COUNT(*) AS ?n) { ?b <http://x/in> ?h }"}`+"\n")
 	dir := t.TempDir()
 	whole, killed := filepath.Join(dir, "whole.trace"), filepath.Join(dir, "killed.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", whole}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", whole}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	v := virtuosotest.Start(t, virtuosotest.Options{})
@@ -104,7 +105,7 @@ func TestBenchRecordVirtuosoRefuses(t *testing.T) {
 	needEngine(t)
 	args := writeHistory(t, 4)
 	plain := filepath.Join(t.TempDir(), "plain.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	addBadTriples(t, args)

@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
 )
 
-func benchAblate(w *world) *cobra.Command {
+func benchAblate(w *cli.Env) *cobra.Command {
 	var traces []string
 	var policy, rule string
 	var budget time.Duration
@@ -28,12 +29,12 @@ rows of 'simulate', with the trace's name.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer collectLess()()
 			if len(traces) == 0 {
-				return usage("--trace is missing: which traces to read")
+				return cli.UsageErrorf("--trace is missing: which traces to read")
 			}
 			a := bench.Ablation{Policies: bench.Ablations(policy)}
 			for _, p := range a.Policies {
 				if err := (bench.Setup{Policy: p, Budget: budget, Rule: rule}).Check(); err != nil {
-					return usage("%v", err)
+					return cli.UsageErrorf("%v", err)
 				}
 			}
 			bar := progress(w, len(traces)*len(a.Policies), "simulating")
@@ -50,9 +51,9 @@ rows of 'simulate', with the trace's name.`,
 			}
 			bar.Close()
 			if asJSON {
-				return a.WriteJSON(w.stdout)
+				return a.WriteJSON(w.Stdout)
 			}
-			return a.WriteTable(w.stdout)
+			return a.WriteTable(w.Stdout)
 		},
 	}
 	f := c.Flags()

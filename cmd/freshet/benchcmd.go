@@ -16,10 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
 )
 
-func benchCommand(w *world) *cobra.Command {
+func benchCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Compare refresh policies over recorded or generated histories",
 		Long: `Plays refresh policies over traces: what every query would have answered in every
@@ -38,7 +39,7 @@ allocation of retrievals.`,
 }
 
 // tellFile lets a command that writes --out, or its last argument, say so in JSON.
-func tellFile(w *world, c *cobra.Command) *cobra.Command {
+func tellFile(w *cli.Env, c *cobra.Command) *cobra.Command {
 	var asJSON bool
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object that names what was written")
 	run := c.RunE
@@ -52,7 +53,7 @@ func tellFile(w *world, c *cobra.Command) *cobra.Command {
 		} else {
 			file = args[len(args)-1]
 		}
-		return printJSON(w.stdout, map[string]string{"file": file})
+		return cli.PrintJSON(w.Stdout, map[string]string{"file": file})
 	}
 	return c
 }
@@ -68,7 +69,7 @@ func collectLess() (undo func()) {
 	return func() { debug.SetGCPercent(was) }
 }
 
-func benchGenerate(w *world) *cobra.Command {
+func benchGenerate(w *cli.Env) *cobra.Command {
 	var like, out string
 	var seed uint64
 	var drift bool
@@ -87,7 +88,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 					continue
 				}
 				if out == "" {
-					return usage("--out is missing: where to write the trace")
+					return cli.UsageErrorf("--out is missing: where to write the trace")
 				}
 				generate := bench.Generate
 				if drift {
@@ -97,12 +98,12 @@ that ends in .json gives the exchange format, any other the compact one. With
 				if err != nil {
 					return err
 				}
-				if err := l.WriteCheck(w.stderr, t); err != nil {
+				if err := l.WriteCheck(w.Stderr, t); err != nil {
 					return err
 				}
 				return saveTrace(out, t)
 			}
-			return usage("--like: %q is not known; there is %s", like, strings.Join(names, ", "))
+			return cli.UsageErrorf("--like: %q is not known; there is %s", like, strings.Join(names, ", "))
 		},
 	}
 	f := c.Flags()
@@ -113,7 +114,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 	return c
 }
 
-func benchConvert(w *world) *cobra.Command {
+func benchConvert(w *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "convert IN OUT", Short: "Read a trace in one format and write it in another", Args: cobra.ExactArgs(2),
 		Long:    `Reads either format; OUT is written in the exchange format when its name ends in .json, else in the compact one.`,
@@ -132,11 +133,11 @@ func benchConvert(w *world) *cobra.Command {
 // line.
 func loadTrace(path string) (*bench.Trace, error) {
 	if path == "" {
-		return nil, usage("--trace is missing: which trace to read")
+		return nil, cli.UsageErrorf("--trace is missing: which trace to read")
 	}
 	t, err := bench.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("the trace %s does not exist", path)
+		return nil, cli.UsageErrorf("the trace %s does not exist", path)
 	}
 	return t, err
 }
@@ -170,7 +171,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-func benchSimulate(w *world) *cobra.Command {
+func benchSimulate(w *cli.Env) *cobra.Command {
 	var trace, policies, rule string
 	var budgets []string
 	var timeout time.Duration
@@ -190,10 +191,10 @@ policies:
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer collectLess()()
 			if asJSON && asCSV {
-				return usage("--json and --csv exclude each other")
+				return cli.UsageErrorf("--json and --csv exclude each other")
 			}
 			if schedule && !asJSON {
-				return usage("--schedule needs --json")
+				return cli.UsageErrorf("--schedule needs --json")
 			}
 			setups, err := simulations(policies, budgets, rule)
 			if err != nil {
@@ -214,11 +215,11 @@ policies:
 			}
 			switch {
 			case asJSON:
-				return bench.WriteRows(w.stdout, rows)
+				return bench.WriteRows(w.Stdout, rows)
 			case asCSV:
-				return bench.WriteCSV(w.stdout, rows)
+				return bench.WriteCSV(w.Stdout, rows)
 			}
-			return bench.WriteTable(w.stdout, rows)
+			return bench.WriteTable(w.Stdout, rows)
 		},
 	}
 	f := c.Flags()
@@ -246,18 +247,18 @@ func policyHelp() string {
 // simulations are all policies under all budgets, budget by budget.
 func simulations(policies string, budgets []string, rule string) ([]bench.Setup, error) {
 	if policies == "" {
-		return nil, usage("--policy is missing: which policies to run")
+		return nil, cli.UsageErrorf("--policy is missing: which policies to run")
 	}
 	var out []bench.Setup
 	for _, text := range budgets {
 		budget, err := time.ParseDuration(strings.TrimSpace(text))
 		if err != nil {
-			return nil, usage("--budget: %q is not a duration such as 10s", text)
+			return nil, cli.UsageErrorf("--budget: %q is not a duration such as 10s", text)
 		}
 		for _, p := range bench.SplitPolicies(policies) {
 			s := bench.Setup{Policy: p, Budget: budget, Rule: rule}
 			if err := s.Check(); err != nil {
-				return nil, usage("%v", err)
+				return nil, cli.UsageErrorf("%v", err)
 			}
 			out = append(out, s)
 		}
@@ -266,10 +267,10 @@ func simulations(policies string, budgets []string, rule string) ([]bench.Setup,
 }
 
 // progress is a bar on a terminal, and nothing elsewhere.
-func progress(w *world, steps int, what string) *progressbar.ProgressBar {
+func progress(w *cli.Env, steps int, what string) *progressbar.ProgressBar {
 	out := io.Discard
-	if w.tty {
-		out = w.stderr
+	if w.Terminal {
+		out = w.Stderr
 	}
 	return progressbar.NewOptions(steps, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond),

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
 )
 
@@ -133,7 +134,7 @@ func TestBenchRecordTroubled(t *testing.T) {
 	const hours = 8 // each is a revision; in the third nothing is applied or asked
 	args := writeHistory(t, hours)
 	plain := filepath.Join(t.TempDir(), "plain.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	engine, err := local.Open(t.Context(), local.Options{})
@@ -151,7 +152,7 @@ func TestBenchRecordTroubled(t *testing.T) {
 	s := httptest.NewServer(e)
 	defer s.Close()
 	out := filepath.Join(t.TempDir(), "troubled.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	got, truth := loadVersions(t, out), loadVersions(t, plain)
@@ -219,7 +220,7 @@ func TestBenchRecordRefusedTriples(t *testing.T) {
 	needEngine(t)
 	args := writeHistory(t, 4)
 	plain := filepath.Join(t.TempDir(), "plain.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	addBadTriples(t, args)
@@ -257,8 +258,8 @@ func TestBenchRecordNotEmpty(t *testing.T) {
 		{"http://x/g", ""}, {"http://x/g", "the graph http://x/g holds 2 triples already"}, {"", ""}, {"", "the endpoint's default graph holds 2 triples already"},
 	} {
 		out := filepath.Join(t.TempDir(), "t.trace")
-		code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL, "--graph", x.graph}, args...)...)
-		if code != exitOK || !strings.Contains(stderr, x.says) || x.says == "" && strings.Contains(stderr, "already") {
+		code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL, "--graph", x.graph}, args...)...)
+		if code != cli.ExitOK || !strings.Contains(stderr, x.says) || x.says == "" && strings.Contains(stderr, "already") {
 			t.Errorf("graph %q: code %d, says %q, want %q", x.graph, code, stderr, x.says)
 		}
 	}
@@ -271,7 +272,7 @@ func TestBenchRecordAhead(t *testing.T) {
 	needEngine(t)
 	args := writeHistory(t, 8)
 	plain, out := filepath.Join(t.TempDir(), "plain.trace"), filepath.Join(t.TempDir(), "ahead.trace")
-	if code, _, stderr := cli(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	engine, err := local.Open(t.Context(), local.Options{})
@@ -298,7 +299,7 @@ func TestBenchRecordAhead(t *testing.T) {
 	}))
 	defer s.Close()
 	record := append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)
-	if code, _, _ := cli(t, nil, "", record...); code == exitOK {
+	if code, _, _ := runCLI(t, nil, "", record...); code == cli.ExitOK {
 		t.Fatal("recorded in spite of a failing update")
 	}
 	down = false
@@ -310,14 +311,14 @@ func TestBenchRecordAhead(t *testing.T) {
 		if err := os.WriteFile(out+".part", part[:keep], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, stderr := cli(t, nil, "", record...); code == exitOK || !strings.Contains(stderr, "ahead of the unfinished recording") {
+		if code, _, stderr := runCLI(t, nil, "", record...); code == cli.ExitOK || !strings.Contains(stderr, "ahead of the unfinished recording") {
 			t.Errorf("%d: with %d bytes of %d: code %d, %s", i, keep, len(part), code, stderr)
 		}
 	}
 	if err := os.WriteFile(out+".part", append(part, "\x64torn"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := cli(t, nil, "", record...); code != exitOK {
+	if code, _, stderr := runCLI(t, nil, "", record...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	if g, w := versionsOf(loadVersions(t, out)), versionsOf(loadVersions(t, plain)); g != w {
@@ -348,7 +349,7 @@ func TestBenchRecordBehind(t *testing.T) {
 	}))
 	defer s.Close()
 	record := append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)
-	if code, _, _ := cli(t, nil, "", record...); code == exitOK {
+	if code, _, _ := runCLI(t, nil, "", record...); code == cli.ExitOK {
 		t.Fatal("recorded in spite of a failing update")
 	}
 	down = false
@@ -359,7 +360,7 @@ func TestBenchRecordBehind(t *testing.T) {
 		if err := engine.Update(t.Context(), loss); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, stderr := cli(t, nil, "", record...); code == exitOK || !strings.Contains(stderr, "behind the unfinished recording") {
+		if code, _, stderr := runCLI(t, nil, "", record...); code == cli.ExitOK || !strings.Contains(stderr, "behind the unfinished recording") {
 			t.Errorf("after %s: code %d, %s", loss, code, stderr)
 		}
 	}
@@ -389,8 +390,8 @@ func addBadTriples(t *testing.T, args []string) {
 func recordsWithout(t *testing.T, args []string, plain string, bad int, more ...string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "sifted.trace")
-	code, _, stderr := cli(t, nil, "", append(append([]string{"bench", "record", "--out", out}, more...), args...)...)
-	if code != exitOK || strings.Count(stderr, "left out") != bad {
+	code, _, stderr := runCLI(t, nil, "", append(append([]string{"bench", "record", "--out", out}, more...), args...)...)
+	if code != cli.ExitOK || strings.Count(stderr, "left out") != bad {
 		t.Fatalf("code %d, stderr\n%s\nwant %d triples left out", code, stderr, bad)
 	}
 	if got, want := loadVersions(t, out), loadVersions(t, plain); countsOf(got) != countsOf(want) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A topic is one of the benchmarks that have workloads of their own.
@@ -26,7 +27,7 @@ type topic struct {
 	figures                   func(seeds int) ([]bench.Experiment, error)
 }
 
-func benchTopic(w *world, t topic) *cobra.Command {
+func benchTopic(w *cli.Env, t topic) *cobra.Command {
 	var workload, out, policies, figures string
 	var asJSON bool
 	var seeds int
@@ -71,9 +72,9 @@ func exclusive(c *cobra.Command) (err error) {
 		switch {
 		case g.Name == "figures" || g.Name == "seeds":
 		case f.Changed("figures"):
-			err = usage("--figures and --%s exclude each other", g.Name)
+			err = cli.UsageErrorf("--figures and --%s exclude each other", g.Name)
 		case f.Changed("workload") && !shared:
-			err = usage("--workload and --%s exclude each other", g.Name)
+			err = cli.UsageErrorf("--workload and --%s exclude each other", g.Name)
 		}
 	})
 	return err
@@ -84,20 +85,20 @@ func (t topic) workload(c *cobra.Command, path string) (bench.Workload, error) {
 	if path == "" {
 		l, err := t.generate()
 		if errors.Is(err, bench.ErrWorkload) {
-			return nil, usage("%v", err)
+			return nil, cli.UsageErrorf("%v", err)
 		}
 		return l, err
 	}
 	l := t.read()
 	err := bench.ReadWorkload(path, l)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("the workload %s does not exist", path)
+		return nil, cli.UsageErrorf("the workload %s does not exist", path)
 	}
 	return l, err
 }
 
 // runLoad prints nothing before all policies have run.
-func runLoad(w *world, l bench.Workload, policies string, asJSON bool) error {
+func runLoad(w *cli.Env, l bench.Workload, policies string, asJSON bool) error {
 	list := l.Policies()
 	if policies != "" {
 		list = strings.Split(policies, ",")
@@ -108,16 +109,16 @@ func runLoad(w *world, l bench.Workload, policies string, asJSON bool) error {
 		list[i] = strings.TrimSpace(p)
 		results[i], err = l.Run(list[i])
 		if errors.Is(err, bench.ErrNoPolicy) {
-			return usage("--policy: %v", err)
+			return cli.UsageErrorf("--policy: %v", err)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if !asJSON {
-		return printResults(w.stdout, list, results)
+		return printResults(w.Stdout, list, results)
 	}
-	e := json.NewEncoder(w.stdout)
+	e := json.NewEncoder(w.Stdout)
 	e.SetEscapeHTML(false)
 	for _, r := range results {
 		if err := e.Encode(r); err != nil {
@@ -147,9 +148,9 @@ func printResults(out io.Writer, policies []string, results []bench.Result) erro
 	return t.Flush()
 }
 
-func drawFigures(w *world, t topic, dir string, seeds int) error {
+func drawFigures(w *cli.Env, t topic, dir string, seeds int) error {
 	if seeds < 1 {
-		return usage("--seeds is %d, it is at least 1", seeds)
+		return cli.UsageErrorf("--seeds is %d, it is at least 1", seeds)
 	}
 	list, err := t.figures(seeds)
 	if err != nil {
@@ -158,7 +159,7 @@ func drawFigures(w *world, t topic, dir string, seeds int) error {
 	if err := bench.WriteExperiments(dir, t.short, list); err != nil {
 		return err
 	}
-	fmt.Fprintf(w.stderr, "%d experiments, means of seeds 1 to %d; the report is %s/report.html\n", len(list), seeds, dir)
+	fmt.Fprintf(w.Stderr, "%d experiments, means of seeds 1 to %d; the report is %s/report.html\n", len(list), seeds, dir)
 	return nil
 }
 

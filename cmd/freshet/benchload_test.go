@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // What --json prints of workloads that were worked out by hand, to the letter.
@@ -72,17 +74,17 @@ func TestBenchWorkloads(t *testing.T) {
 			if err := os.WriteFile(in, []byte(c.workload), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			code, out, stderr := cli(t, nil, "", "bench", c.bench, "--workload", in, "--policy", c.policies, "--json", "--out", again)
-			if code != exitOK || stderr != "" {
+			code, out, stderr := runCLI(t, nil, "", "bench", c.bench, "--workload", in, "--policy", c.policies, "--json", "--out", again)
+			if code != cli.ExitOK || stderr != "" {
 				t.Fatalf("code %d, %s", code, stderr)
 			}
 			if want := strings.Join(c.want, "\n") + "\n"; out != want {
 				t.Errorf("printed\n%s\nwant\n%s", out, want)
 			}
-			if code, twice, _ := cli(t, nil, "", "bench", c.bench, "--workload", again, "--policy", c.policies, "--json"); code != exitOK || twice != out {
+			if code, twice, _ := runCLI(t, nil, "", "bench", c.bench, "--workload", again, "--policy", c.policies, "--json"); code != cli.ExitOK || twice != out {
 				t.Errorf("what was written back gives\n%s", twice)
 			}
-			if code, table, _ := cli(t, nil, "", "bench", c.bench, "--workload", in); code != exitOK || !strings.HasPrefix(table, "policy ") {
+			if code, table, _ := runCLI(t, nil, "", "bench", c.bench, "--workload", in); code != cli.ExitOK || !strings.HasPrefix(table, "policy ") {
 				t.Errorf("the table of all policies: code %d\n%s", code, table)
 			}
 		})
@@ -96,13 +98,13 @@ func TestBenchRetrieval(t *testing.T) {
 	if err := os.WriteFile(in, []byte(`{"daily":[4,0,0,0],"m":2}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, stderr := cli(t, nil, "", "bench", "allocation", "--workload", in, "--policy", "retrieval", "--json")
+	code, out, stderr := runCLI(t, nil, "", "bench", "allocation", "--workload", in, "--policy", "retrieval", "--json")
 	var r struct {
 		Policy string    `json:"policy"`
 		Tau    []float64 `json:"tau"`
 		Delay  float64   `json:"delay"`
 	}
-	if err := json.Unmarshal([]byte(out), &r); code != exitOK || err != nil {
+	if err := json.Unmarshal([]byte(out), &r); code != cli.ExitOK || err != nil {
 		t.Fatalf("code %d, %v, %s", code, err, stderr)
 	}
 	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
@@ -124,8 +126,8 @@ func TestBenchGenerated(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "w.json")
 			run := func(args ...string) string {
 				t.Helper()
-				code, out, stderr := cli(t, nil, "", append([]string{"bench", bench, "--json"}, args...)...)
-				if code != exitOK || out == "" {
+				code, out, stderr := runCLI(t, nil, "", append([]string{"bench", bench, "--json"}, args...)...)
+				if code != cli.ExitOK || out == "" {
 					t.Fatalf("%v: code %d, %s", args, code, stderr)
 				}
 				return out
@@ -157,9 +159,9 @@ func TestBenchWritten(t *testing.T) {
 		{[]string{"sup", "--data", "week", "--model", "learned"}, `"model":[`},
 		{[]string{"wic", "--urgency", "exp,0", "--life", "window,0"}, `"life":{"kind":"window","W":0},"urgency":{"kind":"exp","param":0}`},
 	} {
-		code, _, stderr := cli(t, nil, "", append(append([]string{"bench"}, c.args...), "--out", file)...)
+		code, _, stderr := runCLI(t, nil, "", append(append([]string{"bench"}, c.args...), "--out", file)...)
 		text, err := os.ReadFile(file)
-		if code != exitOK || err != nil {
+		if code != cli.ExitOK || err != nil {
 			t.Fatalf("%v: code %d, %v, %s", c.args, code, err, stderr)
 		}
 		if !strings.Contains(string(text), c.want) || strings.Contains(string(text), "null") {
@@ -183,7 +185,7 @@ func TestBenchWorkloadMistakes(t *testing.T) {
 		{"wic", "--policy", "sedf:p"}, {"allocation", "--policy", "sqrt"}, {"cei", "--figures", dir, "--seeds", "0"}, {"cei", "--figures", dir, "--seed", "3"},
 		{"cei", "--workload", write(`{}`), "--seed", "2"},
 	} {
-		if code, out, stderr := cli(t, nil, "", append([]string{"bench"}, args...)...); code != exitUsage || stderr == "" || out != "" {
+		if code, out, stderr := runCLI(t, nil, "", append([]string{"bench"}, args...)...); code != cli.ExitUsage || stderr == "" || out != "" {
 			t.Errorf("%v: code %d, %q, %q; want a usage error", args, code, out, stderr)
 		}
 	}
@@ -191,7 +193,7 @@ func TestBenchWorkloadMistakes(t *testing.T) {
 		"cei": `{"n":1,"K":3,"C":1,"ceis":[{"profile":0,"eis":[{"resource":1,"start":1,"finish":1}]}]}`,
 		"sup": `{"N":3,"X":1,"life":"overwrite","updates":[4],"model":[]}`, "wic": `{"n":1,"N":2,"C":1,"pi":[[1]]}`, "allocation": `{"daily":[],"m":2}`,
 	} {
-		if code, _, stderr := cli(t, nil, "", "bench", bench, "--workload", write(text)); code != exitFailure || !strings.Contains(stderr, "bad workload") {
+		if code, _, stderr := runCLI(t, nil, "", "bench", bench, "--workload", write(text)); code != cli.ExitFailure || !strings.Contains(stderr, "bad workload") {
 			t.Errorf("%s of %s: code %d, %q", bench, text, code, stderr)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // Marks keep a recording on a remote endpoint from applying an update twice:
@@ -46,7 +48,7 @@ func (m *marks) begin(ctx context.Context) error {
 		return fmt.Errorf("see whether %s is empty: %w", where, err)
 	}
 	if len(there) > 0 && there[0] != "0" {
-		fmt.Fprintf(m.h.w.stderr, "warning: %s holds %s triples already; unless they are those of the base, they will be in the results\n", where, there[0])
+		fmt.Fprintf(m.h.w.Stderr, "warning: %s holds %s triples already; unless they are those of the base, they will be in the results\n", where, there[0])
 	}
 	return nil
 }
@@ -147,7 +149,7 @@ func (m *marks) ask(ctx context.Context, query string) ([]string, error) {
 	body := strings.NewReader(url.Values{"query": {query}}.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.h.url, body)
 	if err != nil {
-		return nil, usage("--endpoint: %v", err)
+		return nil, cli.UsageErrorf("--endpoint: %v", err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/sparql-results+json")

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
@@ -30,7 +31,7 @@ type chronicle struct {
 	perChangeset, skipEmpty   bool
 	limit                     int
 	timeout                   time.Duration
-	w                         *world
+	w                         *cli.Env
 	remote                    bool
 	local                     *local.Engine
 	url                       string
@@ -56,19 +57,19 @@ func (h *chronicle) flags(c *cobra.Command) {
 }
 
 // open checks the command line and starts or reaches the endpoint.
-func (h *chronicle) open(ctx context.Context, w *world) ([]registry.Query, []bench.Step, error) {
+func (h *chronicle) open(ctx context.Context, w *cli.Env) ([]registry.Query, []bench.Step, error) {
 	h.w, h.remote = w, h.endpoint != ""
 	for _, f := range []struct{ flag, value string }{{"changesets", h.changesets}, {"base", h.base}, {"queries", h.queries}} {
 		if f.value == "" {
-			return nil, nil, usage("--%s is missing", f.flag)
+			return nil, nil, cli.UsageErrorf("--%s is missing", f.flag)
 		}
 		if _, err := os.Stat(f.value); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, usage("--%s: %s does not exist", f.flag, f.value)
+			return nil, nil, cli.UsageErrorf("--%s: %s does not exist", f.flag, f.value)
 		}
 	}
 	f, err := os.Open(h.queries)
 	if err != nil {
-		return nil, nil, usage("--queries: %v", err)
+		return nil, nil, cli.UsageErrorf("--queries: %v", err)
 	}
 	defer f.Close()
 	queries, err := bench.ReadQueries(f, h.queries)
@@ -118,7 +119,7 @@ func (h *chronicle) client() (*endpoint.Client, error) {
 	if h.graph != "" {
 		e.DefaultGraphURI = []string{h.graph}
 	}
-	return endpoint.New(e.Defaulted(), endpoint.Options{Contact: h.contact, Version: programVersion()})
+	return endpoint.New(e.Defaulted(), endpoint.Options{Contact: h.contact, Version: cli.Version()})
 }
 
 // load brings the dataset to its base.
@@ -204,7 +205,7 @@ func (h *chronicle) post(ctx context.Context, update string) error {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.update, body)
 	if err != nil {
-		return usage("--update: %v", err)
+		return cli.UsageErrorf("--update: %v", err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := http.DefaultClient.Do(r)
@@ -253,10 +254,10 @@ func (h *chronicle) apply(before, list []local.Changeset) func(context.Context) 
 func (h *chronicle) steps() ([]bench.Step, error) {
 	all, err := local.Changesets(h.changesets)
 	if err != nil {
-		return nil, usage("--changesets: %v", err)
+		return nil, cli.UsageErrorf("--changesets: %v", err)
 	}
 	if len(all) == 0 {
-		return nil, usage("--changesets: there are none in %s", h.changesets)
+		return nil, cli.UsageErrorf("--changesets: there are none in %s", h.changesets)
 	}
 	var steps []bench.Step
 	whole := all
@@ -288,11 +289,11 @@ func (h *chronicle) idle(steps []bench.Step, from, to string) ([]bench.Step, err
 	const layout = "2006/01/02/15"
 	a, err := time.Parse(layout, from)
 	if err != nil {
-		return nil, usage("--changesets: %s is not an hour", from)
+		return nil, cli.UsageErrorf("--changesets: %s is not an hour", from)
 	}
 	b, err := time.Parse(layout, to)
 	if err != nil {
-		return nil, usage("--changesets: %s is not an hour", to)
+		return nil, cli.UsageErrorf("--changesets: %s is not an hour", to)
 	}
 	for t := a.Add(time.Hour); t.Before(b) && (h.limit == 0 || len(steps) < h.limit); t = t.Add(time.Hour) {
 		steps = append(steps, bench.Step{Name: t.Format(layout)})
@@ -300,7 +301,7 @@ func (h *chronicle) idle(steps []bench.Step, from, to string) ([]bench.Step, err
 	return steps, nil
 }
 
-func benchRecord(w *world) *cobra.Command {
+func benchRecord(w *cli.Env) *cobra.Command {
 	h := &chronicle{}
 	var out string
 	c := &cobra.Command{
@@ -319,7 +320,7 @@ literals that are not of their datatype, are named and left out.`,
   freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if out == "" {
-				return usage("--out is missing: where to write the trace")
+				return cli.UsageErrorf("--out is missing: where to write the trace")
 			}
 			queries, steps, err := h.open(c.Context(), w)
 			defer h.close()
@@ -328,7 +329,7 @@ literals that are not of their datatype, are named and left out.`,
 			}
 			ask, err := h.client()
 			if err != nil {
-				return usage("--endpoint: %v", err)
+				return cli.UsageErrorf("--endpoint: %v", err)
 			}
 			defer ask.Close()
 			if h.remote {
@@ -348,7 +349,7 @@ literals that are not of their datatype, are named and left out.`,
 			}.Run(c.Context())
 			bar.Close()
 			if errors.Is(err, bench.ErrRecorded) {
-				return usage("--out: %v", err)
+				return cli.UsageErrorf("--out: %v", err)
 			}
 			if err == nil && h.marks != nil {
 				err = h.marks.clear(c.Context())
@@ -360,7 +361,7 @@ literals that are not of their datatype, are named and left out.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w.stderr, "%d queries over %d revisions, %d changes; the trace is %s\n", t.Queries, t.Revisions, t.Changes(), out)
+			fmt.Fprintf(w.Stderr, "%d queries over %d revisions, %d changes; the trace is %s\n", t.Queries, t.Revisions, t.Changes(), out)
 			return nil
 		},
 	}

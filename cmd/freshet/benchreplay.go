@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -23,7 +24,7 @@ type rehearsal struct {
 	policy string
 	budget time.Duration
 
-	w        *world
+	w        *cli.Env
 	list     []registry.Query
 	ids      []string // by query, as the server names them
 	steps    []bench.Step
@@ -34,7 +35,7 @@ type rehearsal struct {
 
 const rehearsed = "bench"
 
-func benchReplay(w *world) *cobra.Command {
+func benchReplay(w *cli.Env) *cobra.Command {
 	r := &rehearsal{w: w}
 	var asJSON bool
 	c := &cobra.Command{
@@ -47,13 +48,13 @@ outside of the budget.`,
 		Example: "  freshet bench replay --changesets changesets --base base.nt.gz --queries queries.jsonl --policy ttl:max=8:reset --budget 500ms --limit 50",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := scheduler.ParsePolicy(r.policy); err != nil {
-				return usage("--policy: %v", err)
+				return cli.UsageErrorf("--policy: %v", err)
 			}
 			report, err := r.run(c.Context())
 			if err != nil {
 				return err
 			}
-			if err := report.Write(w.stdout, asJSON); err != nil {
+			if err := report.Write(w.Stdout, asJSON); err != nil {
 				return err
 			}
 			if report.Wrong > 0 {
@@ -128,7 +129,7 @@ func (r *rehearsal) rehearse(ctx context.Context, srv *server) error {
 	r.memory = make([]scheduler.Memory, len(r.list))
 	ask, err := r.client()
 	if err != nil {
-		return usage("--endpoint: %v", err)
+		return cli.UsageErrorf("--endpoint: %v", err)
 	}
 	defer ask.Close()
 	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local/city"
 )
 
-func benchSample(w *world) *cobra.Command {
+func benchSample(w *cli.Env) *cobra.Command {
 	var seed uint64
 	var steps, queries int
 	c := &cobra.Command{
@@ -27,7 +28,7 @@ in it numbered files .removed.nt.gz, .added.nt.gz, .clear.nt.gz, .reinserted.nt.
   freshet bench simulate --trace city.trace --policy rr,hybrid --budget 20ms`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if steps < 1 || queries < 1 {
-				return usage("--steps and --queries are at least 1")
+				return cli.UsageErrorf("--steps and --queries are at least 1")
 			}
 			dir := args[0]
 			if err := city.New(seed).WriteDir(dir, steps); err != nil {
@@ -41,7 +42,7 @@ in it numbered files .removed.nt.gz, .added.nt.gz, .clear.nt.gz, .reinserted.nt.
 			if err := writeFile(path, func(w io.Writer) error { return writeQueries(w, list[:min(queries, len(list))]) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(w.stderr, "%d changesets and %d queries in %s\n", steps, queries, dir)
+			fmt.Fprintf(w.Stderr, "%d changesets and %d queries in %s\n", steps, queries, dir)
 			return nil
 		},
 	}

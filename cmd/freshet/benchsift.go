@@ -54,7 +54,7 @@ func (h *chronicle) sift(ctx context.Context, triples []string) ([]string, error
 	case !errors.Is(err, errRefused):
 		return nil, err
 	case len(triples) == 1:
-		fmt.Fprintf(h.w.stderr, "left out, because %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
+		fmt.Fprintf(h.w.Stderr, "left out, because %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 		return nil, nil
 	}
 	half := len(triples) / 2

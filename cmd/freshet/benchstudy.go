@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
 )
 
-func benchStudy(w *world) *cobra.Command {
+func benchStudy(w *cli.Env) *cobra.Command {
 	var traces []string
 	var out, rule, policies string
 	c := &cobra.Command{
@@ -26,9 +27,9 @@ have means and standard deviations. --policy adds policies, your own for example
 			defer collectLess()()
 			switch {
 			case out == "":
-				return usage("--out is missing: the directory of the report")
+				return cli.UsageErrorf("--out is missing: the directory of the report")
 			case len(traces) == 0:
-				return usage("--trace is missing: which traces to read")
+				return cli.UsageErrorf("--trace is missing: which traces to read")
 			}
 			var more []string
 			if policies != "" {
@@ -37,7 +38,7 @@ have means and standard deviations. --policy adds policies, your own for example
 			plan := bench.Plan(rule, more...)
 			for _, s := range plan {
 				if err := s.Check(); err != nil {
-					return usage("%v", err)
+					return cli.UsageErrorf("%v", err)
 				}
 			}
 			s := bench.NewStudy(plan)
@@ -56,7 +57,7 @@ have means and standard deviations. --policy adds policies, your own for example
 			if err := s.Write(out); err != nil {
 				return err
 			}
-			fmt.Fprintf(w.stderr, "%d simulations; the report is %s\n", len(plan)*len(traces), filepath.Join(out, "report.html"))
+			fmt.Fprintf(w.Stderr, "%d simulations; the report is %s\n", len(plan)*len(traces), filepath.Join(out, "report.html"))
 			return nil
 		},
 	}

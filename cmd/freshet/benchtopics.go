@@ -5,10 +5,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-func benchCEI(w *world) *cobra.Command {
+func benchCEI(w *cli.Env) *cobra.Command {
 	p := bench.CEIBaseline()
 	return benchTopic(w, topic{
 		use: "cei", short: "Capture complex execution intervals",
@@ -39,7 +40,7 @@ everything beforehand; single, in which each interval counts for itself.`,
 	})
 }
 
-func benchSUP(w *world) *cobra.Command {
+func benchSUP(w *cli.Env) *cobra.Command {
 	p := bench.SUPBaseline()
 	return benchTopic(w, topic{
 		use: "sup", short: "Satisfy notification rules with few probes",
@@ -66,7 +67,7 @@ the updates) and learned (rates by hour and weekday, from four epochs before).`,
 	})
 }
 
-func benchWIC(w *world) *cobra.Command {
+func benchWIC(w *cli.Env) *cobra.Command {
 	p := bench.WICBaseline()
 	return benchTopic(w, topic{
 		use: "wic", short: "Monitor pages by urgency and life",
@@ -96,7 +97,7 @@ had.`,
 	})
 }
 
-func benchAllocation(w *world) *cobra.Command {
+func benchAllocation(w *cli.Env) *cobra.Command {
 	p := bench.AllocationBaseline()
 	return benchTopic(w, topic{
 		use: "allocation", short: "Divide retrievals among sources and over the day",

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A driver is a client that others wrote, run by node.
@@ -167,7 +169,7 @@ func TestForeignWebhookReceiver(t *testing.T) {
 	s.must(t, "", "subscription", "pause", made.ID)
 	s.must(t, "", "subscription", "resume", made.ID)
 	s.must(t, "", "webhook", "rm", made.ID)
-	if code, _, _ := cli(t, s.env, "", "webhook", "replay", made.ID); code != exitNotFound {
+	if code, _, _ := runCLI(t, s.env, "", "webhook", "replay", made.ID); code != cli.ExitNotFound {
 		t.Errorf("replay of a webhook that is no more: exit code %d", code)
 	}
 }

@@ -17,16 +17,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/notify/client"
 )
 
-// cli runs one command line in this process.
-func cli(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
+// runLine runs one command line in this process.
+func runLine(ctx context.Context, args []string, w *cli.Env) int {
+	return cli.Run(ctx, newRoot(w), args, w)
+}
+
+// runCLI runs one command line in this process and returns what it prints.
+func runCLI(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, err bytes.Buffer
-	code = run(ctx, args, &world{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, getenv: func(k string) string { return env[k] }})
+	code = runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &err, Getenv: func(k string) string { return env[k] }})
 	return code, out.String(), err.String()
 }
 
@@ -70,8 +76,8 @@ func (w town) update(t *testing.T, text string) {
 // must runs a command that has to succeed and returns what it prints.
 func (w town) must(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	code, out, stderr := cli(t, w.env, stdin, args...)
-	if code != exitOK {
+	code, out, stderr := runCLI(t, w.env, stdin, args...)
+	if code != cli.ExitOK {
 		t.Fatalf("freshet %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
 	}
 	return out
@@ -138,8 +144,8 @@ func TestCommandLine(t *testing.T) {
 	w.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
 	w.must(t, "", "endpoint", "rm", "other")
 	for _, gone := range [][]string{{"endpoint", "show", "other"}, {"query", "show", "lost"}} {
-		if code, _, _ := cli(t, w.env, "", gone...); code != exitNotFound {
-			t.Errorf("exit code of %v after the endpoint was removed is %d, want %d", gone, code, exitNotFound)
+		if code, _, _ := runCLI(t, w.env, "", gone...); code != cli.ExitNotFound {
+			t.Errorf("exit code of %v after the endpoint was removed is %d, want %d", gone, code, cli.ExitNotFound)
 		}
 	}
 	exported := w.must(t, "", "store", "export", "--data", filepath.Dir(backup))
@@ -153,8 +159,8 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("exported, imported and exported again:\n%s\nwant\n%s", again, exported)
 	}
 	w.must(t, "", "query", "rm", "numbers")
-	if code, _, _ := cli(t, w.env, "", "query", "show", "numbers"); code != exitNotFound {
-		t.Errorf("exit code for a query that ended is %d, want %d", code, exitNotFound)
+	if code, _, _ := runCLI(t, w.env, "", "query", "show", "numbers"); code != cli.ExitNotFound {
+		t.Errorf("exit code for a query that ended is %d, want %d", code, cli.ExitNotFound)
 	}
 }
 
@@ -198,48 +204,48 @@ func TestExitCodes(t *testing.T) {
 		want  int
 		says  string
 	}{
-		{"good", with("s3cret-of-an-operator"), "", []string{"query", "list"}, exitOK, ""},
-		{"no token", w.env, "", []string{"query", "list"}, exitAuth, ""},
-		{"wrong token", with("guess"), "", []string{"query", "list"}, exitAuth, ""},
-		{"not allowed", with("look-but-do-not-touch"), "ASK {}", []string{"query", "add", "-"}, exitAuth, ""},
-		{"not found", with("s3cret-of-an-operator"), "", []string{"query", "show", "nothing"}, exitNotFound, ""},
-		{"bad query", with("s3cret-of-an-operator"), "SELECT", []string{"query", "add", "-"}, exitUsage, "line 1"},
-		{"query in Latin-1", with("s3cret-of-an-operator"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, exitUsage, "UTF-8"},
-		{"update", with("s3cret-of-an-operator"), "DROP ALL", []string{"query", "add", "-"}, exitUsage, "SPARQL Update"},
-		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, exitUsage, "--help"},
-		{"bad command", w.env, "", []string{"query", "lst"}, exitUsage, "--help"},
-		{"missing argument", w.env, "", []string{"query", "show"}, exitUsage, "Usage"},
-		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, exitUsage, "nonexistent"},
-		{"unknown setting", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, exitUsage, "bugdet"},
-		{"bad value", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "budget=5"}, exitUsage, "(budget)"},
-		{"hint for nothing", with("s3cret-of-an-operator"), "", []string{"hint", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
-		{"shadow of nothing", with("s3cret-of-an-operator"), "", []string{"endpoint", "shadow", "list", "nowhere"}, exitNotFound, "no endpoint is named nowhere"},
-		{"no word", with("two words"), "", []string{"query", "list"}, exitUsage, "token"},
-		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.endpoint, "/sparql")}, "", []string{"query", "list"}, exitFailure, "is it a Freshet server"},
-		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, exitUsage, "http://"},
-		{"help about nothing", w.env, "", []string{"help", "query", "lst"}, exitUsage, "query lst"},
-		{"completion for no shell", w.env, "", []string{"completion", "tcsh"}, exitUsage, "tcsh"},
-		{"no server", nobody, "", []string{"query", "list"}, exitUnreachable, "freshet serve"},
-		{"watch without server", nobody, "", []string{"watch", "x"}, exitUnreachable, "freshet serve"},
-		{"watch nothing", with("s3cret-of-an-operator"), "", []string{"watch", "nothing"}, exitNotFound, ""},
-		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, exitUsage, "make deps"},
-		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, exitUsage, "there are none in"},
-		{"no file to load", w.env, "", []string{"sparql", "--load", "/nonexistent.nt"}, exitUsage, "/nonexistent.nt"},
-		{"nothing to load", w.env, "", []string{"sparql", "--load", "cli_test.go"}, exitUsage, ".ttl"},
-		{"no time", w.env, "", []string{"sparql", "--every", "0s"}, exitUsage, "--every"},
-		{"no time in the demo", w.env, "", []string{"demo", "--every", "0s"}, exitUsage, "--every"},
-		{"address of the endpoint in use", w.env, "", []string{"sparql", "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, exitFailure, "choose another address"},
-		{"no address of this machine", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"}, exitFailure, "address of this machine"},
-		{"bad config", w.env, "", []string{"serve", "--config", "/nonexistent.yaml"}, exitUsage, "nonexistent"},
-		{"address in use", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, exitFailure, "--listen"},
-		{"open to a proxy's strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url", "https://freshet.example.org"}, exitUsage, "public_url"},
-		{"open to strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, exitUsage, "--insecure"},
+		{"good", with("s3cret-of-an-operator"), "", []string{"query", "list"}, cli.ExitOK, ""},
+		{"no token", w.env, "", []string{"query", "list"}, cli.ExitAuth, ""},
+		{"wrong token", with("guess"), "", []string{"query", "list"}, cli.ExitAuth, ""},
+		{"not allowed", with("look-but-do-not-touch"), "ASK {}", []string{"query", "add", "-"}, cli.ExitAuth, ""},
+		{"not found", with("s3cret-of-an-operator"), "", []string{"query", "show", "nothing"}, cli.ExitNotFound, ""},
+		{"bad query", with("s3cret-of-an-operator"), "SELECT", []string{"query", "add", "-"}, cli.ExitUsage, "line 1"},
+		{"query in Latin-1", with("s3cret-of-an-operator"), "ASK { ?s ?p \"caf\xe9\" }", []string{"query", "add", "-"}, cli.ExitUsage, "UTF-8"},
+		{"update", with("s3cret-of-an-operator"), "DROP ALL", []string{"query", "add", "-"}, cli.ExitUsage, "SPARQL Update"},
+		{"bad flag", w.env, "", []string{"query", "list", "--colour"}, cli.ExitUsage, "--help"},
+		{"bad command", w.env, "", []string{"query", "lst"}, cli.ExitUsage, "--help"},
+		{"missing argument", w.env, "", []string{"query", "show"}, cli.ExitUsage, "Usage"},
+		{"no file", w.env, "", []string{"query", "add", "/nonexistent.rq"}, cli.ExitUsage, "nonexistent"},
+		{"unknown setting", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, cli.ExitUsage, "bugdet"},
+		{"bad value", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "budget=5"}, cli.ExitUsage, "(budget)"},
+		{"hint for nothing", with("s3cret-of-an-operator"), "", []string{"hint", "nowhere"}, cli.ExitNotFound, "no endpoint is named nowhere"},
+		{"shadow of nothing", with("s3cret-of-an-operator"), "", []string{"endpoint", "shadow", "list", "nowhere"}, cli.ExitNotFound, "no endpoint is named nowhere"},
+		{"no word", with("two words"), "", []string{"query", "list"}, cli.ExitUsage, "token"},
+		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.endpoint, "/sparql")}, "", []string{"query", "list"}, cli.ExitFailure, "is it a Freshet server"},
+		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, cli.ExitUsage, "http://"},
+		{"help about nothing", w.env, "", []string{"help", "query", "lst"}, cli.ExitUsage, "query lst"},
+		{"completion for no shell", w.env, "", []string{"completion", "tcsh"}, cli.ExitUsage, "tcsh"},
+		{"no server", nobody, "", []string{"query", "list"}, cli.ExitUnreachable, "freshet serve"},
+		{"watch without server", nobody, "", []string{"watch", "x"}, cli.ExitUnreachable, "freshet serve"},
+		{"watch nothing", with("s3cret-of-an-operator"), "", []string{"watch", "nothing"}, cli.ExitNotFound, ""},
+		{"no engine", w.env, "", []string{"sparql", "--engine", "/nonexistent.wasm"}, cli.ExitUsage, "make deps"},
+		{"no changesets", w.env, "", []string{"sparql", "--changesets", t.TempDir()}, cli.ExitUsage, "there are none in"},
+		{"no file to load", w.env, "", []string{"sparql", "--load", "/nonexistent.nt"}, cli.ExitUsage, "/nonexistent.nt"},
+		{"nothing to load", w.env, "", []string{"sparql", "--load", "cli_test.go"}, cli.ExitUsage, ".ttl"},
+		{"no time", w.env, "", []string{"sparql", "--every", "0s"}, cli.ExitUsage, "--every"},
+		{"no time in the demo", w.env, "", []string{"demo", "--every", "0s"}, cli.ExitUsage, "--every"},
+		{"address of the endpoint in use", w.env, "", []string{"sparql", "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "choose another address"},
+		{"no address of this machine", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"}, cli.ExitFailure, "address of this machine"},
+		{"bad config", w.env, "", []string{"serve", "--config", "/nonexistent.yaml"}, cli.ExitUsage, "nonexistent"},
+		{"address in use", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "--listen"},
+		{"open to a proxy's strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url", "https://freshet.example.org"}, cli.ExitUsage, "public_url"},
+		{"open to strangers", w.env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, cli.ExitUsage, "--insecure"},
 	} {
-		code, out, stderr := cli(t, x.env, x.stdin, x.args...)
+		code, out, stderr := runCLI(t, x.env, x.stdin, x.args...)
 		if code != x.want || !strings.Contains(stderr, x.says) {
 			t.Errorf("%s: exit code %d, want %d; says %q, want %q in it", x.name, code, x.want, stderr, x.says)
 		}
-		if x.want != exitOK && out != "" {
+		if x.want != cli.ExitOK && out != "" {
 			t.Errorf("%s: data on standard output after a failure: %q", x.name, out)
 		}
 	}
@@ -250,8 +256,8 @@ func TestStoreLocked(t *testing.T) {
 	needEngine(t)
 	data := t.TempDir()
 	serve(t, binary(t), freeAddr(t), data, "")
-	code, _, stderr := cli(t, nil, "", "serve", "--data", data, "--listen", freeAddr(t))
-	if code == exitOK || !strings.Contains(stderr, "freshet.db") || !strings.Contains(stderr, "process") {
+	code, _, stderr := runCLI(t, nil, "", "serve", "--data", data, "--listen", freeAddr(t))
+	if code == cli.ExitOK || !strings.Contains(stderr, "freshet.db") || !strings.Contains(stderr, "process") {
 		t.Errorf("exit code %d, says %q", code, stderr)
 	}
 }
@@ -266,7 +272,7 @@ func TestBackupOverAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := map[string]string{"FRESHET_SERVER": "http://" + freeAddr(t)}
-	if code, _, _ := cli(t, gone, "", "backup", old); code == exitOK {
+	if code, _, _ := runCLI(t, gone, "", "backup", old); code == cli.ExitOK {
 		t.Error("a backup of nothing")
 	}
 	if b, err := os.ReadFile(old); err != nil || string(b) != "the one of yesterday" {
@@ -281,14 +287,14 @@ func TestBackupOverAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := cli(t, w.env, "", "backup", live)
-	if code != exitUsage || !strings.Contains(stderr, "running server") {
+	code, _, stderr := runCLI(t, w.env, "", "backup", live)
+	if code != cli.ExitUsage || !strings.Contains(stderr, "running server") {
 		t.Errorf("a backup onto the live store: exit code %d, says %q", code, stderr)
 	}
 	if after, err := os.Stat(live); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the server writes to a file without a name: %v", err)
 	}
-	if code, _, stderr := cli(t, w.env, "", "backup", dir); code != exitUsage || !strings.Contains(stderr, "regular file") {
+	if code, _, stderr := runCLI(t, w.env, "", "backup", dir); code != cli.ExitUsage || !strings.Contains(stderr, "regular file") {
 		t.Errorf("a backup onto a directory: exit code %d, says %q", code, stderr)
 	}
 }
@@ -297,12 +303,12 @@ func TestBackupOverAFile(t *testing.T) {
 func TestNoStore(t *testing.T) {
 	dir := t.TempDir()
 	for _, line := range []string{"store check", "store export", "store compact " + filepath.Join(dir, "copy.db")} {
-		code, out, stderr := cli(t, nil, "", append(strings.Fields(line), "--data", dir)...)
-		if code != exitUsage || out != "" || !strings.Contains(stderr, "no store") {
+		code, out, stderr := runCLI(t, nil, "", append(strings.Fields(line), "--data", dir)...)
+		if code != cli.ExitUsage || out != "" || !strings.Contains(stderr, "no store") {
 			t.Errorf("%s: exit code %d, prints %q, says %q", line, code, out, stderr)
 		}
 	}
-	if _, _, stderr := cli(t, map[string]string{"FRESHET_DATA": dir}, "", "store", "check"); !strings.Contains(stderr, dir) {
+	if _, _, stderr := runCLI(t, map[string]string{"FRESHET_DATA": dir}, "", "store", "check"); !strings.Contains(stderr, dir) {
 		t.Errorf("with a variable: %q", stderr)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
@@ -321,7 +327,7 @@ func TestWatch(t *testing.T) {
 	done := make(chan int, 1)
 	go func() {
 		defer out.Close()
-		done <- run(ctx, []string{"watch", name, "--json"}, &world{stdout: out, stderr: io.Discard, getenv: func(k string) string { return w.env[k] }})
+		done <- runLine(ctx, []string{"watch", name, "--json"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return w.env[k] }})
 	}()
 	lines := json.NewDecoder(r)
 	next := func(typ string) map[string]any {
@@ -347,7 +353,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("delta %v", m)
 	}
 	cancel()
-	if code := <-done; code != exitOK {
+	if code := <-done; code != cli.ExitOK {
 		t.Errorf("exit code after an interrupt is %d", code)
 	}
 }
@@ -355,7 +361,7 @@ func TestWatch(t *testing.T) {
 // watch is not silent while there is no result, and says why there is none.
 func TestWatchWithoutResult(t *testing.T) {
 	var out, messages strings.Builder
-	a := &api{w: &world{stdout: &out, stderr: &messages}}
+	a := &api{w: &cli.Env{Stdout: &out, Stderr: &messages}}
 	for _, e := range []client.Event{
 		{Kind: client.Subscribed, Empty: true},
 		{Kind: client.Status, Health: "stale", Reason: "failing", Error: "400 the endpoint refuses this query"},
@@ -388,7 +394,7 @@ func TestWatchForPeople(t *testing.T) {
 	done := make(chan int, 2)
 	for _, query := range []string{"numbers", ask} {
 		go func() {
-			done <- run(ctx, []string{"watch", query, "--rows", "1"}, &world{stdout: out, stderr: io.Discard, getenv: func(k string) string { return shop.env[k] }})
+			done <- runLine(ctx, []string{"watch", query, "--rows", "1"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return shop.env[k] }})
 		}()
 	}
 	lines := make(chan string)
@@ -420,7 +426,7 @@ func TestWatchForPeople(t *testing.T) {
 	expect(":2: now false, before true", ":2: +2 −1 of 3 rows", "  − s=<a>  n=1", "    … 1 more", "  + s=<c>  n=3")
 	cancel()
 	for range 2 {
-		if code := <-done; code != exitOK {
+		if code := <-done; code != cli.ExitOK {
 			t.Errorf("exit code after an interrupt is %d", code)
 		}
 	}
@@ -432,7 +438,7 @@ func TestWatchForPeople(t *testing.T) {
 	w.must(t, "", "query", "rm", ask)
 	shop.must(t, "", "query", "show", ask)
 	w.must(t, "", "query", "rm", "--force", ask)
-	if code, _, _ := cli(t, shop.env, "", "query", "show", ask); code != exitNotFound {
+	if code, _, _ := runCLI(t, shop.env, "", "query", "show", ask); code != cli.ExitNotFound {
 		t.Errorf("an admin's rm --force leaves the query to its other holder: exit code %d", code)
 	}
 }
@@ -450,17 +456,17 @@ func TestPlainOutput(t *testing.T) {
 		code        int
 		has         []string
 	}{
-		{"query show rows", "", exitOK, []string{"name ", "query\n  PREFIX x: <http://x/>\n  SELECT", "links\n  results "}},
-		{"query show rows --explain", "", exitOK, []string{"\n  samples\n    slot 1, elapsed_seconds "}},
-		{"endpoint show city", "", exitOK, []string{"headers ", "state\n  running ", "  health\n    state ", "  last\n    endpoint "}},
-		{"query validate -", "SELECT ?s { ?s ?p ?o } LIMIT 5", exitOK, []string{"form ", "warning: line 1: LIMIT"}},
-		{"query validate --run -", "SELECT ?n { ?s ?p ?n }", exitOK, []string{"trial run: complete in ", ", 2 rows\n  n=1\n  n=2\n"}},
-		{"query validate --run -", "ASK {}", exitOK, []string{", true\n"}},
-		{"query validate --run -", "CONSTRUCT WHERE { ?s ?p ?o }", exitOK, []string{", 2 rows\n  <http://x/a> "}},
-		{"query validate --run -", "SELECT ?s { ?s foo:x ?o }", exitFailure, []string{"warning: line 1: no PREFIX", "freshet: the trial run was not complete: rejected: "}},
-		{"query validate --run --json -", "SELECT ?s { ?s foo:x ?o }", exitFailure, []string{`"outcome":"rejected"`}},
+		{"query show rows", "", cli.ExitOK, []string{"name ", "query\n  PREFIX x: <http://x/>\n  SELECT", "links\n  results "}},
+		{"query show rows --explain", "", cli.ExitOK, []string{"\n  samples\n    slot 1, elapsed_seconds "}},
+		{"endpoint show city", "", cli.ExitOK, []string{"headers ", "state\n  running ", "  health\n    state ", "  last\n    endpoint "}},
+		{"query validate -", "SELECT ?s { ?s ?p ?o } LIMIT 5", cli.ExitOK, []string{"form ", "warning: line 1: LIMIT"}},
+		{"query validate --run -", "SELECT ?n { ?s ?p ?n }", cli.ExitOK, []string{"trial run: complete in ", ", 2 rows\n  n=1\n  n=2\n"}},
+		{"query validate --run -", "ASK {}", cli.ExitOK, []string{", true\n"}},
+		{"query validate --run -", "CONSTRUCT WHERE { ?s ?p ?o }", cli.ExitOK, []string{", 2 rows\n  <http://x/a> "}},
+		{"query validate --run -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{"warning: line 1: no PREFIX", "freshet: the trial run was not complete: rejected: "}},
+		{"query validate --run --json -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{`"outcome":"rejected"`}},
 	} {
-		code, out, says := cli(t, w.env, x.stdin, strings.Fields(x.line)...)
+		code, out, says := runCLI(t, w.env, x.stdin, strings.Fields(x.line)...)
 		whole := strings.Contains(x.line, "--json") || strings.Contains(out, "SELECT") || strings.Contains(out, "ASK") || strings.Contains(out, "CONSTRUCT")
 		if code != x.code || strings.ContainsAny(out, "{}") && !whole {
 			t.Errorf("%s: exit code %d, prints\n%s%s", x.line, code, out, says)
@@ -494,15 +500,15 @@ func TestPrintFields(t *testing.T) {
 func TestReplaceOnTheCommandLine(t *testing.T) {
 	w := newTown(t, "")
 	old := strings.TrimSpace(w.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-"))
-	code, out, stderr := cli(t, w.env, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-")
-	if code != exitFailure || out != "" || !strings.Contains(stderr, old) || !strings.Contains(stderr, "replace") {
+	code, out, stderr := runCLI(t, w.env, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "-")
+	if code != cli.ExitFailure || out != "" || !strings.Contains(stderr, old) || !strings.Contains(stderr, "replace") {
 		t.Errorf("exit code %d, prints %q and %q", code, out, stderr)
 	}
 	id := strings.TrimSpace(w.must(t, "SELECT ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "sel", "--replace", "-"))
 	if out := w.must(t, "", "query", "list"); id == old || !strings.Contains(out, id) || strings.Contains(out, old) {
 		t.Errorf("query list prints\n%s", out)
 	}
-	if code, _, stderr := cli(t, w.env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != exitUsage || !strings.Contains(stderr, "part of addresses") {
+	if code, _, stderr := runCLI(t, w.env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != cli.ExitUsage || !strings.Contains(stderr, "part of addresses") {
 		t.Errorf("exit code %d, prints %q", code, stderr)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -55,11 +55,11 @@ func (t TLS) certificate() (*tls.Certificate, error) {
 	case t.Cert == "" && t.Key == "":
 		return nil, nil
 	case t.Cert == "" || t.Key == "":
-		return nil, usage("tls: give both cert and key, or neither")
+		return nil, cli.UsageErrorf("tls: give both cert and key, or neither")
 	}
 	c, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
-		return nil, usage("tls: %v; cert and key are files in PEM that belong together", err)
+		return nil, cli.UsageErrorf("tls: %v; cert and key are files in PEM that belong together", err)
 	}
 	return &c, nil
 }
@@ -111,33 +111,21 @@ func defaultConfig() Config {
 	}
 }
 
-// secretFrom reads a secret from NAME, or from the file that NAME_FILE names.
-func secretFrom(getenv func(string) string, name string) (string, error) {
-	if path := getenv(name + "_FILE"); path != "" {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return "", usage("%s_FILE: %v", name, err)
-		}
-		return strings.TrimSpace(string(b)), nil
-	}
-	return getenv(name), nil
-}
-
 // check says what is wrong with c, naming the key, and fills what follows from
 // other values.
 func (c *Config) check() error {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return usage("listen: %q is not of the form host:port", c.Listen)
+		return cli.UsageErrorf("listen: %q is not of the form host:port", c.Listen)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return usage("listen: %q is not a port from 0 to 65535", port)
+		return cli.UsageErrorf("listen: %q is not a port from 0 to 65535", port)
 	}
 	if c.Data == "" {
-		return usage("data: name the directory of the store, such as ./freshet-data")
+		return cli.UsageErrorf("data: name the directory of the store, such as ./freshet-data")
 	}
 	if strings.ContainsFunc(c.Contact, unicode.IsControl) {
-		return usage("contact: %q cannot be sent as part of a User-Agent; give a mailto: or web address on one line", c.Contact)
+		return cli.UsageErrorf("contact: %q cannot be sent as part of a User-Agent; give a mailto: or web address on one line", c.Contact)
 	}
 	if c.PublicURL == "" {
 		c.PublicURL = c.scheme() + "://" + net.JoinHostPort(publicHost(host), port)
@@ -145,7 +133,7 @@ func (c *Config) check() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	u, err := url.Parse(c.PublicURL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" {
-		return usage("public_url: %q is not an http or https URL without query and fragment", c.PublicURL)
+		return cli.UsageErrorf("public_url: %q is not an http or https URL without query and fragment", c.PublicURL)
 	}
 	if err := c.checkOrigins(); err != nil {
 		return err
@@ -158,26 +146,26 @@ func (c *Config) check() error {
 	}
 	for i, n := range c.WebSub.AllowCallbackNetworks {
 		if _, err := netip.ParsePrefix(n); err != nil {
-			return usage("websub.allow_callback_networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
+			return cli.UsageErrorf("websub.allow_callback_networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
 		}
 	}
 	if c.Retention.Changes < 1 {
-		return usage("retention.changes: at least one change of each query is kept")
+		return cli.UsageErrorf("retention.changes: at least one change of each query is kept")
 	}
 	if c.Limits.Body != 0 && c.Limits.Body < 1<<10 {
-		return usage("limits.body: at least 1KiB, or nobody can register a query; 0 is no limit")
+		return cli.UsageErrorf("limits.body: at least 1KiB, or nobody can register a query; 0 is no limit")
 	}
 	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections, "token_queries": c.Limits.TokenQueries,
 		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections} {
 		if n < 0 {
-			return usage("limits.%s: %d is negative; 0 is no limit", key, n)
+			return cli.UsageErrorf("limits.%s: %d is negative; 0 is no limit", key, n)
 		}
 	}
 	if _, err := c.Log.level(); err != nil {
-		return usage("log.level: %q is none of debug, info, warn, error", c.Log.Level)
+		return cli.UsageErrorf("log.level: %q is none of debug, info, warn, error", c.Log.Level)
 	}
 	if !slices.Contains([]string{"auto", "text", "json"}, c.Log.Format) {
-		return usage("log.format: %q is none of auto, text, json", c.Log.Format)
+		return cli.UsageErrorf("log.format: %q is none of auto, text, json", c.Log.Format)
 	}
 	return c.checkEndpoints()
 }
@@ -214,7 +202,7 @@ func (c *Config) checkOrigins() error {
 	for i, o := range c.Origins {
 		o = strings.TrimSuffix(o, "/")
 		if err := new(http.CrossOriginProtection).AddTrustedOrigin(o); err != nil || strings.Contains(o, "*") {
-			return usage("origins[%d]: %q is not an origin such as https://app.example.org", i, o)
+			return cli.UsageErrorf("origins[%d]: %q is not an origin such as https://app.example.org", i, o)
 		}
 		c.Origins[i] = o
 	}
@@ -226,15 +214,15 @@ func (c *Config) checkTokens() error {
 	for i, t := range c.Tokens {
 		b, err := hex.DecodeString(t.SHA256)
 		if err := registry.CheckTokenName(t.Name); err != nil {
-			return usage("tokens[%d].name: %v", i, err)
+			return cli.UsageErrorf("tokens[%d].name: %v", i, err)
 		}
 		switch {
 		case seen[t.Name]:
-			return usage("tokens[%d]: the name %s is taken", i, t.Name)
+			return cli.UsageErrorf("tokens[%d]: the name %s is taken", i, t.Name)
 		case !t.Role.Includes(registry.RoleRead):
-			return usage("tokens[%d].role: %q is none of admin, app, read", i, t.Role)
+			return cli.UsageErrorf("tokens[%d].role: %q is none of admin, app, read", i, t.Role)
 		case err != nil || len(b) != 32:
-			return usage("tokens[%d].sha256: 64 hexadecimal digits are wanted; 'freshet token add --local %s' makes some", i, t.Name)
+			return cli.UsageErrorf("tokens[%d].sha256: 64 hexadecimal digits are wanted; 'freshet token add --local %s' makes some", i, t.Name)
 		}
 		seen[t.Name] = true
 		c.Tokens[i].SHA256 = strings.ToLower(t.SHA256)
@@ -246,11 +234,11 @@ func (c *Config) checkEndpoints() error {
 	seen := map[string]bool{}
 	for i, e := range c.Endpoints {
 		if seen[e.Name] {
-			return usage("endpoints[%d]: the name %s is taken", i, e.Name)
+			return cli.UsageErrorf("endpoints[%d]: the name %s is taken", i, e.Name)
 		}
 		seen[e.Name] = true
 		if c.Contact == "" && !privateURL(e.URL) {
-			return usage("endpoints[%d]: %s is not on a private network: set contact (a mailto: or web address) so that its operators can reach you", i, e.Name)
+			return cli.UsageErrorf("endpoints[%d]: %s is not on a private network: set contact (a mailto: or web address) so that its operators can reach you", i, e.Name)
 		}
 	}
 	return nil
@@ -278,11 +266,11 @@ func (c *Config) safe() error {
 	}
 	const remedy = "Configure tokens ('freshet token add --local ops --role admin' makes one), "
 	if host, _, _ := net.SplitHostPort(c.Listen); !loopback(host) {
-		return usage("listening on %s without tokens would let anybody on the network in.\n"+
+		return cli.UsageErrorf("listening on %s without tokens would let anybody on the network in.\n"+
 			remedy+"listen on 127.0.0.1, or pass --insecure.", c.Listen)
 	}
 	if u, err := url.Parse(c.PublicURL); err == nil && !loopback(u.Hostname()) {
-		return usage("public_url %s without tokens would let anybody in whom a proxy leads here.\n"+
+		return cli.UsageErrorf("public_url %s without tokens would let anybody in whom a proxy leads here.\n"+
 			remedy+"take public_url away, or pass --insecure.", c.PublicURL)
 	}
 	return nil
@@ -299,13 +287,13 @@ func (l Log) level() (slog.Level, error) {
 	return v, v.UnmarshalText([]byte(l.Level))
 }
 
-func (l Log) logger(w *world) *slog.Logger {
+func (l Log) logger(w *cli.Env) *slog.Logger {
 	level, _ := l.level()
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: inSeconds}
-	if l.Format == "json" || l.Format == "auto" && !w.tty {
-		return slog.New(slog.NewJSONHandler(w.stderr, o))
+	if l.Format == "json" || l.Format == "auto" && !w.Terminal {
+		return slog.New(slog.NewJSONHandler(w.Stderr, o))
 	}
-	return slog.New(slog.NewTextHandler(w.stderr, o))
+	return slog.New(slog.NewTextHandler(w.Stderr, o))
 }
 
 // inSeconds makes each duration a number that a log store can sum up: took
@@ -325,7 +313,7 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 func endpointFlag(s string) (registry.Endpoint, error) {
 	name, u, ok := strings.Cut(s, "=")
 	if !ok || name == "" || u == "" {
-		return registry.Endpoint{}, usage("--endpoint takes NAME=URL, not %q", s)
+		return registry.Endpoint{}, cli.UsageErrorf("--endpoint takes NAME=URL, not %q", s)
 	}
 	return registry.Endpoint{Name: name, URL: u}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -23,7 +24,7 @@ func loadConfig(t *testing.T, yaml string, env map[string]string, flags ...strin
 		t.Fatal(err)
 	}
 	var s settings
-	c := configCommand(&world{})
+	c := configCommand(&cli.Env{})
 	print, _, err := c.Find([]string{"print"})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func loadConfig(t *testing.T, yaml string, env map[string]string, flags ...strin
 	if err := print.ParseFlags(append([]string{"--config", file}, flags...)); err != nil {
 		t.Fatal(err)
 	}
-	return s.load(&world{getenv: func(k string) string { return env[k] }})
+	return s.load(&cli.Env{Getenv: func(k string) string { return env[k] }})
 }
 
 const wholeFile = `
@@ -189,8 +190,8 @@ func TestConfigFileFlag(t *testing.T) {
 		args []string
 		want string
 	}{{nil, "mailto:one@x.example"}, {[]string{"--config", two}, "mailto:two@x.example"}} {
-		code, out, stderr := cli(t, env, "", append([]string{"config", "print"}, x.args...)...)
-		if code != exitOK || !strings.Contains(out, "contact: "+x.want+"  # file\n") {
+		code, out, stderr := runCLI(t, env, "", append([]string{"config", "print"}, x.args...)...)
+		if code != cli.ExitOK || !strings.Contains(out, "contact: "+x.want+"  # file\n") {
 			t.Errorf("%v: exit code %d\n%s%s", x.args, code, out, stderr)
 		}
 	}
@@ -231,8 +232,8 @@ func TestClientPrecedence(t *testing.T) {
 		if x.set != "" {
 			env[x.set] = x.to
 		}
-		code, _, stderr := cli(t, env, "", append([]string{"token", "list"}, x.args...)...)
-		if code != exitOK || seen != x.want {
+		code, _, stderr := runCLI(t, env, "", append([]string{"token", "list"}, x.args...)...)
+		if code != cli.ExitOK || seen != x.want {
 			t.Errorf("%v %v: exit code %d, the server saw %q, want %q\n%s", env, x.args, code, seen, x.want, stderr)
 		}
 	}
@@ -279,8 +280,8 @@ func TestConfigErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: error %v, want one with %q", x.name, err, x.want)
 		}
-		if exitCode(err) != exitUsage {
-			t.Errorf("%s: exit code %d, want %d", x.name, exitCode(err), exitUsage)
+		if cli.ExitCode(err) != cli.ExitUsage {
+			t.Errorf("%s: exit code %d, want %d", x.name, cli.ExitCode(err), cli.ExitUsage)
 		}
 	}
 }
@@ -332,7 +333,7 @@ func TestConfigEnvironment(t *testing.T) {
 		t.Errorf("not shown: %v", values)
 	}
 	for name, bad := range map[string]string{"FRESHET_LIMITS_QUERIES": "many", "FRESHET_RETENTION_AGE": "5", "FRESHET_LIMITS_BODY": "big"} {
-		if _, err := loadConfig(t, "", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), name) || exitCode(err) != exitUsage {
+		if _, err := loadConfig(t, "", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), name) || cli.ExitCode(err) != cli.ExitUsage {
 			t.Errorf("%s=%s: %v, want an error that names it", name, bad, err)
 		}
 	}

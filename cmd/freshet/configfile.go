@@ -18,6 +18,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -27,9 +28,9 @@ import (
 func (c *Config) readFile(path string) error {
 	b, err := fileText(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage("the configuration file %s does not exist", path)
+		return cli.UsageErrorf("the configuration file %s does not exist", path)
 	} else if err != nil {
-		return usage("the configuration file cannot be read: %v", err)
+		return cli.UsageErrorf("the configuration file cannot be read: %v", err)
 	}
 	var tree any
 	if yaml.Unmarshal(b, &tree) == nil && tree == nil {
@@ -37,13 +38,13 @@ func (c *Config) readFile(path string) error {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict())
 	if err := d.Decode(c); err != nil {
-		return usage("%s: %s%s", path, lineOf(b, err), plain(strings.TrimSpace(yaml.FormatError(err, false, true))))
+		return cli.UsageErrorf("%s: %s%s", path, lineOf(b, err), plain(strings.TrimSpace(yaml.FormatError(err, false, true))))
 	}
 	if err := givenEndpoints(tree); err != nil {
 		return err
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return usage("%s: there is a second document in it; everything belongs into the first, before the line of dashes", path)
+		return cli.UsageErrorf("%s: there is a second document in it; everything belongs into the first, before the line of dashes", path)
 	}
 	return nil
 }
@@ -56,7 +57,7 @@ func givenEndpoints(tree any) error {
 	for i, e := range list {
 		given, _ := e.(map[string]any)
 		if err := registry.CheckGiven(given); err != nil {
-			return usage("endpoints[%d] (%v): %v", i, given["name"], err)
+			return cli.UsageErrorf("endpoints[%d] (%v): %v", i, given["name"], err)
 		}
 	}
 	return nil
@@ -168,15 +169,15 @@ func (c *Config) readEnv(getenv func(string) string) error {
 			err = dst.UnmarshalText([]byte(v))
 		}
 		if err != nil {
-			return usage("%s: %v", variable(key), err)
+			return cli.UsageErrorf("%s: %v", variable(key), err)
 		}
 	}
-	secret, err := secretFrom(getenv, "FRESHET_ADMIN_TOKEN")
+	secret, err := cli.SecretFrom(getenv, "FRESHET_ADMIN_TOKEN")
 	if err != nil || secret == "" {
 		return err
 	}
 	if utf8.RuneCountInString(secret) < registry.LeastSecret {
-		return usage("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.LeastSecret)
+		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.LeastSecret)
 	}
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
 	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify"
@@ -28,7 +29,7 @@ type demo struct {
 	quiet, json                bool
 }
 
-func demoCommand(w *world) *cobra.Command {
+func demoCommand(w *cli.Env) *cobra.Command {
 	var d demo
 	c := &cobra.Command{
 		Use: "demo", Short: "See it work: server, embedded endpoint, living data, sample queries", Args: cobra.NoArgs,
@@ -56,13 +57,13 @@ says where. Webhooks and WebSub callbacks may be on this machine.`,
 	return c
 }
 
-func (d demo) run(ctx context.Context, w *world) error {
+func (d demo) run(ctx context.Context, w *cli.Env) error {
 	log := Log{Level: "error", Format: "auto"}.logger(w) // an endpoint that fails on purpose is on the pages
 	if d.every <= 0 || d.changesets < 0 {
-		return usage("--every is a time above 0s, --changesets 0 or more")
+		return cli.UsageErrorf("--every is a time above 0s, --changesets 0 or more")
 	}
 	signal.Ignore(syscall.SIGPIPE) // whoever has read enough ends the demo in order, so that it leaves nothing behind
-	fmt.Fprintln(w.stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
+	fmt.Fprintln(w.Stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
 	town := city.New(d.seed)
 	s, err := d.serveCity(ctx, w, town)
 	defer s.stop()
@@ -85,13 +86,13 @@ func (d demo) run(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w.stderr, `Freshet %s serving at %s
+	fmt.Fprintf(w.Stderr, `Freshet %s serving at %s
 the city's own endpoint is %s, seed %d
 %d queries of the city are shown here as they change, the pages show three endpoints: %s has time
 for everything, %s too little for its queries, %s is down for 15 s of every 90 s; Ctrl-C ends
 
 `,
-		programVersion(), srv.url(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
+		cli.Version(), srv.url(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
 	const parts = 3
 	live := make(chan error, parts)
 	until := func(err error) { // without changes, or a word on them, it is none
@@ -164,7 +165,7 @@ func (d demo) live(ctx context.Context, town *city.City, e *local.Engine) error 
 }
 
 // print follows all changes and prints a line for each.
-func (d demo) print(ctx context.Context, w *world, srv *server, names map[string]string) error {
+func (d demo) print(ctx context.Context, w *cli.Env, srv *server, names map[string]string) error {
 	if d.quiet {
 		return nil
 	}
@@ -200,15 +201,15 @@ func (d demo) print(ctx context.Context, w *world, srv *server, names map[string
 	}
 }
 
-func (d demo) printChange(w *world, srv *server, name string, c registry.Change) error {
+func (d demo) printChange(w *cli.Env, srv *server, name string, c registry.Change) error {
 	if !d.json {
-		_, err := fmt.Fprintln(w.stdout, changeLine(name, c, w.color))
+		_, err := fmt.Fprintln(w.Stdout, changeLine(name, c, w.Color))
 		return err
 	}
 	line, err := notify.MarshalChange(c, notify.Format{MaxChange: int64(srv.conf.Limits.Change), PublicURL: srv.conf.PublicURL})
 	if err != nil {
 		return err
 	}
-	_, err = w.stdout.Write(append(line, '\n'))
+	_, err = w.Stdout.Write(append(line, '\n'))
 	return err
 }

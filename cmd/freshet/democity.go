@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify/client"
@@ -33,7 +34,7 @@ type demoServers struct {
 }
 
 // serveCity loads the city and serves its endpoints.
-func (d demo) serveCity(ctx context.Context, w *world, town *city.City) (*demoServers, error) {
+func (d demo) serveCity(ctx context.Context, w *cli.Env, town *city.City) (*demoServers, error) {
 	log := Log{Level: "warn", Format: "auto"}.logger(w)
 	e, err := openEngine(ctx, d.engine, log)
 	if err != nil {

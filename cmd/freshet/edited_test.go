@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // What an endpoint says holds while its settings are edited, as far as they are
@@ -55,13 +57,13 @@ func (e *edited) duringASlot(t *testing.T, s *slow, setting string) {
 	t.Helper()
 	over := make(chan int)
 	go func() {
-		code, _, _ := cli(t, e.env, "", "endpoint", "tick", "city", "--json")
+		code, _, _ := runCLI(t, e.env, "", "endpoint", "tick", "city", "--json")
 		over <- code
 	}()
 	<-s.asked
 	e.set(t, setting)
 	close(s.answer)
-	if code := <-over; code != exitOK {
+	if code := <-over; code != cli.ExitOK {
 		t.Fatalf("tick: exit code %d", code)
 	}
 }
@@ -98,7 +100,7 @@ func TestEditingKeepsRetryAfter(t *testing.T) {
 	e.add(t, "ASK { <http://x/1> ?p ?o }")
 	e.duringASlot(t, s, "timeout=20s")
 	for range 3 {
-		cli(t, e.env, "", "endpoint", "tick", "city", "--json")
+		runCLI(t, e.env, "", "endpoint", "tick", "city", "--json")
 	}
 	if len(s.asked) > 0 {
 		t.Errorf("asked %d times although told to wait an hour", len(s.asked))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -51,7 +52,7 @@ func (e endpointView) why() string {
 	return shortened(e.State.Health.Error, 100)
 }
 
-func endpointCommand(w *world) *cobra.Command {
+func endpointCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "endpoint", Short: "Manage endpoints",
 		Example: "  freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\n  freshet endpoint tick coins\n  freshet endpoint slots coins --limit 5"}
@@ -79,7 +80,7 @@ func settingsBody(set []string) (map[string]any, error) {
 	for _, s := range set {
 		k, v, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, usage("--set takes KEY=VALUE, not %q", s)
+			return nil, cli.UsageErrorf("--set takes KEY=VALUE, not %q", s)
 		}
 		var parsed any
 		if json.Unmarshal([]byte(v), &parsed) != nil {
@@ -133,7 +134,7 @@ func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, n
 		return err
 	}
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var e struct {
 		Notes []string `json:"notes"`
@@ -142,22 +143,22 @@ func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, n
 		return err
 	}
 	for _, note := range e.Notes {
-		fmt.Fprintf(a.w.stderr, "note: %s\n", note)
+		fmt.Fprintf(a.w.Stderr, "note: %s\n", note)
 	}
-	_, err := fmt.Fprintf(a.w.stderr, "%s %s\n", name, done)
+	_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", name, done)
 	return err
 }
 
 func (a *api) endpointList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List endpoints", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
 			if !a.asJSON {
 				fmt.Fprintln(t, "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY")
 			}
 			err := each(c.Context(), a, "/v1/endpoints", "endpoints", func(raw json.RawMessage) error {
 				if a.asJSON {
-					return printJSON(a.w.stdout, raw)
+					return cli.PrintJSON(a.w.Stdout, raw)
 				}
 				var e endpointView
 				if err := json.Unmarshal(raw, &e); err != nil {
@@ -182,10 +183,10 @@ func (a *api) endpointShow() *cobra.Command {
 			}
 			defer resp.Body.Close()
 			if a.asJSON {
-				_, err = io.Copy(a.w.stdout, resp.Body)
+				_, err = io.Copy(a.w.Stdout, resp.Body)
 				return err
 			}
-			return printEndpoint(a.w.stdout, resp.Body)
+			return printEndpoint(a.w.Stdout, resp.Body)
 		}}
 }
 
@@ -214,7 +215,7 @@ func (a *api) endpointSlots() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "slots NAME", Short: "Show the last slots, newest first", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
 			if !a.asJSON {
 				fmt.Fprintln(t, "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT")
 			}
@@ -232,7 +233,7 @@ func (a *api) endpointSlots() *cobra.Command {
 
 func (a *api) printSlot(t io.Writer, raw json.RawMessage) error {
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var s scheduler.Slot
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -262,7 +263,7 @@ func (a *api) endpointTick() *cobra.Command {
 				return err
 			}
 			if a.asJSON {
-				return printJSON(a.w.stdout, raw)
+				return cli.PrintJSON(a.w.Stdout, raw)
 			}
 			var s scheduler.Slot
 			if err := json.Unmarshal(raw, &s); err != nil {
@@ -272,7 +273,7 @@ func (a *api) endpointTick() *cobra.Command {
 			if debt != "" {
 				debt = ", " + debt
 			}
-			_, err := fmt.Fprintf(a.w.stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
+			_, err := fmt.Fprintf(a.w.Stdout, "slot %d: %d ran, %d changed, %d failed, %d passed over, %.3g of %.3g s%s\n", s.Number, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, debt)
 			return err
 		}}
 }

@@ -1,11 +1,5 @@
 package main
 
-import (
-	"strings"
-
-	"github.com/spf13/cobra"
-)
-
 // examples are those of commands so short that they have none of their own, by
 // their path below freshet.
 func examples() map[string]string {
@@ -53,16 +47,5 @@ func examples() map[string]string {
 		"webhook replay":        "freshet webhook replay wh_4kq…",
 		"webhook rm":            "freshet webhook rm wh_4kq…",
 		"webhook rotate":        "freshet webhook rotate wh_4kq… --grace 1h",
-	}
-}
-
-// exemplify gives each command below c without an example the one of the table.
-func exemplify(c *cobra.Command, table map[string]string) {
-	_, path, _ := strings.Cut(c.CommandPath(), " ")
-	if text, ok := table[path]; ok && c.Example == "" {
-		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
-	}
-	for _, sub := range c.Commands() {
-		exemplify(sub, table)
 	}
 }

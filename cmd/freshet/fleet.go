@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -103,7 +104,7 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Cl
 	if err != nil {
 		return nil, err
 	}
-	o := endpoint.Options{Contact: f.contact, Version: programVersion(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Before: before}
+	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Before: before}
 	if news.Last.Number > 0 {
 		o.Asked = time.Now() // at the latest, by a process before this one
 	}

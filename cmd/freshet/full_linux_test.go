@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // On a full disk the server stays and only reads, whichever part finds it full first.
@@ -17,12 +19,12 @@ import (
 func TestDiskFull(t *testing.T) {
 	for name, find := range map[string]func(*testing.T, *stage){
 		"a registration": func(t *testing.T, s *stage) {
-			if code, _, said := cli(t, s.env, "ASK { ?s ?p 1 }", "query", "add", "-"); code == exitOK || !strings.Contains(said, "disk is full and nothing of this was stored") {
+			if code, _, said := runCLI(t, s.env, "ASK { ?s ?p 1 }", "query", "add", "-"); code == cli.ExitOK || !strings.Contains(said, "disk is full and nothing of this was stored") {
 				t.Errorf("registered on a full disk: exit code %d, %q", code, said)
 			}
 		},
 		"a slot": func(t *testing.T, s *stage) {
-			if code, _, said := cli(t, s.env, "", "endpoint", "tick", "city"); code == exitOK || !strings.Contains(said, "disk is full") {
+			if code, _, said := runCLI(t, s.env, "", "endpoint", "tick", "city"); code == cli.ExitOK || !strings.Contains(said, "disk is full") {
 				t.Errorf("a slot on a full disk: exit code %d, %q", code, said)
 			}
 		},

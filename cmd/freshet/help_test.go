@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // commands lists all commands of the program.
@@ -24,7 +26,7 @@ func commands(c *cobra.Command) []*cobra.Command {
 }
 
 func testRoot() *cobra.Command {
-	return newRoot(&world{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }})
+	return newRoot(&cli.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }})
 }
 
 var (

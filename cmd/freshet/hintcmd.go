@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -16,7 +17,7 @@ import (
 // hintPiece is about how many bytes of IRIs go into one request.
 const hintPiece = 256 << 10
 
-func hintCommand(w *world) *cobra.Command {
+func hintCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	var touched []string
 	var source, from, state string
@@ -44,10 +45,10 @@ every hint concerns its query.`,
 				return a.hintTouched(c.Context(), args[0], touched)
 			}
 			if len(touched) > 0 {
-				return usage("--touched and --changesets exclude each other")
+				return cli.UsageErrorf("--touched and --changesets exclude each other")
 			}
 			if every < time.Second {
-				return usage("--every is at least 1s")
+				return cli.UsageErrorf("--every is at least 1s")
 			}
 			p, err := openPublication(source)
 			if err != nil {
@@ -76,9 +77,9 @@ func (a *api) hintTouched(ctx context.Context, endpoint string, iris []string) e
 		return err
 	}
 	if a.asJSON {
-		return printJSON(a.w.stdout, done)
+		return cli.PrintJSON(a.w.Stdout, done)
 	}
-	_, err = fmt.Fprintf(a.w.stdout, "%d of %d queries may be affected\n", done.Affected, done.Queries)
+	_, err = fmt.Fprintf(a.w.Stdout, "%d of %d queries may be affected\n", done.Affected, done.Queries)
 	return err
 }
 
@@ -129,7 +130,7 @@ func (a *api) followPublication(ctx context.Context, endpoint string, p *publica
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			fmt.Fprintf(a.w.stderr, "%v; trying again in %s\n", err, every)
+			fmt.Fprintf(a.w.Stderr, "%v; trying again in %s\n", err, every)
 		}
 		if once {
 			return nil
@@ -144,8 +145,8 @@ func (a *api) followPublication(ctx context.Context, endpoint string, p *publica
 
 // final says whether trying again cannot help.
 func final(err error) bool {
-	var exit *exitError
-	return errors.As(err, &exit) && (exit.code == exitNotFound || exit.code == exitAuth || exit.code == exitUsage)
+	var exit *cli.ExitError
+	return errors.As(err, &exit) && (exit.Code == cli.ExitNotFound || exit.Code == cli.ExitAuth || exit.Code == cli.ExitUsage)
 }
 
 // catchUp sends what is published from next on and returns what comes then.
@@ -155,7 +156,7 @@ func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next
 		return next, err
 	}
 	for !last.before(next) {
-		h, found, err := p.read(ctx, next, a.w.stderr)
+		h, found, err := p.read(ctx, next, a.w.Stderr)
 		if err != nil {
 			return next, err
 		}
@@ -169,9 +170,9 @@ func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next
 			return next, err
 		}
 		if a.asJSON {
-			err = printJSON(a.w.stdout, map[string]any{"changeset": next.String(), "touched": len(h.Touched), "skipped": h.Skipped, "affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
+			err = cli.PrintJSON(a.w.Stdout, map[string]any{"changeset": next.String(), "touched": len(h.Touched), "skipped": h.Skipped, "affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
 		} else {
-			_, err = fmt.Fprintf(a.w.stdout, "%s: %d IRIs touched, %d of %d queries may be affected\n", next, len(h.Touched), done.Affected, done.Queries)
+			_, err = fmt.Fprintf(a.w.Stdout, "%s: %d IRIs touched, %d of %d queries may be affected\n", next, len(h.Touched), done.Affected, done.Queries)
 		}
 		if err != nil {
 			return next, err

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A press publishes changesets in the layout of DBpedia Live.
@@ -167,7 +169,7 @@ func TestLongHintFollow(t *testing.T) {
 	h.next("2026-01-02-01-000001: 2 IRIs touched, 1 of 2 queries may be affected")
 	h.next("2026-01-02-01-000002: 2 IRIs touched, 0 of 2 queries may be affected")
 	h.stop()
-	if code, _, stderr := cli(t, s.env, "", "hint", "nowhere", "--changesets", p.http.URL, "--from", "2026-01-02-01-000000"); code != exitNotFound {
+	if code, _, stderr := runCLI(t, s.env, "", "hint", "nowhere", "--changesets", p.http.URL, "--from", "2026-01-02-01-000000"); code != cli.ExitNotFound {
 		t.Errorf("following for an endpoint that is not there: %d %s", code, stderr)
 	}
 }

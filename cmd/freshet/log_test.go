@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -70,7 +71,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		return l
 	}
 	started := wait("started")
-	if started["version"] != programVersion() || started["endpoints"] != 1.0 || started["queries"] != 0.0 || started["data"] != e.data || started["listen"] != e.addr ||
+	if started["version"] != cli.Version() || started["endpoints"] != 1.0 || started["queries"] != 0.0 || started["data"] != e.data || started["listen"] != e.addr ||
 		!strings.HasSuffix(started["config"].(string), "freshet.yaml") {
 		t.Errorf("at the start: %v", started)
 	}
@@ -120,7 +121,7 @@ func isDuration(text string) bool {
 func TestLogHasDurationsInSeconds(t *testing.T) {
 	for format, want := range map[string]string{"json": `"took_seconds":1.5,"wait_seconds":60}`, "text": "took_seconds=1.5 wait_seconds=60"} {
 		var b bytes.Buffer
-		log := Log{Level: "info", Format: format}.logger(&world{stderr: &b})
+		log := Log{Level: "info", Format: format}.logger(&cli.Env{Stderr: &b})
 		log.Info("x", "took", 1500*time.Millisecond, slog.Any("wait", registry.Duration(time.Minute)))
 		if !strings.HasSuffix(strings.TrimSpace(b.String()), want) {
 			t.Errorf("%s: %s", format, b.String())

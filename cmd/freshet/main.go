@@ -8,10 +8,17 @@ import (
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // slots in time zones also where the system has none
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
+// version is set by the linker for releases: -ldflags "-X main.version=v1.2.3".
+var version string
+
 func main() {
+	cli.Release = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], osWorld()))
+	w := cli.OSEnv()
+	os.Exit(cli.Run(ctx, newRoot(w), os.Args[1:], w))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/web/docs"
 )
@@ -314,7 +315,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if out := s.must(t, "", "subscription", "pause", list[w].ID, "--json"); !strings.Contains(out, `"state":"paused"`) {
 			t.Errorf("pausing %s prints %s", w, out)
 		}
-		if code, _, stderr := cli(t, s.env, "", "subscription", "pause", list[w].ID); code != exitFailure || !strings.Contains(stderr, "paused") {
+		if code, _, stderr := runCLI(t, s.env, "", "subscription", "pause", list[w].ID); code != cli.ExitFailure || !strings.Contains(stderr, "paused") {
 			t.Errorf("pausing %s twice: %d %s", w, code, stderr)
 		}
 	}
@@ -428,7 +429,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		eventually(t, fmt.Sprint("the end of ", w), ears[w].ended(how))
 	}
 	eventually(t, "nobody is left", func() bool { return len(s.subscriptions(t)) == 0 })
-	if code, _, _ := cli(t, s.env, "", "subscription", "show", list["sse"].ID); code != exitNotFound {
+	if code, _, _ := runCLI(t, s.env, "", "subscription", "show", list["sse"].ID); code != cli.ExitNotFound {
 		t.Errorf("one that is dropped is shown: %d", code)
 	}
 }
@@ -457,7 +458,7 @@ func TestFollowersBelongToSomebody(t *testing.T) {
 	as := func(name string, args ...string) (int, string) {
 		env := maps.Clone(s.env)
 		env["FRESHET_TOKEN"] = tokens[name]
-		code, out, _ := cli(t, env, "", args...)
+		code, out, _ := runCLI(t, env, "", args...)
 		return code, out
 	}
 	var id string
@@ -476,7 +477,7 @@ func TestFollowersBelongToSomebody(t *testing.T) {
 		t.Errorf("bob sees what is ann's: %s", out)
 	}
 	for _, verb := range []string{"show", "pause", "resume", "drop"} {
-		if code, _ := as("bob", "subscription", verb, id); code != exitNotFound {
+		if code, _ := as("bob", "subscription", verb, id); code != cli.ExitNotFound {
 			t.Errorf("bob can %s what is ann's: %d", verb, code)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/webhook"
@@ -31,7 +32,7 @@ type outbox struct {
 func newOutbox(s *server, c web.Config) (*outbox, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {
-		return nil, usage("websub.allow_callback_networks: %v", err)
+		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
 	}
 	topics, err := web.NewTopics(c)
 	if err != nil {
@@ -71,9 +72,9 @@ func reader(t *web.Topics) func(context.Context, string) (deliver.Content, error
 
 func userAgent(contact string) string {
 	if contact == "" {
-		return "freshet/" + programVersion()
+		return "freshet/" + cli.Version()
 	}
-	return "freshet/" + programVersion() + " (+" + contact + ")"
+	return "freshet/" + cli.Version() + " (+" + contact + ")"
 }
 
 // mayRead says whether somebody who subscribed may still read: everybody on a

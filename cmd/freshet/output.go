@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // mostEntries is how many entries of a list of objects are printed for people.
@@ -149,4 +150,23 @@ func orDash(s string) string {
 		return "–"
 	}
 	return s
+}
+
+// ago is how long ago t was, in one unit, for lists.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	d := now.Sub(t)
+	switch {
+	case d < time.Second:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return t.UTC().Format("2 Jan, 15:04")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
@@ -44,7 +45,7 @@ func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, 
 	if err := registry.CheckEndpoint(e, f.check); err != nil {
 		return 0, err
 	}
-	c, err := endpoint.New(e, endpoint.Options{Contact: f.contact, Version: programVersion(), Logger: f.log})
+	c, err := endpoint.New(e, endpoint.Options{Contact: f.contact, Version: cli.Version(), Logger: f.log})
 	if err != nil {
 		return 0, err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local/city"
 )
 
@@ -146,10 +147,10 @@ func TestProfilesOfTheDemo(t *testing.T) {
 	if out := s.must(t, "", "profile", "list"); !strings.Contains(out, "hurry") || !strings.Contains(out, "mrsf:p") {
 		t.Errorf("list prints\n%s", out)
 	}
-	if code, _, stderr := cli(t, s.env, "", "profile", "show", "nothing"); code != exitNotFound {
+	if code, _, stderr := runCLI(t, s.env, "", "profile", "show", "nothing"); code != cli.ExitNotFound {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := cli(t, s.env, "", "profile", "add", "--item", "districts on nothing"); code != exitUsage || !strings.Contains(stderr, "register it first") {
+	if code, _, stderr := runCLI(t, s.env, "", "profile", "add", "--item", "districts on nothing"); code != cli.ExitUsage || !strings.Contains(stderr, "register it first") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	s.must(t, "", "profile", "set", "hurry", "--weight", "3", "--budget", "1s")

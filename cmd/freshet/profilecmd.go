@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -33,7 +34,7 @@ type profileView struct {
 	} `json:"warnings"`
 }
 
-func profileCommand(w *world) *cobra.Command {
+func profileCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "profile", Short: "Ask for several queries together and in time",
 		Long: `A profile asks for several queries of one endpoint together and in time: when
@@ -68,7 +69,7 @@ stands in double quotes.`,
 					return err
 				}
 				if err := json.Unmarshal([]byte(text), &body); err != nil {
-					return usage("%s is no JSON object: %v", args[0], err)
+					return cli.UsageErrorf("%s is no JSON object: %v", args[0], err)
 				}
 			}
 			for flag, value := range map[string]any{"name": name, "window": window, "budget": budget, "endpoint": endpoint, "weight": weight} {
@@ -101,16 +102,16 @@ stands in double quotes.`,
 
 func (a *api) printProfile(raw json.RawMessage) error {
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var p profileView
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return err
 	}
 	for _, x := range p.Warnings {
-		fmt.Fprintf(a.w.stderr, "warning: %s\n", x.Message)
+		fmt.Fprintf(a.w.Stderr, "warning: %s\n", x.Message)
 	}
-	_, err := fmt.Fprintln(a.w.stdout, p.ID)
+	_, err := fmt.Fprintln(a.w.Stdout, p.ID)
 	return err
 }
 
@@ -119,7 +120,7 @@ func parseItems(texts []string) (list []registry.Item, err error) {
 	for _, text := range texts {
 		item, err := registry.ParseItem(text)
 		if err != nil {
-			return nil, usage("--item %q: %v", text, err)
+			return nil, cli.UsageErrorf("--item %q: %v", text, err)
 		}
 		list = append(list, item)
 	}
@@ -136,14 +137,14 @@ func (a *api) profileList() *cobra.Command {
 					v.Set(k, s)
 				}
 			}
-			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
 			if !a.asJSON {
 				fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST")
 			}
 			now := time.Now()
 			err := each(c.Context(), a, "/v1/profiles?"+v.Encode(), "profiles", func(raw json.RawMessage) error {
 				if a.asJSON {
-					return printJSON(a.w.stdout, raw)
+					return cli.PrintJSON(a.w.Stdout, raw)
 				}
 				var p profileView
 				if err := json.Unmarshal(raw, &p); err != nil {
@@ -171,9 +172,9 @@ func (a *api) profileShow() *cobra.Command {
 				return err
 			}
 			if a.asJSON {
-				return printJSON(a.w.stdout, raw)
+				return cli.PrintJSON(a.w.Stdout, raw)
 			}
-			return printFields(a.w.stdout, strings.NewReader(string(raw)), nil)
+			return printFields(a.w.Stdout, strings.NewReader(string(raw)), nil)
 		}}
 }
 
@@ -190,7 +191,7 @@ func (a *api) profileSet() *cobra.Command {
 				}
 			}
 			if len(body) == 0 {
-				return usage("nothing to set: give --name, --budget or --weight")
+				return cli.UsageErrorf("nothing to set: give --name, --budget or --weight")
 			}
 			return a.change(c.Context(), http.MethodPatch, "/v1/profiles/"+url.PathEscape(args[0]), body, args[0], "edited")
 		}}
@@ -264,7 +265,7 @@ var errEnough = fmt.Errorf("enough is shown")
 
 func (a *api) printRound(raw json.RawMessage) error {
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var r roundView
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -274,7 +275,7 @@ func (a *api) printRound(raw json.RawMessage) error {
 	if !r.EndedAt.IsZero() {
 		head += ", ended " + clockTime(r.EndedAt)
 	}
-	fmt.Fprintln(a.w.stdout, head)
+	fmt.Fprintln(a.w.Stdout, head)
 	for _, x := range r.Intervals {
 		name, more := x.Name, ""
 		if name == "" {
@@ -290,7 +291,7 @@ func (a *api) printRound(raw json.RawMessage) error {
 		case x.LastSlot > 0:
 			more = fmt.Sprintf(" until slot %d", x.LastSlot)
 		}
-		fmt.Fprintf(a.w.stdout, "  %-28s %s%s\n", clean(name), x.State, more)
+		fmt.Fprintf(a.w.Stdout, "  %-28s %s%s\n", clean(name), x.State, more)
 	}
 	return nil
 }

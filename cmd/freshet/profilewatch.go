@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 func (a *api) profileWatch() *cobra.Command {
@@ -45,16 +47,16 @@ var errStreamEnded = errors.New("the profile ended")
 func (v *captureWatch) run(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		err := v.follow(ctx)
-		var failed *exitError
+		var failed *cli.ExitError
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, errStreamEnded):
-			return &exitError{exitNotFound, err}
-		case errors.As(err, &failed) && (tries == 0 || failed.code != exitUnreachable && failed.code != exitFailure):
+			return cli.WithCode(cli.ExitNotFound, err)
+		case errors.As(err, &failed) && (tries == 0 || failed.Code != cli.ExitUnreachable && failed.Code != cli.ExitFailure):
 			return err
 		}
-		fmt.Fprintf(v.w.stderr, "connection lost (%v), coming back\n", err)
+		fmt.Fprintf(v.w.Stderr, "connection lost (%v), coming back\n", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -133,7 +135,7 @@ func (v *captureWatch) print(e streamed) error {
 		return errStreamEnded
 	}
 	if v.asJSON {
-		return printJSON(v.w.stdout, e)
+		return cli.PrintJSON(v.w.Stdout, e)
 	}
 	switch e.Event {
 	case "captured":
@@ -141,11 +143,11 @@ func (v *captureWatch) print(e streamed) error {
 		for _, r := range m.Results {
 			at = append(at, fmt.Sprintf("%s:%d", r.Query, r.Seq))
 		}
-		fmt.Fprintf(v.w.stdout, "%s round %d captured: %s\n", clockTime(m.Time), m.Round, strings.Join(at, " "))
+		fmt.Fprintf(v.w.Stdout, "%s round %d captured: %s\n", clockTime(m.Time), m.Round, strings.Join(at, " "))
 	case "expired":
-		fmt.Fprintf(v.w.stdout, "%s round %d expired: %s\n", clockTime(m.Time), m.Round, clean(m.Error))
+		fmt.Fprintf(v.w.Stdout, "%s round %d expired: %s\n", clockTime(m.Time), m.Round, clean(m.Error))
 	case "gap":
-		fmt.Fprintf(v.w.stderr, "captures were missed (%s)\n", m.Reason)
+		fmt.Fprintf(v.w.Stderr, "captures were missed (%s)\n", m.Reason)
 	}
 	return nil
 }

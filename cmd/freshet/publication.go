@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
 )
@@ -92,7 +93,7 @@ func openPublication(at string) (*publication, error) {
 		return &publication{base: strings.TrimRight(at, "/"), client: &http.Client{Timeout: 5 * time.Minute}}, nil
 	}
 	if info, err := os.Stat(at); err != nil || !info.IsDir() {
-		return nil, usage("--changesets: %s is neither a directory nor an http URL", at)
+		return nil, cli.UsageErrorf("--changesets: %s is neither a directory nor an http URL", at)
 	}
 	return &publication{dir: at}, nil
 }
@@ -106,7 +107,7 @@ func (p *publication) open(ctx context.Context, name string) (io.ReadCloser, err
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "freshet/"+programVersion())
+	req.Header.Set("User-Agent", "freshet/"+cli.Version())
 	req.Header.Set("Accept-Encoding", "identity") // the files are packed as they are
 	resp, err := p.client.Do(req)
 	if err != nil {
@@ -154,18 +155,18 @@ func (p *publication) begin(ctx context.Context, at place) (counter, error) {
 		if err == nil {
 			c, err := parseCounter(string(b))
 			if err != nil {
-				return c, usage("--state: %s: %v", at.file, err)
+				return c, cli.UsageErrorf("--state: %s: %v", at.file, err)
 			}
 			return c, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return counter{}, usage("--state: %v", err)
+			return counter{}, cli.UsageErrorf("--state: %v", err)
 		}
 	}
 	if at.from != "" {
 		c, err := parseCounter(at.from)
 		if err != nil {
-			return c, usage("--from: %v", err)
+			return c, cli.UsageErrorf("--from: %v", err)
 		}
 		return c, nil
 	}

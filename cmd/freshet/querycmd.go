@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
@@ -72,7 +73,7 @@ func shortened(s string, most int) string {
 	return s[:most] + "…"
 }
 
-func queryCommand(w *world) *cobra.Command {
+func queryCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "query", Short: "Register and manage queries",
 		Example: "  freshet query add --endpoint coins --name types types.rq\n  echo 'ASK {?s ?p ?o}' | freshet query add --endpoint coins -\n  freshet query list --tag demo"}
@@ -103,7 +104,7 @@ func (a *api) act(ctx context.Context, ref, verb, done string) error {
 		return err
 	}
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var q queryView
 	if err := json.Unmarshal(raw, &q); err != nil {
@@ -115,7 +116,7 @@ func (a *api) act(ctx context.Context, ref, verb, done string) error {
 	case verb == "resume" && by != "":
 		done = "is still paused by " + by
 	}
-	_, err := fmt.Fprintf(a.w.stderr, "%s %s\n", ref, done)
+	_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
 	return err
 }
 
@@ -124,15 +125,15 @@ func (a *api) readQuery(path string) (string, error) {
 	var b []byte
 	var err error
 	if path == "-" {
-		b, err = io.ReadAll(a.w.stdin)
+		b, err = io.ReadAll(a.w.Stdin)
 	} else {
 		b, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return "", usage("the query cannot be read: %v", err)
+		return "", cli.UsageErrorf("the query cannot be read: %v", err)
 	}
 	if !utf8.Valid(b) { // JSON would carry something else in its place
-		return "", usage("%s is not UTF-8: convert it first", path)
+		return "", cli.UsageErrorf("%s is not UTF-8: convert it first", path)
 	}
 	return string(b), nil
 }
@@ -190,16 +191,16 @@ registration of the old one. The new query begins a history of its own.`,
 
 func (a *api) printAdded(raw json.RawMessage) error {
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var q queryView
 	if err := json.Unmarshal(raw, &q); err != nil {
 		return err
 	}
 	for _, x := range q.Warnings {
-		fmt.Fprintf(a.w.stderr, "warning: line %d: %s\n", x.Line, x.Message)
+		fmt.Fprintf(a.w.Stderr, "warning: line %d: %s\n", x.Line, x.Message)
 	}
-	_, err := fmt.Fprintln(a.w.stdout, q.ID)
+	_, err := fmt.Fprintln(a.w.Stdout, q.ID)
 	return err
 }
 
@@ -228,14 +229,14 @@ func (a *api) queryList() *cobra.Command {
 }
 
 func (a *api) listQueries(ctx context.Context, path string) error {
-	t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
 	if !a.asJSON {
 		fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY")
 	}
 	now := time.Now()
 	err := each(ctx, a, path, "queries", func(raw json.RawMessage) error {
 		if a.asJSON {
-			return printJSON(a.w.stdout, raw)
+			return cli.PrintJSON(a.w.Stdout, raw)
 		}
 		var q queryView
 		if err := json.Unmarshal(raw, &q); err != nil {
@@ -268,10 +269,10 @@ func (a *api) queryShow() *cobra.Command {
 			}
 			defer resp.Body.Close()
 			if results || a.asJSON {
-				_, err = io.Copy(a.w.stdout, resp.Body)
+				_, err = io.Copy(a.w.Stdout, resp.Body)
 				return err
 			}
-			return printFields(a.w.stdout, resp.Body, nil)
+			return printFields(a.w.Stdout, resp.Body, nil)
 		}}
 	c.Flags().BoolVar(&results, "results", false, "print the last complete result")
 	c.Flags().BoolVar(&explain, "explain", false, "say why it ran or not, and when it runs next")
@@ -330,22 +331,22 @@ func (a *api) printAnalysis(raw json.RawMessage) error {
 		return err
 	}
 	if a.asJSON {
-		if err := printJSON(a.w.stdout, raw); err != nil {
+		if err := cli.PrintJSON(a.w.Stdout, raw); err != nil {
 			return err
 		}
 		return v.Run.problem()
 	}
-	if err := printFields(a.w.stdout, bytes.NewReader(raw), nil, "warnings", "run"); err != nil {
+	if err := printFields(a.w.Stdout, bytes.NewReader(raw), nil, "warnings", "run"); err != nil {
 		return err
 	}
 	for _, x := range v.Warnings {
-		fmt.Fprintf(a.w.stdout, "warning: line %d: %s\n", x.Line, tame(x.Message))
+		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, tame(x.Message))
 	}
 	if err := v.Run.problem(); v.Run == nil || err != nil {
 		return err
 	}
-	fmt.Fprintf(a.w.stdout, "trial run: complete in %.3g s, %s\n", v.Run.Elapsed, v.Run.size())
-	return v.Run.printRows(a.w.stdout)
+	fmt.Fprintf(a.w.Stdout, "trial run: complete in %.3g s, %s\n", v.Run.Elapsed, v.Run.size())
+	return v.Run.printRows(a.w.Stdout)
 }
 
 // problem says why a trial run was not complete.

@@ -10,10 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
-func serveCommand(w *world) *cobra.Command {
+func serveCommand(w *cli.Env) *cobra.Command {
 	var s settings
 	var asJSON bool
 	c := &cobra.Command{
@@ -31,7 +32,7 @@ seconds: what has not ended by then is left behind, and nothing committed is los
 	return c
 }
 
-func serveMain(ctx context.Context, w *world, s *settings, asJSON bool) error {
+func serveMain(ctx context.Context, w *cli.Env, s *settings, asJSON bool) error {
 	conf, err := s.load(w)
 	if err != nil {
 		return err
@@ -47,16 +48,16 @@ func serveMain(ctx context.Context, w *world, s *settings, asJSON bool) error {
 	}
 	stop := onHangup(func() { reload(w, s, srv, log) })
 	defer stop()
-	fmt.Fprintf(w.stderr, "Freshet %s serving at %s\n", programVersion(), srv.url())
+	fmt.Fprintf(w.Stderr, "Freshet %s serving at %s\n", cli.Version(), srv.url())
 	if asJSON {
-		if err := printJSON(w.stdout, map[string]string{"url": srv.url(), "version": programVersion()}); err != nil {
+		if err := cli.PrintJSON(w.Stdout, map[string]string{"url": srv.url(), "version": cli.Version()}); err != nil {
 			return err
 		}
 	}
 	if err := srv.begun(); err != nil {
 		return err
 	}
-	boss := newSupervisor(w.getenv, log)
+	boss := newSupervisor(w.Getenv, log)
 	srv.whenReady = func(ctx context.Context) {
 		boss.tell("READY=1")
 		go boss.watchdog(ctx, srv.alive)
@@ -65,7 +66,7 @@ func serveMain(ctx context.Context, w *world, s *settings, asJSON bool) error {
 	return srv.run(ctx)
 }
 
-func reload(w *world, s *settings, srv *server, log *slog.Logger) {
+func reload(w *cli.Env, s *settings, srv *server, log *slog.Logger) {
 	conf, err := s.load(w)
 	if err == nil {
 		err = srv.reload(conf)
@@ -101,7 +102,7 @@ func checkEndpoints(c *Config) error {
 	f := fleet{contact: c.Contact}
 	for i, e := range c.Endpoints {
 		if err := registry.CheckEndpoint(e.Defaulted(), f.check); err != nil {
-			return usage("endpoints[%d] (%s): %v", i, e.Name, err)
+			return cli.UsageErrorf("endpoints[%d] (%s): %v", i, e.Name, err)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/atom"
@@ -54,7 +55,7 @@ type server struct {
 
 // newServer opens everything in the order of what needs what. Nothing runs yet.
 func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
-	s = &server{started: time.Now(), whenReady: func(context.Context) {}, whenStopping: func() {}, conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(programVersion())}
+	s = &server{started: time.Now(), whenReady: func(context.Context) {}, whenStopping: func() {}, conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -142,11 +143,11 @@ func (s *server) assemble() error {
 	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.origins.setting); errors.Is(err, registry.ErrReadOnly) {
 		s.log.Warn("what the configuration file changed of its endpoints is not in force: SIGHUP applies it once there is room on the disk")
 	} else if err != nil {
-		return &exitError{exitUsage, err}
+		return cli.WithCode(cli.ExitUsage, err)
 	}
 	if name := s.conf.DefaultEndpoint; name != "" {
 		if _, err := s.store.Endpoint(name); err != nil {
-			return usage("default_endpoint: no endpoint is named %s", name)
+			return cli.UsageErrorf("default_endpoint: no endpoint is named %s", name)
 		}
 	}
 	return s.fleet.syncAll()
@@ -189,7 +190,7 @@ func (s *server) serveHTTP() error {
 		Documents:  documents{s.live.Documents()},
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
-		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: programVersion(),
+		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: cli.Version(),
 		Ready: s.isReady, Disk: s.store.Storage, Metrics: s.metrics, Logger: s.log,
 	}
 	var err error
@@ -368,7 +369,7 @@ func (s *server) begun() error {
 	if err != nil {
 		return err
 	}
-	b := thisBuild()
+	b := cli.ThisBuild()
 	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.file, "data", s.conf.Data, "listen", s.listener.Addr().String(),
 		"url", s.url(), "endpoints", len(endpoints), "queries", queries)
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -32,24 +33,24 @@ func (s *settings) register(c *cobra.Command) {
 }
 
 // load reads all sources in their order and checks the outcome.
-func (s *settings) load(w *world) (*Config, error) {
+func (s *settings) load(w *cli.Env) (*Config, error) {
 	c := defaultConfig()
 	file := s.file
 	if file == "" {
-		file = w.getenv("FRESHET_CONFIG")
+		file = w.Getenv("FRESHET_CONFIG")
 	}
 	if file != "" {
 		if err := c.readFile(file); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.readEnv(w.getenv); err != nil {
+	if err := c.readEnv(w.Getenv); err != nil {
 		return nil, err
 	}
 	if err := s.override(&c); err != nil {
 		return nil, err
 	}
-	c.file, c.origins = file, s.originsOf(file, w.getenv)
+	c.file, c.origins = file, s.originsOf(file, w.Getenv)
 	return &c, c.check()
 }
 
@@ -85,7 +86,7 @@ func withEndpoint(list []registry.Endpoint, e registry.Endpoint) []registry.Endp
 	return append(list, e)
 }
 
-func configCommand(w *world) *cobra.Command {
+func configCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and print the configuration",
 		Long: `Values come from the file that --config or FRESHET_CONFIG names, FRESHET_…
 variables and flags, the later winning. Every value but the lists of endpoints
@@ -99,7 +100,7 @@ changes.`}
 	return c
 }
 
-func configCheck(w *world, asJSON *bool) *cobra.Command {
+func configCheck(w *cli.Env, asJSON *bool) *cobra.Command {
 	var s settings
 	c := &cobra.Command{Use: "check", Short: "Say whether the configuration is good", Args: cobra.NoArgs,
 		Example: "  freshet config check --config freshet.yaml",
@@ -108,16 +109,16 @@ func configCheck(w *world, asJSON *bool) *cobra.Command {
 				return err
 			}
 			if *asJSON {
-				return printJSON(w.stdout, map[string]bool{"good": true})
+				return cli.PrintJSON(w.Stdout, map[string]bool{"good": true})
 			}
-			_, err := io.WriteString(w.stderr, "the configuration is good\n")
+			_, err := io.WriteString(w.Stderr, "the configuration is good\n")
 			return err
 		}}
 	s.register(c)
 	return c
 }
 
-func configPrint(w *world, asJSON *bool) *cobra.Command {
+func configPrint(w *cli.Env, asJSON *bool) *cobra.Command {
 	var s settings
 	a := &api{w: w}
 	c := &cobra.Command{Use: "print", Short: "Print each value and where it comes from, secrets masked", Args: cobra.NoArgs,
@@ -141,9 +142,9 @@ force there.`,
 				if err != nil {
 					return err
 				}
-				return printJSON(w.stdout, doc)
+				return cli.PrintJSON(w.Stdout, doc)
 			}
-			_, err = io.WriteString(w.stdout, conf.printed(a.server))
+			_, err = io.WriteString(w.Stdout, conf.printed(a.server))
 			return err
 		}}
 	s.register(c)
@@ -153,7 +154,7 @@ force there.`,
 }
 
 // checked is load with the checks of endpoints that opening the store makes.
-func (s *settings) checked(w *world) (*Config, error) {
+func (s *settings) checked(w *cli.Env) (*Config, error) {
 	conf, err := s.load(w)
 	if err == nil {
 		err = checkEndpoints(conf)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -315,15 +316,15 @@ func TestShadowCommands(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "lru", []string{"add", "city", "lru"}},
-		{exitUsage, "simulator alone", []string{"add", "city", "cv"}},
-		{exitNotFound, "", []string{"add", "nowhere", "rr"}},
-		{exitNotFound, "", []string{"list", "nowhere"}},
-		{exitNotFound, "", []string{"rm", "city", "rr"}},
-		{exitUsage, "arg", []string{"add", "city"}},
-		{exitUsage, "too many", append([]string{"add", "city", "rr", "sjf", "ljf", "cr", "sqrt", "hybrid"}, many...)},
+		{cli.ExitUsage, "lru", []string{"add", "city", "lru"}},
+		{cli.ExitUsage, "simulator alone", []string{"add", "city", "cv"}},
+		{cli.ExitNotFound, "", []string{"add", "nowhere", "rr"}},
+		{cli.ExitNotFound, "", []string{"list", "nowhere"}},
+		{cli.ExitNotFound, "", []string{"rm", "city", "rr"}},
+		{cli.ExitUsage, "arg", []string{"add", "city"}},
+		{cli.ExitUsage, "too many", append([]string{"add", "city", "rr", "sjf", "ljf", "cr", "sqrt", "hybrid"}, many...)},
 	} {
-		code, out, stderr := cli(t, w.env, "", append([]string{"endpoint", "shadow"}, x.args...)...)
+		code, out, stderr := runCLI(t, w.env, "", append([]string{"endpoint", "shadow"}, x.args...)...)
 		if code != x.code || !strings.Contains(stderr, x.says) {
 			t.Errorf("shadow %s: exit code %d, want %d; prints %q and says %q", strings.Join(x.args, " "), code, x.code, out, stderr)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -38,9 +39,9 @@ all that there probably were, those included that nobody looked for in time.`,
 					return err
 				}
 				if a.asJSON {
-					return printJSON(a.w.stdout, raw)
+					return cli.PrintJSON(a.w.Stdout, raw)
 				}
-				return printShadows(a.w.stdout, raw)
+				return printShadows(a.w.Stdout, raw)
 			}},
 		&cobra.Command{Use: "rm NAME POLICY...", Short: "Compare with them no more", Args: cobra.MinimumNArgs(2),
 			Example: "  freshet endpoint shadow rm coins rr", RunE: func(c *cobra.Command, args []string) error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // Someone without a token follows what the sign-in page says, word for word,
@@ -26,9 +28,9 @@ func TestSignInHintWorks(t *testing.T) {
 	if err != nil || found == nil {
 		t.Fatalf("the page names no command (%v):\n%s", err, page)
 	}
-	code, secret, says := cli(t, nil, "", shellWords(html.UnescapeString(string(found[1])))...)
+	code, secret, says := runCLI(t, nil, "", shellWords(html.UnescapeString(string(found[1])))...)
 	line := regexp.MustCompile(`(?m)^  - (\{.*\})$`).FindStringSubmatch(says)
-	if code != exitOK || line == nil {
+	if code != cli.ExitOK || line == nil {
 		t.Fatalf("freshet %s: exit code %d: %s", found[1], code, says)
 	}
 	text := strings.Replace(s.yaml, "tokens: [", "tokens: ["+line[1]+", ", 1)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // What the file says of an endpoint and what is in force may differ. Every place
@@ -51,8 +53,8 @@ func TestSourcesOfEndpoints(t *testing.T) {
 	if got := shown(key); got != "2s file" {
 		t.Errorf("before: %q", got)
 	}
-	code, _, says := cli(t, e.env, "", "endpoint", "set", "city", "budget=1s")
-	if code != exitOK || !strings.Contains(says, "note: budget: the configuration file says 2s") {
+	code, _, says := runCLI(t, e.env, "", "endpoint", "set", "city", "budget=1s")
+	if code != cli.ExitOK || !strings.Contains(says, "note: budget: the configuration file says 2s") {
 		t.Errorf("endpoint set: exit code %d: %s", code, says)
 	}
 	edited := "1s changed here by anonymous; the file says 2s"

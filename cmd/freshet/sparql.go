@@ -12,10 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
 )
 
-func sparqlCommand(w *world) *cobra.Command {
+func sparqlCommand(w *cli.Env) *cobra.Command {
 	var o sparqlOptions
 	c := &cobra.Command{
 		Use: "sparql [FILE...]", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.ArbitraryArgs,
@@ -47,7 +48,7 @@ type sparqlOptions struct {
 	json                       bool
 }
 
-func (o sparqlOptions) serve(ctx context.Context, w *world) error {
+func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
 	log := Log{Level: "info", Format: "auto"}.logger(w)
 	if err := o.check(); err != nil {
 		return err
@@ -75,9 +76,9 @@ func (o sparqlOptions) serve(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w.stderr, "%d triples at %s\n", n, s.URL)
+	fmt.Fprintf(w.Stderr, "%d triples at %s\n", n, s.URL)
 	if o.json {
-		if err := printJSON(w.stdout, map[string]any{"url": s.URL, "triples": n}); err != nil {
+		if err := cli.PrintJSON(w.Stdout, map[string]any{"url": s.URL, "triples": n}); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func (o sparqlOptions) history() ([]local.Changeset, error) {
 		err = fmt.Errorf("there are none in %s, such as 2026/01/31/23/000000.added.nt.gz (or removed, clear, reinserted)", o.changesets)
 	}
 	if err != nil {
-		return nil, usage("--changesets: %v", err)
+		return nil, cli.UsageErrorf("--changesets: %v", err)
 	}
 	return todo, nil
 }
@@ -107,13 +108,13 @@ func (o sparqlOptions) history() ([]local.Changeset, error) {
 // check finds what is wrong with the command line before the engine starts.
 func (o sparqlOptions) check() error {
 	if o.every <= 0 {
-		return usage("--every: %s is no time between two changesets", o.every)
+		return cli.UsageErrorf("--every: %s is no time between two changesets", o.every)
 	}
 	for _, path := range o.load {
 		if info, err := os.Stat(path); err != nil {
-			return usage("--load: %v", err)
+			return cli.UsageErrorf("--load: %v", err)
 		} else if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || !slices.Contains([]string{"nt", "nq", "ttl", "rdf"}, format(path)) {
-			return usage("--load: %s is not a file whose name ends in .nt, .nq, .ttl or .rdf, also with .gz", path)
+			return cli.UsageErrorf("--load: %s is not a file whose name ends in .nt, .nq, .ttl or .rdf, also with .gz", path)
 		}
 	}
 	return nil
@@ -147,7 +148,7 @@ func replay(ctx context.Context, e *local.Engine, todo []local.Changeset, every 
 func openEngine(ctx context.Context, explicit string, log *slog.Logger) (*local.Engine, error) {
 	path, err := local.FindEngine(explicit)
 	if err != nil {
-		return nil, &exitError{exitUsage, err}
+		return nil, cli.WithCode(cli.ExitUsage, err)
 	}
 	return local.Open(ctx, local.Options{Path: path, Logger: log})
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/store"
 )
 
-func backupCommand(w *world) *cobra.Command {
+func backupCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "backup FILE", Short: "Copy the store of a running server, consistently", Args: cobra.ExactArgs(1),
 		Long: `Writes a consistent copy of the live store. A server started on the copy begins a
@@ -35,7 +36,7 @@ once the copy is complete, and stays as it is when something fails before.`,
 			if err != nil || !a.asJSON {
 				return err
 			}
-			return printJSON(w.stdout, map[string]any{"file": args[0], "bytes": n})
+			return cli.PrintJSON(w.Stdout, map[string]any{"file": args[0], "bytes": n})
 		}}
 	a.flags(c)
 	return c
@@ -50,9 +51,9 @@ func replaceable(path string) error {
 	case err != nil:
 		return err
 	case !i.Mode().IsRegular():
-		return usage("%s is no regular file: name one to be written", path)
+		return cli.UsageErrorf("%s is no regular file: name one to be written", path)
 	case store.InUse(path):
-		return usage("%s is the store of a running server: name another file", path)
+		return cli.UsageErrorf("%s is the store of a running server: name another file", path)
 	}
 	return nil
 }
@@ -78,15 +79,15 @@ func writeWhole(path string, r io.Reader) (n int64, err error) {
 	return n, os.Rename(f.Name(), path)
 }
 
-func storeCommand(w *world) *cobra.Command {
+func storeCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "store", Short: "Look after the store of a server that is not running"}
 	var data string
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.PersistentFlags().StringVar(&data, "data", cmp.Or(w.getenv(variable("data")), defaultConfig().Data), "directory of the store")
+	c.PersistentFlags().StringVar(&data, "data", cmp.Or(w.Getenv(variable("data")), defaultConfig().Data), "directory of the store")
 	open := func(do func(*store.DB) error) error {
 		if _, err := os.Stat(filepath.Join(data, store.File)); err != nil {
-			return usage("--data: there is no store: %v", err)
+			return cli.UsageErrorf("--data: there is no store: %v", err)
 		}
 		db, err := store.Open(data, store.Options{})
 		if err != nil {
@@ -101,9 +102,9 @@ func storeCommand(w *world) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(w.stdout, map[string]any{"data": data, "good": true})
+				return cli.PrintJSON(w.Stdout, map[string]any{"data": data, "good": true})
 			}
-			_, err := fmt.Fprintln(w.stderr, "the store is good")
+			_, err := fmt.Fprintln(w.Stderr, "the store is good")
 			return err
 		}})
 	c.AddCommand(&cobra.Command{Use: "compact FILE", Short: "Write a copy without free space", Args: cobra.ExactArgs(1),
@@ -112,7 +113,7 @@ func storeCommand(w *world) *cobra.Command {
 			if err != nil || !asJSON {
 				return err
 			}
-			return printJSON(w.stdout, map[string]string{"file": args[0]})
+			return cli.PrintJSON(w.Stdout, map[string]string{"file": args[0]})
 		}})
 	c.AddCommand(exportCommand(w, open), importCommand(w, &data))
 	return c

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
@@ -28,14 +29,16 @@ type exported struct {
 // A withStore opens the store, calls do and closes it.
 type withStore func(do func(*store.DB) error) error
 
-func exportCommand(w *world, open withStore) *cobra.Command {
+func exportCommand(w *cli.Env, open withStore) *cobra.Command {
 	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations and profiles, one JSON object a line", Args: cobra.NoArgs,
 		Long: `Prints what was configured and registered: endpoints, tokens (their hashes),
 queries with their holders, and profiles. The output holds the endpoints' secrets. Results and
 history are not part of it; 'freshet backup' carries those.`,
 		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
 		RunE: func(*cobra.Command, []string) error {
-			return open(func(db *store.DB) error { return export(db, func(r exported) error { return printJSON(w.stdout, r) }) })
+			return open(func(db *store.DB) error {
+				return export(db, func(r exported) error { return cli.PrintJSON(w.Stdout, r) })
+			})
 		}}
 }
 
@@ -88,16 +91,16 @@ func exportProfiles(db *store.DB, put func(exported) error) error {
 	return nil
 }
 
-func importCommand(w *world, data *string) *cobra.Command {
+func importCommand(w *cli.Env, data *string) *cobra.Command {
 	return &cobra.Command{Use: "import FILE", Short: "Add what an export holds (- for standard input); what exists stays", Args: cobra.ExactArgs(1),
 		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as registering
 them would; a line that cannot be registered is named and left out, and the exit code is 1.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			in := w.stdin
+			in := w.Stdin
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {
-					return usage("%v", err)
+					return cli.UsageErrorf("%v", err)
 				}
 				defer f.Close()
 				in = f
@@ -107,8 +110,8 @@ them would; a line that cannot be registered is named and left out, and the exit
 				return err
 			}
 			defer db.Close()
-			n, err := importAll(db, in, w.stderr)
-			fmt.Fprintf(w.stderr, "%d added, %d were there already, %d refused\n", n.added, n.there, n.refused)
+			n, err := importAll(db, in, w.Stderr)
+			fmt.Fprintf(w.Stderr, "%d added, %d were there already, %d refused\n", n.added, n.there, n.refused)
 			if err == nil && n.refused > 0 {
 				err = fmt.Errorf("%d lines were not imported", n.refused)
 			}

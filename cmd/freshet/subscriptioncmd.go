@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A subscriptionView is a subscription as far as the command line shows it.
@@ -76,7 +78,7 @@ func rounded(text string) string {
 	return d.Round(time.Second).String()
 }
 
-func subscriptionCommand(w *world) *cobra.Command {
+func subscriptionCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "subscription", Short: "See and manage who is told of changes",
 		Long: `See and manage who is told of changes, by every way out: WebSub (ws_…), webhooks
@@ -135,26 +137,26 @@ func (a *api) subscriptionShow() *cobra.Command {
 				return err
 			}
 			if a.asJSON {
-				return printJSON(a.w.stdout, raw)
+				return cli.PrintJSON(a.w.Stdout, raw)
 			}
 			var pretty bytes.Buffer
 			if err := json.Indent(&pretty, raw, "", "  "); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(a.w.stdout, pretty.String())
+			_, err := fmt.Fprintln(a.w.Stdout, pretty.String())
 			return err
 		}}
 }
 
 func (a *api) listSubscriptions(ctx context.Context, path, member string) error {
-	t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
 	if !a.asJSON {
 		fmt.Fprintln(t, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE")
 	}
 	now := time.Now()
 	err := each(ctx, a, path, member, func(raw json.RawMessage) error {
 		if a.asJSON {
-			return printJSON(a.w.stdout, raw)
+			return cli.PrintJSON(a.w.Stdout, raw)
 		}
 		var v subscriptionView
 		if err := json.Unmarshal(raw, &v); err != nil {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // selfSigned writes a certificate for 127.0.0.1 and its key.
@@ -73,7 +75,7 @@ func TestTLS(t *testing.T) {
 		c.Stdin = strings.NewReader(stdin)
 		return c
 	}
-	if out, err := freshet(os.DevNull, "", "query", "list").CombinedOutput(); freshetCode(err) != exitUnreachable || !strings.Contains(string(out), "SSL_CERT_FILE") {
+	if out, err := freshet(os.DevNull, "", "query", "list").CombinedOutput(); freshetCode(err) != cli.ExitUnreachable || !strings.Contains(string(out), "SSL_CERT_FILE") {
 		t.Errorf("without trust: %v\n%s", err, out)
 	}
 	for _, line := range []string{"query add --name rows -", "endpoint tick city"} {
@@ -133,8 +135,8 @@ func TestTLS(t *testing.T) {
 	if got := serial(t, s.srv.url); got != 2 {
 		t.Errorf("after SIGHUP with a bad file the certificate is number %d, want the last good one, 2", got)
 	}
-	code, stdout, stderr := cli(t, nil, "", "serve", "--config", s.srv.cmd.Args[3], "--listen", "127.0.0.1:0", "--data", t.TempDir())
-	if code != exitUsage || !strings.Contains(stderr, "cert.pem") && !strings.Contains(stderr, "tls:") || strings.Contains(stderr, "serving") {
+	code, stdout, stderr := runCLI(t, nil, "", "serve", "--config", s.srv.cmd.Args[3], "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	if code != cli.ExitUsage || !strings.Contains(stderr, "cert.pem") && !strings.Contains(stderr, "tls:") || strings.Contains(stderr, "serving") {
 		t.Errorf("a start with a bad certificate: exit code %d, %q %q", code, stdout, stderr)
 	}
 }
@@ -144,5 +146,5 @@ func freshetCode(err error) int {
 	if e, ok := err.(*exec.ExitError); ok {
 		return e.ExitCode()
 	}
-	return exitOK
+	return cli.ExitOK
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -27,7 +28,7 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func tokenCommand(w *world) *cobra.Command {
+func tokenCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "token", Short: "Manage tokens",
 		Example: "  freshet token add --local ops --role admin     the first one: prints what goes into the file\n  freshet token add shop --role app"}
@@ -45,18 +46,18 @@ func (a *api) tokenAdd() *cobra.Command {
 	c := &cobra.Command{Use: "add NAME", Short: "Make a token; its secret is shown once", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !registry.Role(role).Includes(registry.RoleRead) {
-				return usage("--role: %q is none of admin, app, read", role)
+				return cli.UsageErrorf("--role: %q is none of admin, app, read", role)
 			}
 			if err := registry.CheckTokenName(args[0]); err != nil {
-				return usage("%v", err)
+				return cli.UsageErrorf("%v", err)
 			}
 			if local {
 				secret := newSecret()
 				if a.asJSON {
-					return printJSON(a.w.stdout, map[string]string{"name": args[0], "role": role, "sha256": hashSecret(secret), "token": secret})
+					return cli.PrintJSON(a.w.Stdout, map[string]string{"name": args[0], "role": role, "sha256": hashSecret(secret), "token": secret})
 				}
-				fmt.Fprintf(a.w.stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, hashSecret(secret))
-				_, err := fmt.Fprintln(a.w.stdout, secret)
+				fmt.Fprintf(a.w.Stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, hashSecret(secret))
+				_, err := fmt.Fprintln(a.w.Stdout, secret)
 				return err
 			}
 			var t struct {
@@ -66,9 +67,9 @@ func (a *api) tokenAdd() *cobra.Command {
 				return err
 			}
 			if a.asJSON {
-				return printJSON(a.w.stdout, map[string]string{"name": args[0], "role": role, "token": t.Token})
+				return cli.PrintJSON(a.w.Stdout, map[string]string{"name": args[0], "role": role, "token": t.Token})
 			}
-			_, err := fmt.Fprintln(a.w.stdout, t.Token)
+			_, err := fmt.Fprintln(a.w.Stdout, t.Token)
 			return err
 		}}
 	c.Flags().StringVar(&role, "role", "app", "admin, app or read")
@@ -79,13 +80,13 @@ func (a *api) tokenAdd() *cobra.Command {
 func (a *api) tokenList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List tokens", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t := tabwriter.NewWriter(a.w.stdout, 0, 4, 2, ' ', 0)
+			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
 			if !a.asJSON {
 				fmt.Fprintln(t, "NAME\tROLE")
 			}
 			err := each(c.Context(), a, "/v1/tokens", "tokens", func(raw json.RawMessage) error {
 				if a.asJSON {
-					return printJSON(a.w.stdout, raw)
+					return cli.PrintJSON(a.w.Stdout, raw)
 				}
 				var v registry.Token
 				if err := json.Unmarshal(raw, &v); err != nil {

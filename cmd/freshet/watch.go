@@ -15,12 +15,13 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
 )
 
-func watchCommand(w *world) *cobra.Command {
+func watchCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	var rows int
 	c := &cobra.Command{
@@ -35,7 +36,7 @@ every message is one line, as it came.`,
 				return err
 			}
 			o := client.Options{Server: a.base(), Token: token, Query: args[0], Trouble: func(err error) {
-				fmt.Fprintf(w.stderr, "connection lost (%v), coming back\n", err)
+				fmt.Fprintf(w.Stderr, "connection lost (%v), coming back\n", err)
 			}}
 			// The first connection tells at once whether there is a server at all.
 			if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, nil); err != nil {
@@ -52,17 +53,17 @@ every message is one line, as it came.`,
 // watchError gives the errors of the client the exit codes of the command line.
 func watchError(err error) error {
 	if r, ok := errors.AsType[*client.RefusedError](err); ok {
-		code := exitFailure
+		code := cli.ExitFailure
 		switch r.Code {
 		case "unknown_query":
-			code = exitNotFound
+			code = cli.ExitNotFound
 		case "not_allowed":
-			code = exitAuth
+			code = cli.ExitAuth
 		}
-		return &exitError{code, err}
+		return cli.WithCode(code, err)
 	}
 	if c, ok := errors.AsType[*websocket.CloseError](err); ok && (c.Code == 4401 || c.Code == 4403) {
-		return &exitError{exitAuth, err}
+		return cli.WithCode(cli.ExitAuth, err)
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -77,26 +78,26 @@ func (a *api) watched(e client.Event, rows int) error {
 			return err
 		}
 		line.WriteByte('\n')
-		_, err := a.w.stdout.Write(line.Bytes())
+		_, err := a.w.Stdout.Write(line.Bytes())
 		return err
 	}
 	switch e.Kind {
 	case client.Subscribed:
 		if e.Empty && !e.Resumed {
-			fmt.Fprintln(a.w.stderr, "no result yet; the first one is shown when its endpoint has answered")
+			fmt.Fprintln(a.w.Stderr, "no result yet; the first one is shown when its endpoint has answered")
 		}
 	case client.Snapshot:
-		fmt.Fprintf(a.w.stdout, "%s %s: %s now\n", clockTime(e.CheckedAt), e.State.Position(), size(e.Result))
+		fmt.Fprintf(a.w.Stdout, "%s %s: %s now\n", clockTime(e.CheckedAt), e.State.Position(), size(e.Result))
 	case client.Delta:
-		p := painter(a.w.color)
+		p := painter(a.w.Color)
 		of := " of " + size(e.Result)
 		if e.Delta.Form == diff.Ask {
 			of = ""
 		}
-		fmt.Fprintf(a.w.stdout, "%s %s: %s%s\n", clockTime(e.CheckedAt), e.State.Position(), deltaSize(e.Delta, p), of)
-		printDelta(a.w.stdout, e.Delta, rows, p)
+		fmt.Fprintf(a.w.Stdout, "%s %s: %s%s\n", clockTime(e.CheckedAt), e.State.Position(), deltaSize(e.Delta, p), of)
+		printDelta(a.w.Stdout, e.Delta, rows, p)
 	case client.Status:
-		fmt.Fprintln(a.w.stderr, statusLine(e))
+		fmt.Fprintln(a.w.Stderr, statusLine(e))
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A sseLine is what the driver of npm eventsource says of one event.
@@ -274,10 +276,10 @@ func TestHintCommand(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&x); err != nil || x.LastRun.Why != "hinted" {
 		t.Errorf("after the hint the query ran as %q (%v)", x.LastRun.Why, err)
 	}
-	if code, _, stderr := cli(t, s.env, "", "hint", "nowhere"); code != exitNotFound {
+	if code, _, stderr := runCLI(t, s.env, "", "hint", "nowhere"); code != cli.ExitNotFound {
 		t.Errorf("hint to nowhere: exit code %d\n%s", code, stderr)
 	}
-	if code, _, _ := cli(t, s.env, "", "hint", "city", "--changesets", "/nowhere"); code != exitUsage {
+	if code, _, _ := runCLI(t, s.env, "", "hint", "city", "--changesets", "/nowhere"); code != cli.ExitUsage {
 		t.Errorf("changesets nowhere: exit code %d", code)
 	}
 

@@ -7,9 +7,11 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-func webhookCommand(w *world) *cobra.Command {
+func webhookCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
 	c := &cobra.Command{Use: "webhook", Short: "Have changes sent to a URL, after Standard Webhooks",
 		Example: "  freshet webhook add --query prices https://shop.example.org/freshet\n  freshet webhook rotate wh_4kq… --grace 1h\n  freshet webhook replay wh_4kq…"}
@@ -21,7 +23,7 @@ func webhookCommand(w *world) *cobra.Command {
 				if err := a.do(c.Context(), http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil); err != nil {
 					return err
 				}
-				fmt.Fprintf(w.stderr, "%s is no more\n", id)
+				fmt.Fprintf(w.Stderr, "%s is no more\n", id)
 			}
 			return nil
 		}})
@@ -49,7 +51,7 @@ is asked with a message of type webhook.verify until it answers 2xx.`,
 			}
 			if filter != "" {
 				if !json.Valid([]byte(filter)) {
-					return usage("--filter: %q is not JSON", filter)
+					return cli.UsageErrorf("--filter: %q is not JSON", filter)
 				}
 				body["filter"] = json.RawMessage(filter)
 			}
@@ -73,18 +75,18 @@ func (a *api) printSecret(c *cobra.Command, path string, body any, id bool) erro
 		return err
 	}
 	if a.asJSON {
-		return printJSON(a.w.stdout, raw)
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 	var v hookView
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err
 	}
 	if !id {
-		_, err := fmt.Fprintln(a.w.stdout, v.Secret)
+		_, err := fmt.Fprintln(a.w.Stdout, v.Secret)
 		return err
 	}
-	fmt.Fprintf(a.w.stderr, "The secret is shown this once: %s\n", v.Secret)
-	_, err := fmt.Fprintln(a.w.stdout, v.ID)
+	fmt.Fprintf(a.w.Stderr, "The secret is shown this once: %s\n", v.Secret)
+	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
 	return err
 }
 
@@ -124,7 +126,7 @@ func (a *api) webhookReplay() *cobra.Command {
 			if err := a.do(c.Context(), http.MethodPost, "/v1/webhooks/"+url.PathEscape(args[0])+"/replay", body, nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.w.stderr, "they are sent next")
+			fmt.Fprintln(a.w.Stderr, "they are sent next")
 			return nil
 		}}
 	c.Flags().StringVar(&letter, "message", "", "only this dead letter (msg_…)")

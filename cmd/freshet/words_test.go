@@ -13,13 +13,14 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/notify/client"
 )
 
 // The exit codes are a contract with scripts: 0 ok, 1 failure, 2 usage, 3 not
 // found, 4 auth, 5 unreachable.
 func TestExitCodeNumbers(t *testing.T) {
-	for got, want := range map[int]int{exitOK: 0, exitFailure: 1, exitUsage: 2, exitNotFound: 3, exitAuth: 4, exitUnreachable: 5} {
+	for got, want := range map[int]int{cli.ExitOK: 0, cli.ExitFailure: 1, cli.ExitUsage: 2, cli.ExitNotFound: 3, cli.ExitAuth: 4, cli.ExitUnreachable: 5} {
 		if got != want {
 			t.Errorf("code %d, want %d", got, want)
 		}
@@ -30,7 +31,7 @@ func TestExitCodeNumbers(t *testing.T) {
 			w.WriteHeader(status)
 			io.WriteString(w, `{"title":"No","detail":"because"}`)
 		}))
-		code, out, stderr := cli(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "token", "list", "--json")
+		code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "token", "list", "--json")
 		if code != want || out != "" || stderr != "freshet: No: because\n" {
 			t.Errorf("status %d: exit code %d, want %d; prints %q, says %q", status, code, want, out, stderr)
 		}
@@ -49,7 +50,7 @@ func TestExitCodeNumbers(t *testing.T) {
 		{context.Canceled, 0},
 		{errors.New("other"), 1},
 	} {
-		if got := exitCode(watchError(x.err)); got != x.want {
+		if got := cli.ExitCode(watchError(x.err)); got != x.want {
 			t.Errorf("watching ends with %v: exit code %d, want %d", x.err, got, x.want)
 		}
 	}
@@ -69,24 +70,24 @@ func TestPages(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	code, out, stderr := cli(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "token", "list", "--json")
-	if code != exitOK || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"b"`) {
+	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "token", "list", "--json")
+	if code != cli.ExitOK || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"b"`) {
 		t.Errorf("exit code %d, prints %q, says %q; want both pages", code, out, stderr)
 	}
 }
 
 // The line for the configuration file fits the secret.
 func TestLocalToken(t *testing.T) {
-	code, out, stderr := cli(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
+	code, out, stderr := runCLI(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
 	secret := strings.TrimSpace(out)
-	if code != exitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+hashSecret(secret)+"}") {
+	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+hashSecret(secret)+"}") {
 		t.Errorf("exit code %d, prints %q, says\n%s", code, out, stderr)
 	}
 	yaml := regexp.MustCompile(`(?m)^\s*- \{.*\}$`).FindString(stderr)
 	if _, err := loadConfig(t, "tokens:\n"+yaml+"\n", nil); err != nil {
 		t.Errorf("%q in the file: %v", yaml, err)
 	}
-	_, out, _ = cli(t, nil, "", "token", "add", "--local", "ops", "--json")
+	_, out, _ = runCLI(t, nil, "", "token", "add", "--local", "ops", "--json")
 	m := regexp.MustCompile(`"sha256":"([^"]+)","token":"([^"]+)"`).FindStringSubmatch(out)
 	if m == nil || m[1] != hashSecret(m[2]) || m[2] == secret {
 		t.Errorf("with --json it prints %s", out)
@@ -115,8 +116,8 @@ func TestInterrupted(t *testing.T) {
 	defer s.Close()
 	dir := t.TempDir()
 	for line, want := range map[string]int{
-		"query list": exitFailure, "query add -": exitFailure, "endpoint tick city": exitFailure, "backup " + dir + "/b.db": exitFailure,
-		"hint city": exitFailure, "watch x": exitOK,
+		"query list": cli.ExitFailure, "query add -": cli.ExitFailure, "endpoint tick city": cli.ExitFailure, "backup " + dir + "/b.db": cli.ExitFailure,
+		"hint city": cli.ExitFailure, "watch x": cli.ExitOK,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -124,24 +125,11 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}()
 		var said strings.Builder
-		code := run(ctx, strings.Fields(line), &world{stdin: strings.NewReader("ASK {}"), stdout: io.Discard, stderr: &said, getenv: func(name string) string {
+		code := runLine(ctx, strings.Fields(line), &cli.Env{Stdin: strings.NewReader("ASK {}"), Stdout: io.Discard, Stderr: &said, Getenv: func(name string) string {
 			return map[string]string{"FRESHET_SERVER": s.URL}[name]
 		}})
-		if code != want || (want == exitFailure) != strings.Contains(said.String(), "before it was finished") {
+		if code != want || (want == cli.ExitFailure) != strings.Contains(said.String(), "before it was finished") {
 			t.Errorf("%s, interrupted: exit code %d, want %d; says %q", line, code, want, said.String())
-		}
-	}
-}
-
-func TestColor(t *testing.T) {
-	for _, x := range []struct {
-		terminal      bool
-		noColor, term string
-		want          bool
-	}{{true, "", "xterm", true}, {true, "1", "xterm", false}, {true, "", "dumb", false}, {false, "", "xterm", false}} {
-		env := map[string]string{"NO_COLOR": x.noColor, "TERM": x.term}
-		if got := colorful(x.terminal, func(k string) string { return env[k] }); got != x.want {
-			t.Errorf("%+v: %v", x, got)
 		}
 	}
 }

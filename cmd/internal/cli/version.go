@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,12 +6,10 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-
-	"github.com/spf13/cobra"
 )
 
-// version is set by the linker for releases: -ldflags "-X main.version=v1.2.3".
-var version = ""
+// Release is the version that the linker gave the program, "" without.
+var Release string
 
 // A build says which program this is.
 type build struct {
@@ -58,13 +56,13 @@ func buildOf(release string, info *debug.BuildInfo) build {
 	return b
 }
 
-var thisBuild = sync.OnceValue(func() build {
+var ThisBuild = sync.OnceValue(func() build {
 	info, _ := debug.ReadBuildInfo() // nil without one
-	return buildOf(version, info)
+	return buildOf(Release, info)
 })
 
-// programVersion is the release, else what names the source that was built.
-func programVersion() string { return thisBuild().Version }
+// Version is the release, else what names the source that was built.
+func Version() string { return ThisBuild().Version }
 
 // String is one line for people.
 func (b build) String() string {
@@ -80,20 +78,4 @@ func (b build) String() string {
 		words = append([]string{revision}, words...)
 	}
 	return fmt.Sprintf("freshet %s (%s)", b.Version, strings.Join(words, ", "))
-}
-
-func versionCommand(w *world) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "version", Short: "Print the version, the source revision and the Go version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return printJSON(w.stdout, thisBuild())
-			}
-			_, err := fmt.Fprintln(w.stdout, thisBuild())
-			return err
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return c
 }

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Finish adds to a program's commands what all programs have in common: the
+// version, help and completion, usage errors with the right exit code, and the
+// examples of commands that have none of their own, by their path below root.
+func Finish(root *cobra.Command, examples map[string]string) {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.Version = Version()
+	root.SetVersionTemplate(fmt.Sprintln(ThisBuild())) // what "freshet version" prints
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return UsageErrorf("%v\nSee '%s --help'.", err, c.CommandPath())
+	})
+	root.InitDefaultCompletionCmd()
+	root.AddCommand(helpCommand(root))
+	strict(root)
+	exemplify(root, examples)
+}
+
+// helpCommand is help that says so when there is no such command.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			about, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, sub := range about.Commands() {
+				names = append(names, sub.Name()+"\t"+sub.Short)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return UsageErrorf("there is no command %q\nSee '%s --help'.", strings.Join(args, " "), root.CommandPath())
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+	root.SetHelpCommand(c)
+	return c
+}
+
+// strict makes wrong arguments and unknown subcommands usage errors.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return UsageErrorf("%v\nUsage: %s", err, c.UseLine())
+			}
+			return nil
+		}
+	}
+	if c.HasSubCommands() && c.RunE == nil {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return UsageErrorf("unknown command %q for %q\nSee '%s --help'.", args[0], c.CommandPath(), c.CommandPath())
+			}
+			return c.Help()
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// exemplify gives each command below c without an example the one of the table.
+func exemplify(c *cobra.Command, table map[string]string) {
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	if text, ok := table[path]; ok && c.Example == "" {
+		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
+	}
+	for _, sub := range c.Commands() {
+		exemplify(sub, table)
+	}
+}

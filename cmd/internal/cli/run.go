@@ -1,0 +1,146 @@
+// Package cli is what the programs below cmd have in common: the process around
+// them, exit codes, help, completion, version and errors.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// An Env is what a program sees of the process around it. Tests pass their own.
+type Env struct {
+	Stdin    io.Reader
+	Stdout   io.Writer // data
+	Stderr   io.Writer // messages and progress
+	Getenv   func(string) string
+	Terminal bool // stderr is a terminal: show progress
+	Color    bool
+}
+
+// OSEnv is the environment of this process.
+func OSEnv() *Env {
+	tty := term.IsTerminal(int(os.Stderr.Fd()))
+	return &Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Terminal: tty,
+		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv),
+	}
+}
+
+// colorful says whether to print in colour: to terminals that have some, unless
+// NO_COLOR is set.
+func colorful(terminal bool, getenv func(string) string) bool {
+	return terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+}
+
+// Exit codes, part of the public contract.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitNotFound    = 3
+	ExitAuth        = 4
+	ExitUnreachable = 5
+)
+
+// An ExitError is an error with the exit code that fits it.
+type ExitError struct {
+	Code int
+	err  error
+}
+
+func (e *ExitError) Error() string { return e.err.Error() }
+func (e *ExitError) Unwrap() error { return e.err }
+
+// WithCode gives err an exit code.
+func WithCode(code int, err error) error { return &ExitError{code, err} }
+
+// UsageErrorf is an error of the command line or the configuration.
+func UsageErrorf(format string, a ...any) error {
+	return WithCode(ExitUsage, fmt.Errorf(format, a...))
+}
+
+// ExitCode finds the code that fits err.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if e, ok := errors.AsType[*ExitError](err); ok {
+		return e.Code
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return ExitUnreachable
+	}
+	return ExitFailure
+}
+
+// goesOn says whether a command goes on until it is told to stop.
+func goesOn(c *cobra.Command) bool {
+	switch c.CommandPath() {
+	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet profile watch":
+		return true
+	case "freshet hint":
+		return c.Flags().Changed("changesets")
+	}
+	return false
+}
+
+// Run executes one command line and returns the exit code. Being told to stop is
+// how servers and followers end; what another command was to do is not done.
+func Run(ctx context.Context, root *cobra.Command, args []string, w *Env) int {
+	root.SetArgs(args)
+	root.SetIn(w.Stdin)
+	root.SetOut(w.Stdout)
+	root.SetErr(w.Stderr)
+	c, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		if goesOn(c) {
+			return ExitOK
+		}
+		err = errors.New("stopped before it was finished")
+	}
+	if err != nil {
+		fmt.Fprintf(w.Stderr, "freshet: %s\n", printable(err.Error()))
+		return ExitCode(err)
+	}
+	return ExitOK
+}
+
+// printable is a message for a terminal: what of it came from a damaged file or from
+// elsewhere can control nothing.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// SecretFrom reads a secret from NAME, or from the file that NAME_FILE names.
+func SecretFrom(getenv func(string) string, name string) (string, error) {
+	if path := getenv(name + "_FILE"); path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return "", UsageErrorf("%s_FILE: %v", name, err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+	return getenv(name), nil
+}
+
+// PrintJSON prints v on one line.
+func PrintJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
