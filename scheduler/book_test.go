@@ -323,7 +323,7 @@ func disturb(t *rapid.T, r *Replay, budget *rapid.Generator[time.Duration]) {
 			return
 		}
 		s := c.Stats
-		s.sample(Sample{Slot: s.Last, Elapsed: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(t, "took")})
+		s.Remember(Sample{Slot: s.Last, Elapsed: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(t, "took")})
 		q := c.Query
 		q.Holders = slices.Clone(q.Holders)
 		q.Holders[0].MaxStaleness = registry.Duration(rapid.SampledFrom([]time.Duration{0, 2 * time.Second, 9 * time.Second}).Draw(t, "staleness"))

@@ -27,7 +27,7 @@ func claimingDefinition(kind interval.Kind, doc string) Definition {
 			Doc: "p: the best interval comes first; np: intervals of what has been captured in part come before all others"}},
 		Doc:    doc + "; then the second policy",
 		Source: "Roitman, Gal, Raschid, Query scheduling in the presence of complex user profiles, section 3.1",
-		build: func(a args) (Policy, error) {
+		Build: func(a Args) (Policy, error) {
 			second, err := ParsePolicy(registry.DefaultPolicy)
 			if err != nil {
 				return nil, err

@@ -188,7 +188,7 @@ func (p *planner) absorb() {
 	l := r.Absorb(p.moment(), ran, p.related)
 	p.shared = l.Shared
 	for _, t := range l.States {
-		t.Candidate.remember(t.State)
+		t.Candidate.SetState(t.State)
 		if t.Keep {
 			p.ranked.book.learn(t.Candidate)
 			p.taught = append(p.taught, t.Candidate)
@@ -207,7 +207,7 @@ func (p *planner) related(c *Candidate) []*Candidate {
 func (p *planner) lessons(now time.Time) []Outcome {
 	var out []Outcome
 	for _, c := range p.taught {
-		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.frozen(), Checked: c.Stats.CheckedAt, At: now})
+		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
 	}
 	p.taught = p.taught[:0]
 	return out

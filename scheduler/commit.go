@@ -26,7 +26,7 @@ func (r *runner) count(c *candidate, was Stats, out Outcome) {
 		s.Failed++
 	}
 	limit := c.Query.MaxStaleness()
-	status := was.state(limit) != out.Stats.state(limit) || (was.Failures > 0) != (out.Stats.Failures > 0)
+	status := was.StateWithin(limit) != out.Stats.StateWithin(limit) || (was.Failures > 0) != (out.Stats.Failures > 0)
 	if out.Delta != nil || status {
 		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: status})
 	}

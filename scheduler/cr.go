@@ -18,14 +18,14 @@ func crDefinition() Definition {
 		Params: []Param{lambdaParam("0")},
 		Doc:    "change rate: executions that found a change less those that did not, fading with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equations 4 and 5",
-		build: func(a args) (Policy, error) {
-			l, err := a.decay("lambda")
+		Build: func(a Args) (Policy, error) {
+			l, err := a.Number("lambda")
 			return cr{l}, err
 		},
 	}
 }
 
-func (p cr) String() string { return "cr:lambda=" + spelled(p.lambda) }
+func (p cr) String() string { return "cr:lambda=" + FormatNumber(p.lambda) }
 
 func (p cr) Fold(state []float64, last uint64, x Sample) []float64 {
 	found := -1.0

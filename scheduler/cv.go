@@ -24,7 +24,7 @@ func cvDefinition() Definition {
 		Doc:       "clairvoyant: only what has changed, stale longest first",
 		Source:    "Knuth, Hartig, Sack 2016, section 4",
 		Simulated: true,
-		build:     func(args) (Policy, error) { return clairvoyant{}, nil },
+		Build:     func(Args) (Policy, error) { return clairvoyant{}, nil },
 	}
 }
 

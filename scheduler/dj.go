@@ -18,7 +18,7 @@ func djDefinition() Definition {
 		Name:   "dj",
 		Doc:    "dynamics: the sum of the Jaccard distances of the changes found, fading with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equations 6 and 7",
-		build:  func(args) (Policy, error) { return dj{}, nil },
+		Build:  func(Args) (Policy, error) { return dj{}, nil },
 	}
 }
 

@@ -111,7 +111,7 @@ func TestKeysAreTheFormulas(t *testing.T) {
 					h.dyn = added(multiplied(h.dyn, decay(1, x.Slot-s.Last)), exact(x.Jaccard))
 					s.State = p.Fold(s.State, s.Last, x)
 				}
-				s.sample(x)
+				s.Remember(x)
 				s.Executions++
 				s.Last, s.Policy = x.Slot, p.String()
 			}

@@ -59,11 +59,11 @@ func hybridDefinition() Definition {
 		},
 		Doc:    "worth of an execution per second from learnt change rates, with a deadline for every query",
 		Source: "ours: a Whittle index guarded by earliest deadline first",
-		build:  buildHybrid,
+		Build:  buildHybrid,
 	}
 }
 
-func buildHybrid(a args) (Policy, error) {
+func buildHybrid(a Args) (Policy, error) {
 	p := hybrid{form: form(a["form"])}
 	for _, x := range []struct {
 		name string
@@ -73,7 +73,7 @@ func buildHybrid(a args) (Policy, error) {
 		if a[x.name] == "auto" {
 			continue
 		}
-		n, err := a.count(x.name)
+		n, err := a.Count(x.name)
 		if err != nil || n > x.most {
 			return nil, fmt.Errorf("%s=%s is neither auto nor a whole number from 1 to %d", x.name, a[x.name], x.most)
 		}

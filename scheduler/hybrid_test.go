@@ -264,7 +264,7 @@ func TestKinAreExcited(t *testing.T) {
 		s := c.Stats
 		x := Sample{Slot: slot, Elapsed: time.Second, Changed: changed}
 		s.State = p.Fold(s.State, s.Last, x)
-		s.sample(x)
+		s.Remember(x)
 		s.Executions++
 		s.Last = slot
 		plan.learn(c, s)

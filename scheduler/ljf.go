@@ -16,14 +16,14 @@ func ljfDefinition() Definition {
 		Params: []Param{lambdaParam("0.5")},
 		Doc:    "longest job first: the largest median time, growing with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equation 3",
-		build: func(a args) (Policy, error) {
-			l, err := a.decay("lambda")
+		Build: func(a Args) (Policy, error) {
+			l, err := a.Number("lambda")
 			return ljf{l}, err
 		},
 	}
 }
 
-func (p ljf) String() string { return "ljf:lambda=" + spelled(p.lambda) }
+func (p ljf) String() string { return "ljf:lambda=" + FormatNumber(p.lambda) }
 
 func (ljf) Fold([]float64, uint64, Sample) []float64 { return nil }
 

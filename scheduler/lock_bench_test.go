@@ -22,7 +22,7 @@ func registered(n int) []Entry {
 			q.Constants = append(q.Constants, fmt.Sprintf("http://example.org/some/%d", (i+k*k*31)%n))
 		}
 		s := Stats{Policy: "rr", Executions: 3, Last: uint64(1 + i%900), CheckedAt: began.Add(time.Duration(i) * time.Millisecond)}
-		s.sample(Sample{Elapsed: time.Duration(1+i%1000) * time.Millisecond})
+		s.Remember(Sample{Elapsed: time.Duration(1+i%1000) * time.Millisecond})
 		list[i] = Entry{Query: q, Stats: s}
 	}
 	return list

@@ -436,8 +436,8 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.forgive(l.edited)
 	}
 	for _, e := range news.Entries {
-		s := e.Stats.owned()
-		s.forgive(l.edited)
+		s := e.Stats.Clone()
+		s.Forgive(l.edited)
 		l.planner.put(e.Query, s)
 	}
 	if news.Reprofiled {

@@ -139,7 +139,7 @@ func (s *Stats) complete(p Policy, x execution, a Answer, d *diff.Delta) {
 	if !baseline {
 		s.State = p.Fold(s.State, s.Last, taken)
 	}
-	s.sample(taken)
+	s.Remember(taken)
 	s.Policy = p.String()
 	s.Last, s.Memory = x.slot, a.Memory
 	s.Executions++
@@ -155,7 +155,7 @@ func (s *Stats) cut(x execution) {
 		return
 	}
 	s.Cuts++
-	s.incomplete(x.at)
+	s.noteIncomplete(x.at)
 	s.NotBefore = x.slot + 1<<min(s.Cuts, maxCuts)
 }
 
@@ -164,7 +164,7 @@ func (s *Stats) cut(x execution) {
 // later, at most 8 slots.
 func (s *Stats) outdated(x execution) {
 	s.Outdated++
-	s.incomplete(x.at)
+	s.noteIncomplete(x.at)
 	s.NotBefore = max(s.NotBefore, x.slot+1<<min(s.Outdated-1, maxOutdated))
 }
 
@@ -174,7 +174,7 @@ func (s *Stats) outdated(x execution) {
 // for less, the query is not to blame; the endpoint's health keeps it waiting.
 func (s *Stats) fail(x execution, why registry.Outcome) {
 	s.Failures++
-	s.incomplete(x.at)
+	s.noteIncomplete(x.at)
 	if why == registry.Throttled {
 		return
 	}

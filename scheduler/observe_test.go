@@ -143,7 +143,7 @@ func TestObserveCutHasWords(t *testing.T) {
 		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
 		x.whole = true
 		got, err := observe(rr{}, Stats{}, x, nil)
-		if err != nil || got.Stats.state(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") || !strings.Contains(got.Stats.LastRun.Error, "2s") {
+		if err != nil || got.Stats.StateWithin(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") || !strings.Contains(got.Stats.LastRun.Error, "2s") {
 			t.Errorf("%+v, %v", got.Stats.LastRun, err)
 		}
 	}
@@ -239,13 +239,13 @@ func TestRefoldAfterTheRing(t *testing.T) {
 	for i := range uint64(Ring) {
 		s.Samples = append(s.Samples, Sample{Slot: 100 + i})
 	}
-	s.refold(ttl{max: 1 << 20})
+	s.Refold(ttl{max: 1 << 20})
 	if s.State[0] != 1<<20 {
 		t.Errorf("ttl %v", s.State)
 	}
 	// One sample that is the baseline leaves the start.
 	s = Stats{Executions: 1, Samples: []Sample{{Slot: 9}}}
-	s.refold(ttl{max: 32})
+	s.Refold(ttl{max: 32})
 	if s.State != nil || s.Policy != "ttl:max=32:reset" {
 		t.Errorf("after the baseline alone: %v %q", s.State, s.Policy)
 	}

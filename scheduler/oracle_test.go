@@ -46,7 +46,7 @@ type plain struct {
 func (q *plain) estimate() time.Duration {
 	s := Stats{}
 	for _, t := range q.times {
-		s.sample(Sample{Elapsed: t})
+		s.Remember(Sample{Elapsed: t})
 	}
 	return max(s.Median(), q.floor)
 }
@@ -285,7 +285,7 @@ func slotWithin(t *rapid.T, p *planner, slot uint64, timeout time.Duration, play
 			if st.Executions > 0 {
 				st.State = p.policy.Fold(st.State, st.Last, x)
 			}
-			st.sample(x)
+			st.Remember(x)
 			st.Executions++
 			st.Last, st.Floor, st.Cuts, st.Failures, st.NotBefore = slot, 0, 0, 0, 0
 		case a.Outcome == registry.Cut:

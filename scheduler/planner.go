@@ -161,13 +161,13 @@ func (c *candidate) ask(q registry.Query) {
 // learn replaces what is known of a query that stands nowhere.
 func (p *planner) learn(c *candidate, s Stats) {
 	if s.Policy != p.name {
-		s.refold(p.policy)
+		s.Refold(p.policy)
 	}
 	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
 		c.Overdue = 0
 	}
 	c.Stats = s
-	c.remember(s.State)
+	c.SetState(s.State)
 	c.Median = s.Median()
 	c.Estimate = max(c.Median, s.Floor)
 	p.oldest.set(c)
@@ -178,7 +178,7 @@ func (p *planner) learn(c *candidate, s Stats) {
 func (p *planner) forgive(edited time.Time) {
 	for _, c := range p.order {
 		if s := c.Stats; s.NotBefore > p.slot {
-			s.forgive(edited)
+			s.Forgive(edited)
 			p.lift(c)
 			p.learn(c, s)
 			p.settle(c)

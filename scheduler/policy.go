@@ -69,7 +69,7 @@ type Candidate struct {
 
 // remember makes a state the query's own. A short one lies with the rest of what
 // every slot looks at, and is written over by the next.
-func (c *Candidate) remember(state []float64) {
+func (c *Candidate) SetState(state []float64) {
 	if n := len(state); n > 0 && n <= len(c.few) {
 		state = c.few[:copy(c.few[:], state):n]
 	}
@@ -105,7 +105,7 @@ type Definition struct {
 	// Simulated policies know more than a client can and run in simulations alone.
 	Simulated bool
 
-	build func(args) (Policy, error)
+	Build func(Args) (Policy, error)
 }
 
 // A Param is one parameter of a policy. It is written name=value; where Values
@@ -145,7 +145,7 @@ func ParsePolicy(spelling string) (Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", ErrPolicy, spelling, err)
 	}
-	p, err := table[i].build(a)
+	p, err := table[i].Build(a)
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", ErrPolicy, spelling, err)
 	}
@@ -177,10 +177,10 @@ func (d Definition) Spelling() string {
 }
 
 // args are the parameters by name, defaults filled in.
-type args map[string]string
+type Args map[string]string
 
-func (d Definition) arguments(words []string) (args, error) {
-	a := args{}
+func (d Definition) arguments(words []string) (Args, error) {
+	a := Args{}
 	for _, w := range words {
 		name, value, err := d.argument(w)
 		if err != nil {
@@ -215,7 +215,7 @@ func (d Definition) argument(word string) (name, value string, err error) {
 }
 
 // decay reads a finite number of at least nothing.
-func (a args) decay(name string) (float64, error) {
+func (a Args) Number(name string) (float64, error) {
 	x, err := strconv.ParseFloat(a[name], 64)
 	if err != nil || !(x >= 0 && x <= math.MaxFloat64) {
 		return 0, fmt.Errorf("%s=%s is not a number from 0", name, a[name])
@@ -224,10 +224,10 @@ func (a args) decay(name string) (float64, error) {
 }
 
 // spelled is the shortest text of a number.
-func spelled(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // count reads a whole number of at least one.
-func (a args) count(name string) (uint64, error) {
+func (a Args) Count(name string) (uint64, error) {
 	n, err := strconv.ParseUint(a[name], 10, 32)
 	if err != nil || n == 0 {
 		return 0, fmt.Errorf("%s=%s is not a whole number from 1 to %d", name, a[name], uint32(1<<32-1))

@@ -68,7 +68,7 @@ func throng(tb testing.TB, p Policy, n int) *Replay {
 	for _, c := range play.all {
 		play.p.lift(c)
 		last := uint64(1 + r.IntN(900))
-		c.remember(p.Fold(c.Stats.State, 0, Sample{Slot: last, Elapsed: c.Median, Changed: r.IntN(2) == 0, Jaccard: r.Float64()}))
+		c.SetState(p.Fold(c.Stats.State, 0, Sample{Slot: last, Elapsed: c.Median, Changed: r.IntN(2) == 0, Jaccard: r.Float64()}))
 		c.Stats.Last, c.Stats.Executions = last, 2
 		c.Query.Holders = slices.Clone(c.Query.Holders) // in a replay all share theirs
 		play.p.settle(c)

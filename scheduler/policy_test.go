@@ -39,7 +39,7 @@ func known(p Policy, id string, history ...string) (registry.Query, Stats) {
 		if s.Executions > 0 {
 			s.State = p.Fold(s.State, s.Last, x)
 		}
-		s.sample(x)
+		s.Remember(x)
 		s.Executions++
 		s.Last = x.Slot
 	}
@@ -374,12 +374,12 @@ func TestFoldIsPure(t *testing.T) {
 				}
 				s.State = next
 			}
-			s.sample(x)
+			s.Remember(x)
 			s.Executions++
 			s.Last = x.Slot
 		}
 		again := s
-		again.refold(p)
+		again.Refold(p)
 		if !slices.Equal(again.State, s.State) {
 			t.Fatalf("%s: refolded %v, folded %v", p, again.State, s.State)
 		}
@@ -399,7 +399,7 @@ func TestMedian(t *testing.T) {
 	} {
 		var s Stats
 		for _, ms := range c.ms {
-			s.sample(Sample{Elapsed: time.Duration(ms) * time.Millisecond})
+			s.Remember(Sample{Elapsed: time.Duration(ms) * time.Millisecond})
 		}
 		if got := s.Median(); got != c.want {
 			t.Errorf("median of %v is %s, want %s", c.ms, got, c.want)
@@ -412,8 +412,8 @@ func TestRing(t *testing.T) {
 	var s Stats
 	var old []Stats
 	for i := range uint64(500) {
-		s.sample(Sample{Slot: i})
-		old = append(old, s.frozen())
+		s.Remember(Sample{Slot: i})
+		old = append(old, s.Frozen())
 	}
 	for i, o := range old {
 		if n := len(o.Samples); n != min(i+1, Ring) {

@@ -197,14 +197,14 @@ func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
 			s.Changes++
 		}
 		if r.jot == nil || !r.jot(s.State, s.Last, x) {
-			c.remember(r.p.policy.Fold(s.State, s.Last, x))
+			c.SetState(r.p.policy.Fold(s.State, s.Last, x))
 		}
 	}
 	s.Last = slot
 	s.Executions++
 	s.Failures, s.Cuts, s.NotBefore, s.Floor = 0, 0, 0, 0
 	if r.c.Ring {
-		s.sample(x)
+		s.Remember(x)
 		c.Median = s.Median()
 	} else {
 		c.past.add(k.Elapsed)

@@ -11,7 +11,7 @@ func rrDefinition() Definition {
 		Name:   "rr",
 		Doc:    "round robin: whatever was executed longest ago comes first",
 		Source: "Knuth, Hartig, Sack 2016, section 4",
-		build:  func(args) (Policy, error) { return rr{}, nil },
+		Build:  func(Args) (Policy, error) { return rr{}, nil },
 	}
 }
 

@@ -321,7 +321,7 @@ func (r *runner) take(x answered) error {
 	r.count(c, was, out)
 	r.report(c, out.Stats.LastRun)
 	r.permit(now)
-	out.Stats = out.Stats.frozen()
+	out.Stats = out.Stats.Frozen()
 	if len(r.pending) == 0 {
 		r.since = now
 	}

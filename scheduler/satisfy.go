@@ -35,7 +35,7 @@ import (
 //
 // Source: H. Roitman, A. Gal, L. Bright, L. Raschid, "A dual framework and
 // algorithms for targeted data delivery", algorithms 1 and 2.
-type satisfier struct {
+type supPolicy struct {
 	feedback bool
 	rule     update.Rule
 }
@@ -59,8 +59,8 @@ func satisfyDefinition(name, doc string, feedback bool) Definition {
 		},
 		Doc:    doc,
 		Source: "Roitman, Gal, Bright, Raschid, A dual framework and algorithms for targeted data delivery",
-		build: func(a args) (Policy, error) {
-			x, err := a.count("x")
+		Build: func(a Args) (Policy, error) {
+			x, err := a.Count("x")
 			if err != nil {
 				return nil, err
 			}
@@ -68,7 +68,7 @@ func satisfyDefinition(name, doc string, feedback bool) Definition {
 			if !ok {
 				return nil, fmt.Errorf("life=%s is not overwrite or window,Y", a["life"])
 			}
-			return satisfier{feedback, update.Rule{X: int(x), Life: life}}, nil
+			return supPolicy{feedback, update.Rule{X: int(x), Life: life}}, nil
 		},
 	}
 }
@@ -86,7 +86,7 @@ func readLife(s string) (update.Life, bool) {
 	return update.Life{}, false
 }
 
-func (p satisfier) String() string {
+func (p supPolicy) String() string {
 	name, life := "sup", "overwrite"
 	if p.feedback {
 		name = "fbsup"
@@ -99,7 +99,7 @@ func (p satisfier) String() string {
 
 // A vigil is the state of a query: what was learnt, where in the rule it stands,
 // and a note of an execution that is not taken in yet.
-type vigil struct {
+type updateState struct {
 	noted, changed bool
 	from           uint64 // slot of the execution before the noted one
 	due            uint64 // 0 = not computed yet
@@ -108,11 +108,11 @@ type vigil struct {
 	week           update.Week
 }
 
-const vigilSize = 8 + 2*(24+7)
+const updatesSize = 8 + 2*(24+7)
 
-func readVigil(s []float64) vigil {
-	v := vigil{week: update.Week{Unit: time.Hour, Before: update.Counter{Updates: 1, Watched: satisfySlots}}}
-	if len(s) != vigilSize {
+func readUpdates(s []float64) updateState {
+	v := updateState{week: update.Week{Unit: time.Hour, Before: update.Counter{Updates: 1, Watched: satisfySlots}}}
+	if len(s) != updatesSize {
 		return v
 	}
 	v.noted, v.changed, v.from, v.due = s[0] > 0, s[1] > 0, uint64(s[2]), uint64(s[3])
@@ -127,8 +127,8 @@ func readVigil(s []float64) vigil {
 	return v
 }
 
-func (v *vigil) state() []float64 {
-	s := make([]float64, 8, vigilSize)
+func (v *updateState) state() []float64 {
+	s := make([]float64, 8, updatesSize)
 	if v.noted {
 		s[0] = 1
 	}
@@ -148,8 +148,8 @@ func (v *vigil) state() []float64 {
 
 // Fold notes an execution; Absorb, which knows the calendar, takes it in. An older
 // note is taken in without one.
-func (p satisfier) Fold(state []float64, last uint64, x Sample) []float64 {
-	v := readVigil(state)
+func (p supPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
+	v := readUpdates(state)
 	if v.noted {
 		span := float64(last - min(last, v.from))
 		v.phase = math.Mod(v.phase+v.week.Mean()*span, float64(p.rule.X))
@@ -161,7 +161,7 @@ func (p satisfier) Fold(state []float64, last uint64, x Sample) []float64 {
 }
 
 // count reports whether the rule is satisfied.
-func (p satisfier) count(v *vigil, changed bool) bool {
+func (p supPolicy) count(v *updateState, changed bool) bool {
 	if changed {
 		v.seen++
 	}
@@ -189,10 +189,10 @@ func slotLength(m Moment) time.Duration {
 }
 
 // Absorb takes in the notes and says when the queries are due next.
-func (p satisfier) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
+func (p supPolicy) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
 	var l Lesson
 	for _, c := range ran {
-		v := readVigil(c.Stats.State)
+		v := readUpdates(c.Stats.State)
 		if !v.noted {
 			continue
 		}
@@ -203,7 +203,7 @@ func (p satisfier) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Cand
 }
 
 // settle takes in a note and computes when the query is due next.
-func (p satisfier) settle(m Moment, v *vigil, c *Candidate) {
+func (p supPolicy) settle(m Moment, v *updateState, c *Candidate) {
 	v.week.Unit = slotLength(m)
 	at, from := slotTime(m, c.Stats.Last), slotTime(m, v.from)
 	v.phase = math.Mod(v.phase+v.week.Expected(from, at), float64(p.rule.X))
@@ -220,7 +220,7 @@ func (p satisfier) settle(m Moment, v *vigil, c *Candidate) {
 }
 
 // lives are those that the query's holders ask for.
-func (p satisfier) lives(c *Candidate) (lives []update.Life) {
+func (p supPolicy) lives(c *Candidate) (lives []update.Life) {
 	for i := range c.Query.Holders {
 		life, ok := readLife(c.Query.Holders[i].Life)
 		if !ok {
@@ -235,7 +235,7 @@ func (p satisfier) lives(c *Candidate) (lives []update.Life) {
 }
 
 // next is the slot of the next execution after one in slot last.
-func (p satisfier) next(m Moment, v *vigil, last uint64, life update.Life, met bool) uint64 {
+func (p supPolicy) next(m Moment, v *updateState, last uint64, life update.Life, met bool) uint64 {
 	x := float64(p.rule.X)
 	_, due := p.interval(m, v, last, life, x-v.phase)
 	if !p.feedback || met {
@@ -251,7 +251,7 @@ func (p satisfier) next(m Moment, v *vigil, last uint64, life update.Life, met b
 
 // interval is that of the update which the model has where Λ since slot last
 // reaches a count: in slots, the last one at least the one after last.
-func (p satisfier) interval(m Moment, v *vigil, last uint64, life update.Life, count float64) (start, finish uint64) {
+func (p supPolicy) interval(m Moment, v *updateState, last uint64, life update.Life, count float64) (start, finish uint64) {
 	at := slotTime(m, last)
 	slots := func(t time.Time) uint64 { return uint64(math.Ceil(float64(t.Sub(at)) / float64(slotLength(m)))) }
 	start = slots(v.week.When(at, count))
@@ -266,7 +266,7 @@ func (p satisfier) interval(m Moment, v *vigil, last uint64, life update.Life, c
 
 // due is the slot from which the query may run: that of its rule, or an earlier one
 // in which its max_staleness runs out.
-func (p satisfier) due(m Moment, c *Candidate) uint64 {
+func (p supPolicy) due(m Moment, c *Candidate) uint64 {
 	due := p.ruled(m, c)
 	if c.Overdue > 0 {
 		due = min(due, c.Overdue)
@@ -274,15 +274,15 @@ func (p satisfier) due(m Moment, c *Candidate) uint64 {
 	return due
 }
 
-func (p satisfier) ruled(m Moment, c *Candidate) uint64 {
+func (p supPolicy) ruled(m Moment, c *Candidate) uint64 {
 	s := c.Stats.State
 	switch {
-	case len(s) != vigilSize && p.rule.Life.Windowed: // nothing but the baseline is known
+	case len(s) != updatesSize && p.rule.Life.Windowed: // nothing but the baseline is known
 		return c.Stats.Last + satisfySlots*uint64(p.rule.X) + uint64(p.rule.Life.Window)
-	case len(s) != vigilSize:
+	case len(s) != updatesSize:
 		return c.Stats.Last + satisfySlots*uint64(p.rule.X+1) - 1
 	case s[0] > 0: // the process ended before the slot did
-		v := readVigil(s)
+		v := readUpdates(s)
 		p.settle(m, &v, c)
 		return v.due
 	}
@@ -290,13 +290,13 @@ func (p satisfier) ruled(m Moment, c *Candidate) uint64 {
 }
 
 // Key stands until the next Plan.
-func (p satisfier) Key(c *Candidate) Key {
+func (p supPolicy) Key(c *Candidate) Key {
 	due := p.due(Moment{Slot: c.Stats.Last}, c)
 	return Key{Due: due, Value: float64(due)}
 }
 
 // Plan leaves out what is not due.
-func (p satisfier) Plan(m Moment, all []*Candidate) Ranking {
+func (p supPolicy) Plan(m Moment, all []*Candidate) Ranking {
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		due := p.due(m, c)
@@ -305,14 +305,14 @@ func (p satisfier) Plan(m Moment, all []*Candidate) Ranking {
 	return Ranking{Keys: keys}
 }
 
-func (p satisfier) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
+func (p supPolicy) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
 
-func (p satisfier) Inputs(c *Candidate) map[string]float64 {
-	v := readVigil(c.Stats.State)
+func (p supPolicy) Inputs(c *Candidate) map[string]float64 {
+	v := readUpdates(c.Stats.State)
 	return map[string]float64{"last": float64(c.Stats.Last), "phase": v.phase, "seen": v.seen, "updates_per_slot": v.week.Mean()}
 }
 
-func (p satisfier) Explain(m Moment, _ []*Candidate, c *Candidate) map[string]float64 {
+func (p supPolicy) Explain(m Moment, _ []*Candidate, c *Candidate) map[string]float64 {
 	in := p.Inputs(c)
 	in["due"] = float64(p.due(m, c))
 	return in

@@ -26,7 +26,7 @@ func recordedBy(t *testing.T, spelling string, budget time.Duration, w steady, s
 	}
 	var out []Entry
 	for _, c := range r.all {
-		out = append(out, Entry{Query: c.Query, Stats: c.Stats.owned()})
+		out = append(out, Entry{Query: c.Query, Stats: c.Stats.Clone()})
 	}
 	return out
 }

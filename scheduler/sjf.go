@@ -19,8 +19,8 @@ func sjfDefinition() Definition {
 		Params: []Param{lambdaParam("0.5")},
 		Doc:    "shortest job first: the smallest median time, shrinking with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equation 2",
-		build: func(a args) (Policy, error) {
-			l, err := a.decay("lambda")
+		Build: func(a Args) (Policy, error) {
+			l, err := a.Number("lambda")
 			return sjf{l}, err
 		},
 	}
@@ -30,7 +30,7 @@ func lambdaParam(otherwise string) Param {
 	return Param{Name: "lambda", Default: otherwise, Doc: "decay per slot of age, 0 for none"}
 }
 
-func (p sjf) String() string { return "sjf:lambda=" + spelled(p.lambda) }
+func (p sjf) String() string { return "sjf:lambda=" + FormatNumber(p.lambda) }
 
 func (sjf) Fold([]float64, uint64, Sample) []float64 { return nil }
 

@@ -18,14 +18,14 @@ import (
 //
 // Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert":
 // resource allocation, criteria for optimality, how much history to keep.
-type allocation struct{}
+type squareRoot struct{}
 
 func sqrtDefinition() Definition {
 	return Definition{
 		Name:   "sqrt",
 		Doc:    "refreshes per day in proportion to the square root of weight times change rate, when changes are frequent",
 		Source: "Sia, Efficient Monitoring Algorithm for Fast News Alert",
-		build:  func(args) (Policy, error) { return allocation{}, nil },
+		Build:  func(Args) (Policy, error) { return squareRoot{}, nil },
 	}
 }
 
@@ -39,7 +39,7 @@ const (
 
 // A diary is the state: what the executions of the last days found, a day in
 // each place, and a note of one that is not taken in yet.
-type diary struct {
+type changeHistory struct {
 	noted, changed bool
 	from           uint64 // slot of the execution before the noted one
 	day            uint64 // of place 0; 0 with nothing else = none yet
@@ -48,11 +48,11 @@ type diary struct {
 	slots          [window]float64 // that the executions looked back on
 }
 
-const diarySize = 4 + 3*window
+const historySize = 4 + 3*window
 
-func readDiary(s []float64) diary {
-	var d diary
-	if len(s) != diarySize {
+func readHistory(s []float64) changeHistory {
+	var d changeHistory
+	if len(s) != historySize {
 		return d
 	}
 	d.noted, d.changed, d.from, d.day = s[0] > 0, s[1] > 0, uint64(s[2]), uint64(s[3])
@@ -62,8 +62,8 @@ func readDiary(s []float64) diary {
 	return d
 }
 
-func (d *diary) state() []float64 {
-	s := make([]float64, diarySize)
+func (d *changeHistory) state() []float64 {
+	s := make([]float64, historySize)
 	if d.noted {
 		s[0] = 1
 	}
@@ -79,7 +79,7 @@ func (d *diary) state() []float64 {
 
 // turn makes place 0 that of a day and forgets those out of the window. The
 // days of a state that was folded without a calendar are all of today.
-func (d *diary) turn(day uint64) {
+func (d *changeHistory) advanceTo(day uint64) {
 	if d.day > 0 && day > d.day {
 		by := int(min(day-d.day, window))
 		for _, a := range []*[window]float64{&d.runs, &d.finds, &d.slots} {
@@ -91,7 +91,7 @@ func (d *diary) turn(day uint64) {
 }
 
 // take takes in the note.
-func (d *diary) take(slot uint64) {
+func (d *changeHistory) applySample(slot uint64) {
 	if !d.noted {
 		return
 	}
@@ -108,7 +108,9 @@ func (d *diary) take(slot uint64) {
 // any history it is one in four months of hourly slots.
 //
 // Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003.
-func (d *diary) rate(day float64) float64 { return rate(d.runs[:], d.finds[:], d.slots[:], day) }
+func (d *changeHistory) rate(day float64) float64 {
+	return rate(d.runs[:], d.finds[:], d.slots[:], day)
+}
 
 func rate(allRuns, allFinds, allSlots []float64, day float64) float64 {
 	var runs, finds, slots float64
@@ -122,20 +124,20 @@ func rate(allRuns, allFinds, allSlots []float64, day float64) float64 {
 	return floor - math.Log((runs-finds+0.5)/(runs+0.5))*runs/slots
 }
 
-func (allocation) String() string { return "sqrt" }
+func (squareRoot) String() string { return "sqrt" }
 
 // Fold notes an execution; Absorb, which knows the day, takes it in.
-func (allocation) Fold(state []float64, last uint64, x Sample) []float64 {
-	d := readDiary(state)
-	d.take(last)
+func (squareRoot) Fold(state []float64, last uint64, x Sample) []float64 {
+	d := readHistory(state)
+	d.applySample(last)
 	d.noted, d.changed, d.from = true, x.Changed, last
 	return d.state()
 }
 
 // Key stands until the next Rank.
-func (allocation) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
+func (squareRoot) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
-func (allocation) Inputs(c *Candidate) map[string]float64 {
+func (squareRoot) Inputs(c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight()}
 }
 
@@ -149,10 +151,10 @@ func slotsPerDay(m Moment) float64 {
 
 // A profile is the daily pattern of changes, as the integral of the square root
 // of its rate: at[b] at the start of bin b, 1 at the end of the day.
-type profile struct{ at [dayBins + 1]float64 }
+type dayPattern struct{ at [dayBins + 1]float64 }
 
-func readProfile(shared []float64) profile {
-	var p profile
+func readPattern(shared []float64) dayPattern {
+	var p dayPattern
 	var finds, slots float64
 	if len(shared) == 2*dayBins {
 		for b := range dayBins {
@@ -186,7 +188,7 @@ func hour(m Moment, day float64) float64 {
 
 // until is the integral up to a place in the day, in bins, which may be before
 // or after it.
-func (p *profile) until(at float64) float64 {
+func (p *dayPattern) integral(at float64) float64 {
 	days := math.Floor(at / dayBins)
 	at -= days * dayBins
 	b := min(int(at), dayBins-1)
@@ -269,18 +271,18 @@ func halved(high float64, budget time.Duration, cost func(float64) time.Duration
 
 // rateOf is the rate of a query with its note taken in.
 func rateOf(c *Candidate, day float64) float64 {
-	if s := c.Stats.State; len(s) == diarySize && s[0] == 0 {
+	if s := c.Stats.State; len(s) == historySize && s[0] == 0 {
 		return rate(s[4:4+window], s[4+window:4+2*window], s[4+2*window:], day)
 	}
-	d := readDiary(c.Stats.State)
-	d.take(c.Stats.Last)
+	d := readHistory(c.Stats.State)
+	d.applySample(c.Stats.Last)
 	return d.rate(day)
 }
 
 // Plan leaves out what is not due and puts the most overdue first.
-func (p allocation) Plan(m Moment, all []*Candidate) Ranking {
+func (p squareRoot) Plan(m Moment, all []*Candidate) Ranking {
 	day := slotsPerDay(m)
-	pattern, now := readProfile(m.Shared), hour(m, day)
+	pattern, now := readPattern(m.Shared), hour(m, day)
 	perDay := shares(m, all, day)
 	keys := make([]Key, len(all))
 	for i, c := range all {
@@ -295,20 +297,20 @@ func (p allocation) Plan(m Moment, all []*Candidate) Ranking {
 }
 
 // passed is the integral since the last execution.
-func (allocation) passed(pattern *profile, m Moment, c *Candidate, now, day float64) float64 {
+func (squareRoot) passed(pattern *dayPattern, m Moment, c *Candidate, now, day float64) float64 {
 	slots := float64(m.Slot - min(m.Slot, c.Stats.Last))
-	return pattern.until(now) - pattern.until(now-slots*dayBins/day)
+	return pattern.integral(now) - pattern.integral(now-slots*dayBins/day)
 }
 
-func (p allocation) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
+func (p squareRoot) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
 
-func (p allocation) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
+func (p squareRoot) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
 	in := p.Inputs(c)
 	day := slotsPerDay(m)
-	d := readDiary(c.Stats.State)
-	d.take(c.Stats.Last)
+	d := readHistory(c.Stats.State)
+	d.applySample(c.Stats.Last)
 	in["changes_per_day"] = d.rate(day) * day
-	pattern := readProfile(m.Shared)
+	pattern := readPattern(m.Shared)
 	in["passed_days"] = p.passed(&pattern, m, c, hour(m, day), day)
 	for i, x := range all {
 		if x == c {
@@ -320,7 +322,7 @@ func (p allocation) Explain(m Moment, all []*Candidate, c *Candidate) map[string
 
 // Absorb takes in the notes, and spreads each change over the part of the day in
 // which it may have been.
-func (allocation) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
+func (squareRoot) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
 	day := slotsPerDay(m)
 	shared := make([]float64, 2*dayBins)
 	if len(m.Shared) == len(shared) {
@@ -331,13 +333,13 @@ func (allocation) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candi
 	}
 	l := Lesson{Shared: shared}
 	for _, c := range ran {
-		d := readDiary(c.Stats.State)
+		d := readHistory(c.Stats.State)
 		if !d.noted {
 			continue
 		}
 		learnHours(shared, hour(m, day), float64(m.Slot-min(m.Slot, d.from))*dayBins/day, d.changed)
-		d.turn(1 + uint64(float64(m.Slot)/day))
-		d.take(m.Slot)
+		d.advanceTo(1 + uint64(float64(m.Slot)/day))
+		d.applySample(m.Slot)
 		l.States = append(l.States, Taught{Candidate: c, State: d.state()})
 	}
 	return l

@@ -14,12 +14,12 @@ import (
 // diaryOf is the state of a query that was asked every gap slots for some days
 // of 24, and had changed so many times.
 func diaryOf(days, gap, finds int) []float64 {
-	var d diary
+	var d changeHistory
 	for slot := gap; slot <= 24*days; slot += gap {
 		d.noted, d.changed, d.from = true, finds > 0, uint64(slot-gap)
 		finds--
-		d.turn(1 + uint64(slot/24))
-		d.take(uint64(slot))
+		d.advanceTo(1 + uint64(slot/24))
+		d.applySample(uint64(slot))
 	}
 	return d.state()
 }
@@ -60,25 +60,25 @@ func TestShares(t *testing.T) {
 // What is older than 14 days counts no more.
 func TestDiaryForgets(t *testing.T) {
 	s := diaryOf(10, 1, 200)
-	d := readDiary(s)
+	d := readHistory(s)
 	before := d.rate(24)
-	d.turn(11 + 13)
+	d.advanceTo(11 + 13)
 	if d.rate(24) >= before {
 		t.Errorf("after 13 days without any execution the rate is %g, was %g", d.rate(24), before)
 	}
-	d.turn(11 + 14)
-	if sum := d.runs[0] + d.slots[0]; sum != 0 || d.rate(24) != (&diary{}).rate(24) {
+	d.advanceTo(11 + 14)
+	if sum := d.runs[0] + d.slots[0]; sum != 0 || d.rate(24) != (&changeHistory{}).rate(24) {
 		t.Errorf("after 14 days %v is left", d)
 	}
 }
 
 // A flat profile spaces evenly, a steep one in proportion to the square root.
 func TestProfile(t *testing.T) {
-	flat := readProfile(nil)
+	flat := readPattern(nil)
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(-500, 500).Draw(t, "x")
-		if math.Abs(flat.until(x)-x/24) > 1e-9 {
-			t.Fatalf("up to hour %g it is %g days", x, flat.until(x))
+		if math.Abs(flat.integral(x)-x/24) > 1e-9 {
+			t.Fatalf("up to hour %g it is %g days", x, flat.integral(x))
 		}
 	})
 	shared := make([]float64, 2*dayBins)
@@ -89,13 +89,13 @@ func TestProfile(t *testing.T) {
 			shared[b] = 9e6
 		}
 	}
-	p := readProfile(shared)
+	p := readPattern(shared)
 	// Nine times the rate is three times the density: 1/4 of the day's refreshes
 	// in the first half, 3/4 in the second.
-	if x := p.until(12); math.Abs(x-0.25) > 0.001 {
+	if x := p.integral(12); math.Abs(x-0.25) > 0.001 {
 		t.Errorf("the quiet half of the day has %g of the refreshes, want 0.25", x)
 	}
-	if a, b := p.until(30), 1+p.until(6); math.Abs(a-b) > 1e-12 {
+	if a, b := p.integral(30), 1+p.integral(6); math.Abs(a-b) > 1e-12 {
 		t.Errorf("the next day is another: %g, %g", a, b)
 	}
 }
@@ -109,9 +109,9 @@ func TestLearnsTheDay(t *testing.T) {
 			learnHours(shared, at, 1, at >= 6 && at < 12)
 		}
 	}
-	p := readProfile(shared)
+	p := readPattern(shared)
 	// An execution at hour h looks back on hour h−1.
-	if busy := p.until(11) - p.until(5); busy < 0.5 {
+	if busy := p.integral(11) - p.integral(5); busy < 0.5 {
 		t.Errorf("the six hours with all changes have %g of the refreshes", busy)
 	}
 	sum := 0.0

@@ -23,12 +23,12 @@ func StateOf(q *registry.Query, s *Stats, now time.Time) registry.State {
 	case !q.Active(now):
 		return registry.Idle
 	}
-	return s.state(q.MaxStaleness())
+	return s.StateWithin(q.MaxStaleness())
 }
 
 // state is that of a query which holders want executed; limit is its
 // max_staleness, 0 for none.
-func (s *Stats) state(limit time.Duration) registry.State {
+func (s *Stats) StateWithin(limit time.Duration) registry.State {
 	switch {
 	case s.LastRun.Outcome == registry.Rejected, s.Executions == 0 && !s.IncompleteSince.IsZero():
 		return registry.Failing
@@ -48,7 +48,7 @@ func (s *Stats) Missed() int { return int(s.Failures) + int(s.Cuts) + int(s.Outd
 func (s *Stats) AgeIgnored() bool { return s.Absurd >= doubts }
 
 // incomplete notes an execution that brought no result.
-func (s *Stats) incomplete(at time.Time) {
+func (s *Stats) noteIncomplete(at time.Time) {
 	if s.IncompleteSince.IsZero() {
 		s.IncompleteSince = at
 	}
@@ -57,7 +57,7 @@ func (s *Stats) incomplete(at time.Time) {
 // forgive ends a back-off that is from before a moment at which the endpoint's
 // settings were edited. That executions failed is still known: the state follows
 // from the next one.
-func (s *Stats) forgive(edited time.Time) {
+func (s *Stats) Forgive(edited time.Time) {
 	if s.LastRun.At.After(edited) || s.NotBefore == 0 {
 		return
 	}

@@ -96,7 +96,7 @@ func TestWrongAges(t *testing.T) {
 			if s.LastRun.Outcome != registry.Outdated || s.LastRun.Error == "" || s.Executions != was.Executions || len(s.Samples) != len(was.Samples) || s.Last != was.Last {
 				t.Fatalf("%s: an answer that was not taken: %+v", c.name, s)
 			}
-			if got := s.state(0); (s.Outdated >= lateAfter) != (got == registry.Stale) {
+			if got := s.StateWithin(0); (s.Outdated >= lateAfter) != (got == registry.Stale) {
 				t.Fatalf("%s: after %d such answers it is %s", c.name, s.Outdated, got)
 			}
 		}
@@ -132,8 +132,8 @@ func TestOldCopiesMakeNoChange(t *testing.T) {
 				t.Fatalf("seed %d: the answer %d, %s old, is a change", seed, n, a.Age)
 			}
 		}
-		if s.state(0) != registry.Live && s.state(0) != registry.Stale {
-			t.Fatal(s.state(0))
+		if s.StateWithin(0) != registry.Live && s.StateWithin(0) != registry.Stale {
+			t.Fatal(s.StateWithin(0))
 		}
 	}
 }

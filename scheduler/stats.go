@@ -31,7 +31,7 @@ func (s *Stats) Median() time.Duration {
 // sample appends x to the ring. The backing array is shared by one chain of
 // Stats and written only behind the end of what was handed out, so older
 // copies keep their values.
-func (s *Stats) sample(x Sample) {
+func (s *Stats) Remember(x Sample) {
 	if len(s.Samples) >= Ring && len(s.Samples) == cap(s.Samples) {
 		room := make([]Sample, 0, 2*Ring+2)
 		s.Samples = append(room, s.Samples[len(s.Samples)-Ring+1:]...)
@@ -42,14 +42,14 @@ func (s *Stats) sample(x Sample) {
 }
 
 // frozen is a copy that stays as it is, whatever becomes of the original.
-func (s Stats) frozen() Stats {
+func (s Stats) Frozen() Stats {
 	s.Samples = s.Samples[:len(s.Samples):len(s.Samples)]
 	s.State = slices.Clone(s.State)
 	return s
 }
 
 // owned is a copy that shares nothing with the original.
-func (s Stats) owned() Stats {
+func (s Stats) Clone() Stats {
 	s.Samples = slices.Clone(s.Samples)
 	s.State = slices.Clone(s.State)
 	return s
@@ -57,7 +57,7 @@ func (s Stats) owned() Stats {
 
 // refold computes the state that policy p has after the remembered samples.
 // The first of them is the baseline unless the ring has dropped it.
-func (s *Stats) refold(p Policy) {
+func (s *Stats) Refold(p Policy) {
 	s.Policy, s.State = p.String(), nil
 	if len(s.Samples) == 0 {
 		return

@@ -63,7 +63,7 @@ func (p *planner) count(c *candidate) {
 	s := registry.Idle
 	switch {
 	case c.plain:
-		s = c.Stats.state(0)
+		s = c.Stats.StateWithin(0)
 	case c.why != inactive || c.Query.Paused() != nil:
 		s = StateOf(&c.Query, &c.Stats, p.now)
 	}

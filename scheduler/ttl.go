@@ -24,8 +24,8 @@ func ttlDefinition() Definition {
 		},
 		Doc:    "time to live: doubled by every execution without a change, cut back by a change",
 		Source: "Knuth, Hartig, Sack 2016, section 4",
-		build: func(a args) (Policy, error) {
-			m, err := a.count("max")
+		Build: func(a Args) (Policy, error) {
+			m, err := a.Count("max")
 			return ttl{max: m, half: a["on"] == "half"}, err
 		},
 	}

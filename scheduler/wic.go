@@ -27,7 +27,7 @@ import (
 // Source: S. Pandey, K. Dhamdhere, C. Olston, "WIC: A general-purpose algorithm for
 // monitoring web information sources", sections 2.3 and 3.2; estimating π is left
 // open there.
-type collector struct {
+type wicPolicy struct {
 	urgency wic.Urgency
 	life    wic.Life
 }
@@ -47,20 +47,20 @@ func wicDefinition() Definition {
 		},
 		Doc:    "what an execution now would capture, by importance, urgency, life and estimated probability of change",
 		Source: "Pandey, Dhamdhere, Olston 2004, sections 2.3 and 3.2",
-		build: func(a args) (Policy, error) {
+		Build: func(a Args) (Policy, error) {
 			u, err := wic.ParseUrgency(a["urgency"])
 			if err != nil {
 				return nil, err
 			}
 			l, err := wic.ParseLife(a["life"])
-			return collector{u, l}, err
+			return wicPolicy{u, l}, err
 		},
 	}
 }
 
-func (p collector) String() string { return fmt.Sprintf("wic:urgency=%s:life=%s", p.urgency, p.life) }
+func (p wicPolicy) String() string { return fmt.Sprintf("wic:urgency=%s:life=%s", p.urgency, p.life) }
 
-func (collector) Fold(state []float64, last uint64, x Sample) []float64 {
+func (wicPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
 	updates, slots := 0.0, 0.0
 	if len(state) == 2 {
 		updates, slots = state[0], state[1]
@@ -85,7 +85,7 @@ func atLeastOne(x float64) float64 {
 }
 
 // chance is π.
-func (collector) chance(state []float64) float64 {
+func (wicPolicy) chance(state []float64) float64 {
 	if len(state) != 2 {
 		state = []float64{0, 0}
 	}
@@ -93,7 +93,7 @@ func (collector) chance(state []float64) float64 {
 }
 
 // gain is g in a slot.
-func (p collector) gain(c *Candidate, slot uint64) float64 {
+func (p wicPolicy) gain(c *Candidate, slot uint64) float64 {
 	pi, tau := p.chance(c.Stats.State), slot-min(slot, c.Stats.Last)
 	most, plain := 0.0, len(c.Query.Holders) == 0
 	for i := range c.Query.Holders {
@@ -112,7 +112,7 @@ func (p collector) gain(c *Candidate, slot uint64) float64 {
 }
 
 // settings are those of a holder. What it spells wrong is left to the policy.
-func (p collector) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
+func (p wicPolicy) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
 	u, err := wic.ParseUrgency(h.Urgency)
 	if err != nil || h.Urgency == "" {
 		u = p.urgency
@@ -125,11 +125,11 @@ func (p collector) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
 }
 
 // Key stands until the next Rank.
-func (collector) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
+func (wicPolicy) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
 // Rank puts the largest gain first. What has nothing to gain in this slot is left
 // out, unless it is overdue.
-func (p collector) Rank(m Moment, all []*Candidate) []Key {
+func (p wicPolicy) Rank(m Moment, all []*Candidate) []Key {
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		g := p.gain(c, m.Slot)
@@ -141,6 +141,6 @@ func (p collector) Rank(m Moment, all []*Candidate) []Key {
 	return keys
 }
 
-func (p collector) Inputs(c *Candidate) map[string]float64 {
+func (p wicPolicy) Inputs(c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight(), "chance": p.chance(c.Stats.State)}
 }

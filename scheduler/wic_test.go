@@ -62,7 +62,7 @@ func TestLawCollectorOrder(t *testing.T) {
 				last = x.Slot
 			}
 			c.Stats.Last = last
-			u, l := p.(collector).settings(h)
+			u, l := p.(wicPolicy).settings(h)
 			gains[c] = c.Query.Weight() * gainOf(u, l, p.Inputs(c)["chance"], int(slot-last))
 			all = append(all, c)
 		}
