@@ -18,7 +18,7 @@ func estimated(id string, cost time.Duration) (registry.Query, Stats) {
 // begun is a sheet of slot 2 with a budget of 10 s over queries "a", "b", …
 // that cost so many seconds; 0 is a new one.
 func begun(width int, seconds ...float64) (*planner, *sheet) {
-	p := newPlanner(rr{}, 10*time.Second)
+	p := newPlanner(named("rr"), 10*time.Second)
 	for i, c := range seconds {
 		id := string(rune('a' + i))
 		if c == 0 {
@@ -140,7 +140,7 @@ func TestCharged(t *testing.T) {
 // On credit an execution of unknown cost is promised what there was for it, not
 // all that it may take: when another ends early the rest of the slot is used.
 func TestReserveOnCredit(t *testing.T) {
-	p := newPlanner(rr{}, 10*time.Second)
+	p := newPlanner(named("rr"), 10*time.Second)
 	p.allow(RuleDebt, 10*time.Second)
 	for id, cost := range map[string]time.Duration{"a": 4 * time.Second, "b": time.Second, "c": 3 * time.Second} {
 		q, x := estimated(id, cost)
@@ -177,7 +177,7 @@ func TestRepaying(t *testing.T) {
 		{5.5, 5, 0.5, "b:5s c:5s d:5s "}, // a waits; nobody exceeds 5 s
 		{100, 5, 95, "b:5s c:5s d:5s "},  // whatever is owed
 	} {
-		p := newPlanner(rr{}, 10*time.Second)
+		p := newPlanner(named("rr"), 10*time.Second)
 		p.allow(RuleDebt, 10*time.Second)
 		p.debt = exactly(c.debt)
 		for i, cost := range []time.Duration{12, 3, 2, 4} {
@@ -229,7 +229,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	upTo := func(n int) time.Duration { return time.Duration(r.IntN(n + 1)) }
 	for range 20_000 {
-		p := newPlanner(rr{}, 0)
+		p := newPlanner(named("rr"), 0)
 		p.allow(RuleDebt, 1+upTo(12))
 		p.debt = upTo(60)
 		c := &candidate{in: &p.ranked}
@@ -243,7 +243,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 				seed, p.budget, p.debt, cost, c.Estimate, c.in == &p.ranked, got, want)
 		}
 	}
-	p := newPlanner(rr{}, 0)
+	p := newPlanner(named("rr"), 0)
 	p.allow(RuleDebt, 1)
 	p.debt = 1000 * time.Hour
 	if got, want := p.covers(0, &candidate{in: &p.ranked}), uint64(p.debt)+1; got != want {

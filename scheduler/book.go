@@ -117,11 +117,11 @@ func (b *book) enter(c *candidate) {
 	if b == nil || c.tier != TierRanked {
 		return
 	}
-	if c.row == 0 {
-		c.row = b.place() + 1
-		b.rows[c.row-1].full = c
+	if c.Row == 0 {
+		c.Row = b.place() + 1
+		b.rows[c.Row-1].full = c
 	}
-	b.write(c.row-1, &c.Candidate)
+	b.write(c.Row-1, &c.Candidate)
 }
 
 func (b *book) write(i int32, c *Candidate) {
@@ -134,8 +134,8 @@ func (b *book) write(i int32, c *Candidate) {
 
 // learn hears of a new state of a query that has not run.
 func (b *book) learn(c *Candidate) {
-	if b != nil && c.row > 0 {
-		b.believe(c.row - 1)
+	if b != nil && c.Row > 0 {
+		b.believe(c.Row - 1)
 	}
 }
 
@@ -170,10 +170,10 @@ func (b *book) weigh(i int32) {
 
 // leave strikes out a query that has left the order.
 func (b *book) leave(c *candidate) {
-	if b == nil || c.row == 0 || b.state[c.row-1] == vacant {
+	if b == nil || c.Row == 0 || b.state[c.Row-1] == vacant {
 		return
 	}
-	i := c.row - 1
+	i := c.Row - 1
 	if b.state[i] >= crowded {
 		b.waiting--
 	} else if b.rows[i].class == classIndex {
@@ -187,19 +187,19 @@ func (b *book) leave(c *candidate) {
 
 // drop gives up the row of a query that has left for good.
 func (b *book) drop(c *candidate) {
-	if b == nil || c.row == 0 {
+	if b == nil || c.Row == 0 {
 		return
 	}
-	if k := b.rows[c.row-1].tell; int(k) < len(b.tells) && b.tells[k].row == c.row-1 {
+	if k := b.rows[c.Row-1].tell; int(k) < len(b.tells) && b.tells[k].row == c.Row-1 {
 		b.tells[k].row = -1
 	}
-	b.rows[c.row-1] = row{}
-	b.free = append(b.free, c.row-1)
-	c.row = 0
+	b.rows[c.Row-1] = row{}
+	b.free = append(b.free, c.Row-1)
+	c.Row = 0
 }
 
 // holds says that the query is among those that no wave has brought yet.
-func (b *book) holds(c *candidate) bool { return b != nil && c.row > 0 && b.state[c.row-1] >= crowded }
+func (b *book) holds(c *candidate) bool { return b != nil && c.Row > 0 && b.state[c.Row-1] >= crowded }
 
 func (b *book) len() int {
 	if b == nil {
@@ -224,11 +224,11 @@ func (b *book) suit(m Moment) {
 
 // told is what a query's execution says of the slot.
 func (b *book) told(c *candidate) (Tell, bool) {
-	if c.row == 0 {
+	if c.Row == 0 {
 		return Tell{}, false
 	}
-	k := b.rows[c.row-1].tell
-	if int(k) >= len(b.tells) || b.tells[k].row != c.row-1 {
+	k := b.rows[c.Row-1].tell
+	if int(k) >= len(b.tells) || b.tells[k].row != c.Row-1 {
 		return Tell{}, false
 	}
 	return b.tells[k].Tell, true

@@ -279,7 +279,7 @@ func TestBook(t *testing.T) {
 					k.Outcome = registry.Unchanged
 				}
 				plan.pick(c)
-				r.learn(int(c.number), c, k, false)
+				r.learn(c, k, false)
 				left -= max(k.Elapsed, time.Microsecond)
 			}
 			var rest []string

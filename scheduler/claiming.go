@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
@@ -27,7 +28,7 @@ func claimingDefinition(kind interval.Kind, doc string) Definition {
 			Doc: "p: the best interval comes first; np: intervals of what has been captured in part come before all others"}},
 		Doc:    doc + "; then the second policy",
 		Source: "Roitman, Gal, Raschid, Query scheduling in the presence of complex user profiles, section 3.1",
-		Build: func(a Args) (Policy, error) {
+		Build: func(a policy.Args) (Policy, error) {
 			second, err := ParsePolicy(registry.DefaultPolicy)
 			if err != nil {
 				return nil, err

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // The page web/docs/policies.md shows the code between the two marks.
@@ -19,14 +21,14 @@ func perSecondDefinition() Definition {
 		Params: []Param{{Name: "fade", Default: "0.99", Doc: "what is left of an observation after each execution"}},
 		Doc:    "changes found for each second spent, the most first",
 		Source: "the page on writing a policy",
-		Build: func(a Args) (Policy, error) {
+		Build: func(a policy.Args) (Policy, error) {
 			f, err := a.Number("fade")
 			return perSecond{f}, err
 		},
 	}
 }
 
-func (p perSecond) String() string { return "persecond:fade=" + FormatNumber(p.fade) }
+func (p perSecond) String() string { return "persecond:fade=" + policy.FormatNumber(p.fade) }
 
 // Fold adds an execution to the sums.
 func (p perSecond) Fold(state []float64, last uint64, x Sample) []float64 {
@@ -64,7 +66,7 @@ func (p perSecond) Inputs(c *Candidate) map[string]float64 {
 
 // The documented policy orders as its comments say.
 func TestDocumentedPolicy(t *testing.T) {
-	p, err := perSecondDefinition().Build(Args{"fade": "0.5"})
+	p, err := perSecondDefinition().Build(policy.Args{"fade": "0.5"})
 	if err != nil || p.String() != "persecond:fade=0.5" {
 		t.Fatalf("%v, %v", p, err)
 	}

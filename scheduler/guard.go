@@ -81,7 +81,7 @@ func (g *guard) cost(estimate time.Duration) time.Duration {
 // period is how many slots a query may wait, before stretching: what its
 // max_staleness asks for, else d, and h times that when it is dear.
 func (g *guard) period(c *Candidate) uint64 {
-	if s := c.maxStaleness(); s > 0 && g.lead > 0 {
+	if s := c.MaxStaleness; s > 0 && g.lead > 0 {
 		return max(1, uint64(s/g.lead))
 	}
 	if float64(c.Estimate) > dear*float64(g.budget) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // hybrid spends the budget where a change is most likely found per second of
@@ -63,7 +65,7 @@ func hybridDefinition() Definition {
 	}
 }
 
-func buildHybrid(a Args) (Policy, error) {
+func buildHybrid(a policy.Args) (Policy, error) {
 	p := hybrid{form: form(a["form"])}
 	for _, x := range []struct {
 		name string
@@ -115,19 +117,6 @@ func (p hybrid) Fold(state []float64, last uint64, x Sample) []float64 {
 	}
 	b.note, b.from = note, last
 	return b.state()
-}
-
-// jot notes an execution in a state of which there is no other copy. It does not
-// where Fold does more.
-func (hybrid) jot(state []float64, last uint64, x Sample) bool {
-	if len(state) != beliefSize || noted(state) {
-		return false
-	}
-	state[rates+3], state[rates+4] = foundNone, float64(last)
-	if x.Changed {
-		state[rates+3] = foundChange
-	}
-	return true
 }
 
 // Key stands until the next Rank.

@@ -98,12 +98,6 @@ type PolicyState struct {
 	State  []float64 `json:"state"`
 }
 
-// An Entry is one query with what the scheduler has learnt about it.
-type Entry struct {
-	Query registry.Query
-	Stats Stats
-}
-
 // A Batch is what follows from one or more executions, or from a slot's end.
 type Batch struct {
 	Outcomes []Outcome
@@ -135,63 +129,6 @@ type Outcome struct {
 	Delta   *diff.Delta  // how to get there; nil together with Result
 	Checked time.Time    // when the answer was true
 	At      time.Time    // when the execution ended
-}
-
-// Stats is what is known of one query's executions. All slots are those of its
-// endpoint. A Stats is a value: it is copied, never shared.
-type Stats struct {
-	// What every slot looks at stands side by side.
-	Last       uint64        `json:"last"`                 // slot of the last complete execution, 0 = none
-	Executions uint64        `json:"executions"`           // complete ones
-	Served     uint64        `json:"served,omitempty"`     // refresh requests answered, see registry.Query.Refreshes
-	NotBefore  uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
-	Floor      time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
-	State      []float64     `json:"state,omitempty"`      // the policy's fold
-	Samples    []Sample      `json:"samples"`              // the last 63 complete executions, oldest first
-	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
-	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
-	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were not taken because of their Age
-	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, up to doubts
-
-	Changes   uint64            `json:"changes"`          // without the baseline
-	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
-	Position  registry.Position `json:"position"`         // set by the ledger; given to Record, another epoch than the query's is that of one removed since
-	Hash      string            `json:"hash"`
-	Rows      int               `json:"rows"`
-	CheckedAt time.Time         `json:"checked_at,omitzero"`
-	ChangedAt time.Time         `json:"changed_at,omitzero"`
-	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
-	// IncompleteSince is when executions began to bring no result, zero while they
-	// do.
-	IncompleteSince time.Time `json:"incomplete_since,omitzero"`
-	Memory          Memory    `json:"memory"`
-}
-
-// A Sample is one complete execution.
-type Sample struct {
-	Slot    uint64        `json:"slot"`
-	Elapsed time.Duration `json:"elapsed"`
-	Changed bool          `json:"changed,omitempty"` // false for the baseline
-	Jaccard float64       `json:"jaccard,omitempty"`
-}
-
-// A Run is how one execution went.
-type Run struct {
-	Slot    uint64           `json:"slot,omitempty"`
-	At      time.Time        `json:"at,omitzero"`
-	Elapsed time.Duration    `json:"elapsed,omitempty"`
-	Outcome registry.Outcome `json:"outcome,omitempty"`
-	Error   string           `json:"error,omitempty"`
-	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, interval, ranked
-}
-
-// A Memory is what an executor keeps of a query's last complete answer to see
-// cheaply that the next one is the same.
-type Memory struct {
-	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body, zero = unknown
-	ETag         string    `json:"etag,omitempty"`
-	LastModified string    `json:"last_modified,omitempty"`
-	Vars         []string  `json:"vars,omitempty"` // order of the head, which means nothing and is kept
 }
 
 // A Slot sums up one run of an endpoint's schedule.

@@ -46,7 +46,7 @@ func mustNotRead(t *testing.T) func() (*diff.Result, error) {
 }
 
 func TestObserveCompletes(t *testing.T) {
-	p := ttl{max: 32}
+	p := named("ttl:max=32")
 	ab, abc := rows(t, "a", "b"), rows(t, "a", "b", "c")
 	memory := Memory{Body: [2]uint64{1, 2}, ETag: "x"}
 
@@ -99,7 +99,7 @@ func TestObserveCompletes(t *testing.T) {
 // the result before: it is no change, no sample, and no check.
 func TestObserveOldAnswers(t *testing.T) {
 	was, is := rows(t, "a"), rows(t, "b")
-	first, err := observe(ttl{max: 32}, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
+	first, err := observe(named("ttl:max=32"), Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestObserveOldAnswers(t *testing.T) {
 	} {
 		x := seen(2, Answer{Outcome: registry.Changed, Result: c.result, Memory: Memory{ETag: "x"}, Age: c.age})
 		x.at = ended.Add(c.later)
-		out, err := observe(ttl{max: 32}, first.Stats, x, func() (*diff.Result, error) { return is, nil })
+		out, err := observe(named("ttl:max=32"), first.Stats, x, func() (*diff.Result, error) { return is, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestObserveCutHasWords(t *testing.T) {
 	for _, why := range []string{"", "the time given for it ended first"} {
 		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
 		x.whole = true
-		got, err := observe(rr{}, Stats{}, x, nil)
+		got, err := observe(named("rr"), Stats{}, x, nil)
 		if err != nil || got.Stats.StateWithin(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") || !strings.Contains(got.Stats.LastRun.Error, "2s") {
 			t.Errorf("%+v, %v", got.Stats.LastRun, err)
 		}
@@ -151,7 +151,7 @@ func TestObserveCutHasWords(t *testing.T) {
 
 // Nothing but a complete answer touches the result, Last or the policy's state.
 func TestObserveIncomplete(t *testing.T) {
-	p := ttl{max: 32}
+	p := named("ttl:max=32")
 	base, err := observe(p, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a"), Elapsed: 4 * time.Second}), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestRefreshIsServed(t *testing.T) {
 	} {
 		x := seen(5, Answer{Outcome: outcome, Result: rows(t, "a"), Error: "e"})
 		x.served = 3
-		got, err := observe(rr{}, Stats{Served: 1}, x, nil)
+		got, err := observe(named("rr"), Stats{Served: 1}, x, nil)
 		if err != nil || got.Stats.Served != want {
 			t.Errorf("%s: %d requests served, want %d (%v)", outcome, got.Stats.Served, want, err)
 		}
@@ -239,13 +239,13 @@ func TestRefoldAfterTheRing(t *testing.T) {
 	for i := range uint64(Ring) {
 		s.Samples = append(s.Samples, Sample{Slot: 100 + i})
 	}
-	s.Refold(ttl{max: 1 << 20})
+	s.Refold(named("ttl:max=1048576"))
 	if s.State[0] != 1<<20 {
 		t.Errorf("ttl %v", s.State)
 	}
 	// One sample that is the baseline leaves the start.
 	s = Stats{Executions: 1, Samples: []Sample{{Slot: 9}}}
-	s.Refold(ttl{max: 32})
+	s.Refold(named("ttl:max=32"))
 	if s.State != nil || s.Policy != "ttl:max=32:reset" {
 		t.Errorf("after the baseline alone: %v %q", s.State, s.Policy)
 	}

@@ -288,10 +288,8 @@ func slotWithin(t *rapid.T, p *planner, slot uint64, timeout time.Duration, play
 			st.Remember(x)
 			st.Executions++
 			st.Last, st.Floor, st.Cuts, st.Failures, st.NotBefore = slot, 0, 0, 0, 0
-		case a.Outcome == registry.Cut:
-			st.cut(execution{slot: slot, answer: a, whole: whole})
 		default:
-			st.fail(execution{slot: slot}, a.Outcome)
+			st.Incomplete(Attempt{Slot: slot, Outcome: a.Outcome, Elapsed: a.Elapsed, Whole: whole})
 		}
 		if a.Outcome != registry.Cut {
 			st.Served = max(st.Served, r.served)

@@ -43,6 +43,7 @@ type candidate struct {
 	time   int64     // it waits for, in nanoseconds since the epoch
 	tier   string    // "" = not eligible
 	number int32     // in a replay
+	asked  uint64    // Query.Refreshes
 	past   *timeline // there, or nil
 	Candidate
 	start time.Time
@@ -153,8 +154,8 @@ func (p *planner) hold(id string) *candidate {
 // ask says what the query is and who wants it.
 func (c *candidate) ask(q registry.Query) {
 	c.Query, c.asked, c.halted = q, q.Refreshes, q.Paused() != nil
-	c.patient = q.MaxStaleness() == 0
-	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.patient &&
+	c.MaxStaleness = q.MaxStaleness()
+	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.MaxStaleness == 0 &&
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.Pause != nil || h.From != nil || h.Until != nil })
 }
 

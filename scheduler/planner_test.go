@@ -266,7 +266,7 @@ func TestEligibility(t *testing.T) {
 
 // A policy that has to see all: the dearest first in even slots, the cheapest
 // in odd ones.
-type moody struct{ rr }
+type moody struct{ Policy }
 
 func (moody) Rank(m Moment, all []*Candidate) []Key {
 	keys := make([]Key, len(all))
@@ -280,9 +280,9 @@ func (moody) Rank(m Moment, all []*Candidate) []Key {
 }
 
 func TestRanker(t *testing.T) {
-	p := newPlanner(moody{}, time.Hour)
+	p := newPlanner(moody{named("rr")}, time.Hour)
 	for i, id := range []string{"a", "b", "c"} {
-		q, s := known(rr{}, id, "1")
+		q, s := known(named("rr"), id, "1")
 		s.Samples[0].Elapsed = time.Duration(i+1) * time.Second
 		p.put(q, s)
 	}
@@ -358,7 +358,9 @@ func playCheap(p *planner, now time.Time) (n int) {
 	for r := s.next(now); r != nil; r = s.next(now) {
 		a, _ := s.finish(r, Answer{Outcome: registry.Unchanged, Elapsed: 3 * time.Millisecond}, false)
 		st := r.c.Stats
-		st.complete(p.policy, execution{slot: p.slot}, a, nil)
+		x := Sample{Slot: p.slot, Elapsed: a.Elapsed}
+		st.Complete(p.policy, x)
+		st.Remember(x)
 		p.learn(r.c, st)
 		n++
 	}
@@ -373,7 +375,7 @@ func BenchmarkSlot(b *testing.B) {
 	const budget = 3 * time.Second // 1000 executions of 3 ms
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("queries=%d", n), func(b *testing.B) {
-			p := crowd(n, rr{}, budget)
+			p := crowd(n, named("rr"), budget)
 			executed := 0
 			for b.Loop() {
 				executed += playCheap(p, noon)
@@ -411,13 +413,13 @@ func sortAll(p *planner) []*candidate {
 
 // A counted policy counts the keys it is asked for.
 type counted struct {
-	rr
+	Policy
 	keys *int
 }
 
 func (c counted) Key(x *Candidate) Key {
 	*c.keys++
-	return c.rr.Key(x)
+	return c.Policy.Key(x)
 }
 
 // A slot costs what it executes: with fifty times as many queries it computes
@@ -427,7 +429,7 @@ func TestSlotCostsWhatItExecutes(t *testing.T) {
 	type cost struct{ keys, allocs float64 }
 	each := func(n int) cost {
 		keys, executed := 0, 0
-		p := crowd(n, counted{rr{}, &keys}, 300*time.Millisecond)
+		p := crowd(n, counted{named("rr"), &keys}, 300*time.Millisecond)
 		playCheap(p, noon) // buffers have grown
 		keys = 0
 		allocs := testing.AllocsPerRun(1, func() { executed = playCheap(p, noon) })

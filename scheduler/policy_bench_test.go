@@ -159,7 +159,7 @@ func (r *Replay) first(slot uint64, executed int) {
 		c := x.c
 		k := r.c.World.Execute(int(c.number), slot, c.Stats.Last)
 		sheet.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
-		r.complete(int(c.number), c, slot, k)
+		r.complete(c, slot, k)
 		sheet.spare = x
 	}
 	r.p.end(now)

@@ -66,7 +66,6 @@ type Played struct {
 type Replay struct {
 	c     ReplayConfig
 	p     *planner
-	jot   func(state []float64, last uint64, x Sample) bool // Fold in place, or nil
 	all   []*candidate
 	times []timeline
 	start time.Time
@@ -90,11 +89,6 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.allow(rule(c.Rule), c.Budget)
-	if j, ok := c.Policy.(interface {
-		jot(state []float64, last uint64, x Sample) bool
-	}); ok {
-		r.jot = j.jot
-	}
 	r.p.now = r.start
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: r.start}}
 	for i, q := range c.Queries {
@@ -106,7 +100,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		k.ask(q)
 		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
 		k.Stats.Policy = c.Policy.String()
-		r.complete(i, k, 0, c.World.Execute(i, 0, 0))
+		r.complete(k, 0, c.World.Execute(i, 0, 0))
 		if c.Only == nil {
 			r.p.settle(k)
 		}
@@ -161,7 +155,7 @@ func (r *Replay) execute(s *sheet, x *run) Played {
 	a, whole := s.finish(x, a, false)
 	s.spare = x
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
-	r.learn(i, c, k, whole)
+	r.learn(c, k, whole)
 	return Played{i, k.Outcome, k.Elapsed, s.beyond() - before}
 }
 
@@ -170,42 +164,30 @@ func (r *Replay) Debt() time.Duration { return r.p.debt }
 
 func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * time.Hour) }
 
-// learn is what observe does, for an answer without a result.
-func (r *Replay) learn(i int, c *candidate, k Known, whole bool) {
-	switch {
-	case k.Outcome.Complete():
-		r.complete(i, c, r.slot, k)
-	case k.Outcome == registry.Cut:
-		c.Stats.cut(execution{slot: r.slot, answer: Answer{Elapsed: k.Elapsed}, whole: whole})
-	default:
-		c.Stats.fail(execution{slot: r.slot}, k.Outcome)
+// learn takes in what an execution brought.
+func (r *Replay) learn(c *candidate, k Known, whole bool) {
+	if k.Outcome.Complete() {
+		r.complete(c, r.slot, k)
+		r.p.tell(c, k.Outcome == registry.Changed)
+		return
 	}
+	c.Stats.Incomplete(Attempt{Slot: r.slot, Outcome: k.Outcome, Elapsed: k.Elapsed, Whole: whole})
 	c.Estimate = max(c.Median, c.Stats.Floor)
 	r.most = max(r.most, c.Estimate) // a cut one's is above what it ever took
-	if k.Outcome.Complete() {
-		r.p.tell(c, k.Outcome == registry.Changed)
-	}
 }
 
-// complete is Stats.complete, with the median that the replay is to have.
-func (r *Replay) complete(i int, c *candidate, slot uint64, k Known) {
-	s := &c.Stats
+// complete takes in a complete execution, with the median that the replay is to
+// have.
+func (r *Replay) complete(c *candidate, slot uint64, k Known) {
 	x := Sample{Slot: slot, Elapsed: k.Elapsed}
 	if slot > 0 {
 		x.Changed, x.Jaccard = k.Outcome == registry.Changed, k.Jaccard
-		if x.Changed {
-			s.Changes++
-		}
-		if r.jot == nil || !r.jot(s.State, s.Last, x) {
-			c.SetState(r.p.policy.Fold(s.State, s.Last, x))
-		}
 	}
-	s.Last = slot
-	s.Executions++
-	s.Failures, s.Cuts, s.NotBefore, s.Floor = 0, 0, 0, 0
+	c.Stats.Complete(r.p.policy, x)
+	c.SetState(c.Stats.State)
 	if r.c.Ring {
-		s.Remember(x)
-		c.Median = s.Median()
+		c.Stats.Remember(x)
+		c.Median = c.Stats.Median()
 	} else {
 		c.past.add(k.Elapsed)
 		c.Median = c.past.median()

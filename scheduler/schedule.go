@@ -3,12 +3,14 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
@@ -240,8 +242,10 @@ func read(e registry.Endpoint) (settings, error) {
 
 // live reads a policy of a live endpoint.
 func live(spelling string) (Policy, error) {
-	p, err := ParsePolicy(spelling)
-	if _, cv := p.(clairvoyant); cv {
+	table := Policies()
+	p, err := policy.Parse(table, spelling)
+	name, _, _ := strings.Cut(spelling, ":")
+	if err == nil && slices.ContainsFunc(table, func(d Definition) bool { return d.Name == name && d.Simulated }) {
 		return nil, fmt.Errorf("%w %q: it has to know which results have changed before asking, so it runs in the simulator alone", ErrPolicy, spelling)
 	}
 	return p, err

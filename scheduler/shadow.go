@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A ShadowConfig asks what another policy would have done.
@@ -95,7 +96,7 @@ func Shadow(ctx context.Context, c ShadowConfig) (ShadowReport, error) {
 	if err != nil {
 		return ShadowReport{}, err
 	}
-	if _, cv := c.Policy.(clairvoyant); cv || c.Policy == nil {
+	if c.Policy == nil || policy.NeedsOracle(c.Policy) {
 		return ShadowReport{}, fmt.Errorf("shadow: %w: a policy that can run live is needed", ErrPolicy)
 	}
 	worlds := cmp.Or(c.Worlds, past.pasts(c.Work))

@@ -82,7 +82,7 @@ func TestWrongAges(t *testing.T) {
 			}
 			x := seen(uint64(n), answer)
 			x.at = at
-			out, err := observe(rr{}, s, x, func() (*diff.Result, error) { return is, nil })
+			out, err := observe(named("rr"), s, x, func() (*diff.Result, error) { return is, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,14 +96,14 @@ func TestWrongAges(t *testing.T) {
 			if s.LastRun.Outcome != registry.Outdated || s.LastRun.Error == "" || s.Executions != was.Executions || len(s.Samples) != len(was.Samples) || s.Last != was.Last {
 				t.Fatalf("%s: an answer that was not taken: %+v", c.name, s)
 			}
-			if got := s.StateWithin(0); (s.Outdated >= lateAfter) != (got == registry.Stale) {
+			if got := s.StateWithin(0); (s.Outdated >= 3) != (got == registry.Stale) {
 				t.Fatalf("%s: after %d such answers it is %s", c.name, s.Outdated, got)
 			}
 		}
 		if longest > c.most {
 			t.Errorf("%s: nothing was taken for %s, at most %s is right", c.name, longest, c.most)
 		}
-		if absurd := c.age(10000, 10000*slot) > longestAge; s.AgeIgnored() != absurd {
+		if absurd := c.age(10000, 10000*slot) > 24*time.Hour; s.AgeIgnored() != absurd {
 			t.Errorf("%s: the Age is ignored: %t", c.name, s.AgeIgnored())
 		}
 	}
@@ -124,7 +124,7 @@ func TestOldCopiesMakeNoChange(t *testing.T) {
 			}
 			x := seen(uint64(n+1), a)
 			x.at = at
-			out, err := observe(rr{}, s, x, func() (*diff.Result, error) { return is, nil })
+			out, err := observe(named("rr"), s, x, func() (*diff.Result, error) { return is, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func TestTallyIsTheCount(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(7, 7))
-	p := newPlanner(rr{}, time.Minute)
+	p := newPlanner(named("rr"), time.Minute)
 	p.now = ended
 	outcomes := []registry.Outcome{registry.Changed, registry.Failed, registry.Rejected, registry.Throttled, registry.Cut, registry.Outdated}
 	for range 3000 {
@@ -176,13 +176,9 @@ func TestTallyIsTheCount(t *testing.T) {
 			x := execution{slot: p.slot, at: p.now, answer: Answer{Outcome: outcomes[random.IntN(len(outcomes))]}, whole: true}
 			switch o := x.answer.Outcome; {
 			case o.Complete():
-				s.complete(rr{}, x, x.answer, nil)
-			case o == registry.Cut:
-				s.cut(x)
-			case o == registry.Outdated && s.Executions > 0:
-				s.outdated(x)
-			default:
-				s.fail(x, o)
+				s.Complete(named("rr"), Sample{Slot: x.slot})
+			case o != registry.Outdated || s.Executions > 0:
+				s.Incomplete(Attempt{Slot: x.slot, At: x.at, Outcome: o, Whole: true})
 			}
 			s.LastRun = Run{At: x.at, Outcome: x.answer.Outcome}
 			p.lift(c)

@@ -1,4 +1,4 @@
-package scheduler
+package policy
 
 import "time"
 
@@ -14,11 +14,18 @@ type Oracle func(m Moment, c *Candidate) (since uint64, cost time.Duration)
 // from a SPARQL Endpoint Up-to-Date", section 4.
 type clairvoyant struct{ oracle Oracle }
 
-// Clairvoyant is the policy "cv" with its oracle. ParsePolicy reads the name
-// alone, which is enough to speak of the policy but not to run it.
+// Clairvoyant is the policy "cv" with its oracle. Parse reads the name alone, which
+// is enough to speak of the policy but not to run it.
 func Clairvoyant(o Oracle) Policy { return clairvoyant{o} }
 
-func cvDefinition() Definition {
+// NeedsOracle says whether a policy is the clairvoyant one.
+func NeedsOracle(p Policy) bool {
+	_, is := p.(clairvoyant)
+	return is
+}
+
+// ClairvoyantDefinition describes it.
+func ClairvoyantDefinition() Definition {
 	return Definition{
 		Name:      "cv",
 		Doc:       "clairvoyant: only what has changed, stale longest first",

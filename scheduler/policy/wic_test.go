@@ -1,4 +1,4 @@
-package scheduler
+package policy
 
 import (
 	"math"
@@ -42,7 +42,7 @@ func gainOf(u wic.Urgency, l wic.Life, pi float64, tau int) (g float64) {
 // settings in place of the policy's, ties by age.
 func TestLawCollectorOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := ParsePolicy(rapid.SampledFrom([]string{"wic", "wic:urgency=exp,0.5:life=append", "wic:urgency=sliding,4:life=window,9"}).Draw(t, "policy"))
+		p, err := Parse(Definitions(), rapid.SampledFrom([]string{"wic", "wic:urgency=exp,0.5:life=append", "wic:urgency=sliding,4:life=window,9"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestLawCollectorOrder(t *testing.T) {
 
 // Of two holders with different wishes the one who gains more decides.
 func TestCollectorHolders(t *testing.T) {
-	p, err := ParsePolicy("wic:urgency=exp,0:life=append")
+	p, err := Parse(Definitions(), "wic:urgency=exp,0:life=append")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestCollectorHolders(t *testing.T) {
 // The estimate comes near to the true probability, also when executions are so far
 // apart that changes are missed, and follows it when it changes.
 func TestCollectorLearns(t *testing.T) {
-	p, err := ParsePolicy("wic")
+	p, err := Parse(Definitions(), "wic")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestCollectorLearns(t *testing.T) {
 
 // What has nothing to gain stays out, unless it is overdue.
 func TestCollectorLeavesOut(t *testing.T) {
-	p, err := ParsePolicy("wic")
+	p, err := Parse(Definitions(), "wic")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package policy
 
 import (
 	"errors"
@@ -53,35 +53,26 @@ type Moment struct {
 	Turned bool
 }
 
-// A Candidate is one query as a policy sees it. It is read only. What every slot
-// looks at stands first, side by side.
+// A Candidate is one query as a policy sees it. It is read only, except for Row.
+// Hot fields come first so that a slot touches few cache lines.
 type Candidate struct {
-	Median   time.Duration // of the executions in Stats.Samples, 0 when there are none
-	Estimate time.Duration // the larger of Median and Stats.Floor
-	Overdue  uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
-	asked    uint64        // Query.Refreshes
-	few      [2]float64    // room for a short state
-	row      int32         // in a book, from 1, 0 = none
-	patient  bool          // no holder has a max_staleness; false also where nobody has looked
-	Stats    Stats
-	Query    registry.Query
+	Median       time.Duration // of the executions in Stats.Samples, 0 when there are none
+	Estimate     time.Duration // the larger of Median and Stats.Floor
+	Overdue      uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
+	MaxStaleness time.Duration // the smallest of its holders', 0 = none
+	Row          int32         // for the policy's own table: where that keeps the query; 0 at first
+	short        [2]float64    // room for a short state
+	Stats        Stats
+	Query        registry.Query
 }
 
-// remember makes a state the query's own. A short one lies with the rest of what
-// every slot looks at, and is written over by the next.
+// SetState gives the query a state of its own. A short one is stored in the
+// candidate and overwrites the one before.
 func (c *Candidate) SetState(state []float64) {
-	if n := len(state); n > 0 && n <= len(c.few) {
-		state = c.few[:copy(c.few[:], state):n]
+	if n := len(state); n > 0 && n <= len(c.short) {
+		state = c.short[:copy(c.short[:], state):n]
 	}
 	c.Stats.State = state
-}
-
-// maxStaleness is Query.MaxStaleness, mostly without reading the holders.
-func (c *Candidate) maxStaleness() time.Duration {
-	if c.patient {
-		return 0
-	}
-	return c.Query.MaxStaleness()
 }
 
 // A Key is a place in an order: by Class, then by Value, then by Low, ascending;
@@ -120,19 +111,18 @@ type Param struct {
 	Optional bool
 }
 
-// Policies is the table of all policies, in the order in which they are shown.
-func Policies() []Definition {
-	return append([]Definition{
+// Definitions lists the policies of this package that a live endpoint can have.
+func Definitions() []Definition {
+	return []Definition{
 		rrDefinition(), sjfDefinition(), ljfDefinition(), crDefinition(), djDefinition(), ttlDefinition(),
-		sqrtDefinition(), wicDefinition(), supDefinition(), fbsupDefinition(), hybridDefinition(), cvDefinition(),
-	}, claimingDefinitions()...)
+		sqrtDefinition(), wicDefinition(), supDefinition(), fbsupDefinition(),
+	}
 }
 
-// ParsePolicy reads a spelling such as "rr" or "ttl:max=32:reset". What is
-// left out has its default.
-func ParsePolicy(spelling string) (Policy, error) {
+// Parse reads a spelling such as "rr" or "ttl:max=32:reset" of a policy in the
+// table. A parameter that is left out has its default.
+func Parse(table []Definition, spelling string) (Policy, error) {
 	name, rest, more := strings.Cut(spelling, ":")
-	table := Policies()
 	i := slices.IndexFunc(table, func(d Definition) bool { return d.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%w %q: the known ones are %s", ErrPolicy, spelling, spellings(table))

@@ -1,4 +1,4 @@
-package scheduler
+package policy
 
 import (
 	"cmp"
@@ -75,7 +75,7 @@ func formulas(spelling string, lambda float64) func(h *past, i uint64) *big.Floa
 }
 
 // TestKeysAreTheFormulas holds the time-invariant keys against the formulas,
-// computed anew and sorted: the same order in every slot, ties included.
+// computed and sorted: the same order in every slot, ties included.
 func TestKeysAreTheFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"sjf", "ljf", "cr", "dj"}).Draw(t, "policy")
@@ -84,7 +84,7 @@ func TestKeysAreTheFormulas(t *testing.T) {
 		if name != "dj" {
 			spelling = fmt.Sprintf("%s:lambda=%g", name, lambda)
 		}
-		p, err := ParsePolicy(spelling)
+		p, err := Parse(Definitions(), spelling)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestKeysAreTheFormulas(t *testing.T) {
 		jaccard := rapid.SampledFrom([]float64{1, 0.5, 1.0 / 3, 0.1, 1e-9})
 		wait := rapid.SampledFrom([]uint64{1, 1, 1, 2, 3, 40, 900})
 		var histories []*past
-		plan := newPlanner(p, time.Hour)
+		keys := map[string]Key{}
 		for n := range rapid.IntRange(2, 9).Draw(t, "queries") {
 			h := &past{id: fmt.Sprintf("q%02d", n), dyn: exact(0)}
 			var s Stats
@@ -117,7 +117,7 @@ func TestKeysAreTheFormulas(t *testing.T) {
 			}
 			h.samples = s.Samples
 			histories = append(histories, h)
-			plan.put(query(h.id), s)
+			keys[h.id] = p.Key(&Candidate{Median: s.Median(), Stats: s, Query: query(h.id)})
 		}
 		formula := formulas(name, lambda)
 		var newest uint64
@@ -125,7 +125,6 @@ func TestKeysAreTheFormulas(t *testing.T) {
 			newest = max(newest, h.last())
 		}
 		for _, slot := range []uint64{newest + 1, newest + 3000} {
-			plan.begin(slot, time.Unix(0, 0), 0)
 			ranks := map[string]*big.Float{}
 			for _, h := range histories {
 				ranks[h.id] = formula(h, slot)
@@ -133,13 +132,18 @@ func TestKeysAreTheFormulas(t *testing.T) {
 			slices.SortFunc(histories, func(a, b *past) int {
 				return cmp.Or(compare(ranks[a.id], ranks[b.id]), cmp.Compare(a.last(), b.last()), cmp.Compare(a.id, b.id))
 			})
-			for i, c := range plan.ranked.all() {
-				if c.Query.ID != histories[i].id {
+			byKey := slices.Clone(histories)
+			slices.SortFunc(byKey, func(a, b *past) int {
+				k, l := keys[a.id], keys[b.id]
+				return cmp.Or(cmp.Compare(k.Class, l.Class), cmp.Compare(k.Value, l.Value), cmp.Compare(k.Low, l.Low),
+					cmp.Compare(a.last(), b.last()), cmp.Compare(a.id, b.id))
+			})
+			for i, h := range byKey {
+				if h.id != histories[i].id {
 					t.Fatalf("%s in slot %d: place %d has %s, the formula says %s\nkey %v, rank %s\nwant %s",
-						spelling, slot, i, c.Query.ID, histories[i].id, c.key, ranks[c.Query.ID].Text('g', 30), ranks[histories[i].id].Text('g', 30))
+						spelling, slot, i, h.id, histories[i].id, keys[h.id], ranks[h.id].Text('g', 30), ranks[histories[i].id].Text('g', 30))
 				}
 			}
-			plan.end(time.Unix(0, 0))
 		}
 	})
 }

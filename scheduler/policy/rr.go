@@ -1,4 +1,4 @@
-package scheduler
+package policy
 
 // rr is round robin: ascending Last.
 //

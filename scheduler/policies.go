@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// What policies are made of, and what they know.
+type (
+	Policy     = policy.Policy
+	Ranker     = policy.Ranker
+	Collective = policy.Collective
+	Candidate  = policy.Candidate
+	Definition = policy.Definition
+	Key        = policy.Key
+	Lesson     = policy.Lesson
+	Memory     = policy.Memory
+	Moment     = policy.Moment
+	Oracle     = policy.Oracle
+	Param      = policy.Param
+	Ranking    = policy.Ranking
+	Run        = policy.Run
+	Sample     = policy.Sample
+	Stats      = policy.Stats
+	Taught     = policy.Taught
+	Tell       = policy.Tell
+	Entry      = policy.Entry
+	Attempt    = policy.Attempt
+)
+
+// Ring is how many complete executions Stats.Samples remembers.
+const Ring = policy.Ring
+
+// ErrPolicy is wrapped by the errors about policy spellings.
+var ErrPolicy = policy.ErrPolicy
+
+// Clairvoyant is the policy "cv" with its oracle.
+func Clairvoyant(o Oracle) Policy { return policy.Clairvoyant(o) }
+
+// others are the policies of other packages.
+var others struct {
+	sync.Mutex
+	list []Definition
+}
+
+// Register adds a policy to the table, after those that are built in. It is to be
+// called before the first endpoint begins, and panics when the name is taken or
+// the definition cannot build its own default.
+func Register(d Definition) {
+	if slices.ContainsFunc(Policies(), func(x Definition) bool { return x.Name == d.Name }) {
+		panic(fmt.Sprintf("scheduler: policy %s is others twice", d.Name))
+	}
+	if _, err := policy.Parse([]Definition{d}, d.Spelling()); err != nil {
+		panic(fmt.Sprintf("scheduler: register a policy: %v", err))
+	}
+	others.Lock()
+	defer others.Unlock()
+	others.list = append(others.list, d)
+}
+
+// Policies is the table of all policies, in the order in which they are shown.
+func Policies() []Definition {
+	others.Lock()
+	defer others.Unlock()
+	table := append(policy.Definitions(), hybridDefinition(), policy.ClairvoyantDefinition())
+	return append(append(table, claimingDefinitions()...), others.list...)
+}
+
+// ParsePolicy reads a spelling such as "rr" or "ttl:max=32:reset". A parameter
+// that is left out has its default.
+func ParsePolicy(spelling string) (Policy, error) { return policy.Parse(Policies(), spelling) }
+
+// StateOf says what a query's result is worth at the moment now.
+func StateOf(q *registry.Query, s *Stats, now time.Time) registry.State {
+	return policy.StateOf(q, s, now)
+}

@@ -1,0 +1,258 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// An Entry is one query with what the scheduler has learnt about it.
+type Entry struct {
+	Query registry.Query
+	Stats Stats
+}
+
+// Stats is what is known of one query's executions. All slots are those of its
+// endpoint. A Stats is a value: it is copied, never shared.
+type Stats struct {
+	// What every slot looks at stands side by side.
+	Last       uint64        `json:"last"`                 // slot of the last complete execution, 0 = none
+	Executions uint64        `json:"executions"`           // complete ones
+	Served     uint64        `json:"served,omitempty"`     // refresh requests answered, see registry.Query.Refreshes
+	NotBefore  uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
+	Floor      time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
+	State      []float64     `json:"state,omitempty"`      // the policy's fold
+	Samples    []Sample      `json:"samples"`              // the last 63 complete executions, oldest first
+	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
+	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
+	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were not taken because of their Age
+	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, up to doubts
+
+	Changes   uint64            `json:"changes"`          // without the baseline
+	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
+	Position  registry.Position `json:"position"`         // set by the ledger; given to Record, another epoch than the query's is that of one removed since
+	Hash      string            `json:"hash"`
+	Rows      int               `json:"rows"`
+	CheckedAt time.Time         `json:"checked_at,omitzero"`
+	ChangedAt time.Time         `json:"changed_at,omitzero"`
+	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
+	// IncompleteSince is when executions began to bring no result, zero while they
+	// do.
+	IncompleteSince time.Time `json:"incomplete_since,omitzero"`
+	Memory          Memory    `json:"memory"`
+}
+
+// A Sample is one complete execution.
+type Sample struct {
+	Slot    uint64        `json:"slot"`
+	Elapsed time.Duration `json:"elapsed"`
+	Changed bool          `json:"changed,omitempty"` // false for the baseline
+	Jaccard float64       `json:"jaccard,omitempty"`
+}
+
+// A Run is how one execution went.
+type Run struct {
+	Slot    uint64           `json:"slot,omitempty"`
+	At      time.Time        `json:"at,omitzero"`
+	Elapsed time.Duration    `json:"elapsed,omitempty"`
+	Outcome registry.Outcome `json:"outcome,omitempty"`
+	Error   string           `json:"error,omitempty"`
+	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, interval, ranked
+}
+
+// A Memory is what an executor keeps of a query's last complete answer to see
+// cheaply that the next one is the same.
+type Memory struct {
+	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body, zero = unknown
+	ETag         string    `json:"etag,omitempty"`
+	LastModified string    `json:"last_modified,omitempty"`
+	Vars         []string  `json:"vars,omitempty"` // order of the head, which means nothing and is kept
+}
+
+// Ring is how many complete executions Stats.Samples remembers.
+const Ring = 63
+
+// Median is the median of the execution times in Samples, the baseline's
+// included; of an even number it is the mean of the middle two. 0 when there
+// are none.
+func (s *Stats) Median() time.Duration {
+	var buf [Ring]time.Duration
+	times := buf[:0]
+	for _, x := range s.Samples {
+		times = append(times, x.Elapsed)
+	}
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	m := len(times) / 2
+	if len(times)%2 == 1 {
+		return times[m]
+	}
+	return times[m-1] + (times[m]-times[m-1])/2
+}
+
+// sample appends x to the ring. The backing array is shared by one chain of
+// Stats and written only behind the end of what was handed out, so older
+// copies keep their values.
+func (s *Stats) Remember(x Sample) {
+	if len(s.Samples) >= Ring && len(s.Samples) == cap(s.Samples) {
+		room := make([]Sample, 0, 2*Ring+2)
+		s.Samples = append(room, s.Samples[len(s.Samples)-Ring+1:]...)
+	} else if len(s.Samples) >= Ring {
+		s.Samples = s.Samples[len(s.Samples)-Ring+1:]
+	}
+	s.Samples = append(s.Samples, x)
+}
+
+// frozen is a copy that stays as it is, whatever becomes of the original.
+func (s Stats) Frozen() Stats {
+	s.Samples = s.Samples[:len(s.Samples):len(s.Samples)]
+	s.State = slices.Clone(s.State)
+	return s
+}
+
+// owned is a copy that shares nothing with the original.
+func (s Stats) Clone() Stats {
+	s.Samples = slices.Clone(s.Samples)
+	s.State = slices.Clone(s.State)
+	return s
+}
+
+// refold computes the state that policy p has after the remembered samples.
+// The first of them is the baseline unless the ring has dropped it.
+func (s *Stats) Refold(p Policy) {
+	s.Policy, s.State = p.String(), nil
+	if len(s.Samples) == 0 {
+		return
+	}
+	last, from := s.Samples[0].Slot, 1
+	if s.Executions > uint64(len(s.Samples)) {
+		from = 0
+	}
+	for _, x := range s.Samples[from:] {
+		s.State = p.Fold(s.State, last, x)
+		last = x.Slot
+	}
+}
+
+// An Age above longestAge cannot be true of an endpoint's answer if doubts
+// answers in a row have one.
+const (
+	longestAge = 24 * time.Hour
+	doubts     = 3
+)
+
+// BelievedAge is how old a complete answer is taken to be. An Age of up to a day may
+// be that of a copy in one of several caches. Such an answer is not taken while it
+// is older than the result; but a day after the result was checked no Age of a day
+// or less makes an answer older, so that none keeps the result for longer. An Age
+// above a day is believed twice. A single copy of that age, between answers of
+// other caches, thus brings no old rows back. At the third in a row the endpoint
+// says it of all that it sends: from then on its Age is ignored, as if it had sent
+// none, until one is credible.
+func (s *Stats) BelievedAge(age time.Duration) time.Duration {
+	if age <= longestAge {
+		s.Absurd = 0
+		return age
+	}
+	if s.Absurd++; s.Absurd < doubts {
+		return age
+	}
+	s.Absurd = doubts
+	return 0
+}
+
+// Lag is by how much an answer that was true at checked and came at a moment is
+// older than the last one, 0 if it is not: of several caches before an endpoint one may hold what another has replaced. What
+// was the result before is neither a change nor a sign that nothing has changed.
+// A check in the future is no measure, it is from before the clock was set back.
+func (s *Stats) Lag(checked, at time.Time) time.Duration {
+	if s.Executions == 0 || s.CheckedAt.After(at) {
+		return 0
+	}
+	return max(0, s.CheckedAt.Sub(checked))
+}
+
+// Complete takes in a complete execution. The first one is the baseline: it is no
+// change, and the policy does not fold it. x is not put into Samples, see Remember.
+func (s *Stats) Complete(p Policy, x Sample) {
+	if s.Executions > 0 {
+		if x.Changed {
+			s.Changes++
+		}
+		s.State = p.Fold(s.State, s.Last, x)
+	}
+	s.Last = x.Slot
+	s.Executions++
+	s.Failures, s.Cuts, s.Outdated, s.NotBefore, s.Floor = 0, 0, 0, 0, 0
+	s.IncompleteSince = time.Time{}
+}
+
+// An Attempt is an execution that brought no result.
+type Attempt struct {
+	Slot    uint64
+	At      time.Time // when it ended
+	Outcome registry.Outcome
+	Elapsed time.Duration
+	Whole   bool // a cut one had the whole budget as its limit and used it up
+}
+
+// Incomplete takes in an execution that brought no result. One that was dropped
+// says nothing.
+func (s *Stats) Incomplete(x Attempt) {
+	switch x.Outcome {
+	case registry.Cut:
+		s.cut(x)
+	case registry.Outdated:
+		s.outdated(x)
+	case registry.Dropped:
+	default:
+		s.fail(x)
+	}
+}
+
+// cut learns that the query costs at least what it used. A query that used up
+// a whole budget, for the n-th time, is left out of the next 2^n − 1 slots.
+func (s *Stats) cut(x Attempt) {
+	s.Floor = max(s.Floor, s.Median(), x.Elapsed)
+	if !x.Whole {
+		return
+	}
+	s.Cuts++
+	s.noteIncomplete(x.At)
+	s.NotBefore = x.Slot + 1<<min(s.Cuts, maxCuts)
+}
+
+// outdated learns nothing but that the query is to be asked again: at once after
+// the first such answer, which another cache may give in another slot, then ever
+// later, at most 8 slots.
+func (s *Stats) outdated(x Attempt) {
+	s.Outdated++
+	s.noteIncomplete(x.At)
+	s.NotBefore = max(s.NotBefore, x.Slot+1<<min(s.Outdated-1, maxOutdated))
+}
+
+// fail backs off: the n-th failure in a row leaves the query out until 2^(n−1)
+// slots later, at most 64. What the endpoint refuses to execute waits eight
+// times as long: it is the same text that will be sent. When the endpoint asks
+// for less, the query is not to blame; the endpoint's health keeps it waiting.
+func (s *Stats) fail(x Attempt) {
+	s.Failures++
+	s.noteIncomplete(x.At)
+	if x.Outcome == registry.Throttled {
+		return
+	}
+	wait := uint64(1) << min(s.Failures-1, maxBackoff)
+	if x.Outcome == registry.Rejected {
+		wait *= 8
+	}
+	s.NotBefore = max(s.NotBefore, x.Slot+wait)
+}
+
+const (
+	maxCuts     = 8 // doublings, so at most 255 slots are left out
+	maxBackoff  = 6 // doublings, so at most 64 slots
+	maxOutdated = 3 // doublings, so at most 8 slots
+)
