@@ -90,7 +90,7 @@ type Client struct {
 // New prepares a client. It opens no connection and reads no secret yet. Its
 // errors wrap a *registry.SettingError.
 func New(e registry.Endpoint, o Options) (*Client, error) {
-	e = e.Defaulted()
+	e = e.WithDefaults()
 	bad := func(setting string, err error) (*Client, error) {
 		return nil, fmt.Errorf("endpoint %s: %w", e.Name, &registry.SettingError{Setting: setting, Err: err})
 	}

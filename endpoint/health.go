@@ -40,7 +40,7 @@ type pass struct {
 func newHealth(h registry.Health, clock func() time.Time) *health {
 	// Whether what it answers is complete is for others to judge. Where that is all
 	// that was wrong, it may be asked.
-	if h.Incomplete = 0; h.State == "" || h.State == registry.HealthFails && h.Until.IsZero() {
+	if h.Incomplete = 0; h.State == "" || h.State == registry.HealthFailing && h.Until.IsZero() {
 		h.State, h.Since, h.Error = registry.Healthy, time.Time{}, ""
 	}
 	now := clock()
@@ -71,7 +71,7 @@ func (s *health) maxRows() int {
 func (s *health) over(was, now registry.Endpoint) *health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := s.h.Over(was, now)
+	rest := s.h.AfterEdit(was, now)
 	if rest == (registry.Health{}) {
 		return newHealth(rest, s.clock)
 	}
@@ -108,7 +108,7 @@ func (s *health) why() string {
 	}
 	if s.clock().Before(h.Until) || s.probing {
 		until := h.Until.UTC().Format(time.RFC3339)
-		if h.State == registry.HealthWaits {
+		if h.State == registry.HealthThrottled {
 			return fmt.Sprintf("not asked: the endpoint wants us to wait until %s (%s)", until, h.Error)
 		}
 		return fmt.Sprintf("not asked: %d failures in a row, next probe at %s (%s)", h.Failures, until, h.Error)
@@ -158,10 +158,10 @@ func (s *health) throttled(v verdict) {
 		wait = doubled(firstThrottle, s.h.Failures-1, longestThrottle)
 	}
 	until := s.clock().Add(wait)
-	if s.h.State == registry.HealthWaits && s.h.Until.After(until) {
+	if s.h.State == registry.HealthThrottled && s.h.Until.After(until) {
 		until = s.h.Until
 	}
-	s.move(registry.HealthWaits, until, v.Error)
+	s.move(registry.HealthThrottled, until, v.Error)
 }
 
 func (s *health) failed(v verdict) {
@@ -171,7 +171,7 @@ func (s *health) failed(v verdict) {
 		return
 	}
 	wait := doubled(firstProbe, s.h.Failures-failuresToRest, longestProbe)
-	s.move(registry.HealthFails, s.clock().Add(wait), v.Error)
+	s.move(registry.HealthFailing, s.clock().Add(wait), v.Error)
 }
 
 // doubted takes in a 500 to a query that was never answered, or one whose time
@@ -183,7 +183,7 @@ func (s *health) doubted(v verdict) {
 	s.h.Failures++
 	s.h.Error = v.Error
 	if s.h.Failures%failuresToRest == 0 {
-		s.move(registry.HealthFails, s.clock().Add(firstProbe), v.Error)
+		s.move(registry.HealthFailing, s.clock().Add(firstProbe), v.Error)
 	}
 }
 

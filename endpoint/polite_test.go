@@ -139,7 +139,7 @@ func TestThrottledUntil(t *testing.T) {
 	c := client(t, addr, set)
 	want(t, execute(t, c, sel("S")), registry.Throttled)
 	h := c.Health()
-	if h.State != registry.HealthWaits || !h.Until.Equal(clock.now().Add(time.Minute)) || !h.Since.Equal(clock.now()) || h.Failures != 1 {
+	if h.State != registry.HealthThrottled || !h.Until.Equal(clock.now().Add(time.Minute)) || !h.Since.Equal(clock.now()) || h.Failures != 1 {
 		t.Errorf("health %+v", h)
 	}
 	clock.pass(59 * time.Second)
@@ -191,7 +191,7 @@ func TestOpenAndProbe(t *testing.T) {
 		want(t, execute(t, c, sel("S")), registry.Failed, "502")
 	}
 	for _, wait := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-		if h := c.Health(); h.State != registry.HealthFails || h.Until.Sub(clock.now()) != wait*time.Second || h.Error == "" {
+		if h := c.Health(); h.State != registry.HealthFailing || h.Until.Sub(clock.now()) != wait*time.Second || h.Error == "" {
 			t.Fatalf("health %+v, want it failing for %v", h, wait*time.Second)
 		}
 		n := requests.Load()
@@ -239,7 +239,7 @@ func TestQueriesThatBreakTheServer(t *testing.T) {
 		for range failuresToRest {
 			want(t, execute(t, c, sel("bad")), registry.Failed, "500")
 		}
-		if h := c.Health(); h.Failures != (row+1)*failuresToRest || h.State != registry.HealthFails || h.Until.Sub(clock.now()) != firstProbe {
+		if h := c.Health(); h.Failures != (row+1)*failuresToRest || h.State != registry.HealthFailing || h.Until.Sub(clock.now()) != firstProbe {
 			t.Fatalf("%+v, want it failing for %v", h, firstProbe)
 		}
 		want(t, execute(t, c, sel("good")), registry.Throttled, "not asked")
@@ -253,7 +253,7 @@ func TestQueriesThatBreakTheServer(t *testing.T) {
 	for range failuresToRest {
 		want(t, c.Execute(t.Context(), sel("good"), m, long), registry.Failed, "500")
 	}
-	if h := c.Health(); h.State != registry.HealthFails {
+	if h := c.Health(); h.State != registry.HealthFailing {
 		t.Fatalf("%+v although queries fail that were answered before", h)
 	}
 	for range failuresToRest { // probes that may be about the query alone
@@ -282,12 +282,12 @@ func TestHealthRules(t *testing.T) {
 			for range failuresToRest {
 				s.end(pass{}, v)
 			}
-			if h := s.snapshot(); h.State != registry.HealthFails || h.Until.Sub(clock.now()) != firstProbe {
+			if h := s.snapshot(); h.State != registry.HealthFailing || h.Until.Sub(clock.now()) != firstProbe {
 				t.Errorf("never answered %t: %+v", first, h)
 			}
 			clock.pass(firstProbe)
 			s.end(pass{probe: true}, v)
-			if h := s.snapshot(); h.State != registry.HealthFails || h.Until.After(clock.now()) == first {
+			if h := s.snapshot(); h.State != registry.HealthFailing || h.Until.After(clock.now()) == first {
 				t.Errorf("never answered %t: %+v after a probe", first, h)
 			}
 		}
@@ -312,7 +312,7 @@ func TestHealthRules(t *testing.T) {
 		v.wait = time.Hour
 		s.end(late, v)
 		s.end(early, sent(registry.Changed, false))
-		if h := s.snapshot(); h.State != registry.HealthWaits {
+		if h := s.snapshot(); h.State != registry.HealthThrottled {
 			t.Errorf("%+v", h)
 		}
 		v.wait = time.Minute
@@ -329,22 +329,22 @@ func TestHealthRules(t *testing.T) {
 			{100 * time.Hour, 200 * time.Hour, longestWait},
 		} {
 			now := clock.now()
-			s := newHealth(registry.Health{State: registry.HealthWaits, Since: now.Add(c.since), Until: now.Add(c.until)}, clock.now)
+			s := newHealth(registry.Health{State: registry.HealthThrottled, Since: now.Add(c.since), Until: now.Add(c.until)}, clock.now)
 			if h := s.snapshot(); !h.Until.Equal(now.Add(c.want)) || h.Since.After(now) {
 				t.Errorf("%+v at %s, want %s", h, now, c.want)
 			}
 		}
 	})
 	t.Run("what was not sent shows nothing", func(t *testing.T) {
-		s := newHealth(registry.Health{State: registry.HealthFails, Until: clock.now(), Failures: 7}, clock.now)
+		s := newHealth(registry.Health{State: registry.HealthFailing, Until: clock.now(), Failures: 7}, clock.now)
 		p, _ := s.begin()
 		s.end(p, verdict{Answer: Answer{Outcome: registry.Failed}})
-		if h := s.snapshot(); h.State != registry.HealthFails || h.Failures != 7 {
+		if h := s.snapshot(); h.State != registry.HealthFailing || h.Failures != 7 {
 			t.Errorf("%+v", h)
 		}
 	})
 	t.Run("a cut probe leaves room for the next", func(t *testing.T) {
-		s := newHealth(registry.Health{State: registry.HealthFails, Until: clock.now(), Failures: 7}, clock.now)
+		s := newHealth(registry.Health{State: registry.HealthFailing, Until: clock.now(), Failures: 7}, clock.now)
 		p, why := s.begin()
 		if why != "" {
 			t.Fatal(why)

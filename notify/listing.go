@@ -117,7 +117,7 @@ func (x *listed) show() registry.Subscription {
 	s := x.about
 	s.Cursor, s.Deliveries, s.State = *x.at.Load(), x.told.Load(), registry.Active
 	if x.halted.Load() {
-		s.State = registry.Halted
+		s.State = registry.SubscriptionPaused
 	}
 	if last := x.last.Load(); last != 0 {
 		t := time.Unix(0, last).UTC()

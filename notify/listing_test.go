@@ -85,7 +85,7 @@ func TestListingOfStreams(t *testing.T) {
 		if name == "query" {
 			s.next()
 		}
-		if y, err := r.srv.Halt(x.ID, true); err != nil || y.State != registry.Halted {
+		if y, err := r.srv.Halt(x.ID, true); err != nil || y.State != registry.SubscriptionPaused {
 			t.Fatalf("%s: paused: %+v %v", name, y, err)
 		}
 		for _, v := range []string{"b", "c", "d"} {
@@ -151,7 +151,7 @@ func TestPauseWebSocket(t *testing.T) {
 		}
 		return m.ID == "other"
 	})
-	if y, err := r.srv.Subscription(x.ID); err != nil || y.State != registry.Halted || y.Cursor.Seq != 1 || y.Deliveries != 1 || y.LastDelivery == nil {
+	if y, err := r.srv.Subscription(x.ID); err != nil || y.State != registry.SubscriptionPaused || y.Cursor.Seq != 1 || y.Deliveries != 1 || y.LastDelivery == nil {
 		t.Errorf("paused: %+v %v", y, err)
 	}
 	if _, err := r.srv.Halt(x.ID, false); err != nil {

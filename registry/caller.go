@@ -33,9 +33,9 @@ type Caller struct {
 	Expires time.Time // zero: never
 }
 
-// LeastSecret is the least length of a token's secret in characters. Shorter
+// MinSecretLength is the least length of a token's secret in characters. Shorter
 // ones are never let in.
-const LeastSecret = 16
+const MinSecretLength = 16
 
 // ClientAddress is the address that a request is counted for: the peer's, or
 // the one that a proxy on this machine appended to X-Forwarded-For. Of IPv6

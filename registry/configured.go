@@ -93,8 +93,8 @@ func setting(e *Endpoint, name string) reflect.Value {
 	return reflect.ValueOf(e).Elem().Field(settingFields[name])
 }
 
-// note brings Edits up to date after c.Endpoint was edited.
-func (c *Configured) note(was Endpoint, e Edit) {
+// recordEdit brings Edits up to date after c.Endpoint was edited.
+func (c *Configured) recordEdit(was Endpoint, e Edit) {
 	for name := range settingFields {
 		now := setting(&c.Endpoint, name)
 		switch {
@@ -110,10 +110,10 @@ func (c *Configured) note(was Endpoint, e Edit) {
 	}
 }
 
-// apply brings the values that differ between the file's endpoint of before and
+// applyFile brings the values that differ between the file's endpoint of before and
 // the one of now in force; a value that was changed here stays where the file's
 // did not change.
-func (c *Configured) apply(now Endpoint) {
+func (c *Configured) applyFile(now Endpoint) {
 	for name := range settingFields {
 		next := setting(&now, name)
 		if !same(setting(&c.File, name), next) {
@@ -134,17 +134,17 @@ func (c *Configured) revert(names []string) {
 	}
 }
 
-// secretsStay refuses to take values back where that would send what may be a
+// checkSecrets refuses to take values back where that would send what may be a
 // secret to a host that it was not given for: the file's to an address that was
 // set here, or one that was set here to the file's address.
-func (c *Configured) secretsStay(was Endpoint, reverted []string) error {
+func (c *Configured) checkSecrets(was Endpoint, reverted []string) error {
 	for _, name := range []string{"auth", "headers"} {
 		now, filed := setting(&c.Endpoint, name), setting(&c.File, name)
 		switch {
 		case same(now, reflect.Zero(now.Type())):
 		case slices.Contains(reverted, name) && c.Endpoint.URL != c.File.URL:
 			return unprocessable("bad-endpoint", "/"+name, "%s of the file is for the file's url: take that back, too", name)
-		case !same(now, filed) && Elsewhere(was, c.Endpoint):
+		case !same(now, filed) && LeavesHost(was, c.Endpoint):
 			return unprocessable("bad-endpoint", "/"+name, "%s was set here for another host than the file's url: take it back, too, or set it again afterwards", name)
 		}
 	}
@@ -192,14 +192,14 @@ func (r *Registry) Sources(name string) (map[string]Source, error) {
 	if err != nil {
 		return nil, missingEndpoint(name, err)
 	}
-	return c.sources(func(setting string) string { return r.filed(name, setting) }), nil
+	return c.sources(func(setting string) string { return r.sourceInFile(name, setting) }), nil
 }
 
-// filed says what sets a setting in the configuration that was applied last.
-func (r *Registry) filed(endpoint, setting string) string {
+// sourceInFile says what sets a setting in the configuration that was applied last.
+func (r *Registry) sourceInFile(endpoint, setting string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.file[endpoint][setting]
+	return r.fileSources[endpoint][setting]
 }
 
 // RevertEndpoint takes back the values that the configuration file has for the
@@ -222,7 +222,7 @@ func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error
 		}
 		was := c.Endpoint
 		c.revert(names)
-		if err := c.secretsStay(was, names); err != nil {
+		if err := c.checkSecrets(was, names); err != nil {
 			return err
 		}
 		return CheckEndpoint(c.Endpoint, r.check)

@@ -80,15 +80,15 @@ type Health struct {
 	MaxRows int `json:"max_rows,omitempty"`
 }
 
-// Over is what remains of it when the settings are edited: nothing for another
+// AfterEdit is what remains of it when the settings are edited: nothing for another
 // server, no cap for another URL or another cap in the settings, and no executions
 // that were not complete where the next ones are other ones.
-func (h Health) Over(was, now Endpoint) Health {
+func (h Health) AfterEdit(was, now Endpoint) Health {
 	if hostOf(was.URL) != hostOf(now.URL) {
 		return Health{}
 	}
-	if AsksOtherwise(was, now) {
-		if h.Incomplete = 0; h.State == HealthFails && h.Until.IsZero() {
+	if RequestsDiffer(was, now) {
+		if h.Incomplete = 0; h.State == HealthFailing && h.Until.IsZero() {
 			h.State, h.Since, h.Error = Healthy, time.Time{}, ""
 		}
 	}
@@ -98,10 +98,10 @@ func (h Health) Over(was, now Endpoint) Health {
 	return h
 }
 
-// Elsewhere says whether an edit of the URL leads to where the secrets of the
+// LeavesHost says whether an edit of the URL leads to where the secrets of the
 // settings before must not go by themselves: another host or port, or the same
 // without TLS.
-func Elsewhere(was, now Endpoint) bool {
+func LeavesHost(was, now Endpoint) bool {
 	a, err1 := url.Parse(was.URL)
 	b, err2 := url.Parse(now.URL)
 	return err1 != nil || err2 != nil || !strings.EqualFold(a.Host, b.Host) || strings.EqualFold(a.Scheme, "https") && !strings.EqualFold(b.Scheme, "https")
@@ -118,13 +118,13 @@ func hostOf(address string) string {
 
 // The states of an endpoint's health.
 const (
-	Healthy     = "healthy"
-	HealthWaits = "throttled" // it asked us to wait
-	HealthFails = "failing"   // it does not answer, or nothing that it answers is complete
+	Healthy         = "healthy"
+	HealthThrottled = "throttled" // it asked us to wait
+	HealthFailing   = "failing"   // it does not answer, or nothing that it answers is complete
 )
 
 // HealthStates lists them.
-func HealthStates() []string { return []string{Healthy, HealthWaits, HealthFails} }
+func HealthStates() []string { return []string{Healthy, HealthThrottled, HealthFailing} }
 
 // Defaults of settings that the file or the API leave out.
 const (
@@ -136,35 +136,35 @@ const (
 	DefaultMaxColumns = 10_000
 )
 
-// Asking is the part of the settings that decides how a request is made and what
+// RequestSettings is the part of the settings that decides how a request is made and what
 // its answer means. The rest is about when, and how much.
-func (e Endpoint) Asking() Endpoint {
+func (e Endpoint) RequestSettings() Endpoint {
 	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices = "", 0, "", "", "", 0, nil, nil, nil, false, nil
 	return e
 }
 
-// AsksOtherwise says whether executions under the new settings may end otherwise
+// RequestsDiffer says whether executions under the new settings may end otherwise
 // than under the old: because of how they are made, or of the time they have.
-func AsksOtherwise(was, now Endpoint) bool {
-	return was.Budget != now.Budget || was.Rule != now.Rule || !reflect.DeepEqual(was.Asking(), now.Asking())
+func RequestsDiffer(was, now Endpoint) bool {
+	return was.Budget != now.Budget || was.Rule != now.Rule || !reflect.DeepEqual(was.RequestSettings(), now.RequestSettings())
 }
 
-// Defaulted fills what was left out.
-func (e Endpoint) Defaulted() Endpoint {
-	or(&e.Slot, DefaultSlot)
-	or(&e.Budget, DefaultBudget)
-	or(&e.Policy, DefaultPolicy)
-	or(&e.Rule, "strict")
-	or(&e.FallbackPolicy, DefaultPolicy)
-	or(&e.ProfileShare, 0.5)
-	or(&e.Concurrency, 1)
-	or(&e.Timeout, Duration(30*time.Second))
-	or(&e.MaxBytes, 64<<20)
-	or(&e.MaxColumns, DefaultMaxColumns)
+// WithDefaults fills what was left out.
+func (e Endpoint) WithDefaults() Endpoint {
+	setDefault(&e.Slot, DefaultSlot)
+	setDefault(&e.Budget, DefaultBudget)
+	setDefault(&e.Policy, DefaultPolicy)
+	setDefault(&e.Rule, "strict")
+	setDefault(&e.FallbackPolicy, DefaultPolicy)
+	setDefault(&e.ProfileShare, 0.5)
+	setDefault(&e.Concurrency, 1)
+	setDefault(&e.Timeout, Duration(30*time.Second))
+	setDefault(&e.MaxBytes, 64<<20)
+	setDefault(&e.MaxColumns, DefaultMaxColumns)
 	return e
 }
 
-func or[T comparable](v *T, otherwise T) {
+func setDefault[T comparable](v *T, otherwise T) {
 	var zero T
 	if *v == zero {
 		*v = otherwise

@@ -31,7 +31,7 @@ func missingEndpoint(name string, err error) error {
 
 // CreateEndpoint adds an endpoint; what it leaves out gets its default.
 func (r *Registry) CreateEndpoint(c Caller, e Endpoint) (Endpoint, error) {
-	e = e.Defaulted()
+	e = e.WithDefaults()
 	if err := CheckEndpoint(e, r.check); err != nil {
 		return Endpoint{}, err
 	}
@@ -40,7 +40,7 @@ func (r *Registry) CreateEndpoint(c Caller, e Endpoint) (Endpoint, error) {
 			return &Problem{Type: "exists", Status: 409, Title: "Exists already", Detail: "an endpoint named " + e.Name + " exists: edit it instead"}
 		}
 		*cur = Configured{Endpoint: e}
-		cur.note(Endpoint{}.Defaulted(), r.editBy(c))
+		cur.recordEdit(Endpoint{}.WithDefaults(), r.editBy(c))
 		return nil
 	})
 }
@@ -58,8 +58,8 @@ func (r *Registry) UpdateEndpoint(c Caller, name string, edit func(*Endpoint) er
 		if e.Name != name {
 			return unprocessable("bad-endpoint", "/name", "an endpoint keeps its name; create another one instead")
 		}
-		*e = e.Defaulted()
-		cur.note(was, r.editBy(c))
+		*e = e.WithDefaults()
+		cur.recordEdit(was, r.editBy(c))
 		return CheckEndpoint(*e, r.check)
 	})
 }
@@ -104,7 +104,7 @@ func (r *Registry) editEndpoint(name string, edit func(*Endpoint) error) (Endpoi
 
 func (r *Registry) storeEndpoint(name string, edit func(c *Configured, found bool) error) (Endpoint, error) {
 	e, err := r.store.EditEndpoint(name, edit)
-	r.edition.Add(1)
+	r.revision.Add(1)
 	if err == nil {
 		r.tuned(name)
 	}
@@ -117,19 +117,19 @@ func (r *Registry) storeEndpoint(name string, edit func(c *Configured, found boo
 // "" for nothing; nil is the file for all that has no default value.
 func (r *Registry) ApplyFile(endpoints []Endpoint, from func(endpoint, setting string) string) error {
 	for _, e := range endpoints { // all of them first: a bad file changes nothing
-		if err := r.checkFile(e.Defaulted()); err != nil {
+		if err := r.checkFile(e.WithDefaults()); err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
 		}
 	}
-	r.remember(endpoints, from)
+	r.setFileSources(endpoints, from)
 	for _, e := range endpoints {
-		e = e.Defaulted()
+		e = e.WithDefaults()
 		_, err := r.storeEndpoint(e.Name, func(c *Configured, found bool) error {
 			if !found || c.File.URL == "" {
 				*c = Configured{Endpoint: e, File: e}
 				return nil
 			}
-			c.apply(e)
+			c.applyFile(e)
 			return CheckEndpoint(c.Endpoint, r.check)
 		})
 		if err != nil {
@@ -139,12 +139,12 @@ func (r *Registry) ApplyFile(endpoints []Endpoint, from func(endpoint, setting s
 	return nil
 }
 
-// remember keeps what sets the settings of the file's endpoints.
-func (r *Registry) remember(endpoints []Endpoint, from func(endpoint, setting string) string) {
-	plain := Endpoint{}.Defaulted()
+// setFileSources keeps what sets the settings of the file's endpoints.
+func (r *Registry) setFileSources(endpoints []Endpoint, from func(endpoint, setting string) string) {
+	plain := Endpoint{}.WithDefaults()
 	file := map[string]map[string]string{}
 	for _, e := range endpoints {
-		e = e.Defaulted()
+		e = e.WithDefaults()
 		set := map[string]string{}
 		for name := range settingFields {
 			switch {
@@ -158,7 +158,7 @@ func (r *Registry) remember(endpoints []Endpoint, from func(endpoint, setting st
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.file = file
+	r.fileSources = file
 }
 
 // checkFile says whether an endpoint of the file could come in force, alone and
@@ -176,7 +176,7 @@ func (r *Registry) checkFile(e Endpoint) error {
 	case c.File.URL == "":
 		return nil
 	}
-	c.apply(e)
+	c.applyFile(e)
 	return CheckEndpoint(c.Endpoint, r.check)
 }
 

@@ -205,10 +205,10 @@ func unescapeIRI(s string) (string, bool) {
 	return b.String(), true
 }
 
-// Open says whether some pattern of the query names no IRI, so that any triple
+// MatchesAnyTriple says whether some pattern of the query names no IRI, so that any triple
 // may match it. It reads the normal form, whose tokens stand apart; where it errs
 // it errs towards yes.
-func (q *Query) Open() bool {
+func (q *Query) MatchesAnyTriple() bool {
 	if len(q.Constants) == 0 {
 		return true
 	}

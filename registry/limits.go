@@ -55,29 +55,29 @@ func (p *Profile) Size() (n int64) {
 	return n
 }
 
-// bound reports whether the limits of a token hold for a caller.
-func bound(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
+// isLimited reports whether the limits of a token hold for a caller.
+func isLimited(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
 
-// paces limits how often each caller registers.
-type paces struct {
+// callerLimiters limits how often each caller registers.
+type callerLimiters struct {
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter // by caller; there are no more than tokens
 }
 
-// pace takes one registration of the caller's rate.
-func (r *Registry) pace(c Caller) error {
-	if r.limits.TokenRate <= 0 || !bound(c) {
+// limitRate takes one registration of the caller's rate.
+func (r *Registry) limitRate(c Caller) error {
+	if r.limits.TokenRate <= 0 || !isLimited(c) {
 		return nil
 	}
-	r.paces.mu.Lock()
-	defer r.paces.mu.Unlock()
-	l := r.paces.limiters[c.Name]
+	r.rateLimiters.mu.Lock()
+	defer r.rateLimiters.mu.Unlock()
+	l := r.rateLimiters.limiters[c.Name]
 	if l == nil {
-		if r.paces.limiters == nil {
-			r.paces.limiters = map[string]*rate.Limiter{}
+		if r.rateLimiters.limiters == nil {
+			r.rateLimiters.limiters = map[string]*rate.Limiter{}
 		}
 		l = rate.NewLimiter(rate.Limit(r.limits.TokenRate), max(1, int(burst*r.limits.TokenRate)))
-		r.paces.limiters[c.Name] = l
+		r.rateLimiters.limiters[c.Name] = l
 	}
 	now := r.now()
 	if l.AllowN(now, 1) {
@@ -90,20 +90,20 @@ func (r *Registry) pace(c Caller) error {
 
 // admit reports why the caller may not hold a query. What the same transaction
 // releases makes room for it. It holds for as long as no other registration is admitted.
-func (r *Registry) admit(own claim, c Caller, fresh *Query) error {
+func (r *Registry) admit(own takeover, c Caller, fresh *Query) error {
 	known, err := r.store.Query(fresh.ID)
 	found := err == nil
 	if _, holds := known.Holder(c.Name); found && holds {
 		return nil
 	}
-	if err := r.admitToAll(own, found); err != nil || !bound(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
+	if err := r.admitTotal(own, found); err != nil || !isLimited(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
 		return err
 	}
 	h, err := r.store.Holdings(c.Name)
 	if err != nil {
 		return err
 	}
-	freed, err := r.freed(own)
+	freed, err := r.released(own)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (r *Registry) admit(own claim, c Caller, fresh *Query) error {
 	return r.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
 }
 
-// admitToAll is admit for the limit of all callers together.
-func (r *Registry) admitToAll(own claim, found bool) error {
+// admitTotal is admit for the limit of all callers together.
+func (r *Registry) admitTotal(own takeover, found bool) error {
 	if found || r.limits.Queries <= 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (r *Registry) admitToAll(own claim, found bool) error {
 	if err != nil || n < r.limits.Queries {
 		return err
 	}
-	freed, err := r.freed(own)
+	freed, err := r.released(own)
 	if err != nil {
 		return err
 	}
@@ -141,8 +141,8 @@ func (r *Registry) admitToAll(own claim, found bool) error {
 		Detail: "limits.queries are registered already: release some, or raise the limit"}
 }
 
-// freed lists the queries that the claim releases.
-func (r *Registry) freed(own claim) (list []Query, err error) {
+// released lists the queries that the claim releases.
+func (r *Registry) released(own takeover) (list []Query, err error) {
 	if own.replace && own.name != "" {
 		if list, err = r.store.FindName(own.caller, own.name, false, math.MaxInt); err != nil {
 			return nil, err
@@ -171,7 +171,7 @@ func (r *Registry) admitBytes(c Caller, h Holdings, kind string, size int64, of 
 
 // admitProfile is admit for a profile.
 func (r *Registry) admitProfile(c Caller, fresh *Profile) error {
-	if !bound(c) || r.limits.TokenProfiles <= 0 && r.limits.TokenBytes <= 0 {
+	if !isLimited(c) || r.limits.TokenProfiles <= 0 && r.limits.TokenBytes <= 0 {
 		return nil
 	}
 	if _, err := r.profiles.Profile(fresh.ID); err == nil {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// mostNamed bounds how many ids an ambiguous name lists.
-const mostNamed = 8
+// maxNamesListed bounds how many ids an ambiguous name lists.
+const maxNamesListed = 8
 
 // Resolve finds a query by id, by the caller's own name for it, or by the name
 // that others gave to one query only. A caller who may not read without a token
@@ -24,16 +24,16 @@ func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
 	public := !c.Role.Includes(RoleRead)
 	own, err := r.store.FindName(c.Name, ref, public, 1)
 	if err != nil || len(own) > 0 && c.Name != "" {
-		return only("query", ref, own, idOfQuery, err)
+		return single("query", ref, own, idOfQuery, err)
 	}
-	all, err := r.store.FindName("", ref, public, mostNamed)
-	return only("query", ref, all, idOfQuery, err)
+	all, err := r.store.FindName("", ref, public, maxNamesListed)
+	return single("query", ref, all, idOfQuery, err)
 }
 
 func idOfQuery(q *Query) string { return q.ID }
 
-// only is the one of a list, or why it is not one.
-func only[T any](kind, name string, list []T, id func(*T) string, err error) (T, error) {
+// single is the one of a list, or why it is not one.
+func single[T any](kind, name string, list []T, id func(*T) string, err error) (T, error) {
 	var none T
 	switch {
 	case err != nil:
@@ -62,15 +62,15 @@ func nameTaken(name string, others []*Query) *Problem {
 	return p
 }
 
-// A claim is what a registration does to the caller's other queries.
-type claim struct {
+// A takeover is what a registration does to the caller's other queries.
+type takeover struct {
 	caller, name string
 	replace      bool   // those of this name are released
 	instead      string // this one is released
 }
 
-// settle gives q to the claim, in a transaction that may edit the others.
-func (c claim) settle(q *Query, others []*Query) error {
+// apply gives q to the claim, in a transaction that may edit the others.
+func (c takeover) apply(q *Query, others []*Query) error {
 	had, _ := q.Holder(c.caller)
 	if c.name != had.Name { // one that is stored stays, whatever the rules were
 		if err := checkName(c.name); err != nil {
@@ -80,7 +80,7 @@ func (c claim) settle(q *Query, others []*Query) error {
 	var taken []*Query
 	for _, o := range others {
 		if c.replace || o.ID == c.instead {
-			o.drop(c.caller)
+			o.removeHolder(c.caller)
 		} else {
 			taken = append(taken, o)
 		}
@@ -91,12 +91,12 @@ func (c claim) settle(q *Query, others []*Query) error {
 	return nil
 }
 
-func (c claim) names(id string) Names {
+func (c takeover) names(id string) Names {
 	return Names{Query: id, Caller: c.caller, Name: c.name, Instead: c.instead}
 }
 
-// drop ends a caller's registration and says whether there was one.
-func (q *Query) drop(caller string) bool {
+// removeHolder ends a caller's registration and says whether there was one.
+func (q *Query) removeHolder(caller string) bool {
 	n := len(q.Holders)
 	q.Holders = slices.DeleteFunc(q.Holders, func(h Holder) bool { return h.Caller == caller })
 	return len(q.Holders) < n
@@ -135,11 +135,11 @@ func nameRune(r rune) bool {
 	if r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 		return strings.ContainsRune(pathMarks, r)
 	}
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !unseen(r)
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !invisible(r)
 }
 
-// unseen are letters and marks that leave nothing on paper.
-func unseen(r rune) bool {
+// invisible are letters and marks that leave nothing on paper.
+func invisible(r rune) bool {
 	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
@@ -154,5 +154,5 @@ func printable(s string) bool {
 
 // visible says that something of a text can be seen.
 func visible(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unseen(r) })
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !invisible(r) })
 }

@@ -38,9 +38,9 @@ func (q *Query) PausedFor(c Caller) *Pause {
 	return h.Pause
 }
 
-// asking yields the holders whose settings count: those who have not paused the
+// effectiveHolders yields the holders whose settings count: those who have not paused the
 // query, or all of them when all have.
-func (q *Query) asking(yield func(*Holder) bool) {
+func (q *Query) effectiveHolders(yield func(*Holder) bool) {
 	all := q.Pause == nil && q.Paused() != nil
 	for i := range q.Holders {
 		if h := &q.Holders[i]; (all || h.Pause == nil) && !yield(h) {
@@ -54,7 +54,7 @@ func (q *Query) asking(yield func(*Holder) bool) {
 // registration. An admin's pause is for all and lasts until an admin resumes.
 func (r *Registry) Pause(c Caller, id string) (Query, error) {
 	at := r.now().UTC()
-	return r.act(c, id, func(q *Query) error {
+	return r.editAs(c, id, func(q *Query) error {
 		p := q.pauseOf(c)
 		if *p == nil {
 			*p = &Pause{By: c.Name, At: at, All: p == &q.Pause}
@@ -77,7 +77,7 @@ func (q *Query) pauseOf(c Caller) **Pause {
 // Resume undoes Pause: a holder its own pause, an admin the one for all. Where
 // there is none for all, an admin lifts the pauses of all holders.
 func (r *Registry) Resume(c Caller, id string) (Query, error) {
-	return r.act(c, id, func(q *Query) error {
+	return r.editAs(c, id, func(q *Query) error {
 		switch {
 		case q.Pause != nil && !c.Role.Includes(RoleAdmin):
 			return &Problem{Type: "conflict", Status: 409, Title: "Not possible now",

@@ -90,8 +90,8 @@ func (w When) SameTrigger(x When) bool {
 	return w.Changed != "" && w.Changed == x.Changed && w.trigger() == x.trigger()
 }
 
-// Follows is the length of the intervals that a change or a prediction begins.
-func (p *Profile) Follows(i int) Span {
+// IntervalLength is the length of the intervals that a change or a prediction begins.
+func (p *Profile) IntervalLength(i int) Span {
 	if w := p.Items[i].When.Within; !w.IsZero() {
 		return w
 	}
@@ -160,9 +160,9 @@ type Execution struct {
 	Why  string    `json:"why"` // the tier that chose it
 }
 
-// Begun says that an interval has its bounds; one that has not waits for its
+// HasBounds says that an interval has its bounds; one that has not waits for its
 // trigger.
-func (i *Interval) Begun() bool { return !i.From.IsZero() || i.First > 0 }
+func (i *Interval) HasBounds() bool { return !i.From.IsZero() || i.First > 0 }
 
 // A ProfileStatus is what is known of a profile's rounds.
 type ProfileStatus struct {

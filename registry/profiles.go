@@ -41,7 +41,7 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 	if r.profiles == nil {
 		return Profile{}, false, errNoProfiles
 	}
-	if err := r.pace(c); err != nil {
+	if err := r.limitRate(c); err != nil {
 		return Profile{}, false, err
 	}
 	fresh, err := r.readProfile(c, req)
@@ -92,10 +92,10 @@ func (r *Registry) ResolveProfile(c Caller, ref string) (Profile, error) {
 	}
 	own, err := r.profiles.FindProfile(c.Name, ref, 1)
 	if err != nil || len(own) > 0 && c.Name != "" {
-		return only("profile", ref, own, idOfProfile, err)
+		return single("profile", ref, own, idOfProfile, err)
 	}
-	all, err := r.profiles.FindProfile("", ref, mostNamed)
-	return only("profile", ref, all, idOfProfile, err)
+	all, err := r.profiles.FindProfile("", ref, maxNamesListed)
+	return single("profile", ref, all, idOfProfile, err)
 }
 
 func idOfProfile(p *Profile) string { return p.ID }
@@ -111,14 +111,14 @@ type ProfilePatch struct {
 func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profile, error) {
 	return r.editProfile(c, id, func(p *Profile) error {
 		if patch.Name != nil && *patch.Name != p.Name {
-			if err := profileName(*patch.Name); err != nil {
+			if err := checkProfileName(*patch.Name); err != nil {
 				return err
 			}
 			p.Name = *patch.Name
 		}
 		set(&p.Budget, patch.Budget)
 		set(&p.Weight, patch.Weight)
-		return settings(nil, p.Weight)
+		return checkTagsAndWeight(nil, p.Weight)
 	})
 }
 
@@ -153,7 +153,7 @@ func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (
 // readProfile checks a request and gives the profile that it would make.
 func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	p := Profile{Owner: c.Name, Name: req.Name, Window: req.Window, Budget: req.Budget, Weight: req.Weight}
-	if err := cmp.Or(profileName(p.Name), settings(nil, p.Weight)); err != nil {
+	if err := cmp.Or(checkProfileName(p.Name), checkTagsAndWeight(nil, p.Weight)); err != nil {
 		return p, err
 	}
 	if n := len(req.Items); n == 0 || n > maxItems {
@@ -171,14 +171,14 @@ func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := r.fits(&p, e); err != nil {
+	if err := r.checkSpans(&p, e); err != nil {
 		return p, err
 	}
 	p.ID = profileIdentity(&p)
 	return p, nil
 }
 
-func profileName(name string) error {
+func checkProfileName(name string) error {
 	switch {
 	case name == "":
 		return nil
@@ -311,17 +311,17 @@ func conditionVars(q *Query) []string {
 	return a.Vars
 }
 
-// fits checks the lengths against the distance of the endpoint's slots: a run
+// checkSpans checks the lengths against the distance of the endpoint's slots: a run
 // can only fall into an interval that a slot falls into.
-func (r *Registry) fits(p *Profile, e Endpoint) error {
+func (r *Registry) checkSpans(p *Profile, e Endpoint) error {
 	gap := time.Duration(0)
-	if r.gap != nil {
-		gap = r.gap(e)
+	if r.slotInterval != nil {
+		gap = r.slotInterval(e)
 	}
 	for i := range p.Items {
 		at, w := fmt.Sprintf("/items/%d/when", i), p.Items[i].When
 		if !w.Every.IsZero() {
-			if err := fitsPeriod(at, w, gap); err != nil {
+			if err := checkPeriod(at, w, gap); err != nil {
 				return err
 			}
 			continue
@@ -333,14 +333,14 @@ func (r *Registry) fits(p *Profile, e Endpoint) error {
 		if length.IsZero() {
 			return badProfile("/window", "say how long an interval lasts that a change or a prediction begins, as in \"10m\" or \"3 slots\"")
 		}
-		if err := holdsSlot(pointer, length, gap); err != nil {
+		if err := checkHoldsSlot(pointer, length, gap); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fitsPeriod(at string, w When, gap time.Duration) error {
+func checkPeriod(at string, w When, gap time.Duration) error {
 	if (w.Every.Slots > 0) != (w.Slack.Slots > 0) && !w.Slack.IsZero() {
 		return badProfile(at+"/slack", "every and slack are both times or both numbers of slots")
 	}
@@ -353,10 +353,10 @@ func fitsPeriod(at string, w When, gap time.Duration) error {
 	if w.Slack.IsZero() {
 		return badProfile(at+"/slack", "an execution takes time: say how late it may end after each multiple of %s", w.Every)
 	}
-	return holdsSlot(at+"/slack", w.Slack, gap)
+	return checkHoldsSlot(at+"/slack", w.Slack, gap)
 }
 
-func holdsSlot(pointer string, s Span, gap time.Duration) error {
+func checkHoldsSlot(pointer string, s Span, gap time.Duration) error {
 	if s.Slots == 0 && s.Time < gap {
 		return badProfile(pointer, "slots are %s apart, so that an interval of %s can pass between two of them: make it at least %s", gap, s, gap)
 	}

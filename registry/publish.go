@@ -57,9 +57,9 @@ func publish(q *Query, h *Holder, may bool) error {
 	return p
 }
 
-// settle ends the consent of all holders when a query is not public: no holder
+// endConsent ends the consent of all holders when a query is not public: no holder
 // joins it afterwards to find it published when another one leaves.
-func (q *Query) settle() {
+func (q *Query) endConsent() {
 	if q.Public() {
 		return
 	}

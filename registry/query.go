@@ -93,7 +93,7 @@ func Identity(endpoint, normal string, ordered bool, defaultGraphs, namedGraphs 
 // Weight in force: the largest of the holders', but for those who paused it.
 func (q *Query) Weight() float64 {
 	w := 0.0
-	for h := range q.asking {
+	for h := range q.effectiveHolders {
 		w = max(w, h.weight())
 	}
 	return w
@@ -110,7 +110,7 @@ func (h *Holder) weight() float64 {
 // asks for, 0 for none.
 func (q *Query) MaxStaleness() time.Duration {
 	least := Duration(0)
-	for h := range q.asking {
+	for h := range q.effectiveHolders {
 		if d := h.MaxStaleness; d > 0 && (least == 0 || d < least) {
 			least = d
 		}
@@ -122,7 +122,7 @@ func (q *Query) MaxStaleness() time.Duration {
 // query; 0 if one of them sets none.
 func (q *Query) MinInterval() time.Duration {
 	least := Duration(-1)
-	for h := range q.asking {
+	for h := range q.effectiveHolders {
 		if least < 0 || h.MinInterval < least {
 			least = h.MinInterval
 		}
@@ -148,8 +148,8 @@ func (q *Query) Active(now time.Time) bool {
 	})
 }
 
-// Rest says in words when executions are wanted, for a query that is not active.
-func (q *Query) Rest(now time.Time) string {
+// DormantReason says in words when executions are wanted, for a query that is not active.
+func (q *Query) DormantReason(now time.Time) string {
 	var next time.Time
 	for _, h := range q.Holders {
 		if h.Pause == nil && h.From != nil && h.From.After(now) && (next.IsZero() || h.From.Before(next)) {

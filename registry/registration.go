@@ -43,12 +43,12 @@ const (
 )
 
 func (reg Registration) holder(caller string, now time.Time) Holder {
-	return Holder{Caller: caller, Name: reg.Name, Tags: tidy(reg.Tags), Weight: reg.Weight,
+	return Holder{Caller: caller, Name: reg.Name, Tags: sortedUnique(reg.Tags), Weight: reg.Weight,
 		MaxStaleness: reg.MaxStaleness, MinInterval: reg.MinInterval, From: utc(reg.From), Until: utc(reg.Until),
 		Public: reg.Public, Urgency: reg.Urgency, Life: reg.Life, Since: now}
 }
 
-func tidy(tags []string) []string {
+func sortedUnique(tags []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(tags)))
 }
 
@@ -84,7 +84,7 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	if err := reg.check(); err != nil {
 		return Query{}, err
 	}
-	if err := notOver(reg.Until, r.now()); err != nil {
+	if err := checkUntil(reg.Until, r.now()); err != nil {
 		return Query{}, err
 	}
 	form := diff.Form(a.Form)
@@ -96,7 +96,7 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 		}
 	}
 	q := Query{Endpoint: e.Name, Text: reg.Text, Normal: a.Normal, Form: form, Ordered: ordered, OrderKeys: a.OrderKeys,
-		Limit: a.Limit, DefaultGraphs: tidy(reg.DefaultGraphURI), NamedGraphs: tidy(reg.NamedGraphURI), Constants: a.Constants}
+		Limit: a.Limit, DefaultGraphs: sortedUnique(reg.DefaultGraphURI), NamedGraphs: sortedUnique(reg.NamedGraphURI), Constants: a.Constants}
 	for _, w := range a.Warnings {
 		q.Warnings = append(q.Warnings, Warning(w))
 	}
@@ -107,7 +107,7 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 // endpointFor finds the endpoint that a request names.
 func (r *Registry) endpointFor(name string) (Endpoint, error) {
 	if name == "" {
-		name = r.asked
+		name = r.defaultEndpoint
 	}
 	e, err := r.store.Endpoint(name)
 	if name != "" && !errors.Is(err, ErrNotFound) {
@@ -169,10 +169,10 @@ func (reg Registration) check() error {
 	if reg.Replace && reg.Name == "" {
 		return unprocessable("bad-setting", "/replace", "replace moves a name: say which")
 	}
-	if err := settings(reg.Tags, reg.Weight); err != nil {
+	if err := checkTagsAndWeight(reg.Tags, reg.Weight); err != nil {
 		return err
 	}
-	if err := wishes(reg.Urgency, reg.Life); err != nil {
+	if err := checkUrgencyAndLife(reg.Urgency, reg.Life); err != nil {
 		return err
 	}
 	for _, g := range []struct {
@@ -188,10 +188,10 @@ func (reg Registration) check() error {
 			}
 		}
 	}
-	return window(reg.From, reg.Until)
+	return checkWindow(reg.From, reg.Until)
 }
 
-func settings(tags []string, weight float64) error {
+func checkTagsAndWeight(tags []string, weight float64) error {
 	if len(tags) > maxTags {
 		return unprocessable("bad-setting", "/tags", "at most %d tags", maxTags)
 	}
@@ -206,15 +206,15 @@ func settings(tags []string, weight float64) error {
 	return nil
 }
 
-// notOver refuses an end of executions that is over already.
-func notOver(until *time.Time, now time.Time) error {
+// checkUntil refuses an end of executions that is over already.
+func checkUntil(until *time.Time, now time.Time) error {
 	if until != nil && !until.IsZero() && !until.After(now) {
 		return unprocessable("bad-setting", "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-func window(from, until *time.Time) error {
+func checkWindow(from, until *time.Time) error {
 	if from != nil && until != nil && !from.Before(*until) {
 		return unprocessable("bad-setting", "/until", "until must be later than from")
 	}
@@ -239,10 +239,10 @@ type Patch struct {
 func (p Patch) check() error {
 	var h Holder
 	p.apply(&h)
-	if err := wishes(h.Urgency, h.Life); err != nil {
+	if err := checkUrgencyAndLife(h.Urgency, h.Life); err != nil {
 		return err
 	}
-	return settings(h.Tags, h.Weight)
+	return checkTagsAndWeight(h.Tags, h.Weight)
 }
 
 func (p Patch) apply(h *Holder) {
@@ -254,7 +254,7 @@ func (p Patch) apply(h *Holder) {
 	set(&h.Urgency, p.Urgency)
 	set(&h.Life, p.Life)
 	if p.Tags != nil {
-		h.Tags = tidy(*p.Tags)
+		h.Tags = sortedUnique(*p.Tags)
 	}
 	setTime(&h.From, p.From)
 	setTime(&h.Until, p.Until)

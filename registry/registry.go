@@ -18,27 +18,27 @@ const liveGrace = 24 * time.Hour
 // A Registry registers queries and keeps endpoints. Nothing here tells the
 // scheduler: the store is where the two meet.
 type Registry struct {
-	store    Store
-	profiles ProfileStore                 // nil: none are kept
-	gap      func(Endpoint) time.Duration // between two slots, 0 = nobody can tell
-	limits   Limits
-	asked    string               // the endpoint of requests that name none
-	check    func(Endpoint) error // whether slot, policy and budget make sense together
-	moved    func(query string)
-	hidden   func(query string)
-	tuned    func(endpoint string)
-	now      func() time.Time
-	log      *slog.Logger
+	store           Store
+	profiles        ProfileStore                 // nil: none are kept
+	slotInterval    func(Endpoint) time.Duration // between two slots, 0 = nobody can tell
+	limits          Limits
+	defaultEndpoint string               // the endpoint of requests that name none
+	check           func(Endpoint) error // whether slot, policy and budget make sense together
+	moved           func(query string)
+	hidden          func(query string)
+	tuned           func(endpoint string)
+	now             func() time.Time
+	log             *slog.Logger
 
-	edition atomic.Uint64 // see Edition
+	revision atomic.Uint64 // see Edition
 
-	admitting sync.Mutex // from counting what is limited to having one more
-	paces     paces
+	admitting    sync.Mutex // from counting what is limited to having one more
+	rateLimiters callerLimiters
 
-	mu    sync.Mutex
-	lives map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
-	file  map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
-	ended []LiveHold                   // whose grace has to begin: no connection is left, ReleaseAt unset
+	mu              sync.Mutex
+	liveConnections map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
+	fileSources     map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
+	ended           []LiveHold                   // whose grace has to begin: no connection is left, ReleaseAt unset
 }
 
 // Config is what a Registry needs.
@@ -50,8 +50,8 @@ type Config struct {
 
 	// Profiles keeps profiles; without it there are none. Gap tells the usual
 	// distance of an endpoint's slots, 0 where nobody can tell.
-	Profiles ProfileStore
-	Gap      func(Endpoint) time.Duration
+	Profiles     ProfileStore
+	SlotInterval func(Endpoint) time.Duration
 
 	// QueryEdited and EndpointEdited are called after an edit is committed, so
 	// that followers learn of a release or a pause and loops of new settings.
@@ -68,7 +68,7 @@ type Config struct {
 // Open starts a Registry. Holds of live subscriptions that a previous process
 // left behind begin their grace now.
 func Open(c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, profiles: c.Profiles, gap: c.Gap, limits: c.Limits, asked: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, hidden: c.QueryHidden, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, lives: map[LiveHold]int{}}
+	r := &Registry{store: c.Store, profiles: c.Profiles, slotInterval: c.SlotInterval, limits: c.Limits, defaultEndpoint: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, hidden: c.QueryHidden, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, liveConnections: map[LiveHold]int{}}
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -102,22 +102,22 @@ func Open(c Config) (*Registry, error) {
 // Register stores a caller's registration. created is false when somebody
 // holds the same question already: then only the caller's settings are stored.
 func (r *Registry) Register(c Caller, reg Registration) (q Query, created bool, err error) {
-	return r.register(c, reg, claim{caller: c.Name, name: reg.Name, replace: reg.Replace}, false)
+	return r.register(c, reg, takeover{caller: c.Name, name: reg.Name, replace: reg.Replace}, false)
 }
 
 // Exchange registers another question in the place of one that the caller holds:
 // the registration of the old one is released in the same transaction. Where both
 // are the same question it edits the registration.
 func (r *Registry) Exchange(c Caller, old string, reg Registration) (Query, error) {
-	q, _, err := r.register(c, reg, claim{caller: c.Name, name: reg.Name, instead: old}, false)
+	q, _, err := r.register(c, reg, takeover{caller: c.Name, name: reg.Name, instead: old}, false)
 	return q, err
 }
 
-func (r *Registry) register(c Caller, reg Registration, own claim, live bool) (Query, bool, error) {
+func (r *Registry) register(c Caller, reg Registration, own takeover, live bool) (Query, bool, error) {
 	if !c.Role.Includes(RoleApp) {
 		return Query{}, false, forbidden("registering needs a token with the role app or admin")
 	}
-	if err := r.pace(c); err != nil {
+	if err := r.limitRate(c); err != nil {
 		return Query{}, false, err
 	}
 	fresh, err := r.analyse(reg)
@@ -139,22 +139,22 @@ func (r *Registry) register(c Caller, reg Registration, own claim, live bool) (Q
 	}
 	created := false
 	q, err := r.editQueries(own.names(fresh.ID), func(q *Query, others []*Query, found bool) error {
-		if err := own.settle(q, others); err != nil {
+		if err := own.apply(q, others); err != nil {
 			return err
 		}
 		if created = !found; created {
 			*q = fresh
 			q.CreatedAt = r.now().UTC()
 		}
-		return publish(q, hold(q, holder), may)
+		return publish(q, addHolder(q, holder), may)
 	})
 	return q, created, err
 }
 
-// hold puts h among the holders. What the same caller registered before is
+// addHolder puts h among the holders. What the same caller registered before is
 // replaced, but for its pause; an explicit registration is never turned into a
 // live one.
-func hold(q *Query, h Holder) *Holder {
+func addHolder(q *Query, h Holder) *Holder {
 	i, found := slices.BinarySearchFunc(q.Holders, h.Caller, func(x Holder, n string) int { return cmp.Compare(x.Caller, n) })
 	if !found {
 		q.Holders = slices.Insert(q.Holders, i, h)
@@ -185,7 +185,7 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 	if err := p.check(); err != nil {
 		return Query{}, err
 	}
-	if err := notOver(p.Until, r.now()); err != nil {
+	if err := checkUntil(p.Until, r.now()); err != nil {
 		return Query{}, err
 	}
 	may, err := r.mayPublishQuery(c, id, p)
@@ -202,7 +202,7 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 			return forbidden("%s does not hold this query: register it first", c.Name)
 		}
 		if p.Name != nil {
-			if err := (claim{caller: c.Name, name: *p.Name}).settle(q, others); err != nil {
+			if err := (takeover{caller: c.Name, name: *p.Name}).apply(q, others); err != nil {
 				return err
 			}
 		}
@@ -212,7 +212,7 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 				return err
 			}
 		}
-		return window(q.Holders[i].From, q.Holders[i].Until)
+		return checkWindow(q.Holders[i].From, q.Holders[i].Until)
 	})
 }
 
@@ -227,7 +227,7 @@ func (r *Registry) Release(c Caller, id string, force bool) error {
 			q.Holders = nil
 			return nil
 		}
-		if !q.drop(c.Name) {
+		if !q.removeHolder(c.Name) {
 			return forbidden("%s does not hold this query", c.Name)
 		}
 		return nil
@@ -237,14 +237,14 @@ func (r *Registry) Release(c Caller, id string, force bool) error {
 
 // Refresh asks for an execution in the next slot, before ranked ones.
 func (r *Registry) Refresh(c Caller, id string) (Query, error) {
-	return r.act(c, id, func(q *Query) error {
+	return r.editAs(c, id, func(q *Query) error {
 		q.Refreshes++
 		return nil
 	})
 }
 
-// act edits a query on behalf of one of its holders or an admin.
-func (r *Registry) act(c Caller, id string, do func(*Query) error) (Query, error) {
+// editAs edits a query on behalf of one of its holders or an admin.
+func (r *Registry) editAs(c Caller, id string, do func(*Query) error) (Query, error) {
 	return r.edit(id, func(q *Query) error {
 		if _, holds := q.Holder(c.Name); !holds && !c.Role.Includes(RoleAdmin) {
 			return forbidden("%s does not hold this query", c.Name)
@@ -285,7 +285,7 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 			return err
 		}
 		for i, x := range all {
-			x.settle()
+			x.endConsent()
 			if public[i] && len(x.Holders) > 0 && !x.Public() {
 				hidden = append(hidden, x.ID)
 			}
@@ -295,7 +295,7 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 		}
 		return nil
 	})
-	r.edition.Add(1)
+	r.revision.Add(1)
 	if err != nil {
 		return q, err
 	}
@@ -308,9 +308,9 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 	return q, nil
 }
 
-// Edition grows with every edit of a query or an endpoint: while it stays, so does
+// Revision grows with every edit of a query or an endpoint: while it stays, so does
 // what depends on their settings.
-func (r *Registry) Edition() uint64 { return r.edition.Load() }
+func (r *Registry) Revision() uint64 { return r.revision.Load() }
 
 // Follow registers a query for a live subscription. The returned function ends
 // this connection's hold; a day after the last one ended the registration is
@@ -322,23 +322,23 @@ func (r *Registry) Follow(ctx context.Context, c Caller, endpoint, text string) 
 // FollowGraphs is Follow for a registration that says more than endpoint and
 // text, such as the graphs of the dataset.
 func (r *Registry) FollowGraphs(_ context.Context, c Caller, reg Registration) (Query, func(), error) {
-	q, _, err := r.register(c, reg, claim{caller: c.Name}, true)
+	q, _, err := r.register(c, reg, takeover{caller: c.Name}, true)
 	if err != nil {
 		return Query{}, nil, err
 	}
 	key := LiveHold{Query: q.ID, Caller: c.Name}
 	r.mu.Lock()
-	r.lives[key]++
+	r.liveConnections[key]++
 	r.mu.Unlock()
 	return q, sync.OnceFunc(func() { r.unfollow(key) }), nil
 }
 
 func (r *Registry) unfollow(key LiveHold) {
 	r.mu.Lock()
-	r.lives[key]--
-	last := r.lives[key] == 0
+	r.liveConnections[key]--
+	last := r.liveConnections[key] == 0
 	if last {
-		delete(r.lives, key)
+		delete(r.liveConnections, key)
 		r.ended = append(r.ended, key)
 	}
 	r.mu.Unlock()
@@ -417,5 +417,5 @@ func (r *Registry) Sweep() error {
 func (r *Registry) connected(h LiveHold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lives[LiveHold{Query: h.Query, Caller: h.Caller}] > 0
+	return r.liveConnections[LiveHold{Query: h.Query, Caller: h.Caller}] > 0
 }

@@ -480,7 +480,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 }
 
 func TestEndpointChecks(t *testing.T) {
-	good := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.Defaulted()
+	good := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.WithDefaults()
 	if err := registry.CheckEndpoint(good, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -21,11 +21,11 @@ const (
 type SubscriptionState string
 
 const (
-	Pending  SubscriptionState = "pending"  // its callback has not agreed yet
-	Active   SubscriptionState = "active"   // changes are delivered
-	Halted   SubscriptionState = "paused"   // somebody paused it; changes wait in the log
-	Disabled SubscriptionState = "disabled" // the callback or the server gave up; Reason says why
-	Ended    SubscriptionState = "ended"    // never stored: a store deletes what an edit leaves ended
+	Pending            SubscriptionState = "pending"  // its callback has not agreed yet
+	Active             SubscriptionState = "active"   // changes are delivered
+	SubscriptionPaused SubscriptionState = "paused"   // somebody paused it; changes wait in the log
+	Disabled           SubscriptionState = "disabled" // the callback or the server gave up; Reason says why
+	Ended              SubscriptionState = "ended"    // never stored: a store deletes what an edit leaves ended
 )
 
 // A Subscription is a cursor over the change log on behalf of somebody who is
@@ -59,12 +59,12 @@ type Subscription struct {
 
 	// Cursor is the position up to which everything is told or given up: of the
 	// query, of the whole store for those without one.
-	Cursor  Position `json:"cursor"`
-	Seen    Position `json:"seen,omitzero"`     // later than Cursor while a filter holds changes back
-	Version string   `json:"version,omitempty"` // entity tag of what a WebSub callback has
-	Pledge  *Pledge  `json:"pledge,omitempty"`  // the message that is being delivered
-	Held    []Held   `json:"held,omitempty"`    // without Query: what a filter or a rate keeps back
-	Round   Position `json:"round,omitzero"`    // without Query: up to there a rate lets through at once
+	Cursor     Position       `json:"cursor"`
+	Seen       Position       `json:"seen,omitzero"`     // later than Cursor while a filter holds changes back
+	Version    string         `json:"version,omitempty"` // entity tag of what a WebSub callback has
+	Pledge     *OutboxMessage `json:"pledge,omitempty"`  // the message that is being delivered
+	Held       []Withheld     `json:"held,omitempty"`    // without Query: what a filter or a rate keeps back
+	RateCursor Position       `json:"round,omitzero"`    // without Query: up to there a rate lets through at once
 
 	Failures     int        `json:"failures,omitempty"` // in a row
 	FailingSince *time.Time `json:"failing_since,omitempty"`
@@ -73,7 +73,7 @@ type Subscription struct {
 	NextTry      *time.Time `json:"next_try,omitempty"`
 	LastDelivery *time.Time `json:"last_delivery,omitempty"`
 	Deliveries   uint64     `json:"deliveries,omitempty"`
-	Given        uint64     `json:"given_up,omitempty"` // messages given up
+	GaveUp       uint64     `json:"given_up,omitempty"` // messages given up
 
 	Dead []DeadLetter `json:"dead,omitempty"` // the oldest first
 }
@@ -95,8 +95,8 @@ func Matches(s *Subscription, text string) bool {
 	return false
 }
 
-// Told is the position up to which there is nothing left to tell.
-func (s *Subscription) Told() Position {
+// Progress is the position up to which there is nothing left to tell.
+func (s *Subscription) Progress() Position {
 	if s.Seen.Epoch != "" {
 		return s.Seen
 	}
@@ -124,9 +124,9 @@ type Intent struct {
 	Rate   Duration        `json:"rate,omitempty"`
 }
 
-// A Pledge fixes what a message tells before its first attempt, so that every
+// A OutboxMessage fixes what a message tells before its first attempt, so that every
 // attempt, also after a crash, says the same.
-type Pledge struct {
+type OutboxMessage struct {
 	ID    string    `json:"id"`
 	Type  string    `json:"type"`
 	From  Position  `json:"from"`            // the receiver's position before
@@ -136,9 +136,9 @@ type Pledge struct {
 	Info  string    `json:"info,omitempty"`
 }
 
-// A Held is a query of which something waits that the cursor of a subscription
+// A Withheld is a query of which something waits that the cursor of a subscription
 // without Query has passed.
-type Held struct {
+type Withheld struct {
 	Query string   `json:"query"`
 	From  Position `json:"from"`            // what the receiver knows of it
 	Until Position `json:"until"`           // the newest change looked at
@@ -148,7 +148,7 @@ type Held struct {
 
 // A DeadLetter is a message that was given up.
 type DeadLetter struct {
-	Pledge
+	OutboxMessage
 	Attempts int       `json:"attempts"`
 	Error    string    `json:"error"`
 	GivenUp  time.Time `json:"given_up_at"`

@@ -63,7 +63,7 @@ func (p *planner) explainClaim(query string, now time.Time) (text string, ok boo
 	for _, r := range slices.SortedFunc(maps.Keys(p.needs.wanted[query]), byOpening) {
 		for i := range r.Intervals {
 			x := &r.Intervals[i]
-			if x.Query != query || x.Done != nil || !x.Begun() || x.From.After(now) || x.First > p.slot {
+			if x.Query != query || x.Done != nil || !x.HasBounds() || x.From.After(now) || x.First > p.slot {
 				continue
 			}
 			name := r.need.Name

@@ -71,7 +71,7 @@ var errShare = errors.New("it is a part of the budget, more than 0 and at most 1
 // Gap is the usual distance between two slots of an endpoint, 0 when it has no
 // grid or nobody can tell.
 func Gap(e registry.Endpoint) time.Duration {
-	s, err := ParseSlot(e.Defaulted().Slot)
+	s, err := ParseSlot(e.WithDefaults().Slot)
 	if err != nil {
 		return 0
 	}

@@ -138,9 +138,9 @@ func (p *planner) progress(id uint64, r *round) interval.Progress[string] {
 		switch {
 		case v.Done != nil:
 			x.Captured[i] = max(v.Done.Slot, 1)
-		case !v.Begun():
+		case !v.HasBounds():
 			e.Start = p.slot + 1
-			e.Finish = e.Start + p.ahead(r.need.Follows(i))
+			e.Finish = e.Start + p.ahead(r.need.IntervalLength(i))
 		case v.Last > 0:
 			e.Start, e.Finish = max(v.First, 1), max(v.Last, v.First, 1)
 		default:
@@ -311,7 +311,7 @@ func (p *planner) closeRounds(now time.Time, stopped string) {
 		for _, r := range k.rounds {
 			for i := range r.Intervals {
 				x := &r.Intervals[i]
-				if x.Done == nil && x.Begun() && !x.From.After(now) && x.First <= p.slot {
+				if x.Done == nil && x.HasBounds() && !x.From.After(now) && x.First <= p.slot {
 					r.why[i] = p.missed(x.Query, stopped)
 				}
 			}

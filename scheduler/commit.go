@@ -141,15 +141,15 @@ func (r *runner) close() error {
 func (l *Loop) turned(was, now registry.Health) {
 	switch {
 	case was.State == now.State:
-	case now.State == registry.HealthFails:
+	case now.State == registry.HealthFailing:
 		words := []any{"failures", now.Failures, "incomplete", now.Incomplete, "error", now.Error}
 		if !now.Until.IsZero() { // else it is asked as usual
 			words = append(words, "until", now.Until)
 		}
 		l.log.Warn("the endpoint fails", words...)
-	case now.State == registry.HealthWaits:
+	case now.State == registry.HealthThrottled:
 		l.log.Warn("the endpoint asks us to wait", "until", now.Until, "error", now.Error)
-	case was.State == registry.HealthFails || was.State == registry.HealthWaits:
+	case was.State == registry.HealthFailing || was.State == registry.HealthThrottled:
 		l.log.Info("the endpoint has recovered", "was", was.State, "down", l.clock.Now().Sub(was.Since))
 	}
 }

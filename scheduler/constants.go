@@ -79,7 +79,7 @@ func (x *constants) add(c *candidate) {
 		h.add(c)
 		x.by[iri] = h
 	}
-	if c.Query.Open() || len(c.Query.Constants) > maxIndexed {
+	if c.Query.MatchesAnyTriple() || len(c.Query.Constants) > maxIndexed {
 		x.open[c] = struct{}{}
 	}
 }

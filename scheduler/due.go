@@ -67,7 +67,7 @@ func (l *Loop) opens(now time.Time) time.Time {
 // unfit says that an endpoint's health allows no request, or one at a time. One
 // that fails and is asked as usual is fit.
 func unfit(h registry.Health) bool {
-	return h.State == registry.HealthWaits || h.State == registry.HealthFails && !h.Until.IsZero()
+	return h.State == registry.HealthThrottled || h.State == registry.HealthFailing && !h.Until.IsZero()
 }
 
 // urgent says that an endpoint's health is not to be forgotten, whenever the

@@ -149,7 +149,7 @@ func TestExplainEndpoint(t *testing.T) {
 		w.run()
 		until(90 * time.Second)
 		w.register("b")
-		w.service.setHealth(registry.Health{State: registry.HealthWaits, Until: epoch().Add(150 * time.Second), Error: "429"})
+		w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: epoch().Add(150 * time.Second), Error: "429"})
 		// q_b is the first of slot 3, minute 2, but that asks nothing; q_a is due in slot 4.
 		x := w.explain("q_b")
 		if x.Eligible || x.Tier != scheduler.TierNew || !strings.Contains(x.Why, "asked us to wait until") || !strings.Contains(x.Why, "429") ||

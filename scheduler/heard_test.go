@@ -17,7 +17,7 @@ func TestWaitIsRecordedAtOnce(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Concurrency = 2
 		var w *world
-		waits := registry.Health{State: registry.HealthWaits, Until: epoch().Add(time.Hour), Failures: 1}
+		waits := registry.Health{State: registry.HealthThrottled, Until: epoch().Add(time.Hour), Failures: 1}
 		w = newWorld(t, e, func(q *registry.Query, _ int) reply {
 			if q.ID == "q_a" {
 				w.service.setHealth(waits)
@@ -44,7 +44,7 @@ func TestTrialsWaitIsRecorded(t *testing.T) {
 			e := endpoint("never", 10*time.Second, "rr")
 			e.Concurrency = 2
 			var w *world
-			waits := registry.Health{State: registry.HealthWaits, Until: epoch().Add(time.Hour), Failures: 1}
+			waits := registry.Health{State: registry.HealthThrottled, Until: epoch().Add(time.Hour), Failures: 1}
 			w = newWorld(t, e, func(q *registry.Query, _ int) reply {
 				if q.ID != "q_a" {
 					w.service.setHealth(waits)

@@ -80,7 +80,7 @@ type Expectation struct {
 func (n *ProfileState) Expect(r *registry.Round, slot uint64) {
 	for i := range min(len(r.Intervals), len(n.Profile.Items)) {
 		x := &r.Intervals[i]
-		if !n.Profile.Items[i].When.Predicted || !x.Begun() {
+		if !n.Profile.Items[i].When.Predicted || !x.HasBounds() {
 			continue
 		}
 		for len(n.Expected) <= i {

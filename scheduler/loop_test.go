@@ -344,14 +344,14 @@ func TestUnhealthyEndpoint(t *testing.T) {
 		for _, n := range []string{"a", "b"} {
 			w.register(n)
 		}
-		w.service.setHealth(registry.Health{State: registry.HealthWaits, Until: epoch().Add(15 * time.Second), Error: "429 Too Many Requests"})
+		w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: epoch().Add(15 * time.Second), Error: "429 Too Many Requests"})
 		w.run()
 		until(9 * time.Second)
 		s := w.slots()
 		if len(s) != 1 || s[0].Run != 0 || s[0].Error == "" {
 			t.Errorf("a throttled endpoint was asked, or its slot says nothing: %+v", s)
 		}
-		if n, _ := w.ledger.Since(city, 0); n.Health.State != registry.HealthWaits {
+		if n, _ := w.ledger.Since(city, 0); n.Health.State != registry.HealthThrottled {
 			t.Errorf("the health was not recorded: %+v", n.Health)
 		}
 		if _, err := w.loop.Trial(t.Context(), &registry.Query{ID: "t", Endpoint: city}); err != nil || w.service.ran("t") != 0 {
@@ -372,7 +372,7 @@ func TestFallsIll(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")
 		e.Concurrency = 3
 		w := newWorld(t, e, nil)
-		ill := registry.Health{State: registry.HealthFails, Until: epoch().Add(time.Minute), Error: "connection refused"}
+		ill := registry.Health{State: registry.HealthFailing, Until: epoch().Add(time.Minute), Error: "connection refused"}
 		w.service.reply = func(q *registry.Query, n int) reply {
 			if time.Since(epoch()) < time.Minute {
 				w.service.setHealth(ill)

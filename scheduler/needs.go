@@ -229,7 +229,7 @@ func (n *tracker) open(k *need, at time.Time, slot uint64, cause registry.Cause,
 // began it captures it when it is the change of its own query.
 func (k *need) begin(x *registry.Interval, item int, at time.Time, slot uint64, cause registry.Cause) {
 	x.From, x.Cause = at.UTC(), cause
-	if s := k.Follows(item); s.Slots > 0 {
+	if s := k.IntervalLength(item); s.Slots > 0 {
 		x.First, x.Last = slot, slot+s.Slots
 	} else {
 		x.Until = x.From.Add(s.Time)
@@ -239,7 +239,7 @@ func (k *need) begin(x *registry.Interval, item int, at time.Time, slot uint64, 
 // inside says whether an execution captures an interval: it began no earlier
 // and ended no later than the interval. The slots of an interval count whole.
 func inside(x *registry.Interval, e ranAt) bool {
-	return x.Begun() && !e.start.Before(x.From) && (x.Until.IsZero() || !e.end.After(x.Until)) &&
+	return x.HasBounds() && !e.start.Before(x.From) && (x.Until.IsZero() || !e.end.After(x.Until)) &&
 		e.slot >= x.First && (x.Last == 0 || e.slot <= x.Last)
 }
 
@@ -298,7 +298,7 @@ func (n *tracker) fire(k *need, fired []bool, at time.Time, slot uint64, cause r
 	touched := slices.Clone(k.rounds)
 	for _, r := range touched {
 		for i := range r.Intervals {
-			if x := &r.Intervals[i]; fired[i] && !x.Begun() {
+			if x := &r.Intervals[i]; fired[i] && !x.HasBounds() {
 				k.begin(x, i, at, slot, cause)
 				waited, n.opened = true, true
 				n.touch(r)
@@ -359,12 +359,12 @@ func (k *need) late(r *round, i int, now time.Time, slot uint64) bool {
 // captured, or can begin. One of the two is zero.
 func (k *need) bound(r *round, i int) (at time.Time, last uint64) {
 	x := &r.Intervals[i]
-	if x.Begun() {
+	if x.HasBounds() {
 		return x.Until, x.Last
 	}
 	s := k.Window
 	if s.IsZero() {
-		s = k.Follows(i) // then its own length bounds the waiting, too
+		s = k.IntervalLength(i) // then its own length bounds the waiting, too
 	}
 	if s.Slots > 0 {
 		return at, r.Slot + s.Slots
@@ -381,7 +381,7 @@ func (n *tracker) lose(r *round, now time.Time, slot uint64, late func(int) bool
 			continue
 		}
 		switch {
-		case !x.Begun():
+		case !x.HasBounds():
 			x.Reason = "what it waits for did not happen within the window"
 		case r.why[i] != "":
 			x.Reason = r.why[i]

@@ -10,7 +10,7 @@ import (
 // While the loop's lock is held, as by taking in very many queries, readers get
 // the state as it was and no prediction, instead of waiting for the lock.
 func TestReadersDoNotWaitForTheLock(t *testing.T) {
-	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1h", Policy: "rr"}.Defaulted()
+	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1h", Policy: "rr"}.WithDefaults()
 	l, err := NewLoop(Config{Endpoint: e, Ledger: &reading{}, Executor: healthy{}})
 	if err != nil {
 		t.Fatal(err)

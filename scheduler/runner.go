@@ -120,7 +120,7 @@ func (r *runner) permit(now time.Time) {
 		r.sheet.width = cap(r.results)
 	case h.Until.After(now):
 		r.stopped = unwell(h)
-		r.slot.Throttled = h.State == registry.HealthWaits
+		r.slot.Throttled = h.State == registry.HealthThrottled
 	default:
 		r.sheet.width = 1
 	}

@@ -206,7 +206,7 @@ func Validate(e registry.Endpoint) error {
 }
 
 func read(e registry.Endpoint) (settings, error) {
-	e = e.Defaulted()
+	e = e.WithDefaults()
 	s := settings{endpoint: e}
 	fail := func(setting string, err error) (settings, error) {
 		return settings{}, fmt.Errorf("endpoint %s: %w", e.Name, &registry.SettingError{Setting: setting, Err: err})

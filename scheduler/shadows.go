@@ -78,7 +78,7 @@ func (m *Manager) Shadows(ctx context.Context, endpoint string) (Shadows, error)
 	}
 	defer func() { <-l.shade.turn }()
 	l.mu.Lock()
-	e, own := l.set.endpoint.Defaulted(), l.set.policy.String()
+	e, own := l.set.endpoint.WithDefaults(), l.set.policy.String()
 	l.mu.Unlock()
 	news, err := l.ledger.Since(endpoint, 0)
 	if err != nil {

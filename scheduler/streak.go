@@ -36,7 +36,7 @@ func restored(h registry.Health) streak {
 	if h.Incomplete == 0 {
 		return streak{}
 	}
-	return streak{n: h.Incomplete, since: h.Since, why: h.Error, wide: h.State == registry.HealthFails}
+	return streak{n: h.Incomplete, since: h.Since, why: h.Error, wide: h.State == registry.HealthFailing}
 }
 
 // take takes in an execution of a query.
@@ -76,10 +76,10 @@ func (l *Loop) vitalsOf(x Executor) registry.Health {
 	h.Incomplete = s.n
 	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.tally.of(registry.Live) == 0
 	switch {
-	case h.State == registry.HealthFails && s.n > 0 && s.since.Before(h.Since):
+	case h.State == registry.HealthFailing && s.n > 0 && s.since.Before(h.Since):
 		h.Since = s.since
 	case fails && !unfit(h):
-		h.State, h.Since, h.Error = registry.HealthFails, s.since, s.why
+		h.State, h.Since, h.Error = registry.HealthFailing, s.since, s.why
 	}
 	return h
 }

@@ -117,7 +117,7 @@ func (l *Loop) end() {
 // waits is the answer to a trial run that the endpoint's health forbids.
 func waits(h registry.Health) Answer {
 	a := Answer{Outcome: registry.Failed, Error: unwell(h)}
-	if h.State == registry.HealthWaits {
+	if h.State == registry.HealthThrottled {
 		a.Outcome = registry.Throttled
 	}
 	return a
@@ -126,7 +126,7 @@ func waits(h registry.Health) Answer {
 // unwell says why an endpoint is not asked.
 func unwell(h registry.Health) string {
 	s := "the endpoint fails, the next try is at "
-	if h.State == registry.HealthWaits {
+	if h.State == registry.HealthThrottled {
 		s = "the endpoint asked us to wait until "
 	}
 	s += h.Until.UTC().Format(time.RFC3339)

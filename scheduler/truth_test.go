@@ -44,7 +44,7 @@ func TestEndpointWithoutACompleteAnswer(t *testing.T) {
 					w.tick()
 				}
 				h := w.loop.State().Health
-				if h.State != want || want == registry.HealthFails && (h.Since.IsZero() || !h.Until.IsZero()) {
+				if h.State != want || want == registry.HealthFailing && (h.Since.IsZero() || !h.Until.IsZero()) {
 					t.Errorf("%+v, want %s", h, want)
 				}
 				if n, _ := w.ledger.Since(city, 0); n.Health != h {
@@ -63,7 +63,7 @@ func TestEndpointWithoutACompleteAnswer(t *testing.T) {
 	}
 	const long = 600
 	for kind := range bad {
-		run("one query, "+kind, long, registry.HealthFails, map[string]string{"q_a": kind})
+		run("one query, "+kind, long, registry.HealthFailing, map[string]string{"q_a": kind})
 		run("one of two, "+kind, long, "", map[string]string{"q_a": kind, "q_b": "good"})
 		run("one of two, the other runs rarely, "+kind, long, "", map[string]string{"q_a": kind, "q_b": "rare"})
 	}
@@ -71,9 +71,9 @@ func TestEndpointWithoutACompleteAnswer(t *testing.T) {
 	for i := range 8 {
 		many[fmt.Sprint("q_", i)] = "html"
 	}
-	run("all, at once", 1, registry.HealthFails, many)
+	run("all, at once", 1, registry.HealthFailing, many)
 	run("its only query, twice", 2, "", map[string]string{"q_a": "html"})
-	run("its only query, for four slots", 4, registry.HealthFails, map[string]string{"q_a": "html"})
+	run("its only query, for four slots", 4, registry.HealthFailing, map[string]string{"q_a": "html"})
 	run("healthy", 3, "", map[string]string{"q_a": "good", "q_b": "good"})
 }
 
@@ -97,12 +97,12 @@ func TestEndpointBeginsToFail(t *testing.T) {
 		broken = true
 		w.tick()
 		st := w.loop.State()
-		if st.Health.State != registry.HealthFails || st.States[registry.Stale] == 0 || st.States[registry.Live] == 0 || st.Results != 100 {
+		if st.Health.State != registry.HealthFailing || st.States[registry.Stale] == 0 || st.States[registry.Live] == 0 || st.Results != 100 {
 			t.Errorf("%+v", st)
 		}
 		broken = false
 		w.tick()
-		if h := w.loop.State().Health; h.State == registry.HealthFails || h.Incomplete != 0 {
+		if h := w.loop.State().Health; h.State == registry.HealthFailing || h.Incomplete != 0 {
 			t.Errorf("after it answered again: %+v", h)
 		}
 		w.stop()

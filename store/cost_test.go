@@ -39,7 +39,7 @@ func newTown(b testing.TB, queries, rows int) *town {
 	w := &town{d: open(b, b.TempDir(), Options{}), body: rowsBody(rows, 0)}
 	ep := httptest.NewServer(w)
 	b.Cleanup(ep.Close)
-	e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "never", Budget: registry.Duration(time.Hour), Timeout: registry.Duration(time.Minute), Policy: "rr"}.Defaulted()
+	e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "never", Budget: registry.Duration(time.Hour), Timeout: registry.Duration(time.Minute), Policy: "rr"}.WithDefaults()
 	var err error
 	if w.client, err = endpoint.New(e, endpoint.Options{}); err != nil {
 		b.Fatal(err)

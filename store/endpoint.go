@@ -134,13 +134,13 @@ func (d *DB) edited(tx *bbolt.Tx, was, now registry.Endpoint) error {
 	if !ok {
 		return nil
 	}
-	if registry.AsksOtherwise(was, now) {
+	if registry.RequestsDiffer(was, now) {
 		if err := tx.Bucket(bHealth).Put(editedKey(s.number), putTime(nil, d.now())); err != nil {
 			return err
 		}
 	}
 	h, err := loadHealth(tx, s.number)
-	if rest := h.Over(was, now); err == nil && rest != h {
+	if rest := h.AfterEdit(was, now); err == nil && rest != h {
 		err = saveHealth(tx, s.number, rest)
 	}
 	return err

@@ -117,7 +117,7 @@ func renameHealth(tx *bbolt.Tx) error {
 		if len(k) != 8 || json.Unmarshal(v, &h) != nil || h.State != "open" {
 			continue
 		}
-		h.State = registry.HealthFails
+		h.State = registry.HealthFailing
 		v, err := json.Marshal(h)
 		if err != nil {
 			return err

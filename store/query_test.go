@@ -272,7 +272,7 @@ func TestEditingForgetsTheCap(t *testing.T) {
 	}
 	for name, edit := range edits {
 		putEndpointURL(t, d, name, "http://127.0.0.1:1/")
-		told := registry.Health{State: registry.HealthWaits, Failures: 2, MaxRows: 20}
+		told := registry.Health{State: registry.HealthThrottled, Failures: 2, MaxRows: 20}
 		if _, err := d.Record(name, scheduler.Batch{Health: &told}); err != nil {
 			t.Fatal(err)
 		}

@@ -117,7 +117,7 @@ func TestHealthOfSchema3(t *testing.T) {
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	putEndpointURL(t, d, "port", "http://127.0.0.1:2/")
 	until := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	for name, state := range map[string]string{"city": "open", "port": registry.HealthWaits} {
+	for name, state := range map[string]string{"city": "open", "port": registry.HealthThrottled} {
 		h := registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}
 		if _, err := d.Record(name, scheduler.Batch{Health: &h}); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestHealthOfSchema3(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = open(t, dir, Options{})
-	for name, state := range map[string]string{"city": registry.HealthFails, "port": registry.HealthWaits} {
+	for name, state := range map[string]string{"city": registry.HealthFailing, "port": registry.HealthThrottled} {
 		n, err := d.Since(name, 0)
 		if want := (registry.Health{State: state, Until: until, Failures: 7, Error: "connection refused"}); err != nil || n.Health != want {
 			t.Errorf("%s: %+v, %v", name, n.Health, err)
@@ -156,7 +156,7 @@ func TestEditsOfExecutionsAreNoted(t *testing.T) {
 		"pause":   {func(e *registry.Endpoint) { e.Pause = &registry.Pause{By: "ops"} }, false},
 	} {
 		putEndpointURL(t, d, name, "http://127.0.0.1:1/")
-		fails := registry.Health{State: registry.HealthFails, Since: now, Incomplete: 9, Error: "text/html"}
+		fails := registry.Health{State: registry.HealthFailing, Since: now, Incomplete: 9, Error: "text/html"}
 		if _, err := d.Record(name, scheduler.Batch{Health: &fails}); err != nil {
 			t.Fatal(err)
 		}

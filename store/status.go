@@ -29,7 +29,7 @@ func statusOf(q *registry.Query, s *scheduler.Stats, now time.Time) registry.Sta
 	}
 	switch {
 	case st.State == registry.Idle:
-		st.Error = q.Rest(now)
+		st.Error = q.DormantReason(now)
 	case !s.LastRun.Outcome.Complete():
 		st.Error = s.LastRun.Error
 	}

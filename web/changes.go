@@ -265,7 +265,7 @@ func allChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	key := fmt.Sprintf("after %s until %s at most %d, edition %d, %s", after, head, limit, c.Registry.Edition(), c.r.URL.RawQuery)
+	key := fmt.Sprintf("after %s until %s at most %d, edition %d, %s", after, head, limit, c.Registry.Revision(), c.r.URL.RawQuery)
 	return c.lent(http.StatusOK, typeJSON, "all", key, nil, func(w io.Writer) error {
 		page, err := c.scan(after, head, limit, keep)
 		if err != nil {

@@ -114,13 +114,13 @@ func (b *backlog) add(s *registry.Subscription) error {
 		}
 		b.current[s.Query] = newest
 	}
-	n := behind(s.Told(), newest)
+	n := behind(s.Progress(), newest)
 	if b.waiting[s.Way] += n; n == 0 {
 		return nil
 	}
 	key := oldestKey{s.Way, s.Query}
-	if at, there := b.oldest[key]; !there || s.Told().Seq < at.Seq {
-		b.oldest[key] = s.Told()
+	if at, there := b.oldest[key]; !there || s.Progress().Seq < at.Seq {
+		b.oldest[key] = s.Progress()
 	}
 	return nil
 }

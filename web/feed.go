@@ -37,7 +37,7 @@ func allFeed(c *call) error {
 	if err != nil {
 		return err
 	}
-	key := fmt.Sprintf("all at %s, edition %d, %s", head, c.Registry.Edition(), c.r.URL.RawQuery)
+	key := fmt.Sprintf("all at %s, edition %d, %s", head, c.Registry.Revision(), c.r.URL.RawQuery)
 	return c.feed(key, func() (Feed, error) { return c.AllFeed(c.params) }, false)
 }
 

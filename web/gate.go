@@ -18,7 +18,7 @@ import (
 // ErrUnauthorized is what a TokenGate says to wrong, missing and expired tokens.
 var ErrUnauthorized = registry.ErrUnauthorized
 
-var errShort = fmt.Errorf("%w: a token has at least %d characters", ErrUnauthorized, registry.LeastSecret)
+var errShort = fmt.Errorf("%w: a token has at least %d characters", ErrUnauthorized, registry.MinSecretLength)
 
 const maxSecret = 512 // bytes of a token that are looked at
 
@@ -119,7 +119,7 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	switch {
 	case token == "" || len(token) > maxSecret:
 		return registry.Caller{}, ErrUnauthorized
-	case utf8.RuneCountInString(token) < registry.LeastSecret:
+	case utf8.RuneCountInString(token) < registry.MinSecretLength:
 		return registry.Caller{}, errShort
 	}
 	sent, now := proof{from, hashSecret(token)}, g.now()

@@ -23,7 +23,7 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 		return e, err
 	}
 	old := e
-	if to, ok := patch["url"].(string); ok && registry.Elsewhere(e, registry.Endpoint{URL: to}) {
+	if to, ok := patch["url"].(string); ok && registry.LeavesHost(e, registry.Endpoint{URL: to}) {
 		old = e.Masked() // its secrets do not go there: what is not sent again is refused below
 	}
 	before, err := json.Marshal(old)

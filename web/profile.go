@@ -191,7 +191,7 @@ func (v *profileViewer) interval(r *registry.Round, i int) intervalView {
 		w.State = "expired"
 	case r.State == registry.RoundExpired:
 		w.State = "dropped"
-	case !x.Begun():
+	case !x.HasBounds():
 		w.State = "waiting"
 	case x.From.After(v.Now()):
 		w.State = "to_come"

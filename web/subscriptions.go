@@ -67,7 +67,7 @@ type Lag struct {
 func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, error) {
 	v := subscriptionView{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
 		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
-		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.Given, Failures: s.Failures, FailingSince: s.FailingSince,
+		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.GaveUp, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
 	var err error
 	if s.Profile != "" {
@@ -129,10 +129,10 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error)
 	if err != nil {
 		return v, err
 	}
-	if v.Changes = behind(s.Told(), newest); v.Changes == 0 {
+	if v.Changes = behind(s.Progress(), newest); v.Changes == 0 {
 		return v, nil
 	}
-	since, err := waitingSince(h, s.Query, s.Told())
+	since, err := waitingSince(h, s.Query, s.Progress())
 	if !since.IsZero() {
 		v.Behind = registry.Duration(max(0, now.Sub(since)))
 	}
@@ -140,7 +140,7 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error)
 }
 
 // seenStates are those that a subscription can be seen in.
-var seenStates = []registry.SubscriptionState{registry.Pending, registry.Active, registry.Halted, registry.Disabled}
+var seenStates = []registry.SubscriptionState{registry.Pending, registry.Active, registry.SubscriptionPaused, registry.Disabled}
 
 func join[T ~string](list []T) string {
 	texts := make([]string, len(list))

@@ -66,7 +66,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	w := &world{t: t, m: newMemory(morning), log: &lockedBuffer{}}
 	clock := func() time.Time { return w.m.now }
 	w.complex = &complexMemory{profiles: map[string]registry.Profile{}, rounds: map[string][]registry.Round{}}
-	reg, err := registry.Open(registry.Config{Store: w.m, Now: clock, Profiles: w.complex, Gap: scheduler.Gap})
+	reg, err := registry.Open(registry.Config{Store: w.m, Now: clock, Profiles: w.complex, SlotInterval: scheduler.Gap})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (h *chronicle) client() (*endpoint.Client, error) {
 	if h.graph != "" {
 		e.DefaultGraphURI = []string{h.graph}
 	}
-	return endpoint.New(e.Defaulted(), endpoint.Options{Contact: h.contact, Version: cli.Version()})
+	return endpoint.New(e.WithDefaults(), endpoint.Options{Contact: h.contact, Version: cli.Version()})
 }
 
 // load brings the dataset to its base.

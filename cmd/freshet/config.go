@@ -322,7 +322,7 @@ func (c *Config) String() string {
 	shown := *c
 	shown.Endpoints = slices.Clone(c.Endpoints)
 	for i, e := range shown.Endpoints {
-		shown.Endpoints[i] = e.Defaulted().Masked()
+		shown.Endpoints[i] = e.WithDefaults().Masked()
 	}
 	shown.Tokens = slices.Clone(c.Tokens)
 	for i := range shown.Tokens {

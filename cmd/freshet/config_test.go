@@ -423,7 +423,7 @@ func TestExampleFile(t *testing.T) {
 	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log}); d != "" {
 		t.Errorf("defaults (-want +got):\n%s", d)
 	}
-	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.Defaulted()
+	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.WithDefaults()
 	got := c.Endpoints[0]
 	got.Blackout, got.DefaultGraphURI, got.NamedGraphURI, got.Headers, got.OwnServices = nil, nil, nil, nil, nil // empty, as in e
 	if d := cmp.Diff(e, got); d != "" {

@@ -176,8 +176,8 @@ func (c *Config) readEnv(getenv func(string) string) error {
 	if err != nil || secret == "" {
 		return err
 	}
-	if utf8.RuneCountInString(secret) < registry.LeastSecret {
-		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.LeastSecret)
+	if utf8.RuneCountInString(secret) < registry.MinSecretLength {
+		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.MinSecretLength)
 	}
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
 	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})

@@ -16,7 +16,7 @@ func TestEndpointThatCannotBeAsked(t *testing.T) {
 		"/url":    {Name: "public", URL: "http://192.0.2.1/sparql"},
 		"/budget": {Name: "slow", URL: "http://127.0.0.1/sparql", Slot: "@every 3s", Budget: registry.Duration(9e9)},
 	} {
-		err := registry.CheckEndpoint(e.Defaulted(), f.check)
+		err := registry.CheckEndpoint(e.WithDefaults(), f.check)
 		var p *registry.Problem
 		if !errors.As(err, &p) || len(p.Errors) != 1 || p.Errors[0].Pointer != pointer {
 			t.Errorf("%s: %v", pointer, err)

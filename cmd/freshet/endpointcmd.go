@@ -35,7 +35,7 @@ func (e endpointView) condition() string {
 	switch s := e.State; {
 	case e.Pause != nil:
 		return "paused"
-	case s.Health.State == registry.HealthFails && !s.NextTry.IsZero():
+	case s.Health.State == registry.HealthFailing && !s.NextTry.IsZero():
 		return fmt.Sprintf("failing, next try at %s", s.NextTry.UTC().Format("15:04:05"))
 	case s.Debt > 0:
 		return fmt.Sprintf("%s, in debt: %.3g s", s.Health.State, s.Debt)

@@ -72,7 +72,7 @@ func (f *fleet) sync(name string) error {
 		return err
 	}
 	old, known := f.clients[name]
-	if known && reflect.DeepEqual(old.settings.Asking(), e.Asking()) {
+	if known && reflect.DeepEqual(old.settings.RequestSettings(), e.RequestSettings()) {
 		return f.Update(e, nil)
 	}
 	c, err := f.dial(e, old.Client)

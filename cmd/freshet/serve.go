@@ -101,7 +101,7 @@ func onHangup(do func()) (stop func()) {
 func checkEndpoints(c *Config) error {
 	f := fleet{contact: c.Contact}
 	for i, e := range c.Endpoints {
-		if err := registry.CheckEndpoint(e.Defaulted(), f.check); err != nil {
+		if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
 			return cli.UsageErrorf("endpoints[%d] (%s): %v", i, e.Name, err)
 		}
 	}

@@ -120,7 +120,7 @@ func (s *server) assemble() error {
 	var err error
 	s.registry, err = registry.Open(registry.Config{
 		Store: s.store, Limits: s.conf.Limits.registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
-		Check: s.fleet.check, Logger: s.log, Profiles: s.store, Gap: scheduler.Gap,
+		Check: s.fleet.check, Logger: s.log, Profiles: s.store, SlotInterval: scheduler.Gap,
 		QueryEdited: func(id string) { s.hub.Wake(id) },
 		QueryHidden: func(string) {
 			if s.live != nil { // nobody follows before

@@ -178,7 +178,7 @@ func (r exported) readmit(db *store.DB) (registry.Query, error) {
 	} else if err != nil {
 		return registry.Query{}, err
 	}
-	q, err := registry.Readmit(*r.Query, e)
+	q, err := registry.Revalidate(*r.Query, e)
 	if err != nil {
 		return q, fmt.Errorf("query %s: %w", r.Query.ID, err)
 	}

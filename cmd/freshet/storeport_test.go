@@ -21,7 +21,7 @@ func TestImportAnalyses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	city := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/"}.Defaulted()
+	city := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/"}.WithDefaults()
 	if err := reg.ApplyFile([]registry.Endpoint{city}, nil); err != nil {
 		t.Fatal(err)
 	}

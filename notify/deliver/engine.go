@@ -308,7 +308,7 @@ func (t *tally) count(r Reply, before, after *registry.Subscription) {
 	if before.Failures > 0 {
 		t.retried.Add(1)
 	}
-	t.givenUp.Add(after.Given - before.Given)
+	t.givenUp.Add(after.GaveUp - before.GaveUp)
 }
 
 // Counts says how many subscriptions there are in all and towards a host.

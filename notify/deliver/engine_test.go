@@ -374,7 +374,7 @@ func TestPauseAndResume(t *testing.T) {
 	if _, err := s.Resume("b"); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("resume what is not there: %v", err)
 	}
-	if x, err := s.Pause("a"); err != nil || x.State != registry.Halted {
+	if x, err := s.Pause("a"); err != nil || x.State != registry.SubscriptionPaused {
 		t.Errorf("paused: %s, %v", x.State, err)
 	}
 	var p *registry.Problem

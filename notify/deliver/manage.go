@@ -15,7 +15,7 @@ func (e *Engine) Pause(id string) (registry.Subscription, error) {
 		if s.State != registry.Active {
 			return conflict("only an active subscription can be paused; this one is " + string(s.State))
 		}
-		s.State = registry.Halted
+		s.State = registry.SubscriptionPaused
 		return nil
 	})
 }
@@ -33,7 +33,7 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 			return conflict("the subscription is being ended")
 		case s.State == registry.Disabled && s.Intent != nil:
 			s.State, s.Reason = registry.Pending, ""
-		case s.State == registry.Disabled || s.State == registry.Halted:
+		case s.State == registry.Disabled || s.State == registry.SubscriptionPaused:
 			s.State, s.Reason = registry.Active, ""
 		}
 		return nil

@@ -498,7 +498,7 @@ func TestManaged(t *testing.T) {
 	r.record(id, table(false, "b"))
 	r.record(id, table(false, "b", "c"))
 	time.Sleep(50 * time.Millisecond)
-	if x, err := r.live.Subscription(list[0].ID); err != nil || x.State != registry.Halted || x.Cursor.Seq != 1 || x.Deliveries != 1 {
+	if x, err := r.live.Subscription(list[0].ID); err != nil || x.State != registry.SubscriptionPaused || x.Cursor.Seq != 1 || x.Deliveries != 1 {
 		t.Errorf("paused: %+v %v", x, err)
 	}
 	if _, err := r.live.Halt(list[0].ID, false); err != nil {

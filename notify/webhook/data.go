@@ -14,7 +14,7 @@ import (
 // its place: a pledge without a type stands for nothing at all.
 //
 // What a receiver was told last is Cursor, whatever was read since (Seen).
-func (w *Sender) data(s *registry.Subscription, p registry.Pledge) (data []byte, other *registry.Pledge, err error) {
+func (w *Sender) data(s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
 		return w.held(s, p)
 	}
@@ -35,7 +35,7 @@ func (w *Sender) data(s *registry.Subscription, p registry.Pledge) (data []byte,
 }
 
 // one writes the change of any query that stands at an offset.
-func (w *Sender) one(p registry.Pledge) ([]byte, *registry.Pledge, error) {
+func (w *Sender) one(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	page, err := w.opts.Log.All(registry.Offset{Epoch: p.Until.Epoch, Seq: p.Until.Seq - 1}, 1)
 	var gap *registry.GapError
 	switch {
@@ -45,17 +45,17 @@ func (w *Sender) one(p registry.Pledge) ([]byte, *registry.Pledge, error) {
 	case err != nil:
 		return nil, nil, err
 	case len(page) == 0 || page[0].Offset != p.Until.Seq:
-		return nil, &registry.Pledge{Until: p.Until}, nil // its query has ended
+		return nil, &registry.OutboxMessage{Until: p.Until}, nil // its query has ended
 	}
 	data, err := notify.MarshalChange(page[0], w.opts.Format)
 	return data, nil, err
 }
 
-func (w *Sender) instead(p registry.Pledge, typ string, until registry.Position, info string) *registry.Pledge {
-	return &registry.Pledge{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
+func (w *Sender) instead(p registry.OutboxMessage, typ string, until registry.Position, info string) *registry.OutboxMessage {
+	return &registry.OutboxMessage{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
 }
 
-func (w *Sender) change(s *registry.Subscription, p registry.Pledge) ([]byte, *registry.Pledge, error) {
+func (w *Sender) change(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	filter, err := notify.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
@@ -80,7 +80,7 @@ func (w *Sender) change(s *registry.Subscription, p registry.Pledge) ([]byte, *r
 	net.Prev = p.From.Seq
 	net, _ = filter.Apply(net)
 	if net.Delta == nil {
-		return nil, &registry.Pledge{Until: p.Until}, nil
+		return nil, &registry.OutboxMessage{Until: p.Until}, nil
 	}
 	write := notify.MarshalChange
 	if !filter.All() {
@@ -107,13 +107,13 @@ type snapshot struct {
 	Results   json.RawMessage `json:"results"`
 }
 
-func (w *Sender) snapshot(s *registry.Subscription, p registry.Pledge) ([]byte, *registry.Pledge, error) {
+func (w *Sender) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	st, r, err := w.opts.Log.Current(s.Query, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r == nil {
-		return nil, &registry.Pledge{Until: st.Position}, nil
+		return nil, &registry.OutboxMessage{Until: st.Position}, nil
 	}
 	if st.Position != p.Until { // it is another by now
 		return nil, w.instead(p, TypeSnapshot, st.Position, p.Info), nil

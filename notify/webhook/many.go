@@ -19,7 +19,7 @@ const mostHeld = 64
 // planMany is for a webhook of many queries with a filter or a rate: what it
 // reads is kept back by query and told as one net change of each.
 func (w *Sender) planMany(s *registry.Subscription, filter notify.Filter, now time.Time) (deliver.Step, error) {
-	if s.Rate > 0 && s.Round.Epoch == s.Cursor.Epoch && s.Cursor.Seq < s.Round.Seq {
+	if s.Rate > 0 && s.RateCursor.Epoch == s.Cursor.Epoch && s.Cursor.Seq < s.RateCursor.Seq {
 		return w.gather(s, filter)
 	}
 	if h := oldest(s.Held, true); h != nil {
@@ -48,14 +48,14 @@ func (w *Sender) round(s *registry.Subscription, filter notify.Filter) (deliver.
 		return w.gather(s, filter) // which finds the gap
 	}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		s.Round = head
+		s.RateCursor = head
 		return nil
 	}}, nil
 }
 
 // oldest is what has waited longest, of what is fresh or of all.
-func oldest(held []registry.Held, fresh bool) *registry.Held {
-	var first *registry.Held
+func oldest(held []registry.Withheld, fresh bool) *registry.Withheld {
+	var first *registry.Withheld
 	for i := range held {
 		if h := &held[i]; (h.Fresh || !fresh) && (first == nil || h.First < first.First) {
 			first = h
@@ -64,8 +64,8 @@ func oldest(held []registry.Held, fresh bool) *registry.Held {
 	return first
 }
 
-func heldAt(held []registry.Held, query string) int {
-	return slices.IndexFunc(held, func(h registry.Held) bool { return h.Query == query })
+func heldAt(held []registry.Withheld, query string) int {
+	return slices.IndexFunc(held, func(h registry.Withheld) bool { return h.Query == query })
 }
 
 // gather reads a page of the log. In a round that has to wait for room, what is
@@ -82,7 +82,7 @@ func (w *Sender) gather(s *registry.Subscription, filter notify.Filter) (deliver
 	}
 	from := s.Cursor
 	if len(page) == 0 {
-		return passed(from, s.Round), nil
+		return passed(from, s.RateCursor), nil
 	}
 	wanted := make([]bool, len(page))
 	for i := range page {
@@ -130,7 +130,7 @@ func hold(s *registry.Subscription, c *registry.Change) bool {
 		if len(s.Held) >= mostHeld {
 			return false
 		}
-		at, s.Held = len(s.Held), append(s.Held, registry.Held{Query: c.Query})
+		at, s.Held = len(s.Held), append(s.Held, registry.Withheld{Query: c.Query})
 	}
 	h := &s.Held[at]
 	if c.Baseline || h.From.Epoch != c.Epoch { // what came before a new beginning does not count
@@ -141,7 +141,7 @@ func hold(s *registry.Subscription, c *registry.Change) bool {
 }
 
 // judge holds what waits of a query against the filter.
-func (w *Sender) judge(h registry.Held, filter notify.Filter, anyway bool) (deliver.Step, error) {
+func (w *Sender) judge(h registry.Withheld, filter notify.Filter, anyway bool) (deliver.Step, error) {
 	net, _, err := notify.Net(w.opts.Log, h.Query, h.From, h.Until, w.opts.Format.MaxChange)
 	if errors.Is(err, registry.ErrNotFound) {
 		return deliver.Step{Edit: func(s *registry.Subscription) error {
@@ -170,8 +170,8 @@ func (w *Sender) judge(h registry.Held, filter notify.Filter, anyway bool) (deli
 	}}, nil
 }
 
-func (w *Sender) pledgeHeld(h registry.Held, typ, info string) deliver.Step {
-	p := &registry.Pledge{ID: "msg_" + rand.Text(), Type: typ, Query: h.Query, From: h.From, Until: h.Until, At: w.opts.Now().UTC(), Info: info}
+func (w *Sender) pledgeHeld(h registry.Withheld, typ, info string) deliver.Step {
+	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, Query: h.Query, From: h.From, Until: h.Until, At: w.opts.Now().UTC(), Info: info}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if at := heldAt(s.Held, h.Query); at >= 0 && s.Held[at] == h {
 			s.Pledge = p
@@ -188,7 +188,7 @@ func release(s *registry.Subscription, query string, until registry.Position) {
 }
 
 // held writes what a message about a query that was kept back tells.
-func (w *Sender) held(s *registry.Subscription, p registry.Pledge) ([]byte, *registry.Pledge, error) {
+func (w *Sender) held(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	if p.Type != TypeChanged {
 		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
 		if p.Info != "" {

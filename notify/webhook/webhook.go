@@ -141,7 +141,7 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
-			return w.send(s, s.Dead[i].Pledge, w.replayed)
+			return w.send(s, s.Dead[i].OutboxMessage, w.replayed)
 		}
 	}
 	if s.Pledge != nil {
@@ -176,7 +176,7 @@ func (w *Sender) ended(s *registry.Subscription) (deliver.Step, error) {
 // pledge fixes the next message.
 func (w *Sender) pledge(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
 	from, seen := s.Cursor, s.Seen
-	p := &registry.Pledge{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
+	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if s.Cursor == from && s.Seen == seen {
 			s.Pledge = p
@@ -208,7 +208,7 @@ func (w *Sender) plan(s *registry.Subscription, now time.Time) (deliver.Step, er
 	}
 	if read.Epoch == "" {
 		reason := "start"
-		if s.Given > 0 {
+		if s.GaveUp > 0 {
 			reason = "given_up"
 		}
 		return w.pledge(s, TypeSnapshot, st.Position, reason), nil
@@ -319,7 +319,7 @@ func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, e
 }
 
 // send makes the call of a pledged message.
-func (w *Sender) send(s *registry.Subscription, p registry.Pledge, done func(*registry.Subscription, registry.Pledge, deliver.Reply)) (deliver.Step, error) {
+func (w *Sender) send(s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
 	data, other, err := w.data(s, p)
 	if err != nil {
 		return deliver.Step{}, err
@@ -337,7 +337,7 @@ func (w *Sender) send(s *registry.Subscription, p registry.Pledge, done func(*re
 }
 
 // replace puts another pledge in the place of one that cannot be kept.
-func replace(s *registry.Subscription, id string, other *registry.Pledge) {
+func replace(s *registry.Subscription, id string, other *registry.OutboxMessage) {
 	if s.Pledge != nil && s.Pledge.ID == id {
 		s.Pledge = nil
 		switch {
@@ -363,7 +363,7 @@ func replace(s *registry.Subscription, id string, other *registry.Pledge) {
 	}
 }
 
-func (w *Sender) post(s *registry.Subscription, p registry.Pledge, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
+func (w *Sender) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"type":%q,"timestamp":%q,"data":`, p.Type, p.At.UTC().Format(time.RFC3339Nano))
 	b.Write(data)
@@ -383,7 +383,7 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 	if err != nil {
 		return deliver.Step{}, err
 	}
-	p := registry.Pledge{ID: "msg_" + s.Intent.Secret, Type: TypeVerify, At: s.Intent.At}
+	p := registry.OutboxMessage{ID: "msg_" + s.Intent.Secret, Type: TypeVerify, At: s.Intent.At}
 	step, err := w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
 		if s.State != registry.Pending || s.Intent == nil {
 			return nil
@@ -409,7 +409,7 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 }
 
 // done enters the outcome of an attempt.
-func (w *Sender) done(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
+func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	kept := s.Pledge != nil && s.Pledge.ID == p.ID
 	switch {
 	case r.OK():
@@ -441,16 +441,16 @@ func (w *Sender) done(s *registry.Subscription, p registry.Pledge, r deliver.Rep
 }
 
 // bury gives a message up. What comes next is a snapshot.
-func bury(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
+func bury(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	if p.Type == TypeEnded {
 		s.State = registry.Ended
 		return
 	}
-	s.Dead = append(s.Dead, registry.DeadLetter{Pledge: p, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
+	s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: p, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
 	if over := len(s.Dead) - mostDead; over > 0 {
 		s.Dead = slices.Delete(s.Dead, 0, over)
 	}
-	s.Given++
+	s.GaveUp++
 	s.Pledge, s.Seen, s.Failures, s.NextTry = nil, registry.Position{}, 0, nil
 	if p.Query != "" {
 		release(s, p.Query, p.Until)
@@ -463,7 +463,7 @@ func bury(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
 
 // replayed enters the outcome of sending a dead letter again: it is tried once
 // for each replay.
-func (w *Sender) replayed(s *registry.Subscription, p registry.Pledge, r deliver.Reply) {
+func (w *Sender) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == p.ID })
 	if r.OK() {
 		deliver.Took(s, r)

@@ -132,7 +132,7 @@ func TestH50H51GivesUpAVersionNotTheSubscription(t *testing.T) {
 	s.set(nil, func(n int) int { return 500 })
 	r.subscribe(s)
 	r.change()
-	until(t, "giving up", func() bool { return r.subscription().Given == 1 })
+	until(t, "giving up", func() bool { return r.subscription().GaveUp == 1 })
 	attempts := len(s.deliveries())
 	if attempts != 1+len(r.setup.schedule) {
 		t.Errorf("%d attempts, want %d", attempts, 1+len(r.setup.schedule))
@@ -162,7 +162,7 @@ func TestH50TimeLimit(t *testing.T) {
 	s.set(nil, func(int) int { return 500 })
 	r.subscribe(s)
 	r.change()
-	until(t, "giving up", func() bool { return r.subscription().Given == 1 })
+	until(t, "giving up", func() bool { return r.subscription().GaveUp == 1 })
 	if n := len(s.deliveries()); n != 1 {
 		t.Errorf("%d attempts within no time", n)
 	}

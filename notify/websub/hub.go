@@ -345,7 +345,7 @@ func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
 	if s.Failures <= len(h.opts.Schedule) && r.At.Sub(*s.FailingSince) < h.opts.Patience {
 		return false
 	}
-	s.Given++
+	s.GaveUp++
 	next := r.At.Add(min(calm, h.opts.Schedule[len(h.opts.Schedule)-1])).UTC()
 	s.NextTry = &next
 	return true
@@ -405,7 +405,7 @@ func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
 		s.Lease, s.ExpiresAt, s.Caller, s.Topic = in.Lease, &until, in.Caller, in.Topic
 		s.Filter, s.Rate = in.Filter, in.Rate
 		s.Failures, s.FailingSince, s.LastError, s.NextTry, s.Reason = 0, nil, "", nil, ""
-		if s.State != registry.Halted {
+		if s.State != registry.SubscriptionPaused {
 			s.State = registry.Active
 		}
 	}

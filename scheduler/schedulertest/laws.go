@@ -321,7 +321,7 @@ func testPolicyState(t *testing.T, b *bench) {
 
 func testHealth(t *testing.T, b *bench) {
 	b.register(alpha, "q")
-	h := registry.Health{State: registry.HealthWaits, Since: start, Until: start.Add(time.Hour), Failures: 2, Error: "429", MaxRows: 20}
+	h := registry.Health{State: registry.HealthThrottled, Since: start, Until: start.Add(time.Hour), Failures: 2, Error: "429", MaxRows: 20}
 	b.record(alpha, scheduler.Batch{Health: &h})
 	b.same("health", b.since(alpha, 0).Health, h)
 	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Endpoint: alpha, Number: 1, Started: start}})

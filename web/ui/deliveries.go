@@ -224,7 +224,7 @@ func (f *receiver) trouble() int {
 		return 2
 	case f.State == registry.Pending:
 		return 3
-	case f.State == registry.Halted:
+	case f.State == registry.SubscriptionPaused:
 		return 4
 	}
 	return 5
@@ -258,8 +258,8 @@ func (v *visit) followerRow(f receiver) (followerRow, error) {
 			r.Waits = "for " + span(f.waiting.Truncate(time.Second))
 		}
 	}
-	if f.Given > 0 {
-		r.GivenUp = count(f.Given) + " given up"
+	if f.GaveUp > 0 {
+		r.GivenUp = count(f.GaveUp) + " given up"
 	}
 	r.Why = clip(strings.TrimSpace(f.Reason), 240)
 	if r.Why == "" && f.Failures > 0 {
@@ -281,7 +281,7 @@ func (v *visit) followerRow(f receiver) (followerRow, error) {
 	switch {
 	case stored && f.State == registry.Disabled:
 		r.Retry = "Try again"
-	case stored && f.State == registry.Halted:
+	case stored && f.State == registry.SubscriptionPaused:
 		r.Retry = "Resume"
 	case stored && f.Failures > 0:
 		r.Retry = "Try now"
@@ -299,7 +299,7 @@ func (f *receiver) why() string {
 	switch {
 	case f.State == registry.Pending:
 		return "Its callback has not confirmed yet."
-	case f.State == registry.Halted:
+	case f.State == registry.SubscriptionPaused:
 		return "It is paused: changes wait in the log."
 	case f.lag == 0:
 		return "It has everything."
@@ -422,7 +422,7 @@ func (v *visit) deliveriesLede(all []receiver) lede {
 	n, given := map[int]int{}, uint64(0)
 	for _, f := range all {
 		n[f.rank]++
-		given += f.Given
+		given += f.GaveUp
 	}
 	failing, good := n[0]+n[1], n[5]+n[4]
 	var l lede
@@ -477,7 +477,7 @@ func (v *visit) deliveryFacts(all []receiver) facts {
 	leases := 0
 	for _, f := range all {
 		n[f.Way]++
-		sent, given = sent+f.Deliveries, given+f.Given
+		sent, given = sent+f.Deliveries, given+f.GaveUp
 		if f.lag > furthest.lag {
 			furthest = f
 		}

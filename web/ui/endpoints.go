@@ -217,7 +217,7 @@ func (v *visit) toc(here string) ([]tocEntry, error) {
 	var out []tocEntry
 	for _, e := range all {
 		t := tocEntry{Name: e.Name, Link: endpointPath(e.Name), Here: e.Name == here}
-		if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthFails {
+		if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthFailing {
 			t.Word, t.Bad = "failing", true
 		}
 		if e.Pause != nil {

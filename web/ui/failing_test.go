@@ -133,7 +133,7 @@ func TestJudgeSlot(t *testing.T) {
 			t.Errorf("%+v: %d, want %d", c.slot, got, c.want)
 		}
 	}
-	if fails(registry.Health{State: registry.HealthFails, Failures: 5, Until: time.Now()}) == fails(registry.Health{State: registry.HealthFails, Incomplete: 5}) {
+	if fails(registry.Health{State: registry.HealthFailing, Failures: 5, Until: time.Now()}) == fails(registry.Health{State: registry.HealthFailing, Incomplete: 5}) {
 		t.Error("what does not answer and what answers nonsense are called the same")
 	}
 }

@@ -128,7 +128,7 @@ func (v *visit) counts() map[string]tally {
 			continue
 		}
 		queries, refused = queries+st.Queries, refused+st.States[registry.Failing]
-		if e.Pause == nil && st.Health.State == registry.HealthFails {
+		if e.Pause == nil && st.Health.State == registry.HealthFailing {
 			failing++
 		}
 	}
@@ -173,7 +173,7 @@ func (v *visit) pulse() pulse {
 			b.When, b.Level.Paused = "paused", true
 		case st.Halted != "":
 			b.When, b.Level.Failing, b.Bad = "read-only", true, true
-		case st.Health.State == registry.HealthFails:
+		case st.Health.State == registry.HealthFailing:
 			b.When, b.Level.Failing, b.Bad = "failing", true, true
 		case st.Next.IsZero():
 			b.When = "by hand"

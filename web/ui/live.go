@@ -281,7 +281,7 @@ func (l *live) tell(out *bytes.Buffer) {
 			continue
 		}
 		switch st.Health.State {
-		case registry.HealthFails:
+		case registry.HealthFailing:
 			put(out, event{Type: "say", Text: e.Name + " " + fails(st.Health)})
 		case registry.Healthy:
 			put(out, event{Type: "say", Text: e.Name + " answers again"})

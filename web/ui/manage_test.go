@@ -34,7 +34,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 	if s, _ := f.store.Subscription(id); verb == "pause" && s.State != registry.Active {
 		return s, &registry.Problem{Type: "conflict", Status: 409, Detail: "only an active subscription can be paused"}
 	}
-	state := map[string]registry.SubscriptionState{"pause": registry.Halted, "resume": registry.Active, "drop": registry.Ended}[verb]
+	state := map[string]registry.SubscriptionState{"pause": registry.SubscriptionPaused, "resume": registry.Active, "drop": registry.Ended}[verb]
 	err := f.store.EditSubscriptions([]*deliver.Edit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
 		s.State, s.Failures = state, 0
 		return nil
@@ -370,7 +370,7 @@ func TestDeliveriesPage(t *testing.T) {
 	at := func(seq uint64) registry.Position { return registry.Position{Epoch: st.Position.Epoch, Seq: seq} }
 	r.follower(registry.Subscription{ID: "a", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://good.example/cb?token=s3cret", State: registry.Active, Cursor: at(3), Deliveries: 1284})
 	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "ops", Name: "<i>alerts</i>", Tag: "trams", Callback: "https://bad.example/", State: registry.Active, Cursor: at(0), Failures: 7,
-		FailingSince: &hour, LastError: "503 <b>no</b>", NextTry: &soon, Given: 2})
+		FailingSince: &hour, LastError: "503 <b>no</b>", NextTry: &soon, GaveUp: 2})
 	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/", State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
 	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone", Callback: "https://new.example/", State: registry.Pending})
 	r.get("/deliveries").has("2 messages were given up.").lacks("Nothing is lost")

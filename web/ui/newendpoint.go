@@ -28,7 +28,7 @@ var (
 )
 
 func newEndpoint(v *visit) (content, error) {
-	e := registry.Endpoint{}.Defaulted()
+	e := registry.Endpoint{}.WithDefaults()
 	f := settingsOf(e).form
 	for _, name := range []string{"name", "url", "slot", "budget"} {
 		if s := v.r.URL.Query().Get(name); s != "" {
@@ -56,7 +56,7 @@ func (v *visit) newEndpoint(f form, found *flash) content {
 // createEndpoint tries a new endpoint, or adds it.
 func createEndpoint(v *visit) error {
 	f := v.typed(settingFormFields)
-	defaults := settingsOf(registry.Endpoint{}.Defaulted())
+	defaults := settingsOf(registry.Endpoint{}.WithDefaults())
 	for name, values := range defaults.Values {
 		if _, given := f.Values[name]; !given && name != "allow_service" && name != "allow_public" {
 			f.Values[name] = values
@@ -68,7 +68,7 @@ func createEndpoint(v *visit) error {
 		return v.newEndpointAgain(f, nil)
 	}
 	if f.Get("do") == "try" {
-		return v.tryEndpoint(f, e.Defaulted())
+		return v.tryEndpoint(f, e.WithDefaults())
 	}
 	e, err := v.Registry.CreateEndpoint(v.caller, e)
 	if err != nil {

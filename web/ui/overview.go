@@ -173,7 +173,7 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 		o.State, o.Rank = state{"paused", "paused by " + e.Pause.By + ", " + ago(e.Pause.At, v.now)}, 3
 		o.Words = "No slot runs until someone resumes it. The last results are still served."
 		act("Resume", "resume")
-	case h.State == registry.HealthFails:
+	case h.State == registry.HealthFailing:
 		o.State, o.Rank, o.Fails, o.Since = state{"failing", "failing"}, 0, fails(h), since(h.Since, v.now)
 		if bad > 1 {
 			o.State.Word = "failing for " + count(bad) + " slots"
@@ -191,7 +191,7 @@ func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.Loo
 			o.Words += " It is tried again in the next slot in which a query is due."
 		}
 		act("Run a slot now", "tick")
-	case h.State == registry.HealthWaits:
+	case h.State == registry.HealthThrottled:
 		o.State, o.Rank = state{"stale", "asked us to wait"}, 1
 		o.Strong, o.Words = clip(h.Error, 300), "It answered that it wants fewer requests."
 		if !st.NextTry.IsZero() {

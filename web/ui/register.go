@@ -90,7 +90,7 @@ func (v *visit) remark(e registry.Endpoint) string {
 	if e.Pause != nil {
 		return " (paused)"
 	}
-	if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthFails {
+	if st, err := v.Daemon.State(e.Name); err == nil && st.Health.State == registry.HealthFailing {
 		return " (failing)"
 	}
 	return ""

@@ -110,7 +110,7 @@ func (o *oracle) partial(why string) {
 func (o *oracle) waits(why string, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.health = registry.Health{State: registry.HealthWaits, Error: why, Since: time.Now(), Until: time.Now().Add(wait)}
+	o.health = registry.Health{State: registry.HealthThrottled, Error: why, Since: time.Now(), Until: time.Now().Add(wait)}
 }
 
 func (o *oracle) fail(why string) {
@@ -119,7 +119,7 @@ func (o *oracle) fail(why string) {
 	o.failure = why
 	o.health = registry.Health{State: registry.Healthy}
 	if why != "" {
-		o.health = registry.Health{State: registry.HealthFails, Error: why, Since: time.Now().Add(-time.Hour), Failures: 5}
+		o.health = registry.Health{State: registry.HealthFailing, Error: why, Since: time.Now().Add(-time.Hour), Failures: 5}
 	}
 }
 
@@ -142,7 +142,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 			r.hub.Wake(n.Query)
 		}
 	}})
-	if r.reg, err = registry.Open(registry.Config{Store: r.store, Profiles: r.store, Gap: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
+	if r.reg, err = registry.Open(registry.Config{Store: r.store, Profiles: r.store, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
 		if e, err := r.reg.Endpoint(name); err == nil {
 			_ = r.daemon.Update(e, nil) // one that is not run yet is added by the test
 		}

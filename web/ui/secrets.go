@@ -25,7 +25,7 @@ func headerLines(h map[string]string) string {
 // set, unless the endpoint moves to another host.
 func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("headers") {
-		if len(was.Headers) > 0 && registry.Elsewhere(was, *e) {
+		if len(was.Headers) > 0 && registry.LeavesHost(was, *e) {
 			f.bad("headers", "The address leads to another host: type the header fields for it.")
 		}
 		return
@@ -42,7 +42,7 @@ func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 			return
 		}
 		if value == masked {
-			if value, ok = was.Headers[name]; !ok || registry.Elsewhere(was, *e) {
+			if value, ok = was.Headers[name]; !ok || registry.LeavesHost(was, *e) {
 				f.bad("headers", "Type the value of "+clip(name, 80)+": there is none to keep for this address.")
 				return
 			}
@@ -86,7 +86,7 @@ func secretWords(a registry.Auth) string {
 // set, unless the kind or the endpoint's host changes.
 func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("auth") || secretWords(was.Auth) != "" {
-		if was.Auth != (registry.Auth{}) && registry.Elsewhere(was, *e) {
+		if was.Auth != (registry.Auth{}) && registry.LeavesHost(was, *e) {
 			f.bad("url", "The address leads to another host: change it together with the sign-in, in the configuration file or by the API.")
 		}
 		return
@@ -94,7 +94,7 @@ func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 	kind, user, secret := f.Get("auth"), strings.TrimSpace(f.Get("username")), f.Get("secret")
 	before, _, kept := signInOf(was.Auth)
 	if secret == "" && kind == before && kept != "" {
-		if registry.Elsewhere(was, *e) {
+		if registry.LeavesHost(was, *e) {
 			f.bad("secret", "The address leads to another host: type the secret for it.")
 		}
 		secret = kept

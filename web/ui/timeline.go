@@ -202,7 +202,7 @@ func stateOfInterval(r registry.Round, i registry.Interval, s stretch, now time.
 }
 
 func (v *visit) lane(p *registry.Profile, n int, item registry.Item, a *axis, list []placed) lane {
-	l := lane{When: v.whenWords(item.When, p.Follows(n)), Now: a.x(v.now), Name: item.Query}
+	l := lane{When: v.whenWords(item.When, p.IntervalLength(n)), Now: a.x(v.now), Name: item.Query}
 	if q, err := v.Registry.Query(item.Query); err == nil {
 		l.Name, l.Link = clip(v.name(&q), 120), queryPath(q.ID)
 	}

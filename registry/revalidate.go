@@ -2,10 +2,10 @@ package registry
 
 import "github.com/freshet/freshet/diff"
 
-// Readmit holds a query that comes from an export to what registering it would
+// Revalidate holds a query that comes from an export to what registering it would
 // check, and gives it as this version stores it. Its id has to follow from what it
 // asks, as this version or the one that wrote it reads that.
-func Readmit(q Query, e Endpoint) (Query, error) {
+func Revalidate(q Query, e Endpoint) (Query, error) {
 	a, err := analyseText(q.Text, e)
 	if err != nil {
 		return q, err

@@ -31,7 +31,7 @@ func CheckLife(s string) error {
 	return errLife
 }
 
-func wishes(urgency, life string) error {
+func checkUrgencyAndLife(urgency, life string) error {
 	if err := CheckUrgency(urgency); err != nil {
 		return unprocessable("bad-setting", "/urgency", "%v", err)
 	}

@@ -6,16 +6,16 @@ import "strings"
 func Nearest(word string, names []string) (found string) {
 	least := min(2, len(word)/2) + 1
 	for _, name := range names {
-		if d := edits(strings.ToLower(word), name); d < least {
+		if d := editDistance(strings.ToLower(word), name); d < least {
 			least, found = d, name
 		}
 	}
 	return found
 }
 
-// edits counts the insertions, deletions and substitutions from a to b
+// editDistance counts the insertions, deletions and substitutions from a to b
 // (Levenshtein's distance).
-func edits(a, b string) int {
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
