@@ -128,7 +128,7 @@ func (c *Config) complete() error {
 		c.Standing = own.pages
 	}
 	if c.Documents == nil {
-		c.Documents = unshared{}
+		c.Documents = Unshared{}
 	}
 	if c.Rechecked == nil {
 		c.Rechecked = func() <-chan struct{} { return nil }

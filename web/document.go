@@ -56,15 +56,15 @@ func (c *call) send(status int, typ string, doc Document) error {
 	return nil
 }
 
-// unshared are documents that each reader holds for itself.
-type unshared struct{}
+// Unshared are documents that each reader holds for itself.
+type Unshared struct{}
 
 type held struct {
 	bytes.Buffer
 	about any
 }
 
-func (unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, error) {
+func (Unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, error) {
 	var h held
 	var err error
 	h.about, err = write(&h.Buffer)

@@ -1,8 +1,8 @@
 package ui
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -106,13 +106,13 @@ func (s *Server) managingActions() []action {
 
 // fragment answers a script with one part of a page.
 func (v *visit) fragment(look, name string, data any) error {
-	var b bytes.Buffer
-	if err := v.looks[look].part(&b, name, data); err != nil {
+	b, err := pack(func(w io.Writer) error { return v.looks[look].part(w, name, data) })
+	if err != nil {
 		return err
 	}
 	h := v.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	send(v.w, v.r, http.StatusOK, b.Bytes())
+	b.send(v.w, v.r, http.StatusOK)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -279,64 +280,82 @@ func gapOr(err error) error {
 	return err
 }
 
-// text serves the whole text of a query.
+// queryText serves the whole text of a query.
 func queryText(v *visit) error {
 	q, err := v.resolve()
 	if err != nil {
 		return err
 	}
-	return v.plain(q.Text)
+	return v.text(q.ID, func() (string, error) {
+		q, err := v.Registry.Query(q.ID)
+		return q.Text, err
+	})
 }
 
-// Cells that were cut are served whole, as plain text.
+// Cells that are shortened on a page are served whole, as plain text.
 
 func resultCell(v *visit) error {
-	q, err := v.resolve()
+	q, st, err := v.resolveStatus()
 	if err != nil {
 		return err
 	}
-	r, _, err := v.version(q.ID, sequence(v.r.URL.Query().Get("b")))
-	if err != nil {
-		return err
-	}
-	row, err := v.index("row", r.Len())
-	if err != nil {
-		return err
-	}
-	return v.term(r.Terms(row))
+	return v.text(q.ID+" "+st.Position.Epoch, func() (string, error) {
+		r, _, err := v.version(q.ID, sequence(v.r.URL.Query().Get("b")))
+		if err != nil {
+			return "", err
+		}
+		row, err := v.index("row", r.Len())
+		if err != nil {
+			return "", err
+		}
+		return v.term(r.Terms(row))
+	})
 }
 
 func changeCell(v *visit) error {
-	_, c, err := v.change()
+	q, st, err := v.resolveStatus()
 	if err != nil {
 		return err
 	}
-	return v.deltaCell(c.Delta)
+	return v.text(q.ID+" "+st.Position.Epoch+" "+v.r.PathValue("seq"), func() (string, error) {
+		_, c, err := v.change()
+		if err != nil {
+			return "", err
+		}
+		return v.deltaCell(c.Delta)
+	})
 }
 
 func differenceCell(v *visit) error {
-	q, err := v.resolve()
+	q, st, err := v.resolveStatus()
 	if err != nil {
 		return err
 	}
-	st, _, err := v.History.Current(q.ID, false)
-	if err != nil {
-		return err
-	}
-	a, b := sequence(v.r.URL.Query().Get("a")), sequence(v.r.URL.Query().Get("b"))
-	d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
-	if err != nil {
-		return err
-	}
-	if d != nil && a > b {
-		d = diff.Invert(d)
-	}
-	return v.deltaCell(d)
+	return v.text(q.ID+" "+st.Position.Epoch, func() (string, error) {
+		a, b := sequence(v.r.URL.Query().Get("a")), sequence(v.r.URL.Query().Get("b"))
+		d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
+		if err != nil {
+			return "", err
+		}
+		if d != nil && a > b {
+			d = diff.Invert(d)
+		}
+		return v.deltaCell(d)
+	})
 }
 
-func (v *visit) deltaCell(d *diff.Delta) error {
+func (v *visit) resolveStatus() (registry.Query, registry.Status, error) {
+	q, err := v.resolve()
+	if err != nil {
+		return q, registry.Status{}, err
+	}
+	st, _, err := v.History.Current(q.ID, false)
+	return q, st, err
+}
+
+func (v *visit) deltaCell(d *diff.Delta) (string, error) {
 	if d == nil {
-		return noCell
+		return "", noCell
 	}
 	rows, vars := d.Added, d.Vars
 	if v.r.URL.Query().Get("side") == "removed" {
@@ -344,7 +363,7 @@ func (v *visit) deltaCell(d *diff.Delta) error {
 	}
 	row, err := v.index("row", len(rows))
 	if err != nil {
-		return err
+		return "", err
 	}
 	return v.term(diff.RowTerms(d.Form, vars, rows[row]))
 }
@@ -359,19 +378,39 @@ func (v *visit) index(name string, n int) (int, error) {
 	return i, nil
 }
 
-func (v *visit) term(terms []diff.Term) error {
+func (v *visit) term(terms []diff.Term) (string, error) {
 	col, err := v.index("col", len(terms))
+	if err != nil {
+		return "", err
+	}
+	return terms[col].Value, nil
+}
+
+// text answers with a text that never changes under its key and the parameters of
+// the request. Clients that ask for the same share it.
+func (v *visit) text(key string, read func() (string, error)) error {
+	key += " " + v.r.URL.Path + "?" + v.r.URL.RawQuery
+	doc, err := v.Documents.Open("texts", key, func(w io.Writer) (any, error) {
+		s, err := read()
+		if err == nil {
+			_, err = io.WriteString(w, s)
+		}
+		return nil, err
+	})
 	if err != nil {
 		return err
 	}
-	return v.plain(terms[col].Value)
-}
-
-func (v *visit) plain(s string) error {
+	defer doc.Close()
 	h := v.w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", "inline")
 	h.Set("Cache-Control", "no-store")
-	send(v.w, v.r, http.StatusOK, []byte(s))
+	h.Set("Content-Length", strconv.Itoa(doc.Size()))
+	if v.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := doc.WriteTo(v.w); err != nil {
+		panic(http.ErrAbortHandler) // the client is gone, or the text cannot be completed
+	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"strconv"
@@ -84,29 +85,64 @@ func packs(r *http.Request) bool {
 	return false
 }
 
-var packers = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return w }}
+var (
+	packers   = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return w }}
+	unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+)
 
-// send writes a document, packed where the browser takes it.
-func send(w http.ResponseWriter, r *http.Request, status int, b []byte) {
+// A packed document is complete and compressed, so that it is small while it waits
+// for a browser that reads slowly.
+type packed struct {
+	z    bytes.Buffer
+	size int // before it was compressed
+}
+
+// pack keeps what render writes.
+func pack(render func(io.Writer) error) (*packed, error) {
+	var p packed
+	w := packers.Get().(*gzip.Writer)
+	defer packers.Put(w)
+	w.Reset(&p.z)
+	if err := render(io.MultiWriter(w, &p)); err != nil {
+		return nil, err
+	}
+	return &p, w.Close()
+}
+
+// Write counts.
+func (p *packed) Write(b []byte) (int, error) {
+	p.size += len(b)
+	return len(b), nil
+}
+
+// send writes a document, unpacked where the browser does not take it packed.
+func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
 	w.Header().Add("Vary", "Accept-Encoding")
-	if len(b) < 1400 || !packs(r) {
-		write(w, r, status, b)
+	if packs(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		write(w, r, status, p.z.Bytes())
 		return
 	}
-	var z bytes.Buffer
-	p := packers.Get().(*gzip.Writer)
-	p.Reset(&z)
-	p.Write(b) // a buffer takes everything
-	p.Close()
-	packers.Put(p)
-	w.Header().Set("Content-Encoding", "gzip")
-	write(w, r, status, z.Bytes())
+	w.Header().Set("Content-Length", strconv.Itoa(p.size))
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	z := unpackers.Get().(*gzip.Reader)
+	defer unpackers.Put(z)
+	err := z.Reset(&p.z)
+	if err == nil {
+		_, err = io.CopyBuffer(struct{ io.Writer }{w}, z, make([]byte, 4<<10))
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the browser is gone
+	}
 }
 
 func write(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		w.Write(b) // an error means that nobody listens any more
+		w.Write(b) // an error means that the browser is gone
 	}
 }

@@ -1,8 +1,8 @@
 package ui
 
 import (
-	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +23,26 @@ type visit struct {
 	now    time.Time // one moment for the whole page
 
 	streaming bool // for the live stream of the page
+	building  bool // one of the pages that are built at a time
+}
+
+// hold waits for a place among the pages that are built, so that many requests at
+// once need the memory of a few. release gives it back, before the page is sent.
+func (v *visit) hold() error {
+	select {
+	case v.builds <- struct{}{}:
+		v.building = true
+		return nil
+	case <-v.r.Context().Done():
+		return v.r.Context().Err()
+	}
+}
+
+func (v *visit) release() {
+	if v.building {
+		v.building = false
+		<-v.builds
+	}
 }
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -51,6 +71,10 @@ func (s *Server) show(p page) http.Handler {
 		if !v.enter(p.path, p.need) {
 			return
 		}
+		if v.hold() != nil {
+			return // the browser is gone
+		}
+		defer v.release()
 		c, err := p.build(v)
 		if err != nil {
 			v.fail(err)
@@ -140,8 +164,8 @@ func forbidden(detail string) error {
 
 // render writes a page.
 func (v *visit) render(status int, look string, f *frame) {
-	var b bytes.Buffer
-	if err := v.looks[look].page(&b, f); err != nil {
+	b, err := pack(func(w io.Writer) error { return v.looks[look].page(w, f) })
+	if err != nil {
 		if look != "error" {
 			v.fail(err)
 			return
@@ -152,7 +176,8 @@ func (v *visit) render(status int, look string, f *frame) {
 	h := v.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	send(v.w, v.r, status, b.Bytes())
+	v.release()
+	b.send(v.w, v.r, status)
 }
 
 // to answers a form with a redirect to another page of ours.
