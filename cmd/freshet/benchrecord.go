@@ -17,6 +17,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
@@ -92,7 +93,7 @@ func (h *chronicle) open(ctx context.Context, w *cli.Env) ([]registry.Query, []b
 
 // start serves the embedded engine on loopback.
 func (h *chronicle) start(ctx context.Context) error {
-	log := Log{Level: "error", Format: "auto"}.logger(h.w)
+	log := config.Log{Level: "error", Format: "auto"}.Logger(h.w)
 	e, err := openEngine(ctx, h.engine, log)
 	if err != nil {
 		return err

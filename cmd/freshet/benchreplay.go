@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -105,7 +106,7 @@ func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
 
 // server is the program's own, over the chronicle's endpoint, on a free port.
 func (r *rehearsal) server(dir string) (*server, error) {
-	conf := defaultConfig()
+	conf := config.Default()
 	conf.Listen, conf.Data, conf.Contact = "127.0.0.1:0", dir, r.contact
 	e := registry.Endpoint{Name: rehearsed, URL: r.url, Slot: scheduler.Never, Policy: r.policy,
 		Budget: registry.Duration(r.budget), Timeout: registry.Duration(r.timeout)}
@@ -113,10 +114,10 @@ func (r *rehearsal) server(dir string) (*server, error) {
 		e.DefaultGraphURI = []string{r.graph}
 	}
 	conf.Endpoints = []registry.Endpoint{e}
-	if err := conf.check(); err != nil {
+	if err := conf.Check(); err != nil {
 		return nil, err
 	}
-	srv, err := newServer(&conf, Log{Level: "error", Format: "auto"}.logger(r.w))
+	srv, err := newServer(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
 	if err == nil {
 		r.api = &api{server: "http://" + srv.listener.Addr().String(), w: r.w}
 	}

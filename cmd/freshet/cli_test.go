@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/client"
 )
 
@@ -191,7 +192,7 @@ func TestJSONOutput(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+hashSecret("look-but-do-not-touch")+"\"}]\n")
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}]\n")
 	with := func(token string) map[string]string {
 		return map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
@@ -383,7 +384,7 @@ func TestWatchWithoutResult(t *testing.T) {
 // People read the same changes: what went, what came, and no more rows than
 // they asked for.
 func TestWatchForPeople(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+hashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+hashSecret("buy-what-the-shop-sells")+"\"}]\n")
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+config.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
 	shop := town{env: map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, endpoint: w.endpoint}
 	w.env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	shop.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify"
@@ -58,7 +59,7 @@ says where. Webhooks and WebSub callbacks may be on this machine.`,
 }
 
 func (d demo) run(ctx context.Context, w *cli.Env) error {
-	log := Log{Level: "error", Format: "auto"}.logger(w) // an endpoint that fails on purpose is on the pages
+	log := config.Log{Level: "error", Format: "auto"}.Logger(w) // an endpoint that fails on purpose is on the pages
 	if d.every <= 0 || d.changesets < 0 {
 		return cli.UsageErrorf("--every is a time above 0s, --changesets 0 or more")
 	}
@@ -114,8 +115,8 @@ for everything, %s too little for its queries, %s is down for 15 s of every 90 s
 	return err
 }
 
-func (d demo) config(urls map[string]string) (*Config, func(), error) {
-	c := defaultConfig()
+func (d demo) config(urls map[string]string) (*config.Config, func(), error) {
+	c := config.Default()
 	c.Listen, c.Data = d.listen, d.data
 	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8", "::1/128"} // whoever tries callbacks has them here
 	done := func() {}
@@ -127,18 +128,18 @@ func (d demo) config(urls map[string]string) (*Config, func(), error) {
 		c.Data, done = dir, func() { os.RemoveAll(dir) }
 	}
 	c.Endpoints = d.endpoints(urls)
-	c.origins = origins{}
+	c.Sources = config.Sources{}
 	for _, name := range []string{"listen", "data"} {
 		if d.set != nil && d.set(name) {
-			c.origins[name] = fromFlag
+			c.Sources[name] = config.FromFlag
 		}
 	}
 	if d.set != nil && d.set("slot") {
 		for _, e := range c.Endpoints {
-			c.origins["endpoints."+e.Name+".slot"] = fromFlag
+			c.Sources["endpoints."+e.Name+".slot"] = config.FromFlag
 		}
 	}
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		done()
 		return nil, nil, err
 	}

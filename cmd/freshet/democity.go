@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify/client"
@@ -35,7 +36,7 @@ type demoServers struct {
 
 // serveCity loads the city and serves its endpoints.
 func (d demo) serveCity(ctx context.Context, w *cli.Env, town *city.City) (*demoServers, error) {
-	log := Log{Level: "warn", Format: "auto"}.logger(w)
+	log := config.Log{Level: "warn", Format: "auto"}.Logger(w)
 	e, err := openEngine(ctx, d.engine, log)
 	if err != nil {
 		return nil, err

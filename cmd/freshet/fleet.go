@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -117,4 +118,16 @@ func (f *fleet) close() {
 	for _, c := range f.clients {
 		c.Close()
 	}
+}
+
+// checkEndpoints says what is wrong with the endpoints of a configuration, for
+// "config check", which opens no store.
+func checkEndpoints(c *config.Config) error {
+	f := fleet{contact: c.Contact}
+	for i, e := range c.Endpoints {
+		if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
+			return cli.UsageErrorf("endpoints[%d] (%s): %v", i, e.Name, err)
+		}
+	}
+	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/cmd/internal/config"
 )
 
 // dial connects to a server's WebSocket and says init.
@@ -151,7 +153,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 // SIGHUP brings new tokens and endpoints in force; a bad file keeps the old
 // settings.
 func TestReload(t *testing.T) {
-	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+hashSecret("first-of-the-secrets")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
 	file := s.srv.cmd.Args[3]
 	status := func(token string) int {
 		t.Helper()
@@ -186,11 +188,11 @@ func TestReload(t *testing.T) {
 		}
 		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.stderr)
 	}
-	reload(strings.NewReplacer("slot: never", "slot: sometimes", hashSecret("first-of-the-secrets"), hashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
+	reload(strings.NewReplacer("slot: never", "slot: sometimes", config.HashSecret("first-of-the-secrets"), config.HashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{200, 401} {
 		t.Errorf("after a bad file: %v, want all of it to be without effect", got)
 	}
-	reload(strings.NewReplacer(hashSecret("first-of-the-secrets"), hashSecret("second-of-the-secrets"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
+	reload(strings.NewReplacer(config.HashSecret("first-of-the-secrets"), config.HashSecret("second-of-the-secrets"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{401, 200} {
 		t.Errorf("after a good file: %v, want 401 and 200", got)
 	}
@@ -203,7 +205,7 @@ func TestReload(t *testing.T) {
 
 // A wrong token on the WebSocket is 4401, none on a closed server too.
 func TestLiveToken(t *testing.T) {
-	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+hashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+hashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
 		if code := closeCode(t, dial(t, s.srv.url, token)); code != 4401 {
 			t.Errorf("token %q: close code %d, want 4401", token, code)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/registry"
 )
 
 // A logLine is one line of the log in JSON.
@@ -115,16 +112,4 @@ func TestLogTellsWhatHappened(t *testing.T) {
 func isDuration(text string) bool {
 	_, err := time.ParseDuration(text)
 	return err == nil && text != "0"
-}
-
-// Whatever logs a duration, the line has it in seconds.
-func TestLogHasDurationsInSeconds(t *testing.T) {
-	for format, want := range map[string]string{"json": `"took_seconds":1.5,"wait_seconds":60}`, "text": "took_seconds=1.5 wait_seconds=60"} {
-		var b bytes.Buffer
-		log := Log{Level: "info", Format: format}.logger(&cli.Env{Stderr: &b})
-		log.Info("x", "took", 1500*time.Millisecond, slog.Any("wait", registry.Duration(time.Minute)))
-		if !strings.HasSuffix(strings.TrimSpace(b.String()), want) {
-			t.Errorf("%s: %s", format, b.String())
-		}
-	}
 }

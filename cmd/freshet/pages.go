@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
@@ -31,12 +32,12 @@ func (s *server) managing() ui.Managing {
 // settings are what is in force: of the endpoints that is what the store holds,
 // which the configuration file and edits have brought there.
 func (s *server) settings() ([]ui.Setting, error) {
-	out := slices.DeleteFunc(s.inForce.Load().shown(), func(x ui.Setting) bool { return strings.HasPrefix(x.Key, "endpoints.") })
+	out := slices.DeleteFunc(s.inForce.Load().Shown(), func(x ui.Setting) bool { return strings.HasPrefix(x.Key, "endpoints.") })
 	all, err := s.registry.Endpoints()
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := shownEndpoints(all, s.registry.Sources)
+	endpoints, err := config.ShownEndpoints(all, s.registry.Sources)
 	return append(out, endpoints...), err
 }
 

@@ -12,15 +12,17 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/cmd/internal/config"
 )
 
 // A token that is removed, or missing in the file that SIGHUP reads, ends what
 // it follows before the next change goes out, whatever the way.
 func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	token := func(name string) string {
-		return "{name: " + name + ", role: app, sha256: \"" + hashSecret(name+"-has-a-secret") + "\"}"
+		return "{name: " + name + ", role: app, sha256: \"" + config.HashSecret(name+"-has-a-secret") + "\"}"
 	}
-	boss := "tokens: [{name: boss, role: admin, sha256: \"" + hashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
+	boss := "tokens: [{name: boss, role: admin, sha256: \"" + config.HashSecret("boss-of-all-the-rest") + "\"}, " + token("keeps")
 	s := newStage(t, boss+", "+token("filed")+"]\n")
 	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
@@ -71,7 +73,7 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 // from its next change on.
 func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	const text = "SELECT ?s ?n { ?s <http://x/n> ?n }"
-	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+hashSecret("boss-of-all-the-rest")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: boss, role: admin, sha256: \""+config.HashSecret("boss-of-all-the-rest")+"\"}]\n")
 	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	hide := []func(){
 		func() {

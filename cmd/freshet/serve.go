@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/cmd/internal/config"
 )
 
 func serveCommand(w *cli.Env) *cobra.Command {
-	var s settings
+	var s config.Flags
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: cobra.NoArgs,
@@ -27,23 +27,23 @@ seconds: what has not ended by then is left behind, and nothing committed is los
 		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
 		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s, asJSON) },
 	}
-	s.register(c)
+	s.Register(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object that says where it serves")
 	return c
 }
 
-func serveMain(ctx context.Context, w *cli.Env, s *settings, asJSON bool) error {
-	conf, err := s.load(w)
+func serveMain(ctx context.Context, w *cli.Env, s *config.Flags, asJSON bool) error {
+	conf, err := s.Load(w)
 	if err != nil {
 		return err
 	}
-	log := conf.Log.logger(w)
+	log := conf.Log.Logger(w)
 	srv, err := newServer(conf, log)
 	if err != nil {
 		return err
 	}
 	defer srv.close()
-	if conf.insecure && !srv.gate.On() {
+	if conf.Insecure && !srv.gate.On() {
 		log.Warn("--insecure: everyone who reaches this server may do everything", "listen", conf.Listen, "public_url", conf.PublicURL)
 	}
 	stop := onHangup(func() { reload(w, s, srv, log) })
@@ -66,8 +66,8 @@ func serveMain(ctx context.Context, w *cli.Env, s *settings, asJSON bool) error 
 	return srv.run(ctx)
 }
 
-func reload(w *cli.Env, s *settings, srv *server, log *slog.Logger) {
-	conf, err := s.load(w)
+func reload(w *cli.Env, s *config.Flags, srv *server, log *slog.Logger) {
+	conf, err := s.Load(w)
 	if err == nil {
 		err = srv.reload(conf)
 	}
@@ -94,16 +94,4 @@ func onHangup(do func()) (stop func()) {
 		close(c)
 		<-done
 	}
-}
-
-// checkEndpoints says what is wrong with the endpoints of a configuration, for
-// "config check", which opens no store.
-func checkEndpoints(c *Config) error {
-	f := fleet{contact: c.Contact}
-	for i, e := range c.Endpoints {
-		if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
-			return cli.UsageErrorf("endpoints[%d] (%s): %v", i, e.Name, err)
-		}
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/atom"
@@ -30,7 +31,7 @@ import (
 
 // A server is the running program: all parts, wired.
 type server struct {
-	conf     *Config
+	conf     *config.Config
 	log      *slog.Logger
 	listener net.Listener
 	store    *store.DB
@@ -46,22 +47,22 @@ type server struct {
 	ready    atomic.Bool
 	cert     atomic.Pointer[tls.Certificate] // nil without TLS
 	started  time.Time
-	inForce  atomic.Pointer[Config] // what the page of settings shows
-	behind   bool                   // something did not end in time and may use the store still
+	inForce  atomic.Pointer[config.Config] // what the page of settings shows
+	behind   bool                          // something did not end in time and may use the store still
 
 	whenReady    func(context.Context) // called once it serves; the context ends with the slots
 	whenStopping func()
 }
 
 // newServer opens everything in the order of what needs what. Nothing runs yet.
-func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
+func newServer(conf *config.Config, log *slog.Logger) (s *server, err error) {
 	s = &server{started: time.Now(), whenReady: func(context.Context) {}, whenStopping: func() {}, conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	cert, err := conf.TLS.certificate()
+	cert, err := conf.TLS.Certificate()
 	if err != nil {
 		return s, err
 	}
@@ -69,7 +70,7 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 	if s.listener, err = listen(conf.Listen); err != nil {
 		return s, err
 	}
-	conf.listening(s.listener.Addr().String())
+	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
 	s.store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve),
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
@@ -83,7 +84,7 @@ func newServer(conf *Config, log *slog.Logger) (s *server, err error) {
 		return s, err
 	}
 	if !s.gate.On() {
-		if err := conf.safe(); err != nil {
+		if err := conf.Safe(); err != nil {
 			return s, err
 		}
 	}
@@ -119,7 +120,7 @@ func (s *server) assemble() error {
 	s.fleet = newFleet(s.store, s.conf.Contact, s.log, observed{s.store, s.metrics}, s.wake)
 	var err error
 	s.registry, err = registry.Open(registry.Config{
-		Store: s.store, Limits: s.conf.Limits.registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
+		Store: s.store, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.store, SlotInterval: scheduler.Gap,
 		QueryEdited: func(id string) { s.hub.Wake(id) },
 		QueryHidden: func(string) {
@@ -140,7 +141,7 @@ func (s *server) assemble() error {
 	if err != nil {
 		return err
 	}
-	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.origins.setting); errors.Is(err, registry.ErrReadOnly) {
+	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); errors.Is(err, registry.ErrReadOnly) {
 		s.log.Warn("what the configuration file changed of its endpoints is not in force: SIGHUP applies it once there is room on the disk")
 	} else if err != nil {
 		return cli.WithCode(cli.ExitUsage, err)
@@ -370,7 +371,7 @@ func (s *server) begun() error {
 		return err
 	}
 	b := cli.ThisBuild()
-	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.file, "data", s.conf.Data, "listen", s.listener.Addr().String(),
+	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.File, "data", s.conf.Data, "listen", s.listener.Addr().String(),
 		"url", s.url(), "endpoints", len(endpoints), "queries", queries)
 	return nil
 }
@@ -430,33 +431,33 @@ func (s *server) sweep(ctx context.Context) {
 }
 
 // reload brings a new configuration in force, as far as a running server can.
-func (s *server) reload(c *Config) error {
+func (s *server) reload(c *config.Config) error {
 	now, was := *c, *s.conf
 	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
-	now.origins, was.origins = nil, nil
+	now.Sources, was.Sources = nil, nil
 	if strings.HasSuffix(now.Listen, ":0") { // the port that the system chose is not in the file
 		now.Listen, now.PublicURL = was.Listen, was.PublicURL
 	}
-	cert, err := c.TLS.certificate()
+	cert, err := c.TLS.Certificate()
 	if err != nil {
 		return err
 	}
 	shown := *s.conf // but for what is in force at once
 	renewed := cert != nil && s.cert.Load() != nil
 	if renewed { // what speaks TLS goes on doing so, and what does not, too
-		shown.TLS, now.TLS, was.TLS = c.TLS, TLS{}, TLS{}
+		shown.TLS, now.TLS, was.TLS = c.TLS, config.TLS{}, config.TLS{}
 	}
 	if !reflect.DeepEqual(now, was) {
 		s.log.Warn("what changed besides tokens, endpoints and the certificate takes effect at the next start")
 	}
-	if err := s.registry.ApplyFile(c.Endpoints, c.origins.setting); err != nil {
+	if err := s.registry.ApplyFile(c.Endpoints, c.Sources.OfEndpoint); err != nil {
 		return err
 	}
 	if renewed {
 		s.cert.Store(cert)
 	}
 	s.gate.SetFile(c.Tokens)
-	shown.Tokens, shown.Endpoints, shown.origins = c.Tokens, c.Endpoints, s.conf.origins.reloaded(c.origins)
+	shown.Tokens, shown.Endpoints, shown.Sources = c.Tokens, c.Endpoints, s.conf.Sources.Reloaded(c.Sources)
 	s.inForce.Store(&shown)
 	return nil
 }

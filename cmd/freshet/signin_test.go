@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 )
 
 // Someone without a token follows what the sign-in page says, word for word,
 // and is let in.
 func TestSignInHintWorks(t *testing.T) {
-	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+hashSecret("first-of-the-secrets")+"\"}]\n")
+	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
 	resp, err := http.Get(s.srv.url + "/signin")
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -10,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
@@ -84,47 +80,5 @@ func TestSourcesOfEndpoints(t *testing.T) {
 	e.must(t, "", "endpoint", "revert", "city", "budget")
 	if got := shown(key); got != "4s file" {
 		t.Errorf("taken back: %q", got)
-	}
-}
-
-// Each printed value says where it comes from, and what is printed can be read
-// again as the same configuration.
-func TestConfigPrintSources(t *testing.T) {
-	const file = `
-listen: 127.0.0.1:9999
-origins: ["https://a.example"]
-tokens: [{name: ops, role: admin, sha256: "%064d"}]
-endpoints:
-  - {name: "true", url: "http://127.0.0.1:3030/sparql", blackout: [{start: "0 2 * * *", for: 1h}], headers: {X-Key: hush}}
-  - {name: a.b, url: "http://127.0.0.1:3031/sparql", auth: {basic: {username: u, password_file: /run/secret}}, default_graph_uri: ["http://g/1"]}
-`
-	c, err := loadConfig(t, fmt.Sprintf(file, 7), map[string]string{"FRESHET_LIMITS_BODY": "2MiB"}, "--contact", "mailto:ops@example.org", "--endpoint", "a.b=http://127.0.0.1:3032/sparql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := c.printed("")
-	var got []string
-	for _, l := range strings.Split(text, "\n") {
-		if strings.Contains(l, "  # ") {
-			got = append(got, strings.TrimSpace(l))
-		}
-	}
-	want := []string{"listen: 127.0.0.1:9999  # file", "contact: mailto:ops@example.org  # flag", "- name: ops  # file", "origins:  # file", "- name: \"true\"  # file",
-		"url: http://127.0.0.1:3030/sparql  # file", "blackout:  # file", "X-Key: (set)  # file", "- name: a.b  # file", "url: http://127.0.0.1:3032/sparql  # flag",
-		"default_graph_uri:  # file", "username: u  # file", "password_file: /run/secret  # secret file", "body: 2MiB  # environment"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s\n%s", d, text)
-	}
-	again, err := loadConfig(t, strings.Replace(text, "(set)", fmt.Sprintf("%q", strings.Repeat("ab", 32)), 1), nil)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if again.String() != c.String() {
-		t.Errorf("read again:\n%s", cmp.Diff(c.String(), again.String()))
-	}
-	doc, err := c.printedJSON()
-	var whole struct{ Sources map[string]string }
-	if err != nil || json.Unmarshal(doc, &whole) != nil || whole.Sources["contact"] != "flag" {
-		t.Errorf("%s, %v", doc, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint/local"
 )
 
@@ -49,7 +50,7 @@ type sparqlOptions struct {
 }
 
 func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
-	log := Log{Level: "info", Format: "auto"}.logger(w)
+	log := config.Log{Level: "info", Format: "auto"}.Logger(w)
 	if err := o.check(); err != nil {
 		return err
 	}

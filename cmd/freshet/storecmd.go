@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/store"
 )
 
@@ -84,7 +85,7 @@ func storeCommand(w *cli.Env) *cobra.Command {
 	var data string
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.PersistentFlags().StringVar(&data, "data", cmp.Or(w.Getenv(variable("data")), defaultConfig().Data), "directory of the store")
+	c.PersistentFlags().StringVar(&data, "data", cmp.Or(w.Getenv(config.Variable("data")), config.Default().Data), "directory of the store")
 	open := func(do func(*store.DB) error) error {
 		if _, err := os.Stat(filepath.Join(data, store.File)); err != nil {
 			return cli.UsageErrorf("--data: there is no store: %v", err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 )
 
 // selfSigned writes a certificate for 127.0.0.1 and its key.
@@ -64,7 +65,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, 1, cert, key)
-	s := newStage(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+hashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newStage(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	if !strings.HasPrefix(s.srv.url, "https://") {
 		t.Fatalf("it says that it serves at %s", s.srv.url)
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,13 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
 )
-
-func hashSecret(secret string) string {
-	h := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(h[:])
-}
 
 func newSecret() string {
 	b := make([]byte, 32)
@@ -54,9 +48,9 @@ func (a *api) tokenAdd() *cobra.Command {
 			if local {
 				secret := newSecret()
 				if a.asJSON {
-					return cli.PrintJSON(a.w.Stdout, map[string]string{"name": args[0], "role": role, "sha256": hashSecret(secret), "token": secret})
+					return cli.PrintJSON(a.w.Stdout, map[string]string{"name": args[0], "role": role, "sha256": config.HashSecret(secret), "token": secret})
 				}
-				fmt.Fprintf(a.w.Stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, hashSecret(secret))
+				fmt.Fprintf(a.w.Stderr, "Add to tokens: in the configuration file:\n  - {name: %s, role: %s, sha256: %s}\nThe secret follows; it is not kept anywhere.\n", args[0], role, config.HashSecret(secret))
 				_, err := fmt.Fprintln(a.w.Stdout, secret)
 				return err
 			}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/client"
 )
 
@@ -80,16 +83,20 @@ func TestPages(t *testing.T) {
 func TestLocalToken(t *testing.T) {
 	code, out, stderr := runCLI(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
 	secret := strings.TrimSpace(out)
-	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+hashSecret(secret)+"}") {
+	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+config.HashSecret(secret)+"}") {
 		t.Errorf("exit code %d, prints %q, says\n%s", code, out, stderr)
 	}
 	yaml := regexp.MustCompile(`(?m)^\s*- \{.*\}$`).FindString(stderr)
-	if _, err := loadConfig(t, "tokens:\n"+yaml+"\n", nil); err != nil {
-		t.Errorf("%q in the file: %v", yaml, err)
+	file := filepath.Join(t.TempDir(), "freshet.yaml")
+	if err := os.WriteFile(file, []byte("tokens:\n"+yaml+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := runCLI(t, nil, "", "config", "check", "--config", file); code != cli.ExitOK {
+		t.Errorf("%q in the file: %s", yaml, stderr)
 	}
 	_, out, _ = runCLI(t, nil, "", "token", "add", "--local", "ops", "--json")
 	m := regexp.MustCompile(`"sha256":"([^"]+)","token":"([^"]+)"`).FindStringSubmatch(out)
-	if m == nil || m[1] != hashSecret(m[2]) || m[2] == secret {
+	if m == nil || m[1] != config.HashSecret(m[2]) || m[2] == secret {
 		t.Errorf("with --json it prints %s", out)
 	}
 }

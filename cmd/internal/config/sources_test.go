@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ endpoints:
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, s := range c.shown() {
+	for _, s := range c.Shown() {
 		if got[s.Key] != "" {
 			t.Errorf("%s is there twice", s.Key)
 		}
@@ -52,9 +52,9 @@ endpoints:
 }
 
 func TestOriginsAfterReload(t *testing.T) {
-	old := origins{"listen": "file", "endpoints.a.url": "file", "tokens.x": "environment"}
-	got := old.reloaded(origins{"listen": "flag", "endpoints.b.url": "flag"})
-	if d := cmp.Diff(origins{"listen": "file", "endpoints.b.url": "flag"}, got); d != "" {
+	old := Sources{"listen": "file", "endpoints.a.url": "file", "tokens.x": "environment"}
+	got := old.Reloaded(Sources{"listen": "flag", "endpoints.b.url": "flag"})
+	if d := cmp.Diff(Sources{"listen": "file", "endpoints.b.url": "flag"}, got); d != "" {
 		t.Error(d)
 	}
 }

@@ -1,4 +1,6 @@
-package main
+// Package config reads the configuration of the server from its file, the
+// environment and flags, checks it, and says where each value comes from.
+package config
 
 import (
 	"crypto/tls"
@@ -38,9 +40,9 @@ type Config struct {
 	WebSub          WebSub              `yaml:"websub"`
 	Log             Log                 `yaml:"log"`
 
-	file     string  // that it was read from, "" for none
-	insecure bool    // serve strangers without tokens
-	origins  origins // where the values come from
+	File     string  `yaml:"-"` // that it was read from, "" for none
+	Insecure bool    `yaml:"-"` // serve without tokens on the network
+	Sources  Sources `yaml:"-"` // where the values come from
 }
 
 // TLS names the files of a certificate and its key; both or none.
@@ -49,8 +51,8 @@ type TLS struct {
 	Key  string `yaml:"key"`
 }
 
-// certificate reads the files, nil without.
-func (t TLS) certificate() (*tls.Certificate, error) {
+// Certificate reads the files, nil without.
+func (t TLS) Certificate() (*tls.Certificate, error) {
 	switch {
 	case t.Cert == "" && t.Key == "":
 		return nil, nil
@@ -100,7 +102,7 @@ type Log struct {
 	Format string `yaml:"format"`
 }
 
-func defaultConfig() Config {
+func Default() Config {
 	return Config{
 		Listen:    "127.0.0.1:8080",
 		Data:      "./freshet-data",
@@ -111,9 +113,9 @@ func defaultConfig() Config {
 	}
 }
 
-// check says what is wrong with c, naming the key, and fills what follows from
+// Check says what is wrong with c, naming the key, and fills what follows from
 // other values.
-func (c *Config) check() error {
+func (c *Config) Check() error {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return cli.UsageErrorf("listen: %q is not of the form host:port", c.Listen)
@@ -138,7 +140,7 @@ func (c *Config) check() error {
 	if err := c.checkOrigins(); err != nil {
 		return err
 	}
-	if _, err := c.TLS.certificate(); err != nil {
+	if _, err := c.TLS.Certificate(); err != nil {
 		return err
 	}
 	if err := c.checkTokens(); err != nil {
@@ -170,8 +172,8 @@ func (c *Config) check() error {
 	return c.checkEndpoints()
 }
 
-// listening takes over the port that the system chose for port 0.
-func (c *Config) listening(addr string) {
+// Listening takes over the port that the system chose for port 0.
+func (c *Config) Listening(addr string) {
 	if !strings.HasSuffix(c.Listen, ":0") {
 		return
 	}
@@ -258,10 +260,10 @@ func privateURL(raw string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-// safe refuses to serve strangers without tokens: on an address of the network,
+// Safe refuses to serve strangers without tokens: on an address of the network,
 // or by a proxy that makes public_url lead to this machine.
-func (c *Config) safe() error {
-	if len(c.Tokens) > 0 || c.insecure {
+func (c *Config) Safe() error {
+	if len(c.Tokens) > 0 || c.Insecure {
 		return nil
 	}
 	const remedy = "Configure tokens ('freshet token add --local ops --role admin' makes one), "
@@ -287,7 +289,7 @@ func (l Log) level() (slog.Level, error) {
 	return v, v.UnmarshalText([]byte(l.Level))
 }
 
-func (l Log) logger(w *cli.Env) *slog.Logger {
+func (l Log) Logger(w *cli.Env) *slog.Logger {
 	level, _ := l.level()
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: inSeconds}
 	if l.Format == "json" || l.Format == "auto" && !w.Terminal {
@@ -335,8 +337,8 @@ func (c *Config) String() string {
 	return string(b)
 }
 
-// registration is what of the limits binds those who register.
-func (l Limits) registration() registry.Limits {
+// Registration is what of the limits binds those who register.
+func (l Limits) Registration() registry.Limits {
 	return registry.Limits{Queries: l.Queries, TokenQueries: l.TokenQueries, TokenBytes: int64(l.TokenBytes),
 		TokenProfiles: l.TokenProfiles, TokenRate: float64(l.TokenRate)}
 }

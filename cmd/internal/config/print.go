@@ -1,10 +1,8 @@
-package main
+package config
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -12,43 +10,29 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ofServer replaces the endpoints of c by those of a running server, with the
-// sources that it knows.
-func (c *Config) ofServer(ctx context.Context, a *api) error {
-	o := origins{}
-	for key, from := range c.origins {
+// SetEndpoints replaces the endpoints of c by those of a running server. from says
+// of each of their settings that is no default where the server has it from.
+func (c *Config) SetEndpoints(all []registry.Endpoint, from func(endpoint string) map[string]registry.Source) {
+	o := Sources{}
+	for key, source := range c.Sources {
 		if !strings.HasPrefix(key, "endpoints.") {
-			o[key] = from
+			o[key] = source
 		}
 	}
-	var all struct{ Endpoints []struct{ Name string } }
-	if err := a.do(ctx, http.MethodGet, "/v1/endpoints", nil, &all); err != nil {
-		return err
-	}
-	c.Endpoints = nil
-	for _, named := range all.Endpoints {
-		var e struct {
-			registry.Endpoint
-			Sources map[string]registry.Source `json:"sources"`
-		}
-		if err := a.do(ctx, http.MethodGet, endpointPath(named.Name), nil, &e); err != nil {
-			return err
-		}
-		c.Endpoints = append(c.Endpoints, e.Endpoint)
-		for setting, s := range e.Sources {
+	for _, e := range all {
+		for setting, s := range from(e.Name) {
 			if s.From != registry.FromDefault {
 				o["endpoints."+e.Name+"."+setting] = s.String()
 			}
 		}
 	}
-	c.origins = o
-	return nil
+	c.Endpoints, c.Sources = all, o
 }
 
-// printed is the configuration with a remark behind each value that is no
+// Printed is the configuration with a remark behind each value that is no
 // default: where it comes from. of is the server whose endpoints are shown, ""
 // for those of the file.
-func (c *Config) printed(of string) string {
+func (c *Config) Printed(of string) string {
 	head := "# What the configuration file, the environment and the flags say; what has no\n" +
 		"# remark is a default. Endpoints may have been changed since at the running\n" +
 		"# server: --server URL shows what is in force there.\n"
@@ -57,12 +41,12 @@ func (c *Config) printed(of string) string {
 			"# The rest is what the configuration file, the environment and the flags say\n" +
 			"# here; what has no remark is a default.\n"
 	}
-	return head + remarked(c.String(), c.origins)
+	return head + remarked(c.String(), c.Sources)
 }
 
 // remarked adds to each line of a document in block style where its value comes
 // from. It follows the keys by their indentation.
-func remarked(text string, o origins) string {
+func remarked(text string, o Sources) string {
 	type level struct {
 		indent int
 		key    string
@@ -105,13 +89,13 @@ func remarked(text string, o origins) string {
 	return strings.Join(lines, "\n")
 }
 
-// printedJSON is printed for programs: the remarks are the member sources.
-func (c *Config) printedJSON() (json.RawMessage, error) {
+// PrintedJSON is printed for programs: the remarks are the member sources.
+func (c *Config) PrintedJSON() (json.RawMessage, error) {
 	doc, err := yaml.YAMLToJSON([]byte(c.String()))
 	if err != nil {
 		return nil, err
 	}
-	sources, err := json.Marshal(c.origins)
+	sources, err := json.Marshal(c.Sources)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
-package main
+package config
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -141,9 +143,9 @@ func (c *Config) settable() map[string]any {
 	}
 }
 
-// variable is the name of the variable that sets a key: FRESHET_LIMITS_BODY for
+// Variable is the name of the variable that sets a key: FRESHET_LIMITS_BODY for
 // limits.body.
-func variable(key string) string {
+func Variable(key string) string {
 	return "FRESHET_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
@@ -151,7 +153,7 @@ func variable(key string) string {
 func (c *Config) readEnv(getenv func(string) string) error {
 	values := c.settable()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		v := getenv(variable(key))
+		v := getenv(Variable(key))
 		if v == "" {
 			continue
 		}
@@ -169,7 +171,7 @@ func (c *Config) readEnv(getenv func(string) string) error {
 			err = dst.UnmarshalText([]byte(v))
 		}
 		if err != nil {
-			return cli.UsageErrorf("%s: %v", variable(key), err)
+			return cli.UsageErrorf("%s: %v", Variable(key), err)
 		}
 	}
 	secret, err := cli.SecretFrom(getenv, "FRESHET_ADMIN_TOKEN")
@@ -180,6 +182,12 @@ func (c *Config) readEnv(getenv func(string) string) error {
 		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.MinSecretLength)
 	}
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
-	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret(secret)})
+	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: HashSecret(secret)})
 	return nil
+}
+
+// HashSecret is how the configuration and the store keep a secret.
+func HashSecret(secret string) string {
+	h := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(h[:])
 }

@@ -1,9 +1,10 @@
-package main
+package config
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
@@ -23,18 +25,13 @@ func loadConfig(t *testing.T, yaml string, env map[string]string, flags ...strin
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var s settings
-	c := configCommand(&cli.Env{})
-	print, _, err := c.Find([]string{"print"})
-	if err != nil {
+	var s Flags
+	c := &cobra.Command{}
+	s.Register(c)
+	if err := c.ParseFlags(append([]string{"--config", file}, flags...)); err != nil {
 		t.Fatal(err)
 	}
-	print.ResetFlags()
-	s.register(print)
-	if err := print.ParseFlags(append([]string{"--config", file}, flags...)); err != nil {
-		t.Fatal(err)
-	}
-	return s.load(&cli.Env{Getenv: func(k string) string { return env[k] }})
+	return s.Load(&cli.Env{Getenv: func(k string) string { return env[k] }})
 }
 
 const wholeFile = `
@@ -138,7 +135,7 @@ func TestConfigPrecedenceOfAll(t *testing.T) {
 		if _, member, ok := strings.Cut(key, "."); ok {
 			file = "log: {" + member + ": " + values[0] + "}\n"
 		}
-		env := map[string]string{variable(key): values[1]}
+		env := map[string]string{Variable(key): values[1]}
 		for i, load := range []func() (*Config, error){
 			func() (*Config, error) { return loadConfig(t, file, nil) },
 			func() (*Config, error) { return loadConfig(t, file, env) },
@@ -148,7 +145,7 @@ func TestConfigPrecedenceOfAll(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", flag, err)
 			}
-			from := [3]string{fromFile, fromEnv, fromFlag}[i]
+			from := [3]string{fromFile, fromEnv, FromFlag}[i]
 			if got := shownAs(c, key); got != values[i]+" | "+from {
 				t.Errorf("%s is %q, want %s from %s", key, got, values[i], from)
 			}
@@ -168,75 +165,12 @@ func TestConfigPrecedenceOfAll(t *testing.T) {
 
 // shownAs is what the page of settings says of a key.
 func shownAs(c *Config, key string) string {
-	for _, s := range c.shown() {
+	for _, s := range c.Shown() {
 		if s.Key == key {
 			return s.Value + " | " + s.From
 		}
 	}
 	return ""
-}
-
-// The file named by --config is read, not the one of FRESHET_CONFIG.
-func TestConfigFileFlag(t *testing.T) {
-	dir := t.TempDir()
-	one, two := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")
-	for path, text := range map[string]string{one: "contact: mailto:one@x.example\n", two: "contact: mailto:two@x.example\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	env := map[string]string{"FRESHET_CONFIG": one}
-	for _, x := range []struct {
-		args []string
-		want string
-	}{{nil, "mailto:one@x.example"}, {[]string{"--config", two}, "mailto:two@x.example"}} {
-		code, out, stderr := runCLI(t, env, "", append([]string{"config", "print"}, x.args...)...)
-		if code != cli.ExitOK || !strings.Contains(out, "contact: "+x.want+"  # file\n") {
-			t.Errorf("%v: exit code %d\n%s%s", x.args, code, out, stderr)
-		}
-	}
-}
-
-// Clients go where --server says, else FRESHET_SERVER, with the token of
-// --token-file, else FRESHET_TOKEN_FILE, else FRESHET_TOKEN.
-func TestClientPrecedence(t *testing.T) {
-	var seen string
-	named := func(name string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			seen = name + " " + r.Header.Get("Authorization")
-			io.WriteString(w, `{"tokens":[]}`)
-		}))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
-	one, two := named("one"), named("two")
-	file := func(secret string) string {
-		path := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	env := map[string]string{"FRESHET_SERVER": one}
-	for _, x := range []struct {
-		set, to string // variable set before
-		args    []string
-		want    string
-	}{
-		{"", "", nil, "one "},
-		{"", "", []string{"--server", two + "/"}, "two "},
-		{"FRESHET_TOKEN", "plain", nil, "one Bearer plain"},
-		{"FRESHET_TOKEN_FILE", file("filed"), nil, "one Bearer filed"},
-		{"", "", []string{"--token-file", file("flag")}, "one Bearer flag"},
-	} {
-		if x.set != "" {
-			env[x.set] = x.to
-		}
-		code, _, stderr := runCLI(t, env, "", append([]string{"token", "list"}, x.args...)...)
-		if code != cli.ExitOK || seen != x.want {
-			t.Errorf("%v %v: exit code %d, the server saw %q, want %q\n%s", env, x.args, code, seen, x.want, stderr)
-		}
-	}
 }
 
 // A wrong file is refused with a message that names the place.
@@ -295,7 +229,7 @@ func TestConfigSaysNothing(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		want := defaultConfig()
+		want := Default()
 		want.PublicURL = "http://127.0.0.1:8080"
 		if got := c.String(); got != want.String() {
 			t.Errorf("%q is\n%s\nwant the defaults", text, got)
@@ -314,13 +248,13 @@ func TestConfigEnvironment(t *testing.T) {
 	}
 	env := map[string]string{}
 	for key, v := range values {
-		env[variable(key)] = v
+		env[Variable(key)] = v
 	}
 	c, err := loadConfig(t, "", env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range c.shown() {
+	for _, s := range c.Shown() {
 		if s.Key == "tokens" || s.Key == "endpoints" || strings.HasPrefix(s.Key, "tls.") {
 			continue
 		}
@@ -348,7 +282,7 @@ func TestConfigSecretFromFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: hashSecret("s3cret-of-an-operator")}}
+	want := []registry.Token{{Name: "admin", Role: registry.RoleAdmin, SHA256: HashSecret("s3cret-of-an-operator")}}
 	if d := cmp.Diff(want, c.Tokens); d != "" {
 		t.Errorf("tokens (-want +got):\n%s", d)
 	}
@@ -382,8 +316,8 @@ func TestSafeListen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.insecure = x.insecure
-		if got := c.safe() == nil; got != x.safe {
+		c.Insecure = x.insecure
+		if got := c.Safe() == nil; got != x.safe {
 			t.Errorf("listen %s, tokens %q, insecure %v: safe %v, want %v", x.listen, x.more, x.insecure, got, x.safe)
 		}
 	}
@@ -408,7 +342,7 @@ func TestConfigPrintMasks(t *testing.T) {
 
 // The example file is a good configuration and shows the defaults.
 func TestExampleFile(t *testing.T) {
-	b, err := os.ReadFile("dist/freshet.example.yaml")
+	b, err := os.ReadFile("../../freshet/dist/freshet.example.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,10 +350,7 @@ func TestExampleFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkEndpoints(c); err != nil {
-		t.Error(err)
-	}
-	want := defaultConfig()
+	want := Default()
 	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log}); d != "" {
 		t.Errorf("defaults (-want +got):\n%s", d)
 	}
@@ -428,5 +359,59 @@ func TestExampleFile(t *testing.T) {
 	got.Blackout, got.DefaultGraphURI, got.NamedGraphURI, got.Headers, got.OwnServices = nil, nil, nil, nil, nil // empty, as in e
 	if d := cmp.Diff(e, got); d != "" {
 		t.Errorf("endpoint (-want +got):\n%s", d)
+	}
+}
+
+// Each printed value says where it comes from, and what is printed can be read
+// again as the same configuration.
+func TestConfigPrintSources(t *testing.T) {
+	const file = `
+listen: 127.0.0.1:9999
+origins: ["https://a.example"]
+tokens: [{name: ops, role: admin, sha256: "%064d"}]
+endpoints:
+  - {name: "true", url: "http://127.0.0.1:3030/sparql", blackout: [{start: "0 2 * * *", for: 1h}], headers: {X-Key: hush}}
+  - {name: a.b, url: "http://127.0.0.1:3031/sparql", auth: {basic: {username: u, password_file: /run/secret}}, default_graph_uri: ["http://g/1"]}
+`
+	c, err := loadConfig(t, fmt.Sprintf(file, 7), map[string]string{"FRESHET_LIMITS_BODY": "2MiB"}, "--contact", "mailto:ops@example.org", "--endpoint", "a.b=http://127.0.0.1:3032/sparql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := c.Printed("")
+	var got []string
+	for _, l := range strings.Split(text, "\n") {
+		if strings.Contains(l, "  # ") {
+			got = append(got, strings.TrimSpace(l))
+		}
+	}
+	want := []string{"listen: 127.0.0.1:9999  # file", "contact: mailto:ops@example.org  # flag", "- name: ops  # file", "origins:  # file", "- name: \"true\"  # file",
+		"url: http://127.0.0.1:3030/sparql  # file", "blackout:  # file", "X-Key: (set)  # file", "- name: a.b  # file", "url: http://127.0.0.1:3032/sparql  # flag",
+		"default_graph_uri:  # file", "username: u  # file", "password_file: /run/secret  # secret file", "body: 2MiB  # environment"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s\n%s", d, text)
+	}
+	again, err := loadConfig(t, strings.Replace(text, "(set)", fmt.Sprintf("%q", strings.Repeat("ab", 32)), 1), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if again.String() != c.String() {
+		t.Errorf("read again:\n%s", cmp.Diff(c.String(), again.String()))
+	}
+	doc, err := c.PrintedJSON()
+	var whole struct{ Sources map[string]string }
+	if err != nil || json.Unmarshal(doc, &whole) != nil || whole.Sources["contact"] != "flag" {
+		t.Errorf("%s, %v", doc, err)
+	}
+}
+
+// Durations are logged in seconds.
+func TestLogHasDurationsInSeconds(t *testing.T) {
+	for format, want := range map[string]string{"json": `"took_seconds":1.5,"wait_seconds":60}`, "text": "took_seconds=1.5 wait_seconds=60"} {
+		var b bytes.Buffer
+		log := Log{Level: "info", Format: format}.Logger(&cli.Env{Stderr: &b})
+		log.Info("x", "took", 1500*time.Millisecond, slog.Any("wait", registry.Duration(time.Minute)))
+		if !strings.HasSuffix(strings.TrimSpace(b.String()), want) {
+			t.Errorf("%s: %s", format, b.String())
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ import (
 
 // Origins tell where values of the configuration come from, by key as in
 // "limits.body" or "endpoints.city.slot". What is not there is a default.
-type origins map[string]string
+type Sources map[string]string
 
 const (
 	fromFile   = registry.FromFile
 	fromSecret = "secret file" // the file names another one that holds it
 	fromEnv    = "environment"
-	fromFlag   = "flag"
+	FromFlag   = "flag"
 )
 
-// originsOf finds out where each value comes from. The sources have been read
+// sourcesOf finds out where each value comes from. The sources have been read
 // without error before.
-func (s *settings) originsOf(file string, getenv func(string) string) origins {
-	o := origins{}
+func (s *Flags) sourcesOf(file string, getenv func(string) string) Sources {
+	o := Sources{}
 	if b, err := fileText(file); err == nil {
 		var tree yaml.MapSlice
 		if yaml.UnmarshalWithOptions(b, &tree, yaml.UseOrderedMap()) == nil {
@@ -37,7 +37,7 @@ func (s *settings) originsOf(file string, getenv func(string) string) origins {
 		}
 	}
 	for key := range new(Config).settable() {
-		if getenv(variable(key)) != "" {
+		if getenv(Variable(key)) != "" {
 			o[key] = fromEnv
 		}
 	}
@@ -46,20 +46,20 @@ func (s *settings) originsOf(file string, getenv func(string) string) origins {
 	}
 	for _, name := range []string{"listen", "public-url", "data", "contact", "log-level", "log-format"} {
 		if s.set(name) {
-			o[strings.Replace(strings.Replace(name, "log-", "log.", 1), "-", "_", 1)] = fromFlag
+			o[strings.Replace(strings.Replace(name, "log-", "log.", 1), "-", "_", 1)] = FromFlag
 		}
 	}
 	for _, text := range s.endpoints {
 		if e, err := endpointFlag(text); err == nil {
-			o["endpoints."+e.Name+".url"] = fromFlag
+			o["endpoints."+e.Name+".url"] = FromFlag
 		}
 	}
 	return o
 }
 
-// setting is where a setting of an endpoint comes from, "" for a default. One of
+// OfEndpoint is where a setting of an endpoint comes from, "" for a default. One of
 // several parts comes from a secret file if one of them does.
-func (o origins) setting(endpoint, name string) string {
+func (o Sources) OfEndpoint(endpoint, name string) string {
 	key := "endpoints." + endpoint + "." + name
 	from := o[key]
 	if name != "auth" && name != "headers" { // the others have no parts
@@ -73,13 +73,13 @@ func (o origins) setting(endpoint, name string) string {
 	return from
 }
 
-// reloaded are the origins after a reload, which brings tokens and endpoints in
+// Reloaded are the origins after a reload, which brings tokens and endpoints in
 // force and nothing else.
-func (o origins) reloaded(now origins) origins {
+func (o Sources) Reloaded(now Sources) Sources {
 	at := func(key string) bool {
 		return strings.HasPrefix(key, "endpoints.") || strings.HasPrefix(key, "tokens.")
 	}
-	out := origins{}
+	out := Sources{}
 	for key, from := range o {
 		if !at(key) {
 			out[key] = from
@@ -95,14 +95,14 @@ func (o origins) reloaded(now origins) origins {
 
 // Shown lists the configuration in force for people: secrets masked, of each
 // endpoint and token what was set, of the rest the defaults, too.
-func (c *Config) shown() []ui.Setting {
+func (c *Config) Shown() []ui.Setting {
 	var tree yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions([]byte(c.String()), &tree, yaml.UseOrderedMap()); err != nil {
 		return []ui.Setting{{Key: "error", Value: err.Error(), From: "default"}}
 	}
 	var out []ui.Setting
 	flatten("", tree, func(key, value string) {
-		from, set := c.origins[key]
+		from, set := c.Sources[key]
 		if of := strings.HasPrefix(key, "endpoints."); !set && (of || strings.HasPrefix(key, "tokens.")) || of && strings.HasSuffix(key, ".name") {
 			return
 		}
@@ -114,9 +114,9 @@ func (c *Config) shown() []ui.Setting {
 	return out
 }
 
-// shownEndpoints lists the settings of endpoints in force that are not
+// ShownEndpoints lists the settings of endpoints in force that are not
 // defaults, secrets masked, and says of each where it comes from.
-func shownEndpoints(all []registry.Endpoint, sources func(name string) (map[string]registry.Source, error)) (out []ui.Setting, err error) {
+func ShownEndpoints(all []registry.Endpoint, sources func(name string) (map[string]registry.Source, error)) (out []ui.Setting, err error) {
 	for _, e := range all {
 		of, err := sources(e.Name)
 		if err != nil {

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/registry"
+	"github.com/spf13/cobra"
+)
+
+func configCommand(w *cli.Env) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Check and print the configuration",
+		Long: `Values come from the file that --config or FRESHET_CONFIG names, FRESHET_…
+variables and flags, the later winning. Every value but the lists of endpoints
+and tokens has a variable, named after its key: FRESHET_LIMITS_BODY for
+limits.body, with commas between the members of lists. An endpoint's setting
+that was changed at the running server holds until its value in the file
+changes.`}
+	var asJSON bool
+	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.AddCommand(configCheck(w, &asJSON), configPrint(w, &asJSON))
+	return c
+}
+
+func configCheck(w *cli.Env, asJSON *bool) *cobra.Command {
+	var s config.Flags
+	c := &cobra.Command{Use: "check", Short: "Say whether the configuration is good", Args: cobra.NoArgs,
+		Example: "  freshet config check --config freshet.yaml",
+		RunE: func(*cobra.Command, []string) error {
+			if _, err := checkedConfig(&s, w); err != nil {
+				return err
+			}
+			if *asJSON {
+				return cli.PrintJSON(w.Stdout, map[string]bool{"good": true})
+			}
+			_, err := io.WriteString(w.Stderr, "the configuration is good\n")
+			return err
+		}}
+	s.Register(c)
+	return c
+}
+
+func configPrint(w *cli.Env, asJSON *bool) *cobra.Command {
+	var s config.Flags
+	a := &api{w: w}
+	c := &cobra.Command{Use: "print", Short: "Print each value and where it comes from, secrets masked", Args: cobra.NoArgs,
+		Long: `Prints what the configuration file, the environment and the flags say, and
+behind each value that is no default where it comes from. Endpoints can be
+changed at the running server, too: with --server their settings are those in
+force there.`,
+		Example: "  freshet config print --config freshet.yaml\n  freshet config print --server http://127.0.0.1:8080",
+		RunE: func(c *cobra.Command, _ []string) error {
+			conf, err := checkedConfig(&s, w)
+			if err != nil {
+				return err
+			}
+			if a.server != "" {
+				if err := showServer(c.Context(), conf, a); err != nil {
+					return err
+				}
+			}
+			if *asJSON {
+				doc, err := conf.PrintedJSON()
+				if err != nil {
+					return err
+				}
+				return cli.PrintJSON(w.Stdout, doc)
+			}
+			_, err = io.WriteString(w.Stdout, conf.Printed(a.server))
+			return err
+		}}
+	s.Register(c)
+	c.Flags().StringVar(&a.server, "server", "", "server whose endpoints are shown as they are in force")
+	c.Flags().StringVar(&a.tokenFile, "token-file", "", "file that holds the token for it (default: FRESHET_TOKEN, FRESHET_TOKEN_FILE)")
+	return c
+}
+
+// checkedConfig loads the configuration and checks its endpoints as opening the
+// store does.
+func checkedConfig(s *config.Flags, w *cli.Env) (*config.Config, error) {
+	conf, err := s.Load(w)
+	if err == nil {
+		err = checkEndpoints(conf)
+	}
+	return conf, err
+}
+
+// showServer replaces the endpoints of conf by those of a running server, with the
+// sources that it knows.
+func showServer(ctx context.Context, conf *config.Config, a *api) error {
+	var all struct{ Endpoints []struct{ Name string } }
+	if err := a.do(ctx, http.MethodGet, "/v1/endpoints", nil, &all); err != nil {
+		return err
+	}
+	var list []registry.Endpoint
+	sources := map[string]map[string]registry.Source{}
+	for _, named := range all.Endpoints {
+		var e struct {
+			registry.Endpoint
+			Sources map[string]registry.Source `json:"sources"`
+		}
+		if err := a.do(ctx, http.MethodGet, endpointPath(named.Name), nil, &e); err != nil {
+			return err
+		}
+		list = append(list, e.Endpoint)
+		sources[e.Name] = e.Sources
+	}
+	conf.SetEndpoints(list, func(endpoint string) map[string]registry.Source { return sources[endpoint] })
+	return nil
+}

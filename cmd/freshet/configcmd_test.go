@@ -1,0 +1,83 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+)
+
+// The file named by --config is read, not the one of FRESHET_CONFIG.
+func TestConfigFileFlag(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")
+	for path, text := range map[string]string{one: "contact: mailto:one@x.example\n", two: "contact: mailto:two@x.example\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"FRESHET_CONFIG": one}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{{nil, "mailto:one@x.example"}, {[]string{"--config", two}, "mailto:two@x.example"}} {
+		code, out, stderr := runCLI(t, env, "", append([]string{"config", "print"}, x.args...)...)
+		if code != cli.ExitOK || !strings.Contains(out, "contact: "+x.want+"  # file\n") {
+			t.Errorf("%v: exit code %d\n%s%s", x.args, code, out, stderr)
+		}
+	}
+}
+
+// Clients go where --server says, else FRESHET_SERVER, with the token of
+// --token-file, else FRESHET_TOKEN_FILE, else FRESHET_TOKEN.
+func TestClientPrecedence(t *testing.T) {
+	var seen string
+	named := func(name string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = name + " " + r.Header.Get("Authorization")
+			io.WriteString(w, `{"tokens":[]}`)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	one, two := named("one"), named("two")
+	file := func(secret string) string {
+		path := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	env := map[string]string{"FRESHET_SERVER": one}
+	for _, x := range []struct {
+		set, to string // variable set before
+		args    []string
+		want    string
+	}{
+		{"", "", nil, "one "},
+		{"", "", []string{"--server", two + "/"}, "two "},
+		{"FRESHET_TOKEN", "plain", nil, "one Bearer plain"},
+		{"FRESHET_TOKEN_FILE", file("filed"), nil, "one Bearer filed"},
+		{"", "", []string{"--token-file", file("flag")}, "one Bearer flag"},
+	} {
+		if x.set != "" {
+			env[x.set] = x.to
+		}
+		code, _, stderr := runCLI(t, env, "", append([]string{"token", "list"}, x.args...)...)
+		if code != cli.ExitOK || seen != x.want {
+			t.Errorf("%v %v: exit code %d, the server saw %q, want %q\n%s", env, x.args, code, seen, x.want, stderr)
+		}
+	}
+}
+
+// The endpoints of the example file can be asked.
+func TestExampleFileChecks(t *testing.T) {
+	if code, _, stderr := runCLI(t, nil, "", "config", "check", "--config", "dist/freshet.example.yaml"); code != cli.ExitOK {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
