@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -28,7 +29,6 @@ const (
 	usualStreams = 64
 	lookEvery    = time.Second    // how often a live page looks for slots that changed nothing
 	mostTries    = 4              // at a time
-	mostBuilds   = 8              // pages that are built at a time
 	mostSessions = 1000           // signed-in browsers
 	mostOfOne    = 50             // with the same token
 	idleSession  = 12 * time.Hour // without a request
@@ -88,7 +88,7 @@ func New(c Config) (*Server, error) {
 		c.Limits.Recheck = 25 * time.Second
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, mostBuilds), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
 	if s.Profiles != nil {
 		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
 	}
