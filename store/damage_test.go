@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -65,6 +66,54 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	if told < 50 {
 		t.Errorf("only %d of 450 damaged copies were told", told)
+	}
+}
+
+// A list of free pages that names a page outside the file, or none in order, is
+// damage: bbolt would write there.
+func TestDamagedFreeList(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	if err := registerChild(d); err != nil {
+		t.Fatal(err)
+	}
+	for slot := uint64(1); slot < 30; slot++ {
+		if err := recordSlot(d, slot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newestMeta(bytes.NewReader(good))
+	if err != nil || m == nil || m.freelist < 2 {
+		t.Fatal(m, err)
+	}
+	first := m.freelist*m.pageSize + pageHead
+	if n := binary.NativeEndian.Uint16(good[first-6:]); n < 2 || n == manyFree {
+		t.Fatalf("%d free pages, the test needs a few", n)
+	}
+	for name, change := range map[string]func(list []byte){
+		"outside the file": func(list []byte) { list[6] = 1 },
+		"a meta page":      func(list []byte) { binary.NativeEndian.PutUint64(list, 1) },
+		"twice":            func(list []byte) { copy(list[8:16], list[:8]) },
+		"too many":         func([]byte) {},
+	} {
+		b := bytes.Clone(good)
+		change(b[first:])
+		if name == "too many" {
+			binary.NativeEndian.PutUint16(b[first-6:], manyFree-1)
+		}
+		if err := examine(t, b); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := examine(t, good); err != nil {
+		t.Errorf("the file as it was: %v", err)
 	}
 }
 

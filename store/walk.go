@@ -73,6 +73,7 @@ const (
 	leafPage    = 0x02
 	listPage    = 0x10
 	deepest     = 64
+	manyFree    = 0xFFFF // says that the number of free pages comes first
 )
 
 // A walker follows the pages of a file from the root, each once: a page that
@@ -97,13 +98,46 @@ func walk(path string, leaves bool) error {
 	}
 	w := walker{f: f, meta: m, leaves: leaves, seen: map[int64]bool{}}
 	if m.freelist >= 0 {
-		if h, err := w.head(m.freelist); err != nil {
+		if err := w.freePages(m.freelist); err != nil {
 			return err
-		} else if h.flags != listPage {
-			return w.damaged(m.freelist, "is not the list of free pages")
 		}
 	}
 	return w.tree(m.root, 0, true)
+}
+
+// freePages checks the list of free pages: bbolt writes wherever it says.
+func (w *walker) freePages(id int64) error {
+	h, err := w.head(id)
+	if err != nil {
+		return err
+	}
+	if h.flags != listPage {
+		return w.damaged(id, "is not the list of free pages")
+	}
+	at, count := int64(pageHead), int64(h.count)
+	if count == manyFree {
+		b, err := w.read(id, at, 8)
+		if err != nil {
+			return err
+		}
+		at, count = at+8, int64(binary.NativeEndian.Uint64(b))
+	}
+	if count < 0 || count > ((h.overflow+1)*w.meta.pageSize-at)/8 {
+		return w.damaged(id, "has no room for what it lists")
+	}
+	b, err := w.read(id, at, int(8*count))
+	if err != nil {
+		return err
+	}
+	last := int64(1)
+	for ; len(b) > 0; b = b[8:] {
+		free := int64(binary.NativeEndian.Uint64(b))
+		if free <= last || free >= w.meta.pages {
+			return w.damaged(id, "lists free pages that there cannot be")
+		}
+		last = free
+	}
+	return nil
 }
 
 func (w *walker) damaged(page int64, what string) error {
