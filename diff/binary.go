@@ -3,6 +3,7 @@ package diff
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"slices"
 )
 
@@ -26,49 +27,95 @@ func bit(on bool, b byte) byte {
 // MarshalBinary writes d for a store: a version byte, flags, then numbers as
 // varints and texts with their lengths. Jaccard is not stored but recomputed.
 func (d *Delta) MarshalBinary() ([]byte, error) {
+	var w binaryWriter
+	err := d.writeBinary(&w)
+	return w.buf, err
+}
+
+// WriteTo writes what MarshalBinary returns in pieces. An error of w ends it.
+func (d *Delta) WriteTo(w io.Writer) (int64, error) {
+	b := binaryWriter{to: w}
+	if err := d.writeBinary(&b); err != nil {
+		return b.written, err
+	}
+	err := b.flush()
+	return b.written, err
+}
+
+func (d *Delta) writeBinary(w *binaryWriter) error {
+	if d.Ordered && (len(d.AddedAt) != len(d.Added) || len(d.RemovedAt) != len(d.Removed)) {
+		return mismatch("indices and rows differ in number")
+	}
 	flags := bit(d.Ordered, bitOrdered) | bit(d.Baseline, bitBaseline) | bit(d.Boolean, bitBoolean) |
 		bit(d.Previous, bitPrevious) | bit(d.sameVars(), bitSameVars)
-	out := []byte{binaryVersion, flags}
-	out = appendText(out, []byte(d.Form))
-	out = appendText(out, []byte(d.OldHash))
-	out = appendText(out, []byte(d.NewHash))
-	out = binary.AppendUvarint(out, uint64(d.OldLen))
-	out = binary.AppendUvarint(out, uint64(d.NewLen))
-	out = appendTexts(out, d.Vars)
+	w.buf = append(w.buf, binaryVersion, flags)
+	writeText(w, d.Form)
+	writeText(w, d.OldHash)
+	writeText(w, d.NewHash)
+	w.number(d.OldLen)
+	w.number(d.NewLen)
+	writeTexts(w, d.Vars)
 	if !d.sameVars() {
-		out = appendTexts(out, d.OldVars)
+		writeTexts(w, d.OldVars)
 	}
-	out = appendTexts(out, d.Added)
-	out = appendTexts(out, d.Removed)
+	writeTexts(w, d.Added)
+	writeTexts(w, d.Removed)
 	if d.Ordered {
-		if len(d.AddedAt) != len(d.Added) || len(d.RemovedAt) != len(d.Removed) {
-			return nil, mismatch("indices and rows differ in number")
-		}
-		out = appendIndices(out, d.AddedAt)
-		out = appendIndices(out, d.RemovedAt)
+		w.indices(d.AddedAt)
+		w.indices(d.RemovedAt)
 	}
-	return out, nil
+	return w.err
 }
 
-func appendText[T string | []byte](out []byte, s T) []byte {
-	return append(binary.AppendUvarint(out, uint64(len(s))), s...)
+// A binaryWriter collects bytes and passes them on in pieces, unless to is nil.
+// After an error of to it writes nothing more.
+type binaryWriter struct {
+	buf     []byte
+	to      io.Writer
+	written int64
+	err     error
 }
 
-func appendTexts[T string | []byte](out []byte, list []T) []byte {
-	out = binary.AppendUvarint(out, uint64(len(list)))
+func (w *binaryWriter) flush() error {
+	if w.err == nil {
+		n, err := w.to.Write(w.buf)
+		w.written += int64(n)
+		w.buf, w.err = w.buf[:0], err
+	}
+	return w.err
+}
+
+// full reports whether nothing more can be written.
+func (w *binaryWriter) full() bool {
+	return w.to != nil && (w.err != nil || len(w.buf) >= writtenAtOnce && w.flush() != nil)
+}
+
+func (w *binaryWriter) number(n int) { w.buf = binary.AppendUvarint(w.buf, uint64(n)) }
+
+func writeText[T ~string | ~[]byte](w *binaryWriter, s T) {
+	w.number(len(s))
+	w.buf = append(w.buf, s...)
+}
+
+func writeTexts[T ~string | ~[]byte](w *binaryWriter, list []T) {
+	w.number(len(list))
 	for _, s := range list {
-		out = appendText(out, s)
+		if w.full() {
+			return
+		}
+		writeText(w, s)
 	}
-	return out
 }
 
-func appendIndices(out []byte, at []int) []byte {
+func (w *binaryWriter) indices(at []int) {
 	last := 0
 	for _, i := range at {
-		out = binary.AppendUvarint(out, uint64(i-last))
+		if w.full() {
+			return
+		}
+		w.number(i - last)
 		last = i
 	}
-	return out
 }
 
 // UnmarshalBinary reads what MarshalBinary wrote; anything else is

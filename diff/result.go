@@ -1,9 +1,10 @@
 package diff
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"hash"
+	"io"
 	"math/bits"
 	"sync"
 
@@ -132,66 +133,75 @@ func (r *Result) Document() []byte {
 	}
 	r.writing.Do(func() {
 		b := make([]byte, 0, r.Size())
-		r.write(func(p []byte) { b = append(b, p...) })
+		_ = r.write(func(p []byte) error { b = append(b, p...); return nil })
 		r.document = b
 	})
 	return r.document
 }
 
-func (r *Result) write(emit func([]byte)) {
-	emit(r.head())
-	if r.form == Ask {
-		return
+// How much is collected before it is written, or hashed.
+const (
+	writtenAtOnce = 1 << 20
+	hashedAtOnce  = 32 << 10
+)
+
+// WriteTo writes Document in pieces, without building it. An error of w ends it.
+func (r *Result) WriteTo(w io.Writer) (int64, error) { return r.writeTo(w, writtenAtOnce) }
+
+func (r *Result) writeTo(w io.Writer, atOnce int) (int64, error) {
+	if r.stored != nil {
+		n, err := w.Write(r.stored)
+		return int64(n), err
+	}
+	buf := bufio.NewWriterSize(w, min(atOnce, r.Size()))
+	n := int64(0)
+	err := r.write(func(p []byte) error {
+		m, err := buf.Write(p)
+		n += int64(m)
+		return err
+	})
+	if err == nil {
+		err = buf.Flush()
+	}
+	return n - int64(buf.Buffered()), err
+}
+
+// write emits the pieces of the document. It ends with the first error of emit.
+func (r *Result) write(emit func([]byte) error) error {
+	if err := emit(r.head()); err != nil || r.form == Ask {
+		return err
 	}
 	r.sort()
 	comma, feed := []byte{','}, []byte{'\n'}
 	for i := range r.rows {
+		if !r.form.Graph() && i > 0 {
+			if err := emit(comma); err != nil {
+				return err
+			}
+		}
+		if err := emit(r.Row(i)); err != nil {
+			return err
+		}
 		if r.form.Graph() {
-			emit(r.Row(i))
-			emit(feed)
-			continue
+			if err := emit(feed); err != nil {
+				return err
+			}
 		}
-		if i > 0 {
-			emit(comma)
-		}
-		emit(r.Row(i))
 	}
 	if r.form == Select {
-		emit([]byte(selectTail))
+		return emit([]byte(selectTail))
 	}
+	return nil
 }
 
 // Hash is "sha256:" and the hexadecimal SHA-256 of Document.
 func (r *Result) Hash() string {
 	r.hashing.Do(func() {
-		if r.stored != nil {
-			s := sha256.Sum256(r.stored)
-			r.sum = hashName(s[:])
-			return
-		}
-		r.sum = r.streamHash(sha256.New())
+		h := sha256.New()
+		_, _ = r.writeTo(h, hashedAtOnce) // a hash takes everything
+		r.sum = "sha256:" + hex.EncodeToString(h.Sum(nil))
 	})
 	return r.sum
-}
-
-func hashName(s []byte) string { return "sha256:" + hex.EncodeToString(s) }
-
-// streamHash feeds the document to h in large pieces without building it.
-func (r *Result) streamHash(h hash.Hash) string {
-	buf := make([]byte, 0, 32<<10)
-	r.write(func(p []byte) {
-		if len(buf)+len(p) > cap(buf) {
-			h.Write(buf)
-			buf = buf[:0]
-		}
-		if len(p) > cap(buf) {
-			h.Write(p)
-			return
-		}
-		buf = append(buf, p...)
-	})
-	h.Write(buf)
-	return hashName(h.Sum(nil))
 }
 
 // A Fingerprint is a quick 128-bit digest for use inside one installation: a

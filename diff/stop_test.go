@@ -1,7 +1,9 @@
 package diff_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -81,4 +83,67 @@ func TestColumnLimit(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
+}
+
+// A result and a delta write what they are in pieces, and end with the writer's
+// error.
+func TestWriteTo(t *testing.T) {
+	full := errors.New("full")
+	for _, ordered := range []bool{false, true} {
+		old := diff.NewBuilder(diff.Select, diff.Options{Ordered: ordered})
+		now := diff.NewBuilder(diff.Select, diff.Options{Ordered: ordered})
+		for i, b := range []*diff.Builder{old, now} {
+			if err := b.SetVars([]string{"v"}); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 60_000 {
+				if err := b.Row(resource("http://example.org/%d/%d", i, n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		a, err := old.Finish()
+		b, err2 := now.Finish()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		d := diff.Compare(a, b)
+		binary, err := d.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			from io.WriterTo
+			want []byte
+		}{"result": {b, b.Document()}, "delta": {d, binary}} {
+			all := &pieces{left: 1 << 30}
+			n, err := c.from.WriteTo(all)
+			if err != nil || n != int64(len(c.want)) || !bytes.Equal(all.got, c.want) {
+				t.Errorf("%s, ordered %v: %d bytes written, %v; want %d", name, ordered, n, err, len(c.want))
+			}
+			if all.longest > 1<<20+1<<10 {
+				t.Errorf("%s, ordered %v: a piece of %d bytes", name, ordered, all.longest)
+			}
+			some := &pieces{left: 2, full: full}
+			if n, err := c.from.WriteTo(some); !errors.Is(err, full) || n != int64(len(some.got)) || some.left != -1 {
+				t.Errorf("%s, ordered %v: %d bytes written of %d, %v, and %d pieces after the error", name, ordered, n, len(some.got), err, -1-some.left)
+			}
+		}
+	}
+}
+
+// pieces takes a few pieces and then returns an error.
+type pieces struct {
+	got     []byte
+	longest int
+	left    int
+	full    error
+}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	if p.left--; p.left < 0 {
+		return 0, p.full
+	}
+	p.got, p.longest = append(p.got, b...), max(p.longest, len(b))
+	return len(b), nil
 }

@@ -9,19 +9,20 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A difference is the step from the last result to an answer, or the ledger's
-// error.
+// A difference is the step from the last result to an answer, ready to be
+// recorded, or the ledger's error.
 type difference struct {
-	delta *diff.Delta
-	err   error
+	delta    *diff.Delta
+	prepared Prepared
+	err      error
 }
 
-// errOver ends a comparison whose time is over.
+// errOver ends what is done with an answer when the time for it is over.
 var errOver = errors.New("the time is over")
 
-// compare compares a complete answer with the last result as part of its
-// execution: it ends when that has to, and the budget pays for it. An answer that
-// could not be compared in time is cut.
+// compare compares a complete answer with the last result, and prepares what the
+// ledger will write, as part of its execution: it ends when that has to, and the
+// budget pays for it. An answer that is not ready in time is cut.
 func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, limit time.Duration) (Answer, *difference) {
 	if !a.Outcome.Complete() || a.Result == nil || a.Elapsed > limit {
 		return a, nil
@@ -30,7 +31,7 @@ func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, l
 	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }
 	stop := func() error {
 		// An answer that came in the very moment in which the budget ended is complete:
-		// only time that comparing takes can make it late.
+		// only time that this work takes can make it late.
 		if took := spent(); took > 0 && (ctx.Err() != nil || a.Elapsed+took > limit) {
 			return errOver
 		}
@@ -38,17 +39,21 @@ func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, l
 	}
 	d := &difference{}
 	d.delta, d.err = step(stop, was, a.Result, func() (*diff.Result, error) { return l.ledger.Result(query) })
+	if d.delta != nil {
+		d.prepared, d.err = l.ledger.Prepare(stop, a.Result, d.delta)
+	}
 	a.Elapsed += spent()
 	if errors.Is(d.err, errOver) {
-		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer was compared"}, nil
+		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer was compared and ready to be recorded"}, nil
 	}
 	return a, d
 }
 
 // step is what was compared, unless the answer was not.
-func (x *execution) step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
-	if now == nil || x.compared == nil {
-		return step(nil, old, now, prev)
+func (x *execution) step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
+	if c := x.compared; now != nil && c != nil {
+		return c.delta, c.prepared, c.err
 	}
-	return x.compared.delta, x.compared.err
+	d, err := step(nil, old, now, prev)
+	return d, nil, err
 }

@@ -18,6 +18,11 @@ type Ledger interface {
 	// with what it returns. Stats are those last recorded.
 	Since(endpoint string, rev uint64) (News, error)
 
+	// Prepare makes of a result and the delta to it what Record will write, as part
+	// of the execution that brought the result. It asks stop now and then, and ends
+	// with the first error that stop returns. It writes nothing.
+	Prepare(stop func() error, r *diff.Result, d *diff.Delta) (Prepared, error)
+
 	// Record commits a batch in ONE transaction: statistics, results, changes,
 	// index, retention, slot and health. It numbers the changes and returns
 	// them in the order of the outcomes. A query that was removed meanwhile is
@@ -129,7 +134,12 @@ type Outcome struct {
 	Delta   *diff.Delta  // how to get there; nil together with Result
 	Checked time.Time    // when the answer was true
 	At      time.Time    // when the execution ended
+	// Prepared is both as the ledger will write them; nil lets Record prepare them.
+	Prepared Prepared
 }
+
+// Prepared is what a ledger's Prepare returned. Only that ledger looks inside.
+type Prepared any
 
 // A Slot sums up one run of an endpoint's schedule.
 type Slot struct {
@@ -185,7 +195,7 @@ type Answer struct {
 	Outcome registry.Outcome
 	Result  *diff.Result
 	Memory  Memory        // of this answer, when it is complete
-	Elapsed time.Duration // from sending until the answer was read, and compared: what the budget pays
+	Elapsed time.Duration // from sending until the answer was read, compared and prepared for the ledger: what the budget pays
 	Age     time.Duration // how old the answer was on arrival
 	Error   string        // what went wrong, in words for people
 }

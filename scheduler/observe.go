@@ -39,13 +39,13 @@ func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)
 	}
 	switch {
 	case a.Outcome.Complete():
-		d, err := x.step(old, a.Result, prev)
+		d, prepared, err := x.step(old, a.Result, prev)
 		if err != nil {
 			return Outcome{}, err
 		}
 		a.Outcome = registry.Unchanged
 		if d != nil {
-			a.Outcome, out.Result, out.Delta = registry.Changed, a.Result, d
+			a.Outcome, out.Result, out.Delta, out.Prepared = registry.Changed, a.Result, d, prepared
 			s.Hash, s.Rows, s.ChangedAt = a.Result.Hash(), a.Result.Len(), out.Checked
 		}
 		taken := Sample{Slot: x.slot, Elapsed: a.Elapsed}

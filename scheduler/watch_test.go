@@ -11,10 +11,28 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// A slow ledger takes its time to record, and to bring results.
+// A slow ledger takes its time to record, to bring results and to prepare them.
 type slow struct {
 	*schedulertest.Memory
-	record, result time.Duration
+	record, result, prepare time.Duration
+	preparing               chan struct{} // closed when it begins to prepare, unless nil
+	prepared                int           // results prepared to the end
+}
+
+// Prepare takes its time in pieces of a hundredth.
+func (s *slow) Prepare(stop func() error, r *diff.Result, d *diff.Delta) (scheduler.Prepared, error) {
+	if s.preparing != nil {
+		close(s.preparing)
+		s.preparing = nil
+	}
+	for range 100 {
+		time.Sleep(s.prepare / 100)
+		if err := stop(); err != nil {
+			return nil, err
+		}
+	}
+	s.prepared++
+	return s.Memory.Prepare(stop, r, d)
 }
 
 func (s *slow) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {

@@ -129,12 +129,16 @@ func (w *town) Execute(ctx context.Context, q *registry.Query, m scheduler.Memor
 
 func (w *town) Health() registry.Health { return w.client.Health() }
 
-// Since, Record and Result are scheduler.Ledger's; commits are remembered.
+// Since, Prepare, Record and Result are scheduler.Ledger's; commits are remembered.
 func (w *town) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	return w.d.Since(endpoint, rev)
 }
 
 func (w *town) Result(query string) (*diff.Result, error) { return w.d.Result(query) }
+
+func (w *town) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (scheduler.Prepared, error) {
+	return w.d.Prepare(stop, r, delta)
+}
 
 func (w *town) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
 	w.commits = append(w.commits, b)

@@ -108,8 +108,16 @@ func TestDamagedFreeList(t *testing.T) {
 		if name == "too many" {
 			binary.NativeEndian.PutUint16(b[first-6:], manyFree-1)
 		}
-		if err := examine(t, b); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, File), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(dir, Options{})
+		if err == nil {
+			d.Close()
+		}
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: opening gives %v", name, err)
 		}
 	}
 	if err := examine(t, good); err != nil {

@@ -3,7 +3,9 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"runtime"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -37,7 +39,7 @@ func (p *packer) close() {
 }
 
 // Forms of a packed value: its size unpacked, as a varint, then the bytes as
-// they are or compressed.
+// they are or compressed, in one frame for each piece.
 const (
 	plain   = 0
 	squeeze = 1
@@ -45,19 +47,69 @@ const (
 	smallest = 256
 )
 
-// pack appends raw to dst in the form that is shorter.
-func (p *packer) pack(dst, raw []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(raw)))
-	if len(raw) >= smallest {
-		n := len(dst)
-		dst = p.enc.EncodeAll(raw, append(dst, squeeze))
-		if len(dst)-n <= len(raw) {
-			return dst
-		}
-		dst = dst[:n]
+// atOnce is how much is compressed between two questions whether to go on: some
+// milliseconds of work.
+const atOnce = 1 << 20
+
+// pack appends to dst what from writes, in the form that is shorter. It asks stop
+// before each piece, unless that is nil, and ends with the first error that stop
+// returns.
+func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, error) {
+	w := packing{enc: p.enc, stop: stop}
+	if _, err := from.WriteTo(&w); err != nil {
+		return nil, err
 	}
-	return append(append(dst, plain), raw...)
+	dst = binary.AppendUvarint(dst, uint64(w.size))
+	if len(w.raw) == w.size {
+		return append(append(dst, plain), w.raw...), nil
+	}
+	return append(append(dst, squeeze), w.frames...), nil
 }
+
+// A packing is a value that is being packed.
+type packing struct {
+	enc    *zstd.Encoder
+	stop   func() error
+	size   int
+	frames []byte
+	raw    []byte // the first piece, when compressing it saves nothing
+}
+
+// Write compresses b, in pieces when it is long.
+func (w *packing) Write(b []byte) (int, error) {
+	for piece := range slices.Chunk(b, atOnce) {
+		if w.stop != nil {
+			if err := w.stop(); err != nil {
+				return 0, err
+			}
+		}
+		w.add(piece)
+	}
+	return len(b), nil
+}
+
+func (w *packing) add(piece []byte) {
+	first := w.size == 0
+	w.size += len(piece)
+	if first && len(piece) < smallest {
+		w.raw = slices.Clone(piece)
+		return
+	}
+	if len(w.frames) == 0 { // the first piece was small, or there was none
+		w.frames = w.enc.EncodeAll(w.raw, w.frames)
+	}
+	w.frames = w.enc.EncodeAll(piece, w.frames)
+	if first && len(w.frames) > len(piece) {
+		w.raw = slices.Clone(piece)
+	}
+}
+
+// densest is how many bytes one compressed byte may stand for: a block of 128 KiB
+// takes four. toSpare is what lets the last one be decompressed quickly.
+const (
+	densest = 1 << 15
+	toSpare = 16
+)
 
 // unpackedSize reads the size that a packed value will have.
 func unpackedSize(b []byte) int {
@@ -72,13 +124,16 @@ func (p *packer) unpack(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a value is cut short", ErrDamaged)
 	}
 	form, body := b[n], b[n+1:]
+	if form == squeeze && size > uint64(len(body))*densest {
+		return nil, fmt.Errorf("%w: %d bytes cannot unpack to %d", ErrDamaged, len(body), size)
+	}
 	var out []byte
 	var err error
 	switch form {
 	case plain:
 		out = append(make([]byte, 0, len(body)), body...)
 	case squeeze:
-		out, err = p.dec.DecodeAll(body, nil)
+		out, err = p.dec.DecodeAll(body, make([]byte, 0, size+toSpare))
 	default:
 		return nil, fmt.Errorf("%w: a value has the unknown form %d", ErrDamaged, form)
 	}

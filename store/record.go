@@ -18,23 +18,32 @@ var _ scheduler.Ledger = (*DB)(nil)
 // keptSlots is how many slots of an endpoint are remembered.
 const keptSlots = 2000
 
-// prepared is an outcome with what could be compressed before the transaction,
-// in which nobody else can write.
-type prepared struct {
-	*scheduler.Outcome
-	result, delta []byte
+// prepared is a result and the delta to it as the file holds them.
+type prepared struct{ result, delta []byte }
+
+// Prepare is scheduler.Ledger's.
+func (d *DB) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (scheduler.Prepared, error) {
+	var p prepared
+	var err error
+	if p.delta, err = d.pack.pack(nil, stop, delta); err != nil {
+		return nil, err
+	}
+	if p.result, err = d.packResult(stop, r); err != nil {
+		return nil, err
+	}
+	return &p, nil
 }
 
 // Record is scheduler.Ledger's.
 func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
-	list, err := d.prepare(b.Outcomes)
-	if err != nil {
+	var err error
+	if b.Outcomes, err = d.prepareRest(b.Outcomes); err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
 	w := writer{db: d, endpoint: endpoint, now: d.now().UTC()}
 	err = d.update(func(tx *bbolt.Tx) error {
 		w.tx, w.changes = tx, nil
-		return w.batch(list, &b)
+		return w.batch(&b)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
@@ -45,27 +54,27 @@ func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, erro
 	return w.changes, nil
 }
 
-func (d *DB) prepare(outcomes []scheduler.Outcome) ([]prepared, error) {
-	list := make([]prepared, len(outcomes))
-	for i := range outcomes {
-		o := &outcomes[i]
-		list[i].Outcome = o
+// prepareRest prepares what is not yet, before the transaction, in which nobody
+// else can write. The caller's list stays as it is.
+func (d *DB) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome, error) {
+	out := outcomes
+	for i, o := range outcomes {
 		if (o.Result == nil) != (o.Delta == nil) {
 			return nil, fmt.Errorf("%s: a result and its delta come together", o.Query)
 		}
-		if o.Result == nil {
+		if o.Result == nil || o.Prepared != nil {
 			continue
 		}
-		// No context ends this: it takes time in proportion to the delta, which the
-		// endpoint's max_bytes bounds.
-		raw, err := o.Delta.MarshalBinary()
+		p, err := d.Prepare(nil, o.Result, o.Delta)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Query, err)
 		}
-		list[i].delta = d.pack.pack(nil, raw)
-		list[i].result = d.packResult(o.Result)
+		if &out[0] == &outcomes[0] {
+			out = slices.Clone(outcomes)
+		}
+		out[i].Prepared = p
 	}
-	return list, nil
+	return out, nil
 }
 
 // A writer is one Record's transaction.
@@ -82,7 +91,7 @@ type writer struct {
 	strangers []string // outcomes that follow from another result than the one kept
 }
 
-func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
+func (w *writer) batch(b *scheduler.Batch) error {
 	w.counters = loadCounters(w.tx)
 	before := w.counters
 	var known bool
@@ -92,10 +101,10 @@ func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
 	if b.Slot != nil {
 		w.slot = b.Slot.Number
 	}
-	ids := w.load(list)
-	for i := range list {
-		if err := w.outcome(&list[i], b.Slot); err != nil {
-			return fmt.Errorf("%s: %w", list[i].Query, err)
+	ids := w.load(b.Outcomes)
+	for i := range b.Outcomes {
+		if err := w.outcome(&b.Outcomes[i], b.Slot); err != nil {
+			return fmt.Errorf("%s: %w", b.Outcomes[i].Query, err)
 		}
 	}
 	if err := w.save(ids); err != nil {
@@ -118,7 +127,7 @@ func (w *writer) batch(list []prepared, b *scheduler.Batch) error {
 
 // load reads the records' heads in the order of ids, so that neighbours share
 // pages; the rest of a record is replaced.
-func (w *writer) load(list []prepared) []string {
+func (w *writer) load(list []scheduler.Outcome) []string {
 	ids := make([]string, 0, len(list))
 	for i := range list {
 		ids = append(ids, list[i].Query)
@@ -140,7 +149,7 @@ func (w *writer) load(list []prepared) []string {
 }
 
 // outcome applies one outcome to the record and the history of its query.
-func (w *writer) outcome(o *prepared, slot *scheduler.Slot) error {
+func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 	r := w.records[o.Query]
 	if r == nil {
 		return nil // nobody holds it any more
@@ -159,7 +168,7 @@ func (w *writer) outcome(o *prepared, slot *scheduler.Slot) error {
 
 // follows says whether an outcome belongs to the history kept. It does not when
 // the query was removed and registered anew while it was being executed.
-func (w *writer) follows(r *record, o *prepared) bool {
+func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 	if e := o.Stats.Position.Epoch; e != "" && e != w.db.queryEpoch(r.serial) {
 		return false
 	}
@@ -174,11 +183,12 @@ func (w *writer) follows(r *record, o *prepared) bool {
 }
 
 // change numbers and stores a change and the result it leads to.
-func (w *writer) change(r *record, o *prepared, slot *scheduler.Slot) error {
+func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) error {
 	w.counters.offset++
+	packed := o.Prepared.(*prepared)
 	l := logged{
 		query: o.Query, endpoint: w.endpoint, serial: r.serial, seq: r.seq + 1, offset: w.counters.offset,
-		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o.Outcome, slot), baseline: r.seq == 0, delta: o.delta,
+		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o, slot), baseline: r.seq == 0, delta: packed.delta,
 	}
 	if err := w.supersede(r); err != nil {
 		return err
@@ -192,7 +202,7 @@ func (w *writer) change(r *record, o *prepared, slot *scheduler.Slot) error {
 	if err := w.tx.Bucket(bOffsets).Put(key8(l.offset), k); err != nil {
 		return err
 	}
-	if err := w.tx.Bucket(bResults).Put(key8(r.serial), o.result); err != nil {
+	if err := w.tx.Bucket(bResults).Put(key8(r.serial), packed.result); err != nil {
 		return err
 	}
 	w.changes = append(w.changes, w.announce(&l, o.Delta))

@@ -8,8 +8,8 @@ import (
 
 const resultVersion = 1
 
-// packResult writes a result before the transaction begins.
-func (d *DB) packResult(r *diff.Result) []byte {
+// packResult writes a result before the transaction begins, unless stop ends it.
+func (d *DB) packResult(stop func() error, r *diff.Result) ([]byte, error) {
 	ordered := byte(0)
 	if r.Ordered() {
 		ordered = 1
@@ -17,7 +17,7 @@ func (d *DB) packResult(r *diff.Result) []byte {
 	b := []byte{resultVersion, ordered}
 	b = putText(b, string(r.Form()))
 	b = putText(b, r.Hash())
-	return d.pack.pack(b, r.Document())
+	return d.pack.pack(b, stop, r)
 }
 
 // resultHash reads the hash of a stored result, "" when there is none.

@@ -1,13 +1,17 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/google/go-cmp/cmp"
@@ -112,9 +116,15 @@ func TestPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	for _, raw := range []string{"", "x", strings.Repeat("x", smallest), strings.Repeat("some rows ", 100_000)} {
-		b := p.pack([]byte("head"), []byte(raw))
-		if string(b[:4]) != "head" || len(raw) > 1000 && len(b) > len(raw)/10 || len(b) > len(raw)+16 {
+	noise := make([]byte, atOnce/2)
+	rand.NewChaCha8([32]byte{1}).Read(noise)
+	for _, raw := range []string{"", "x", strings.Repeat("x", smallest), strings.Repeat("some rows ", 100_000), string(noise),
+		strings.Repeat("x", atOnce), strings.Repeat("x", atOnce+1), strings.Repeat("some rows ", atOnce)} {
+		b, err := p.pack([]byte("head"), nil, strings.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(b[:4]) != "head" || strings.HasPrefix(raw, "some rows") && len(b) > len(raw)/10 || len(b) > len(raw)+16 {
 			t.Errorf("%d bytes were packed into %d", len(raw), len(b))
 		}
 		got, err := p.unpack(b[4:])
@@ -126,5 +136,65 @@ func TestPack(t *testing.T) {
 				t.Errorf("%d bytes packed, cut to %d: %v", len(raw), cut, err)
 			}
 		}
+	}
+	if b, err := p.pack(nil, nil, inBytes("some bytes, each in a piece of its own")); err != nil {
+		t.Error(err)
+	} else if got, err := p.unpack(b); err != nil || string(got) != "some bytes, each in a piece of its own" {
+		t.Errorf("single bytes came back as %q, %v", got, err)
+	}
+	huge := append(binary.AppendUvarint(nil, largest), squeeze)
+	if _, err := p.unpack(append(huge, noise[:100]...)); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "cannot unpack") {
+		t.Errorf("100 bytes that are said to unpack to %d: %v", largest, err)
+	}
+}
+
+// inBytes writes itself byte by byte.
+type inBytes string
+
+func (s inBytes) WriteTo(w io.Writer) (n int64, err error) {
+	for i := range s {
+		if _, err := io.WriteString(w, string(s[i:i+1])); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Preparing asks whether to go on once for every piece, ends with the first error
+// and leaves nothing in the file.
+func TestPreparingEnds(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	put(t, d, "q_a", "city")
+	values := make([]string, 100_000)
+	for i := range values {
+		values[i] = fmt.Sprintf("http://example.org/a/long/name/%d", i)
+	}
+	result := bag(t, values...)
+	delta := diff.Compare(nil, result)
+	over := errors.New("over")
+	for last := 1; ; last++ {
+		asked := 0
+		p, err := d.Prepare(func() error {
+			if asked++; asked < last {
+				return nil
+			}
+			return over
+		}, result, delta)
+		if err == nil {
+			if least := 2 * result.Size() / atOnce; last-1 < least || last-1 > 2*least {
+				t.Errorf("preparing %d bytes twice asks %d times, want one for each MiB", result.Size(), last-1)
+			}
+			if p == nil {
+				t.Error("nothing was prepared")
+			}
+			break
+		}
+		if !errors.Is(err, over) || asked != last || p != nil {
+			t.Fatalf("told to end at question %d: %v after %d, %v", last, err, asked, p)
+		}
+	}
+	if r, err := d.Result("q_a"); r != nil || err != nil {
+		t.Errorf("preparing wrote %v, %v", r, err)
 	}
 }

@@ -134,6 +134,11 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	return n, nil
 }
 
+// Prepare implements scheduler.Ledger: there is nothing to prepare.
+func (m *Memory) Prepare(func() error, *diff.Result, *diff.Delta) (scheduler.Prepared, error) {
+	return nil, nil
+}
+
 // Record implements scheduler.Ledger.
 func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
 	m.mu.Lock()
