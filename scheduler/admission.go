@@ -3,6 +3,8 @@ package scheduler
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 // A sheet is the account of one slot: what was used, what runs, what is left.
@@ -52,8 +54,8 @@ type run struct {
 	whole   bool          // its limit is the whole budget
 	cut     bool          // told to stop because the budget is used up
 	served  uint64
-	need    *need // whose interval claimed it
-	bounded bool  // by the share of intervals
+	claim   rounds.Claim // of an interval, where tier says so
+	bounded bool         // by the share of intervals
 	stop    func()
 	took    atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }

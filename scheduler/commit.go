@@ -47,7 +47,7 @@ func (r *runner) report(c *candidate, x Run) {
 // budget if they are to; then it tells followers, in that order.
 func (r *runner) flush(lends bool) error {
 	b := Batch{Outcomes: r.pending, Policy: r.learnt}
-	r.rounds(&b)
+	r.addRounds(&b)
 	s := r.summary()
 	if lends || r.sheet.lent && s.Finished.IsZero() {
 		s.Lent = r.sheet.lendable().Seconds()

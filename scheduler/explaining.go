@@ -94,8 +94,8 @@ func (l *Loop) standing(c *candidate, now time.Time) Explanation {
 		x.Why = "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
 		x.NextDue = l.ahead(l.opens(now), 1)
 	}
-	if wish, ok := p.explainClaim(c.Query.ID, now); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
-		x.Tier, x.Eligible, x.Why = TierInterval, true, wish+": intervals go before ranked queries, in at most their share of the budget while others wait"
+	if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
+		x.Tier, x.Eligible, x.Why = TierInterval, true, claim+": intervals go before ranked queries, in at most their share of the budget while others wait"
 		x.NextDue = l.ahead(l.opens(now), 1)
 	}
 	if c.in == nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
@@ -25,13 +25,13 @@ func idle(t *testing.T, profiles int, when func(query string) registry.When) tim
 	for i := range 20 {
 		p.put(registry.Query{ID: id(i), Endpoint: "city", Holders: []registry.Holder{{Caller: "a"}}}, Stats{})
 	}
-	var list []ProfileState
+	var list []rounds.ProfileState
 	for i := range profiles {
-		list = append(list, ProfileState{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Endpoint: "city", CreatedAt: now,
+		list = append(list, rounds.ProfileState{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Endpoint: "city", CreatedAt: now,
 			Window: registry.Span{Time: time.Hour},
 			Items:  []registry.Item{{Query: id(i), When: when(id(i))}, {Query: id(i + 1), When: when(id(i))}}}})
 	}
-	p.profiles(list, nil)
+	p.rounds.Load(list, nil, p.slot)
 	least := time.Hour
 	for range 20 {
 		now = now.Add(time.Minute)
@@ -55,48 +55,4 @@ func TestWaitingProfilesCostASlotNothing(t *testing.T) {
 	if many > 50*few {
 		t.Errorf("a slot takes %s with 100 profiles that wait, %s with 100,000", few, many)
 	}
-}
-
-// What profiles a change begins costs so much for each of them. Were every round
-// looked for among all of them, twenty times as many would cost four hundred times
-// as much; caches and a busy machine make a few times twenty of it at most.
-func TestRoundsOfOneChangeCostTheSameEach(t *testing.T) {
-	few, many := opened(t, 2000), opened(t, 40_000)
-	t.Logf("2,000 rounds take %s, 40,000 take %s", few, many)
-	if many > 200*few {
-		t.Errorf("2,000 rounds take %s, 40,000 take %s", few, many)
-	}
-}
-
-// opened is what it takes to open a round of each profile, to capture it and to
-// hand it out.
-func opened(t *testing.T, profiles int) time.Duration {
-	t.Helper()
-	least := time.Hour
-	for range 3 {
-		now := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
-		when := registry.When{Changed: "q_a"}
-		var list []ProfileState
-		for i := range profiles {
-			list = append(list, ProfileState{Profile: registry.Profile{ID: fmt.Sprintf("p_%06d", i), Window: registry.Span{Time: time.Hour},
-				Items: []registry.Item{{Query: "q_a", When: when}, {Query: "q_b", When: when}, {Query: "q_c", When: when}}}})
-		}
-		n := &tracker{}
-		n.load(list, nil, 1)
-		none := func(string) (ranAt, bool) { return ranAt{}, false }
-		at := func(s int) ranAt {
-			return ranAt{start: now.Add(time.Duration(s) * time.Second), end: now.Add(time.Duration(s+1) * time.Second), slot: 1}
-		}
-		begun := time.Now()
-		n.change("q_a", &diff.Delta{}, at(0), none)
-		n.ran("q_b", at(1))
-		if !n.ran("q_c", at(2)) {
-			t.Fatal("nothing was captured")
-		}
-		if list, ended := n.take(); len(list) != profiles || len(ended) != profiles {
-			t.Fatalf("%d rounds of %d profiles ended", len(list), len(ended))
-		}
-		least = min(least, time.Since(begun))
-	}
-	return least
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/update"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 // A Ledger keeps, per endpoint, what the loop must still know after a restart.
@@ -57,44 +57,9 @@ type News struct {
 	// Profiles holds every profile of the endpoint, with its open rounds, when one
 	// was added, edited or removed after the revision asked for: then Reprofiled
 	// is true, and whatever is not among them is gone.
-	Profiles   []ProfileState
+	Profiles   []rounds.ProfileState
 	Reprofiled bool
-	Models     []Model // with Profiles: those recorded of queries that they predict
-}
-
-// A ProfileState is a profile with what has come of it.
-type ProfileState struct {
-	Profile registry.Profile
-	Rounds  uint64    // number of the last round opened
-	Opened  time.Time // the latest opening of a round, zero when there was none
-	Slot    uint64    // in which that was
-	Open    []registry.Round
-	// Expected tells, by item, when a change of a predicted one was expected
-	// last; items without such a time may be missing at the end.
-	Expected []Expectation
-}
-
-// An Expectation is a moment, and the slot, in which a change was expected.
-type Expectation struct {
-	At   time.Time `json:"at,omitzero"`
-	Slot uint64    `json:"slot,omitempty"`
-}
-
-// Expect takes in the intervals that expectations began: what a ledger calls for
-// each round of a batch. slot is that of the batch, 0 when it has none.
-func (n *ProfileState) Expect(r *registry.Round, slot uint64) {
-	for i := range min(len(r.Intervals), len(n.Profile.Items)) {
-		x := &r.Intervals[i]
-		if !n.Profile.Items[i].When.Predicted || !x.HasBounds() {
-			continue
-		}
-		for len(n.Expected) <= i {
-			n.Expected = append(n.Expected, Expectation{})
-		}
-		if e := &n.Expected[i]; x.From.After(e.At) {
-			*e = Expectation{At: x.From, Slot: max(slot, r.Slot, x.First)}
-		}
-	}
+	Models     []rounds.Model // with Profiles: those recorded of queries that they predict
 }
 
 // A PolicyState is what a policy has learnt of an endpoint as a whole.
@@ -115,13 +80,7 @@ type Batch struct {
 	// numbers captures, and fills in the positions of what captured an interval:
 	// those that the queries have after this batch.
 	Rounds []registry.Round
-	Models []Model // each replaces the one before of its query
-}
-
-// A Model is when a query tends to change, learnt for profiles that predict it.
-type Model struct {
-	Query string
-	Week  update.Week
+	Models []rounds.Model // each replaces the one before of its query
 }
 
 // An Outcome is one finished execution and everything that follows from it, or

@@ -202,7 +202,7 @@ func (l *Loop) halt() error {
 // step waits for whatever comes next and does it.
 func (l *Loop) step(ctx context.Context) error {
 	next := l.schedule()
-	until, lapse := l.lapses(next)
+	until, expire := l.wakeTime(next)
 	arrived, stop := l.await(ctx, until)
 	defer stop()
 	select {
@@ -221,11 +221,11 @@ func (l *Loop) step(ctx context.Context) error {
 			return nil
 		}
 		halted := l.halt() != nil
-		if lapse {
+		if expire {
 			if halted {
 				return nil
 			}
-			return l.lapse()
+			return l.expireRounds()
 		}
 		l.mu.Lock()
 		l.grid = next
@@ -441,7 +441,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.put(e.Query, s)
 	}
 	if news.Reprofiled {
-		l.planner.profiles(news.Profiles, news.Models)
+		l.planner.rounds.Load(news.Profiles, news.Models, l.planner.slot)
 	}
 	return nil
 }

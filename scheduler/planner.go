@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 // The tiers of a slot, in the order in which they are planned.
@@ -81,8 +82,8 @@ type planner struct {
 	taught  []*Candidate // learnt in the last slot without having run
 	ordered bool         // nothing has moved since rank
 	index   constants
-	hints   *hints   // nil until the first one comes
-	needs   *tracker // nil until there is a profile
+	hints   *hints // nil until the first one comes
+	rounds  *rounds.Tracker
 	claims  claims
 	tally   tally
 	oldest  oldest
@@ -112,6 +113,7 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 		slot: 1,
 	}
 	x.ranked.book = bookFor(p)
+	x.rounds = rounds.New(profileQueries{x})
 	return x
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/rounds"
 	"go.etcd.io/bbolt"
 )
 
@@ -37,7 +37,7 @@ type progress struct {
 	Slot     uint64    `json:"slot,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
 	// Expected is when changes of predicted items were expected last.
-	Expected []scheduler.Expectation `json:"expected,omitempty"`
+	Expected []rounds.Expectation `json:"expected,omitempty"`
 }
 
 func parseNeed(v []byte) (need, error) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/rounds"
 	"go.etcd.io/bbolt"
 )
 
@@ -60,7 +60,7 @@ func (w *writer) round(r registry.Round) error {
 		keepCaptured(&r, &was)
 	}
 	w.positions(&r)
-	x := scheduler.ProfileState{Profile: n.Profile, Expected: p.Expected}
+	x := rounds.ProfileState{Profile: n.Profile, Expected: p.Expected}
 	x.Expect(&r, w.slot)
 	p.Expected = x.Expected
 	if err := w.place(&r, &n, &p, before == nil); err != nil {
@@ -191,13 +191,13 @@ func forgetRounds(tx *bbolt.Tx) error {
 }
 
 // needs lists an endpoint's profiles with their open rounds.
-func needs(tx *bbolt.Tx, s *space) (list []scheduler.ProfileState, err error) {
+func needs(tx *bbolt.Tx, s *space) (list []rounds.ProfileState, err error) {
 	err = eachNeed(tx, s.number, "", func(n *need) (bool, error) {
 		p, err := findProgress(tx, n.ID)
 		if err != nil {
 			return false, err
 		}
-		x := scheduler.ProfileState{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot, Expected: p.Expected}
+		x := rounds.ProfileState{Profile: n.Profile, Rounds: p.Rounds, Opened: p.Opened, Slot: p.Slot, Expected: p.Expected}
 		x.Open, err = openRounds(tx, n)
 		list = append(list, x)
 		return true, err
@@ -215,7 +215,7 @@ func openRounds(tx *bbolt.Tx, n *need) (list []registry.Round, err error) {
 }
 
 // models records what was learnt of when queries change.
-func (w *writer) models(list []scheduler.Model) error {
+func (w *writer) models(list []rounds.Model) error {
 	for i := range list {
 		if r, _, ok := liveRecord(w.tx, list[i].Query); !ok || r.space != w.space.number {
 			continue
@@ -232,7 +232,7 @@ func (w *writer) models(list []scheduler.Model) error {
 }
 
 // models lists those of the queries that profiles predict.
-func models(tx *bbolt.Tx, list []scheduler.ProfileState) (all []scheduler.Model, err error) {
+func models(tx *bbolt.Tx, list []rounds.ProfileState) (all []rounds.Model, err error) {
 	seen := map[string]bool{}
 	for _, n := range list {
 		for _, i := range n.Profile.Items {
@@ -241,7 +241,7 @@ func models(tx *bbolt.Tx, list []scheduler.ProfileState) (all []scheduler.Model,
 				continue
 			}
 			seen[i.Query] = true
-			m := scheduler.Model{Query: i.Query}
+			m := rounds.Model{Query: i.Query}
 			if err := json.Unmarshal(v, &m.Week); err != nil {
 				return nil, fmt.Errorf("model of %s: %w: %w", i.Query, ErrDamaged, err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 // Memory is a ledger that forgets when the process ends. It keeps every
@@ -26,9 +27,9 @@ type Memory struct {
 	edits    map[string]time.Time
 	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
-	needs    map[string]*scheduler.ProfileState
+	needs    map[string]*rounds.ProfileState
 	ends     []registry.Round // rounds that ended, in that order
-	models   map[string]scheduler.Model
+	models   map[string]rounds.Model
 	profiled map[string]uint64 // by endpoint, revision of the newest edit of a profile
 	fail     error
 	batches  int
@@ -111,7 +112,7 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		n.Profiles = m.wants(endpoint)
 		for _, x := range n.Profiles {
 			for _, i := range x.Profile.Items {
-				if k, ok := m.models[i.Query]; ok && i.When.Predicted && !slices.ContainsFunc(n.Models, func(o scheduler.Model) bool { return o.Query == i.Query }) {
+				if k, ok := m.models[i.Query]; ok && i.When.Predicted && !slices.ContainsFunc(n.Models, func(o rounds.Model) bool { return o.Query == i.Query }) {
 					n.Models = append(n.Models, k)
 				}
 			}
@@ -165,7 +166,7 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	for _, x := range b.Models {
 		if k := m.queries[x.Query]; k != nil {
 			if m.models == nil {
-				m.models = map[string]scheduler.Model{}
+				m.models = map[string]rounds.Model{}
 			}
 			m.models[x.Query] = x
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/rounds"
 )
 
 var _ ProfileSeeder = (*Memory)(nil)
@@ -16,10 +16,10 @@ func (m *Memory) Want(p registry.Profile) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.needs == nil {
-		m.needs, m.profiled = map[string]*scheduler.ProfileState{}, map[string]uint64{}
+		m.needs, m.profiled = map[string]*rounds.ProfileState{}, map[string]uint64{}
 	}
 	if m.needs[p.ID] == nil {
-		m.needs[p.ID] = &scheduler.ProfileState{}
+		m.needs[p.ID] = &rounds.ProfileState{}
 	}
 	m.needs[p.ID].Profile = p
 	m.revision++
@@ -55,7 +55,7 @@ func (m *Memory) Ends(id string) (list []registry.Round, err error) {
 }
 
 // wants lists an endpoint's profiles by id.
-func (m *Memory) wants(endpoint string) (list []scheduler.ProfileState) {
+func (m *Memory) wants(endpoint string) (list []rounds.ProfileState) {
 	for _, n := range m.needs {
 		if n.Profile.Endpoint == endpoint {
 			x := *n
@@ -63,7 +63,7 @@ func (m *Memory) wants(endpoint string) (list []scheduler.ProfileState) {
 			list = append(list, x)
 		}
 	}
-	slices.SortFunc(list, func(a, b scheduler.ProfileState) int { return cmp.Compare(a.Profile.ID, b.Profile.ID) })
+	slices.SortFunc(list, func(a, b rounds.ProfileState) int { return cmp.Compare(a.Profile.ID, b.Profile.ID) })
 	return list
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/scheduler/update"
 )
 
@@ -156,9 +157,9 @@ func testModels(t *testing.T, b *bench) {
 	p := PairProfile("p_1", q, r)
 	p.Items[0].When = registry.When{Predicted: true}
 	b.want(p)
-	m := []scheduler.Model{{Query: q.ID, Week: update.Week{All: update.Counter{Updates: 3, Watched: 7}}}, {Query: r.ID, Week: update.Week{All: update.Counter{Updates: 1}}}}
+	m := []rounds.Model{{Query: q.ID, Week: update.Week{All: update.Counter{Updates: 3, Watched: 7}}}, {Query: r.ID, Week: update.Week{All: update.Counter{Updates: 1}}}}
 	m[0].Week.Hour[9].Updates = 2
-	b.record(alpha, scheduler.Batch{Models: append(m, scheduler.Model{Query: "q_gone"})})
+	b.record(alpha, scheduler.Batch{Models: append(m, rounds.Model{Query: "q_gone"})})
 	b.same("the models", b.since(alpha, 0).Models, m[:1])
 	if err := b.s.Remove(q.ID); err != nil {
 		t.Fatal(err)

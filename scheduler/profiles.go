@@ -1,0 +1,165 @@
+package scheduler
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/rounds"
+)
+
+// profileQueries shows a planner's queries to the rounds of profiles.
+type profileQueries struct{ p *planner }
+
+func (v profileQueries) Last(query string) (e rounds.Execution, ok bool) {
+	c := v.p.all[query]
+	if c == nil || !c.Stats.LastRun.Outcome.Complete() {
+		return e, false
+	}
+	r := c.Stats.LastRun
+	return rounds.Execution{Start: r.At.Add(-r.Elapsed), End: r.At, Slot: r.Slot, Tier: r.Why}, true
+}
+
+func (v profileQueries) Changed(query string) (at time.Time, ok bool) {
+	c := v.p.all[query]
+	if c == nil {
+		return at, false
+	}
+	return c.Stats.ChangedAt, true
+}
+
+func (v profileQueries) History(query string) iter.Seq2[uint64, bool] {
+	return func(yield func(uint64, bool) bool) {
+		for _, x := range v.p.all[query].Stats.Samples {
+			if !yield(x.Slot, x.Changed) {
+				return
+			}
+		}
+	}
+}
+
+// openRounds opens and ends rounds for the slot that begins, and ranks what they
+// claim.
+func (p *planner) openRounds(now time.Time) {
+	p.rounds.BeginSlot(p.slot, now, p.lead)
+	p.rankClaims()
+}
+
+// onExecution shows the profiles an execution. was is when the query was checked
+// before; ended reports that it ended a round.
+func (p *planner) onExecution(c *candidate, was, start time.Time, out Outcome) (ended bool) {
+	run := &out.Stats.LastRun
+	if !run.Outcome.Complete() {
+		return false
+	}
+	if out.Checked.Before(start) { // the answer comes from a cache
+		start = out.Checked
+	}
+	return p.rounds.Observe(rounds.Observation{
+		Execution: rounds.Execution{Start: start, End: out.At, Slot: run.Slot, Tier: run.Why},
+		Query:     c.Query.ID, Delta: out.Delta, Before: was, Checked: out.Checked,
+	})
+}
+
+// addRounds adds the progress of profiles to a batch. Their followers are notified
+// once it is committed.
+func (r *runner) addRounds(b *Batch) {
+	r.l.mu.Lock()
+	u := r.sheet.p.rounds.Drain()
+	r.l.mu.Unlock()
+	b.Rounds, b.Models = u.Rounds, u.Models
+	for i := range u.Rounds {
+		switch u.Rounds[i].State {
+		case registry.RoundCaptured:
+			r.slot.Captured++
+		case registry.RoundExpired:
+			r.slot.Expired++
+		}
+	}
+	r.notes = append(r.notes, notesOf(u)...)
+}
+
+// notesOf notifies the followers of profiles of which a round ended.
+func notesOf(u rounds.Updates) (notes []Note) {
+	for _, id := range u.Ended {
+		notes = append(notes, Note{Profile: id})
+	}
+	return notes
+}
+
+// NextRound is when time opens the next round of a profile. It is zero where slot
+// numbers or a change open it, or where too little is known to predict. A profile
+// that was registered after the last slot predicts nothing yet: NextRound reads
+// nothing from the ledger.
+func (l *Loop) NextRound(p registry.Profile) time.Time {
+	now := l.clock.Now()
+	next, byPrediction := rounds.Next(&p, now)
+	if !byPrediction {
+		return next
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.planner.rounds.NextPredicted(p.ID, now)
+}
+
+// NextRound is Loop.NextRound of the profile's endpoint.
+func (m *Manager) NextRound(p registry.Profile) time.Time {
+	l, err := m.loop(p.Endpoint)
+	if err != nil {
+		return time.Time{}
+	}
+	return l.NextRound(p)
+}
+
+// Slots end the rounds that are over. Where no slot comes for long (the endpoint
+// is paused, in a blackout, or its slots run on request), the loop ends them
+// expiryPause after the first of them, so that many are recorded together, unless
+// a slot comes within expiryWait of that.
+const (
+	expiryPause = time.Second
+	expiryWait  = time.Minute
+	expiryRetry = 10 * time.Second // while the ledger is read-only
+)
+
+// wakeTime is when the loop has to act next: at the next slot (zero: there is
+// none), or, with expire, earlier to end rounds without a slot.
+func (l *Loop) wakeTime(next time.Time) (until time.Time, expire bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.planner.rounds.NextExpiry()
+	if at.IsZero() {
+		return next, false
+	}
+	at = at.Add(expiryPause)
+	if soon := l.clock.Now().Add(expiryRetry); l.halted != nil && at.Before(soon) {
+		at = soon
+	}
+	if !next.IsZero() && next.Before(at.Add(expiryWait)) {
+		return next, false
+	}
+	return at, true
+}
+
+// expireRounds ends the rounds that are over and notifies their followers. It
+// holds the lock until the end is committed: a reader of the ledger would see
+// the rounds open.
+func (l *Loop) expireRounds() error {
+	now := l.clock.Now()
+	l.mu.Lock()
+	l.planner.rounds.Expire(now, l.planner.slot)
+	u := l.planner.rounds.Drain()
+	name := l.set.endpoint.Name
+	var err error
+	if len(u.Rounds) > 0 {
+		_, err = l.ledger.Record(name, Batch{Rounds: u.Rounds, Models: u.Models})
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("end rounds at endpoint %s: record: %w", name, err)
+	}
+	if notes := notesOf(u); len(notes) > 0 {
+		l.wake(notes)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package rounds
+
+import (
+	"iter"
+	"math"
+)
+
+// The history of a query gives the rate of its changes: they count as a Poisson
+// process whose rate is constant over the remembered executions. An execution g
+// slots after the one before finds a change with probability 1 − e^(−λg), however
+// many there were; the rate per slot is the one of maximum likelihood, where
+//
+//	Σ over changed g·e^(−λg)/(1 − e^(−λg)) = Σ over unchanged g
+//
+// The left side falls with λ, so bisection finds it.
+
+// Bounds of rates per slot, and how many changes it takes to estimate one.
+const (
+	minRate    = 1e-6
+	maxRate    = 8.0
+	minChanges = 2
+)
+
+// A forecast says that a change is as likely as not within so many slots of the
+// last one, or of a later slot in which one was expected.
+type forecast struct {
+	last, within uint64
+	known        bool
+}
+
+// forecastOf reads the slots of executions, oldest first, and whether each found
+// a change.
+func forecastOf(history iter.Seq2[uint64, bool]) (f forecast) {
+	var changed []float64 // slots before each execution that found a change
+	quiet, before := 0.0, uint64(0)
+	first := true
+	for slot, found := range history {
+		g := math.Max(1, float64(slot)-float64(before))
+		before = slot
+		switch {
+		case found:
+			f.last = slot
+			if !first {
+				changed = append(changed, g)
+			}
+		case !first:
+			quiet += g
+		}
+		first = false
+	}
+	if len(changed) < minChanges {
+		return forecast{}
+	}
+	f.within, f.known = uint64(math.Max(1, math.Round(math.Ln2/rateOf(changed, quiet)))), true
+	return f
+}
+
+// rateOf is the rate per slot that solves the equation.
+func rateOf(changed []float64, quiet float64) float64 {
+	low, high := math.Log(minRate), math.Log(maxRate)
+	for range 50 {
+		mid := (low + high) / 2
+		if leftSide(changed, math.Exp(mid)) > quiet {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(low)
+}
+
+func leftSide(changed []float64, rate float64) (sum float64) {
+	for _, g := range changed {
+		sum += g / math.Expm1(rate*g)
+	}
+	return sum
+}
+
+// due is the slot by which the next change is expected.
+func (f forecast) due(from uint64) uint64 { return max(from, f.last) + f.within }
