@@ -18,6 +18,7 @@ import (
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
@@ -344,7 +345,7 @@ literals that are not of their datatype, are named and left out.`,
 			}
 			bar := progress(w, len(steps)+1, "recording")
 			err = bench.Recording{
-				Path: out, Queries: queries, Ask: executor{ask}, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
+				Path: out, Queries: queries, Ask: server.Executor{Client: ask}, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
 				About:    map[string]string{"endpoint": h.endpoint, "graph": h.graph},
 				Progress: func(done, _ int) { bar.Set(done) },
 			}.Run(c.Context())

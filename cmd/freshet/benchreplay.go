@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/notify/client"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -90,10 +91,10 @@ func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
 	if err != nil {
 		return report, err
 	}
-	defer srv.close()
+	defer srv.Close()
 	ctx, stop := context.WithCancel(ctx)
 	over := make(chan error, 1)
-	go func() { over <- srv.run(ctx) }()
+	go func() { over <- srv.Run(ctx) }()
 	err = r.rehearse(ctx, srv)
 	stop()
 	if err = errors.Join(err, <-over); err != nil {
@@ -105,7 +106,7 @@ func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
 }
 
 // server is the program's own, over the chronicle's endpoint, on a free port.
-func (r *rehearsal) server(dir string) (*server, error) {
+func (r *rehearsal) server(dir string) (*server.Server, error) {
 	conf := config.Default()
 	conf.Listen, conf.Data, conf.Contact = "127.0.0.1:0", dir, r.contact
 	e := registry.Endpoint{Name: rehearsed, URL: r.url, Slot: scheduler.Never, Policy: r.policy,
@@ -117,15 +118,15 @@ func (r *rehearsal) server(dir string) (*server, error) {
 	if err := conf.Check(); err != nil {
 		return nil, err
 	}
-	srv, err := newServer(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
+	srv, err := server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
 	if err == nil {
-		r.api = &api{server: "http://" + srv.listener.Addr().String(), w: r.w}
+		r.api = &api{server: srv.URL(), w: r.w}
 	}
 	return srv, err
 }
 
 // rehearse registers, follows, and goes through the revisions.
-func (r *rehearsal) rehearse(ctx context.Context, srv *server) error {
+func (r *rehearsal) rehearse(ctx context.Context, srv *server.Server) error {
 	r.arrivals = bench.NewArrivals(len(r.list))
 	r.memory = make([]scheduler.Memory, len(r.list))
 	ask, err := r.client()
@@ -135,7 +136,7 @@ func (r *rehearsal) rehearse(ctx context.Context, srv *server) error {
 	defer ask.Close()
 	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
 	for _, q := range r.list {
-		got, _, err := srv.registry.Register(admin, registry.Registration{Endpoint: rehearsed, Text: q.Text})
+		got, _, err := srv.Registry.Register(admin, registry.Registration{Endpoint: rehearsed, Text: q.Text})
 		if err != nil {
 			return fmt.Errorf("register %s: %w", q.ID, err)
 		}
@@ -147,7 +148,7 @@ func (r *rehearsal) rehearse(ctx context.Context, srv *server) error {
 		go func() { followers <- r.follow(ctx, i) }()
 	}
 	bar := progress(r.w, len(r.steps)+1, "replaying")
-	err = r.revisions(ctx, executor{ask}, func() { bar.Add(1) })
+	err = r.revisions(ctx, server.Executor{Client: ask}, func() { bar.Add(1) })
 	bar.Close()
 	stop()
 	for range r.ids {

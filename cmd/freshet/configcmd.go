@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/registry"
 	"github.com/spf13/cobra"
 )
@@ -83,7 +84,7 @@ force there.`,
 func checkedConfig(s *config.Flags, w *cli.Env) (*config.Config, error) {
 	conf, err := s.Load(w)
 	if err == nil {
-		err = checkEndpoints(conf)
+		err = server.CheckEndpoints(conf)
 	}
 	return conf, err
 }

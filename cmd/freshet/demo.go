@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify"
@@ -78,11 +79,11 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 	defer done()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	srv, err := newServer(conf, log)
+	srv, err := server.New(conf, log)
 	if err != nil {
 		return err
 	}
-	defer srv.close()
+	defer srv.Close()
 	names, err := d.register(srv)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ the city's own endpoint is %s, seed %d
 for everything, %s too little for its queries, %s is down for 15 s of every 90 s; Ctrl-C ends
 
 `,
-		cli.Version(), srv.url(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
+		cli.Version(), srv.URL(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
 	const parts = 3
 	live := make(chan error, parts)
 	until := func(err error) { // without changes, or a word on them, it is none
@@ -105,7 +106,7 @@ for everything, %s too little for its queries, %s is down for 15 s of every 90 s
 	go func() { until(d.live(ctx, town, s.engine)) }()
 	go func() { until(d.applications(ctx, srv)) }()
 	go func() { until(d.print(ctx, w, srv, names)) }()
-	err = srv.run(ctx)
+	err = srv.Run(ctx)
 	stop()
 	for range parts {
 		if e := <-live; !errors.Is(e, syscall.EPIPE) {
@@ -166,18 +167,18 @@ func (d demo) live(ctx context.Context, town *city.City, e *local.Engine) error 
 }
 
 // print follows all changes and prints a line for each.
-func (d demo) print(ctx context.Context, w *cli.Env, srv *server, names map[string]string) error {
+func (d demo) print(ctx context.Context, w *cli.Env, srv *server.Server, names map[string]string) error {
 	if d.quiet {
 		return nil
 	}
-	f := srv.hub.FollowAll()
+	f := srv.Hub.FollowAll()
 	defer f.Close()
-	at, err := srv.store.Head()
+	at, err := srv.Store.Head()
 	if err != nil {
 		return err
 	}
 	for {
-		changes, err := srv.store.All(at, 100)
+		changes, err := srv.Store.All(at, 100)
 		if err != nil {
 			slog.Debug("reading the changes", "error", err)
 			return err
@@ -202,12 +203,12 @@ func (d demo) print(ctx context.Context, w *cli.Env, srv *server, names map[stri
 	}
 }
 
-func (d demo) printChange(w *cli.Env, srv *server, name string, c registry.Change) error {
+func (d demo) printChange(w *cli.Env, srv *server.Server, name string, c registry.Change) error {
 	if !d.json {
 		_, err := fmt.Fprintln(w.Stdout, changeLine(name, c, w.Color))
 		return err
 	}
-	line, err := notify.MarshalChange(c, notify.Format{MaxChange: int64(srv.conf.Limits.Change), PublicURL: srv.conf.PublicURL})
+	line, err := notify.MarshalChange(c, srv.Format())
 	if err != nil {
 		return err
 	}

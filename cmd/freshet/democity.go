@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
 	"github.com/freshet/freshet/notify/client"
@@ -118,11 +119,11 @@ func (d demo) endpoints(urls map[string]string) []registry.Endpoint {
 // register registers the sample queries at the city, generated ones at the
 // archive, a few at the partner, and a profile. It returns the names of the
 // city's queries by id.
-func (d demo) register(srv *server) (map[string]string, error) {
+func (d demo) register(srv *server.Server) (map[string]string, error) {
 	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
 	names := map[string]string{}
 	add := func(endpoint, name string, q city.Query) error {
-		r, _, err := srv.registry.Register(admin, registry.Registration{Endpoint: endpoint, Text: q.Text, Name: name, Tags: q.Tags})
+		r, _, err := srv.Registry.Register(admin, registry.Registration{Endpoint: endpoint, Text: q.Text, Name: name, Tags: q.Tags})
 		if err != nil {
 			return fmt.Errorf("sample query %s: %w", name, err)
 		}
@@ -147,7 +148,7 @@ func (d demo) register(srv *server) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	_, _, err := srv.registry.CreateProfile(admin, hurry())
+	_, _, err := srv.Registry.CreateProfile(admin, hurry())
 	if err != nil {
 		return nil, fmt.Errorf("sample profile: %w", err)
 	}
@@ -164,7 +165,7 @@ func hurry() registry.ProfileRequest {
 
 // applications are what a visitor finds following: a display over the WebSocket,
 // and a webhook of a small service.
-func (d demo) applications(ctx context.Context, srv *server) error {
+func (d demo) applications(ctx context.Context, srv *server.Server) error {
 	service, stop, err := serveLoopback(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusNoContent)
@@ -173,10 +174,10 @@ func (d demo) applications(ctx context.Context, srv *server) error {
 		return err
 	}
 	defer stop()
-	if err := d.hook(ctx, srv.url(), service); err != nil && ctx.Err() == nil {
+	if err := d.hook(ctx, srv.URL(), service); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("webhook of the demo: %w", err)
 	}
-	err = client.Follow(ctx, client.Options{Server: srv.url(), Query: "departures-central"}, func(client.Event) error { return nil })
+	err = client.Follow(ctx, client.Options{Server: srv.URL(), Query: "departures-central"}, func(client.Event) error { return nil })
 	if ctx.Err() != nil {
 		return nil
 	}

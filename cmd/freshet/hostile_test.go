@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/server"
 )
 
 // wideAnswer is one row of blank nodes, which is dear to label.
@@ -52,8 +54,8 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 		if err := do(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		if took := time.Since(start); took > stopGrace {
-			t.Errorf("%s took %s, more than the %s that are promised", what, took, stopGrace)
+		if took := time.Since(start); took > server.StopGrace {
+			t.Errorf("%s took %s, more than the %s that are promised", what, took, server.StopGrace)
 		}
 	}
 	within("DELETE", func() error {

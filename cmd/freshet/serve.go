@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/cmd/internal/server"
 )
 
 func serveCommand(w *cli.Env) *cobra.Command {
@@ -38,38 +39,35 @@ func serveMain(ctx context.Context, w *cli.Env, s *config.Flags, asJSON bool) er
 		return err
 	}
 	log := conf.Log.Logger(w)
-	srv, err := newServer(conf, log)
+	srv, err := server.New(conf, log)
 	if err != nil {
 		return err
 	}
-	defer srv.close()
-	if conf.Insecure && !srv.gate.On() {
-		log.Warn("--insecure: everyone who reaches this server may do everything", "listen", conf.Listen, "public_url", conf.PublicURL)
-	}
+	defer srv.Close()
 	stop := onHangup(func() { reload(w, s, srv, log) })
 	defer stop()
-	fmt.Fprintf(w.Stderr, "Freshet %s serving at %s\n", cli.Version(), srv.url())
+	fmt.Fprintf(w.Stderr, "Freshet %s serving at %s\n", cli.Version(), srv.URL())
 	if asJSON {
-		if err := cli.PrintJSON(w.Stdout, map[string]string{"url": srv.url(), "version": cli.Version()}); err != nil {
+		if err := cli.PrintJSON(w.Stdout, map[string]string{"url": srv.URL(), "version": cli.Version()}); err != nil {
 			return err
 		}
 	}
-	if err := srv.begun(); err != nil {
+	if err := srv.LogStart(); err != nil {
 		return err
 	}
 	boss := newSupervisor(w.Getenv, log)
-	srv.whenReady = func(ctx context.Context) {
+	srv.WhenReady = func(ctx context.Context) {
 		boss.tell("READY=1")
-		go boss.watchdog(ctx, srv.alive)
+		go boss.watchdog(ctx, srv.Alive)
 	}
-	srv.whenStopping = func() { boss.tell("STOPPING=1") }
-	return srv.run(ctx)
+	srv.WhenStopping = func() { boss.tell("STOPPING=1") }
+	return srv.Run(ctx)
 }
 
-func reload(w *cli.Env, s *config.Flags, srv *server, log *slog.Logger) {
+func reload(w *cli.Env, s *config.Flags, srv *server.Server, log *slog.Logger) {
 	conf, err := s.Load(w)
 	if err == nil {
-		err = srv.reload(conf)
+		err = srv.Reload(conf)
 	}
 	if err != nil {
 		log.Error("the configuration was not reloaded, the old settings stay in force", "error", err)

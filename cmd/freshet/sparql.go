@@ -70,7 +70,7 @@ func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
 	}
 	s, err := local.Listen(ctx, o.listen, e, local.HandlerOptions{AllowUpdate: true, Logger: log})
 	if err != nil {
-		return cannotListen(err)
+		return cli.ListenError(err)
 	}
 	defer s.Close()
 	n, err := e.Size(ctx)

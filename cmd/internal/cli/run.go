@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -124,6 +125,17 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// ListenError adds to an error of net.Listen what to do about it.
+func ListenError(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w\nanother server may be running there: stop it, or choose another address with --listen", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w\nthis user may not take the port: choose one above 1023 with --listen", err)
+	}
+	return fmt.Errorf("%w\nchoose an address of this machine with --listen, such as 127.0.0.1:8080", err)
 }
 
 // SecretFrom reads a secret from NAME, or from the file that NAME_FILE names.

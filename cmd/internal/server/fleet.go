@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -83,9 +83,9 @@ func (f *fleet) sync(name string) error {
 	f.clients[name] = asker{e, c}
 	if known {
 		defer old.Close()
-		return f.Update(e, executor{c})
+		return f.Update(e, Executor{Client: c})
 	}
-	return f.Add(e, executor{c})
+	return f.Add(e, Executor{Client: c})
 }
 
 func (f *fleet) drop(name string) error {
@@ -120,9 +120,9 @@ func (f *fleet) close() {
 	}
 }
 
-// checkEndpoints says what is wrong with the endpoints of a configuration, for
+// CheckEndpoints says what is wrong with the endpoints of a configuration, for
 // "config check", which opens no store.
-func checkEndpoints(c *config.Config) error {
+func CheckEndpoints(c *config.Config) error {
 	f := fleet{contact: c.Contact}
 	for i, e := range c.Endpoints {
 		if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {

@@ -1,10 +1,11 @@
-package main
+// Package server wires the parts of Freshet into one server: store, registry,
+// the loops of the endpoints, followers, deliveries, the API and the pages.
+package server
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -13,7 +14,6 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
@@ -29,15 +29,15 @@ import (
 	"github.com/freshet/freshet/web/ui"
 )
 
-// A server is the running program: all parts, wired.
-type server struct {
+// A Server is the running program: all parts, wired.
+type Server struct {
 	conf     *config.Config
 	log      *slog.Logger
 	listener net.Listener
-	store    *store.DB
-	registry *registry.Registry
+	Store    *store.DB
+	Registry *registry.Registry
 	fleet    *fleet
-	hub      *notify.Hub
+	Hub      *notify.Hub
 	live     *notify.Server
 	outbox   *outbox
 	gate     *web.TokenGate
@@ -50,16 +50,16 @@ type server struct {
 	inForce  atomic.Pointer[config.Config] // what the page of settings shows
 	behind   bool                          // something did not end in time and may use the store still
 
-	whenReady    func(context.Context) // called once it serves; the context ends with the slots
-	whenStopping func()
+	WhenReady    func(context.Context) // called once it serves; the context ends with the slots
+	WhenStopping func()
 }
 
-// newServer opens everything in the order of what needs what. Nothing runs yet.
-func newServer(conf *config.Config, log *slog.Logger) (s *server, err error) {
-	s = &server{started: time.Now(), whenReady: func(context.Context) {}, whenStopping: func() {}, conf: conf, log: log, hub: notify.NewHub(), metrics: web.NewMetrics(cli.Version())}
+// New opens everything in the order of what needs what. Nothing runs yet.
+func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
+	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Hub: notify.NewHub(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
-			s.close()
+			s.Close()
 		}
 	}()
 	cert, err := conf.TLS.Certificate()
@@ -72,15 +72,15 @@ func newServer(conf *config.Config, log *slog.Logger) (s *server, err error) {
 	}
 	conf.Listening(s.listener.Addr().String())
 	s.inForce.Store(conf)
-	s.store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve),
+	s.Store, err = store.Open(conf.Data, store.Options{Logger: log, Reserve: int64(conf.Limits.Reserve),
 		Retention: store.Retention{Changes: conf.Retention.Changes, Age: time.Duration(conf.Retention.Age), Bytes: int64(conf.Retention.Bytes)}})
 	if err != nil {
 		return s, err
 	}
-	if err := s.metrics.Register(storeCollector{s.store}); err != nil {
+	if err := s.metrics.Register(storeCollector{s.Store}); err != nil {
 		return s, err
 	}
-	if s.gate, err = web.NewTokenGate(conf.Tokens, s.store, time.Now); err != nil {
+	if s.gate, err = web.NewTokenGate(conf.Tokens, s.Store, time.Now); err != nil {
 		return s, err
 	}
 	if !s.gate.On() {
@@ -99,30 +99,19 @@ func newServer(conf *config.Config, log *slog.Logger) (s *server, err error) {
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, cannotListen(err)
+		return nil, cli.ListenError(err)
 	}
 	return l, nil
 }
 
-// cannotListen adds to an error of net.Listen what to do about it.
-func cannotListen(err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w\nanother server may be running there: stop it, or choose another address with --listen", err)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w\nthis user may not take the port: choose one above 1023 with --listen", err)
-	}
-	return fmt.Errorf("%w\nchoose an address of this machine with --listen, such as 127.0.0.1:8080", err)
-}
-
 // assemble wires registry and loops to each other through the store.
-func (s *server) assemble() error {
-	s.fleet = newFleet(s.store, s.conf.Contact, s.log, observed{s.store, s.metrics}, s.wake)
+func (s *Server) assemble() error {
+	s.fleet = newFleet(s.Store, s.conf.Contact, s.log, observed{s.Store, s.metrics}, s.wake)
 	var err error
-	s.registry, err = registry.Open(registry.Config{
-		Store: s.store, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
-		Check: s.fleet.check, Logger: s.log, Profiles: s.store, SlotInterval: scheduler.Gap,
-		QueryEdited: func(id string) { s.hub.Wake(id) },
+	s.Registry, err = registry.Open(registry.Config{
+		Store: s.Store, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
+		Check: s.fleet.check, Logger: s.log, Profiles: s.Store, SlotInterval: scheduler.Gap,
+		QueryEdited: func(id string) { s.Hub.Wake(id) },
 		QueryHidden: func(string) {
 			if s.live != nil { // nobody follows before
 				s.live.Recheck()
@@ -132,22 +121,22 @@ func (s *server) assemble() error {
 			if err := s.fleet.sync(name); err != nil {
 				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
 			}
-			if _, err := s.store.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
+			if _, err := s.Store.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
 				s.metrics.Forget(name)
-				s.hub.WakeAll() // its queries ended with it
+				s.Hub.WakeAll() // its queries ended with it
 			}
 		},
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); errors.Is(err, registry.ErrReadOnly) {
+	if err := s.Registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); errors.Is(err, registry.ErrReadOnly) {
 		s.log.Warn("what the configuration file changed of its endpoints is not in force: SIGHUP applies it once there is room on the disk")
 	} else if err != nil {
 		return cli.WithCode(cli.ExitUsage, err)
 	}
 	if name := s.conf.DefaultEndpoint; name != "" {
-		if _, err := s.store.Endpoint(name); err != nil {
+		if _, err := s.Store.Endpoint(name); err != nil {
 			return cli.UsageErrorf("default_endpoint: no endpoint is named %s", name)
 		}
 	}
@@ -155,7 +144,7 @@ func (s *server) assemble() error {
 }
 
 // wake tells followers what was committed.
-func (s *server) wake(notes []scheduler.Note) {
+func (s *Server) wake(notes []scheduler.Note) {
 	ids := make([]string, 0, len(notes))
 	for _, n := range notes {
 		if n.Changed || n.Status {
@@ -165,42 +154,41 @@ func (s *server) wake(notes []scheduler.Note) {
 			ids = append(ids, n.Profile)
 		}
 	}
-	s.hub.Wake(ids...)
+	s.Hub.Wake(ids...)
 }
 
-func (s *server) serveHTTP() error {
+func (s *Server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.store, Hub: s.hub, Registrar: registrar{s.registry}, Gate: s.gate, Head: s.store.Head, Due: s.due,
-		Captures: s.store, ResolveProfile: s.registry.ResolveProfile,
+		Log: s.Store, Hub: s.Hub, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.Head, Due: s.due,
+		Captures: s.Store, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
 	})
 	s.gate.Changed = s.live.Recheck
-	format := notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
-	feeds := feeds{&atom.Source{Log: s.store, Head: s.store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
+	feeds := feeds{&atom.Source{Log: s.Store, Head: s.Store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
 	conf := web.Config{
-		Registry: s.registry, Queries: s.store, History: sharing{s.store, s.live}, Daemon: s.fleet.Manager, Store: s.store, Gate: s.gate,
+		Registry: s.Registry, Queries: s.Store, History: sharing{s.Store, s.live}, Daemon: s.fleet.Manager, Store: s.Store, Gate: s.gate,
 		Live:       s.live,
-		SEPA:       &sepa.Server{Live: s.live, Registrar: s.registry, Gate: s.gate, Logger: s.log},
+		SEPA:       &sepa.Server{Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log},
 		ChangesSSE: s.live.Changes, Rechecked: s.live.Rechecked,
 		AllSSE: func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool) {
 			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
 		},
-		Profiles: s.store, CapturesSSE: s.live.ProfileCaptures, Following: s.hub.Followers, NextRound: s.fleet.NextRound,
+		Profiles: s.Store, CapturesSSE: s.live.ProfileCaptures, Following: s.Hub.Followers, NextRound: s.fleet.NextRound,
 		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: s.fleet.Manager.Shadows,
 		Documents:  documents{s.live.Documents()},
-		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, format) },
+		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
 		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: cli.Version(),
-		Ready: s.isReady, Disk: s.store.Storage, Metrics: s.metrics, Logger: s.log,
+		Ready: s.isReady, Disk: s.Store.Storage, Metrics: s.metrics, Logger: s.log,
 	}
 	var err error
 	if s.outbox, err = newOutbox(s, conf); err != nil {
 		return err
 	}
 	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries, conf.Standing = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries, s.outbox.standing
-	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.store, Follow: func() (<-chan struct{}, func()) {
-		f := s.hub.FollowAll()
+	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store, Follow: func() (<-chan struct{}, func()) {
+		f := s.Hub.FollowAll()
 		return f.C(), f.Close
 	}})
 	if err != nil {
@@ -216,6 +204,11 @@ func (s *server) serveHTTP() error {
 	s.http.RegisterOnShutdown(pages.Close)
 	s.pages = pages
 	return nil
+}
+
+// Format is how changes are written for clients.
+func (s *Server) Format() notify.Format {
+	return notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
 }
 
 // documents let the API share the bodies of its answers.
@@ -248,7 +241,7 @@ func (h sharing) After(query string, p registry.Position, limit int) ([]registry
 }
 
 // due predicts when a query runs next.
-func (s *server) due(endpoint, query string) (time.Time, error) {
+func (s *Server) due(endpoint, query string) (time.Time, error) {
 	due, err := s.fleet.Due(endpoint, []string{query})
 	if err != nil {
 		return time.Time{}, err
@@ -274,39 +267,39 @@ func orMost(limit registry.Size) int64 {
 
 var errNotReady = errors.New("the server is starting or stopping")
 
-func (s *server) isReady() error {
+func (s *Server) isReady() error {
 	if !s.ready.Load() {
 		return errNotReady
 	}
 	return nil
 }
 
-// url is where the server can be reached.
-func (s *server) url() string { return s.conf.PublicURL }
+// URL is where the server can be reached.
+func (s *Server) URL() string { return s.conf.PublicURL }
 
 // How long a stop takes at most: followers are told to come back while slots end,
 // then requests may finish. What has not ended then is left behind.
 const (
 	followersGrace = 10 * time.Second
 	requestsGrace  = 5 * time.Second
-	stopGrace      = followersGrace + requestsGrace
+	StopGrace      = followersGrace + requestsGrace
 )
 
-// run serves until ctx ends, and then stops in order: not ready, no more
+// Run serves until ctx ends, and then stops in order: not ready, no more
 // slots, sockets closed with "come back", what is committed stays. It returns
 // within stopGrace.
-func (s *server) run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
 	failed := make(chan error, 4)
 	go func() { failed <- s.fleet.Run(slots) }()
 	go func() { failed <- s.outbox.engine.Run(slots) }()
-	go func() { failed <- s.store.Watch(slots) }() // a registration may be the first to find the disk broken
+	go func() { failed <- s.Store.Watch(slots) }() // a registration may be the first to find the disk broken
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
 	s.ready.Store(true)
-	s.whenReady(slots)
+	s.WhenReady(slots)
 	var err error
 	left := 4
 	select {
@@ -316,7 +309,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 	s.ready.Store(false)
 	stopping := time.Now()
-	s.whenStopping()
+	s.WhenStopping()
 	why := err
 	if why == nil {
 		why = context.Cause(ctx)
@@ -324,7 +317,7 @@ func (s *server) run(ctx context.Context) error {
 	s.log.Info("stopping", "reason", why, "served", stopping.Sub(s.started))
 	defer func() { s.log.Info("stopped", "took", time.Since(stopping)) }()
 	stopSlots()
-	patience := time.NewTimer(stopGrace)
+	patience := time.NewTimer(StopGrace)
 	defer patience.Stop()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), followersGrace)
 	defer cancel()
@@ -349,7 +342,7 @@ func (s *server) run(ctx context.Context) error {
 			err = both(err, e)
 		case <-patience.C:
 			s.behind = true
-			s.log.Warn("the server has not ended in time; what still runs is left behind", "grace", stopGrace)
+			s.log.Warn("the server has not ended in time; what still runs is left behind", "grace", StopGrace)
 			return err
 		}
 	}
@@ -360,25 +353,28 @@ func (s *server) run(ctx context.Context) error {
 	return err
 }
 
-// begun logs what has been started.
-func (s *server) begun() error {
-	endpoints, err := s.store.Endpoints()
+// LogStart logs what has been started.
+func (s *Server) LogStart() error {
+	endpoints, err := s.Store.Endpoints()
 	if err != nil {
 		return err
 	}
-	queries, err := s.store.CountQueries("")
+	queries, err := s.Store.CountQueries("")
 	if err != nil {
 		return err
+	}
+	if s.conf.Insecure && !s.gate.On() {
+		s.log.Warn("--insecure: everyone who reaches this server may do everything", "listen", s.conf.Listen, "public_url", s.conf.PublicURL)
 	}
 	b := cli.ThisBuild()
 	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.File, "data", s.conf.Data, "listen", s.listener.Addr().String(),
-		"url", s.url(), "endpoints", len(endpoints), "queries", queries)
+		"url", s.URL(), "endpoints", len(endpoints), "queries", queries)
 	return nil
 }
 
-// alive returns when the store can be read and no endpoint's loop is stuck.
-func (s *server) alive() {
-	all, err := s.store.Endpoints()
+// Alive returns when the store can be read and no endpoint's loop is stuck.
+func (s *Server) Alive() {
+	all, err := s.Store.Endpoints()
 	if err != nil {
 		return // a broken store ends the process by itself
 	}
@@ -398,7 +394,7 @@ func both(a, b error) error {
 	return errors.Join(a, b)
 }
 
-func (s *server) accept() error {
+func (s *Server) accept() error {
 	var err error
 	if s.cert.Load() != nil {
 		s.http.TLSConfig = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.cert.Load(), nil }}
@@ -413,12 +409,12 @@ func (s *server) accept() error {
 }
 
 // sweep releases the registrations of live subscriptions that did not return.
-func (s *server) sweep(ctx context.Context) {
+func (s *Server) sweep(ctx context.Context) {
 	t := time.NewTicker(15 * time.Second)
 	defer t.Stop()
 	for n := 0; ; n++ {
 		if n%20 == 0 {
-			if err := s.registry.Sweep(); err != nil && !errors.Is(err, registry.ErrReadOnly) {
+			if err := s.Registry.Sweep(); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 				s.log.Error("registrations of ended subscriptions were not released", "error", err)
 			}
 		}
@@ -430,8 +426,8 @@ func (s *server) sweep(ctx context.Context) {
 	}
 }
 
-// reload brings a new configuration in force, as far as a running server can.
-func (s *server) reload(c *config.Config) error {
+// Reload brings a new configuration in force, as far as a running server can.
+func (s *Server) Reload(c *config.Config) error {
 	now, was := *c, *s.conf
 	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
 	now.Sources, was.Sources = nil, nil
@@ -450,7 +446,7 @@ func (s *server) reload(c *config.Config) error {
 	if !reflect.DeepEqual(now, was) {
 		s.log.Warn("what changed besides tokens, endpoints and the certificate takes effect at the next start")
 	}
-	if err := s.registry.ApplyFile(c.Endpoints, c.Sources.OfEndpoint); err != nil {
+	if err := s.Registry.ApplyFile(c.Endpoints, c.Sources.OfEndpoint); err != nil {
 		return err
 	}
 	if renewed {
@@ -462,18 +458,18 @@ func (s *server) reload(c *config.Config) error {
 	return nil
 }
 
-// close frees what newServer took; it may be called once run has returned. The
+// Close frees what newServer took; it may be called once run has returned. The
 // store stays open where a loop may use it still: the process ends, and what is
 // committed is safe without.
-func (s *server) close() {
+func (s *Server) Close() {
 	if s.listener != nil {
 		s.listener.Close()
 	}
 	if s.fleet != nil {
 		s.fleet.close()
 	}
-	if s.store != nil && !s.behind {
-		if err := s.store.Close(); err != nil {
+	if s.Store != nil && !s.behind {
+		if err := s.Store.Close(); err != nil {
 			s.log.Error("the store was not closed well", "error", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"net/url"
@@ -23,7 +23,7 @@ func served(d atom.Document, err error) (web.Feed, error) {
 }
 
 // tagged says whether a query has a tag, now.
-func (s *server) tagged(query, tag string) bool {
-	q, err := s.store.Query(query)
+func (s *Server) tagged(query, tag string) bool {
+	q, err := s.Store.Query(query)
 	return err == nil && slices.Contains(q.Tags(), tag)
 }

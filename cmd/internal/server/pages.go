@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 )
 
 // managing is what the pages about the server itself show and do.
-func (s *server) managing() ui.Managing {
+func (s *Server) managing() ui.Managing {
 	return ui.Managing{
 		Settings: s.settings,
 		Storage: func() (ui.Storage, error) {
-			size, free, err := s.store.Size()
+			size, free, err := s.Store.Size()
 			return ui.Storage{Size: size, Free: free}, err
 		},
 		Probe:   s.fleet.probe,
@@ -31,13 +31,13 @@ func (s *server) managing() ui.Managing {
 
 // settings are what is in force: of the endpoints that is what the store holds,
 // which the configuration file and edits have brought there.
-func (s *server) settings() ([]ui.Setting, error) {
+func (s *Server) settings() ([]ui.Setting, error) {
 	out := slices.DeleteFunc(s.inForce.Load().Shown(), func(x ui.Setting) bool { return strings.HasPrefix(x.Key, "endpoints.") })
-	all, err := s.registry.Endpoints()
+	all, err := s.Registry.Endpoints()
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := config.ShownEndpoints(all, s.registry.Sources)
+	endpoints, err := config.ShownEndpoints(all, s.Registry.Sources)
 	return append(out, endpoints...), err
 }
 
@@ -57,7 +57,7 @@ func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, 
 		return 0, err
 	}
 	q := registry.Query{ID: "probe", Endpoint: e.Name, Text: text, Normal: a.Normal, Form: "ASK", Limit: -1}
-	answer := executor{c}.Execute(ctx, &q, scheduler.Memory{}, time.Duration(e.Timeout))
+	answer := Executor{Client: c}.Execute(ctx, &q, scheduler.Memory{}, time.Duration(e.Timeout))
 	if !answer.Outcome.Complete() {
 		return 0, errors.New(string(answer.Outcome) + ": " + answer.Error)
 	}

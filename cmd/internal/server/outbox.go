@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type outbox struct {
 }
 
 // newOutbox makes the outbox of a server whose API is described by c.
-func newOutbox(s *server, c web.Config) (*outbox, error) {
+func newOutbox(s *Server, c web.Config) (*outbox, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {
 		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
@@ -39,23 +39,23 @@ func newOutbox(s *server, c web.Config) (*outbox, error) {
 		return nil, err
 	}
 	sub := websub.New(websub.Options{
-		Log: s.store, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Access: s.mayRead, Query: s.store.Query, PublicURL: s.conf.PublicURL,
+		Log: s.Store, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Access: s.mayRead, Query: s.Store.Query, PublicURL: s.conf.PublicURL,
 	})
 	hooks := webhook.New(webhook.Options{
-		Log: s.store, Head: s.store.Head, Query: s.store.Query, Access: s.mayRead,
-		Format: notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL},
+		Log: s.Store, Head: s.Store.Head, Query: s.Store.Query, Access: s.mayRead,
+		Format: s.Format(),
 	})
 	engine, err := deliver.New(deliver.Options{
-		Store: s.store, Hub: s.hub, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.store.Writable,
+		Store: s.Store, Hub: s.Hub, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
 		Ways: map[registry.Way]deliver.Way{registry.WebSub: sub, registry.Webhook: hooks},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &outbox{
-		engine: engine, store: s.store, live: s.live, websub: sub,
+		engine: engine, store: s.Store, live: s.live, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
-		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.registry.Resolve},
+		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
 	}, nil
 }
 
@@ -79,7 +79,7 @@ func userAgent(contact string) string {
 
 // mayRead says whether somebody who subscribed may still read: everybody on a
 // server without tokens, whoever has a token there is, and all what is public.
-func (s *server) mayRead(caller string, q registry.Query) error {
+func (s *Server) mayRead(caller string, q registry.Query) error {
 	if q.Public() || !s.gate.On() {
 		return nil
 	}
