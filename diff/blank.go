@@ -38,7 +38,7 @@ type labeller struct {
 	edges          []edge
 	at             [][]int32 // node → its edges
 	hole           []int32   // node → the hole of its first edge in which it stands first
-	stop           pulse
+	stop           stopper
 	budget         int
 	hashed         int      // bytes put into hashes of neighbours: long rows cost more
 	first          []string // node → first-degree hash, hexadecimal
@@ -99,7 +99,7 @@ func (l *labeller) firstDegree(v int32) (string, error) {
 	var lines []string
 	for _, n := range l.at[v] {
 		e := &l.edges[n]
-		line := string(append(e.seenBy(v), '\n'))
+		line := string(append(e.renderFor(v), '\n'))
 		if err := l.stop.spend(64 + len(line)*e.count); err != nil {
 			return "", err
 		}
@@ -111,8 +111,8 @@ func (l *labeller) firstDegree(v int32) (string, error) {
 	return sum([]byte(strings.Join(lines, ""))), nil
 }
 
-// seenBy is the row with v written "a" and every other node "z".
-func (e *edge) seenBy(v int32) []byte {
+// renderFor is the row with v written "a" and every other node "z".
+func (e *edge) renderFor(v int32) []byte {
 	if e.wide != nil {
 		return []byte(e.wide.digest + e.wide.marks[v])
 	}

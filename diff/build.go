@@ -23,14 +23,14 @@ type Builder struct {
 	hasBool bool
 	blank   bool // some row has a blank node
 	labels  map[string]int
-	stop    pulse
+	stop    stopper
 	err     error
 }
 
 // NewBuilder starts a result of the given form. Options.Ordered counts for
 // SELECT only. MaxBytes bounds the canonical text.
 func NewBuilder(form Form, o Options) *Builder {
-	b := &Builder{res: &Result{form: form, ordered: o.Ordered && form == Select}, opts: o, stop: pulse{ask: o.Stop}}
+	b := &Builder{res: &Result{form: form, ordered: o.Ordered && form == Select}, opts: o, stop: stopper{ask: o.Stop}}
 	if !form.valid() {
 		b.err = fmt.Errorf("unknown query form %q", form)
 	}
@@ -168,7 +168,7 @@ func (b *Builder) Triple(s, p, o Term) error {
 		if err != nil {
 			return b.fail(err)
 		}
-		t[i] = b.local(x)
+		t[i] = b.relabelTerm(x)
 	}
 	from := len(b.res.text)
 	b.res.text = appendLine(b.res.text, t[0], t[1], t[2])
@@ -195,9 +195,9 @@ func validLang(tag string) bool {
 	return n > 0
 }
 
-// local replaces the label of a blank node by a number: foreign labels need
+// relabelTerm replaces the label of a blank node by a number: foreign labels need
 // not be legal in N-Triples.
-func (b *Builder) local(t Term) Term {
+func (b *Builder) relabelTerm(t Term) Term {
 	if t.Kind != Blank || b.opts.KeepLabels {
 		return t
 	}

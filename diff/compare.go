@@ -18,8 +18,8 @@ func Compare(old, new *Result) *Delta {
 // CompareUntil is Compare that asks stop now and then, unless that is nil. The
 // first error that it returns ends the comparison and is returned as it is.
 func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
-	p := pulse{ask: stop}
-	if err := p.now(); err != nil {
+	p := stopper{ask: stop}
+	if err := p.check(); err != nil {
 		return nil, err
 	}
 	if old == nil || old.form != new.form || old.ordered != new.ordered {
@@ -35,7 +35,7 @@ func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
 		return nil, err
 	}
 	for _, r := range []*Result{old, new} {
-		if err := p.now(); err != nil {
+		if err := p.check(); err != nil {
 			return nil, err
 		}
 		r.Hash()
@@ -72,24 +72,24 @@ func (r *Result) all() Rows {
 // compareBags cancels equal rows. Endpoints mostly send rows in the same order
 // as before, so walking both side by side cancels nearly all; a table takes
 // care of the rest. When new differs, its canonical order follows from old's.
-func (d *Delta) compareBags(p *pulse, old, new *Result) error {
+func (d *Delta) compareBags(p *stopper, old, new *Result) error {
 	m := matcher{old: old, new: new, stop: p, match: make([]int32, old.Len())}
 	for i := range m.match {
 		m.match[i] = -1
 	}
-	if err := m.walk(); err != nil {
+	if err := m.matchInStep(); err != nil {
 		return err
 	}
-	if err := m.table(); err != nil || len(m.removed) == 0 && len(m.added) == 0 && d.sameVars() {
+	if err := m.matchByHash(); err != nil || len(m.removed) == 0 && len(m.added) == 0 && d.sameVars() {
 		return err
 	}
 	d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)
 	slices.SortFunc(d.Removed, bytes.Compare)
 	slices.SortFunc(d.Added, bytes.Compare)
-	if err := p.now(); err != nil {
+	if err := p.check(); err != nil {
 		return err
 	}
-	m.inherit()
+	m.mergeOrder()
 	return nil
 }
 
@@ -107,15 +107,15 @@ func pick(r *Result, at []int32) Rows {
 // A matcher pairs the rows of two results as they arrived.
 type matcher struct {
 	old, new       *Result
-	stop           *pulse
+	stop           *stopper
 	match          []int32 // old row → the new row it is equal to, or -1
 	removed, added []int32 // rows without a partner so far
 }
 
 func (m *matcher) same(i, j int) bool { return bytes.Equal(m.old.arrived(i), m.new.arrived(j)) }
 
-// walk goes through both side by side, looking a few rows ahead when they part.
-func (m *matcher) walk() error {
+// matchInStep goes through both side by side, looking a few rows ahead when they part.
+func (m *matcher) matchInStep() error {
 	i, j, misses := 0, 0, 0
 	for i < m.old.Len() && j < m.new.Len() {
 		if err := m.stop.spend(64 + len(m.old.arrived(i))); err != nil {
@@ -167,13 +167,13 @@ func (m *matcher) resync(i, j int) (di, dj int) {
 	return 1, 1
 }
 
-// A slot holds the equal rows of one hash, as a chain of indices in removed + 1:
+// A equalRows holds the equal rows of one hash, as a chain of indices in removed + 1:
 // probing past each of them would be quadratic in how often a row is repeated.
-type slot struct{ first, last, left int32 }
+type equalRows struct{ first, last, left int32 }
 
-// table pairs what walk left over. It is keyed by a hash with a fresh seed, so
+// matchByHash pairs what walk left over. It is keyed by a hash with a fresh seed, so
 // that no endpoint can choose rows that collide.
-func (m *matcher) table() error {
+func (m *matcher) matchByHash() error {
 	if len(m.removed) == 0 || len(m.added) == 0 {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (m *matcher) table() error {
 	for size < 2*len(m.removed) {
 		size *= 2
 	}
-	slots, mask := make([]slot, size), uint64(size-1)
+	slots, mask := make([]equalRows, size), uint64(size-1)
 	sums := make([]uint64, len(m.removed))
 	next := make([]int32, len(m.removed)) // the next equal row, as slots have it
 	seed := maphash.MakeSeed()
@@ -222,12 +222,12 @@ func (m *matcher) table() error {
 		return false
 	})
 	m.removed = slices.DeleteFunc(m.removed, func(i int32) bool { return m.match[i] >= 0 })
-	return m.stop.now()
+	return m.stop.check()
 }
 
-// inherit gives new its canonical order, merging the sorted added rows into the
+// mergeOrder gives new its canonical order, merging the sorted added rows into the
 // order of old: cheaper than sorting when most rows stayed.
-func (m *matcher) inherit() {
+func (m *matcher) mergeOrder() {
 	m.old.sort()
 	m.new.sorting.Do(func() {
 		row := func(k int) []byte { return m.new.arrived(int(m.added[k])) }

@@ -17,10 +17,10 @@ type edge struct {
 	wide   *wideRow
 }
 
-// widest is how many blank nodes a row may have for each of them to be hashed
+// maxNarrowNodes is how many blank nodes a row may have for each of them to be hashed
 // with a rendering of the row of its own. That would be quadratic in the length of
 // longer rows: these are hashed once, and each node together with its places.
-const widest = 16
+const maxNarrowNodes = 16
 
 // A wideRow is what is known of a row with more than widest blank nodes.
 type wideRow struct {
@@ -58,11 +58,11 @@ func (e *edge) render(dst []byte, name func(hole int) string) []byte {
 // edges finds the blank nodes. The second list gives the edge of every row, -1
 // for rows without blank nodes.
 func (r *Result) edges(o Options) (*labeller, []int, error) {
-	l := &labeller{graph: r.form.Graph(), ordered: r.ordered, used: map[string]int{}, twin: map[int32]string{}, stop: pulse{ask: o.Stop}}
+	l := &labeller{graph: r.form.Graph(), ordered: r.ordered, used: map[string]int{}, twin: map[int32]string{}, stop: stopper{ask: o.Stop}}
 	ids, known := map[string]int32{}, map[string]int{}
 	out := make([]int, len(r.rows))
 	places := r.places(o.OrderKeys)
-	stop := pulse{ask: o.Stop}
+	stop := stopper{ask: o.Stop}
 	for i := range r.rows {
 		row := r.arrived(i)
 		if err := stop.spend(64 + len(row)); err != nil {
@@ -101,7 +101,7 @@ func (r *Result) edges(o Options) (*labeller, []int, error) {
 				l.at[id] = append(at, int32(n))
 			}
 		}
-		if len(e.nodes) > widest {
+		if len(e.nodes) > maxNarrowNodes {
 			e.widen()
 		}
 		out[i], known[string(row)] = n, n

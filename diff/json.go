@@ -40,18 +40,18 @@ func decodeJSON(body []byte, form Form, o Options) (*Result, error) {
 // A decoder turns one body into rows of its builder.
 type decoder struct {
 	scanner
-	out     *Builder
-	names   [][]byte // quoted name and colon of each variable, in head order
-	vars    [][]byte // the same, raw
-	index   map[string]int
-	slots   []binding // of the row being read, in head order
-	sawHead bool
-	root    shape   // what is known about rows
-	shapes  int     // how many there are
-	values  []piece // of the row being read by shapes
-	rowsAt  int     // where the bindings begin
-	sorted  []int   // met, in head order
-	met     []int   // slots of the row being parsed, in the order of the input
+	out      *Builder
+	names    [][]byte // quoted name and colon of each variable, in head order
+	vars     [][]byte // the same, raw
+	index    map[string]int
+	bindings []binding // of the row being read, in head order
+	sawHead  bool
+	root     shape   // what is known about rows
+	shapes   int     // how many there are
+	values   []piece // of the row being read by shapes
+	rowsAt   int     // where the bindings begin
+	sorted   []int   // met, in head order
+	met      []int   // slots of the row being parsed, in the order of the input
 }
 
 // A binding is a term of the row being read, as raw pieces of the body or, where
@@ -138,7 +138,7 @@ func (d *decoder) head() {
 		d.err = err
 		return
 	}
-	d.slots, d.index = make([]binding, len(vars)), make(map[string]int, len(vars))
+	d.bindings, d.index = make([]binding, len(vars)), make(map[string]int, len(vars))
 	for i, v := range d.out.res.vars {
 		d.index[v] = i
 		d.vars = append(d.vars, []byte(v))
@@ -167,7 +167,7 @@ func (d *decoder) results() {
 		has = true
 		d.rowsAt = d.i
 		d.array(func() {
-			if d.peek() != '{' || !d.fast() {
+			if d.peek() != '{' || !d.readKnown() {
 				d.row()
 			}
 		})
@@ -180,11 +180,11 @@ func (d *decoder) results() {
 // row parses one solution and appends its canonical bytes.
 func (d *decoder) row() {
 	for _, k := range d.met {
-		d.slots[k] = binding{}
+		d.bindings[k] = binding{}
 	}
 	d.met = d.met[:0]
 	next, from := 0, d.i
-	if !d.take('{') {
+	if !d.expect('{') {
 		return
 	}
 	if d.peek() == '}' {
@@ -194,16 +194,16 @@ func (d *decoder) row() {
 	}
 	for d.err == nil {
 		k := d.variable(d.text(), next)
-		if !d.take(':') {
+		if !d.expect(':') {
 			return
 		}
 		d.met = append(d.met, k)
-		d.term(&d.slots[k])
+		d.term(&d.bindings[k])
 		next = k + 1
 		if d.peek() != ',' {
-			if d.take('}') {
+			if d.expect('}') {
 				d.emit()
-				d.learn(from, d.met)
+				d.addPath(from, d.met)
 			}
 			return
 		}
@@ -221,13 +221,13 @@ func (d *decoder) variable(name []byte, next int) int {
 	case d.err != nil:
 	case !known:
 		d.fail("binding of a variable that is not in the head")
-	case d.slots[k].kind != Unbound:
+	case d.bindings[k].kind != Unbound:
 		d.fail("variable bound twice in one row")
 	default:
 		return k
 	}
-	if len(d.slots) == 0 {
-		d.slots = make([]binding, 1)
+	if len(d.bindings) == 0 {
+		d.bindings = make([]binding, 1)
 	}
 	return 0
 }
@@ -248,13 +248,13 @@ func (d *decoder) term(t *binding) {
 		}
 		saw |= bit
 	}
-	if !d.take('{') {
+	if !d.expect('{') {
 		return
 	}
 	var others names
 	for d.err == nil {
 		name := d.text()
-		if !d.take(':') {
+		if !d.expect(':') {
 			return
 		}
 		switch string(name) {
@@ -281,7 +281,7 @@ func (d *decoder) term(t *binding) {
 			d.skip(0)
 		}
 		if d.peek() != ',' {
-			d.take('}')
+			d.expect('}')
 			break
 		}
 		d.i++
@@ -320,7 +320,7 @@ func (d *decoder) emit() {
 	from := len(r.text)
 	text := append(r.text, '{')
 	for _, i := range d.inHeadOrder() {
-		t := &d.slots[i]
+		t := &d.bindings[i]
 		if len(text) > from+1 {
 			text = append(text, ',')
 		}

@@ -182,7 +182,7 @@ func (l *labeller) wholeRows(data *strings.Builder, v int32, is *issuer) error {
 // permute visits the orders of nodes that may differ in outcome: swapping two
 // nodes that share all their rows changes nothing.
 func (l *labeller) permute(nodes []int32, f func([]int32) error) error {
-	class, members, err := l.twins(nodes)
+	class, members, err := l.interchangeable(nodes)
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func (l *labeller) permute(nodes []int32, f func([]int32) error) error {
 	}
 }
 
-// twins numbers the classes of interchangeable nodes: class is ascending.
-func (l *labeller) twins(nodes []int32) (class []int, members [][]int32, err error) {
+// interchangeable numbers the classes of interchangeable nodes: class is ascending.
+func (l *labeller) interchangeable(nodes []int32) (class []int, members [][]int32, err error) {
 	nodes = slices.Sorted(slices.Values(nodes))
 	repeated := len(slices.Compact(slices.Clone(nodes))) < len(nodes)
 	known := map[string]int{}

@@ -10,7 +10,7 @@ import (
 //
 // Most rows stay where they are: both are walked side by side, and only the gaps
 // between rows that agree are looked at closely.
-func (d *Delta) compareOrdered(p *pulse, old, new *Result) error {
+func (d *Delta) compareOrdered(p *stopper, old, new *Result) error {
 	m := matcher{old: old, new: new}
 	n, k, misses := old.Len(), new.Len(), 0
 	for i, j := 0, 0; i < n || j < k; {
@@ -30,15 +30,15 @@ func (d *Delta) compareOrdered(p *pulse, old, new *Result) error {
 		if i == n || j == k || !m.same(i, j) {
 			i, j = n, k
 		}
-		if err := p.now(); err != nil {
+		if err := p.check(); err != nil {
 			return err
 		}
-		d.compareGap(&m, span{fi, i}, span{fj, j})
+		d.compareSegment(&m, span{fi, i}, span{fj, j})
 	}
 	return nil
 }
 
-func (d *Delta) compareGap(m *matcher, old, new span) {
+func (d *Delta) compareSegment(m *matcher, old, new span) {
 	removed, removedAt, added, addedAt := sequenceDiff(m.old.slice(old), m.new.slice(new))
 	d.Removed, d.Added = append(d.Removed, removed...), append(d.Added, added...)
 	for _, i := range removedAt {
@@ -150,7 +150,7 @@ func composeOrdered(c, a, b *Delta) {
 	}
 	c.RemovedAt, c.Removed = byIndex(gone, goneRows)
 	c.AddedAt, c.Added = byIndex(fresh, freshRows)
-	c.closeGaps()
+	c.cancelUnmoved()
 }
 
 // kept gives the index of the n-th number that is not in the ascending list at.
@@ -173,14 +173,14 @@ func byIndex(at []int, rows Rows) ([]int, Rows) {
 	return outAt, outRows
 }
 
-// closeGaps cancels rows that are removed and added between the same two kept
+// cancelUnmoved cancels rows that are removed and added between the same two kept
 // rows: they never went away.
-func (d *Delta) closeGaps() {
+func (d *Delta) cancelUnmoved() {
 	var removed, added Rows
 	var removedAt, addedAt []int
 	i, j := 0, 0
 	for i < len(d.RemovedAt) || j < len(d.AddedAt) {
-		gap := d.gapOf(i, j)
+		gap := d.keptBefore(i, j)
 		fi, fj := i, j
 		for i < len(d.RemovedAt) && d.RemovedAt[i]-i == gap {
 			i++
@@ -200,9 +200,9 @@ func (d *Delta) closeGaps() {
 	d.Removed, d.RemovedAt, d.Added, d.AddedAt = removed, removedAt, added, addedAt
 }
 
-// gapOf gives the number of kept rows before the next change: it is the same
+// keptBefore gives the number of kept rows before the next change: it is the same
 // for what is removed from and added to one gap.
-func (d *Delta) gapOf(i, j int) int {
+func (d *Delta) keptBefore(i, j int) int {
 	switch {
 	case i == len(d.RemovedAt):
 		return d.AddedAt[j] - j

@@ -59,8 +59,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// take expects c as the next byte.
-func (s *scanner) take(c byte) bool {
+// expect expects c as the next byte.
+func (s *scanner) expect(c byte) bool {
 	if s.peek() != c {
 		if s.i >= len(s.b) {
 			s.fail("document ends early")
@@ -75,7 +75,7 @@ func (s *scanner) take(c byte) bool {
 
 // str reads a string and gives its raw inside and whether that has escapes.
 func (s *scanner) str() (raw []byte, escaped bool) {
-	if !s.take('"') {
+	if !s.expect('"') {
 		return nil, false
 	}
 	from := s.i
@@ -115,7 +115,7 @@ func (s *scanner) text() []byte {
 
 // object calls f with each member's name; f reads the value. Names must differ.
 func (s *scanner) object(f func(name []byte)) {
-	if !s.take('{') {
+	if !s.expect('{') {
 		return
 	}
 	if s.peek() == '}' {
@@ -128,12 +128,12 @@ func (s *scanner) object(f func(name []byte)) {
 		if s.err == nil && seen.twice(name) {
 			s.fail("member twice in one object")
 		}
-		if !s.take(':') {
+		if !s.expect(':') {
 			return
 		}
 		f(name)
 		if s.peek() != ',' {
-			s.take('}')
+			s.expect('}')
 			return
 		}
 		s.i++
@@ -168,7 +168,7 @@ func (n *names) twice(name []byte) bool {
 
 // array calls f for each element; f reads it.
 func (s *scanner) array(f func()) {
-	if !s.take('[') {
+	if !s.expect('[') {
 		return
 	}
 	if s.peek() == ']' {
@@ -178,7 +178,7 @@ func (s *scanner) array(f func()) {
 	for s.err == nil {
 		f()
 		if s.peek() != ',' {
-			s.take(']')
+			s.expect(']')
 			return
 		}
 		s.i++

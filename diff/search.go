@@ -48,8 +48,8 @@ func (c *colours) search() *search {
 	return s
 }
 
-// A part is a set of nodes that hang together.
-type part struct {
+// A component is a set of nodes that hang together.
+type component struct {
 	nodes []int32
 	wide  []int32 // rows with many nodes
 	size  int     // holes looked at when all colours are mixed once
@@ -62,9 +62,9 @@ type part struct {
 // colour part by part, and in a part by what the search found.
 func (s *search) order() ([]int32, error) {
 	first := slices.Clone(s.colour)
-	parts, of := s.parts()
+	parts, of := s.components()
 	for i := range parts {
-		if err := s.settle(&parts[i]); err != nil {
+		if err := s.makeDiscrete(&parts[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -80,9 +80,9 @@ func (s *search) order() ([]int32, error) {
 	return order, nil
 }
 
-// parts finds what hangs together. Each gets its share of the work, so that
+// components finds what hangs together. Each gets its share of the work, so that
 // what is found in one does not depend on which came first.
-func (s *search) parts() (parts []part, of []int) {
+func (s *search) components() (parts []component, of []int) {
 	of = make([]int, len(s.colour))
 	for v := range of {
 		of[v] = -1
@@ -92,7 +92,7 @@ func (s *search) parts() (parts []part, of []int) {
 		if of[v] >= 0 {
 			continue
 		}
-		p := part{nodes: []int32{int32(v)}}
+		p := component{nodes: []int32{int32(v)}}
 		of[v] = len(parts)
 		for i := 0; i < len(p.nodes); i++ {
 			for _, k := range s.l.at[p.nodes[i]] {
@@ -123,9 +123,9 @@ func (s *search) parts() (parts []part, of []int) {
 	return parts, of
 }
 
-// settle gives every node of a part a colour of its own, as far as the work
+// makeDiscrete gives every node of a part a colour of its own, as far as the work
 // allows.
-func (s *search) settle(p *part) error {
+func (s *search) makeDiscrete(p *component) error {
 	if err := s.refine(p, &p.work); err != nil {
 		return err
 	}
@@ -134,11 +134,11 @@ func (s *search) settle(p *part) error {
 		if class == nil {
 			break
 		}
-		v, err := s.choose(p, class)
+		v, err := s.chooseNode(p, class)
 		if err != nil {
 			return err
 		}
-		s.single(v)
+		s.individualise(v)
 		if err := s.refine(p, &p.work); err != nil {
 			return err
 		}
@@ -147,12 +147,12 @@ func (s *search) settle(p *part) error {
 	return nil
 }
 
-func (s *search) single(v int32) { s.colour[v] = fmix(s.colour[v] ^ 0x5bd1e9955bd1e995) }
+func (s *search) individualise(v int32) { s.colour[v] = fmix(s.colour[v] ^ 0x5bd1e9955bd1e995) }
 
-// choose says which of the nodes with one colour to single out. Trying all takes
+// chooseNode says which of the nodes with one colour to single out. Trying all takes
 // the same work whatever their order, so that it is a property of the graph
 // whether that is too much.
-func (s *search) choose(p *part, class []int32) (int32, error) {
+func (s *search) chooseNode(p *component, class []int32) (int32, error) {
 	if len(class)*p.size > p.tries {
 		return class[0], nil
 	}
@@ -162,7 +162,7 @@ func (s *search) choose(p *part, class []int32) (int32, error) {
 	}
 	best, least := class[0], uint64(0)
 	for i, v := range class {
-		s.single(v)
+		s.individualise(v)
 		if err := s.refine(p, &p.tries); err != nil {
 			return 0, err
 		}
@@ -180,7 +180,7 @@ func (s *search) choose(p *part, class []int32) (int32, error) {
 }
 
 // refine mixes the colours of neighbours until that tells no more nodes apart.
-func (s *search) refine(p *part, work *int) error {
+func (s *search) refine(p *component, work *int) error {
 	next := make([]uint64, len(p.nodes))
 	for n := s.distinct(p); n < len(p.nodes) && *work > 0; {
 		if err := s.l.stop.spend(32 * p.size); err != nil {
@@ -204,7 +204,7 @@ func (s *search) refine(p *part, work *int) error {
 }
 
 // wideRows hashes rows with many nodes once for all of these.
-func (s *search) wideRows(p *part) {
+func (s *search) wideRows(p *component) {
 	for _, k := range p.wide {
 		h := s.kind[k]
 		for _, w := range s.l.edges[k].nodes {
@@ -234,7 +234,7 @@ func (s *search) mixed(v int32) uint64 {
 	return fmix(s.colour[v]*0x9e3779b97f4a7c15 + rows)
 }
 
-func (s *search) sorted(p *part) []uint64 {
+func (s *search) sorted(p *component) []uint64 {
 	out := make([]uint64, len(p.nodes))
 	for i, v := range p.nodes {
 		out[i] = s.colour[v]
@@ -243,10 +243,10 @@ func (s *search) sorted(p *part) []uint64 {
 	return out
 }
 
-func (s *search) distinct(p *part) int { return len(slices.Compact(s.sorted(p))) }
+func (s *search) distinct(p *component) int { return len(slices.Compact(s.sorted(p))) }
 
 // outcome digests the colours of a part.
-func (s *search) outcome(p *part) uint64 {
+func (s *search) outcome(p *component) uint64 {
 	h := uint64(len(p.nodes))
 	for _, c := range s.sorted(p) {
 		h = fmix(h*0x9e3779b97f4a7c15 + c)
@@ -256,7 +256,7 @@ func (s *search) outcome(p *part) uint64 {
 
 // smallestClass gives the nodes of the colour that the fewest share, of those
 // that more than one does; nil when there is none.
-func (s *search) smallestClass(p *part) []int32 {
+func (s *search) smallestClass(p *component) []int32 {
 	nodes := slices.Clone(p.nodes)
 	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(s.colour[a], s.colour[b]) })
 	var best []int32

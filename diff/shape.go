@@ -34,8 +34,8 @@ type piece struct {
 	escaped  bool
 }
 
-// fast reads the row at the brace d.i by a known path, false when there is none.
-func (d *decoder) fast() bool {
+// readKnown reads the row at the brace d.i by a known path, false when there is none.
+func (d *decoder) readKnown() bool {
 	b, i, at := d.b, d.i, &d.root
 	d.values = d.values[:0]
 	for {
@@ -93,14 +93,14 @@ func (d *decoder) write(o *layout) {
 	d.endRow(from)
 }
 
-// learn remembers the row just parsed, which began at from and ends at d.i; met
+// addPath remembers the row just parsed, which began at from and ends at d.i; met
 // lists its slots in the order of the input.
-func (d *decoder) learn(from int, met []int) {
+func (d *decoder) addPath(from int, met []int) {
 	at := &d.root
 	for k := 0; k <= len(met); k++ {
 		to := d.i
 		if k < len(met) {
-			to = d.slots[met[k]].valueAt
+			to = d.bindings[met[k]].valueAt
 		}
 		seg := d.b[from:to]
 		n := at.exact(seg)
@@ -113,7 +113,7 @@ func (d *decoder) learn(from int, met []int) {
 			at.next = append(at.next, n)
 		}
 		if at = n; k < len(met) {
-			from = to + len(d.slots[met[k]].value)
+			from = to + len(d.bindings[met[k]].value)
 		}
 	}
 	at.out = d.layout(met)
@@ -133,10 +133,10 @@ func (d *decoder) layout(met []int) *layout {
 	o := &layout{}
 	text := []byte{'{'}
 	for k, slot := range met {
-		d.slots[slot].nth = k
+		d.bindings[slot].nth = k
 	}
 	for _, i := range d.inHeadOrder() {
-		t := &d.slots[i]
+		t := &d.bindings[i]
 		if len(o.before) > 0 {
 			text = append(text, ',')
 		}

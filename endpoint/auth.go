@@ -29,15 +29,15 @@ func newAuthenticator(a registry.Auth) (authenticator, error) {
 	case a.Bearer != nil && a.Basic == nil && a.Digest == nil:
 		return bearer{*a.Bearer}, nil
 	case a.Basic == nil && a.Digest == nil && a.Bearer == nil:
-		return nobody{}, nil
+		return noAuth{}, nil
 	}
 	return nil, errors.New("only one of basic, digest and bearer can be used")
 }
 
-type nobody struct{}
+type noAuth struct{}
 
-func (nobody) authorize(*http.Request) error { return nil }
-func (nobody) challenged(http.Header) bool   { return false }
+func (noAuth) authorize(*http.Request) error { return nil }
+func (noAuth) challenged(http.Header) bool   { return false }
 
 type basic struct{ registry.Password }
 

@@ -74,17 +74,17 @@ var ErrNoContact = errors.New("a contact is required for endpoints that are not 
 
 // A Client asks one endpoint. It is safe for concurrent use.
 type Client struct {
-	settings registry.Endpoint
-	base     string // URL without fragment
-	agent    string
-	seed     uint64
-	log      *slog.Logger
-	http     *http.Client
-	gate     *gate
-	health   *health
-	auth     authenticator
-	quickly  time.Duration // after that no request is sent again
-	buffers  sync.Pool     // of *bytes.Buffer: bodies are not kept
+	settings     registry.Endpoint
+	base         string // URL without fragment
+	agent        string
+	seed         uint64
+	log          *slog.Logger
+	http         *http.Client
+	gate         *requestLimiter
+	health       *health
+	auth         authenticator
+	resendWithin time.Duration // after that no request is sent again
+	buffers      sync.Pool     // of *bytes.Buffer: bodies are not kept
 }
 
 // New prepares a client. It opens no connection and reads no secret yet. Its
@@ -109,20 +109,20 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		settings: e,
-		base:     base,
-		agent:    userAgent(o.Version, o.Contact),
-		seed:     o.Seed,
-		log:      o.Logger.With("endpoint", e.Name),
-		http:     newHTTPClient(e.Concurrency),
-		gate:     newGate(e.Concurrency, time.Duration(e.MinGap)),
-		health:   newHealth(o.Health, o.Now),
-		auth:     auth,
-		quickly:  quickly,
+		settings:     e,
+		base:         base,
+		agent:        userAgent(o.Version, o.Contact),
+		seed:         o.Seed,
+		log:          o.Logger.With("endpoint", e.Name),
+		http:         newHTTPClient(e.Concurrency),
+		gate:         newRequestLimiter(e.Concurrency, time.Duration(e.MinGap)),
+		health:       newHealth(o.Health, o.Now),
+		auth:         auth,
+		resendWithin: resendWithin,
 	}
 	c.gate.last.ended = o.Asked
 	if b := o.Before; b != nil {
-		c.health, c.gate.last = b.health.over(b.settings, e), b.gate.last
+		c.health, c.gate.last = b.health.afterEdit(b.settings, e), b.gate.last
 	}
 	return c, nil
 }
@@ -147,17 +147,17 @@ func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit
 	if why := c.health.refuses(); why != "" {
 		return Answer{Outcome: registry.Throttled, Error: why}
 	}
-	if err := c.gate.enter(ctx); err != nil {
+	if err := c.gate.acquire(ctx); err != nil {
 		return Answer{Outcome: registry.Cut, Error: "time ended while waiting for a turn"}
 	}
 	// Asked again: while we waited, another answer may have said to stop.
 	pass, why := c.health.begin()
 	if why != "" {
-		c.gate.leave(false)
+		c.gate.release(false)
 		return Answer{Outcome: registry.Throttled, Error: why}
 	}
 	v := c.ask(ctx, q, m, limit)
-	c.gate.leave(v.sent)
+	c.gate.release(v.sent)
 	c.health.end(pass, v)
 	c.log.Debug("executed", "query", q.ID, "outcome", string(v.Outcome), "elapsed", v.Elapsed,
 		"status", v.status, "error", v.Error)

@@ -10,9 +10,9 @@ import (
 // longestError bounds the text of an error, in characters.
 const longestError = 300
 
-// complaint is the first line with words of what an endpoint sent instead of a
+// errorText is the first line with words of what an endpoint sent instead of a
 // result, fit to be shown: no markup, no control characters, bounded.
-func complaint(contentType string, body []byte) string {
+func errorText(contentType string, body []byte) string {
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	if strings.Contains(strings.ToLower(contentType), "html") || looksLikeHTML(text) {
 		text = stripTags(text)
@@ -28,7 +28,7 @@ func complaint(contentType string, body []byte) string {
 // said quotes a body that ought to have been a result, when it is readable.
 func said(body []byte) string {
 	if t := strings.TrimSpace(string(body[:min(len(body), errorBody)])); looksLikeHTML(t) || strings.HasPrefix(t, "Virtuoso ") {
-		if s := complaint("", []byte(t)); s != "" {
+		if s := errorText("", []byte(t)); s != "" {
 			return " (it says: " + s + ")"
 		}
 	}

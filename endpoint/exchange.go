@@ -36,7 +36,7 @@ var (
 // came, and its status is 0 then; trouble with the body is in the exchange.
 func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange, error) {
 	start := time.Now()
-	o := c.once(ctx)
+	o := c.guardResend(ctx)
 	defer o.cancel(nil)
 	resp, err := c.send(o.ctx, r, m)
 	if err != nil {

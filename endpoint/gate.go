@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// A gate keeps the number of requests under way and the gap between them. The
+// A requestLimiter keeps the number of requests under way and the gap between them. The
 // scheduler plans within the same bounds; this holds whoever calls.
-type gate struct {
+type requestLimiter struct {
 	places chan struct{}
 	gap    time.Duration
-	last   *last
+	last   *lastRequest
 }
 
-// last is when the last request ended.
-type last struct {
+// lastRequest is when the lastRequest request ended.
+type lastRequest struct {
 	mu    sync.Mutex
 	ended time.Time
 }
 
-func newGate(concurrency int, gap time.Duration) *gate {
-	return &gate{places: make(chan struct{}, max(concurrency, 1)), gap: gap, last: &last{}}
+func newRequestLimiter(concurrency int, gap time.Duration) *requestLimiter {
+	return &requestLimiter{places: make(chan struct{}, max(concurrency, 1)), gap: gap, last: &lastRequest{}}
 }
 
-// enter waits for a place and for the gap, no longer than ctx.
-func (g *gate) enter(ctx context.Context) error {
+// acquire waits for a place and for the gap, no longer than ctx.
+func (g *requestLimiter) acquire(ctx context.Context) error {
 	select {
 	case g.places <- struct{}{}:
 	case <-ctx.Done():
@@ -49,7 +49,7 @@ func (g *gate) enter(ctx context.Context) error {
 	return nil
 }
 
-func (g *gate) remaining() time.Duration {
+func (g *requestLimiter) remaining() time.Duration {
 	g.last.mu.Lock()
 	defer g.last.mu.Unlock()
 	if g.gap <= 0 || g.last.ended.IsZero() {
@@ -58,8 +58,8 @@ func (g *gate) remaining() time.Duration {
 	return g.gap - time.Since(g.last.ended)
 }
 
-// leave frees the place. sent tells whether a request was made at all.
-func (g *gate) leave(sent bool) {
+// release frees the place. sent tells whether a request was made at all.
+func (g *requestLimiter) release(sent bool) {
 	if sent {
 		g.last.mu.Lock()
 		g.last.ended = time.Now()

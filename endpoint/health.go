@@ -31,8 +31,8 @@ type health struct {
 	probing bool
 }
 
-// A pass is the permission for one request.
-type pass struct {
+// A permit is the permission for one request.
+type permit struct {
 	moved uint64 // state when it was given
 	probe bool
 }
@@ -66,9 +66,9 @@ func (s *health) maxRows() int {
 	return s.h.MaxRows
 }
 
-// over is the health under new settings: the same, without what is no longer
+// afterEdit is the health under new settings: the same, without what is no longer
 // good, or that of another server, which what is under way does not touch.
-func (s *health) over(was, now registry.Endpoint) *health {
+func (s *health) afterEdit(was, now registry.Endpoint) *health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest := s.h.AfterEdit(was, now)
@@ -118,19 +118,19 @@ func (s *health) why() string {
 
 // begin gives a pass, or says why not. Unless the endpoint is healthy only one
 // request at a time gets one.
-func (s *health) begin() (pass, string) {
+func (s *health) begin() (permit, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why := s.why(); why != "" {
-		return pass{}, why
+		return permit{}, why
 	}
-	p := pass{moved: s.moved, probe: s.h.State != registry.Healthy}
+	p := permit{moved: s.moved, probe: s.h.State != registry.Healthy}
 	s.probing = p.probe
 	return p, ""
 }
 
 // end takes in what the request brought.
-func (s *health) end(p pass, v verdict) {
+func (s *health) end(p permit, v verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.probe {
@@ -142,7 +142,7 @@ func (s *health) end(p pass, v verdict) {
 	case v.Outcome == registry.Throttled:
 		s.throttled(v)
 	case v.down && v.first && (v.status == http.StatusInternalServerError || v.Outcome == registry.Timeout):
-		s.doubted(v)
+		s.failedMaybeByQuery(v)
 	case v.down:
 		s.failed(v)
 	case p.moved == s.moved:
@@ -161,7 +161,7 @@ func (s *health) throttled(v verdict) {
 	if s.h.State == registry.HealthThrottled && s.h.Until.After(until) {
 		until = s.h.Until
 	}
-	s.move(registry.HealthThrottled, until, v.Error)
+	s.transition(registry.HealthThrottled, until, v.Error)
 }
 
 func (s *health) failed(v verdict) {
@@ -171,30 +171,30 @@ func (s *health) failed(v verdict) {
 		return
 	}
 	wait := doubled(firstProbe, s.h.Failures-failuresToRest, longestProbe)
-	s.move(registry.HealthFailing, s.clock().Add(wait), v.Error)
+	s.transition(registry.HealthFailing, s.clock().Add(wait), v.Error)
 }
 
-// doubted takes in a 500 to a query that was never answered, or one whose time
+// failedMaybeByQuery takes in a 500 to a query that was never answered, or one whose time
 // ran out. Many engines say 500 when they stumble over one query, so that it may
 // well be the query. A row of such failures, too, lets the endpoint rest, but
 // never for longer, and the next ones may follow at once: or a handful of such
 // queries would keep all others from being asked.
-func (s *health) doubted(v verdict) {
+func (s *health) failedMaybeByQuery(v verdict) {
 	s.h.Failures++
 	s.h.Error = v.Error
 	if s.h.Failures%failuresToRest == 0 {
-		s.move(registry.HealthFailing, s.clock().Add(firstProbe), v.Error)
+		s.transition(registry.HealthFailing, s.clock().Add(firstProbe), v.Error)
 	}
 }
 
 func (s *health) recovered() {
 	if s.h.State != registry.Healthy {
-		s.move(registry.Healthy, time.Time{}, "")
+		s.transition(registry.Healthy, time.Time{}, "")
 	}
 	s.h.Failures, s.h.Error = 0, ""
 }
 
-func (s *health) move(state string, until time.Time, why string) {
+func (s *health) transition(state string, until time.Time, why string) {
 	if state != s.h.State {
 		s.h.Since = s.clock()
 	}

@@ -220,7 +220,7 @@ func (c *Client) fingerprint(body []byte, k rowCap) [2]uint64 {
 
 // refusal is every status but 200 and 304.
 func (c *Client) refusal(x *exchange) verdict {
-	text := complaint(x.header.Get("Content-Type"), x.buf.Bytes())
+	text := errorText(x.header.Get("Content-Type"), x.buf.Bytes())
 	say := func(o registry.Outcome, what string) verdict {
 		if text != "" {
 			what += ": " + text

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// quickly is how soon a kept connection that turns out closed does so. Where it
+// resendWithin is how soon a kept connection that turns out closed does so. Where it
 // takes longer, the endpoint, or one behind a proxy, may have worked on the
 // request, and may do so still.
-const quickly = time.Second
+const resendWithin = time.Second
 
-// errSilent is the end of a request that is not sent again.
-var errSilent = io.ErrUnexpectedEOF
+// errNotResent is the end of a request that is not sent again.
+var errNotResent = io.ErrUnexpectedEOF
 
-// once keeps net/http from making two executions of one: it sends a request again
+// resendGuard keeps net/http from making two executions of one: it sends a request again
 // by itself when a kept connection ends without an answer. That is as it should be
 // when the server had closed the connection meanwhile, but not after the request
 // was there for a while, and not before the gap between two requests has passed.
-type once struct {
+type resendGuard struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	within time.Duration
@@ -32,9 +32,9 @@ type once struct {
 	want time.Time // when it last began to look for one, which may take long
 }
 
-// once is for one execution; cancel is to be called at its end.
-func (c *Client) once(parent context.Context) *once {
-	o := &once{within: c.quickly, gap: c.gate.gap}
+// guardResend is for one execution; cancel is to be called at its end.
+func (c *Client) guardResend(parent context.Context) *resendGuard {
+	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
 	o.ctx = httptrace.WithClientTrace(o.ctx, &httptrace.ClientTrace{
 		GetConn:              func(string) { o.look(time.Now()) },
@@ -44,7 +44,7 @@ func (c *Client) once(parent context.Context) *once {
 	return o
 }
 
-func (o *once) look(t time.Time) {
+func (o *resendGuard) look(t time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.want = t
@@ -52,7 +52,7 @@ func (o *once) look(t time.Time) {
 
 // mark returns for how long the request before was without an answer, and
 // whether there was one.
-func (o *once) mark(t time.Time) (silent time.Duration, again bool) {
+func (o *resendGuard) mark(t time.Time) (silent time.Duration, again bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before, end := o.sent, o.want
@@ -66,7 +66,7 @@ func (o *once) mark(t time.Time) (silent time.Duration, again bool) {
 }
 
 // connected is called before anything is sent on a connection.
-func (o *once) connected(info httptrace.GotConnInfo) {
+func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 	silent, again := o.mark(time.Now())
 	if !again {
 		return
@@ -75,7 +75,7 @@ func (o *once) connected(info httptrace.GotConnInfo) {
 		o.mark(time.Now())
 		return
 	}
-	o.cancel(errSilent)
+	o.cancel(errNotResent)
 	// HTTP/2 looks at the context before it sends, HTTP/1 does not.
 	if t, ok := info.Conn.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
 		info.Conn.Close()
@@ -83,9 +83,9 @@ func (o *once) connected(info httptrace.GotConnInfo) {
 }
 
 // failed is why a request has no answer.
-func (o *once) failed(err error) error {
-	if err != nil && context.Cause(o.ctx) == errSilent {
-		return errSilent
+func (o *resendGuard) failed(err error) error {
+	if err != nil && context.Cause(o.ctx) == errNotResent {
+		return errNotResent
 	}
 	return err
 }

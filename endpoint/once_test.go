@@ -56,7 +56,7 @@ func TestOnce(t *testing.T) {
 					e.Timeout = registry.Duration(500 * time.Millisecond)
 				}
 			})
-			c.quickly = tc.quickly
+			c.resendWithin = tc.quickly
 			want(t, execute(t, c, tc.q), registry.Changed)
 			a := execute(t, c, tc.q)
 			if tc.outcome == registry.Failed {
@@ -81,7 +81,7 @@ func TestOnceOverASlowNetwork(t *testing.T) {
 	tr := c.http.Transport.(*http.Transport)
 	dial := tr.DialContext
 	tr.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
-		if err := sleep(ctx, c.quickly+200*time.Millisecond); err != nil {
+		if err := sleep(ctx, c.resendWithin+200*time.Millisecond); err != nil {
 			return nil, err
 		}
 		return dial(ctx, network, to)

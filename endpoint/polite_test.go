@@ -44,11 +44,11 @@ func TestConcurrency(t *testing.T) {
 
 func TestGap(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g := newGate(1, time.Minute)
+		g := newRequestLimiter(1, time.Minute)
 		enter := func(d time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
-			return g.enter(ctx)
+			return g.acquire(ctx)
 		}
 		start := time.Now()
 		if err := enter(time.Second); err != nil || time.Since(start) != 0 {
@@ -58,14 +58,14 @@ func TestGap(t *testing.T) {
 			t.Fatal("two at a time")
 		}
 		time.Sleep(9 * time.Second)
-		g.leave(true) // at 10 s
+		g.release(true) // at 10 s
 		if err := enter(30 * time.Second); err == nil || time.Since(start) != 40*time.Second {
 			t.Fatalf("%v after %v: waiting goes beyond ctx", err, time.Since(start))
 		}
 		if err := enter(time.Hour); err != nil || time.Since(start) != 70*time.Second {
 			t.Fatalf("%v after %v, want at 1m10s", err, time.Since(start))
 		}
-		g.leave(false) // nothing was sent
+		g.release(false) // nothing was sent
 		if err := enter(time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -76,18 +76,18 @@ func TestGap(t *testing.T) {
 // one that ends while somebody waits.
 func TestGapBeginsAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g, start := newGate(2, 10*time.Second), time.Now()
+		g, start := newRequestLimiter(2, 10*time.Second), time.Now()
 		for range 2 {
-			if err := g.enter(t.Context()); err != nil {
+			if err := g.acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		g.leave(true)
+		g.release(true)
 		go func() {
 			time.Sleep(5 * time.Second)
-			g.leave(true)
+			g.release(true)
 		}()
-		if err := g.enter(t.Context()); err != nil || time.Since(start) != 15*time.Second {
+		if err := g.acquire(t.Context()); err != nil || time.Since(start) != 15*time.Second {
 			t.Errorf("%v after %v, want at 15s", err, time.Since(start))
 		}
 	})
@@ -280,13 +280,13 @@ func TestHealthRules(t *testing.T) {
 			v := sent(registry.Timeout, true)
 			v.first = first
 			for range failuresToRest {
-				s.end(pass{}, v)
+				s.end(permit{}, v)
 			}
 			if h := s.snapshot(); h.State != registry.HealthFailing || h.Until.Sub(clock.now()) != firstProbe {
 				t.Errorf("never answered %t: %+v", first, h)
 			}
 			clock.pass(firstProbe)
-			s.end(pass{probe: true}, v)
+			s.end(permit{probe: true}, v)
 			if h := s.snapshot(); h.State != registry.HealthFailing || h.Until.After(clock.now()) == first {
 				t.Errorf("never answered %t: %+v after a probe", first, h)
 			}
@@ -294,12 +294,12 @@ func TestHealthRules(t *testing.T) {
 	})
 	t.Run("a rejected query ends a row of failures, a cut one does not", func(t *testing.T) {
 		s := newHealth(registry.Health{}, clock.now)
-		s.end(pass{}, sent(registry.Failed, true))
-		s.end(pass{}, sent(registry.Cut, false))
+		s.end(permit{}, sent(registry.Failed, true))
+		s.end(permit{}, sent(registry.Cut, false))
 		if s.snapshot().Failures != 1 {
 			t.Errorf("%+v", s.snapshot())
 		}
-		s.end(pass{}, sent(registry.Rejected, false))
+		s.end(permit{}, sent(registry.Rejected, false))
 		if s.snapshot().Failures != 0 {
 			t.Errorf("%+v", s.snapshot())
 		}
