@@ -8,38 +8,40 @@ import (
 	"time"
 )
 
-// A Role says what a caller may do. Each includes the ones before it.
+// A Role is what a caller may do. Each role includes the ones before it.
 type Role string
 
 const (
 	RoleRead  Role = "read"  // read results and changes, follow
-	RoleApp   Role = "app"   // register queries and profiles besides
+	RoleApp   Role = "app"   // register queries and profiles
 	RoleAdmin Role = "admin" // everything
 )
 
-// Includes says whether a caller of role r may do what needs role need.
+// Includes reports whether a caller of role r may do what requires the role
+// need.
 func (r Role) Includes(need Role) bool {
 	rank := map[Role]int{RoleRead: 1, RoleApp: 2, RoleAdmin: 3}
 	return rank[need] > 0 && rank[r] >= rank[need]
 }
 
-// Anonymous is the holder's name where no token was needed.
+// Anonymous is the name of callers on a server without tokens.
 const Anonymous = "anonymous"
 
-// A Caller is whoever asks: a token, or Anonymous on a server without tokens.
+// A Caller is who makes a request: the owner of a token, or Anonymous on a
+// server without tokens.
 type Caller struct {
 	Name    string
 	Role    Role
 	Expires time.Time // zero: never
 }
 
-// MinSecretLength is the least length of a token's secret in characters. Shorter
-// ones are never let in.
+// MinSecretLength is the minimum length of a token's secret in characters.
+// Shorter secrets are rejected.
 const MinSecretLength = 16
 
-// ClientAddress is the address that a request is counted for: the peer's, or
-// the one that a proxy on this machine appended to X-Forwarded-For. Of IPv6
-// it is the network of 64 bits, which one client usually has as a whole.
+// ClientAddress is the address that a request is attributed to: the peer's, or
+// the one that a proxy on this machine appended to X-Forwarded-For. For IPv6 it
+// is the /64 network, which usually belongs to one client.
 func ClientAddress(peer string, forwardedFor []string) string {
 	if a, err := netip.ParseAddrPort(peer); err == nil {
 		peer = a.Addr().String()
@@ -63,8 +65,8 @@ func ClientAddress(peer string, forwardedFor []string) string {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckTokenName says what is wrong with a token's name. What the token's bearer
-// makes belongs to the name, and names become parts of keys in the store.
+// CheckTokenName returns an error if a token must not have this name. Names are
+// parts of keys in the store.
 func CheckTokenName(name string) error {
 	if tokenName.MatchString(name) && name != Anonymous {
 		return nil
@@ -72,12 +74,13 @@ func CheckTokenName(name string) error {
 	return fmt.Errorf("a token's name has 1 to 64 letters, digits, dots, underscores and hyphens, and is not %q", Anonymous)
 }
 
-// A Token lets its bearer in. Only the SHA-256 of the secret is kept.
+// A Token authenticates its bearer. Only the SHA-256 hash of the secret is
+// kept.
 type Token struct {
 	Name      string     `json:"name" yaml:"name"`
 	Role      Role       `json:"role" yaml:"role"`
 	SHA256    string     `json:"sha256,omitempty" yaml:"sha256"` // lower-case hex of the secret's hash
 	CreatedAt time.Time  `json:"created_at,omitzero" yaml:"-"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" yaml:"expires_at,omitempty"`
-	FromFile  bool       `json:"from_file,omitempty" yaml:"-"` // told by the configuration file, not by the API
+	FromFile  bool       `json:"from_file,omitempty" yaml:"-"` // set by the configuration file, not by the API
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// A Condition compares a variable's value with a constant: as numbers when both
-// are numbers, as text otherwise. An unbound variable meets no condition. Value
+// A Condition compares the value of a variable with a constant: as numbers if
+// both are numbers, else as text. An unbound variable meets no condition. Value
 // is a string, a number or a boolean.
 type Condition struct {
 	Var   string `json:"var"`
@@ -22,7 +22,7 @@ type Condition struct {
 
 var operators = []string{"=", "!=", "<", "<=", ">", ">=", "contains", "starts"}
 
-// Check says what is wrong with a condition.
+// Check returns an error if the condition is invalid.
 func (c Condition) Check() error {
 	if !slices.Contains(operators, c.Op) {
 		return fmt.Errorf("op %q is not one of %s", c.Op, strings.Join(operators, ", "))
@@ -33,7 +33,7 @@ func (c Condition) Check() error {
 	return nil
 }
 
-// text is the constant as it is compared with other texts.
+// text is the constant as text; false if Value has another type.
 func (c Condition) text() (string, bool) {
 	switch v := c.Value.(type) {
 	case string:
@@ -46,7 +46,7 @@ func (c Condition) text() (string, bool) {
 	return "", false
 }
 
-// Meets says whether a term meets the condition.
+// Meets reports whether a term meets the condition.
 func (c Condition) Meets(t diff.Term) bool {
 	if t.Kind == diff.Unbound {
 		return false
@@ -77,7 +77,8 @@ func (c Condition) Meets(t diff.Term) bool {
 	return strings.HasPrefix(t.Value, text)
 }
 
-// comparable says that the constant may be a number; a boolean is none.
+// comparable reports whether the constant may be a number, which a boolean is
+// not.
 func (c Condition) comparable() bool {
 	_, truth := c.Value.(bool)
 	return !truth
@@ -98,16 +99,16 @@ func ordered(a, b float64) int {
 	return 0
 }
 
-// TripleVars are the names by which conditions call the places of a triple.
+// TripleVars are the variable names of a triple's positions in conditions.
 var TripleVars = []string{"subject", "predicate", "object"}
 
-// AskVar is the name by which conditions call the answer of an ASK query.
+// AskVar is the variable name of an ASK query's answer in conditions.
 const AskVar = "boolean"
 
-// Added says whether a change adds a row that meets all conditions. Of a graph
-// the rows are triples, with the variables of TripleVars; of an ASK query the
-// answer is the row, with the variable AskVar. Without conditions every change
-// will do.
+// Added reports whether a change adds a row that meets all conditions. The rows
+// of a graph are its triples, with the variables TripleVars. The row of an ASK
+// query is its answer, with the variable AskVar. Without conditions every
+// change qualifies.
 func Added(d *diff.Delta, where []Condition) bool {
 	if len(where) == 0 {
 		return true

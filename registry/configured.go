@@ -9,40 +9,39 @@ import (
 	"time"
 )
 
-// A Configured endpoint is its settings with what is needed to say where they
-// come from.
+// A Configured endpoint is an endpoint with the sources of its settings.
 type Configured struct {
-	Endpoint Endpoint        `json:"endpoint"`        // in force
-	File     Endpoint        `json:"file"`            // what the configuration file applied last; zero when it never named the endpoint
-	Edits    map[string]Edit `json:"edits,omitempty"` // settings that have another value than the file's, by name
+	Endpoint Endpoint        `json:"endpoint"`        // the settings in force
+	File     Endpoint        `json:"file"`            // what the configuration file applied last; zero if it never named the endpoint
+	Edits    map[string]Edit `json:"edits,omitempty"` // settings whose value differs from the file's, by name
 }
 
-// An Edit says who changed a setting here, and when.
+// An Edit records who changed a setting on the running server, and when.
 type Edit struct {
 	By string    `json:"by"`
 	At time.Time `json:"at"`
 }
 
-// Where the value of a setting comes from. The configuration adds "secret file"
-// and "flag" to them.
+// The sources of a setting's value. The configuration adds "secret file" and
+// "flag".
 const (
 	FromDefault = "default"
 	FromFile    = "file"
-	FromHere    = "here" // changed by the API, the pages or the command line
+	FromHere    = "here" // edited by the API, the pages or the command line
 )
 
-// A Source says where the value of a setting in force comes from.
+// A Source is where the value of a setting in force comes from.
 type Source struct {
 	From string    `json:"from"`
-	By   string    `json:"by,omitempty"` // of FromHere, "" where an older version did not note it
+	By   string    `json:"by,omitempty"` // only with FromHere; "" if an older version did not record it
 	At   time.Time `json:"at,omitzero"`
-	// File is the value that the configuration file gives to a setting that was
-	// changed here, as JSON; nil where the file says nothing of it. Values that
-	// may hold secrets are not shown.
+	// File is the configuration file's value of a setting that was edited here, as
+	// JSON. It is nil if the file does not set it, and for settings that may hold
+	// secrets.
 	File json.RawMessage `json:"file,omitempty"`
 }
 
-// String is the source in words, such as "changed here by ops on 18 Nov 2026".
+// String describes the source, such as "changed here by ops on 18 Nov 2026".
 func (s Source) String() string {
 	if s.From != FromHere {
 		return s.From
@@ -57,7 +56,7 @@ func (s Source) String() string {
 	return text
 }
 
-// FileText is the value of the file for people.
+// FileText is the file's value as text for people.
 func (s Source) FileText() string {
 	var text string
 	if json.Unmarshal(s.File, &text) == nil {
@@ -66,7 +65,7 @@ func (s Source) FileText() string {
 	return string(s.File)
 }
 
-// settingFields are the fields of Endpoint that are settings, by their names.
+// settingFields maps the name of each setting to its field of Endpoint.
 var settingFields = func() map[string]int {
 	fields := map[string]int{}
 	t := reflect.TypeFor[Endpoint]()
@@ -79,7 +78,8 @@ var settingFields = func() map[string]int {
 	return fields
 }()
 
-// Settings are the names of an endpoint's settings, in the order of Endpoint.
+// Settings lists the names of an endpoint's settings in the order of Endpoint's
+// fields.
 func Settings() []string {
 	names := make([]string, 0, len(settingFields))
 	for name := range settingFields {
@@ -93,7 +93,7 @@ func setting(e *Endpoint, name string) reflect.Value {
 	return reflect.ValueOf(e).Elem().Field(settingFields[name])
 }
 
-// recordEdit brings Edits up to date after c.Endpoint was edited.
+// recordEdit updates Edits after c.Endpoint was edited.
 func (c *Configured) recordEdit(was Endpoint, e Edit) {
 	for name := range settingFields {
 		now := setting(&c.Endpoint, name)
@@ -110,9 +110,9 @@ func (c *Configured) recordEdit(was Endpoint, e Edit) {
 	}
 }
 
-// applyFile brings the values that differ between the file's endpoint of before and
-// the one of now in force; a value that was changed here stays where the file's
-// did not change.
+// applyFile puts those values of the file's endpoint in force that differ from
+// the ones that the file applied last. An edited value stays if the file's
+// value is unchanged.
 func (c *Configured) applyFile(now Endpoint) {
 	for name := range settingFields {
 		next := setting(&now, name)
@@ -126,7 +126,7 @@ func (c *Configured) applyFile(now Endpoint) {
 	c.File = now
 }
 
-// revert takes the file's values back.
+// revert restores the file's values of the named settings.
 func (c *Configured) revert(names []string) {
 	for _, name := range names {
 		setting(&c.Endpoint, name).Set(setting(&c.File, name))
@@ -134,25 +134,25 @@ func (c *Configured) revert(names []string) {
 	}
 }
 
-// checkSecrets refuses to take values back where that would send what may be a
-// secret to a host that it was not given for: the file's to an address that was
-// set here, or one that was set here to the file's address.
+// checkSecrets returns an error if a revert would send a possible secret to a
+// host that it was not given for: the file's secret to an edited URL, or an
+// edited secret to the file's URL.
 func (c *Configured) checkSecrets(was Endpoint, reverted []string) error {
 	for _, name := range []string{"auth", "headers"} {
 		now, filed := setting(&c.Endpoint, name), setting(&c.File, name)
 		switch {
 		case same(now, reflect.Zero(now.Type())):
 		case slices.Contains(reverted, name) && c.Endpoint.URL != c.File.URL:
-			return unprocessable("bad-endpoint", "/"+name, "%s of the file is for the file's url: take that back, too", name)
+			return unprocessable("bad-endpoint", "/"+name, "%s in the file belongs to the file's url: revert url, too", name)
 		case !same(now, filed) && LeavesHost(was, c.Endpoint):
-			return unprocessable("bad-endpoint", "/"+name, "%s was set here for another host than the file's url: take it back, too, or set it again afterwards", name)
+			return unprocessable("bad-endpoint", "/"+name, "%s was set here for another host than the file's url: revert it, too, or set it again afterwards", name)
 		}
 	}
 	return nil
 }
 
-// sources finds out where each setting comes from. filed says what sets it in
-// the present configuration, "" for nothing.
+// sources returns the source of each setting. filed returns what sets a setting
+// in the present configuration, "" if nothing does.
 func (c *Configured) sources(filed func(setting string) string) map[string]Source {
 	out := map[string]Source{}
 	for name := range settingFields {
@@ -175,18 +175,18 @@ func (c *Configured) sources(filed func(setting string) string) map[string]Sourc
 	return out
 }
 
-// Overridden says of settings that were just edited what the configuration file
-// says of them, for whom it may surprise.
+// Overridden returns a note for each setting that was just edited although the
+// configuration file sets it.
 func Overridden(was, now Endpoint, sources map[string]Source) (notes []string) {
 	for _, name := range Settings() {
 		if s := sources[name]; s.File != nil && !same(setting(&was, name), setting(&now, name)) {
-			notes = append(notes, fmt.Sprintf("%s: the configuration file says %s; what is set here holds until the file's value changes, which then wins at the next reload or start", name, s.FileText()))
+			notes = append(notes, fmt.Sprintf("%s: the configuration file says %s; the value set here stays in force until the file's value changes and the file is loaded again", name, s.FileText()))
 		}
 	}
 	return notes
 }
 
-// Sources says where each setting of an endpoint comes from.
+// Sources returns the source of each setting of an endpoint, by name.
 func (r *Registry) Sources(name string) (map[string]Source, error) {
 	c, err := r.store.Configured(name)
 	if err != nil {
@@ -195,19 +195,20 @@ func (r *Registry) Sources(name string) (map[string]Source, error) {
 	return c.sources(func(setting string) string { return r.sourceInFile(name, setting) }), nil
 }
 
-// sourceInFile says what sets a setting in the configuration that was applied last.
+// sourceInFile returns what sets a setting in the configuration that was
+// applied last, "" if nothing does.
 func (r *Registry) sourceInFile(endpoint, setting string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.fileSources[endpoint][setting]
 }
 
-// RevertEndpoint takes back the values that the configuration file has for the
-// named settings; without names, for all.
+// RevertEndpoint restores the configuration file's values of the named
+// settings, or of all settings if none is named.
 func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error) {
 	for _, n := range names {
 		if _, ok := settingFields[n]; !ok {
-			return Endpoint{}, unprocessable("bad-endpoint", "/settings", "%q is no setting of an endpoint", n)
+			return Endpoint{}, unprocessable("bad-endpoint", "/settings", "%q is not a setting of an endpoint", n)
 		}
 	}
 	if len(names) == 0 {
@@ -218,7 +219,7 @@ func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error
 			return notFound("no endpoint is named %s", name)
 		}
 		if c.File.URL == "" {
-			return &Problem{Type: "not-in-file", Status: 409, Title: "Not in the file", Detail: "the configuration file does not name the endpoint " + name + ": there is no value to take back"}
+			return &Problem{Type: "not-in-file", Status: 409, Title: "Not in the file", Detail: "the configuration file does not name the endpoint " + name + ": there is no value to restore"}
 		}
 		was := c.Endpoint
 		c.revert(names)

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// An Endpoint is a SPARQL 1.1 Protocol service that we do not control, with
-// the settings that say how it is asked. Names are those of the configuration
-// file and of the API.
+// An Endpoint is a SPARQL 1.1 Protocol service that Freshet does not control,
+// with the settings that say when and how it is asked. The names are those of
+// the configuration file and the API.
 type Endpoint struct {
 	Name            string            `json:"name" yaml:"name"`
 	URL             string            `json:"url" yaml:"url"`
-	Slot            string            `json:"slot" yaml:"slot"`     // cron spec, "@every 10s", or "never" (only by tick)
+	Slot            string            `json:"slot" yaml:"slot"`     // cron spec, "@every 10s", or "never" (only on request)
 	Budget          Duration          `json:"budget" yaml:"budget"` // K: execution seconds in one slot
 	Policy          string            `json:"policy" yaml:"policy"`
 	Rule            string            `json:"rule" yaml:"rule"` // strict or debt
 	FallbackPolicy  string            `json:"fallback_policy" yaml:"fallback_policy"`
 	ProfileShare    float64           `json:"profile_share" yaml:"profile_share"`
-	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies that are compared with Policy over what is recorded
-	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // name of the endpoint's own limit in milliseconds
+	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies to compare with Policy on the records
+	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // the endpoint's parameter for a time limit in milliseconds
 	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
-	OwnServices     []string          `json:"own_services" yaml:"own_services"` // what SERVICE may name although AllowService is off
+	OwnServices     []string          `json:"own_services" yaml:"own_services"` // services that SERVICE may name without AllowService
 	AllowPublic     bool              `json:"allow_public" yaml:"allow_public"` // every holder may publish its queries
 	Concurrency     int               `json:"concurrency" yaml:"concurrency"`
-	Timeout         Duration          `json:"timeout" yaml:"timeout"` // one execution
+	Timeout         Duration          `json:"timeout" yaml:"timeout"` // of one execution
 	MinGap          Duration          `json:"min_gap" yaml:"min_gap"` // between the end of one request and the start of the next
 	Blackout        []Blackout        `json:"blackout" yaml:"blackout"`
-	MaxRows         int               `json:"max_rows" yaml:"max_rows"` // the endpoint's known cap, 0 for none
+	MaxRows         int               `json:"max_rows" yaml:"max_rows"` // the endpoint's known cap; 0: none
 	MaxBytes        Size              `json:"max_bytes" yaml:"max_bytes"`
-	MaxColumns      int               `json:"max_columns" yaml:"max_columns"` // variables of a result
+	MaxColumns      int               `json:"max_columns" yaml:"max_columns"` // maximum number of variables of a result
 	DefaultGraphURI []string          `json:"default_graph_uri" yaml:"default_graph_uri"`
 	NamedGraphURI   []string          `json:"named_graph_uri" yaml:"named_graph_uri"`
 	Headers         map[string]string `json:"headers" yaml:"headers"`
@@ -38,51 +38,53 @@ type Endpoint struct {
 	Pause           *Pause            `json:"pause,omitempty" yaml:"-"`
 }
 
-// A Blackout is a time in which no slot starts: a cron spec and a length.
+// A Blackout is a recurring time in which no slot starts: a cron spec and a
+// length.
 type Blackout struct {
 	Start string   `json:"start" yaml:"start"`
 	For   Duration `json:"for" yaml:"for"`
 }
 
-// Auth is how we sign in at an endpoint; at most one of the three.
+// Auth is how Freshet authenticates at an endpoint. At most one of the three is
+// set.
 type Auth struct {
 	Basic  *Password `json:"basic,omitempty" yaml:"basic,omitempty"`
 	Digest *Password `json:"digest,omitempty" yaml:"digest,omitempty"`
 	Bearer *Bearer   `json:"bearer,omitempty" yaml:"bearer,omitempty"`
 }
 
-// A Password is given in place or, better, as a file that holds it.
+// A Password is given directly or, preferably, in a file.
 type Password struct {
 	Username     string `json:"username" yaml:"username"`
 	Password     string `json:"password,omitempty" yaml:"password,omitempty"`
 	PasswordFile string `json:"password_file,omitempty" yaml:"password_file,omitempty"`
 }
 
-// A Bearer token is given in place or, better, as a file that holds it.
+// A Bearer token is given directly or, preferably, in a file.
 type Bearer struct {
 	Token     string `json:"token,omitempty" yaml:"token,omitempty"`
 	TokenFile string `json:"token_file,omitempty" yaml:"token_file,omitempty"`
 }
 
-// Health is what recent executions say of an endpoint. It is persisted, so
-// that a restart does not forget a Retry-After.
+// Health summarises the recent executions at an endpoint. It is persisted so
+// that a Retry-After survives a restart.
 type Health struct {
 	State string    `json:"state"` // healthy, failing or throttled
 	Since time.Time `json:"since,omitzero"`
-	// Until is before when nothing is asked: throttled, because the endpoint wants
-	// that; failing, until the next probe. One that fails and is asked as usual has
-	// none.
+	// Until is the time before which the endpoint is not asked: while throttled,
+	// because it said so; while failing, until the next probe. It is zero for a
+	// failing endpoint that is asked as usual.
 	Until      time.Time `json:"until,omitzero"`
-	Failures   int       `json:"failures"`             // in a row, of the endpoint itself
-	Incomplete int       `json:"incomplete,omitempty"` // executions in a row that were not complete, for whatever reason
-	Error      string    `json:"error,omitempty"`      // the endpoint's last words on it
-	// MaxRows is the cap that it last told of, 0 = none.
+	Failures   int       `json:"failures"`             // consecutive failures of the endpoint itself
+	Incomplete int       `json:"incomplete,omitempty"` // consecutive executions that were not complete, for any reason
+	Error      string    `json:"error,omitempty"`      // the endpoint's last error message
+	// MaxRows is the cap that the endpoint reported last; 0: none.
 	MaxRows int `json:"max_rows,omitempty"`
 }
 
-// AfterEdit is what remains of it when the settings are edited: nothing for another
-// server, no cap for another URL or another cap in the settings, and no executions
-// that were not complete where the next ones are other ones.
+// AfterEdit returns what remains of h when the settings are edited. Another
+// host resets it. Another URL or max_rows drops the reported cap. Another
+// request setting drops the count of incomplete executions.
 func (h Health) AfterEdit(was, now Endpoint) Health {
 	if hostOf(was.URL) != hostOf(now.URL) {
 		return Health{}
@@ -98,16 +100,15 @@ func (h Health) AfterEdit(was, now Endpoint) Health {
 	return h
 }
 
-// LeavesHost says whether an edit of the URL leads to where the secrets of the
-// settings before must not go by themselves: another host or port, or the same
-// without TLS.
+// LeavesHost reports whether an edit of the URL leads to another host or port,
+// or from https to http. Secrets must not follow such an edit by themselves.
 func LeavesHost(was, now Endpoint) bool {
 	a, err1 := url.Parse(was.URL)
 	b, err2 := url.Parse(now.URL)
 	return err1 != nil || err2 != nil || !strings.EqualFold(a.Host, b.Host) || strings.EqualFold(a.Scheme, "https") && !strings.EqualFold(b.Scheme, "https")
 }
 
-// hostOf is the server of a URL, which http and https may share.
+// hostOf is the lower-case host and port of a URL.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -119,37 +120,38 @@ func hostOf(address string) string {
 // The states of an endpoint's health.
 const (
 	Healthy         = "healthy"
-	HealthThrottled = "throttled" // it asked us to wait
-	HealthFailing   = "failing"   // it does not answer, or nothing that it answers is complete
+	HealthThrottled = "throttled" // it asked Freshet to wait
+	HealthFailing   = "failing"   // it does not answer, or none of its answers is complete
 )
 
-// HealthStates lists them.
+// HealthStates lists the states of an endpoint's health.
 func HealthStates() []string { return []string{Healthy, HealthThrottled, HealthFailing} }
 
-// Defaults of settings that the file or the API leave out.
+// Default values of settings.
 const (
 	DefaultSlot   = "@every 1m"
 	DefaultBudget = Duration(10 * time.Second)
 	DefaultPolicy = "hybrid"
-	// DefaultMaxColumns is more than any table has that somebody reads, and few
-	// enough that what a row costs by its head alone stays small.
+	// DefaultMaxColumns exceeds the width of any table made for reading and keeps
+	// the cost of a row's head small.
 	DefaultMaxColumns = 10_000
 )
 
-// RequestSettings is the part of the settings that decides how a request is made and what
-// its answer means. The rest is about when, and how much.
+// RequestSettings returns the settings that decide how a request is made and
+// what its answer means. The others, which decide when and how often, are zero.
 func (e Endpoint) RequestSettings() Endpoint {
 	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices = "", 0, "", "", "", 0, nil, nil, nil, false, nil
 	return e
 }
 
-// RequestsDiffer says whether executions under the new settings may end otherwise
-// than under the old: because of how they are made, or of the time they have.
+// RequestsDiffer reports whether an execution under the new settings may end
+// differently from one under the old, because of its request or of its time
+// limit.
 func RequestsDiffer(was, now Endpoint) bool {
 	return was.Budget != now.Budget || was.Rule != now.Rule || !reflect.DeepEqual(was.RequestSettings(), now.RequestSettings())
 }
 
-// WithDefaults fills what was left out.
+// WithDefaults returns e with the default values of the settings that are zero.
 func (e Endpoint) WithDefaults() Endpoint {
 	setDefault(&e.Slot, DefaultSlot)
 	setDefault(&e.Budget, DefaultBudget)

@@ -29,7 +29,7 @@ func missingEndpoint(name string, err error) error {
 	return err
 }
 
-// CreateEndpoint adds an endpoint; what it leaves out gets its default.
+// CreateEndpoint adds an endpoint. Settings that are zero get their defaults.
 func (r *Registry) CreateEndpoint(c Caller, e Endpoint) (Endpoint, error) {
 	e = e.WithDefaults()
 	if err := CheckEndpoint(e, r.check); err != nil {
@@ -69,7 +69,7 @@ func (r *Registry) editBy(c Caller) Edit { return Edit{By: c.Name, At: r.now().U
 // DeleteEndpoint removes an endpoint with its queries and their history.
 func (r *Registry) DeleteEndpoint(name string) error {
 	_, err := r.editEndpoint(name, func(e *Endpoint) error {
-		*e = Endpoint{Name: name} // without URL: it is to go
+		*e = Endpoint{Name: name} // an endpoint without a URL is deleted
 		return nil
 	})
 	return err
@@ -111,12 +111,13 @@ func (r *Registry) storeEndpoint(name string, edit func(c *Configured, found boo
 	return e, err
 }
 
-// ApplyFile brings the endpoints of the configuration file in force. A value
-// that was edited by the API stays, unless the file's value differs from the
-// one that the file applied last. from says what sets a setting of an endpoint,
-// "" for nothing; nil is the file for all that has no default value.
+// ApplyFile puts the endpoints of the configuration file in force. An edited
+// value stays unless the file's value differs from the one that the file
+// applied last. from returns what sets a setting of an endpoint, "" if nothing
+// does; if from is nil, the file sets every setting whose value is not the
+// default.
 func (r *Registry) ApplyFile(endpoints []Endpoint, from func(endpoint, setting string) string) error {
-	for _, e := range endpoints { // all of them first: a bad file changes nothing
+	for _, e := range endpoints { // check all before applying any: a bad file changes nothing
 		if err := r.checkFile(e.WithDefaults()); err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
 		}
@@ -139,7 +140,7 @@ func (r *Registry) ApplyFile(endpoints []Endpoint, from func(endpoint, setting s
 	return nil
 }
 
-// setFileSources keeps what sets the settings of the file's endpoints.
+// setFileSources records what sets each setting of the file's endpoints.
 func (r *Registry) setFileSources(endpoints []Endpoint, from func(endpoint, setting string) string) {
 	plain := Endpoint{}.WithDefaults()
 	file := map[string]map[string]string{}
@@ -161,8 +162,8 @@ func (r *Registry) setFileSources(endpoints []Endpoint, from func(endpoint, sett
 	r.fileSources = file
 }
 
-// checkFile says whether an endpoint of the file could come in force, alone and
-// together with what the API edited. It changes nothing.
+// checkFile returns an error if an endpoint of the file cannot be put in force,
+// alone or combined with the edits of the running server. It changes nothing.
 func (r *Registry) checkFile(e Endpoint) error {
 	if err := CheckEndpoint(e, r.check); err != nil {
 		return err
@@ -180,7 +181,8 @@ func (r *Registry) checkFile(e Endpoint) error {
 	return CheckEndpoint(c.Endpoint, r.check)
 }
 
-// same treats nil and empty lists alike: a store need not keep the difference.
+// same compares two settings. A nil list equals an empty one, because a store
+// need not keep the difference.
 func same(a, b reflect.Value) bool {
 	if k := a.Kind(); (k == reflect.Slice || k == reflect.Map) && a.Len() == 0 && b.Len() == 0 {
 		return true
@@ -188,9 +190,9 @@ func same(a, b reflect.Value) bool {
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// A SettingError says which setting of an endpoint an error is about.
+// A SettingError is an error about one setting of an endpoint.
 type SettingError struct {
-	Setting string // its name in JSON
+	Setting string // JSON name
 	Err     error
 }
 
@@ -199,9 +201,9 @@ func (e *SettingError) Error() string { return e.Setting + ": " + e.Err.Error() 
 // Unwrap returns the error about the setting.
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// CheckEndpoint says what is wrong with an endpoint's settings, as a *Problem.
-// schedule judges what this package does not know, such as slot, budget, policy
-// and contact; its errors may wrap a *SettingError.
+// CheckEndpoint returns a *Problem if an endpoint's settings are invalid.
+// schedule checks what this package does not know, such as slot, budget, policy
+// and contact. Its errors may wrap a *SettingError.
 func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	bad := func(field, format string, a ...any) error {
 		return unprocessable("bad-endpoint", "/"+field, format, a...)
@@ -219,19 +221,19 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	case u.User != nil:
 		return bad("url", "put credentials into auth, not into the URL")
 	case e.Budget <= 0:
-		return bad("budget", "the budget must be longer than nothing")
+		return bad("budget", "budget must be greater than 0")
 	case e.Concurrency < 1 || e.Concurrency > 64:
-		return bad("concurrency", "concurrency lies between 1 and 64")
+		return bad("concurrency", "concurrency must be from 1 to 64")
 	case e.Timeout <= 0:
-		return bad("timeout", "the timeout must be longer than nothing")
+		return bad("timeout", "timeout must be greater than 0")
 	case !(e.ProfileShare >= 0 && e.ProfileShare <= 1):
-		return bad("profile_share", "profile_share lies between 0 and 1")
+		return bad("profile_share", "profile_share must be from 0 to 1")
 	case slices.Contains(protocolParams, e.TimeoutParam):
-		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the one that the endpoint takes a limit in milliseconds by, such as timeout", e.TimeoutParam)
+		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the endpoint's own parameter for a time limit in milliseconds, such as timeout", e.TimeoutParam)
 	case e.MaxColumns < 0:
 		return bad("max_columns", "max_columns must be greater than 0; leave it out for the default of %d", DefaultMaxColumns)
 	case e.MaxRows < 0:
-		return bad("max_rows", "max_rows is 0 (no cap) or more")
+		return bad("max_rows", "max_rows must be 0 (no cap) or greater")
 	}
 	for _, own := range e.OwnServices {
 		if !serviceName.MatchString(own) {
@@ -252,9 +254,9 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	return nil
 }
 
-// CheckGiven refuses settings that are given as 0 where 0 is how the default is
-// kept: they would silently become the default. given holds what was written,
-// by key.
+// CheckGiven refuses settings that are explicitly 0 where 0 means the default,
+// because they would silently become the default. given holds the settings as
+// written, by name.
 func CheckGiven(given map[string]any) error {
 	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes"} {
 		if v, ok := given[key]; ok && zero(v) {
@@ -264,7 +266,7 @@ func CheckGiven(given map[string]any) error {
 	return nil
 }
 
-// zero reports whether a value of JSON or YAML is 0, with or without a unit.
+// zero reports whether a JSON or YAML value is 0, with or without a unit.
 func zero(v any) bool {
 	text := fmt.Sprint(v) // null is "<nil>"
 	var d Duration
@@ -273,7 +275,8 @@ func zero(v any) bool {
 	return err == nil && n == 0 || d.UnmarshalText([]byte(text)) == nil && d == 0 || s.UnmarshalText([]byte(text)) == nil && s == 0
 }
 
-// badSetting points at the setting that err names, else at the whole endpoint.
+// badSetting returns a problem that points to the setting that err names, else
+// to the whole endpoint.
 func badSetting(err error) *Problem {
 	s := (*SettingError)(nil)
 	if !errors.As(err, &s) {
@@ -284,11 +287,11 @@ func badSetting(err error) *Problem {
 	return p
 }
 
-// protocolParams are those of the SPARQL 1.1 Protocol: a limit in their place
-// would be asked instead of the question.
+// protocolParams are the parameters of the SPARQL 1.1 Protocol. A time limit in
+// their place would replace a part of the request.
 var protocolParams = []string{"query", "update", "default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri"}
 
-// validPort reports whether a URL's port is one; none is.
+// validPort reports whether a URL's port is valid. An empty one is.
 func validPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && n > 0
@@ -336,7 +339,7 @@ func (a Auth) check() error {
 	return nil
 }
 
-// Masked returns e with its secrets replaced, for showing.
+// Masked returns e with its secrets replaced by "(set)".
 func (e Endpoint) Masked() Endpoint {
 	const mask = "(set)"
 	hide := func(p *Password) *Password {

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// A Hint says what may have changed at an endpoint. It only ever makes queries
-// run sooner: a wrong one costs order, never correctness.
+// A Hint reports what may have changed at an endpoint. It only makes queries
+// run sooner: a wrong hint affects the order, never the correctness.
 type Hint struct {
-	All     bool     // something changed, nobody knows what
+	All     bool     // something changed, and nothing else is known
 	Touched []string // IRIs of changed triples, each once
-	Skipped int      // lines that are no triples
+	Skipped int      // number of lines that are not triples
 
 	seen map[string]struct{}
 }
 
-// MaxTouched is the most IRIs that a hint holds: more tell nothing apart, the
-// hint then says All.
+// MaxTouched is the maximum number of IRIs in a hint. With more, the hint
+// becomes All.
 const MaxTouched = 50_000
 
 // maxTriple bounds a line of a changeset, in bytes.
@@ -29,7 +29,7 @@ const maxTriple = 1 << 20
 
 const rdfType = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
-// Touch adds an IRI.
+// Touch adds an IRI to the hint.
 func (h *Hint) Touch(iri string) {
 	if iri == "" || h.All {
 		return
@@ -56,7 +56,8 @@ func (h *Hint) Touch(iri string) {
 // Lines that are no triples are counted and skipped.
 func (h *Hint) Triples(r io.Reader) error { return h.lines(r, h.triple) }
 
-// Patch adds the IRIs of an RDF patch: of its A and D lines, with prefixes by PA.
+// Patch adds the IRIs of the A and D lines of an RDF patch. PA lines declare
+// prefixes.
 func (h *Hint) Patch(r io.Reader) error {
 	prefixes := map[string]string{}
 	return h.lines(r, func(line string) bool {
@@ -205,9 +206,9 @@ func unescapeIRI(s string) (string, bool) {
 	return b.String(), true
 }
 
-// MatchesAnyTriple says whether some pattern of the query names no IRI, so that any triple
-// may match it. It reads the normal form, whose tokens stand apart; where it errs
-// it errs towards yes.
+// MatchesAnyTriple reports whether a pattern of the query names no IRI, so that
+// any triple may match it. It reads the tokens of the normal form. If in doubt,
+// it returns true.
 func (q *Query) MatchesAnyTriple() bool {
 	if len(q.Constants) == 0 {
 		return true
@@ -235,8 +236,8 @@ func (q *Query) MatchesAnyTriple() bool {
 	return false
 }
 
-// vague says whether a token beside a predicate is anything but an IRI's end: a
-// variable, a literal, a blank node, or what continues a subject.
+// vague reports whether a token beside a predicate is anything but an IRI: a
+// variable, a literal, a blank node, or the continuation of a subject.
 func vague(t string) bool {
 	return strings.ContainsRune(`?"'_[];0123456789+-`, rune(t[0])) || t == "true" || t == "false"
 }

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// ItemGrammar is how people write an item of a profile, on the command line and
-// in the pages.
+// ItemGrammar is the syntax of a profile's item on the command line and in the
+// pages.
 const ItemGrammar = "QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP VALUE]... [within SPAN], or QUERY predicted [within SPAN]"
 
-// ParseItem reads an item as ItemGrammar says. A span is a duration such as 10m
-// or a number of slots such as "3 slots"; what else holds blanks stands in
-// double quotes.
+// ParseItem reads an item in the syntax of ItemGrammar. A span is a duration
+// such as 10m or a number of slots such as "3 slots". Other words that contain
+// blanks are written in double quotes.
 func ParseItem(text string) (Item, error) {
 	words, err := splitWords(text)
 	if err != nil {
@@ -26,7 +26,7 @@ func ParseItem(text string) (Item, error) {
 	for rest := words[1:]; len(rest) > 0; {
 		key := rest[0]
 		if said[key] && key != "where" {
-			return Item{}, fmt.Errorf("%q is said twice", key)
+			return Item{}, fmt.Errorf("%q is given twice", key)
 		}
 		said[key] = true
 		n, err := it.When.clause(key, rest[1:])
@@ -38,13 +38,13 @@ func ParseItem(text string) (Item, error) {
 	return it, nil
 }
 
-// clause reads what follows a keyword and returns how many words it took.
+// clause reads the arguments of a keyword and returns how many words it read.
 func (w *When) clause(key string, rest []string) (int, error) {
 	need := map[string]int{"every": 1, "slack": 1, "within": 1, "on": 1, "where": 3, "predicted": 0}
 	n, known := need[key]
 	switch {
 	case !known:
-		return 0, fmt.Errorf("%q is none of every, slack, on, where, within, predicted", key)
+		return 0, fmt.Errorf("%q is not one of every, slack, on, where, within, predicted", key)
 	case len(rest) < n:
 		return 0, fmt.Errorf("something is missing after %q", key)
 	}
@@ -68,10 +68,10 @@ func (w *When) clause(key string, rest []string) (int, error) {
 	return n, nil
 }
 
-// String writes an item as ParseItem reads it.
+// String returns the item in the syntax of ItemGrammar.
 func (i Item) String() string { return quoteWord(i.Query) + " " + i.When.String() }
 
-// String writes when an item is wanted as ParseItem reads it.
+// String returns the condition in the syntax of ItemGrammar.
 func (w When) String() string {
 	var words []string
 	span := func(key string, s Span) {
@@ -95,7 +95,7 @@ func (w When) String() string {
 	return strings.Join(words, " ")
 }
 
-// shortSpan leaves out the zeros that time.Duration writes: 5m, not 5m0s.
+// shortSpan omits the zeros that time.Duration writes: 5m, not 5m0s.
 func shortSpan(s Span) string {
 	text := s.String()
 	if s.Slots > 0 {
@@ -117,7 +117,7 @@ func quoteWord(s string) string {
 	return s
 }
 
-// splitWords splits at blanks; double quotes keep what is between them together.
+// splitWords splits s at blanks outside of double quotes.
 func splitWords(s string) (list []string, err error) {
 	quoted, open := false, false
 	for _, r := range s {

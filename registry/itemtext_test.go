@@ -24,9 +24,9 @@ func TestParseItem(t *testing.T) {
 		}
 	}
 	for text, why := range map[string]string{
-		"": "write QUERY every", "trams": "write QUERY every", "trams whenever": `"whenever" is none of every`, "trams every": `missing after "every"`,
-		"trams every 5m for 1m": `"for" is none of`, "trams every soon": `"soon" is neither`, "trams on x where a =": `missing after "where"`,
-		"trams every 5m every 6m": `"every" is said twice`, `"trams every 5m`: "not closed",
+		"": "write QUERY every", "trams": "write QUERY every", "trams whenever": `"whenever" is not one of every`, "trams every": `missing after "every"`,
+		"trams every 5m for 1m": `"for" is not one of`, "trams every soon": `"soon" is neither`, "trams on x where a =": `missing after "where"`,
+		"trams every 5m every 6m": `"every" is given twice`, `"trams every 5m`: "not closed",
 	} {
 		if _, err := ParseItem(text); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v, want %q", text, err, why)

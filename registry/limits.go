@@ -11,29 +11,31 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of registration; 0 means none. Those of a token do not bind admins,
-// who can lift them, nor callers on a server without tokens.
+// Limits bound registration; 0 means no limit. The limits of a token do not
+// apply to admins, who can change them, nor to callers on a server without
+// tokens.
 type Limits struct {
-	Queries int // registered queries of all endpoints
+	Queries int // registered queries at all endpoints
 
-	TokenQueries  int     // that one token holds
-	TokenBytes    int64   // of what it holds and owns, as Query.Size and Profile.Size count them
-	TokenProfiles int     // that one token owns
-	TokenRate     float64 // registrations of one token, of queries and profiles, in a second
+	TokenQueries  int     // held by one token
+	TokenBytes    int64   // total size held and owned by one token, see Query.Size and Profile.Size
+	TokenProfiles int     // owned by one token
+	TokenRate     float64 // registrations of queries and profiles by one token in a second
 }
 
-// burst is how many seconds of TokenRate a token may use at once, as an
+// burst is how many seconds' worth of TokenRate a token may use at once, as an
 // application does when it starts.
 const burst = 20
 
-// Holdings are what one caller holds.
+// Holdings are the number and size of what one caller holds.
 type Holdings struct {
 	Queries, Profiles int
-	Bytes             int64 // sum of their sizes
+	Bytes             int64 // sum of the sizes
 }
 
-// Size is what a query takes of its holders' limits.token_bytes: its text, its
-// normal form, its constants and the names of its graphs.
+// Size is what a query counts towards its holders' limits.token_bytes: the
+// length of its text, its normal form, its constants and the names of its
+// graphs.
 func (q *Query) Size() int64 {
 	n := len(q.Text) + len(q.Normal)
 	for _, list := range [][]string{q.Constants, q.DefaultGraphs, q.NamedGraphs} {
@@ -44,7 +46,8 @@ func (q *Query) Size() int64 {
 	return int64(n)
 }
 
-// Size is what a profile takes of its owner's limits.token_bytes: its conditions.
+// Size is what a profile counts towards its owner's limits.token_bytes: the
+// length of its conditions.
 func (p *Profile) Size() (n int64) {
 	for _, item := range p.Items {
 		for _, c := range item.When.Where {
@@ -55,16 +58,16 @@ func (p *Profile) Size() (n int64) {
 	return n
 }
 
-// isLimited reports whether the limits of a token hold for a caller.
+// isLimited reports whether the limits of a token apply to a caller.
 func isLimited(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
 
-// callerLimiters limits how often each caller registers.
+// callerLimiters limit how often each caller registers.
 type callerLimiters struct {
 	mu       sync.Mutex
-	limiters map[string]*rate.Limiter // by caller; there are no more than tokens
+	limiters map[string]*rate.Limiter // by caller: at most one for each token
 }
 
-// limitRate takes one registration of the caller's rate.
+// limitRate takes one registration from the caller's rate.
 func (r *Registry) limitRate(c Caller) error {
 	if r.limits.TokenRate <= 0 || !isLimited(c) {
 		return nil
@@ -85,11 +88,12 @@ func (r *Registry) limitRate(c Caller) error {
 	}
 	wait := (1 - l.TokensAt(now)) / r.limits.TokenRate
 	return &Problem{Type: "rate", Status: 429, Title: titles["rate"], RetryAfter: time.Duration(math.Ceil(max(1, wait))) * time.Second,
-		Detail: fmt.Sprintf("limits.token_rate lets a token register %v a second, and %v at once", r.limits.TokenRate, l.Burst())}
+		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", r.limits.TokenRate, l.Burst())}
 }
 
-// admit reports why the caller may not hold a query. What the same transaction
-// releases makes room for it. It holds for as long as no other registration is admitted.
+// admit returns a problem if the limits do not allow the caller to hold a
+// query. What the same transaction releases makes room for it. The answer is
+// valid until another registration is admitted.
 func (r *Registry) admit(own takeover, c Caller, fresh *Query) error {
 	known, err := r.store.Query(fresh.ID)
 	found := err == nil
@@ -130,7 +134,7 @@ func (r *Registry) admitTotal(own takeover, found bool) error {
 		return err
 	}
 	for i := range freed {
-		if len(freed[i].Holders) == 1 { // it ends
+		if len(freed[i].Holders) == 1 { // deleted by its release
 			n--
 		}
 	}
@@ -141,7 +145,7 @@ func (r *Registry) admitTotal(own takeover, found bool) error {
 		Detail: "limits.queries are registered already: release some, or raise the limit"}
 }
 
-// released lists the queries that the claim releases.
+// released lists the queries that the takeover releases.
 func (r *Registry) released(own takeover) (list []Query, err error) {
 	if own.replace && own.name != "" {
 		if list, err = r.store.FindName(own.caller, own.name, false, math.MaxInt); err != nil {
@@ -161,7 +165,7 @@ func (r *Registry) released(own takeover) (list []Query, err error) {
 	return list, err
 }
 
-// admitBytes is admit for the sizes.
+// admitBytes is admit for limits.token_bytes.
 func (r *Registry) admitBytes(c Caller, h Holdings, kind string, size int64, of string) error {
 	if most := r.limits.TokenBytes; most > 0 && h.Bytes+size > most {
 		return overQuota("with this %s of %d bytes (%s) %s would hold %d bytes, and limits.token_bytes allows %d", kind, size, of, c.Name, h.Bytes+size, most)
@@ -189,5 +193,5 @@ func (r *Registry) admitProfile(c Caller, fresh *Profile) error {
 
 func overQuota(format string, a ...any) *Problem {
 	return &Problem{Type: "quota", Status: 403, Title: titles["quota"],
-		Detail: fmt.Sprintf(format, a...) + ": release some, or let the operator raise the limit"}
+		Detail: fmt.Sprintf(format, a...) + ": release some, or ask the operator to raise the limit"}
 }

@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxNamesListed bounds how many ids an ambiguous name lists.
+// maxNamesListed is the maximum number of ids that the problem of an ambiguous
+// name lists.
 const maxNamesListed = 8
 
-// Resolve finds a query by id, by the caller's own name for it, or by the name
-// that others gave to one query only. A caller who may not read without a token
-// is shown what is public. A name that others gave to several queries is a
-// Problem of the type ambiguous-name with their ids.
+// Resolve finds a query by its id, by the caller's own name for it, or by the
+// name that other callers gave to this query only. A caller without the role
+// read finds only public queries. A name that others gave to several queries is
+// a Problem of type ambiguous-name with their ids.
 func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
 	q, err := r.store.Query(ref)
 	if !errors.Is(err, ErrNotFound) {
@@ -32,7 +33,8 @@ func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
 
 func idOfQuery(q *Query) string { return q.ID }
 
-// single is the one of a list, or why it is not one.
+// single returns the only element of a list, or a problem if there is none or
+// more than one.
 func single[T any](kind, name string, list []T, id func(*T) string, err error) (T, error) {
 	var none T
 	switch {
@@ -47,11 +49,11 @@ func single[T any](kind, name string, list []T, id func(*T) string, err error) (
 	for i := range list {
 		p.IDs = append(p.IDs, id(&list[i]))
 	}
-	p.Detail = fmt.Sprintf("%q is none of your own names, and others call several so: use an id, such as %s", name, strings.Join(p.IDs, ", "))
+	p.Detail = fmt.Sprintf("%q is not one of your own names, and other callers use it for several queries: use an id, such as %s", name, strings.Join(p.IDs, ", "))
 	return none, p
 }
 
-// nameTaken says that the caller uses a name for another query.
+// nameTaken is the problem of a name that the caller uses for another query.
 func nameTaken(name string, others []*Query) *Problem {
 	p := &Problem{Type: "name-taken", Status: 409, Title: titles["name-taken"]}
 	for _, q := range others {
@@ -62,17 +64,18 @@ func nameTaken(name string, others []*Query) *Problem {
 	return p
 }
 
-// A takeover is what a registration does to the caller's other queries.
+// A takeover says which of the caller's other queries a registration releases.
 type takeover struct {
 	caller, name string
-	replace      bool   // those of this name are released
-	instead      string // this one is released
+	replace      bool   // release the query of this name
+	instead      string // release this query
 }
 
-// apply gives q to the claim, in a transaction that may edit the others.
+// apply checks the name and releases the caller's other queries, in a
+// transaction that may edit them.
 func (c takeover) apply(q *Query, others []*Query) error {
 	had, _ := q.Holder(c.caller)
-	if c.name != had.Name { // one that is stored stays, whatever the rules were
+	if c.name != had.Name { // a name that is stored stays valid when the rules change
 		if err := checkName(c.name); err != nil {
 			return err
 		}
@@ -95,18 +98,19 @@ func (c takeover) names(id string) Names {
 	return Names{Query: id, Caller: c.caller, Name: c.name, Instead: c.instead}
 }
 
-// removeHolder ends a caller's registration and says whether there was one.
+// removeHolder ends a caller's registration and reports whether there was one.
 func (q *Query) removeHolder(caller string) bool {
 	n := len(q.Holders)
 	q.Holders = slices.DeleteFunc(q.Holders, func(h Holder) bool { return h.Caller == caller })
 	return len(q.Holders) < n
 }
 
-// pathMarks may stand in a path as they are (RFC 3986, pchar).
+// pathMarks are the punctuation characters that a path may contain unescaped
+// (RFC 3986, pchar).
 const pathMarks = "-._~!$&'()*+,;=:@"
 
-// checkName says why a query cannot be given a name: it has to be seen, and to
-// stand in a path as it is.
+// checkName returns a problem if a query must not have this name. Names are
+// visible, and part of URL paths without escapes.
 func checkName(name string) error {
 	bad := func(format string, a ...any) error {
 		return unprocessable("bad-setting", "/name", format, a...)
@@ -138,13 +142,13 @@ func nameRune(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !invisible(r)
 }
 
-// invisible are letters and marks that leave nothing on paper.
+// invisible reports whether a letter or mark has no visible form.
 func invisible(r rune) bool {
 	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// printable refuses text that could break a line or hide what it says, such as
-// marks of direction.
+// printable reports whether a text is valid UTF-8 without characters that break
+// a line or hide text, such as marks of direction.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		const joiner, nonJoiner = 0x200d, 0x200c // of Arabic, Indic scripts and emoji
@@ -152,7 +156,7 @@ func printable(s string) bool {
 	})
 }
 
-// visible says that something of a text can be seen.
+// visible reports whether a text has a visible character.
 func visible(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !invisible(r) })
 }

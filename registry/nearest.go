@@ -2,7 +2,8 @@ package registry
 
 import "strings"
 
-// Nearest is the name that takes the fewest edits to make of word, if few, else "".
+// Nearest returns the name with the smallest edit distance to word, or "" if
+// none is close.
 func Nearest(word string, names []string) (found string) {
 	least := min(2, len(word)/2) + 1
 	for _, name := range names {
@@ -13,8 +14,8 @@ func Nearest(word string, names []string) (found string) {
 	return found
 }
 
-// editDistance counts the insertions, deletions and substitutions from a to b
-// (Levenshtein's distance).
+// editDistance is the Levenshtein distance from a to b: the minimum number of
+// insertions, deletions and substitutions.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

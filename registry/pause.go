@@ -2,15 +2,15 @@ package registry
 
 import "time"
 
-// A Pause says who stopped executions, and when.
+// A Pause records who stopped executions, and when.
 type Pause struct {
 	By  string    `json:"by"`
 	At  time.Time `json:"at"`
-	All bool      `json:"all,omitempty"` // an admin's, for all holders of a query
+	All bool      `json:"all,omitempty"` // by an admin, for all holders of a query
 }
 
-// Paused is the pause that keeps the query from running, nil when none does: an
-// admin's, or the latest of the holders' when all of them have paused it.
+// Paused returns the pause that stops the query, nil if it runs: an admin's
+// pause, or the latest of the holders' pauses if all of them have paused it.
 func (q *Query) Paused() *Pause {
 	if q.Pause != nil {
 		return q.Pause
@@ -28,8 +28,8 @@ func (q *Query) Paused() *Pause {
 	return latest
 }
 
-// PausedFor is the pause that the caller's Resume would look at: the one in force,
-// else a holder's own.
+// PausedFor returns the pause that the caller's Resume would end: the one in
+// force, else the caller's own.
 func (q *Query) PausedFor(c Caller) *Pause {
 	if p := q.Paused(); p != nil || c.Role.Includes(RoleAdmin) {
 		return p
@@ -38,8 +38,8 @@ func (q *Query) PausedFor(c Caller) *Pause {
 	return h.Pause
 }
 
-// effectiveHolders yields the holders whose settings count: those who have not paused the
-// query, or all of them when all have.
+// effectiveHolders yields the holders whose settings are in force: those who
+// have not paused the query, or all of them if all have.
 func (q *Query) effectiveHolders(yield func(*Holder) bool) {
 	all := q.Pause == nil && q.Paused() != nil
 	for i := range q.Holders {
@@ -50,8 +50,9 @@ func (q *Query) effectiveHolders(yield func(*Holder) bool) {
 }
 
 // Pause stops executions until Resume. A holder's pause is its own: the query
-// goes on while another holder wants it, and the pause ends with the
-// registration. An admin's pause is for all and lasts until an admin resumes.
+// still runs while another holder wants it, and the pause ends with the
+// registration. An admin's pause applies to all holders and lasts until an
+// admin resumes the query.
 func (r *Registry) Pause(c Caller, id string) (Query, error) {
 	at := r.now().UTC()
 	return r.editAs(c, id, func(q *Query) error {
@@ -63,8 +64,8 @@ func (r *Registry) Pause(c Caller, id string) (Query, error) {
 	})
 }
 
-// pauseOf is where the caller's pause is kept. The caller is a holder or an
-// admin.
+// pauseOf returns where the caller's pause is stored. The caller is a holder or
+// an admin.
 func (q *Query) pauseOf(c Caller) **Pause {
 	for i := range q.Holders {
 		if h := &q.Holders[i]; h.Caller == c.Name && !c.Role.Includes(RoleAdmin) {
@@ -74,8 +75,8 @@ func (q *Query) pauseOf(c Caller) **Pause {
 	return &q.Pause
 }
 
-// Resume undoes Pause: a holder its own pause, an admin the one for all. Where
-// there is none for all, an admin lifts the pauses of all holders.
+// Resume ends a pause: a holder's own, or for an admin the one that applies to
+// all. If there is none, an admin ends the pauses of all holders.
 func (r *Registry) Resume(c Caller, id string) (Query, error) {
 	return r.editAs(c, id, func(q *Query) error {
 		switch {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A Position names one point in a query's history: the state after change Seq
-// of numbering Epoch. Seq 0 means that there is no result yet.
+// A Position is a point in a query's log: the state after change Seq of the
+// numbering Epoch. Seq 0 means that there is no result yet.
 type Position struct {
 	Epoch string `json:"epoch"`
 	Seq   uint64 `json:"seq"`
 }
 
-// String gives the form used in URLs and event ids, "epoch:seq".
+// String returns the form used in URLs and event ids, "epoch:seq".
 func (p Position) String() string { return p.Epoch + ":" + strconv.FormatUint(p.Seq, 10) }
 
 // ParsePosition reads the form that String writes.
@@ -27,32 +27,31 @@ func ParsePosition(s string) (Position, error) {
 	return Position{epoch, n}, nil
 }
 
-// An Offset names one point in the store-wide sequence of all changes. Its
-// epoch is the store's, not a query's.
+// An Offset is a point in the log of all queries. Its epoch is the store's, not
+// a query's.
 type Offset = Position
 
-// Reasons why a log cannot continue from a position. They are sent to clients
-// as they stand.
+// Reasons why a log does not continue from a position, as clients receive them.
 const (
-	TooOld     = "too_old"     // the changes after it have been trimmed
-	OtherEpoch = "other_epoch" // numbering began anew
-	Ahead      = "ahead"       // the position lies after the newest change
+	TooOld     = "too_old"     // the changes after it are trimmed
+	OtherEpoch = "other_epoch" // numbering has restarted
+	Ahead      = "ahead"       // the position is after the newest change
 )
 
-// A GapError says that the log does not continue from a position and why.
+// A GapError says that the log does not continue from a position, and why.
 type GapError struct{ Reason string }
 
 func (e *GapError) Error() string {
 	return "the change log does not continue from this position: " + e.Reason
 }
 
-// Errors that every implementation of the stores returns, wrapped or not.
+// Errors that every implementation of the stores returns, possibly wrapped.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
-	// ErrUnauthorized is what a gate says to wrong, missing and expired tokens.
+	// ErrUnauthorized reports a wrong, missing or expired token.
 	ErrUnauthorized = errors.New("no valid token")
-	// ErrGuessing is what a gate says to an address that sent too many wrong
-	// tokens. Whether the one at hand is valid is not told.
+	// ErrGuessing refuses an address that sent too many wrong tokens. It does not
+	// reveal whether the present token is valid.
 	ErrGuessing = errors.New("too many wrong tokens came from this address: wait a little")
 )

@@ -13,12 +13,12 @@ type Problem struct {
 	Title  string
 	Detail string
 	Errors []FieldError
-	IDs    []string // of what it is about, such as the queries of one name
-	// RetryAfter is when to try again, 0 where the problem does not say.
+	IDs    []string // of the objects that the problem is about, such as the queries of one name
+	// RetryAfter is how long to wait before the next attempt; 0 if unknown.
 	RetryAfter time.Duration
 }
 
-// A FieldError points at the part of a request that is wrong.
+// A FieldError points to the invalid part of a request.
 type FieldError struct {
 	Pointer string `json:"pointer"` // JSON pointer (RFC 6901)
 	Detail  string `json:"detail"`
@@ -42,14 +42,15 @@ func forbidden(format string, a ...any) *Problem {
 	return &Problem{Type: "forbidden", Status: 403, Title: "Not allowed", Detail: fmt.Sprintf(format, a...)}
 }
 
-// unprocessable says what is wrong with one field of a well-formed request.
+// unprocessable is the problem of one field in a well-formed request.
 func unprocessable(typ, pointer, format string, a ...any) *Problem {
 	detail := fmt.Sprintf(format, a...)
 	return &Problem{Type: typ, Status: 422, Title: titles[typ], Detail: detail,
 		Errors: []FieldError{{pointer, detail}}}
 }
 
-// malformed says that a query's text is none: 400, as the SPARQL Protocol has it.
+// malformed is the problem of a text that is not a query: 400, as the SPARQL
+// Protocol requires.
 func malformed(format string, a ...any) *Problem {
 	p := unprocessable("bad-query", "/query", format, a...)
 	p.Status = 400

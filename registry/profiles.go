@@ -15,9 +15,9 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
-// A ProfileRequest is what a caller asks to have captured.
+// A ProfileRequest is a request to create a profile.
 type ProfileRequest struct {
-	Endpoint string   `json:"endpoint"` // may be left out: it is that of the queries
+	Endpoint string   `json:"endpoint"` // "" means the endpoint of the queries
 	Name     string   `json:"name"`
 	Items    []Item   `json:"items"`
 	Window   Span     `json:"window"`
@@ -25,15 +25,15 @@ type ProfileRequest struct {
 	Weight   float64  `json:"weight"`
 }
 
-// Bounds of profiles.
+// Limits of profiles.
 const (
 	maxItems = 32
 	maxWhere = 16
 )
 
-// CreateProfile stores a profile of the caller's. Asking for the same again is
-// not a mistake: created is false then, and name, budget and weight are those
-// of the request. Errors are *Problem where the caller can do something.
+// CreateProfile stores a profile of the caller's. If it exists already, created
+// is false, and its name, budget and weight become those of the request. Errors
+// that the caller can act on are *Problem.
 func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, created bool, err error) {
 	if !c.Role.Includes(RoleApp) {
 		return Profile{}, false, forbidden("a profile needs a token with the role app or admin")
@@ -80,8 +80,8 @@ func (r *Registry) Profile(id string) (Profile, error) {
 	return p, err
 }
 
-// ResolveProfile finds a profile by id, by the caller's own name for it, or by
-// the name that others gave to one only; see Resolve.
+// ResolveProfile finds a profile by its id, by the caller's own name for it, or
+// by the name that others gave to this profile only; see Resolve.
 func (r *Registry) ResolveProfile(c Caller, ref string) (Profile, error) {
 	if r.profiles == nil {
 		return Profile{}, notFound("no profile has this id or name")
@@ -100,14 +100,14 @@ func (r *Registry) ResolveProfile(c Caller, ref string) (Profile, error) {
 
 func idOfProfile(p *Profile) string { return p.ID }
 
-// A ProfilePatch edits a profile: what is nil stays as it is.
+// A ProfilePatch edits a profile. Nil fields stay unchanged.
 type ProfilePatch struct {
 	Name   *string
 	Budget *Duration
 	Weight *float64
 }
 
-// PatchProfile edits what of a profile may be edited.
+// PatchProfile edits the name, budget and weight of a profile.
 func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profile, error) {
 	return r.editProfile(c, id, func(p *Profile) error {
 		if patch.Name != nil && *patch.Name != p.Name {
@@ -122,7 +122,7 @@ func (r *Registry) PatchProfile(c Caller, id string, patch ProfilePatch) (Profil
 	})
 }
 
-// DeleteProfile ends a profile; its captures go with it.
+// DeleteProfile deletes a profile with its captures.
 func (r *Registry) DeleteProfile(c Caller, id string) error {
 	_, err := r.editProfile(c, id, func(p *Profile) error {
 		p.Items = nil
@@ -150,7 +150,7 @@ func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (
 	return p, err
 }
 
-// readProfile checks a request and gives the profile that it would make.
+// readProfile checks a request and returns the profile that it creates.
 func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 	p := Profile{Owner: c.Name, Name: req.Name, Window: req.Window, Budget: req.Budget, Weight: req.Weight}
 	if err := cmp.Or(checkProfileName(p.Name), checkTagsAndWeight(nil, p.Weight)); err != nil {
@@ -165,7 +165,7 @@ func (r *Registry) readProfile(c Caller, req ProfileRequest) (Profile, error) {
 		}
 	}
 	if req.Endpoint != "" && req.Endpoint != p.Endpoint {
-		return p, badProfile("/endpoint", "the queries are watched at %s: leave endpoint out, or name that one", p.Endpoint)
+		return p, badProfile("/endpoint", "the queries are registered at %s: leave endpoint out, or name that one", p.Endpoint)
 	}
 	e, err := r.Endpoint(p.Endpoint)
 	if err != nil {
@@ -190,9 +190,10 @@ func checkProfileName(name string) error {
 	return nil
 }
 
-// profileIdentity makes the same need of the same caller the same profile.
+// profileIdentity derives a profile's id from its owner and content: the same
+// request of the same owner is the same profile.
 func profileIdentity(p *Profile) string {
-	b, _ := json.Marshal(struct { // spans and strings: it cannot fail
+	b, _ := json.Marshal(struct { // cannot fail: spans and strings only
 		Owner, Endpoint string
 		Items           []Item
 		Window          Span
@@ -205,7 +206,7 @@ func badProfile(pointer, format string, a ...any) *Problem {
 	return unprocessable("bad-profile", pointer, format, a...)
 }
 
-// readItem resolves the queries of one item and checks when it is wanted.
+// readItem resolves the queries of one item, checks it and adds it to p.
 func (r *Registry) readItem(c Caller, p *Profile, i int, item Item) error {
 	at := fmt.Sprintf("/items/%d", i)
 	q, err := r.itemQuery(c, p, at+"/query", item.Query)
@@ -220,7 +221,7 @@ func (r *Registry) readItem(c Caller, p *Profile, i int, item Item) error {
 		}
 	}
 	if kinds != 1 {
-		return badProfile(at+"/when", "say one of: {every, slack}, {changed, where}, {predicted: true}")
+		return badProfile(at+"/when", "set exactly one of: {every, slack}, {changed, where}, {predicted: true}")
 	}
 	if w.Every.IsZero() && !w.Slack.IsZero() {
 		return badProfile(at+"/when/slack", "slack belongs to every; the length of other intervals is within, else the profile's window")
@@ -239,7 +240,7 @@ func (r *Registry) readItem(c Caller, p *Profile, i int, item Item) error {
 	}
 	for j, other := range p.Items {
 		if other.Query == item.Query && sameWhen(other.When, item.When) {
-			return badProfile(at, "it says the same as item %d: leave one of the two out", j)
+			return badProfile(at, "it equals item %d: remove one of them", j)
 		}
 	}
 	p.Items = append(p.Items, item)
@@ -252,7 +253,8 @@ func sameWhen(a, b When) bool {
 	return string(x) == string(y)
 }
 
-// itemQuery resolves a query and checks that it is at the profile's endpoint.
+// itemQuery resolves a query and checks that it belongs to the profile's
+// endpoint.
 func (r *Registry) itemQuery(c Caller, p *Profile, at, ref string) (Query, error) {
 	if ref == "" {
 		return Query{}, badProfile(at, "name a query by its id or name")
@@ -265,7 +267,7 @@ func (r *Registry) itemQuery(c Caller, p *Profile, at, ref string) (Query, error
 		return q, err
 	}
 	if p.Endpoint = cmp.Or(p.Endpoint, q.Endpoint); p.Endpoint != q.Endpoint {
-		return q, badProfile(at, "it is watched at %s and others of the profile at %s: make one profile for each endpoint", q.Endpoint, p.Endpoint)
+		return q, badProfile(at, "it is registered at %s and other queries of the profile at %s: make one profile for each endpoint", q.Endpoint, p.Endpoint)
 	}
 	return q, nil
 }
@@ -289,14 +291,14 @@ func (r *Registry) readTrigger(c Caller, p *Profile, at string, w *When) error {
 		case cond.Var == "" && known == nil:
 			return badProfile(pointer+"/var", "name a variable of the query that changes")
 		case known != nil && !slices.Contains(known, cond.Var):
-			return badProfile(pointer+"/var", "%q is nothing that rows of %s hold, which are about %s", cond.Var, q.ID, strings.Join(known, ", "))
+			return badProfile(pointer+"/var", "the rows of %[2]s have no variable %[1]q; they have %[3]s", cond.Var, q.ID, strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// conditionVars lists what conditions can be about; nil where the text does not
-// say, as of SELECT *.
+// conditionVars lists the variables that conditions may name; nil if the text
+// does not show them, as in SELECT *.
 func conditionVars(q *Query) []string {
 	switch {
 	case q.Form == diff.Ask:
@@ -311,8 +313,8 @@ func conditionVars(q *Query) []string {
 	return a.Vars
 }
 
-// checkSpans checks the lengths against the distance of the endpoint's slots: a run
-// can only fall into an interval that a slot falls into.
+// checkSpans checks the lengths of intervals against the distance between the
+// endpoint's slots: an interval that no slot falls into cannot be captured.
 func (r *Registry) checkSpans(p *Profile, e Endpoint) error {
 	gap := time.Duration(0)
 	if r.slotInterval != nil {
@@ -331,7 +333,7 @@ func (r *Registry) checkSpans(p *Profile, e Endpoint) error {
 			length, pointer = p.Window, "/window"
 		}
 		if length.IsZero() {
-			return badProfile("/window", "say how long an interval lasts that a change or a prediction begins, as in \"10m\" or \"3 slots\"")
+			return badProfile("/window", "set the length of the intervals that a change or a prediction starts, such as \"10m\" or \"3 slots\"")
 		}
 		if err := checkHoldsSlot(pointer, length, gap); err != nil {
 			return err
@@ -342,23 +344,23 @@ func (r *Registry) checkSpans(p *Profile, e Endpoint) error {
 
 func checkPeriod(at string, w When, gap time.Duration) error {
 	if (w.Every.Slots > 0) != (w.Slack.Slots > 0) && !w.Slack.IsZero() {
-		return badProfile(at+"/slack", "every and slack are both times or both numbers of slots")
+		return badProfile(at+"/slack", "every and slack must both be times or both be numbers of slots")
 	}
 	if w.Slack.Time > w.Every.Time || w.Slack.Slots >= w.Every.Slots && w.Every.Slots > 0 && !w.Slack.IsZero() {
-		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack at most every, or less than every where slots are counted")
+		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack at most every, or less than every for numbers of slots")
 	}
 	if w.Every.Slots > 0 {
 		return nil
 	}
 	if w.Slack.IsZero() {
-		return badProfile(at+"/slack", "an execution takes time: say how late it may end after each multiple of %s", w.Every)
+		return badProfile(at+"/slack", "set slack: how long after each multiple of %s an execution may end", w.Every)
 	}
 	return checkHoldsSlot(at+"/slack", w.Slack, gap)
 }
 
 func checkHoldsSlot(pointer string, s Span, gap time.Duration) error {
 	if s.Slots == 0 && s.Time < gap {
-		return badProfile(pointer, "slots are %s apart, so that an interval of %s can pass between two of them: make it at least %s", gap, s, gap)
+		return badProfile(pointer, "slots are %s apart, and an interval of %s can fall between two of them: make it at least %s", gap, s, gap)
 	}
 	return nil
 }

@@ -2,10 +2,9 @@ package registry
 
 import "errors"
 
-// Public says whether everybody may read the results without a token. The holder
-// who has held the query longest decides, so that no later one publishes what an
-// earlier one keeps to itself, nor hides what it shows. A holder with MayPublish
-// decides for all.
+// Public reports whether the results are readable without a token. The holder
+// who has held the query longest decides, so that no later holder publishes or
+// hides what an earlier one decided. A holder with MayPublish decides for all.
 func (q *Query) Public() bool {
 	first := 0
 	for i := range q.Holders {
@@ -20,8 +19,7 @@ func (q *Query) Public() bool {
 	return len(q.Holders) > 0 && q.Holders[first].Public
 }
 
-// mayPublish says whether the caller may publish a query of an endpoint whatever
-// others ask for.
+// mayPublish reports whether the caller may publish any query of an endpoint.
 func (r *Registry) mayPublish(c Caller, endpoint string) (bool, error) {
 	if c.Role.Includes(RoleAdmin) {
 		return true, nil
@@ -33,7 +31,7 @@ func (r *Registry) mayPublish(c Caller, endpoint string) (bool, error) {
 	return e.AllowPublic, err
 }
 
-// mayPublishQuery is mayPublish for the edit of a registration.
+// mayPublishQuery is mayPublish for an edit of a registration.
 func (r *Registry) mayPublishQuery(c Caller, id string, p Patch) (bool, error) {
 	if p.Public == nil || !*p.Public {
 		return false, nil
@@ -45,20 +43,21 @@ func (r *Registry) mayPublishQuery(c Caller, id string, p Patch) (bool, error) {
 	return r.mayPublish(c, q.Endpoint)
 }
 
-// publish checks what a registration asks to publish. Asking for what is public
-// already is fine; it keeps the query public when those before have left.
+// publish checks a registration's request to publish a query. Publishing a
+// query that is already public is allowed, and keeps it public when the earlier
+// holders leave.
 func publish(q *Query, h *Holder, may bool) error {
 	h.MayPublish = h.Public && (h.MayPublish || may)
 	if !h.Public || q.Public() {
 		return nil
 	}
-	p := forbidden("others held this query before %s and keep it to themselves: leave public out, or ask an admin, who can publish it or set allow_public on the endpoint %s", h.Caller, q.Endpoint)
+	p := forbidden("earlier holders than %s keep this query private: leave public out, or ask an admin, who can publish it or set allow_public on the endpoint %s", h.Caller, q.Endpoint)
 	p.Errors = []FieldError{{"/public", p.Detail}}
 	return p
 }
 
-// endConsent ends the consent of all holders when a query is not public: no holder
-// joins it afterwards to find it published when another one leaves.
+// endConsent clears the Public flags of all holders of a query that is not
+// public. A later holder's departure then does not publish it.
 func (q *Query) endConsent() {
 	if q.Public() {
 		return
@@ -68,10 +67,11 @@ func (q *Query) endConsent() {
 	}
 }
 
-// Upgrade gives a query that an earlier version stored the meaning that it had,
-// and says whether that changed anything. A pause was everybody's, and each
-// holder could end it: now each has paused it. Each holder could publish alone:
-// what is public stays public. What this version stores stays as it is.
+// Upgrade converts a query that an earlier version stored and reports whether
+// it changed anything. In earlier versions a pause applied to all holders and
+// each of them could end it: now each holder has paused the query. Each holder
+// could publish alone: public queries stay public. A query that this version
+// stored stays unchanged.
 func (q *Query) Upgrade() (changed bool) {
 	if q.Pause != nil && !q.Pause.All {
 		for i := range q.Holders {

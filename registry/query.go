@@ -10,17 +10,17 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// A Query is a registered read query on one endpoint. What identifies it never
-// changes; the rest follows from its holders.
+// A Query is a registered read query on one endpoint. The fields that identify
+// it never change; the others follow from its holders.
 type Query struct {
 	ID            string    `json:"id"`
 	Endpoint      string    `json:"endpoint"`
-	Text          string    `json:"text"` // as first registered; this is what is sent
+	Text          string    `json:"text"` // as first registered, and as sent
 	Normal        string    `json:"normal"`
 	Form          diff.Form `json:"form"`
 	Ordered       bool      `json:"ordered,omitempty"`
 	OrderKeys     []string  `json:"order_keys,omitempty"` // see diff.Options
-	Limit         int64     `json:"limit"`                // own top-level LIMIT, -1 when there is none
+	Limit         int64     `json:"limit"`                // its own top-level LIMIT; -1: none
 	DefaultGraphs []string  `json:"default_graphs,omitempty"`
 	NamedGraphs   []string  `json:"named_graphs,omitempty"`
 	Constants     []string  `json:"constants,omitempty"` // IRIs of the patterns
@@ -28,12 +28,12 @@ type Query struct {
 	CreatedAt     time.Time `json:"created_at"`
 	Holders       []Holder  `json:"holders"`         // sorted by name
 	Pause         *Pause    `json:"pause,omitempty"` // an admin's, for all holders; see Paused
-	// Refreshes counts the requests to run in the next slot. One is waiting
-	// while the scheduler has served fewer.
+	// Refreshes counts the requests to run in the next slot. One is pending while
+	// the scheduler has served fewer.
 	Refreshes uint64 `json:"refreshes,omitempty"`
 }
 
-// A Warning tells what about a query will surprise.
+// A Warning says what may surprise about a query.
 type Warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -41,8 +41,8 @@ type Warning struct {
 	Column  int    `json:"column,omitempty"`
 }
 
-// A Holder is one registration of a query: the same question asked by several
-// callers is executed once, with settings that satisfy all of them.
+// A Holder is one registration of a query. The same question of several callers
+// is executed once, with settings that satisfy all of them.
 type Holder struct {
 	Caller       string     `json:"caller"` // token name or Anonymous
 	Name         string     `json:"name,omitempty"`
@@ -53,13 +53,13 @@ type Holder struct {
 	From         *time.Time `json:"from,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Public       bool       `json:"public,omitempty"`
-	MayPublish   bool       `json:"may_publish,omitempty"` // its Public counts by itself; see Query.Public
+	MayPublish   bool       `json:"may_publish,omitempty"` // its Public applies regardless of other holders; see Query.Public
 	Urgency      string     `json:"urgency,omitempty"`
 	Life         string     `json:"life,omitempty"`
-	Pause        *Pause     `json:"pause,omitempty"` // its own: others may still want executions
+	Pause        *Pause     `json:"pause,omitempty"` // its own: other holders may still want executions
 	Since        time.Time  `json:"since"`
-	// Live marks a registration made by a subscription; ReleaseAt is when it
-	// ends, set while nobody with that name is connected.
+	// Live marks a registration made by a subscription. ReleaseAt is when it ends;
+	// it is set while no connection of the caller follows the query.
 	Live      bool       `json:"live,omitempty"`
 	ReleaseAt *time.Time `json:"release_at,omitempty"`
 }
@@ -90,7 +90,7 @@ func Identity(endpoint, normal string, ordered bool, defaultGraphs, namedGraphs 
 	return "q_" + strings.ToLower(sum[:26])
 }
 
-// Weight in force: the largest of the holders', but for those who paused it.
+// Weight is the largest weight of the holders who have not paused the query.
 func (q *Query) Weight() float64 {
 	w := 0.0
 	for h := range q.effectiveHolders {
@@ -106,8 +106,8 @@ func (h *Holder) weight() float64 {
 	return h.Weight
 }
 
-// MaxStaleness in force: the smallest that a holder who has not paused the query
-// asks for, 0 for none.
+// MaxStaleness is the smallest max_staleness of the holders who have not paused
+// the query; 0 means none.
 func (q *Query) MaxStaleness() time.Duration {
 	least := Duration(0)
 	for h := range q.effectiveHolders {
@@ -118,8 +118,8 @@ func (q *Query) MaxStaleness() time.Duration {
 	return time.Duration(least)
 }
 
-// MinInterval in force: the smallest among the holders who have not paused the
-// query; 0 if one of them sets none.
+// MinInterval is the smallest min_interval of the holders who have not paused
+// the query; 0 if one of them sets none.
 func (q *Query) MinInterval() time.Duration {
 	least := Duration(-1)
 	for h := range q.effectiveHolders {
@@ -140,15 +140,16 @@ func (q *Query) Tags() []string {
 	return slices.Compact(all)
 }
 
-// Active says whether some holder wants executions at the moment now: one who has
-// not paused the query.
+// Active reports whether some holder wants executions now: one who has not
+// paused the query and whose From and Until include now.
 func (q *Query) Active(now time.Time) bool {
 	return slices.ContainsFunc(q.Holders, func(h Holder) bool {
 		return h.Pause == nil && (h.From == nil || !now.Before(*h.From)) && (h.Until == nil || now.Before(*h.Until))
 	})
 }
 
-// DormantReason says in words when executions are wanted, for a query that is not active.
+// DormantReason says in words why an inactive query is not executed, and when
+// it will be.
 func (q *Query) DormantReason(now time.Time) string {
 	var next time.Time
 	for _, h := range q.Holders {
@@ -157,9 +158,9 @@ func (q *Query) DormantReason(now time.Time) string {
 		}
 	}
 	if next.IsZero() {
-		return "no holder wants executions now: the time of each is over (until), or it has paused the query"
+		return "no holder wants executions now: until has passed, or the holder has paused the query"
 	}
-	return "no holder wants executions now: they begin at " + next.UTC().Format(time.RFC3339) + " (from)"
+	return "no holder wants executions before " + next.UTC().Format(time.RFC3339) + " (from)"
 }
 
 // Holder returns the caller's registration, if it has one.

@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
-// A Registration is what a caller asks to have watched, and how.
+// A Registration is a caller's request to keep a query fresh.
 type Registration struct {
 	Endpoint        string     `json:"endpoint"`
 	Text            string     `json:"query"`
@@ -22,7 +22,7 @@ type Registration struct {
 	Weight          float64    `json:"weight"` // 0 means 1
 	MaxStaleness    Duration   `json:"max_staleness"`
 	MinInterval     Duration   `json:"min_interval"`
-	Ordered         *bool      `json:"ordered"` // nil: as the text says, by a top-level ORDER BY
+	Ordered         *bool      `json:"ordered"` // nil: true if the text has a top-level ORDER BY
 	DefaultGraphURI []string   `json:"default_graph_uri"`
 	NamedGraphURI   []string   `json:"named_graph_uri"`
 	From            *time.Time `json:"from"`
@@ -30,12 +30,12 @@ type Registration struct {
 	Public          bool       `json:"public"`
 	Urgency         string     `json:"urgency"`
 	Life            string     `json:"life"`
-	// Replace takes the name from the other query that the caller uses it for, and
-	// releases the caller's registration of that one, in the same transaction.
+	// Replace moves the name from another query of the caller to this one and
+	// releases that query, in the same transaction.
 	Replace bool `json:"replace"`
 }
 
-// Bounds of what a holder may set.
+// Limits of what a holder may set.
 const (
 	maxName  = 128 // bytes
 	maxTags  = 32
@@ -60,8 +60,8 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// Analyse checks a registration and gives the query that it would make, with
-// its warnings. Nothing is stored. Errors are *Problem.
+// Analyse checks a registration and returns the query that it would create,
+// with its warnings. It stores nothing. Errors are *Problem.
 func (r *Registry) Analyse(reg Registration) (Query, error) {
 	q, err := r.analyse(reg)
 	if err == nil {
@@ -70,13 +70,14 @@ func (r *Registry) Analyse(reg Registration) (Query, error) {
 	return q, err
 }
 
-// analyse is Analyse without a look at the name: one that is stored may stay.
+// analyse is Analyse without the check of the name, because a stored name stays
+// valid.
 func (r *Registry) analyse(reg Registration) (Query, error) {
 	e, err := r.endpointFor(reg.Endpoint)
 	if err != nil {
 		return Query{}, err
 	}
-	reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // the file's mark, not the query's: endpoints refuse it
+	reg.Text = strings.TrimPrefix(reg.Text, "\ufeff") // a byte order mark, which endpoints refuse
 	a, err := analyseText(reg.Text, e)
 	if err != nil {
 		return Query{}, err
@@ -104,7 +105,7 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	return q, nil
 }
 
-// endpointFor finds the endpoint that a request names.
+// endpointFor finds the endpoint that a request names, or the default one.
 func (r *Registry) endpointFor(name string) (Endpoint, error) {
 	if name == "" {
 		name = r.defaultEndpoint
@@ -149,25 +150,26 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 		return nil, unprocessable("service-refused", "/query",
 			"the query calls SERVICE %s; an admin may add it to own_services of %s if that endpoint provides it itself, or else set allow_service", foreign[0], e.Name)
 	}
-	if len(foreign) == 0 { // none is another endpoint
+	if len(foreign) == 0 { // every service is the endpoint's own
 		a.Warnings = slices.DeleteFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.Service })
 	}
 	if len(a.Reaches) > 0 && !e.AllowService {
 		return nil, unprocessable("service-refused", "/query",
-			"%s makes the endpoint reach beyond the query; an admin may set allow_service on %s", a.Reaches[0], e.Name)
+			"%s makes the endpoint act beyond the query; an admin may set allow_service on %s", a.Reaches[0], e.Name)
 	}
 	return a, nil
 }
 
-// provides reports whether a service, in the normal form's spelling, is one of
-// the endpoint's own: an IRI, or a name with a prefix that the endpoint declares.
+// provides reports whether a service, spelled as in the normal form, is one of
+// the endpoint's own services: an IRI, or a name with a prefix that the
+// endpoint declares.
 func (e Endpoint) provides(service string) bool {
 	return slices.ContainsFunc(e.OwnServices, func(own string) bool { return service == own || service == "<"+own+">" })
 }
 
 func (reg Registration) check() error {
 	if reg.Replace && reg.Name == "" {
-		return unprocessable("bad-setting", "/replace", "replace moves a name: say which")
+		return unprocessable("bad-setting", "/replace", "replace moves a name: set name")
 	}
 	if err := checkTagsAndWeight(reg.Tags, reg.Weight); err != nil {
 		return err
@@ -201,12 +203,12 @@ func checkTagsAndWeight(tags []string, weight float64) error {
 		}
 	}
 	if !(weight >= 0 && weight <= 1e6) {
-		return unprocessable("bad-setting", "/weight", "a weight lies between 0 and 1,000,000")
+		return unprocessable("bad-setting", "/weight", "a weight must be from 0 to 1,000,000")
 	}
 	return nil
 }
 
-// checkUntil refuses an end of executions that is over already.
+// checkUntil refuses an until in the past.
 func checkUntil(until *time.Time, now time.Time) error {
 	if until != nil && !until.IsZero() && !until.After(now) {
 		return unprocessable("bad-setting", "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
@@ -221,8 +223,8 @@ func checkWindow(from, until *time.Time) error {
 	return nil
 }
 
-// A Patch edits a registration: what is nil stays as it is. A zero time in
-// From or Until removes the bound.
+// A Patch edits a registration. Nil fields stay unchanged. A zero time in From
+// or Until removes the bound.
 type Patch struct {
 	Name         *string    `json:"name"`
 	Tags         *[]string  `json:"tags"`
@@ -260,7 +262,7 @@ func (p Patch) apply(h *Holder) {
 	setTime(&h.Until, p.Until)
 }
 
-// setTime clears the time where a patch says the zero time.
+// setTime sets a time; the zero time clears it.
 func setTime(dst **time.Time, v *time.Time) {
 	switch {
 	case v == nil:

@@ -11,52 +11,52 @@ import (
 	"time"
 )
 
-// liveGrace is how long a registration made by a live subscription outlives
+// liveGrace is how long a registration made by a live subscription lasts after
 // its last connection.
 const liveGrace = 24 * time.Hour
 
-// A Registry registers queries and keeps endpoints. Nothing here tells the
-// scheduler: the store is where the two meet.
+// A Registry registers queries and configures endpoints. It does not call the
+// scheduler: both work on the store.
 type Registry struct {
 	store           Store
-	profiles        ProfileStore                 // nil: none are kept
-	slotInterval    func(Endpoint) time.Duration // between two slots, 0 = nobody can tell
+	profiles        ProfileStore                 // nil: no profiles
+	slotInterval    func(Endpoint) time.Duration // distance between slots; 0: unknown
 	limits          Limits
-	defaultEndpoint string               // the endpoint of requests that name none
-	check           func(Endpoint) error // whether slot, policy and budget make sense together
+	defaultEndpoint string               // for requests that name none
+	check           func(Endpoint) error // validates slot, policy and budget together
 	moved           func(query string)
 	hidden          func(query string)
 	tuned           func(endpoint string)
 	now             func() time.Time
 	log             *slog.Logger
 
-	revision atomic.Uint64 // see Edition
+	revision atomic.Uint64 // see Revision
 
-	admitting    sync.Mutex // from counting what is limited to having one more
+	admitting    sync.Mutex // held from counting what a limit bounds until the registration is stored
 	rateLimiters callerLimiters
 
 	mu              sync.Mutex
-	liveConnections map[LiveHold]int             // connections that hold (query, caller), ReleaseAt unset
-	fileSources     map[string]map[string]string // what sets the settings of the configuration's endpoints, by endpoint and setting
-	ended           []LiveHold                   // whose grace has to begin: no connection is left, ReleaseAt unset
+	liveConnections map[LiveHold]int             // connections of each hold whose ReleaseAt is unset
+	fileSources     map[string]map[string]string // what sets each setting in the configuration, by endpoint and setting
+	ended           []LiveHold                   // holds without a connection whose ReleaseAt could not be stored yet
 }
 
-// Config is what a Registry needs.
+// Config are the dependencies and settings of a Registry.
 type Config struct {
 	Store           Store
 	Limits          Limits
 	DefaultEndpoint string               // for requests that name none; "" = the only one there is
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
 
-	// Profiles keeps profiles; without it there are none. Gap tells the usual
-	// distance of an endpoint's slots, 0 where nobody can tell.
+	// Profiles stores profiles; nil means that there are none. SlotInterval
+	// returns the usual distance of an endpoint's slots, 0 if unknown.
 	Profiles     ProfileStore
 	SlotInterval func(Endpoint) time.Duration
 
 	// QueryEdited and EndpointEdited are called after an edit is committed, so
-	// that followers learn of a release or a pause and loops of new settings.
-	// QueryEdited is told of edited profiles, too. QueryHidden is called when a
-	// query is public no longer, so that whoever has no token follows it no more.
+	// that followers notice a release or a pause and loops notice new settings.
+	// QueryEdited is also called for profiles. QueryHidden is called when a query
+	// is no longer public, so that followers without a token stop.
 	QueryEdited    func(id string)
 	QueryHidden    func(id string)
 	EndpointEdited func(name string)
@@ -65,8 +65,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Open starts a Registry. Holds of live subscriptions that a previous process
-// left behind begin their grace now.
+// Open returns a Registry. The grace period of live holds that a previous
+// process left behind starts now.
 func Open(c Config) (*Registry, error) {
 	r := &Registry{store: c.Store, profiles: c.Profiles, slotInterval: c.SlotInterval, limits: c.Limits, defaultEndpoint: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, hidden: c.QueryHidden, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, liveConnections: map[LiveHold]int{}}
 	if r.now == nil {
@@ -99,15 +99,14 @@ func Open(c Config) (*Registry, error) {
 	return r, nil
 }
 
-// Register stores a caller's registration. created is false when somebody
-// holds the same question already: then only the caller's settings are stored.
+// Register stores a caller's registration. created is false if the query exists
+// already; then only the caller's settings are stored.
 func (r *Registry) Register(c Caller, reg Registration) (q Query, created bool, err error) {
 	return r.register(c, reg, takeover{caller: c.Name, name: reg.Name, replace: reg.Replace}, false)
 }
 
-// Exchange registers another question in the place of one that the caller holds:
-// the registration of the old one is released in the same transaction. Where both
-// are the same question it edits the registration.
+// Exchange registers a query and releases the query old of the same caller, in
+// one transaction. If both are the same query, it edits the registration.
 func (r *Registry) Exchange(c Caller, old string, reg Registration) (Query, error) {
 	q, _, err := r.register(c, reg, takeover{caller: c.Name, name: reg.Name, instead: old}, false)
 	return q, err
@@ -151,8 +150,8 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 	return q, created, err
 }
 
-// addHolder puts h among the holders. What the same caller registered before is
-// replaced, but for its pause; an explicit registration is never turned into a
+// addHolder adds h to the holders. It replaces an earlier registration of the
+// same caller except for its pause. An explicit registration never becomes a
 // live one.
 func addHolder(q *Query, h Holder) *Holder {
 	i, found := slices.BinarySearchFunc(q.Holders, h.Caller, func(x Holder, n string) int { return cmp.Compare(x.Caller, n) })
@@ -216,8 +215,8 @@ func (r *Registry) Patch(c Caller, id string, p Patch) (Query, error) {
 	})
 }
 
-// Release ends the caller's registration, or with force everybody's. The query
-// ends when nobody holds it.
+// Release ends the caller's registration or, with force, all registrations. A
+// query without holders is deleted.
 func (r *Registry) Release(c Caller, id string, force bool) error {
 	if force && !c.Role.Includes(RoleAdmin) {
 		return forbidden("only an admin may release what others hold")
@@ -235,7 +234,7 @@ func (r *Registry) Release(c Caller, id string, force bool) error {
 	return err
 }
 
-// Refresh asks for an execution in the next slot, before ranked ones.
+// Refresh requests an execution in the next slot, ahead of ranked queries.
 func (r *Registry) Refresh(c Caller, id string) (Query, error) {
 	return r.editAs(c, id, func(q *Query) error {
 		q.Refreshes++
@@ -270,8 +269,8 @@ func (r *Registry) editNamed(n Names, edit func(*Query, []*Query) error) (Query,
 	return q, err
 }
 
-// editQueries is the store's EditQueries, which sees what is no longer public and
-// tells followers of the others that were edited.
+// editQueries calls the store's EditQueries and then reports queries that are
+// no longer public and other queries that lost a holder.
 func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, found bool) error) (Query, error) {
 	var hidden, left []string
 	q, err := r.store.EditQueries(n, func(q *Query, others []*Query, found bool) error {
@@ -308,19 +307,20 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 	return q, nil
 }
 
-// Revision grows with every edit of a query or an endpoint: while it stays, so does
-// what depends on their settings.
+// Revision grows with every edit of a query or an endpoint. While it is
+// unchanged, so is everything that depends on their settings.
 func (r *Registry) Revision() uint64 { return r.revision.Load() }
 
 // Follow registers a query for a live subscription. The returned function ends
-// this connection's hold; a day after the last one ended the registration is
-// released, unless the same caller registered the query itself.
+// this connection's hold. A day after the last connection ended, the
+// registration is released, unless the caller also registered the query
+// explicitly.
 func (r *Registry) Follow(ctx context.Context, c Caller, endpoint, text string) (Query, func(), error) {
 	return r.FollowGraphs(ctx, c, Registration{Endpoint: endpoint, Text: text})
 }
 
-// FollowGraphs is Follow for a registration that says more than endpoint and
-// text, such as the graphs of the dataset.
+// FollowGraphs is Follow for a registration with more than an endpoint and a
+// text, such as graphs.
 func (r *Registry) FollowGraphs(_ context.Context, c Caller, reg Registration) (Query, func(), error) {
 	q, _, err := r.register(c, reg, takeover{caller: c.Name}, true)
 	if err != nil {
@@ -346,12 +346,12 @@ func (r *Registry) unfollow(key LiveHold) {
 		return
 	}
 	if err := r.beginGrace(); err != nil && !errors.Is(err, ErrReadOnly) {
-		r.log.Error("the end of a live subscription was not stored", "query", key.Query, "error", err)
+		r.log.Error("storing the end of a live subscription failed", "query", key.Query, "error", err)
 	}
 }
 
-// beginGrace stores for ended live subscriptions when they are released. What
-// cannot be stored now is tried again by the next call.
+// beginGrace stores the release time of live holds whose last connection ended.
+// What cannot be stored now is retried by the next call.
 func (r *Registry) beginGrace() error {
 	r.mu.Lock()
 	ended := r.ended
@@ -387,7 +387,7 @@ func (r *Registry) setRelease(id, caller string, at time.Time) error {
 	return err
 }
 
-// Sweep releases the live registrations whose grace has ended.
+// Sweep releases the live registrations whose grace period has ended.
 func (r *Registry) Sweep() error {
 	if err := r.beginGrace(); err != nil {
 		return err

@@ -2,9 +2,9 @@ package registry
 
 import "github.com/freshet/freshet/diff"
 
-// Revalidate holds a query that comes from an export to what registering it would
-// check, and gives it as this version stores it. Its id has to follow from what it
-// asks, as this version or the one that wrote it reads that.
+// Revalidate checks an exported query as registration does and returns it in
+// this version's form. Its id must follow from its text, according to this
+// version or the one that wrote it.
 func Revalidate(q Query, e Endpoint) (Query, error) {
 	a, err := analyseText(q.Text, e)
 	if err != nil {

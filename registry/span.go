@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A Span is a stretch of an endpoint's schedule: a length of time ("10m"), or a
-// number of slots ("3 slots"), which means the same on an endpoint whose slots
-// run only when they are told to. At most one of the two is set.
+// A Span is a length of an endpoint's schedule: a duration ("10m") or a number
+// of slots ("3 slots"). Slots have the same meaning on an endpoint whose slots
+// run only on request. At most one of the two is set.
 type Span struct {
 	Time  time.Duration
 	Slots uint64
 }
 
-// maxSpan bounds spans: ten years, and as many slots as nobody counts.
+// The largest spans.
 const (
 	maxSpanTime  = 10 * 366 * 24 * time.Hour
 	maxSpanSlots = 1 << 32
 )
 
-// IsZero says that nothing was said.
+// IsZero reports whether neither is set.
 func (s Span) IsZero() bool { return s == Span{} }
 
 func (s Span) String() string {
@@ -57,7 +57,7 @@ func (s *Span) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes strings only; a bare number would hide its unit.
+// UnmarshalJSON accepts strings only; a bare number would hide its unit.
 func (s *Span) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {

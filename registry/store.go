@@ -2,29 +2,29 @@ package registry
 
 import "time"
 
-// A Store keeps queries and endpoints. Methods may be called concurrently;
-// each is one transaction, and what it returns is the caller's to keep.
+// A Store stores queries and endpoints. Its methods may be called concurrently.
+// Each is one transaction, and the caller may modify what it returns.
 type Store interface {
-	// Query returns one query; it wraps ErrNotFound.
+	// Query returns one query. The error wraps ErrNotFound if there is none.
 	Query(id string) (Query, error)
 
-	// EditQueries lets edit change queries in one transaction. q is the stored query
-	// that n names, or one with only its ID set when found is false; others are
-	// those that n names besides. A query that edit leaves without Holders is
-	// deleted with its results and history. What edit returns as an error undoes
-	// everything and is returned as it is.
+	// EditQueries calls edit to change queries in one transaction. q is the stored
+	// query that n names; if found is false it has only its ID. others are the
+	// other queries that n names. A query that edit leaves without Holders is
+	// deleted with its results and history. An error of edit aborts the
+	// transaction and is returned unchanged.
 	EditQueries(n Names, edit func(q *Query, others []*Query, found bool) error) (Query, error)
 
-	// FindName lists the queries that a caller gave a name, or that any holder did
-	// when caller is "": at most some, the oldest first, and only public ones when
-	// public is true.
+	// FindName lists at most this many queries that a caller gave a name, or any
+	// holder if caller is "", oldest first. If public is true it lists only public
+	// ones.
 	FindName(caller, name string, public bool, most int) ([]Query, error)
 
-	// CountQueries counts an endpoint's queries, of all endpoints for "".
+	// CountQueries counts the queries of an endpoint, or of all endpoints for "".
 	CountQueries(endpoint string) (int, error)
 
-	// Holdings are what a caller holds. What a deleted endpoint leaves may count
-	// for a while yet.
+	// Holdings returns what a caller holds. What belonged to a deleted endpoint
+	// may be counted for a while.
 	Holdings(caller string) (Holdings, error)
 
 	// LiveHolds lists the holds made by live subscriptions.
@@ -33,25 +33,26 @@ type Store interface {
 	EndpointStore
 }
 
-// An EndpointStore keeps endpoints.
+// An EndpointStore stores endpoints.
 type EndpointStore interface {
 	Endpoint(name string) (Endpoint, error)
 	Endpoints() ([]Endpoint, error) // sorted by name
 
-	// Configured is Endpoint with what says where the settings come from. The
-	// caller may change what it holds.
+	// Configured returns an endpoint with the sources of its settings. The caller
+	// may modify it.
 	Configured(name string) (Configured, error)
 
-	// EditEndpoint is EditQueries for endpoints. An endpoint left without URL is
-	// deleted together with its queries and all that belongs to them.
+	// EditEndpoint is EditQueries for endpoints. An endpoint that edit leaves
+	// without a URL is deleted with its queries and everything that belongs to
+	// them.
 	EditEndpoint(name string, edit func(c *Configured, found bool) error) (Endpoint, error)
 }
 
-// Names says which queries an edit is about.
+// Names says which queries an edit concerns.
 type Names struct {
 	Query string
-	// The others are the queries that Caller calls Name, the oldest first, and the
-	// query Instead, if Caller holds it; never Query.
+	// The other queries are those that Caller calls Name, oldest first, and the
+	// query Instead if Caller holds it. Query is never one of them.
 	Caller, Name, Instead string
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Way is a way out: how a subscriber is told of changes.
+// A Way is the protocol by which a follower receives changes.
 type Way string
 
 const (
@@ -17,70 +17,70 @@ const (
 	SEPA      Way = "sepa"
 )
 
-// A SubscriptionState says what becomes of changes for a subscription.
+// A SubscriptionState says what happens to the changes of a subscription.
 type SubscriptionState string
 
 const (
-	Pending            SubscriptionState = "pending"  // its callback has not agreed yet
+	Pending            SubscriptionState = "pending"  // its callback has not confirmed it yet
 	Active             SubscriptionState = "active"   // changes are delivered
-	SubscriptionPaused SubscriptionState = "paused"   // somebody paused it; changes wait in the log
-	Disabled           SubscriptionState = "disabled" // the callback or the server gave up; Reason says why
-	Ended              SubscriptionState = "ended"    // never stored: a store deletes what an edit leaves ended
+	SubscriptionPaused SubscriptionState = "paused"   // by an operator or its owner; changes wait in the log
+	Disabled           SubscriptionState = "disabled" // ended by the callback or the server; see Reason
+	Ended              SubscriptionState = "ended"    // never stored: a store deletes an ended subscription
 )
 
-// A Subscription is a cursor over the change log on behalf of somebody who is
-// told of changes. Those of WebSub and webhooks are stored; those of connected
-// clients exist while the connection does. Undelivered changes are never kept
-// with it: they are what the log has after Cursor.
+// A Subscription is what one follower asked for, with its cursor over the log.
+// Subscriptions of WebSub and webhooks are stored; those of connected clients
+// exist as long as the connection. Undelivered changes are not stored with it:
+// they are the part of the log after Cursor.
 type Subscription struct {
 	ID       string `json:"id"`
 	Way      Way    `json:"way"`
 	Caller   string `json:"caller"`             // token name or Anonymous
-	Name     string `json:"name,omitempty"`     // the caller's own word for it
-	Client   string `json:"client,omitempty"`   // of a connection: what its program says that it is
-	Remote   string `json:"remote,omitempty"`   // of a connection: where it comes from, see ClientAddress
-	Query    string `json:"query,omitempty"`    // "": the queries of Tag and Endpoint, all for none
-	Profile  string `json:"profile,omitempty"`  // instead of Query: the captures of this profile
+	Name     string `json:"name,omitempty"`     // chosen by the caller
+	Client   string `json:"client,omitempty"`   // connections: the program's name for itself
+	Remote   string `json:"remote,omitempty"`   // connections: the peer's address, see ClientAddress
+	Query    string `json:"query,omitempty"`    // "" means the queries of Tag and Endpoint, or all queries
+	Profile  string `json:"profile,omitempty"`  // instead of Query: follow the captures of this profile
 	Tag      string `json:"tag,omitempty"`      // only without Query
 	Endpoint string `json:"endpoint,omitempty"` // only without Query
 	Topic    string `json:"topic,omitempty"`    // WebSub: as the subscriber wrote it
-	Callback string `json:"callback,omitempty"` // where deliveries go; its query string may be a secret
+	Callback string `json:"callback,omitempty"` // delivery URL; its query string may be a secret
 
-	Secrets   []Secret        `json:"secrets,omitempty"` // the newest first
+	Secrets   []Secret        `json:"secrets,omitempty"` // newest first
 	Lease     Duration        `json:"lease,omitempty"`   // WebSub
 	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
 	Filter    json.RawMessage `json:"filter,omitempty"` // as in freshet.v1
-	Rate      Duration        `json:"rate,omitempty"`   // least time between two messages
+	Rate      Duration        `json:"rate,omitempty"`   // minimum time between two messages
 
 	State     SubscriptionState `json:"state"`
-	Reason    string            `json:"reason,omitempty"` // of being disabled
+	Reason    string            `json:"reason,omitempty"` // why it is disabled
 	CreatedAt time.Time         `json:"created_at"`
-	Intent    *Intent           `json:"intent,omitempty"` // what the callback is to be asked
+	Intent    *Intent           `json:"intent,omitempty"` // the pending question to the callback
 
-	// Cursor is the position up to which everything is told or given up: of the
-	// query, of the whole store for those without one.
+	// Cursor is the position up to which every change was delivered or given up:
+	// of the query, or of the log of all queries if Query is "".
 	Cursor     Position       `json:"cursor"`
-	Seen       Position       `json:"seen,omitzero"`     // later than Cursor while a filter holds changes back
-	Version    string         `json:"version,omitempty"` // entity tag of what a WebSub callback has
+	Seen       Position       `json:"seen,omitzero"`     // later than Cursor while a filter withholds changes
+	Version    string         `json:"version,omitempty"` // entity tag of the content that a WebSub callback has
 	Pledge     *OutboxMessage `json:"pledge,omitempty"`  // the message that is being delivered
-	Held       []Withheld     `json:"held,omitempty"`    // without Query: what a filter or a rate keeps back
-	RateCursor Position       `json:"round,omitzero"`    // without Query: up to there a rate lets through at once
+	Held       []Withheld     `json:"held,omitempty"`    // without Query: what a filter or a rate withholds
+	RateCursor Position       `json:"round,omitzero"`    // without Query: the position up to which the rate lets changes through
 
-	Failures     int        `json:"failures,omitempty"` // in a row
+	Failures     int        `json:"failures,omitempty"` // consecutive
 	FailingSince *time.Time `json:"failing_since,omitempty"`
 	LastError    string     `json:"last_error,omitempty"`
 	LastAttempt  *time.Time `json:"last_attempt,omitempty"`
 	NextTry      *time.Time `json:"next_try,omitempty"`
 	LastDelivery *time.Time `json:"last_delivery,omitempty"`
 	Deliveries   uint64     `json:"deliveries,omitempty"`
-	GaveUp       uint64     `json:"given_up,omitempty"` // messages given up
+	GaveUp       uint64     `json:"given_up,omitempty"` // number of messages given up
 
-	Dead []DeadLetter `json:"dead,omitempty"` // the oldest first
+	Dead []DeadLetter `json:"dead,omitempty"` // oldest first
 }
 
-// Matches says whether a subscription has a text in its id, its name, its caller,
-// client or address, or in what it follows, in either case. Of a callback only what
-// is shown counts.
+// Matches reports whether the id, name, caller, client, address or object of a
+// subscription contains a text, ignoring case. The query string of a callback
+// is not searched.
 func Matches(s *Subscription, text string) bool {
 	if text == "" {
 		return true
@@ -95,7 +95,7 @@ func Matches(s *Subscription, text string) bool {
 	return false
 }
 
-// Progress is the position up to which there is nothing left to tell.
+// Progress is the position up to which every change was handled.
 func (s *Subscription) Progress() Position {
 	if s.Seen.Epoch != "" {
 		return s.Seen
@@ -103,16 +103,17 @@ func (s *Subscription) Progress() Position {
 	return s.Cursor
 }
 
-// A Secret signs messages until it ends; the first of a list never does.
+// A Secret signs messages until it expires. The first secret of a list never
+// expires.
 type Secret struct {
 	Key   string     `json:"key"`
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// An Intent is a question that a callback has to answer before what it is
-// about comes into force.
+// An Intent is a question that a callback must answer before the requested
+// change takes effect.
 type Intent struct {
-	Mode   string    `json:"mode"` // subscribe, unsubscribe, denied (which asks nothing), verify
+	Mode   string    `json:"mode"` // subscribe, unsubscribe, denied (needs no answer), verify
 	Secret string    `json:"secret,omitempty"`
 	Lease  Duration  `json:"lease,omitempty"`
 	Caller string    `json:"caller,omitempty"`
@@ -120,30 +121,30 @@ type Intent struct {
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
 
-	Filter json.RawMessage `json:"filter,omitempty"` // to be in force
+	Filter json.RawMessage `json:"filter,omitempty"` // filter and rate that take effect
 	Rate   Duration        `json:"rate,omitempty"`
 }
 
-// A OutboxMessage fixes what a message tells before its first attempt, so that every
-// attempt, also after a crash, says the same.
+// An OutboxMessage fixes the content of a message before its first attempt, so
+// that every attempt is the same, even after a crash.
 type OutboxMessage struct {
 	ID    string    `json:"id"`
 	Type  string    `json:"type"`
-	From  Position  `json:"from"`            // the receiver's position before
-	Until Position  `json:"until"`           // and after
-	Query string    `json:"query,omitempty"` // whose positions they are, of what was held
-	At    time.Time `json:"at"`              // when it was pledged
+	From  Position  `json:"from"`            // the follower's position before the message
+	Until Position  `json:"until"`           // and after it
+	Query string    `json:"query,omitempty"` // the query of these positions, for withheld changes
+	At    time.Time `json:"at"`              // when the message was created
 	Info  string    `json:"info,omitempty"`
 }
 
-// A Withheld is a query of which something waits that the cursor of a subscription
-// without Query has passed.
+// A Withheld is a query with pending changes before the cursor of a
+// subscription without Query.
 type Withheld struct {
 	Query string   `json:"query"`
-	From  Position `json:"from"`            // what the receiver knows of it
-	Until Position `json:"until"`           // the newest change looked at
-	First uint64   `json:"first"`           // the offset of the oldest that waits
-	Fresh bool     `json:"fresh,omitempty"` // it has not been held against the filter yet
+	From  Position `json:"from"`            // the follower's position in it
+	Until Position `json:"until"`           // the newest change examined
+	First uint64   `json:"first"`           // the offset of the oldest pending change
+	Fresh bool     `json:"fresh,omitempty"` // the filter has not examined it yet
 }
 
 // A DeadLetter is a message that was given up.
@@ -152,11 +153,11 @@ type DeadLetter struct {
 	Attempts int       `json:"attempts"`
 	Error    string    `json:"error"`
 	GivenUp  time.Time `json:"given_up_at"`
-	Replay   bool      `json:"replay,omitempty"` // to be tried again
+	Replay   bool      `json:"replay,omitempty"` // to be sent again
 }
 
-// A WebhookRequest is what is said of a webhook when it is registered. Without
-// Query it is told of the changes of all queries with Tag on Endpoint.
+// A WebhookRequest is a request to register a webhook. Without Query it follows
+// all queries with Tag at Endpoint.
 type WebhookRequest struct {
 	URL      string          `json:"url"`
 	Name     string          `json:"name"`
@@ -165,18 +166,18 @@ type WebhookRequest struct {
 	Endpoint string          `json:"endpoint"`
 	Filter   json.RawMessage `json:"filter"`
 	Rate     Duration        `json:"rate"`
-	Secret   string          `json:"secret"` // whsec_ and base64 of 24 to 64 bytes; made up when empty
+	Secret   string          `json:"secret"` // whsec_ and base64 of 24 to 64 bytes; generated if empty
 }
 
-// A WebhookEdit changes what may be changed of a webhook; nil leaves it.
+// A WebhookEdit edits a webhook. Nil fields stay unchanged.
 type WebhookEdit struct {
 	Name   *string
 	Filter *json.RawMessage
 	Rate   *Duration
 }
 
-// A Replay says what is to be sent to a webhook again: one dead letter, what
-// changed after a position, else all dead letters.
+// A Replay is a request to send messages to a webhook again: one dead letter,
+// the changes after a position, or else all dead letters.
 type Replay struct {
 	ID    string    `json:"id"`
 	After *Position `json:"after"`

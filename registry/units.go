@@ -17,8 +17,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes what UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a Go duration. Negative ones are refused: nothing that
-// we are told lasts less than nothing.
+// UnmarshalText reads a Go duration. Negative durations are refused.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil || v < 0 {
@@ -28,7 +27,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes strings only; a bare number would hide its unit.
+// UnmarshalJSON accepts strings only; a bare number would hide its unit.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -46,7 +45,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// String picks the largest unit that gives a whole number.
+// String uses the largest unit that gives a whole number.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s != 0 && int64(s)%u.bytes == 0 && u.bytes > 1 {
@@ -76,7 +75,7 @@ func (s *Size) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes a string or a plain number of bytes.
+// UnmarshalJSON accepts a string or a plain number of bytes.
 func (s *Size) UnmarshalJSON(b []byte) error {
 	return s.UnmarshalText([]byte(strings.Trim(string(b), `"`)))
 }

@@ -5,8 +5,9 @@ import (
 	"regexp"
 )
 
-// What a holder can wish about its changes: what one is worth by its age, and for
-// how long it can be had. The policies that look at them read the same spellings.
+// The syntax of urgency, the value of a change by its age, and of life, how
+// long a change can be observed. The policies that use them read the same
+// syntax.
 var (
 	urgencies = regexp.MustCompile(`^(uniform|exp,(0?\.[0-9]{1,9}|0|1(\.0{1,9})?)|sliding,[0-9]{1,6})$`)
 	lives     = regexp.MustCompile(`^(append|overwrite|window,[0-9]{1,6}|changes,([1-9]|[1-5][0-9]|6[0-4]))$`)
@@ -15,7 +16,8 @@ var (
 	errLife    = errors.New("life is append, overwrite, window,W with a number of slots, or changes,Z with Z from 1 to 64")
 )
 
-// CheckUrgency says what is wrong with an urgency. None at all is the policy's.
+// CheckUrgency returns an error if s is not an urgency. "" means the policy's
+// default.
 func CheckUrgency(s string) error {
 	if s == "" || urgencies.MatchString(s) {
 		return nil
@@ -23,7 +25,7 @@ func CheckUrgency(s string) error {
 	return errUrgency
 }
 
-// CheckLife says what is wrong with a life. None at all is the policy's.
+// CheckLife returns an error if s is not a life. "" means the policy's default.
 func CheckLife(s string) error {
 	if s == "" || lives.MatchString(s) {
 		return nil

@@ -468,7 +468,7 @@ func TestProfilesPage(t *testing.T) {
 	r.endpoint("city")
 	q := r.register("city", "trams", selectText)
 	r.get("/profiles").status(200).has("No profile is kept.", "/add-profile")
-	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is none of every", "trams whenever")
+	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is not one of every", "trams whenever")
 	r.post("/profiles", "items", "trams every 2 slots\nnobody every 5m slack 1m").status(422).has("nobody every 5m slack 1m", "Line 2: no query has this id or name")
 	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots slack 1 slot\n", "budget", "2s").status(303)
 	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles/")
