@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -22,18 +24,27 @@ func TestBuildOf(t *testing.T) {
 		{"release", "v1.2.3", "v0.0.0-20261120100000-6255db7a0b1c", vcs("false"), "v1.2.3", revision},
 		{"tag", "", "v1.2.3", vcs("false"), "v1.2.3", "of 2026-11-20T10:00:00Z"},
 		{"tag, modified", "", "v1.2.3+dirty", vcs("true"), "v1.2.3+dirty", "with uncommitted changes"},
-		{"revision", "", "v0.0.0-20261120100000-6255db7a0b1c", vcs("false"), "devel-6255db7a0b1c", revision},
-		{"revision, modified", "", "(devel)", vcs("true"), "devel-6255db7a0b1c+dirty", "with uncommitted changes"},
+		{"revision", "", "v0.0.0-20261120100000-6255db7a0b1c", vcs("false"), newest + "+6255db7a0b1c", revision},
+		{"revision, modified", "", "(devel)", vcs("true"), newest + "+6255db7a0b1c.dirty", "with uncommitted changes"},
 		{"installed", "", "v0.0.0-20261120100000-6255db7a0b1c", nil, "v0.0.0-20261120100000-6255db7a0b1c", runtime.Version()},
-		{"nothing recorded", "", "(devel)", nil, "devel", runtime.GOARCH},
+		{"nothing recorded", "", "(devel)", nil, newest, runtime.GOARCH},
 	} {
 		b := buildOf(x.release, &debug.BuildInfo{Main: debug.Module{Version: x.module}, Settings: x.settings})
 		if b.Version != x.want || !strings.Contains(b.String(), x.says) || !strings.HasPrefix(b.String(), "freshet "+x.want+" (") {
 			t.Errorf("%s: version %q, line %q, want %q and %q", x.name, b.Version, b, x.want, x.says)
 		}
 	}
-	if b := buildOf("", nil); b.Version != "devel" {
+	if b := buildOf("", nil); b.Version != newest {
 		t.Errorf("without build information: %q", b.Version)
+	}
+}
+
+// The newest section of the changelog is about the version that builds report.
+func TestNewestVersion(t *testing.T) {
+	text, err := os.ReadFile("../../../CHANGELOG.md")
+	section := regexp.MustCompile(`(?m)^## (\S+) \(\d{4}-\d{2}-\d{2}\)$`).FindSubmatch(text)
+	if err != nil || section == nil || string(section[1]) != newest {
+		t.Errorf("the first section of CHANGELOG.md is %q, want %s: %v", section, newest, err)
 	}
 }
 

@@ -8,10 +8,14 @@ import (
 	"sync"
 )
 
-// Release is the version that the linker gave the program, "" without.
+// newest is the newest version in CHANGELOG.md. Builds of a source without a tag
+// are named after it and their revision, such as v0.1.0+6255db7a0b1c.
+const newest = "v0.1.0"
+
+// Release is the version that the linker set; "" means that it set none.
 var Release string
 
-// A build says which program this is.
+// A build describes the program that runs.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"` // of the source, where Go recorded it
@@ -21,9 +25,9 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// buildOf reads what Go recorded when it built the program. release wins over
-// the recorded version, which is that of a tag or of "go install MODULE@VERSION".
-// Without either the revision names a development version.
+// buildOf reads what Go recorded when it built the program. The version is
+// release, else the one that Go recorded from a tag or from "go install
+// MODULE@VERSION", else newest with the revision.
 func buildOf(release string, info *debug.BuildInfo) build {
 	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
@@ -46,22 +50,24 @@ func buildOf(release string, info *debug.BuildInfo) build {
 	case tagged:
 		b.Version = info.Main.Version
 	case short == "":
-		b.Version = "devel"
+		b.Version = newest
 	default:
-		b.Version = "devel-" + short
+		b.Version = newest + "+" + short
 		if b.Modified {
-			b.Version += "+dirty"
+			b.Version += ".dirty"
 		}
 	}
 	return b
 }
 
+// ThisBuild describes this program.
 var ThisBuild = sync.OnceValue(func() build {
 	info, _ := debug.ReadBuildInfo() // nil without one
 	return buildOf(Release, info)
 })
 
-// Version is the release, else what names the source that was built.
+// Version is the version of this program, such as v0.1.0 or, for a source without
+// a tag, v0.1.0+6255db7a0b1c.
 func Version() string { return ThisBuild().Version }
 
 // String is one line for people.
