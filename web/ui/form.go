@@ -12,23 +12,20 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A form is what somebody typed, with what is wrong about it beside each field.
+// A form holds what somebody typed and what is wrong with each field. The label of
+// a field is its name, which is the name of the setting in the configuration file and
+// the API. Its element has the id f-NAME, its sentence of help f-NAME-h and its
+// error f-NAME-e.
 type form struct {
 	Values  url.Values
-	Fields  []field           // those that it has, in their order on the page
+	Fields  []string          // their names, in their order on the page
 	Errors  map[string]string // by field
 	Problem string            // what is wrong with the whole
 	Status  int               // of the answer, 0 when nothing is wrong
 }
 
-// A field of a form. Hint says that a text describes it, under the id ID-h.
-type field struct {
-	Name, Label, ID string
-	Hint            bool
-}
-
 // typed is a form with what the request brings.
-func (v *visit) typed(fields []field) form { return form{Values: v.r.PostForm, Fields: fields} }
+func (v *visit) typed(fields []string) form { return form{Values: v.r.PostForm, Fields: fields} }
 
 // Get is the value of a field.
 func (f form) Get(name string) string { return f.Values.Get(name) }
@@ -39,82 +36,56 @@ func (f form) Bad(name string) string { return f.Errors[name] }
 // Is says whether a field has a value; of a group, whether it is the chosen one.
 func (f form) Is(name, value string) bool { return f.Values.Get(name) == value }
 
-// field finds one of the form's fields.
-func (f form) field(name string) (field, bool) {
-	i := slices.IndexFunc(f.Fields, func(x field) bool { return x.Name == name })
-	if i < 0 {
-		return field{}, false
-	}
-	return f.Fields[i], true
-}
-
-// Attrs are the attributes that say what describes a field and whether it is
-// wrong. The first wrong field gets the focus when the page opens.
+// Attrs returns the attributes that name the help and the error of a field. The first
+// wrong field gets the focus when the page opens.
 func (f form) Attrs(name string) template.HTMLAttr {
-	x, _ := f.field(name)
-	id := template.HTMLEscapeString(x.ID)
-	var hint, wrong string
-	if x.Hint {
-		hint = id + "-h"
-	}
+	id := "f-" + template.HTMLEscapeString(name)
 	if f.Errors[name] == "" {
-		if hint != "" {
-			hint = ` aria-describedby="` + hint + `"`
-		}
-		return template.HTMLAttr(hint)
+		return template.HTMLAttr(` aria-describedby="` + id + `-h"`)
 	}
-	wrong = ` aria-describedby="` + strings.TrimSpace(id+"-e "+hint) + `" aria-invalid="true"`
-	if first := f.wrong(); first[0].Name == name {
+	wrong := ` aria-describedby="` + id + "-e " + id + `-h" aria-invalid="true"`
+	if f.wrong()[0] == name {
 		wrong += " autofocus"
 	}
 	return template.HTMLAttr(wrong)
 }
 
-// A fieldError is what a template writes under a field.
-type fieldError struct{ ID, Text string }
+// A fieldError is the text of an error and the name of its field.
+type fieldError struct{ Name, Text string }
 
-// Wrong is what is written under a field, nil when nothing is wrong.
+// Wrong is the error of a field, nil when there is none.
 func (f form) Wrong(name string) *fieldError {
 	if f.Errors[name] == "" {
 		return nil
 	}
-	x, _ := f.field(name)
-	return &fieldError{x.ID + "-e", f.Errors[name]}
+	return &fieldError{name, f.Errors[name]}
 }
 
-// wrong are the fields that need a change, in the form's order.
-func (f form) wrong() (list []field) {
-	for _, x := range f.Fields {
-		if f.Errors[x.Name] != "" {
-			list = append(list, x)
+// wrong returns the fields that need a change, in the form's order.
+func (f form) wrong() (list []string) {
+	for _, name := range f.Fields {
+		if f.Errors[name] != "" {
+			list = append(list, name)
 		}
 	}
 	return list
 }
 
-// A refusal stands at the top of the page that answers a refused form. It leads
-// to each field that needs a change.
+// A refusal heads the page that answers a refused form. It links to each field that
+// needs a change.
 type refusal struct {
-	Strong, Rest string
-	Fields       []refused
+	Problem string
+	Fields  []fieldError
 }
-
-type refused struct{ Label, Link, Text string }
 
 // refusal is nil when nothing is wrong.
 func (f form) refusal() *refusal {
 	if f.Status < 400 {
 		return nil
 	}
-	r := &refusal{Strong: "Nothing was saved.", Rest: f.Problem}
-	for _, x := range f.wrong() {
-		r.Fields = append(r.Fields, refused{x.Label, "#" + x.ID, f.Errors[x.Name]})
-	}
-	switch n := len(r.Fields); {
-	case n == 1:
-		r.Strong = "Nothing was saved: one field needs a change."
-	case n > 1:
-		r.Strong = "Nothing was saved: " + count(n) + " fields need a change."
+	r := &refusal{Problem: f.Problem}
+	for _, name := range f.wrong() {
+		r.Fields = append(r.Fields, fieldError{name, f.Errors[name]})
 	}
 	return r
 }
@@ -150,7 +121,7 @@ func (f *form) refuse(err error) error {
 	}
 	for _, e := range p.Errors {
 		name, rest := fieldOf(e.Pointer)
-		if _, has := f.field(name); has {
+		if slices.Contains(f.Fields, name) {
 			f.bad(name, sentence(lineOf(rest)+e.Detail))
 		}
 	}

@@ -17,35 +17,34 @@ type refusedForm struct {
 	action string   // the pattern that it is posted to
 	page   string   // where it is filled in
 	typed  []string // what is typed into it, fields and values
-	field  string   // the id of the field that is wrong
-	label  string
+	field  string   // the name of the field that is wrong
 }
 
 func refusedForms(query string) []refusedForm {
 	return []refusedForm{
-		{"/endpoints/{name}", "/endpoints/city", []string{"budget", "9s"}, "f-budget", "Budget"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"slot", "sometimes"}, "f-slot", "Slot"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"timeout", "soon"}, "f-timeout", "Timeout"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"rule", "overrun"}, "f-rule", "Rule"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"blackout", "at night"}, "f-blackout", "Blackout"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"headers", "Host: other"}, "f-headers", "Header fields"},
-		{"/endpoints/{name}", "/endpoints/city", []string{"auth", "basic", "username", "u"}, "f-secret", "Password or token"},
-		{"/endpoints/{name}/policy", "/endpoints/city", []string{"policy", "best"}, "f-policy", "Policy"},
-		{"/endpoints/{name}/shade", "/endpoints/city", []string{"policy", "none"}, "f-policy", "Policy"},
-		{"/endpoints", "/add-endpoint", []string{"name", "pub", "url", "http://192.0.2.1/sparql"}, "f-url", "Address"},
-		{"/endpoints", "/add-endpoint", []string{"name", "no good", "url", "http://127.0.0.1/sparql"}, "f-name", "Short name"},
-		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "min_gap", "short"}, "f-min_gap", "Gap"},
-		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "headers", "no value"}, "f-headers", "Header fields"},
-		{"/register", "/register", []string{"endpoint", "city", "query", "SELECT WHERE", "name", "kept"}, "r-q", "SPARQL"},
-		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "weight", "-1"}, "r-w", "Weight"},
-		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "min_interval", "often"}, "r-i", "Interval, at least"},
-		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"max_staleness", "old"}, "s-m", "Staleness, at most"},
-		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "s-n", "Name"},
-		{"/profiles", "/add-profile", []string{"name", "board", "items", "nothing every 5m slack 1m"}, "p-i", "Queries"},
-		{"/profiles", "/add-profile", []string{"name", "board", "items", "q predicted within 5m", "budget", "some"}, "p-b", "Budget"},
-		{"/tokens", "/tokens", []string{"name", "no good", "role", "app"}, "t-n", "Name"},
-		{"/tokens", "/tokens", []string{"name", "x", "role", "king"}, "t-r", "Role"},
-		{"/tokens", "/tokens", []string{"name", "x", "role", "app", "life", "long"}, "t-l", "Ends"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"budget", "9s"}, "budget"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"slot", "sometimes"}, "slot"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"timeout", "soon"}, "timeout"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"rule", "overrun"}, "rule"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"blackout", "at night"}, "blackout"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"headers", "Host: other"}, "headers"},
+		{"/endpoints/{name}", "/endpoints/city", []string{"auth", "basic", "username", "u"}, "password"},
+		{"/endpoints/{name}/policy", "/endpoints/city", []string{"policy", "best"}, "policy"},
+		{"/endpoints/{name}/shade", "/endpoints/city", []string{"policy", "none"}, "policy"},
+		{"/endpoints", "/add-endpoint", []string{"name", "pub", "url", "http://192.0.2.1/sparql"}, "url"},
+		{"/endpoints", "/add-endpoint", []string{"name", "no good", "url", "http://127.0.0.1/sparql"}, "name"},
+		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "min_gap", "short"}, "min_gap"},
+		{"/endpoints", "/add-endpoint", []string{"name", "x", "url", "http://127.0.0.1/sparql", "headers", "no value"}, "headers"},
+		{"/register", "/register", []string{"endpoint", "city", "query", "SELECT WHERE", "name", "kept"}, "query"},
+		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "weight", "-1"}, "weight"},
+		{"/register", "/register", []string{"endpoint", "city", "query", "ASK {}", "min_interval", "often"}, "min_interval"},
+		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"max_staleness", "old"}, "max_staleness"},
+		{"/queries/{id}/settings", "/queries/" + query + "/settings", []string{"name", "q_1", "weight", "1"}, "name"},
+		{"/profiles", "/add-profile", []string{"name", "board", "items", "nothing every 5m slack 1m"}, "items"},
+		{"/profiles", "/add-profile", []string{"name", "board", "items", "q predicted within 5m", "budget", "some"}, "budget"},
+		{"/tokens", "/tokens", []string{"name", "no good", "role", "app"}, "name"},
+		{"/tokens", "/tokens", []string{"name", "x", "role", "king"}, "role"},
+		{"/tokens", "/tokens", []string{"name", "x", "role", "app", "expires_at", "long"}, "expires_at"},
 	}
 }
 
@@ -73,7 +72,7 @@ func TestRefusedForms(t *testing.T) {
 	tried := map[string]bool{}
 	for _, f := range refusedForms(q.ID) {
 		tried[f.action] = true
-		t.Run(f.label+" of "+f.action, func(t *testing.T) { r.refuses(t, f, strings.NewReplacer("{name}", "city", "{id}", q.ID)) })
+		t.Run(f.field+" of "+f.action, func(t *testing.T) { r.refuses(t, f, strings.NewReplacer("{name}", "city", "{id}", q.ID)) })
 	}
 	for _, a := range append(r.pages.actions(), r.pages.managingActions()...) {
 		if !tried[a.path] && !buttons[a.path] {
@@ -94,18 +93,18 @@ func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
 		t.Fatalf("no message at the top of %s", a.main())
 	}
 	summary, _, _ := strings.Cut(rest, "</div></div>")
-	if want := `<a href="#` + f.field + `">` + f.label + `</a>`; !strings.Contains(summary, want) {
+	if want := `<a class="mono" href="#f-` + f.field + `">` + f.field + `</a>`; !strings.Contains(summary, want) {
 		t.Errorf("the message does not lead to %s: %s", f.field, summary)
 	}
-	marked := regexp.MustCompile(`<(?:input|select|textarea|fieldset)[^>]* id="` + f.field + `"[^>]*>`).FindString(a.body)
+	marked := regexp.MustCompile(`<(?:input|select|textarea|fieldset)[^>]* id="f-` + f.field + `"[^>]*>`).FindString(a.body)
 	if !strings.Contains(marked, `aria-invalid="true"`) || !strings.Contains(marked, " autofocus") {
 		t.Errorf("the field is %s", marked)
 	}
 	if n := strings.Count(a.body, " autofocus"); n != 1 {
 		t.Errorf("%d fields want the focus", n)
 	}
-	wrong := regexp.MustCompile(`<p class="err" id="` + f.field + `-e">([^<]+)</p>`).FindStringSubmatch(a.body)
-	if wrong == nil || !strings.Contains(marked, f.field+"-e") || !strings.Contains(summary, wrong[1]) {
+	wrong := regexp.MustCompile(`<p class="err" id="f-` + f.field + `-e">([^<]+)</p>`).FindStringSubmatch(a.body)
+	if wrong == nil || !strings.Contains(marked, "f-"+f.field+"-e") || !strings.Contains(summary, wrong[1]) {
 		t.Errorf("beside the field stands %q, in the message %s", wrong, summary)
 	} else if text := html.UnescapeString(wrong[1]); strings.HasPrefix(text, "Endpoint ") || strings.HasPrefix(text, "Auth:") {
 		t.Errorf("the text begins with what the page says already: %s", text)
@@ -113,7 +112,7 @@ func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
 	for i := 0; i < len(f.typed); i += 2 {
 		value := html.EscapeString(f.typed[i+1])
 		kept := strings.Contains(a.body, `value="`+value+`"`) || strings.Contains(a.body, ">"+value+"</textarea>")
-		if isChoice := f.typed[i] == "rule" || f.typed[i] == "role" || f.typed[i] == "life"; !kept && !isChoice {
+		if isChoice := f.typed[i] == "rule" || f.typed[i] == "role" || f.typed[i] == "expires_at"; !kept && !isChoice {
 			t.Errorf("%s %q is lost", f.typed[i], f.typed[i+1])
 		}
 	}
@@ -135,7 +134,7 @@ func without(pairs []string, names ...string) []string {
 func TestSecretsOfEndpoints(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	fields := with(r.get("/add-endpoint").fields(), "name", "shop", "url", "http://127.0.0.1:3030/sparql", "min_gap", "200ms",
-		"headers", "X-Key: k3y\nX-Other: o", "auth", "basic", "username", "u", "secret", "s3cret")
+		"headers", "X-Key: k3y\nX-Other: o", "auth", "basic", "username", "u", "password", "s3cret")
 	r.post("/endpoints", fields...).status(303)
 	stored := func() registry.Endpoint {
 		e, err := r.reg.Endpoint("shop")
@@ -159,7 +158,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	}
 	again = r.get("/endpoints/shop").fields()
 	r.post("/endpoints/shop", with(again, "auth", "bearer")...).status(422).has("Type the password or token")
-	r.follow(r.post("/endpoints/shop", with(again, "auth", "bearer", "secret", "t0ken")...))
+	r.follow(r.post("/endpoints/shop", with(again, "auth", "bearer", "password", "t0ken")...))
 	if e := stored(); e.Auth.Basic != nil || e.Auth.Bearer == nil || e.Auth.Bearer.Token != "t0ken" {
 		t.Errorf("after another sign-in %+v", e.Auth)
 	}
@@ -182,7 +181,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 		t.Errorf("a secret in a file became %+v", e.Auth)
 	}
 	// Who may not change it does not see how it signs in.
-	r.reads().get("/endpoints/shop").lacks("X-Key", "Sign-in")
+	r.reads().get("/endpoints/shop").lacks("X-Key", ">auth<")
 }
 
 // reads is the rig as seen by somebody who may only read.

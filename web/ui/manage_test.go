@@ -113,7 +113,7 @@ func TestTokensPage(t *testing.T) {
 	r.get("/tokens").status(200).has("3 tokens are valid.", "this session", "in the file", "remove it there").lacks("SHA-256 at rest", ">in 0")
 	r.post("/tokens", "name", "no good", "role", "app").status(422).has(`value="no good"`, `aria-invalid="true"`, "letters, digits")
 	r.post("/tokens", "name", "ops", "role", "app").status(422).has("A token of this name exists")
-	a := r.post("/tokens", "name", "tiles", "role", "read", "life", "24h").status(201).has("Token tiles was made", "only this once")
+	a := r.post("/tokens", "name", "tiles", "role", "read", "expires_at", "24h").status(201).has("Token tiles was made", "only this once")
 	secret := regexp.MustCompile(`class="once"[^>]*value="([^"]{43})"`).FindStringSubmatch(a.body)
 	if secret == nil {
 		t.Fatalf("no secret in %s", a.main())

@@ -12,19 +12,19 @@ import (
 
 // A newEndpointPage is the form for an endpoint that Freshet does not know yet.
 type newEndpointPage struct {
-	Lede  lede
-	Form  form
-	List  []setting
-	More  []setting
-	Open  bool   // the additional fields are shown
-	Found *flash // what trying it showed
+	Form    form
+	List    []setting
+	More    []setting
+	Figures settingFigures // none yet
+	Open    bool           // the additional fields are shown
+	Found   *flash         // what trying it showed
 }
 
 // The fields that a new endpoint needs, and those that some need besides; the
 // rest has its default.
 var (
 	firstFields = []string{"url", "slot", "budget", "max_rows", "timeout_param"}
-	moreFields  = []string{"min_gap", "headers", "auth", "username", "secret"}
+	moreFields  = []string{"min_gap", "headers", "auth", "username", "password"}
 )
 
 func newEndpoint(v *visit) (content, error) {
@@ -39,9 +39,8 @@ func newEndpoint(v *visit) (content, error) {
 }
 
 func (v *visit) newEndpoint(f form, found *flash) content {
-	p := newEndpointPage{Form: f, Found: found, Lede: lede{Strong: "An address and a name will do.", Rest: []phrase{{Text: "Everything can be changed later, with its effect in figures beside it."}}}}
+	p := newEndpointPage{Form: f, Found: found}
 	for _, s := range settingFields {
-		s.Help = help(s.Name, registry.Endpoint{}, sum{}, nil)
 		switch {
 		case slices.Contains(firstFields, s.Name):
 			p.List = append(p.List, s)
@@ -55,7 +54,7 @@ func (v *visit) newEndpoint(f form, found *flash) content {
 
 // createEndpoint tries a new endpoint, or adds it.
 func createEndpoint(v *visit) error {
-	f := v.typed(settingFormFields)
+	f := v.typed(settingNames)
 	defaults := settingsOf(registry.Endpoint{}.WithDefaults())
 	for name, values := range defaults.Values {
 		if _, given := f.Values[name]; !given && name != "allow_service" && name != "allow_public" {

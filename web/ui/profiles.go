@@ -188,19 +188,18 @@ func roundStrip(rounds []registry.Round) strip {
 
 // A profileForm makes a profile; each item is a line.
 type profileForm struct {
-	Lede    lede
 	Form    form
 	Grammar string
 }
 
-var profileFields = []field{{"name", "Name", "p-n", true}, {"items", "Queries", "p-i", true}, {"window", "Window", "p-w", true}, {"budget", "Budget", "p-b", true}}
+var profileFields = []string{"name", "items", "window", "budget"}
 
 func newProfile(v *visit) (content, error) {
 	return v.profileForm(form{Values: url.Values{}, Fields: profileFields}), nil
 }
 
 func (v *visit) profileForm(f form) content {
-	return content{Title: "New profile", Data: profileForm{Form: f, Grammar: registry.ItemGrammar, Lede: lede{Strong: "Several queries, each in its interval.", Rest: []phrase{{Text: "A round is captured when each ran inside its own."}}}}}
+	return content{Title: "New profile", Data: profileForm{Form: f, Grammar: registry.ItemGrammar}}
 }
 
 // items reads a field that holds an item a line. Empty lines are left out.

@@ -96,15 +96,17 @@ type follower struct {
 	Bad                    bool
 }
 
+// An askedView is what the holders ask for; "" where they ask for nothing.
 type askedView struct {
-	Rows  []kv
-	Links []kv
+	MaxStaleness, MinInterval, Weight string
+	Public                            bool
+	Holders, Hash                     string
+	DefaultGraphs, NamedGraphs        []string
+	Path                              string // of the query in the API
+	Feed                              bool
 }
 
-type kv struct {
-	Label, Value, Link string
-	Mono               bool
-}
+type kv struct{ Label, Link string }
 
 func query(v *visit) (content, error) {
 	q, err := v.resolve()
@@ -596,20 +598,12 @@ func followerOf(s registry.Subscription, st registry.Status) follower {
 }
 
 func (v *visit) asked(q *registry.Query, st registry.Status) askedView {
-	a := askedView{}
-	add := func(label, value string) { a.Rows = append(a.Rows, kv{Label: label, Value: value}) }
-	staleness, interval := "no upper limit", "no lower limit"
+	a := askedView{Weight: figures(q.Weight()), Public: q.Public(), DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs, Path: "/v1" + queryPath(q.ID), Feed: v.QueryFeed != nil}
 	if m := q.MaxStaleness(); m > 0 {
-		staleness = "at most " + span(m)
+		a.MaxStaleness = span(m)
 	}
 	if m := q.MinInterval(); m > 0 {
-		interval = "at least " + span(m)
-	}
-	add("Staleness", staleness)
-	add("Interval", interval)
-	add("Weight", figures(q.Weight()))
-	if q.Public() {
-		add("Public", "anybody may read the result")
+		a.MinInterval = span(m)
 	}
 	var names []string
 	for _, h := range q.Holders {
@@ -620,20 +614,9 @@ func (v *visit) asked(q *registry.Query, st registry.Status) askedView {
 	if rest := len(q.Holders) - len(names); rest > 0 {
 		names = append(names, plural(rest, "other", "others"))
 	}
-	add("Holders", clip(strings.Join(names, ", "), 400))
-	for _, g := range q.DefaultGraphs {
-		add("Default graph", clip(g, 300))
-	}
-	for _, g := range q.NamedGraphs {
-		add("Named graph", clip(g, 300))
-	}
+	a.Holders = clip(strings.Join(names, ", "), 400)
 	if st.Hash != "" {
-		a.Rows = append(a.Rows, kv{Label: "Hash", Value: clip(st.Hash, 26), Mono: true})
-	}
-	at := "/v1" + queryPath(q.ID)
-	a.Links = []kv{{Label: "result", Link: at + "/results"}, {Label: "changes", Link: at + "/changes"}, {Label: "explain", Link: at + "/explain"}, {Label: "resource", Link: at}}
-	if v.QueryFeed != nil {
-		a.Links = append(a.Links, kv{Label: "feed", Link: at + "/changes.atom"})
+		a.Hash = clip(st.Hash, 26)
 	}
 	return a
 }

@@ -82,8 +82,7 @@ type settingsPage struct {
 	Form form
 }
 
-var holderFields = []field{{"query", "Query", "s-q", true}, {"name", "Name", "s-n", false}, {"tags", "Tags", "s-t", true}, {"weight", "Weight", "s-w", true},
-	{"max_staleness", "Staleness, at most", "s-m", true}, {"min_interval", "Interval, at least", "s-i", true}}
+var holderFields = registerFields[1:]
 
 func (v *visit) settingsPage(q *registry.Query, st registry.Status, f form) content {
 	d := settingsPage{v.queryHead(q, st), f}

@@ -128,8 +128,7 @@ func (f *form) registration() registry.Registration {
 	return reg
 }
 
-var registerFields = []field{{"name", "Name", "r-n", false}, {"endpoint", "Endpoint", "r-e", false}, {"query", "SPARQL", "r-q", true},
-	{"max_staleness", "Staleness, at most", "r-s", true}, {"min_interval", "Interval, at least", "r-i", true}, {"weight", "Weight", "r-w", true}, {"tags", "Tags", "r-t", true}}
+var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "public"}
 
 // found analyses what the form holds; what is wrong goes beside the fields.
 func (v *visit) found(f *form, t *trial) found {

@@ -91,16 +91,16 @@ func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 		}
 		return
 	}
-	kind, user, secret := f.Get("auth"), strings.TrimSpace(f.Get("username")), f.Get("secret")
+	kind, user, secret := f.Get("auth"), strings.TrimSpace(f.Get("username")), f.Get("password")
 	before, _, kept := signInOf(was.Auth)
 	if secret == "" && kind == before && kept != "" {
 		if registry.LeavesHost(was, *e) {
-			f.bad("secret", "The address leads to another host: type the secret for it.")
+			f.bad("password", "The address leads to another host: type the secret for it.")
 		}
 		secret = kept
 	}
-	if kind != "" && cmp.Or(secret, f.Errors["secret"]) == "" {
-		f.bad("secret", "Type the password or token to sign in with.")
+	if kind != "" && cmp.Or(secret, f.Errors["password"]) == "" {
+		f.bad("password", "Type the password or token to sign in with.")
 	}
 	if (kind == "basic" || kind == "digest") && user == "" {
 		f.bad("username", "Type the user name to sign in with.")

@@ -21,61 +21,52 @@ import (
 // what it does, in figures of this server where there are any.
 type settingsForm struct {
 	form
-	List   []setting
-	Secret string // how it signs in where a file on the server holds the secret
-	From   string // where the settings come from, in general
+	List    []setting
+	Figures settingFigures
+	Secret  string // how it signs in where a file on the server holds the secret
+	From    string // where the settings come from, in general
 }
 
-// A setting is one field of the form.
+// A setting is one field of the form. Its name is that of the API.
 type setting struct {
-	Name, Label string
-	Help        string
-	Options     []choice // a select
-	Check       bool     // a check box
-	Lines       bool     // several lines
-	Secret      bool     // never shown; empty keeps what is set
-	Private     bool     // for admins only
-	Above       bool     // shown here, set in the part of the page above
+	Name    string
+	Options []string // a select
+	Check   bool     // a check box
+	Lines   bool     // several lines
+	Secret  bool     // never shown; empty keeps what is set
+	Private bool     // for admins only
+	Above   bool     // shown here, set in the part of the page above
 
 	Source string // where its value comes from, "" for a default
 	Revert string // where to take the configuration file's value back, "" when there is none
 }
 
-// The fields of the form, in its order; names are those of the API.
+// The fields of the form, in its order.
 var settingFields = []setting{
-	{Name: "url", Label: "Address"},
-	{Name: "slot", Label: "Slot"},
-	{Name: "budget", Label: "Budget"},
-	{Name: "policy", Label: "Policy", Above: true},
-	{Name: "rule", Label: "Rule", Options: []choice{{Value: scheduler.RuleStrict, Label: "strict"}, {Value: scheduler.RuleDebt, Label: "debt"}}},
-	{Name: "concurrency", Label: "At once"},
-	{Name: "timeout", Label: "Timeout"},
-	{Name: "min_gap", Label: "Gap"},
-	{Name: "max_rows", Label: "Row cap"},
-	{Name: "max_bytes", Label: "Byte cap"},
-	{Name: "max_columns", Label: "Column cap"},
-	{Name: "timeout_param", Label: "Its own limit"},
-	{Name: "blackout", Label: "Blackout", Lines: true},
-	{Name: "default_graph_uri", Label: "Default graphs", Lines: true},
-	{Name: "profile_share", Label: "For profiles"},
-	{Name: "fallback_policy", Label: "Besides profiles"},
-	{Name: "allow_service", Label: "SERVICE", Check: true},
-	{Name: "own_services", Label: "Own services", Lines: true},
-	{Name: "allow_public", Label: "Publishing", Check: true},
-	{Name: "headers", Label: "Header fields", Lines: true, Private: true},
-	{Name: "auth", Label: "Sign-in", Private: true, Options: []choice{{Value: "", Label: "none"}, {Value: "basic", Label: "basic"}, {Value: "digest", Label: "digest"}, {Value: "bearer", Label: "bearer token"}}},
-	{Name: "username", Label: "User name", Private: true},
-	{Name: "secret", Label: "Password or token", Secret: true, Private: true},
+	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{scheduler.RuleStrict, scheduler.RuleDebt}},
+	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
+	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
+	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
+	{Name: "headers", Lines: true, Private: true}, {Name: "auth", Private: true, Options: []string{"", "basic", "digest", "bearer"}},
+	{Name: "username", Private: true}, {Name: "password", Secret: true, Private: true},
 }
 
-// settingFormFields are the fields of both forms of endpoints.
-var settingFormFields = func() []field {
-	list := []field{{"name", "Short name", "f-name", true}}
+// settingNames are the fields of both forms of endpoints.
+var settingNames = func() []string {
+	list := []string{"name"}
 	for _, s := range settingFields {
-		list = append(list, field{s.Name, s.Label, "f-" + s.Name, true})
+		list = append(list, s.Name)
 	}
 	return list
 }()
+
+// The figures that the help of settings quotes; "" where there are none.
+type settingFigures struct {
+	Debt                bool   // the rule is debt
+	Share               string // of the endpoint's time that the budget is
+	Slots, Used, Passed string // the last slots, what they used, what they passed over
+	Longest             string // what the runs of the costliest slot took
+}
 
 // settingsOf fills the form with what is in force.
 func settingsOf(e registry.Endpoint) settingsForm {
@@ -114,7 +105,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 	kind, user, _ := signInOf(e.Auth)
 	v.Set("auth", kind)
 	v.Set("username", user)
-	return settingsForm{form: form{Values: v, Fields: settingFormFields}, Secret: secretWords(e.Auth)}
+	return settingsForm{form: form{Values: v, Fields: settingNames}, Secret: secretWords(e.Auth)}
 }
 
 // short writes a duration without the zeros that Go adds: 1m, not 1m0s.
@@ -227,12 +218,11 @@ func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slo
 	if err != nil {
 		return err
 	}
-	s.List, s.From = nil, origin(sources)
+	s.List, s.From, s.Figures = nil, origin(sources), figuresOf(e, t, slots)
 	for _, f := range settingFields {
 		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret != "" && f.Name != "headers") {
 			continue
 		}
-		f.Help = help(f.Name, e, t, slots)
 		if source, ok := sources[f.Name]; ok { // parts of a sign-in have none of their own
 			f.explain(source, endpointPath(e.Name))
 		}
@@ -291,87 +281,28 @@ func revertEndpoint(v *visit) error {
 	return v.to(endpointPath(name) + "#settings")
 }
 
-func help(name string, e registry.Endpoint, t sum, slots []scheduler.Slot) string {
-	switch name {
-	case "url":
-		return "Where its queries are sent. Results stay when it moves."
-	case "slot":
-		return "How often Freshet asks: “@every 10s”, a cron spec in UTC, or “never” for runs by hand only."
-	case "budget":
-		return budgetHelp(e, t, slots)
-	case "policy":
-		return "The order in which queries get their turn."
-	case "rule":
-		return "Strict: a slot never uses more than its budget. Debt: what has started may finish; later slots repay it, at most half a budget each."
-	case "concurrency":
-		return "One keeps the budget exact. More is faster for many small queries; the seconds of all count."
-	case "timeout":
-		if e.Rule == scheduler.RuleDebt {
-			return "One execution. It is also the most that the endpoint can owe." + dearest(slots)
-		}
-		return "One execution, and never more than the budget that is left." + dearest(slots)
-	case "min_gap":
-		return "The least time between the end of one request and the start of the next. 0s for none."
-	case "max_rows":
-		return "The endpoint’s own cap. An answer of this size counts as partial: it is not compared, and the last result stays. 0 for none."
-	case "max_bytes":
-		return "Answers above it are cut off and count as rejected."
-	case "max_columns":
-		return "An answer with more columns counts as an error: it is not compared, and the last result stays."
-	case "timeout_param":
-		return "The name of its own limit in milliseconds, “timeout” for Virtuoso: it then stops by itself. Empty for none."
-	case "blackout":
-		return "No slot begins then, UTC, one a line: “0 2 * * * for 1h”. Results stay, and followers are told when the next run will be."
-	case "default_graph_uri":
-		return "Sent with each query that names none itself, one a line."
-	case "profile_share":
-		return "At most this share of the budget goes to profiles while others wait. 0 to 1."
-	case "fallback_policy":
-		return "What orders the queries that no profile claims, when the policy is one for profiles."
-	case "allow_service":
-		return "Queries may make it ask other endpoints. Their delays and failures become its own."
-	case "own_services":
-		return "Services that it provides itself, one a line, which queries may call without the box above: “wikibase:label” at Wikidata."
-	case "allow_public":
-		return "Every application that holds a query may let anybody read its results, whatever those before it chose."
-	case "headers":
-		return "Sent with each request, one a line: “X-Key: value”. A value “(set)” stays what it is."
-	case "auth":
-		return "How Freshet signs in at the endpoint."
-	case "username":
-		return "For basic and digest."
-	case "secret":
-		return "It is never shown. Empty keeps the one that is set."
-	}
-	return ""
-}
-
-func budgetHelp(e registry.Endpoint, t sum, slots []scheduler.Slot) string {
-	s := "Execution seconds in one slot, at most."
+func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigures {
+	f := settingFigures{Debt: e.Rule == scheduler.RuleDebt, Longest: longestRun(slots)}
 	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d > 0 {
-			s = "At most " + share(time.Duration(e.Budget).Seconds()/d.Seconds()).String() + " of the endpoint’s time."
+			f.Share = share(time.Duration(e.Budget).Seconds() / d.Seconds()).String()
 		}
 	}
 	if t.budget > 0 && t.slots > 0 {
-		s += fmt.Sprintf(" The last %s used %s", plural(t.slots, "slot", "slots"), usedASlot(t))
-		if n := t.skipped / t.slots; n > 0 {
-			s += " and passed over " + plural(n, "query", "queries")
+		f.Slots = plural(t.slots, "slot", "slots")
+		if t.used > 0 {
+			f.Used = took(t.used / float64(max(1, t.slots-t.failed)))
 		}
-		s += "."
+		if n := t.skipped / t.slots; n > 0 {
+			f.Passed = plural(n, "query", "queries")
+		}
 	}
-	return s
+	return f
 }
 
-func usedASlot(t sum) string {
-	if t.used == 0 {
-		return "nothing of it"
-	}
-	return took(t.used/float64(max(1, t.slots-t.failed))) + " a slot"
-}
-
-// dearest says what the costliest slot's runs took, when there was one.
-func dearest(slots []scheduler.Slot) string {
+// longestRun is what the runs of the costliest slot took on average, "" when there
+// was none.
+func longestRun(slots []scheduler.Slot) string {
 	most := 0.0
 	for _, s := range slots {
 		if s.Run > 0 {
@@ -381,7 +312,7 @@ func dearest(slots []scheduler.Slot) string {
 	if most == 0 {
 		return ""
 	}
-	return " Runs here took up to " + took(most) + " on average."
+	return took(most)
 }
 
 // errForm ends an edit whose form says by itself what is wrong.
@@ -390,7 +321,7 @@ var errForm = errors.New("the form says what is wrong")
 // saveEndpoint brings the settings of the form in force.
 func saveEndpoint(v *visit) error {
 	name := v.r.PathValue("name")
-	f := v.typed(settingFormFields)
+	f := v.typed(settingNames)
 	stale := false
 	var was registry.Endpoint
 	e, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
@@ -454,7 +385,7 @@ func (v *visit) settingsAgain(name string, f form) error {
 	return v.again(f, "endpoint", "endpoints", c)
 }
 
-var policyFields = []field{{"policy", "Policy", "f-policy", true}}
+var policyFields = []string{"policy"}
 
 // chosenPolicy is the form that chooses a policy: one of the list, or one that
 // is spelled out, which counts more.

@@ -45,7 +45,7 @@ func tokens(v *visit) (content, error) {
 	return v.tokens(nil, freshToken())
 }
 
-var tokenFields = []field{{"name", "Name", "t-n", false}, {"role", "Role", "t-r", false}, {"life", "Ends", "t-l", false}}
+var tokenFields = []string{"name", "role", "expires_at"}
 
 func freshToken() form { return form{Values: url.Values{"role": {"app"}}, Fields: tokenFields} }
 
@@ -105,10 +105,10 @@ func tokensLede(valid, idle, all int) (bold, rest string) {
 func makeToken(v *visit) error {
 	f := v.typed(tokenFields)
 	var expires *time.Time
-	if life := f.Get("life"); life != "" {
+	if life := f.Get("expires_at"); life != "" {
 		d, err := time.ParseDuration(life)
 		if err != nil || d <= 0 {
-			f.bad("life", "Choose when the token ends.")
+			f.bad("expires_at", "Choose when the token ends.")
 		}
 		end := v.now.Add(d).Truncate(time.Second)
 		expires = &end

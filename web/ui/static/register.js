@@ -2,7 +2,7 @@
 // Without this file the buttons "Check" and "Run once" do the same.
 "use strict";
 (() => {
-  const form = document.getElementById("register"), text = document.getElementById("r-q"), numbers = text.previousElementSibling;
+  const form = document.getElementById("register"), text = document.getElementById("f-query"), numbers = text.previousElementSibling;
 
   function count() {
     const n = Math.max(12, text.value.split("\n").length + 1);

@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/docs/docstest"
+)
+
+var (
+	labelled = regexp.MustCompile(`<label[^>]* for="f-([^"]*)">([^<]*)</label>|<legend class="lab mono">([^<]*)</legend>`)
+	settable = regexp.MustCompile(`<(?:input|select|textarea)[^>]* name="([^"]*)"`)
+)
+
+// TestLabelsAreSettings: each field of a form is labelled with its name, has a
+// sentence of help, and is named like the setting in the API, which the
+// configuration file shares.
+func TestLabelsAreSettings(t *testing.T) {
+	text, err := os.ReadFile("../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := docstest.Open(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	q := r.register("city", "q", "ASK { ?s ?p ?o }")
+	schemas := []string{"components", "schemas"}
+	request := func(path string) []string {
+		return []string{"paths", path, "post", "requestBody", "content", "application/json", "schema"}
+	}
+	// The sign-in of an endpoint is nested in the API.
+	signIn := properties(t, doc.Tree, append(schemas, "Password")...)
+	endpoint := properties(t, doc.Tree, append(schemas, "EndpointSettings")...)
+	registration := properties(t, doc.Tree, append(schemas, "Registration")...)
+	for _, f := range []struct {
+		page     string
+		settings []string
+		besides  []string // settings of the API that the form does not have
+	}{
+		{"/endpoints/city", append(signIn, endpoint...), []string{"name", "shadows", "named_graph_uri", "password_file"}},
+		{"/add-endpoint", append(signIn, endpoint...), nil},
+		{"/register", registration, []string{"replace", "ordered", "default_graph_uri", "named_graph_uri", "from", "until", "urgency", "life"}},
+		{queryPath(q.ID) + "/settings", registration, nil},
+		{"/add-profile", properties(t, doc.Tree, request("/v1/profiles")...), nil},
+		{"/tokens", properties(t, doc.Tree, request("/v1/tokens")...), []string{}},
+	} {
+		a := r.get(f.page).status(200)
+		var labels []string
+		for _, m := range labelled.FindAllStringSubmatch(a.body, -1) {
+			label := m[2] + m[3]
+			labels = append(labels, label)
+			if m[1] != "" && m[1] != label {
+				t.Errorf("%s: the field %s is labelled %q", f.page, m[1], label)
+			}
+			if !slices.Contains(f.settings, label) {
+				t.Errorf("%s: %q is no setting of the API", f.page, label)
+			}
+			if !regexp.MustCompile(`id="f-` + label + `-h">[^<]`).MatchString(a.body) {
+				t.Errorf("%s: %s has no help", f.page, label)
+			}
+		}
+		for _, m := range settable.FindAllStringSubmatch(a.body, -1) {
+			if slices.Contains(f.settings, m[1]) && !slices.Contains(labels, m[1]) {
+				t.Errorf("%s: the field %s has no label", f.page, m[1])
+			}
+		}
+		for _, s := range f.settings {
+			if f.besides != nil && !slices.Contains(labels, s) && !slices.Contains(f.besides, s) && s != "policy" {
+				t.Errorf("%s: the form does not have the setting %s", f.page, s)
+			}
+		}
+	}
+}
+
+// properties are the names of the properties of a schema.
+func properties(t *testing.T, tree map[string]any, path ...string) []string {
+	t.Helper()
+	at := any(tree)
+	for _, p := range append(path[:len(path):len(path)], "properties") {
+		m, ok := at.(map[string]any)
+		if !ok || m[p] == nil {
+			t.Fatalf("the document has no %v", path)
+		}
+		at = m[p]
+	}
+	return slices.Collect(maps.Keys(at.(map[string]any)))
+}
