@@ -182,3 +182,14 @@ type Replay struct {
 	ID    string    `json:"id"`
 	After *Position `json:"after"`
 }
+
+// A SubscriptionEdit changes one stored subscription. Do gets the stored one, or
+// one with only its ID when found is false. A subscription that it leaves without
+// a state, or ended, is deleted. What Do returns as an error undoes this edit alone.
+type SubscriptionEdit struct {
+	ID string
+	Do func(s *Subscription, found bool) error
+
+	After Subscription // what Do left
+	Err   error        // what Do returned
+}

@@ -9,12 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/freshet/freshet/web"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
-
-var _ web.Store = (*DB)(nil)
 
 const temporaryPattern = File + ".copy-*"
 

@@ -11,7 +11,6 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 )
 
 // A bench is a store with queries whose statistics are of full length.
@@ -167,18 +166,18 @@ func BenchmarkList(b *testing.B) {
 		middle := fmt.Sprintf("q_%06d", n/2)
 		for _, c := range []struct {
 			name, cursor string
-			filter       web.Filter
+			filter       registry.QueryFilter
 			want         int
 		}{
-			{"first", "", web.Filter{}, 100},
-			{"middle", middle, web.Filter{}, 100},
-			{"endpoint", middle, web.Filter{Endpoint: "city"}, 100},
-			{"tag", middle, web.Filter{Tag: "mod3"}, min(100, n/2/7)},
-			{"state", middle, web.Filter{State: registry.New}, 100},
-			{"text", "", web.Filter{Text: "STOP 1"}, 100},
-			{"no-text", "", web.Filter{Text: "nowhere"}, 0},
-			{"no-tag", "", web.Filter{Tag: "nobody's"}, 0},
-			{"no-state", "", web.Filter{State: registry.Stale}, 0},
+			{"first", "", registry.QueryFilter{}, 100},
+			{"middle", middle, registry.QueryFilter{}, 100},
+			{"endpoint", middle, registry.QueryFilter{Endpoint: "city"}, 100},
+			{"tag", middle, registry.QueryFilter{Tag: "mod3"}, min(100, n/2/7)},
+			{"state", middle, registry.QueryFilter{State: registry.New}, 100},
+			{"text", "", registry.QueryFilter{Text: "STOP 1"}, 100},
+			{"no-text", "", registry.QueryFilter{Text: "nowhere"}, 0},
+			{"no-tag", "", registry.QueryFilter{Tag: "nobody's"}, 0},
+			{"no-state", "", registry.QueryFilter{State: registry.Stale}, 0},
 		} {
 			b.Run(fmt.Sprintf("queries=%d/page=100/%s", n, c.name), func(b *testing.B) {
 				for b.Loop() {

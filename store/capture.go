@@ -4,19 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
 	"go.etcd.io/bbolt"
 )
 
-var (
-	_ web.Profiles    = (*DB)(nil)
-	_ notify.Captures = (*DB)(nil)
-)
-
-// ListProfiles is web.Profiles'.
-func (d *DB) ListProfiles(f web.ProfileFilter, cursor string, limit int) (items []web.ProfileItem, next string, err error) {
+// ListProfiles returns a page of profiles in id order after cursor, at most limit, and
+// the next cursor, "" at the end.
+func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
 	if limit <= 0 {
 		return nil, "", nil
 	}
@@ -39,15 +33,15 @@ func (d *DB) ListProfiles(f web.ProfileFilter, cursor string, limit int) (items 
 				return false, nil
 			}
 			s, err := d.profileStatus(tx, n)
-			items = append(items, web.ProfileItem{Profile: n.Profile, Status: s})
+			items = append(items, registry.ListedProfile{Profile: n.Profile, Status: s})
 			return true, err
 		})
 	})
 	return items, next, err
 }
 
-// ProfileItem is web.Profiles'.
-func (d *DB) ProfileItem(id string) (item web.ProfileItem, err error) {
+// ProfileItem returns one profile; it wraps registry.ErrNotFound.
+func (d *DB) ProfileItem(id string) (item registry.ListedProfile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
 		if err != nil {
@@ -63,7 +57,8 @@ func (d *DB) ProfileItem(id string) (item web.ProfileItem, err error) {
 // lookAtRounds is how many rounds one call looks at for those of a state.
 const lookAtRounds = 5000
 
-// Rounds is web.Profiles'.
+// Rounds returns a profile's rounds of a state ("": any) below a number (0: all), newest
+// first. next is where to go on, 0 at the end; a page may be shorter than limit.
 func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
@@ -106,13 +101,14 @@ func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
 	return c.Prev()
 }
 
-// ProfileStatus is notify.Captures'.
+// ProfileStatus returns what is known of one profile.
 func (d *DB) ProfileStatus(id string) (s registry.ProfileStatus, err error) {
 	item, err := d.ProfileItem(id)
 	return item.Status, err
 }
 
-// Captured is notify.Captures'.
+// Captured returns the captures that follow p, oldest first, and a *registry.GapError
+// when the log does not continue from it.
 func (d *DB) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, end, err := d.endOf(tx, id, p)
@@ -125,7 +121,7 @@ func (d *DB) Captured(id string, p registry.Position, limit int) (list []registr
 	return list, err
 }
 
-// Ends is notify.Captures'.
+// Ends returns the rounds that ended after the given one, captured or not, oldest first.
 func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
@@ -149,7 +145,7 @@ func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []regist
 	return list, err
 }
 
-// EndOf is notify.Captures'.
+// EndOf returns the number of the end that captured p.
 func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		_, end, err = d.endOf(tx, id, p)

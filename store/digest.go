@@ -10,7 +10,6 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 	"github.com/zeebo/xxh3"
 	"go.etcd.io/bbolt"
 )
@@ -25,7 +24,7 @@ type digests struct {
 }
 
 type digested struct {
-	web.Digest
+	registry.QueryDigest
 	wish             registry.Query // as far as the state depends on it
 	serial, revision uint64
 	sum              uint64 // of the statistics as they were read
@@ -39,13 +38,13 @@ const longWords = 2048
 // Digests are what lists of queries are ordered and counted by, in id order: of
 // all queries, or of those that mention a text as Filter.Text does. They are of
 // one moment.
-func (d *DB) Digests(text string) ([]web.Digest, error) {
+func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	text = strings.ToLower(text)
 	d.digests.mu.Lock()
 	defer d.digests.mu.Unlock()
 	old := d.digests.list
 	list := make([]digested, 0, len(old)+16)
-	out := make([]web.Digest, 0, len(old)+16)
+	out := make([]registry.QueryDigest, 0, len(old)+16)
 	err := d.view(func(tx *bbolt.Tx) error {
 		owners := map[uint64]string{}
 		var room []byte
@@ -84,7 +83,7 @@ func (d *DB) Digests(text string) ([]web.Digest, error) {
 			}
 			list = append(list, x)
 			if fits {
-				out = append(out, x.Digest)
+				out = append(out, x.QueryDigest)
 			}
 		}
 		return nil
@@ -131,7 +130,7 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 	x.serial, x.revision, x.sum = serial, revision, sum
 	x.State = scheduler.StateOf(&x.wish, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
-	x.Lately = web.Lately{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
+	x.Lately = registry.RecentRuns{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
 	return x, nil
 }
 

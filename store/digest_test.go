@@ -9,15 +9,14 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 	"github.com/google/go-cmp/cmp"
 )
 
 // digestsFromList is what Digests has to say, put together the dear way.
-func digestsFromList(t *testing.T, d *DB, text string) (out []web.Digest) {
+func digestsFromList(t *testing.T, d *DB, text string) (out []registry.QueryDigest) {
 	t.Helper()
 	for cursor := ""; ; {
-		items, next, err := d.List(web.Filter{Text: text}, cursor, 50)
+		items, next, err := d.List(registry.QueryFilter{Text: text}, cursor, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +25,7 @@ func digestsFromList(t *testing.T, d *DB, text string) (out []web.Digest) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := web.Digest{ID: it.Query.ID, Endpoint: it.Query.Endpoint, Name: it.Query.NameFor(""), Tags: it.Query.Tags(), State: it.Status.State,
+			x := registry.QueryDigest{ID: it.Query.ID, Endpoint: it.Query.Endpoint, Name: it.Query.NameFor(""), Tags: it.Query.Tags(), State: it.Status.State,
 				CheckedAt: it.Status.CheckedAt, ChangedAt: it.Status.ChangedAt, Executions: it.Status.Executions, Changes: it.Status.Changes, Median: it.Status.Median}
 			for _, h := range it.Query.Holders {
 				x.Holders = append(x.Holders, h.Caller)
@@ -97,7 +96,7 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := digestsFromList(t, d, text)
-			if diff := cmp.Diff(want, append([]web.Digest(nil), got...)); diff != "" {
+			if diff := cmp.Diff(want, append([]registry.QueryDigest(nil), got...)); diff != "" {
 				t.Fatalf("round %d, %q: %s", round, text, diff)
 			}
 		}

@@ -6,16 +6,9 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 	"go.etcd.io/bbolt"
-)
-
-var (
-	_ notify.Log  = (*DB)(nil)
-	_ web.History = (*DB)(nil)
 )
 
 // pageBytes is about how much one page unpacks to at most: of changes what they
@@ -42,7 +35,9 @@ func (p *page) take(l logged) bool {
 	return len(p.list) < p.limit && p.bytes > 0
 }
 
-// After is notify.Log's. Seq 0 under the query's epoch stands before its first
+// After returns the changes of a query that follow p, oldest first, and a
+// *registry.GapError when the log does not continue from it. Seq 0 under the query's
+// epoch is the position before its first
 // change.
 func (d *DB) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
@@ -85,7 +80,7 @@ func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) er
 	return nil
 }
 
-// All is notify.Log's. Retention takes changes query by query, so that old ones
+// All returns the changes of all queries that follow o, oldest first. Retention takes changes query by query, so that old ones
 // may be left with gaps between them; a follower must not take those for all
 // there was. "The oldest change kept", for a zero Offset, is therefore the first
 // after which none is missing. Changes of removed queries are left out.
@@ -132,7 +127,7 @@ func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 	return nil
 }
 
-// Head is web.History's.
+// Head is the offset of the newest change of all.
 func (d *DB) Head() (registry.Offset, error) {
 	o := registry.Offset{Epoch: d.epoch}
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -142,7 +137,7 @@ func (d *DB) Head() (registry.Offset, error) {
 	return o, err
 }
 
-// Latest is web.History's. After a new epoch there is none until the next change.
+// Latest returns the newest change of a query; it wraps registry.ErrNotFound. After a new epoch there is none until the next change.
 func (d *DB) Latest(query string) (registry.Change, error) {
 	list := newPage(1)
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -165,9 +160,9 @@ func (d *DB) Latest(query string) (registry.Change, error) {
 	return d.change(&list.list[0])
 }
 
-// Current is notify.Log's.
+// Current returns a query's status and, on request, its last complete result.
 func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
-	var item web.Item
+	var item registry.ListedQuery
 	var packed []byte
 	err := d.view(func(tx *bbolt.Tx) error {
 		s, err := findQuery(tx, query)
@@ -190,7 +185,7 @@ func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Resu
 	return item.Status, r, nil
 }
 
-// Slots is web.History's.
+// Slots returns an endpoint's last slots, newest first.
 func (d *DB) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		s, ok := findSpace(tx, endpoint)

@@ -8,19 +8,17 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 	"go.etcd.io/bbolt"
 )
-
-var _ web.Queries = (*DB)(nil)
 
 // lookAtOnce is how many queries a list examines in one transaction. A reader
 // that stays long keeps freed pages from being used again.
 const lookAtOnce = 500
 
-// List is web.Queries'. Each item is of one moment; a page that had to look at
+// List returns a page of queries in id order after cursor, at most limit, and the next
+// cursor, "" at the end. Each item is of one moment; a page that had to look at
 // many queries may be of several.
-func (d *DB) List(f web.Filter, cursor string, limit int) (items []web.Item, next string, err error) {
+func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []registry.ListedQuery, next string, err error) {
 	f.Text = strings.ToLower(f.Text)
 	if limit <= 0 {
 		return nil, "", nil
@@ -28,7 +26,7 @@ func (d *DB) List(f web.Filter, cursor string, limit int) (items []web.Item, nex
 	room := pageBytes
 	for more := true; more; {
 		// One item more than asked for tells whether there is a next page.
-		var found []web.Item
+		var found []registry.ListedQuery
 		found, cursor, more, err = d.look(&f, cursor, limit+1-len(items), &room)
 		if err != nil {
 			return nil, "", fmt.Errorf("list queries: %w", err)
@@ -43,7 +41,7 @@ func (d *DB) List(f web.Filter, cursor string, limit int) (items []web.Item, nex
 
 // look examines the next few queries after cursor and returns where it stopped.
 // It takes what the texts need from room, and stops when that is gone.
-func (d *DB) look(f *web.Filter, cursor string, limit int, room *int) (items []web.Item, stop string, more bool, err error) {
+func (d *DB) look(f *registry.QueryFilter, cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		ids, ok := newIDs(tx, f.Endpoint)
 		if !ok {
@@ -107,18 +105,18 @@ func (i *ids) id(k []byte) string {
 }
 
 // match reads a query and says whether the filter lets it through.
-func (d *DB) match(tx *bbolt.Tx, f *web.Filter, id string) (web.Item, bool, error) {
+func (d *DB) match(tx *bbolt.Tx, f *registry.QueryFilter, id string) (registry.ListedQuery, bool, error) {
 	_, stats, ok := liveRecord(tx, id)
 	if !ok {
-		return web.Item{}, false, nil
+		return registry.ListedQuery{}, false, nil
 	}
 	v := tx.Bucket(bQueries).Get([]byte(id))
 	if hopeless(f, v, stats) {
-		return web.Item{}, false, nil
+		return registry.ListedQuery{}, false, nil
 	}
 	s, err := parseQuery(v)
 	if err != nil || !admits(f, &s.Query) {
-		return web.Item{}, false, err
+		return registry.ListedQuery{}, false, err
 	}
 	item, err := d.item(tx, &s)
 	return item, f.State == "" || item.Status.State == f.State, err
@@ -127,7 +125,7 @@ func (d *DB) match(tx *bbolt.Tx, f *web.Filter, id string) (web.Item, bool, erro
 // hopeless says, from the bytes alone, that the filter lets a query certainly
 // not through. Reading a registration costs ten times as much, and a filter that
 // few queries pass has to look at all.
-func hopeless(f *web.Filter, v, stats []byte) bool {
+func hopeless(f *registry.QueryFilter, v, stats []byte) bool {
 	switch f.State {
 	case "":
 	case registry.Paused:
@@ -161,7 +159,7 @@ func verbatim(s string) bool {
 	return true
 }
 
-func admits(f *web.Filter, q *registry.Query) bool {
+func admits(f *registry.QueryFilter, q *registry.Query) bool {
 	if f.Tag != "" && !slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return slices.Contains(h.Tags, f.Tag) }) {
 		return false
 	}
@@ -192,16 +190,16 @@ func wordsOf(q *registry.Query) string {
 // wordsEnd ends each of them: a text that holds it is looked for in each alone.
 const wordsEnd = "\x00"
 
-func (d *DB) item(tx *bbolt.Tx, s *stored) (web.Item, error) {
+func (d *DB) item(tx *bbolt.Tx, s *stored) (registry.ListedQuery, error) {
 	r, err := d.parseRecord(tx.Bucket(bStats).Get([]byte(s.ID)))
 	if err != nil {
-		return web.Item{}, fmt.Errorf("query %s: %w", s.ID, err)
+		return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)
 	}
-	return web.Item{Query: s.Query, Status: statusOf(&s.Query, &r.stats, d.now())}, nil
+	return registry.ListedQuery{Query: s.Query, Status: statusOf(&s.Query, &r.stats, d.now())}, nil
 }
 
-// Item is web.Queries'.
-func (d *DB) Item(id string) (item web.Item, err error) {
+// Item returns one query; it wraps registry.ErrNotFound.
+func (d *DB) Item(id string) (item registry.ListedQuery, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		s, err := findQuery(tx, id)
 		if err != nil {
@@ -213,7 +211,7 @@ func (d *DB) Item(id string) (item web.Item, err error) {
 	return item, err
 }
 
-// Stats is web.Queries'.
+// Stats returns what the scheduler recorded of one query.
 func (d *DB) Stats(id string) (stats scheduler.Stats, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		_, v, ok := liveRecord(tx, id)

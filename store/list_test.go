@@ -10,7 +10,6 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 	"go.etcd.io/bbolt"
 )
 
@@ -37,7 +36,7 @@ func many(t testing.TB, d *DB, n int) {
 	}
 }
 
-func pages(t *testing.T, d *DB, f web.Filter, limit int) (ids []string) {
+func pages(t *testing.T, d *DB, f registry.QueryFilter, limit int) (ids []string) {
 	t.Helper()
 	for cursor := ""; ; {
 		items, next, err := d.List(f, cursor, limit)
@@ -62,26 +61,26 @@ func TestList(t *testing.T) {
 	many(t, d, 1200)
 	step(t, d, "city", "q_000001", 1, "x")
 	for _, c := range []struct {
-		filter web.Filter
+		filter registry.QueryFilter
 		limit  int
 		want   int
 	}{
-		{web.Filter{}, 400, 1200},
-		{web.Filter{}, 399, 1200},
-		{web.Filter{}, 5000, 1200},
-		{web.Filter{Endpoint: "port"}, 40, 120}, // ends with a full page
-		{web.Filter{Endpoint: "city"}, 64, 1080},
-		{web.Filter{Endpoint: "nowhere"}, 10, 0},
-		{web.Filter{Tag: "mod3"}, 50, 171}, // 3, 10, … 1193
-		{web.Filter{Tag: "mod"}, 50, 0},
-		{web.Filter{State: registry.Paused}, 1, 2},
-		{web.Filter{State: registry.Live}, 2, 1},
-		{web.Filter{State: registry.New}, 700, 1197},
-		{web.Filter{Text: "sTOP 29"}, 10, 11}, // 29, 290 to 299
-		{web.Filter{Text: "Q_00012"}, 3, 10},
-		{web.Filter{Text: "example.org/stop>", Endpoint: "port", Tag: "mod0"}, 10, 18}, // multiples of 70
-		{web.Filter{Holder: "app"}, 1000, 1200},
-		{web.Filter{Holder: "other"}, 10, 0},
+		{registry.QueryFilter{}, 400, 1200},
+		{registry.QueryFilter{}, 399, 1200},
+		{registry.QueryFilter{}, 5000, 1200},
+		{registry.QueryFilter{Endpoint: "port"}, 40, 120}, // ends with a full page
+		{registry.QueryFilter{Endpoint: "city"}, 64, 1080},
+		{registry.QueryFilter{Endpoint: "nowhere"}, 10, 0},
+		{registry.QueryFilter{Tag: "mod3"}, 50, 171}, // 3, 10, … 1193
+		{registry.QueryFilter{Tag: "mod"}, 50, 0},
+		{registry.QueryFilter{State: registry.Paused}, 1, 2},
+		{registry.QueryFilter{State: registry.Live}, 2, 1},
+		{registry.QueryFilter{State: registry.New}, 700, 1197},
+		{registry.QueryFilter{Text: "sTOP 29"}, 10, 11}, // 29, 290 to 299
+		{registry.QueryFilter{Text: "Q_00012"}, 3, 10},
+		{registry.QueryFilter{Text: "example.org/stop>", Endpoint: "port", Tag: "mod0"}, 10, 18}, // multiples of 70
+		{registry.QueryFilter{Holder: "app"}, 1000, 1200},
+		{registry.QueryFilter{Holder: "other"}, 10, 0},
 	} {
 		got := pages(t, d, c.filter, c.limit)
 		if len(got) != c.want || !slices.IsSorted(got) || len(slices.Compact(got)) != c.want {
@@ -89,15 +88,15 @@ func TestList(t *testing.T) {
 		}
 	}
 	// What is removed between two pages, the one at the cursor too, is no harm.
-	items, cursor, err := d.List(web.Filter{Endpoint: "city"}, "", 3)
+	items, cursor, err := d.List(registry.QueryFilter{Endpoint: "city"}, "", 3)
 	if err != nil || len(items) != 3 {
 		t.Fatalf("%d items, %v", len(items), err)
 	}
 	remove(t, d, cursor)
-	if items, _, err = d.List(web.Filter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 || items[0].Query.ID != "q_000004" {
+	if items, _, err = d.List(registry.QueryFilter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 || items[0].Query.ID != "q_000004" {
 		t.Fatalf("after %s comes %+v, %v", cursor, items, err)
 	}
-	if items, next, err := d.List(web.Filter{}, "", 0); err != nil || len(items) != 0 || next != "" {
+	if items, next, err := d.List(registry.QueryFilter{}, "", 0); err != nil || len(items) != 0 || next != "" {
 		t.Fatalf("limit 0: %d items, %q, %v", len(items), next, err)
 	}
 	check(t, d)
@@ -168,7 +167,7 @@ func TestListLongTexts(t *testing.T) {
 	}
 	var got []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		items, next, err := d.List(web.Filter{}, cursor, 1000)
+		items, next, err := d.List(registry.QueryFilter{}, cursor, 1000)
 		if err != nil || len(items) == 0 {
 			t.Fatalf("%d items after %q: %v", len(items), cursor, err)
 		}

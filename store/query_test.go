@@ -10,7 +10,6 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 )
@@ -332,7 +331,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	if gone, err := d.Since("city", n.Revision); err != nil || !gone.Full || len(gone.Entries) != 0 {
 		t.Errorf("a loop hears %+v, %v", gone, err)
 	}
-	if items, _, err := d.List(web.Filter{}, "", 10); err != nil || len(items) != 0 {
+	if items, _, err := d.List(registry.QueryFilter{}, "", 10); err != nil || len(items) != 0 {
 		t.Errorf("%d are listed, %v", len(items), err)
 	}
 	check(t, d)
@@ -502,7 +501,7 @@ func TestHoldersOfAnOlderFile(t *testing.T) {
 		if q, err = d.Query("q_public"); err != nil || !q.Public() || !q.Holders[1].MayPublish {
 			t.Fatalf("public %t: %+v, %v", q.Public(), q, err)
 		}
-		if items, _, err := d.List(web.Filter{State: registry.Paused}, "", 9); err != nil || len(items) != 1 || items[0].Query.ID != "q_paused" {
+		if items, _, err := d.List(registry.QueryFilter{State: registry.Paused}, "", 9); err != nil || len(items) != 1 || items[0].Query.ID != "q_paused" {
 			t.Fatalf("paused queries: %v, %v", items, err)
 		}
 		if err := d.Check(); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 )
 
 func addProfile(t *testing.T, d *DB, id, endpoint, name string, queries ...string) {
@@ -96,7 +95,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	endRound(t, d, "p_0", 1, registry.RoundCaptured)
 	var seen []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := d.ListProfiles(web.ProfileFilter{Endpoint: "city"}, cursor, 2)
+		page, next, err := d.ListProfiles(registry.ProfileFilter{Endpoint: "city"}, cursor, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +107,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	if fmt.Sprint(seen) != "[p_0 p_2 p_4]" {
 		t.Errorf("listed: %v", seen)
 	}
-	if list, _, _ := d.ListProfiles(web.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 || list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
+	if list, _, _ := d.ListProfiles(registry.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 || list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
 		t.Errorf("by text: %+v", list)
 	}
 	if list, err := d.FindProfile("app", "Name 2", 2); err != nil || len(list) != 1 || list[0].ID != "p_2" {
@@ -135,7 +134,7 @@ func TestProfilesOfEndpoints(t *testing.T) {
 		}
 	}
 	check(t, d)
-	if list, _, _ := d.ListProfiles(web.ProfileFilter{}, "", 10); len(list) != 3 || list[1].Profile.Name != "again" || list[1].Status.Rounds != 0 {
+	if list, _, _ := d.ListProfiles(registry.ProfileFilter{}, "", 10); len(list) != 3 || list[1].Profile.Name != "again" || list[1].Status.Rounds != 0 {
 		t.Errorf("in the end: %+v", list)
 	}
 }

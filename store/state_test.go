@@ -10,7 +10,6 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 )
 
 // A query is in the list of its state and in no other, in its digest, and where it
@@ -48,7 +47,7 @@ func TestStatesAgree(t *testing.T) {
 	for range 4 {
 		listed := map[string]registry.State{}
 		for _, state := range registry.States() {
-			items, _, err := d.List(web.Filter{State: state}, "", 1000)
+			items, _, err := d.List(registry.QueryFilter{State: state}, "", 1000)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,13 +6,10 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
 
-var _ deliver.Store = (*DB)(nil)
-
-// Subscription is deliver.Store's.
+// Subscription returns one subscription; it wraps registry.ErrNotFound.
 func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(bSubscriptions).Get([]byte(id))
@@ -25,7 +22,7 @@ func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
 	return s, err
 }
 
-// Subscriptions is deliver.Store's.
+// Subscriptions returns those after an id, in the order of ids, at most limit.
 func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bSubscriptions).Cursor()
@@ -45,8 +42,9 @@ func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscriptio
 	return list, err
 }
 
-// EditSubscriptions is deliver.Store's.
-func (d *DB) EditSubscriptions(edits []*deliver.Edit) error {
+// EditSubscriptions makes all edits, in their order, in one transaction. When it
+// returns an error none of them is in effect.
+func (d *DB) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		frees = true
 		for _, e := range edits {
@@ -61,7 +59,7 @@ func (d *DB) EditSubscriptions(edits []*deliver.Edit) error {
 }
 
 // editSubscription makes one edit; kept says that it wrote a subscription.
-func (d *DB) editSubscription(b *bbolt.Bucket, e *deliver.Edit) (kept bool, err error) {
+func (d *DB) editSubscription(b *bbolt.Bucket, e *registry.SubscriptionEdit) (kept bool, err error) {
 	s := registry.Subscription{ID: e.ID}
 	v := b.Get([]byte(e.ID))
 	if v != nil {

@@ -36,7 +36,7 @@ func TestSubscriptionsInAnOlderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = open(t, dir, Options{})
-	if err := d.EditSubscriptions([]*deliver.Edit{{ID: "a", Do: active}}); err != nil {
+	if err := d.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := d.Subscriptions("", 2); err != nil || len(list) != 1 {
@@ -49,7 +49,7 @@ func TestSubscriptionsInAnOlderFile(t *testing.T) {
 
 func TestCheckReadsSubscriptions(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
-	if err := d.EditSubscriptions([]*deliver.Edit{{ID: "a", Do: active}}); err != nil {
+	if err := d.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range map[string]string{"broken": "{", "misplaced": `{"id":"b"}`} {

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Tokens is web.Store's, sorted by name.
+// Tokens returns all tokens, sorted by name.
 func (d *DB) Tokens() (list []registry.Token, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
@@ -23,7 +23,7 @@ func (d *DB) Tokens() (list []registry.Token, err error) {
 	return list, err
 }
 
-// PutToken is web.Store's.
+// PutToken adds a token; it returns registry.ErrExists when the name is taken.
 func (d *DB) PutToken(t registry.Token) error {
 	v, err := json.Marshal(t)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *DB) PutToken(t registry.Token) error {
 	})
 }
 
-// DeleteToken is web.Store's.
+// DeleteToken removes a token; it wraps registry.ErrNotFound.
 func (d *DB) DeleteToken(name string) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		b := tx.Bucket(bTokens)

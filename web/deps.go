@@ -15,44 +15,12 @@ import (
 type Queries interface {
 	// List returns a page in id order after cursor, at most limit, and the next
 	// cursor, "" at the end. A page of long texts may be shorter.
-	List(f Filter, cursor string, limit int) ([]Item, string, error)
+	List(f registry.QueryFilter, cursor string, limit int) ([]registry.ListedQuery, string, error)
 	// Item returns one query; it wraps registry.ErrNotFound.
-	Item(id string) (Item, error)
+	Item(id string) (registry.ListedQuery, error)
 	// Stats returns what the scheduler recorded of one query.
 	Stats(id string) (scheduler.Stats, error)
 }
-
-// A Filter narrows a list; zero fields admit everything.
-type Filter struct {
-	Endpoint string
-	State    registry.State
-	Tag      string
-	Text     string // part of a name, id or query text, case-insensitive
-	Holder   string
-}
-
-// An Item is a query and its status, of one moment.
-type Item struct {
-	Query  registry.Query
-	Status registry.Status
-}
-
-// A Digest is the little of a query that long lists are ordered, filtered and
-// counted by.
-type Digest struct {
-	ID, Endpoint         string
-	Name                 string   // the first that a holder gave, "" for none
-	Tags                 []string // of all holders; shared, as Holders is: not to be changed
-	Holders              []string // the callers
-	State                registry.State
-	CheckedAt, ChangedAt time.Time
-	Executions, Changes  uint64
-	Median               time.Duration // of the last execution times, 0 for none
-	Lately               Lately
-}
-
-// Lately sums up the last complete executions that are remembered.
-type Lately struct{ Runs, Changed int }
 
 // History reads results, changes and slots.
 type History interface {

@@ -169,8 +169,8 @@ func (m *memory) EditEndpoint(name string, edit func(c *registry.Configured, fou
 	return c.Endpoint, nil
 }
 
-func (m *memory) List(f Filter, cursor string, limit int) ([]Item, string, error) {
-	var out []Item
+func (m *memory) List(f registry.QueryFilter, cursor string, limit int) ([]registry.ListedQuery, string, error) {
+	var out []registry.ListedQuery
 	for _, id := range slices.Sorted(maps.Keys(m.queries)) {
 		it, _ := m.Item(id)
 		q := it.Query
@@ -186,12 +186,12 @@ func (m *memory) List(f Filter, cursor string, limit int) ([]Item, string, error
 	return out, "", nil
 }
 
-func (m *memory) Item(id string) (Item, error) {
+func (m *memory) Item(id string) (registry.ListedQuery, error) {
 	q, err := m.Query(id)
 	if err == nil {
 		err = m.failure
 	}
-	return Item{q, m.status[id]}, err
+	return registry.ListedQuery{Query: q, Status: m.status[id]}, err
 }
 
 func (m *memory) Stats(id string) (scheduler.Stats, error) {

@@ -110,7 +110,7 @@ func (v *profileViewer) name(id string) string {
 	return n
 }
 
-func (v *profileViewer) profile(it ProfileItem) (profileView, error) {
+func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) {
 	p, s := it.Profile, it.Status
 	w := profileView{ID: p.ID, Name: p.Name, Endpoint: p.Endpoint, Owner: p.Owner, Budget: p.Budget, Weight: p.Weight, State: "live",
 		Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: s.Rounds, EndedAt: moment(s.EndedAt),

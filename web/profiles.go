@@ -13,9 +13,9 @@ import (
 type Profiles interface {
 	// ListProfiles returns a page in id order after cursor, at most limit, and
 	// the next cursor, "" at the end.
-	ListProfiles(f ProfileFilter, cursor string, limit int) ([]ProfileItem, string, error)
+	ListProfiles(f registry.ProfileFilter, cursor string, limit int) ([]registry.ListedProfile, string, error)
 	// ProfileItem returns one profile; it wraps registry.ErrNotFound.
-	ProfileItem(id string) (ProfileItem, error)
+	ProfileItem(id string) (registry.ListedProfile, error)
 	// Rounds returns a profile's rounds below a number (0: all of them), newest
 	// first, at most limit of a state ("": any). next is where to go on, 0 at the
 	// end; a page may be short of limit before it.
@@ -23,19 +23,6 @@ type Profiles interface {
 	// Captured returns the captures that follow p, oldest first, and a
 	// *registry.GapError where the log does not continue from it.
 	Captured(id string, p registry.Position, limit int) ([]registry.RoundEnd, error)
-}
-
-// A ProfileFilter narrows a list; zero fields admit everything.
-type ProfileFilter struct {
-	Endpoint string
-	Owner    string
-	Text     string // part of a name or id, case-insensitive
-}
-
-// A ProfileItem is a profile and its status, of one moment.
-type ProfileItem struct {
-	Profile registry.Profile
-	Status  registry.ProfileStatus
 }
 
 func listProfiles(c *call) error {
@@ -47,7 +34,7 @@ func listProfiles(c *call) error {
 	if err != nil {
 		return err
 	}
-	f := ProfileFilter{Endpoint: c.params.Get("endpoint"), Owner: c.params.Get("holder"), Text: c.params.Get("q")}
+	f := registry.ProfileFilter{Endpoint: c.params.Get("endpoint"), Owner: c.params.Get("holder"), Text: c.params.Get("q")}
 	items, next, err := c.Profiles.ListProfiles(f, cursor, limit)
 	if err != nil {
 		return err
@@ -259,7 +246,7 @@ type capturePage struct {
 	Next     string      `json:"next,omitempty"`
 }
 
-func (c *call) capturePage(it ProfileItem, n int) capturePage {
+func (c *call) capturePage(it registry.ListedProfile, n int) capturePage {
 	s := it.Status
 	return capturePage{Profile: it.Profile.ID, Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: make([]roundView, n)}
 }

@@ -63,7 +63,7 @@ func (m *complexMemory) FindProfile(owner, name string, most int) (list []regist
 	return list, nil
 }
 
-func (m *complexMemory) ListProfiles(f ProfileFilter, cursor string, limit int) (items []ProfileItem, next string, err error) {
+func (m *complexMemory) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(m.profiles)) {
@@ -79,7 +79,7 @@ func (m *complexMemory) ListProfiles(f ProfileFilter, cursor string, limit int) 
 	return items, "", nil
 }
 
-func (m *complexMemory) item(p registry.Profile) ProfileItem {
+func (m *complexMemory) item(p registry.Profile) registry.ListedProfile {
 	s := registry.ProfileStatus{Position: registry.Position{Epoch: epoch}, Rounds: uint64(len(m.rounds[p.ID])), Missing: m.missing}
 	for _, r := range m.rounds[p.ID] {
 		switch r.State {
@@ -91,13 +91,13 @@ func (m *complexMemory) item(p registry.Profile) ProfileItem {
 			s.Open++
 		}
 	}
-	return ProfileItem{Profile: p, Status: s}
+	return registry.ListedProfile{Profile: p, Status: s}
 }
 
-func (m *complexMemory) ProfileItem(id string) (ProfileItem, error) {
+func (m *complexMemory) ProfileItem(id string) (registry.ListedProfile, error) {
 	p, err := m.Profile(id)
 	if err != nil {
-		return ProfileItem{}, err
+		return registry.ListedProfile{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

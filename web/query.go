@@ -72,7 +72,7 @@ func (c *call) viewer() *viewer {
 }
 
 // expect asks when queries are due, each endpoint once.
-func (v *viewer) expect(items ...Item) error {
+func (v *viewer) expect(items ...registry.ListedQuery) error {
 	ids := map[string][]string{}
 	for _, it := range items {
 		ids[it.Query.Endpoint] = append(ids[it.Query.Endpoint], it.Query.ID)
@@ -101,7 +101,7 @@ func (v *viewer) id(id string) (queryView, error) {
 	return v.item(it)
 }
 
-func (v *viewer) item(it Item) (queryView, error) {
+func (v *viewer) item(it registry.ListedQuery) (queryView, error) {
 	q, st := it.Query, it.Status
 	share, err := v.share(q, st)
 	if err != nil {
@@ -210,8 +210,8 @@ func list[T any](l []T) []T {
 
 func clip[T cmp.Ordered](v, least, most T) T { return max(least, min(most, v)) }
 
-func (c *call) filter() (Filter, error) {
-	f := Filter{Endpoint: c.params.Get("endpoint"), State: registry.State(c.params.Get("state")), Tag: c.params.Get("tag"), Text: c.params.Get("q")}
+func (c *call) filter() (registry.QueryFilter, error) {
+	f := registry.QueryFilter{Endpoint: c.params.Get("endpoint"), State: registry.State(c.params.Get("state")), Tag: c.params.Get("tag"), Text: c.params.Get("q")}
 	if f.State != "" && !slices.Contains(registry.States(), f.State) {
 		return f, malformed("?state", "state is new, live, stale, failing, paused or idle")
 	}

@@ -16,22 +16,39 @@ import (
 
 const module = "github.com/freshet/freshet/"
 
-// mayImport is the import table: what each package may know of ours. A
-// sub-package may import what its parent may, its parent and its siblings.
+// mayImport is the import table: which packages of ours each package may import,
+// together with what lies below them. A package without an entry has that of the
+// closest one above it. Whatever lies below an entry's package may import that, and
+// each other.
 var mayImport = map[string][]string{
 	"diff":      {},
 	"registry":  {"diff"},
 	"scheduler": {"diff", "registry"},
 	"endpoint":  {"diff", "registry"},
 	"notify":    {"diff", "registry"},
-	"store":     {"diff", "registry", "scheduler", "notify", "web"},
+	"store":     {"diff", "registry", "scheduler"},
 	"bench":     {"diff", "registry", "scheduler"},
 	"web":       {"diff", "registry", "scheduler"},
 	"cmd":       {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
 }
 
+// mustNotLink is what a package must not bring into a program, through whatever it
+// imports.
+var mustNotLink = map[string][]string{
+	"diff":      {"net", "net/http", "os/exec"},
+	"registry":  {"net/http", "os/exec"},
+	"scheduler": {"net/http", "os/exec"},
+	"store":     {"net/http", "os/exec", "github.com/prometheus/client_golang/prometheus"},
+}
+
+// A listedPackage is what go list says of a package.
+type listedPackage struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
 func TestImportTable(t *testing.T) {
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -41,17 +58,14 @@ func TestImportTable(t *testing.T) {
 	}
 	seen := 0
 	for d := json.NewDecoder(out); ; {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
+		var p listedPackage
 		if err := d.Decode(&p); err == io.EOF {
 			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
 		seen++
-		for _, bad := range violations(p.ImportPath, p.Imports) {
+		for _, bad := range violations(p) {
 			t.Errorf("%s must not import %s", p.ImportPath, bad)
 		}
 	}
@@ -60,12 +74,22 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-func violations(pkg string, imports []string) []string {
-	room := func(p string) string { return strings.SplitN(strings.TrimPrefix(p, module), "/", 2)[0] }
-	var bad []string
-	from := room(pkg)
-	for _, i := range imports {
-		if to := room(i); strings.HasPrefix(i, module) && to != from && !slices.Contains(mayImport[from], to) {
+// violations lists what a package imports, or links, and must not.
+func violations(p listedPackage) (bad []string) {
+	pkg := strings.TrimPrefix(p.ImportPath, module)
+	room := pkg
+	for mayImport[room] == nil && strings.Contains(room, "/") {
+		room = path.Dir(room)
+	}
+	for _, i := range p.Imports {
+		to, ours := strings.CutPrefix(i, module)
+		below := func(of string) bool { return to == of || strings.HasPrefix(to, of+"/") }
+		if ours && !below(room) && !slices.ContainsFunc(mayImport[room], below) {
+			bad = append(bad, i)
+		}
+	}
+	for _, i := range mustNotLink[pkg] {
+		if slices.Contains(p.Deps, i) {
 			bad = append(bad, i)
 		}
 	}
@@ -73,9 +97,20 @@ func violations(pkg string, imports []string) []string {
 }
 
 func TestImportTableFindsViolations(t *testing.T) {
-	got := violations(module+"diff", []string{"fmt", module + "registry", path.Join(module, "diff/sub")})
-	if !slices.Equal(got, []string{module + "registry"}) {
-		t.Errorf("violations of diff importing registry: %v", got)
+	for _, c := range []struct {
+		pkg           string
+		imports, deps []string
+		bad           []string
+	}{
+		{"diff", []string{"fmt", module + "registry", module + "diff/sub"}, nil, []string{module + "registry"}},
+		{"notify/atom", []string{module + "notify", module + "notify/deliver", module + "registry/sparql"}, nil, nil},
+		{"notify/atom", []string{module + "notifyother", module + "store"}, nil, []string{module + "notifyother", module + "store"}},
+		{"store", []string{module + "web", module + "notify/deliver"}, nil, []string{module + "web", module + "notify/deliver"}},
+		{"store", []string{"go.etcd.io/bbolt"}, []string{"fmt", "net/http"}, []string{"net/http"}},
+	} {
+		if got := violations(listedPackage{module + c.pkg, c.imports, c.deps}); !slices.Equal(got, c.bad) {
+			t.Errorf("violations of %s importing %v, linking %v: %v, want %v", c.pkg, c.imports, c.deps, got, c.bad)
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
-	"github.com/freshet/freshet/web"
 )
 
 // An exported is one line of an export: one of its fields is set. Results and
@@ -62,8 +61,8 @@ func export(db *store.DB, put func(exported) error) error {
 		}
 	}
 	for cursor, more := "", true; more; more = cursor != "" {
-		var page []web.Item
-		if page, cursor, err = db.List(web.Filter{}, cursor, 500); err != nil {
+		var page []registry.ListedQuery
+		if page, cursor, err = db.List(registry.QueryFilter{}, cursor, 500); err != nil {
 			return err
 		}
 		for _, item := range page {
@@ -77,9 +76,9 @@ func export(db *store.DB, put func(exported) error) error {
 
 func exportProfiles(db *store.DB, put func(exported) error) error {
 	for cursor, more := "", true; more; more = cursor != "" {
-		var page []web.ProfileItem
+		var page []registry.ListedProfile
 		var err error
-		if page, cursor, err = db.ListProfiles(web.ProfileFilter{}, cursor, 500); err != nil {
+		if page, cursor, err = db.ListProfiles(registry.ProfileFilter{}, cursor, 500); err != nil {
 			return err
 		}
 		for _, item := range page {

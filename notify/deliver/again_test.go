@@ -17,7 +17,7 @@ type reviver struct {
 	note  func(*registry.Subscription)
 }
 
-func (s *reviver) EditSubscriptions(edits []*Edit) error {
+func (s *reviver) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	err := s.table.EditSubscriptions(edits)
 	for _, e := range edits {
 		if s.note != nil && e.Err == nil && e.After.State == registry.Ended {

@@ -61,7 +61,7 @@ func (s *table) Subscriptions(after string, limit int) (list []registry.Subscrip
 	return list, nil
 }
 
-func (s *table) EditSubscriptions(edits []*Edit) error {
+func (s *table) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken != nil {
@@ -310,7 +310,7 @@ type heldTable struct {
 	release chan struct{}
 }
 
-func (h *heldTable) EditSubscriptions(e []*Edit) error {
+func (h *heldTable) EditSubscriptions(e []*registry.SubscriptionEdit) error {
 	h.first.CompareAndSwap(0, int32(len(e)))
 	<-h.release
 	return h.table.EditSubscriptions(e)

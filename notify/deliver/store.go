@@ -18,19 +18,12 @@ type Store interface {
 	// EditSubscriptions makes all edits, in their order, in one durable
 	// transaction. When it returns an error none of them is in effect; one that
 	// wraps registry.ErrReadOnly passes, after any other nothing can be delivered.
-	EditSubscriptions([]*Edit) error
+	EditSubscriptions([]*registry.SubscriptionEdit) error
 }
 
-// An Edit changes one subscription. Do gets the stored one, or one with only
-// its ID when found is false. A subscription that it leaves without a state, or
-// ended, is deleted. What Do returns as an error undoes this edit alone.
-type Edit struct {
-	ID string
-	Do func(s *registry.Subscription, found bool) error
-
-	After registry.Subscription // what Do left
-	Err   error                 // what Do returned
-
+// A waitingEdit waits for its transaction.
+type waitingEdit struct {
+	registry.SubscriptionEdit
 	done chan error
 }
 
@@ -41,13 +34,13 @@ const mostEdits = 1000
 // costs the disk the same.
 type scribe struct {
 	store Store
-	in    chan *Edit
+	in    chan *waitingEdit
 	ended chan struct{}
 	fail  func(error) // the store is broken
 }
 
 func newScribe(s Store, fail func(error)) *scribe {
-	return &scribe{store: s, in: make(chan *Edit, mostEdits), ended: make(chan struct{}), fail: fail}
+	return &scribe{store: s, in: make(chan *waitingEdit, mostEdits), ended: make(chan struct{}), fail: fail}
 }
 
 // run writes until ctx ends. Whoever waits for an edit then gets ErrStopped.
@@ -63,8 +56,8 @@ func (w *scribe) run(ctx context.Context) {
 	}
 }
 
-func (w *scribe) gather(first *Edit) []*Edit {
-	batch := []*Edit{first}
+func (w *scribe) gather(first *waitingEdit) []*waitingEdit {
+	batch := []*waitingEdit{first}
 	for len(batch) < mostEdits {
 		select {
 		case e := <-w.in:
@@ -76,8 +69,12 @@ func (w *scribe) gather(first *Edit) []*Edit {
 	return batch
 }
 
-func (w *scribe) write(batch []*Edit) {
-	err := w.store.EditSubscriptions(batch)
+func (w *scribe) write(batch []*waitingEdit) {
+	edits := make([]*registry.SubscriptionEdit, len(batch))
+	for i, e := range batch {
+		edits[i] = &e.SubscriptionEdit
+	}
+	err := w.store.EditSubscriptions(edits)
 	if err != nil && !errors.Is(err, registry.ErrReadOnly) {
 		w.fail(fmt.Errorf("keep subscriptions: %w", err))
 	}
@@ -92,7 +89,7 @@ func (w *scribe) write(batch []*Edit) {
 
 // edit makes one edit and returns what it left.
 func (w *scribe) edit(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
-	e := &Edit{ID: id, Do: do, done: make(chan error, 1)}
+	e := &waitingEdit{registry.SubscriptionEdit{ID: id, Do: do}, make(chan error, 1)}
 	select {
 	case w.in <- e:
 	case <-w.ended:

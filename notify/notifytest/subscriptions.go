@@ -55,7 +55,7 @@ func (m *Subscriptions) Subscriptions(after string, limit int) (list []registry.
 }
 
 // EditSubscriptions implements deliver.Store.
-func (m *Subscriptions) EditSubscriptions(edits []*deliver.Edit) error {
+func (m *Subscriptions) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range edits {
@@ -117,9 +117,9 @@ func full(id string) registry.Subscription {
 
 func put(t *testing.T, st deliver.Store, all ...registry.Subscription) {
 	t.Helper()
-	var edits []*deliver.Edit
+	var edits []*registry.SubscriptionEdit
 	for _, s := range all {
-		edits = append(edits, &deliver.Edit{ID: s.ID, Do: func(into *registry.Subscription, found bool) error {
+		edits = append(edits, &registry.SubscriptionEdit{ID: s.ID, Do: func(into *registry.Subscription, found bool) error {
 			if found || into.ID != s.ID || into.State != "" {
 				return fmt.Errorf("found %t, %+v", found, *into)
 			}
@@ -168,7 +168,7 @@ func subscriptionErrors(t *testing.T, st deliver.Store) {
 			return err
 		}
 	}
-	edits := []*deliver.Edit{{ID: "a", Do: set("1", nil)}, {ID: "a", Do: set("2", no)}, {ID: "b", Do: set("3", no)}, {ID: "a", Do: set("4", nil)}}
+	edits := []*registry.SubscriptionEdit{{ID: "a", Do: set("1", nil)}, {ID: "a", Do: set("2", no)}, {ID: "b", Do: set("3", no)}, {ID: "a", Do: set("4", nil)}}
 	if err := st.EditSubscriptions(edits); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func subscriptionDeleted(t *testing.T, st deliver.Store) {
 	end := func(state registry.SubscriptionState) func(*registry.Subscription, bool) error {
 		return func(s *registry.Subscription, _ bool) error { s.State = state; return nil }
 	}
-	if err := st.EditSubscriptions([]*deliver.Edit{{ID: "a", Do: end(registry.Ended)}, {ID: "b", Do: end("")}, {ID: "c", Do: end(registry.Ended)}}); err != nil {
+	if err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: end(registry.Ended)}, {ID: "b", Do: end("")}, {ID: "c", Do: end(registry.Ended)}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := st.Subscriptions("", 10); err != nil || len(list) != 0 {
@@ -235,7 +235,7 @@ func subscriptionsConcurrent(t *testing.T, st deliver.Store) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				err := st.EditSubscriptions([]*deliver.Edit{{ID: "a", Do: func(s *registry.Subscription, _ bool) error { s.Deliveries++; return nil }}})
+				err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: func(s *registry.Subscription, _ bool) error { s.Deliveries++; return nil }}})
 				if err != nil {
 					t.Error(err)
 				}

@@ -51,14 +51,14 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 	tb.Cleanup(func() { db.Close() })
 	const public = "http://fresh.example"
 	lease := time.Now().Add(time.Hour)
-	var edits []*deliver.Edit
+	var edits []*registry.SubscriptionEdit
 	for i := range subscribers {
 		s := registry.Subscription{ID: fmt.Sprintf("ws_%06d", i), Way: registry.WebSub, Caller: "shop", Query: c.query, Topic: public + "/v1/queries/" + c.query + "/results.srj",
 			Callback: fmt.Sprint(srv.URL, "/", i), State: registry.Active, ExpiresAt: &lease, CreatedAt: time.Now(), LastDelivery: &lease, Cursor: registry.Position{Epoch: "e1-q"}}
 		if secret != "" {
 			s.Secrets = []registry.Secret{{Key: secret}}
 		}
-		edits = append(edits, &deliver.Edit{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }})
+		edits = append(edits, &registry.SubscriptionEdit{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }})
 	}
 	if err := db.EditSubscriptions(edits); err != nil {
 		tb.Fatal(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/web"
 )
 
 // Facts are the numbers that matter, each with what it is compared to and its trend.
@@ -99,7 +98,7 @@ func changesFact(snap *snapshot) fact {
 }
 
 // ageFact tells how long ago the results were last known to be true.
-func (v *visit) ageFact(digests []web.Digest, past []point) fact {
+func (v *visit) ageFact(digests []registry.QueryDigest, past []point) fact {
 	median, most := ages(digests, v.now)
 	f := fact{Label: "Checked, median", Value: none, Sub: "nothing checked yet"}
 	if median < 0 {
@@ -124,7 +123,7 @@ func lengthOf(d time.Duration) template.HTML {
 
 // ages are the median and the 95th percentile of how long ago results that are
 // not paused were checked; below 0 when there are none.
-func ages(digests []web.Digest, now time.Time) (median, most time.Duration) {
+func ages(digests []registry.QueryDigest, now time.Time) (median, most time.Duration) {
 	list := make([]time.Duration, 0, len(digests))
 	for i := range digests {
 		if d := &digests[i]; d.State != registry.Paused && !d.CheckedAt.IsZero() {

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
 )
 
 // An Index is what lists of queries are ordered, filtered and counted by. The
 // methods may be called concurrently.
 type Index interface {
 	// Digests of all queries in id order, or of those that mention a text.
-	Digests(text string) ([]web.Digest, error)
+	Digests(text string) ([]registry.QueryDigest, error)
 	// Recent tells of the changes after an offset (the zero Offset stands before
 	// everything) that were committed not before since, baselines left out, the
 	// oldest first, and returns up to where it read.
@@ -99,7 +98,7 @@ func (c *catalogue) stale() {
 // A snapshot is the catalogue of one moment. It is not changed any more, except
 // that orders are added to it as they are asked for.
 type snapshot struct {
-	digests []web.Digest
+	digests []registry.QueryDigest
 	changes []int // of the last 24 hours, beside the digests
 	byHour  [hours]uint32
 	states  tallied
@@ -150,7 +149,7 @@ func (s *snapshot) changesOf(id string) int {
 	return 0
 }
 
-func (c *catalogue) snapshot(digests []web.Digest, hour int64) *snapshot {
+func (c *catalogue) snapshot(digests []registry.QueryDigest, hour int64) *snapshot {
 	s := &snapshot{digests: digests, byHour: c.total.series(hour), changes: make([]int, len(digests)), states: tallyStates(digests),
 		facets: facets{map[string]int{}, map[string]int{}}, orders: map[string][]int32{}}
 	for i := range digests {
@@ -205,4 +204,4 @@ func (c *catalogue) forget(hour int64) {
 	}
 }
 
-func digestID(d web.Digest, id string) int { return strings.Compare(d.ID, id) }
+func digestID(d registry.QueryDigest, id string) int { return strings.Compare(d.ID, id) }

@@ -35,7 +35,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 		return s, &registry.Problem{Type: "conflict", Status: 409, Detail: "only an active subscription can be paused"}
 	}
 	state := map[string]registry.SubscriptionState{"pause": registry.SubscriptionPaused, "resume": registry.Active, "drop": registry.Ended}[verb]
-	err := f.store.EditSubscriptions([]*deliver.Edit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
+	err := f.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
 		s.State, s.Failures = state, 0
 		return nil
 	}}})
@@ -348,7 +348,7 @@ func TestRegisterPage(t *testing.T) {
 func (r *rig) follower(s registry.Subscription) {
 	r.t.Helper()
 	s.CreatedAt = time.Now()
-	if err := r.store.EditSubscriptions([]*deliver.Edit{{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }}}); err != nil {
+	if err := r.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }}}); err != nil {
 		r.t.Fatal(err)
 	}
 }

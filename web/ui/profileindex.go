@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
 )
 
@@ -64,7 +65,7 @@ func (x *profileIndex) look() (*profileSnapshot, error) {
 	began := time.Now()
 	s := &profileSnapshot{endpoints: map[string]int{}}
 	for cursor, more := "", true; more; more = cursor != "" {
-		items, next, err := x.profiles.ListProfiles(web.ProfileFilter{}, cursor, profilesAPage)
+		items, next, err := x.profiles.ListProfiles(registry.ProfileFilter{}, cursor, profilesAPage)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +82,7 @@ func (x *profileIndex) look() (*profileSnapshot, error) {
 	return s, nil
 }
 
-func digestOf(it *web.ProfileItem) profileDigest {
+func digestOf(it *registry.ListedProfile) profileDigest {
 	p, s := &it.Profile, &it.Status
 	return profileDigest{ID: p.ID, Name: strings.TrimSpace(p.Name), Endpoint: p.Endpoint, Items: len(p.Items), Open: s.Open, Captured: s.Seq, Expired: s.Expired, Ended: s.EndedAt, Broken: len(s.Missing) > 0}
 }

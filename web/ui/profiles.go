@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
 )
 
 // A profilesPage answers: which intervals were captured, which are open now,
@@ -319,7 +318,7 @@ func (v *visit) profileSheets(list []profileDigest) (sheets []profileSheet, err 
 	return sheets, nil
 }
 
-func (v *visit) profileSheet(it web.ProfileItem) (profileSheet, error) {
+func (v *visit) profileSheet(it registry.ListedProfile) (profileSheet, error) {
 	p, s := &it.Profile, &it.Status
 	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), About: p.Endpoint, Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
 		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
@@ -400,7 +399,7 @@ func profile(v *visit) (content, error) {
 	return content{Title: page.Sheet.Name, Data: page, Live: []part{{"profile-now", "profile-now", page}, {"rounds", "profile-rounds", page}}}, nil
 }
 
-func profileLede(d *profileDigest, it *web.ProfileItem) lede {
+func profileLede(d *profileDigest, it *registry.ListedProfile) lede {
 	var l lede
 	switch ended := d.Captured + d.Expired; {
 	case ended == 0:

@@ -109,7 +109,7 @@ type countedProfiles struct {
 	lists, rounds *atomic.Int64
 }
 
-func (c countedProfiles) ListProfiles(f web.ProfileFilter, cursor string, limit int) ([]web.ProfileItem, string, error) {
+func (c countedProfiles) ListProfiles(f registry.ProfileFilter, cursor string, limit int) ([]registry.ListedProfile, string, error) {
 	c.lists.Add(1)
 	return c.Profiles.ListProfiles(f, cursor, limit)
 }
@@ -149,7 +149,7 @@ func TestManyProfiles(t *testing.T) {
 	page := r.get("/profiles").status(200).has("1 to 25 of 60", `<span class="n">60</span>`, `href="/profiles/p_`, "all captured")
 	all := 0
 	for cursor := ""; ; {
-		items, next, err := r.store.ListProfiles(web.ProfileFilter{}, cursor, 500)
+		items, next, err := r.store.ListProfiles(registry.ProfileFilter{}, cursor, 500)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
 )
 
 // A queriesPage answers: which queries move, cost or lag most? And it acts on several.
@@ -87,7 +86,7 @@ func order(key string) (sorting, bool) {
 }
 
 // digestsBy orders by something of a digest.
-func digestsBy(compare func(a, b *web.Digest) int) func(*snapshot) func(a, b int32) int {
+func digestsBy(compare func(a, b *registry.QueryDigest) int) func(*snapshot) func(a, b int32) int {
 	return func(s *snapshot) func(a, b int32) int {
 		return func(a, b int32) int { return compare(&s.digests[a], &s.digests[b]) }
 	}
@@ -98,9 +97,9 @@ var sorts = []sorting{
 	{"changes", "Changes, most first", "descending", func(s *snapshot) func(a, b int32) int {
 		return func(a, b int32) int { return cmp.Compare(s.changes[b], s.changes[a]) }
 	}},
-	{"cost", "Cost, dearest first", "descending", digestsBy(func(a, b *web.Digest) int { return cmp.Compare(b.Median, a.Median) })},
-	{"checked", "Checked, longest ago first", "ascending", digestsBy(func(a, b *web.Digest) int { return a.CheckedAt.Compare(b.CheckedAt) })},
-	{"changed", "Changed, latest first", "descending", digestsBy(func(a, b *web.Digest) int { return b.ChangedAt.Compare(a.ChangedAt) })},
+	{"cost", "Cost, dearest first", "descending", digestsBy(func(a, b *registry.QueryDigest) int { return cmp.Compare(b.Median, a.Median) })},
+	{"checked", "Checked, longest ago first", "ascending", digestsBy(func(a, b *registry.QueryDigest) int { return a.CheckedAt.Compare(b.CheckedAt) })},
+	{"changed", "Changed, latest first", "descending", digestsBy(func(a, b *registry.QueryDigest) int { return b.ChangedAt.Compare(a.ChangedAt) })},
 	{"name", "Name", "ascending", byName},
 }
 
@@ -364,7 +363,7 @@ func (l lede) states(n tallied) lede {
 // Tallied are how many queries are in each state.
 type tallied map[registry.State]int
 
-func tallyStates(list []web.Digest) tallied {
+func tallyStates(list []registry.QueryDigest) tallied {
 	n := tallied{}
 	for i := range list {
 		n[list[i].State]++

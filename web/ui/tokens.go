@@ -183,7 +183,7 @@ func askToRevoke(v *visit) (content, error) {
 
 // heldBy says what stays of a token's registrations.
 func (v *visit) heldBy(name string) (string, error) {
-	items, next, err := v.Queries.List(web.Filter{Holder: name}, "", 1000)
+	items, next, err := v.Queries.List(registry.QueryFilter{Holder: name}, "", 1000)
 	if err != nil || len(items) == 0 {
 		return "", err
 	}
