@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/web/docs"
 	"github.com/freshet/freshet/web/docs/docstest"
 )
@@ -135,7 +136,7 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 	}
 	s.must(t, "", "endpoint", "tick", "city")
 	c := newCensus(t)
-	conn := dial(t, s.srv.url, "")
+	conn := dial(t, s.srv.Url, "")
 	go c.frames(conn)
 	for _, m := range []string{
 		`{"type":"subscribe","id":"a","query":"rows"}`, `{"type":"subscribe","id":"b","query":"top"}`, `{"type":"subscribe","id":"c","query":"any"}`,
@@ -148,13 +149,13 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 		c.send(conn, m)
 	}
 	c.until("ready", "subscribed", "snapshot", "error", "pong", "complete")
-	changes := s.srv.url + "/v1/queries/rows/changes"
+	changes := s.srv.Url + "/v1/queries/rows/changes"
 	for _, query := range []string{"", "?rate=5s", "?after=other:1"} {
 		c.events(changes + query)
 	}
-	c.events(s.srv.url + "/v1/queries/graph/changes")
-	c.events(s.srv.url + "/v1/changes")
-	c.events(s.srv.url + "/v1/changes?rate=5s&min_rows=1")
+	c.events(s.srv.Url + "/v1/queries/graph/changes")
+	c.events(s.srv.Url + "/v1/changes")
+	c.events(s.srv.Url + "/v1/changes?rate=5s&min_rows=1")
 	c.until("sse.snapshot", "sse.gap")
 	s.step(1)
 	c.until("delta", "sse.change")
@@ -169,7 +170,7 @@ func TestMessagesMatchAsyncAPI(t *testing.T) {
 		s.must(t, "", "endpoint", "tick", "city")
 	}
 	c.until("alive", "sse.alive")
-	s.must(t, "", "endpoint", "set", "city", "url=http://"+freeAddr(t)+"/sparql", "slot=@every 24h")
+	s.must(t, "", "endpoint", "set", "city", "url=http://"+clitest.FreeAddr(t)+"/sparql", "slot=@every 24h")
 	s.must(t, "", "endpoint", "tick", "city")
 	c.until("status", "status with next_due")
 	s.must(t, "", "query", "rm", "rows")

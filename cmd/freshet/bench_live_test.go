@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -61,7 +62,7 @@ func (x *timed) Execute(ctx context.Context, q *registry.Query, m scheduler.Memo
 // simulation on the trace recorded from the same, choose the same queries slot
 // by slot when told the same execution times.
 func TestBenchLiveAgrees(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 16)
 	path := filepath.Join(t.TempDir(), "t.trace")
 	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != cli.ExitOK {
@@ -166,9 +167,9 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 // many executions, as many changes found, missed and as late, within what the
 // history leaves open.
 func TestShadowsForetellScarcity(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	const budget, seed = 1200 * time.Millisecond, 11
-	args := newPast(seed, 40).write(t)
+	args := clitest.NewHistory(seed, 40).Write(t)
 	path := filepath.Join(t.TempDir(), "t.trace")
 	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", path}, args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
@@ -207,14 +208,14 @@ func TestShadowsForetellScarcity(t *testing.T) {
 		changes := float64(row.Relevant + row.AbsMiss)
 		t.Logf("%s: total %d of %+v, found %d of %+v, of %g changes of %+v, delay %.3f of %+v", policy, row.Total, e.Total, row.Relevant, e.Relevant,
 			changes, e.Changes, delay, e.Delay)
-		within(t, policy+" changes", changes, e.Changes)
-		within(t, policy+" executions", float64(row.Total), e.Total)
-		within(t, policy+" found", float64(row.Relevant), e.Relevant)
-		within(t, policy+" missed", float64(row.AbsMiss), e.Missed)
+		clitest.Within(t, policy+" changes", changes, e.Changes)
+		clitest.Within(t, policy+" executions", float64(row.Total), e.Total)
+		clitest.Within(t, policy+" found", float64(row.Relevant), e.Relevant)
+		clitest.Within(t, policy+" missed", float64(row.AbsMiss), e.Missed)
 		// What dj orders by, how far results differ, is known less well than when
 		// they do: a twentieth of a slot more.
 		e.Delay.Low, e.Delay.High = e.Delay.Low-0.05, e.Delay.High+0.05
 		e.Delay.Dev += 0.05 / 3
-		within(t, policy+" delay", delay, e.Delay)
+		clitest.Within(t, policy+" delay", delay, e.Delay)
 	}
 }

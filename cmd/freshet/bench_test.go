@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 const tinyTrace = `{"queries":2,"revisions":2,"exec_ms":[[10,20],[10,20],[10,20]],"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
@@ -104,7 +105,7 @@ func writeHistory(t *testing.T, hours int) (args []string) {
 // Recorded on the embedded engine in one go, and in another process that is
 // killed again and again: the versions are the same, none twice, none lost.
 func TestBenchRecordKilled(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	const hours = 20
 	args := writeHistory(t, hours)
 	dir := t.TempDir()
@@ -186,7 +187,7 @@ func versionsOf(tr *bench.Trace) string {
 // The real server hears of every change when the budget is ample and the
 // policy not selective.
 func TestBenchReplay(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	hearsAll(t)
 }
 

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/endpoint/virtuosotest"
 )
 
 // Recorded on Virtuoso, a history has the changes that it has on the embedded
 // engine, in the same revisions.
 func TestBenchRecordVirtuoso(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 8)
 	dir := t.TempDir()
 	plain, there := filepath.Join(dir, "plain.trace"), filepath.Join(dir, "virtuoso.trace")
@@ -51,7 +52,7 @@ func TestBenchRecordVirtuoso(t *testing.T) {
 // would show: each adds a blank node. Every other time the last revision is lost
 // from the file besides, as when the process ends between applying and asking.
 func TestBenchRecordVirtuosoKilled(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	const hours = 12
 	args := writeHistory(t, hours)
 	for _, path := range glob(t, filepath.Join(args[1], "2020/01/01/*/000000.added.nt")) {
@@ -102,7 +103,7 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 // Virtuoso refuses literals that are not of their datatype, with all that comes
 // in the same request.
 func TestBenchRecordVirtuosoRefuses(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 4)
 	plain := filepath.Join(t.TempDir(), "plain.trace")
 	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {

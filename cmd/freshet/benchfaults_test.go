@@ -19,6 +19,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/endpoint/local"
 )
 
@@ -130,7 +131,7 @@ var (
 // changes in the next revision that was answered in full, against the last one
 // that was.
 func TestBenchRecordTroubled(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	const hours = 8 // each is a revision; in the third nothing is applied or asked
 	args := writeHistory(t, hours)
 	plain := filepath.Join(t.TempDir(), "plain.trace")
@@ -217,7 +218,7 @@ func sameGaps(t *testing.T, got, want []bench.Gap) {
 // An endpoint that refuses whole updates because of single triples gets them
 // without these, each of which is named; all others arrive.
 func TestBenchRecordRefusedTriples(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 4)
 	plain := filepath.Join(t.TempDir(), "plain.trace")
 	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
@@ -245,7 +246,7 @@ func TestBenchRecordRefusedTriples(t *testing.T) {
 
 // Data that are there already would be in the results, so they are spoken of.
 func TestBenchRecordNotEmpty(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 3)
 	engine, err := local.Open(t.Context(), local.Options{})
 	if err != nil {
@@ -269,7 +270,7 @@ func TestBenchRecordNotEmpty(t *testing.T) {
 // is not asked: its answers would be those of another revision. A part of the next
 // one is what a crash leaves, and is taken up.
 func TestBenchRecordAhead(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 8)
 	plain, out := filepath.Join(t.TempDir(), "plain.trace"), filepath.Join(t.TempDir(), "ahead.trace")
 	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", plain}, args...)...); code != cli.ExitOK {
@@ -328,7 +329,7 @@ func TestBenchRecordAhead(t *testing.T) {
 
 // Nor is an endpoint that has lost what was applied, be it all or the last of it.
 func TestBenchRecordBehind(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	args := writeHistory(t, 6)
 	out := filepath.Join(t.TempDir(), "behind.trace")
 	engine, err := local.Open(t.Context(), local.Options{})

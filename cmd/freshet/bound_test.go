@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // A slowpoke is a SPARQL endpoint of mixed habits that watches how it is
@@ -125,8 +127,8 @@ func TestBoundOverSockets(t *testing.T) {
 	ep := httptest.NewServer(poke)
 	defer ep.Close()
 	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, budget: %s, concurrency: %d}]\n", ep.URL, budget, lanes)
-	srv := serve(t, binary(t), freeAddr(t), t.TempDir(), yaml)
-	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: ep.URL}
+	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: ep.URL}
 	random := rand.New(rand.NewPCG(seed, seed))
 	for range 300 {
 		w.add(t, fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", random.IntN(100000)))
@@ -205,8 +207,8 @@ func TestSilentEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	srv := serve(t, binary(t), freeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \"http://"+l.Addr().String()+"\", slot: never, policy: rr, budget: 300ms}]\n")
-	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}}
+	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \"http://"+l.Addr().String()+"\", slot: never, policy: rr, budget: 300ms}]\n")
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}}
 	w.add(t, "ASK { ?s ?p ?o }")
 	out := w.must(t, "", "endpoint", "tick", "city", "--json")
 	var s struct {

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 const allowLoopback = "websub: {allow_callback_networks: [\"127.0.0.0/8\"]}\n"
@@ -69,20 +70,11 @@ func (c *callback) all(path string) (list []sent) {
 	return list
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("did not come: %s", what)
-		}
-	}
-}
-
 // get returns a response of the server with its body.
 func (s *stage) get(method, target string) (*http.Response, string) {
 	s.t.Helper()
 	if strings.HasPrefix(target, "/") {
-		target = s.srv.url + target
+		target = s.srv.Url + target
 	}
 	r, err := http.NewRequest(method, target, nil)
 	if err != nil {
@@ -120,7 +112,7 @@ func (s *stage) subscribe(topic, callback string, more ...string) {
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
 	}
-	resp, err := http.PostForm(s.srv.url+"/v1/hub", form)
+	resp, err := http.PostForm(s.srv.Url+"/v1/hub", form)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -128,7 +120,7 @@ func (s *stage) subscribe(topic, callback string, more ...string) {
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusAccepted {
 		s.t.Fatalf("the hub answers %s: %s", resp.Status, b)
 	}
-	eventually(s.t, "a verified subscription", func() bool {
+	clitest.Eventually(s.t, "a verified subscription", func() bool {
 		_, b := s.get("GET", "/v1/subscriptions?way=websub&state=pending")
 		return strings.HasPrefix(b, `{"subscriptions":[]`)
 	})
@@ -146,7 +138,7 @@ func TestP1P2P3P6P7Discovery(t *testing.T) {
 		for _, rest := range append([]string{"/results"}, representations...) {
 			resp, _ := s.get(method, "/v1/queries/rows"+rest)
 			l := links(resp)
-			if len(l["self"]) != 1 || len(l["hub"]) != 1 || l["hub"][0] != s.srv.url+"/v1/hub" {
+			if len(l["self"]) != 1 || len(l["hub"]) != 1 || l["hub"][0] != s.srv.Url+"/v1/hub" {
 				t.Errorf("%s %s: %v", method, rest, l)
 				continue
 			}
@@ -172,7 +164,7 @@ func TestP4P5EmbeddedLinks(t *testing.T) {
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	resp, feed := s.get("GET", "/v1/queries/rows/changes.atom")
-	for _, want := range []string{`rel="hub"`, `rel="self"`, s.srv.url + "/v1/hub", links(resp)["self"][0]} {
+	for _, want := range []string{`rel="hub"`, `rel="self"`, s.srv.Url + "/v1/hub", links(resp)["self"][0]} {
 		if !strings.Contains(feed, want) {
 			t.Errorf("the feed does not hold %s:\n%.800s", want, feed)
 		}
@@ -198,7 +190,7 @@ func TestH40H41P8P9X6DeliveryIsTheTopic(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		s.step(n)
 		for rest, topic := range topics {
-			eventually(t, fmt.Sprintf("change %d of %s", n, rest), func() bool { return len(cb.all(rest)) == n })
+			clitest.Eventually(t, fmt.Sprintf("change %d of %s", n, rest), func() bool { return len(cb.all(rest)) == n })
 			d := cb.all(rest)[n-1]
 			resp, want := s.get("GET", topic)
 			if d.body != want || d.header.Get("Content-Type") != resp.Header.Get("Content-Type") {
@@ -237,7 +229,7 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 	topic := links(resp)["self"][0]
 	s.subscribe(topic, cb.http.URL+"/sub", "hub.secret", "k", "hub.lease_seconds", "5000")
 	hook := strings.TrimSpace(s.must(t, "", "webhook", "add", "--query", "rows", cb.http.URL+"/hook"))
-	eventually(t, "the first result", func() bool { return len(cb.all("/hook")) >= 2 })
+	clitest.Eventually(t, "the first result", func() bool { return len(cb.all("/hook")) >= 2 })
 	// One that hangs, and one that redirects to somebody who wants nothing.
 	release := make(chan struct{})
 	rude := newCallback(t)
@@ -270,9 +262,9 @@ func TestCallbacksSurviveCrashes(t *testing.T) {
 		}
 	}
 	_, want := s.get("GET", topic)
-	eventually(t, "the newest version", func() bool { d := cb.all("/sub"); return len(d) > 0 && d[len(d)-1].body == want })
+	clitest.Eventually(t, "the newest version", func() bool { d := cb.all("/sub"); return len(d) > 0 && d[len(d)-1].body == want })
 	seq := 0
-	eventually(t, "the last change", func() bool {
+	clitest.Eventually(t, "the last change", func() bool {
 		d := cb.all("/hook")
 		return strings.Contains(d[len(d)-1].body, `"seq":7`)
 	})

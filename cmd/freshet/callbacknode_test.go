@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // A driver is a client that others wrote, run by node.
@@ -34,7 +35,7 @@ func newDriver(t *testing.T, pack string, args ...string) *driver {
 	t.Helper()
 	needNode(t)
 	if _, err := os.Stat(filepath.Join(jsClient, "node_modules", pack)); err != nil {
-		part(t, "npm", `run "npm ci --prefix web/client"`)
+		clitest.SkipPart(t, "npm", `run "npm ci --prefix web/client"`)
 	}
 	cmd := exec.Command("node", args...)
 	cmd.Dir, cmd.Stderr = jsClient, os.Stderr
@@ -106,7 +107,7 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 	if got := d.next("subscribe").Topic; got != l["self"][0] {
 		t.Errorf("asked about %s", got)
 	}
-	eventually(t, "active", func() bool {
+	clitest.Eventually(t, "active", func() bool {
 		_, b := s.get("GET", "/v1/subscriptions?state=active")
 		return strings.Contains(b, "websub")
 	})
@@ -128,7 +129,7 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 	}
 	d.say("enough")
 	d.next("unsubscribe")
-	eventually(t, "the end", func() bool { _, b := s.get("GET", "/v1/subscriptions"); return !strings.Contains(b, "websub") })
+	clitest.Eventually(t, "the end", func() bool { _, b := s.get("GET", "/v1/subscriptions"); return !strings.Contains(b, "websub") })
 }
 
 // npm standardwebhooks verifies every message: before the endpoint knows the

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/client"
 )
@@ -30,12 +30,16 @@ func runLine(ctx context.Context, args []string, w *cli.Env) int {
 // runCLI runs one command line in this process and returns what it prints.
 func runCLI(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out, err bytes.Buffer
-	code = runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &err, Getenv: func(k string) string { return env[k] }})
-	return code, out.String(), err.String()
+	return clitest.Run(t, newRoot, env, stdin, args...)
 }
+
+// binary builds the program.
+func binary(t testing.TB, flags ...string) string {
+	t.Helper()
+	return clitest.Build(t, "freshet", flags...)
+}
+
+func TestMain(m *testing.M) { clitest.Main(m) }
 
 // A town is a running server over an embedded endpoint with two triples.
 type town struct {
@@ -48,16 +52,16 @@ type town struct {
 // configuration.
 func newTown(t *testing.T, more string) town {
 	t.Helper()
-	needEngine(t)
+	clitest.NeedEngine(t)
 	data := filepath.Join(t.TempDir(), "base.nt")
 	if err := os.WriteFile(data, []byte("<http://x/a> <http://x/n> \"1\" .\n<http://x/b> <http://x/n> \"2\" .\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bin := binary(t)
-	s := start(t, bin, "sparql", "--listen", "127.0.0.1:0", "--load", data)
+	s := clitest.Start(t, bin, "sparql", "--listen", "127.0.0.1:0", "--load", data)
 	dir := t.TempDir()
-	srv := serve(t, bin, freeAddr(t), dir, "endpoints: [{name: city, url: \""+s.url+"\", slot: never, policy: rr}]\n"+more)
-	return town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: s.url, store: dir}
+	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), dir, "endpoints: [{name: city, url: \""+s.Url+"\", slot: never, policy: rr}]\n"+more)
+	return town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: s.Url, store: dir}
 }
 
 // update changes the data of the town's endpoint.
@@ -196,7 +200,7 @@ func TestExitCodes(t *testing.T) {
 	with := func(token string) map[string]string {
 		return map[string]string{"FRESHET_SERVER": w.env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
-	nobody := map[string]string{"FRESHET_SERVER": "http://" + freeAddr(t)}
+	nobody := map[string]string{"FRESHET_SERVER": "http://" + clitest.FreeAddr(t)}
 	for _, x := range []struct {
 		name  string
 		env   map[string]string
@@ -254,10 +258,10 @@ func TestExitCodes(t *testing.T) {
 
 // A second server on the same store is refused with the reason.
 func TestStoreLocked(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	data := t.TempDir()
-	serve(t, binary(t), freeAddr(t), data, "")
-	code, _, stderr := runCLI(t, nil, "", "serve", "--data", data, "--listen", freeAddr(t))
+	clitest.Serve(t, binary(t), clitest.FreeAddr(t), data, "")
+	code, _, stderr := runCLI(t, nil, "", "serve", "--data", data, "--listen", clitest.FreeAddr(t))
 	if code == cli.ExitOK || !strings.Contains(stderr, "freshet.db") || !strings.Contains(stderr, "process") {
 		t.Errorf("exit code %d, says %q", code, stderr)
 	}
@@ -272,7 +276,7 @@ func TestBackupOverAFile(t *testing.T) {
 	if err := os.WriteFile(old, []byte("the one of yesterday"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gone := map[string]string{"FRESHET_SERVER": "http://" + freeAddr(t)}
+	gone := map[string]string{"FRESHET_SERVER": "http://" + clitest.FreeAddr(t)}
 	if code, _, _ := runCLI(t, gone, "", "backup", old); code == cli.ExitOK {
 		t.Error("a backup of nothing")
 	}

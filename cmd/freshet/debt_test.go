@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // A dawdler is a SPARQL endpoint that takes its time.
@@ -67,10 +69,10 @@ func TestDebtOverSockets(t *testing.T) {
 	slow := &dawdler{}
 	ep := httptest.NewServer(slow)
 	defer ep.Close()
-	addr, data := freeAddr(t), t.TempDir()
+	addr, data := clitest.FreeAddr(t), t.TempDir()
 	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, rule: debt, budget: 1600ms, timeout: 6s}]\n", ep.URL)
-	srv := serve(t, binary(t), addr, data, yaml)
-	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: ep.URL}
+	srv := clitest.Serve(t, binary(t), addr, data, yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: ep.URL}
 	tick := func() ledgerEntry {
 		t.Helper()
 		return readEntry(t, w.must(t, "", "endpoint", "tick", "city", "--json"))
@@ -109,7 +111,7 @@ func TestDebtOverSockets(t *testing.T) {
 
 	slow.takes.Store(int64(time.Hour))
 	asked := slow.asked.Load()
-	go http.Post(srv.url+"/v1/endpoints/city/tick", "application/json", nil) // ends with the process
+	go http.Post(srv.Url+"/v1/endpoints/city/tick", "application/json", nil) // ends with the process
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			t.Fatal("no execution goes beyond the budget")
@@ -119,10 +121,10 @@ func TestDebtOverSockets(t *testing.T) {
 			break
 		}
 	}
-	srv.kill()
+	srv.Kill()
 	slow.takes.Store(0)
-	srv = serve(t, binary(t), addr, data, yaml)
-	w.env["FRESHET_SERVER"] = srv.url
+	srv = clitest.Serve(t, binary(t), addr, data, yaml)
+	w.env["FRESHET_SERVER"] = srv.Url
 	if d := w.debt(t); d != timeout {
 		t.Errorf("killed while an execution went beyond the budget: %g s are owed, want the timeout of %g s", d, timeout)
 	}
@@ -133,7 +135,7 @@ func TestDebtOverSockets(t *testing.T) {
 	if s = tick(); s.Repaid != budget/2 || math.Abs(s.Debt-(timeout-budget)) > 1e-6 {
 		t.Errorf("under strict what is owed has to be repaid all the same: %+v", s)
 	}
-	if err := srv.stop(); err != nil {
+	if err := srv.Stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // What an endpoint says holds while its settings are edited, as far as they are
@@ -17,27 +18,27 @@ import (
 // edited is a server over one endpoint without slots of its own.
 type edited struct {
 	town
-	*process
+	*clitest.Process
 	data, addr, yaml string
 }
 
 func toEdit(t *testing.T, endpoint string) *edited {
 	t.Helper()
-	e := &edited{data: t.TempDir(), addr: freeAddr(t),
+	e := &edited{data: t.TempDir(), addr: clitest.FreeAddr(t),
 		yaml: fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr}]\n", endpoint)}
 	e.begin(t)
-	e.town = town{env: map[string]string{"FRESHET_SERVER": e.url}, endpoint: endpoint}
+	e.town = town{env: map[string]string{"FRESHET_SERVER": e.Url}, endpoint: endpoint}
 	return e
 }
 
 func (e *edited) begin(t *testing.T) {
 	t.Helper()
-	e.process = serve(t, binary(t), e.addr, e.data, e.yaml)
+	e.Process = clitest.Serve(t, binary(t), e.addr, e.data, e.yaml)
 }
 
 func (e *edited) crash(t *testing.T) {
 	t.Helper()
-	e.kill()
+	e.Kill()
 	e.begin(t)
 }
 
@@ -129,7 +130,7 @@ func TestMovingEndsTheWait(t *testing.T) {
 			if out := e.tick(t); !strings.Contains(out, `"complete":1`) {
 				t.Errorf("late %v, crash %v: the new server was not asked: %s", late, crash, out)
 			}
-			e.kill()
+			e.Kill()
 		}
 	}
 }
@@ -153,10 +154,10 @@ func TestCapToldAgainIsKept(t *testing.T) {
 
 // A deleted endpoint leaves no series in the metrics.
 func TestDeletedEndpointLeavesTheMetrics(t *testing.T) {
-	e := toEdit(t, "http://"+freeAddr(t)+"/sparql")
+	e := toEdit(t, "http://"+clitest.FreeAddr(t)+"/sparql")
 	e.tick(t)
 	metrics := func() string {
-		resp, err := http.Get(e.url + "/metrics")
+		resp, err := http.Get(e.Url + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +212,7 @@ func TestNoAnswerOfTheOldServer(t *testing.T) {
 		if want := map[bool]string{false: `"seq":1`, true: `"seq":2`}[known]; !strings.Contains(list, want) || !strings.Contains(list, `"changes":`+map[bool]string{false: "0", true: "1"}[known]) {
 			t.Errorf("known %v: after the next slot: %s", known, list)
 		}
-		e.kill()
+		e.Kill()
 	}
 }
 
@@ -234,7 +235,7 @@ func TestCorrectedURLIsAskedAtOnce(t *testing.T) {
 			t.Errorf("the list does not say that the query fails, and why:\n%s", list)
 		}
 		if file {
-			e.kill()
+			e.Kill()
 			e.yaml = strings.ReplaceAll(e.yaml, wrong.URL, right)
 			e.begin(t)
 		} else {
@@ -243,7 +244,7 @@ func TestCorrectedURLIsAskedAtOnce(t *testing.T) {
 		if out := e.tick(t); !strings.Contains(out, `"complete":1`) {
 			t.Errorf("in the file %v: it is not asked at once: %s", file, out)
 		}
-		e.kill()
+		e.Kill()
 
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 const jsClient = "../../web/client"
@@ -22,7 +24,7 @@ const jsClient = "../../web/client"
 type stage struct {
 	town
 	t    *testing.T
-	srv  *process
+	srv  *clitest.Process
 	addr string
 	data string
 	yaml string
@@ -30,25 +32,25 @@ type stage struct {
 
 func newStage(t *testing.T, more string) *stage {
 	t.Helper()
-	needEngine(t)
+	clitest.NeedEngine(t)
 	base := filepath.Join(t.TempDir(), "base.nt")
 	if err := os.WriteFile(base, []byte("<http://x/0> <http://x/n> \"0\"@en .\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, addr: freeAddr(t), data: t.TempDir()}
-	ep := start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
-	s.yaml = "endpoints: [{name: city, url: \"" + ep.url + "\", slot: never, policy: rr}]\n" + more
-	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
-	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.url}, endpoint: ep.url}
+	s := &stage{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
+	ep := clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
+	s.yaml = "endpoints: [{name: city, url: \"" + ep.Url + "\", slot: never, policy: rr}]\n" + more
+	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
+	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.Url}, endpoint: ep.Url}
 	return s
 }
 
 // crash ends the server as a power cut would, and starts it again.
 func (s *stage) crash() {
 	s.t.Helper()
-	s.srv.kill()
+	s.srv.Kill()
 	http.DefaultClient.CloseIdleConnections() // those to the old process, of commands run in this one
-	s.srv = serve(s.t, binary(s.t), s.addr, s.data, s.yaml)
+	s.srv = clitest.Serve(s.t, binary(s.t), s.addr, s.data, s.yaml)
 }
 
 // step makes change n: one row more, with text that is hard to keep intact.
@@ -69,10 +71,10 @@ func (s *stage) results(query string) string {
 func needNode(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		part(t, "npm", "install Node.js and npm")
+		clitest.SkipPart(t, "npm", "install Node.js and npm")
 	}
 	if _, err := os.Stat(filepath.Join(jsClient, "node_modules", "ws")); err != nil {
-		part(t, "npm", `run "npm ci --prefix web/client"`)
+		clitest.SkipPart(t, "npm", `run "npm ci --prefix web/client"`)
 	}
 }
 
@@ -125,7 +127,7 @@ func foreign(t *testing.T, more string, transports ...string) {
 	var all []*follower
 	for _, transport := range transports {
 		for name := range queries {
-			args := append(websocketFlag(t), "driver/follow.js", s.srv.url, name, transport, strconv.Itoa(last))
+			args := append(websocketFlag(t), "driver/follow.js", s.srv.Url, name, transport, strconv.Itoa(last))
 			f := &follower{name: transport + "/" + name, query: name, cmd: exec.Command("node", args...)}
 			f.cmd.Dir, f.cmd.Stderr = jsClient, os.Stderr
 			pipe, err := f.cmd.StdoutPipe()
@@ -204,7 +206,7 @@ func TestCurl(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
-	url := s.srv.url + "/v1/queries/rows"
+	url := s.srv.Url + "/v1/queries/rows"
 	get := func(args ...string) string {
 		t.Helper()
 		out, err := exec.Command(curl, append([]string{"-sS", "--max-time", "20"}, args...)...).Output()
@@ -285,7 +287,7 @@ try {
 func TestBrowserClient(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		part(t, "chromium", "apt-get install chromium")
+		clitest.SkipPart(t, "chromium", "apt-get install chromium")
 	}
 	type line struct {
 		Type, Document string
@@ -321,7 +323,7 @@ func TestBrowserClient(t *testing.T) {
 		}
 	})
 	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir="+profile, "--remote-debugging-port=0", site.URL+"/?server="+s.srv.url)
+		"--disable-component-update", "--disable-sync", "--user-data-dir="+profile, "--remote-debugging-port=0", site.URL+"/?server="+s.srv.Url)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,13 +35,13 @@ func TestDiskFull(t *testing.T) {
 			s.must(t, "", "endpoint", "tick", "city")
 			results := s.results("rows")
 			s.update(t, `INSERT DATA { <http://x/1> <http://x/n> "1" }`)
-			fill(t, s.srv.cmd.Process.Pid, 1)
+			fill(t, s.srv.Cmd.Process.Pid, 1)
 			find(t, s)
 			sayFull(t, s)
 			if got := s.results("rows"); got != results {
 				t.Errorf("the results were\n%s\nand are\n%s", results, got)
 			}
-			resp, err := http.Post(s.srv.url+"/v1/queries?endpoint=city", "application/sparql-query", strings.NewReader("ASK {}"))
+			resp, err := http.Post(s.srv.Url+"/v1/queries?endpoint=city", "application/sparql-query", strings.NewReader("ASK {}"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestDiskFull(t *testing.T) {
 			if name == "a slot" { // and after a crash
 				s.crash()
 			} else {
-				fill(t, s.srv.cmd.Process.Pid, math.MaxUint64)
+				fill(t, s.srv.Cmd.Process.Pid, math.MaxUint64)
 			}
 			s.waitReady(t)
 			s.must(t, "", "endpoint", "tick", "city")
@@ -77,14 +77,14 @@ func sayFull(t *testing.T, s *stage) {
 			t.Errorf("%s does not say %q:\n%s", path, want, got)
 		}
 	}
-	if said := s.srv.stderr.String(); !strings.Contains(said, "the disk is full: the server only reads") {
+	if said := s.srv.Stderr.String(); !strings.Contains(said, "the disk is full: the server only reads") {
 		t.Errorf("the log does not say it:\n%s", said)
 	}
 }
 
 func (s *stage) page(t *testing.T, path string) string {
 	t.Helper()
-	resp, err := http.Get(s.srv.url + path)
+	resp, err := http.Get(s.srv.Url + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +100,15 @@ func (s *stage) waitReady(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); s.page(t, "/readyz") != "ready\n"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("with room again it does not write again\n%s", s.srv.stderr)
+			t.Fatalf("with room again it does not write again\n%s", s.srv.Stderr)
 		}
 	}
 }
 
 func checkNoneLost(t *testing.T, s *stage) {
 	t.Helper()
-	if err := s.srv.stop(); err != nil {
-		t.Errorf("%v\n%s", err, s.srv.stderr)
+	if err := s.srv.Stop(); err != nil {
+		t.Errorf("%v\n%s", err, s.srv.Stderr)
 	}
 	checkStore(t, binary(t), s.data)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // commands lists all commands of the program.
@@ -84,15 +85,15 @@ func parse(c *cobra.Command, args []string) error {
 
 // The demo prints its changes in the words of the API, too, and ends well.
 func TestDemo(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	p := startTo(t, out, binary(t), "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms", "--json")
+	p := clitest.StartTo(t, out, binary(t), "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms", "--json")
 	forms, changes := map[string]bool{}, 0
-	eventually(t, "changes of results", func() bool {
+	clitest.Eventually(t, "changes of results", func() bool {
 		text, err := os.ReadFile(out.Name())
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +126,7 @@ func TestDemo(t *testing.T) {
 	// The pages have something to show: three endpoints, of which one cannot run
 	// everything, a follower and a webhook that is served.
 	read := func(path string, into any) {
-		a, err := http.Get(p.url + path)
+		a, err := http.Get(p.Url + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +135,7 @@ func TestDemo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "a follower, a webhook and a tight budget", func() bool {
+	clitest.Eventually(t, "a follower, a webhook and a tight budget", func() bool {
 		var ways struct {
 			Subscriptions []struct {
 				Way        string
@@ -156,30 +157,30 @@ func TestDemo(t *testing.T) {
 		}
 		return len(endpoints.Endpoints) == 3 && served["websocket"] && served["webhook"] && tight
 	})
-	if err := p.stop(); err != nil {
-		t.Errorf("it ended with %v\n%s", err, p.stderr)
+	if err := p.Stop(); err != nil {
+		t.Errorf("it ended with %v\n%s", err, p.Stderr)
 	}
 }
 
 // A reader who has seen enough, as head, ends the demo as an interrupt does, and
 // nothing stays behind.
 func TestDemoWithoutReader(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin := binary(t) // which all tests share: it is not built in this one's directory
 	t.Setenv("TMPDIR", t.TempDir())
-	p := startTo(t, w, bin, "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
+	p := clitest.StartTo(t, w, bin, "demo", "--listen", "127.0.0.1:0", "--slot", "@every 1s", "--every", "500ms")
 	w.Close()
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	r.Close()
-	<-p.ended
-	if p.err != nil {
-		t.Errorf("it ended with %v\n%s", p.err, p.stderr)
+	<-p.Ended
+	if p.Err != nil {
+		t.Errorf("it ended with %v\n%s", p.Err, p.Stderr)
 	}
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-demo-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)

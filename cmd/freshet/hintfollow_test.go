@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // A press publishes changesets in the layout of DBpedia Live.
@@ -71,13 +72,13 @@ type hinter struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	lines  chan string
-	stderr tail
+	stderr clitest.Tail
 }
 
 func startHinter(t *testing.T, s *stage, args ...string) *hinter {
 	t.Helper()
 	h := &hinter{t: t, cmd: exec.Command(binary(t), append([]string{"hint", "city", "--every", "1s"}, args...)...), lines: make(chan string, 1000)}
-	h.cmd.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.url)
+	h.cmd.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.Url)
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func startHinter(t *testing.T, s *stage, args ...string) *hinter {
 	t.Cleanup(func() { _ = h.cmd.Process.Kill() }) // it may have ended already
 	go func() {
 		for in := bufio.NewScanner(said); in.Scan(); {
-			h.stderr.add(in.Text())
+			h.stderr.Add(in.Text())
 		}
 	}()
 	go func() {
@@ -142,7 +143,7 @@ func TestLongHintFollow(t *testing.T) {
 	p.publish("2026/01/01/22", 7, map[string]string{"added": `<http://x/old> <http://x/k> "1" .`})
 	args := []string{"--changesets", p.http.URL, "--state", state}
 	h := startHinter(t, s, args...)
-	eventually(t, "its place", func() bool { b, _ := os.ReadFile(state); return string(b) == "2026-01-01-22-000008\n" })
+	clitest.Eventually(t, "its place", func() bool { b, _ := os.ReadFile(state); return string(b) == "2026-01-01-22-000008\n" })
 	p.publish("2026/01/01/22", 8, map[string]string{"added": `<http://x/1> <http://x/k> "1"^^<http://x/n> .`})
 	h.next("2026-01-01-22-000008: 2 IRIs touched, 1 of 2 queries may be affected") // a datatype touches nothing
 	s.must(t, "", "endpoint", "tick", "city")
@@ -156,12 +157,12 @@ func TestLongHintFollow(t *testing.T) {
 	p.down.Store(false)
 	h.next("2026-01-01-22-000009: 4 IRIs touched, 1 of 2 queries may be affected")
 	h.next("2026-01-01-22-000011: 3 IRIs touched, 2 of 2 queries may be affected")
-	s.srv.kill()
+	s.srv.Kill()
 	p.publish("2026/01/02/01", 0, map[string]string{"added": `<http://x/1> <http://x/k> "2" .`})
-	eventually(t, "that the server is not there", func() bool { return strings.Contains(h.stderr.String(), "trying again in 1s") })
-	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
+	clitest.Eventually(t, "that the server is not there", func() bool { return strings.Contains(h.stderr.String(), "trying again in 1s") })
+	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
 	h.next("2026-01-02-01-000000: 2 IRIs touched, 1 of 2 queries may be affected")
-	eventually(t, "its place", func() bool { b, _ := os.ReadFile(state); return string(b) == "2026-01-02-01-000001\n" })
+	clitest.Eventually(t, "its place", func() bool { b, _ := os.ReadFile(state); return string(b) == "2026-01-02-01-000001\n" })
 	h.stop()
 	p.publish("2026/01/02/01", 1, map[string]string{"added": `<http://x/1> <http://x/n> "2" .`})
 	p.publish("2026/01/02/01", 2, map[string]string{"added": `<http://x/1> <http://x/q> "2" .`})

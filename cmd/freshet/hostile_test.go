@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/cmd/internal/server"
 )
 
@@ -37,13 +38,13 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		endpoints = append(endpoints, fmt.Sprintf(`{name: %s, url: "%s", slot: never, budget: 50s, timeout: 50s, max_columns: 1000000}`, name, hostile.URL))
 	}
-	addr := freeAddr(t)
-	srv := serve(t, binary(t), addr, t.TempDir(), "endpoints: ["+strings.Join(endpoints, ", ")+"]\n")
-	town := town{env: map[string]string{"FRESHET_SERVER": srv.url}}
+	addr := clitest.FreeAddr(t)
+	srv := clitest.Serve(t, binary(t), addr, t.TempDir(), "endpoints: ["+strings.Join(endpoints, ", ")+"]\n")
+	town := town{env: map[string]string{"FRESHET_SERVER": srv.Url}}
 	for _, name := range []string{"first", "second"} {
 		town.must(t, "SELECT * {?s ?p ?o}", "query", "add", "--endpoint", name, "-")
 		go func() { // what it answers does not matter
-			if r, err := http.Post(srv.url+"/v1/endpoints/"+name+"/tick", "", nil); err == nil {
+			if r, err := http.Post(srv.Url+"/v1/endpoints/"+name+"/tick", "", nil); err == nil {
 				r.Body.Close()
 			}
 		}()
@@ -59,7 +60,7 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 		}
 	}
 	within("DELETE", func() error {
-		r, err := http.NewRequest(http.MethodDelete, srv.url+"/v1/endpoints/first", nil)
+		r, err := http.NewRequest(http.MethodDelete, srv.Url+"/v1/endpoints/first", nil)
 		if err != nil {
 			return err
 		}
@@ -69,8 +70,8 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 		}
 		return err
 	})
-	within("SIGTERM", srv.stop)
-	if srv.err != nil {
-		t.Errorf("the server ended with %v\n%s", srv.err, srv.stderr)
+	within("SIGTERM", srv.Stop)
+	if srv.Err != nil {
+		t.Errorf("the server ended with %v\n%s", srv.Err, srv.Stderr)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/cmd/internal/config"
 )
 
@@ -71,22 +72,22 @@ func TestGracefulStop(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
-	c := dial(t, s.srv.url, "")
+	c := dial(t, s.srv.Url, "")
 	receive(t, c, "ready")
 	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "query": "rows"}); err != nil {
 		t.Fatal(err)
 	}
 	before := receive(t, c, "snapshot")
 	ended := make(chan error, 1)
-	go func() { ended <- s.srv.stop() }()
+	go func() { ended <- s.srv.Stop() }()
 	if code := closeCode(t, c); code != 4004 {
 		t.Errorf("close code %d, want 4004", code)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the server ended with %v\n%s", err, s.srv.stderr)
+		t.Errorf("the server ended with %v\n%s", err, s.srv.Stderr)
 	}
-	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
-	c = dial(t, s.srv.url, "")
+	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
+	c = dial(t, s.srv.Url, "")
 	if err := c.WriteJSON(map[string]any{"type": "subscribe", "id": "a", "query": "rows",
 		"resume": map[string]any{"epoch": before["epoch"], "seq": before["seq"]}}); err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 	s.must(t, "", "endpoint", "add", "other", s.endpoint, "--set", "slot=never")
 	s.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
 	s.must(t, "", "endpoint", "tick", "other")
-	c := dial(t, s.srv.url, "")
+	c := dial(t, s.srv.Url, "")
 	beats := 0
 	c.SetPingHandler(func(string) error { beats++; return nil })
 	for _, name := range []string{"rows", "lost"} {
@@ -115,7 +116,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 		}
 		receive(t, c, "snapshot")
 	}
-	resp, err := http.Get(s.srv.url + "/v1/queries/lost")
+	resp, err := http.Get(s.srv.Url + "/v1/queries/lost")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.url+"/v1/queries/"+lost.ID+"/changes", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.Url+"/v1/queries/"+lost.ID+"/changes", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +155,10 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 // settings.
 func TestReload(t *testing.T) {
 	s := newStage(t, "tokens: [{name: one, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
-	file := s.srv.cmd.Args[3]
+	file := s.srv.Cmd.Args[3]
 	status := func(token string) int {
 		t.Helper()
-		r, err := http.NewRequest(http.MethodGet, s.srv.url+"/v1/endpoints/city", nil)
+		r, err := http.NewRequest(http.MethodGet, s.srv.Url+"/v1/endpoints/city", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,16 +178,16 @@ func TestReload(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		if err := s.srv.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
 		for range 600 {
-			if strings.Contains(s.srv.stderr.String(), says) {
+			if strings.Contains(s.srv.Stderr.String(), says) {
 				return
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.stderr)
+		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.Stderr)
 	}
 	reload(strings.NewReplacer("slot: never", "slot: sometimes", config.HashSecret("first-of-the-secrets"), config.HashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{200, 401} {
@@ -207,11 +208,11 @@ func TestReload(t *testing.T) {
 func TestLiveToken(t *testing.T) {
 	s := newStage(t, "tokens: [{name: eye, role: read, sha256: \""+config.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
-		if code := closeCode(t, dial(t, s.srv.url, token)); code != 4401 {
+		if code := closeCode(t, dial(t, s.srv.Url, token)); code != 4401 {
 			t.Errorf("token %q: close code %d, want 4401", token, code)
 		}
 	}
-	c := dial(t, s.srv.url, "look-but-do-not-touch")
+	c := dial(t, s.srv.Url, "look-but-do-not-touch")
 	receive(t, c, "ready")
 	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": "ASK {}"}); err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestLiveToken(t *testing.T) {
 	if m := receive(t, c, "error"); m["code"] != "not_allowed" || m["id"] != "a" {
 		t.Errorf("registering with a read token: %v", m)
 	}
-	c = dial(t, s.srv.url, "do-what-has-to-be-done")
+	c = dial(t, s.srv.Url, "do-what-has-to-be-done")
 	for sparql, code := range map[string]string{"DROP ALL": "bad_params", "SELECT": "bad_params"} {
 		if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": sparql}); err != nil {
 			t.Fatal(err)
@@ -243,20 +244,20 @@ func TestLiveToken(t *testing.T) {
 
 // Port 0 is the port that the system chooses, and links say which.
 func TestPortZero(t *testing.T) {
-	srv := serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
-	resp, err := http.Get(srv.url + "/readyz")
+	srv := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
+	resp, err := http.Get(srv.Url + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || strings.HasSuffix(srv.url, ":0") {
-		t.Errorf("%s is not ready: %s", srv.url, resp.Status)
+	if resp.StatusCode != http.StatusOK || strings.HasSuffix(srv.Url, ":0") {
+		t.Errorf("%s is not ready: %s", srv.Url, resp.Status)
 	}
 }
 
 // Commands that serve say where, in JSON when asked, on standard output.
 func TestSaysWhere(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one.nt"), filepath.Join(dir, "two.ttl")
 	for path, text := range map[string]string{one: "<http://x/a> <http://x/p> \"1\" .\n", two: "@prefix x: <http://x/> . x:b x:p 2, 3 ."} {
@@ -270,36 +271,36 @@ func TestSaysWhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer out.Close()
-		p := startTo(t, out, binary(t), append(args, "--listen", "127.0.0.1:0", "--json")...)
+		p := clitest.StartTo(t, out, binary(t), append(args, "--listen", "127.0.0.1:0", "--json")...)
 		var said struct {
 			URL     string
 			Triples int
 		}
-		eventually(t, "a line on standard output", func() bool {
+		clitest.Eventually(t, "a line on standard output", func() bool {
 			b, err := os.ReadFile(out.Name())
 			return err == nil && json.Unmarshal(b, &said) == nil
 		})
 		if args[0] == "sparql" && said.Triples != 3 {
 			t.Errorf("%d triples of two files, want 3", said.Triples)
 		}
-		if said.URL != p.url {
-			t.Errorf("%s says %q in JSON and %q to people", args[0], said.URL, p.url)
+		if said.URL != p.Url {
+			t.Errorf("%s says %q in JSON and %q to people", args[0], said.URL, p.Url)
 		}
 	}
 }
 
 // The embedded endpoint ends when it is told to, and well.
 func TestSparqlStops(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		p := start(t, binary(t), "sparql", "--listen", "127.0.0.1:0")
-		if err := p.cmd.Process.Signal(sig); err != nil {
+		p := clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0")
+		if err := p.Cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case <-p.ended:
-			if p.err != nil {
-				t.Errorf("%s: %v\n%s", sig, p.err, p.stderr)
+		case <-p.Ended:
+			if p.Err != nil {
+				t.Errorf("%s: %v\n%s", sig, p.Err, p.Stderr)
 			}
 		case <-time.After(time.Minute):
 			t.Fatalf("freshet sparql does not end on %s", sig)
@@ -309,10 +310,10 @@ func TestSparqlStops(t *testing.T) {
 
 // Limits of 0 are no limits, bodies and changes included.
 func TestNoLimits(t *testing.T) {
-	p := serve(t, binary(t), "127.0.0.1:0", t.TempDir(),
-		"limits: {queries: 0, body: 0, connections: 0, change: 0}\nendpoints: [{name: city, url: \"http://"+freeAddr(t)+"/sparql\", slot: never}]\n")
+	p := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(),
+		"limits: {queries: 0, body: 0, connections: 0, change: 0}\nendpoints: [{name: city, url: \"http://"+clitest.FreeAddr(t)+"/sparql\", slot: never}]\n")
 	text := `{"endpoint":"city","query":"ASK {}\n#` + strings.Repeat("x", 2<<20) + `"}`
-	resp, err := http.Post(p.url+"/v1/queries/validate", "application/json", strings.NewReader(text))
+	resp, err := http.Post(p.Url+"/v1/queries/validate", "application/json", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestNoLimits(t *testing.T) {
 	if resp.StatusCode == http.StatusRequestEntityTooLarge {
 		t.Errorf("a body of 2 MiB: %s", resp.Status)
 	}
-	limits := receive(t, dial(t, p.url, ""), "ready")["limits"].(map[string]any)
+	limits := receive(t, dial(t, p.Url, ""), "ready")["limits"].(map[string]any)
 	if limits["change"] != 0.0 {
 		t.Errorf("ready tells the limits %v", limits)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // A logLine is one line of the log in JSON.
@@ -58,13 +59,13 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	}))
 	t.Cleanup(ep.Close)
 	e := toEdit(t, ep.URL)
-	e.kill()
+	e.Kill()
 	e.yaml = strings.Replace(e.yaml, "slot: never", "budget: 1s, slot: '@every 1s'", 1) + "log: {level: debug, format: json}\n"
 	e.begin(t)
 	wait := func(message string) logLine {
 		t.Helper()
 		var l logLine
-		eventually(t, message, func() bool { l = first(logLines(t, e.stderr.String()), message); return l != nil })
+		clitest.Eventually(t, message, func() bool { l = first(logLines(t, e.Stderr.String()), message); return l != nil })
 		return l
 	}
 	started := wait("started")
@@ -87,10 +88,10 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	if l := wait("the endpoint has recovered"); l["level"] != "INFO" || l["down_seconds"].(float64) <= 0 {
 		t.Errorf("it recovers: %v", l)
 	}
-	if err := e.stop(); err != nil {
+	if err := e.Stop(); err != nil {
 		t.Error(err)
 	}
-	lines := logLines(t, e.stderr.String())
+	lines := logLines(t, e.Stderr.String())
 	if l := first(lines, "stopping"); l == nil || !strings.Contains(l["reason"].(string), "terminated") {
 		t.Errorf("it stops: %v", l)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/web/docs"
 )
@@ -90,7 +91,7 @@ func values(document json.RawMessage) (list []string) {
 
 // hearWebSocket, hearSEPA, hearEvents and hearCallbacks follow one query.
 func hearWebSocket(t *testing.T, s *stage, h *heard, query string) {
-	c := dial(t, s.srv.url, "")
+	c := dial(t, s.srv.Url, "")
 	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"w","query":"`+query+`"}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func hearWebSocket(t *testing.T, s *stage, h *heard, query string) {
 }
 
 func hearSEPA(t *testing.T, s *stage, h *heard, text string) {
-	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.url, "http")+"/sepa/subscribe", nil)
+	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.Url, "http")+"/sepa/subscribe", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func hearSEPA(t *testing.T, s *stage, h *heard, text string) {
 }
 
 func hearEvents(t *testing.T, s *stage, h *heard, path string) {
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.url+path, nil)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.Url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	resp, _ := s.get("HEAD", "/v1/queries/rows/results.srj")
 	s.subscribe(links(resp)["self"][0], hub.http.URL+"/hub")
 	s.must(t, "", "webhook", "add", "--query", "rows", hook.http.URL+"/hook")
-	eventually(t, "everybody", func() bool { return len(s.subscriptions(t)) == len(ways) && ears["webhook"].count() == 1 })
+	clitest.Eventually(t, "everybody", func() bool { return len(s.subscriptions(t)) == len(ways) && ears["webhook"].count() == 1 })
 
 	truth := func() map[string]bool {
 		want := map[string]bool{}
@@ -302,7 +303,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if w == "sse all" { // begins with the next change
 			delete(want, "0")
 		}
-		eventually(t, w+" hears the first change", ears[w].holds(want))
+		clitest.Eventually(t, w+" hears the first change", ears[w].holds(want))
 	}
 	for w, x := range s.subscriptions(t) {
 		if x.Caller != "anonymous" || x.State != "active" || (x.Query == query) == (w == "sse all") || (x.Tag == "t") != (w == "sse all") {
@@ -356,7 +357,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	for _, w := range ways {
 		s.must(t, "", "subscription", "resume", list[w].ID)
 	}
-	eventually(t, "a failure of the webhook", func() bool {
+	clitest.Eventually(t, "a failure of the webhook", func() bool {
 		x := s.subscriptions(t)["webhook"]
 		return x.Failures == 1 && x.NextTry != nil && x.LastError == "the callback answered 500"
 	})
@@ -369,9 +370,9 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if w == "sse all" {
 			delete(want, "0")
 		}
-		eventually(t, w+" hears what waited", ears[w].holds(want))
+		clitest.Eventually(t, w+" hears what waited", ears[w].holds(want))
 	}
-	eventually(t, "nothing waits", func() bool {
+	clitest.Eventually(t, "nothing waits", func() bool {
 		m = s.metrics()
 		for _, way := range []string{"websocket", "sse", "sepa", "websub", "webhook"} {
 			if m[`freshet_waiting_changes{way="`+way+`"}`]+m[`freshet_delivery_lag_seconds{way="`+way+`"}`] > 0 {
@@ -384,7 +385,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		return map[string]int{"websocket": ears["websocket"].count(), "sse": ears["sse"].count() + ears["sse all"].count(), "sepa": ears["sepa"].count(),
 			"websub": ears["websub"].count(), "webhook": ears["webhook"].count()}
 	}
-	eventually(t, "deliveries that are counted", func() bool { // a moment after nothing waits
+	clitest.Eventually(t, "deliveries that are counted", func() bool { // a moment after nothing waits
 		m = s.metrics()
 		for way, n := range taken() {
 			if m[`freshet_deliveries_total{result="delivered",way="`+way+`"}`] < float64(n) {
@@ -426,9 +427,9 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		s.must(t, "", "subscription", "drop", list[w].ID)
 	}
 	for w, how := range map[string]string{"websocket": "dropped", "sse": "dropped", "sse all": "dropped", "sepa": "dropped", "websub": "denied"} {
-		eventually(t, fmt.Sprint("the end of ", w), ears[w].ended(how))
+		clitest.Eventually(t, fmt.Sprint("the end of ", w), ears[w].ended(how))
 	}
-	eventually(t, "nobody is left", func() bool { return len(s.subscriptions(t)) == 0 })
+	clitest.Eventually(t, "nobody is left", func() bool { return len(s.subscriptions(t)) == 0 })
 	if code, _, _ := runCLI(t, s.env, "", "subscription", "show", list["sse"].ID); code != cli.ExitNotFound {
 		t.Errorf("one that is dropped is shown: %d", code)
 	}
@@ -444,7 +445,7 @@ func TestFollowersBelongToSomebody(t *testing.T) {
 	}
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.url+"/v1/changes?rate=5s", nil)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.Url+"/v1/changes?rate=5s", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,7 +463,7 @@ func TestFollowersBelongToSomebody(t *testing.T) {
 		return code, out
 	}
 	var id string
-	eventually(t, "the stream", func() bool {
+	clitest.Eventually(t, "the stream", func() bool {
 		for _, x := range s.subscriptions(t) {
 			if x.Caller == "ann" {
 				id = x.ID

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // promtool finds no fault with the alert rules; each of them fires when it
@@ -18,7 +20,7 @@ import (
 func TestAlertRules(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		part(t, "promtool", "apt-get install --no-install-recommends prometheus")
+		clitest.SkipPart(t, "promtool", "apt-get install --no-install-recommends prometheus")
 	}
 	for _, args := range [][]string{{"check", "rules", "dist/freshet.rules.yml"}, {"test", "rules", "testdata/rules_test.yml"}} {
 		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
@@ -116,7 +118,7 @@ func scraped(t *testing.T) map[string]bool {
 	e.set(t, "slot=@every 1h")
 	e.add(t, "ASK { <http://x/1> ?p ?o }")
 	e.tick(t)
-	resp, err := http.Get(e.url + "/metrics")
+	resp, err := http.Get(e.Url + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

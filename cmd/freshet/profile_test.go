@@ -26,7 +26,7 @@ import (
 // fetch reads a JSON document of the server.
 func (s *stage) fetch(path string, into any) {
 	s.t.Helper()
-	resp, err := http.Get(s.srv.url + path)
+	resp, err := http.Get(s.srv.Url + path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -106,13 +106,13 @@ func TestProfilesOfTheDemo(t *testing.T) {
 		t.Fatalf("profile add prints %q", storm)
 	}
 	c := newCensus(t)
-	conn := dial(t, s.srv.url, "")
+	conn := dial(t, s.srv.Url, "")
 	go c.frames(conn)
 	c.send(conn, `{"type":"subscribe","id":"a","profile":"hurry"}`)
 	c.send(conn, `{"type":"subscribe","id":"b","profile":"still"}`)
 	c.until("subscribed")
-	c.events(s.srv.url + "/v1/profiles/hurry/captures")
-	c.events(s.srv.url + "/v1/profiles/still/captures")
+	c.events(s.srv.Url + "/v1/profiles/hurry/captures")
+	c.events(s.srv.Url + "/v1/profiles/still/captures")
 
 	var list, still captureList
 	for i := 0; i < 40 && (list.Captured == 0 || still.Expired == 0); i++ {
@@ -339,7 +339,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	for n := 1; n <= rounds; n++ {
 		s.update(t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d" }`, n, n))
 		if n%5 == 0 {
-			go http.Post(s.srv.url+"/v1/endpoints/city/tick", "", nil) // it will hardly be answered
+			go http.Post(s.srv.Url+"/v1/endpoints/city/tick", "", nil) // it will hardly be answered
 			time.Sleep(time.Duration(random.IntN(30_000)) * time.Microsecond)
 			s.crash()
 		}

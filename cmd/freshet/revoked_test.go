@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/cmd/internal/config"
 )
 
@@ -43,13 +44,13 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 	}
 
 	s.must(t, "", "token", "rm", "made")
-	if err := os.WriteFile(s.srv.cmd.Args[3], []byte(strings.Replace(s.yaml, ", "+token("filed"), "", 1)), 0o600); err != nil {
+	if err := os.WriteFile(s.srv.Cmd.Args[3], []byte(strings.Replace(s.yaml, ", "+token("filed"), "", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+	if err := s.srv.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.stderr.String(), "is reloaded") })
+	clitest.Eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.Stderr.String(), "is reloaded") })
 	s.step(7)
 
 	for _, name := range slices.Sorted(maps.Keys(heard)) {
@@ -77,7 +78,7 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	s.env["FRESHET_TOKEN"] = "boss-of-all-the-rest"
 	hide := []func(){
 		func() {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.srv.url+"/v1/queries/rows", strings.NewReader(`{"public":false}`))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.srv.Url+"/v1/queries/rows", strings.NewReader(`{"public":false}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +115,7 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 // linesOfWebSocket follows the query rows and gives the messages as they come,
 // at last why there are no more.
 func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
-	c := dial(t, s.srv.url, token)
+	c := dial(t, s.srv.Url, token)
 	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"subscribe","id":"w","query":"rows"}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func linesOfWebSocket(t *testing.T, s *stage, token string) <-chan string {
 }
 
 func linesOfSEPA(t *testing.T, s *stage, token string) <-chan string {
-	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.url, "http")+"/sepa/subscribe", http.Header{"Authorization": {"Bearer " + token}})
+	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.Url, "http")+"/sepa/subscribe", http.Header{"Authorization": {"Bearer " + token}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func frames(c *websocket.Conn) <-chan string {
 }
 
 func linesOfEvents(t *testing.T, s *stage, token string) <-chan string {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.url+"/v1/queries/rows/changes", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.Url+"/v1/queries/rows/changes", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

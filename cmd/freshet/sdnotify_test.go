@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // systemd hears when the server serves, that it lives, and that it stops.
@@ -38,11 +40,11 @@ func TestServiceManagerIsTold(t *testing.T) {
 	}
 	t.Setenv("NOTIFY_SOCKET", l.LocalAddr().String())
 	t.Setenv("WATCHDOG_USEC", "300000")
-	p := serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
+	p := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(), "")
 	if got := []string{next(), next(), next()}; strings.Join(got, " ") != "READY=1 WATCHDOG=1 WATCHDOG=1" {
 		t.Fatalf("told %q", got)
 	}
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
 	for range 100 {

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -19,104 +17,44 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/scheduler"
 )
-
-// A past is what happens to the data: which queries' results change before
-// which slot.
-type past struct {
-	changes [][]int // by query, ascending slots
-	slots   int
-}
-
-func newPast(seed uint64, slots int) past {
-	r := rand.New(rand.NewPCG(seed, 0))
-	p := past{slots: slots}
-	for _, rate := range []float64{0, 0.02, 0.05, 0.05, 0.1, 0.1, 0.2, 0.5} {
-		var at []int
-		for slot := 2; slot <= slots; slot++ {
-			if r.Float64() < rate {
-				at = append(at, slot)
-			}
-		}
-		p.changes = append(p.changes, at)
-	}
-	return p
-}
-
-func (p past) total() (n int) {
-	for _, at := range p.changes {
-		n += len(at)
-	}
-	return n
-}
-
-// write writes the past as changesets, one an hour, with its queries, and returns
-// the flags that name them.
-func (p past) write(t *testing.T) (args []string) {
-	t.Helper()
-	dir := t.TempDir()
-	put := func(path, text string) {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("base.nt", "<http://x/0> <http://x/other> \"0\" .\n")
-	for slot := 1; slot <= p.slots; slot++ {
-		text := fmt.Sprintf("<http://x/%d> <http://x/other> \"%d\" .\n", slot, slot)
-		for q, at := range p.changes {
-			if _, found := slices.BinarySearch(at, slot); found {
-				text += fmt.Sprintf("<http://x/%d> <http://x/p%d> \"%d\" .\n", slot, q, slot)
-			}
-		}
-		put(fmt.Sprintf("changesets/2020/01/%02d/%02d/000000.added.nt", 1+slot/24, slot%24), text)
-	}
-	var queries strings.Builder
-	for q := range p.changes {
-		fmt.Fprintf(&queries, "{\"id\":\"%d\",\"query\":\"SELECT ?s ?n { ?s <http://x/p%d> ?n }\"}\n", q, q)
-	}
-	put("queries.jsonl", queries.String())
-	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
-}
 
 // A rerun is a server that goes through a past under one policy, over an
 // embedded endpoint of its own whose requests are counted.
 type rerun struct {
 	*stage
-	past
+	clitest.History
 	asked   atomic.Int64
 	queries []string
 }
 
-func newRerun(t *testing.T, p past, policy string) *rerun {
+func newRerun(t *testing.T, p clitest.History, policy string) *rerun {
 	t.Helper()
-	needEngine(t)
+	clitest.NeedEngine(t)
 	base := filepath.Join(t.TempDir(), "base.nt")
 	if err := os.WriteFile(base, []byte("<http://x/0> <http://x/other> \"0\" .\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ep := start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
-	at, err := url.Parse(ep.url)
+	ep := clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base)
+	at, err := url.Parse(ep.Url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rerun{past: p}
+	r := &rerun{History: p}
 	proxy := &httputil.ReverseProxy{Rewrite: func(x *httputil.ProxyRequest) {
 		r.asked.Add(1)
 		x.SetURL(&url.URL{Scheme: at.Scheme, Host: at.Host})
 	}}
 	counting := httptest.NewServer(proxy)
 	t.Cleanup(counting.Close)
-	s := &stage{t: t, addr: freeAddr(t), data: t.TempDir()}
+	s := &stage{t: t, addr: clitest.FreeAddr(t), data: t.TempDir()}
 	s.yaml = fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: %q, budget: 30s}]\n", counting.URL+at.Path, policy)
-	s.srv = serve(t, binary(t), s.addr, s.data, s.yaml)
-	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.url}, endpoint: ep.url}
+	s.srv = clitest.Serve(t, binary(t), s.addr, s.data, s.yaml)
+	s.town = town{env: map[string]string{"FRESHET_SERVER": s.srv.Url}, endpoint: ep.Url}
 	r.stage = s
-	for i := range p.changes {
+	for i := range p.Changes {
 		r.queries = append(r.queries, strings.TrimSpace(s.must(t, fmt.Sprintf("SELECT ?s ?n { ?s <http://x/p%d> ?n }", i), "query", "add", "-")))
 	}
 	return r
@@ -127,7 +65,7 @@ func (r *rerun) play(from, to int) {
 	r.t.Helper()
 	for slot := from; slot <= to; slot++ {
 		var rows strings.Builder
-		for q, at := range r.changes {
+		for q, at := range r.Changes {
 			if _, found := slices.BinarySearch(at, slot); found {
 				fmt.Fprintf(&rows, "<http://x/%d> <http://x/p%d> \"%d\" . ", slot, q, slot)
 			}
@@ -168,7 +106,7 @@ func (r *rerun) outturn() outturn {
 		}
 	}
 	for i, id := range r.queries {
-		resp, err := http.Get(r.srv.url + "/v1/queries/" + id + "/changes?limit=1000")
+		resp, err := http.Get(r.srv.Url + "/v1/queries/" + id + "/changes?limit=1000")
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -188,12 +126,12 @@ func (r *rerun) outturn() outturn {
 			if c.Baseline {
 				continue
 			}
-			n, _ := slices.BinarySearch(r.changes[i], last+1)
-			if n == len(r.changes[i]) || r.changes[i][n] > c.Slot {
-				r.t.Fatalf("query %d changed in slot %d, as nothing did: %v", i, c.Slot, r.changes[i])
+			n, _ := slices.BinarySearch(r.Changes[i], last+1)
+			if n == len(r.Changes[i]) || r.Changes[i][n] > c.Slot {
+				r.t.Fatalf("query %d changed in slot %d, as nothing did: %v", i, c.Slot, r.Changes[i])
 			}
 			o.found++
-			o.slots += c.Slot - r.changes[i][n]
+			o.slots += c.Slot - r.Changes[i][n]
 			last = c.Slot
 		}
 	}
@@ -214,8 +152,8 @@ func (r *rerun) shadows() (s scheduler.Shadows) {
 // endpoint anything, and the same after a crash.
 func TestShadowsForetell(t *testing.T) {
 	const slots, seed = 40, 11
-	p := newPast(seed, slots)
-	t.Logf("seed %d: %d changes in %v", seed, p.total(), p.changes)
+	p := clitest.NewHistory(seed, slots)
+	t.Logf("seed %d: %d changes in %v", seed, p.Total(), p.Changes)
 	others := []string{"ttl:max=2:reset", "ttl:max=8:half"}
 	r := newRerun(t, p, "ttl:max=3:reset")
 	r.must(t, "", append([]string{"endpoint", "shadow", "add", "city"}, others...)...)
@@ -251,21 +189,11 @@ func TestShadowsForetell(t *testing.T) {
 			t.Errorf("the endpoint's own: %+v, really %+v", x, own)
 		}
 		t.Logf("%s: total %d of %+v, found %d of %+v, delay %.3f of %+v", x.Policy, real.total, e.Total, real.found, e.Relevant, real.delay(), e.Delay)
-		within(t, x.Policy+" changes", float64(p.total()), e.Changes)
-		within(t, x.Policy+" executions", float64(real.total), e.Total)
-		within(t, x.Policy+" found", float64(real.found), e.Relevant)
-		within(t, x.Policy+" delay", real.delay(), e.Delay)
-		within(t, x.Policy+" missed", float64(p.total()-real.found), e.Missed)
-	}
-}
-
-// within fails unless a figure lies in what an estimate leaves open: three
-// standard deviations about the mean.
-func within(t *testing.T, what string, is float64, e scheduler.Estimate) {
-	t.Helper()
-	low, high := math.Min(e.Low, e.Mean-3*e.Dev)-1e-9, math.Max(e.High, e.Mean+3*e.Dev)+1e-9
-	if is < low || is > high {
-		t.Errorf("%s: really %g, the estimate %+v leaves open %g to %g", what, is, e, low, high)
+		clitest.Within(t, x.Policy+" changes", float64(p.Total()), e.Changes)
+		clitest.Within(t, x.Policy+" executions", float64(real.total), e.Total)
+		clitest.Within(t, x.Policy+" found", float64(real.found), e.Relevant)
+		clitest.Within(t, x.Policy+" delay", real.delay(), e.Delay)
+		clitest.Within(t, x.Policy+" missed", float64(p.Total()-real.found), e.Missed)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/cmd/internal/config"
 )
 
@@ -19,7 +20,7 @@ import (
 // and is let in.
 func TestSignInHintWorks(t *testing.T) {
 	s := newStage(t, "tokens: [{name: first, role: admin, sha256: \""+config.HashSecret("first-of-the-secrets")+"\"}]\n")
-	resp, err := http.Get(s.srv.url + "/signin")
+	resp, err := http.Get(s.srv.Url + "/signin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +36,15 @@ func TestSignInHintWorks(t *testing.T) {
 		t.Fatalf("freshet %s: exit code %d: %s", found[1], code, says)
 	}
 	text := strings.Replace(s.yaml, "tokens: [", "tokens: ["+line[1]+", ", 1)
-	if err := os.WriteFile(s.srv.cmd.Args[3], []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(s.srv.Cmd.Args[3], []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+	if err := s.srv.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.stderr.String(), "is reloaded") })
+	clitest.Eventually(t, "reloaded", func() bool { return strings.Contains(s.srv.Stderr.String(), "is reloaded") })
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err = client.PostForm(s.srv.url+"/signin", url.Values{"token": {strings.TrimSpace(secret)}, "next": {"/"}})
+	resp, err = client.PostForm(s.srv.Url+"/signin", url.Values{"token": {strings.TrimSpace(secret)}, "next": {"/"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // What the file says of an endpoint and what is in force may differ. Every place
@@ -17,11 +18,11 @@ import (
 // an edit, a reload, a crash and another value in the file.
 func TestSourcesOfEndpoints(t *testing.T) {
 	e := toEdit(t, answers(t, "Server", "one", `{"head":{},"boolean":true}`))
-	e.kill()
+	e.Kill()
 	e.yaml = strings.Replace(e.yaml, "slot: never", "budget: 2s, slot: never", 1)
 	e.begin(t)
 	shown := func(key string) string {
-		resp, err := http.Get(e.url + "/settings")
+		resp, err := http.Get(e.Url + "/settings")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,14 +37,14 @@ func TestSourcesOfEndpoints(t *testing.T) {
 		}
 		return row[1] + " " + regexp.MustCompile(` on \d+ \w+ \d+`).ReplaceAllString(row[2], "")
 	}
-	file := func() string { return e.process.cmd.Args[3] }
+	file := func() string { return e.Process.Cmd.Args[3] }
 	reload := func() {
 		t.Helper()
-		before := strings.Count(e.stderr.String(), "is reloaded")
-		if err := e.process.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		before := strings.Count(e.Stderr.String(), "is reloaded")
+		if err := e.Process.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "reloaded", func() bool { return strings.Count(e.stderr.String(), "is reloaded") > before })
+		clitest.Eventually(t, "reloaded", func() bool { return strings.Count(e.Stderr.String(), "is reloaded") > before })
 	}
 	const key = "endpoints.city.budget"
 	if got := shown(key); got != "2s file" {
@@ -66,7 +67,7 @@ func TestSourcesOfEndpoints(t *testing.T) {
 	if out := e.must(t, "", "config", "print", "--config", file()); !strings.Contains(out, "  budget: 2s  # file\n") || !strings.Contains(out, "# What the configuration file,") {
 		t.Errorf("config print prints\n%s", out)
 	}
-	if out := e.must(t, "", "config", "print", "--config", file(), "--server", e.url); !regexp.MustCompile(`  budget: 1s  # changed here by anonymous on .*; the file says 2s\n`).MatchString(out) || !strings.Contains(out, "in force at "+e.url) {
+	if out := e.must(t, "", "config", "print", "--config", file(), "--server", e.Url); !regexp.MustCompile(`  budget: 1s  # changed here by anonymous on .*; the file says 2s\n`).MatchString(out) || !strings.Contains(out, "in force at "+e.Url) {
 		t.Errorf("config print --server prints\n%s", out)
 	}
 	if err := os.WriteFile(file(), []byte(strings.Replace(e.yaml, "budget: 2s", "budget: 4s", 1)), 0o600); err != nil {

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // stalledEnv is the number of readers of TestStalledReaders, default 200.
@@ -27,7 +29,7 @@ const stalledEnv = "FRESHET_TEST_STALLED"
 // result is replaced by a tick: a change of 4 MB.
 type stalledWorld struct {
 	t     *testing.T
-	srv   *process
+	srv   *clitest.Process
 	turn  atomic.Int64
 	id    string
 	epoch string
@@ -60,7 +62,7 @@ func newStalledWorld(t *testing.T) *stalledWorld {
 	if err := os.WriteFile(conf, fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata: %s\nendpoints:\n  - {name: e, url: %q, slot: never, budget: 60s, policy: rr}\n", filepath.Join(dir, "data"), endpoint.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.srv = start(t, binary(t), "serve", "--config", conf)
+	w.srv = clitest.Start(t, binary(t), "serve", "--config", conf)
 	var q struct{ ID string }
 	w.post("/v1/queries", fmt.Sprintf(`{"endpoint":"e","query":%q}`, stalledText), &q)
 	w.id = q.ID
@@ -70,7 +72,7 @@ func newStalledWorld(t *testing.T) *stalledWorld {
 
 func (w *stalledWorld) post(path, body string, out any) {
 	w.t.Helper()
-	resp, err := http.Post(w.srv.url+path, "application/json", strings.NewReader(body))
+	resp, err := http.Post(w.srv.Url+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func (w *stalledWorld) change() {
 	w.t.Helper()
 	w.turn.Add(1)
 	w.post("/v1/endpoints/e/tick", "", nil)
-	resp, err := http.Get(w.srv.url + "/v1/queries/" + w.id)
+	resp, err := http.Get(w.srv.Url + "/v1/queries/" + w.id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func (w *stalledWorld) dial(string, string) (net.Conn, error) {
 		}
 		return err
 	}}
-	c, err := d.Dial("tcp", strings.TrimPrefix(w.srv.url, "http://"))
+	c, err := d.Dial("tcp", strings.TrimPrefix(w.srv.Url, "http://"))
 	if err == nil {
 		w.t.Cleanup(func() { c.Close() })
 	}
@@ -136,7 +138,7 @@ func (w *stalledWorld) ask(path, accept string) {
 func (w *stalledWorld) socket(path string, answers int, messages ...string) {
 	w.t.Helper()
 	d := websocket.Dialer{Subprotocols: []string{"freshet.v1"}, NetDial: w.dial}
-	c, _, err := d.Dial("ws"+strings.TrimPrefix(w.srv.url, "http")+path, nil)
+	c, _, err := d.Dial("ws"+strings.TrimPrefix(w.srv.Url, "http")+path, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -157,7 +159,7 @@ var rssLine = regexp.MustCompile(`VmRSS:\s+(\d+)`)
 // resident is the resident memory of the server in MB.
 func (w *stalledWorld) resident() int {
 	w.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.srv.cmd.Process.Pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.srv.Cmd.Process.Pid))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -66,13 +66,13 @@ func TestTLS(t *testing.T) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, 1, cert, key)
 	s := newStage(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+config.HashSecret("do-what-has-to-be-done")+"\"}]\n")
-	if !strings.HasPrefix(s.srv.url, "https://") {
-		t.Fatalf("it says that it serves at %s", s.srv.url)
+	if !strings.HasPrefix(s.srv.Url, "https://") {
+		t.Fatalf("it says that it serves at %s", s.srv.Url)
 	}
 	// What a process trusts is read once, so that the client is one of its own.
 	freshet := func(trust, stdin string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), binary(t), args...)
-		c.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.url, "FRESHET_TOKEN=do-what-has-to-be-done", "SSL_CERT_FILE="+trust)
+		c.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.Url, "FRESHET_TOKEN=do-what-has-to-be-done", "SSL_CERT_FILE="+trust)
 		c.Stdin = strings.NewReader(stdin)
 		return c
 	}
@@ -112,31 +112,31 @@ func TestTLS(t *testing.T) {
 	}
 	hangup := func(says string) {
 		t.Helper()
-		before := strings.Count(s.srv.stderr.String(), says)
-		if err := s.srv.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		before := strings.Count(s.srv.Stderr.String(), says)
+		if err := s.srv.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
 		for range 600 {
-			if strings.Count(s.srv.stderr.String(), says) > before {
+			if strings.Count(s.srv.Stderr.String(), says) > before {
 				return
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.stderr)
+		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.Stderr)
 	}
 	selfSigned(t, 2, cert, key)
 	hangup("is reloaded")
-	if got := serial(t, s.srv.url); got != 2 {
+	if got := serial(t, s.srv.Url); got != 2 {
 		t.Errorf("after SIGHUP the certificate is number %d, want the renewed one, 2", got)
 	}
 	if err := os.WriteFile(cert, []byte("half a certif"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	hangup("old settings stay")
-	if got := serial(t, s.srv.url); got != 2 {
+	if got := serial(t, s.srv.Url); got != 2 {
 		t.Errorf("after SIGHUP with a bad file the certificate is number %d, want the last good one, 2", got)
 	}
-	code, stdout, stderr := runCLI(t, nil, "", "serve", "--config", s.srv.cmd.Args[3], "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	code, stdout, stderr := runCLI(t, nil, "", "serve", "--config", s.srv.Cmd.Args[3], "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	if code != cli.ExitUsage || !strings.Contains(stderr, "cert.pem") && !strings.Contains(stderr, "tls:") || strings.Contains(stderr, "serving") {
 		t.Errorf("a start with a bad certificate: exit code %d, %q %q", code, stdout, stderr)
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // The limits of a token come from the configuration, and their refusals are
@@ -15,14 +17,14 @@ import (
 func TestTokenLimitsOverHTTP(t *testing.T) {
 	const app, ops = "the-secret-of-an-application", "the-secret-of-an-operator"
 	sum := func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) }
-	p := serve(t, binary(t), freeAddr(t), t.TempDir(), fmt.Sprintf(`
+	p := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), fmt.Sprintf(`
 tokens: [{name: app, role: app, sha256: %s}, {name: ops, role: admin, sha256: %s}]
 limits: {token_queries: 15, token_rate: 1}
 endpoints: [{name: city, url: "http://127.0.0.1:1/sparql", slot: never}]
 `, sum(app), sum(ops)))
 	post := func(token string, n int) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequest("POST", p.url+"/v1/queries?endpoint=city", strings.NewReader(fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", n)))
+		req, err := http.NewRequest("POST", p.Url+"/v1/queries?endpoint=city", strings.NewReader(fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", n)))
 		if err != nil {
 			t.Fatal(err)
 		}

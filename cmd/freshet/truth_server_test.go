@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // An undead is a server that is killed now and then and comes back on the same
@@ -21,7 +23,7 @@ type undead struct {
 	t               testing.TB
 	bin, addr, data string
 	yaml            string
-	p               *process
+	p               *clitest.Process
 	kills           int
 }
 
@@ -42,18 +44,18 @@ func steadyAddr(t testing.TB) string {
 			return l.Addr().String()
 		}
 	}
-	return freeAddr(t)
+	return clitest.FreeAddr(t)
 }
 
 func (u *undead) rise() {
 	u.t.Helper()
-	u.p = serve(u.t, u.bin, u.addr, u.data, u.yaml)
+	u.p = clitest.Serve(u.t, u.bin, u.addr, u.data, u.yaml)
 }
 
 // kill ends the server as a power cut would and starts it again.
 func (u *undead) kill() {
 	u.t.Helper()
-	u.p.kill()
+	u.p.Kill()
 	u.kills++
 	u.rise()
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
 // The truth tests run the program as users do: an endpoint, a server, clients.
@@ -25,7 +27,7 @@ import (
 // TestTruthNomisma takes 300 steps with FRESHET_TRUTH=full, which needs about
 // half an hour of a quiet machine and a -timeout to match.
 func TestTruthNomisma(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	t.Parallel()
 	seed, steps := truthSeed(t), 60
 	if os.Getenv("FRESHET_TRUTH") == "full" {
@@ -35,14 +37,14 @@ func TestTruthNomisma(t *testing.T) {
 }
 
 func TestTruthCity(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	t.Parallel()
 	seed := truthSeed(t)
 	truthTest{seed: seed, history: cityHistory(t, seed, 300, 60)}.run(t)
 }
 
 func TestTruthCityKilled(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	t.Parallel()
 	seed := truthSeed(t)
 	truthTest{seed: seed, history: cityHistory(t, seed, 300, 60), kills: 20}.run(t)
@@ -50,7 +52,7 @@ func TestTruthCityKilled(t *testing.T) {
 
 // TestTruthRace runs a server that looks for data races in itself.
 func TestTruthRace(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	t.Parallel()
 	seed := truthSeed(t)
 	truthTest{seed: seed, history: cityHistory(t, seed, 20, 10), race: true}.run(t)
@@ -138,7 +140,7 @@ func (r *truthRun) serverSays() string {
 	if r.server == nil || r.server.p == nil {
 		return "is not up"
 	}
-	return r.server.p.stderr.String()
+	return r.server.p.Stderr.String()
 }
 
 func (r *truthRun) setUp(ctx context.Context) {
@@ -147,9 +149,9 @@ func (r *truthRun) setUp(ctx context.Context) {
 	if r.race {
 		bin = binary(r.t, "-race")
 	}
-	p := start(r.t, plain, "sparql", "--listen", "127.0.0.1:0", "--load", r.history.base)
-	r.endpoint = p.url
-	r.oracle = newOracle(p.url, r.history.questions)
+	p := clitest.Start(r.t, plain, "sparql", "--listen", "127.0.0.1:0", "--load", r.history.base)
+	r.endpoint = p.Url
+	r.oracle = newOracle(p.Url, r.history.questions)
 	r.look(ctx, 0)
 	if dropped := r.oracle.dropSlow(slowest); len(dropped) > 0 {
 		r.t.Logf("%d queries take more than %v and are left out: %v", len(dropped), slowest, dropped)
@@ -158,7 +160,7 @@ func (r *truthRun) setUp(ctx context.Context) {
 endpoints:
   - {name: truth, url: %q, slot: never, budget: 10m, policy: rr}
 log: {level: warn}
-`, p.url)}
+`, p.Url)}
 	r.server.rise()
 	r.blows = blows(r.rng, r.kills, len(r.history.steps))
 }

@@ -105,7 +105,7 @@ func (r *truthRun) verify(ctx context.Context) {
 }
 
 func (r *truthRun) tearDown() {
-	if err := r.server.p.stop(); err != nil {
+	if err := r.server.p.Stop(); err != nil {
 		r.t.Errorf("the server ended with %v\n%s", err, r.serverSays())
 	}
 	if said := r.serverSays(); strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic") {

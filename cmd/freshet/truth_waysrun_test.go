@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/diff"
 )
 
@@ -151,7 +152,7 @@ func (r *wayRun) follower(name string, wish string) *wayFollower {
 const waySteps = 110
 
 func TestTruthWays(t *testing.T) {
-	needEngine(t)
+	clitest.NeedEngine(t)
 	t.Parallel()
 	seed := truthSeed(t)
 	r := &wayRun{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 5)), ids: map[string]string{}, versions: map[string][]string{}}
@@ -200,8 +201,8 @@ func TestTruthWays(t *testing.T) {
 		}
 		t.Logf("%-22s %4d changes (%d of them folded), %d repeats dropped, %d cuts", f.name, n.changes, n.folded, n.repeats, f.cuts)
 	}
-	if err := r.s.srv.stop(); err != nil {
-		t.Errorf("the server ended with %v\n%s", err, r.s.srv.stderr)
+	if err := r.s.srv.Stop(); err != nil {
+		t.Errorf("the server ended with %v\n%s", err, r.s.srv.Stderr)
 	}
 	checkStore(t, binary(t), r.s.data)
 }
@@ -211,7 +212,7 @@ func (r *wayRun) crashInSlot(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		req, err := http.NewRequestWithContext(ctx, "POST", r.s.srv.url+"/v1/endpoints/city/tick", nil)
+		req, err := http.NewRequestWithContext(ctx, "POST", r.s.srv.Url+"/v1/endpoints/city/tick", nil)
 		if err != nil {
 			return
 		}
@@ -291,7 +292,7 @@ func (r *wayRun) invite(ctx context.Context, receiver *flaky) {
 			r.t.Fatal(resp, err)
 		}
 	}
-	eventually(r.t, "active subscriptions", func() bool {
+	clitest.Eventually(r.t, "active subscriptions", func() bool {
 		_, b := r.s.get("GET", "/v1/subscriptions?way=websub&state=active")
 		return strings.Count(b, `"way":"websub"`) == len(r.topics)
 	})

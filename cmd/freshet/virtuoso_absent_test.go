@@ -2,10 +2,14 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/freshet/freshet/cmd/internal/clitest"
+)
 
 // Without the tag the tests on Virtuoso are not there to be skipped: this one
 // stands for them, or fails where they are required.
 func TestVirtuoso(t *testing.T) {
-	part(t, "virtuoso", "install virtuoso-opensource and test with -tags virtuoso")
+	clitest.SkipPart(t, "virtuoso", "install virtuoso-opensource and test with -tags virtuoso")
 }

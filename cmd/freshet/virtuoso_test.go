@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/endpoint/virtuosotest"
 )
 
@@ -17,8 +18,8 @@ const graph = "http://example.org/g"
 func onVirtuoso(t *testing.T, settings string) (town, *virtuosotest.Server) {
 	t.Helper()
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
-	srv := serve(t, binary(t), freeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+"\", slot: never, policy: rr, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
-	return town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: v.URL}, v
+	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+"\", slot: never, policy: rr, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
+	return town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: v.URL}, v
 }
 
 type seen struct {
@@ -111,10 +112,10 @@ func TestVirtuosoCapIsNoChange(t *testing.T) {
 // cuts off, without a word, stays partial.
 func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
-	data, addr := t.TempDir(), freeAddr(t)
+	data, addr := t.TempDir(), clitest.FreeAddr(t)
 	yaml := "endpoints: [{name: city, url: \"" + v.URL + "\", slot: never, policy: rr, default_graph_uri: [\"" + graph + "\"]}]\n"
-	srv := serve(t, binary(t), addr, data, yaml)
-	w := town{env: map[string]string{"FRESHET_SERVER": srv.url}, endpoint: v.URL}
+	srv := clitest.Serve(t, binary(t), addr, data, yaml)
+	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: v.URL}
 	v.Insert(graph, statements(0, 40)...)
 	v.Insert("http://example.org/other", statements(0, 90)...)
 	w.must(t, "CONSTRUCT { ?s <http://example.org/m> ?n } WHERE { ?s <http://example.org/n> ?n }", "query", "add", "--name", "graph", "-")
@@ -125,10 +126,10 @@ func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 		t.Fatalf("graph %+v, rows %+v, want 40 triples and a partial answer", before, s)
 	}
 	w.must(t, "", "query", "rm", "rows")
-	srv.kill()
+	srv.Kill()
 
 	v.Insert(graph, statements(40, 90)...)
-	serve(t, binary(t), addr, data, yaml)
+	clitest.Serve(t, binary(t), addr, data, yaml)
 	w.must(t, "", "endpoint", "tick", "city")
 	if s := w.look(t, "graph"); s.Outcome != "partial" || s.Seq != 1 || s.Hash != before.Hash {
 		t.Errorf("a graph cut off at the cap: %+v, want partial and the result of before", s)

@@ -92,7 +92,7 @@ func TestEventSourceForAll(t *testing.T) {
 	for name, text := range map[string]string{"n": "SELECT ?s ?n { ?s <http://x/n> ?n }", "k": "SELECT ?s ?k { ?s <http://x/k> ?k }"} {
 		ids[name] = strings.TrimSpace(s.must(t, text, "query", "add", "--name", name, "--tag", "tag-"+name, "-"))
 	}
-	streams := map[string]chan sseLine{"": follow(t, s.srv.url+"/v1/changes"), "k": follow(t, s.srv.url+"/v1/changes?tag=tag-k"), "n": follow(t, s.srv.url+"/v1/changes?tag=tag-n&endpoint=city")}
+	streams := map[string]chan sseLine{"": follow(t, s.srv.Url+"/v1/changes"), "k": follow(t, s.srv.Url+"/v1/changes?tag=tag-k"), "n": follow(t, s.srv.Url+"/v1/changes?tag=tag-n&endpoint=city")}
 	const seed = 42
 	random := rand.New(rand.NewPCG(seed, seed))
 	for i := range 12 {
@@ -138,7 +138,7 @@ func TestEventSourceFiltered(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
-	at := s.srv.url + "/v1/queries/rows/changes"
+	at := s.srv.Url + "/v1/queries/rows/changes"
 	picky := follow(t, at+"?min_rows=3")
 	some := follow(t, at+"?vars=s&where="+url.QueryEscape("s:contains:/2"))
 	slow := follow(t, at+"?rate=1s")
@@ -193,7 +193,7 @@ func TestFeedReader(t *testing.T) {
 		s.step(n)
 	}
 	for _, path := range []string{"/v1/queries/rows/changes.atom", "/v1/changes.atom?tag=" + url.QueryEscape("t&t")} {
-		cmd := exec.Command("node", "feed.js", s.srv.url+path)
+		cmd := exec.Command("node", "feed.js", s.srv.Url+path)
 		cmd.Dir, cmd.Stderr = testClients, os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
@@ -221,7 +221,7 @@ func TestFeedReader(t *testing.T) {
 				t.Errorf("%s: item %d is %+v, want the id %s", path, i, it, want)
 			}
 		}
-		resp, err := http.Get(s.srv.url + path)
+		resp, err := http.Get(s.srv.Url + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestFeedReader(t *testing.T) {
 		if self == nil || !strings.Contains(strings.Join(resp.Header.Values("Link"), ","), "<"+strings.ReplaceAll(self[1], "&amp;", "&")+`>; rel="self"`) {
 			t.Errorf("self of the document %q and of the header %q differ", self, resp.Header.Values("Link"))
 		}
-		req, _ := http.NewRequest("GET", s.srv.url+path, nil)
+		req, _ := http.NewRequest("GET", s.srv.Url+path, nil)
 		req.Header.Set("If-None-Match", resp.Header.Get("ETag"))
 		again, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -268,7 +268,7 @@ func TestHintCommand(t *testing.T) {
 	var x struct {
 		LastRun struct{ Why string } `json:"last_run"`
 	}
-	resp, err := http.Get(s.srv.url + "/v1/queries/k/explain")
+	resp, err := http.Get(s.srv.Url + "/v1/queries/k/explain")
 	if err != nil {
 		t.Fatal(err)
 	}

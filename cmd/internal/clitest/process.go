@@ -1,0 +1,234 @@
+// Package clitest runs programs for tests: in the process of the test, or as users
+// run them.
+package clitest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/endpoint/local"
+	"github.com/spf13/cobra"
+)
+
+// A Process is the program under test, run as users run it: an ordinary binary.
+type Process struct {
+	t      testing.TB
+	Cmd    *exec.Cmd
+	Url    string // what it says it serves
+	Stderr *Tail
+	Ended  chan struct{}
+	Err    error // of Wait, once ended is closed
+}
+
+var builds sync.Map // build flags → func() (string, error)
+
+// Build builds a program, such as freshet, once per process and set of flags.
+func Build(t testing.TB, program string, flags ...string) string {
+	t.Helper()
+	once, _ := builds.LoadOrStore(program+" "+strings.Join(flags, " "), sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "freshet-test-")
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, program)
+		args := append(append([]string{"build"}, flags...), "-o", path, "github.com/freshet/freshet/cmd/"+program)
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return path, nil
+	}))
+	path, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var serves = regexp.MustCompile(`(?:serving|triples) at (http\S+)`)
+
+// Start runs a command that serves and waits until it says where.
+func Start(t testing.TB, bin string, args ...string) *Process {
+	t.Helper()
+	return StartTo(t, nil, bin, args...)
+}
+
+// StartTo is start with a file for what the command prints.
+func StartTo(t testing.TB, stdout *os.File, bin string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, Cmd: exec.Command(bin, args...), Stderr: &Tail{}, Ended: make(chan struct{})}
+	if stdout != nil {
+		p.Cmd.Stdout = stdout
+	}
+	p.Cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
+	pipe, err := p.Cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan string, 1)
+	go p.watch(bufio.NewScanner(pipe), ready)
+	t.Cleanup(func() { p.Kill() })
+	select {
+	case p.Url = <-ready:
+	case <-p.Ended:
+		t.Fatalf("freshet %s ended: %v\n%s", strings.Join(args, " "), p.Err, p.Stderr)
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("freshet %s did not come up\n%s", strings.Join(args, " "), p.Stderr)
+	}
+	return p
+}
+
+func (p *Process) watch(lines *bufio.Scanner, ready chan<- string) {
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		p.Stderr.Add(lines.Text())
+		if m := serves.FindStringSubmatch(lines.Text()); m != nil {
+			select {
+			case ready <- m[1]:
+			default:
+			}
+		}
+	}
+	p.Err = p.Cmd.Wait()
+	close(p.Ended)
+}
+
+// Kill ends the process at once, as a power cut would.
+func (p *Process) Kill() {
+	_ = p.Cmd.Process.Kill() // it may have ended already
+	<-p.Ended
+}
+
+// Stop asks the process to end and returns its error.
+func (p *Process) Stop() error {
+	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.Ended:
+		return p.Err
+	case <-time.After(time.Minute):
+		p.Kill()
+		return fmt.Errorf("did not end within a minute of SIGTERM\n%s", p.Stderr)
+	}
+}
+
+// A Tail keeps the last lines of an output.
+type Tail struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (t *Tail) Add(l string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, l)
+	if len(t.lines) > 400 {
+		t.lines = slices.Delete(t.lines, 0, 200)
+	}
+}
+
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(t.lines, "\n")
+}
+
+// FreeAddr is an address for a process that is to come back to it. Its port is
+// below those that the system gives away by itself, so that no connection of
+// another test sits on it meanwhile.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	const first, ports = 20000, 12000
+	for range ports {
+		n := (os.Getpid()*127 + int(lastPort.Add(1))) % ports
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+n))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+var lastPort atomic.Int64
+
+// SkipPart skips a test that needs what this machine does not have, or fails it
+// where FRESHET_REQUIRE names the part.
+func SkipPart(t testing.TB, name, how string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), name) {
+		t.Fatalf("the part %s is required and missing: %s", name, how)
+	}
+	t.Skipf("SKIP-PART %s: %s", name, how)
+}
+
+func NeedEngine(t testing.TB) {
+	t.Helper()
+	if _, err := local.FindEngine(""); err != nil {
+		SkipPart(t, "engine", `run "make deps"`)
+	}
+}
+
+// Serve starts the server on addr with a data directory, endpoints and more
+// configuration lines.
+func Serve(t testing.TB, bin, addr, data, yaml string) *Process {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "freshet.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Start(t, bin, "serve", "--config", file, "--listen", addr, "--data", data)
+}
+
+// Main runs the tests of a package and removes what they have built.
+func Main(m *testing.M) {
+	code := m.Run()
+	builds.Range(func(_, build any) bool {
+		if path, err := build.(func() (string, error))(); err == nil {
+			os.RemoveAll(filepath.Dir(path))
+		}
+		return true
+	})
+	os.Exit(code)
+}
+
+func Eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+// Run runs one command line of a program in this process and returns what it
+// prints.
+func Run(t *testing.T, root func(*cli.Env) *cobra.Command, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, err bytes.Buffer
+	w := &cli.Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &err, Getenv: func(k string) string { return env[k] }}
+	code = cli.Run(ctx, root(w), args, w)
+	return code, out.String(), err.String()
+}
