@@ -229,19 +229,11 @@ func (m *Manager) Trial(ctx context.Context, q *registry.Query) (Answer, error) 
 	return l.Trial(ctx, q)
 }
 
-// Explain says where a query stands in its endpoint's plan.
-func (m *Manager) Explain(query string) (Explanation, error) {
-	m.mu.Lock()
-	loops := make([]*Loop, 0, len(m.members))
-	for _, k := range m.members {
-		loops = append(loops, k.loop)
+// Explain says where a query stands in the plan of its endpoint.
+func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return Explanation{}, err
 	}
-	m.mu.Unlock()
-	for _, l := range loops {
-		x, err := l.Explain(query)
-		if err == nil || !errors.Is(err, registry.ErrNotFound) {
-			return x, err
-		}
-	}
-	return Explanation{}, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+	return l.Explain(query)
 }

@@ -56,7 +56,7 @@ func TestManager(t *testing.T) {
 			if due, err := m.Due(name, []string{q.ID}); err != nil || len(due) != 1 || due[0].IsZero() {
 				t.Errorf("Due(%s, %s): %v, %v", name, q.ID, due, err)
 			}
-			if x, err := m.Explain(q.ID); err != nil || x.Endpoint != name {
+			if x, err := m.Explain(name, q.ID); err != nil || x.Endpoint != name {
 				t.Errorf("explain %s: %+v, %v", name, x, err)
 			}
 			if s, err := m.State(name); err != nil || s.Queries != 1 || s.Last.Number != 3 {
@@ -108,7 +108,7 @@ func unknown(t *testing.T, m *scheduler.Manager, ctx context.Context) {
 	_, tick := m.Tick(ctx, "beta")
 	_, state := m.State("beta")
 	_, trial := m.Trial(ctx, &q)
-	_, explain := m.Explain(q.ID)
+	_, explain := m.Explain("beta", q.ID)
 	for what, err := range map[string]error{
 		"tick": tick, "state": state, "trial": trial, "explain": explain,
 		"update": m.Update(named("beta"), nil), "remove": m.Remove("beta"),

@@ -42,8 +42,8 @@ type Daemon interface {
 	// Tick runs the endpoint's next slot now and returns its summary when it is
 	// over and committed.
 	Tick(ctx context.Context, endpoint string) (scheduler.Slot, error)
-	// Explain says where a query stands in its endpoint's plan.
-	Explain(query string) (scheduler.Explanation, error)
+	// Explain says where a query stands in the plan of its endpoint.
+	Explain(endpoint, query string) (scheduler.Explanation, error)
 	// Due predicts when queries of one endpoint run next, in the order asked;
 	// zero where nobody can tell.
 	Due(endpoint string, queries []string) ([]time.Time, error)

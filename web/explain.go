@@ -48,7 +48,7 @@ func explainQuery(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, err := c.Daemon.Explain(q.ID)
+	e, err := c.Daemon.Explain(q.Endpoint, q.ID)
 	if err != nil {
 		return err
 	}

@@ -300,7 +300,7 @@ func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, err
 	return s, nil
 }
 
-func (m *memory) Explain(query string) (scheduler.Explanation, error) {
+func (m *memory) Explain(_, query string) (scheduler.Explanation, error) {
 	q, err := m.Query(query)
 	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Rank: 1, Of: 2,
 		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: scheduler.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},

@@ -121,7 +121,7 @@ func query(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	x, err := v.Daemon.Explain(q.ID)
+	x, err := v.Daemon.Explain(q.Endpoint, q.ID)
 	if err != nil && !isMissing(err) {
 		return content{}, err
 	}
