@@ -171,15 +171,15 @@ func (b *book) tell(i int32) bool {
 func (p hybrid) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
 
 // Explain shows what the place of one query comes from.
-func (p hybrid) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
-	v, book := p.view(m), p.bookOf(m, all)
+func (p hybrid) Explain(m Moment, r Ranking, c *Candidate) map[string]float64 {
+	v := p.view(m)
 	in := p.Inputs(c)
 	in["worth_per_second"], in["chance"] = v.worth(c)
 	b := readBelief(c.Stats.State)
 	in["live_slots"] = max(0, v.now-v.calendar.clock(c.Stats.Last))
 	in["hazard"] = v.ratio[v.cellOf(b.mean, b.changed)]
-	if p.form != noGuard {
-		g, _ := book.watch(m)
+	if d, guarded := r.Inputs["d"]; guarded {
+		g := guard{budget: m.Budget, lead: m.Lead, d: uint64(d), h: uint64(r.Inputs["h"]), stretch: r.Inputs["stretch"]}
 		in["deadline"] = float64(g.deadline(c))
 	}
 	return in

@@ -86,11 +86,7 @@ func (p *planner) inputs(c *candidate) map[string]float64 {
 	if !ok {
 		return p.policy.Inputs(&c.Candidate)
 	}
-	var all []*Candidate
-	for _, o := range p.ranked.all() {
-		all = append(all, &o.Candidate)
-	}
-	in := k.Explain(p.moment(), all, &c.Candidate)
+	in := k.Explain(p.moment(), p.ranking, &c.Candidate)
 	maps.Copy(in, p.ranking.Inputs)
 	return in
 }

@@ -12,8 +12,9 @@ type Collective interface {
 	Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candidate) Lesson
 	// Plan is Rank with what else there is to say about the slot.
 	Plan(m Moment, all []*Candidate) Ranking
-	// Explain is Inputs with what depends on the slot and on the others.
-	Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64
+	// Explain is Inputs with what depends on the slot and on the others, as far as
+	// the slot's Ranking tells.
+	Explain(m Moment, r Ranking, c *Candidate) map[string]float64
 }
 
 // A Ranking is the order of a slot.
@@ -28,6 +29,7 @@ type Ranking struct {
 	// Turn, the rest of the slot is ranked again.
 	Tells map[*Candidate]Tell
 	Turn  float64
+	scale float64 // of sqrt: the refreshes a day of a query by the root of its weight and rate
 }
 
 // A Tell is evidence, as the logarithm of a ratio of likelihoods: of a result

@@ -195,13 +195,13 @@ func (p *dayPattern) integral(at float64) float64 {
 	return days + p.at[b] + (at-float64(b))*(p.at[b+1]-p.at[b])
 }
 
-// shares are the refreshes per day of all queries: s·√(wλ), with s such that
-// together they take the budget. Sums are of whole nanoseconds, so that the
+// shares are the refreshes per day of all queries: s·√(wλ), with the scale s such
+// that together they take the budget. Sums are of whole nanoseconds, so that the
 // order of all means nothing.
-func shares(m Moment, all []*Candidate, day float64) []float64 {
+func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale float64) {
 	roots, costs, most := make([]float64, len(all)), make([]float64, len(all)), 0.0
 	for i, c := range all {
-		roots[i] = math.Sqrt(c.Query.Weight() * rateOf(c, day))
+		roots[i] = rootOf(c, day)
 		costs[i] = float64(min(c.Estimate, m.Budget))
 		most = max(most, 1/roots[i])
 	}
@@ -220,8 +220,10 @@ func shares(m Moment, all []*Candidate, day float64) []float64 {
 	for i := range roots {
 		roots[i] = min(day, most*roots[i])
 	}
-	return roots
+	return roots, most
 }
+
+func rootOf(c *Candidate, day float64) float64 { return math.Sqrt(c.Query.Weight() * rateOf(c, day)) }
 
 // halved halves [0, high] forty times towards the largest s that costs no more
 // than the budget, where high costs more. Costs rise with s, so most of the
@@ -283,7 +285,7 @@ func rateOf(c *Candidate, day float64) float64 {
 func (p squareRoot) Plan(m Moment, all []*Candidate) Ranking {
 	day := slotsPerDay(m)
 	pattern, now := readPattern(m.Shared), hour(m, day)
-	perDay := shares(m, all, day)
+	perDay, scale := shares(m, all, day)
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		wait := 1/perDay[i] - p.passed(&pattern, m, c, now, day)
@@ -293,7 +295,7 @@ func (p squareRoot) Plan(m Moment, all []*Candidate) Ranking {
 			keys[i].Due = m.Slot + max(1, uint64(min(wait*day, 1<<40)))
 		}
 	}
-	return Ranking{Keys: keys, Inputs: map[string]float64{"slots_per_day": day}}
+	return Ranking{Keys: keys, Inputs: map[string]float64{"slots_per_day": day}, scale: scale}
 }
 
 // passed is the integral since the last execution.
@@ -304,7 +306,7 @@ func (squareRoot) passed(pattern *dayPattern, m Moment, c *Candidate, now, day f
 
 func (p squareRoot) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
 
-func (p squareRoot) Explain(m Moment, all []*Candidate, c *Candidate) map[string]float64 {
+func (p squareRoot) Explain(m Moment, r Ranking, c *Candidate) map[string]float64 {
 	in := p.Inputs(c)
 	day := slotsPerDay(m)
 	d := readHistory(c.Stats.State)
@@ -312,10 +314,8 @@ func (p squareRoot) Explain(m Moment, all []*Candidate, c *Candidate) map[string
 	in["changes_per_day"] = d.rate(day) * day
 	pattern := readPattern(m.Shared)
 	in["passed_days"] = p.passed(&pattern, m, c, hour(m, day), day)
-	for i, x := range all {
-		if x == c {
-			in["refreshes_per_day"] = shares(m, all, day)[i]
-		}
+	if r.scale > 0 {
+		in["refreshes_per_day"] = min(day, r.scale*rootOf(c, day))
 	}
 	return in
 }

@@ -31,7 +31,7 @@ func TestShares(t *testing.T) {
 		all = append(all, c)
 	}
 	all[3].Query.Holders[0].Weight = 4
-	got := shares(m, all, 24)
+	got, _ := shares(m, all, 24)
 	// Rates of about 1 : 4 : 16 : 4, the last with a weight of 4.
 	for i, want := range []float64{1, 2, 4, 4} {
 		if r := got[i] / got[0]; math.Abs(r-want) > 0.1*want {
@@ -48,7 +48,8 @@ func TestShares(t *testing.T) {
 	}
 	// One a slot is the most.
 	m.Budget = time.Hour
-	for i, x := range shares(m, all, 24) {
+	perDay, _ := shares(m, all, 24)
+	for i, x := range perDay {
 		if x != 24 {
 			t.Errorf("with an hour a slot query %d has %g refreshes a day", i, x)
 		}

@@ -312,7 +312,7 @@ func (p supPolicy) Inputs(c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last), "phase": v.phase, "seen": v.seen, "updates_per_slot": v.week.Mean()}
 }
 
-func (p supPolicy) Explain(m Moment, _ []*Candidate, c *Candidate) map[string]float64 {
+func (p supPolicy) Explain(m Moment, _ Ranking, c *Candidate) map[string]float64 {
 	in := p.Inputs(c)
 	in["due"] = float64(p.due(m, c))
 	return in
