@@ -109,4 +109,9 @@
 // aside, while it has one execution to remember; all 63 take 2 to 4 KB more, and
 // the state of the policy 8 bytes a number. BenchmarkRank and BenchmarkRankAll
 // measure that.
+//
+// What concerns all queries at once (the first load, an edit of policy or budget,
+// the order of a slot) goes in pieces of a few hundred queries, between which others
+// have the loop's lock, or without it: see lock. BenchmarkLockHeld measures how long
+// it is held at most.
 package scheduler

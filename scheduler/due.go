@@ -8,11 +8,11 @@ import (
 
 // Due predicts when queries are expected to run next, as Explain does for one,
 // in the order asked; zero where that is unknown, as for all of them while the
-// lock is held for long. It looks at the plan once for all of them.
+// plan is half done for long. It looks at the plan once for all of them.
 func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	now := l.clock.Now()
 	due := make([]time.Time, len(queries))
-	if !l.briefly() {
+	if !l.mu.TryLockPlan(readerWait) {
 		return due, nil
 	}
 	defer l.mu.Unlock()
@@ -38,6 +38,7 @@ func (l *Loop) look(now time.Time) error {
 	l.planner.advance(now)
 	if !l.planner.ordered { // looking at all queries for each that is asked about is too much
 		l.planner.rank()
+		l.planner.sort()
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -9,44 +10,66 @@ import (
 
 // Explain says where a query stands in the order of its endpoint, why it ran
 // or did not, and when it is expected to run next. Between slots that includes
-// what was registered a moment ago. The error wraps registry.ErrNotFound when
-// the endpoint has no such query.
+// what was registered a moment ago. While the plan is half done for long that is
+// all it says. The error wraps registry.ErrNotFound when the endpoint has no such
+// query.
 func (l *Loop) Explain(query string) (Explanation, error) {
 	now := l.clock.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if !l.mu.TryLockPlan(readerWait) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		x := l.unplanned(query)
+		x.Why = "the order of the endpoint's queries is being made, because its settings were edited or many queries came at once; it is known in a moment"
+		return x, nil
+	}
+	x, found, err := l.planned(query, now)
+	since, running := l.revision, l.running
+	later := l.unplanned(query)
+	l.mu.Unlock()
+	if err != nil || found {
+		return x, err
+	}
+	if running {
+		if found, err = l.announced(&later, since); err != nil || found {
+			return later, err
+		}
+	}
+	return Explanation{}, fmt.Errorf("query %s at endpoint %s: %w", query, later.Endpoint, registry.ErrNotFound)
+}
+
+// unplanned is what can be said of a query that the plan does not tell of.
+func (l *Loop) unplanned(query string) Explanation {
+	return Explanation{
+		Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.slot, Inputs: map[string]float64{},
+	}
+}
+
+// planned explains a query of the plan.
+func (l *Loop) planned(query string, now time.Time) (x Explanation, found bool, err error) {
 	if err := l.look(now); err != nil {
-		return Explanation{}, err
+		return Explanation{}, false, err
 	}
 	c := l.planner.all[query]
 	if c == nil {
-		if x, err := l.announced(query); err != nil || x.Query != "" {
-			return x, err
-		}
-		return Explanation{}, fmt.Errorf("query %s at endpoint %s: %w", query, l.set.endpoint.Name, registry.ErrNotFound)
+		return Explanation{}, false, nil
 	}
-	return l.explain(c, now), nil
+	return l.explain(c, now), true, nil
 }
 
-// announced explains a query that was registered while the slot runs.
-func (l *Loop) announced(query string) (Explanation, error) {
-	if !l.running {
-		return Explanation{}, nil
-	}
-	news, err := l.ledger.Since(l.set.endpoint.Name, l.revision)
+// announced explains a query that was registered while the slot runs, after a
+// revision.
+func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
+	news, err := l.ledger.Since(x.Endpoint, since)
 	if err != nil {
-		return Explanation{}, err
+		return false, err
 	}
-	for _, e := range news.Entries {
-		if e.Query.ID == query {
-			return Explanation{
-				Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.slot + 1,
-				Tier: TierNew, Inputs: map[string]float64{}, LastRun: e.Stats.LastRun,
-				Why: "it was registered after the running slot had begun; the next one looks at it",
-			}, nil
-		}
+	i := slices.IndexFunc(news.Entries, func(e Entry) bool { return e.Query.ID == x.Query })
+	if i < 0 {
+		return false, nil
 	}
-	return Explanation{}, nil
+	x.Slot, x.Tier, x.LastRun = x.Slot+1, TierNew, news.Entries[i].Stats.LastRun
+	x.Why = "it was registered after the running slot had begun; the next one looks at it"
+	return true, nil
 }
 
 // explain is about the query, and about its endpoint where that keeps the next

@@ -44,14 +44,31 @@ type Hinted struct {
 func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
 	now := l.clock.Now()
 	l.index()
-	l.mu.Lock()
+	if !l.mu.TryLockPlan(readerWait) {
+		l.mu.Lock()
+	}
 	defer l.mu.Unlock()
-	if !l.running {
+	switch {
+	case l.merging: // those that are there are marked at once
+		l.late = both(l.late, h)
+	case !l.running && l.mu.half == nil:
 		if err := l.merge(now); err != nil {
 			return Hinted{}, err
 		}
 	}
 	return l.planner.hint(h), nil
+}
+
+// both is a hint that marks what either of two does, or all.
+func both(a *registry.Hint, b registry.Hint) *registry.Hint {
+	if a != nil {
+		b.All = b.All || a.All || len(a.Touched)+len(b.Touched) > maxHinted
+		b.Touched = append(slices.Clip(a.Touched), b.Touched...)
+	}
+	if b.All {
+		b.Touched = nil
+	}
+	return &b
 }
 
 // index makes the index of constants, as far as it is not made. Between two

@@ -71,7 +71,7 @@ type Loop struct {
 
 	seen atomic.Pointer[LoopState] // the state when the lock was last free for it
 
-	mu       sync.Mutex // guards what follows; never held while executing
+	mu       lock // guards what follows; never held while executing, nor for long: see lock
 	set      settings
 	waiting  *settings // replaces set when the slot that runs is over
 	executor Executor
@@ -90,7 +90,9 @@ type Loop struct {
 	halted   error           // why no slot begins, nil when slots do
 	health   registry.Health // as recorded
 	streak   streak
-	edited   time.Time // see News.Edited
+	edited   time.Time      // see News.Edited
+	merging  bool           // news of the ledger is on its way into the plan
+	late     *registry.Hint // came then: queries that came later are to have it too
 }
 
 type tick struct{ done chan ticked }
@@ -107,6 +109,7 @@ func NewLoop(c Config) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
+		mu:     newLock(),
 		shade:  shade{turn: make(chan struct{}, 1)},
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
 		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}),
@@ -137,6 +140,7 @@ func (l *Loop) blank() {
 	l.planner, l.loaded, l.revision = newPlanner(l.set.policy, time.Duration(e.Budget)), false, 0
 	l.planner.allow(rule(e.Rule), time.Duration(e.Budget))
 	l.planner.claimFor(l.set.ranking, e.ProfileShare)
+	l.planner.let = l.mu.let
 }
 
 // SystemClock is the clock on the wall.
@@ -182,7 +186,7 @@ func (l *Loop) Run(ctx context.Context) error {
 func (l *Loop) forget(why error) error {
 	l.log.Warn("a slot was not recorded: its queries run again", "error", why)
 	now := l.clock.Now()
-	l.mu.Lock()
+	l.mu.LockPlan()
 	defer l.mu.Unlock()
 	l.apply()
 	l.blank()
@@ -252,11 +256,13 @@ func (l *Loop) step(ctx context.Context) error {
 	}
 }
 
-// schedule finds the next grid time. What passed meanwhile is skipped.
+// schedule finds the next grid time, by settings that may have come while others
+// worked on the plan. What passed meanwhile is skipped.
 func (l *Loop) schedule() time.Time {
 	now := l.clock.Now()
-	l.mu.Lock()
+	l.mu.LockPlan()
 	defer l.mu.Unlock()
+	l.apply()
 	l.next = time.Time{}
 	if l.set.endpoint.Pause != nil {
 		return l.next
@@ -364,7 +370,7 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 	if x != nil {
 		l.nextExec = x
 	}
-	if !l.running {
+	if !l.running && l.mu.half == nil { // else whoever works on the plan, or the loop, does it next
 		l.apply()
 	}
 	l.mu.Unlock()
@@ -375,16 +381,24 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 	return nil
 }
 
-// apply puts waiting settings in force. It is called with the lock held.
-func (l *Loop) apply() {
-	if l.nextExec != nil {
-		l.executor, l.nextExec = l.nextExec, nil
-		l.health = registry.Health{} // the edit may have changed what the ledger has of it
-		l.streak = streak{}
+// apply puts waiting settings in force, those too that come meanwhile, and says
+// whether there is another executor. It is called with the lock of the plan.
+func (l *Loop) apply() (moved bool) {
+	for l.waiting != nil || l.nextExec != nil {
+		if l.nextExec != nil {
+			l.executor, l.nextExec, moved = l.nextExec, nil, true
+			l.health = registry.Health{} // the edit may have changed what the ledger has of it
+			l.streak = streak{}
+		}
+		if l.waiting != nil {
+			l.adopt()
+		}
 	}
-	if l.waiting == nil {
-		return
-	}
+	return moved
+}
+
+// adopt puts waiting settings in force.
+func (l *Loop) adopt() {
 	old := l.set
 	l.set, l.waiting = *l.waiting, nil
 	if e := l.set.endpoint; old.policy.String() != l.set.policy.String() || old.endpoint.Budget != e.Budget || old.endpoint.Rule != e.Rule {
@@ -397,24 +411,33 @@ func (l *Loop) apply() {
 // news brings what the ledger has new.
 func (l *Loop) news() error {
 	now := l.clock.Now()
-	l.mu.Lock()
+	l.mu.LockPlan()
 	defer l.mu.Unlock()
 	err := l.merge(now)
 	l.state(now)
 	return err
 }
 
-// merge is news with the lock held, so that an older answer of the ledger can
-// never be applied after a newer one. No slot may be running.
+// merge is news with the lock of the plan, so that an older answer of the ledger
+// can never be applied after a newer one. No slot may be running.
 func (l *Loop) merge(now time.Time) error {
-	name := l.set.endpoint.Name
-	news, err := l.ledger.Since(name, l.revision)
+	l.merging = true
+	defer func() { l.merging = false }()
+	name, since := l.set.endpoint.Name, l.revision
+	var news News
+	var err error
+	var held map[string]bool
+	l.mu.let(func() {
+		if news, err = l.ledger.Since(name, since); news.Full {
+			held = idsOf(news.Entries)
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("read the queries of endpoint %s: %w", name, err)
 	}
-	l.revision = news.Revision
-	if !l.loaded {
-		l.loaded, l.health, l.streak = true, news.Health, restored(news.Health)
+	first := !l.loaded
+	if first {
+		l.health, l.streak = news.Health, restored(news.Health)
 		l.edited = news.Edited
 		l.last = news.Last
 		l.last.Endpoint = name
@@ -426,16 +449,18 @@ func (l *Loop) merge(now time.Time) error {
 	}
 	l.planner.now = now.Round(0)
 	if news.Full {
-		l.planner.keep(news.Entries)
+		l.planner.keep(held)
 	}
-	for _, id := range news.Removed {
+	for i, id := range news.Removed {
+		l.planner.pause(i)
 		l.planner.drop(id)
 	}
 	if news.Edited.After(l.edited) {
 		l.edited = news.Edited
 		l.planner.forgive(l.edited)
 	}
-	for _, e := range news.Entries {
+	for i, e := range news.Entries {
+		l.planner.pause(i)
 		s := e.Stats.Clone()
 		s.Forgive(l.edited)
 		l.planner.put(e.Query, s)
@@ -443,21 +468,34 @@ func (l *Loop) merge(now time.Time) error {
 	if news.Reprofiled {
 		l.planner.rounds.Load(news.Profiles, news.Models, l.planner.slot)
 	}
+	l.revision, l.loaded = news.Revision, true
+	if h := l.late; h != nil {
+		l.late = nil
+		l.planner.hint(*h)
+	}
 	return nil
 }
 
-// State reports how the loop is doing. While the lock is held for long, it is the
-// state before that.
+func idsOf(entries []Entry) map[string]bool {
+	ids := make(map[string]bool, len(entries))
+	for i := range entries {
+		ids[entries[i].Query.ID] = true
+	}
+	return ids
+}
+
+// State reports how the loop is doing. While its queries are being read, or the
+// lock is held for long, it is the state before that.
 func (l *Loop) State() LoopState {
-	s, now := LoopState{}, l.clock.Now()
-	if l.briefly() {
-		if !l.running && l.loaded {
+	s, now := *l.seen.Load(), l.clock.Now()
+	if l.mu.TryLock(readerWait) {
+		if l.loaded && !l.running && l.mu.half == nil {
 			l.planner.advance(now) // a holder's time may be over
 		}
-		s = l.state(now)
+		if l.loaded || !l.merging {
+			s = l.state(now)
+		}
 		l.mu.Unlock()
-	} else {
-		s = *l.seen.Load()
 	}
 	if l.writable() != nil {
 		s.Halted = "no slot runs: " + registry.ErrReadOnly.Error()
@@ -472,19 +510,9 @@ func (l *Loop) Answers() {
 	defer l.mu.Unlock()
 }
 
-// readerWait is how long a page waits for the plan before it does without.
+// readerWait is how long a page waits for the plan before it does without: taking in
+// many queries at once, or another policy, takes longer where there are many.
 const readerWait = 50 * time.Millisecond
-
-// briefly takes the lock, unless it stays held for readerWait: taking in many
-// queries at once, or another policy, takes longer where there are many.
-func (l *Loop) briefly() bool {
-	for began := time.Now(); !l.mu.TryLock(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > readerWait {
-			return false
-		}
-	}
-	return true
-}
 
 // state makes the state and keeps it for readers that find the lock held. It is
 // called with the lock held.

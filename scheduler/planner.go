@@ -88,6 +88,10 @@ type planner struct {
 	tally   tally
 	oldest  oldest
 
+	// let does work while others may do what needs no plan, see lock; nil where
+	// there are no others.
+	let func(work func())
+
 	turned   bool    // the slot has turned out to be an empty one
 	evidence float64 // for that, see Ranking.Tells
 
@@ -179,7 +183,8 @@ func (p *planner) learn(c *candidate, s Stats) {
 // forgive ends the back-off of all queries that is from before an edit of the
 // endpoint's settings.
 func (p *planner) forgive(edited time.Time) {
-	for _, c := range p.order {
+	for i, c := range p.order {
+		p.pause(i)
 		if s := c.Stats; s.NotBefore > p.slot {
 			s.Forgive(edited)
 			p.lift(c)
@@ -188,6 +193,27 @@ func (p *planner) forgive(edited time.Time) {
 			p.count(c)
 		}
 	}
+}
+
+// piece is how many queries are worked on before others have a turn.
+const piece = 256
+
+// pause gives others a turn after each piece of what is done to many queries; n
+// counts them.
+func (p *planner) pause(n int) {
+	if n%piece == piece-1 {
+		p.aside(func() {})
+	}
+}
+
+// aside does work that touches nothing but the order of the plan. Others have
+// their turns meanwhile.
+func (p *planner) aside(work func()) {
+	if p.let == nil {
+		work()
+		return
+	}
+	p.let(work)
 }
 
 // drop forgets a query.
@@ -208,13 +234,10 @@ func (p *planner) drop(id string) {
 }
 
 // keep forgets every query that is not among these.
-func (p *planner) keep(entries []Entry) {
-	held := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		held[e.Query.ID] = true
-	}
-	for id := range p.all {
-		if !held[id] {
+func (p *planner) keep(held map[string]bool) {
+	for i := len(p.order) - 1; i >= 0; i-- { // the last one takes the place of one that is dropped
+		p.pause(i)
+		if id := p.order[i].Query.ID; !held[id] {
 			p.drop(id)
 		}
 	}
@@ -222,21 +245,26 @@ func (p *planner) keep(entries []Entry) {
 
 // reset applies another policy, rule or budget to everything. A debt remains.
 func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
-	for _, c := range p.all {
-		p.lift(c)
-	}
+	p.scatter()
 	if policy.String() != p.policy.String() {
 		p.shared, p.ranking = nil, Ranking{}
-		for _, c := range p.all {
-			p.ranked.book.drop(c)
-		}
-		p.ranked.book = bookFor(policy)
 	}
+	p.ranked.book = bookFor(policy)
 	p.policy, p.name = policy, policy.String()
 	p.allow(r, budget)
-	for _, c := range p.all {
+	for i, c := range p.order {
+		p.pause(i)
 		p.learn(c, c.Stats)
 		p.settle(c)
+	}
+}
+
+// scatter lifts all queries from wherever they stand.
+func (p *planner) scatter() {
+	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = tree{}, tree{}, tree{}, agenda{}, queue{}, nil
+	for i, c := range p.order {
+		p.pause(i)
+		c.in, c.Row, c.rests, c.slot, c.timed = nil, 0, false, 0, false
 	}
 }
 
@@ -300,7 +328,8 @@ func (p *planner) advance(now time.Time) {
 	now = now.Round(0)
 	p.now = now
 	if beyond(p.looked, now) { // the clock was set back, and those moments with it
-		for _, c := range p.order {
+		for i, c := range p.order {
+			p.pause(i)
 			if c.timed {
 				p.lift(c)
 				p.settle(c)
@@ -308,13 +337,16 @@ func (p *planner) advance(now time.Time) {
 		}
 	}
 	p.looked = now
-	p.slots.due(p.slot, func(c *candidate) {
+	n := 0
+	again := func(c *candidate) {
+		p.pause(n)
 		p.lift(c)
 		p.settle(c)
-	})
+		n++
+	}
+	p.slots.due(p.slot, again)
 	for c := p.times.due(now.UnixNano()); c != nil; c = p.times.due(now.UnixNano()) {
-		p.lift(c)
-		p.settle(c)
+		again(c)
 	}
 }
 
@@ -353,7 +385,8 @@ func (p *planner) end(now time.Time) {
 	p.servedNew, p.servedOld = false, false
 	p.absorb()
 	p.slot, p.now, p.ordered = p.slot+1, now.Round(0), false
-	for _, c := range p.ran {
+	for i, c := range p.ran {
+		p.pause(i)
 		c.ran = false
 		if c.held {
 			p.settle(c)

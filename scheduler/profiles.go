@@ -141,18 +141,18 @@ func (l *Loop) wakeTime(next time.Time) (until time.Time, expire bool) {
 	return at, true
 }
 
-// expireRounds ends the rounds that are over and notifies their followers. It
-// holds the lock until the end is committed: a reader of the ledger would see
+// expireRounds ends the rounds that are over and notifies their followers. The
+// plan is half done until the end is committed: a reader of the ledger would see
 // the rounds open.
 func (l *Loop) expireRounds() error {
 	now := l.clock.Now()
-	l.mu.Lock()
+	l.mu.LockPlan()
 	l.planner.rounds.Expire(now, l.planner.slot)
 	u := l.planner.rounds.Drain()
 	name := l.set.endpoint.Name
 	var err error
 	if len(u.Rounds) > 0 {
-		_, err = l.ledger.Record(name, Batch{Rounds: u.Rounds, Models: u.Models})
+		l.mu.let(func() { _, err = l.ledger.Record(name, Batch{Rounds: u.Rounds, Models: u.Models}) })
 	}
 	l.mu.Unlock()
 	if err != nil {

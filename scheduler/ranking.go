@@ -13,6 +13,14 @@ func (p *planner) rank() {
 	if !ok {
 		return
 	}
+	p.aside(func() { p.rankBy(r) })
+}
+
+// sort puts in order what rank has left until it is asked for, so that looking up
+// places takes no longer than anything else.
+func (p *planner) sort() { p.aside(p.ranked.sort) }
+
+func (p *planner) rankBy(r Ranker) {
 	if b := p.ranked.book; b != nil {
 		p.ranking = b.plan(p.moment())
 		p.ranked.reload()
@@ -117,6 +125,9 @@ func (p *planner) tell(c *candidate, changed bool) {
 	p.turned = true
 	was := p.ranking
 	p.rank()
+	if p.let != nil {
+		p.sort()
+	}
 	p.ranking.Stretch, p.ranking.Inputs = was.Stretch, was.Inputs
 }
 
@@ -134,7 +145,12 @@ func (p *planner) absorb() {
 			ran = append(ran, &c.Candidate)
 		}
 	}
-	l := r.Absorb(p.moment(), ran, p.related)
+	kin := p.related
+	if p.let != nil { // the loop has made the index, as far as it is needed
+		kin = p.index.kin
+	}
+	var l Lesson
+	p.aside(func() { l = r.Absorb(p.moment(), ran, kin) })
 	p.shared = l.Shared
 	for _, t := range l.States {
 		t.Candidate.SetState(t.State)

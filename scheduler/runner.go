@@ -58,12 +58,11 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	moved := err == nil && l.apply()
 	l.running = false
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
-	moved := l.nextExec != nil
-	l.apply()
 	if moved { // and what the slot has recorded may be another server's
 		if err := l.note(l.vitals()); err != nil {
 			return Slot{}, err
@@ -80,11 +79,13 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 // open takes the news in and makes the plan.
 func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	now := l.clock.Now()
-	l.mu.Lock()
+	l.mu.LockPlan()
 	defer l.mu.Unlock()
 	if err := l.merge(now); err != nil {
 		return nil, err
 	}
+	l.apply()
+	l.running = true
 	e := l.set.endpoint
 	r := &runner{
 		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
@@ -102,9 +103,9 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	l.planner.openRounds(now)
 	r.sheet = newSheet(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
 	l.charge -= r.sheet.charged
-	l.running = true
 	r.permit(now)
 	if r.stopped == "" {
+		l.planner.sort()
 		n, cost := r.sheet.preview()
 		r.slot.Planned, r.slot.PlannedSeconds = n, cost.Seconds()
 	}

@@ -1,0 +1,292 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// counting is round robin that counts the queries which it is asked about.
+type counting struct {
+	Policy
+	asked *int
+}
+
+func (p counting) Key(c *Candidate) Key {
+	*p.asked++
+	return p.Policy.Key(c)
+}
+
+// TestWorkOnThePlanGoesInPieces does what concerns all queries of an endpoint at
+// once, and counts how many of them are worked on before others have a turn.
+func TestWorkOnThePlanGoesInPieces(t *testing.T) {
+	const n = 5000
+	for _, w := range []struct {
+		name    string
+		prepare func(*planner)
+		do      func(*planner)
+	}{
+		{"another budget", nil, func(p *planner) { p.reset(p.policy, RuleStrict, time.Minute) }},
+		{"all are gone", nil, func(p *planner) { p.keep(nil) }},
+		{"back-offs are forgiven", func(p *planner) {
+			for _, c := range p.order {
+				c.Stats.NotBefore, c.Stats.Failures = p.slot+9, 3
+			}
+		}, func(p *planner) { p.forgive(p.now.Add(time.Hour)) }},
+		{"all wait for one slot", func(p *planner) {
+			for _, c := range p.order {
+				s := c.Stats
+				s.NotBefore = p.slot + 1
+				p.put(c.Query, s)
+			}
+		}, func(p *planner) { p.begin(p.slot+1, p.now.Add(time.Minute), time.Minute) }},
+		{"all wait for one moment", rarely, func(p *planner) { p.begin(p.slot+1, p.now.Add(2*time.Hour), time.Minute) }},
+		{"the clock is set back", rarely, func(p *planner) { p.begin(p.slot+1, p.now.Add(-9*time.Hour), time.Minute) }},
+		{"all have run", func(p *planner) {
+			for _, c := range p.order {
+				p.pick(c)
+			}
+		}, func(p *planner) { p.end(p.now) }},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			p, asked := planned(t, "rr", registered(n)), 0
+			if w.prepare != nil {
+				w.prepare(p)
+			}
+			p.policy, p.looked = counting{p.policy, &asked}, p.now
+			most, sum, left := 0, 0, len(p.all)
+			turn := func() {
+				done := asked + left - len(p.all)
+				most, sum, asked, left = max(most, done), sum+done, 0, len(p.all)
+			}
+			p.let = func(work func()) {
+				turn()
+				work()
+			}
+			w.do(p)
+			if turn(); sum < n || most > piece {
+				t.Errorf("%d queries are worked on, and up to %d of them without a break, want %d and at most %d", sum, most, n, piece)
+			}
+		})
+	}
+}
+
+// rarely lets all queries wait until an hour has passed since they ran.
+func rarely(p *planner) {
+	for _, c := range p.order {
+		q, s := c.Query, c.Stats
+		q.Holders = []registry.Holder{{Caller: registry.Anonymous, MinInterval: registry.Duration(time.Hour)}}
+		s.CheckedAt = p.now
+		p.put(q, s)
+	}
+}
+
+// A shelf is a ledger of queries.
+type shelf struct {
+	Ledger
+	entries []Entry
+	read    func() // before each answer
+}
+
+func (s *shelf) Since(_ string, revision uint64) (News, error) {
+	if s.read != nil {
+		s.read()
+	}
+	n := News{Revision: uint64(len(s.entries)), Entries: s.entries[revision:]}
+	return n, nil
+}
+
+// shelved makes a loop of which no slot runs.
+func shelved(t *testing.T, policy string, s *shelf) *Loop {
+	t.Helper()
+	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1h", Policy: policy}.WithDefaults()
+	l, err := NewLoop(Config{Endpoint: e, Ledger: s, Executor: healthy{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.planner.let == nil {
+		t.Error("the plan of a loop is worked on without a break")
+	}
+	return l
+}
+
+// TestOthersHaveTurnsWhileThePlanIsWorkedOn calls all that pages and the API call,
+// in each of the breaks of long work on the plan.
+func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
+	const n = 3 * piece
+	everything := []string{"http://example.org/some/1"}
+	for _, w := range []struct {
+		name, policy string
+		load         bool // before
+		do           func(*Loop) error
+	}{
+		{"the first load", "rr", false, (*Loop).news},
+		{"another policy", "rr", true, func(l *Loop) error {
+			e := l.set.endpoint
+			e.Policy = "hybrid"
+			return l.Reconfigure(e)
+		}},
+		{"the order of hybrid", "hybrid", true, func(l *Loop) error {
+			_, err := l.Explain("q0000007")
+			return err
+		}},
+		{"the order of sqrt", "sqrt", true, func(l *Loop) error {
+			_, err := l.Due([]string{"q0000007"})
+			return err
+		}},
+		{"a hint", "rr", false, func(l *Loop) error {
+			_, err := l.Hint(registry.Hint{Touched: everything})
+			return err
+		}},
+		{"the state", "rr", true, func(l *Loop) error {
+			l.planner.looked = l.clock.Now().Add(9 * time.Hour) // the clock is set back
+			rarely(l.planner)
+			l.State()
+			return nil
+		}},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			l := shelved(t, w.policy, &shelf{entries: registered(n)})
+			if w.load {
+				if err := l.news(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			breaks := 0
+			l.planner.let = func(work func()) {
+				l.mu.let(func() {
+					work()
+					if breaks++; breaks > 2 { // readers wait a little each time
+						return
+					}
+					called := make(chan struct{})
+					go func() {
+						defer close(called)
+						callAll(t, l)
+					}()
+					select {
+					case <-called:
+					case <-time.After(time.Minute): // far beyond readerWait
+						t.Error("they wait for the plan")
+						<-called
+					}
+				})
+			}
+			if err := w.do(l); err != nil {
+				t.Fatal(err)
+			}
+			if breaks == 0 {
+				t.Error("the work is done without a break")
+			}
+			if l.mu.half != nil {
+				t.Error("the plan is half done for ever")
+			}
+			l.schedule()
+			if b := time.Duration(l.set.endpoint.Budget); b != 7*time.Second || l.planner.budget != b {
+				t.Errorf("the budget is %s, of the plan %s, want 7s", b, l.planner.budget)
+			}
+			if err := l.news(); err != nil {
+				t.Fatal(err)
+			}
+			whole := 0
+			for _, c := range l.planner.order {
+				if slices.Contains(c.Query.Constants, "http://example.org/some/2") {
+					if whole++; !l.planner.hints.has(c) {
+						t.Errorf("the hint does not mark %s", c.Query.ID)
+					}
+				}
+			}
+			if whole == 0 || len(l.planner.all) != n {
+				t.Errorf("the plan has %d queries, %d of the hint", len(l.planner.all), whole)
+			}
+			if x, err := l.Explain("q0000007"); err != nil || x.Why == "" || strings.Contains(x.Why, "is being made") {
+				t.Errorf("explained as %+v, %v", x, err)
+			}
+		})
+	}
+}
+
+// callAll calls what may come at any time, while the plan is half done.
+func callAll(t *testing.T, l *Loop) {
+	if s := l.State(); s.Endpoint != "city" {
+		t.Errorf("the state is %+v", s)
+	}
+	l.Answers()
+	if due, err := l.Due([]string{"q0000007"}); err != nil || !due[0].IsZero() {
+		t.Errorf("due %v, %v, want an unknown time", due, err)
+	}
+	if x, err := l.Explain("q0000007"); err != nil || x.Why == "" || x.Rank > 0 {
+		t.Errorf("explained as %+v, %v", x, err)
+	}
+	if _, err := l.Hint(registry.Hint{Touched: []string{"http://example.org/some/2"}}); err != nil {
+		t.Error(err)
+	}
+	e := l.set.endpoint
+	e.Budget = registry.Duration(7 * time.Second)
+	if err := l.reconfigure(e, healthy{}); err != nil {
+		t.Error(err)
+	}
+	l.Charge(0)
+	l.NextRound(registry.Profile{ID: "p", Endpoint: "city"})
+}
+
+// TestOthersHaveTurnsWhileTheLedgerIsRead calls them while the ledger does not
+// answer.
+func TestOthersHaveTurnsWhileTheLedgerIsRead(t *testing.T) {
+	s := &shelf{entries: registered(9)}
+	l := shelved(t, "rr", s)
+	reads := 0
+	s.read = func() {
+		if reads++; reads > 1 {
+			return
+		}
+		callAll(t, l)
+	}
+	if err := l.news(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.State(); got.Queries != 9 || reads != 1 {
+		t.Errorf("%d queries after %d reads", got.Queries, reads)
+	}
+}
+
+// TestLockIsFair lets the lock go for a moment while another waits for it.
+func TestLockIsFair(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := newLock()
+		l.Lock()
+		turns := 0
+		for n := range 9 {
+			go func() {
+				l.Lock()
+				turns++
+				l.Unlock()
+			}()
+			synctest.Wait()
+			l.Unlock()
+			l.Lock()
+			if turns != n+1 {
+				t.Fatalf("the one who waits has had %d turns, want %d", turns, n+1)
+			}
+		}
+		l.let(func() {
+			if l.TryLockPlan(time.Second) {
+				t.Error("a plan that is half done is given away")
+			}
+			if !l.TryLock(0) {
+				t.Error("the lock is not let go")
+			}
+			l.Unlock()
+		})
+		if l.TryLock(time.Second) {
+			t.Error("the lock is given to two")
+		}
+		l.Unlock()
+		l.LockPlan()
+	})
+}
