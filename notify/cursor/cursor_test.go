@@ -1,0 +1,214 @@
+package cursor_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/cursor"
+	"github.com/freshet/freshet/registry"
+)
+
+// A follower asks a cursor for events and checks each against the laws.
+type follower struct {
+	t   *rapid.T
+	w   *world
+	id  string
+	cut func() *cursor.Cursor // makes the cursor of a new connection
+
+	c        *cursor.Cursor
+	has      replica
+	messages []time.Time
+	mayReset bool // something happened after which changes need not lead on
+}
+
+// drain takes events until the cursor waits.
+func (f *follower) drain() cursor.Event {
+	for range 10_000 {
+		st, _, err := f.w.log.Current(f.id, false)
+		must(err)
+		ev, err := f.c.Next(ctx, f.w.reader(), st.Position, f.w.now)
+		if err != nil {
+			f.t.Fatalf("next: %v", err)
+		}
+		switch ev.Kind {
+		case cursor.Wait:
+			return ev
+		case cursor.Change:
+			if err := f.has.apply(ev.Change); err != nil {
+				f.t.Fatal(err)
+			}
+			f.message()
+		case cursor.Moved:
+			if ev.At.Epoch != f.has.at.Epoch || ev.At.Seq <= f.has.at.Seq {
+				f.t.Fatalf("moved from %s to %s", f.has.at, ev.At)
+			}
+			f.has.at = ev.At
+		case cursor.Snapshot:
+			f.reset(ev)
+		}
+		if f.has.at != f.c.At() {
+			f.t.Fatalf("the cursor is at %s, the reader at %s", f.c.At(), f.has.at)
+		}
+	}
+	f.t.Fatal("the cursor never waits")
+	return cursor.Event{}
+}
+
+func (f *follower) reset(ev cursor.Event) {
+	if ev.Reason != "" && !f.mayReset {
+		f.t.Fatalf("a snapshot (%s) at %s although the log leads on", ev.Reason, f.has.at)
+	}
+	st, res, err := f.w.log.Current(f.id, true)
+	must(err)
+	f.c.Jump(st.Position)
+	f.has, f.mayReset = replica{st.Position, view(f.c.Filter, res)}, false
+	if res != nil {
+		f.message()
+	}
+}
+
+func (f *follower) message() {
+	if n := len(f.messages); n > 0 && f.w.now.Sub(f.messages[n-1]) < f.c.Rate {
+		f.t.Fatalf("a message %s after the last one, the rate is %s", f.w.now.Sub(f.messages[n-1]), f.c.Rate)
+	}
+	f.messages = append(f.messages, f.w.now)
+	f.c.Sent(f.w.now)
+}
+
+// Whatever the filter, the rate, the reader's pace and the cuts, and whatever
+// happens to the log: changes lead from each position to the next, none is sent
+// sooner than the rate allows, and a reader that has heard everything has what the
+// filter leaves of the result; what thresholds hold back is less than they ask for.
+func TestCursorLaws(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld()
+		id := w.log.Add("q", diff.Select, false)
+		filter, rate := parse(t, wishes[rapid.SampledFrom(slices.Sorted(maps.Keys(wishes))).Draw(rt, "wish")])
+		rules := &cursor.Rules{Fold: rapid.SampledFrom([]int{0, 3, 16}).Draw(rt, "fold"), Page: rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "page"),
+			Limit: rapid.SampledFrom([]int64{0, 0, 200}).Draw(rt, "limit"), Single: rapid.Bool().Draw(rt, "single")}
+		snapshots := rapid.IntRange(0, 4).Draw(rt, "snapshots") == 0
+		f := &follower{t: rt, w: w, id: id, mayReset: true}
+		f.cut = func() *cursor.Cursor {
+			return &cursor.Cursor{Query: id, Filter: filter, Rate: rate, Snapshots: snapshots, Rules: rules}
+		}
+		f.c = f.cut()
+		for step := range rapid.IntRange(1, 10).Draw(rt, "steps") {
+			for range rapid.SampledFrom([]int{0, 1, 2, 5, 80}).Draw(rt, "changes") {
+				w.record(id, drawValues(rt)...)
+			}
+			f.mayReset = f.mayReset || rules.Limit > 0
+			f.mishap(step)
+			if ev := f.drain(); rate == 0 && !ev.Until.IsZero() {
+				rt.Fatalf("waits until %s without a rate", ev.Until)
+			}
+			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "seconds")) * time.Second)
+		}
+		w.now = w.now.Add(time.Minute)
+		f.drain()
+		if ev, ok := f.c.Settle(); ok {
+			f.has.at = ev.At
+		}
+		st, res, err := w.log.Current(id, true)
+		must(err)
+		if err := checkHeld(filter, f.has.bag, view(filter, res)); err != nil {
+			rt.Fatal(err)
+		}
+		if f.c.Seen() != st.Position || filter.All() && f.c.At() != st.Position {
+			rt.Fatalf("the cursor has seen %s and is at %s, the query at %s", f.c.Seen(), f.c.At(), st.Position)
+		}
+	})
+}
+
+// mishap is what a step begins with, now and then.
+func (f *follower) mishap(step int) {
+	switch rapid.IntRange(0, 9).Draw(f.t, "mishap") {
+	case 0:
+		f.w.log.Trim(f.id, 1)
+		f.mayReset = true
+	case 1:
+		f.w.log.Renumber(f.id, fmt.Sprint("new", step))
+		f.mayReset = true
+	case 2: // the connection breaks and the reader resumes
+		f.c = f.cut()
+		if f.has.at.Epoch == "" {
+			return
+		}
+		f.c.Jump(f.has.at)
+		f.messages = nil
+	case 3:
+		f.c.Hold()
+	case 4:
+		f.c.Release()
+	}
+}
+
+// What waits goes out one by one up to Rules.Fold, and as one change above it, for
+// readers that are late, and for those that were held up.
+func TestCursorFolds(t *testing.T) {
+	w := newWorld()
+	id := w.log.Add("q", diff.Select, false)
+	w.record(id, "a")
+	first, _, _ := w.log.Current(id, false)
+	for i := range 4 {
+		w.record(id, fmt.Sprint(i))
+	}
+	for name, c := range map[string]struct {
+		fold int
+		late bool
+		held bool
+		want []uint64
+	}{
+		"all one by one": {fold: 4, want: []uint64{2, 3, 4, 5}},
+		"too many":       {fold: 3, want: []uint64{5}},
+		"late":           {fold: 4, late: true, want: []uint64{5}},
+		"held up":        {fold: 4, held: true, want: []uint64{5}},
+	} {
+		k := &cursor.Cursor{Query: id, Rules: &cursor.Rules{Fold: c.fold}, Late: func() bool { return c.late }}
+		k.Jump(first.Position)
+		if c.held {
+			k.Hold()
+		}
+		st, _, _ := w.log.Current(id, false)
+		var got []uint64
+		folded := 0
+		for {
+			ev, err := k.Next(ctx, w.reader(), st.Position, w.now)
+			must(err)
+			if ev.Kind == cursor.Wait {
+				break
+			}
+			got, folded = append(got, ev.At.Seq), folded+ev.Folded
+		}
+		if !slices.Equal(got, c.want) || folded != 4-len(got) {
+			t.Errorf("%s: %v, %d folded, want %v", name, got, folded, c.want)
+		}
+	}
+}
+
+// A reader that was held up in the middle of a page gets the rest as one change.
+func TestCursorFoldsTheRestOfAPage(t *testing.T) {
+	w := newWorld()
+	id := w.log.Add("q", diff.Select, false)
+	for i := range 5 {
+		w.record(id, fmt.Sprint(i))
+	}
+	st, _, _ := w.log.Current(id, false)
+	k := &cursor.Cursor{Query: id, Rules: &cursor.Rules{Fold: 16}}
+	k.Jump(registry.Position{Epoch: st.Position.Epoch, Seq: 1})
+	var got []uint64
+	for range 2 {
+		ev, err := k.Next(ctx, w.reader(), st.Position, w.now)
+		must(err)
+		got = append(got, ev.Change.Prev, ev.Change.Seq)
+		k.Hold()
+	}
+	if want := []uint64{1, 2, 2, 5}; !slices.Equal(got, want) {
+		t.Errorf("changes between %v, want %v", got, want)
+	}
+}

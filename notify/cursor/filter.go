@@ -1,0 +1,317 @@
+package cursor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A Filter says which changes, and what of them, a reader wants. A nil Filter
+// wants everything.
+type Filter struct {
+	MinJaccard float64              `json:"min_jaccard,omitempty"`
+	MinRows    int                  `json:"min_rows,omitempty"` // added and removed together
+	Vars       []string             `json:"vars,omitempty"`     // SELECT: only these variables
+	Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all of them
+}
+
+// maxFilter bounds the bytes of a filter: it is kept for as long as a
+// subscription lasts, and one client may have a thousand of those.
+const maxFilter = 16 << 10
+
+// ParseFilter reads what freshet.v1 calls a filter: {min_jaccard?, min_rows?,
+// vars?, where?}. It returns nil for a filter that wants everything. Its errors
+// address the author of the filter.
+func ParseFilter(raw json.RawMessage) (*Filter, error) {
+	if len(raw) > maxFilter {
+		return nil, fmt.Errorf("filter: at most %d bytes", maxFilter)
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields() // a filter that is not understood would show too much
+	var f Filter
+	if err := dec.Decode(&f); err != nil {
+		return nil, fmt.Errorf("filter: %s; known are min_jaccard, min_rows, vars and where", unreadable(err))
+	}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("filter: %v", err)
+	}
+	if f.MinJaccard == 0 && f.MinRows == 0 && f.Vars == nil && f.Where == nil {
+		return nil, nil
+	}
+	return &f, nil
+}
+
+// unreadable says what is wrong with JSON to its author.
+func unreadable(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return wrong.Field + " cannot be a " + wrong.Value
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+func (f *Filter) check() error {
+	switch {
+	case f.MinJaccard < 0 || f.MinJaccard > 1:
+		return errors.New("min_jaccard must lie between 0 and 1")
+	case f.MinRows < 0:
+		return errors.New("min_rows must not be negative")
+	case len(f.Vars) > 1000 || len(f.Where) > 100:
+		return errors.New("too many vars or conditions")
+	}
+	for i := range f.Where {
+		if err := f.Where[i].Check(); err != nil {
+			return fmt.Errorf("where[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// ParseParams reads the filter and the rate of freshet.v1 from URL parameters:
+//
+//	min_jaccard=0.2          a number from 0 to 1
+//	min_rows=5               a whole number
+//	vars=a,b                 SELECT, unordered: only these variables
+//	where=temp:>=:20         the same: VAR:OP:VALUE; all of several must be met
+//	rate=5s                  the least time between two messages
+//
+// Its errors address the author of the URL.
+func ParseParams(q url.Values) (*Filter, time.Duration, error) {
+	var f Filter
+	var err error
+	if s := q.Get("min_jaccard"); s != "" {
+		if f.MinJaccard, err = strconv.ParseFloat(s, 64); err != nil || f.MinJaccard != f.MinJaccard {
+			return nil, 0, fmt.Errorf("min_jaccard is a number from 0 to 1, not %.64q", s)
+		}
+	}
+	if s := q.Get("min_rows"); s != "" {
+		if f.MinRows, err = strconv.Atoi(s); err != nil {
+			return nil, 0, fmt.Errorf("min_rows is a whole number, not %.64q", s)
+		}
+	}
+	for _, s := range q["vars"] {
+		f.Vars = append(f.Vars, strings.Split(s, ",")...)
+	}
+	for _, s := range q["where"] {
+		name, rest, _ := strings.Cut(s, ":")
+		op, value, ok := strings.Cut(rest, ":")
+		if !ok {
+			return nil, 0, fmt.Errorf("where has the form VAR:OP:VALUE, as in temp:>=:20, not %.64q", s)
+		}
+		f.Where = append(f.Where, registry.Condition{Var: name, Op: op, Value: value})
+	}
+	rate, err := parseRate(q.Get("rate"))
+	if err != nil {
+		return nil, 0, err
+	}
+	raw, err := json.Marshal(&f) // ParseFilter checks it
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err := ParseFilter(raw)
+	return all, rate, err
+}
+
+// MaxRate is the longest pause between two messages that a reader may ask for.
+const MaxRate = 24 * time.Hour
+
+func parseRate(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var d registry.Duration
+	if err := d.UnmarshalText([]byte(s)); err != nil {
+		return 0, fmt.Errorf("rate is a duration like 5s, not %.64q", s)
+	}
+	if time.Duration(d) > MaxRate {
+		return 0, fmt.Errorf("rate is at most %s", MaxRate)
+	}
+	return time.Duration(d), nil
+}
+
+// JSON is the filter as ParseFilter reads it, nil for one that wants everything.
+func (f *Filter) JSON() json.RawMessage {
+	if f == nil {
+		return nil
+	}
+	b, _ := json.Marshal(f) // numbers and texts that came from JSON
+	return b
+}
+
+// All reports whether the filter wants everything.
+func (f *Filter) All() bool { return f == nil }
+
+// ByRow reports whether the filter looks into rows, which ties it to one query.
+func (f *Filter) ByRow() bool { return f != nil && (f.Vars != nil || f.Where != nil) }
+
+// Fits returns why the filter cannot be applied to a query, nil if it can.
+func (f *Filter) Fits(q *registry.Query) error {
+	if f.ByRow() && (q.Form != diff.Select || q.Ordered) {
+		return errors.New("filter: vars and where are supported for unordered SELECT queries only")
+	}
+	return nil
+}
+
+// concerns reports whether the filter can show anything of a change of any query.
+func (f *Filter) concerns(d *diff.Delta) bool {
+	if !f.ByRow() || d == nil {
+		return true
+	}
+	known := f.Vars == nil || slices.ContainsFunc(f.Vars, func(v string) bool { return slices.Contains(d.Vars, v) || slices.Contains(d.OldVars, v) })
+	return d.Form == diff.Select && !d.Ordered && known
+}
+
+// Apply leaves of a change what the filter wants, and reports whether that is
+// worth a message. The Delta left is nil when nothing is.
+func (f *Filter) Apply(c registry.Change) (left registry.Change, passes bool) {
+	c.Delta = f.Delta(c.Delta)
+	return c, c.Delta != nil && f.Passes(c.Delta)
+}
+
+// Delta is what the filter leaves of a net change, nil for nothing. Rows that
+// become equal cancel out.
+func (f *Filter) Delta(d *diff.Delta) *diff.Delta {
+	if d == nil || !f.ByRow() {
+		return d
+	}
+	left := *d
+	left.Vars, left.OldVars = f.head(d.Vars), f.head(d.OldVars)
+	left.OldHash, left.NewHash = "", ""
+	left.Added, left.Removed = cancel(f.keep(d.Vars, d.Added), f.keep(d.OldVars, d.Removed))
+	if len(left.Added)+len(left.Removed) == 0 && !left.Baseline && slices.Equal(left.Vars, left.OldVars) {
+		return nil
+	}
+	return &left
+}
+
+// Passes reports whether a net change is worth a message. A baseline always is.
+func (f *Filter) Passes(d *diff.Delta) bool {
+	if d == nil {
+		return false
+	}
+	return f == nil || d.Baseline || d.Jaccard >= f.MinJaccard && changedRows(d) >= f.MinRows
+}
+
+// changedRows counts the rows of a change; an ASK answer counts as one.
+func changedRows(d *diff.Delta) int {
+	if d.Form == diff.Ask && d.Boolean != d.Previous {
+		return 1
+	}
+	return len(d.Added) + len(d.Removed)
+}
+
+// Rows are the head and the rows that the filter leaves of a result. Nil rows
+// mean all rows of the result.
+func (f *Filter) Rows(r *diff.Result) (vars []string, kept diff.Rows) {
+	if !f.ByRow() {
+		return r.Vars(), nil
+	}
+	all := make(diff.Rows, r.Len())
+	for i := range all {
+		all[i] = r.Row(i)
+	}
+	return f.head(r.Vars()), f.keep(r.Vars(), all)
+}
+
+// head is what is left of a head, in its order.
+func (f *Filter) head(vars []string) []string {
+	if f.Vars == nil {
+		return vars
+	}
+	kept := []string{}
+	for _, v := range vars {
+		if slices.Contains(f.Vars, v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// keep is what is left of rows, in byte order and never nil.
+func (f *Filter) keep(vars []string, rows diff.Rows) diff.Rows {
+	kept := make(diff.Rows, 0, len(rows))
+	for _, row := range rows {
+		if f.meets(vars, row) {
+			kept = append(kept, f.project(vars, row))
+		}
+	}
+	slices.SortFunc(kept, bytes.Compare)
+	return kept
+}
+
+func (f *Filter) meets(vars []string, row []byte) bool {
+	if len(f.Where) == 0 {
+		return true
+	}
+	terms := diff.RowTerms(diff.Select, vars, row)
+	for i := range f.Where {
+		at := slices.Index(vars, f.Where[i].Var)
+		if at < 0 || !f.Where[i].Meets(terms[at]) {
+			return false
+		}
+	}
+	return true
+}
+
+// project keeps the wanted bindings of a row; their bytes stay as they are.
+func (f *Filter) project(vars []string, row []byte) []byte {
+	if f.Vars == nil {
+		return row
+	}
+	var bindings map[string]json.RawMessage
+	if json.Unmarshal(row, &bindings) != nil {
+		return row // not a row of ours
+	}
+	out := []byte{'{'}
+	for _, v := range f.head(vars) {
+		term, bound := bindings[v]
+		if !bound {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		name, _ := json.Marshal(v)
+		out = append(append(out, name...), ':')
+		out = append(out, term...)
+	}
+	return append(out, '}')
+}
+
+// cancel takes out what two sorted bags have in common.
+func cancel(a, b diff.Rows) (diff.Rows, diff.Rows) {
+	var onlyA, onlyB diff.Rows
+	for len(a) > 0 && len(b) > 0 {
+		switch c := bytes.Compare(a[0], b[0]); {
+		case c == 0:
+			a, b = a[1:], b[1:]
+		case c < 0:
+			onlyA, a = append(onlyA, a[0]), a[1:]
+		default:
+			onlyB, b = append(onlyB, b[0]), b[1:]
+		}
+	}
+	return append(onlyA, a...), append(onlyB, b...)
+}
+
+// ResultJSON writes what the filter leaves of a result, as SPARQL results JSON
+// or {"triples":[…]}.
+func (f *Filter) ResultJSON(r *diff.Result) []byte {
+	if r.Form() == diff.Ask || !f.ByRow() {
+		return r.Document()
+	}
+	vars, rows := f.Rows(r)
+	return diff.RowsJSON(r.Form(), vars, rows)
+}

@@ -1,0 +1,137 @@
+package cursor
+
+import (
+	"context"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A pending is the net change that a filter keeps from being sent.
+type pending struct {
+	last  registry.Change // the newest change looked at, without its rows
+	kept  bool            // net is there; otherwise it is added up from the log again
+	net   *diff.Delta     // nil where everything cancelled out
+	bound bound           // of one that is not kept
+	empty bool            // nothing in it passes the filter
+}
+
+// keepPending is the size in bytes up to which a pending net change is kept
+// instead of being added up from the log again, once it may pass.
+const keepPending = 64 << 10
+
+// withhold keeps a sum of which the filter leaves left, which is not worth a
+// message yet.
+func withhold(f *Filter, s *summation, left *diff.Delta) *pending {
+	p := &pending{last: s.last, empty: left == nil}
+	if p.kept = s.net == nil || DeltaSize(s.net) <= keepPending; p.kept {
+		p.net = compact(s.net)
+	} else {
+		p.bound = boundOf(f, s.net, left)
+	}
+	return p
+}
+
+// sum adds up everything that follows at: what is pending, a page that was read
+// already, and the rest of the log.
+func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.Position, page []registry.Change, limit int64) (*summation, error) {
+	s := &summation{last: registry.Change{Query: query, Epoch: at.Epoch, Seq: at.Seq}, limit: limit}
+	if p != nil {
+		if !p.kept {
+			return s, s.readOn(ctx, r, query, 0)
+		}
+		s.last = p.last
+		if _, err := s.steps.Add(p.net); err != nil {
+			return s, err
+		}
+	}
+	if err := s.add(page); err != nil {
+		return s, err
+	}
+	return s, s.readOn(ctx, r, query, 0)
+}
+
+// skip takes in what follows a sum that is not kept, as long as that cannot make
+// it pass, and reports whether it did.
+func (p *pending) skip(f *Filter, page []registry.Change) bool {
+	if p == nil || p.kept || f == nil || len(page) == 0 {
+		return false
+	}
+	b := p.bound
+	for i := range page {
+		b.add(f, page[i].Delta)
+	}
+	if !b.fails(f) {
+		return false
+	}
+	p.bound, p.empty, p.last = b, b.empty, page[len(page)-1]
+	p.last.Delta = nil
+	return true
+}
+
+// compact gives a delta memory of its own: its rows do not hold the changes that
+// they came with.
+func compact(d *diff.Delta) *diff.Delta {
+	if d == nil {
+		return nil
+	}
+	b, err := d.MarshalBinary()
+	if err != nil {
+		return d
+	}
+	own := new(diff.Delta)
+	if own.UnmarshalBinary(b) != nil {
+		return d
+	}
+	return own
+}
+
+// A bound says how far a net change can have come at most, which tells without
+// adding up the log again that it does not pass a filter yet. The sum of two
+// changes differs in at most as many rows as both of them together. The zero
+// value knows nothing.
+type bound struct {
+	known  bool
+	empty  bool // the filter leaves nothing
+	rows   int  // that differ, at most
+	wanted int  // and those of them that the filter leaves
+	old    int  // length of the result before all
+	new    int  // and now
+}
+
+// boundOf begins from a sum and what the filter leaves of it.
+func boundOf(f *Filter, sum, left *diff.Delta) bound {
+	if f == nil || sum == nil || !countable(sum) {
+		return bound{}
+	}
+	b := bound{known: true, empty: left == nil, rows: changedRows(sum), old: sum.OldLen, new: sum.NewLen}
+	if left != nil {
+		b.wanted = changedRows(left)
+	}
+	return b
+}
+
+// countable reports whether rows that come and go are all there is to a change.
+func countable(d *diff.Delta) bool {
+	return d != nil && d.Form != diff.Ask && !d.Ordered && !d.Baseline
+}
+
+// add takes in the next change.
+func (b *bound) add(f *Filter, d *diff.Delta) {
+	if b.known = b.known && countable(d) && d.OldLen == b.new; !b.known {
+		return
+	}
+	b.rows, b.new = b.rows+changedRows(d), d.NewLen
+	if left := f.Delta(d); left != nil {
+		b.empty, b.wanted = false, b.wanted+changedRows(left)
+	}
+}
+
+// fails reports whether the sum does not pass the filter, whatever it is exactly.
+func (b *bound) fails(f *Filter) bool {
+	if !b.known {
+		return false
+	}
+	return b.empty || b.wanted < f.MinRows ||
+		f.MinJaccard > 0 && float64(2*b.rows) < f.MinJaccard*float64(b.old+b.new+b.rows)*(1-1e-9)
+}

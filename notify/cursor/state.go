@@ -1,0 +1,81 @@
+package cursor
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+var errEventID = errors.New("not the id of an event")
+
+// EventID names the place of the cursor: its offset, and the queries of which
+// something up to there is held back, with what the reader knows of each:
+// epoch:offset~query:seq~… The epoch of a query is not part of it: when the query
+// has begun again since, a change after the offset says so.
+func (m *MultiCursor) EventID() string {
+	var b strings.Builder
+	b.WriteString(m.at.String())
+	for _, q := range slices.Sorted(maps.Keys(m.held)) {
+		b.WriteString("~" + q + ":" + strconv.FormatUint(m.held[q].base.Seq, 10))
+	}
+	return b.String()
+}
+
+// Resume places the cursor where an event id says.
+func (m *MultiCursor) Resume(id string) error {
+	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return errEventID // it is sent back in ids, which end with their line
+	}
+	parts := strings.Split(id, "~")
+	at, err := registry.ParsePosition(parts[0])
+	if err != nil || len(parts) > MaxHeld+1 {
+		return errEventID
+	}
+	m.Jump(at)
+	m.held = make(map[string]*held)
+	for _, p := range parts[1:] {
+		colon := strings.LastIndexByte(p, ':')
+		if colon <= 0 || colon > 200 {
+			return errEventID
+		}
+		seq, err := strconv.ParseUint(p[colon+1:], 10, 53)
+		if err != nil {
+			return errEventID
+		}
+		m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // Next finds the rest
+	}
+	return nil
+}
+
+// A State is a MultiCursor as it is stored between steps.
+type State struct {
+	At, Round registry.Offset
+	Held      []registry.Withheld // in the order of queries
+	Sent      time.Time       // when the reader was sent its last message
+}
+
+// State is what has to be stored to go on later.
+func (m *MultiCursor) State() State {
+	s := State{At: m.at, Round: m.round, Sent: m.sent}
+	for _, q := range slices.Sorted(maps.Keys(m.held)) {
+		h := m.held[q]
+		s.Held = append(s.Held, registry.Withheld{Query: q, From: h.base, Until: h.last.Position(), First: h.first, Fresh: h.fresh})
+	}
+	return s
+}
+
+// Restore places the cursor where a state says.
+func (m *MultiCursor) Restore(s State) {
+	m.Jump(s.At)
+	m.round, m.sent = s.Round, s.Sent
+	m.held = make(map[string]*held, len(s.Held))
+	for _, h := range s.Held {
+		last := registry.Change{Query: h.Query, Epoch: h.Until.Epoch, Seq: h.Until.Seq}
+		m.held[h.Query] = &held{base: h.From, first: h.First, last: last, fresh: h.Fresh}
+	}
+}

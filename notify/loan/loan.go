@@ -1,0 +1,62 @@
+// Package loan lets a writer use something large and shared without keeping it
+// in memory while its reader is slow.
+package loan
+
+import (
+	"sync"
+	"time"
+)
+
+// Lag is how long a write may take before its reader counts as slow.
+const Lag = 50 * time.Millisecond
+
+// A Loan holds a shared value from one write to the next. A write that takes
+// longer than Lag drops it, and the writer has to get the value again. The zero
+// value holds nothing. Lend and Back belong to one goroutine.
+type Loan[T any] struct {
+	mu    sync.Mutex
+	value T
+	has   bool
+	timer *time.Timer
+}
+
+// Put holds a value.
+func (l *Loan[T]) Put(v T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.value, l.has = v, true
+}
+
+// Get returns the value, unless it was dropped.
+func (l *Loan[T]) Get() (v T, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.value, l.has
+}
+
+// Drop lets the value go.
+func (l *Loan[T]) Drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var none T
+	l.value, l.has = none, false
+}
+
+// Lend is called before a write that may wait, and Back after it.
+func (l *Loan[T]) Lend() {
+	if _, has := l.Get(); !has {
+		return
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(Lag, l.Drop)
+		return
+	}
+	l.timer.Reset(Lag)
+}
+
+// Back ends what Lend began.
+func (l *Loan[T]) Back() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
