@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -28,7 +29,7 @@ type wideReader struct {
 	rt     *rapid.T
 	r      *rig
 	t      *testing.T
-	filter notify.Filter
+	filter *cursor.Filter
 	id     string
 	has    map[string]*holding
 	told   map[string]int // changes by query
@@ -109,7 +110,7 @@ func TestAllModel(t *testing.T) {
 		q, err := url.ParseQuery(wishes[name])
 		must(err)
 		w := &wideReader{rt: rt, r: r, t: t, id: "store:0", has: map[string]*holding{}, told: map[string]int{}}
-		w.filter, _, err = notify.ReadWish(q)
+		w.filter, _, err = cursor.ParseParams(q)
 		must(err)
 		var ids []string
 		for i := range rapid.SampledFrom([]int{1, 3, 90}).Draw(rt, "queries") {

@@ -82,8 +82,7 @@ func (c *capturesCursor) passed(e *registry.RoundEnd) {
 		c.pos = e.Position
 	}
 	if c.listed != nil {
-		pos := c.pos
-		c.listed.at.Store(&pos)
+		c.listed.moved(c.pos)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -27,19 +28,7 @@ func (f Format) ResultsURL(query string) string {
 
 // TooLarge says whether a change is sent as counts and a link only.
 func (f Format) TooLarge(d *diff.Delta) bool {
-	return f.MaxChange > 0 && d != nil && deltaSize(d) > f.MaxChange
-}
-
-// deltaSize is about what the rows of a delta take on the wire, in bytes.
-func deltaSize(d *diff.Delta) int64 {
-	return rowsSize(d.Added) + rowsSize(d.Removed) + 8*int64(len(d.AddedAt)+len(d.RemovedAt))
-}
-
-func rowsSize(rows diff.Rows) (n int64) {
-	for _, r := range rows {
-		n += int64(len(r)) + 1
-	}
-	return n
+	return f.MaxChange > 0 && d != nil && cursor.DeltaSize(d) > f.MaxChange
 }
 
 var errNoDelta = errors.New("a change without a delta")
@@ -60,6 +49,15 @@ func MarshalChange(c registry.Change, f Format) ([]byte, error) {
 	}
 	b := appendChange([]byte("{"), &c, f, false)
 	return append(b, '}'), nil
+}
+
+// MarshalFiltered is MarshalChange for what a filter left of a change: it says
+// "filtered":true and carries no hash.
+func MarshalFiltered(c registry.Change, f Format) ([]byte, error) {
+	if c.Delta == nil {
+		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
+	}
+	return append(appendChange([]byte("{"), &c, f, true), '}'), nil
 }
 
 // appendChange writes the members of a change, the first without a comma.
@@ -95,7 +93,7 @@ func appendChange(b []byte, c *registry.Change, f Format, filtered bool) []byte 
 		b = appendMember(b, "removed_count", len(d.Removed))
 		return appendMember(b, "results", f.ResultsURL(c.Query))
 	}
-	b = slices.Grow(b, int(deltaSize(d))+256)
+	b = slices.Grow(b, int(cursor.DeltaSize(d))+256)
 	b = diff.AppendRowsJSON(append(b, `,"added":`...), d.Form, d.Vars, d.Added)
 	b = diff.AppendRowsJSON(append(b, `,"removed":`...), d.Form, d.OldVars, d.Removed)
 	if d.Ordered {

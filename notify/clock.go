@@ -16,8 +16,8 @@ func (s *session) nextTime() time.Time {
 	if !s.expiry.IsZero() {
 		earlier(s.expiry)
 	}
-	for sub := range s.holds {
-		earlier(sub.notBefore)
+	for _, due := range s.holds {
+		earlier(due)
 	}
 	return next
 }
@@ -42,8 +42,8 @@ func (s *session) clock(now time.Time) error {
 	case !s.expiry.IsZero() && !now.Before(s.expiry):
 		return &closing{CloseExpired, "token expired"}
 	}
-	for sub := range s.holds {
-		if !now.Before(sub.notBefore) {
+	for sub, due := range s.holds {
+		if !now.Before(due) {
 			delete(s.holds, sub)
 			s.enqueue(sub)
 		}
@@ -69,7 +69,7 @@ func (s *session) heartbeat(now time.Time) error {
 		if sub.lastSent.After(quiet) {
 			continue
 		}
-		if err := s.alive(sub); err != nil {
+		if err := sub.heartbeat(); err != nil {
 			return err
 		}
 	}

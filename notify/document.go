@@ -6,9 +6,10 @@ import (
 	"io"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/freshet/freshet/notify/loan"
 )
 
 // Documents are the bodies of messages, shared by all who send the same. A sender
@@ -157,7 +158,7 @@ func (d *Documents) open(key documentKey, make func() ([]byte, error)) (*Documen
 // lend makes a document of its content. again gets it once more.
 func lend(c *content, again func() (*content, error)) *Document {
 	doc := &Document{again: again, size: c.size, sum: c.sum, about: c.about}
-	doc.held.put(c)
+	doc.held.Put(c)
 	return doc
 }
 
@@ -167,7 +168,7 @@ type Document struct {
 	size  int
 	sum   uint64
 	about any
-	held  loan[*content]
+	held  loan.Loan[*content]
 }
 
 // About is what was said about the document when it was written.
@@ -177,7 +178,7 @@ func (d *Document) About() any { return d.about }
 func (d *Document) Size() int { return d.size }
 
 // Close ends the use of a document.
-func (d *Document) Close() { d.held.drop() }
+func (d *Document) Close() { d.held.Drop() }
 
 // WriteTo writes the document in pieces.
 func (d *Document) WriteTo(w io.Writer) (done int64, err error) {
@@ -198,12 +199,12 @@ func (d *Document) each(write func([]byte) error) error {
 			return err
 		}
 		if i == last {
-			d.held.drop()
+			d.held.Drop()
 			return write(p)
 		}
-		d.held.lend()
+		d.held.Lend()
 		err = write(p)
-		d.held.back()
+		d.held.Back()
 		if err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ func (d *Document) each(write func([]byte) error) error {
 }
 
 func (d *Document) piece(i int) ([]byte, error) {
-	c, ok := d.held.take()
+	c, ok := d.held.Get()
 	if !ok {
 		var err error
 		if c, err = d.again(); err != nil {
@@ -221,46 +222,7 @@ func (d *Document) piece(i int) ([]byte, error) {
 		if c.size != d.size || c.sum != d.sum {
 			return nil, errMoved
 		}
-		d.held.put(c)
+		d.held.Put(c)
 	}
 	return c.pieces[i], nil
 }
-
-// A loan is something shared that a sender uses from one write to the next. It is
-// let go while a write waits for its reader.
-type loan[T any] struct {
-	mu    sync.Mutex
-	value T
-	has   bool
-	timer *time.Timer
-}
-
-func (l *loan[T]) put(v T) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.value, l.has = v, true
-}
-
-func (l *loan[T]) take() (v T, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.value, l.has
-}
-
-func (l *loan[T]) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var none T
-	l.value, l.has = none, false
-}
-
-// lend comes before a write that may wait, and back after it.
-func (l *loan[T]) lend() {
-	if l.timer == nil {
-		l.timer = time.AfterFunc(lag, l.drop)
-		return
-	}
-	l.timer.Reset(lag)
-}
-
-func (l *loan[T]) back() { l.timer.Stop() }

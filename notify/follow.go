@@ -36,97 +36,84 @@ func (s *session) subscribeProfile(r request) error {
 	if err := s.unavailable("resolve a profile", err); err != nil {
 		return err
 	}
-	sub := &subscription{id: r.ID, release: func() {}, query: registry.Query{ID: p.ID, Endpoint: p.Endpoint}, captures: &capturesCursor{profile: p.ID}}
+	sub := &subscription{id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint, captures: &capturesCursor{profile: p.ID}}
 	s.enter(sub) // first the wake-ups, then the log
-	s.list(sub, nil)
+	sub.list(nil)
 	sub.captures.listed = sub.listed
+	return s.begun(sub, sub.beginCaptures(from, given), "the profile ended")
+}
+
+func (sub *subscription) beginCaptures(from registry.Position, given bool) error {
 	if !given {
-		return s.startProfile(sub, s.restartCaptures(sub, ""))
+		return sub.restartCaptures("")
 	}
-	err = sub.captures.from(s.srv.opts.Captures, from)
+	err := sub.captures.from(sub.session.srv.opts.Captures, from)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
-		return s.startProfile(sub, s.restartCaptures(sub, gap.Reason))
+		return sub.restartCaptures(gap.Reason)
 	}
-	if err == nil {
-		sub.movedTo(&from)
-		s.enqueue(sub)
-		err = s.followed(sub, true, "")
-	}
-	return s.startProfile(sub, err)
-}
-
-// startProfile ends a subscription that could not begin.
-func (s *session) startProfile(sub *subscription, err error) error {
-	var gone *closing
-	if err == nil || errors.Is(err, errGone) || errors.As(err, &gone) {
+	if err != nil {
 		return err
 	}
-	s.leave(sub)
-	if errors.Is(err, registry.ErrNotFound) {
-		return &refusal{code: CodeUnknownQuery, message: "the profile ended"}
-	}
-	return s.unavailable("start a subscription", err)
+	return sub.followed(true, "")
 }
 
-// restartCaptures begins behind all that there is.
-func (s *session) restartCaptures(sub *subscription, reason string) error {
+// restartCaptures begins after all that there is.
+func (sub *subscription) restartCaptures(reason string) error {
 	sub.captures.pos, sub.captures.end = registry.Position{}, 0
-	if err := sub.captures.newest(s.srv.opts.Captures); err != nil {
+	if err := sub.captures.newest(sub.session.srv.opts.Captures); err != nil {
 		return err
 	}
-	at := sub.captures.pos
-	sub.movedTo(&at)
-	s.enqueue(sub)
-	return s.followed(sub, false, reason)
+	return sub.followed(false, reason)
 }
 
-func (s *session) followed(sub *subscription, resumed bool, reason string) error {
-	return s.write(frame("subscribed", field{"id", sub.id}, field{"profile", sub.captures.profile}, field{"epoch", sub.pos.Epoch},
-		field{"seq", sub.pos.Seq}, field{"resumed", resumed}, field{"reason", reason}))
+func (sub *subscription) followed(resumed bool, reason string) error {
+	sub.moved()
+	sub.session.enqueue(sub)
+	p := sub.at()
+	return sub.session.write(frame("subscribed", field{"id", sub.id}, field{"profile", sub.follows}, field{"epoch", p.Epoch},
+		field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
 }
 
 // deliverCaptures sends a page of what follows, for as long as its reader keeps
 // up. Captures are never folded: each is about its own results.
-func (s *session) deliverCaptures(sub *subscription) error {
-	page, err := sub.captures.next(s.srv.opts.Captures)
+func (sub *subscription) deliverCaptures() error {
+	page, err := sub.captures.next(sub.session.srv.opts.Captures)
 	if err != nil || len(page) == 0 {
 		return err
 	}
 	for i := range page {
-		if sub.full(s.srv.opts.Limits.Window) {
+		if sub.full() {
 			return nil // ack will queue it again
 		}
-		if err := s.sayEnd(sub, &page[i]); err != nil {
+		if err := sub.sayEnd(&page[i]); err != nil {
 			return err
 		}
 	}
-	s.enqueue(sub) // until the log has no more
+	sub.session.enqueue(sub) // until the log has no more
 	return nil
 }
 
-func (s *session) sayEnd(sub *subscription, e *registry.RoundEnd) error {
+func (sub *subscription) sayEnd(e *registry.RoundEnd) error {
 	kind, fields := "status", expired
 	if e.State == registry.RoundCaptured {
 		kind, fields = "captured", captured
 	}
-	if err := s.write(frame(kind, append([]field{{"id", sub.id}}, fields(e)...)...)); err != nil {
+	if err := sub.session.write(frame(kind, append([]field{{"id", sub.id}}, fields(e)...)...)); err != nil {
 		return err
 	}
 	sub.captures.passed(e)
 	sub.lastSent = time.Now()
 	if e.State == registry.RoundCaptured {
-		s.srv.sent.Add(1)
-		at := e.Position
-		sub.movedTo(&at)
-		sub.counts(s.srv.opts.Limits.Window)
+		sub.sent()
 	}
 	return nil
 }
 
-// aliveCaptures tells a quiet subscription that nothing was captured, or finds
-// that something was.
-func (s *session) aliveCaptures(sub *subscription) error {
+// heartbeatOfCaptures tells a quiet client that nothing was captured, or finds that
+// something was.
+func (sub *subscription) heartbeatOfCaptures() error {
+	s := sub.session
 	page, err := sub.captures.next(s.srv.opts.Captures)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
@@ -135,5 +122,5 @@ func (s *session) aliveCaptures(sub *subscription) error {
 		s.enqueue(sub)
 		return nil
 	}
-	return s.sayAlive(sub, time.Now())
+	return sub.alive(time.Now())
 }

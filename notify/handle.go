@@ -175,7 +175,7 @@ func (s *session) subscribe(r request) error {
 	if r.Profile != nil {
 		return s.subscribeProfile(r)
 	}
-	sub, from, err := newSubscription(r)
+	sub, from, err := newSubscription(r, &s.srv.strict)
 	if err != nil {
 		return err
 	}
@@ -187,14 +187,28 @@ func (s *session) subscribe(r request) error {
 	if err != nil {
 		return err
 	}
-	if err := sub.filter.fits(&q); err != nil {
+	if err := sub.cursor.Filter.Fits(&q); err != nil {
 		release()
+		return badParams("%v", err)
+	}
+	sub.follows, sub.endpoint, sub.form, sub.ordered, sub.release = q.ID, q.Endpoint, q.Form, q.Ordered, release
+	sub.cursor.Query = q.ID
+	s.enter(sub)
+	sub.list(r.Filter)
+	return s.begun(sub, sub.begin(from), "the query ended")
+}
+
+// begun ends a subscription that could not begin.
+func (s *session) begun(sub *subscription, err error, ended string) error {
+	var gone *closing
+	if err == nil || errors.Is(err, errGone) || errors.As(err, &gone) {
 		return err
 	}
-	sub.query, sub.release = q, release
-	s.enter(sub)
-	s.list(sub, r.Filter)
-	return s.start(sub, from)
+	s.leave(sub)
+	if errors.Is(err, registry.ErrNotFound) {
+		return &refusal{code: CodeUnknownQuery, message: ended}
+	}
+	return s.unavailable("start a subscription", err)
 }
 
 func (s *session) enter(sub *subscription) {
@@ -254,7 +268,7 @@ func (s *session) ack(r request) error {
 	if r.Seq == nil {
 		return badParams("ack needs seq")
 	}
-	sub.ack(*r.Seq, s.srv.opts.Limits.Window)
+	sub.ack(*r.Seq)
 	s.enqueue(sub) // it may have been waiting for this
 	return nil
 }

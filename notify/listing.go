@@ -2,7 +2,6 @@ package notify
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -34,11 +33,13 @@ type listing struct {
 type listed struct {
 	about  registry.Subscription
 	count  *count
-	at     atomic.Pointer[registry.Position]
-	told   atomic.Uint64
-	last   atomic.Int64 // when it was told last, in ns since 1970; 0: never
-	halted atomic.Bool  // its cursor stands until somebody resumes it
-	gone   bool         // guarded by listing.mu
+	halted atomic.Bool // its cursor stays where it is until an operator resumes it
+	gone   bool        // guarded by listing.mu
+
+	mu   sync.Mutex // guards what follows
+	at   registry.Position
+	told uint64
+	last time.Time // when it was sent something last; zero: never
 
 	// Both ask whoever serves it and do not wait: end it, look again.
 	end, look func()
@@ -48,8 +49,7 @@ type listed struct {
 // unless about names no way out.
 func (s *Server) list(about registry.Subscription, p registry.Position, end, look func()) *listed {
 	about.CreatedAt = time.Now().UTC()
-	x := &listed{about: about, count: s.counts.of(about.Way), end: end, look: look}
-	x.at.Store(&p)
+	x := &listed{about: about, count: s.counts.of(about.Way), at: p, end: end, look: look}
 	if about.Way == "" {
 		return x
 	}
@@ -108,19 +108,30 @@ func (l *listing) find(id string) (*listed, error) {
 
 // delivered counts a change or a snapshot that was written at a moment.
 func (x *listed) delivered(at time.Time) {
-	x.told.Add(1)
-	x.last.Store(at.UnixNano())
+	x.mu.Lock()
+	x.told++
+	x.last = at
+	x.mu.Unlock()
 	x.count.delivered.Add(1)
 }
 
+// moved notes where the subscription is.
+func (x *listed) moved(p registry.Position) {
+	x.mu.Lock()
+	x.at = p
+	x.mu.Unlock()
+}
+
 func (x *listed) show() registry.Subscription {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	s := x.about
-	s.Cursor, s.Deliveries, s.State = *x.at.Load(), x.told.Load(), registry.Active
+	s.Cursor, s.Deliveries, s.State = x.at, x.told, registry.Active
 	if x.halted.Load() {
 		s.State = registry.SubscriptionPaused
 	}
-	if last := x.last.Load(); last != 0 {
-		t := time.Unix(0, last).UTC()
+	if !x.last.IsZero() {
+		t := x.last.UTC()
 		s.LastDelivery = &t
 	}
 	return s
@@ -179,15 +190,6 @@ func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
 		x.look()
 	}
 	return x.show(), nil
-}
-
-// list enters a subscription among those that can be seen.
-func (s *session) list(sub *subscription, filter json.RawMessage) {
-	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Client: s.client, Remote: s.from, Query: sub.query.ID, Rate: registry.Duration(sub.rate), Filter: filter}
-	if sub.captures != nil {
-		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.query.Endpoint
-	}
-	sub.listed = s.srv.list(about, sub.pos, func() { s.dropping(sub) }, func() { s.awaken(sub) })
 }
 
 // Program is what a request says that its program is, shortened.

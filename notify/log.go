@@ -42,29 +42,12 @@ import (
 	"context"
 	"errors"
 
-	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
-// A Log is the committed history of all queries. Methods may be called
-// concurrently; what they return is the caller's.
-type Log interface {
-	// After returns the changes of one query that follow p, oldest first, at
-	// most limit of them and a few MiB, and none when p is the newest. The error
-	// is a *registry.GapError when the log does not continue from p, and wraps
-	// registry.ErrNotFound when nobody holds the query (any more).
-	After(query string, p registry.Position, limit int) ([]registry.Change, error)
-
-	// All returns the changes of all queries that follow o, oldest first, at
-	// most limit of them, and a *registry.GapError when o's epoch is another or
-	// the log has been trimmed beyond it. A zero Offset stands for the oldest
-	// change kept.
-	All(o registry.Offset, limit int) ([]registry.Change, error)
-
-	// Current returns a query's status and, when withResult is true, its last
-	// complete result (nil before the first), both of one moment.
-	Current(query string, withResult bool) (registry.Status, *diff.Result, error)
-}
+// A Log is the committed history of all queries.
+type Log = cursor.Log
 
 // A Registrar resolves and registers what subscribers name.
 type Registrar interface {

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -122,6 +123,10 @@ type Server struct {
 
 	documents *Documents
 	folds     chan struct{} // see foldPlaces
+	reader    cursor.Reader
+	limited   cursor.Rules // a net change above Limits.Change gives way to a snapshot
+	unlimited cursor.Rules
+	strict    cursor.Rules // limited, and so does a single change
 	listing   listing
 	counts    counts
 	senders   senders
@@ -150,7 +155,7 @@ type Server struct {
 // NewServer returns a server that is ready to be mounted.
 func NewServer(o Options) *Server {
 	o.fill()
-	return &Server{
+	s := &Server{
 		opts:    o,
 		results: newResults(o.Log),
 		tables:  kept[documentKey, *tableRows]{most: keepTables},
@@ -175,7 +180,12 @@ func NewServer(o Options) *Server {
 				problem(w, status, "malformed", reason.Error())
 			},
 		},
+		limited:   cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change},
+		unlimited: cursor.Rules{Fold: o.Limits.Fold},
+		strict:    cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change, Single: true},
 	}
+	s.reader = cursor.Reader{Log: o.Log, Head: o.Head, Share: s.sharePage, Long: s.longFold}
+	return s
 }
 
 // Current is Log's. Those who ask for the same result share one copy of it while

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -30,8 +32,9 @@ type session struct {
 	gone   func() // to be called at the end
 	free   *rate.Limiter
 
-	lost      atomic.Bool                        // the client has gone
-	interrupt atomic.Pointer[context.CancelFunc] // of what is being done for it and may take long
+	ctx    context.Context // ends when the client has gone
+	cancel context.CancelFunc
+	reader cursor.Reader // detaches before long work
 
 	due    atomic.Uint32 // what there is to do, of the due constants
 	queued atomic.Bool   // stands among the senders' jobs
@@ -56,8 +59,8 @@ type session struct {
 	client string // what it says that it is
 	caller registry.Caller
 	subs   map[string]*subscription
-	queue  []*subscription            // those that have something to look at, in turn
-	holds  map[*subscription]struct{} // those that their rate holds back
+	queue  []*subscription             // those that have something to look at, in turn
+	holds  map[*subscription]time.Time // those that their rate holds back, until when
 }
 
 // What there may be to do for a session.
@@ -87,7 +90,14 @@ type inbound struct {
 var errGone = errors.New("connection is gone")
 
 func newSession(s *Server, conn *websocket.Conn, w *wire, token string) *session {
-	return &session{srv: s, conn: conn, wire: w, header: token, subs: make(map[string]*subscription)}
+	e := &session{srv: s, conn: conn, wire: w, header: token, subs: make(map[string]*subscription)}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.reader = s.reader
+	e.reader.Long = func(ctx context.Context) func() {
+		e.detach()
+		return s.longFold(ctx)
+	}
+	return e
 }
 
 // serve begins; objection ends the connection at once.
@@ -144,7 +154,7 @@ func (s *session) read(err error) {
 			return
 		}
 	}
-	s.lose()
+	s.cancel()
 	s.take(&inbound{err: readError(err)})
 	s.close()
 }
@@ -161,7 +171,7 @@ func (s *session) close() {
 func (s *session) readOne() *inbound {
 	frame, err := readFrame(s.conn)
 	if err != nil {
-		s.lose()
+		s.cancel()
 		return &inbound{err: err}
 	}
 	r, err := parseRequest(frame)
@@ -384,6 +394,7 @@ func (s *session) forget() {
 // the connection and throw away what it has not read yet.
 func (s *session) finish(end error) {
 	s.over = true
+	s.cancel()
 	s.timer.Stop()
 	s.detach()
 	s.release()
@@ -415,4 +426,66 @@ func (s *session) release() {
 	}
 	clear(s.subs)
 	s.queue, s.holds = nil, nil
+}
+
+// enqueue puts a subscription in turn to be looked at.
+func (s *session) enqueue(sub *subscription) {
+	if !sub.queued {
+		sub.queued = true
+		s.queue = append(s.queue, sub)
+		s.due.Or(dueQueue)
+	}
+}
+
+// hold has a subscription looked at when its rate allows the next message.
+func (s *session) hold(sub *subscription, until time.Time) {
+	if s.holds == nil {
+		s.holds = make(map[*subscription]time.Time)
+	}
+	s.holds[sub] = until
+}
+
+// deliverNext serves the subscription whose turn it is: what its cursor has, or one
+// part of its result. more says that more parts follow.
+func (s *session) deliverNext() (more bool, err error) {
+	sub := s.queue[0]
+	s.queue = slices.Delete(s.queue, 0, 1)
+	sub.queued = false
+	switch {
+	case sub.listed.halted.Load():
+		return false, nil // resuming it queues it again
+	case sub.transfer != nil:
+		err = sub.nextPart()
+	case sub.full():
+		sub.cursor.Hold()
+		return false, nil // ack will queue it again
+	case sub.captures != nil:
+		err = sub.deliverCaptures()
+	default:
+		err = sub.deliver()
+	}
+	return sub.transfer != nil, s.delivered(sub, err)
+}
+
+// delivered looks at how a delivery failed, if it did.
+func (s *session) delivered(sub *subscription, err error) error {
+	var gap *registry.GapError
+	if errors.As(err, &gap) && sub.captures != nil {
+		err = sub.restartCaptures(gap.Reason) // which can fail like any delivery
+	}
+	var refused *refusal
+	var closed *closing
+	switch {
+	case err == nil || errors.Is(err, errGone) || errors.As(err, &closed):
+		return err
+	case s.ctx.Err() != nil:
+		return errGone
+	case errors.Is(err, registry.ErrNotFound):
+		return s.complete(sub, "released")
+	}
+	// The log failed. The next heartbeat sees that something is left to send.
+	if err = s.unavailable("read the log", err); errors.As(err, &refused) {
+		refused.id = sub.id
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -27,7 +28,7 @@ import (
 //	                                  somebody ended the stream (dropped)
 //
 // A request says where to go on by Last-Event-ID or, failing that, by after, both
-// in the form epoch:seq. It may wish for a filter and a rate, see ReadWish: what
+// in the form epoch:seq. It may wish for a filter and a rate, see cursor.ParseParams: what
 // comes then is what the filter leaves, says "filtered":true and has no hash; a
 // net change above Limits.Change gives way to a snapshot. Without, results and
 // changes above Limits.Change come truncated, with a link. Comments keep the
@@ -37,10 +38,10 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	if !ok {
 		return
 	}
-	wish := Wish{Limited: true, As: eventsOf(r, caller)}
+	o := StreamOptions{Limited: true, As: eventsOf(r, caller)}
 	var err error
-	if wish.Filter, wish.Rate, err = ReadWish(r.URL.Query()); err == nil {
-		err = wish.Filter.Fits(&query)
+	if o.Filter, o.Rate, err = cursor.ParseParams(r.URL.Query()); err == nil {
+		err = o.Filter.Fits(&query)
 	}
 	if err != nil {
 		problem(w, http.StatusBadRequest, "malformed", err.Error())
@@ -52,13 +53,13 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 		return
 	}
 	if given {
-		wish.After = &p
-	} else if st.Position.Seq == 0 { // no result when it began: whatever comes is a change
-		wish.After = &st.Position
+		o.After = &p
+	} else if st.Position.Seq == 0 { // no result yet: whatever comes is a change
+		o.After = &st.Position
 	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {
-		wish.Lagging = func() bool { return e.lagging }
-		return s.tellChanges(ctx, e, query.ID, wish)
+		o.Lagging = func() bool { return e.lagging }
+		return s.tellChanges(ctx, e, query.ID, o)
 	})
 }
 
@@ -68,11 +69,16 @@ func eventsOf(r *http.Request, caller string) registry.Subscription {
 		Remote: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])}
 }
 
-func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position, given, ok bool) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.URL.Query().Get("after")
+// lastEventID is where a request says to go on, "" if it does not.
+func lastEventID(r *http.Request) string {
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		return text
 	}
+	return r.URL.Query().Get("after")
+}
+
+func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position, given, ok bool) {
+	text := lastEventID(r)
 	if text == "" {
 		return p, false, true
 	}
@@ -146,8 +152,8 @@ func (e *events) dropped() error {
 }
 
 // tellChanges writes a stream as events.
-func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wish) error {
-	for ev, err := range s.Stream(ctx, query, w) {
+func (s *Server) tellChanges(ctx context.Context, e *events, query string, o StreamOptions) error {
+	for ev, err := range s.Stream(ctx, query, o) {
 		if errors.Is(err, registry.ErrNotFound) {
 			e.event("complete", "", frameless(field{"reason", "released"}))
 			return errEnded
@@ -156,7 +162,7 @@ func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wis
 			return e.dropped()
 		}
 		if err == nil {
-			err = s.tellEvent(e, query, w.Filter, &ev)
+			err = s.tellEvent(e, query, o.Filter, &ev)
 		}
 		if err != nil {
 			return err
@@ -165,7 +171,7 @@ func (s *Server) tellChanges(ctx context.Context, e *events, query string, w Wis
 	return nil
 }
 
-func (s *Server) tellEvent(e *events, query string, filter Filter, ev *StreamEvent) error {
+func (s *Server) tellEvent(e *events, query string, filter *cursor.Filter, ev *StreamEvent) error {
 	id := ev.At.String()
 	switch ev.Kind {
 	case StreamGap:
@@ -195,11 +201,11 @@ func (s *Server) tellEvent(e *events, query string, filter Filter, ev *StreamEve
 
 // snapshotEvent is a result as an event: its head, and its rows unless they are too
 // many.
-func (s *Server) snapshotEvent(query string, filter Filter, ev *StreamEvent) (head []byte, doc *Document, err error) {
+func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEvent) (head []byte, doc *Document, err error) {
 	st, at, res := &ev.Status, ev.At, ev.Result
 	rows, err := s.table(query, at, filter)
 	if errors.Is(err, errMoved) { // since the event was made
-		rows, err = filter.f.rows(res), nil
+		rows, err = tableOf(filter, res), nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -218,7 +224,7 @@ func (s *Server) snapshotEvent(query string, filter Filter, ev *StreamEvent) (he
 	}
 	head = frameless(fields...)
 	head = append(head[:len(head)-1], `,"results":`...)
-	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, "result " + filter.key()}
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(filter)}
 	body, err := s.documents.content(key, func() ([]byte, error) { return rows.json(0, rows.len()), nil })
 	if err != nil {
 		return nil, nil, err
@@ -235,7 +241,7 @@ func (s *Server) snapshotEvent(query string, filter Filter, ev *StreamEvent) (he
 }
 
 // openChange opens the members of a change as MarshalChange writes them.
-func (s *Server) openChange(c *registry.Change, filter Filter) (*Document, error) {
+func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Document, error) {
 	if c.Delta == nil {
 		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
 	}

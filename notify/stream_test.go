@@ -16,6 +16,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -64,7 +65,7 @@ func (c *consumer) take(t rapidOrTest, ev *notify.StreamEvent) {
 type rapidOrTest interface{ Fatalf(string, ...any) }
 
 // view is what a wish leaves of a result.
-func view(t *testing.T, f notify.Filter, r *diff.Result) []string {
+func view(t *testing.T, f *cursor.Filter, r *diff.Result) []string {
 	var doc struct {
 		Results struct{ Bindings []json.RawMessage }
 	}
@@ -90,8 +91,8 @@ func TestStreamModel(t *testing.T) {
 		id := r.log.Add("q", "SELECT", false)
 		q, err := url.ParseQuery(wishes[name])
 		must(err)
-		wish := notify.Wish{Limited: rapid.Bool().Draw(rt, "limited")}
-		wish.Filter, wish.Rate, err = notify.ReadWish(q)
+		wish := notify.StreamOptions{Limited: rapid.Bool().Draw(rt, "limited")}
+		wish.Filter, wish.Rate, err = cursor.ParseParams(q)
 		must(err)
 		c := &consumer{}
 		for step := range rapid.IntRange(1, 8).Draw(rt, "steps") {
@@ -143,7 +144,7 @@ func distance(a, b []string) int {
 
 // listen reads a stream until it has been idle, as a connection that breaks
 // then.
-func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.Wish, c *consumer) {
+func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.StreamOptions, c *consumer) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	meanwhile := rapid.IntRange(0, 3).Draw(rt, "meanwhile")
@@ -169,7 +170,7 @@ func TestStreamEnds(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)
 	r.record(id, rows("a"))
-	for ev, err := range r.srv.Stream(t.Context(), id, notify.Wish{}) {
+	for ev, err := range r.srv.Stream(t.Context(), id, notify.StreamOptions{}) {
 		if err != nil {
 			if !errors.Is(err, registry.ErrNotFound) {
 				t.Fatal(err)
@@ -198,7 +199,7 @@ func TestStreamFoldsForLaggards(t *testing.T) {
 	for late, want := range map[bool][]uint64{false: {2, 3, 4}, true: {4}} {
 		var got []uint64
 		ctx, cancel := context.WithCancel(t.Context())
-		for ev, err := range r.srv.Stream(ctx, id, notify.Wish{After: &st.Position, Lagging: func() bool { return late }}) {
+		for ev, err := range r.srv.Stream(ctx, id, notify.StreamOptions{After: &st.Position, Lagging: func() bool { return late }}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,24 +214,24 @@ func TestStreamFoldsForLaggards(t *testing.T) {
 	}
 }
 
-func TestReadWish(t *testing.T) {
+func TestParseParams(t *testing.T) {
 	for _, bad := range []string{"min_jaccard=x", "min_jaccard=2", "min_jaccard=NaN", "min_rows=-1", "min_rows=1.5", "where=s", "where=s:=", "where=s:~:x", "rate=5", "rate=-1s", "rate=25h"} {
 		q, err := url.ParseQuery(bad)
 		must(err)
-		if f, _, err := notify.ReadWish(q); err == nil {
+		if f, _, err := cursor.ParseParams(q); err == nil {
 			t.Errorf("%s is read as %+v", bad, f)
 		}
 	}
 	q, err := url.ParseQuery("vars=a,b&vars=c&where=a:=:x:y&where=b:starts:&rate=90s&min_rows=2")
 	must(err)
-	f, rate, err := notify.ReadWish(q)
+	f, rate, err := cursor.ParseParams(q)
 	if err != nil || rate != 90*time.Second || f.All() {
 		t.Fatalf("%+v %v %v", f, rate, err)
 	}
 	if f.Fits(&registry.Query{Form: diff.Ask}) == nil || f.Fits(&registry.Query{Form: diff.Select, Ordered: true}) == nil || f.Fits(&registry.Query{Form: diff.Select}) != nil {
 		t.Error("rows of ASK or of a sequence cannot be filtered, those of SELECT can")
 	}
-	if f, _, err := notify.ReadWish(nil); err != nil || !f.All() {
+	if f, _, err := cursor.ParseParams(nil); err != nil || !f.All() {
 		t.Errorf("nothing wished is %+v (%v)", f, err)
 	}
 }

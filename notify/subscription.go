@@ -1,70 +1,58 @@
 package notify
 
 import (
+	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
-// A subscription is a cursor over one query's changes, or one profile's captures,
-// with the wishes of its client.
+// A subscription sends the events of one cursor over a session: of a query's
+// changes, or of a profile's captures.
 type subscription struct {
-	id        string
-	session   *session
-	topic     *topic
-	place     int  // in topic.subs, guarded by topic.mu
-	awake     bool // stands in session.awake, guarded by session.mail
-	over      bool // has left
-	query     registry.Query
-	release   func()
-	snapshots bool // mode "snapshot"
-	rate      time.Duration
-	filter    *filter
-	captures  *capturesCursor // of a profile; nil: of query
+	id      string
+	session *session
+	topic   *topic
+	place   int  // in topic.subs, guarded by topic.mu
+	awake   bool // in session.awake, guarded by session.mail
+	over    bool // has left
+	queued  bool // in session.queue
+	release func()
 
-	giving    *giving           // the result that is being sent, part by part
-	pos       registry.Position // last sent: what the client's next delta begins at
-	pending   *pending          // what a filter holds back
-	queued    bool              // stands in session.queue
-	fold      bool              // was held back: what waits goes out as one
-	stale     bool              // as the client was told
-	notBefore time.Time         // by rate
-	lastSent  time.Time
+	follows  string // id of the query or profile
+	endpoint string
+	form     diff.Form
+	ordered  bool
+	cursor   cursor.Cursor
+	captures *capturesCursor // of a profile; nil: of a query
+
+	transfer *transfer // the result that is being sent, part by part
+	stale    bool      // the client's last status
+	lastSent time.Time
 
 	acking  bool
 	unacked []uint64 // positions sent, at most the window
 	listed  *listed  // as others see it
 }
 
-// pending is the net change behind sub.pos that a filter keeps from being sent.
-type pending struct {
-	last  registry.Change // the newest change looked at
-	kept  bool            // net is there; otherwise it is added up from the log again
-	net   *diff.Delta     // nil where everything cancelled out
-	bound bound           // of one that is not kept
-	empty bool            // nothing in it passes the filter
-}
-
-// keepPending is the size in bytes up to which a held back net change is kept
-// instead of being folded from the log again, once it may pass.
-const keepPending = 64 << 10
-
-func newSubscription(r request) (*subscription, *registry.Position, error) {
+func newSubscription(r request, rules *cursor.Rules) (*subscription, *registry.Position, error) {
 	sub := &subscription{id: r.ID, release: func() {}}
+	c := &sub.cursor
+	c.Rules = rules
 	var err error
-	if sub.snapshots, err = r.snapshotMode(); err != nil {
+	if c.Snapshots, err = r.snapshotMode(); err != nil {
 		return nil, nil, err
 	}
-	if sub.rate, err = r.rate(); err != nil {
+	if c.Rate, err = r.rate(); err != nil {
 		return nil, nil, err
 	}
-	if sub.filter, err = parseFilter(r.Filter); err != nil {
-		return nil, nil, err
+	if c.Filter, err = cursor.ParseFilter(r.Filter); err != nil {
+		return nil, nil, badParams("%v", err)
 	}
 	p, ok, err := r.position()
 	if err != nil || !ok {
@@ -73,219 +61,210 @@ func newSubscription(r request) (*subscription, *registry.Position, error) {
 	return sub, &p, nil
 }
 
-// seen is the position up to which everything is either sent or held back.
-func (s *subscription) seen() registry.Position {
-	if s.pending != nil {
-		return s.pending.last.Position()
+// list enters a subscription among those that can be seen.
+func (sub *subscription) list(filter json.RawMessage) {
+	s := sub.session
+	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Client: s.client, Remote: s.from,
+		Query: sub.follows, Rate: registry.Duration(sub.cursor.Rate), Filter: filter}
+	if sub.captures != nil {
+		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.endpoint
 	}
-	return s.pos
+	sub.listed = s.srv.list(about, sub.at(), func() { s.dropping(sub) }, func() { s.awaken(sub) })
 }
 
-// moved notes that the client was told of everything up to p.
-func (s *subscription) moved(p registry.Position) { s.movedTo(&p) }
-
-// movedTo is moved for a position that is shared and never written to.
-func (s *subscription) movedTo(p *registry.Position) {
-	s.pos, s.pending, s.fold = *p, nil, false
-	s.listed.at.Store(p)
-	s.lastSent = time.Now()
+// at is the position that the client has.
+func (sub *subscription) at() registry.Position {
+	if sub.captures != nil {
+		return sub.captures.pos
+	}
+	return sub.cursor.At()
 }
 
-// counts notes a message that a client which acknowledges has to answer for.
-func (s *subscription) counts(window int) {
-	s.listed.delivered(s.lastSent)
-	if s.rate > 0 {
-		s.notBefore = s.lastSent.Add(s.rate)
-	}
-	s.unacked = append(s.unacked, s.pos.Seq)
-	if over := len(s.unacked) - window; over > 0 {
-		s.unacked = append(s.unacked[:0], s.unacked[over:]...)
+// jump notes that the client has everything up to p.
+func (sub *subscription) jump(p registry.Position) {
+	sub.cursor.Jump(p)
+	sub.moved()
+}
+
+// moved shows where the client is.
+func (sub *subscription) moved() {
+	sub.listed.moved(sub.at())
+	sub.lastSent = time.Now()
+}
+
+// sent notes a message that counts: for the rate, and for a client which
+// acknowledges.
+func (sub *subscription) sent() {
+	sub.moved()
+	srv := sub.session.srv
+	srv.sent.Add(1)
+	sub.listed.delivered(sub.lastSent)
+	sub.cursor.Sent(sub.lastSent)
+	sub.unacked = append(sub.unacked, sub.at().Seq)
+	if over := len(sub.unacked) - srv.opts.Limits.Window; over > 0 {
+		sub.unacked = append(sub.unacked[:0], sub.unacked[over:]...)
 	}
 }
 
-// ack frees the window. What waited for a full one goes out as one.
-func (s *subscription) ack(seq uint64, window int) {
-	s.fold = s.fold || s.full(window)
-	s.acking = true
-	kept := s.unacked[:0]
-	for _, n := range s.unacked {
+// ack frees the window. What waited for a full one goes out as one change.
+func (sub *subscription) ack(seq uint64) {
+	if sub.full() {
+		sub.cursor.Hold()
+	}
+	sub.acking = true
+	kept := sub.unacked[:0]
+	for _, n := range sub.unacked {
 		if n > seq {
 			kept = append(kept, n)
 		}
 	}
-	s.unacked = kept
+	sub.unacked = kept
 }
 
-// full says that the client has to acknowledge something first.
-func (s *subscription) full(window int) bool { return s.acking && len(s.unacked) >= window }
-
-// enqueue puts a subscription in turn to be looked at.
-func (s *session) enqueue(sub *subscription) {
-	if !sub.queued {
-		sub.queued = true
-		s.queue = append(s.queue, sub)
-		s.due.Or(dueQueue)
-	}
+// full reports whether the client has to acknowledge something first.
+func (sub *subscription) full() bool {
+	return sub.acking && len(sub.unacked) >= sub.session.srv.opts.Limits.Window
 }
 
-// deliverNext serves the subscription whose turn it is: one page of its log, or
-// one part of its result. giving says that more parts follow.
-func (s *session) deliverNext() (giving bool, err error) {
-	sub := s.queue[0]
-	s.queue = slices.Delete(s.queue, 0, 1)
-	sub.queued = false
-	switch {
-	case sub.listed.halted.Load():
-		return false, nil // resuming it queues it again
-	case sub.giving != nil:
-		err = s.givePart(sub)
-		return sub.giving != nil, s.delivered(sub, err)
-	case sub.full(s.srv.opts.Limits.Window):
-		sub.fold = true
-		return false, nil // ack will queue it again
+// begin sends what a subscription starts with: nothing but the position where the
+// log continues from there, else the result.
+func (sub *subscription) begin(from *registry.Position) error {
+	if from == nil {
+		return sub.restart("")
 	}
-	if sub.rate > 0 && time.Now().Before(sub.notBefore) {
-		sub.fold = true
-		if s.holds == nil {
-			s.holds = make(map[*subscription]struct{})
-		}
-		s.holds[sub] = struct{}{}
-		return false, nil
-	}
-	err = s.delivered(sub, s.deliver(sub))
-	return sub.giving != nil, err
-}
-
-// delivered looks at how a delivery failed, if it did.
-func (s *session) delivered(sub *subscription, err error) error {
+	err := sub.cursor.Resume(&sub.session.reader, *from)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
-		err = s.restart(sub, gap.Reason) // which can fail like any delivery
+		return sub.restart(gap.Reason)
 	}
-	var refused *refusal
-	var closed *closing
-	switch {
-	case err == nil || errors.Is(err, errGone) || errors.As(err, &closed):
+	if err != nil {
 		return err
-	case errors.Is(err, registry.ErrNotFound):
-		return s.complete(sub, "released")
 	}
-	// The log failed. The next heartbeat sees that something is left to send.
-	if err = s.unavailable("read the log", err); errors.As(err, &refused) {
-		refused.id = sub.id
-	}
-	return err
+	sub.moved()
+	sub.session.enqueue(sub)
+	return sub.subscribed(true, "")
 }
 
-func (s *session) deliver(sub *subscription) error {
-	if sub.captures != nil {
-		return s.deliverCaptures(sub)
+// restart begins again with the present result.
+func (sub *subscription) restart(reason string) error {
+	st, res, err := sub.session.srv.results.current(sub.follows)
+	if err != nil {
+		return err
 	}
+	sub.jump(st.Position)
+	sub.session.enqueue(sub) // for the status, and for what came meanwhile
+	if err := sub.subscribed(false, reason); err != nil || res == nil {
+		return err
+	}
+	return sub.transferResult(&st)
+}
+
+func (sub *subscription) subscribed(resumed bool, reason string) error {
+	p := sub.at()
+	return sub.session.write(frame("subscribed",
+		field{"id", sub.id}, field{"query", sub.follows}, field{"topic", sub.session.srv.format().ResultsURL(sub.follows)},
+		field{"form", string(sub.form)}, field{"ordered", orNil(sub.ordered)},
+		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
+}
+
+func orNil(v bool) any {
+	if !v {
+		return nil
+	}
+	return v
+}
+
+// deliver sends what the cursor has, for as long as the client keeps up and until
+// enough has been said: what is written meanwhile holds no page.
+func (sub *subscription) deliver() error {
+	s := sub.session
 	st, err := sub.topic.current()
 	if err != nil {
 		return err
 	}
-	if sub.seen() == st.Position {
-		return s.settle(sub, st)
-	}
-	page, err := sub.topic.after(sub.seen(), st.Position)
-	if err != nil {
-		return err
-	}
-	switch {
-	case len(page) == 0:
-		return s.settle(sub, st)
-	case sub.snapshots && sub.filter == nil:
-		s.enqueue(sub) // until the log has no more
-		return s.snapshot(sub)
-	case s.folds(sub, len(page)):
-		s.enqueue(sub)
-		return s.deliverNet(sub, page)
-	}
-	if err := s.deliverPage(sub, page, &st.Position); err != nil {
-		return err
-	}
-	if sub.pos == st.Position && sub.giving == nil && s.big == nil {
-		return s.settle(sub, st)
-	}
-	s.enqueue(sub)
-	return nil
-}
-
-// deliverPage says changes one by one, for as long as their reader keeps up and
-// until enough has been said: what is written meanwhile is not held by a page.
-func (s *session) deliverPage(sub *subscription, page []registry.Change, now *registry.Position) error {
-	for i := range page {
-		if s.full() || s.wire.blocked.Load() || sub.full(s.srv.opts.Limits.Window) {
-			return nil // the rest waits, or will be folded
+	if s.wire.blocked.Swap(false) { // everything else on this connection is late as well
+		for _, other := range s.subs {
+			other.cursor.Hold()
 		}
-		if s.format().TooLarge(page[i].Delta) {
-			return s.snapshot(sub)
-		}
-		if err := s.delta(sub, &page[i], now); err != nil {
+	}
+	defer sub.cursor.Release()
+	for {
+		ev, err := sub.cursor.Next(s.ctx, &s.reader, st.Position, time.Now())
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// folds says whether waiting changes go out as one. A write that took long
-// means that everything else on this connection is late as well.
-func (s *session) folds(sub *subscription, waiting int) bool {
-	if s.wire.blocked.Swap(false) {
-		for _, other := range s.subs {
-			other.fold = true
+		s.srv.folded.Add(uint64(ev.Folded))
+		switch ev.Kind {
+		case cursor.Change:
+			err = sub.change(ev.Change)
+		case cursor.Moved:
+			sub.moved()
+			err = sub.alive(ev.CheckedAt)
+		case cursor.Snapshot:
+			return sub.snapshot(ev.Lost())
+		case cursor.Wait:
+			if !ev.Until.IsZero() {
+				s.hold(sub, ev.Until)
+				return nil
+			}
+			return sub.state(st)
+		}
+		if err != nil {
+			return err
+		}
+		if s.full() || s.wire.blocked.Load() || sub.full() {
+			s.enqueue(sub) // the rest waits, or will be folded
+			return nil
 		}
 	}
-	return sub.fold || sub.rate > 0 || sub.filter != nil || waiting > s.srv.opts.Limits.Fold
 }
 
-func (s *session) format() Format { return s.srv.format() }
-
-// delta says a change; now is where the query stands, if that is known. It does
-// not write.
-func (s *session) delta(sub *subscription, c *registry.Change, now *registry.Position) error {
-	body, err := s.srv.changeContent(c, Filter{sub.filter})
+// change says a change. It does not write.
+func (sub *subscription) change(c *registry.Change) error {
+	s, filter := sub.session, sub.cursor.Filter
+	body, err := s.srv.changeContent(c, filter)
 	if err != nil {
 		return err
 	}
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
 	if len(body.pieces) > 1 {
-		s.sayDocument([]byte(before+sub.id+between), s.srv.changeDocument(c, Filter{sub.filter}, body))
+		s.sayDocument([]byte(before+sub.id+between), s.srv.changeDocument(c, filter, body))
 	} else {
 		members := body.pieces[0]
 		b := appendHeader(s.said(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
 		b = append(append(append(b, before...), sub.id...), between...)
 		*s.out = append(append(b, members...), after...)
 	}
-	s.srv.sent.Add(1)
-	if now != nil && now.Seq == c.Seq && now.Epoch == c.Epoch {
-		sub.movedTo(now) // the same for all followers
-	} else {
-		sub.moved(c.Position())
-	}
-	sub.counts(s.srv.opts.Limits.Window)
+	sub.sent()
 	return nil
 }
 
-// settle is for a subscription that has nothing more to send: it tells whether
-// its query still works.
-func (s *session) settle(sub *subscription, st *registry.Status) error {
-	sub.fold = false
-	return s.state(sub, st)
+// snapshot replaces what the client has by the present result. Where the log does
+// not continue, the client is told why.
+func (sub *subscription) snapshot(lost string) error {
+	if lost != "" {
+		return sub.restart(lost)
+	}
+	st, res, err := sub.session.srv.results.current(sub.follows)
+	if err != nil {
+		return err
+	}
+	if res == nil { // history began again and has no result yet
+		return sub.restart(registry.OtherEpoch)
+	}
+	return sub.transferResult(&st)
 }
 
-// state tells a transition between live and stale. For a follower there are no
+// state reports a transition between live and stale. For a follower there are no
 // other states: what it holds is kept up to date or it is not, and clients of the
-// first version know these two. reason tells stale, failing and idle apart, for
-// those who want to know. A query that was never complete is stale too: its client
-// waits for nothing otherwise.
-func (s *session) state(sub *subscription, st *registry.Status) error {
+// first version know these two. reason tells stale, failing and idle apart. A query
+// that was never complete is stale too: its client waits for nothing otherwise.
+func (sub *subscription) state(st *registry.Status) error {
 	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
 	if stale == sub.stale || st.State == registry.Paused {
 		return nil
 	}
-	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.topic.due(sub.query.Endpoint))}}
+	fields := []field{{"id", sub.id}, {"state", string(registry.Live)}, {"checked_at", timeOrNil(st.CheckedAt)}, {"next_due", timeOrNil(sub.topic.due(sub.endpoint))}}
 	if stale {
 		fields[1].value = string(registry.Stale)
 		reason := st.State
@@ -294,7 +273,7 @@ func (s *session) state(sub *subscription, st *registry.Status) error {
 		}
 		fields = append(fields, field{"reason", string(reason)}, field{"error", st.Error})
 	}
-	if err := s.write(frame("status", fields...)); err != nil {
+	if err := sub.session.write(frame("status", fields...)); err != nil {
 		return err
 	}
 	sub.stale = stale
@@ -308,37 +287,39 @@ func timeOrNil(t time.Time) any {
 	return t
 }
 
-// alive tells a quiet subscription up to when nothing changed, or finds that
+// heartbeat tells a quiet client up to when nothing changed, or finds that
 // something did.
-func (s *session) alive(sub *subscription) error {
+func (sub *subscription) heartbeat() error {
 	if sub.captures != nil {
-		return s.aliveCaptures(sub)
+		return sub.heartbeatOfCaptures()
 	}
-	if sub.giving != nil {
+	if sub.transfer != nil {
 		return nil
 	}
-	st, _, err := s.srv.opts.Log.Current(sub.query.ID, false)
+	s := sub.session
+	st, _, err := s.srv.opts.Log.Current(sub.follows, false)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
 		return s.complete(sub, "released")
 	case err != nil:
-		s.srv.opts.Logger.Error("read a status", "query", sub.query.ID, "error", err)
+		s.srv.opts.Logger.Error("read a status", "query", sub.follows, "error", err)
 		return nil
-	case st.Position != sub.seen():
+	case st.Position != sub.cursor.Seen():
 		sub.topic.expire()
 		s.enqueue(sub)
 		return nil
 	}
-	if err := s.state(sub, &st); err != nil {
+	if err := sub.state(&st); err != nil {
 		return err
 	}
-	if sub.pending != nil && sub.pending.empty {
-		sub.moved(sub.seen())
+	if _, moved := sub.cursor.Settle(); moved {
+		sub.moved()
 	}
-	return s.sayAlive(sub, st.CheckedAt)
+	return sub.alive(st.CheckedAt)
 }
 
-func (s *session) sayAlive(sub *subscription, checked time.Time) error {
+func (sub *subscription) alive(checked time.Time) error {
 	sub.lastSent = time.Now()
-	return s.write(frame("alive", field{"id", sub.id}, field{"epoch", sub.pos.Epoch}, field{"seq", sub.pos.Seq}, field{"checked_at", timeOrNil(checked)}))
+	p := sub.at()
+	return sub.session.write(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
 }

@@ -32,9 +32,9 @@ type topic struct {
 func (s *Server) join(sub *subscription) {
 	s.topicsMu.Lock()
 	defer s.topicsMu.Unlock()
-	t := s.topics[sub.query.ID]
+	t := s.topics[sub.follows]
 	if t == nil {
-		t = &topic{query: sub.query.ID, srv: s, stale: true}
+		t = &topic{query: sub.follows, srv: s, stale: true}
 		t.follower = s.opts.Hub.Call(t.query, t.wake)
 		s.topics[t.query] = t
 	}
@@ -126,28 +126,4 @@ func (t *topic) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stale = true
-}
-
-// after returns a page of what follows p, see Server.page.
-func (t *topic) after(p, now registry.Position) ([]registry.Change, error) {
-	return t.srv.page(t.query, p, now)
-}
-
-// page returns a page of what follows p, which is not where the query stands now.
-// Nobody may write to it: it is read from the log and unpacked once for all who
-// go the same step.
-func (s *Server) page(query string, p, now registry.Position) ([]registry.Change, error) {
-	read := func() ([]registry.Change, error) { return s.opts.Log.After(query, p, pageSize) }
-	if p.Epoch != now.Epoch || p.Seq >= now.Seq {
-		return read() // a gap, or the status is older than what the reader has seen
-	}
-	return s.pages.get(documentKey{step: step{query, now.Epoch, p.Seq, now.Seq}}, read, pageWeight)
-}
-
-func pageWeight(page []registry.Change) int {
-	n := len(page) * 512
-	for i := range page {
-		n += int(deltaSize(page[i].Delta))
-	}
-	return n
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
+
+	"github.com/freshet/freshet/notify/loan"
 )
 
 // chunk is the piece of a message that has to make progress within the write
@@ -46,7 +48,7 @@ type wire struct {
 }
 
 // lag is the time of one write from which its reader counts as lagging.
-const lag = 50 * time.Millisecond
+const lag = loan.Lag
 
 // A detacher is told before its goroutine waits for a client.
 type detacher interface{ detach() }

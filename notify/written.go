@@ -3,29 +3,30 @@ package notify
 import (
 	"context"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
 // changeContent is a change as it is put on the wire, so that a thousand followers
 // of a query marshal each of its changes once: the members of its JSON object,
 // without the braces.
-func (s *Server) changeContent(c *registry.Change, filter Filter) (*content, error) {
+func (s *Server) changeContent(c *registry.Change, filter *cursor.Filter) (*content, error) {
 	return s.documents.content(changeKey(c, filter), func() ([]byte, error) {
 		return appendChange(nil, c, s.format(), !filter.All()), nil
 	})
 }
 
-func changeKey(c *registry.Change, filter Filter) documentKey {
+func changeKey(c *registry.Change, filter *cursor.Filter) documentKey {
 	key := documentKey{step: step{c.Query, c.Epoch, c.Prev, c.Seq}}
 	if !filter.All() {
-		key.as = filter.key()
+		key.as = filterKey(filter)
 	}
 	return key
 }
 
 // changeDocument is the content of a change as a document. It keeps no rows: when
 // they are needed again they are read from the log.
-func (s *Server) changeDocument(c *registry.Change, filter Filter, body *content) *Document {
+func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body *content) *Document {
 	key := changeKey(c, filter)
 	return lend(body, func() (*content, error) {
 		return s.documents.content(key, func() ([]byte, error) {
@@ -39,13 +40,13 @@ func (s *Server) changeDocument(c *registry.Change, filter Filter, body *content
 }
 
 // changeAgain reads what a step says from the log.
-func (s *Server) changeAgain(at step, filter Filter) (registry.Change, error) {
+func (s *Server) changeAgain(at step, filter *cursor.Filter) (registry.Change, error) {
 	from := registry.Position{Epoch: at.epoch, Seq: at.prev}
-	c, _, err := s.net(context.Background(), at.query, from, registry.Position{Epoch: at.epoch, Seq: at.seq}, 0)
+	c, _, err := cursor.Sum(context.Background(), &s.reader, at.query, from, registry.Position{Epoch: at.epoch, Seq: at.seq}, 0)
 	if err != nil {
 		return c, err
 	}
-	if c.Delta = filter.f.delta(c.Delta); c.Delta == nil {
+	if c.Delta = filter.Delta(c.Delta); c.Delta == nil {
 		return c, errMoved
 	}
 	return c, nil
@@ -55,7 +56,7 @@ func (s *Server) changeAgain(at step, filter Filter) (registry.Change, error) {
 // whose name is as. What write gives depends on the content alone.
 func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*StreamContent) []byte) (*Document, error) {
 	filter, at := ev.filter, ev.At
-	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, as + filter.key()}
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, as + filterKey(filter)}
 	again := func() (*StreamContent, error) {
 		rows, err := s.table(query, at, filter)
 		if err != nil {

@@ -37,7 +37,7 @@ func TestWrittenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := func(c *registry.Change) string {
-		body, err := s.changeContent(c, Filter{})
+		body, err := s.changeContent(c, nil)
 		if err != nil {
 			t.Error(err)
 			return ""
@@ -117,7 +117,7 @@ func TestDocumentIsMadeAgain(t *testing.T) {
 		return doc
 	}
 	letGo := func(doc *Document) {
-		doc.held.drop()
+		doc.held.Drop()
 		for _, m := range d.kept.byKey {
 			d.kept.drop(m)
 		}

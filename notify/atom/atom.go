@@ -32,6 +32,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -123,7 +124,7 @@ type feed struct {
 	s         *Source
 	path      string
 	filter    []string // parameters of its URL
-	only      notify.Filter
+	only      *cursor.Filter
 	suffix    string // of the ids of entries that are not whole
 	topic     bool
 	newest    registry.Position
@@ -139,7 +140,7 @@ func (f *feed) wish(params url.Values) (err error) {
 	if params.Has("rate") {
 		return malformed("a feed has no rate: read it as often as you like")
 	}
-	if f.only, _, err = notify.ReadWish(params); err != nil {
+	if f.only, _, err = cursor.ParseParams(params); err != nil {
 		return malformed(err.Error())
 	}
 	var own []string

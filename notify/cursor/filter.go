@@ -309,9 +309,15 @@ func cancel(a, b diff.Rows) (diff.Rows, diff.Rows) {
 // ResultJSON writes what the filter leaves of a result, as SPARQL results JSON
 // or {"triples":[…]}.
 func (f *Filter) ResultJSON(r *diff.Result) []byte {
-	if r.Form() == diff.Ask || !f.ByRow() {
+	if r.Form() == diff.Ask {
 		return r.Document()
 	}
-	vars, rows := f.Rows(r)
-	return diff.RowsJSON(r.Form(), vars, rows)
+	vars, kept := f.Rows(r)
+	if kept == nil {
+		kept = make(diff.Rows, r.Len())
+		for i := range kept {
+			kept[i] = r.Row(i)
+		}
+	}
+	return diff.RowsJSON(r.Form(), vars, kept)
 }

@@ -56,7 +56,7 @@ func (m *MultiCursor) Resume(id string) error {
 type State struct {
 	At, Round registry.Offset
 	Held      []registry.Withheld // in the order of queries
-	Sent      time.Time       // when the reader was sent its last message
+	Sent      time.Time           // when the reader was sent its last message
 }
 
 // State is what has to be stored to go on later.

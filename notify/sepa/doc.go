@@ -31,5 +31,5 @@
 // A connection on which nothing is subscribed to for 30 s is closed with 4408.
 //
 // The endpoint is the default one. Filter and rate are parameters of the
-// connection's URL and hold for all its subscriptions, see notify.ReadWish.
+// connection's URL and hold for all its subscriptions, see cursor.ParseParams.
 package sepa

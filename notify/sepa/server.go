@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -35,13 +36,13 @@ type Server struct {
 
 // ServeHTTP takes a client's connection over.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	filter, rate, err := notify.ReadWish(r.URL.Query())
+	filter, rate, err := cursor.ParseParams(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, vacant: time.Now(),
-		wish: notify.Wish{Filter: filter, Rate: rate}}
+		wish: notify.StreamOptions{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
 
@@ -73,7 +74,7 @@ type client struct {
 	header  string // the token of the upgrade request
 	from    string // where it came from
 	program string // what it says that it is
-	wish    notify.Wish
+	wish    notify.StreamOptions
 
 	mu     sync.Mutex
 	over   bool // nothing is started any more
@@ -350,7 +351,7 @@ func (s *subscription) lagging() bool {
 	return late
 }
 
-func (s *subscription) follow(ctx context.Context, wish notify.Wish) error {
+func (s *subscription) follow(ctx context.Context, wish notify.StreamOptions) error {
 	for ev, err := range s.c.s.Live.Stream(ctx, s.query.ID, wish) {
 		if err != nil {
 			return err

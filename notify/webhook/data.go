@@ -2,11 +2,13 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -56,7 +58,7 @@ func (w *Sender) instead(p registry.OutboxMessage, typ string, until registry.Po
 }
 
 func (w *Sender) change(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
-	filter, err := notify.ParseFilter(s.Filter)
+	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +71,7 @@ func (w *Sender) change(s *registry.Subscription, p registry.OutboxMessage) ([]b
 	if s.Pledge != nil && s.Pledge.ID == p.ID && s.Seen.Epoch != "" {
 		from = s.Seen
 	}
-	net, _, err := notify.Net(w.opts.Log, s.Query, from, p.Until, limit)
+	net, _, err := cursor.Sum(context.Background(), &cursor.Reader{Log: w.opts.Log}, s.Query, from, p.Until, limit)
 	if reason := snapshotReason(err); reason != "" {
 		st, _, err := w.opts.Log.Current(s.Query, false)
 		return nil, w.instead(p, TypeSnapshot, st.Position, reason), err
@@ -118,7 +120,7 @@ func (w *Sender) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([
 	if st.Position != p.Until { // it is another by now
 		return nil, w.instead(p, TypeSnapshot, st.Position, p.Info), nil
 	}
-	filter, err := notify.ParseFilter(s.Filter)
+	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
 	}

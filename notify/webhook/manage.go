@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
@@ -114,7 +114,7 @@ func rate(r registry.Duration) (registry.Duration, error) {
 }
 
 func (m *Manager) filter(c registry.Caller, query string, raw json.RawMessage) (json.RawMessage, error) {
-	f, err := notify.ParseFilter(raw)
+	f, err := cursor.ParseFilter(raw)
 	if err != nil {
 		return nil, refuse("/filter", "%v", err)
 	}

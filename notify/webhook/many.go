@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
@@ -18,7 +20,7 @@ const mostHeld = 64
 
 // planMany is for a webhook of many queries with a filter or a rate: what it
 // reads is kept back by query and told as one net change of each.
-func (w *Sender) planMany(s *registry.Subscription, filter notify.Filter, now time.Time) (deliver.Step, error) {
+func (w *Sender) planMany(s *registry.Subscription, filter *cursor.Filter, now time.Time) (deliver.Step, error) {
 	if s.Rate > 0 && s.RateCursor.Epoch == s.Cursor.Epoch && s.Cursor.Seq < s.RateCursor.Seq {
 		return w.gather(s, filter)
 	}
@@ -39,7 +41,7 @@ func (w *Sender) planMany(s *registry.Subscription, filter notify.Filter, now ti
 // round begins a round of a webhook with a rate: everything that waits by now is
 // read, however much it is, before the next pause. Otherwise a webhook could fall
 // behind for ever.
-func (w *Sender) round(s *registry.Subscription, filter notify.Filter) (deliver.Step, error) {
+func (w *Sender) round(s *registry.Subscription, filter *cursor.Filter) (deliver.Step, error) {
 	head, err := w.opts.Head()
 	if err != nil || head == s.Cursor {
 		return deliver.Step{}, err
@@ -70,7 +72,7 @@ func heldAt(held []registry.Withheld, query string) int {
 
 // gather reads a page of the log. In a round that has to wait for room, what is
 // fresh goes out before it.
-func (w *Sender) gather(s *registry.Subscription, filter notify.Filter) (deliver.Step, error) {
+func (w *Sender) gather(s *registry.Subscription, filter *cursor.Filter) (deliver.Step, error) {
 	page, err := w.opts.Log.All(s.Cursor, pageSize)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
@@ -141,8 +143,8 @@ func hold(s *registry.Subscription, c *registry.Change) bool {
 }
 
 // judge holds what waits of a query against the filter.
-func (w *Sender) judge(h registry.Withheld, filter notify.Filter, anyway bool) (deliver.Step, error) {
-	net, _, err := notify.Net(w.opts.Log, h.Query, h.From, h.Until, w.opts.Format.MaxChange)
+func (w *Sender) judge(h registry.Withheld, filter *cursor.Filter, anyway bool) (deliver.Step, error) {
+	net, _, err := cursor.Sum(context.Background(), &cursor.Reader{Log: w.opts.Log}, h.Query, h.From, h.Until, w.opts.Format.MaxChange)
 	if errors.Is(err, registry.ErrNotFound) {
 		return deliver.Step{Edit: func(s *registry.Subscription) error {
 			release(s, h.Query, h.Until)
@@ -197,7 +199,7 @@ func (w *Sender) held(s *registry.Subscription, p registry.OutboxMessage) ([]byt
 		data, err := json.Marshal(about)
 		return data, nil, err
 	}
-	net, _, err := notify.Net(w.opts.Log, p.Query, p.From, p.Until, w.opts.Format.MaxChange)
+	net, _, err := cursor.Sum(context.Background(), &cursor.Reader{Log: w.opts.Log}, p.Query, p.From, p.Until, w.opts.Format.MaxChange)
 	reason := snapshotReason(err)
 	if errors.Is(err, registry.ErrNotFound) {
 		reason = registry.TooOld
@@ -212,7 +214,7 @@ func (w *Sender) held(s *registry.Subscription, p registry.OutboxMessage) ([]byt
 	if err != nil {
 		return nil, nil, err
 	}
-	filter, err := notify.ParseFilter(s.Filter)
+	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
 	}

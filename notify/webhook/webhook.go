@@ -53,6 +53,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
@@ -213,7 +214,7 @@ func (w *Sender) plan(s *registry.Subscription, now time.Time) (deliver.Step, er
 		}
 		return w.pledge(s, TypeSnapshot, st.Position, reason), nil
 	}
-	filter, err := notify.ParseFilter(s.Filter)
+	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return disable("its filter cannot be read: " + err.Error()), nil
 	}
@@ -225,8 +226,8 @@ func (w *Sender) plan(s *registry.Subscription, now time.Time) (deliver.Step, er
 }
 
 // planNet adds up everything that waits.
-func (w *Sender) planNet(s *registry.Subscription, filter notify.Filter, read, now registry.Position) (deliver.Step, error) {
-	net, count, err := notify.Net(w.opts.Log, s.Query, read, registry.Position{}, w.opts.Format.MaxChange)
+func (w *Sender) planNet(s *registry.Subscription, filter *cursor.Filter, read, now registry.Position) (deliver.Step, error) {
+	net, count, err := cursor.Sum(context.Background(), &cursor.Reader{Log: w.opts.Log}, s.Query, read, registry.Position{}, w.opts.Format.MaxChange)
 	if reason := snapshotReason(err); reason != "" {
 		return w.pledge(s, TypeSnapshot, now, reason), nil
 	}
@@ -255,7 +256,7 @@ func snapshotReason(err error) string {
 	switch {
 	case errors.As(err, &gap):
 		return gap.Reason
-	case errors.Is(err, notify.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
+	case errors.Is(err, cursor.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
 		return "too_large"
 	}
 	return ""
@@ -266,7 +267,7 @@ const pageSize = 64
 
 // planAll looks for the next change of any query that is wanted.
 func (w *Sender) planAll(s *registry.Subscription, now time.Time) (deliver.Step, error) {
-	filter, err := notify.ParseFilter(s.Filter)
+	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return disable("its filter cannot be read: " + err.Error()), nil
 	}

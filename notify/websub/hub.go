@@ -25,7 +25,7 @@
 //     with hub and self. Atom feeds are delivered in full, too.
 //   - When. Parameters that are not the Recommendation's say what is worth a
 //     delivery: freshet.min_jaccard, freshet.min_rows and freshet.rate, as those
-//     of an event stream (see notify.ReadWish). They decide about the net change
+//     of an event stream (see cursor.ParseParams). They decide about the net change
 //     since the last delivery; the content is always the whole topic, which is
 //     why there is nothing to choose of its rows. A renewal says them again.
 //   - Signatures are sha256, in lower-case hexadecimal digits.
@@ -59,6 +59,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
@@ -234,14 +235,14 @@ const mostFolded = 8 << 20
 
 // worth holds what waits for a subscription against its filter.
 func (h *Hub) worth(s *registry.Subscription) (int, error) {
-	filter, err := notify.ParseFilter(s.Filter)
+	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil || filter.All() {
 		return enough, err
 	}
-	net, _, err := notify.Net(h.opts.Log, s.Query, s.Cursor, registry.Position{}, mostFolded)
+	net, _, err := cursor.Sum(context.Background(), &cursor.Reader{Log: h.opts.Log}, s.Query, s.Cursor, registry.Position{}, mostFolded)
 	var gap *registry.GapError
 	switch {
-	case errors.As(err, &gap), errors.Is(err, notify.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
+	case errors.As(err, &gap), errors.Is(err, cursor.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
 		return enough, nil
 	case err != nil:
 		return enough, err

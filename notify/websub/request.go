@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 )
@@ -235,7 +236,7 @@ func wish(form url.Values) (json.RawMessage, registry.Duration, error) {
 			own[name] = values
 		}
 	}
-	filter, rate, err := notify.ReadWish(own)
+	filter, rate, err := cursor.ParseParams(own)
 	if err != nil {
 		return nil, 0, bad("freshet." + err.Error())
 	}

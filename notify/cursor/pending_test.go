@@ -1,4 +1,4 @@
-package notify
+package cursor
 
 import (
 	"context"
@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/diff/growth"
 	"github.com/freshet/freshet/registry"
 )
 
-func filterOf(t testing.TB, s string) *filter {
+func filterOf(t testing.TB, s string) *Filter {
 	t.Helper()
-	f, err := parseFilter(json.RawMessage(s))
+	f, err := ParseFilter(json.RawMessage(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func tableOf(t testing.TB, values []string) *diff.Result {
 }
 
 // Whatever changes follow each other, none that the exact sum lets through is
-// called short.
+// called too little.
 func TestBoundsNeverHoldBackWhatPasses(t *testing.T) {
 	filters := []string{`{"min_rows":4}`, `{"min_jaccard":0.4}`, `{"min_jaccard":0.5,"min_rows":3}`,
 		`{"where":[{"var":"s","op":"contains","value":"a"}]}`, `{"min_rows":2,"where":[{"var":"s","op":"contains","value":"a"}]}`}
@@ -62,12 +63,12 @@ func TestBoundsNeverHoldBackWhatPasses(t *testing.T) {
 			if sum, err = diff.Compose(sum, d); err != nil {
 				t.Fatal(err)
 			}
-			left := f.delta(sum)
-			if b.short(f) {
-				if short++; f.passes(left) {
-					t.Fatalf("seed %d: a sum that passes is called short: %+v", seed, b)
+			left := f.Delta(sum)
+			if b.fails(f) {
+				if short++; f.Passes(left) {
+					t.Fatalf("seed %d: a sum that passes is called too little: %+v", seed, b)
 				}
-			} else if b = boundOf(f, sum, left); f.passes(left) {
+			} else if b = boundOf(f, sum, left); f.Passes(left) {
 				passed++
 				sum, b = nil, bound{}
 			}
@@ -137,19 +138,20 @@ func TestLongHoldsAreNotQuadratic(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			growth.Check(t, growth.Sizes(250, func(n int) growth.Input {
 				log := flickering(t, n)
-				s := NewServer(Options{Log: log})
 				f := filterOf(t, spelling)
 				return growth.Input{Size: n, Work: func() {
 					log.read, log.came = 0, 0
-					x := stream{s: s, query: "q", Wish: Wish{Filter: Filter{f}}, pos: registry.Position{Epoch: "e", Seq: 1}}
+					c := Cursor{Query: "q", Filter: f, Rules: &Rules{}}
+					c.Jump(registry.Position{Epoch: "e", Seq: 1})
+					r := &Reader{Log: log}
 					for log.came < n {
 						log.came++
-						if err := x.net(context.Background(), log.changes[log.came-1:log.came]); err != nil {
-							t.Fatal(err)
+						if ev, err := c.Next(context.Background(), r, registry.Position{Epoch: "e", Seq: uint64(log.came + 1)}, time.Time{}); err != nil || ev.Kind != Wait {
+							t.Fatalf("%+v %v", ev, err)
 						}
 					}
-					if x.pending == nil || x.pending.last.Seq != uint64(n+1) || x.pending.kept {
-						t.Fatalf("after %d changes: %+v", n, x.pending)
+					if c.pending == nil || c.Seen().Seq != uint64(n+1) || c.pending.kept {
+						t.Fatalf("after %d changes: %+v", n, c.pending)
 					}
 					if log.read > n {
 						t.Fatalf("%d changes were read for %d", log.read, n)

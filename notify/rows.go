@@ -1,0 +1,94 @@
+package notify
+
+import (
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/cursor"
+	"github.com/freshet/freshet/registry"
+)
+
+// tableRows are the rows of a result, or what a filter leaves of them.
+type tableRows struct {
+	res  *diff.Result
+	vars []string
+	kept diff.Rows // nil: all of res
+}
+
+// keepTables is the weight in bytes of the results that are kept for those who are
+// in the middle of one.
+const keepTables = 64 << 20
+
+func tableOf(f *cursor.Filter, res *diff.Result) *tableRows {
+	vars, kept := f.Rows(res)
+	return &tableRows{res, vars, kept}
+}
+
+// table is a result at a position, or what a filter leaves of it. It is errMoved
+// when there is another one by now and that one is not kept.
+func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
+	return s.tables.get(key, func() (*tableRows, error) {
+		st, res, err := s.results.current(query)
+		switch {
+		case err != nil:
+			return nil, err
+		case res == nil || st.Position != at:
+			return nil, errMoved
+		}
+		return tableOf(f, res), nil
+	}, weighTable)
+}
+
+// filterKey tells filters apart.
+func filterKey(f *cursor.Filter) string { return short(string(f.JSON())) }
+
+func weighTable(t *tableRows) int {
+	n := t.res.Size() + 16*t.res.Len()
+	for _, row := range t.kept {
+		n += len(row) + 24
+	}
+	return n + 1
+}
+
+func (t *tableRows) len() int {
+	if t.kept != nil {
+		return len(t.kept)
+	}
+	return t.res.Len()
+}
+
+func (t *tableRows) row(i int) []byte {
+	if t.kept != nil {
+		return t.kept[i]
+	}
+	return t.res.Row(i)
+}
+
+// size is about the length in bytes of some of the rows.
+func (t *tableRows) size(from, to int) (n int) {
+	for i := from; i < to; i++ {
+		n += len(t.row(i)) + 1
+	}
+	return n
+}
+
+// split says where the part ends that begins at from, with at least one row.
+func (t *tableRows) split(from, size int) (to int, last bool) {
+	n := 0
+	for to = from; to < t.len(); to++ {
+		if n += len(t.row(to)) + 1; n > size && to > from {
+			return to, false
+		}
+	}
+	return to, true
+}
+
+func (t *tableRows) json(from, to int) []byte {
+	if t.res.Form() == diff.Ask {
+		return t.res.Document()
+	}
+	rows := make(diff.Rows, 0, to-from)
+	for i := from; i < to; i++ {
+		rows = append(rows, t.row(i))
+	}
+	return diff.RowsJSON(t.res.Form(), t.vars, rows)
+}

@@ -1,0 +1,110 @@
+package notify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+)
+
+// A transfer is a result on its way to a client: one snapshot message, or parts
+// that each are a complete document of some of the rows, in order; the last one
+// says so. Between two parts it holds a place in the result only.
+type transfer struct {
+	status registry.Status
+	part   int // the next one
+	from   int // its first row
+}
+
+// smallPart is the size in bytes up to which each session writes the rows of a part
+// for itself. Larger ones are shared, so that a client that does not read holds none.
+const smallPart = 4 << 10
+
+// transferResult begins with a result. What does not fit into one message follows
+// in the turns of the subscription.
+func (sub *subscription) transferResult(st *registry.Status) error {
+	sub.transfer = &transfer{status: *st, part: 1}
+	return sub.nextPart()
+}
+
+// nextPart says the next part of a result. A result that is not kept any more
+// because another came begins again, with the present one: a client takes part 1
+// for a new beginning.
+func (sub *subscription) nextPart() error {
+	s, t := sub.session, sub.transfer
+	at := t.status.Position
+	rows, err := s.srv.table(sub.follows, at, sub.cursor.Filter)
+	if errors.Is(err, errMoved) {
+		sub.transfer = nil
+		return sub.snapshot("")
+	}
+	if err != nil {
+		return err
+	}
+	to, last := rows.split(t.from, s.srv.opts.Limits.Part)
+	if err := sub.sayPart(rows, to, last); err != nil {
+		return err
+	}
+	s.enqueue(sub) // for the next part, or for the status and what came meanwhile
+	if !last {
+		sub.lastSent = time.Now()
+		t.part, t.from = t.part+1, to
+		return nil
+	}
+	sub.transfer = nil
+	sub.cursor.Jump(at)
+	sub.sent()
+	return nil
+}
+
+func (sub *subscription) sayPart(rows *tableRows, to int, last bool) error {
+	s, t, filter := sub.session, sub.transfer, sub.cursor.Filter
+	head := t.head(sub, rows.res, last)
+	if rows.size(t.from, to) <= smallPart {
+		b := appendMember(head, "results", json.RawMessage(rows.json(t.from, to)))
+		s.say(len(b)+1, b, endOfMessage)
+		return nil
+	}
+	query, at, from := sub.follows, t.status.Position, t.from
+	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, fmt.Sprintf("rows %d to %d %s", from, to, filterKey(filter))}
+	doc, err := s.srv.documents.open(key, func() ([]byte, error) {
+		rows, err := s.srv.table(query, at, filter)
+		if err != nil {
+			return nil, err
+		}
+		return rows.json(from, to), nil
+	})
+	if err != nil {
+		return err
+	}
+	s.sayDocument(append(head, `,"results":`...), doc)
+	return nil
+}
+
+// head is what comes before the rows of a part.
+func (t *transfer) head(sub *subscription, res *diff.Result, last bool) []byte {
+	b := appendField([]byte(`{"type":"snapshot"`), field{"id", sub.id})
+	b = appendMember(b, "epoch", t.status.Position.Epoch)
+	b = appendMember(b, "seq", t.status.Position.Seq)
+	b = appendMember(b, "time", t.status.ChangedAt)
+	b = appendMember(b, "checked_at", t.status.CheckedAt)
+	b = appendMember(b, "form", string(res.Form()))
+	if res.Ordered() {
+		b = append(b, `,"ordered":true`...)
+	}
+	if !sub.cursor.Filter.All() {
+		b = append(b, `,"filtered":true`...)
+	} else {
+		b = appendMember(b, "hash", t.status.Hash)
+	}
+	if t.part > 1 || !last {
+		b = appendMember(b, "part", t.part)
+		if last {
+			b = append(b, `,"last":true`...)
+		}
+	}
+	return b
+}
