@@ -77,21 +77,25 @@ func (m *MultiCursor) Next(ctx context.Context, r *Reader, now time.Time) (Event
 	if ev, lost, err := m.restore(r); lost || err != nil {
 		return ev, err
 	}
-	for m.mayCompare() {
-		h, anyway := m.pick()
-		if h == nil {
-			break
+	for {
+		for m.mayCompare() {
+			h, anyway := m.pick()
+			if h == nil {
+				break
+			}
+			if ev, err := m.compare(ctx, r, h, anyway); err != nil || ev.Kind != Wait {
+				return ev, err
+			}
 		}
-		if ev, err := m.compare(ctx, r, h, anyway); err != nil || ev.Kind != Wait {
+		if !m.reading() && m.Rate > 0 && !m.sent.IsZero() {
+			if due := m.sent.Add(m.Rate); now.Before(due) {
+				return Event{Until: due}, nil
+			}
+		}
+		if ev, err := m.readOn(r, now); err != nil || !m.full {
 			return ev, err
 		}
 	}
-	if !m.reading() && m.Rate > 0 {
-		if due := m.sent.Add(m.Rate); !m.sent.IsZero() && now.Before(due) {
-			return Event{Until: due}, nil
-		}
-	}
-	return m.readOn(r, now)
 }
 
 // reading reports whether the present round is not over.
@@ -135,7 +139,7 @@ func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 		if err != nil {
 			return Event{}, err
 		}
-		if m.Rate > 0 && !m.reading() {
+		if m.Rate > 0 && !m.reading() && head != m.at {
 			m.round = head
 		}
 		rest, err = r.page("", m.at, head, PageSize)

@@ -1,6 +1,7 @@
 package cursor
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -55,17 +56,17 @@ func (m *MultiCursor) Resume(id string) error {
 // A State is a MultiCursor as it is stored between steps.
 type State struct {
 	At, Round registry.Offset
-	Held      []registry.Withheld // in the order of queries
+	Held      []registry.Withheld // what has waited longest first
 	Sent      time.Time           // when the reader was sent its last message
 }
 
 // State is what has to be stored to go on later.
 func (m *MultiCursor) State() State {
 	s := State{At: m.at, Round: m.round, Sent: m.sent}
-	for _, q := range slices.Sorted(maps.Keys(m.held)) {
-		h := m.held[q]
+	for q, h := range m.held {
 		s.Held = append(s.Held, registry.Withheld{Query: q, From: h.base, Until: h.last.Position(), First: h.first, Fresh: h.fresh})
 	}
+	slices.SortFunc(s.Held, func(a, b registry.Withheld) int { return cmp.Compare(a.First, b.First) })
 	return s
 }
 

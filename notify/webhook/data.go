@@ -16,9 +16,9 @@ import (
 // its place: a pledge without a type stands for nothing at all.
 //
 // What a receiver was told last is Cursor, whatever was read since (Seen).
-func (w *Sender) data(s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
+func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
-		return w.held(s, p)
+		return w.held(ctx, s, p)
 	}
 	switch p.Type {
 	case TypeEnded:
@@ -33,7 +33,7 @@ func (w *Sender) data(s *registry.Subscription, p registry.OutboxMessage) (data 
 	if s.Query == "" {
 		return w.one(p)
 	}
-	return w.change(s, p)
+	return w.change(ctx, s, p)
 }
 
 // one writes the change of any query that stands at an offset.
@@ -57,7 +57,7 @@ func (w *Sender) instead(p registry.OutboxMessage, typ string, until registry.Po
 	return &registry.OutboxMessage{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
 }
 
-func (w *Sender) change(s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func (w *Sender) change(s *registry.Subscription, p registry.OutboxMessage) ([]b
 	if s.Pledge != nil && s.Pledge.ID == p.ID && s.Seen.Epoch != "" {
 		from = s.Seen
 	}
-	net, _, err := cursor.Sum(context.Background(), &cursor.Reader{Log: w.opts.Log}, s.Query, from, p.Until, limit)
+	net, _, err := cursor.Sum(ctx, &w.reader, s.Query, from, p.Until, limit)
 	if reason := snapshotReason(err); reason != "" {
 		st, _, err := w.opts.Log.Current(s.Query, false)
 		return nil, w.instead(p, TypeSnapshot, st.Position, reason), err
@@ -83,6 +83,43 @@ func (w *Sender) change(s *registry.Subscription, p registry.OutboxMessage) ([]b
 	net, _ = filter.Apply(net)
 	if net.Delta == nil {
 		return nil, &registry.OutboxMessage{Until: p.Until}, nil
+	}
+	write := notify.MarshalChange
+	if !filter.All() {
+		write = notify.MarshalFiltered
+	}
+	data, err := write(net, w.opts.Format)
+	return data, nil, err
+}
+
+// held writes what a message about a query that was kept back tells.
+func (w *Sender) held(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+	if p.Type != TypeChanged {
+		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
+		if p.Info != "" {
+			about["reason"] = p.Info
+		}
+		data, err := json.Marshal(about)
+		return data, nil, err
+	}
+	net, _, err := cursor.Sum(ctx, &w.reader, p.Query, p.From, p.Until, w.opts.Format.MaxChange)
+	reason := snapshotReason(err)
+	if errors.Is(err, registry.ErrNotFound) {
+		reason = registry.TooOld
+	}
+	if reason != "" || err == nil && net.Delta == nil {
+		other := w.instead(p, TypeGap, p.Until, reason)
+		if other.Query = p.Query; reason == "" {
+			other.Type = TypeMoved
+		}
+		return nil, other, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	filter, err := cursor.ParseFilter(s.Filter)
+	if err != nil {
+		return nil, nil, err
 	}
 	write := notify.MarshalChange
 	if !filter.All() {

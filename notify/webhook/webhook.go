@@ -97,7 +97,11 @@ type Options struct {
 }
 
 // A Sender says to webhooks what there is to say. It is a deliver.Way.
-type Sender struct{ opts Options }
+type Sender struct {
+	opts   Options
+	reader cursor.Reader
+	rules  cursor.Rules
+}
 
 var _ deliver.Way = (*Sender)(nil)
 
@@ -112,7 +116,8 @@ func New(o Options) *Sender {
 	if o.Format.MaxChange == 0 || o.Format.MaxChange > largest {
 		o.Format.MaxChange = largest
 	}
-	return &Sender{o}
+	return &Sender{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head},
+		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange, Page: 1}}
 }
 
 // Next is deliver.Way's.
@@ -130,7 +135,7 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 	if s.Query != "" {
 		var err error
 		if q, err = w.opts.Query(s.Query); errors.Is(err, registry.ErrNotFound) {
-			return w.ended(s)
+			return w.ended(ctx, s)
 		} else if err != nil {
 			return deliver.Step{}, err
 		}
@@ -142,16 +147,16 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
-			return w.send(s, s.Dead[i].OutboxMessage, w.replayed)
+			return w.send(ctx, s, s.Dead[i].OutboxMessage, w.replayed)
 		}
 	}
 	if s.Pledge != nil {
-		return w.send(s, *s.Pledge, w.done)
+		return w.send(ctx, s, *s.Pledge, w.done)
 	}
 	if s.Query == "" {
-		return w.planAll(s, now)
+		return w.planAll(ctx, s, now)
 	}
-	return w.plan(s, now)
+	return w.plan(ctx, s, now)
 }
 
 func disable(reason string) deliver.Step {
@@ -167,11 +172,11 @@ func Disable(s *registry.Subscription, reason string) {
 }
 
 // ended sends the last message, once nobody holds the query.
-func (w *Sender) ended(s *registry.Subscription) (deliver.Step, error) {
+func (w *Sender) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	if s.Pledge == nil || s.Pledge.Type != TypeEnded {
 		return w.pledge(s, TypeEnded, s.Cursor, ""), nil
 	}
-	return w.send(s, *s.Pledge, w.done)
+	return w.send(ctx, s, *s.Pledge, w.done)
 }
 
 // pledge fixes the next message.
@@ -186,70 +191,6 @@ func (w *Sender) pledge(s *registry.Subscription, typ string, until registry.Pos
 	}}
 }
 
-// plan looks for what there is to say of one query.
-func (w *Sender) plan(s *registry.Subscription, now time.Time) (deliver.Step, error) {
-	st, _, err := w.opts.Log.Current(s.Query, false)
-	if errors.Is(err, registry.ErrNotFound) {
-		return w.ended(s)
-	}
-	if err != nil || st.Position.Seq == 0 {
-		return deliver.Step{}, err
-	}
-	read := s.Cursor
-	if s.Seen.Epoch != "" {
-		read = s.Seen
-	}
-	if read == st.Position {
-		return deliver.Step{}, nil
-	}
-	if s.Rate > 0 && s.LastDelivery != nil {
-		if due := s.LastDelivery.Add(time.Duration(s.Rate)); now.Before(due) {
-			return deliver.Step{Hold: due}, nil
-		}
-	}
-	if read.Epoch == "" {
-		reason := "start"
-		if s.GaveUp > 0 {
-			reason = "given_up"
-		}
-		return w.pledge(s, TypeSnapshot, st.Position, reason), nil
-	}
-	filter, err := cursor.ParseFilter(s.Filter)
-	if err != nil {
-		return disable("its filter cannot be read: " + err.Error()), nil
-	}
-	if next := (registry.Position{Epoch: read.Epoch, Seq: read.Seq + 1}); filter.All() && s.Rate == 0 && read.Epoch == st.Position.Epoch &&
-		st.Position.Seq > read.Seq && st.Position.Seq-read.Seq <= foldAbove {
-		return w.pledge(s, TypeChanged, next, ""), nil
-	}
-	return w.planNet(s, filter, read, st.Position)
-}
-
-// planNet adds up everything that waits.
-func (w *Sender) planNet(s *registry.Subscription, filter *cursor.Filter, read, now registry.Position) (deliver.Step, error) {
-	net, count, err := cursor.Sum(context.Background(), &cursor.Reader{Log: w.opts.Log}, s.Query, read, registry.Position{}, w.opts.Format.MaxChange)
-	if reason := snapshotReason(err); reason != "" {
-		return w.pledge(s, TypeSnapshot, now, reason), nil
-	}
-	if err != nil || count == 0 {
-		return deliver.Step{}, err
-	}
-	left, passes := filter.Apply(net)
-	switch {
-	case passes:
-		return w.pledge(s, TypeChanged, net.Position(), ""), nil
-	case left.Delta != nil:
-		return deliver.Step{}, nil // too little so far
-	}
-	from, until := s.Cursor, net.Position()
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		if s.Cursor == from {
-			s.Seen = until // nothing to tell up to there
-		}
-		return nil
-	}}, nil
-}
-
 // snapshotReason says why a result has to be sent in place of changes.
 func snapshotReason(err error) string {
 	var gap *registry.GapError
@@ -262,66 +203,9 @@ func snapshotReason(err error) string {
 	return ""
 }
 
-// pageSize is how many changes of all queries are looked at in one step.
-const pageSize = 64
-
-// planAll looks for the next change of any query that is wanted.
-func (w *Sender) planAll(s *registry.Subscription, now time.Time) (deliver.Step, error) {
-	filter, err := cursor.ParseFilter(s.Filter)
-	if err != nil {
-		return disable("its filter cannot be read: " + err.Error()), nil
-	}
-	if !filter.All() || s.Rate > 0 || len(s.Held) > 0 {
-		return w.planMany(s, filter, now)
-	}
-	page, err := w.opts.Log.All(s.Cursor, pageSize)
-	var gap *registry.GapError
-	if errors.As(err, &gap) {
-		head, err := w.opts.Head()
-		return w.pledge(s, TypeGap, head, gap.Reason), err
-	}
-	if err != nil || len(page) == 0 {
-		return deliver.Step{}, err
-	}
-	from := s.Cursor
-	for i := range page {
-		wanted, err := w.concerns(s, &page[i])
-		if err != nil {
-			return deliver.Step{}, err
-		}
-		if wanted {
-			return w.pledge(s, TypeChanged, registry.Offset{Epoch: from.Epoch, Seq: page[i].Offset}, page[i].Query), nil
-		}
-	}
-	last := page[len(page)-1].Offset
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		if s.Cursor == from {
-			s.Cursor.Seq = last
-		}
-		return nil
-	}}, nil
-}
-
-// concerns says whether a webhook of many queries is about a change's.
-func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, error) {
-	if s.Endpoint != "" && c.Endpoint != s.Endpoint {
-		return false, nil
-	}
-	if s.Tag != "" {
-		q, err := w.opts.Query(c.Query)
-		if errors.Is(err, registry.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil || !slices.Contains(q.Tags(), s.Tag) {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // send makes the call of a pledged message.
-func (w *Sender) send(s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
-	data, other, err := w.data(s, p)
+func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
+	data, other, err := w.data(ctx, s, p)
 	if err != nil {
 		return deliver.Step{}, err
 	}

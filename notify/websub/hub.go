@@ -57,7 +57,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/deliver"
@@ -206,53 +205,41 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	if err != nil || st.Position == s.Cursor {
 		return idle, err
 	}
-	if s.Rate > 0 && s.LastDelivery != nil {
-		if due := s.LastDelivery.Add(time.Duration(s.Rate)); now.Before(due) {
-			idle.Hold = due
-			return idle, nil
-		}
-	}
-	switch worth, err := h.worth(s); {
+	switch ev, err := h.next(ctx, s, st.Position, now); {
 	case err != nil:
 		return idle, err
-	case worth == nothing:
-		return deliver.Step{Edit: moved(s.Cursor, st.Position, "")}, nil
-	case worth == little:
+	case ev.Kind == cursor.Moved:
+		return deliver.Step{Edit: moved(s.Cursor, ev.At, "")}, nil
+	case ev.Kind == cursor.Wait:
+		idle.Hold = ev.Until
 		return idle, nil
 	}
 	return h.distribute(ctx, s, st.Position)
 }
 
-// What waits is worth a delivery, is too little for one, or came to nothing.
-const (
-	enough = iota
-	little
-	nothing
-)
+// rules bound the net change that is looked at; more is worth a delivery.
+var rules = cursor.Rules{Limit: 8 << 20}
 
-// mostFolded bounds the net change that is looked at; more is enough.
-const mostFolded = 8 << 20
-
-// worth holds what waits for a subscription against its filter.
-func (h *Hub) worth(s *registry.Subscription) (int, error) {
+// next says what waits for a subscription: Change or Snapshot when it is worth a
+// delivery, Moved when it came to nothing.
+func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registry.Position, now time.Time) (cursor.Event, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
-	if err != nil || filter.All() {
-		return enough, err
+	if err != nil {
+		return cursor.Event{}, err
 	}
-	net, _, err := cursor.Sum(context.Background(), &cursor.Reader{Log: h.opts.Log}, s.Query, s.Cursor, registry.Position{}, mostFolded)
-	var gap *registry.GapError
-	switch {
-	case errors.As(err, &gap), errors.Is(err, cursor.ErrTooLarge), errors.Is(err, diff.ErrMismatch):
-		return enough, nil
-	case err != nil:
-		return enough, err
-	case net.Delta == nil:
-		return nothing, nil
+	c := cursor.Cursor{Query: s.Query, Filter: filter, Rate: time.Duration(s.Rate), Rules: &rules}
+	c.Jump(s.Cursor)
+	if s.LastDelivery != nil {
+		c.Sent(*s.LastDelivery)
 	}
-	if _, passes := filter.Apply(net); !passes {
-		return little, nil
+	if due := c.Due(now); filter.All() && due.IsZero() { // whatever it is
+		return cursor.Event{Kind: cursor.Snapshot}, nil
 	}
-	return enough, nil
+	ev, err := c.Next(ctx, &cursor.Reader{Log: h.opts.Log}, newest, now)
+	if settled, empty := c.Settle(); empty {
+		ev = settled
+	}
+	return ev, err
 }
 
 // moved notes that there is nothing to deliver up to a position, or that a

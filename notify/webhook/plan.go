@@ -1,0 +1,159 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/notify/cursor"
+	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/registry"
+)
+
+// plan decides the next message of a webhook of one query.
+func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	st, _, err := w.opts.Log.Current(s.Query, false)
+	if errors.Is(err, registry.ErrNotFound) {
+		return w.ended(ctx, s)
+	}
+	if err != nil || st.Position.Seq == 0 {
+		return deliver.Step{}, err
+	}
+	c, err := w.cursor(s)
+	if err != nil {
+		return disable("its filter cannot be read: " + err.Error()), nil
+	}
+	if c.At() == st.Position {
+		return deliver.Step{}, nil
+	}
+	ev, err := c.Next(ctx, &w.reader, st.Position, now)
+	switch {
+	case err != nil || !ev.Until.IsZero():
+		return deliver.Step{Hold: ev.Until}, err
+	case ev.Kind == cursor.Change:
+		return w.pledge(s, TypeChanged, ev.At, ""), nil
+	case ev.Kind == cursor.Snapshot:
+		if ev.Reason == cursor.Begin && s.GaveUp > 0 {
+			ev.Reason = "given_up"
+		}
+		return w.pledge(s, TypeSnapshot, st.Position, ev.Reason), nil
+	}
+	if settled, moved := c.Settle(); moved {
+		ev = settled
+	}
+	if ev.Kind == cursor.Moved {
+		return seen(s, ev.At), nil
+	}
+	return deliver.Step{}, nil // too little so far
+}
+
+// cursor is where a webhook of one query is. What it has seen without a message
+// counts, too.
+func (w *Sender) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
+	filter, err := cursor.ParseFilter(s.Filter)
+	if err != nil {
+		return nil, err
+	}
+	c := &cursor.Cursor{Query: s.Query, Filter: filter, Rate: time.Duration(s.Rate), Rules: &w.rules}
+	if s.Seen.Epoch != "" {
+		c.Jump(s.Seen)
+	} else {
+		c.Jump(s.Cursor)
+	}
+	if s.LastDelivery != nil {
+		c.Sent(*s.LastDelivery)
+	}
+	return c, nil
+}
+
+// seen notes that there is nothing to send up to a position.
+func seen(s *registry.Subscription, until registry.Position) deliver.Step {
+	from := s.Cursor
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		if s.Cursor == from {
+			s.Seen = until
+		}
+		return nil
+	}}
+}
+
+// planAll decides the next message of a webhook of many queries.
+func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
+	filter, err := cursor.ParseFilter(s.Filter)
+	if err != nil {
+		return disable("its filter cannot be read: " + err.Error()), nil
+	}
+	m := cursor.MultiCursor{Filter: filter, Rate: time.Duration(s.Rate), Limit: w.opts.Format.MaxChange, Stored: true,
+		Wants: func(c *registry.Change) (bool, error) { return w.concerns(s, c) }}
+	before := cursor.State{At: s.Cursor, Round: s.RateCursor, Held: s.Held}
+	if s.LastDelivery != nil {
+		before.Sent = *s.LastDelivery
+	}
+	m.Restore(before)
+	ev, err := m.Next(ctx, &w.reader, now)
+	if err != nil {
+		return deliver.Step{}, err
+	}
+	after := m.State()
+	switch {
+	case ev.Kind == cursor.Gap && ev.Query == "":
+		return w.pledge(s, TypeGap, ev.At, ev.Reason), nil
+	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Held) == 0: // as it is in the log
+		return w.pledge(s, TypeChanged, after.At, ev.Query), nil
+	case ev.Kind != cursor.Wait:
+		return store(before, after, w.message(&ev)), nil
+	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Held, before.Held):
+		return store(before, after, nil), nil
+	}
+	return deliver.Step{Hold: ev.Until}, nil
+}
+
+// store writes down where a webhook of many queries is, and its next message.
+func store(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
+	return deliver.Step{Edit: func(s *registry.Subscription) error {
+		if s.Cursor == before.At && slices.Equal(s.Held, before.Held) {
+			s.Cursor, s.RateCursor, s.Held, s.Pledge = after.At, after.Round, after.Held, next
+		}
+		return nil
+	}}
+}
+
+// message is what is sent about a query of which something was held back.
+func (w *Sender) message(ev *cursor.Event) *registry.OutboxMessage {
+	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeChanged, Query: ev.Query, Until: ev.At, At: w.opts.Now().UTC(), Info: ev.Reason}
+	if ev.Change != nil {
+		m.From = registry.Position{Epoch: ev.Change.Epoch, Seq: ev.Change.Prev}
+	}
+	switch ev.Kind {
+	case cursor.Gap:
+		m.Type = TypeGap
+	case cursor.Moved:
+		m.Type = TypeMoved
+	}
+	return m
+}
+
+// concerns reports whether a webhook of many queries is about a change's.
+func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, error) {
+	if s.Endpoint != "" && c.Endpoint != s.Endpoint {
+		return false, nil
+	}
+	if s.Tag != "" {
+		q, err := w.opts.Query(c.Query)
+		if errors.Is(err, registry.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || !slices.Contains(q.Tags(), s.Tag) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// release drops what is held back of a query up to a position: its message has
+// been settled. Subscriptions stored by earlier versions hold it back until then.
+func release(s *registry.Subscription, query string, until registry.Position) {
+	s.Held = slices.DeleteFunc(s.Held, func(h registry.Withheld) bool { return h.Query == query && h.Until == until })
+}
