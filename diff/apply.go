@@ -10,9 +10,9 @@ func mismatch(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMismatch, fmt.Sprintf(format, args...))
 }
 
-// Apply gives the result that follows old, exactly, or ErrMismatch when d does
-// not begin at old or does not end where it says. A baseline applies to nil,
-// and to any result, which it replaces. A nil delta gives old.
+// Apply returns the result after d. The error is ErrMismatch if d does not
+// start at old or does not end where it says. A baseline applies to any result,
+// including nil, and replaces it. A nil delta returns old.
 func (d *Delta) Apply(old *Result) (*Result, error) {
 	if d == nil {
 		return old, nil
@@ -36,7 +36,7 @@ func (d *Delta) Apply(old *Result) (*Result, error) {
 		return nil, err
 	}
 	if d.NewHash != "" && r.Hash() != d.NewHash {
-		return nil, mismatch("it gives %s, not %s", r.Hash(), d.NewHash)
+		return nil, mismatch("the result is %s, not %s", r.Hash(), d.NewHash)
 	}
 	r.approximate = old.approximate
 	return r, nil
@@ -58,7 +58,7 @@ func (d *Delta) fits(old *Result) error {
 	return nil
 }
 
-// textLen is the length of all rows.
+// textLen is the total length of all rows in bytes.
 func (r *Result) textLen() (n int) {
 	for _, s := range r.rows {
 		n += s.to - s.from
@@ -80,7 +80,7 @@ func (r *Result) add(row []byte) {
 	r.rows = append(r.rows, span{from, len(r.text)})
 }
 
-// applyBag merges three sorted lists.
+// applyBag merges three sorted lists: the old, the removed and the added rows.
 func (d *Delta) applyBag(old, r *Result) error {
 	removed, added := sorted(d.Removed), sorted(d.Added)
 	for i := range old.rows {
@@ -96,7 +96,7 @@ func (d *Delta) applyBag(old, r *Result) error {
 		r.add(row)
 	}
 	if len(removed) > 0 {
-		return mismatch("it removes a row that is not there")
+		return mismatch("a removed row does not exist")
 	}
 	for _, row := range added {
 		r.add(row)
@@ -104,7 +104,8 @@ func (d *Delta) applyBag(old, r *Result) error {
 	return nil
 }
 
-// sorted gives rows in byte order, copying only when they are not.
+// sorted returns rows in byte order. It copies them only if they are not
+// sorted.
 func sorted(rows Rows) Rows {
 	if slices.IsSortedFunc(rows, bytes.Compare) {
 		return rows
@@ -129,7 +130,7 @@ func (d *Delta) applySequence(old, r *Result) error {
 		row := old.arrived(i)
 		if ri < len(d.RemovedAt) && d.RemovedAt[ri] == i {
 			if !bytes.Equal(d.Removed[ri], row) {
-				return mismatch("row %d is another than the removed one", i)
+				return mismatch("row %d differs from the removed one", i)
 			}
 			ri++
 			continue

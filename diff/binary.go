@@ -24,15 +24,17 @@ func bit(on bool, b byte) byte {
 	return 0
 }
 
-// MarshalBinary writes d for a store: a version byte, flags, then numbers as
-// varints and texts with their lengths. Jaccard is not stored but recomputed.
+// MarshalBinary encodes d for a store: a version byte, flags, then numbers as
+// varints and texts preceded by their lengths. Jaccard is not stored but
+// computed again.
 func (d *Delta) MarshalBinary() ([]byte, error) {
 	var w binaryWriter
 	err := d.writeBinary(&w)
 	return w.buf, err
 }
 
-// WriteTo writes what MarshalBinary returns in pieces. An error of w ends it.
+// WriteTo writes the bytes of MarshalBinary in pieces. It stops at the first
+// error of w.
 func (d *Delta) WriteTo(w io.Writer) (int64, error) {
 	b := binaryWriter{to: w}
 	if err := d.writeBinary(&b); err != nil {
@@ -68,7 +70,7 @@ func (d *Delta) writeBinary(w *binaryWriter) error {
 }
 
 // A binaryWriter collects bytes and passes them on in pieces, unless to is nil.
-// After an error of to it writes nothing more.
+// After an error of to it writes nothing.
 type binaryWriter struct {
 	buf     []byte
 	to      io.Writer
@@ -118,8 +120,9 @@ func (w *binaryWriter) indices(at []int) {
 	}
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote; anything else is
-// ErrMalformed. The rows share data's memory, which must not change any more.
+// UnmarshalBinary decodes what MarshalBinary encoded. The error wraps
+// ErrMalformed for anything else. The rows share data's memory, which must not
+// change afterwards.
 func (d *Delta) UnmarshalBinary(data []byte) error {
 	r := reader{b: data}
 	if version := r.byte(); version != binaryVersion {
@@ -156,7 +159,7 @@ func stringsOf(list [][]byte) []string {
 	return out
 }
 
-// A reader takes values off the front of b.
+// A reader reads values from the beginning of b.
 type reader struct {
 	b   []byte
 	bad bool
@@ -195,7 +198,7 @@ func (r *reader) text() []byte {
 
 func (r *reader) texts() [][]byte {
 	n := r.number()
-	if n > len(r.b) { // each takes a byte at least
+	if n > len(r.b) { // each takes at least a byte
 		r.bad, r.b = true, nil
 		return nil
 	}

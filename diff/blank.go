@@ -13,34 +13,36 @@ import (
 // Canonicalization), generalised from quads to rows: a row is a hyperedge over
 // the blank nodes in it. For triples the hashes of nodes are RDFC's own.
 //
-//   - A node's first-degree hash covers its rows with itself written "a" and
-//     every other node "z"; a row that stands n times counts n times.
-//   - When it is unlike all others, the label is "b" and its first 16 digits.
-//   - Nodes that share it and have no neighbours are interchangeable.
-//   - For others RDFC's n-degree hash decides. Where RDFC puts the identifier of
-//     a node that has one ("c14n7", which counts all nodes), its label is put:
-//     it does not change with rows elsewhere. Where RDFC puts position and
-//     predicate of a neighbour, a row is put with the two nodes marked; and rows
-//     with three or more nodes are hashed once more when all of them have a name,
-//     since which neighbours share a row is not seen from pairs.
-//   - Nodes with the same hash get "-1", "-2", … behind all labels but the first,
-//     in the order in which RDFC issues identifiers. In an ordered result the
+//   - A node's first-degree hash covers its rows, with the node written "a" and
+//     every other node "z". A row that occurs n times counts n times.
+//   - If the hash is unique, the label is "b" and its first 16 digits.
+//   - Nodes with the same hash and no neighbours are interchangeable.
+//   - For other nodes RDFC's n-degree hash decides, with three differences. A
+//     node that has been issued is written by its label instead of its identifier
+//     ("c14n7", which counts all nodes), so that rows elsewhere do not change it.
+//     A neighbour is written as the row with the two nodes marked instead of its
+//     position and predicate. Rows with three or more nodes are hashed once more
+//     when all of their nodes are issued, since pairs do not show which neighbours
+//     share a row.
+//   - Nodes with the same hash get the suffixes "-1", "-2", … after the first, in
+//     the order in which RDFC issues identifiers. In an ordered result the
 //     sequence decides instead.
 //
-// In rows with many blank nodes a node is hashed with its places, see widest.
-// Work is bounded by Options.BlankBudget: see colour.go for what happens beyond.
+// In rows with many blank nodes a node is hashed with its positions, see
+// maxNarrowNodes. Options.BlankBudget bounds the work: colour.go describes what
+// happens when it is spent.
 
 var errBudget = errors.New("too much work for blank nodes")
 
-// A labeller gives the blank nodes of one result their labels.
+// A labeller assigns labels to the blank nodes of one result.
 type labeller struct {
 	graph, ordered bool
 	edges          []edge
 	at             [][]int32 // node → its edges
-	hole           []int32   // node → the hole of its first edge in which it stands first
+	hole           []int32   // node → the hole of its first edge in which it occurs first
 	stop           stopper
 	budget         int
-	hashed         int      // bytes put into hashes of neighbours: long rows cost more
+	hashed         int      // bytes hashed for neighbours: long rows cost more
 	first          []string // node → first-degree hash, hexadecimal
 	name           []string // node → label, once issued
 	numbered       bool     // issue RDFC's c14n identifiers instead of labels
@@ -49,7 +51,7 @@ type labeller struct {
 	twin           map[int32]string
 }
 
-// relabel makes the labels of blank nodes canonical and writes the text anew.
+// relabel makes the labels of blank nodes canonical and rewrites the text.
 func (r *Result) relabel(o Options) error {
 	l, holes, err := r.edges(o)
 	if err != nil {
@@ -57,7 +59,8 @@ func (r *Result) relabel(o Options) error {
 	}
 	l.budget = o.BlankBudget
 	if l.budget <= 0 {
-		// The default grows with the result, so that many small structures fit.
+		// The default grows with the result, so that it suffices for many small
+		// structures.
 		l.budget = max(20000, 8*len(l.at))
 	}
 	err = l.label()
@@ -157,7 +160,7 @@ func (l *labeller) label() error {
 	return nil
 }
 
-// issue gives v the label that its hash stands for.
+// issue assigns v the label of its hash.
 func (l *labeller) issue(v int32, hash string) {
 	l.order = append(l.order, v)
 	if l.numbered {
@@ -173,8 +176,8 @@ func (l *labeller) issue(v int32, hash string) {
 	l.name[v] = label
 }
 
-// labelGroup labels nodes with the same first-degree hash, and the nodes that
-// hang together with them.
+// labelGroup labels nodes with the same first-degree hash, and the nodes
+// connected to them.
 func (l *labeller) labelGroup(group []int32) error {
 	type candidate struct {
 		hash string
@@ -208,8 +211,8 @@ func (l *labeller) labelGroup(group []int32) error {
 	return nil
 }
 
-// labelHash is what the label of the i-th node on the path of root is made of.
-// The n-degree hash says nothing about the root's own rows, so both go in.
+// labelHash is the content of the label of the i-th node on the path of root.
+// The n-degree hash does not cover the root's own rows, so both are hashed.
 func (l *labeller) labelHash(root int32, nDegree string, i int) string {
 	switch {
 	case nDegree == "":
@@ -227,7 +230,7 @@ func (l *labeller) hasNeighbours(v int32) bool {
 }
 
 // labelSequence labels the nodes of an ordered result. Nodes that the bag of
-// rows does not tell apart are told apart by where they stand first.
+// rows does not distinguish are distinguished by where they occur first.
 func (l *labeller) labelSequence(hashes []string, groups map[string][]int32) error {
 	alike := map[string][]int32{}
 	for _, h := range hashes {
@@ -266,12 +269,12 @@ func (l *labeller) labelSequence(hashes []string, groups map[string][]int32) err
 	return nil
 }
 
-// bySequence orders nodes by where they first stand. Within one row the column
-// decides, within several tied rows colours that know the places.
+// bySequence orders nodes by their first occurrence: within one row by column,
+// within several tied rows by colours that depend on the sequence.
 func (l *labeller) bySequence(alike map[string][]int32) (func(a, b int32) int, error) {
 	where, rows := make([]int, len(l.at)), map[int]int{}
 	for v, at := range l.at {
-		where[v] = l.edges[at[0]].place // edges stand in the order of rows
+		where[v] = l.edges[at[0]].place // edges are in the order of rows
 	}
 	for i := range l.edges {
 		rows[l.edges[i].place]++
@@ -294,7 +297,8 @@ func (l *labeller) bySequence(alike map[string][]int32) (func(a, b int32) int, e
 	}, nil
 }
 
-// needsRank says whether two nodes that are alike stand first in the same tied rows.
+// needsRank reports whether two indistinguishable nodes first occur in the same
+// tied rows.
 func (l *labeller) needsRank(alike map[string][]int32, where []int, rows map[int]int) bool {
 	for _, nodes := range alike {
 		seen := map[int]bool{}

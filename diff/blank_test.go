@@ -213,7 +213,7 @@ func TestLabelsAreStable(t *testing.T) {
 	}
 }
 
-// A row that stands twice is not the same as one that stands once.
+// A row that occurs twice differs from one that occurs once.
 func TestMultiplicityCounts(t *testing.T) {
 	x, y := blankTerm("x"), blankTerm("y")
 	r := raw{form: Select, vars: []string{"a"}}
@@ -314,7 +314,7 @@ func TestRegularStructures(t *testing.T) {
 		return r
 	}
 	// Two blocks of rows on ten nodes that share the last column. With the other
-	// block's last column exchanged, every pair stands together as often as before,
+	// block's last column exchanged, every pair occurs together as often as before,
 	// but it is another thing.
 	blocks := func(from int, exchanged bool) [][3]int {
 		rows := [][3]int{{0, 4, 8}, {0, 5, 9}, {1, 4, 9}, {1, 5, 8}, {2, 6, 8}, {2, 7, 9}, {3, 6, 9}, {3, 7, 8}}
@@ -338,7 +338,7 @@ func TestRegularStructures(t *testing.T) {
 			[2]int{2, 3}, [2]int{2, 4}, [2]int{2, 5}),
 		"Fano plane": triples([3]int{0, 1, 2}, [3]int{2, 3, 4}, [3]int{4, 5, 0}, [3]int{0, 6, 3}, [3]int{2, 6, 5}, [3]int{4, 6, 1}, [3]int{1, 3, 5}),
 		"cyclic":     triples([3]int{0, 1, 3}, [3]int{1, 2, 4}, [3]int{2, 3, 5}, [3]int{3, 4, 6}, [3]int{4, 5, 0}, [3]int{5, 6, 1}, [3]int{6, 0, 2}),
-		// How often a row stands tells nodes apart, of itself and as seen by a neighbour.
+		// How often a row occurs distinguishes nodes, by itself and through a neighbour.
 		"one twice":   triples([3]int{0, 0, 0}, [3]int{0, 0, 0}, [3]int{1, 1, 1}),
 		"rows twice":  triples([3]int{0, 4, 3}, [3]int{4, 2, 1}, [3]int{4, 2, 3}, [3]int{4, 2, 3}, [3]int{0, 4, 1}, [3]int{0, 4, 1}),
 		"both blocks": triples(append(blocks(0, false), blocks(10, true)...)...),

@@ -11,24 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// A Builder puts a Result together term by term; parsers of every format but
-// results JSON use it. The first error sticks and is returned by all later
-// calls. It is not safe for concurrent use.
+// A Builder builds a Result term by term. The parsers of all formats except
+// results JSON use it. After the first error all calls return that error. A
+// Builder is not safe for concurrent use.
 type Builder struct {
 	res     *Result
 	opts    Options
-	place   []int // position in the caller's order → canonical position
+	place   []int // index in the caller's order → canonical index
 	bound   []Bound
 	hasVars bool
 	hasBool bool
-	blank   bool // some row has a blank node
+	blank   bool // a row has a blank node
 	labels  map[string]int
 	stop    stopper
 	err     error
 }
 
-// NewBuilder starts a result of the given form. Options.Ordered counts for
-// SELECT only. MaxBytes bounds the canonical text.
+// NewBuilder returns a builder of a result of the given form. Options.Ordered
+// applies to SELECT only. Options.MaxBytes bounds the canonical text.
 func NewBuilder(form Form, o Options) *Builder {
 	b := &Builder{res: &Result{form: form, ordered: o.Ordered && form == Select}, opts: o, stop: stopper{ask: o.Stop}}
 	if !form.valid() {
@@ -44,13 +44,14 @@ func (b *Builder) fail(err error) error {
 	return b.err
 }
 
-// SetVars sets the head of a SELECT result; it must come before the first row.
+// SetVars sets the head of a SELECT result. Call it before adding the first
+// row.
 func (b *Builder) SetVars(vars []string) error {
 	if b.err != nil {
 		return b.err
 	}
 	if b.res.form != Select || b.hasVars {
-		return b.fail(malformed("head where none is expected"))
+		return b.fail(malformed("head is not expected"))
 	}
 	if n := b.opts.MaxVars; n > 0 && len(vars) > n {
 		return b.fail(fmt.Errorf("%w: more than %d", ErrColumnLimit, n))
@@ -74,7 +75,7 @@ func (b *Builder) SetVars(vars []string) error {
 	return nil
 }
 
-// sameSet tells whether a list without repetitions has just these members.
+// sameSet reports whether a list without repetitions has exactly these members.
 func sameSet(set map[string]int, list []string) bool {
 	return len(set) == len(list) && !slices.ContainsFunc(list, func(v string) bool {
 		_, ok := set[v]
@@ -82,7 +83,7 @@ func sameSet(set map[string]int, list []string) bool {
 	})
 }
 
-// Row adds one solution; terms stand in the order given to SetVars, missing
+// Row adds one solution. The terms are in the order given to SetVars; missing
 // ones at the end are unbound.
 func (b *Builder) Row(terms ...Term) error {
 	b.bound = b.bound[:0]
@@ -105,7 +106,7 @@ type Bound struct {
 }
 
 // Solution adds one solution that binds only these variables, each once. Its
-// cost does not grow with the variables that are not bound. It sorts the list.
+// cost does not depend on the number of unbound variables. It sorts the list.
 func (b *Builder) Solution(list []Bound) error {
 	if b.err != nil {
 		return b.err
@@ -135,7 +136,7 @@ func (b *Builder) Solution(list []Bound) error {
 	return b.endRow(from)
 }
 
-// check normalises t, and notes blank nodes.
+// check normalises t and records whether it is a blank node.
 func (b *Builder) check(t Term) (Term, error) {
 	if !utf8.ValidString(t.Value) || !utf8.ValidString(t.Datatype) || !utf8.ValidString(t.Lang) {
 		return t, malformed("term is not UTF-8")
@@ -145,13 +146,13 @@ func (b *Builder) check(t Term) (Term, error) {
 }
 
 // Triple adds one triple to a CONSTRUCT or DESCRIBE result. Repeated triples
-// are one.
+// count as one.
 func (b *Builder) Triple(s, p, o Term) error {
 	if b.err != nil {
 		return b.err
 	}
 	if !b.res.form.Graph() {
-		return b.fail(malformed("triple where rows are expected"))
+		return b.fail(malformed("rows are expected, not triples"))
 	}
 	if err := checkTriple(s, p, o); err != nil {
 		return b.fail(err)
@@ -175,10 +176,10 @@ func (b *Builder) Triple(s, p, o Term) error {
 	return b.endRow(from)
 }
 
-// validLang tells whether a tag can stand in an N-Triples line: letters, and
-// then parts of letters and digits, each after a hyphen.
+// validLang reports whether a language tag is valid in N-Triples: letters, then
+// parts of letters and digits, each after a hyphen.
 func validLang(tag string) bool {
-	n, first := 0, true // characters of a part
+	n, first := 0, true // characters in the current part
 	for i := range len(tag) {
 		switch c := tag[i]; {
 		case c == '-':
@@ -195,8 +196,8 @@ func validLang(tag string) bool {
 	return n > 0
 }
 
-// relabelTerm replaces the label of a blank node by a number: foreign labels need
-// not be legal in N-Triples.
+// relabelTerm replaces the label of a blank node by a number, because foreign
+// labels may be invalid in N-Triples.
 func (b *Builder) relabelTerm(t Term) Term {
 	if t.Kind != Blank || b.opts.KeepLabels {
 		return t
@@ -213,7 +214,7 @@ func (b *Builder) relabelTerm(t Term) Term {
 	return t
 }
 
-// endRow makes what was appended to the text since from a row.
+// endRow makes a row of the text appended since from.
 func (b *Builder) endRow(from int) error {
 	r := b.res
 	r.rows = append(r.rows, span{from, len(r.text)})
@@ -224,7 +225,8 @@ func (b *Builder) endRow(from int) error {
 }
 
 func (b *Builder) limits() error {
-	// Repeated triples count once, so graphs are checked again when they are a set.
+	// Repeated triples count once, so the rows of a graph are counted when they
+	// are a set.
 	if n := b.opts.MaxRows; n > 0 && len(b.res.rows) > n && !b.res.form.Graph() || len(b.res.rows) > math.MaxInt32 {
 		return b.fail(fmt.Errorf("%w: more than %d", ErrRowLimit, n))
 	}
@@ -240,7 +242,7 @@ func (b *Builder) SetBoolean(v bool) error {
 		return b.err
 	}
 	if b.res.form != Ask || b.hasBool {
-		return b.fail(malformed("boolean where none is expected"))
+		return b.fail(malformed("boolean is not expected"))
 	}
 	b.hasBool, b.res.boolean = true, v
 	return nil
@@ -248,8 +250,8 @@ func (b *Builder) SetBoolean(v bool) error {
 
 var errFinished = errors.New("result is finished")
 
-// Finish gives the result. A SELECT result needs its head, an ASK result its
-// boolean. The builder is spent.
+// Finish returns the result. A SELECT result needs its head, an ASK result its
+// boolean. The builder must not be used afterwards.
 func (b *Builder) Finish() (*Result, error) {
 	switch {
 	case b.err != nil:
@@ -276,7 +278,7 @@ func (b *Builder) Finish() (*Result, error) {
 	return r, nil
 }
 
-// dedupe makes the lines of a graph a set.
+// dedupe removes repeated lines of a graph.
 func (r *Result) dedupe() {
 	seen := make(map[uint64]span, len(r.rows))
 	seed := maphash.MakeSeed()

@@ -1,9 +1,8 @@
 package diff
 
-// A Chain composes many steps into one, equally many at a time: each row is looked
-// at as often as the logarithm of their number says, where composing one step after
-// the other would look at all that came before for each. Add steps in their order.
-// The zero value holds none.
+// A Chain composes many deltas in O(n log n): it composes equally long parts,
+// where composing one after the other would examine all earlier rows for each.
+// Add the deltas in order. The zero value is empty.
 type Chain struct{ links []link }
 
 type link struct {
@@ -11,8 +10,8 @@ type link struct {
 	steps int
 }
 
-// Add takes the next step and returns the composition of some of the last ones,
-// d among them, which bounds what the chain holds. The error is Compose's.
+// Add appends a delta and returns the composition of some of the last ones
+// including d, whose size bounds the chain's memory. The error is Compose's.
 func (c *Chain) Add(d *Delta) (last *Delta, err error) {
 	c.links = append(c.links, link{d, 1})
 	for n := len(c.links); n > 1 && c.links[n-2].steps == c.links[n-1].steps; n = len(c.links) {
@@ -23,7 +22,7 @@ func (c *Chain) Add(d *Delta) (last *Delta, err error) {
 	return c.links[len(c.links)-1].delta, nil
 }
 
-// join makes one of the last two.
+// join composes the last two links.
 func (c *Chain) join() error {
 	n := len(c.links)
 	a, b := c.links[n-2], c.links[n-1]
@@ -32,7 +31,8 @@ func (c *Chain) join() error {
 	return err
 }
 
-// Sum is the composition of all steps, nil when they cancel out or there are none.
+// Sum returns the composition of all deltas; nil if they cancel out or there
+// are none.
 func (c *Chain) Sum() (*Delta, error) {
 	for len(c.links) > 1 {
 		if err := c.join(); err != nil {

@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Colours are what remains when the budget is spent. Colour refinement mixes
-// into each node's hash those of its neighbours until no more nodes are told
-// apart. Nodes that stay alike are then ordered by a search, see search.go. That
-// is canonical whenever nodes that it cannot tell apart are interchangeable, as
-// they are in nearly all graphs, but not always: the result says Approximate.
+// Colour refinement is used when the budget is spent. It mixes the hashes of
+// each node's neighbours into its own until no more nodes are distinguished. A
+// search orders the nodes that remain alike, see search.go. The labels are
+// canonical if nodes that the search cannot distinguish are interchangeable, as
+// in nearly all graphs; because this is not certain, the result is Approximate.
 
-// colourWork bounds the rows visited by all refinement of one result.
+// colourWork bounds the rows visited by the refinement of one result.
 const colourWork = 300_000
 
 type colours struct {
 	l      *labeller
 	colour []string
-	places bool // rows are told apart by their tie group
+	places bool // rows are distinguished by their tie group
 	work   int
-	whole  map[int32]string // wide rows with their present colours
+	whole  map[int32]string // wide rows with their current colours
 }
 
-// approximate labels all nodes anew by colours.
+// approximate relabels all nodes by their colours.
 func (l *labeller) approximate() error {
 	l.order, l.used = nil, map[string]int{}
 	c := colours{l: l, colour: slices.Clone(l.first), work: colourWork}
@@ -36,8 +36,8 @@ func (l *labeller) approximate() error {
 	return err
 }
 
-// rankByPlace ranks the nodes of an ordered result by colours that know where
-// rows stand.
+// rankByPlace ranks the nodes of an ordered result by colours that include the
+// positions of rows.
 func (l *labeller) rankByPlace(alike map[string][]int32) ([]int, error) {
 	c := colours{l: l, colour: slices.Clone(l.first), places: true, work: colourWork}
 	for base, nodes := range alike {
@@ -56,7 +56,8 @@ func (l *labeller) rankByPlace(alike map[string][]int32) ([]int, error) {
 	return rank, err
 }
 
-// refine goes on until the number of colours stands still or the work is done.
+// refine repeats until the number of colours no longer grows or the work is
+// spent.
 func (c *colours) refine() error {
 	for n := c.distinct(); n < len(c.colour) && c.work > 0; {
 		if err := c.wideRows(); err != nil {
@@ -79,7 +80,7 @@ func (c *colours) refine() error {
 	return nil
 }
 
-// wideRows hashes rows with many nodes once for all of these.
+// wideRows hashes each row with many nodes once for all of these nodes.
 func (c *colours) wideRows() error {
 	c.whole = map[int32]string{}
 	for k := range c.l.edges {

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Compare gives the step from old to new, nil when they are the same. Without
-// an old result (nil) the step is a baseline and never nil. Results of
-// different form, or of which only one is ordered, share nothing: comparing
-// them gives a baseline too.
+// Compare returns the delta from old to new; nil if they are equal. If old is
+// nil, the delta is a baseline and never nil. It is also a baseline if the
+// forms differ or only one of the results is ordered.
 func Compare(old, new *Result) *Delta {
 	d, _ := CompareUntil(nil, old, new)
 	return d
 }
 
-// CompareUntil is Compare that asks stop now and then, unless that is nil. The
-// first error that it returns ends the comparison and is returned as it is.
+// CompareUntil is Compare with a function stop, which is called regularly
+// unless it is nil. Its first error ends the comparison and is returned
+// unchanged.
 func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
 	p := stopper{ask: stop}
 	if err := p.check(); err != nil {
@@ -69,9 +69,10 @@ func (r *Result) all() Rows {
 	return out
 }
 
-// compareBags cancels equal rows. Endpoints mostly send rows in the same order
-// as before, so walking both side by side cancels nearly all; a table takes
-// care of the rest. When new differs, its canonical order follows from old's.
+// compareBags removes equal rows from both sides. Most endpoints send rows in
+// the same order as before, so a walk along both sides matches nearly all of
+// them; a hash table matches the rest. If new differs, its canonical order
+// follows from old's.
 func (d *Delta) compareBags(p *stopper, old, new *Result) error {
 	m := matcher{old: old, new: new, stop: p, match: make([]int32, old.Len())}
 	for i := range m.match {
@@ -104,17 +105,18 @@ func pick(r *Result, at []int32) Rows {
 	return out
 }
 
-// A matcher pairs the rows of two results as they arrived.
+// A matcher pairs equal rows of two results, in the order of arrival.
 type matcher struct {
 	old, new       *Result
 	stop           *stopper
-	match          []int32 // old row → the new row it is equal to, or -1
-	removed, added []int32 // rows without a partner so far
+	match          []int32 // old row → its equal new row, or -1
+	removed, added []int32 // rows without an equal so far
 }
 
 func (m *matcher) same(i, j int) bool { return bytes.Equal(m.old.arrived(i), m.new.arrived(j)) }
 
-// matchInStep goes through both side by side, looking a few rows ahead when they part.
+// matchInStep walks along both sides and looks a few rows ahead where they
+// differ.
 func (m *matcher) matchInStep() error {
 	i, j, misses := 0, 0, 0
 	for i < m.old.Len() && j < m.new.Len() {
@@ -127,7 +129,7 @@ func (m *matcher) matchInStep() error {
 			j++
 			continue
 		}
-		// Order is gone: stop trying.
+		// The orders differ too much: stop.
 		if misses++; misses > 64 && misses > i/2 {
 			break
 		}
@@ -150,7 +152,7 @@ func (m *matcher) matchInStep() error {
 	return nil
 }
 
-// resync says how many rows to give up on either side.
+// resync returns how many rows to skip on either side.
 func (m *matcher) resync(i, j int) (di, dj int) {
 	const ahead = 8
 	for d := 1; d <= ahead; d++ {
@@ -167,12 +169,13 @@ func (m *matcher) resync(i, j int) (di, dj int) {
 	return 1, 1
 }
 
-// A equalRows holds the equal rows of one hash, as a chain of indices in removed + 1:
-// probing past each of them would be quadratic in how often a row is repeated.
+// An equalRows holds the equal rows of one hash, as a chain of indices in
+// removed + 1. Probing past each of them would be quadratic in the number of
+// repetitions.
 type equalRows struct{ first, last, left int32 }
 
-// matchByHash pairs what walk left over. It is keyed by a hash with a fresh seed, so
-// that no endpoint can choose rows that collide.
+// matchByHash pairs the rows that matchInStep left. The hash has a random seed,
+// so that an endpoint cannot construct collisions.
 func (m *matcher) matchByHash() error {
 	if len(m.removed) == 0 || len(m.added) == 0 {
 		return nil
@@ -183,7 +186,7 @@ func (m *matcher) matchByHash() error {
 	}
 	slots, mask := make([]equalRows, size), uint64(size-1)
 	sums := make([]uint64, len(m.removed))
-	next := make([]int32, len(m.removed)) // the next equal row, as slots have it
+	next := make([]int32, len(m.removed)) // the next equal row, as in equalRows
 	seed := maphash.MakeSeed()
 	for n, i := range m.removed {
 		row := m.old.arrived(int(i))
@@ -225,8 +228,8 @@ func (m *matcher) matchByHash() error {
 	return m.stop.check()
 }
 
-// mergeOrder gives new its canonical order, merging the sorted added rows into the
-// order of old: cheaper than sorting when most rows stayed.
+// mergeOrder derives new's canonical order by merging the sorted added rows
+// into old's order. This is cheaper than sorting if most rows stayed.
 func (m *matcher) mergeOrder() {
 	m.old.sort()
 	m.new.sorting.Do(func() {

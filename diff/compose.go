@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Compose gives the one step that does a and then b; nil when they cancel out.
-// ErrMismatch says that b does not begin where a ends. A nil delta changes
-// nothing. Blank node labels are taken as names: those of the result between
-// mean the same nodes in a and b. The lengths must be known for Jaccard.
+// Compose returns the delta that does a and then b; nil if they cancel out. A
+// nil delta changes nothing. The error is ErrMismatch if b does not start where
+// a ends. Blank node labels are compared as text: those of the result between
+// mean the same nodes in a and b. Jaccard requires that the lengths are known.
 func Compose(a, b *Delta) (*Delta, error) {
 	if a == nil {
 		return b, nil
@@ -42,18 +42,18 @@ func Compose(a, b *Delta) (*Delta, error) {
 func follows(a, b *Delta) error {
 	switch {
 	case b.Baseline:
-		return mismatch("a baseline follows nothing")
+		return mismatch("a baseline cannot follow another delta")
 	case a.Form != b.Form || a.Ordered != b.Ordered:
-		return mismatch("the steps are of different forms")
+		return mismatch("the forms of the deltas differ")
 	case a.NewHash != "" && b.OldHash != "" && a.NewHash != b.OldHash:
 		return mismatch("one ends at %s, the next begins at %s", a.NewHash, b.OldHash)
 	case !slices.Equal(a.Vars, b.OldVars) || a.NewLen != b.OldLen || a.Boolean != b.Previous:
-		return mismatch("one does not begin where the other ends")
+		return mismatch("one does not start where the other ends")
 	}
 	return nil
 }
 
-// composeBags adds up what happens to each row.
+// composeBags adds up the changes of each row.
 func composeBags(a, b *Delta) (added, removed Rows) {
 	plus := merge(sorted(a.Added), sorted(b.Added))
 	minus := merge(sorted(a.Removed), sorted(b.Removed))
@@ -70,7 +70,7 @@ func composeBags(a, b *Delta) (added, removed Rows) {
 	return append(added, plus...), append(removed, minus...)
 }
 
-// merge joins two sorted lists.
+// merge merges two sorted lists.
 func merge(a, b Rows) Rows {
 	out := make(Rows, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Decode reads what Document wrote: rows are found, not parsed. It is for
-// documents of our own keeping; what is not one gives ErrMalformed or a result
-// whose rows are whatever stood there, but never a panic. The result keeps
-// document, which must not change any more.
+// Decode reads a document that Document wrote. It finds rows without parsing
+// them. It is meant for documents from one's own store: for any other document
+// the error is ErrMalformed or the rows are arbitrary, but it never panics. The
+// result keeps document, which must not change afterwards.
 func Decode(document []byte, form Form, ordered bool) (*Result, error) {
 	r := &Result{form: form, ordered: ordered && form == Select, text: document}
 	var err error

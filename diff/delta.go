@@ -2,46 +2,47 @@ package diff
 
 import "slices"
 
-// Rows are canonical rows. Deltas share them with the results they come from,
-// and keep those in memory: they must not be changed, and a delta that is to
-// live long should go through MarshalBinary.
+// Rows are canonical rows. A delta shares them with the results that it was
+// made from and keeps those in memory. Do not change them, and encode
+// long-lived deltas with MarshalBinary.
 type Rows [][]byte
 
 // A Delta is the step from one result to the next.
 //
-// For unordered results and graphs Added and Removed are bags in byte order
-// that have no row in common. For ordered results they stand in the order of
-// their indices: deleting the rows at RemovedAt from the old sequence and
-// inserting those at AddedAt, indices of the new one, gives the new sequence
-// exactly; a row that moved is removed and added.
+// For unordered results and graphs, Added and Removed are bags in byte order
+// without a common row. For ordered results, they are in the order of their
+// indices: deleting the rows at RemovedAt from the old sequence and then
+// inserting Added at the indices AddedAt of the new one gives exactly the new
+// sequence. A row that moved is both removed and added.
 type Delta struct {
 	Form     Form
 	Ordered  bool
-	Baseline bool // there was no result before
+	Baseline bool // there was no earlier result
 
 	Vars, OldVars  []string // heads of the new and the old result
 	Added, Removed Rows
 
-	AddedAt, RemovedAt []int // ordered only: ascending
+	AddedAt, RemovedAt []int // ordered results only; ascending
 
 	Boolean, Previous bool // ASK: the new and the old answer
 
-	OldHash, NewHash string // empty when unknown
+	OldHash, NewHash string // empty if unknown
 	OldLen, NewLen   int
 
-	// Jaccard is the distance of the bags, 1 − |A∩B|/|A∪B| with the intersection
-	// taking the smaller and the union the larger count of each row; 0 when both
-	// are empty. Order does not matter for it. ASK counts as one row.
+	// Jaccard is the distance of the bags, 1 − |A∩B|/|A∪B|. The intersection
+	// counts each row as often as the bag with fewer of it, the union as often as
+	// the bag with more. It is 0 if both are empty. Order does not matter. ASK
+	// counts as one row.
 	Jaccard float64
 }
 
-// Empty tells whether d changes nothing but, perhaps, the head.
+// Empty reports whether d changes nothing, except perhaps the head.
 func (d *Delta) Empty() bool {
 	return len(d.Added) == 0 && len(d.Removed) == 0 && d.Boolean == d.Previous
 }
 
-// setJaccard computes the distance from the lengths and the net change:
-// |A∩B| = OldLen − removed and |A∪B| = OldLen + added.
+// setJaccard computes the distance from the lengths and the net change: |A∩B| =
+// OldLen − removed and |A∪B| = OldLen + added.
 func (d *Delta) setJaccard() {
 	d.Jaccard = 0
 	if d.Form == Ask {
@@ -50,7 +51,7 @@ func (d *Delta) setJaccard() {
 		}
 		return
 	}
-	stayed := 0 // removed and added again: a move
+	stayed := 0 // both removed and added: moved
 	if d.Ordered {
 		stayed = common(d.Removed, d.Added)
 	}
@@ -61,7 +62,7 @@ func (d *Delta) setJaccard() {
 	}
 }
 
-// common counts the rows that two lists share, as bags.
+// common counts the rows that two bags share.
 func common(a, b Rows) (n int) {
 	count := make(map[string]int, len(a))
 	for _, r := range a {
@@ -76,7 +77,8 @@ func common(a, b Rows) (n int) {
 	return n
 }
 
-// Invert gives the step back. A baseline has none: it gives nil.
+// Invert returns the delta in the opposite direction. A baseline has none: the
+// result is nil.
 func Invert(d *Delta) *Delta {
 	if d == nil || d.Baseline {
 		return nil
@@ -92,5 +94,5 @@ func Invert(d *Delta) *Delta {
 	return &v
 }
 
-// sameVars tells whether the head is the same before and after.
+// sameVars reports whether the head is unchanged.
 func (d *Delta) sameVars() bool { return slices.Equal(d.Vars, d.OldVars) }

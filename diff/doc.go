@@ -1,17 +1,16 @@
-// Package diff knows what the result of a SPARQL query is, when two results
-// are the same, how far apart they are and how to get from one to the other.
-// It is pure: no clock, no disk, no network, and it imports no other package
-// of Freshet.
+// Package diff represents results of SPARQL queries in canonical form, compares
+// them exactly, and computes and applies the deltas between them. It is pure: it
+// uses no clock, disk or network, and imports no other package of Freshet.
 //
-// A canonical row is its canonical text, so a document is a concatenation of
-// rows, a delta is a selection of them, and nothing is ever encoded twice.
+// A canonical row is its canonical text. A document is a concatenation of rows, a
+// delta is a selection of them, and nothing is encoded twice.
 //
 // # Terms
 //
 // Terms are compared by kind, value, datatype and language. Language tags are
-// lower-case (ASCII letters only). The datatype xsd:string is the same as none;
-// beside a language the datatype rdf:langString is left out. "typed-literal"
-// means "literal". Lexical forms and IRIs are never normalised.
+// lower-case (ASCII letters only). The datatype xsd:string is the same as none.
+// The datatype rdf:langString of a literal with a language is left out.
+// "typed-literal" means "literal". Lexical forms and IRIs are never normalised.
 //
 // # SELECT
 //
@@ -32,11 +31,11 @@
 // endpoint's order of variables, unless Options.Vars names the same set in
 // another order.
 //
-// Unordered: rows are sorted by their bytes, and a row that stands twice is
-// there twice. Ordered: the sequence is kept, except that neighbouring rows
-// with identical terms for all Options.OrderKeys are sorted by their bytes
-// among themselves, as SPARQL leaves their order open. This needs all of the
-// keys to be in the head.
+// Unordered results: rows are sorted by their bytes, and repeated rows are
+// repeated. Ordered results: the sequence is kept, except that neighbouring rows
+// with identical terms for all Options.OrderKeys are sorted by their bytes,
+// because SPARQL leaves their order open. This requires all of the keys in the
+// head.
 //
 // # ASK
 //
@@ -49,19 +48,19 @@
 //	<s> <p> "o"@en .
 //
 // with one space between the terms and before the full stop. In strings \" \\
-// \n \r \t \b \f are written so, other characters below U+0020 and U+007F as
-// \u00XX with upper-case digits, nothing else is escaped. In IRIs only the
-// characters that cannot stand in one (up to U+0020 and <>"{}|^`\) are, in the
-// same way.
+// \n \r \t \b \f are escaped like this, and other characters below U+0020 and
+// U+007F as \u00XX with upper-case digits; nothing else is escaped. In IRIs only
+// characters that an IRI must not contain (up to U+0020 and <>"{}|^`\) are
+// escaped, as \u00XX.
 //
 // # Blank nodes
 //
 // Labels are canonical: they depend neither on the labels that the endpoint
-// chose nor on the order of rows, and one that is unlike all others does not
-// change with rows that do not mention it. A label has a meaning within one
-// result only. See blank.go for the algorithm, which generalises the W3C's
-// RDFC-1.0 from quads to rows. A client need not compute labels: it may take
-// those it is sent as they are.
+// chose nor on the order of rows, and the label of a node with a unique hash does
+// not depend on rows without the node. A label is meaningful within one result
+// only. See blank.go for the algorithm, which generalises the W3C's RDFC-1.0 from
+// quads to rows. Clients need not compute labels: they may use those they
+// receive.
 //
 // # Hash
 //
@@ -70,8 +69,8 @@
 //
 // # Applying a delta
 //
-// Unordered results and graphs: take away the removed rows (once each), put in
-// the added ones, sort by bytes, write between head and tail. Ordered results:
-// delete the rows at the indices removed_at of the old sequence, then insert
-// the added rows so that they end up at the indices added_at of the new one.
+// Unordered results and graphs: delete each removed row once, insert the added
+// rows, sort by bytes, and write the rows between head and tail. Ordered results:
+// delete the rows at the indices removed_at of the old sequence, then insert the
+// added rows so that they are at the indices added_at of the new one.
 package diff

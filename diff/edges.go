@@ -6,26 +6,26 @@ import (
 	"strconv"
 )
 
-// An edge is a row with holes where blank nodes stand: pieces[0], nodes[0],
-// pieces[1], … , pieces[len(nodes)].
+// An edge is a row with holes in the places of blank nodes: pieces[0],
+// nodes[0], pieces[1], … , pieces[len(nodes)].
 type edge struct {
 	pieces [][]byte
 	nodes  []int32
-	count  int // times the row stands in the result
-	place  int // ordered: the first tie group it stands in
-	size   int // bytes of pieces
+	count  int // how often the result has the row
+	place  int // ordered: the first tie group of the row
+	size   int // total length of pieces in bytes
 	wide   *wideRow
 }
 
-// maxNarrowNodes is how many blank nodes a row may have for each of them to be hashed
-// with a rendering of the row of its own. That would be quadratic in the length of
-// longer rows: these are hashed once, and each node together with its places.
+// maxNarrowNodes is the maximum number of blank nodes in a row for each of
+// which the row is rendered and hashed on its own. For longer rows this would
+// be quadratic: they are hashed once, and each node with its positions.
 const maxNarrowNodes = 16
 
-// A wideRow is what is known of a row with more than widest blank nodes.
+// A wideRow describes a row with more than maxNarrowNodes blank nodes.
 type wideRow struct {
 	digest string           // of the row with "z" for every node
-	marks  map[int32]string // node → where it stands in the row
+	marks  map[int32]string // node → its positions in the row
 }
 
 // widen prepares a row with many nodes.
@@ -44,7 +44,7 @@ func (e *edge) widen() {
 	e.wide = w
 }
 
-// render appends the row, with name giving what is written for each hole.
+// render appends the row, with name(hole) in the place of each hole.
 func (e *edge) render(dst []byte, name func(hole int) string) []byte {
 	for i, p := range e.pieces {
 		dst = append(dst, p...)
@@ -55,7 +55,7 @@ func (e *edge) render(dst []byte, name func(hole int) string) []byte {
 	return dst
 }
 
-// edges finds the blank nodes. The second list gives the edge of every row, -1
+// edges finds the blank nodes. The second result is the edge of every row, -1
 // for rows without blank nodes.
 func (r *Result) edges(o Options) (*labeller, []int, error) {
 	l := &labeller{graph: r.form.Graph(), ordered: r.ordered, used: map[string]int{}, twin: map[int32]string{}, stop: stopper{ask: o.Stop}}
@@ -111,7 +111,7 @@ func (r *Result) edges(o Options) (*labeller, []int, error) {
 	return l, out, nil
 }
 
-// blanksIn finds the labels in a row.
+// blanksIn finds the blank node labels in a row.
 func blanksIn(row []byte, graph bool) (out []span) {
 	if !graph {
 		for i := 0; ; {

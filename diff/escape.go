@@ -48,8 +48,8 @@ func appendEscaped[S string | []byte](dst []byte, s S) []byte {
 	return append(dst, s[from:]...)
 }
 
-// unescape appends the text of the JSON string whose raw inside is s (no
-// quotes). It says false on a bad escape, a control character or half a
+// unescape appends the text of the JSON string whose content between the quotes
+// is s. It returns false for a bad escape, a control character or half a
 // surrogate pair.
 func unescape(dst, s []byte) ([]byte, bool) {
 	for len(s) > 0 {
@@ -81,8 +81,8 @@ func unescape(dst, s []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// unicodeEscape reads \uXXXX, or the two of a surrogate pair, at the start of
-// s; n is 0 when that is not what stands there.
+// unicodeEscape reads \uXXXX, or the two of a surrogate pair, at the beginning
+// of s; n is 0 if s does not begin with one.
 func unicodeEscape(s []byte) (r rune, n int) {
 	r = hex4(s)
 	if !utf16.IsSurrogate(r) {
@@ -98,7 +98,7 @@ func unicodeEscape(s []byte) (r rune, n int) {
 	return r, 12
 }
 
-// hex4 reads \uXXXX and gives -1 when s does not begin so.
+// hex4 reads \uXXXX; -1 if s does not begin with it.
 func hex4(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1

@@ -7,8 +7,8 @@ import (
 )
 
 // DecodeJSON reads a SPARQL 1.1 Query Results JSON document. It is strict: the
-// document must be whole, of the form asked for and followed by nothing but
-// white space, else errors.Is(err, ErrMalformed). CONSTRUCT and DESCRIBE
+// document must be complete, of the given form, and followed by nothing except
+// white space; otherwise the error wraps ErrMalformed. CONSTRUCT and DESCRIBE
 // results have no such format and are refused. The result does not keep body.
 func DecodeJSON(body []byte, form Form, o Options) (*Result, error) {
 	if n := o.MaxBytes; n > 0 && len(body) > n {
@@ -37,24 +37,24 @@ func decodeJSON(body []byte, form Form, o Options) (*Result, error) {
 	return b.Finish()
 }
 
-// A decoder turns one body into rows of its builder.
+// A decoder decodes one body into rows of its builder.
 type decoder struct {
 	scanner
 	out      *Builder
 	names    [][]byte // quoted name and colon of each variable, in head order
-	vars     [][]byte // the same, raw
+	vars     [][]byte // the same, unquoted and raw
 	index    map[string]int
-	bindings []binding // of the row being read, in head order
+	bindings []binding // the current row, in head order
 	sawHead  bool
-	root     shape   // what is known about rows
-	shapes   int     // how many there are
-	values   []piece // of the row being read by shapes
-	rowsAt   int     // where the bindings begin
+	root     shape   // the known shapes of rows
+	shapes   int     // number of shapes
+	values   []piece // the values of a row read by shapes
+	rowsAt   int     // where the bindings start
 	sorted   []int   // met, in head order
-	met      []int   // slots of the row being parsed, in the order of the input
+	met      []int   // bindings of the row being parsed, in the order of the input
 }
 
-// A binding is a term of the row being read, as raw pieces of the body or, where
+// A binding is a term of the current row, as raw pieces of the body or, where
 // those had escapes, of decoded text.
 type binding struct {
 	kind            Kind
@@ -76,7 +76,7 @@ func (d *decoder) document() {
 				d.results()
 				return
 			}
-			// The rows cannot be read before the head: come back for them.
+			// The rows cannot be read before the head: come back to them later.
 			results = d.i
 			d.skip(0)
 		case "boolean":
@@ -87,7 +87,7 @@ func (d *decoder) document() {
 		}
 	})
 	if d.peek(); d.err == nil && d.i < len(d.b) {
-		d.fail("something behind the document")
+		d.fail("text after the document")
 	}
 	d.complete(hasResults, hasBoolean)
 	if d.err == nil && results >= 0 {
@@ -153,7 +153,7 @@ func (d *decoder) boolean() {
 		return
 	}
 	if d.out.res.form == Ask {
-		_ = d.out.SetBoolean(v) // a second one is a repeated member, refused already
+		_ = d.out.SetBoolean(v) // a repeated member has been refused already
 	}
 }
 
@@ -211,7 +211,7 @@ func (d *decoder) row() {
 	}
 }
 
-// variable finds the slot of a name, most likely the one behind the last.
+// variable finds the binding of a name, most likely the one after the last.
 func (d *decoder) variable(name []byte, next int) int {
 	k, known := next, next < len(d.vars) && string(d.vars[next]) == string(name)
 	if !known {
@@ -292,7 +292,7 @@ func (d *decoder) term(t *binding) {
 	d.normal(t)
 }
 
-// normal does for pieces of the body what Term.normal does.
+// normal normalises pieces of the body as Term.normal does a term.
 func (d *decoder) normal(t *binding) {
 	switch {
 	case t.kind != Literal:
@@ -307,14 +307,14 @@ func (d *decoder) normal(t *binding) {
 	}
 }
 
-// inHeadOrder gives the slots of the row being parsed.
+// inHeadOrder returns the bindings of the current row in head order.
 func (d *decoder) inHeadOrder() []int {
 	d.sorted = append(d.sorted[:0], d.met...)
 	slices.Sort(d.sorted)
 	return d.sorted
 }
 
-// emit appends the row in the slots.
+// emit appends the current row.
 func (d *decoder) emit() {
 	r := d.out.res
 	from := len(r.text)
@@ -339,14 +339,15 @@ func (d *decoder) endRow(from int) {
 		d.err = err
 	}
 	if r := d.out.res; len(r.rows) == 1 {
-		// Rows are much alike: the first tells what is to come.
+		// Rows are similar: the size of the first predicts the number of the others.
 		n := min((len(d.b)-d.i)/(d.i-d.rowsAt), 1<<20)
 		r.rows = slices.Grow(r.rows, n)
 		r.text = slices.Grow(r.text, n*len(r.text)*17/16)
 	}
 }
 
-// appendValue copies a raw string; one with escapes is decoded and written anew.
+// appendValue copies a raw string. One with escapes is decoded and encoded
+// canonically.
 func (d *decoder) appendValue(dst, raw []byte, escaped bool) []byte {
 	if !escaped {
 		return append(dst, raw...)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An issuer names nodes in the order in which a path meets them.
+// An issuer numbers nodes in the order in which a path reaches them.
 type issuer struct {
 	order []int32
 	name  map[int32]string
@@ -29,8 +29,8 @@ func (s *issuer) clone() *issuer {
 	return &issuer{order: slices.Clone(s.order), name: maps.Clone(s.name)}
 }
 
-// related is RDFC-1.0 section 4.7: the hash of the neighbour in a hole of e, as
-// seen from v.
+// related is the hash of RDFC-1.0 section 4.7: of the neighbour in a hole of e,
+// as seen from v.
 func (l *labeller) related(v int32, e *edge, hole int, is *issuer) string {
 	in := l.position(v, e, hole)
 	w := e.nodes[hole]
@@ -45,8 +45,8 @@ func (l *labeller) related(v int32, e *edge, hole int, is *issuer) string {
 	return sum(in)
 }
 
-// position says how the neighbour in a hole stands to v: for triples "s" or "o"
-// and the predicate, for rows the row with both marked.
+// position describes the relation of the neighbour in a hole to v: "s" or "o"
+// and the predicate for triples, the row with both nodes marked for rows.
 func (l *labeller) position(v int32, e *edge, hole int) []byte {
 	if e.wide != nil {
 		in := append([]byte(e.wide.digest), e.wide.marks[v]...)
@@ -64,7 +64,7 @@ func (l *labeller) position(v int32, e *edge, hole int) []byte {
 		})
 		return append(append(in, itoa(e.count)...), ' ')
 	}
-	// Two nodes in one triple: the predicate is all that stands between them.
+	// Two nodes in one triple: only the predicate is between them.
 	between := strings.TrimSuffix(strings.TrimPrefix(string(e.pieces[1]), " "), " _:")
 	return append([]byte{"so"[hole]}, between...)
 }
@@ -106,7 +106,7 @@ func (l *labeller) nDegree(v int32, is *issuer) (string, *issuer, error) {
 }
 
 // bestPath tries the orders in which neighbours with the same hash can be
-// named, and gives the least description and the names that lead to it.
+// numbered, and returns the smallest description and its issuer.
 func (l *labeller) bestPath(nodes []int32, is *issuer) (best string, bestIs *issuer, err error) {
 	err = l.permute(nodes, func(p []int32) error {
 		if err := l.spend(1 + len(p)/4 + len(is.order)/16); err != nil {
@@ -121,7 +121,8 @@ func (l *labeller) bestPath(nodes []int32, is *issuer) (best string, bestIs *iss
 	return best, bestIs, err
 }
 
-// walk describes one order; a nil issuer says that it cannot beat best.
+// walk describes one order. A nil issuer means that it is not smaller than
+// best.
 func (l *labeller) walk(p []int32, is *issuer, best string) (string, *issuer, error) {
 	var path strings.Builder
 	worse := func() bool { return best != "" && path.Len() >= len(best) && path.String() > best }
@@ -152,13 +153,13 @@ func (l *labeller) walk(p []int32, is *issuer, best string) (string, *issuer, er
 	return path.String(), is, nil
 }
 
-// wholeRows adds the rows in which v meets two or more others, all of which
-// have a name by now.
+// wholeRows adds the rows in which v meets at least two other nodes, all of
+// which are numbered by now.
 func (l *labeller) wholeRows(data *strings.Builder, v int32, is *issuer) error {
 	var rows []string
 	for _, k := range l.at[v] {
 		if e := &l.edges[k]; len(e.nodes) > 2 {
-			// Narrow rows are paid for with their neighbours.
+			// The cost of narrow rows was counted with their neighbours.
 			if e.wide != nil {
 				if err := l.spend(e.size / 1024); err != nil {
 					return err
@@ -179,7 +180,7 @@ func (l *labeller) wholeRows(data *strings.Builder, v int32, is *issuer) error {
 	return nil
 }
 
-// permute visits the orders of nodes that may differ in outcome: swapping two
+// permute visits the orders of nodes whose outcomes may differ. Swapping two
 // nodes that share all their rows changes nothing.
 func (l *labeller) permute(nodes []int32, f func([]int32) error) error {
 	class, members, err := l.interchangeable(nodes)
@@ -199,7 +200,8 @@ func (l *labeller) permute(nodes []int32, f func([]int32) error) error {
 	}
 }
 
-// interchangeable numbers the classes of interchangeable nodes: class is ascending.
+// interchangeable numbers the classes of interchangeable nodes. class is
+// ascending.
 func (l *labeller) interchangeable(nodes []int32) (class []int, members [][]int32, err error) {
 	nodes = slices.Sorted(slices.Values(nodes))
 	repeated := len(slices.Compact(slices.Clone(nodes))) < len(nodes)
@@ -227,8 +229,8 @@ func (l *labeller) interchangeable(nodes []int32) (class []int, members [][]int3
 	return class, members, nil
 }
 
-// signature is the same for two nodes exactly when swapping them gives the
-// same rows. Nodes of wide rows are not taken for interchangeable.
+// signature is the same for two nodes exactly if swapping them gives the same
+// rows. Nodes of wide rows never count as interchangeable.
 func (l *labeller) signature(v int32) (string, error) {
 	if s, ok := l.twin[v]; ok {
 		return s, nil
@@ -254,7 +256,8 @@ func (l *labeller) signature(v int32) (string, error) {
 	return l.twin[v], nil
 }
 
-// nextPermutation steps to the next order of a multiset, false after the last.
+// nextPermutation steps to the next order of a multiset. It returns false after
+// the last one.
 func nextPermutation(a []int) bool {
 	i := len(a) - 2
 	for i >= 0 && a[i] >= a[i+1] {

@@ -41,8 +41,8 @@ func appendNT(dst []byte, t Term) []byte {
 	return dst
 }
 
-// appendIRI escapes only what an IRIREF cannot hold, so that every string
-// comes back as it was.
+// appendIRI escapes only what an IRIREF must not contain, so that every string
+// is restored when it is read.
 func appendIRI(dst []byte, s string) []byte {
 	dst = append(dst, '<')
 	from := 0
@@ -194,7 +194,7 @@ func stringEnd(b []byte, i int) int {
 	return -1
 }
 
-// escapedAt tells whether an odd number of backslashes stands before b[i].
+// escapedAt reports whether an odd number of backslashes precedes b[i].
 func escapedAt(b []byte, i int) bool {
 	n := 0
 	for i-n > 0 && b[i-n-1] == '\\' {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// sort works out the canonical order of an unordered result, once.
+// sort computes the canonical order of an unordered result, once.
 func (r *Result) sort() {
 	if r.ordered {
 		return
@@ -16,13 +16,13 @@ func (r *Result) sort() {
 }
 
 type keyed struct {
-	key uint64 // the eight bytes behind what all rows have in common
+	key uint64 // the eight bytes after the common prefix of all rows
 	row int32
 }
 
-// sortedPerm orders n rows by their bytes; nil when they already are. Rows of
-// one result begin alike (the same variables, often the same namespace), so
-// comparing from the first byte would cost most of the time.
+// sortedPerm returns the order of n rows by their bytes; nil if they are
+// sorted. The rows of a result have a long common prefix (the same variables,
+// often the same namespace), which it skips.
 func sortedPerm(n int, row func(int) []byte) []int32 {
 	if n < 2 || isSorted(n, row) {
 		return nil
@@ -73,7 +73,7 @@ func commonPrefix(n int, row func(int) []byte) int {
 }
 
 // prefixKey orders as the bytes do, except that a short row padded with zeros
-// may tie with a longer one: ties compare in full.
+// may equal a longer one: equal keys are compared in full.
 func prefixKey(b []byte) uint64 {
 	if len(b) >= 8 {
 		return binary.BigEndian.Uint64(b)
@@ -83,7 +83,7 @@ func prefixKey(b []byte) uint64 {
 	return binary.BigEndian.Uint64(t[:])
 }
 
-// sortTies puts neighbouring rows that agree in all keys into byte order.
+// sortTies sorts neighbouring rows that agree in all keys by their bytes.
 func (r *Result) sortTies(keys []string) {
 	if !r.ordered || len(r.rows) < 2 || !r.hasVars(keys) {
 		return
@@ -103,8 +103,9 @@ func (r *Result) sortTies(keys []string) {
 	}
 }
 
-// places gives the first row of the tie group that a row belongs to; rows are
-// asked for in ascending order. Without keys every row stands alone.
+// places returns a function that gives the first row of a row's tie group. It
+// must be called with ascending rows. Without keys every row is a group of its
+// own.
 func (r *Result) places(keys []string) func(int) int {
 	if !r.ordered || !r.hasVars(keys) {
 		return func(i int) int { return i }
@@ -140,7 +141,7 @@ func (r *Result) hasVars(keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !has[k] })
 }
 
-// A keyTerm is a key that a row binds, and the canonical bytes of the term.
+// A keyTerm is a key that a row binds, with the canonical bytes of the term.
 type keyTerm struct {
 	key  int
 	term []byte
@@ -148,7 +149,8 @@ type keyTerm struct {
 
 func (k keyTerm) equal(o keyTerm) bool { return k.key == o.key && bytes.Equal(k.term, o.term) }
 
-// keyTerms appends what row i binds the names to, in the order of the head.
+// keyTerms appends the terms that row i binds the names to, in the order of the
+// head.
 func (r *Result) keyTerms(i int, names map[string]int, terms []keyTerm) []keyTerm {
 	eachBinding(r.arrived(i), func(name, term []byte) {
 		if k, ok := names[string(name)]; ok {

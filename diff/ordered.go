@@ -6,10 +6,11 @@ import (
 	"sort"
 )
 
-// compareOrdered finds which rows of the new sequence are the old ones.
+// compareOrdered finds the rows of the new sequence that are rows of the old
+// one.
 //
-// Most rows stay where they are: both are walked side by side, and only the gaps
-// between rows that agree are looked at closely.
+// Most rows stay in place: both sequences are walked in step, and only the
+// segments between matching rows are compared closely.
 func (d *Delta) compareOrdered(p *stopper, old, new *Result) error {
 	m := matcher{old: old, new: new}
 	n, k, misses := old.Len(), new.Len(), 0
@@ -22,7 +23,7 @@ func (d *Delta) compareOrdered(p *stopper, old, new *Result) error {
 		fi, fj := i, j
 		for i < n && j < k && !m.same(i, j) {
 			if misses++; misses > 64 && misses > fi/2 {
-				break // order is gone: the rest is one gap
+				break // the orders differ too much: the rest is one segment
 			}
 			di, dj := m.resync(i, j)
 			i, j = i+di, j+dj
@@ -49,7 +50,7 @@ func (d *Delta) compareSegment(m *matcher, old, new span) {
 	}
 }
 
-// slice gives rows as they arrived.
+// slice returns rows in the order of arrival.
 func (r *Result) slice(s span) Rows {
 	out := make(Rows, 0, s.to-s.from)
 	for i := s.from; i < s.to; i++ {
@@ -58,9 +59,10 @@ func (r *Result) slice(s span) Rows {
 	return out
 }
 
-// sequenceDiff keeps the common beginning and end, and between them a longest
-// increasing run of the pairs "k-th occurrence here, k-th occurrence there".
-// That is the most that can stay when no row repeats, and O(n log n) always.
+// sequenceDiff keeps the common beginning and end and, between them, a longest
+// increasing subsequence of the pairs "k-th occurrence in old, k-th occurrence
+// in new". If no row repeats, this keeps as many rows as possible. It takes O(n
+// log n).
 func sequenceDiff(old, new Rows) (removed Rows, removedAt []int, added Rows, addedAt []int) {
 	lo, end := 0, 0
 	for lo < len(old) && lo < len(new) && bytes.Equal(old[lo], new[lo]) {
@@ -84,7 +86,7 @@ func sequenceDiff(old, new Rows) (removed Rows, removedAt []int, added Rows, add
 	return removed, removedAt, added, addedAt
 }
 
-// pairs gives for each old row the new row it pairs with, or -1.
+// pairs returns for each old row its new row, or -1.
 func pairs(old, new Rows) []int {
 	where := make(map[string][]int, len(new))
 	for j, r := range new {
@@ -103,8 +105,8 @@ func pairs(old, new Rows) []int {
 // longestRun marks a longest subset of the pairs that increases on both sides.
 func longestRun(to []int, n int) (keepOld, keepNew []bool) {
 	keepOld, keepNew = make([]bool, len(to)), make([]bool, n)
-	var ends []int                 // ends[l] = old index at which the best run of length l+1 ends
-	before := make([]int, len(to)) // the pair before this one in its run
+	var ends []int                 // ends[l]: old index at which the best run of length l+1 ends
+	before := make([]int, len(to)) // the previous pair of the run
 	for i, j := range to {
 		if j < 0 {
 			continue
@@ -129,8 +131,9 @@ func longestRun(to []int, n int) (keepOld, keepNew []bool) {
 	return keepOld, keepNew
 }
 
-// composeOrdered works out c, which does a and then b, by index arithmetic:
-// rows a kept and b removed are found in old, rows a added and b kept in new.
+// composeOrdered computes c, which does a and then b, by index arithmetic: rows
+// that a kept and b removed are found in old, rows that a added and b kept in
+// new.
 func composeOrdered(c, a, b *Delta) {
 	gone := slices.Clone(a.RemovedAt)
 	goneRows := slices.Clone(a.Removed)
@@ -153,9 +156,10 @@ func composeOrdered(c, a, b *Delta) {
 	c.cancelUnmoved()
 }
 
-// kept gives the index of the n-th number that is not in the ascending list at.
+// kept returns the index of the n-th number that is not in the ascending list
+// at.
 func kept(at []int, n int) int {
-	// at[k]-k numbers outside the list stand before at[k].
+	// at[k]-k numbers outside the list are before at[k].
 	k := sort.Search(len(at), func(k int) bool { return at[k]-k > n })
 	return n + k
 }
@@ -173,8 +177,8 @@ func byIndex(at []int, rows Rows) ([]int, Rows) {
 	return outAt, outRows
 }
 
-// cancelUnmoved cancels rows that are removed and added between the same two kept
-// rows: they never went away.
+// cancelUnmoved removes rows that are both removed and added between the same
+// two kept rows: they have not moved.
 func (d *Delta) cancelUnmoved() {
 	var removed, added Rows
 	var removedAt, addedAt []int
@@ -200,8 +204,8 @@ func (d *Delta) cancelUnmoved() {
 	d.Removed, d.RemovedAt, d.Added, d.AddedAt = removed, removedAt, added, addedAt
 }
 
-// keptBefore gives the number of kept rows before the next change: it is the same
-// for what is removed from and added to one gap.
+// keptBefore returns the number of kept rows before the next change. It is the
+// same for the rows removed from and added to one segment.
 func (d *Delta) keptBefore(i, j int) int {
 	switch {
 	case i == len(d.RemovedAt):

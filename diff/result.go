@@ -11,12 +11,12 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// span is where a row's canonical bytes stand in Result.text.
+// A span is the location of a row's canonical bytes in Result.text.
 type span struct{ from, to int }
 
-// A Result is one complete answer of a query, in canonical form. It is
-// immutable and safe for concurrent use; whatever is costly (the order of
-// rows, the document, the hash) is worked out when first asked for.
+// A Result is one complete answer to a query, in canonical form. It is
+// immutable and safe for concurrent use. What is expensive (the order of rows,
+// the document, the hash) is computed on first use.
 type Result struct {
 	form        Form
 	ordered     bool
@@ -24,12 +24,12 @@ type Result struct {
 	approximate bool
 	vars        []string
 	text        []byte
-	rows        []span // ordered: the sequence; otherwise as they arrived
+	rows        []span // ordered: the sequence; otherwise in order of arrival
 
 	sorting sync.Once
-	perm    []int32 // canonical position → index in rows; nil = they stand in order
+	perm    []int32 // canonical index → index in rows; nil: the same
 
-	stored   []byte // the document, when the result was read from it
+	stored   []byte // the document from which the result was read, if any
 	writing  sync.Once
 	document []byte
 
@@ -40,30 +40,30 @@ type Result struct {
 	print    Fingerprint
 }
 
-// Form gives the query form that the result answers.
+// Form returns the query form of the result.
 func (r *Result) Form() Form { return r.form }
 
-// Ordered tells whether the sequence of rows is part of the result.
+// Ordered reports whether the sequence of rows is part of the result.
 func (r *Result) Ordered() bool { return r.ordered }
 
-// Vars gives the variables of the head in order; nil for ASK and graphs. It
-// must not be changed.
+// Vars returns the variables of the head in order; nil for ASK and graphs. The
+// caller must not change them.
 func (r *Result) Vars() []string { return r.vars }
 
-// Len is the number of rows or triples; an ASK result has none.
+// Len is the number of rows or triples; 0 for ASK.
 func (r *Result) Len() int { return len(r.rows) }
 
 // Boolean is the answer of an ASK query.
 func (r *Result) Boolean() bool { return r.boolean }
 
-// Approximate tells that the budget for blank nodes was exceeded: the labels
+// Approximate reports that the budget for blank nodes was exceeded. The labels
 // are unique but may depend on the order in which rows arrived, so that equal
-// results may look different. They never look the same when they differ.
+// results may look different. Different results never look the same.
 func (r *Result) Approximate() bool { return r.approximate }
 
-// Row gives the canonical bytes of row i in canonical order: a JSON object for
-// SELECT, an N-Triples statement without line feed for graphs. They must not
-// be changed.
+// Row returns the canonical bytes of row i in canonical order: a JSON object
+// for SELECT, an N-Triples statement without a line feed for graphs. The caller
+// must not change them.
 func (r *Result) Row(i int) []byte {
 	r.sort()
 	if r.perm != nil {
@@ -72,19 +72,19 @@ func (r *Result) Row(i int) []byte {
 	return r.arrived(i)
 }
 
-// arrived gives row i in the order of r.rows.
+// arrived returns row i in the order of r.rows.
 func (r *Result) arrived(i int) []byte {
 	s := r.rows[i]
 	return r.text[s.from:s.to:s.to]
 }
 
-// Terms gives the terms of row i, aligned with Vars, or subject, predicate and
-// object.
+// Terms returns the terms of row i: aligned with Vars, or subject, predicate
+// and object.
 func (r *Result) Terms(i int) []Term {
 	return RowTerms(r.form, r.vars, r.Row(i))
 }
 
-// head and tail are what stands around the rows of the document.
+// head and tail surround the rows of the document.
 func (r *Result) head() []byte {
 	switch {
 	case r.form == Ask && r.boolean:
@@ -110,7 +110,7 @@ func appendHead(dst []byte, vars []string) []byte {
 
 const selectTail = `]}}`
 
-// Size is the length of Document in bytes, known without writing it.
+// Size is the length of Document in bytes. It does not build the document.
 func (r *Result) Size() int {
 	n := len(r.head())
 	for _, s := range r.rows {
@@ -125,8 +125,8 @@ func (r *Result) Size() int {
 	return n
 }
 
-// Document gives the canonical bytes of the whole result (see the package
-// comment). They must not be changed.
+// Document returns the canonical bytes of the whole result (see the package
+// comment). The caller must not change them.
 func (r *Result) Document() []byte {
 	if r.stored != nil {
 		return r.stored
@@ -139,13 +139,14 @@ func (r *Result) Document() []byte {
 	return r.document
 }
 
-// How much is collected before it is written, or hashed.
+// Sizes of the pieces that are written and hashed.
 const (
 	writtenAtOnce = 1 << 20
 	hashedAtOnce  = 32 << 10
 )
 
-// WriteTo writes Document in pieces, without building it. An error of w ends it.
+// WriteTo writes Document in pieces, without building it. It stops at the first
+// error of w.
 func (r *Result) WriteTo(w io.Writer) (int64, error) { return r.writeTo(w, writtenAtOnce) }
 
 func (r *Result) writeTo(w io.Writer, atOnce int) (int64, error) {
@@ -166,7 +167,8 @@ func (r *Result) writeTo(w io.Writer, atOnce int) (int64, error) {
 	return n - int64(buf.Buffered()), err
 }
 
-// write emits the pieces of the document. It ends with the first error of emit.
+// write passes the pieces of the document to emit. It stops at the first error
+// of emit.
 func (r *Result) write(emit func([]byte) error) error {
 	if err := emit(r.head()); err != nil || r.form == Ask {
 		return err
@@ -198,18 +200,18 @@ func (r *Result) write(emit func([]byte) error) error {
 func (r *Result) Hash() string {
 	r.hashing.Do(func() {
 		h := sha256.New()
-		_, _ = r.writeTo(h, hashedAtOnce) // a hash takes everything
+		_, _ = r.writeTo(h, hashedAtOnce) // a hash returns no error
 		r.sum = "sha256:" + hex.EncodeToString(h.Sum(nil))
 	})
 	return r.sum
 }
 
-// A Fingerprint is a quick 128-bit digest for use inside one installation: a
-// wrong match is unlikely, but can be forged. Compare does not rely on it.
+// A Fingerprint is a fast 128-bit digest for use within one installation. A
+// false match is unlikely but can be constructed. Compare does not rely on it.
 type Fingerprint struct{ Hi, Lo uint64 }
 
-// Fingerprint digests the result without sorting it: the same for the same
-// bag of rows, or the same sequence when ordered.
+// Fingerprint digests the result without sorting it. It is the same for the
+// same bag of rows, or for ordered results the same sequence.
 func (r *Result) Fingerprint() Fingerprint {
 	r.printing.Do(func() {
 		h := xxh3.Hash128(append(r.head(), r.form...))
@@ -234,14 +236,15 @@ func (a Fingerprint) plus(b Fingerprint) Fingerprint {
 	return Fingerprint{hi, lo}
 }
 
-// mix makes the sum of rows non-linear in them, and binds a row to its place.
+// mix makes the sum of rows non-linear and includes a row's position.
 func (a Fingerprint) mix(place uint64) Fingerprint {
 	lo := fmix(a.Lo + (place+1)*0x9e3779b97f4a7c15)
 	hi := fmix(a.Hi ^ lo)
 	return Fingerprint{hi, lo + hi}
 }
 
-// fmix is a bijective finaliser: every bit of x reaches every bit of the result.
+// fmix is a bijective finaliser: every bit of x affects every bit of the
+// result.
 func fmix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -2,9 +2,9 @@ package diff
 
 import "bytes"
 
-// RowTerms reads the terms of a canonical row: one for each of vars for
-// SELECT, subject, predicate and object for graphs. Rows that are not
-// canonical give unbound terms.
+// RowTerms parses a canonical row: one term for each of vars for SELECT;
+// subject, predicate and object for graphs. The terms of a row that is not
+// canonical are unbound.
 func RowTerms(form Form, vars []string, row []byte) []Term {
 	if form.Graph() {
 		t, err := parseLine(row)
@@ -27,8 +27,8 @@ func RowTerms(form Form, vars []string, row []byte) []Term {
 	return out
 }
 
-// eachBinding calls f with the raw name and the term object of every binding
-// of a canonical row. It stops at the first thing that is not canonical.
+// eachBinding calls f with the raw name and the term object of each binding of
+// a canonical row. It stops where the row is not canonical.
 func eachBinding(row []byte, f func(name, term []byte)) {
 	if len(row) < 2 || row[0] != '{' {
 		return
@@ -48,7 +48,7 @@ func eachBinding(row []byte, f func(name, term []byte)) {
 	}
 }
 
-// termEnd gives the index behind the term object at i, or -1.
+// termEnd returns the index after the term object at i, or -1.
 func termEnd(b []byte, i int) int {
 	for i++; i < len(b) && b[i] == '"'; i++ {
 		n := stringEnd(b, i+1)
@@ -143,8 +143,8 @@ func appendTermSuffix[S string | []byte](dst []byte, lang, datatype S) []byte {
 	return append(dst, `"}`...)
 }
 
-// splitRows cuts the inside of a bindings array into rows. Every row but the
-// empty one ends with a closing quote and two braces. Inside a string that
+// splitRows splits the content of a bindings array into rows. Every row except
+// the empty one ends with a closing quote and two braces. Inside a string that
 // quote is escaped; only the opening quote of a value that begins with two
 // braces looks the same.
 func splitRows(b []byte, base int) ([]span, error) {
@@ -166,8 +166,8 @@ func splitRows(b []byte, base int) ([]span, error) {
 	return out, nil
 }
 
-// opens tells whether the structural quote b[j] begins a member's value: then
-// the closing quote of the member's name stands two before it. That quote in
+// opens reports whether the structural quote b[j] begins a member's value: then
+// the closing quote of the member's name is two bytes before it. That quote in
 // turn may be the opening one of the value ":", which follows a colon.
 func opens(b []byte, j int) bool {
 	return j > 2 && b[j-1] == ':' && b[j-2] == '"' && b[j-3] != ':' && !escapedAt(b, j-2)

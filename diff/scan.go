@@ -10,15 +10,16 @@ const (
 	highs = 0x8080808080808080
 )
 
-// scanString gives the index of the first byte at or behind i that cannot
-// stand plainly inside a JSON string: a quote, a backslash or a control
-// character. It gives len(b) when there is none.
+// scanString returns the index of the first byte from i that must not occur
+// unescaped in a JSON string: a quote, a backslash or a control character. It
+// returns len(b) if there is none.
 func scanString(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i:])
 		q := x ^ (ones * '"')
 		s := x ^ (ones * '\\')
-		// In each term the lowest marked byte is exact; carries only reach upwards.
+		// In each word the lowest marked byte is exact, because carries only go
+		// upwards.
 		m := ((q-ones)&^q | (s-ones)&^s | (x-ones*0x20)&^x) & highs
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
@@ -31,8 +32,8 @@ func scanString(b []byte, i int) int {
 	return i
 }
 
-// A scanner reads JSON from a body already known to be UTF-8. Its methods
-// stop at the first error, which stays in err.
+// A scanner reads JSON from a body that is valid UTF-8. Its methods stop at the
+// first error, which is kept in err.
 type scanner struct {
 	b   []byte
 	i   int
@@ -46,7 +47,7 @@ func (s *scanner) fail(reason string) {
 	}
 }
 
-// peek skips white space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
 	for s.i < len(s.b) {
 		switch c := s.b[s.i]; c {
@@ -59,7 +60,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// expect expects c as the next byte.
+// expect reads the next byte and fails if it is not c.
 func (s *scanner) expect(c byte) bool {
 	if s.peek() != c {
 		if s.i >= len(s.b) {
@@ -73,7 +74,7 @@ func (s *scanner) expect(c byte) bool {
 	return true
 }
 
-// str reads a string and gives its raw inside and whether that has escapes.
+// str reads a string and returns its raw content and whether that has escapes.
 func (s *scanner) str() (raw []byte, escaped bool) {
 	if !s.expect('"') {
 		return nil, false
@@ -100,7 +101,7 @@ func (s *scanner) str() (raw []byte, escaped bool) {
 	}
 }
 
-// text reads a string and gives what it means.
+// text reads a string and returns its value.
 func (s *scanner) text() []byte {
 	raw, escaped := s.str()
 	if !escaped {
@@ -113,7 +114,8 @@ func (s *scanner) text() []byte {
 	return out
 }
 
-// object calls f with each member's name; f reads the value. Names must differ.
+// object calls f with each member's name, and f reads the value. Names must be
+// unique.
 func (s *scanner) object(f func(name []byte)) {
 	if !s.expect('{') {
 		return
@@ -140,7 +142,7 @@ func (s *scanner) object(f func(name []byte)) {
 	}
 }
 
-// names remembers the members of one object; few objects have many.
+// names holds the member names of one object; most objects have few.
 type names struct {
 	few  [][]byte
 	many map[string]struct{}
@@ -166,7 +168,7 @@ func (n *names) twice(name []byte) bool {
 	return false
 }
 
-// array calls f for each element; f reads it.
+// array calls f for each element, and f reads it.
 func (s *scanner) array(f func()) {
 	if !s.expect('[') {
 		return
@@ -185,10 +187,10 @@ func (s *scanner) array(f func()) {
 	}
 }
 
-// maxDepth bounds the nesting of what is skipped.
+// maxDepth bounds the nesting of skipped values.
 const maxDepth = 64
 
-// skip reads any value and forgets it.
+// skip reads and discards any value.
 func (s *scanner) skip(depth int) {
 	if depth > maxDepth {
 		s.fail("nested too deeply")
@@ -213,7 +215,7 @@ func (s *scanner) skip(depth int) {
 	}
 }
 
-// word takes w when it is what comes next.
+// word reads w if it comes next.
 func (s *scanner) word(w string) bool {
 	s.peek()
 	if len(s.b)-s.i < len(w) || string(s.b[s.i:s.i+len(w)]) != w {

@@ -8,30 +8,30 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The work of the search in one result, in holes of rows looked at: for
-// refining along the way taken, and for trying nodes to find it.
+// Bounds on the search in one result, in holes of rows visited: for refining
+// the chosen path, and for trying nodes in order to choose it.
 const (
 	refineWork = 3_000_000
 	tryWork    = 10_000_000
 )
 
-// A search orders nodes, also those that have the same colour: of such it
-// singles out one and refines the colours again, until every node has its own.
-// Which one matters: two disguises of a graph are only seen to be the same when
-// they go on from nodes that correspond. So all are tried, and the one whose
-// colours come out least is taken. Nodes that come out alike are taken for
-// interchangeable; where trying all of them is too much work, so are those that
-// were not tried. It is the first step of the search that practical canonical
-// labelling makes (B. D. McKay, A. Piperno, Practical graph isomorphism, II),
-// without going back. Parts that no row connects are searched each on its own.
+// A search orders all nodes, including those of the same colour: it
+// individualises one of these and refines the colours, until every node has its
+// own. The choice matters: two presentations of a graph are recognised as equal
+// only if the search continues from corresponding nodes. It therefore tries
+// every candidate and takes the one with the smallest resulting colours.
+// Candidates with equal outcomes count as interchangeable; if trying all is too
+// much work, so do those not tried. This is the first step of practical
+// canonical labelling (B. D. McKay, A. Piperno, Practical graph isomorphism,
+// II), without backtracking. Connected components are searched separately.
 type search struct {
 	l      *labeller
 	colour []uint64
-	kind   []uint64         // of a row: what it is beside its nodes
-	whole  map[int32]uint64 // wide rows with their present colours
+	kind   []uint64         // of a row: its content apart from its nodes
+	whole  map[int32]uint64 // wide rows with their current colours
 }
 
-// search goes on from the colours found so far.
+// search continues from the colours found so far.
 func (c *colours) search() *search {
 	s := &search{l: c.l, colour: make([]uint64, len(c.colour)), kind: make([]uint64, len(c.l.edges)), whole: map[int32]uint64{}}
 	for v, h := range c.colour {
@@ -48,18 +48,18 @@ func (c *colours) search() *search {
 	return s
 }
 
-// A component is a set of nodes that hang together.
+// A component is a set of connected nodes.
 type component struct {
 	nodes []int32
 	wide  []int32 // rows with many nodes
-	size  int     // holes looked at when all colours are mixed once
-	work  int     // what is left for refining
-	tries int     // and for trying
-	key   uint64  // what came out: the same for two parts that are alike
+	size  int     // holes visited when all colours are mixed once
+	work  int     // remaining work for refining
+	tries int     // remaining work for trying candidates
+	key   uint64  // digest of the outcome: equal for isomorphic components
 }
 
-// order gives the nodes by the colours they had at first, among those with one
-// colour part by part, and in a part by what the search found.
+// order returns the nodes by their initial colours; within a colour by
+// component, and within a component by the outcome of the search.
 func (s *search) order() ([]int32, error) {
 	first := slices.Clone(s.colour)
 	parts, of := s.components()
@@ -80,8 +80,8 @@ func (s *search) order() ([]int32, error) {
 	return order, nil
 }
 
-// components finds what hangs together. Each gets its share of the work, so that
-// what is found in one does not depend on which came first.
+// components finds the connected components. Each gets its share of the work,
+// so that its outcome does not depend on their order.
 func (s *search) components() (parts []component, of []int) {
 	of = make([]int, len(s.colour))
 	for v := range of {
@@ -123,8 +123,8 @@ func (s *search) components() (parts []component, of []int) {
 	return parts, of
 }
 
-// makeDiscrete gives every node of a part a colour of its own, as far as the work
-// allows.
+// makeDiscrete gives every node of a component its own colour, as far as the
+// work allows.
 func (s *search) makeDiscrete(p *component) error {
 	if err := s.refine(p, &p.work); err != nil {
 		return err
@@ -149,9 +149,9 @@ func (s *search) makeDiscrete(p *component) error {
 
 func (s *search) individualise(v int32) { s.colour[v] = fmix(s.colour[v] ^ 0x5bd1e9955bd1e995) }
 
-// chooseNode says which of the nodes with one colour to single out. Trying all takes
-// the same work whatever their order, so that it is a property of the graph
-// whether that is too much.
+// chooseNode chooses the node of one colour to individualise. Trying all
+// candidates takes the same work in any order, so that whether it is too much
+// is a property of the graph.
 func (s *search) chooseNode(p *component, class []int32) (int32, error) {
 	if len(class)*p.size > p.tries {
 		return class[0], nil
@@ -179,7 +179,7 @@ func (s *search) chooseNode(p *component, class []int32) (int32, error) {
 	return best, nil
 }
 
-// refine mixes the colours of neighbours until that tells no more nodes apart.
+// refine mixes the colours of neighbours until no more nodes are distinguished.
 func (s *search) refine(p *component, work *int) error {
 	next := make([]uint64, len(p.nodes))
 	for n := s.distinct(p); n < len(p.nodes) && *work > 0; {
@@ -203,7 +203,7 @@ func (s *search) refine(p *component, work *int) error {
 	return nil
 }
 
-// wideRows hashes rows with many nodes once for all of these.
+// wideRows hashes each row with many nodes once for all of these nodes.
 func (s *search) wideRows(p *component) {
 	for _, k := range p.wide {
 		h := s.kind[k]
@@ -229,7 +229,7 @@ func (s *search) mixed(v int32) uint64 {
 			}
 			h = fmix(h*0x9e3779b97f4a7c15 + c)
 		}
-		rows += fmix(h) // in whatever order they stand
+		rows += fmix(h) // a sum, because their order is arbitrary
 	}
 	return fmix(s.colour[v]*0x9e3779b97f4a7c15 + rows)
 }
@@ -245,7 +245,7 @@ func (s *search) sorted(p *component) []uint64 {
 
 func (s *search) distinct(p *component) int { return len(slices.Compact(s.sorted(p))) }
 
-// outcome digests the colours of a part.
+// outcome digests the colours of a component.
 func (s *search) outcome(p *component) uint64 {
 	h := uint64(len(p.nodes))
 	for _, c := range s.sorted(p) {
@@ -254,8 +254,8 @@ func (s *search) outcome(p *component) uint64 {
 	return h
 }
 
-// smallestClass gives the nodes of the colour that the fewest share, of those
-// that more than one does; nil when there is none.
+// smallestClass returns the nodes of the colour that the fewest nodes, but at
+// least two, share; nil if there is none.
 func (s *search) smallestClass(p *component) []int32 {
 	nodes := slices.Clone(p.nodes)
 	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(s.colour[a], s.colour[b]) })

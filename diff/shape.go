@@ -2,13 +2,13 @@ package diff
 
 import "bytes"
 
-// Rows of one result look alike: only the values differ, the bytes between them
-// repeat. The decoder therefore learns from each row it has parsed. A shape is
-// the constant bytes before a value, from the closing quote of the value before
-// it (or the row's brace) to the opening quote; the shapes that were seen to
-// follow it; and, when it ends a row, how to write that row. The same bytes
-// after the same bytes parse the same way, so a row that matches a path of
-// shapes needs no more than the ends of its values found.
+// The rows of one result are similar: their values differ, the bytes between
+// them repeat. The decoder therefore keeps the structure of rows that it has
+// parsed. A shape is the constant bytes before a value, from the closing quote
+// of the previous value (or the row's brace) to the opening quote; the shapes
+// that have followed it; and, if it ends a row, how to write that row. The same
+// bytes after the same bytes parse the same way, so a row that matches a path
+// of shapes only needs the ends of its values to be found.
 type shape struct {
 	seg  []byte // of the body
 	next []*shape
@@ -18,23 +18,24 @@ type shape struct {
 // A layout writes a row whose values are known.
 type layout struct {
 	before [][]byte // canonical text before each value, in head order
-	value  []int    // which value of the input stands there
+	value  []int    // index of the value in the input
 	tail   []byte
 	blank  bool
 }
 
 const (
-	maxShapes  = 4096 // learnt in all
+	maxShapes  = 4096 // in total
 	maxFollows = 32   // after one shape
 )
 
-// A piece is a value as it stands in the body.
+// A piece is a value as it occurs in the body.
 type piece struct {
 	from, to int
 	escaped  bool
 }
 
-// readKnown reads the row at the brace d.i by a known path, false when there is none.
+// readKnown reads the row at the brace d.i by a known path of shapes. It
+// returns false if there is none.
 func (d *decoder) readKnown() bool {
 	b, i, at := d.b, d.i, &d.root
 	d.values = d.values[:0]
@@ -62,7 +63,7 @@ func (d *decoder) readKnown() bool {
 	}
 }
 
-// follow finds the shape that comes next in b; ones that do move to the front.
+// follow finds the shape that comes next in b, and moves it to the front.
 func (s *shape) follow(b []byte) *shape {
 	for k, n := range s.next {
 		if len(b) >= len(n.seg) && string(b[:len(n.seg)]) == string(n.seg) {
@@ -93,8 +94,8 @@ func (d *decoder) write(o *layout) {
 	d.endRow(from)
 }
 
-// addPath remembers the row just parsed, which began at from and ends at d.i; met
-// lists its slots in the order of the input.
+// addPath adds the shapes of the row just parsed, from from to d.i. met lists
+// its bindings in the order of the input.
 func (d *decoder) addPath(from int, met []int) {
 	at := &d.root
 	for k := 0; k <= len(met); k++ {
@@ -128,7 +129,7 @@ func (s *shape) exact(seg []byte) *shape {
 	return nil
 }
 
-// layout says how the row in the slots is written.
+// layout returns how to write the current row.
 func (d *decoder) layout(met []int) *layout {
 	o := &layout{}
 	text := []byte{'{'}

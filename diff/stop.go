@@ -1,14 +1,14 @@
 package diff
 
-// A stopper asks whether to go on once for each piece of work of a certain size,
-// so that asking costs nothing beside the work.
+// A stopper asks whether to continue, once for each piece of work of a certain
+// size, so that the cost of asking is negligible.
 type stopper struct {
-	ask  func() error // nil: always go on
-	done int          // bytes of work since it was last asked
+	ask  func() error // nil: always continue
+	done int          // bytes of work since the last check
 }
 
-// bytesPerCheck is how many bytes are written or hashed between two questions: a
-// millisecond at most.
+// bytesPerCheck is how many bytes are written or hashed between two checks: at
+// most about a millisecond.
 const bytesPerCheck = 256 << 10
 
 // check asks at once.
@@ -20,7 +20,8 @@ func (p *stopper) check() error {
 	return p.ask()
 }
 
-// spend counts work in bytes.
+// spend records work in bytes, and asks if there was enough since the last
+// check.
 func (p *stopper) spend(bytes int) error {
 	if p.done += bytes; p.done < bytesPerCheck || p.ask == nil {
 		return nil

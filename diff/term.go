@@ -16,12 +16,12 @@ const (
 	Describe  Form = "DESCRIBE"
 )
 
-// Graph tells whether results of this form are sets of triples.
+// Graph reports whether results of this form are sets of triples.
 func (f Form) Graph() bool { return f == Construct || f == Describe }
 
 func (f Form) valid() bool { return f == Select || f == Ask || f.Graph() }
 
-// A Kind says what an RDF term is.
+// A Kind is the kind of an RDF term.
 type Kind uint8
 
 // The kinds. The zero Term is an unbound variable.
@@ -37,9 +37,9 @@ const (
 	langString = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 )
 
-// A Term is an RDF term, or nothing. Terms handed out by a Result are
-// normalised: Lang is lower-case, Datatype is empty for xsd:string and for
-// language-tagged strings. The lexical form is never touched.
+// A Term is an RDF term or an unbound variable. Terms that a Result returns are
+// normalised: Lang is lower-case; Datatype is empty for xsd:string and for
+// language-tagged strings. The lexical form is never changed.
 type Term struct {
 	Kind     Kind
 	Value    string // the IRI, the lexical form, or the label without "_:"
@@ -47,7 +47,7 @@ type Term struct {
 	Lang     string
 }
 
-// normal gives t in normal form, or an error when it is no RDF term.
+// normal returns t in normal form. The error says why it is not an RDF term.
 func (t Term) normal() (Term, error) {
 	if t.Kind != Literal {
 		if t.Kind > Blank {
@@ -67,8 +67,8 @@ func (t Term) normal() (Term, error) {
 	return t, nil
 }
 
-// lower folds ASCII only: language tags are ASCII, and anything else must not
-// change its length under us.
+// lower converts ASCII letters to lower case. Language tags are ASCII, and
+// other characters must not change their length.
 func lower(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {
@@ -83,23 +83,27 @@ func lower(s string) string {
 	return s
 }
 
-// Errors that callers tell apart with errors.Is.
+// Errors to be tested with errors.Is.
 var (
-	// ErrMalformed: not a complete results document of the expected form.
+	// ErrMalformed reports that the input is not a complete results document of
+	// the expected form.
 	ErrMalformed = errors.New("not a complete results document")
-	// ErrRowLimit: the result has more rows than Options.MaxRows.
+	// ErrRowLimit reports that the result has more rows than Options.MaxRows.
 	ErrRowLimit = errors.New("result has too many rows")
-	// ErrByteLimit: the body or the canonical text is larger than Options.MaxBytes.
+	// ErrByteLimit reports that the body or the canonical text is larger than
+	// Options.MaxBytes.
 	ErrByteLimit = errors.New("result is too large")
-	// ErrColumnLimit: the head has more variables than Options.MaxVars.
+	// ErrColumnLimit reports that the head has more variables than
+	// Options.MaxVars.
 	ErrColumnLimit = errors.New("result has too many columns")
-	// ErrMismatch: the delta does not fit the result or the delta it was applied to.
+	// ErrMismatch reports that a delta does not fit the result or the delta it is
+	// applied to.
 	ErrMismatch = errors.New("delta does not fit")
 )
 
-// A SyntaxError is an ErrMalformed that knows its place.
+// A SyntaxError is an ErrMalformed with its location.
 type SyntaxError struct {
-	Offset int // byte offset in the body, -1 when unknown
+	Offset int // in the body; -1: unknown
 	Reason string
 }
 
@@ -115,31 +119,33 @@ func (e *SyntaxError) Unwrap() error { return ErrMalformed }
 
 func malformed(reason string) error { return &SyntaxError{Offset: -1, Reason: reason} }
 
-// Options say how a result is read. The zero value is an unordered result
+// Options say how to read a result. The zero value reads an unordered result
 // without limits.
 type Options struct {
 	// Ordered keeps the sequence of rows (SELECT only).
 	Ordered bool
-	// OrderKeys are the variables that ORDER BY sorts on when all its conditions
-	// are plain variables; nil means unknown. Neighbouring rows that agree in all
-	// of them are ties, whose order SPARQL leaves open: they are sorted by bytes.
+	// OrderKeys are the variables in ORDER BY if all its conditions are plain
+	// variables; nil means unknown. Neighbouring rows that agree in all of them
+	// are ties, whose order SPARQL leaves open: they are sorted by their bytes.
 	OrderKeys []string
-	// Vars is the head order to keep when the set of variables is the same.
+	// Vars is the order of variables in the head if the set of variables is the
+	// same.
 	Vars []string
-	// MaxRows and MaxBytes bound what is accepted; 0 means no limit.
+	// MaxRows and MaxBytes are limits; 0 means no limit.
 	MaxRows  int
 	MaxBytes int
-	// MaxVars bounds the variables of a SELECT result; 0 means no limit.
+	// MaxVars is the maximum number of variables of a SELECT result; 0 means no
+	// limit.
 	MaxVars int
-	// Stop is asked now and then while a result is read and its blank nodes are
-	// labelled, unless it is nil. The first error that it returns ends the work
-	// and is returned as it is.
+	// Stop is called regularly while a result is read and its blank nodes are
+	// labelled, unless it is nil. Its first error ends the work and is returned
+	// unchanged.
 	Stop func() error
-	// KeepLabels takes the labels of blank nodes as they are: for a client that
-	// is sent canonical ones.
+	// KeepLabels keeps the labels of blank nodes. Clients that receive canonical
+	// labels use it.
 	KeepLabels bool
-	// BlankBudget bounds the work spent on canonical blank node labels, in units
-	// of one neighbourhood hashed or one permutation tried; 0 means 20000, or 8
-	// for each blank node when that is more.
+	// BlankBudget bounds the work for canonical blank node labels, in units of one
+	// neighbourhood hashed or one permutation tried. 0 means 20000, or 8 for each
+	// blank node if that is more.
 	BlankBudget int
 }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// AddedJSON gives the added rows as the wire shows them: a complete SPARQL 1.1
+// AddedJSON returns the added rows in their wire format: a complete SPARQL 1.1
 // Query Results JSON document with the new head for SELECT, {"triples":["…"]}
 // for graphs, nil for ASK.
 func (d *Delta) AddedJSON() []byte { return RowsJSON(d.Form, d.Vars, d.Added) }
@@ -14,7 +14,7 @@ func (d *Delta) AddedJSON() []byte { return RowsJSON(d.Form, d.Vars, d.Added) }
 // RemovedJSON is AddedJSON for the removed rows, with the old head.
 func (d *Delta) RemovedJSON() []byte { return RowsJSON(d.Form, d.OldVars, d.Removed) }
 
-// RowsJSON writes canonical rows as AddedJSON does.
+// RowsJSON encodes canonical rows as AddedJSON does.
 func RowsJSON(form Form, vars []string, rows Rows) []byte {
 	if form == Ask {
 		return nil
@@ -26,7 +26,7 @@ func RowsJSON(form Form, vars []string, rows Rows) []byte {
 	return AppendRowsJSON(make([]byte, 0, n), form, vars, rows)
 }
 
-// AppendRowsJSON is RowsJSON behind what is there already.
+// AppendRowsJSON appends RowsJSON to out.
 func AppendRowsJSON(out []byte, form Form, vars []string, rows Rows) []byte {
 	if form == Ask {
 		return out
@@ -52,9 +52,9 @@ func AppendRowsJSON(out []byte, form Form, vars []string, rows Rows) []byte {
 	return append(out, selectTail...)
 }
 
-// ParseRowsJSON reads what RowsJSON wrote, even when it was re-encoded on the
-// way: rows are made canonical again, in the order they stand, and blank node
-// labels are taken as they are.
+// ParseRowsJSON decodes what RowsJSON encoded, even if it was encoded again on
+// the way: rows are made canonical, their order is kept, and blank node labels
+// are not changed.
 func ParseRowsJSON(form Form, doc []byte) (vars []string, rows Rows, err error) {
 	switch {
 	case form == Ask:
@@ -91,13 +91,13 @@ func parseTriples(doc []byte) (Rows, error) {
 	return rows, nil
 }
 
-// SetAdded reads AddedJSON back into Added and Vars.
+// SetAdded sets Added and Vars from what AddedJSON returned.
 func (d *Delta) SetAdded(doc []byte) (err error) {
 	d.Vars, d.Added, err = ParseRowsJSON(d.Form, doc)
 	return err
 }
 
-// SetRemoved reads RemovedJSON back into Removed and OldVars.
+// SetRemoved sets Removed and OldVars from what RemovedJSON returned.
 func (d *Delta) SetRemoved(doc []byte) (err error) {
 	d.OldVars, d.Removed, err = ParseRowsJSON(d.Form, doc)
 	return err

@@ -1,6 +1,6 @@
-// Package growth tells tests how the cost of some work grows with the size of
-// its input. It fits the exponent of a power law to processor time and to
-// allocated memory, so that no test depends on how fast a machine is.
+// Package growth tests how the cost of a function grows with the size of its
+// input. It fits the exponent of a power law to processor time and to allocated
+// memory, so that tests do not depend on the speed of a machine.
 package growth
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Most is the largest exponent that work of n log n has over any sizes that a
-// test can afford; n² has 2. Allocated memory must keep to it. Processor time must
-// on a quiet machine; with other work beside it larger inputs lose more of the
-// caches than smaller ones, so that a test fails beyond MostTime only.
+// Most is the largest exponent of O(n log n) work over the sizes that a test
+// can afford; O(n²) has 2. Allocated memory must not exceed it. Processor time
+// may exceed it on a busy machine, where larger inputs lose more of the caches
+// than smaller ones; the test fails only beyond MostTime.
 const (
 	Most     = 1.2
 	MostTime = 1.5
@@ -22,19 +22,19 @@ const (
 
 // An Input is one hostile input.
 type Input struct {
-	Size int    // bytes, or whatever the cost may grow with
-	Work func() // what is measured; it is called several times
+	Size int    // in bytes, or in another unit that the cost grows with
+	Work func() // the measured function; it is called several times
 }
 
 const (
-	repeats = 2  // of each measurement in a round; the least of all rounds counts
+	repeats = 2  // measurements in a round; the least of all rounds counts
 	rounds  = 12 // before a fit that is too steep counts: noise passes, growth does not
 )
 
-// Check fails the test when memory grows faster than Size to the power of Most
-// from one input to the next larger ones, or processor time than to that of
-// MostTime. It measures again while the time is above Most. Tests that use it are
-// named TestLong…, so that they run without the race detector.
+// Check fails the test if from one input to the next larger one memory grows
+// faster than Size to the power of Most, or processor time faster than Size to
+// the power of MostTime. It measures again while the time is above Most. Name
+// tests that use it TestLong…, so that they run without the race detector.
 func Check(t testing.TB, inputs ...Input) {
 	t.Helper()
 	var spent, memory float64
@@ -57,7 +57,8 @@ func Check(t testing.TB, inputs ...Input) {
 	}
 }
 
-// measure gives the least processor time in seconds and the bytes allocated.
+// measure returns the minimum processor time in seconds and the bytes
+// allocated.
 func measure(work func()) (seconds, bytes float64) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -73,12 +74,12 @@ func measure(work func()) (seconds, bytes float64) {
 		runtime.ReadMemStats(&after)
 		debug.SetGCPercent(gc)
 		seconds = min(seconds, max(took, time.Microsecond).Seconds())
-		bytes = float64(after.TotalAlloc-before.TotalAlloc) + 64<<10 // what little ones take does not count
+		bytes = float64(after.TotalAlloc-before.TotalAlloc) + 64<<10 // the offset hides small allocations
 	}
 	return seconds, bytes
 }
 
-// exponent is the slope of a line through the logarithms, by least squares.
+// exponent is the slope of a least-squares line through the logarithms.
 func exponent(inputs []Input, costs []float64) float64 {
 	var x, y, xx, xy float64
 	n := float64(len(inputs))
@@ -89,7 +90,7 @@ func exponent(inputs []Input, costs []float64) float64 {
 	return (n*xy - x*y) / (n*xx - x*x)
 }
 
-// Sizes makes an input for each of four sizes, each twice the one before.
+// Sizes returns an input for each of four sizes, each twice the previous one.
 func Sizes(least int, make func(n int) Input) []Input {
 	var list []Input
 	for n := least; len(list) < 4; n *= 2 {

@@ -4,5 +4,5 @@ package growth
 
 import "time"
 
-// processor is the time on the wall where threads have no clock of their own.
+// processor is the wall-clock time, where threads have no clock of their own.
 func processor() time.Duration { return time.Duration(time.Now().UnixNano()) }
