@@ -10,13 +10,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An authenticator signs one client's requests. Secrets in files are read at
-// each use, so that a new one needs no restart.
+// An authenticator adds credentials to one client's requests. Secrets in files
+// are read at each use, so that a new secret needs no restart.
 type authenticator interface {
-	// authorize adds what is known to be needed. Errors wrap errSecret.
+	// authorize adds the known credentials. Errors wrap errSecret.
 	authorize(*http.Request) error
-	// challenged takes in the header of a 401 and tells whether a request that
-	// is authorized anew may do better.
+	// challenged handles the header of a 401 and reports whether the request
+	// should be authorized and sent again.
 	challenged(http.Header) bool
 }
 
@@ -31,7 +31,7 @@ func newAuthenticator(a registry.Auth) (authenticator, error) {
 	case a.Basic == nil && a.Digest == nil && a.Bearer == nil:
 		return noAuth{}, nil
 	}
-	return nil, errors.New("only one of basic, digest and bearer can be used")
+	return nil, errors.New("set only one of basic, digest and bearer")
 }
 
 type noAuth struct{}
@@ -65,7 +65,7 @@ func (b bearer) authorize(r *http.Request) error {
 
 func (bearer) challenged(http.Header) bool { return false }
 
-// secret is the value given in place, else the first line of the file.
+// secret is the value given directly, else the first line of the file.
 func secret(value, file string) (string, error) {
 	if file == "" {
 		return value, nil

@@ -1,23 +1,25 @@
-// Package endpoint asks SPARQL 1.1 Protocol services politely and decides
-// whether an answer is complete.
+// Package endpoint sends queries to SPARQL 1.1 Protocol services within their
+// limits, and decides whether an answer is complete.
 //
-// What counts as what:
+// Outcomes:
 //
-//   - unchanged: the body is the one remembered, or 304 to our validators;
+//   - unchanged: the body is the remembered one, or the status is 304 for our
+//     validators;
 //   - changed: a complete results document, to be compared;
-//   - partial: there is an answer, but its completeness is in doubt: 203 and
-//     206, a Virtuoso warning in X-SQL-State or X-SQL-Message, as many rows as
-//     the endpoint's cap, a body that was cut off, and every body that is not
-//     one whole results document of the query's form (trailing text, an error
-//     document or a page of HTML with status 200, a type that no results have);
-//   - rejected: the endpoint will not answer this query (400, 413, 414, 422,
-//     Virtuoso's cost estimates);
-//   - throttled: 429 or 503, and our own refusal to ask before the time they said;
-//   - timeout: the time limit for one execution ran out, here or there;
+//   - partial: an answer that may be incomplete: 203 and 206, a Virtuoso
+//     warning in X-SQL-State or X-SQL-Message, as many rows as the endpoint's
+//     cap, a body that was cut off, and any body that is not one complete
+//     results document of the query's form (trailing text, an error document or
+//     an HTML page with status 200, a media type that no results have);
+//   - rejected: the endpoint refuses this query (400, 413, 414, 422, Virtuoso's
+//     cost estimates);
+//   - throttled: 429 or 503, or not asked because the time that they requested
+//     has not passed;
+//   - timeout: the time limit of one execution passed, at the endpoint or here;
 //   - cut: the caller's limit or context ended the execution first;
 //   - error: everything else.
 //
-// Only unchanged and changed carry a Memory.
+// Only unchanged and changed answers have a Memory.
 package endpoint
 
 import (
@@ -33,46 +35,46 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Memory is what a Client keeps of a query's last complete answer to see
-// cheaply that the next one is the same. Its contents mean something to the
-// Client alone: the validators are bound to the request they were given for.
+// A Memory is what a Client keeps of a query's last complete answer in order to
+// recognise an equal one cheaply. Only the Client interprets it. Validators
+// belong to the request that they were given for.
 type Memory struct {
-	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body, zero = unknown
+	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body; zero: unknown
 	ETag         string    `json:"etag,omitempty"`
 	LastModified string    `json:"last_modified,omitempty"`
-	Vars         []string  `json:"vars,omitempty"` // order of the head, which means nothing and is kept
+	Vars         []string  `json:"vars,omitempty"` // order of the head, which has no meaning and is kept
 }
 
 // An Answer is what one execution brought.
 type Answer struct {
-	// Outcome is Unchanged when the body is known to be the one remembered
-	// (Result is nil then), Changed when a complete result is there that has to
-	// be compared, otherwise what went wrong.
+	// Outcome is Unchanged if the body is known to be the remembered one (Result
+	// is nil then), Changed if there is a complete result to compare, otherwise
+	// what went wrong.
 	Outcome registry.Outcome
 	Result  *diff.Result
-	Memory  Memory        // of this answer, when it is complete
-	Elapsed time.Duration // from sending until the answer was read and understood; 0 when nothing was sent
-	Age     time.Duration // how old the answer was on arrival
-	Error   string        // what went wrong, in words for people
+	Memory  Memory        // of this answer, if it is complete
+	Elapsed time.Duration // from sending the request until the answer was decoded; 0 if nothing was sent
+	Age     time.Duration // of the answer on arrival
+	Error   string        // what went wrong, for people
 }
 
-// Options are what a Client needs beside the endpoint's settings.
+// Options are what a Client needs besides the endpoint's settings.
 type Options struct {
-	Contact string           // mail or web address for the User-Agent, see ErrNoContact
-	Version string           // of this program, for the User-Agent
-	Seed    uint64           // secret of the installation, for fingerprints; the same in every run
-	Logger  *slog.Logger     // nil is silent
-	Health  registry.Health  // as it was kept; the zero value is healthy
-	Asked   time.Time        // when the last request ended, of whoever made it; zero when there was none
-	Before  *Client          // whose place this one takes: both share their health and their last request
-	Now     func() time.Time // for health and Retry-After; nil is time.Now
+	Contact     string           // mail or web address for the User-Agent; see ErrNoContact
+	Version     string           // of this program, for the User-Agent
+	Seed        uint64           // secret of the installation for fingerprints; the same in every run
+	Logger      *slog.Logger     // nil: silent
+	Health      registry.Health  // as stored; the zero value is healthy
+	LastRequest time.Time        // when the last request to the endpoint ended; zero: never
+	Predecessor *Client          // the client that this one replaces: both share health and last request
+	Now         func() time.Time // for health and Retry-After; nil: time.Now
 }
 
-// ErrNoContact is returned by New for an endpoint that is not on a private
-// network when there is no contact: operators of public endpoints expect one.
+// ErrNoContact is returned by New for an endpoint outside private networks if
+// there is no contact. Operators of public endpoints expect one.
 var ErrNoContact = errors.New("a contact is required for endpoints that are not on a private network")
 
-// A Client asks one endpoint. It is safe for concurrent use.
+// A Client sends queries to one endpoint. It is safe for concurrent use.
 type Client struct {
 	settings     registry.Endpoint
 	base         string // URL without fragment
@@ -83,12 +85,12 @@ type Client struct {
 	gate         *requestLimiter
 	health       *health
 	auth         authenticator
-	resendWithin time.Duration // after that no request is sent again
-	buffers      sync.Pool     // of *bytes.Buffer: bodies are not kept
+	resendWithin time.Duration // no request is sent again after this time
+	buffers      sync.Pool     // of *bytes.Buffer, for bodies
 }
 
-// New prepares a client. It opens no connection and reads no secret yet. Its
-// errors wrap a *registry.SettingError.
+// New returns a client. It opens no connection and reads no secret. Its errors
+// wrap a *registry.SettingError.
 func New(e registry.Endpoint, o Options) (*Client, error) {
 	e = e.WithDefaults()
 	bad := func(setting string, err error) (*Client, error) {
@@ -120,37 +122,39 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 		auth:         auth,
 		resendWithin: resendWithin,
 	}
-	c.gate.last.ended = o.Asked
-	if b := o.Before; b != nil {
+	c.gate.last.ended = o.LastRequest
+	if b := o.Predecessor; b != nil {
 		c.health, c.gate.last = b.health.afterEdit(b.settings, e), b.gate.last
 	}
 	return c, nil
 }
 
-// Health tells whether requests may be sent now. It is to be kept and handed
-// to the next New, so that a restart does not forget a Retry-After.
+// Health says whether requests may be sent now. Store it and pass it to the
+// next New, so that a Retry-After survives a restart.
 func (c *Client) Health() registry.Health { return c.health.snapshot() }
 
-// Close drops idle connections. Executions under way are not disturbed.
+// Close closes idle connections. Running executions continue.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Execute asks q once. limit bounds the time from sending until the answer is read
-// and understood, beside the endpoint's own timeout; when limit or ctx ends the
-// execution, the outcome is Cut. Our own work on an answer counts as the endpoint's
-// time because the place among its executions is taken as long: a budget that
-// did not see it would not hold. Waiting for a free place or for min_gap is bounded by ctx
-// alone and counts as no time. Whatever the endpoint does is in the Answer.
+// Execute sends q once. limit bounds the time from sending the request until
+// the answer is decoded, in addition to the endpoint's own timeout. If limit or
+// ctx ends the execution, the outcome is Cut. Decoding counts as the endpoint's
+// time because it occupies one of the endpoint's executions: otherwise the
+// budget would not bound it. Waiting for a free execution or for min_gap counts
+// as no time, and only ctx bounds it. Every failure of the endpoint is reported
+// in the Answer.
 func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit time.Duration) Answer {
 	if limit <= 0 || ctx.Err() != nil {
-		return Answer{Outcome: registry.Cut, Error: "no time was left to ask"}
+		return Answer{Outcome: registry.Cut, Error: "no time was left for a request"}
 	}
 	if why := c.health.refuses(); why != "" {
 		return Answer{Outcome: registry.Throttled, Error: why}
 	}
 	if err := c.gate.acquire(ctx); err != nil {
-		return Answer{Outcome: registry.Cut, Error: "time ended while waiting for a turn"}
+		return Answer{Outcome: registry.Cut, Error: "the time ended while waiting for a free execution"}
 	}
-	// Asked again: while we waited, another answer may have said to stop.
+	// Ask again: another answer may have changed the health while this execution
+	// waited.
 	pass, why := c.health.begin()
 	if why != "" {
 		c.gate.release(false)
@@ -164,17 +168,17 @@ func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit
 	return v.Answer
 }
 
-// A verdict is an Answer with what politeness has to know besides.
+// A verdict is an Answer with what it says about the endpoint's health.
 type verdict struct {
 	Answer
-	status int           // 0: no answer came
-	sent   bool          // a request left us
-	down   bool          // the endpoint itself is in trouble, whatever the query
+	status int           // 0: no answer
+	sent   bool          // a request was sent
+	down   bool          // the endpoint itself is in trouble, regardless of the query
 	first  bool          // the query has never been answered as far as is known
-	wait   time.Duration // what it asked us to wait, 0 = it did not say
+	wait   time.Duration // how long the endpoint asked to wait; 0: unknown
 }
 
-// ask is one execution without the politeness around it.
+// ask is one execution without limits and health.
 func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit time.Duration) verdict {
 	t := clockIn(ctx, limit, time.Duration(c.settings.Timeout))
 	defer t.cancel()
@@ -192,7 +196,7 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	return v
 }
 
-// A timer is the time that one execution has, and whose time it is.
+// A timer is the time limit of one execution and who set it.
 type timer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -207,7 +211,7 @@ func clockIn(parent context.Context, limit, own time.Duration) *timer {
 	return t
 }
 
-// stop ends work on an answer when its time is over.
+// stop returns an error when the time is over.
 func (t *timer) stop() error {
 	if t.ctx.Err() != nil {
 		return errStopped
@@ -215,17 +219,18 @@ func (t *timer) stop() error {
 	return nil
 }
 
-// unread is an answer that arrived in time but could not be read to its end.
+// unread is the verdict on an answer that arrived in time but was not decoded
+// in time.
 func (t *timer) unread() verdict {
-	o, why, _ := t.over()
+	o, why, _ := t.expired()
 	if o == registry.Timeout {
 		why = "the answer could not be read within the timeout of " + t.length.String()
 	}
 	return result(o, why)
 }
 
-// over tells how the execution ended if its time is what ended it.
-func (t *timer) over() (registry.Outcome, string, bool) {
+// expired returns how the execution ended if its time limit ended it.
+func (t *timer) expired() (registry.Outcome, string, bool) {
 	switch {
 	case t.ctx.Err() == nil:
 		return "", "", false

@@ -76,7 +76,7 @@ func TestPartial(t *testing.T) {
 		{"an error as text", raw("text/plain", "Virtuoso 42000 Error: no\n\nmore", "Content-Length: 30"), construct(), "Virtuoso 42000 Error: no"},
 		{"nothing as text", raw("text/plain", "", "Content-Length: 0"), construct(), "empty"},
 		{"nothing as json", raw(typeJSON, "", "Content-Length: 0"), sel("S"), "neither"},
-		{"no type", strings.Replace(raw("", whole, length(whole)), "Content-Type: \r\n", "", 1), sel("S"), "does not say what it is"},
+		{"no type", strings.Replace(raw("", whole, length(whole)), "Content-Type: \r\n", "", 1), sel("S"), "has no known media type"},
 		{"a type of something else", raw("text/csv", "x\r\n1\r\n", "Content-Length: 6"), sel("S"), "text/csv"},
 		{"a bad line", raw(typeNT, graph+"<x> <y>\n", length(graph+"<x> <y>\n")), construct(), "line 4"},
 		{"turtle without an end", raw("text/turtle", "<http://e/a> <http://e/b>", "Content-Length: 25"), construct(), "not a complete answer"},
@@ -225,19 +225,19 @@ func TestCapOfTriples(t *testing.T) {
 
 	ask(c, 21, registry.Changed)
 	body, contentType, said = rows(20), typeJSON, "20"
-	want(t, execute(t, c, sel("S")), registry.Partial, "20, as it says")
+	want(t, execute(t, c, sel("S")), registry.Partial, "20, as it reports")
 	said = ""
 	ask(c, 19, registry.Changed)
 	ask(c, 21, registry.Partial, "20")
 	kept := c.Health()
 	restarted := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Health = kept })
 	ask(restarted, 21, registry.Partial, "20")
-	ask(client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before = restarted }), 21, registry.Partial, "20")
-	edited := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before, e.MaxRows = restarted, 25 })
+	ask(client(t, addr, func(e *registry.Endpoint, o *Options) { o.Predecessor = restarted }), 21, registry.Partial, "20")
+	edited := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Predecessor, e.MaxRows = restarted, 25 })
 	ask(edited, 21, registry.Changed)
 	ask(edited, 25, registry.Partial, "25")
 	moved := client(t, addr+"/elsewhere", func(e *registry.Endpoint, o *Options) {
-		o.Before = client(t, addr, func(e *registry.Endpoint, o *Options) { o.Health = kept })
+		o.Predecessor = client(t, addr, func(e *registry.Endpoint, o *Options) { o.Health = kept })
 	})
 	ask(moved, 21, registry.Changed)
 	body, contentType = rows(30), typeJSON

@@ -8,10 +8,10 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
-// dataset gives the parameters that name the graphs to ask. They are those that
-// the query was registered with, or those of its text, or the endpoint's, never
-// a mixture: beside FROM nothing is sent, since by the protocol the parameters
-// would replace what the text says, and Virtuoso asks both.
+// dataset returns the parameters that name the graphs to query: those that the
+// query was registered with, those of its text, or the endpoint's, never a
+// mixture. If the text has FROM, nothing is sent: by the protocol the
+// parameters would replace FROM, and Virtuoso uses both.
 func (c *Client) dataset(q *registry.Query) url.Values {
 	plain, named := q.DefaultGraphs, q.NamedGraphs
 	if len(plain) == 0 && len(named) == 0 && !namesGraphs(q.Text) {
@@ -27,8 +27,8 @@ func (c *Client) dataset(q *registry.Query) url.Values {
 	return v
 }
 
-// mayNameGraphs lets pass, cheaply, every text that can hold FROM or a pragma
-// for it, also where a part of it is written as an escape.
+// mayNameGraphs matches every text that may contain FROM or a pragma with that
+// effect, including texts where escapes hide a part of it.
 var mayNameGraphs = regexp.MustCompile(`(?i)from|graph-uri|\\u`)
 
 func namesGraphs(text string) bool {

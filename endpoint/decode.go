@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A format is one of the syntaxes in which results come.
+// A format is a syntax of results.
 type format int
 
 const (
@@ -22,12 +22,12 @@ const (
 	rdfXML
 )
 
-// delimited tells whether a document of this format shows by itself that its
+// delimited reports whether a document of this format shows by itself that its
 // end is missing. Line formats do not.
 func (f format) delimited() bool { return f != nTriples && f != turtle }
 
-// formats are the media types that results come as. Where one stands for
-// several formats, the query form and the first bytes decide.
+// formats maps media types to formats. Where one type is used for several
+// formats, the query form and the first bytes decide.
 var formats = map[string]format{
 	"application/sparql-results+json": resultsJSON,
 	"application/json":                resultsJSON,
@@ -37,7 +37,7 @@ var formats = map[string]format{
 	"text/xml":                        resultsXML,
 	"application/n-triples":           nTriples,
 	"text/ntriples":                   nTriples,
-	"text/plain":                      nTriples, // its type before it had one of its own
+	"text/plain":                      nTriples, // its media type before it had its own
 	"text/turtle":                     turtle,
 	"application/turtle":              turtle,
 	"application/x-turtle":            turtle,
@@ -46,17 +46,17 @@ var formats = map[string]format{
 	"application/rdf+xml":             rdfXML,
 }
 
-// formatOf finds the format of a body. The type has to be one that results
-// have; among those the first bytes are believed rather than the label, which
+// formatOf detects the format of a body. The media type must be one that
+// results have. Among those, the first bytes decide rather than the type, which
 // proxies and old servers get wrong.
 func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return 0, fmt.Errorf("the answer does not say what it is (Content-Type %q)%s", bounded(oneLine(contentType)), said(body))
+		return 0, fmt.Errorf("the answer has no known media type (Content-Type %q)%s", bounded(oneLine(contentType)), quoteBody(body))
 	}
 	f, known := formats[media]
 	if !known {
-		return 0, fmt.Errorf("the answer is %s, which no result is%s", media, said(body))
+		return 0, fmt.Errorf("the answer is %s, which is not a format of results%s", media, quoteBody(body))
 	}
 	start := bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n")
 	xml := bytes.HasPrefix(start, []byte("<?xml")) || bytes.HasPrefix(start, []byte("<!--"))
@@ -66,7 +66,7 @@ func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
 	case !form.Graph() && bytes.HasPrefix(start, []byte("<")):
 		return resultsXML, nil
 	case !form.Graph():
-		return 0, fmt.Errorf("the answer (%s) is neither results JSON nor XML%s", media, said(body))
+		return 0, fmt.Errorf("the answer (%s) is neither results JSON nor XML%s", media, quoteBody(body))
 	case xml || bytes.Contains(start[:min(len(start), 100)], []byte("<rdf:RDF")):
 		return rdfXML, nil
 	case len(start) == 0 && media == "text/plain":
@@ -78,13 +78,13 @@ func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
 	case f == nTriples:
 		return nTriples, nil
 	}
-	return 0, fmt.Errorf("the answer is %s, which no graph is%s", media, said(body))
+	return 0, fmt.Errorf("the answer is %s, which is not a format of graphs%s", media, quoteBody(body))
 }
 
-// decode reads a whole body. n is the number of rows or triples as they came,
-// repetitions included; an endpoint's cap counts those. o.MaxRows, if not 0, stops
-// the reading of a SELECT result with diff.ErrRowLimit when there are more. What
-// it costs grows with the length of the body, whatever that holds.
+// decode reads a complete body. n is the number of rows or triples as received,
+// including repetitions, because an endpoint's cap counts those. If o.MaxRows
+// is not 0, reading a SELECT result with more rows stops with diff.ErrRowLimit.
+// The cost is proportional to the length of the body, whatever its content.
 func decode(f format, body []byte, q *registry.Query, o diff.Options) (res *diff.Result, n int, err error) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	o.Ordered, o.OrderKeys = q.Ordered, q.OrderKeys
@@ -115,7 +115,7 @@ func decodeGraph(f format, body []byte, form diff.Form, o diff.Options) (*diff.R
 		nTriples: readNTriples, turtle: readTurtle, rdfXML: readRDFXML,
 	}[f]
 	if read == nil {
-		return nil, 0, fmt.Errorf("%w: no graph comes in this format", diff.ErrMalformed)
+		return nil, 0, fmt.Errorf("%w: graphs do not have this format", diff.ErrMalformed)
 	}
 	if err := read(body, g); err != nil {
 		return nil, 0, err
@@ -124,17 +124,18 @@ func decodeGraph(f format, body []byte, form diff.Form, o diff.Options) (*diff.R
 	return res, n, err
 }
 
-// A tripleSink takes the triples of one document.
+// A tripleSink receives the triples of one document.
 type tripleSink struct {
 	expansion
 	add  func(s, p, o diff.Term) error
-	stop func() error // asked now and then where no triple comes; may be nil
+	stop func() error // called regularly where no triple comes; may be nil
 }
 
-// errStopped is the end of work on an answer whose time is over.
+// errStopped ends the work on an answer when its time is over.
 var errStopped = errors.New("the time is over")
 
-// limited says that an error is not about what the document says.
+// limited reports whether an error is about a limit rather than about the
+// document.
 func limited(err error) bool {
 	return errors.Is(err, errStopped) || errors.Is(err, diff.ErrByteLimit) || errors.Is(err, diff.ErrRowLimit) || errors.Is(err, diff.ErrColumnLimit)
 }

@@ -16,7 +16,7 @@ import (
 
 // digest answers HTTP Digest challenges (RFC 7616): MD5 and SHA-256, plain and
 // -sess, quality of protection "auth" or none. A challenge is used until the
-// server gives a new one, so only the first request goes twice.
+// server sends a new one, so that only the first request is sent twice.
 type digest struct {
 	user registry.Password
 
@@ -41,7 +41,7 @@ func (d *digest) authorize(r *http.Request) error {
 	k, n := d.known, d.count
 	d.mu.Unlock()
 	if k.nonce == "" {
-		return nil // the server has to speak first
+		return nil // the server has to send a challenge first
 	}
 	r.Header.Set("Authorization", k.response(d.user.Username, password, r.Method, r.URL.RequestURI(), cnonce(), n))
 	return nil
@@ -121,8 +121,8 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// challenges reads the Digest challenges of one header line, which may hold
-// several of different schemes, separated by commas like their parameters.
+// challenges reads the Digest challenges of one header line. A line may hold
+// challenges of several schemes, separated by commas as their parameters are.
 func challenges(line string) []challenge {
 	var out []challenge
 	digest := false
@@ -160,7 +160,7 @@ func (k *challenge) set(name, value string) {
 	}
 }
 
-// splitList cuts at commas outside quotes.
+// splitList splits at commas outside of quotes.
 func splitList(s string) []string {
 	var out []string
 	inside, from := false, 0

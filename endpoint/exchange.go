@@ -12,28 +12,29 @@ import (
 	"time"
 )
 
-// errorBody is how much of a refusal is read: enough for its first line.
+// errorBody is how many bytes of a refusal are read.
 const errorBody = 16 << 10
 
-// An exchange is what came back, read to its end or to the limit.
+// An exchange is the answer to a request, read to its end or to the limit.
 type exchange struct {
 	status int
 	header http.Header
 	buf    *bytes.Buffer // the decompressed body
-	framed bool          // the transport would have noticed a missing end
-	err    error         // why the body is not whole
-	start  time.Time     // when it was sent
+	framed bool          // a missing end would have been detected
+	err    error         // why the body is incomplete
+	start  time.Time     // when the request was sent
 }
 
 var (
 	errTooLarge = errors.New("the answer is larger than max_bytes")
-	errCoding   = errors.New("the answer has a Content-Encoding that was not asked for")
+	errCoding   = errors.New("the answer has a Content-Encoding that was not requested")
 	errRedirect = errors.New("redirect refused")
 	errSecret   = errors.New("credentials cannot be read")
 )
 
-// exchange sends r and reads the answer. There is an error only when no answer
-// came, and its status is 0 then; trouble with the body is in the exchange.
+// exchange sends r and reads the answer. It returns an error, and status 0,
+// only if there was no answer. An error while reading the body is in the
+// exchange.
 func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange, error) {
 	start := time.Now()
 	o := c.guardResend(ctx)
@@ -49,7 +50,7 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 		limit = min(limit, errorBody)
 	}
 	x.read(resp, limit)
-	for name, values := range resp.Trailer { // which may say that the body is not whole
+	for name, values := range resp.Trailer { // may report that the body is incomplete
 		if strings.HasPrefix(name, "X-Sql-") && len(values) > 0 {
 			x.header[name] = values
 		}
@@ -57,8 +58,8 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 	return x, nil
 }
 
-// send makes the round trip, twice when the first answer is a challenge that
-// we can meet.
+// send makes the round trip, and repeats it if the first answer is a challenge
+// that can be met.
 func (c *Client) send(ctx context.Context, r *request, m Memory) (*http.Response, error) {
 	for again := false; ; again = true {
 		req, err := r.with(ctx, m)
@@ -72,18 +73,18 @@ func (c *Client) send(ctx context.Context, r *request, m Memory) (*http.Response
 		if err != nil || again || resp.StatusCode != http.StatusUnauthorized || !c.auth.challenged(resp.Header) {
 			return resp, err
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, errorBody) // to use the connection again
+		_, _ = io.CopyN(io.Discard, resp.Body, errorBody) // so that the connection can be reused
 		resp.Body.Close()
 	}
 }
 
-// read takes the body, never more than limit bytes of it.
+// read reads at most limit bytes of the body.
 func (x *exchange) read(resp *http.Response, limit int64) {
 	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	plain := coding == "" || coding == "identity"
-	// Without a length, chunks or the frames of HTTP/2, the end of the connection
-	// is all there is, and it looks the same when the server dies. TLS does not
-	// help: the library lets a missing close_notify pass.
+	// Without a length, chunks or HTTP/2 frames only the end of the connection
+	// ends the body, and a server that dies looks the same. TLS does not help: the
+	// library accepts a missing close_notify.
 	x.framed = resp.ContentLength >= 0 || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
 	if plain && resp.ContentLength > limit && x.status == http.StatusOK {
 		x.err = errTooLarge
@@ -110,7 +111,7 @@ func (x *exchange) read(resp *http.Response, limit int64) {
 	}
 }
 
-// unexpected makes an EOF that is an error look like one.
+// unexpected turns an io.EOF that is an error into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -126,11 +127,12 @@ func (c *Client) buffer() *bytes.Buffer {
 	return new(bytes.Buffer)
 }
 
-// release gives the body's memory back; nothing may refer to it any more.
+// release returns the body's memory to the pool. Nothing may refer to it
+// afterwards.
 func (c *Client) release(x *exchange) { c.buffers.Put(x.buf) }
 
-// checkRedirect follows a redirect only to the same host, or from http to
-// https there: credentials and queries are for the endpoint that was named.
+// checkRedirect follows redirects only to the same host, including from http to
+// https. Credentials and queries are for the configured endpoint.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	from, to := via[0].URL, req.URL
 	same := from.Scheme == to.Scheme && from.Host == to.Host
@@ -138,7 +140,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		from.Hostname() == to.Hostname()
 	switch {
 	case !same && !secured:
-		return fmt.Errorf("%w: it leads to another host, %s://%s", errRedirect, to.Scheme, to.Host)
+		return fmt.Errorf("%w: it leads to another host: %s://%s", errRedirect, to.Scheme, to.Host)
 	case via[0].Method != req.Method:
 		return fmt.Errorf("%w: it would lose the query; set url to %s://%s%s", errRedirect, to.Scheme, to.Host, to.Path)
 	case len(via) > 3:

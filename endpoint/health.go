@@ -9,42 +9,42 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// How health reacts. An endpoint that is down is left alone after a few
-// failures in a row and probed ever more rarely; one that says 429 or 503
-// without a time is left alone at once.
+// Waiting times. An endpoint that is down is left alone after a few consecutive
+// failures and probed at growing intervals. One that answers 429 or 503 without
+// a time is left alone at once.
 const (
 	failuresToRest  = 5
 	firstProbe      = 5 * time.Second
 	longestProbe    = 5 * time.Minute
 	firstThrottle   = 10 * time.Second
 	longestThrottle = 10 * time.Minute
-	longestWait     = 24 * time.Hour // of what a Retry-After may ask
+	longestWait     = 24 * time.Hour // maximum of a Retry-After
 )
 
-// health is the state machine behind registry.Health.
+// health is the state machine of registry.Health.
 type health struct {
 	clock func() time.Time
 
 	mu      sync.Mutex
 	h       registry.Health
-	moved   uint64 // counts changes of state
+	moved   uint64 // number of state transitions
 	probing bool
 }
 
-// A permit is the permission for one request.
+// A permit allows one request.
 type permit struct {
-	moved uint64 // state when it was given
+	moved uint64 // the state when it was issued
 	probe bool
 }
 
 func newHealth(h registry.Health, clock func() time.Time) *health {
-	// Whether what it answers is complete is for others to judge. Where that is all
-	// that was wrong, it may be asked.
+	// Other code judges whether answers are complete. An endpoint that only failed
+	// in this may be asked.
 	if h.Incomplete = 0; h.State == "" || h.State == registry.HealthFailing && h.Until.IsZero() {
 		h.State, h.Since, h.Error = registry.Healthy, time.Time{}, ""
 	}
 	now := clock()
-	if h.Since.After(now) { // the clock was set back since
+	if h.Since.After(now) { // the clock was set back
 		h.Since, h.Until = now, h.Until.Add(now.Sub(h.Since))
 	}
 	if most := now.Add(longestWait); h.Until.After(most) {
@@ -59,15 +59,16 @@ func (s *health) snapshot() registry.Health {
 	return s.h
 }
 
-// maxRows is the last X-SPARQL-MaxRows, 0 = none.
+// maxRows is the last X-SPARQL-MaxRows; 0: none.
 func (s *health) maxRows() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.h.MaxRows
 }
 
-// afterEdit is the health under new settings: the same, without what is no longer
-// good, or that of another server, which what is under way does not touch.
+// afterEdit returns the health under new settings, see
+// registry.Health.AfterEdit. For another host it is a new one, which running
+// requests do not affect.
 func (s *health) afterEdit(was, now registry.Endpoint) *health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +86,7 @@ func (s *health) told(maxRows int) {
 	s.h.MaxRows = maxRows
 }
 
-// exceeded takes in a whole answer of n rows to which no cap was told.
+// exceeded records a complete answer of n rows without a reported cap.
 func (s *health) exceeded(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *health) exceeded(n int) {
 	}
 }
 
-// refuses says why no request may be sent now, or "".
+// refuses returns why no request may be sent now; "" if one may.
 func (s *health) refuses() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +117,8 @@ func (s *health) why() string {
 	return ""
 }
 
-// begin gives a pass, or says why not. Unless the endpoint is healthy only one
-// request at a time gets one.
+// begin returns a permit, or why there is none. If the endpoint is not healthy,
+// only one request at a time gets one.
 func (s *health) begin() (permit, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func (s *health) begin() (permit, string) {
 	return p, ""
 }
 
-// end takes in what the request brought.
+// end records the outcome of a request.
 func (s *health) end(p permit, v verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +139,7 @@ func (s *health) end(p permit, v verdict) {
 	}
 	switch {
 	case !v.sent || v.Outcome == registry.Cut:
-		// Nothing was learnt.
+		// This outcome says nothing about the endpoint.
 	case v.Outcome == registry.Throttled:
 		s.throttled(v)
 	case v.down && v.first && (v.status == http.StatusInternalServerError || v.Outcome == registry.Timeout):
@@ -146,7 +147,7 @@ func (s *health) end(p permit, v verdict) {
 	case v.down:
 		s.failed(v)
 	case p.moved == s.moved:
-		// An answer to a request from before the trouble does not end it.
+		// An answer to a request from before the failures does not end them.
 		s.recovered()
 	}
 }
@@ -174,11 +175,11 @@ func (s *health) failed(v verdict) {
 	s.transition(registry.HealthFailing, s.clock().Add(wait), v.Error)
 }
 
-// failedMaybeByQuery takes in a 500 to a query that was never answered, or one whose time
-// ran out. Many engines say 500 when they stumble over one query, so that it may
-// well be the query. A row of such failures, too, lets the endpoint rest, but
-// never for longer, and the next ones may follow at once: or a handful of such
-// queries would keep all others from being asked.
+// failedMaybeByQuery records a 500 or a timeout of a query that was never
+// answered. Many engines answer 500 when one query exceeds them, so the query
+// may be the cause. Consecutive failures of this kind also pause the endpoint,
+// but the pause does not grow, and several requests may follow at once.
+// Otherwise a few such queries would block all others.
 func (s *health) failedMaybeByQuery(v verdict) {
 	s.h.Failures++
 	s.h.Error = v.Error
@@ -202,7 +203,7 @@ func (s *health) transition(state string, until time.Time, why string) {
 	s.moved++
 }
 
-// doubled is first, doubled n times, at most limit.
+// doubled returns first, doubled n times, but at most limit.
 func doubled(first time.Duration, n int, limit time.Duration) time.Duration {
 	for ; n > 0 && first < limit; n-- {
 		first *= 2

@@ -7,17 +7,17 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// An iriBase is what relative IRIs are resolved against, taken apart once: a base
-// may be long, and those that refer to it many.
+// An iriBase is a parsed base IRI. It is parsed once because a base may be long
+// and have many references.
 type iriBase struct {
 	start string // scheme, colon and authority
-	owned bool   // there is an authority
+	owned bool   // it has an authority
 	path  string
 	dir   string // of the path
 	query string
 }
 
-// baseOf takes an absolute IRI apart.
+// baseOf parses an absolute IRI.
 func baseOf(iri string) *iriBase {
 	b := &iriBase{}
 	rest := iri[len(scheme(iri))+1:]
@@ -37,13 +37,13 @@ func baseOf(iri string) *iriBase {
 	return b
 }
 
-// An expansion resolves the relative IRIs of one document. All that they become
-// together is bounded: a few bytes can stand for as many as the base has.
+// An expansion resolves the relative IRIs of one document and bounds their
+// total length: a few bytes may expand to the length of the base.
 type expansion struct{ limit, done int }
 
-// resolve gives the absolute IRI that ref stands for (RFC 3986, section 5.2).
-// net/url is not used because it rewrites what it reads, and an IRI that is
-// written differently is another IRI. base is nil where there is none.
+// resolve returns the absolute IRI of ref (RFC 3986, section 5.2). net/url is
+// not used because it rewrites what it reads, and an IRI with another spelling
+// is another IRI. base is nil if there is none.
 func (x *expansion) resolve(base *iriBase, ref string) (string, error) {
 	if scheme(ref) != "" {
 		return ref, nil
@@ -52,7 +52,7 @@ func (x *expansion) resolve(base *iriBase, ref string) (string, error) {
 		return "", malformed("relative IRI %q without a base", bounded(oneLine(ref)))
 	}
 	if x.done += len(base.start) + len(base.path) + len(base.query) + len(ref); x.limit > 0 && x.done > x.limit {
-		return "", fmt.Errorf("%w: its relative IRIs stand for more than %d bytes", diff.ErrByteLimit, x.limit)
+		return "", fmt.Errorf("%w: its relative IRIs expand to more than %d bytes", diff.ErrByteLimit, x.limit)
 	}
 	switch {
 	case strings.HasPrefix(ref, "//"):
@@ -73,7 +73,7 @@ func (x *expansion) resolve(base *iriBase, ref string) (string, error) {
 	return base.start + withoutDots(refPath) + tail, nil
 }
 
-// scheme is the scheme of an absolute IRI, "" for a relative one.
+// scheme is the scheme of an absolute IRI; "" for a relative one.
 func scheme(iri string) string {
 	for i := range len(iri) {
 		switch c := iri[i]; {

@@ -23,15 +23,15 @@ func result(o registry.Outcome, why string) verdict {
 	return verdict{Answer: Answer{Outcome: o, Error: why}}
 }
 
-// judge says what an exchange means. Reading the body is part of the execution:
-// it ends when the time given for that does.
+// judge decides the outcome of an exchange. Decoding the body is part of the
+// execution and ends when its time does.
 func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m Memory, t *timer) verdict {
 	if err == nil {
 		err = x.err
 	}
 	waits := x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable
-	if err != nil && !waits { // else that much is certain, whatever becomes of the body
-		if o, why, over := t.over(); over {
+	if err != nil && !waits { // otherwise the outcome is certain whatever the body is
+		if o, why, over := t.expired(); over {
 			v := result(o, why)
 			v.down = o == registry.Timeout
 			return v
@@ -48,7 +48,7 @@ func (c *Client) judge(x *exchange, err error, q *registry.Query, r *request, m 
 	return c.refusal(x)
 }
 
-// judgeOK goes from the cheapest check to the costliest.
+// judgeOK makes the cheapest checks first.
 func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t *timer) verdict {
 	if why := warning(x.header); why != "" {
 		return result(registry.Partial, why)
@@ -64,10 +64,10 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	if !x.framed && !f.delimited() {
 		return result(registry.Partial, "the connection ended without saying whether the answer had")
 	}
-	cap := c.cap(q, x.header)
+	cap := c.rowCapFor(q, x.header)
 	sum := c.fingerprint(body, cap)
 	if sum == m.Body {
-		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: remember(sum, x.header, r.identity, m.Vars)}}
+		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: newMemory(sum, x.header, r.identity, m.Vars)}}
 	}
 	res, n, err := decode(f, body, q, diff.Options{
 		Vars: m.Vars, MaxRows: cap.stop(q), MaxBytes: int(c.settings.MaxBytes), MaxVars: c.settings.MaxColumns, Stop: t.stop,
@@ -82,20 +82,20 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	case errors.Is(err, diff.ErrByteLimit):
 		return result(registry.Failed, fmt.Sprintf("%v of %s", errTooLarge, c.settings.MaxBytes))
 	case err != nil:
-		return result(registry.Partial, "not a complete answer: "+oneLine(err.Error())+said(body))
+		return result(registry.Partial, "not a complete answer: "+oneLine(err.Error())+quoteBody(body))
 	case cap.reached(q, n):
 		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d%s", n, cap.rows, cap.source()))
 	case cap.suspected(q, n, x.header):
 		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its ResultSetMaxRows", n, usualCap))
 	}
 	if !q.Form.Graph() && cap.told == 0 {
-		c.health.exceeded(n) // if so, it has been raised since
+		c.health.exceeded(n) // if it had a cap, the cap has been raised
 	}
-	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: remember(sum, x.header, r.identity, res.Vars())}}
+	return verdict{Answer: Answer{Outcome: registry.Changed, Result: res, Memory: newMemory(sum, x.header, r.identity, res.Vars())}}
 }
 
-// warning is what a Virtuoso says in headers when an answer with status 200 is
-// not whole, above all S1TAT: its time was up.
+// warning returns what Virtuoso reports in headers if an answer with status 200
+// is incomplete, for example S1TAT for its time limit.
 func warning(h http.Header) string {
 	state, message := h.Get("X-SQL-State"), h.Get("X-SQL-Message")
 	if state == "" && message == "" {
@@ -104,7 +104,7 @@ func warning(h http.Header) string {
 	return bounded("the endpoint says that the answer is not whole: " + oneLine(state+" "+message))
 }
 
-// broken is a body that did not arrive as it should.
+// broken is the verdict on a body that did not arrive completely.
 func broken(err error, limit string) verdict {
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -119,12 +119,12 @@ func broken(err error, limit string) verdict {
 func notModified(x *exchange, r *request, m Memory) verdict {
 	switch {
 	case !r.conditional(m):
-		return result(registry.Failed, "304, although nothing was said to compare with")
+		return result(registry.Failed, "status 304 although the request was not conditional")
 	case warning(x.header) != "":
 		return result(registry.Partial, warning(x.header))
 	}
-	// The validators stay those of the body that was seen: others may be of a newer
-	// one, which came about while the server or a cache compared.
+	// Keep the validators of the known body: those of the 304 may belong to a
+	// newer one, created while the server or a cache compared.
 	n := Memory{Body: m.Body, Vars: m.Vars}
 	if m.ETag != "" {
 		n.ETag = r.identity + " " + m.ETag
@@ -135,15 +135,15 @@ func notModified(x *exchange, r *request, m Memory) verdict {
 	return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: n}}
 }
 
-// A rowCap is the number of rows or triples at which the endpoint stops, 0 for
-// none known, and where that is from: told with this answer, or learnt from
-// another.
+// A rowCap is the number of rows or triples at which the endpoint stops, 0 if
+// unknown, and its source: reported with this answer, or learnt from another
+// one.
 type rowCap struct{ rows, told, learnt int }
 
-// cap takes the lower of what the settings and the answer say. Virtuoso says it
-// of rows only, and then only when they reached it, but stops at as many triples:
-// what it said last counts for those.
-func (c *Client) cap(q *registry.Query, h http.Header) rowCap {
+// rowCapFor returns the lower of the caps in the settings and in the answer.
+// Virtuoso reports its cap for rows only, and only when they reached it, but
+// applies it to triples too: for those its last report counts.
+func (c *Client) rowCapFor(q *registry.Query, h http.Header) rowCap {
 	var k rowCap
 	if said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows")); err == nil && said > 0 {
 		k.told = said
@@ -162,21 +162,21 @@ func (c *Client) cap(q *registry.Query, h http.Header) rowCap {
 	return k
 }
 
-// source says where the cap is from, and what to do if it is not true.
+// source says where the cap comes from, and what to do if it is wrong.
 func (k rowCap) source() string {
 	switch k.rows {
 	case k.learnt:
-		return ", as it said with another answer; editing max_rows makes that forgotten"
+		return ", as it reported with another answer; editing max_rows forgets that"
 	case k.told:
-		return ", as it says; ask for less"
+		return ", as it reports; request less"
 	}
 	return " (max_rows)"
 }
 
-// reached tells whether n rows leave it open whether there are more. A query's
-// own LIMIT within the cap settles it for rows. For graphs it limits solutions,
-// each of which may give several triples, while Virtuoso caps triples: there
-// the LIMIT is an excuse only for as many triples.
+// reached reports whether n rows leave open whether there are more. For rows,
+// the query's own LIMIT within the cap decides. For graphs, LIMIT bounds
+// solutions, each of which may give several triples, while Virtuoso caps
+// triples: there LIMIT decides only for as many triples.
 func (k rowCap) reached(q *registry.Query, n int) bool {
 	if k.rows == 0 || n < k.rows {
 		return false
@@ -188,18 +188,19 @@ func (k rowCap) reached(q *registry.Query, n int) bool {
 	return !own
 }
 
-// usualCap is the ResultSetMaxRows of Virtuoso's own configuration file, which
-// DBpedia has as well.
+// usualCap is the ResultSetMaxRows of Virtuoso's default configuration, which
+// DBpedia uses too.
 const usualCap = 10000
 
-// suspected tells whether n triples are just those that a Virtuoso sends when it
-// has stopped at the usual cap: one more, and no sign of it anywhere.
+// suspected reports whether n is the number of triples that a Virtuoso sends
+// when it stopped at the usual cap: one more than the cap, without any sign of
+// it.
 func (k rowCap) suspected(q *registry.Query, n int, h http.Header) bool {
 	return k.rows == 0 && q.Form.Graph() && n == usualCap+1 && strings.HasPrefix(h.Get("Server"), "Virtuoso") &&
 		rowCap{rows: usualCap}.reached(q, n)
 }
 
-// stop is the number of rows after which reading on is pointless, 0 for none.
+// stop is the number of rows after which reading is pointless; 0: none.
 func (k rowCap) stop(q *registry.Query) int {
 	if k.rows == 0 || !k.reached(q, k.rows+1) {
 		return 0
@@ -207,9 +208,9 @@ func (k rowCap) stop(q *registry.Query) int {
 	return k.rows
 }
 
-// fingerprint digests a body together with the cap it was judged under: should
-// the cap fall to just the number of rows, equal bytes would no longer mean
-// that the answer is whole. Zero is kept for "unknown".
+// fingerprint digests a body together with the cap that it was judged under. If
+// the cap falls to the number of rows, equal bytes no longer mean that the
+// answer is complete. Zero is reserved for "unknown".
 func (c *Client) fingerprint(body []byte, k rowCap) [2]uint64 {
 	h := xxh3.Hash128Seed(body, c.seed^uint64(k.rows)*0x9e3779b97f4a7c15)
 	if h.Hi == 0 && h.Lo == 0 {
@@ -218,7 +219,7 @@ func (c *Client) fingerprint(body []byte, k rowCap) [2]uint64 {
 	return [2]uint64{h.Hi, h.Lo}
 }
 
-// refusal is every status but 200 and 304.
+// refusal is the verdict on any status except 200 and 304.
 func (c *Client) refusal(x *exchange) verdict {
 	text := errorText(x.header.Get("Content-Type"), x.buf.Bytes())
 	say := func(o registry.Outcome, what string) verdict {
@@ -233,7 +234,7 @@ func (c *Client) refusal(x *exchange) verdict {
 	}
 	switch x.status {
 	case http.StatusNonAuthoritativeInfo, http.StatusPartialContent:
-		return say(registry.Partial, "the endpoint says that the answer is not its whole own")
+		return say(registry.Partial, "the endpoint says that the answer is not entirely its own")
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnprocessableEntity:
 		return say(registry.Rejected, "the endpoint refuses this query")
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
@@ -250,7 +251,7 @@ func (c *Client) refusal(x *exchange) verdict {
 	if x.status < 500 {
 		return say(registry.Failed, "unexpected status "+http.StatusText(x.status))
 	}
-	switch o := virtuoso(text); o {
+	switch o := virtuosoOutcome(text); o {
 	case registry.Rejected:
 		return say(o, "the endpoint refuses this query")
 	case registry.Timeout:
@@ -259,10 +260,10 @@ func (c *Client) refusal(x *exchange) verdict {
 	return down(say(registry.Failed, "the endpoint failed"))
 }
 
-// virtuoso tells from the text of a Virtuoso error with status 500 whether it
-// is about this query rather than about the endpoint. 42000 stands for the
-// cost estimate, but also for missing rights.
-func virtuoso(text string) registry.Outcome {
+// virtuosoOutcome decides from the text of a Virtuoso error with status 500
+// whether it is about this query or about the endpoint. 42000 is the code of
+// the cost estimate, but also of missing rights.
+func virtuosoOutcome(text string) registry.Outcome {
 	rest, ok := strings.CutPrefix(text, "Virtuoso ")
 	if !ok {
 		return registry.Failed
@@ -280,11 +281,11 @@ func virtuoso(text string) registry.Outcome {
 	return registry.Failed
 }
 
-// retryAfter reads seconds or a date. A date is taken relative to the answer's
-// own Date, so that a wrong clock on either side does no harm.
+// retryAfter reads seconds or a date. A date is relative to the answer's own
+// Date, so that a wrong clock on either side does no harm.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	s := strings.TrimSpace(h.Get("Retry-After"))
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // n is the nearest then
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // on ErrRange n is the nearest value
 		return time.Duration(min(max(n, 1), int64(longestWait/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(s)
@@ -305,18 +306,18 @@ func age(h http.Header) time.Duration {
 	return time.Duration(min(n, 1<<31)) * time.Second // RFC 9111 allows no more
 }
 
-// unreachable is an exchange without an answer.
+// unreachable is the verdict on a request without an answer.
 func unreachable(err error) verdict {
-	v := result(registry.Failed, bounded(oneLine(words(err))))
+	v := result(registry.Failed, bounded(oneLine(describe(err))))
 	v.down = !errors.Is(err, errSecret)
 	return v
 }
 
-// words says in plain terms why there is no answer.
-func words(err error) string {
+// describe says in plain terms why there is no answer.
+func describe(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err // its text repeats the whole URL, query included
+		err = u.Err // its text repeats the URL including the query
 	}
 	var dns *net.DNSError
 	switch {
@@ -331,5 +332,5 @@ func words(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the endpoint could not be reached in time"
 	}
-	return "the endpoint cannot be asked: " + err.Error()
+	return "the request to the endpoint failed: " + err.Error()
 }

@@ -370,7 +370,7 @@ func TestTakingOver(t *testing.T) {
 	over := make(chan Answer)
 	go func() { over <- old.Execute(t.Context(), sel("S"), Memory{}, long) }()
 	<-asked
-	next := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before, e.Timeout = old, registry.Duration(time.Minute) })
+	next := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Predecessor, e.Timeout = old, registry.Duration(time.Minute) })
 	close(answer)
 	want(t, <-over, registry.Throttled)
 	want(t, execute(t, next, sel("S")), registry.Throttled, "not asked")
@@ -383,18 +383,20 @@ func TestTakingOverKeepsTheGap(t *testing.T) {
 	addr := serve(t, send(200, typeJSON, rows(1)))
 	old := client(t, addr, nil)
 	want(t, execute(t, old, sel("S")), registry.Changed)
-	next := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Before, e.MinGap = old, registry.Duration(time.Hour) })
+	next := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Predecessor, e.MinGap = old, registry.Duration(time.Hour) })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	want(t, next.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a turn")
+	want(t, next.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a free execution")
 }
 
 func TestGapBeginsBeforeTheFirst(t *testing.T) {
 	addr := serve(t, send(200, typeJSON, rows(1)))
-	c := client(t, addr, func(e *registry.Endpoint, o *Options) { o.Asked, e.MinGap = time.Now(), registry.Duration(time.Hour) })
+	c := client(t, addr, func(e *registry.Endpoint, o *Options) {
+		o.LastRequest, e.MinGap = time.Now(), registry.Duration(time.Hour)
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a turn")
+	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a free execution")
 }
 
 // A Retry-After counts from its header on: the body may never come.

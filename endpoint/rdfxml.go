@@ -9,13 +9,12 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// readRDFXML reads RDF 1.1 XML. It is our own because knakk/rdf says "end of
-// document" wherever an element brings no triple, and whatever follows would
-// look deleted. Of the syntax two things are not read, and are an error, never
-// something else: XML literals, and a document whose root is not rdf:RDF. The
-// latter is legal where the root is the only node; but every XML document looks
-// like that, also the error page that a proxy sends with status 200, and taken
-// for a graph it would replace the result.
+// readRDFXML reads RDF 1.1 XML. It is written here because knakk/rdf reports
+// the end of the document at any element without a triple, and everything after
+// it would look deleted. It refuses two things: XML literals, and a document
+// whose root is not rdf:RDF. The latter is legal if the root is the only node;
+// but every XML document looks like that, including the error page that a proxy
+// sends with status 200, which would replace the result.
 func readRDFXML(body []byte, g tripleSink) error {
 	dec := newXMLDecoder(body, g.stop)
 	x := &rdfXMLReader{dec: dec, tripleSink: g}
@@ -46,7 +45,7 @@ type rdfXMLReader struct {
 	depth  int
 }
 
-// An xmlScope is what xml:base and xml:lang say at some element.
+// An xmlScope holds xml:base and xml:lang in force at an element.
 type xmlScope struct {
 	base *iriBase
 	lang string
@@ -71,8 +70,8 @@ func (x *rdfXMLReader) in(s xmlScope, e xml.StartElement) (xmlScope, error) {
 	return s, nil
 }
 
-// children calls f for the elements inside one that was begun, up to its end.
-// Text between them is an error.
+// children calls f for each child element of the current one, up to its end
+// tag. Text between them is an error.
 func (x *rdfXMLReader) children(f func(xml.StartElement) error) error {
 	if x.depth++; x.depth > deepest {
 		return malformed("more than %d elements deep", deepest)
@@ -103,22 +102,22 @@ func (x *rdfXMLReader) fresh() diff.Term {
 	return diff.Term{Kind: diff.Blank, Value: "a" + strconv.Itoa(x.blanks)}
 }
 
-// syntaxNames may not name a property or a class.
+// syntaxNames must not name a property or a class.
 var syntaxNames = map[string]bool{
 	"RDF": true, "ID": true, "about": true, "parseType": true, "resource": true, "nodeID": true, "datatype": true,
 	"bagID": true, "aboutEach": true, "aboutEachPrefix": true,
 }
 
-// named gives the IRI that an element's or attribute's name stands for.
+// named returns the IRI of an element's or attribute's name.
 func named(n xml.Name) (diff.Term, error) {
 	iri := n.Space + n.Local
 	if scheme(iri) == "" || n.Space == rdfSpace && syntaxNames[n.Local] {
-		return diff.Term{}, malformed("name %q where it cannot be", bounded(oneLine(n.Local)))
+		return diff.Term{}, malformed("name %q is not allowed here", bounded(oneLine(n.Local)))
 	}
 	return diff.Term{Kind: diff.IRI, Value: iri}, nil
 }
 
-// node reads an element that stands for a node, with its properties.
+// node reads a node element with its properties.
 func (x *rdfXMLReader) node(e xml.StartElement, out xmlScope) (diff.Term, error) {
 	here, err := x.in(out, e)
 	if err != nil {
@@ -157,8 +156,8 @@ func (x *rdfXMLReader) properties(s diff.Term, here xmlScope) error {
 	})
 }
 
-// subject finds the node that attributes name: an IRI by the given attribute
-// or rdf:ID, or a blank node by rdf:nodeID. Without any it is unbound.
+// subject returns the node that attributes name: an IRI by the given attribute
+// or rdf:ID, or a blank node by rdf:nodeID. Without any of them it is unbound.
 func (x *rdfXMLReader) subject(e xml.StartElement, here xmlScope, by string) (t diff.Term, err error) {
 	n := 0
 	for _, a := range e.Attr {
@@ -182,7 +181,7 @@ func (x *rdfXMLReader) subject(e xml.StartElement, here xmlScope, by string) (t 
 		}
 	}
 	if n > 1 {
-		return t, malformed("an element that stands for two nodes")
+		return t, malformed("an element that names two nodes")
 	}
 	return t, nil
 }
@@ -221,7 +220,7 @@ func isProperty(a xml.Attr) bool {
 	return a.Name.Space != rdfSpace || !syntaxNames[a.Name.Local]
 }
 
-// property reads an element that stands for a property, and its value.
+// property reads a property element with its value.
 func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) error {
 	here, err := x.in(out, e)
 	if err != nil {
@@ -241,7 +240,7 @@ func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) e
 	case "Collection":
 		o, err = x.collection(here)
 	default:
-		return malformed("a value of the kind %q, which is not read", bounded(oneLine(parse)))
+		return malformed("values of the kind %q are not supported", bounded(oneLine(parse)))
 	}
 	if err == nil {
 		err = x.add(s, p, o)
@@ -252,7 +251,7 @@ func (x *rdfXMLReader) property(e xml.StartElement, s diff.Term, out xmlScope) e
 	return err
 }
 
-// reify describes the triple under the name that rdf:ID gave it.
+// reify describes the triple under the name that rdf:ID gives it.
 func (x *rdfXMLReader) reify(id string, here xmlScope, s, p, o diff.Term) error {
 	iri, err := x.resolve(here.base, "#"+id)
 	if err != nil {
@@ -268,8 +267,8 @@ func (x *rdfXMLReader) reify(id string, here xmlScope, s, p, o diff.Term) error 
 	return nil
 }
 
-// value reads what a property element holds: a node named by attributes, one
-// node element, or text.
+// value reads the content of a property element: a node named by attributes,
+// one node element, or text.
 func (x *rdfXMLReader) value(e xml.StartElement, here xmlScope) (diff.Term, error) {
 	o, err := x.subject(e, here, "resource")
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// longestGET is the length in bytes of the longest URL that is sent by GET.
-// GET can be cached and validated, but proxies and servers refuse long URLs.
+// longestGET is the maximum length in bytes of a URL that is sent by GET. GET
+// can be cached and validated, but proxies and servers refuse long URLs.
 const longestGET = 2000
 
-// What we accept: formats that say themselves where they end come with the
-// highest q, except that N-Triples is by far the cheapest for graphs.
+// The Accept headers. Formats that show their own end have the highest q,
+// except that N-Triples is by far the cheapest for graphs.
 const (
 	acceptRows  = "application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, application/xml;q=0.2"
 	acceptGraph = "application/n-triples, text/turtle;q=0.7, application/rdf+xml;q=0.5, text/plain;q=0.2"
@@ -39,19 +39,20 @@ func acceptFor(f diff.Form) string {
 	return acceptRows
 }
 
-// A call is one SPARQL Protocol query operation. It provides requests in the
-// manner of knakk/sparql: the base is its GenericCall, which encodes the query;
-// graphs, time limit, method and headers are ours.
+// A call is one SPARQL Protocol query operation. It builds requests as
+// knakk/sparql does: its GenericCall encodes the query; graphs, time limit,
+// method and headers are added here.
 type call struct {
 	sparql.GenericCall
-	more   url.Values // parameters beside query
+	more   url.Values // parameters besides query
 	accept string
 }
 
 var _ sparql.Provider = call{}
 
-// GenRequest builds the request: GET when the URL is short enough, else a form
-// by POST. Never a bare application/sparql-query body, on which Virtuoso hangs.
+// GenRequest builds the request: GET if the URL is short enough, else a form by
+// POST. It never uses an application/sparql-query body, on which Virtuoso
+// hangs.
 func (k call) GenRequest(endpoint string) (*http.Request, error) {
 	req, err := k.GenericCall.GenRequest(endpoint)
 	if err != nil {
@@ -74,8 +75,8 @@ func (k call) GenRequest(endpoint string) (*http.Request, error) {
 	}
 	if req.Method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		// A query is safe to repeat on a new connection when the kept one turns
-		// out closed; the empty value says so to net/http and is not sent.
+		// A query is safe to repeat on a new connection if the kept one was closed.
+		// An empty value tells net/http so and is not sent.
 		req.Header["Idempotency-Key"] = []string{}
 	}
 	req.Header.Set("Accept", k.accept)
@@ -89,15 +90,15 @@ func withQuery(endpoint, query string) string {
 	return endpoint + "?" + query
 }
 
-// A request is a call ready to be sent, more than once if need be.
+// A request is a call that is ready to be sent, repeatedly if necessary.
 type request struct {
 	template *http.Request
-	identity string // of the question: what its validators are bound to
+	identity string // of the question; validators belong to it
 }
 
 // newRequest prepares the request for q. limit is passed on to endpoints that
-// take one; it is no part of the identity, since it does not change what a
-// complete answer is.
+// accept one. It is not part of the identity because it does not change a
+// complete answer.
 func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, error) {
 	e := &c.settings
 	more := c.dataset(q)
@@ -123,8 +124,8 @@ func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, e
 	return &request{req, identity}, nil
 }
 
-// identity digests everything that makes the answer what it is, as far as we
-// decide it: an ETag given under other settings must not be used.
+// identity digests everything that Freshet chooses and that determines the
+// answer: an ETag given under other settings must not be used.
 func (c *Client) identity(q *registry.Query, more url.Values) string {
 	e := &c.settings
 	var b strings.Builder
@@ -148,7 +149,7 @@ func (c *Client) identity(q *registry.Query, more url.Values) string {
 	return strconv.FormatUint(xxh3.HashStringSeed(b.String(), c.seed), 16)
 }
 
-// with gives a request to send, conditional if there is something to compare.
+// with returns a request to send. It is conditional if m has validators.
 func (r *request) with(ctx context.Context, m Memory) (*http.Request, error) {
 	req := r.template.Clone(ctx)
 	if r.template.GetBody != nil {
@@ -169,14 +170,14 @@ func (r *request) with(ctx context.Context, m Memory) (*http.Request, error) {
 	return req, nil
 }
 
-// conditional tells whether a request with m asks for 304. Conditions on POST
-// mean something else.
+// conditional reports whether a request with m asks for 304. Conditions on POST
+// have another meaning.
 func (r *request) conditional(m Memory) bool {
 	return r.template.Method == http.MethodGet && (m.ETag != "" || m.LastModified != "")
 }
 
-// boundTo gives the memory with the plain validators, without them when they
-// were given for another request.
+// boundTo returns the memory, without its validators if they were given for
+// another request.
 func (m Memory) boundTo(identity string) Memory {
 	m.ETag = unbind(m.ETag, identity)
 	m.LastModified = unbind(m.LastModified, identity)
@@ -191,22 +192,22 @@ func unbind(s, identity string) string {
 	return plain
 }
 
-// remember takes the validators of a complete answer.
-func remember(sum [2]uint64, h http.Header, identity string, vars []string) Memory {
+// newMemory returns the memory of a complete answer.
+func newMemory(sum [2]uint64, h http.Header, identity string, vars []string) Memory {
 	m := Memory{Body: sum, Vars: vars}
 	if tag := h.Get("ETag"); tag != "" {
 		m.ETag = identity + " " + tag
 	}
-	if at := h.Get("Last-Modified"); at != "" && settled(at, h.Get("Date")) {
+	if at := h.Get("Last-Modified"); at != "" && strongLastModified(at, h.Get("Date")) {
 		m.LastModified = identity + " " + at
 	}
 	return m
 }
 
-// settled tells whether a Last-Modified can tell states apart: its unit is the
-// second, so that what changed in the second of the answer might change once
-// more without a trace (RFC 9110, section 8.8.2.2).
-func settled(modified, date string) bool {
+// strongLastModified reports whether a Last-Modified distinguishes versions.
+// Its unit is the second, so that something that changed in the second of the
+// answer may change again unnoticed (RFC 9110, section 8.8.2.2).
+func strongLastModified(modified, date string) bool {
 	m, err1 := http.ParseTime(modified)
 	d, err2 := http.ParseTime(date)
 	return err1 == nil && err2 == nil && d.Sub(m) >= time.Second
@@ -239,7 +240,7 @@ func checkURL(raw, contact string) (string, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "", fmt.Errorf("%q is not an http or https URL", raw)
 	case u.User != nil:
-		return "", fmt.Errorf("%s: credentials belong into auth, not into the URL", u.Redacted())
+		return "", fmt.Errorf("%s: put credentials into auth, not into the URL", u.Redacted())
 	case contact == "" && !privateHost(u.Hostname()):
 		return "", fmt.Errorf("%w, such as %s: set `contact` in the configuration file, or start the server with `--contact mailto:you@example.org`", ErrNoContact, u.Hostname())
 	}
@@ -247,14 +248,15 @@ func checkURL(raw, contact string) (string, error) {
 	return u.String(), nil
 }
 
-// privateHost tells by the name alone whether a host is ours: no look-ups here.
+// privateHost reports from the name alone, without a lookup, whether a host is
+// private.
 func privateHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if !strings.Contains(host, ".") {
-		return true // localhost, a container's or a neighbour's name
+		return true // localhost, or the name of a container or of a host in the local network
 	}
 	for _, suffix := range []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test"} {
 		if strings.HasSuffix(host, suffix) {
@@ -265,7 +267,7 @@ func privateHost(host string) bool {
 }
 
 // newHTTPClient shares nothing with http.DefaultClient: credentials and limits
-// of one endpoint must not reach another.
+// of one endpoint must not affect another.
 func newHTTPClient(connections int) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Client{
@@ -277,7 +279,7 @@ func newHTTPClient(connections int) *http.Client {
 			IdleConnTimeout:        90 * time.Second,
 			TLSHandshakeTimeout:    10 * time.Second,
 			MaxResponseHeaderBytes: 256 << 10,
-			DisableCompression:     true, // we count and check decompressed bytes ourselves
+			DisableCompression:     true, // bodies are counted and checked after decompression
 		},
 		CheckRedirect: checkRedirect,
 	}

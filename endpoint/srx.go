@@ -16,8 +16,9 @@ const (
 	xmlSpace = "http://www.w3.org/XML/1998/namespace"
 )
 
-// decodeXML reads a SPARQL Query Results XML document, as strictly as its JSON
-// sibling is read: whole, of the right form, with nothing behind it.
+// decodeXML reads a SPARQL Query Results XML document as strictly as
+// diff.DecodeJSON reads JSON: it must be complete, of the right form, and
+// followed by nothing.
 func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error) {
 	x := srx{dec: newXMLDecoder(body, o.Stop), out: diff.NewBuilder(form, o), form: form, widest: o.MaxVars}
 	if err := x.document(); err != nil {
@@ -26,20 +27,20 @@ func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error
 	return x.out.Finish()
 }
 
-// newXMLDecoder reads a body that is in memory; stop, unless it is nil, is asked
-// for each few kilobytes, and its error ends the reading.
+// newXMLDecoder reads a body in memory. stop, unless it is nil, is called every
+// few kilobytes, and its error ends the reading.
 func newXMLDecoder(body []byte, stop func() error) *xml.Decoder {
-	return xml.NewDecoder(&pieces{bytes.NewReader(body), stop})
+	return xml.NewDecoder(&chunkReader{bytes.NewReader(body), stop})
 }
 
-// pieces is a reader that is no io.ByteReader, so that the decoder reads some
-// kilobytes at a time.
-type pieces struct {
+// A chunkReader is deliberately not an io.ByteReader, so that the decoder reads
+// some kilobytes at a time.
+type chunkReader struct {
 	from *bytes.Reader
 	stop func() error
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *chunkReader) Read(b []byte) (int, error) {
 	if p.stop != nil {
 		if err := p.stop(); err != nil {
 			return 0, err
@@ -48,8 +49,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return p.from.Read(b)
 }
 
-// skip passes over an element that was begun, with what is in it. The decoder's
-// own Skip follows any depth, and keeps a record of its own for each level.
+// skip skips an element with its content. The decoder's own Skip follows any
+// depth and keeps a record of each level.
 func skip(dec *xml.Decoder) error {
 	for depth := 1; depth > 0; {
 		t, err := dec.Token()
@@ -68,7 +69,7 @@ func skip(dec *xml.Decoder) error {
 	return nil
 }
 
-// xmlError makes what the XML decoder complains of an error about the document.
+// xmlError turns an error of the XML decoder into one about the document.
 func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
@@ -79,19 +80,19 @@ func xmlError(err error) error {
 	case errors.Is(err, diff.ErrMalformed), limited(err):
 		return err
 	}
-	return malformed("%v", err) // an encoding that is not UTF-8, for one
+	return malformed("%v", err) // for example an encoding other than UTF-8
 }
 
-// srx walks through one document. The elements of others, which the format
-// does not forbid, are passed over; in its own name space everything has its place.
+// srx reads one document. Elements of other name spaces, which the format
+// allows, are skipped; in its own name space every element has its place.
 type srx struct {
 	dec    *xml.Decoder
 	out    *diff.Builder
 	form   diff.Form
-	widest int // variables that are taken, 0 = any number
+	widest int // maximum number of variables; 0: any
 	vars   map[string]int
 	row    []diff.Bound
-	rows   int   // begun so far
+	rows   int   // started so far
 	seen   []int // variable → the last row that bound it
 }
 
@@ -108,15 +109,15 @@ func (x *srx) document() error {
 		switch before := seen; e.Name.Local {
 		case "head":
 			if seen = "head"; before != "" {
-				return malformed("head at the wrong place")
+				return malformed("head in the wrong place")
 			}
 			return x.head()
 		case "boolean", "results":
 			if seen = e.Name.Local; before != "head" {
-				return malformed("%s at the wrong place", seen)
+				return malformed("%s in the wrong place", seen)
 			}
 			if (seen == "boolean") != (x.form == diff.Ask) {
-				return malformed("%s is no answer to %s", seen, x.form)
+				return malformed("%s is not an answer to %s", seen, x.form)
 			}
 			if seen == "boolean" {
 				return x.boolean()
@@ -152,7 +153,7 @@ func firstElement(dec *xml.Decoder) (xml.StartElement, error) {
 	}
 }
 
-// nothingMore reads what may stand behind the root element.
+// nothingMore reads what may follow the root element.
 func nothingMore(dec *xml.Decoder) error {
 	for {
 		t, err := dec.Token()
@@ -166,16 +167,16 @@ func nothingMore(dec *xml.Decoder) error {
 		case xml.Comment, xml.ProcInst:
 		case xml.CharData:
 			if len(bytes.TrimSpace(t)) > 0 {
-				return malformed("something behind the document")
+				return malformed("text after the document")
 			}
 		default:
-			return malformed("something behind the document")
+			return malformed("text after the document")
 		}
 	}
 }
 
-// children calls f for each child element of the format's name space, up to
-// the parent's end tag. f has to read up to the child's.
+// children calls f for each child element of the format's name space, up to the
+// parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
 	for {
 		t, err := x.dec.Token()
@@ -216,7 +217,7 @@ func (x *srx) text() (string, error) {
 		case xml.CharData:
 			b.Write(t)
 		case xml.StartElement:
-			return "", malformed("element %q where text must be", t.Name.Local)
+			return "", malformed("element %q where text is required", t.Name.Local)
 		}
 	}
 }
@@ -256,7 +257,7 @@ func (x *srx) boolean() error {
 	case "false", "0":
 		return x.out.SetBoolean(false)
 	}
-	return malformed("boolean that is neither true nor false")
+	return malformed("boolean is neither true nor false")
 }
 
 func (x *srx) results() error {
@@ -324,8 +325,8 @@ func (x *srx) term(e xml.StartElement) (diff.Term, error) {
 	return t, err
 }
 
-// attribute is the value of an attribute, "" without it. The prefix xml needs
-// no declaration, and the decoder leaves it as it stands or resolves it.
+// attribute is the value of an attribute; "" if it is missing. The prefix xml
+// needs no declaration, and the decoder may or may not resolve it.
 func attribute(e xml.StartElement, space, name string) string {
 	for _, a := range e.Attr {
 		if a.Name.Local == name && (a.Name.Space == space || space == xmlSpace && a.Name.Space == "xml") {

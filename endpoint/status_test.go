@@ -108,7 +108,7 @@ func TestNoConnection(t *testing.T) {
 	}
 	want(t, execute(t, client(t, serveRaw(t, ""), nil), sel("S")), registry.Failed, "closed the connection without an answer")
 	a = execute(t, client(t, serveRaw(t, "SSH-2.0-OpenSSH\r\n"), nil), sel("SELECT secret"))
-	want(t, a, registry.Failed, "cannot be asked")
+	want(t, a, registry.Failed, "request to the endpoint failed")
 	if strings.Contains(a.Error, "secret") {
 		t.Errorf("%q repeats the request", a.Error)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// readTurtle reads RDF 1.1 Turtle. It is our own because the lexer of
-// knakk/rdf runs in a goroutine of its own, where some malformed documents make
-// it panic: nobody can recover from that, and one bad answer would end the
-// process. Absolute IRIs are taken as they are; relative ones need a base in
-// the document.
+// readTurtle reads RDF 1.1 Turtle. It is written here because the lexer of
+// knakk/rdf runs in its own goroutine, where some malformed documents make it
+// panic. The panic cannot be recovered, so one bad answer would end the
+// process. Absolute IRIs are not changed; relative ones need a base in the
+// document.
 func readTurtle(body []byte, g tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
@@ -40,10 +40,10 @@ func readTurtle(body []byte, g tripleSink) error {
 const (
 	rdfSpace = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 	xsdSpace = "http://www.w3.org/2001/XMLSchema#"
-	deepest  = 1000 // nesting of brackets that is followed
+	deepest  = 1000 // maximum nesting of brackets
 )
 
-// ttl is a reader in the middle of a document.
+// ttl is the state of reading one document.
 type ttl struct {
 	b        []byte
 	i        int
@@ -72,7 +72,7 @@ func (t *ttl) space() {
 	}
 }
 
-// next is the next byte that is no space, 0 at the end.
+// next returns the next byte that is not white space; 0 at the end.
 func (t *ttl) next() byte {
 	t.space()
 	if t.i == len(t.b) {
@@ -83,13 +83,13 @@ func (t *ttl) next() byte {
 
 func (t *ttl) take(c byte) error {
 	if t.next() != c {
-		return malformed("no %q where one must be", c)
+		return malformed("%q is missing", c)
 	}
 	t.i++
 	return nil
 }
 
-// keyword takes word, in any case if fold, when a space or an IRI follows.
+// keyword reads word, ignoring case if fold, if a space or an IRI follows.
 func (t *ttl) keyword(word string, fold bool) bool {
 	end := t.i + len(word)
 	if end >= len(t.b) || !bytes.ContainsRune([]byte(" \t\r\n<#"), rune(t.b[end])) {
@@ -157,14 +157,14 @@ func (t *ttl) triples() error {
 	if s.Kind == diff.Literal {
 		return malformed("a literal as subject")
 	}
-	// What has properties in its brackets can stand alone; [] cannot.
+	// A blank node with properties in its brackets may be a statement; [] may not.
 	if properties && t.next() == '.' && len(bytes.TrimSpace(t.b[before+1:t.i])) > 1 {
 		return nil
 	}
 	return t.properties(s)
 }
 
-// properties reads a list of verbs and objects.
+// properties reads a list of predicates and objects.
 func (t *ttl) properties(s diff.Term) error {
 	for {
 		p, err := t.verb()
@@ -202,7 +202,7 @@ func (t *ttl) verb() (diff.Term, error) {
 	}
 	p, err := t.node()
 	if err == nil && p.Kind != diff.IRI {
-		err = malformed("a predicate that is no IRI")
+		err = malformed("a predicate that is not an IRI")
 	}
 	return p, err
 }
@@ -232,7 +232,7 @@ func (t *ttl) node() (diff.Term, error) {
 	return t.prefixed()
 }
 
-// nested guards against brackets so deep that the stack would not hold them.
+// nested bounds the depth of brackets.
 func (t *ttl) nested(read func() (diff.Term, error)) (diff.Term, error) {
 	if t.depth++; t.depth > deepest {
 		return diff.Term{}, malformed("more than %d brackets deep", deepest)
@@ -242,7 +242,8 @@ func (t *ttl) nested(read func() (diff.Term, error)) (diff.Term, error) {
 	return term, err
 }
 
-// fresh is a blank node without a label. No label reads like it: those begin with l.
+// fresh returns a blank node without a label. Labels in the document begin with
+// l, so that none is equal.
 func (t *ttl) fresh() diff.Term {
 	t.blanks++
 	return diff.Term{Kind: diff.Blank, Value: "a" + strconv.Itoa(t.blanks)}
@@ -289,7 +290,7 @@ func (t *ttl) collection() (diff.Term, error) {
 
 func (t *ttl) iri() (string, error) {
 	if t.next() != '<' {
-		return "", malformed("no IRI where one must be")
+		return "", malformed("an IRI is missing")
 	}
 	n := bytes.IndexByte(t.b[t.i:], '>')
 	if n < 0 || bytes.ContainsAny(t.b[t.i+1:t.i+n], "<\"\r\n\t ") {
@@ -303,7 +304,7 @@ func (t *ttl) iri() (string, error) {
 	return t.resolve(t.base, s)
 }
 
-// name takes the characters of a prefix or label, which cannot end in a dot.
+// name reads the characters of a prefix or label, which must not end in a dot.
 func (t *ttl) name() string {
 	from := t.i
 	for t.i < len(t.b) && (nameByte(t.b[t.i]) || t.b[t.i] == '.') {
@@ -326,7 +327,7 @@ func (t *ttl) prefixed() (diff.Term, error) {
 		if name == "true" || name == "false" {
 			return diff.Term{Kind: diff.Literal, Value: name, Datatype: xsdSpace + "boolean"}, nil
 		}
-		return diff.Term{}, malformed("no term where one must be")
+		return diff.Term{}, malformed("a term is missing")
 	}
 	space, known := t.prefixes[name]
 	if !known {
@@ -337,7 +338,7 @@ func (t *ttl) prefixed() (diff.Term, error) {
 	return diff.Term{Kind: diff.IRI, Value: space + local}, err
 }
 
-// local takes the part of a name behind the colon.
+// local reads the part of a name after the colon.
 func (t *ttl) local() (string, error) {
 	var out []byte
 	dots := 0 // at the end, which belong to the statement
@@ -397,8 +398,8 @@ func (t *ttl) literal() (diff.Term, error) {
 	return t.tagged(diff.Term{Kind: diff.Literal, Value: value})
 }
 
-// tagged reads what may follow a string, also with space between them: a
-// language or a datatype.
+// tagged reads what may follow a string, even after white space: a language or
+// a datatype.
 func (t *ttl) tagged(term diff.Term) (diff.Term, error) {
 	t.space()
 	rest := ntLine(t.b[t.i:])
@@ -417,7 +418,7 @@ func (t *ttl) tagged(term diff.Term) (diff.Term, error) {
 	t.i += 2
 	dt, err := t.node()
 	if err == nil && dt.Kind != diff.IRI {
-		err = malformed("a datatype that is no IRI")
+		err = malformed("a datatype that is not an IRI")
 	}
 	term.Datatype = dt.Value
 	return term, err
@@ -430,7 +431,7 @@ func (t *ttl) number() (diff.Term, error) {
 	}
 	whole := t.digits()
 	fraction := 0
-	// A dot that no digit or exponent follows is the end of the statement.
+	// A dot without a following digit or exponent ends the statement.
 	if at := t.i; at < len(t.b) && t.b[at] == '.' {
 		t.i++
 		fraction = t.digits()
@@ -446,7 +447,7 @@ func (t *ttl) number() (diff.Term, error) {
 		t.digits()
 	}
 	if whole+fraction == 0 {
-		return diff.Term{}, malformed("no term where one must be")
+		return diff.Term{}, malformed("a term is missing")
 	}
 	return diff.Term{Kind: diff.Literal, Value: string(t.b[from:t.i]), Datatype: xsdSpace + kind}, nil
 }

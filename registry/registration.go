@@ -153,9 +153,9 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 	if len(foreign) == 0 { // every service is the endpoint's own
 		a.Warnings = slices.DeleteFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.Service })
 	}
-	if len(a.Reaches) > 0 && !e.AllowService {
+	if len(a.SideEffects) > 0 && !e.AllowService {
 		return nil, unprocessable("service-refused", "/query",
-			"%s makes the endpoint act beyond the query; an admin may set allow_service on %s", a.Reaches[0], e.Name)
+			"%s makes the endpoint act beyond the query; an admin may set allow_service on %s", a.SideEffects[0], e.Name)
 	}
 	return a, nil
 }

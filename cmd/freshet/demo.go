@@ -150,7 +150,7 @@ func (d demo) config(urls map[string]string) (*config.Config, func(), error) {
 // live lets the city change.
 func (d demo) live(ctx context.Context, town *city.City, e *local.Engine) error {
 	n := 0
-	return local.Play(ctx, d.every, func() error {
+	return local.RunEvery(ctx, d.every, func() error {
 		if n++; d.changesets > 0 && n > d.changesets {
 			return nil
 		}

@@ -220,7 +220,7 @@ func (c Changeset) Apply(ctx context.Context, e *Engine) (Applied, error) {
 	requests := p.requests()
 	err = e.updateAll(ctx, requests)
 	if errors.Is(err, ErrSyntax) { // an IRI or a language tag that only the engine objects to
-		if err = p.sift(ctx, e); err == nil {
+		if err = p.dropRefused(ctx, e); err == nil {
 			err = e.updateAll(ctx, p.requests())
 		}
 	}
@@ -260,8 +260,8 @@ func (p Patch) log(c Changeset, e *Engine) {
 	}
 }
 
-// sift finds the triples that the engine refuses, by halving.
-func (p *Patch) sift(ctx context.Context, e *Engine) (err error) {
+// dropRefused finds the triples that the engine refuses, by halving.
+func (p *Patch) dropRefused(ctx context.Context, e *Engine) (err error) {
 	subjects := make([]triple, len(p.cleared))
 	for n, s := range p.cleared {
 		subjects[n] = triple{s, "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", `""`}

@@ -37,10 +37,10 @@ type Engine struct {
 	ownCache bool
 	log      *slog.Logger
 
-	turn    chan struct{} // holds one token; who has it may use what follows
-	current *instance     // nil after a stop, until the rebuild
-	journal journal
-	closed  bool
+	exclusive chan struct{} // holds one token; who has it may use what follows
+	current   *instance     // nil after a stop, until the rebuild
+	journal   journal
+	closed    bool
 
 	rebuilding sync.WaitGroup
 
@@ -64,7 +64,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read the engine: %w", err)
 	}
-	e := &Engine{wasm: wasm, cache: o.Cache, log: o.Logger, turn: make(chan struct{}, 1), epoch: rand.Text()}
+	e := &Engine{wasm: wasm, cache: o.Cache, log: o.Logger, exclusive: make(chan struct{}, 1), epoch: rand.Text()}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -80,16 +80,16 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	e.log.Debug("engine started", "path", path, "took", time.Since(started))
-	e.turn <- struct{}{}
+	e.exclusive <- struct{}{}
 	return e, nil
 }
 
 // Close waits for the running call and frees everything. Further calls get
 // ErrClosed.
 func (e *Engine) Close() error {
-	<-e.turn
+	<-e.exclusive
 	if e.closed {
-		e.turn <- struct{}{}
+		e.exclusive <- struct{}{}
 		return nil
 	}
 	e.closed = true
@@ -98,7 +98,7 @@ func (e *Engine) Close() error {
 		e.current = nil
 	}
 	e.journal = journal{}
-	e.turn <- struct{}{}
+	e.exclusive <- struct{}{}
 	e.rebuilding.Wait()
 	return e.closeCache()
 }
@@ -118,28 +118,28 @@ func (e *Engine) do(ctx context.Context, f func(*instance) error) error {
 		return cut(ctx)
 	}
 	select {
-	case <-e.turn:
+	case <-e.exclusive:
 	case <-ctx.Done():
 		return cut(ctx)
 	}
 	if e.closed {
-		e.turn <- struct{}{}
+		e.exclusive <- struct{}{}
 		return ErrClosed
 	}
 	if e.current == nil { // the last rebuild failed
 		if err := e.rebuild(); err != nil {
-			e.turn <- struct{}{}
+			e.exclusive <- struct{}{}
 			return err
 		}
 	}
 	err := f(e.current)
 	if e.current == nil || e.current.healthy() {
-		e.turn <- struct{}{}
+		e.exclusive <- struct{}{}
 		return err
 	}
-	lastWords := e.current.glue.lastWords
+	lastWords := e.current.glue.panicMessage
 	e.rebuilding.Go(func() {
-		defer func() { e.turn <- struct{}{} }()
+		defer func() { e.exclusive <- struct{}{} }()
 		e.rebuild() //nolint:errcheck // logged there; the next call tries again
 	})
 	switch {
@@ -189,8 +189,8 @@ func (e *Engine) Version() string {
 	return fmt.Sprintf("%s.%d", e.epoch, e.version)
 }
 
-// accepted makes a new version.
-func (e *Engine) accepted() {
+// newVersion makes a new version.
+func (e *Engine) newVersion() {
 	e.mu.Lock()
 	e.version++
 	e.mu.Unlock()
@@ -214,7 +214,7 @@ func (e *Engine) Load(ctx context.Context, r io.Reader, format string) error {
 			return e.undo(err)
 		}
 		e.journal.addDocument(kept.Bytes(), format)
-		e.accepted()
+		e.newVersion()
 		return nil
 	})
 }
@@ -283,11 +283,11 @@ func (e *Engine) update(ctx context.Context, text string, again bool) error {
 				i.broken = true // back to the state before, which is all there is a copy of
 				return err
 			}
-			e.accepted()
+			e.newVersion()
 			return nil
 		}
 		e.journal.addUpdate(text)
-		e.accepted()
+		e.newVersion()
 		if e.journal.full() {
 			if err := e.journal.snapshot(context.WithoutCancel(ctx), i); err != nil {
 				e.log.Warn("journal not shortened", "err", err) // nothing is lost: it stands there as text

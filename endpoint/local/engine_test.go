@@ -222,7 +222,7 @@ func TestWaitingCallsHonourTheirContext(t *testing.T) {
 			t.Errorf("runaway: %v", err)
 		}
 	})
-	for len(e.turn) != 0 {
+	for len(e.exclusive) != 0 {
 		time.Sleep(time.Millisecond)
 	}
 	short, done := context.WithTimeout(context.Background(), 10*time.Millisecond)

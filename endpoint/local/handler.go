@@ -81,7 +81,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) (status int, err
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		return 0, refuse(http.StatusMethodNotAllowed, "method %s is not supported", r.Method)
 	}
-	if fromLoopback(r) && !unbound(r.Host) {
+	if fromLoopback(r) && !noRebinding(r.Host) {
 		return 0, refuse(http.StatusMisdirectedRequest, "ask for this endpoint by localhost or its address")
 	}
 	select {
@@ -223,10 +223,10 @@ func loopbackHost(host string) bool {
 	return name == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// unbound reports whether a Host cannot be a name that a page rebound to this
+// noRebinding reports whether a Host cannot be a name that a page rebound to this
 // machine to read what is served here (DNS rebinding): an address has no name
 // to rebind.
-func unbound(host string) bool {
+func noRebinding(host string) bool {
 	name := hostName(host)
 	_, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil

@@ -243,7 +243,7 @@ func TestOverload(t *testing.T) {
 			t.Error("the runaway query was answered")
 		}
 	})
-	for len(e.turn) != 0 {
+	for len(e.exclusive) != 0 {
 		time.Sleep(time.Millisecond)
 	}
 	response, _ := call{"GET", s.URL + "?" + param("query", "ASK {}"), "", "", nil}.do(t)

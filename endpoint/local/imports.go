@@ -110,13 +110,13 @@ func (i *instance) values() map[string]hostFunction {
 		"__wbg_instanceof_Uint8Array_f080092dc70f5d58":   is(func(v any) bool { _, ok := v.(*jsBytes); return ok }),
 		"__wbg___wbindgen_string_get_71bb4348194e31f0": func(ctx context.Context, s []uint64) {
 			if text, ok := i.glue.value(s[1]).(string); ok {
-				i.hand(ctx, s[0], text)
+				i.returnText(ctx, s[0], text)
 				return
 			}
 			i.module.Memory().WriteUint64Le(uint32(s[0]), 0)
 		},
 		"__wbg___wbindgen_debug_string_8a447059637473e2": func(ctx context.Context, s []uint64) {
-			i.hand(ctx, s[0], fmt.Sprint(i.glue.value(s[1])))
+			i.returnText(ctx, s[0], fmt.Sprint(i.glue.value(s[1])))
 		},
 		"__wbindgen_cast_0000000000000003": func(_ context.Context, s []uint64) {
 			s[0] = i.glue.ref(i.text(s[0], s[1]))
@@ -194,7 +194,7 @@ func (i *instance) surroundings() map[string]hostFunction {
 			}
 		},
 		"__wbg_static_accessor_GLOBAL_THIS_2fee5048bcca5938": func(ctx context.Context, s []uint64) {
-			index := i.must(ctx, "__externref_table_alloc")[0]
+			index := i.mustCall(ctx, "__externref_table_alloc")[0]
 			i.tableSet(ctx, index, refGlobal)
 			s[0] = index
 		},
@@ -203,12 +203,12 @@ func (i *instance) surroundings() map[string]hostFunction {
 		"__wbg_static_accessor_WINDOW_168f178805d978fe": absent,
 		"__wbg_error_a6fa202b58aa1cd3": func(ctx context.Context, s []uint64) {
 			// A panic of the engine announces itself here just before it traps.
-			i.glue.lastWords = i.text(s[0], s[1])
-			i.must(ctx, "__wbindgen_free", s[0], s[1], 1)
+			i.glue.panicMessage = i.text(s[0], s[1])
+			i.mustCall(ctx, "__wbindgen_free", s[0], s[1], 1)
 		},
 		"__wbg_warn_51d35a4c740f6509": func(context.Context, []uint64) {},
 		"__wbg_stack_3b0d974bbf31e44f": func(ctx context.Context, s []uint64) {
-			i.hand(ctx, s[0], "")
+			i.returnText(ctx, s[0], "")
 		},
 		"__wbg___wbindgen_throw_ea4887a5f8f9a9db": func(_ context.Context, s []uint64) {
 			panic(fmt.Errorf("the engine threw: %s", i.text(s[0], s[1])))
@@ -238,9 +238,9 @@ func (i *instance) text(address, length uint64) string {
 	return string(b)
 }
 
-// hand gives the engine a string by writing its address and length at ret.
-func (i *instance) hand(ctx context.Context, ret uint64, text string) {
-	address, length, err := i.pass(ctx, text)
+// returnText gives the engine a string by writing its address and length at ret.
+func (i *instance) returnText(ctx context.Context, ret uint64, text string) {
+	address, length, err := i.copyIn(ctx, text)
 	if err != nil {
 		panic(err)
 	}

@@ -47,7 +47,7 @@ func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, e
 		return nil, fmt.Errorf("start the engine: %w", err)
 	}
 	if uint32(results[2]) != 0 {
-		return nil, fmt.Errorf("start the engine: %w", i.thrown(ctx, results[1]))
+		return nil, fmt.Errorf("start the engine: %w", i.exceptionError(ctx, results[1]))
 	}
 	i.store = results[0]
 	return i, nil
@@ -139,9 +139,9 @@ func (i *instance) sweep() {
 	i.glue.keep(refs)
 }
 
-// must is call for the host functions: wazero turns the panic into an error of
+// mustCall is call for the host functions: wazero turns the panic into an error of
 // the outer call.
-func (i *instance) must(ctx context.Context, name string, params ...uint64) []uint64 {
+func (i *instance) mustCall(ctx context.Context, name string, params ...uint64) []uint64 {
 	results, err := i.call(ctx, name, params...)
 	if err != nil {
 		panic(err)
@@ -149,8 +149,8 @@ func (i *instance) must(ctx context.Context, name string, params ...uint64) []ui
 	return results
 }
 
-// taken moves a value out of the engine's table of references.
-func (i *instance) taken(ctx context.Context, index uint64) (any, error) {
+// takeReference moves a value out of the engine's table of references.
+func (i *instance) takeReference(ctx context.Context, index uint64) (any, error) {
 	results, err := i.tableCall(ctx, "get", index)
 	if err != nil {
 		return nil, err
@@ -162,9 +162,9 @@ func (i *instance) taken(ctx context.Context, index uint64) (any, error) {
 	return value, nil
 }
 
-// thrown turns a JavaScript exception into an error.
-func (i *instance) thrown(ctx context.Context, index uint64) error {
-	value, err := i.taken(context.WithoutCancel(ctx), index)
+// exceptionError turns a JavaScript exception into an error.
+func (i *instance) exceptionError(ctx context.Context, index uint64) error {
+	value, err := i.takeReference(context.WithoutCancel(ctx), index)
 	if err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (i *instance) thrown(ctx context.Context, index uint64) error {
 	return callError(fmt.Sprint(value))
 }
 
-// pass copies text into the engine's memory; the callee owns it.
-func (i *instance) pass(ctx context.Context, text string) (address, length uint64, err error) {
+// copyIn copies text into the engine's memory; the callee owns it.
+func (i *instance) copyIn(ctx context.Context, text string) (address, length uint64, err error) {
 	results, err := i.call(ctx, "__wbindgen_malloc", uint64(len(text)), 1)
 	if err != nil {
 		return 0, 0, err
@@ -190,7 +190,7 @@ func (i *instance) pass(ctx context.Context, text string) (address, length uint6
 // query runs a read query and returns the serialised result.
 func (i *instance) query(ctx context.Context, text string, options jsObject) ([]byte, error) {
 	defer i.sweep()
-	address, length, err := i.pass(ctx, text)
+	address, length, err := i.copyIn(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +199,9 @@ func (i *instance) query(ctx context.Context, text string, options jsObject) ([]
 		return nil, err
 	}
 	if uint32(results[2]) != 0 {
-		return nil, i.thrown(ctx, results[1])
+		return nil, i.exceptionError(ctx, results[1])
 	}
-	value, err := i.taken(context.WithoutCancel(ctx), results[0])
+	value, err := i.takeReference(context.WithoutCancel(ctx), results[0])
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (i *instance) query(ctx context.Context, text string, options jsObject) ([]
 // update runs an update; the engine does all of it or nothing.
 func (i *instance) update(ctx context.Context, text string) error {
 	defer i.sweep()
-	address, length, err := i.pass(ctx, text)
+	address, length, err := i.copyIn(ctx, text)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (i *instance) update(ctx context.Context, text string) error {
 		return err
 	}
 	if uint32(results[1]) != 0 {
-		return i.thrown(ctx, results[0])
+		return i.exceptionError(ctx, results[0])
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (i *instance) load(ctx context.Context, r io.Reader, format string) error {
 		return err
 	}
 	if uint32(results[1]) != 0 {
-		err = i.thrown(ctx, results[0])
+		err = i.exceptionError(ctx, results[0])
 	}
 	if source.err != nil {
 		return fmt.Errorf("read: %w", source.err)
@@ -260,7 +260,7 @@ func (i *instance) dump(ctx context.Context, visit func([]byte) error) error {
 		return err
 	}
 	if uint32(results[3]) != 0 {
-		return i.thrown(ctx, results[2])
+		return i.exceptionError(ctx, results[2])
 	}
 	view, ok := i.module.Memory().Read(uint32(results[0]), uint32(results[1]))
 	if !ok {
@@ -281,7 +281,7 @@ func (i *instance) size(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if uint32(results[2]) != 0 {
-		return 0, i.thrown(ctx, results[1])
+		return 0, i.exceptionError(ctx, results[1])
 	}
 	return int(uint32(results[0])), nil
 }

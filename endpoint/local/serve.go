@@ -63,10 +63,10 @@ func (s *Server) Wait() error {
 	return s.err
 }
 
-// Play calls apply at once and then every so often until ctx ends, when it
+// RunEvery calls apply at once and then every so often until ctx ends, when it
 // returns nil, or until apply fails, when it returns that error. An apply that
 // takes longer than every delays the next one, which then comes at once.
-func Play(ctx context.Context, every time.Duration, apply func() error) error {
+func RunEvery(ctx context.Context, every time.Duration, apply func() error) error {
 	if every <= 0 {
 		return fmt.Errorf("play every %v: the interval must be positive", every)
 	}

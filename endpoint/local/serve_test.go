@@ -16,7 +16,7 @@ func TestPlay(t *testing.T) {
 		defer cancel()
 		var at []time.Duration
 		begin := time.Now()
-		err := Play(ctx, 10*time.Second, func() error {
+		err := RunEvery(ctx, 10*time.Second, func() error {
 			at = append(at, time.Since(begin))
 			return nil
 		})
@@ -24,10 +24,10 @@ func TestPlay(t *testing.T) {
 			t.Errorf("applied at %v, %v", at, err)
 		}
 		full := errors.New("no more")
-		if err := Play(t.Context(), time.Second, func() error { return full }); !errors.Is(err, full) {
+		if err := RunEvery(t.Context(), time.Second, func() error { return full }); !errors.Is(err, full) {
 			t.Errorf("got %v", err)
 		}
-		if err := Play(t.Context(), 0, func() error { return nil }); err == nil {
+		if err := RunEvery(t.Context(), 0, func() error { return nil }); err == nil {
 			t.Error("an interval of 0 is taken")
 		}
 	})

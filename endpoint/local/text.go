@@ -10,17 +10,17 @@ import (
 // The pieces of SPARQL text that matter here. Comments, strings, variables and
 // language tags are passed over as wholes, so that a word inside one of them is
 // not mistaken for a keyword.
-type piece int
+type tokenKind int
 
 const (
-	pieceIRI   piece = iota
-	pieceName        // prefixed name or labelled blank node
-	pieceWord        // keyword or function
-	pieceBlank       // [
+	pieceIRI   tokenKind = iota
+	pieceName            // prefixed name or labelled blank node
+	pieceWord            // keyword or function
+	pieceBlank           // [
 )
 
-// pieces calls visit with each piece of the text until it returns false.
-func pieces(text string, visit func(kind piece, s string) bool) {
+// tokens calls visit with each piece of the text until it returns false.
+func tokens(text string, visit func(kind tokenKind, s string) bool) {
 	for len(text) > 0 {
 		length, kind, found := 1, pieceWord, false
 		switch c := text[0]; {
@@ -59,7 +59,7 @@ func lengthUntil(text string, stop func(rune) bool) int {
 }
 
 // nameLength measures a word or, when a colon follows, a prefixed name.
-func nameLength(text string) (int, piece) {
+func nameLength(text string) (int, tokenKind) {
 	prefix := lengthUntil(text, func(c rune) bool { return !wordRune(c) && c != '.' && c != '-' })
 	if prefix < len(text) && text[prefix] == ':' {
 		local := lengthUntil(text[prefix:], func(c rune) bool { return !wordRune(c) && !strings.ContainsRune(".-:%\\", c) })
@@ -99,7 +99,7 @@ func stringLength(text string) int {
 // queryForm returns SELECT, ASK, CONSTRUCT or DESCRIBE, or "" when the text has
 // none of these words where a query has one.
 func queryForm(text string) (form string) {
-	pieces(text, func(kind piece, s string) bool {
+	tokens(text, func(kind tokenKind, s string) bool {
 		if kind != pieceWord {
 			return true
 		}
@@ -123,7 +123,7 @@ func mentions(text string, words ...string) (found bool) {
 	if strings.Contains(text, `\u`) || strings.Contains(text, `\U`) {
 		return true
 	}
-	pieces(text, func(kind piece, s string) bool {
+	tokens(text, func(kind tokenKind, s string) bool {
 		switch kind {
 		case pieceWord:
 			for _, w := range words {
@@ -146,7 +146,7 @@ func volatile(query string) bool {
 		return false
 	}
 	blank := false // a template with blank nodes makes new ones each time
-	pieces(query, func(kind piece, s string) bool {
+	tokens(query, func(kind tokenKind, s string) bool {
 		blank = kind == pieceBlank || kind == pieceName && strings.HasPrefix(s, "_:")
 		return !blank
 	})

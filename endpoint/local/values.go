@@ -134,8 +134,8 @@ const (
 
 // glue holds the JavaScript values that one call of the engine refers to.
 type glue struct {
-	values    []any
-	lastWords string // what the engine said before it panicked
+	values       []any
+	panicMessage string // what the engine said before it panicked
 }
 
 func newGlue() glue {

@@ -17,7 +17,7 @@ type Analysis struct {
 	Vars      []string // projected variables of a SELECT without *, as far as they have names
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
-	Reaches          []string // what makes a Virtuoso fetch, send or write, see reach.go, as written
+	SideEffects      []string // what makes a Virtuoso fetch, send or write, see reach.go, as written
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
 	Undeclared       []string // prefixes without their colon that are used but not declared, each once
 
@@ -62,7 +62,7 @@ func Analyse(text string) (*Analysis, error) {
 	a := s.analysis()
 	a.Pragmas = p.pragma != nil
 	a.HasFrom = a.HasFrom || p.dataset
-	a.Reaches = append(p.crawling, a.Reaches...)
+	a.SideEffects = append(p.crawling, a.SideEffects...)
 	if a.Normal = normalForm(p, body); len(a.Normal) > MaxText {
 		return nil, tooLong(text)
 	}

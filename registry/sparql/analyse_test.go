@@ -177,7 +177,7 @@ func TestReaches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(a.Reaches, " "); got != want {
+		if got := strings.Join(a.SideEffects, " "); got != want {
 			t.Errorf("%s\nreaches %q, want %q", text, got, want)
 		}
 	}

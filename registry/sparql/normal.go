@@ -12,7 +12,7 @@ func normalForm(p *prologue, body []token) string {
 		}
 	}
 	for i, t := range body {
-		if i > 0 && !touches(body[i-1], t) {
+		if i > 0 && !attached(body[i-1], t) {
 			b.WriteByte(' ')
 		}
 		b.WriteString(t.canonical())
@@ -20,8 +20,8 @@ func normalForm(p *prologue, body []token) string {
 	return b.String()
 }
 
-// touches says whether t belongs to the string before it, or a datatype IRI to its ^^.
-func touches(before, t token) bool {
+// attached says whether t belongs to the string before it, or a datatype IRI to its ^^.
+func attached(before, t token) bool {
 	if before.kind == stringLit {
 		return t.kind == langTag || t.is("^^")
 	}

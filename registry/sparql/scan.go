@@ -31,21 +31,21 @@ type scanner struct {
 	frames     []frame
 	subselect  bool
 	unordered  []token // sub-selects' LIMIT or OFFSET without ORDER BY
-	services   found
-	reaches    found
-	random     found
+	services   orderedSet
+	reaches    orderedSet
+	random     orderedSet
 	constants  map[string]bool
 	serviceArg int // index of the target of the last SERVICE
 }
 
-// found keeps distinct strings in order of their first occurrence.
-type found struct {
+// orderedSet keeps distinct strings in order of their first occurrence.
+type orderedSet struct {
 	seen  map[string]bool
 	names []string
 	first int // position of the first
 }
 
-func (f *found) add(name string, pos int) {
+func (f *orderedSet) add(name string, pos int) {
 	if f.seen[name] {
 		return
 	}
@@ -96,9 +96,9 @@ func (s *scanner) token(i int) error {
 		return s.word(i)
 	case iriRef:
 		s.iri(i)
-		s.reach(i)
+		s.sideEffect(i)
 	case prefixedName:
-		s.reach(i)
+		s.sideEffect(i)
 	case variable:
 		s.named(i)
 	case punct:
@@ -269,7 +269,7 @@ func (s *scanner) analysis() *Analysis {
 	a := &Analysis{
 		Form: c.form, Ordered: c.ordered, Limit: c.limit, Offset: c.offset,
 		Distinct: c.distinct, Star: c.star, Subselect: s.subselect, HasFrom: c.from,
-		Services: s.services.names, Reaches: s.reaches.names, NonDeterministic: s.random.names,
+		Services: s.services.names, SideEffects: s.reaches.names, NonDeterministic: s.random.names,
 	}
 	if c.ordered && c.plainOrder {
 		a.OrderKeys = c.orderKeys
@@ -285,7 +285,7 @@ func (s *scanner) analysis() *Analysis {
 }
 
 func unique(names []string) []string {
-	var f found
+	var f orderedSet
 	for _, n := range names {
 		f.add(n, 0)
 	}

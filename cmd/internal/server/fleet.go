@@ -105,9 +105,9 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Cl
 	if err != nil {
 		return nil, err
 	}
-	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Before: before}
+	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before}
 	if news.Last.Number > 0 {
-		o.Asked = time.Now() // at the latest, by a process before this one
+		o.LastRequest = time.Now() // at the latest, by a process before this one
 	}
 	return endpoint.New(e, o)
 }

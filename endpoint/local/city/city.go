@@ -60,14 +60,14 @@ func (c *City) Time() time.Time { return start.Add(time.Duration(c.minute) * tim
 // is in both. To apply it remove first, or not: the order does not matter.
 func (c *City) Next() (removed, added []byte) {
 	c.minute++
-	c.beat()
+	c.heartbeat()
 	if c.random.oneIn(6) {
 		return c.flush() // a minute in which nothing happens that anyone asks for
 	}
 	c.weather()
-	c.ride()
-	c.run()
-	c.programme()
+	c.moveBikes()
+	c.updateDepartures()
+	c.updateEvents()
 	return c.flush()
 }
 
@@ -90,9 +90,9 @@ func Update(removed, added []byte) string {
 	return b.String()
 }
 
-// say and unsay add and remove one triple; what is said and unsaid in the same
+// addTriple and unsay add and remove one triple; what is said and unsaid in the same
 // step never happened.
-func (c *City) say(subject, predicate, object string) {
+func (c *City) addTriple(subject, predicate, object string) {
 	turn(c.added, c.removed, subject+" "+predicate+" "+object+" .\n")
 }
 
@@ -112,7 +112,7 @@ func turn(into, outOf map[string]bool, line string) {
 func (c *City) change(subject, predicate, from, to string) {
 	if from != to {
 		c.unsay(subject, predicate, from)
-		c.say(subject, predicate, to)
+		c.addTriple(subject, predicate, to)
 	}
 }
 

@@ -13,15 +13,15 @@ type show struct {
 func (c *City) buildCulture() {
 	for n, name := range venues {
 		self := id("venue", name)
-		c.say(self, rdfType, def("Venue"))
-		c.say(self, rdfsLabel, tagged(titles[n], "en"))
+		c.addTriple(self, rdfType, def("Venue"))
+		c.addTriple(self, rdfsLabel, tagged(titles[n], "en"))
 		c.place(self)
-		c.say(self, def("seats"), integer(20*c.random.between(2, 60)))
+		c.addTriple(self, def("seats"), integer(20*c.random.between(2, 60)))
 		if n%3 != 0 {
-			c.say(self, def("phone"), text("+00 555 01"+string(rune('0'+n/10))+string(rune('0'+n%10))))
+			c.addTriple(self, def("phone"), text("+00 555 01"+string(rune('0'+n/10))+string(rune('0'+n%10))))
 		}
 		if n%2 == 0 {
-			c.say(self, def("page"), "<http://"+name+".example/>")
+			c.addTriple(self, def("page"), "<http://"+name+".example/>")
 		}
 	}
 	for n := range firstShows {
@@ -43,7 +43,7 @@ func (c *City) announce(in int) {
 	if !c.random.oneIn(3) {
 		s.price = 5 * c.random.between(10, 120)
 	}
-	s.each(c.say)
+	s.each(c.addTriple)
 	c.shows = append(c.shows, s)
 }
 
@@ -62,9 +62,9 @@ func (s show) each(do func(subject, predicate, object string)) {
 	}
 }
 
-// programme lets events pass, and announces, calls off, moves or sells out
-// some of them; now and then a whole programme is published at once.
-func (c *City) programme() {
+// updateEvents lets events pass, and announces, calls off, moves or sells out
+// some of them; now and then a whole updateEvents is published at once.
+func (c *City) updateEvents() {
 	for _, s := range c.shows {
 		if s.begins <= c.minute {
 			s.each(c.unsay)
@@ -95,7 +95,7 @@ func (c *City) programme() {
 	case 1:
 		if s.price > 0 && !s.soldOut {
 			s.soldOut = true
-			c.say(s.self, def("soldOut"), boolean(true))
+			c.addTriple(s.self, def("soldOut"), boolean(true))
 		}
 	}
 }

@@ -18,46 +18,46 @@ type gauge struct {
 func (c *City) buildDistricts() {
 	for n, name := range districts {
 		self := id("district", name)
-		c.say(self, rdfType, def("District"))
-		c.say(self, rdfsLabel, tagged(english[n], "en"))
-		c.say(self, rdfsLabel, tagged(german[n], "de"))
-		c.say(self, def("population"), integer(2000+100*c.random.below(400)))
-		c.say(self, def("neighbour"), id("district", districts[(n+1)%len(districts)]))
+		c.addTriple(self, rdfType, def("District"))
+		c.addTriple(self, rdfsLabel, tagged(english[n], "en"))
+		c.addTriple(self, rdfsLabel, tagged(german[n], "de"))
+		c.addTriple(self, def("population"), integer(2000+100*c.random.below(400)))
+		c.addTriple(self, def("neighbour"), id("district", districts[(n+1)%len(districts)]))
 		if other := c.random.below(len(districts)); other != n {
-			c.say(self, def("neighbour"), id("district", districts[other]))
+			c.addTriple(self, def("neighbour"), id("district", districts[other]))
 		}
 	}
 }
 
 func (c *City) place(self string) {
-	c.say(self, def("district"), id("district", pick(c.random, districts)))
+	c.addTriple(self, def("district"), id("district", pick(c.random, districts)))
 }
 
 func (c *City) buildSensors() {
 	for n := 1; n <= airSensors; n++ {
 		r := reading{self: numbered("air", n), pm10: c.random.between(8, 40), no2: c.random.between(50, 400), working: true}
-		c.say(r.self, rdfType, def("AirSensor"))
-		c.say(r.self, rdfsLabel, text("Air "+pick(c.random, english)+" "+pick(c.random, second)))
+		c.addTriple(r.self, rdfType, def("AirSensor"))
+		c.addTriple(r.self, rdfsLabel, text("Air "+pick(c.random, english)+" "+pick(c.random, second)))
 		c.place(r.self)
-		c.say(r.self, def("pm10"), integer(r.pm10))
-		c.say(r.self, def("no2"), tenths(r.no2))
-		c.say(r.self, def("measured"), stamp(0))
-		c.say(r.self, def("status"), text("working"))
+		c.addTriple(r.self, def("pm10"), integer(r.pm10))
+		c.addTriple(r.self, def("no2"), tenths(r.no2))
+		c.addTriple(r.self, def("measured"), stamp(0))
+		c.addTriple(r.self, def("status"), text("working"))
 		c.air = append(c.air, r)
 	}
 	for n := 1; n <= gauges; n++ {
 		usual := c.random.between(120, 260)
 		g := gauge{self: numbered("gauge", n), level: usual, usual: usual}
-		c.say(g.self, rdfType, def("WaterGauge"))
-		c.say(g.self, rdfsLabel, text("Gauge "+pick(c.random, second)))
+		c.addTriple(g.self, rdfType, def("WaterGauge"))
+		c.addTriple(g.self, rdfsLabel, text("Gauge "+pick(c.random, second)))
 		c.place(g.self)
-		c.say(g.self, def("usualLevel"), integer(g.usual))
-		c.say(g.self, def("level"), integer(g.level))
-		c.say(g.self, def("state"), text(g.state()))
+		c.addTriple(g.self, def("usualLevel"), integer(g.usual))
+		c.addTriple(g.self, def("level"), integer(g.level))
+		c.addTriple(g.self, def("state"), text(g.state()))
 		c.rivers = append(c.rivers, g)
 	}
 	for n := 1; n <= nodes; n++ {
-		c.say(numbered("node", n), ops("heartbeat"), integer(0))
+		c.addTriple(numbered("node", n), ops("heartbeat"), integer(0))
 		c.beats = append(c.beats, 0)
 	}
 }
@@ -72,8 +72,8 @@ func (g gauge) state() string {
 	return "normal"
 }
 
-// beat is what changes every minute without anyone asking for it.
-func (c *City) beat() {
+// heartbeat is what changes every minute without anyone asking for it.
+func (c *City) heartbeat() {
 	n := c.random.below(nodes)
 	c.change(numbered("node", n+1), ops("heartbeat"), integer(c.beats[n]), integer(c.minute))
 	c.beats[n] = c.minute
@@ -123,7 +123,7 @@ func (c *City) measure(r *reading, drift int) {
 func (c *City) fault(r *reading) {
 	verb, status := c.unsay, [2]string{"working", "broken"}
 	if !r.working {
-		verb, status = c.say, [2]string{"broken", "working"}
+		verb, status = c.addTriple, [2]string{"broken", "working"}
 	}
 	verb(r.self, def("pm10"), integer(r.pm10))
 	verb(r.self, def("no2"), tenths(r.no2))

@@ -20,24 +20,24 @@ func (c *City) buildTraffic() {
 	for n := 1; n <= docks; n++ {
 		d := dock{self: numbered("dock", n), capacity: c.random.between(8, 30), open: true}
 		d.bikes = c.random.below(d.capacity + 1)
-		c.say(d.self, rdfType, def("BikeDock"))
-		c.say(d.self, rdfsLabel, text("Bikes "+pick(c.random, english)+" "+pick(c.random, second)))
+		c.addTriple(d.self, rdfType, def("BikeDock"))
+		c.addTriple(d.self, rdfsLabel, text("Bikes "+pick(c.random, english)+" "+pick(c.random, second)))
 		c.place(d.self)
-		c.say(d.self, def("capacity"), integer(d.capacity))
-		c.say(d.self, def("bikes"), integer(d.bikes))
-		c.say(d.self, def("open"), boolean(true))
+		c.addTriple(d.self, def("capacity"), integer(d.capacity))
+		c.addTriple(d.self, def("bikes"), integer(d.bikes))
+		c.addTriple(d.self, def("open"), boolean(true))
 		c.bikes = append(c.bikes, d)
 	}
 	for n, name := range lines {
 		self := id("line", name)
-		c.say(self, rdfType, def("Line"))
-		c.say(self, rdfsLabel, text("Line "+name))
-		c.say(self, def("terminus"), id("stop", stops[(5*n+3)%len(stops)]))
+		c.addTriple(self, rdfType, def("Line"))
+		c.addTriple(self, rdfsLabel, text("Line "+name))
+		c.addTriple(self, def("terminus"), id("stop", stops[(5*n+3)%len(stops)]))
 	}
 	for _, name := range stops {
 		self := id("stop", name)
-		c.say(self, rdfType, def("Stop"))
-		c.say(self, rdfsLabel, text(name))
+		c.addTriple(self, rdfType, def("Stop"))
+		c.addTriple(self, rdfsLabel, text(name))
 		c.place(self)
 		for next := range upcoming {
 			c.plan(self, 3+headway*next+c.random.below(headway))
@@ -48,7 +48,7 @@ func (c *City) buildTraffic() {
 func (c *City) plan(stop string, minute int) {
 	c.departures++
 	d := departure{self: numbered("departure", c.departures), stop: stop, line: id("line", pick(c.random, lines)), planned: minute}
-	d.each(c.say)
+	d.each(c.addTriple)
 	c.board = append(c.board, d)
 }
 
@@ -62,8 +62,8 @@ func (d departure) each(do func(subject, predicate, object string)) {
 	do(d.self, def("delay"), integer(d.delay))
 }
 
-// ride moves bicycles, in bursts when many people do the same.
-func (c *City) ride() {
+// moveBikes moves bicycles, in bursts when many people do the same.
+func (c *City) moveBikes() {
 	moves := c.random.below(4)
 	if c.random.oneIn(15) {
 		moves = 25
@@ -81,8 +81,8 @@ func (c *City) ride() {
 	}
 }
 
-// run lets departures leave the board, plans others and delays some.
-func (c *City) run() {
+// updateDepartures lets departures leave the board, plans others and delays some.
+func (c *City) updateDepartures() {
 	var gone []departure
 	kept := c.board[:0:0]
 	for _, d := range c.board {

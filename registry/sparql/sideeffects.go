@@ -20,8 +20,8 @@ var (
 // crawls says whether a pragma or option with this name starts the crawler.
 func crawls(name string) bool { return hasPrefixFold(name, crawling) }
 
-// reach notes the name or IRI at i if it makes the endpoint act beyond a query.
-func (s *scanner) reach(i int) {
+// sideEffect notes the name or IRI at i if it makes the endpoint act beyond a query.
+func (s *scanner) sideEffect(i int) {
 	name := strings.Trim(s.body[i].text, "<>")
 	called := i+1 < len(s.body) && s.body[i+1].is("(")
 	if s.body[i].kind == prefixedName && crawls(name) || called && hasPrefixFold(name, acting) {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// longestError bounds the text of an error, in characters.
+// longestError is the maximum length of an error text in characters.
 const longestError = 300
 
 // errorText is the first line with words of what an endpoint sent instead of a
-// result, fit to be shown: no markup, no control characters, bounded.
+// result, prepared for display: bounded, without markup and control characters.
 func errorText(contentType string, body []byte) string {
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	if strings.Contains(strings.ToLower(contentType), "html") || looksLikeHTML(text) {
@@ -25,8 +25,8 @@ func errorText(contentType string, body []byte) string {
 	return ""
 }
 
-// said quotes a body that ought to have been a result, when it is readable.
-func said(body []byte) string {
+// quoteBody quotes a body that should have been a result, if it is readable.
+func quoteBody(body []byte) string {
 	if t := strings.TrimSpace(string(body[:min(len(body), errorBody)])); looksLikeHTML(t) || strings.HasPrefix(t, "Virtuoso ") {
 		if s := errorText("", []byte(t)); s != "" {
 			return " (it says: " + s + ")"
@@ -40,7 +40,7 @@ func looksLikeHTML(s string) bool {
 	return strings.HasPrefix(s, "<!doctype html") || strings.HasPrefix(s, "<html") || strings.Contains(s, "<html")
 }
 
-// stripTags leaves the text of a page; scripts and styles are no text.
+// stripTags returns the text of a page without its markup and scripts.
 func stripTags(s string) string {
 	var b strings.Builder
 	for {
@@ -56,15 +56,16 @@ func stripTags(s string) string {
 		s = after
 		for _, name := range []string{"script", "style", "head"} {
 			if strings.HasPrefix(strings.ToLower(tag), name) && !strings.HasPrefix(strings.ToLower(tag), "header") {
-				s = behind(s, "</"+name)
+				s = afterClosingTag(s, "</"+name)
 			}
 		}
 		b.WriteByte('\n')
 	}
 }
 
-// behind is what follows the closing tag that begins with end, "" without one.
-func behind(s, end string) string {
+// afterClosingTag returns what follows the closing tag that begins with end; ""
+// if there is none.
+func afterClosingTag(s, end string) string {
 	for i := 0; i+len(end) <= len(s); i++ {
 		if strings.EqualFold(s[i:i+len(end)], end) {
 			_, after, _ := strings.Cut(s[i:], ">")
@@ -74,7 +75,7 @@ func behind(s, end string) string {
 	return ""
 }
 
-// oneLine makes runs of white space and control characters one space.
+// oneLine replaces runs of white space and control characters by one space.
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)

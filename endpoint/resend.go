@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// resendWithin is how soon a kept connection that turns out closed does so. Where it
-// takes longer, the endpoint, or one behind a proxy, may have worked on the
-// request, and may do so still.
+// resendWithin is the time within which a kept connection that the server had
+// already closed fails. A later failure may mean that the endpoint, or one
+// behind a proxy, has worked on the request and may still do so.
 const resendWithin = time.Second
 
-// errNotResent is the end of a request that is not sent again.
+// errNotResent is the error of a request that is not sent again.
 var errNotResent = io.ErrUnexpectedEOF
 
-// resendGuard keeps net/http from making two executions of one: it sends a request again
-// by itself when a kept connection ends without an answer. That is as it should be
-// when the server had closed the connection meanwhile, but not after the request
-// was there for a while, and not before the gap between two requests has passed.
+// A resendGuard prevents that net/http turns one execution into two: it resends
+// a request by itself when a kept connection ends without an answer. This is
+// right if the server had closed the connection before the request, but not
+// after the request arrived, and not before the gap between two requests has
+// passed.
 type resendGuard struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -28,11 +29,11 @@ type resendGuard struct {
 	gap    time.Duration
 
 	mu   sync.Mutex
-	sent time.Time // when the request that has no answer yet got its connection
-	want time.Time // when it last began to look for one, which may take long
+	sent time.Time // when the unanswered request got its connection
+	want time.Time // when the request last began to look for a connection, which may take long
 }
 
-// guardResend is for one execution; cancel is to be called at its end.
+// guardResend returns a guard for one execution. Call cancel at its end.
 func (c *Client) guardResend(parent context.Context) *resendGuard {
 	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
@@ -50,8 +51,8 @@ func (o *resendGuard) look(t time.Time) {
 	o.want = t
 }
 
-// mark returns for how long the request before was without an answer, and
-// whether there was one.
+// mark returns how long the previous request was unanswered, and whether there
+// was one.
 func (o *resendGuard) mark(t time.Time) (silent time.Duration, again bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,13 +77,13 @@ func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 		return
 	}
 	o.cancel(errNotResent)
-	// HTTP/2 looks at the context before it sends, HTTP/1 does not.
+	// HTTP/2 checks the context before it sends, HTTP/1 does not.
 	if t, ok := info.Conn.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
 		info.Conn.Close()
 	}
 }
 
-// failed is why a request has no answer.
+// failed returns why a request has no answer.
 func (o *resendGuard) failed(err error) error {
 	if err != nil && context.Cause(o.ctx) == errNotResent {
 		return errNotResent

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A requestLimiter keeps the number of requests under way and the gap between them. The
-// scheduler plans within the same bounds; this holds whoever calls.
+// A requestLimiter bounds the number of concurrent requests and the gap between
+// them, for all callers. The scheduler plans within the same bounds.
 type requestLimiter struct {
 	places chan struct{}
 	gap    time.Duration
 	last   *lastRequest
 }
 
-// lastRequest is when the lastRequest request ended.
+// lastRequest is when the last request ended.
 type lastRequest struct {
 	mu    sync.Mutex
 	ended time.Time
@@ -24,14 +24,14 @@ func newRequestLimiter(concurrency int, gap time.Duration) *requestLimiter {
 	return &requestLimiter{places: make(chan struct{}, max(concurrency, 1)), gap: gap, last: &lastRequest{}}
 }
 
-// acquire waits for a place and for the gap, no longer than ctx.
+// acquire waits until a request may be sent, or until ctx ends.
 func (g *requestLimiter) acquire(ctx context.Context) error {
 	select {
 	case g.places <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// Others may end while we wait, which starts the gap anew.
+	// Other requests may end while this one waits, which restarts the gap.
 	for {
 		d := g.remaining()
 		if d <= 0 {
@@ -58,7 +58,7 @@ func (g *requestLimiter) remaining() time.Duration {
 	return g.gap - time.Since(g.last.ended)
 }
 
-// release frees the place. sent tells whether a request was made at all.
+// release ends a request. sent reports whether it was sent at all.
 func (g *requestLimiter) release(sent bool) {
 	if sent {
 		g.last.mu.Lock()
