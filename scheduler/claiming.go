@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/hybrid"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
@@ -15,7 +16,7 @@ import (
 // queries that they want, see claims, and the endpoint's second policy orders
 // everything; without any it orders as its default, hybrid, does.
 type claiming struct {
-	hybrid
+	hybrid.Policy
 	ranking interval.Ranking
 }
 
@@ -29,15 +30,7 @@ func claimingDefinition(kind interval.Kind, doc string) Definition {
 		Doc:    doc + "; then the second policy",
 		Source: "Roitman, Gal, Raschid, Query scheduling in the presence of complex user profiles, section 3.1",
 		Build: func(a policy.Args) (Policy, error) {
-			second, err := ParsePolicy(registry.DefaultPolicy)
-			if err != nil {
-				return nil, err
-			}
-			h, ok := second.(hybrid)
-			if !ok {
-				return nil, fmt.Errorf("%s is not hybrid", second)
-			}
-			return claiming{h, interval.Ranking{Kind: kind, Preemptive: a["mode"] == "p"}}, nil
+			return claiming{hybrid.Default(), interval.Ranking{Kind: kind, Preemptive: a["mode"] == "p"}}, nil
 		},
 	}
 }

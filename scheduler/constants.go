@@ -49,11 +49,11 @@ func (x *constants) grow(order []*candidate) (more bool) {
 }
 
 // has says whether the index holds a query that the planner holds.
-func (x *constants) has(c *candidate) bool { return c.held && c.nth < x.upto }
+func (x *constants) has(c *candidate) bool { return c.held && int(c.Number) < x.upto }
 
 // enter takes in the last of the planner's queries, once all others are in.
 func (x *constants) enter(c *candidate) {
-	if x.begun && x.upto == c.nth {
+	if x.begun && x.upto == int(c.Number) {
 		x.add(c)
 		x.upto++
 	}

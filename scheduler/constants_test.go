@@ -103,7 +103,7 @@ func TestLongDroppingKinIsNotQuadratic(t *testing.T) {
 	growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
 		list := make([]*candidate, n)
 		for i := range list {
-			list[i] = &candidate{held: true, nth: i}
+			list[i] = &candidate{held: true, Candidate: Candidate{Number: int32(i)}}
 			list[i].Query = registry.Query{ID: fmt.Sprint("q_", i), Constants: []string{"http://example.org/all"}}
 		}
 		return growth.Input{Size: n, Work: func() {

@@ -55,7 +55,7 @@ func TestDueRanksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.planner.policy, l.planner.ranked.book = counted, nil
+	l.planner.policy, l.planner.ranked.source = counted, nil
 	const n = 100
 	entry := func(i int) Entry {
 		return Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: Stats{Executions: 2, Last: 1, Policy: l.planner.name, Floor: time.Second}}

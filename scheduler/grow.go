@@ -8,7 +8,7 @@ import (
 // insert puts c in its place.
 func (t *tree) insert(c *candidate) {
 	c.in = t
-	t.book.enter(c)
+	t.source.put(c)
 	if e := entryOf(c); t.deferred(&e) {
 		t.postpone(e, c.Estimate)
 	} else {
@@ -22,11 +22,9 @@ func (t *tree) insert(c *candidate) {
 // remove takes out c, whose place in the order must be that of its insertion.
 func (t *tree) remove(c *candidate) {
 	c.in = nil
-	if t.book.holds(c) {
-		t.book.leave(c)
+	if t.source.remove(c) {
 		return
 	}
-	t.book.leave(c)
 	if t.next < len(t.run) && t.run[t.next].c == c {
 		t.step()
 		return

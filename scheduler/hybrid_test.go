@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -70,16 +69,16 @@ func TestGuardLaw(t *testing.T) {
 			total, most = total+c, max(most, c)
 		}
 		// Where all fit half of the slots that there are, nothing is stretched.
-		easy := most <= budget/5 && float64(total) < 0.4*float64(budget)*float64(min(d, firstD))
-		keepsDeadlines(t, p, budget, w, easy)
+		easy := most <= budget/5 && float64(total) < 0.4*float64(budget)*float64(min(d, 8))
+		keepsDeadlines(t, p, d, h, budget, w, easy)
 	})
 }
 
 // keepsDeadlines plays 80 slots and fails where the guard's law is broken. Where it is
 // easy nothing may be stretched.
-func keepsDeadlines(t rapid.TB, p Policy, budget time.Duration, w steady, easy bool) {
+func keepsDeadlines(t rapid.TB, p Policy, d, h uint64, budget time.Duration, w steady, easy bool) {
 	t.Helper()
-	d, h := p.(hybrid).d, p.(hybrid).h
+	const dear = 0.24 // of the budget: from there on a query waits h times as long
 	r := replay(t, p, budget, w)
 	last := make([]uint64, len(w.costs))
 	for slot := uint64(1); slot <= 80; slot++ {
@@ -118,7 +117,7 @@ func TestGuardLawOfFreeQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := steady{costs: []time.Duration{0, 10 * time.Second, 2500 * time.Millisecond}, rates: []float64{0, 0.5, 0}}
-	keepsDeadlines(t, p, 10*time.Second, w, false)
+	keepsDeadlines(t, p, 1, 2, 10*time.Second, w, false)
 }
 
 // What deadlines cannot be met are stretched, but nobody starves.
@@ -152,146 +151,6 @@ func TestGuardStretches(t *testing.T) {
 	// All take 40 s, so 40 slots at least; a slot holds at least 0.7 s.
 	if longest > 100 {
 		t.Errorf("one waited %d slots", longest)
-	}
-}
-
-// An observation moves the belief the way that Bayes says.
-func TestBelief(t *testing.T) {
-	b := prior()
-	// Σ w_k·2^(k−14): 0.24125·(1+2+4+8)/2^14 + 0.0026923·(2^4+…+2^16)/2^14
-	if want := (0.965/4*15 + 0.035/13*(131072-16)) / 16384; math.Abs(b.mean-want) > 1e-15 {
-		t.Errorf("the prior's mean is %g, want %g", b.mean, want)
-	}
-	quiet, found := b, b
-	quiet.learn(5, 1, 1, false)
-	found.learn(5, 1, 1, true)
-	// A change is worth a lot: P(change) = 0.0103 or so, and of that nearly all
-	// comes from high rates.
-	if quiet.mean >= b.mean || found.mean < 20*b.mean {
-		t.Errorf("mean %g, %g without a change, %g with one", b.mean, quiet.mean, found.mean)
-	}
-	if found.changed != 5 || quiet.changed != 0 {
-		t.Errorf("changed in %d and %d", found.changed, quiet.changed)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		b := prior()
-		for range rapid.IntRange(0, 300).Draw(t, "n") {
-			tau := rapid.Float64Range(0.02, 5000).Draw(t, "tau")
-			b.learn(1, tau, rapid.Float64Range(0.01, 30).Draw(t, "r"), rapid.Bool().Draw(t, "changed"))
-			sum := 0.0
-			for _, w := range b.w {
-				if !(w > 0) {
-					t.Fatalf("a weight is %g", w)
-				}
-				sum += w
-			}
-			if math.Abs(sum-1) > 1e-9 || !(b.mean > 0 && b.mean <= 4) {
-				t.Fatalf("weights sum to %g, mean rate %g", sum, b.mean)
-			}
-		}
-		if again := readBelief(b.state()); again != b {
-			t.Fatalf("%v reads back as %v", b, again)
-		}
-	})
-	// e^(−τλ) by squaring is that by the exponential function.
-	for _, tau := range []float64{0.02, 1, 7.5, 300, 5000} {
-		want := 0.0
-		for k, w := range b.w {
-			want += w * math.Exp(-1.3*tau*math.Ldexp(1, k-14))
-		}
-		if got := survival(b.w[:], 1.3, tau); math.Abs(got-want) > 1e-9*want+1e-15 {
-			t.Errorf("survival over %g slots is %g, want %g", tau, got, want)
-		}
-	}
-}
-
-// The clock stands nearly still in empty slots.
-func TestEpochClock(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		e := readEpoch(nil)
-		want := []float64{0} // by slot
-		for range rapid.IntRange(1, 300).Draw(t, "slots") {
-			empty := rapid.Bool().Draw(t, "empty")
-			slot := e.slot + 1
-			if rapid.IntRange(0, 9).Draw(t, "gap") == 0 { // slots nobody told of are live
-				want = append(want, want[len(want)-1]+1)
-				slot++
-			}
-			e.close(slot, empty)
-			step := 1.0
-			if empty {
-				step = 0.02
-			}
-			want = append(want, want[len(want)-1]+step)
-			if rapid.IntRange(0, 20).Draw(t, "restart") == 0 {
-				e = readEpoch(e.state())
-			}
-		}
-		c := e.calendar()
-		for slot, w := range want {
-			if got := c.clock(uint64(slot)); math.Abs(got-w) > 1e-9 {
-				t.Fatalf("the clock at the end of slot %d is %g, want %g", slot, got, w)
-			}
-		}
-	})
-	e := readEpoch(nil)
-	for s := uint64(1); s < 12_000; s++ {
-		e.close(s, s%3 == 0)
-	}
-	c := e.calendar()
-	if got, want := c.clock(11_999)-c.clock(11_999-3000), 2000+1000*0.02; math.Abs(got-want) > 1 {
-		t.Errorf("3000 slots took %g, want %g", got, want)
-	}
-	if c.clock(1) >= c.clock(2) || c.clock(11_999) >= c.clock(20_000) {
-		t.Error("the clock goes backwards where it is not known")
-	}
-}
-
-// Queries that share a constant with one that changed unexpectedly are excited,
-// and what comes of it is learnt.
-func TestKinAreExcited(t *testing.T) {
-	p, _ := ParsePolicy("hybrid")
-	plan := newPlanner(p, time.Hour)
-	for i, constants := range [][]string{{"urn:a", "urn:b"}, {"urn:b"}, {"urn:c"}, {"urn:a"}} {
-		q, s := known(p, fmt.Sprint("q", i), "1", "2")
-		q.Constants = constants
-		plan.put(q, s)
-	}
-	run := func(slot uint64, id string, changed bool) {
-		plan.begin(slot, time.Unix(0, 0), 0)
-		c := plan.all[id]
-		plan.pick(c)
-		s := c.Stats
-		x := Sample{Slot: slot, Elapsed: time.Second, Changed: changed}
-		s.State = p.Fold(s.State, s.Last, x)
-		s.Remember(x)
-		s.Executions++
-		s.Last = slot
-		plan.learn(c, s)
-		plan.end(time.Unix(0, 0))
-	}
-	run(3, "q0", true)
-	x := func(id string) float64 { return readBelief(plan.all[id].Stats.State).x }
-	if got, want := x("q1"), 0.08/20; got != want || x("q3") != want || x("q0") != 0 || x("q2") != 0 {
-		t.Errorf("excitations %g %g %g %g, want only those of q1 and q3 to be %g", x("q0"), x("q1"), x("q2"), x("q3"), want)
-	}
-	var kept []string
-	for _, o := range plan.lessons(time.Unix(0, 0)) {
-		kept = append(kept, o.Query)
-	}
-	slices.Sort(kept)
-	if !slices.Equal(kept, []string{"q1", "q3"}) {
-		t.Errorf("recorded on their own: %v", kept)
-	}
-	run(4, "q1", true)
-	var hits, tries float64
-	e := readEpoch(plan.shared)
-	for k := range e.tries {
-		hits, tries = hits+e.hits[k], tries+e.tries[k]
-	}
-	// It may have changed on its own: the excitation gets no more than its part.
-	if tries != 1 || hits <= 0 || hits >= 1 || x("q1") != 0 {
-		t.Errorf("%g hits of %g, excitation %g", hits, tries, x("q1"))
 	}
 }
 
@@ -353,92 +212,6 @@ func TestTurn(t *testing.T) {
 	}
 	if _, without := play("hybrid:d=64:h=4:no-turn"); without < 2*empty {
 		t.Errorf("%d executions in empty slots with turns, %d without", empty, without)
-	}
-}
-
-// A waning world's queries change a twentieth as often from some slot on, each
-// from another, but for the first.
-type waning struct{ steady }
-
-func (w waning) Execute(query int, slot, last uint64) Known {
-	wane := uint64(60 + 40*query)
-	if query == 0 {
-		return w.steady.Execute(query, slot, last)
-	}
-	k := Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
-	if last < wane {
-		k = w.steady.Execute(query, min(slot, wane), last)
-	}
-	if later := (steady{costs: w.costs, rates: make([]float64, len(w.rates)), seed: w.seed}); slot > wane {
-		later.rates[query] = w.rates[query] / 20
-		if l := later.Execute(query, slot, max(last, wane)); l.Outcome == registry.Changed {
-			k = l
-		}
-	}
-	return k
-}
-
-// Queries that do not change together say nothing of each other, however many
-// they are: no slot is taken for an empty one because they have not changed, and
-// the clock costs nothing. Where they do change together, that is found out.
-func TestTrust(t *testing.T) {
-	play := func(spelling string, w World, queries int) (found int, e *epoch) {
-		p, err := ParsePolicy(spelling)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list := make([]registry.Query, queries)
-		for i := range list {
-			list[i] = registry.Query{ID: fmt.Sprintf("q%04d", i)}
-		}
-		r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: time.Second, Queries: list, World: w, Ring: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 600 {
-			r.Slot(func(x Played) {
-				if x.Outcome == registry.Changed {
-					found++
-				}
-			})
-		}
-		return found, readEpoch(r.p.shared)
-	}
-	for seed := range uint64(8) {
-		w := waning{steady{seed: seed}}
-		for i := range 60 {
-			w.costs = append(w.costs, 50*time.Millisecond)
-			w.rates = append(w.rates, 0.002)
-			if i < 12 {
-				w.rates[i] = 0.35
-			}
-		}
-		w.costs[0] = 300 * time.Millisecond
-		found, e := play("hybrid:d=32:h=8", w, len(w.rates))
-		without, _ := play("hybrid:d=32:h=8:no-clock", w, len(w.rates))
-		if empty := e.fell + e.stayed; empty > 0 || float64(found) < 0.97*float64(without) {
-			t.Errorf("seed %d: %g of 600 slots count as empty; %d changes found, %d without the clock", seed, empty, found, without)
-		}
-	}
-	if _, e := play("hybrid:d=64:h=4", pulse{hot: 6, queries: 200}, 200); !e.trusted() || e.fell < 100 {
-		t.Errorf("every fourth slot is an empty one: trust %g, %g of 600 count as empty", e.trust, e.fell)
-	}
-}
-
-// Two witnesses that did not change, by hand: odds of 1:9 for an empty slot, and
-// queries that change in half of the live ones.
-func TestHeed(t *testing.T) {
-	e := &epoch{trust: 1, came: 3, meant: 7}
-	e.heed(math.Log(1.0/9), []witness{{p: 0.5}, {p: 0.5}})
-	// To each the other says 0.98 to 0.5 for an empty slot, so 0.98:4.5 in all.
-	empty := 0.98 / (0.98 + 4.5)
-	by, itself := 1-(empty*0.02+(1-empty)*0.5), 1-4.0/8*0.5
-	if want := 0.999 + 2*math.Log(by/itself); math.Abs(e.trust-want) > 1e-12 || math.Abs(e.came-2.94) > 1e-12 || math.Abs(e.meant-7.86) > 1e-12 {
-		t.Errorf("trust %g, want %g; %g of %g came", e.trust, want, e.came, e.meant)
-	}
-	e = &epoch{}
-	if e.heed(0, []witness{{p: 0.9}}); e.trust != 0 {
-		t.Errorf("one witness alone proves %g", e.trust)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 // to all in each slot would otherwise sort all for the few that the budget
 // reaches.
 type tail struct {
-	rest  []entry
-	edge  entry
-	least time.Duration // at most the smallest estimate in it
-	wave  int           // how many are put in order next
-	book  *book         // holds others that come before those in rest, or nil
+	rest   []entry
+	edge   entry
+	least  time.Duration // at most the smallest estimate in it
+	wave   int           // how many are put in order next
+	source *source       // has others that come before those in rest, or nil
 	// run is what was put in order last, from next on: it comes after what the
 	// nodes hold, and before the rest. Mostly it is taken from its beginning.
 	run    []entry
@@ -43,7 +43,7 @@ func (t *tree) empty() {
 	t.edge, t.least, t.wave = entry{value: math.Inf(-1)}, math.MaxInt64, firstWave
 }
 
-// reload leaves what the book holds to the book, which has a new plan, and in
+// reload leaves what the source holds to the source, which has a new plan, and in
 // order only what goes before all policies.
 func (t *tree) reload() {
 	var first []*candidate
@@ -67,7 +67,7 @@ func (t *tree) postpone(e entry, estimate time.Duration) {
 func (t *tree) deferred(e *entry) bool { return t.late() > 0 && t.edge.before(e) }
 
 // late counts what is not in order.
-func (t *tree) late() int { return len(t.rest) + t.book.len() }
+func (t *tree) late() int { return len(t.rest) + t.source.len() }
 
 // behind counts what is not in the nodes.
 func (t *tree) behind() int { return len(t.run) - t.next + t.late() }
@@ -108,13 +108,13 @@ func (t *tree) runs(e *entry) bool { return t.next < len(t.run) && !e.before(&t.
 
 // more says whether the tail may hold one whose estimate is at most left.
 func (t *tree) more(left time.Duration) bool {
-	return len(t.rest) > 0 && t.least <= left || t.book.len() > 0 && (left == math.MaxInt64 || t.book.least() <= left)
+	return len(t.rest) > 0 && t.least <= left || t.source.len() > 0 && (left == math.MaxInt64 || t.source.least() <= left)
 }
 
 // pull puts the next ones of the tail in order, more each time.
 func (t *tree) pull() {
-	if t.book.len() > 0 {
-		t.receive(t.book.wave())
+	if t.source.len() > 0 {
+		t.receive(t.source.next())
 		return
 	}
 	n := min(t.wave, len(t.rest))
@@ -142,10 +142,10 @@ func (t *tree) append(next []entry) {
 	t.edge = t.run[len(t.run)-1]
 }
 
-// receive takes in what comes from the book. Its last ones may be worth nothing,
+// receive takes in what comes from the source. Its last ones may be worth nothing,
 // so they need not come before those that have entered since.
 func (t *tree) receive(next []entry) {
-	if t.book.len() > 0 || len(t.rest) == 0 {
+	if t.source.len() > 0 || len(t.rest) == 0 {
 		t.append(next)
 		return
 	}
@@ -157,8 +157,8 @@ func (t *tree) receive(next []entry) {
 // sort puts everything in order.
 func (t *tree) sort() {
 	defer t.settle()
-	if t.book.len() > 0 {
-		t.receive(t.book.all())
+	if t.source.len() > 0 {
+		t.receive(t.source.all())
 	}
 	for len(t.rest) > 0 {
 		t.wave = len(t.rest)
@@ -174,7 +174,8 @@ func (t *tree) withdraw(c *candidate) {
 	t.rest = t.rest[:last]
 }
 
-// unordered appends all candidates to a list, in whatever order they are.
+// unordered appends all candidates to a list, in no order. It is for orders
+// without a source.
 func (t *tree) unordered(list []*candidate) []*candidate {
 	list = t.root.head(math.MaxInt, list)
 	for i := range t.run[t.next:] {
@@ -183,7 +184,7 @@ func (t *tree) unordered(list []*candidate) []*candidate {
 	for i := range t.rest {
 		list = append(list, t.rest[i].c)
 	}
-	return t.book.unordered(list)
+	return list
 }
 
 // nearest moves the n smallest entries to the front.

@@ -30,7 +30,7 @@ func TestLookAtFindsAll(t *testing.T) {
 			}
 		}
 		for i, c := range plan.order {
-			if c.nth != i || plan.all[c.Query.ID] != c {
+			if int(c.Number) != i || plan.all[c.Query.ID] != c {
 				t.Fatalf("seed %d: %s is not where it is held to be", seed, c.Query.ID)
 			}
 		}

@@ -10,6 +10,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// The change rates that a query may have had: 2^(k−14) per slot.
+const (
+	rates    = 17
+	rateStep = 14
+)
+
 // A drawn is one possible past: when the queries' results changed, in slots
 // after from, ascending, and how far.
 type drawn struct {

@@ -27,28 +27,29 @@ const (
 // in as few cache lines as hold it: where there are many queries, each line is
 // far away. ahead knows how many they are.
 type candidate struct {
-	in     *tree  // nil = not eligible, or has run in this slot
-	prefix uint64 // of the id
-	key    Key
-	since  uint64 // slot from which it has stood in that tree
-	why    reason
-	held   bool      // by the planner
-	plain  bool      // nothing but its statistics decides when it may run
-	ran    bool      // in the current slot
-	rests  bool      // its policy, which sees all, left it out of this slot
-	short  bool      // and was cut there with less than the whole budget as its limit
-	timed  bool      // it waits for a time
-	worth  tallied   // what the tally holds of it
-	seat   int32     // on the page of that slot
-	slot   uint64    // it waits for, 0 = none
-	time   int64     // it waits for, in nanoseconds since the epoch
-	tier   string    // "" = not eligible
-	number int32     // in a replay
-	asked  uint64    // Query.Refreshes
-	past   *timeline // there, or nil
+	in       *tree  // nil = not eligible, or has run in this slot
+	prefix   uint64 // of the id
+	key      Key
+	since    uint64 // slot from which it has stood in that tree
+	why      reason
+	held     bool      // by the planner
+	plain    bool      // nothing but its statistics decides when it may run
+	ran      bool      // in the current slot
+	listed   bool      // in the policy's table
+	returned uint32    // plan in which that table returned it
+	rests    bool      // its policy, which sees all, left it out of this slot
+	short    bool      // and was cut there with less than the whole budget as its limit
+	timed    bool      // it waits for a time
+	worth    tallied   // what the tally holds of it
+	seat     int32     // on the page of that slot
+	slot     uint64    // it waits for, 0 = none
+	time     int64     // it waits for, in nanoseconds since the epoch
+	tier     string    // "" = not eligible
+	number   int32     // in a replay
+	asked    uint64    // Query.Refreshes
+	past     *timeline // there, or nil
 	Candidate
 	start time.Time
-	nth   int // of those that the planner holds
 
 	checked int64 // the second that counts for the oldest result, 0 for none
 	halted  bool  // paused
@@ -92,8 +93,7 @@ type planner struct {
 	// there are no others.
 	let func(work func())
 
-	turned   bool    // the slot has turned out to be an empty one
-	evidence float64 // for that, see Ranking.Tells
+	turned bool // the policy's table has asked for another plan in this slot
 
 	slot  uint64 // the one that runs or comes next
 	now   time.Time
@@ -116,7 +116,7 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 		all:  map[string]*candidate{},
 		slot: 1,
 	}
-	x.ranked.book = bookFor(p)
+	x.ranked.source = newSource(p, &x.order)
 	x.rounds = rounds.New(profileQueries{x})
 	return x
 }
@@ -151,7 +151,7 @@ func (p *planner) put(q registry.Query, s Stats) {
 
 // hold makes room for a query.
 func (p *planner) hold(id string) *candidate {
-	c := &candidate{prefix: prefixOf(id), held: true, nth: len(p.order)}
+	c := &candidate{prefix: prefixOf(id), held: true, Candidate: Candidate{Number: int32(len(p.order))}}
 	p.all[id] = c
 	p.order = append(p.order, c)
 	return c
@@ -220,7 +220,6 @@ func (p *planner) aside(work func()) {
 func (p *planner) drop(id string) {
 	if c := p.all[id]; c != nil {
 		p.lift(c)
-		p.ranked.book.drop(c)
 		p.hints.drop(c)
 		p.tally.move(c, tallied{})
 		p.oldest.drop(c)
@@ -228,7 +227,7 @@ func (p *planner) drop(id string) {
 		last := p.order[len(p.order)-1]
 		p.index.leave(c, last)
 		c.held = false
-		p.order[c.nth], last.nth = last, c.nth
+		p.order[c.Number], last.Number = last, c.Number
 		p.order = slices.Delete(p.order, len(p.order)-1, len(p.order))
 	}
 }
@@ -249,7 +248,7 @@ func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
 	if policy.String() != p.policy.String() {
 		p.shared, p.ranking = nil, Ranking{}
 	}
-	p.ranked.book = bookFor(policy)
+	p.ranked.source = newSource(policy, &p.order)
 	p.policy, p.name = policy, policy.String()
 	p.allow(r, budget)
 	for i, c := range p.order {
@@ -264,7 +263,7 @@ func (p *planner) scatter() {
 	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = tree{}, tree{}, tree{}, agenda{}, queue{}, nil
 	for i, c := range p.order {
 		p.pause(i)
-		c.in, c.Row, c.rests, c.slot, c.timed = nil, 0, false, 0, false
+		c.in, c.Row, c.listed, c.rests, c.slot, c.timed = nil, 0, false, false, 0, false
 	}
 }
 

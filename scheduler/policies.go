@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/hybrid"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -28,7 +29,6 @@ type (
 	Sample     = policy.Sample
 	Stats      = policy.Stats
 	Taught     = policy.Taught
-	Tell       = policy.Tell
 	Entry      = policy.Entry
 	Attempt    = policy.Attempt
 )
@@ -67,7 +67,7 @@ func Register(d Definition) {
 func Policies() []Definition {
 	others.Lock()
 	defer others.Unlock()
-	table := append(policy.Definitions(), hybridDefinition(), policy.ClairvoyantDefinition())
+	table := append(policy.Definitions(), hybrid.Definition(), policy.ClairvoyantDefinition())
 	return append(append(table, claimingDefinitions()...), others.list...)
 }
 

@@ -4,13 +4,16 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // rank lets a policy that sees all give the keys of the slot that starts.
 func (p *planner) rank() {
 	p.ordered = true
+	p.ranking = Ranking{}
 	r, ok := p.policy.(Ranker)
-	if !ok {
+	if !ok && p.ranked.source == nil {
 		return
 	}
 	p.aside(func() { p.rankBy(r) })
@@ -21,8 +24,8 @@ func (p *planner) rank() {
 func (p *planner) sort() { p.aside(p.ranked.sort) }
 
 func (p *planner) rankBy(r Ranker) {
-	if b := p.ranked.book; b != nil {
-		p.ranking = b.plan(p.moment())
+	if s := p.ranked.source; s != nil {
+		p.ranking = s.begin(p.moment())
 		p.ranked.reload()
 		return
 	}
@@ -37,14 +40,14 @@ func (p *planner) rankBy(r Ranker) {
 		}
 		views, seen = append(views, &c.Candidate), append(seen, c)
 	}
-	p.ranking = Ranking{}
-	if k, ok := p.policy.(Collective); ok {
-		p.ranking = k.Plan(p.moment(), views)
+	var keys []Key
+	if x, ok := r.(policy.Explainer); ok {
+		keys, p.ranking = x.Plan(p.moment(), views)
 	} else {
-		p.ranking.Keys = r.Rank(p.moment(), views)
+		keys = r.Rank(p.moment(), views)
 	}
 	for i, c := range seen {
-		c.key = p.ranking.Keys[i]
+		c.key = keys[i]
 		if c.key.Due > p.slot {
 			c.in, c.tier, c.why, c.rests = nil, "", notDue, true
 			p.rests = append(p.rests, c)
@@ -52,7 +55,6 @@ func (p *planner) rankBy(r Ranker) {
 		}
 		stay = append(stay, c)
 	}
-	p.ranking.Keys = nil
 	p.ranked.load(stay)
 	p.room, p.views, p.seen = list[:0], views[:0], seen[:0]
 }
@@ -90,11 +92,16 @@ func (p *planner) awake(c *candidate) bool {
 
 // inputs names what a query's place was computed from.
 func (p *planner) inputs(c *candidate) map[string]float64 {
-	k, ok := p.policy.(Collective)
+	if s := p.ranked.source; s != nil {
+		in := s.table.Explain(p.moment(), &c.Candidate)
+		maps.Copy(in, p.ranking.Inputs)
+		return in
+	}
+	x, ok := p.policy.(policy.Explainer)
 	if !ok {
 		return p.policy.Inputs(&c.Candidate)
 	}
-	in := k.Explain(p.moment(), p.ranking, &c.Candidate)
+	in := x.Explain(p.moment(), p.ranking, &c.Candidate)
 	maps.Copy(in, p.ranking.Inputs)
 	return in
 }
@@ -103,23 +110,10 @@ func (p *planner) moment() Moment {
 	return Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned}
 }
 
-// tell hears of a complete execution while the slot lasts. When that makes it
-// likely that nothing at all has changed in this slot, what is left of it goes
-// to other queries than was planned.
-func (p *planner) tell(c *candidate, changed bool) {
-	if p.turned || p.ranked.book == nil {
-		return
-	}
-	t, tells := p.ranked.book.told(c)
-	if !tells {
-		return
-	}
-	if changed {
-		p.evidence += t.Changed
-	} else {
-		p.evidence += t.Same
-	}
-	if p.evidence <= p.ranking.Turn {
+// observe takes in a complete execution while the slot lasts. The policy's table
+// may then have what is left of the slot planned again.
+func (p *planner) observe(c *candidate, changed bool) {
+	if p.turned || p.ranked.source == nil || !p.ranked.source.table.Observe(&c.Candidate, changed) {
 		return
 	}
 	p.turned = true
@@ -134,7 +128,7 @@ func (p *planner) tell(c *candidate, changed bool) {
 // absorb lets the policy learn from the slot that ends.
 func (p *planner) absorb() {
 	p.taught = p.taught[:0]
-	p.turned, p.evidence = false, 0
+	p.turned = false
 	r, ok := p.policy.(Collective)
 	if !ok {
 		return
@@ -155,7 +149,7 @@ func (p *planner) absorb() {
 	for _, t := range l.States {
 		t.Candidate.SetState(t.State)
 		if t.Keep {
-			p.ranked.book.learn(t.Candidate)
+			p.ranked.source.learn(p.order[t.Candidate.Number])
 			p.taught = append(p.taught, t.Candidate)
 		}
 	}

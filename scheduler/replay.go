@@ -168,7 +168,7 @@ func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * ti
 func (r *Replay) learn(c *candidate, k Known, whole bool) {
 	if k.Outcome.Complete() {
 		r.complete(c, r.slot, k)
-		r.p.tell(c, k.Outcome == registry.Changed)
+		r.p.observe(c, k.Outcome == registry.Changed)
 		return
 	}
 	c.Stats.Incomplete(Attempt{Slot: r.slot, Outcome: k.Outcome, Elapsed: k.Elapsed, Whole: whole})
@@ -202,8 +202,8 @@ func (r *Replay) holdsAll(slot uint64) bool {
 	if r.c.Ranked || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
 		return false
 	}
-	_, sees := r.c.Policy.(Ranker)
-	if _, learns := r.c.Policy.(Collective); sees && !learns {
+	_, ranks := r.c.Policy.(Ranker)
+	if _, learns := r.c.Policy.(Collective); ranks && !learns {
 		return false
 	}
 	cost, longest, ok := r.c.World.Total(slot)

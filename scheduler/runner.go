@@ -315,7 +315,7 @@ func (r *runner) take(x answered) error {
 		r.sheet.p.count(c)
 	}
 	if o := out.Stats.LastRun.Outcome; o.Complete() {
-		r.sheet.p.tell(c, o == registry.Changed)
+		r.sheet.p.observe(c, o == registry.Changed)
 	}
 	ended := r.sheet.p.onExecution(c, was.CheckedAt, x.r.start, out)
 	r.l.mu.Unlock()

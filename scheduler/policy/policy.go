@@ -48,8 +48,8 @@ type Moment struct {
 	Now    time.Time     // when it starts
 	Lead   time.Duration // from its grid time to the next, 0 when there is no grid
 	Shared []float64     // the endpoint's state, see Collective; nil for other policies
-	// Turned says that the slot is under way and has turned out to be an empty
-	// one, see Ranking.Tells: only what has not started is ranked.
+	// Turned says that the slot is under way, and that Table.Observe has asked for
+	// another plan: only what has not started is ranked.
 	Turned bool
 }
 
@@ -61,6 +61,7 @@ type Candidate struct {
 	Overdue      uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
 	MaxStaleness time.Duration // the smallest of its holders', 0 = none
 	Row          int32         // for the policy's own table: where that keeps the query; 0 at first
+	Number       int32         // its place among the endpoint's queries, for the planner
 	short        [2]float64    // room for a short state
 	Stats        Stats
 	Query        registry.Query

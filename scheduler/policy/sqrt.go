@@ -282,7 +282,7 @@ func rateOf(c *Candidate, day float64) float64 {
 }
 
 // Plan leaves out what is not due and puts the most overdue first.
-func (p squareRoot) Plan(m Moment, all []*Candidate) Ranking {
+func (p squareRoot) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
 	day := slotsPerDay(m)
 	pattern, now := readPattern(m.Shared), hour(m, day)
 	perDay, scale := shares(m, all, day)
@@ -295,7 +295,7 @@ func (p squareRoot) Plan(m Moment, all []*Candidate) Ranking {
 			keys[i].Due = m.Slot + max(1, uint64(min(wait*day, 1<<40)))
 		}
 	}
-	return Ranking{Keys: keys, Inputs: map[string]float64{"slots_per_day": day}, scale: scale}
+	return keys, Ranking{Inputs: map[string]float64{"slots_per_day": day}, Memo: scale}
 }
 
 // passed is the integral since the last execution.
@@ -304,7 +304,10 @@ func (squareRoot) passed(pattern *dayPattern, m Moment, c *Candidate, now, day f
 	return pattern.integral(now) - pattern.integral(now-slots*dayBins/day)
 }
 
-func (p squareRoot) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
+func (p squareRoot) Rank(m Moment, all []*Candidate) []Key {
+	keys, _ := p.Plan(m, all)
+	return keys
+}
 
 func (p squareRoot) Explain(m Moment, r Ranking, c *Candidate) map[string]float64 {
 	in := p.Inputs(c)
@@ -314,8 +317,8 @@ func (p squareRoot) Explain(m Moment, r Ranking, c *Candidate) map[string]float6
 	in["changes_per_day"] = d.rate(day) * day
 	pattern := readPattern(m.Shared)
 	in["passed_days"] = p.passed(&pattern, m, c, hour(m, day), day)
-	if r.scale > 0 {
-		in["refreshes_per_day"] = min(day, r.scale*rootOf(c, day))
+	if scale, ok := r.Memo.(float64); ok && scale > 0 {
+		in["refreshes_per_day"] = min(day, scale*rootOf(c, day))
 	}
 	return in
 }

@@ -289,23 +289,26 @@ func (p supPolicy) ruled(m Moment, c *Candidate) uint64 {
 	return uint64(s[3])
 }
 
-// Key stands until the next Plan.
+// Key stands until the next Rank.
 func (p supPolicy) Key(c *Candidate) Key {
 	due := p.due(Moment{Slot: c.Stats.Last}, c)
 	return Key{Due: due, Value: float64(due)}
 }
 
-// Plan leaves out what is not due.
-func (p supPolicy) Plan(m Moment, all []*Candidate) Ranking {
+// Rank leaves out what is not due.
+func (p supPolicy) Rank(m Moment, all []*Candidate) []Key {
 	keys := make([]Key, len(all))
 	for i, c := range all {
 		due := p.due(m, c)
 		keys[i] = Key{Due: due, Value: float64(due)}
 	}
-	return Ranking{Keys: keys}
+	return keys
 }
 
-func (p supPolicy) Rank(m Moment, all []*Candidate) []Key { return p.Plan(m, all).Keys }
+// Plan is Rank.
+func (p supPolicy) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
+	return p.Rank(m, all), Ranking{}
+}
 
 func (p supPolicy) Inputs(c *Candidate) map[string]float64 {
 	v := readUpdates(c.Stats.State)

@@ -1,14 +1,18 @@
-package scheduler
+package hybrid
 
-import "math"
+import (
+	"math"
+
+	"github.com/freshet/freshet/scheduler/policy"
+)
 
 // Absorb takes in what the executions of a slot teach.
-func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candidate) Lesson {
+func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*policy.Candidate) []*policy.Candidate) policy.Lesson {
 	v := p.past(m)
-	next := readEpoch(m.Shared)
+	next := readState(m.Shared)
 	odds, seen := v.odds(), v.witnesses(m.Slot, ran)
 	next.close(m.Slot, p.form != noClock && v.trusted() && emptied(odds, seen))
-	next.heed(odds, seen)
+	next.learnTrust(odds, seen)
 	for i := range next.seen {
 		next.seen[i] *= hazardFade
 		next.due[i] *= hazardFade
@@ -17,18 +21,18 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 		next.found *= yieldFade
 		next.spent *= yieldFade
 	}
-	l := Lesson{States: make([]Taught, 0, len(ran))}
-	excited := map[*Candidate]bool{}
+	l := policy.Lesson{States: make([]policy.Taught, 0, len(ran))}
+	boosted := map[*policy.Candidate]bool{}
 	var room []float64
 	for i, c := range ran {
-		if !noted(c.Stats.State) {
+		if !isPending(c.Stats.State) {
 			continue // its first execution
 		}
-		b := readBelief(c.Stats.State)
-		changed := b.note == foundChange
-		if changed && p.form != noKin && v.chance(&b) < 0.3 {
-			for _, k := range kin(c) {
-				excited[k] = true
+		b := readEstimate(c.Stats.State)
+		changed := b.sample == foundChange
+		if changed && p.form != noRelated && v.chance(&b) < 0.3 {
+			for _, k := range related(c) {
+				boosted[k] = true
 			}
 		}
 		if !next.empty {
@@ -39,14 +43,14 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 		}
 		v.take(next, &b, m.Slot)
 		if len(room) == 0 {
-			room = make([]float64, min(together, len(ran)-i)*beliefSize)
+			room = make([]float64, min(together, len(ran)-i)*estimateSize)
 		}
-		state := room[:beliefSize:beliefSize]
-		room = room[beliefSize:]
+		state := room[:estimateSize:estimateSize]
+		room = room[estimateSize:]
 		b.write(state)
-		l.States = append(l.States, Taught{Candidate: c, State: state})
+		l.States = append(l.States, policy.Taught{Candidate: c, State: state})
 	}
-	l.States = append(l.States, next.excite(v, m.Slot, excited)...)
+	l.States = append(l.States, next.boostRelated(v, m.Slot, boosted)...)
 	l.Shared = next.state()
 	return l
 }
@@ -56,10 +60,10 @@ func (p hybrid) Absorb(m Moment, ran []*Candidate, kin func(*Candidate) []*Candi
 const together = 16
 
 // witnesses are the queries asked in the slot before as well that change often.
-func (v *view) witnesses(slot uint64, ran []*Candidate) (list []witness) {
+func (v *view) witnesses(slot uint64, ran []*policy.Candidate) (list []witness) {
 	for _, c := range ran {
 		s := c.Stats.State
-		if !noted(s) || uint64(s[rates+4])+1 != slot {
+		if !isPending(s) || uint64(s[rates+4])+1 != slot {
 			continue
 		}
 		if p, tells := v.tells(s[:rates], s[rates], uint64(s[rates+2])); tells {
@@ -88,15 +92,15 @@ func (v *view) tells(w []float64, mean float64, changed uint64) (float64, bool) 
 }
 
 // chance is the probability of a change that was predicted for a noted query.
-func (v *view) chance(b *belief) float64 {
+func (v *view) chance(b *rateEstimate) float64 {
 	tau := max(0, v.now-v.calendar.clock(b.from))
 	return 1 - float64((1-b.x)*survival(b.w[:], v.ratio[v.cellOf(b.mean, b.changed)], tau))
 }
 
 // take takes in a note: the hazard and the excitation learn from how it compares
 // with what was expected, the rates from the note itself.
-func (v *view) take(next *epoch, b *belief, slot uint64) {
-	changed := b.note == foundChange
+func (v *view) take(next *endpointState, b *rateEstimate, slot uint64) {
+	changed := b.sample == foundChange
 	tau := max(emptySlot, next.clock-v.calendar.clock(b.from))
 	at := v.cellOf(b.mean, b.changed)
 	next.due[at] += 1 - survival(b.w[:], 1, tau)
@@ -111,29 +115,29 @@ func (v *view) take(next *epoch, b *belief, slot uint64) {
 		}
 	}
 	b.learn(slot, tau, v.ratio[at], changed)
-	b.note, b.from = noNote, 0
+	b.sample, b.from = noSample, 0
 }
 
-// excite raises the excitation of queries that share a constant with one that
+// boostRelated raises the excitation of queries that share a constant with one that
 // changed unexpectedly, unless they ran themselves.
-func (e *epoch) excite(v *view, slot uint64, which map[*Candidate]bool) []Taught {
-	var out []Taught
+func (e *endpointState) boostRelated(v *view, slot uint64, which map[*policy.Candidate]bool) []policy.Taught {
+	var out []policy.Taught
 	for c := range which {
 		if c.Stats.Last == slot || c.Stats.Executions == 0 {
 			continue
 		}
-		b := readBelief(c.Stats.State)
+		b := readEstimate(c.Stats.State)
 		k := v.cellOf(b.mean, b.changed) / ageCells
 		x := (e.hits[k] + 0.08) / (e.tries[k] + 20)
 		if b.x >= x || math.IsNaN(x) {
 			continue
 		}
-		if b.noted() { // of a slot that was never absorbed
-			b.learn(c.Stats.Last, float64(c.Stats.Last-b.from), 1, b.note == foundChange)
-			b.note, b.from = noNote, 0
+		if b.isPending() { // of a slot that was never absorbed
+			b.learn(c.Stats.Last, float64(c.Stats.Last-b.from), 1, b.sample == foundChange)
+			b.sample, b.from = noSample, 0
 		}
 		b.x = x
-		out = append(out, Taught{Candidate: c, State: b.state(), Keep: true})
+		out = append(out, policy.Taught{Candidate: c, State: b.state(), Keep: true})
 	}
 	return out
 }

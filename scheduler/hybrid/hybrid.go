@@ -1,4 +1,4 @@
-package scheduler
+package hybrid
 
 import (
 	"fmt"
@@ -13,26 +13,24 @@ import (
 // execution, and guards every query by a deadline, so that none starves.
 //
 // The rate at which a query changes is one of 17, 2^−14 … 2^2 per live slot; the
-// state holds how likely each is (posterior.go). Time is counted in live slots:
+// state holds how likely each is (rates.go). Time is counted in live slots:
 // where nothing changes that usually does, no time passes, once it has shown that
-// queries change together (epoch.go). From the rates follows what an execution is
-// worth now, per second (index.go). The guard gives the part of the budget that
+// queries change together (state.go). From the rates follows what an execution is
+// worth now, per second (worth.go). The guard gives the part of the budget that
 // the deadlines need to the queries whose deadline is nearest (guard.go). A slot begins with the queries that tell whether
 // anything has changed at all: when it looks as if nothing had, the rest of it
-// goes to those that have waited longest instead (order.go). What the executions
+// goes to those that have waited longest instead (table.go). What the executions
 // of a slot teach is taken in when it ends (absorb.go).
 //
-// A slot reads a few numbers of each query, side by side (book.go), and works out
-// the worth of those only whose turn may come (prospect.go): with 10,000 as with
-// 100,000 queries, of which 2 % are executed, it costs about a twentieth of working
-// out all and sorting them (BenchmarkBook).
+// A slot goes over a table of all queries (table.go) and puts in order those only
+// that the budget may reach.
 //
 // Source: ours. The index is that of a restless bandit, P. Whittle, "Restless
 // bandits: activity allocation in a changing world", 1988, for a source that
 // changes at random and is seen only when asked; the guard is earliest deadline
 // first, C. L. Liu, J. W. Layland, "Scheduling algorithms for multiprogramming in
 // a hard-real-time environment", 1973.
-type hybrid struct {
+type Policy struct {
 	d, h uint64 // deadline in slots, and how often that for dear queries; 0 = by the budget
 	form form
 }
@@ -41,32 +39,36 @@ type hybrid struct {
 type form string
 
 const (
-	full     form = "full"
-	noClock  form = "no-clock"  // all slots count as live
-	noTurn   form = "no-turn"   // what a slot finds does not change the rest of it
-	noHazard form = "no-hazard" // changes that have just been are as likely as others
-	noKin    form = "no-kin"    // changes say nothing about queries with the same constants
-	noGuard  form = "no-guard"  // no deadlines
-	myopic   form = "myopic"    // worth is the probability of a change alone
+	full      form = "full"
+	noClock   form = "no-clock"  // all slots count as live
+	noTurn    form = "no-turn"   // what a slot finds does not change the rest of it
+	noHazard  form = "no-hazard" // changes that have just been are as likely as others
+	noRelated form = "no-kin"    // changes say nothing about queries with the same constants
+	noGuard   form = "no-guard"  // no deadlines
+	myopic    form = "myopic"    // worth is the probability of a change alone
 )
 
-func hybridDefinition() Definition {
-	return Definition{
+// Definition describes the policy.
+func Definition() policy.Definition {
+	return policy.Definition{
 		Name: "hybrid",
-		Params: []Param{
+		Params: []policy.Param{
 			{Name: "d", Default: "auto", Optional: true, Doc: "deadline in slots; auto: 32 where the budget is roomy, else 256"},
 			{Name: "h", Default: "auto", Optional: true, Doc: "how many times as long dear queries may wait; auto: 8 where the budget is roomy, else 4"},
-			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noKin), string(noGuard), string(myopic)},
+			{Name: "form", Default: string(full), Optional: true, Values: []string{string(full), string(noClock), string(noTurn), string(noHazard), string(noRelated), string(noGuard), string(myopic)},
 				Doc: "full, or with one part left out to see what it is good for"},
 		},
 		Doc:    "worth of an execution per second from learnt change rates, with a deadline for every query",
 		Source: "ours: a Whittle index guarded by earliest deadline first",
-		Build:  buildHybrid,
+		Build:  build,
 	}
 }
 
-func buildHybrid(a policy.Args) (Policy, error) {
-	p := hybrid{form: form(a["form"])}
+// Default is hybrid with its defaults.
+func Default() Policy { return Policy{form: full} }
+
+func build(a policy.Args) (policy.Policy, error) {
+	p := Policy{form: form(a["form"])}
 	for _, x := range []struct {
 		name string
 		to   *uint64
@@ -84,7 +86,7 @@ func buildHybrid(a policy.Args) (Policy, error) {
 	return p, nil
 }
 
-func (p hybrid) String() string {
+func (p Policy) String() string {
 	words := []string{"hybrid"}
 	if p.d > 0 {
 		words = append(words, "d="+strconv.FormatUint(p.d, 10))
@@ -98,32 +100,34 @@ func (p hybrid) String() string {
 	return strings.Join(words, ":")
 }
 
-// Fold notes an execution. What it teaches depends on the rest of its slot, so
-// it is taken in by Absorb. A note that is still there was never absorbed: then
-// every slot counts as live.
-func (p hybrid) Fold(state []float64, last uint64, x Sample) []float64 {
-	note := foundNone
+// Fold stores an execution as a pending sample: what it teaches depends on the rest
+// of its slot, and Absorb applies it then. A sample that is still pending was never
+// absorbed: then every slot counts as live.
+func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
+	found := foundNone
 	if x.Changed {
-		note = foundChange
+		found = foundChange
 	}
-	if len(state) == beliefSize && state[rates+3] == noNote {
-		noted := slices.Clone(state)
-		noted[rates+3], noted[rates+4] = float64(note), float64(last)
-		return noted
+	if len(state) == estimateSize && state[rates+3] == noSample {
+		next := slices.Clone(state)
+		next[rates+3], next[rates+4] = float64(found), float64(last)
+		return next
 	}
-	b := readBelief(state)
-	if b.noted() {
-		b.learn(last, float64(last-b.from), 1, b.note == foundChange)
+	b := readEstimate(state)
+	if b.isPending() {
+		b.learn(last, float64(last-b.from), 1, b.sample == foundChange)
 	}
-	b.note, b.from = note, last
+	b.sample, b.from = found, last
 	return b.state()
 }
 
-// Key stands until the next Rank.
-func (hybrid) Key(c *Candidate) Key { return Key{Class: classIndex, Value: float64(c.Stats.Last)} }
+// Key is replaced by each plan.
+func (Policy) Key(c *policy.Candidate) policy.Key {
+	return policy.Key{Class: classIndex, Value: float64(c.Stats.Last)}
+}
 
-func (hybrid) Inputs(c *Candidate) map[string]float64 {
-	b := readBelief(c.Stats.State)
+func (Policy) Inputs(c *policy.Candidate) map[string]float64 {
+	b := readEstimate(c.Stats.State)
 	return map[string]float64{
 		"last": float64(c.Stats.Last), "rate_per_slot": b.mean, "excitation": b.x, "last_change": float64(b.changed),
 	}

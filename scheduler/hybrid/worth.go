@@ -1,13 +1,15 @@
-package scheduler
+package hybrid
 
 import (
 	"math"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A view is what hybrid knows at the start of a slot.
 type view struct {
-	*epoch
+	*endpointState
 	calendar
 	form   form
 	turned bool    // the slot is known to be an empty one
@@ -16,10 +18,10 @@ type view struct {
 	ratio  [cells]float64
 	leave  [cells][rates]float64 // 1 − e^(−rλ)
 	most   float64               // the highest ratio
-	first  belief                // of queries without a state
+	first  rateEstimate          // of queries without a state
 }
 
-func (p hybrid) view(m Moment) *view {
+func (p Policy) view(m policy.Moment) *view {
 	v := p.past(m)
 	for c, r := range v.ratio {
 		v.leave[c] = leaves(r)
@@ -28,9 +30,9 @@ func (p hybrid) view(m Moment) *view {
 }
 
 // past is a view without what worth needs.
-func (p hybrid) past(m Moment) *view {
-	v := &view{epoch: readEpoch(m.Shared), form: p.form, turned: m.Turned, first: prior()}
-	v.calendar = v.epoch.calendar()
+func (p Policy) past(m policy.Moment) *view {
+	v := &view{endpointState: readState(m.Shared), form: p.form, turned: m.Turned, first: prior()}
+	v.calendar = v.endpointState.calendar()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
 	v.now = v.start + v.next()
 	if m.Turned {
@@ -67,21 +69,21 @@ const quick = 100 * time.Microsecond
 // where τ are the live slots since the last execution, this one included, c is
 // the median time, x the excitation, and r the hazard of queries like it. chance
 // is the probability that it has changed.
-func (v *view) worth(c *Candidate) (worth, chance float64) {
-	p := v.outlook(c)
+func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
+	p := v.prospect(c)
 	same, stay := p.sums()
 	return v.gain(&p, same, stay) / price(c), 1 - float64((1-p.x)*same)
 }
 
-// An outlook is what the worth of an execution follows from.
-type outlook struct {
+// An prospect is what the worth of an execution follows from.
+type prospect struct {
 	w, leave *[rates]float64
 	tau, x   float64
 	e        float64 // e^(−rλτ) for the lowest rate; that of each other is the square of the one before
 }
 
 // sums are Σ w_k·e^(−rλ_kτ), and the same with each times 1 − e^(−rλ_k).
-func (p *outlook) sums() (same, stay float64) {
+func (p *prospect) sums() (same, stay float64) {
 	e := p.e
 	for k, w := range p.w {
 		w *= e
@@ -92,14 +94,14 @@ func (p *outlook) sums() (same, stay float64) {
 	return same, stay
 }
 
-func (v *view) outlook(c *Candidate) outlook {
+func (v *view) prospect(c *policy.Candidate) prospect {
 	state, last := c.Stats.State, c.Stats.Last
-	if noted(state) {
+	if isPending(state) {
 		state = v.taken(state, last)
 	}
-	p := outlook{w: &v.first.w}
+	p := prospect{w: &v.first.w}
 	mean, changed := v.first.mean, uint64(0)
-	if len(state) == beliefSize {
+	if len(state) == estimateSize {
 		p.w, mean, p.x, changed = (*[rates]float64)(state), state[rates], state[rates+1], uint64(state[rates+2])
 	}
 	p.tau = max(0, v.now-v.calendar.clock(last))
@@ -109,18 +111,18 @@ func (v *view) outlook(c *Candidate) outlook {
 }
 
 // gain is what an execution is worth whatever it costs.
-func (v *view) gain(p *outlook, same, stay float64) float64 {
+func (v *view) gain(p *prospect, same, stay float64) float64 {
 	if v.form == myopic {
 		stay = 0
 	}
 	return 1 - float64((1-p.x)*(same+float64(p.tau*stay)))
 }
 
-func price(c *Candidate) float64 { return max(c.Median, quick).Seconds() }
+func price(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }
 
 // gains finds the gain of many. Each square waits for the one before, so a
 // processor does four queries in hardly more time than one.
-func (v *view) gains(all []outlook, to []float64) {
+func (v *view) gains(all []prospect, to []float64) {
 	for ; len(all) >= 4; all, to = all[4:], to[4:] {
 		a, b, c, d := &all[0], &all[1], &all[2], &all[3]
 		var sameA, sameB, sameC, sameD, stayA, stayB, stayC, stayD float64
@@ -151,9 +153,9 @@ func (v *view) cellOf(mean float64, changed uint64) int {
 // taken is a state with its note taken in after all, which is needed where the
 // process ended before the slot did.
 func (v *view) taken(state []float64, last uint64) []float64 {
-	b := readBelief(state)
+	b := readEstimate(state)
 	tau := max(emptySlot, v.calendar.clock(last)-v.calendar.clock(b.from))
-	b.learn(last, tau, v.ratio[v.cellOf(b.mean, b.changed)], b.note == foundChange)
-	b.note, b.from = noNote, 0
+	b.learn(last, tau, v.ratio[v.cellOf(b.mean, b.changed)], b.sample == foundChange)
+	b.sample, b.from = noSample, 0
 	return b.state()
 }

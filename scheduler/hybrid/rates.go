@@ -1,4 +1,4 @@
-package scheduler
+package hybrid
 
 import "math"
 
@@ -8,31 +8,31 @@ const (
 	rateStep = 14
 )
 
-// A belief is what hybrid thinks of one query: the likelihood of each rate, and
+// A rateEstimate is what hybrid thinks of one query: the likelihood of each rate, and
 // an excitation, the probability that a change of a related query meant one
 // here. A note is an execution that is not taken in yet: that of Stats.Last.
-type belief struct {
+type rateEstimate struct {
 	w       [rates]float64
 	mean    float64 // rate, per live slot
 	x       float64
 	changed uint64 // slot of the last change found, 0 = none
-	note    int
+	sample  int
 	from    uint64 // slot of the execution before the noted one
 }
 
 const (
-	noNote = iota
+	noSample = iota
 	foundNone
 	foundChange
 )
 
-// beliefSize is the length of the state.
-const beliefSize = rates + 5
+// estimateSize is the length of the state.
+const estimateSize = rates + 5
 
 // prior: 96.5 % on the four lowest rates, 3.5 % on the others, each evenly. Its
 // tail is heavy, so one change lifts a query by orders of magnitude.
-func prior() belief {
-	var b belief
+func prior() rateEstimate {
+	var b rateEstimate
 	for k := range b.w {
 		b.w[k] = 0.035 / (rates - 4)
 		if k < 4 {
@@ -43,36 +43,36 @@ func prior() belief {
 	return b
 }
 
-func readBelief(state []float64) belief {
-	if len(state) != beliefSize {
+func readEstimate(state []float64) rateEstimate {
+	if len(state) != estimateSize {
 		return prior()
 	}
-	b := belief{
+	b := rateEstimate{
 		mean: state[rates], x: state[rates+1], changed: uint64(state[rates+2]),
-		note: int(state[rates+3]), from: uint64(state[rates+4]),
+		sample: int(state[rates+3]), from: uint64(state[rates+4]),
 	}
 	copy(b.w[:], state)
 	return b
 }
 
-func (b *belief) state() []float64 {
-	s := make([]float64, beliefSize)
+func (b *rateEstimate) state() []float64 {
+	s := make([]float64, estimateSize)
 	b.write(s)
 	return s
 }
 
-func (b *belief) write(s []float64) {
+func (b *rateEstimate) write(s []float64) {
 	copy(s, b.w[:])
 	s[rates], s[rates+1], s[rates+2] = b.mean, b.x, float64(b.changed)
-	s[rates+3], s[rates+4] = float64(b.note), float64(b.from)
+	s[rates+3], s[rates+4] = float64(b.sample), float64(b.from)
 }
 
 // noted says whether a state has a note.
-func noted(state []float64) bool { return len(state) == beliefSize && state[rates+3] != noNote }
+func isPending(state []float64) bool { return len(state) == estimateSize && state[rates+3] != noSample }
 
-func (b *belief) noted() bool { return b.note != noNote }
+func (b *rateEstimate) isPending() bool { return b.sample != noSample }
 
-func (b *belief) rate() float64 {
+func (b *rateEstimate) rate() float64 {
 	sum, rate := 0.0, math.Ldexp(1, -rateStep)
 	for _, w := range b.w {
 		sum += float64(w * rate)
@@ -96,7 +96,7 @@ func survival(w []float64, r, tau float64) float64 {
 // learn takes in an execution in a slot that came tau live slots after the one
 // before, with rates r times what they are believed to be. Rates drift: a little
 // of each goes to its neighbours.
-func (b *belief) learn(slot uint64, tau, r float64, changed bool) {
+func (b *rateEstimate) learn(slot uint64, tau, r float64, changed bool) {
 	const least = 1e-12
 	leak := min(0.25, 0.002*tau)
 	was, sum := b.w, 0.0

@@ -1,10 +1,10 @@
-package scheduler
+package hybrid
 
 import "math"
 
 // An epoch is hybrid's shared state: the clock of live slots, how changes follow
 // on changes, and how often related queries change together.
-type epoch struct {
+type endpointState struct {
 	slot   uint64         // the last one that was absorbed
 	clock  float64        // at its end
 	empty  bool           // it was
@@ -14,10 +14,10 @@ type epoch struct {
 	kept   float64        // and how often another live one
 	found  float64        // changes in recent live slots
 	spent  float64        // seconds that those took
-	trust  float64        // in empty slots, see heed
+	trust  float64        // in empty slots, see learnTrust
 	came   float64        // changes that witnesses found lately
 	meant  float64        // and as many as were expected of them, were all slots live
-	hits   [rates]float64 // excited queries, by their mean rate, that had changed because of that
+	hits   [rates]float64 // boosted queries, by their mean rate, that had changed because of that
 	tries  [rates]float64 // of so many
 	seen   [cells]float64
 	due    [cells]float64
@@ -27,40 +27,40 @@ type epoch struct {
 const (
 	ringWords  = 100 // about 4,800 slots
 	wordBits   = 48  // a float holds as much
-	epochHead  = 12
+	stateHead  = 12
 	emptySlot  = 0.02 // how much time passes in an empty slot
 	ageCells   = 14
 	cells      = rates * ageCells
-	epochTail  = epochHead + 2*rates + 2*cells
-	epochSize  = epochTail + ringWords
+	stateTail  = stateHead + 2*rates + 2*cells
+	stateSize  = stateTail + ringWords
 	hazardFade = 0.9995
 	yieldFade  = 0.99
 )
 
-func readEpoch(s []float64) *epoch {
-	e := &epoch{ring: make([]uint64, ringWords)}
-	if len(s) != epochSize {
+func readState(s []float64) *endpointState {
+	e := &endpointState{ring: make([]uint64, ringWords)}
+	if len(s) != stateSize {
 		return e
 	}
 	e.slot, e.clock, e.empty = uint64(s[0]), s[1], s[2] > 0
 	e.left, e.stayed, e.fell, e.kept, e.found, e.spent = s[3], s[4], s[5], s[6], s[7], s[8]
 	e.trust, e.came, e.meant = s[9], s[10], s[11]
-	from := s[epochHead:]
+	from := s[stateHead:]
 	for _, to := range e.tables() {
 		from = from[copy(to, from):]
 	}
 	for i := range e.ring {
-		e.ring[i] = uint64(s[epochTail+i])
+		e.ring[i] = uint64(s[stateTail+i])
 	}
 	return e
 }
 
-func (e *epoch) tables() [4][]float64 {
+func (e *endpointState) tables() [4][]float64 {
 	return [4][]float64{e.hits[:], e.tries[:], e.seen[:], e.due[:]}
 }
 
-func (e *epoch) state() []float64 {
-	s := append(make([]float64, 0, epochSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.found, e.spent,
+func (e *endpointState) state() []float64 {
+	s := append(make([]float64, 0, stateSize), float64(e.slot), e.clock, 0, e.left, e.stayed, e.fell, e.kept, e.found, e.spent,
 		e.trust, e.came, e.meant)
 	if e.empty {
 		s[2] = 1
@@ -74,12 +74,12 @@ func (e *epoch) state() []float64 {
 	return s
 }
 
-func (e *epoch) bit(slot uint64) (word *uint64, mask uint64) {
+func (e *endpointState) bit(slot uint64) (word *uint64, mask uint64) {
 	return &e.ring[slot/wordBits%ringWords], 1 << (slot % wordBits)
 }
 
 // close ends a slot; those between the last one and it count as live.
-func (e *epoch) close(slot uint64, empty bool) {
+func (e *endpointState) close(slot uint64, empty bool) {
 	for s := max(e.slot+1, slot-min(slot, ringWords*wordBits)); s <= slot; s++ {
 		word, mask := e.bit(s)
 		*word &^= mask
@@ -107,7 +107,7 @@ func (e *epoch) close(slot uint64, empty bool) {
 
 // next is how much time the coming slot is expected to take: after an empty one
 // the learnt probability that it is not empty.
-func (e *epoch) next() float64 {
+func (e *endpointState) next() float64 {
 	if !e.empty {
 		return 1
 	}
@@ -119,7 +119,7 @@ func (e *epoch) next() float64 {
 const leastEmpty = 0.1
 
 // odds are the logarithm of those that the coming slot is an empty one.
-func (e *epoch) odds() float64 {
+func (e *endpointState) odds() float64 {
 	p := 1 - e.next()
 	if !e.empty {
 		p = max(leastEmpty, (e.fell+1)/(e.fell+e.kept+10))
@@ -129,13 +129,13 @@ func (e *epoch) odds() float64 {
 
 // spare is the part of the budget that empty slots are expected to leave for
 // those whose deadlines come nearer, in the mean of all slots.
-func (e *epoch) spare() float64 {
+func (e *endpointState) spare() float64 {
 	n := e.fell + e.stayed
 	return min(0.12, 0.5*n/(n+e.kept+e.left+10))
 }
 
 // yield is how many changes a second finds in live slots.
-func (e *epoch) yield() float64 { return e.found / max(e.spent, 1) }
+func (e *endpointState) yield() float64 { return e.found / max(e.spent, 1) }
 
 // proof is what the logarithm of the odds has to be for a slot to count as an
 // empty one: nine to one.
@@ -152,17 +152,21 @@ type witness struct {
 	changed bool
 }
 
-// tell is how the execution of such a query speaks for an empty slot.
-func tell(p float64) Tell {
+// A tell is evidence for an empty slot, as the logarithm of a ratio of likelihoods:
+// of a result that is unchanged and of one that has changed.
+type tell struct{ same, changed float64 }
+
+// tellOf is how the execution of such a query speaks for an empty slot.
+func tellOf(p float64) tell {
 	p = min(max(p, anyway), 1-anyway)
-	return Tell{Same: math.Log((1 - anyway) / (1 - p)), Changed: math.Log(anyway / p)}
+	return tell{same: math.Log((1 - anyway) / (1 - p)), changed: math.Log(anyway / p)}
 }
 
 func (w witness) says() float64 {
-	if t := tell(w.p); w.changed {
-		return t.Changed
+	if t := tellOf(w.p); w.changed {
+		return t.changed
 	} else {
-		return t.Same
+		return t.same
 	}
 }
 
@@ -179,7 +183,7 @@ func (w witness) likely(p float64) float64 {
 // trusted says that slots are taken for empty ones where it looks so. Queries
 // that do not change prove nothing by being many, unless they usually change
 // together.
-func (e *epoch) trusted() bool { return e.trust > trustFrom }
+func (e *endpointState) trusted() bool { return e.trust > trustFrom }
 
 const (
 	trustFrom   = 3 // e^3 to one: taking slots for empty that are not costs far more than the contrary
@@ -188,11 +192,11 @@ const (
 	witnessFade = 0.98
 )
 
-// heed learns from the witnesses of a slot whether there are empty slots at
+// learnTrust learns from the witnesses of a slot whether there are empty slots at
 // all: whether each of them is foretold better by what the others found than by
 // itself, given how often such queries changed lately. Trust is the logarithm of
 // the Bayes factor, a little of it forgotten with each slot.
-func (e *epoch) heed(odds float64, all []witness) {
+func (e *endpointState) learnTrust(odds float64, all []witness) {
 	for _, w := range all {
 		odds += w.says()
 	}
@@ -219,7 +223,7 @@ type calendar struct {
 	at   []float64
 }
 
-func (e *epoch) calendar() calendar {
+func (e *endpointState) calendar() calendar {
 	n := min(e.slot, ringWords*wordBits-1)
 	c := calendar{from: e.slot - n, at: make([]float64, n+1)}
 	at := e.clock
@@ -268,4 +272,4 @@ func ageRow(age float64) int {
 }
 
 // hazard is by how much changes are more likely in a cell than the rates say.
-func (e *epoch) hazard(cell int) float64 { return (e.seen[cell] + 3) / (e.due[cell] + 3) }
+func (e *endpointState) hazard(cell int) float64 { return (e.seen[cell] + 3) / (e.due[cell] + 3) }

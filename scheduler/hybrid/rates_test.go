@@ -1,0 +1,117 @@
+package hybrid
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// An observation moves the estimate the way that Bayes says.
+func TestRateEstimate(t *testing.T) {
+	b := prior()
+	// Σ w_k·2^(k−14): 0.24125·(1+2+4+8)/2^14 + 0.0026923·(2^4+…+2^16)/2^14
+	if want := (0.965/4*15 + 0.035/13*(131072-16)) / 16384; math.Abs(b.mean-want) > 1e-15 {
+		t.Errorf("the prior's mean is %g, want %g", b.mean, want)
+	}
+	quiet, found := b, b
+	quiet.learn(5, 1, 1, false)
+	found.learn(5, 1, 1, true)
+	// A change is worth a lot: P(change) = 0.0103 or so, and of that nearly all
+	// comes from high rates.
+	if quiet.mean >= b.mean || found.mean < 20*b.mean {
+		t.Errorf("mean %g, %g without a change, %g with one", b.mean, quiet.mean, found.mean)
+	}
+	if found.changed != 5 || quiet.changed != 0 {
+		t.Errorf("changed in %d and %d", found.changed, quiet.changed)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := prior()
+		for range rapid.IntRange(0, 300).Draw(t, "n") {
+			tau := rapid.Float64Range(0.02, 5000).Draw(t, "tau")
+			b.learn(1, tau, rapid.Float64Range(0.01, 30).Draw(t, "r"), rapid.Bool().Draw(t, "changed"))
+			sum := 0.0
+			for _, w := range b.w {
+				if !(w > 0) {
+					t.Fatalf("a weight is %g", w)
+				}
+				sum += w
+			}
+			if math.Abs(sum-1) > 1e-9 || !(b.mean > 0 && b.mean <= 4) {
+				t.Fatalf("weights sum to %g, mean rate %g", sum, b.mean)
+			}
+		}
+		if again := readEstimate(b.state()); again != b {
+			t.Fatalf("%v reads back as %v", b, again)
+		}
+	})
+	// e^(−τλ) by squaring is that by the exponential function.
+	for _, tau := range []float64{0.02, 1, 7.5, 300, 5000} {
+		want := 0.0
+		for k, w := range b.w {
+			want += w * math.Exp(-1.3*tau*math.Ldexp(1, k-14))
+		}
+		if got := survival(b.w[:], 1.3, tau); math.Abs(got-want) > 1e-9*want+1e-15 {
+			t.Errorf("survival over %g slots is %g, want %g", tau, got, want)
+		}
+	}
+}
+
+// The clock stands nearly still in empty slots.
+func TestClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := readState(nil)
+		want := []float64{0} // by slot
+		for range rapid.IntRange(1, 300).Draw(t, "slots") {
+			empty := rapid.Bool().Draw(t, "empty")
+			slot := e.slot + 1
+			if rapid.IntRange(0, 9).Draw(t, "gap") == 0 { // slots that were not closed are live
+				want = append(want, want[len(want)-1]+1)
+				slot++
+			}
+			e.close(slot, empty)
+			step := 1.0
+			if empty {
+				step = 0.02
+			}
+			want = append(want, want[len(want)-1]+step)
+			if rapid.IntRange(0, 20).Draw(t, "restart") == 0 {
+				e = readState(e.state())
+			}
+		}
+		c := e.calendar()
+		for slot, w := range want {
+			if got := c.clock(uint64(slot)); math.Abs(got-w) > 1e-9 {
+				t.Fatalf("the clock at the end of slot %d is %g, want %g", slot, got, w)
+			}
+		}
+	})
+	e := readState(nil)
+	for s := uint64(1); s < 12_000; s++ {
+		e.close(s, s%3 == 0)
+	}
+	c := e.calendar()
+	if got, want := c.clock(11_999)-c.clock(11_999-3000), 2000+1000*0.02; math.Abs(got-want) > 1 {
+		t.Errorf("3000 slots took %g, want %g", got, want)
+	}
+	if c.clock(1) >= c.clock(2) || c.clock(11_999) >= c.clock(20_000) {
+		t.Error("the clock goes backwards where it is not known")
+	}
+}
+
+// Two witnesses that did not change, by hand: odds of 1:9 for an empty slot, and
+// queries that change in half of the live ones.
+func TestLearnTrust(t *testing.T) {
+	e := &endpointState{trust: 1, came: 3, meant: 7}
+	e.learnTrust(math.Log(1.0/9), []witness{{p: 0.5}, {p: 0.5}})
+	// To each the other says 0.98 to 0.5 for an empty slot, so 0.98:4.5 in all.
+	empty := 0.98 / (0.98 + 4.5)
+	by, itself := 1-(empty*0.02+(1-empty)*0.5), 1-4.0/8*0.5
+	if want := 0.999 + 2*math.Log(by/itself); math.Abs(e.trust-want) > 1e-12 || math.Abs(e.came-2.94) > 1e-12 || math.Abs(e.meant-7.86) > 1e-12 {
+		t.Errorf("trust %g, want %g; %g of %g came", e.trust, want, e.came, e.meant)
+	}
+	e = &endpointState{}
+	if e.learnTrust(0, []witness{{p: 0.9}}); e.trust != 0 {
+		t.Errorf("one witness alone proves %g", e.trust)
+	}
+}

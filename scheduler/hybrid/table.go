@@ -1,0 +1,398 @@
+package hybrid
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/internal/selection"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A table holds what a slot looks at of every query, side by side. A slot goes
+// over it three times: for the load of all deadlines, for the deadline and the
+// worth of each query, and for those that have to go first.
+type table struct {
+	policy  Policy
+	first   rateEstimate // of queries without a state
+	rows    []row
+	weights [][rates]float64 // of the rates, by row
+	free    []int32
+
+	view    *view // of the last plan, as is what follows
+	guard   guard
+	costs   []time.Duration // of the queries by the slots left until their deadline
+	bigs    []int
+	special []int32  // rows that go before all others
+	rest    []choice // others that Next has not returned
+	least   time.Duration
+	batch   int // how many Next returns
+	removed int // since the last plan
+
+	tells    map[*policy.Candidate]tell
+	turn     float64 // evidence that makes the slot count as empty
+	evidence float64
+
+	room []choice
+	out  []policy.Ranked
+}
+
+// A row is a query. Rates, excitation and so on are those of its state.
+type row struct {
+	c         *policy.Candidate // nil in a free row
+	last      uint64
+	overdue   uint64
+	staleness time.Duration
+	cost      time.Duration // estimate
+	price     float64       // seconds that its worth is divided by
+	x, mean   float64
+	changed   uint64
+	cells     int32
+	once      bool // it has been executed once at most
+	pending   bool // its state has a pending sample
+	known     bool // it has a state
+	planned   bool // by the last plan
+	class     int8
+	left      int32  // slots until the deadline
+	due       uint64 // the deadline
+	worth     float64
+	bonus     float64 // see relief
+}
+
+// A choice is a row's place in an order: by value, low, last execution and id.
+type choice struct {
+	value, low float64
+	last       uint64
+	cost       time.Duration
+	row        int32
+}
+
+func (t *table) before(a, b *choice) bool {
+	switch {
+	case a.value != b.value:
+		return a.value < b.value
+	case a.low != b.low:
+		return a.low < b.low
+	case a.last != b.last:
+		return a.last < b.last
+	}
+	return t.rows[a.row].id() < t.rows[b.row].id()
+}
+
+func (t *table) compare(a, b choice) int {
+	if t.before(&a, &b) {
+		return -1
+	}
+	return 1
+}
+
+func (r *row) id() string {
+	if r.c == nil { // it has left since the plan
+		return ""
+	}
+	return r.c.Query.ID
+}
+
+const firstBatch = 128
+
+// NewTable makes a table for an endpoint.
+func (p Policy) NewTable() policy.Table {
+	return &table{policy: p, first: prior()}
+}
+
+// Put adds a query, or takes in what is new of it.
+func (t *table) Put(c *policy.Candidate) {
+	if c.Row == 0 {
+		c.Row = t.place() + 1
+	}
+	i := c.Row - 1
+	t.rows[i] = rowOf(c, &t.first)
+	t.weights[i] = t.first.w
+	if s := c.Stats.State; t.rows[i].known {
+		copy(t.weights[i][:], s)
+	}
+}
+
+// rowOf reads what a plan needs of a query.
+func rowOf(c *policy.Candidate, first *rateEstimate) row {
+	r := row{
+		c: c, last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, price: price(c),
+		once: c.Stats.Executions <= 1, mean: first.mean,
+	}
+	if s := c.Stats.State; len(s) == estimateSize {
+		r.known, r.pending = true, isPending(s)
+		r.mean, r.x, r.changed = s[rates], s[rates+1], uint64(s[rates+2])
+	}
+	r.cells = int32(cellsOf(r.mean))
+	return r
+}
+
+// place finds a free row.
+func (t *table) place() int32 {
+	if n := len(t.free); n > 0 {
+		i := t.free[n-1]
+		t.free = t.free[:n-1]
+		return i
+	}
+	t.rows, t.weights = append(t.rows, row{}), append(t.weights, [rates]float64{})
+	return int32(len(t.rows) - 1)
+}
+
+// Remove takes out a query.
+func (t *table) Remove(c *policy.Candidate) {
+	t.rows[c.Row-1] = row{}
+	t.free = append(t.free, c.Row-1)
+	t.removed++
+	c.Row = 0
+}
+
+// Plan begins a slot: it finds those that go before the others, and the worth of
+// these.
+func (t *table) Plan(m policy.Moment) policy.Ranking {
+	if !m.Turned {
+		t.evidence = 0
+	}
+	t.batch, t.removed = max(firstBatch, t.removed+t.removed/8), 0
+	t.view, t.guard = t.policy.view(m), t.watch(m)
+	t.guard.spare = t.view.spare()
+	t.special, t.turn = t.special[:0], math.Inf(1)
+	clear(t.tells)
+	t.evaluate(m.Turned && t.policy.form != noGuard)
+	if t.policy.form == noGuard { // without deadlines none is put off
+		t.probe()
+		t.collect()
+		return policy.Ranking{}
+	}
+	t.choose()
+	t.probe()
+	t.collect()
+	g := &t.guard
+	r := policy.Ranking{Inputs: map[string]float64{
+		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": g.reserve.Seconds(), "clock": t.view.start,
+	}}
+	if s := g.stretch * g.lack; s > 1 {
+		r.Stretch = s
+	}
+	return r
+}
+
+// evaluate works out deadline and worth of every query.
+func (t *table) evaluate(turned bool) {
+	clear(t.costs)
+	clear(t.bigs)
+	t.costs, t.bigs = t.costs[:0], t.bigs[:0] // as far as a query can wait
+	var looks [64]prospect
+	var gains [64]float64
+	var which [64]int32
+	n := 0
+	finish := func() {
+		t.view.gains(looks[:n], gains[:n])
+		for k, i := range which[:n] {
+			t.rows[i].worth = gains[k] / t.rows[i].price
+		}
+		n = 0
+	}
+	for i := range t.rows {
+		r := &t.rows[i]
+		if r.c == nil {
+			continue
+		}
+		t.schedule(r)
+		r.class, r.planned, r.bonus = classIndex, true, 0
+		if turned {
+			r.bonus = t.view.relief(t.guard.slot, r.last, r.due)
+		}
+		looks[n], which[n] = t.prospect(r, &t.weights[i]), int32(i)
+		if n++; n == len(looks) {
+			finish()
+		}
+	}
+	finish()
+}
+
+// schedule works out when the deadline of a query is, and adds it to what the
+// deadlines need, by the slots that are left.
+func (t *table) schedule(r *row) {
+	g := &t.guard
+	r.due = g.deadline(r)
+	l := g.left(r.due)
+	r.left = int32(l)
+	if l >= len(t.costs) {
+		t.costs = slices.Grow(t.costs, l+1-len(t.costs))[:l+1] // what is behind the end is zero
+		t.bigs = slices.Grow(t.bigs, l+1-len(t.bigs))[:l+1]
+	}
+	t.costs[l] += g.cost(r.cost)
+	if g.big(r.cost) {
+		t.bigs[l]++
+	}
+}
+
+// prospect is that of view.
+func (t *table) prospect(r *row, w *[rates]float64) prospect {
+	v := t.view
+	if r.pending {
+		return v.prospect(r.c)
+	}
+	c := int(r.cells) + ageCells - 1
+	if r.changed > 0 {
+		c = int(r.cells) + ageRow(v.start-v.calendar.clock(r.changed))
+	}
+	tau := max(0, v.now-v.calendar.clock(r.last))
+	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * (1.0 / (1 << rateStep)))}
+}
+
+// relief is what an execution in an empty slot is worth, per second, because it
+// puts off the query's deadline, so that a live slot need not run it.
+func (v *view) relief(slot, last, deadline uint64) float64 {
+	const part = 0.3 // what a live slot would find with its last seconds, of what it finds with all
+	age, wait := float64(slot-min(slot, last)), float64(max(1, deadline-min(deadline, last)))
+	return part * v.yield() * min(1, age/wait)
+}
+
+// collect lists those that Next is to return after the special ones.
+func (t *table) collect() {
+	t.rest = t.rest[:0]
+	for i := range t.rows {
+		if r := &t.rows[i]; r.c != nil && r.class == classIndex {
+			t.rest = append(t.rest, choice{value: -(r.worth + r.bonus), last: r.last, cost: r.cost, row: int32(i)})
+		}
+	}
+	t.measure()
+	for _, i := range t.special {
+		t.least = min(t.least, t.rows[i].cost)
+	}
+}
+
+// measure finds the least estimate of the rest.
+func (t *table) measure() {
+	t.least = math.MaxInt64
+	for i := range t.rest {
+		t.least = min(t.least, t.rest[i].cost)
+	}
+}
+
+// Least is at most the smallest estimate of those that Next has not returned.
+func (t *table) Least() time.Duration { return t.least }
+
+// Next returns first those that go before all others, and then those with the
+// largest worth, more each time.
+func (t *table) Next() []policy.Ranked {
+	t.out = t.out[:0]
+	for _, i := range t.special {
+		t.offer(i)
+	}
+	t.special = t.special[:0]
+	for len(t.out) == 0 && len(t.rest) > 0 {
+		n := min(t.batch, len(t.rest))
+		if t.batch *= 2; 2*n > len(t.rest) {
+			n = len(t.rest)
+		}
+		selection.MoveFirst(t.rest, n, t.before)
+		for _, c := range t.rest[:n] {
+			t.offer(c.row)
+		}
+		t.rest = t.rest[n:]
+	}
+	t.measure()
+	return t.out
+}
+
+// offer adds a query to what Next returns, unless it has left since the plan.
+func (t *table) offer(i int32) {
+	if r := &t.rows[i]; r.planned {
+		t.out = append(t.out, policy.Ranked{Candidate: r.c, Key: r.key()})
+	}
+}
+
+func (r *row) key() policy.Key {
+	switch r.class {
+	case classGuard:
+		return policy.Key{Class: classGuard, Value: float64(r.due), Low: -r.worth}
+	case classProbe:
+		return policy.Key{Class: classProbe, Value: -r.worth}
+	}
+	return policy.Key{Class: classIndex, Value: -(r.worth + r.bonus)}
+}
+
+// probe finds the queries that tell whether the slot is an empty one, and lets
+// the most worthy of them go first, as far as they and what the guard chose fit
+// half the budget.
+func (t *table) probe() {
+	const enough = 4 // evidence
+	g, v := &t.guard, t.view
+	if g.slot == 0 || t.policy.form == noClock || t.policy.form == noTurn || v.turned || !v.trusted() {
+		return
+	}
+	t.turn = proof - v.odds()
+	room := g.budget / 2
+	for _, i := range t.special {
+		room -= t.rows[i].cost
+	}
+	var first []int32
+	for i := range t.rows {
+		r := &t.rows[i]
+		if r.c == nil || r.last+1 != g.slot || !t.learnsFrom(r, t.weights[i][:]) {
+			continue
+		}
+		if r.class == classIndex {
+			first = append(first, int32(i))
+		}
+	}
+	slices.SortFunc(first, func(i, j int32) int {
+		a, b := &t.rows[i], &t.rows[j]
+		return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(a.c.Query.ID, b.c.Query.ID))
+	})
+	evidence := 0.0
+	for _, i := range first {
+		if room -= t.rows[i].cost; room < 0 || evidence > enough {
+			return
+		}
+		evidence += t.tells[t.rows[i].c].same
+		t.prefer(i, classProbe)
+	}
+}
+
+// learnsFrom finds what a query's execution says of the slot, if anything.
+func (t *table) learnsFrom(r *row, w []float64) bool {
+	if r.pending || !r.known || t.view.most*r.mean <= 0.05 {
+		return false
+	}
+	p, tells := t.view.tells(w, r.mean, r.changed)
+	if tells {
+		if t.tells == nil {
+			t.tells = map[*policy.Candidate]tell{}
+		}
+		t.tells[r.c] = tellOf(p)
+	}
+	return tells
+}
+
+// Observe adds up the evidence. When that makes it likely that nothing at all has
+// changed in this slot, what is left of it goes to other queries than was planned.
+func (t *table) Observe(c *policy.Candidate, changed bool) bool {
+	x, tells := t.tells[c]
+	if !tells {
+		return false
+	}
+	if changed {
+		t.evidence += x.changed
+	} else {
+		t.evidence += x.same
+	}
+	return t.evidence > t.turn
+}
+
+// Explain shows what the place of one query comes from.
+func (t *table) Explain(m policy.Moment, c *policy.Candidate) map[string]float64 {
+	v, in := t.policy.view(m), t.policy.Inputs(c)
+	in["worth_per_second"], in["chance"] = v.worth(c)
+	b := readEstimate(c.Stats.State)
+	in["live_slots"] = max(0, v.now-v.calendar.clock(c.Stats.Last))
+	in["hazard"] = v.ratio[v.cellOf(b.mean, b.changed)]
+	if t.view != nil && t.policy.form != noGuard {
+		r := rowOf(c, &t.first)
+		in["deadline"] = float64(t.guard.deadline(&r))
+	}
+	return in
+}

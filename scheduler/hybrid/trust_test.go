@@ -1,0 +1,131 @@
+package hybrid_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/hybrid"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A steady world has the same costs in every slot, and changes that follow from
+// a number.
+type steady struct {
+	costs []time.Duration
+	rates []float64 // changes per slot
+	seed  uint64
+}
+
+func (w steady) Execute(query int, slot, last uint64) scheduler.Known {
+	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+	for s := last + 1; s <= slot && slot > 0; s++ {
+		x := (uint64(query)<<32 + s + w.seed) * 0x9e3779b97f4a7c15
+		x = (x ^ x>>29) * 0xbf58476d1ce4e5b9
+		if float64(x>>11)/(1<<53) < w.rates[query] {
+			k.Outcome, k.Jaccard = registry.Changed, 0.5
+		}
+	}
+	return k
+}
+
+func (steady) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
+
+// A pulse is a world in which a few queries change in every slot but each fourth,
+// and no others ever do.
+type pulse struct{ hot, queries int }
+
+func (w pulse) Execute(query int, slot, last uint64) scheduler.Known {
+	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: 100 * time.Millisecond}
+	if query < w.hot && slot > 0 && slot-slot/4 > last-last/4 {
+		k.Outcome, k.Jaccard = registry.Changed, 0.5
+	}
+	return k
+}
+
+func (pulse) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
+
+// A waning world's queries change a twentieth as often from some slot on, each
+// from another, but for the first.
+type waning struct{ steady }
+
+func (w waning) Execute(query int, slot, last uint64) scheduler.Known {
+	wane := uint64(60 + 40*query)
+	if query == 0 {
+		return w.steady.Execute(query, slot, last)
+	}
+	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+	if last < wane {
+		k = w.steady.Execute(query, min(slot, wane), last)
+	}
+	if later := (steady{costs: w.costs, rates: make([]float64, len(w.rates)), seed: w.seed}); slot > wane {
+		later.rates[query] = w.rates[query] / 20
+		if l := later.Execute(query, slot, max(last, wane)); l.Outcome == registry.Changed {
+			k = l
+		}
+	}
+	return k
+}
+
+// A recorder keeps the shared state that hybrid learns.
+type recorder struct {
+	hybrid.Policy
+	shared *[]float64
+}
+
+func (r recorder) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*policy.Candidate) []*policy.Candidate) policy.Lesson {
+	l := r.Policy.Absorb(m, ran, related)
+	*r.shared = l.Shared
+	return l
+}
+
+// Queries that do not change together say nothing of each other, however many
+// they are: no slot is taken for an empty one because they have not changed, and
+// the clock costs nothing. Where they do change together, that is found out.
+func TestTrust(t *testing.T) {
+	play := func(spelling string, w scheduler.World, queries int) (found int, trusted bool, empty float64) {
+		p, err := policy.Parse([]policy.Definition{hybrid.Definition()}, spelling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shared []float64
+		list := make([]registry.Query, queries)
+		for i := range list {
+			list[i] = registry.Query{ID: fmt.Sprintf("q%04d", i)}
+		}
+		r, err := scheduler.NewReplay(scheduler.ReplayConfig{Policy: recorder{p.(hybrid.Policy), &shared}, Rule: scheduler.RuleStrict, Budget: time.Second, Queries: list, World: w, Ring: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 600 {
+			r.Slot(func(x scheduler.Played) {
+				if x.Outcome == registry.Changed {
+					found++
+				}
+			})
+		}
+		trusted, empty = hybrid.Trust(shared)
+		return found, trusted, empty
+	}
+	for seed := range uint64(8) {
+		w := waning{steady{seed: seed}}
+		for i := range 60 {
+			w.costs = append(w.costs, 50*time.Millisecond)
+			w.rates = append(w.rates, 0.002)
+			if i < 12 {
+				w.rates[i] = 0.35
+			}
+		}
+		w.costs[0] = 300 * time.Millisecond
+		found, _, empty := play("hybrid:d=32:h=8", w, len(w.rates))
+		without, _, _ := play("hybrid:d=32:h=8:no-clock", w, len(w.rates))
+		if empty > 0 || float64(found) < 0.97*float64(without) {
+			t.Errorf("seed %d: %g of 600 slots count as empty; %d changes found, %d without the clock", seed, empty, found, without)
+		}
+	}
+	if _, trusted, empty := play("hybrid:d=64:h=4", pulse{hot: 6, queries: 200}, 200); !trusted || empty < 100 {
+		t.Errorf("every fourth slot is an empty one: trusted: %v, %g of 600 count as empty", trusted, empty)
+	}
+}

@@ -1,0 +1,34 @@
+// Package selection finds the smallest of many without sorting all.
+package selection
+
+// MoveFirst moves the n smallest elements to the front, in no order, in time that
+// grows with the length of the list.
+//
+// Source: C. A. R. Hoare, "Algorithm 65: find", 1961.
+func MoveFirst[T any](list []T, n int, before func(a, b *T) bool) {
+	for n > 0 && n < len(list) {
+		pivot := list[len(list)/2]
+		i, j := 0, len(list)-1
+		for i <= j {
+			for before(&list[i], &pivot) {
+				i++
+			}
+			for before(&pivot, &list[j]) {
+				j--
+			}
+			if i <= j {
+				list[i], list[j] = list[j], list[i]
+				i++
+				j--
+			}
+		}
+		switch { // list[:j+1] ≤ pivot ≤ list[i:]
+		case n <= j:
+			list = list[:j+1]
+		case n >= i:
+			list, n = list[i:], n-i
+		default:
+			return
+		}
+	}
+}
