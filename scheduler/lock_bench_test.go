@@ -110,7 +110,7 @@ func BenchmarkLockHeld(b *testing.B) {
 	}{
 		{"index-piece", "rr", func(p *planner) { p.index.grow(p.order) }}, // what a loop does at a time before a hint, or kin
 		{"hint", "rr", func(p *planner) { index(p); p.hint(registry.Hint{Touched: []string{"http://example.org/some/1"}}) }},
-		{"hint-all", "rr", func(p *planner) { p.hint(registry.Hint{All: true}); slot(p) }},
+		{"hint-all", "rr", func(p *planner) { index(p); p.hint(registry.Hint{All: true}); slot(p) }},
 		{"kin", "hybrid", func(p *planner) { index(p); p.related(&p.order[0].Candidate) }},
 		{"policy-to-sjf", "rr", reset("sjf:lambda=0.5", time.Hour)},
 		{"policy-to-hybrid", "rr", reset("hybrid", time.Hour)},
