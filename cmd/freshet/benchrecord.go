@@ -95,7 +95,7 @@ func (h *chronicle) open(ctx context.Context, w *cli.Env) ([]registry.Query, []b
 // start serves the embedded engine on loopback.
 func (h *chronicle) start(ctx context.Context) error {
 	log := config.Log{Level: "error", Format: "auto"}.Logger(h.w)
-	e, err := openEngine(ctx, h.engine, log)
+	e, err := cli.OpenEngine(ctx, h.engine, log)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type rehearsal struct {
 	list     []registry.Query
 	ids      []string // by query, as the server names them
 	steps    []bench.Step
-	api      *api
+	srv      *server.Server
 	arrivals *bench.Arrivals
 	memory   []scheduler.Memory
 }
@@ -87,15 +87,14 @@ func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
 		return report, err
 	}
 	defer os.RemoveAll(dir)
-	srv, err := r.server(dir)
-	if err != nil {
+	if r.srv, err = r.server(dir); err != nil {
 		return report, err
 	}
-	defer srv.Close()
+	defer r.srv.Close()
 	ctx, stop := context.WithCancel(ctx)
 	over := make(chan error, 1)
-	go func() { over <- srv.Run(ctx) }()
-	err = r.rehearse(ctx, srv)
+	go func() { over <- r.srv.Run(ctx) }()
+	err = r.rehearse(ctx)
 	stop()
 	if err = errors.Join(err, <-over); err != nil {
 		return report, err
@@ -118,15 +117,11 @@ func (r *rehearsal) server(dir string) (*server.Server, error) {
 	if err := conf.Check(); err != nil {
 		return nil, err
 	}
-	srv, err := server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
-	if err == nil {
-		r.api = &api{server: srv.URL(), w: r.w}
-	}
-	return srv, err
+	return server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
 }
 
 // rehearse registers, follows, and goes through the revisions.
-func (r *rehearsal) rehearse(ctx context.Context, srv *server.Server) error {
+func (r *rehearsal) rehearse(ctx context.Context) error {
 	r.arrivals = bench.NewArrivals(len(r.list))
 	r.memory = make([]scheduler.Memory, len(r.list))
 	ask, err := r.client()
@@ -136,7 +131,7 @@ func (r *rehearsal) rehearse(ctx context.Context, srv *server.Server) error {
 	defer ask.Close()
 	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
 	for _, q := range r.list {
-		got, _, err := srv.Registry.Register(admin, registry.Registration{Endpoint: rehearsed, Text: q.Text})
+		got, _, err := r.srv.Registry.Register(admin, registry.Registration{Endpoint: rehearsed, Text: q.Text})
 		if err != nil {
 			return fmt.Errorf("register %s: %w", q.ID, err)
 		}
@@ -162,7 +157,7 @@ func (r *rehearsal) rehearse(ctx context.Context, srv *server.Server) error {
 // follow tells the arrivals what a subscriber of a query holds.
 func (r *rehearsal) follow(ctx context.Context, i int) error {
 	held := false
-	return client.Follow(ctx, client.Options{Server: r.api.base(), Query: r.ids[i]}, func(e client.Event) error {
+	return client.Follow(ctx, client.Options{Server: r.srv.URL(), Query: r.ids[i]}, func(e client.Event) error {
 		if e.Result != nil && (e.Kind == client.Snapshot || e.Kind == client.Delta) {
 			r.arrivals.Hear(i, e.Result.Hash(), e.State.Seq, held && e.Kind == client.Delta)
 			held = true
@@ -213,14 +208,14 @@ func (r *rehearsal) truth(ctx context.Context, ask scheduler.Executor) error {
 // tick runs a slot and waits until the subscribers have heard of all of it.
 func (r *rehearsal) tick(ctx context.Context) error {
 	var s scheduler.Slot
-	if err := r.api.do(ctx, http.MethodPost, endpointPath(rehearsed)+"/tick", nil, &s); err != nil {
+	if err := r.srv.Call(ctx, http.MethodPost, "/v1/endpoints/"+rehearsed+"/tick", nil, &s); err != nil {
 		return err
 	}
 	for i, id := range r.ids {
 		var q struct {
 			Seq uint64 `json:"seq"`
 		}
-		if err := r.api.do(ctx, http.MethodGet, "/v1/queries/"+id, nil, &q); err != nil {
+		if err := r.srv.Call(ctx, http.MethodGet, "/v1/queries/"+id, nil, &q); err != nil {
 			return err
 		}
 		for deadline := time.Now().Add(time.Minute); r.arrivals.Heard(i) < q.Seq; time.Sleep(time.Millisecond) {

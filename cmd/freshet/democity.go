@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +37,7 @@ type demoServers struct {
 // serveCity loads the city and serves its endpoints.
 func (d demo) serveCity(ctx context.Context, w *cli.Env, town *city.City) (*demoServers, error) {
 	log := config.Log{Level: "warn", Format: "auto"}.Logger(w)
-	e, err := openEngine(ctx, d.engine, log)
+	e, err := cli.OpenEngine(ctx, d.engine, log)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +173,7 @@ func (d demo) applications(ctx context.Context, srv *server.Server) error {
 		return err
 	}
 	defer stop()
-	if err := d.hook(ctx, srv.URL(), service); err != nil && ctx.Err() == nil {
+	if err := d.hook(ctx, srv, service); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("webhook of the demo: %w", err)
 	}
 	err = client.Follow(ctx, client.Options{Server: srv.URL(), Query: "departures-central"}, func(client.Event) error { return nil })
@@ -188,37 +187,13 @@ const demoHook = "late departures board"
 
 // hook makes the webhook, in place of one that an earlier demo has left in the
 // store. The server may only begin to listen.
-func (d demo) hook(ctx context.Context, server, service string) error {
-	call := func(method, path string, body, into any) error {
-		var b bytes.Buffer
-		if err := json.NewEncoder(&b).Encode(body); err != nil {
-			return err
-		}
-		r, err := http.NewRequestWithContext(ctx, method, server+path, &b)
-		if err != nil {
-			return err
-		}
-		r.Header.Set("Content-Type", "application/json")
-		a, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return err
-		}
-		defer a.Body.Close()
-		if a.StatusCode >= 300 {
-			text, _ := io.ReadAll(io.LimitReader(a.Body, 1000))
-			return fmt.Errorf("%s %s: %s: %s", method, path, a.Status, text)
-		}
-		if into == nil {
-			return nil
-		}
-		return json.NewDecoder(a.Body).Decode(into)
-	}
+func (d demo) hook(ctx context.Context, srv *server.Server, service string) error {
 	var list struct {
 		Webhooks []struct{ ID, Name string }
 	}
 	err := errors.New("not tried")
 	for tries := 0; tries < 50 && err != nil; tries++ {
-		if err = call("GET", "/v1/webhooks", nil, &list); err != nil {
+		if err = srv.Call(ctx, http.MethodGet, "/v1/webhooks", nil, &list); err != nil {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -231,10 +206,10 @@ func (d demo) hook(ctx context.Context, server, service string) error {
 	}
 	for _, h := range list.Webhooks {
 		if h.Name == demoHook {
-			if err := call("DELETE", "/v1/webhooks/"+h.ID, nil, nil); err != nil {
+			if err := srv.Call(ctx, http.MethodDelete, "/v1/webhooks/"+h.ID, nil, nil); err != nil {
 				return err
 			}
 		}
 	}
-	return call("POST", "/v1/webhooks", map[string]string{"query": "late-departures", "name": demoHook, "url": service + "/departures"}, nil)
+	return srv.Call(ctx, http.MethodPost, "/v1/webhooks", map[string]string{"query": "late-departures", "name": demoHook, "url": service + "/departures"}, nil)
 }

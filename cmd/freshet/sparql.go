@@ -58,7 +58,7 @@ func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	e, err := openEngine(ctx, o.engine, log)
+	e, err := cli.OpenEngine(ctx, o.engine, log)
 	if err != nil {
 		return err
 	}
@@ -142,14 +142,4 @@ func replay(ctx context.Context, e *local.Engine, todo []local.Changeset, every 
 		log.Info("changeset applied", "changeset", c.Name, "added", a.Added, "removed", a.Removed, "skipped", a.Skipped, "left", len(todo)-i-1)
 	}
 	return nil
-}
-
-// openEngine starts the embedded engine; without its file the command line was
-// not ready to run, which is a usage error.
-func openEngine(ctx context.Context, explicit string, log *slog.Logger) (*local.Engine, error) {
-	path, err := local.FindEngine(explicit)
-	if err != nil {
-		return nil, cli.WithCode(cli.ExitUsage, err)
-	}
-	return local.Open(ctx, local.Options{Path: path, Logger: log})
 }
