@@ -12,9 +12,9 @@ TAGS   := $(if $(shell command -v virtuoso-t),virtuoso)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## build the program into bin/freshet; VERSION=v1.2.3 names a release
+build: ## build freshet and freshet-bench into bin; VERSION=v1.2.3 names a release
 	@mkdir -p bin
-	go build -buildvcs=auto $(if $(VERSION),-ldflags "-X main.version=$(VERSION)") -o bin/freshet ./cmd/freshet
+	go build -buildvcs=auto $(if $(VERSION),-ldflags "-X main.version=$(VERSION)") -o bin/ ./cmd/freshet ./cmd/freshet-bench
 
 demo: deps build ## run the server with an embedded endpoint, living data and sample queries
 	bin/freshet demo

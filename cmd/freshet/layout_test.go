@@ -114,6 +114,23 @@ func TestImportTableFindsViolations(t *testing.T) {
 	}
 }
 
+// The server carries neither the research tools nor what they plot with.
+func TestServerWithoutPlots(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"scheduler") {
+		t.Fatalf("go list prints\n%s", out)
+	}
+	for _, d := range deps {
+		if d == module+"bench" || strings.Contains(d, "plot") || strings.HasPrefix(d, "gonum.org/") || strings.Contains(d, "/font") {
+			t.Errorf("freshet must not depend on %s", d)
+		}
+	}
+}
+
 // TestBubbles: bubbles of the standard library crash now and then under the race
 // detector; those of package bubble, which says why, do not.
 func TestBubbles(t *testing.T) {

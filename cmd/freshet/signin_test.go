@@ -30,7 +30,7 @@ func TestSignInHintWorks(t *testing.T) {
 	if err != nil || found == nil {
 		t.Fatalf("the page names no command (%v):\n%s", err, page)
 	}
-	code, secret, says := runCLI(t, nil, "", shellWords(html.UnescapeString(string(found[1])))...)
+	code, secret, says := runCLI(t, nil, "", clitest.ShellWords(html.UnescapeString(string(found[1])))...)
 	line := regexp.MustCompile(`(?m)^  - (\{.*\})$`).FindStringSubmatch(says)
 	if code != cli.ExitOK || line == nil {
 		t.Fatalf("freshet %s: exit code %d: %s", found[1], code, says)

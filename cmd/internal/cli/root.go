@@ -27,10 +27,13 @@ func Finish(root *cobra.Command, examples map[string]string) {
 func helpCommand(root *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			about, _, err := root.Find(args)
+		ValidArgsFunction: func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			about, rest, err := root.Find(args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			if about.DisableFlagParsing {
+				return about.ValidArgsFunction(about, rest, toComplete)
 			}
 			var names []string
 			for _, sub := range about.Commands() {
@@ -40,6 +43,9 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
+			if err == nil && about.DisableFlagParsing { // another program knows
+				return about.RunE(about, append(rest, "--help"))
+			}
 			if err != nil || len(rest) > 0 {
 				return UsageErrorf("there is no command %q\nSee '%s --help'.", strings.Join(args, " "), root.CommandPath())
 			}

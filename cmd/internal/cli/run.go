@@ -26,6 +26,7 @@ type Env struct {
 	Getenv   func(string) string
 	Terminal bool // stderr is a terminal: show progress
 	Color    bool
+	Exec     func(path string, args, env []string) error // replaces this process; nil where there is none to replace
 }
 
 // OSEnv is the environment of this process.
@@ -33,7 +34,7 @@ func OSEnv() *Env {
 	tty := term.IsTerminal(int(os.Stderr.Fd()))
 	return &Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Terminal: tty,
-		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv),
+		Color: colorful(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv), Exec: syscall.Exec,
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"github.com/freshet/freshet/endpoint/virtuosotest"
 )
 
+// graph holds the data on Virtuoso.
+const graph = "http://example.org/g"
+
 // Recorded on Virtuoso, a history has the changes that it has on the embedded
 // engine, in the same revisions.
 func TestBenchRecordVirtuoso(t *testing.T) {
@@ -65,7 +68,7 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	v := virtuosotest.Start(t, virtuosotest.Options{})
-	more := append([]string{"bench", "record", "--out", killed, "--endpoint", v.URL, "--update-param", "query", "--graph", graph}, args...)
+	more := append([]string{"record", "--out", killed, "--endpoint", v.URL, "--update-param", "query", "--graph", graph}, args...)
 	bin := binary(t)
 	size, kills := int64(0), 0
 	for {

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
+)
+
+const tinyTrace = `{"queries":2,"revisions":2,"exec_ms":[[10,20],[10,20],[10,20]],"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
+
+// runLine runs one command line in this process.
+func runLine(ctx context.Context, args []string, w *cli.Env) int {
+	return cli.Run(ctx, newRoot(w), args, w)
+}
+
+// runCLI runs one command line in this process and returns what it prints.
+func runCLI(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return clitest.Run(t, newRoot, env, stdin, args...)
+}
+
+// binary builds the program.
+func binary(t testing.TB) string {
+	t.Helper()
+	return clitest.Build(t, "freshet-bench")
+}
+
+func TestMain(m *testing.M) { clitest.Main(m) }
+
+// Convert, simulate in the three formats, twice the same; mistakes are usage
+// errors.
+func TestBenchSimulate(t *testing.T) {
+	dir := t.TempDir()
+	in, packed := filepath.Join(dir, "t.json"), filepath.Join(dir, "t.trace")
+	if err := os.WriteFile(in, []byte(tinyTrace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := runCLI(t, nil, "", "bench", "convert", in, packed); code != cli.ExitOK {
+		t.Fatal(stderr)
+	}
+	simulate := func(args ...string) (int, string, string) {
+		return runCLI(t, nil, "", append([]string{"bench", "simulate", "--trace", packed}, args...)...)
+	}
+	_, first, _ := simulate("--policy", "rr,cv", "--budget", "25ms,1s", "--rule", "overrun", "--json", "--schedule")
+	code, out, stderr := simulate("--policy", "rr,cv", "--budget", "25ms,1s", "--rule", "overrun", "--json", "--schedule")
+	if code != cli.ExitOK || out != first || strings.Count(out, "\n") != 4 || stderr != "" {
+		t.Fatalf("code %d, stderr %q, stdout\n%s", code, stderr, out)
+	}
+	var row struct {
+		Policy string  `json:"policy"`
+		Budget int     `json:"budget_ms"`
+		Slots  [][]int `json:"slots"`
+	}
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row); err != nil || row.Policy != "rr" || row.Budget != 25 || fmt.Sprint(row.Slots) != "[[0 1] [0 1]]" {
+		t.Errorf("first row %+v, %v", row, err)
+	}
+	if code, out, _ := simulate("--policy", "rr", "--csv"); code != cli.ExitOK || !strings.HasPrefix(out, "policy,params,budget_ms,rule,total,relevant") {
+		t.Errorf("code %d, CSV\n%s", code, out)
+	}
+	if code, out, _ := simulate("--policy", "rr"); code != cli.ExitOK || !strings.Contains(out, "relevant") {
+		t.Errorf("code %d, table\n%s", code, out)
+	}
+	for _, args := range [][]string{
+		{}, {"--policy", "nonsense"}, {"--policy", "rr", "--budget", "ten"}, {"--policy", "rr", "--rule", "lax"},
+		{"--policy", "rr", "--json", "--csv"}, {"--policy", "rr", "--schedule"}, {"--policy", "rr", "--trace", filepath.Join(dir, "none")},
+	} {
+		if code, _, stderr := simulate(args...); code != cli.ExitUsage || stderr == "" {
+			t.Errorf("%v: code %d, %q; want a usage error", args, code, stderr)
+		}
+	}
+	if err := os.WriteFile(packed, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := simulate("--policy", "rr"); code != cli.ExitFailure || !strings.Contains(stderr, "bad trace") {
+		t.Errorf("broken trace: code %d, %q", code, stderr)
+	}
+}
+
+// A small history in the layout of DBpedia Live: a counter that goes up each
+// hour but the third.
+func writeHistory(t *testing.T, hours int) (args []string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(path, text string) {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	triple := func(n int) string { return fmt.Sprintf("<http://x/c> <http://x/n> \"%d\" .\n", n) }
+	write("base.nt", triple(0)+"<http://x/c> <http://x/name> \"counter\" .\n")
+	for h := range hours {
+		if h != 2 {
+			n := h
+			if h == 3 {
+				n = 2
+			}
+			write(fmt.Sprintf("changesets/2020/01/01/%02d/000000.removed.nt", h), triple(n))
+			write(fmt.Sprintf("changesets/2020/01/01/%02d/000000.added.nt", h), triple(h+1))
+		}
+	}
+	write("queries.jsonl", `{"id":"n","query":"SELECT ?n { <http://x/c> <http://x/n> ?n }"}
+{"id":"name","query":"SELECT ?n { <http://x/c> <http://x/name> ?n }"}
+{"id":"all","query":"CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"}
+`)
+	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
+}
+
+// Recorded on the embedded engine in one go, and in another process that is
+// killed again and again: the versions are the same, none twice, none lost.
+func TestBenchRecordKilled(t *testing.T) {
+	clitest.NeedEngine(t)
+	const hours = 20
+	args := writeHistory(t, hours)
+	dir := t.TempDir()
+	whole, killed := filepath.Join(dir, "whole.trace"), filepath.Join(dir, "killed.trace")
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", whole}, args...)...); code != cli.ExitOK {
+		t.Fatal(stderr)
+	}
+	want := loadVersions(t, whole)
+	if want.Revisions != hours || want.Changes() != 2*(hours-1) { // of two queries, in all hours but one
+		t.Fatalf("%d revisions, %d changes", want.Revisions, want.Changes())
+	}
+	bin := binary(t)
+	size := int64(0)
+	kills := 0
+	for range 200 {
+		c := exec.Command(bin, append([]string{"record", "--out", killed}, args...)...)
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		over, err := killAfterProgress(c, ended, killed, &size)
+		if over {
+			if err != nil {
+				t.Fatalf("%v\n%s", err, stderr.String())
+			}
+			break
+		}
+		kills++
+	}
+	if kills < 3 {
+		t.Errorf("the recording was killed %d times only", kills)
+	}
+	got := loadVersions(t, killed)
+	if g, w := versionsOf(got), versionsOf(want); g != w {
+		t.Errorf("after kills the trace has\n%s\nwant\n%s", g, w)
+	}
+}
+
+// killAfterProgress kills the process once its file has grown; over says that
+// it ended by itself.
+func killAfterProgress(c *exec.Cmd, ended <-chan error, path string, size *int64) (over bool, err error) {
+	for {
+		select {
+		case err := <-ended:
+			return true, err
+		case <-time.After(time.Millisecond):
+		}
+		if st, err := os.Stat(path + ".part"); err == nil && st.Size() > *size+100 {
+			*size = st.Size()
+			c.Process.Kill()
+			<-ended
+			return false, nil
+		}
+	}
+}
+
+func loadVersions(t *testing.T, path string) *bench.Trace {
+	t.Helper()
+	tr, err := bench.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func versionsOf(tr *bench.Trace) string {
+	var b strings.Builder
+	for _, s := range tr.Series {
+		for _, v := range s.Versions {
+			fmt.Fprintln(&b, s.Query, v.Rev, v.Rows)
+		}
+	}
+	return b.String()
+}
+
+// The real server hears of every change when the budget is ample and the
+// policy not selective.
+func TestBenchReplay(t *testing.T) {
+	clitest.NeedEngine(t)
+	hearsAll(t)
+}
+
+// hearsAll replays a history with ample budget.
+func hearsAll(t *testing.T, more ...string) {
+	t.Helper()
+	args := append(append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...), more...)
+	code, out, stderr := runCLI(t, nil, "", args...)
+	if code != cli.ExitOK {
+		t.Fatal(stderr)
+	}
+	var r bench.Arrived
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	want := bench.Arrived{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used} // t0 and six hours, of which five change two results
+	if r != want {
+		t.Errorf("report %+v\nwant %+v", r, want)
+	}
+}
+
+// A benchmark that is told to stop has not done its work, and says so.
+func TestBenchStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, said bytes.Buffer
+	args := []string{"bench", "simulate", "--trace", filepath.Join("..", "..", "bench", "testdata", "small.json"), "--policy", "rr", "--budget", "1s"}
+	code := runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Getenv: func(string) string { return "" }})
+	if code != cli.ExitFailure || !strings.Contains(said.String(), "stopped before it was finished") {
+		t.Errorf("code %d, %q", code, said.String())
+	}
+}
+
+// The generated history can be recorded and played, and is the same each time.
+func TestBenchSample(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	for _, d := range []string{a, b} {
+		if code, _, stderr := runCLI(t, nil, "", "bench", "sample", d, "--steps", "6", "--queries", "20"); code != cli.ExitOK || !strings.Contains(stderr, "6 changesets and 20 queries") {
+			t.Fatalf("code %d, %s", code, stderr)
+		}
+	}
+	same(t, os.DirFS(a), os.DirFS(b))
+	trace := filepath.Join(dir, "city.trace")
+	code, _, stderr := runCLI(t, nil, "", "bench", "record", "--changesets", filepath.Join(a, "changesets"), "--base", filepath.Join(a, "base.nt.gz"),
+		"--queries", filepath.Join(a, "queries.jsonl"), "--per-changeset", "--out", trace)
+	if strings.Contains(stderr, "make deps") {
+		t.Skip("the engine is missing: ", stderr)
+	}
+	if code != cli.ExitOK || !strings.Contains(stderr, "20 queries over 6 revisions, ") {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
+	if code, out, stderr := runCLI(t, nil, "", "bench", "simulate", "--trace", trace, "--policy", "rr,cv", "--budget", "1s"); code != cli.ExitOK || !strings.Contains(out, "abs delay") {
+		t.Errorf("code %d, %s%s", code, out, stderr)
+	}
+	if code, _, _ := runCLI(t, nil, "", "bench", "sample", a, "--steps", "0"); code != cli.ExitUsage {
+		t.Errorf("no steps: code %d", code)
+	}
+}
+
+// same compares two trees of files.
+func same(t *testing.T, a, b fs.FS) {
+	t.Helper()
+	n := 0
+	err := fs.WalkDir(a, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		n++
+		x, err := fs.ReadFile(a, path)
+		if err != nil {
+			return err
+		}
+		y, err := fs.ReadFile(b, path)
+		if err == nil && !bytes.Equal(x, y) {
+			t.Errorf("%s differs", path)
+		}
+		return err
+	})
+	if err != nil || n == 0 {
+		t.Fatalf("%d files, %v", n, err)
+	}
+}
+
+// Every command shows how it is used.
+func TestExamplesAndJSON(t *testing.T) { clitest.CheckCommands(t, newRoot, "bench") }
