@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -478,65 +477,6 @@ func TestDebtOfProfile(t *testing.T) {
 			t.Error("nothing was claimed")
 		}
 		w.stop()
-	})
-}
-
-// What would have been is asked under the rule that is in force.
-func TestDebtOfShadows(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		r := schedulertest.Rows(t, "same")
-		s := &service{reply: func(q *registry.Query, _ int) reply {
-			if q.ID == "q_4" {
-				return reply{5 * time.Second, registry.Changed, r}
-			}
-			return reply{time.Second, registry.Changed, r}
-		}}
-		ledger := &schedulertest.Memory{}
-		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
-		e := shadowed("rr")
-		e.Rule, e.Budget, e.Timeout = scheduler.RuleDebt, registry.Duration(3*time.Second), registry.Duration(10*time.Second)
-		if err := m.Add(e, s); err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range []string{"q_1", "q_2", "q_3", "q_4"} {
-			q := schedulertest.Query(city, id)
-			q.ID = id
-			if err := ledger.Register(q); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx) }()
-		for range 40 {
-			if _, err := m.Tick(ctx, city); err != nil {
-				t.Fatal(err)
-			}
-		}
-		compare := func() scheduler.ShadowReport {
-			t.Helper()
-			got, err := m.Shadows(ctx, city)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return *got.Policies[0].Estimate
-		}
-		// Times are known exactly, so rr does what it did.
-		lent := compare()
-		if d := lent.Total.Mean - float64(lent.Same.Total); math.Abs(d) > 2 || lent.Used.High > 3*float64(lent.To-lent.From+1)+10 {
-			t.Errorf("under debt: %+v", lent)
-		}
-		e.Rule = scheduler.RuleStrict
-		if err := m.Update(e, s); err != nil {
-			t.Fatal(err)
-		}
-		if strict := compare(); strict.Total.Mean == lent.Total.Mean {
-			t.Errorf("strict, which cuts q_4 each time, executes as many: %+v", strict)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -96,7 +96,7 @@
 // A policy is an order and a fold over one query's executions; hybrid learns of
 // the endpoint as a whole besides. The ledger keeps both. Another policy begins
 // with what the last 63 executions of each query teach it. Others are held
-// against an endpoint's own over what is recorded, see Manager.Shadows.
+// against an endpoint's own over what is recorded, see package shadow.
 //
 // # Cost
 //

@@ -62,7 +62,6 @@ type Loop struct {
 	reconf   chan struct{} // settings changed: look at the grid again
 	finished chan struct{} // Run is over but for trial runs
 	trials   sync.WaitGroup
-	shade    shade
 
 	// handover is held while an answer is taken and, if it changes something,
 	// committed, so that no answer of a client that was replaced is. It comes
@@ -110,7 +109,6 @@ func NewLoop(c Config) (*Loop, error) {
 	}
 	l := &Loop{
 		mu:     newLock(),
-		shade:  shade{turn: make(chan struct{}, 1)},
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
 		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}),
 		set: set,

@@ -237,3 +237,15 @@ func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
 	}
 	return l.Explain(query)
 }
+
+// InForce returns the settings of an endpoint that are in force, defaults
+// included, and the policy that orders its ranked queries.
+func (m *Manager) InForce(endpoint string) (registry.Endpoint, Policy, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return registry.Endpoint{}, nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.set.endpoint.WithDefaults(), l.set.policy, nil
+}

@@ -235,3 +235,12 @@ func (r *Replay) narrow() {
 		}
 	}
 }
+
+// Entries lists the queries with their statistics, by number.
+func (r *Replay) Entries() []Entry {
+	out := make([]Entry, len(r.all))
+	for i, c := range r.all {
+		out[i] = Entry{Query: c.Query, Stats: c.Stats.Clone()}
+	}
+	return out
+}

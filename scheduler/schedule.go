@@ -231,7 +231,7 @@ func read(e registry.Endpoint) (settings, error) {
 	if s.blackouts, err = parseBlackouts(e.Blackout); err != nil {
 		return fail("blackout", err)
 	}
-	if err := shadows(e.Shadows); err != nil {
+	if err := checkShadows(e.Shadows); err != nil {
 		return fail("shadows", err)
 	}
 	if setting, err := limits(e, s.schedule); err != nil {

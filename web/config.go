@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A Gate lets callers in. An empty token is registry.Anonymous with the role
@@ -84,7 +85,7 @@ type Config struct {
 	Hint func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
 	// Shadows compares an endpoint's policy with those in its shadow, over what is
 	// recorded. Without it the calls are not there.
-	Shadows func(ctx context.Context, endpoint string) (scheduler.Shadows, error)
+	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
 	// Pages serve people: every path that is none of the API's. Without them such
 	// paths are not there.
 	Pages Pages

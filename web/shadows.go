@@ -30,13 +30,13 @@ func addShadow(c *call) error {
 	if err := c.decode(&b, typeJSON); err != nil {
 		return err
 	}
-	return c.reshade(func(e *registry.Endpoint) error { return scheduler.Shade(e, b.Policy) })
+	return c.reshade(func(e *registry.Endpoint) error { return scheduler.AddShadow(e, b.Policy) })
 }
 
 // dropShadow takes the policy of a parameter, as its spelling holds characters
 // that paths and their readers treat differently.
 func dropShadow(c *call) error {
-	return c.reshade(func(e *registry.Endpoint) error { return scheduler.Unshade(e, c.r.URL.Query().Get("policy")) })
+	return c.reshade(func(e *registry.Endpoint) error { return scheduler.RemoveShadow(e, c.r.URL.Query().Get("policy")) })
 }
 
 // reshade answers with the choice that is in force then.

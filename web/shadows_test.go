@@ -10,16 +10,17 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // shadowsOf compares on a history of three queries, of which one changes.
-func shadowsOf(ctx context.Context, endpoint string) (scheduler.Shadows, error) {
+func shadowsOf(ctx context.Context, endpoint string) (shadow.Comparison, error) {
 	if endpoint != "city" {
-		return scheduler.Shadows{}, registry.ErrNotFound
+		return shadow.Comparison{}, registry.ErrNotFound
 	}
 	p, err := scheduler.ParsePolicy("rr")
 	if err != nil {
-		return scheduler.Shadows{}, err
+		return shadow.Comparison{}, err
 	}
 	var entries []scheduler.Entry
 	for i, id := range []string{"a", "b", "c"} {
@@ -29,8 +30,8 @@ func shadowsOf(ctx context.Context, endpoint string) (scheduler.Shadows, error) 
 		}
 		entries = append(entries, e)
 	}
-	r, err := scheduler.Shadow(ctx, scheduler.ShadowConfig{Policy: p, Budget: time.Second, Entries: entries})
-	return scheduler.Shadows{Endpoint: endpoint, Budget: registry.Duration(time.Second), Slot: 12, Policies: []scheduler.Shaded{
+	r, err := shadow.Play(ctx, shadow.Config{Policy: p, Budget: time.Second, Entries: entries})
+	return shadow.Comparison{Endpoint: endpoint, Budget: registry.Duration(time.Second), Slot: 12, Policies: []shadow.Compared{
 		{Policy: "hybrid", Current: true}, {Policy: "rr", Estimate: &r},
 	}}, err
 }
@@ -38,11 +39,11 @@ func shadowsOf(ctx context.Context, endpoint string) (scheduler.Shadows, error) 
 func TestShadows(t *testing.T) {
 	w := newWorld(t)
 	const at, asJSON = "/v1/endpoints/city/shadows", "Content-Type: application/json"
-	var s scheduler.Shadows
+	var s shadow.Comparison
 	if err := json.Unmarshal(w.get(at).status(200).body, &s); err != nil {
 		t.Fatal(err)
 	}
-	if p := s.Policies; len(p) != 2 || !p[0].Current || p[0].Estimate != nil || p[1].Current || p[1].Estimate.Known != 1 || p[1].Estimate.Pasts == 0 {
+	if p := s.Policies; len(p) != 2 || !p[0].Current || p[0].Estimate != nil || p[1].Current || p[1].Estimate.Known != 1 || p[1].Estimate.Samples == 0 {
 		t.Errorf("%+v", s)
 	}
 	w.get("/v1/endpoints/nobody/shadows").problem(404, "not-found")

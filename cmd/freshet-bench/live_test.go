@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A timed executor asks the real endpoint and reports the times of a trace. It
@@ -199,7 +200,7 @@ func TestShadowsForetellScarcity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := scheduler.Shadow(t.Context(), scheduler.ShadowConfig{Policy: p, Budget: budget, Entries: left, Seed: 1})
+		e, err := shadow.Play(t.Context(), shadow.Config{Policy: p, Budget: budget, Entries: left, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

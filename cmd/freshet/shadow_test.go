@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A rerun is a server that goes through a past under one policy, over an
@@ -138,7 +139,7 @@ func (r *rerun) outturn() outturn {
 	return o
 }
 
-func (r *rerun) shadows() (s scheduler.Shadows) {
+func (r *rerun) shadows() (s shadow.Comparison) {
 	r.t.Helper()
 	if err := json.Unmarshal([]byte(r.must(r.t, "", "endpoint", "shadow", "list", "city", "--json")), &s); err != nil {
 		r.t.Fatal(err)

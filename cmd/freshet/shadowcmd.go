@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 func (a *api) endpointShadow() *cobra.Command {
@@ -60,7 +60,7 @@ all that there probably were, those included that nobody looked for in time.`,
 func shadowsPath(name string) string { return endpointPath(name) + "/shadows" }
 
 func printShadows(w io.Writer, raw json.RawMessage) error {
-	var s scheduler.Shadows
+	var s shadow.Comparison
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func printShadows(w io.Writer, raw json.RawMessage) error {
 }
 
 // spread writes an estimate with what is left open.
-func spread(e scheduler.Estimate) string {
+func spread(e shadow.Estimate) string {
 	if e.Low == e.High {
 		return fmt.Sprintf("%.4g", e.Mean)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/web"
 )
 
@@ -46,7 +47,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
-		c.Shadows = r.daemon.Shadows
+		c.Shadows = shadow.NewComparer(r.daemon, r.store).Compare
 		c.Subscriptions, c.Profiles = followers{r.store}, r.store
 		c.Managing = Managing{
 			Settings: func() ([]Setting, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A settingsForm is the settings of an endpoint as people edit them, each with
@@ -495,7 +496,7 @@ func docOf(spelling string) string {
 }
 
 // leftOpen is what a history leaves open of an estimate, if anything.
-func leftOpen(e scheduler.Estimate) string {
+func leftOpen(e shadow.Estimate) string {
 	low, high := figures(e.Low), figures(e.High)
 	if low == high {
 		return ""
@@ -512,7 +513,7 @@ func shadePolicy(v *visit) error {
 		if f.Get("policy") == e.Policy {
 			return same
 		}
-		return scheduler.Shade(e, f.Get("policy"))
+		return scheduler.AddShadow(e, f.Get("policy"))
 	})
 	if errors.Is(err, same) {
 		f.Values = url.Values{} // a text that is left in the field counts more than a choice

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A History is what happens to the data: which queries' results change before
@@ -76,7 +76,7 @@ func (p History) Write(t *testing.T) (args []string) {
 
 // Within fails unless a figure lies in what an estimate leaves open: three
 // standard deviations about the mean.
-func Within(t *testing.T, what string, is float64, e scheduler.Estimate) {
+func Within(t *testing.T, what string, is float64, e shadow.Estimate) {
 	t.Helper()
 	low, high := math.Min(e.Low, e.Mean-3*e.Dev)-1e-9, math.Max(e.High, e.Mean+3*e.Dev)+1e-9
 	if is < low || is > high {

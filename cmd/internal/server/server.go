@@ -24,6 +24,7 @@ import (
 	"github.com/freshet/freshet/notify/sepa"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
 	"github.com/freshet/freshet/web/ui"
@@ -175,7 +176,7 @@ func (s *Server) serveHTTP() error {
 			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
 		},
 		Profiles: s.Store, CapturesSSE: s.live.ProfileCaptures, Following: s.Hub.Followers, NextRound: s.fleet.NextRound,
-		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: s.fleet.Manager.Shadows,
+		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store).Compare,
 		Documents:  documents{s.live.Documents()},
 		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) },
 		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,

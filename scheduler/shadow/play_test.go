@@ -1,4 +1,4 @@
-package scheduler
+package shadow
 
 import (
 	"context"
@@ -11,33 +11,67 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// recordedBy plays a policy in a world and returns the history that is left.
-func recordedBy(t *testing.T, spelling string, budget time.Duration, w steady, slots int) []Entry {
-	t.Helper()
-	p, err := ParsePolicy(spelling)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := replay(t, p, budget, w)
-	for range slots {
-		r.Slot(func(Played) {})
-	}
-	var out []Entry
-	for _, c := range r.all {
-		out = append(out, Entry{Query: c.Query, Stats: c.Stats.Clone()})
-	}
-	return out
+// A steady world has the same costs in every slot, and changes that follow from a
+// number.
+type steady struct {
+	costs []time.Duration
+	rates []float64 // changes per slot
+	seed  uint64
 }
 
-func shadowOf(t *testing.T, spelling string, budget time.Duration, entries []Entry) ShadowReport {
+func (w steady) Execute(query int, slot, last uint64) scheduler.Known {
+	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+	for s := last + 1; s <= slot && slot > 0; s++ {
+		x := (uint64(query)<<32 + s + w.seed) * 0x9e3779b97f4a7c15
+		x = (x ^ x>>29) * 0xbf58476d1ce4e5b9
+		if float64(x>>11)/(1<<53) < w.rates[query] {
+			k.Outcome, k.Jaccard = registry.Changed, 0.5
+		}
+	}
+	return k
+}
+
+func (steady) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
+
+func parse(t *testing.T, spelling string) policy.Policy {
 	t.Helper()
-	p, err := ParsePolicy(spelling)
+	p, err := scheduler.ParsePolicy(spelling)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Shadow(context.Background(), ShadowConfig{Policy: p, Budget: budget, Entries: entries, Seed: 3})
+	return p
+}
+
+func replay(t *testing.T, spelling string, budget time.Duration, w steady) *scheduler.Replay {
+	t.Helper()
+	queries := make([]registry.Query, len(w.costs))
+	for i := range queries {
+		queries[i] = registry.Query{ID: fmt.Sprintf("q%06d", i), Constants: []string{fmt.Sprint("urn:", i%3)}}
+	}
+	r, err := scheduler.NewReplay(scheduler.ReplayConfig{Policy: parse(t, spelling), Rule: scheduler.RuleStrict, Budget: budget, Queries: queries, World: w, Ring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// recordedBy plays a policy in a world and returns the record that it leaves.
+func recordedBy(t *testing.T, spelling string, budget time.Duration, w steady, slots int) []policy.Entry {
+	t.Helper()
+	r := replay(t, spelling, budget, w)
+	for range slots {
+		r.Slot(func(scheduler.Played) {})
+	}
+	return r.Entries()
+}
+
+func shadowOf(t *testing.T, spelling string, budget time.Duration, entries []policy.Entry) Report {
+	t.Helper()
+	r, err := Play(context.Background(), Config{Policy: parse(t, spelling), Budget: budget, Entries: entries, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +94,10 @@ func TestShadowKnowsAll(t *testing.T) {
 	entries := recordedBy(t, "rr", time.Minute, w, 60)
 	for _, spelling := range []string{"rr", "cr:lambda=0", "dj", "ttl:max=8:reset", "hybrid:d=8", "sqrt"} {
 		got := shadowOf(t, spelling, 3*time.Second, entries)
-		p, _ := ParsePolicy(spelling)
-		r := replay(t, p, 3*time.Second, w)
+		r := replay(t, spelling, 3*time.Second, w)
 		var total, relevant int
 		for range 60 {
-			r.Slot(func(x Played) {
+			r.Slot(func(x scheduler.Played) {
 				total++
 				if x.Outcome == registry.Changed {
 					relevant++
@@ -108,22 +141,18 @@ func TestShadowIsUncertain(t *testing.T) {
 }
 
 // scored is what a policy really does in a world.
-func scored(t *testing.T, spelling string, budget time.Duration, w steady, slots uint64) (s score) {
+func scored(t *testing.T, spelling string, budget time.Duration, w steady, slots uint64) (s tally) {
 	t.Helper()
-	p, err := ParsePolicy(spelling)
-	if err != nil {
-		t.Fatal(err)
-	}
 	changed := func(q int, slot uint64) bool { return w.Execute(q, slot, slot-1).Outcome == registry.Changed }
 	last := make([]uint64, len(w.costs))
-	r := replay(t, p, budget, w)
+	r := replay(t, spelling, budget, w)
 	for slot := uint64(1); slot <= slots; slot++ {
 		for q := range last {
 			if changed(q, slot) {
 				s.changes++
 			}
 		}
-		r.Slot(func(x Played) {
+		r.Slot(func(x scheduler.Played) {
 			s.total++
 			for since := last[x.Query] + 1; since <= slot; since++ {
 				if changed(x.Query, since) {
@@ -146,14 +175,14 @@ func TestLongShadowCovers(t *testing.T) {
 	const sparse, dense = 4 * time.Second, 12 * time.Second
 	figures := []struct {
 		name string
-		of   func(ShadowReport) Estimate
-		is   func(score) float64
+		of   func(Report) Estimate
+		is   func(tally) float64
 	}{
-		{"changes", func(r ShadowReport) Estimate { return r.Changes }, func(s score) float64 { return float64(s.changes) }},
-		{"total", func(r ShadowReport) Estimate { return r.Total }, func(s score) float64 { return float64(s.total) }},
-		{"relevant", func(r ShadowReport) Estimate { return r.Relevant }, func(s score) float64 { return float64(s.relevant) }},
-		{"missed", func(r ShadowReport) Estimate { return r.Missed }, score.missed},
-		{"delay", func(r ShadowReport) Estimate { return r.Delay }, score.delay},
+		{"changes", func(r Report) Estimate { return r.Changes }, func(s tally) float64 { return float64(s.changes) }},
+		{"total", func(r Report) Estimate { return r.Total }, func(s tally) float64 { return float64(s.total) }},
+		{"relevant", func(r Report) Estimate { return r.Relevant }, func(s tally) float64 { return float64(s.relevant) }},
+		{"missed", func(r Report) Estimate { return r.Missed }, tally.missed},
+		{"delay", func(r Report) Estimate { return r.Delay }, tally.delay},
 	}
 	held, wide, all, seen := make([]int, len(figures)), make([]float64, len(figures)), 0, 0.0
 	for seed := range uint64(worlds) {
@@ -191,16 +220,16 @@ func TestLongShadowCovers(t *testing.T) {
 	}
 }
 
-func TestShadowErrors(t *testing.T) {
-	p, _ := ParsePolicy("rr")
-	if _, err := Shadow(context.Background(), ShadowConfig{Policy: p, Budget: time.Second}); err == nil {
-		t.Error("a shadow without any history")
+func TestPlayErrors(t *testing.T) {
+	p := parse(t, "rr")
+	if _, err := Play(context.Background(), Config{Policy: p, Budget: time.Second}); !errors.Is(err, ErrNoHistory) {
+		t.Errorf("without any history: %v", err)
 	}
 	entries := recordedBy(t, "rr", time.Minute, world8(), 3)
-	if _, err := Shadow(context.Background(), ShadowConfig{Policy: p, Entries: entries}); err == nil {
-		t.Error("a shadow without a budget")
+	if _, err := Play(context.Background(), Config{Policy: p, Entries: entries}); err == nil {
+		t.Error("played without a budget")
 	}
-	if _, err := Shadow(context.Background(), ShadowConfig{Policy: Clairvoyant(told), Budget: time.Second, Entries: entries}); !errors.Is(err, ErrPolicy) {
-		t.Errorf("a clairvoyant shadow: %v", err)
+	if _, err := Play(context.Background(), Config{Policy: policy.Clairvoyant(nil), Budget: time.Second, Entries: entries}); !errors.Is(err, policy.ErrPolicy) {
+		t.Errorf("a clairvoyant policy: %v", err)
 	}
 }

@@ -1,0 +1,80 @@
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A Config says which policy is played.
+type Config struct {
+	Policy policy.Policy
+	Budget time.Duration
+	Rule   string // scheduler.RuleStrict when empty, or RuleDebt
+	// Timeout of one execution, 0 = none.
+	Timeout time.Duration
+	// Entries are the queries of the endpoint with their statistics: the
+	// executions in Stats.Samples are the record.
+	Entries []policy.Entry
+	// Samples is how many histories are played, 0 for 16.
+	Samples int
+	Seed    uint64
+	// Work, when given, bounds queries × slots × histories: then there are as many
+	// histories, from 4 to 16, as it allows, and of more slots than 4 allow the last.
+	Work int
+}
+
+// Play estimates what a policy would have executed, found, missed and delayed. ctx
+// ends it between two histories.
+func Play(ctx context.Context, c Config) (Report, error) {
+	h, err := newHistory(c.Entries, c.Work)
+	if err != nil {
+		return Report{}, err
+	}
+	if c.Policy == nil || policy.NeedsOracle(c.Policy) {
+		return Report{}, fmt.Errorf("shadow: %w: a policy that can run live is needed", policy.ErrPolicy)
+	}
+	n := cmp.Or(c.Samples, h.affordable(c.Work))
+	played, recorded := make([]tally, n), make([]tally, n)
+	for i := range n {
+		if ctx.Err() != nil {
+			return Report{}, fmt.Errorf("shadow: %w", ctx.Err())
+		}
+		s := h.sample(c.Seed + uint64(i))
+		if played[i], err = play(c, s); err != nil {
+			return Report{}, err
+		}
+		recorded[i] = s.recorded()
+	}
+	r := Report{Policy: c.Policy.String(), From: h.from + 1, To: h.to, Queries: len(h.queries), Samples: n}
+	r.summarize(played, recorded)
+	return r, nil
+}
+
+// play plays the policy in one history.
+func play(c Config, s *sampledHistory) (tally, error) {
+	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
+		Policy: c.Policy, Rule: cmp.Or(c.Rule, scheduler.RuleStrict), Budget: c.Budget, Timeout: c.Timeout,
+		Queries: s.queries, World: s, Ring: true, Ranked: true,
+	})
+	if err != nil {
+		return tally{}, fmt.Errorf("shadow: %w", err)
+	}
+	t := tally{changes: s.count()}
+	last := make([]uint64, len(s.queries))
+	for slot := uint64(1); slot <= s.to-s.from; slot++ {
+		r.Slot(func(x scheduler.Played) {
+			if !x.Outcome.Complete() {
+				t.used += x.Elapsed
+				return
+			}
+			s.add(&t, x.Query, slot, last[x.Query], x.Elapsed)
+			last[x.Query] = slot
+		})
+	}
+	return t, nil
+}
