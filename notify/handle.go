@@ -146,7 +146,7 @@ func (s *session) resolve(t target) (registry.Query, func(), error) {
 
 // ambiguous is the refusal of a name that several have, nil for other errors.
 func ambiguous(err error) error {
-	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Type == "ambiguous-name" {
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindAmbiguousName {
 		return &refusal{code: CodeAmbiguous, message: p.Detail}
 	}
 	return nil

@@ -143,9 +143,9 @@ func (c *Configured) checkSecrets(was Endpoint, reverted []string) error {
 		switch {
 		case same(now, reflect.Zero(now.Type())):
 		case slices.Contains(reverted, name) && c.Endpoint.URL != c.File.URL:
-			return unprocessable("bad-endpoint", "/"+name, "%s in the file belongs to the file's url: revert url, too", name)
+			return wrongField(KindBadEndpoint, "/"+name, "%s in the file belongs to the file's url: revert url, too", name)
 		case !same(now, filed) && LeavesHost(was, c.Endpoint):
-			return unprocessable("bad-endpoint", "/"+name, "%s was set here for another host than the file's url: revert it, too, or set it again afterwards", name)
+			return wrongField(KindBadEndpoint, "/"+name, "%s was set here for another host than the file's url: revert it, too, or set it again afterwards", name)
 		}
 	}
 	return nil
@@ -208,7 +208,7 @@ func (r *Registry) sourceInFile(endpoint, setting string) string {
 func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error) {
 	for _, n := range names {
 		if _, ok := settingFields[n]; !ok {
-			return Endpoint{}, unprocessable("bad-endpoint", "/settings", "%q is not a setting of an endpoint", n)
+			return Endpoint{}, wrongField(KindBadEndpoint, "/settings", "%q is not a setting of an endpoint", n)
 		}
 	}
 	if len(names) == 0 {
@@ -219,7 +219,7 @@ func (r *Registry) RevertEndpoint(name string, names ...string) (Endpoint, error
 			return notFound("no endpoint is named %s", name)
 		}
 		if c.File.URL == "" {
-			return &Problem{Type: "not-in-file", Status: 409, Title: "Not in the file", Detail: "the configuration file does not name the endpoint " + name + ": there is no value to restore"}
+			return &Problem{Kind: KindNotInFile, Detail: "the configuration file does not name the endpoint " + name + ": there is no value to restore"}
 		}
 		was := c.Endpoint
 		c.revert(names)

@@ -121,11 +121,11 @@ func TestRevertRefuses(t *testing.T) {
 	}
 	for _, x := range []struct {
 		endpoint, setting string
-		status            int
-	}{{"other", "budget", 409}, {"moon", "budget", 404}, {"city", "colour", 422}, {"city", "name", 422}, {"city", "auth", 422}, {"city", "headers", 422}} {
+		kind              registry.Kind
+	}{{"other", "budget", registry.KindNotInFile}, {"moon", "budget", registry.KindNotFound}, {"city", "colour", registry.KindBadEndpoint}, {"city", "name", registry.KindBadEndpoint}, {"city", "auth", registry.KindBadEndpoint}, {"city", "headers", registry.KindBadEndpoint}} {
 		_, err := r.RevertEndpoint(x.endpoint, x.setting)
-		if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Status != x.status {
-			t.Errorf("%s of %s: %v, want status %d", x.setting, x.endpoint, err, x.status)
+		if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != x.kind {
+			t.Errorf("%s of %s: %v, want %s", x.setting, x.endpoint, err, x.kind)
 		}
 	}
 	if e, err := r.RevertEndpoint("city", "auth", "url"); err != nil || e.URL != file.URL || e.Auth.Bearer == nil {

@@ -37,7 +37,7 @@ func (r *Registry) CreateEndpoint(c Caller, e Endpoint) (Endpoint, error) {
 	}
 	return r.storeEndpoint(e.Name, func(cur *Configured, found bool) error {
 		if found {
-			return &Problem{Type: "exists", Status: 409, Title: "Exists already", Detail: "an endpoint named " + e.Name + " exists: edit it instead"}
+			return &Problem{Kind: KindExists, Detail: "an endpoint named " + e.Name + " exists: edit it instead"}
 		}
 		*cur = Configured{Endpoint: e}
 		cur.recordEdit(Endpoint{}.WithDefaults(), r.editBy(c))
@@ -56,7 +56,7 @@ func (r *Registry) UpdateEndpoint(c Caller, name string, edit func(*Endpoint) er
 			return err
 		}
 		if e.Name != name {
-			return unprocessable("bad-endpoint", "/name", "an endpoint keeps its name; create another one instead")
+			return wrongField(KindBadEndpoint, "/name", "an endpoint keeps its name; create another one instead")
 		}
 		*e = e.WithDefaults()
 		cur.recordEdit(was, r.editBy(c))
@@ -206,7 +206,7 @@ func (e *SettingError) Unwrap() error { return e.Err }
 // and contact. Its errors may wrap a *SettingError.
 func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	bad := func(field, format string, a ...any) error {
-		return unprocessable("bad-endpoint", "/"+field, format, a...)
+		return wrongField(KindBadEndpoint, "/"+field, format, a...)
 	}
 	u, err := url.Parse(e.URL)
 	switch {
@@ -260,7 +260,7 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 func CheckGiven(given map[string]any) error {
 	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes"} {
 		if v, ok := given[key]; ok && zero(v) {
-			return unprocessable("bad-endpoint", "/"+key, "%s must be greater than 0; leave it out for the default", key)
+			return wrongField(KindBadEndpoint, "/"+key, "%s must be greater than 0; leave it out for the default", key)
 		}
 	}
 	return nil
@@ -280,9 +280,9 @@ func zero(v any) bool {
 func badSetting(err error) *Problem {
 	s := (*SettingError)(nil)
 	if !errors.As(err, &s) {
-		return unprocessable("bad-endpoint", "", "%v", err)
+		return wrongField(KindBadEndpoint, "", "%v", err)
 	}
-	p := unprocessable("bad-endpoint", "/"+s.Setting, "%v", s.Err)
+	p := wrongField(KindBadEndpoint, "/"+s.Setting, "%v", s.Err)
 	p.Detail = s.Error()
 	return p
 }

@@ -87,7 +87,7 @@ func (r *Registry) limitRate(c Caller) error {
 		return nil
 	}
 	wait := (1 - l.TokensAt(now)) / r.limits.TokenRate
-	return &Problem{Type: "rate", Status: 429, Title: titles["rate"], RetryAfter: time.Duration(math.Ceil(max(1, wait))) * time.Second,
+	return &Problem{Kind: KindRate, RetryAfter: time.Duration(math.Ceil(max(1, wait))) * time.Second,
 		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", r.limits.TokenRate, l.Burst())}
 }
 
@@ -141,7 +141,7 @@ func (r *Registry) admitTotal(own takeover, found bool) error {
 	if n < r.limits.Queries {
 		return nil
 	}
-	return &Problem{Type: "limit", Status: 429, Title: titles["limit"],
+	return &Problem{Kind: KindLimit,
 		Detail: "limits.queries are registered already: release some, or raise the limit"}
 }
 
@@ -192,6 +192,6 @@ func (r *Registry) admitProfile(c Caller, fresh *Profile) error {
 }
 
 func overQuota(format string, a ...any) *Problem {
-	return &Problem{Type: "quota", Status: 403, Title: titles["quota"],
+	return &Problem{Kind: KindQuota,
 		Detail: fmt.Sprintf(format, a...) + ": release some, or ask the operator to raise the limit"}
 }

@@ -30,10 +30,10 @@ func TestTokenLimits(t *testing.T) {
 	for n := range 3 {
 		r.must(t, alice, ask(n))
 	}
-	if _, _, err := r.Register(alice, ask(3)); problemOf(t, err).Type != "quota" || problemOf(t, err).Status != 403 || !strings.Contains(err.Error(), "limits.token_queries") {
+	if _, _, err := r.Register(alice, ask(3)); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_queries") {
 		t.Errorf("a fourth query: %v", err)
 	}
-	if _, _, err := r.Follow(t.Context(), alice, "", ask(3).Text); problemOf(t, err).Type != "quota" {
+	if _, _, err := r.Follow(t.Context(), alice, "", ask(3).Text); problemOf(t, err).Kind != registry.KindQuota {
 		t.Errorf("a fourth query by a subscription: %v", err)
 	}
 	if _, _, err := r.Register(bob, ask(3)); err != nil {
@@ -57,7 +57,7 @@ func TestTokenLimits(t *testing.T) {
 	if err := r.Release(alice, q.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Register(alice, big); problemOf(t, err).Type != "quota" || !strings.Contains(err.Error(), "limits.token_bytes") {
+	if _, _, err := r.Register(alice, big); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_bytes") {
 		t.Errorf("a large query: %v", err)
 	}
 	if err := r.store.Check(); err != nil {
@@ -104,10 +104,10 @@ func TestTokenRate(t *testing.T) {
 		r.must(t, alice, ask(n%3))
 	}
 	_, _, err := r.Register(alice, ask(0))
-	if p := problemOf(t, err); p.Type != "rate" || p.Status != 429 || p.RetryAfter != time.Second {
+	if p := problemOf(t, err); p.Kind != registry.KindRate || p.RetryAfter != time.Second {
 		t.Errorf("the 41st at once: %+v", p)
 	}
-	if _, _, err := r.CreateProfile(alice, registry.ProfileRequest{}); problemOf(t, err).Type != "rate" {
+	if _, _, err := r.CreateProfile(alice, registry.ProfileRequest{}); problemOf(t, err).Kind != registry.KindRate {
 		t.Errorf("a profile: %v", err)
 	}
 	r.must(t, bob, ask(0))
@@ -137,7 +137,7 @@ func TestTokenProfiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := want(alice, 2); problemOf(t, err).Type != "quota" || !strings.Contains(err.Error(), "limits.token_profiles") {
+	if err := want(alice, 2); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_profiles") {
 		t.Errorf("a third profile: %v", err)
 	}
 	if err := want(alice, 1); err != nil {
@@ -165,13 +165,13 @@ func TestTokenBytesCountEverything(t *testing.T) {
 		"default graphs": {Text: ask(1).Text, DefaultGraphURI: []string{long}},
 		"named graphs":   {Text: ask(1).Text, NamedGraphURI: []string{long}},
 	} {
-		if _, _, err := r.Register(alice, reg); err == nil || problemOf(t, err).Type != "quota" {
+		if _, _, err := r.Register(alice, reg); err == nil || problemOf(t, err).Kind != registry.KindQuota {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	need := registry.ProfileRequest{Window: registry.Span{Time: time.Hour}, Items: []registry.Item{{Query: q.ID,
 		When: registry.When{Changed: q.ID, Where: []registry.Condition{{Var: registry.AskVar, Op: "=", Value: long}}}}}}
-	if _, _, err := r.CreateProfile(alice, need); err == nil || problemOf(t, err).Type != "quota" || !strings.Contains(err.Error(), "limits.token_bytes") {
+	if _, _, err := r.CreateProfile(alice, need); err == nil || problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_bytes") {
 		t.Errorf("conditions: %v", err)
 	}
 	need.Items[0].When.Where[0].Value = "true"

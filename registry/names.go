@@ -45,7 +45,7 @@ func single[T any](kind, name string, list []T, id func(*T) string, err error) (
 	case len(list) == 1:
 		return list[0], nil
 	}
-	p := &Problem{Type: "ambiguous-name", Status: 409, Title: titles["ambiguous-name"]}
+	p := &Problem{Kind: KindAmbiguousName}
 	for i := range list {
 		p.IDs = append(p.IDs, id(&list[i]))
 	}
@@ -55,7 +55,7 @@ func single[T any](kind, name string, list []T, id func(*T) string, err error) (
 
 // nameTaken is the problem of a name that the caller uses for another query.
 func nameTaken(name string, others []*Query) *Problem {
-	p := &Problem{Type: "name-taken", Status: 409, Title: titles["name-taken"]}
+	p := &Problem{Kind: KindNameTaken}
 	for _, q := range others {
 		p.IDs = append(p.IDs, q.ID)
 	}
@@ -113,7 +113,7 @@ const pathMarks = "-._~!$&'()*+,;=:@"
 // visible, and part of URL paths without escapes.
 func checkName(name string) error {
 	bad := func(format string, a ...any) error {
-		return unprocessable("bad-setting", "/name", format, a...)
+		return wrongField(KindBadSetting, "/name", format, a...)
 	}
 	switch {
 	case name == "":

@@ -31,7 +31,7 @@ func TestResolveName(t *testing.T) {
 	for _, c := range []registry.Caller{carol, admin} {
 		_, err := r.Resolve(c, "prices")
 		p := problem(t, err)
-		if p.Type != "ambiguous-name" || p.Status != 409 || !slices.Equal(p.IDs, []string{bobs.ID, alices.ID}) || !strings.Contains(p.Detail, alices.ID) {
+		if p.Kind != registry.KindAmbiguousName || !slices.Equal(p.IDs, []string{bobs.ID, alices.ID}) || !strings.Contains(p.Detail, alices.ID) {
 			t.Errorf("for %s: %+v", c.Name, p)
 		}
 	}
@@ -39,7 +39,7 @@ func TestResolveName(t *testing.T) {
 	if _, err := r.Patch(bob, bobs.ID, registry.Patch{Public: &yes}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Resolve(stranger, "prices"); problem(t, err).Type != "ambiguous-name" {
+	if _, err := r.Resolve(stranger, "prices"); problem(t, err).Kind != registry.KindAmbiguousName {
 		t.Errorf("two public ones: %v", err)
 	}
 	r.must(t, carol, registry.Registration{Text: asks(1), Name: "prices"}) // the same query twice is one
@@ -49,12 +49,12 @@ func TestResolveName(t *testing.T) {
 	if q, err := r.Resolve(admin, "prices"); err != nil || q.ID != bobs.ID {
 		t.Errorf("one query that two call so: %s, %v", q.ID, err)
 	}
-	if _, err := r.Resolve(admin, "pric"); problem(t, err).Status != 404 {
+	if _, err := r.Resolve(admin, "pric"); problem(t, err).Kind != registry.KindNotFound {
 		t.Error(err)
 	}
 	// What was registered without tokens is not shown to strangers once there are some.
 	old := r.must(t, registry.Caller{Name: registry.Anonymous, Role: registry.RoleApp}, registry.Registration{Text: asks(3), Name: "secret"})
-	if _, err := r.Resolve(stranger, "secret"); problem(t, err).Status != 404 {
+	if _, err := r.Resolve(stranger, "secret"); problem(t, err).Kind != registry.KindNotFound {
 		t.Errorf("a stranger finds %s by its name: %v", old.ID, err)
 	}
 }
@@ -71,7 +71,7 @@ func TestNameTaken(t *testing.T) {
 	r.must(t, alice, registry.Registration{Text: asks(1), Name: "sel", Tags: []string{"v2"}})
 	_, _, err := r.Register(alice, registry.Registration{Text: asks(2), Name: "sel"})
 	p := problem(t, err)
-	if p.Type != "name-taken" || p.Status != 409 || !slices.Equal(p.IDs, []string{one.ID}) || p.Errors[0].Pointer != "/name" || !strings.Contains(p.Detail, "replace") {
+	if p.Kind != registry.KindNameTaken || !slices.Equal(p.IDs, []string{one.ID}) || p.Errors[0].Pointer != "/name" || !strings.Contains(p.Detail, "replace") {
 		t.Fatalf("%+v", p)
 	}
 	if n, _ := r.store.CountQueries(""); n != 1 {
@@ -79,7 +79,7 @@ func TestNameTaken(t *testing.T) {
 	}
 	name := "sel"
 	other := r.must(t, alice, registry.Registration{Text: asks(3), Name: "other"})
-	if _, err := r.Patch(alice, other.ID, registry.Patch{Name: &name}); problem(t, err).Type != "name-taken" {
+	if _, err := r.Patch(alice, other.ID, registry.Patch{Name: &name}); problem(t, err).Kind != registry.KindNameTaken {
 		t.Errorf("an edit: %v", err)
 	}
 	moved = nil
@@ -91,7 +91,7 @@ func TestNameTaken(t *testing.T) {
 		t.Errorf("the old query: %+v, followers of %v were told", q.Holders, moved)
 	}
 	three := r.must(t, alice, registry.Registration{Text: asks(4), Name: "sel", Replace: true})
-	if _, err := r.Query(two.ID); problem(t, err).Status != 404 {
+	if _, err := r.Query(two.ID); problem(t, err).Kind != registry.KindNotFound {
 		t.Errorf("without a holder, yet there: %v", err)
 	}
 	r.must(t, alice, registry.Registration{Text: asks(4), Name: "sel", Replace: true}) // nothing to replace
@@ -103,7 +103,7 @@ func TestNameTaken(t *testing.T) {
 	if err != nil || q.NameFor("alice") != "other" {
 		t.Fatalf("%+v, %v", q, err)
 	}
-	if _, err := r.Query(other.ID); problem(t, err).Status != 404 {
+	if _, err := r.Query(other.ID); problem(t, err).Kind != registry.KindNotFound {
 		t.Error(err)
 	}
 	if _, err := r.Exchange(alice, q.ID, registry.Registration{Text: asks(6), Name: "sel"}); problem(t, err).IDs[0] != three.ID {
@@ -150,7 +150,7 @@ func TestNameOfAnEarlierVersion(t *testing.T) {
 		}
 	}
 	_, _, err := r.Register(alice, registry.Registration{Text: asks(3), Name: name})
-	if problem(t, err).Status != 422 {
+	if problem(t, err).Kind != registry.KindBadSetting {
 		t.Error(err)
 	}
 }
@@ -173,7 +173,7 @@ func TestNames(t *testing.T) {
 		if good && q.NameFor("alice") != name {
 			t.Errorf("%q is %q", name, q.NameFor("alice"))
 		}
-		if !good && (problem(t, again).Errors[0].Pointer != "/name" || problem(t, again).Status != 422) {
+		if !good && (problem(t, again).Errors[0].Pointer != "/name" || problem(t, again).Kind != registry.KindBadSetting) {
 			t.Errorf("%q: %v", name, again)
 		}
 	}

@@ -81,7 +81,7 @@ func (r *Registry) Resume(c Caller, id string) (Query, error) {
 	return r.editAs(c, id, func(q *Query) error {
 		switch {
 		case q.Pause != nil && !c.Role.Includes(RoleAdmin):
-			return &Problem{Type: "conflict", Status: 409, Title: "Not possible now",
+			return &Problem{Kind: KindConflict,
 				Detail: "the admin " + q.Pause.By + " paused the query for all holders: an admin has to resume it"}
 		case q.Pause != nil:
 			q.Pause = nil

@@ -1,20 +1,19 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
 
-// A Problem is an error that a client can act on. Type is a stable slug; the
-// HTTP API serves it as RFC 9457 problem details.
+// A Problem is an error that a client can act on.
 type Problem struct {
-	Type   string // e.g. "bad-query"; part of the public contract
-	Status int    // HTTP status that fits
-	Title  string
+	Kind   Kind
+	Title  string // "" for the kind's
 	Detail string
 	Errors []FieldError
-	IDs    []string // of the objects that the problem is about, such as the queries of one name
-	// RetryAfter is how long to wait before the next attempt; 0 if unknown.
+	IDs    []string // of what it is about, such as the queries of one name
+	// RetryAfter is when to try again, 0 where the problem does not say.
 	RetryAfter time.Duration
 }
 
@@ -24,51 +23,36 @@ type FieldError struct {
 	Detail  string `json:"detail"`
 }
 
+// Heading is the title of p, or that of its kind.
+func (p *Problem) Heading() string { return cmp.Or(p.Title, p.Kind.Title()) }
+
 func (p *Problem) Error() string {
 	if p.Detail == "" {
-		return p.Title
+		return p.Heading()
 	}
-	return p.Title + ": " + p.Detail
+	return p.Heading() + ": " + p.Detail
 }
 
 // Is makes errors.Is(err, ErrNotFound) work.
-func (p *Problem) Is(target error) bool { return target == ErrNotFound && p.Status == 404 }
+func (p *Problem) Is(target error) bool {
+	return target == ErrNotFound && (p.Kind == KindNotFound || p.Kind == KindNoResult)
+}
 
 func notFound(format string, a ...any) *Problem {
-	return &Problem{Type: "not-found", Status: 404, Title: "Not found", Detail: fmt.Sprintf(format, a...)}
+	return &Problem{Kind: KindNotFound, Detail: fmt.Sprintf(format, a...)}
 }
 
 func forbidden(format string, a ...any) *Problem {
-	return &Problem{Type: "forbidden", Status: 403, Title: "Not allowed", Detail: fmt.Sprintf(format, a...)}
+	return &Problem{Kind: KindForbidden, Detail: fmt.Sprintf(format, a...)}
 }
 
-// unprocessable is the problem of one field in a well-formed request.
-func unprocessable(typ, pointer, format string, a ...any) *Problem {
+// wrongField says what is wrong with one field of a well-formed request.
+func wrongField(k Kind, pointer, format string, a ...any) *Problem {
 	detail := fmt.Sprintf(format, a...)
-	return &Problem{Type: typ, Status: 422, Title: titles[typ], Detail: detail,
-		Errors: []FieldError{{pointer, detail}}}
+	return &Problem{Kind: k, Detail: detail, Errors: []FieldError{{pointer, detail}}}
 }
 
-// malformed is the problem of a text that is not a query: 400, as the SPARQL
-// Protocol requires.
+// malformed says that a query's text is none.
 func malformed(format string, a ...any) *Problem {
-	p := unprocessable("bad-query", "/query", format, a...)
-	p.Status = 400
-	return p
-}
-
-var titles = map[string]string{
-	"bad-query":        "The query cannot be watched",
-	"update-refused":   "SPARQL Update is not accepted",
-	"service-refused":  "SERVICE is not allowed on this endpoint",
-	"unknown-endpoint": "No such endpoint",
-	"bad-setting":      "A setting is out of range",
-	"bad-endpoint":     "The endpoint's settings do not fit",
-	"bad-profile":      "The profile cannot be captured",
-	"ambiguous-name":   "Several have this name",
-	"name-taken":       "You use this name for another query",
-	"limit":            "A limit of this server is reached",
-	"quota":            "The token holds as much as it may",
-	"rate":             "Too many registrations at once",
-	"storage-full":     "The server's disk is full",
+	return wrongField(KindBadQuery, "/query", format, a...)
 }

@@ -183,9 +183,9 @@ func checkProfileName(name string) error {
 	case name == "":
 		return nil
 	case strings.HasPrefix(name, "p_"), strings.HasPrefix(name, "q_"):
-		return unprocessable("bad-setting", "/name", "a profile's name does not begin with p_ or q_, as ids do")
+		return wrongField(KindBadSetting, "/name", "a profile's name does not begin with p_ or q_, as ids do")
 	case len(name) > maxName, !printable(name), !visible(name):
-		return unprocessable("bad-setting", "/name", "a name has at most %d bytes, all of them printable", maxName)
+		return wrongField(KindBadSetting, "/name", "a name has at most %d bytes, all of them printable", maxName)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func profileIdentity(p *Profile) string {
 }
 
 func badProfile(pointer, format string, a ...any) *Problem {
-	return unprocessable("bad-profile", pointer, format, a...)
+	return wrongField(KindBadProfile, pointer, format, a...)
 }
 
 // readItem resolves the queries of one item, checks it and adds it to p.

@@ -10,7 +10,7 @@ var ErrReadOnly = errors.New("the store takes no writes for now")
 // StorageFull is the problem of a write for which the server's disk has too
 // little room.
 func StorageFull(detail string) *Problem {
-	return &Problem{Type: "storage-full", Status: 507, Title: titles["storage-full"], Detail: detail}
+	return &Problem{Kind: KindStorageFull, Detail: detail}
 }
 
 // A Storage is the state of the disk that holds the store.

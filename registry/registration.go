@@ -93,7 +93,7 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	if reg.Ordered != nil {
 		ordered = *reg.Ordered
 		if ordered && form != diff.Select {
-			return Query{}, unprocessable("bad-setting", "/ordered", "only the result of a SELECT has an order, this is %s", form)
+			return Query{}, wrongField(KindBadSetting, "/ordered", "only the result of a SELECT has an order, this is %s", form)
 		}
 	}
 	q := Query{Endpoint: e.Name, Text: reg.Text, Normal: a.Normal, Form: form, Ordered: ordered, OrderKeys: a.OrderKeys,
@@ -126,9 +126,9 @@ func (r *Registry) endpointFor(name string) (Endpoint, error) {
 		names[i] = e.Name
 	}
 	if len(names) == 0 {
-		return Endpoint{}, unprocessable("unknown-endpoint", "/endpoint", "no endpoint is configured yet: add one first")
+		return Endpoint{}, wrongField(KindUnknownEndpoint, "/endpoint", "no endpoint is configured yet: add one first")
 	}
-	return Endpoint{}, unprocessable("unknown-endpoint", "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
+	return Endpoint{}, wrongField(KindUnknownEndpoint, "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
 }
 
 func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
@@ -141,20 +141,20 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 	a, err := sparql.Analyse(text)
 	switch {
 	case errors.Is(err, sparql.ErrUpdate):
-		return nil, unprocessable("update-refused", "/query", "%v", err)
+		return nil, wrongField(KindUpdateRefused, "/query", "%v", err)
 	case err != nil:
 		return nil, malformed("%v", err)
 	}
 	foreign := slices.DeleteFunc(slices.Clone(a.Services), e.provides)
 	if len(foreign) > 0 && !e.AllowService {
-		return nil, unprocessable("service-refused", "/query",
+		return nil, wrongField(KindServiceRefused, "/query",
 			"the query calls SERVICE %s; an admin may add it to own_services of %s if that endpoint provides it itself, or else set allow_service", foreign[0], e.Name)
 	}
 	if len(foreign) == 0 { // every service is the endpoint's own
 		a.Warnings = slices.DeleteFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.Service })
 	}
 	if len(a.SideEffects) > 0 && !e.AllowService {
-		return nil, unprocessable("service-refused", "/query",
+		return nil, wrongField(KindServiceRefused, "/query",
 			"%s makes the endpoint act beyond the query; an admin may set allow_service on %s", a.SideEffects[0], e.Name)
 	}
 	return a, nil
@@ -169,7 +169,7 @@ func (e Endpoint) provides(service string) bool {
 
 func (reg Registration) check() error {
 	if reg.Replace && reg.Name == "" {
-		return unprocessable("bad-setting", "/replace", "replace moves a name: set name")
+		return wrongField(KindBadSetting, "/replace", "replace moves a name: set name")
 	}
 	if err := checkTagsAndWeight(reg.Tags, reg.Weight); err != nil {
 		return err
@@ -182,11 +182,11 @@ func (reg Registration) check() error {
 		uris  []string
 	}{{"default_graph_uri", reg.DefaultGraphURI}, {"named_graph_uri", reg.NamedGraphURI}} {
 		if len(g.uris) > maxGraph {
-			return unprocessable("bad-setting", "/"+g.field, "at most %d graphs", maxGraph)
+			return wrongField(KindBadSetting, "/"+g.field, "at most %d graphs", maxGraph)
 		}
 		for i, s := range g.uris {
 			if u, err := url.Parse(s); err != nil || !u.IsAbs() {
-				return unprocessable("bad-setting", fmt.Sprintf("/%s/%d", g.field, i), "a graph is named by an absolute IRI")
+				return wrongField(KindBadSetting, fmt.Sprintf("/%s/%d", g.field, i), "a graph is named by an absolute IRI")
 			}
 		}
 	}
@@ -195,15 +195,15 @@ func (reg Registration) check() error {
 
 func checkTagsAndWeight(tags []string, weight float64) error {
 	if len(tags) > maxTags {
-		return unprocessable("bad-setting", "/tags", "at most %d tags", maxTags)
+		return wrongField(KindBadSetting, "/tags", "at most %d tags", maxTags)
 	}
 	for i, t := range tags {
 		if len(t) > maxName || !printable(t) || !visible(t) {
-			return unprocessable("bad-setting", fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
+			return wrongField(KindBadSetting, fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
 		}
 	}
 	if !(weight >= 0 && weight <= 1e6) {
-		return unprocessable("bad-setting", "/weight", "a weight must be from 0 to 1,000,000")
+		return wrongField(KindBadSetting, "/weight", "a weight must be from 0 to 1,000,000")
 	}
 	return nil
 }
@@ -211,14 +211,14 @@ func checkTagsAndWeight(tags []string, weight float64) error {
 // checkUntil refuses an until in the past.
 func checkUntil(until *time.Time, now time.Time) error {
 	if until != nil && !until.IsZero() && !until.After(now) {
-		return unprocessable("bad-setting", "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
+		return wrongField(KindBadSetting, "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
 func checkWindow(from, until *time.Time) error {
 	if from != nil && until != nil && !from.Before(*until) {
-		return unprocessable("bad-setting", "/until", "until must be later than from")
+		return wrongField(KindBadSetting, "/until", "until must be later than from")
 	}
 	return nil
 }

@@ -197,7 +197,7 @@ func TestOwnServices(t *testing.T) {
 	} {
 		q, err := r.Analyse(registry.Registration{Endpoint: "city", Text: text})
 		switch {
-		case !ok && (err == nil || problem(t, err).Type != "service-refused"):
+		case !ok && (err == nil || problem(t, err).Kind != registry.KindServiceRefused):
 			t.Errorf("%s: %v, want service-refused", text, err)
 		case ok && err != nil:
 			t.Errorf("%s: %v", text, err)
@@ -219,34 +219,33 @@ func TestRefusals(t *testing.T) {
 		name    string
 		caller  registry.Caller
 		reg     registry.Registration
-		typ     string
+		kind    registry.Kind
 		pointer string
-		status  int
 	}{
-		{"update", alice, registry.Registration{Text: "DELETE WHERE { ?s ?p ?o }"}, "update-refused", "/query", 422},
-		{"empty", alice, registry.Registration{Text: " \n"}, "bad-query", "/query", 400},
-		{"broken", alice, registry.Registration{Text: "SELECT ?s { ?s ?p ?o"}, "bad-query", "/query", 400},
-		{"not UTF-8", alice, registry.Registration{Text: "SELECT ?s { ?s ?p '\xff' }"}, "bad-query", "/query", 400},
-		{"service", alice, registry.Registration{Text: "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"}, "service-refused", "/query", 422},
-		{"function that fetches", alice, registry.Registration{Text: `SELECT (bif:HTTP_GET("http://e/") AS ?x) {}`}, "service-refused", "/query", 422},
-		{"pragma that fetches", alice, registry.Registration{Text: `define get:soft "soft" SELECT * { ?s ?p ?o }`}, "service-refused", "/query", 422},
-		{"endpoint", alice, registry.Registration{Endpoint: "nowhere", Text: "ASK {}"}, "unknown-endpoint", "/endpoint", 422},
-		{"order of a graph", alice, registry.Registration{Text: "CONSTRUCT WHERE { ?s ?p ?o }", Ordered: &yes}, "bad-setting", "/ordered", 422},
-		{"weight", alice, registry.Registration{Text: "ASK {}", Weight: -1}, "bad-setting", "/weight", 422},
-		{"urgency", alice, registry.Registration{Text: "ASK {}", Urgency: "exp,2"}, "bad-setting", "/urgency", 422},
-		{"life", alice, registry.Registration{Text: "ASK {}", Life: "window"}, "bad-setting", "/life", 422},
-		{"name like an id", alice, registry.Registration{Text: "ASK {}", Name: "q_abc"}, "bad-setting", "/name", 422},
-		{"name with a line end", alice, registry.Registration{Text: "ASK {}", Name: "a\r\nb"}, "bad-setting", "/name", 422},
-		{"empty tag", alice, registry.Registration{Text: "ASK {}", Tags: []string{"a", ""}}, "bad-setting", "/tags/1", 422},
-		{"relative graph", alice, registry.Registration{Text: "ASK {}", DefaultGraphURI: []string{"g"}}, "bad-setting", "/default_graph_uri/0", 422},
-		{"ends before it begins", alice, registry.Registration{Text: "ASK {}", From: &muchLater, Until: &later}, "bad-setting", "/until", 422},
-		{"is over already", alice, registry.Registration{Text: "ASK {}", Until: &r.now}, "bad-setting", "/until", 422},
-		{"role", registry.Caller{Name: "r", Role: registry.RoleRead}, registry.Registration{Text: "ASK {}"}, "forbidden", "", 403},
+		{"update", alice, registry.Registration{Text: "DELETE WHERE { ?s ?p ?o }"}, "update-refused", "/query"},
+		{"empty", alice, registry.Registration{Text: " \n"}, "bad-query", "/query"},
+		{"broken", alice, registry.Registration{Text: "SELECT ?s { ?s ?p ?o"}, "bad-query", "/query"},
+		{"not UTF-8", alice, registry.Registration{Text: "SELECT ?s { ?s ?p '\xff' }"}, "bad-query", "/query"},
+		{"service", alice, registry.Registration{Text: "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"}, "service-refused", "/query"},
+		{"function that fetches", alice, registry.Registration{Text: `SELECT (bif:HTTP_GET("http://e/") AS ?x) {}`}, "service-refused", "/query"},
+		{"pragma that fetches", alice, registry.Registration{Text: `define get:soft "soft" SELECT * { ?s ?p ?o }`}, "service-refused", "/query"},
+		{"endpoint", alice, registry.Registration{Endpoint: "nowhere", Text: "ASK {}"}, "unknown-endpoint", "/endpoint"},
+		{"order of a graph", alice, registry.Registration{Text: "CONSTRUCT WHERE { ?s ?p ?o }", Ordered: &yes}, "bad-setting", "/ordered"},
+		{"weight", alice, registry.Registration{Text: "ASK {}", Weight: -1}, "bad-setting", "/weight"},
+		{"urgency", alice, registry.Registration{Text: "ASK {}", Urgency: "exp,2"}, "bad-setting", "/urgency"},
+		{"life", alice, registry.Registration{Text: "ASK {}", Life: "window"}, "bad-setting", "/life"},
+		{"name like an id", alice, registry.Registration{Text: "ASK {}", Name: "q_abc"}, "bad-setting", "/name"},
+		{"name with a line end", alice, registry.Registration{Text: "ASK {}", Name: "a\r\nb"}, "bad-setting", "/name"},
+		{"empty tag", alice, registry.Registration{Text: "ASK {}", Tags: []string{"a", ""}}, "bad-setting", "/tags/1"},
+		{"relative graph", alice, registry.Registration{Text: "ASK {}", DefaultGraphURI: []string{"g"}}, "bad-setting", "/default_graph_uri/0"},
+		{"ends before it begins", alice, registry.Registration{Text: "ASK {}", From: &muchLater, Until: &later}, "bad-setting", "/until"},
+		{"is over already", alice, registry.Registration{Text: "ASK {}", Until: &r.now}, "bad-setting", "/until"},
+		{"role", registry.Caller{Name: "r", Role: registry.RoleRead}, registry.Registration{Text: "ASK {}"}, "forbidden", ""},
 	} {
 		_, _, err := r.Register(x.caller, x.reg)
 		p := problem(t, err)
-		if p.Type != x.typ || p.Status != x.status {
-			t.Errorf("%s: %s %d, want %s %d", x.name, p.Type, p.Status, x.typ, x.status)
+		if p.Kind != x.kind {
+			t.Errorf("%s: %s, want %s", x.name, p.Kind, x.kind)
 		}
 		if x.pointer != "" && (len(p.Errors) != 1 || p.Errors[0].Pointer != x.pointer) {
 			t.Errorf("%s: errors %v, want one at %s", x.name, p.Errors, x.pointer)
@@ -262,11 +261,11 @@ func TestRelease(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
 	r.must(t, bob, registry.Registration{Text: "ASK {}"})
-	if p := problem(t, r.Release(admin, q.ID, false)); p.Status != 403 {
-		t.Errorf("release of what one does not hold: %d", p.Status)
+	if p := problem(t, r.Release(admin, q.ID, false)); p.Kind != registry.KindForbidden {
+		t.Errorf("release of what one does not hold: %s", p.Kind)
 	}
-	if p := problem(t, r.Release(bob, q.ID, true)); p.Status != 403 {
-		t.Errorf("force without the role: %d", p.Status)
+	if p := problem(t, r.Release(bob, q.ID, true)); p.Kind != registry.KindForbidden {
+		t.Errorf("force without the role: %s", p.Kind)
 	}
 	if err := r.Release(alice, q.ID, false); err != nil {
 		t.Fatal(err)
@@ -277,8 +276,8 @@ func TestRelease(t *testing.T) {
 	if err := r.Release(admin, q.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	if p := problem(t, func() error { _, err := r.Query(q.ID); return err }()); p.Status != 404 {
-		t.Errorf("after the last one: %d", p.Status)
+	if p := problem(t, func() error { _, err := r.Query(q.ID); return err }()); p.Kind != registry.KindNotFound {
+		t.Errorf("after the last one: %s", p.Kind)
 	}
 }
 
@@ -286,7 +285,7 @@ func TestRelease(t *testing.T) {
 func TestPauseAndRefreshRights(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
-	if _, err := r.Pause(bob, q.ID); problem(t, err).Status != 403 {
+	if _, err := r.Pause(bob, q.ID); problem(t, err).Kind != registry.KindForbidden {
 		t.Errorf("pause by a stranger: %v", err)
 	}
 	got, err := r.Pause(alice, q.ID)
@@ -308,7 +307,7 @@ func TestLimitOfQueries(t *testing.T) {
 	r.must(t, alice, registry.Registration{Text: "ASK {}"})
 	r.must(t, bob, registry.Registration{Text: "ASK {}"}) // the same question costs nothing
 	_, _, err := r.Register(alice, registry.Registration{Text: "ASK { ?s ?p ?o }"})
-	if p := problem(t, err); p.Type != "limit" || p.Status != 429 {
+	if p := problem(t, err); p.Kind != registry.KindLimit {
 		t.Errorf("over the limit: %v", p)
 	}
 }
@@ -326,7 +325,7 @@ func TestLimitOfQueriesAtOnce(t *testing.T) {
 			switch {
 			case err == nil && created:
 				made.Add(1)
-			case errors.As(err, &p) && p.Type == "limit":
+			case errors.As(err, &p) && p.Kind == registry.KindLimit:
 				refused.Add(1)
 			default:
 				t.Errorf("created %t, error %v", created, err)
@@ -354,14 +353,14 @@ func TestPatch(t *testing.T) {
 	if a.Name != "a" || a.Weight != 4 || !slices.Equal(a.Tags, []string{"y", "z"}) || b.Name != "b" || b.Weight != 0 {
 		t.Errorf("alice %+v, bob %+v", a, b)
 	}
-	if _, err := r.Patch(admin, q.ID, registry.Patch{Weight: &w}); problem(t, err).Status != 403 {
+	if _, err := r.Patch(admin, q.ID, registry.Patch{Weight: &w}); problem(t, err).Kind != registry.KindForbidden {
 		t.Errorf("patch of what one does not hold: %v", err)
 	}
 	until, none := r.now.Add(time.Hour), time.Time{}
 	if got, err = r.Patch(alice, q.ID, registry.Patch{Until: &until}); err != nil || got.Active(r.now.Add(2*time.Hour)) != true {
 		t.Errorf("bob asks for executions without end: %v, %v", got.Holders, err)
 	}
-	if _, err := r.Patch(alice, q.ID, registry.Patch{Until: &r.now}); problem(t, err).Status != 422 {
+	if _, err := r.Patch(alice, q.ID, registry.Patch{Until: &r.now}); problem(t, err).Kind != registry.KindBadSetting {
 		t.Errorf("an end that is over: %v", err)
 	}
 	got, err = r.Patch(alice, q.ID, registry.Patch{Until: &none})
@@ -369,7 +368,7 @@ func TestPatch(t *testing.T) {
 		t.Errorf("until is %v after its removal (%v)", a.Until, err)
 	}
 	bad := strings.Repeat("n", 200)
-	if _, err := r.Patch(alice, q.ID, registry.Patch{Name: &bad}); problem(t, err).Status != 422 {
+	if _, err := r.Patch(alice, q.ID, registry.Patch{Name: &bad}); problem(t, err).Kind != registry.KindBadSetting {
 		t.Errorf("a bad name: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ func Revalidate(q Query, e Endpoint) (Query, error) {
 	}
 	form := diff.Form(a.Form)
 	if q.Ordered && form != diff.Select {
-		return q, unprocessable("bad-setting", "/ordered", "only the result of a SELECT has an order, this is %s", form)
+		return q, wrongField(KindBadSetting, "/ordered", "only the result of a SELECT has an order, this is %s", form)
 	}
 	identity := func(normal string) string {
 		return Identity(q.Endpoint, normal, q.Ordered, q.DefaultGraphs, q.NamedGraphs)
@@ -22,7 +22,7 @@ func Revalidate(q Query, e Endpoint) (Query, error) {
 		q.Normal = a.Normal
 	case identity(q.Normal):
 	default:
-		return q, unprocessable("bad-query", "/id", "the id %s is not that of the query's text", q.ID)
+		return q, wrongField(KindBadQuery, "/id", "the id %s is not that of the query's text", q.ID)
 	}
 	q.Form, q.OrderKeys, q.Limit, q.Constants, q.Warnings = form, a.OrderKeys, a.Limit, a.Constants, nil
 	for _, w := range a.Warnings {

@@ -88,7 +88,7 @@ func TestAdminPausesForAll(t *testing.T) {
 	if p := got.Paused(); err != nil || p == nil || p.By != "ops" || !p.All {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if _, err := r.Resume(alice, q.ID); problem(t, err).Status != 409 {
+	if _, err := r.Resume(alice, q.ID); problem(t, err).Kind != registry.KindConflict {
 		t.Errorf("a holder resumes what an admin paused: %v", err)
 	}
 	if got = r.joins(t, bob, false); got.Paused() == nil {
@@ -116,7 +116,7 @@ func TestWhoPublishes(t *testing.T) {
 	forbidden := func(t *testing.T, r *rig, c registry.Caller, id string) {
 		t.Helper()
 		_, _, err := r.Register(c, registry.Registration{Text: shared, Public: true})
-		if p := problem(t, err); p.Status != 403 || len(p.Errors) != 1 || p.Errors[0].Pointer != "/public" {
+		if p := problem(t, err); p.Kind != registry.KindForbidden || len(p.Errors) != 1 || p.Errors[0].Pointer != "/public" {
 			t.Errorf("%s publishes by registering: %v", c.Name, err)
 		}
 		if q := r.query(t, id); q.Public() {
@@ -132,7 +132,7 @@ func TestWhoPublishes(t *testing.T) {
 		}
 		r.joins(t, bob, false)
 		forbidden(t, r, bob, id)
-		if problem(t, patch(r, bob, id, &yes)).Status != 403 {
+		if problem(t, patch(r, bob, id, &yes)).Kind != registry.KindForbidden {
 			t.Error("bob publishes by an edit")
 		}
 		r.joins(t, carol, false)

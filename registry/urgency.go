@@ -35,10 +35,10 @@ func CheckLife(s string) error {
 
 func checkUrgencyAndLife(urgency, life string) error {
 	if err := CheckUrgency(urgency); err != nil {
-		return unprocessable("bad-setting", "/urgency", "%v", err)
+		return wrongField(KindBadSetting, "/urgency", "%v", err)
 	}
 	if err := CheckLife(life); err != nil {
-		return unprocessable("bad-setting", "/life", "%v", err)
+		return wrongField(KindBadSetting, "/life", "%v", err)
 	}
 	return nil
 }

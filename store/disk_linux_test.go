@@ -82,7 +82,7 @@ func exhaust(t *testing.T, d *DB) (slots uint64) {
 		err := recordRandom(d, slot, 200_000)
 		if errors.Is(err, registry.ErrReadOnly) {
 			var p *registry.Problem
-			if !errors.As(err, &p) || p.Type != "storage-full" || p.Status != 507 {
+			if !errors.As(err, &p) || p.Kind != registry.KindStorageFull {
 				t.Errorf("the refusal is %v", err)
 			}
 			return slot - 1
@@ -308,5 +308,5 @@ func TestReserve(t *testing.T) {
 
 func storageFull(err error) bool {
 	var p *registry.Problem
-	return errors.As(err, &p) && p.Type == "storage-full" && p.Status == 507
+	return errors.As(err, &p) && p.Kind == registry.KindStorageFull
 }

@@ -139,7 +139,7 @@ func bearer(r *http.Request) (token string, sent bool) {
 // public ones are there, and whether another exists is not told.
 func (c *call) query() (registry.Query, error) {
 	q, err := c.Registry.Resolve(c.caller, c.r.PathValue("id"))
-	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusConflict {
+	if p := (*registry.Problem)(nil); errors.As(err, &p) && Status(p.Kind) == http.StatusConflict {
 		return q, err // for strangers too: they are told of public ones only
 	}
 	if !c.signed && (err != nil || !q.Public()) {
@@ -275,6 +275,5 @@ func (c *call) mediaType(types ...string) (string, error) {
 
 // missing says whether err means that something is not there.
 func missing(err error) bool {
-	var p *registry.Problem
-	return errors.Is(err, registry.ErrNotFound) || errors.As(err, &p) && p.Status == http.StatusNotFound
+	return errors.Is(err, registry.ErrNotFound)
 }

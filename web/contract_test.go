@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // seen are the (method, path, status) that the tests of this package met.
@@ -85,7 +87,7 @@ func (w *world) body(r *http.Request, a *answer, schema string) {
 	}
 	if a.StatusCode >= 400 {
 		slug := strings.TrimPrefix(a.string("type"), "/problems/")
-		if k, ok := problemKinds[slug]; !ok || k.status != a.StatusCode || a.string("title") == "" {
+		if k, ok := problemKinds[registry.Kind(slug)]; !ok || k.status != a.StatusCode || a.string("title") == "" {
 			w.t.Errorf("%s %s: the problem %q is not explained, or not as %d", r.Method, r.URL.Path, slug, a.StatusCode)
 		}
 	}

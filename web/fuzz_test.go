@@ -31,7 +31,7 @@ func FuzzReadJSON(f *testing.F) {
 		err := readJSON(bytes.NewReader(b), &v)
 		if err != nil {
 			var p *problem
-			if !errors.As(err, &p) || p.Status != 400 || !json.Valid(p.document()) {
+			if !errors.As(err, &p) || p.status() != 400 || !json.Valid(p.document()) {
 				t.Fatalf("%q: %v is not a problem of the client's", b, err)
 			}
 			for _, e := range p.Errors {

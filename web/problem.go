@@ -27,10 +27,11 @@ type problem struct {
 
 func (p *problem) Unwrap() error { return p.Problem }
 
-func newProblem(slug, detail string) *registry.Problem {
-	k := problemKinds[slug]
-	return &registry.Problem{Type: slug, Status: k.status, Title: k.title, Detail: detail}
+func newProblem(k registry.Kind, detail string) *registry.Problem {
+	return &registry.Problem{Kind: k, Detail: detail}
 }
+
+func (p *problem) status() int { return Status(p.Kind) }
 
 func notFound(detail string) *problem { return &problem{Problem: newProblem("not-found", detail)} }
 
@@ -44,9 +45,9 @@ func malformed(pointer, format string, a ...any) *problem {
 	return &problem{Problem: p}
 }
 
-func unprocessable(slug, pointer, format string, a ...any) *problem {
+func unprocessable(k registry.Kind, pointer, format string, a ...any) *problem {
 	detail := fmt.Sprintf(format, a...)
-	p := newProblem(slug, detail)
+	p := newProblem(k, detail)
 	p.Errors = []registry.FieldError{{Pointer: pointer, Detail: detail}}
 	return &problem{Problem: p}
 }
@@ -70,8 +71,8 @@ func Answer(w http.ResponseWriter, r *http.Request, err error) {
 func NoteError(w http.ResponseWriter, err error) {
 	p, told := asProblem(err)
 	if rec, ok := w.(*recorder); ok {
-		rec.problem = p.Type
-		if !told || p.Status >= 500 {
+		rec.problem = string(p.Kind)
+		if !told || p.status() >= 500 {
 			rec.failure = err
 		}
 	}
@@ -98,7 +99,7 @@ func asProblem(err error) (p *problem, ok bool) {
 	case errors.As(err, &own):
 		return own, true
 	case errors.As(err, &reg):
-		return &problem{Problem: reg, retryAfter: cmp.Or(int(reg.RetryAfter/time.Second), patience(reg.Status))}, true
+		return &problem{Problem: reg, retryAfter: cmp.Or(int(reg.RetryAfter/time.Second), patience(Status(reg.Kind)))}, true
 	case errors.As(err, &gap):
 		return &problem{Problem: newProblem("gap", gap.Error()+": read the results and go on from their position"), reason: gap.Reason}, true
 	case errors.As(err, &body):
@@ -148,7 +149,7 @@ func (p *problem) document() []byte {
 		Reason    string                `json:"reason,omitempty"`
 		Available []string              `json:"available,omitempty"`
 		IDs       []string              `json:"ids,omitempty"`
-	}{"/problems/" + p.Type, p.Title, p.Status, p.Detail, p.Errors, p.reason, p.available, p.IDs})
+	}{"/problems/" + string(p.Kind), p.Heading(), p.status(), p.Detail, p.Errors, p.reason, p.available, p.IDs})
 	return append(b, '\n')
 }
 
@@ -167,7 +168,7 @@ func (p *problem) send(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(doc)))
-	w.WriteHeader(p.Status)
+	w.WriteHeader(p.status())
 	if r.Method != http.MethodHead {
 		w.Write(doc)
 	}

@@ -123,7 +123,7 @@ func (s *server) rescue(rec *recorder, r *http.Request, cause any) (abort bool) 
 		return !rec.hijacked
 	}
 	p, _ := asProblem(rec.failure)
-	rec.problem = p.Type
+	rec.problem = string(p.Kind)
 	p.send(rec, r)
 	return false
 }

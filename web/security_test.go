@@ -165,9 +165,13 @@ func TestUnknownPaths(t *testing.T) {
 			t.Errorf("%s is redirected to %s", p, a.Header.Get("Location"))
 		}
 	}
-	for slug, k := range problemKinds {
-		a := w.get("/problems/" + slug).status(200)
-		if !strings.Contains(string(a.body), k.about) || k.status < 400 {
+	if len(problemKinds) != len(registry.Kinds()) {
+		t.Errorf("%d kinds of problems are answered, %d are known", len(problemKinds), len(registry.Kinds()))
+	}
+	for _, slug := range registry.Kinds() {
+		k := problemKinds[slug]
+		a := w.get("/problems/" + string(slug)).status(200)
+		if !strings.Contains(string(a.body), k.about) || !strings.Contains(string(a.body), slug.Title()) || k.status < 400 {
 			t.Errorf("%s: %s", slug, a.body)
 		}
 	}

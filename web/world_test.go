@@ -107,7 +107,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 func feedOf(path string, params url.Values) (Feed, error) {
 	switch params.Get("archive") {
 	case "bad":
-		return Feed{}, &registry.Problem{Type: "bad-position", Status: 400, Title: "Not a position"}
+		return Feed{}, &registry.Problem{Kind: registry.KindBadPosition}
 	case "gone":
 		return Feed{}, &registry.GapError{Reason: registry.TooOld}
 	}

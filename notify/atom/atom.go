@@ -161,7 +161,7 @@ func (f *feed) wish(params url.Values) (err error) {
 }
 
 func malformed(detail string) error {
-	return &registry.Problem{Type: "malformed", Status: 400, Title: "Malformed", Detail: detail}
+	return &registry.Problem{Kind: registry.KindMalformed, Detail: detail}
 }
 
 // shows is what the feed shows of a change; ok is false for nothing.
@@ -185,7 +185,7 @@ func (f *feed) write(archive string) (Document, error) {
 	}
 	p, err := registry.ParsePosition(archive)
 	if err != nil || p.Seq == 0 || p.Seq%block != 0 {
-		return Document{}, &registry.Problem{Type: "bad-position", Status: 400, Title: "Not a position", Detail: "archive is what prev-archive of a feed says"}
+		return Document{}, &registry.Problem{Kind: registry.KindBadPosition, Detail: "archive is what prev-archive of a feed says"}
 	}
 	switch {
 	case p.Epoch != f.newest.Epoch:

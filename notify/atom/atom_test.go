@@ -193,7 +193,7 @@ func TestTrimmedAndRenumbered(t *testing.T) {
 	gap(t, s, &q, url.Values{"archive": {"new:10000"}}, registry.Ahead)
 	for _, bad := range []string{"x", "new:0", "new:7"} {
 		var p *registry.Problem
-		if _, err := s.Query(&q, url.Values{"archive": {bad}}); !errors.As(err, &p) || p.Status != 400 {
+		if _, err := s.Query(&q, url.Values{"archive": {bad}}); !errors.As(err, &p) || p.Kind != registry.KindBadPosition {
 			t.Errorf("archive=%s: %v", bad, err)
 		}
 	}
@@ -299,7 +299,7 @@ func TestFiltered(t *testing.T) {
 	ask := must(log.Resolve(registry.Caller{}, log.Add("ask", diff.Ask, false)))
 	for _, bad := range []string{"rate=5s", "min_rows=x", "where=x"} {
 		var p *registry.Problem
-		if _, err := s.Query(&q, must(url.ParseQuery(bad))); !errors.As(err, &p) || p.Status != 400 {
+		if _, err := s.Query(&q, must(url.ParseQuery(bad))); !errors.As(err, &p) || p.Kind != registry.KindMalformed {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

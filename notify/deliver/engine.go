@@ -243,7 +243,7 @@ func (e *Engine) fail(err error) {
 func (e *Engine) Edit(id string, do func(s *registry.Subscription, found bool) error) (registry.Subscription, error) {
 	s, err := e.scribe.edit(id, do)
 	if errors.Is(err, ErrStopped) {
-		return s, fmt.Errorf("%w: %w", err, &registry.Problem{Type: "unavailable", Status: http.StatusServiceUnavailable, Title: "Not available now", Detail: "the server is stopping"})
+		return s, fmt.Errorf("%w: %w", err, &registry.Problem{Kind: registry.KindUnavailable, Detail: "the server is stopping"})
 	}
 	if err != nil {
 		return s, err

@@ -378,7 +378,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("paused: %s, %v", x.State, err)
 	}
 	var p *registry.Problem
-	if _, err := s.Pause("a"); !errors.As(err, &p) || p.Status != 409 {
+	if _, err := s.Pause("a"); !errors.As(err, &p) || p.Kind != registry.KindConflict {
 		t.Errorf("paused twice: %v", err)
 	}
 	if x, err := s.Resume("a"); err != nil || x.State != registry.Active {

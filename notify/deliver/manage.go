@@ -57,5 +57,5 @@ func (e *Engine) Drop(id string, end func(s *registry.Subscription)) error {
 }
 
 func conflict(detail string) error {
-	return &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: detail}
+	return &registry.Problem{Kind: registry.KindConflict, Detail: detail}
 }

@@ -247,7 +247,7 @@ func (l *Log) Resolve(_ registry.Caller, ref string) (registry.Query, error) {
 	case len(named) == 1:
 		return l.queries[named[0]].copy(), nil
 	case len(named) > 1:
-		return registry.Query{}, &registry.Problem{Type: "ambiguous-name", Status: 409, Detail: "use an id", IDs: named}
+		return registry.Query{}, &registry.Problem{Kind: registry.KindAmbiguousName, Detail: "use an id", IDs: named}
 	}
 	return registry.Query{}, fmt.Errorf("query %q: %w", ref, registry.ErrNotFound)
 }

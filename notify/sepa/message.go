@@ -122,7 +122,7 @@ func refuse(status int, code, description string) error { return &refusal{status
 
 // asRefusal finds the words for an error; ok is false when they belong into the
 // log only.
-func asRefusal(err error) (r *refusal, ok bool) {
+func (s *Server) asRefusal(err error) (r *refusal, ok bool) {
 	if errors.As(err, &r) {
 		return r, true
 	}
@@ -134,7 +134,7 @@ func asRefusal(err error) (r *refusal, ok bool) {
 	case errors.Is(err, notify.ErrDropped):
 		return &refusal{http.StatusGone, "dropped", "the subscription was ended at the server"}, true
 	case errors.As(err, &p):
-		return &refusal{p.Status, p.Type, p.Error()}, true
+		return &refusal{s.Status(p.Kind), string(p.Kind), p.Error()}, true
 	case errors.Is(err, registry.ErrUnauthorized):
 		return &refusal{http.StatusUnauthorized, "unauthorized", "no valid token: send authorization \"Bearer …\""}, true
 	case errors.Is(err, registry.ErrGuessing):

@@ -70,7 +70,7 @@ func (r *rig) FollowGraphs(_ context.Context, c registry.Caller, reg registry.Re
 	r.mu.Unlock()
 	switch reg.Text {
 	case "bad":
-		return registry.Query{}, nil, &registry.Problem{Type: "bad-query", Status: 422, Title: "The query cannot be watched"}
+		return registry.Query{}, nil, &registry.Problem{Kind: registry.KindBadQuery}
 	case "full":
 		return registry.Query{}, nil, fmt.Errorf("%w: queries", notify.ErrLimit)
 	case "broken":
@@ -98,7 +98,7 @@ func newRig(t *testing.T, edit func(*notify.Options, *sepa.Server)) *rig {
 	r := &rig{T: t, log: notifytest.NewLog("store"), hub: notify.NewHub()}
 	r.gate.tokens = map[string]registry.Caller{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}}
 	o := notify.Options{Log: r.log, Hub: r.hub, Registrar: r.log, Gate: &r.gate, Head: r.log.Head}
-	s := &sepa.Server{Registrar: r, Gate: &r.gate, Logger: slog.New(slog.DiscardHandler)}
+	s := &sepa.Server{Status: func(registry.Kind) int { return http.StatusUnprocessableEntity }, Registrar: r, Gate: &r.gate, Logger: slog.New(slog.DiscardHandler)}
 	if edit != nil {
 		edit(&o, s)
 	}

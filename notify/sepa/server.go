@@ -29,9 +29,10 @@ type Server struct {
 	Registrar Registrar
 	Gate      notify.Gate
 	Logger    *slog.Logger
-	Limit     int           // subscriptions of one connection, default 100
-	Ping      time.Duration // between pings and looks at the tokens, default 25 s
-	Idle      time.Duration // of a connection without a subscription, after which it ends; default 30 s
+	Status    func(registry.Kind) int // the HTTP status of a problem
+	Limit     int                     // subscriptions of one connection, default 100
+	Ping      time.Duration           // between pings and looks at the tokens, default 25 s
+	Idle      time.Duration           // of a connection without a subscription, after which it ends; default 30 s
 }
 
 // ServeHTTP takes a client's connection over.
@@ -185,7 +186,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 	if err == nil {
 		return nil
 	}
-	why, told := asRefusal(err)
+	why, told := c.s.asRefusal(err)
 	if !told {
 		c.s.Logger.Error("answer a SEPA client", "error", err)
 	}
@@ -317,7 +318,7 @@ func (s *subscription) end(why error) error {
 	s.sending.Lock() // nothing of the subscription comes after its end
 	defer s.sending.Unlock()
 	if why != nil {
-		r, told := asRefusal(why)
+		r, told := s.c.s.asRefusal(why)
 		if !told {
 			s.c.s.Logger.Error("follow a query for a SEPA client", "query", s.query.ID, "error", why)
 		}

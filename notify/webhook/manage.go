@@ -38,12 +38,12 @@ type Manager struct {
 
 func refuse(pointer, format string, a ...any) error {
 	detail := fmt.Sprintf(format, a...)
-	return &registry.Problem{Type: "bad-setting", Status: 422, Title: "A setting is out of range", Detail: detail,
+	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail,
 		Errors: []registry.FieldError{{Pointer: pointer, Detail: detail}}}
 }
 
 func conflict(detail string) error {
-	return &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: detail}
+	return &registry.Problem{Kind: registry.KindConflict, Detail: detail}
 }
 
 // Create registers a webhook. Its endpoint is asked at once, and on the usual
@@ -66,7 +66,7 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if all, of := m.Engine.Counts(host); all >= most || of >= perHost && !m.Engine.Trusted(host) {
-		return s, &registry.Problem{Type: "limit", Status: 429, Title: "A limit of this server is reached", Detail: "there are too many subscriptions in all, or towards this host"}
+		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
 	}
 	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {
 		*into = s

@@ -270,7 +270,7 @@ func TestFilterAndRate(t *testing.T) {
 			w.URL = "http://10.0.0.1/"
 		}
 		var p *registry.Problem
-		if _, err := r.Create(admin, w); !errors.As(err, &p) || p.Status != 422 || p.Errors[0].Pointer != field {
+		if _, err := r.Create(admin, w); !errors.As(err, &p) || p.Kind != registry.KindBadSetting || p.Errors[0].Pointer != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"html/template"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -514,7 +513,7 @@ func (v *visit) subscription() (registry.Subscription, error) {
 	if err != nil && !isMissing(err) {
 		return s, err
 	}
-	return s, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such follower", Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
+	return s, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such follower", Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
 }
 
 func actOnFollower(verb, said string) func(*visit) error {
@@ -538,7 +537,7 @@ func replayFollower(v *visit) error {
 		return err
 	}
 	if v.Webhooks == nil || s.Way != registry.Webhook {
-		return &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "This is no webhook"}
+		return &registry.Problem{Kind: registry.KindNotFound, Title: "This is no webhook"}
 	}
 	if _, err := v.Webhooks.Replay(s.ID, registry.Replay{}); err != nil {
 		return v.refused("Nothing was sent", err, "/deliveries")

@@ -23,11 +23,11 @@ type errorPage struct {
 func (v *visit) fail(err error) {
 	p, told := web.ProblemOf(err)
 	web.NoteError(v.w, err)
-	e := errorPage{Status: p.Status, Type: p.Type, Title: p.Title, Detail: p.Detail, Fields: p.Errors, Section: section(v.r.URL.Path)}
+	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors, Section: section(v.r.URL.Path)}
 	if !told {
 		e.Detail = "The fault is the server's, not yours. Its log has one line for this request that says why."
 	}
-	v.render(p.Status, "error", v.frame(section(v.r.URL.Path), content{Title: e.Title, Data: e}))
+	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Title: e.Title, Data: e}))
 }
 
 // section is the place of the rail that a path belongs to.
@@ -39,14 +39,14 @@ func section(path string) string {
 // nothing answers what no page has, or not by this method: people with a page,
 // programs with a problem document.
 func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
-	missing := &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such page", Detail: "Nothing is served under this path."}
+	missing := &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such page", Detail: "Nothing is served under this path."}
 	if methods := s.methods(r); methods != "" {
 		w.Header().Set("Allow", methods)
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		missing = &registry.Problem{Type: "method-not-allowed", Status: http.StatusMethodNotAllowed, Title: "Method not allowed", Detail: "This page takes " + methods + "."}
+		missing = &registry.Problem{Kind: registry.KindMethodNotAllowed, Detail: "This page takes " + methods + "."}
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		web.Answer(w, r, missing)
@@ -83,5 +83,5 @@ func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }
 func isGap(err error) bool {
 	var gap *registry.GapError
 	var p *registry.Problem
-	return errors.As(err, &gap) || errors.As(err, &p) && p.Type == "gap"
+	return errors.As(err, &gap) || errors.As(err, &p) && p.Kind == registry.KindGap
 }

@@ -116,7 +116,7 @@ func (f *form) bad(name, text string) {
 // is wrong outside the form's fields is said about the whole.
 func (f *form) refuse(err error) error {
 	p, told := web.ProblemOf(err)
-	if !told || p.Status >= 500 || p.Status == http.StatusNotFound {
+	if !told || web.Status(p.Kind) >= 500 || web.Status(p.Kind) == http.StatusNotFound {
 		return err
 	}
 	for _, e := range p.Errors {
@@ -128,10 +128,10 @@ func (f *form) refuse(err error) error {
 	if len(f.Errors) == 0 {
 		f.Problem = sentence(p.Detail)
 		if f.Problem == "" {
-			f.Problem = p.Title + "."
+			f.Problem = p.Heading() + "."
 		}
 	}
-	f.Status = p.Status
+	f.Status = web.Status(p.Kind)
 	return nil
 }
 

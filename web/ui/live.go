@@ -58,7 +58,7 @@ func (s *Server) stream(p page) http.Handler {
 		}
 		leave, ok := v.place()
 		if !ok {
-			web.Answer(w, r, &registry.Problem{Type: "busy", Status: http.StatusTooManyRequests, Title: "Too many of these at once", Detail: "Other pages are live already."})
+			web.Answer(w, r, &registry.Problem{Kind: registry.KindBusy, Detail: "Other pages are live already."})
 			return
 		}
 		defer leave()
@@ -296,7 +296,7 @@ func (l *live) ended(err error) error {
 		return err
 	}
 	var out bytes.Buffer
-	put(&out, event{Type: "say", Text: p.Title})
+	put(&out, event{Type: "say", Text: p.Heading()})
 	out.WriteString("event: end\ndata: {}\n\n")
 	_ = l.flush(out.Bytes())
 	return nil

@@ -33,7 +33,7 @@ func (f followers) Subscription(id string) (registry.Subscription, error) {
 
 func (f followers) Act(id, verb string) (registry.Subscription, error) {
 	if s, _ := f.store.Subscription(id); verb == "pause" && s.State != registry.Active {
-		return s, &registry.Problem{Type: "conflict", Status: 409, Detail: "only an active subscription can be paused"}
+		return s, &registry.Problem{Kind: registry.KindConflict, Detail: "only an active subscription can be paused"}
 	}
 	state := map[string]registry.SubscriptionState{"pause": registry.SubscriptionPaused, "resume": registry.Active, "drop": registry.Ended}[verb]
 	err := f.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"sort"
 	"strings"
@@ -21,7 +20,7 @@ func readMoment(s string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
+	return time.Time{}, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
 }
 
 // versionAt is the version of a query that was in force at a moment: the last
@@ -59,7 +58,7 @@ func (v *visit) versionAt(q *registry.Query, newest registry.Position, recent []
 	case failed != nil:
 		return 0, failed
 	case n == 0:
-		return 0, &registry.Problem{Type: "no-result", Status: http.StatusNotFound, Title: "There was no result yet", Detail: "At this time there was no result yet."}
+		return 0, &registry.Problem{Kind: registry.KindNoResult, Title: "There was no result yet", Detail: "At this time there was no result yet."}
 	case uint64(n) <= trimmed:
 		return 0, &registry.GapError{Reason: registry.TooOld}
 	}

@@ -68,7 +68,7 @@ func TestMomentsThatAreRead(t *testing.T) {
 	}
 	for _, bad := range []string{"", "now", "9:30", "2026-13-01"} {
 		var p *registry.Problem
-		if _, err := readMoment(bad); !errors.As(err, &p) || p.Status != 400 {
+		if _, err := readMoment(bad); !errors.As(err, &p) || p.Kind != registry.KindMalformed {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -90,7 +89,7 @@ const tryTime = 10 * time.Second
 // tryEndpoint asks a small question and says what came back.
 func (v *visit) tryEndpoint(f form, e registry.Endpoint) error {
 	if v.Probe == nil {
-		return &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "This server cannot try endpoints"}
+		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot try endpoints"}
 	}
 	ctx, stop := context.WithTimeout(v.r.Context(), tryTime)
 	defer stop()

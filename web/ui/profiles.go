@@ -2,7 +2,6 @@ package ui
 
 import (
 	"html/template"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -256,7 +255,7 @@ func (v *visit) mayEnd(p *registry.Profile) bool {
 
 func missingProfile(err error) error {
 	if isMissing(err) {
-		return &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such profile"}
+		return &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such profile"}
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -390,12 +389,12 @@ func actOnQueries(v *visit) error {
 	verb, ok := verbs[v.r.PostForm.Get("do")]
 	switch {
 	case !ok:
-		return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "It does not say what to do."}
+		return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read", Detail: "It does not say what to do."}
 	case len(ids) == 0:
 		v.say("warn", "No query is selected.", "Mark the queries that you mean, then say what to do with them.")
 		return v.back("/queries")
 	case len(ids) > mostAtOnce:
-		return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "Too many at once", Detail: "At most " + count(mostAtOnce) + " queries can be marked."}
+		return &registry.Problem{Kind: registry.KindMalformed, Title: "Too many at once", Detail: "At most " + count(mostAtOnce) + " queries can be marked."}
 	}
 	done, refused := 0, 0
 	var why string

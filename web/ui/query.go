@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,7 +162,7 @@ func (v *visit) resolve() (registry.Query, error) {
 	id := v.r.PathValue("id")
 	q, err := v.Registry.Resolve(v.caller, id)
 	if isMissing(err) {
-		return q, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no query " + clip(id, 60),
+		return q, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no query " + clip(id, 60),
 			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering the same query again brings it back under the same address."}
 	}
 	return q, err

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ func actOnQuery(v *visit) error {
 	}
 	verb, ok := verbs[v.r.PostForm.Get("do")]
 	if !ok {
-		return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "It does not say what to do."}
+		return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read", Detail: "It does not say what to do."}
 	}
 	if q, err = verb.do(v.Registry, v.caller, q.ID); err != nil {
 		return err

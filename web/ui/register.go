@@ -181,7 +181,7 @@ func (v *visit) wrong(f *form, err error) found {
 			f.bad(name, sentence(e.Detail))
 		}
 	}
-	if len(f.Errors) > 0 && f.Errors["query"] == "" && p.Type == "bad-setting" {
+	if len(f.Errors) > 0 && f.Errors["query"] == "" && p.Kind == registry.KindBadSetting {
 		out.Lede.Strong, out.State = "The query is fine, a setting is not.", state{"stale", "almost"}
 		return out
 	}
@@ -189,8 +189,8 @@ func (v *visit) wrong(f *form, err error) found {
 	if detail == "" && len(p.Errors) > 0 {
 		detail = p.Errors[0].Detail
 	}
-	out.Findings = []finding{{Kind: "fail", Where: p.Title, Text: sentence(clip(detail, 600))}}
-	f.Status = p.Status
+	out.Findings = []finding{{Kind: "fail", Where: p.Heading(), Text: sentence(clip(detail, 600))}}
+	f.Status = web.Status(p.Kind)
 	return out
 }
 

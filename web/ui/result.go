@@ -264,7 +264,7 @@ func (v *visit) change() (registry.Query, registry.Change, error) {
 	}
 	seq := sequence(v.r.PathValue("seq"))
 	if seq == 0 || seq > st.Position.Seq {
-		return q, none, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such change", Detail: "The newest change of this query is number " + count(st.Position.Seq) + "."}
+		return q, none, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such change", Detail: "The newest change of this query is number " + count(st.Position.Seq) + "."}
 	}
 	list, err := v.History.After(q.ID, registry.Position{Epoch: st.Position.Epoch, Seq: seq - 1}, 1)
 	if err != nil || len(list) == 0 {
@@ -368,7 +368,7 @@ func (v *visit) deltaCell(d *diff.Delta) (string, error) {
 	return v.term(diff.RowTerms(d.Form, vars, rows[row]))
 }
 
-var noCell = &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no such value", Detail: "The result has changed meanwhile, or the address is not one of a page."}
+var noCell = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such value", Detail: "The result has changed meanwhile, or the address is not one of a page."}
 
 func (v *visit) index(name string, n int) (int, error) {
 	i, err := strconv.Atoi(v.r.URL.Query().Get(name))

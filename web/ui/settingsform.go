@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -507,7 +506,7 @@ func leftOpen(e shadow.Estimate) string {
 // shadePolicy adds the chosen policy to those that are compared.
 func shadePolicy(v *visit) error {
 	name, f := v.r.PathValue("name"), v.chosenPolicy()
-	same := &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "Nothing to compare", Detail: "this policy runs now; choose another one",
+	same := &registry.Problem{Kind: registry.KindBadEndpoint, Title: "Nothing to compare", Detail: "this policy runs now; choose another one",
 		Errors: []registry.FieldError{{Pointer: "/policy", Detail: "this policy runs now; choose another one"}}}
 	_, err := v.Registry.UpdateEndpoint(v.caller, name, func(e *registry.Endpoint) error {
 		if f.Get("policy") == e.Policy {
@@ -519,7 +518,7 @@ func shadePolicy(v *visit) error {
 		f.Values = url.Values{} // a text that is left in the field counts more than a choice
 	}
 	if errors.Is(err, scheduler.ErrPolicy) {
-		err = &registry.Problem{Type: "bad-endpoint", Status: http.StatusUnprocessableEntity, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
+		err = &registry.Problem{Kind: registry.KindBadEndpoint, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
 	}
 	if err != nil {
 		return v.policyAgain(name, f, err)

@@ -178,7 +178,7 @@ func askToRevoke(v *visit) (content, error) {
 		}
 		return c.content(), nil
 	}
-	return content{}, &registry.Problem{Type: "not-found", Status: http.StatusNotFound, Title: "There is no token " + name, Detail: "It may have been revoked already."}
+	return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no token " + name, Detail: "It may have been revoked already."}
 }
 
 // heldBy says what stays of a token's registrations.

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"net/http"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -27,7 +26,7 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 		case v.joins <- struct{}{}:
 			defer func() { <-v.joins }()
 		default:
-			return nil, &registry.Problem{Type: "busy", Status: http.StatusTooManyRequests, Title: "Too many of these at once", Detail: "Others are comparing versions that lie far apart. Try again in a moment."}
+			return nil, &registry.Problem{Kind: registry.KindBusy, Detail: "Others are comparing versions that lie far apart. Try again in a moment."}
 		}
 	}
 	var steps diff.Chain
@@ -56,7 +55,7 @@ func (v *visit) between(query, epoch string, from, to uint64) (*diff.Delta, erro
 }
 
 func tooFar(detail string) error {
-	return &registry.Problem{Type: "gap", Status: http.StatusGone, Title: "Too far back", Detail: detail}
+	return &registry.Problem{Kind: registry.KindGap, Title: "Too far back", Detail: detail}
 }
 
 // weight is how many bytes the rows of a step hold.
@@ -80,7 +79,7 @@ func (v *visit) version(query string, seq uint64) (*diff.Result, registry.Status
 	case err != nil:
 		return nil, st, err
 	case r == nil:
-		return nil, st, &registry.Problem{Type: "no-result", Status: http.StatusNotFound, Title: "There is no result yet", Detail: "No execution has been complete so far."}
+		return nil, st, &registry.Problem{Kind: registry.KindNoResult, Title: "There is no result yet", Detail: "No execution has been complete so far."}
 	case seq == st.Position.Seq:
 		return r, st, nil
 	case seq == 0 || seq > st.Position.Seq:

@@ -115,9 +115,9 @@ func formError(err error) error {
 	case errors.As(err, &big):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &registry.Problem{Type: "body-too-slow", Status: http.StatusRequestTimeout, Title: "The form did not arrive", Detail: "It has to arrive within half a minute."}
+		return &registry.Problem{Kind: registry.KindBodyTooSlow, Title: "The form did not arrive", Detail: "It has to arrive within half a minute."}
 	}
-	return &registry.Problem{Type: "malformed", Status: http.StatusBadRequest, Title: "The form cannot be read"}
+	return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read"}
 }
 
 // enter lets the visitor in, or answers: with the way to sign in, or with 403.
@@ -159,7 +159,7 @@ func (v *visit) authenticate() error {
 }
 
 func forbidden(detail string) error {
-	return &registry.Problem{Type: "forbidden", Status: http.StatusForbidden, Title: "Not allowed", Detail: detail}
+	return &registry.Problem{Kind: registry.KindForbidden, Detail: detail}
 }
 
 // render writes a page.

@@ -28,7 +28,8 @@ func (r registrar) Follow(ctx context.Context, c registry.Caller, endpoint, spar
 	q, done, err := r.Registry.Follow(ctx, c, endpoint, sparql)
 	if p, ok := errors.AsType[*registry.Problem](err); ok {
 		kind := notify.ErrRefused
-		if p.Status == 429 || p.Status == 507 || p.Type == "quota" { // waiting may help
+		switch p.Kind {
+		case registry.KindLimit, registry.KindQuota, registry.KindRate, registry.KindStorageFull: // waiting may help
 			kind = notify.ErrLimit
 		}
 		err = fmt.Errorf("%w: %w", kind, p)

@@ -153,7 +153,7 @@ func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
 			return x, o.live.Drop(id)
 		case "pause":
 			if x.State != registry.Active {
-				return x, &registry.Problem{Type: "conflict", Status: 409, Title: "Not possible now", Detail: "it is paused already"}
+				return x, &registry.Problem{Kind: registry.KindConflict, Detail: "it is paused already"}
 			}
 			return o.live.Halt(id, true)
 		}

@@ -170,7 +170,7 @@ func (s *Server) serveHTTP() error {
 	conf := web.Config{
 		Registry: s.Registry, Queries: s.Store, History: sharing{s.Store, s.live}, Daemon: s.fleet.Manager, Store: s.Store, Gate: s.gate,
 		Live:       s.live,
-		SEPA:       &sepa.Server{Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log},
+		SEPA:       &sepa.Server{Status: web.Status, Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log},
 		ChangesSSE: s.live.Changes, Rechecked: s.live.Rechecked,
 		AllSSE: func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool) {
 			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
