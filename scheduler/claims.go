@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -29,6 +30,29 @@ type claim struct {
 // claimFor sets how intervals are ranked, nil for not at all, and their share.
 func (p *planner) claimFor(ranking *interval.Ranking, share float64) {
 	p.claims.ranking, p.claims.share = ranking, share
+}
+
+// openRounds opens and ends rounds for the slot that begins, and ranks what they
+// claim.
+func (p *planner) openRounds(now time.Time) {
+	p.rounds.BeginSlot(p.slot, now, p.lead)
+	p.rankClaims()
+}
+
+// onExecution shows the profiles an execution. was is when the query was checked
+// before; ended reports that it ended a round.
+func (p *planner) onExecution(c *candidate, was, start time.Time, out Outcome) (ended bool) {
+	run := &out.Stats.LastRun
+	if !run.Outcome.Complete() {
+		return false
+	}
+	if out.Checked.Before(start) { // the answer comes from a cache
+		start = out.Checked
+	}
+	return p.rounds.Observe(rounds.Observation{
+		Execution: rounds.Execution{Start: start, End: out.At, Slot: run.Slot, Tier: run.Why},
+		Query:     c.Query.ID, Delta: out.Delta, Before: was, Checked: out.Checked,
+	})
 }
 
 // rankClaims ranks what the open intervals ask for now.
@@ -209,4 +233,34 @@ func (p *planner) missed(query, stopped string) string {
 		return "the budget was used up before its turn; " + p.name + " does not look at intervals"
 	}
 	return "the budget was used up before its turn"
+}
+
+// profileQueries shows a planner's queries to the rounds of profiles.
+type profileQueries struct{ p *planner }
+
+func (v profileQueries) Last(query string) (e rounds.Execution, ok bool) {
+	c := v.p.all[query]
+	if c == nil || !c.Stats.LastRun.Outcome.Complete() {
+		return e, false
+	}
+	r := c.Stats.LastRun
+	return rounds.Execution{Start: r.At.Add(-r.Elapsed), End: r.At, Slot: r.Slot, Tier: r.Why}, true
+}
+
+func (v profileQueries) Changed(query string) (at time.Time, ok bool) {
+	c := v.p.all[query]
+	if c == nil {
+		return at, false
+	}
+	return c.Stats.ChangedAt, true
+}
+
+func (v profileQueries) History(query string) iter.Seq2[uint64, bool] {
+	return func(yield func(uint64, bool) bool) {
+		for _, x := range v.p.all[query].Stats.Samples {
+			if !yield(x.Slot, x.Changed) {
+				return
+			}
+		}
+	}
 }
