@@ -1,0 +1,46 @@
+package bench
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/scheduler"
+)
+
+// The tables of web/docs/results.md have policies that exist, and those of a whole
+// ablation have the rows that it prints, in its order.
+func TestResultsPage(t *testing.T) {
+	page, err := os.ReadFile("../web/docs/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Ablations("hybrid")
+	whole := 0
+	for _, table := range strings.Split(string(page), "\npolicy ")[1:] {
+		table, _, _ = strings.Cut(table, "```")
+		table, _, _ = strings.Cut(table, "\n\n")
+		var rows []string
+		for _, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
+			row := strings.Fields(line)[0]
+			if strings.HasPrefix(line, " ") {
+				row = "hybrid:" + row
+			}
+			if err := (Setup{Policy: row, Budget: time.Second, Rule: scheduler.RuleStrict}).Check(); err != nil {
+				t.Errorf("row %q: %v", line, err)
+			}
+			rows = append(rows, row)
+		}
+		if len(rows) < len(want) {
+			continue
+		}
+		if whole++; !slices.Equal(rows, want) {
+			t.Errorf("a table has the rows\n%q\nan ablation has\n%q", rows, want)
+		}
+	}
+	if whole != 4 {
+		t.Errorf("%d tables of an ablation, want 4", whole)
+	}
+}
