@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -24,12 +27,15 @@ var mayImport = map[string][]string{
 	"diff":      {},
 	"registry":  {"diff"},
 	"scheduler": {"diff", "registry"},
-	"endpoint":  {"diff", "registry"},
-	"notify":    {"diff", "registry"},
-	"store":     {"diff", "registry", "scheduler"},
-	"bench":     {"diff", "registry", "scheduler"},
-	"web":       {"diff", "registry", "scheduler"},
-	"cmd":       {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
+	// Policies know neither the planner nor the loop.
+	"scheduler/policy": {"diff", "registry", "scheduler/update", "scheduler/wic"},
+	"scheduler/hybrid": {"diff", "registry", "scheduler/policy", "scheduler/internal"},
+	"endpoint":         {"diff", "registry"},
+	"notify":           {"diff", "registry"},
+	"store":            {"diff", "registry", "scheduler"},
+	"bench":            {"diff", "registry", "scheduler"},
+	"web":              {"diff", "registry", "scheduler"},
+	"cmd":              {"diff", "registry", "scheduler", "endpoint", "notify", "store", "bench", "web"},
 }
 
 // mustNotLink is what a package must not bring into a program, through whatever it
@@ -128,6 +134,66 @@ func TestServerWithoutPlots(t *testing.T) {
 		if d == module+"bench" || strings.Contains(d, "plot") || strings.HasPrefix(d, "gonum.org/") || strings.Contains(d, "/font") {
 			t.Errorf("freshet must not depend on %s", d)
 		}
+	}
+}
+
+// pure are the packages that compute only: times and slots are given to them.
+var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/update", "scheduler/wic", "scheduler/internal/selection"}
+
+// wallClock are the functions of package time that look at the clock or wait for it.
+var wallClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
+
+func TestPurePackages(t *testing.T) {
+	for _, pkg := range pure {
+		files, err := filepath.Glob(filepath.Join("../..", pkg, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no files: %v", pkg, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range impure(f) {
+				t.Errorf("%s is to be pure, and uses %s", file, bad)
+			}
+		}
+	}
+}
+
+// impure lists what a file of a pure package must not use.
+func impure(f *ast.File) (bad []string) {
+	for _, i := range f.Imports {
+		name := strings.Trim(i.Path.Value, `"`)
+		switch root, _, _ := strings.Cut(name, "/"); root {
+		case "net", "os", "context", "log", "syscall":
+			bad = append(bad, name)
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(wallClock, s.Sel.Name) {
+				bad = append(bad, "time."+s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return bad
+}
+
+func TestPurePackagesFindsViolations(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+import ("context"; "net/http"; "time")
+var _ = time.Second
+func f(context.Context, http.Handler) time.Time { return time.Now() }`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bad, want := impure(f), []string{"context", "net/http", "time.Now"}; !slices.Equal(bad, want) {
+		t.Errorf("found %v, want %v", bad, want)
 	}
 }
 

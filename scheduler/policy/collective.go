@@ -62,7 +62,8 @@ type Table interface {
 	// Least is the smallest Estimate of those that Next has not returned.
 	Least() time.Duration
 	// Observe takes in a complete execution while the slot lasts. It returns true
-	// to have what has not started planned again, with Moment.Turned set.
+	// to have what has not started planned again, with Moment.Turned set, and is not
+	// called again in this slot then.
 	Observe(c *Candidate, changed bool) bool
 	// Explain is Inputs with what depends on the slot and on the others.
 	Explain(m Moment, c *Candidate) map[string]float64

@@ -12,7 +12,7 @@ func TestPolicyPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("../../scheduler/documented_test.go")
+	source, err := os.ReadFile("../../scheduler/policy/documented_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestPolicyPage(t *testing.T) {
 		t.Fatal("the marks of the example are gone")
 	}
 	if !strings.Contains(string(page), "```go\n"+code+"```\n") {
-		t.Error("policies.md does not show the code of scheduler/documented_test.go")
+		t.Error("policies.md does not show the code of scheduler/policy/documented_test.go")
 	}
 	if n := strings.Count(code, "\n"); n > 60 {
 		t.Errorf("the example has %d lines, it promises to be short: 60", n)

@@ -1,4 +1,4 @@
-package scheduler
+package policy_test
 
 import (
 	"testing"
@@ -15,13 +15,13 @@ import (
 // The state is the changes and the seconds so far, fading with age.
 type perSecond struct{ fade float64 }
 
-func perSecondDefinition() Definition {
-	return Definition{
+func perSecondDefinition() policy.Definition {
+	return policy.Definition{
 		Name:   "persecond",
-		Params: []Param{{Name: "fade", Default: "0.99", Doc: "what is left of an observation after each execution"}},
+		Params: []policy.Param{{Name: "fade", Default: "0.99", Doc: "what is left of an observation after each execution"}},
 		Doc:    "changes found for each second spent, the most first",
 		Source: "the page on writing a policy",
-		Build: func(a policy.Args) (Policy, error) {
+		Build: func(a policy.Args) (policy.Policy, error) {
 			f, err := a.Number("fade")
 			return perSecond{f}, err
 		},
@@ -31,7 +31,7 @@ func perSecondDefinition() Definition {
 func (p perSecond) String() string { return "persecond:fade=" + policy.FormatNumber(p.fade) }
 
 // Fold adds an execution to the sums.
-func (p perSecond) Fold(state []float64, last uint64, x Sample) []float64 {
+func (p perSecond) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 	changes, seconds := p.sums(state)
 	if x.Changed {
 		changes++
@@ -48,16 +48,16 @@ func (perSecond) sums(state []float64) (changes, seconds float64) {
 
 // Key puts queries without any change into a class behind the others, the one
 // executed longest ago first, so that none waits for ever.
-func (p perSecond) Key(c *Candidate) Key {
+func (p perSecond) Key(c *policy.Candidate) policy.Key {
 	changes, seconds := p.sums(c.Stats.State)
 	if changes == 0 {
-		return Key{Class: 1, Value: float64(c.Stats.Last)}
+		return policy.Key{Class: 1, Value: float64(c.Stats.Last)}
 	}
-	return Key{Value: -changes / max(seconds, 1e-6)} // ascending, so the most first
+	return policy.Key{Value: -changes / max(seconds, 1e-6)} // ascending, so the most first
 }
 
 // Inputs are what "freshet query show --explain" displays.
-func (p perSecond) Inputs(c *Candidate) map[string]float64 {
+func (p perSecond) Inputs(c *policy.Candidate) map[string]float64 {
 	changes, seconds := p.sums(c.Stats.State)
 	return map[string]float64{"changes": changes, "seconds": seconds, "last": float64(c.Stats.Last)}
 }
@@ -70,18 +70,18 @@ func TestDocumentedPolicy(t *testing.T) {
 	if err != nil || p.String() != "persecond:fade=0.5" {
 		t.Fatalf("%v, %v", p, err)
 	}
-	candidate := func(last uint64, samples ...Sample) *Candidate {
-		c := &Candidate{}
+	candidate := func(last uint64, samples ...policy.Sample) *policy.Candidate {
+		c := &policy.Candidate{}
 		c.Stats.Last = last
 		for _, x := range samples {
 			c.Stats.State = p.Fold(c.Stats.State, last, x)
 		}
 		return c
 	}
-	cheap := p.Key(candidate(9, Sample{Elapsed: time.Second, Changed: true})) // 1 change in 1 s
-	dear := p.Key(candidate(9, Sample{Elapsed: 4 * time.Second, Changed: true}))
-	old, new := p.Key(candidate(3, Sample{Elapsed: time.Second})), p.Key(candidate(5))
-	if cheap != (Key{Value: -1}) || dear != (Key{Value: -0.25}) || old != (Key{Class: 1, Value: 3}) || new != (Key{Class: 1, Value: 5}) {
+	cheap := p.Key(candidate(9, policy.Sample{Elapsed: time.Second, Changed: true})) // 1 change in 1 s
+	dear := p.Key(candidate(9, policy.Sample{Elapsed: 4 * time.Second, Changed: true}))
+	old, new := p.Key(candidate(3, policy.Sample{Elapsed: time.Second})), p.Key(candidate(5))
+	if cheap != (policy.Key{Value: -1}) || dear != (policy.Key{Value: -0.25}) || old != (policy.Key{Class: 1, Value: 3}) || new != (policy.Key{Class: 1, Value: 5}) {
 		t.Errorf("cheap %v, dear %v, old %v, new %v", cheap, dear, old, new)
 	}
 }
