@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A hunch does everything that a policy can: it keeps a table of its own and a
@@ -288,7 +289,7 @@ func TestTableInLoopAndShadow(t *testing.T) {
 	if err != nil || why.Inputs["state"] != 3 || why.Inputs["queries"] != 12 {
 		t.Errorf("explained by %v, %v", why.Inputs, err)
 	}
-	s, err := m.Shadows(ctx, "city")
+	s, err := shadow.NewComparer(m, ledger).Compare(ctx, "city")
 	if err != nil {
 		t.Fatal(err)
 	}
