@@ -46,8 +46,8 @@ func TestProcessingIsPartOfTheExecution(t *testing.T) {
 				if c.outcome == registry.Changed {
 					want = 2
 				}
-				if n := len(ledger.Changes()); n != want || ledger.prepared != want {
-					t.Errorf("%d changes recorded, %d prepared, want %d", n, ledger.prepared, want)
+				if n := len(ledger.Changes()); n != want || ledger.prepared.Load() != int64(want) {
+					t.Errorf("%d changes recorded, %d prepared, want %d", n, ledger.prepared.Load(), want)
 				}
 			})
 		})
@@ -75,8 +75,8 @@ func TestPreparingEndsWithTheLoop(t *testing.T) {
 		if took := time.Since(from); took > 10*time.Millisecond {
 			t.Errorf("the loop ended only %s after it was told to", took)
 		}
-		if n := len(ledger.Changes()); n != 1 || ledger.prepared != 1 {
-			t.Errorf("%d changes recorded, %d prepared, want the baseline alone", n, ledger.prepared)
+		if n := len(ledger.Changes()); n != 1 || ledger.prepared.Load() != 1 {
+			t.Errorf("%d changes recorded, %d prepared, want the baseline alone", n, ledger.prepared.Load())
 		}
 		if x := w.stats("q_a").LastRun; x.Outcome != registry.Cut || x.Elapsed < 200*time.Millisecond || x.Elapsed > 210*time.Millisecond {
 			t.Errorf("last run %+v, want one that was cut", x)

@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,15 +17,15 @@ import (
 type slow struct {
 	*schedulertest.Memory
 	record, result, prepare time.Duration
-	preparing               chan struct{} // closed when it begins to prepare, unless nil
-	prepared                int           // results prepared to the end
+	preparing               chan struct{} // closed when it first begins to prepare, unless nil
+	begun                   sync.Once
+	prepared                atomic.Int64 // results prepared to the end
 }
 
 // Prepare takes its time in pieces of a hundredth.
 func (s *slow) Prepare(stop func() error, r *diff.Result, d *diff.Delta) (scheduler.Prepared, error) {
 	if s.preparing != nil {
-		close(s.preparing)
-		s.preparing = nil
+		s.begun.Do(func() { close(s.preparing) })
 	}
 	for range 100 {
 		time.Sleep(s.prepare / 100)
@@ -31,7 +33,7 @@ func (s *slow) Prepare(stop func() error, r *diff.Result, d *diff.Delta) (schedu
 			return nil, err
 		}
 	}
-	s.prepared++
+	s.prepared.Add(1)
 	return s.Memory.Prepare(stop, r, d)
 }
 
