@@ -76,8 +76,8 @@ func (l *ntLine) skip() {
 
 func (l ntLine) ended() bool { return len(l) == 0 || l[0] == '#' }
 
-// node reads an IRI or a blank node; which of them may stand where is checked
-// by whoever takes the triple.
+// node reads an IRI or a blank node; the receiver of the triple checks which of
+// them is allowed where.
 func (l *ntLine) node() (diff.Term, error) {
 	l.skip()
 	switch {

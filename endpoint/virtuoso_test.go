@@ -242,7 +242,7 @@ func TestVirtuosoCaps(t *testing.T) {
 		q := query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o}", -1)
 		want(t, execute(t, plain, q), registry.Partial, "11", "10") // as SELECT told
 		a := execute(t, on(t, s, nil), q)
-		want(t, a, registry.Changed) // nobody can know without max_rows
+		want(t, a, registry.Changed) // unknowable without max_rows
 		if a.Result.Len() != 11 {
 			t.Errorf("%d triples, want 11", a.Result.Len())
 		}

@@ -155,7 +155,7 @@ func TestNameOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// A name can be seen, and stands in a path as it is.
+// A name can be seen, and is part of a path without escapes.
 func TestNames(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	for name, good := range map[string]bool{

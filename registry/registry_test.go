@@ -22,7 +22,7 @@ var (
 	admin = registry.Caller{Name: "ops", Role: registry.RoleAdmin}
 )
 
-// A rig is a registry on a real store, with a clock that stands.
+// A rig is a registry on a real store, with a clock that does not advance.
 type rig struct {
 	*registry.Registry
 	store *store.DB

@@ -13,30 +13,30 @@ import (
 )
 
 // Changeset is one step of a dataset's history in the layout of DBpedia Live:
-// up to four N-Triples files, each plain or .gz; absent ones have no path.
+// up to four N-Triples files, each plain or .gz. An absent file has no path.
 // They are applied in the order of the fields.
 type Changeset struct {
 	Name       string // "2015/11/16/16/000011": year, month, day, hour (UTC), number
-	Clear      string // every triple of each subject in this file goes
+	Clear      string // every triple of each subject in this file is removed
 	Removed    string
 	Added      string
 	Reinserted string
 }
 
-// Applied counts what a changeset asked for; a triple to remove that was not
-// there counts too.
+// Applied counts what a changeset requested. A triple to remove that did not
+// exist counts too.
 type Applied struct {
 	Added     int  // triples, reinserted ones included
 	Removed   int  // triples
 	Cleared   int  // subjects
-	Skipped   int  // lines that are no triples or that the engine refuses
-	Truncated bool // a file was cut off; what was whole of it is applied
+	Skipped   int  // lines that are not triples or that the engine refuses
+	Truncated bool // a file was cut off; its complete lines were applied
 }
 
 var changesetFile = regexp.MustCompile(`^(\d{4}/\d\d/\d\d/\d\d/\d{6})\.(clear|removed|added|reinserted)\.nt(\.gz)?$`)
 
 // Changesets lists the changesets below dir, which may be a link, in the order
-// of their names, which is the order to apply them in. Other files are ignored.
+// of their names, in which they are to be applied. Other files are ignored.
 func Changesets(dir string) ([]Changeset, error) {
 	found := map[string]*Changeset{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
@@ -74,7 +74,7 @@ func (c *Changeset) part(name string) *string {
 	return &c.Reinserted
 }
 
-// Patch is what a changeset's files say.
+// Patch is the content of a changeset's files.
 type Patch struct {
 	cleared []string // subjects, each once
 	removed []triple
@@ -127,7 +127,7 @@ func (p *Patch) read(path string) ([]triple, error) {
 
 var errBlank = errors.New("a blank node cannot be named in order to remove it")
 
-// named sorts out triples with blank nodes: a removal could not match them.
+// named separates triples with blank nodes, which a removal could not match.
 func (p *Patch) named(path string, triples []triple) []triple {
 	return slices.DeleteFunc(triples, func(t triple) bool {
 		if t.hasBlank() {
@@ -145,10 +145,10 @@ func (p Patch) Applied() Applied {
 	}
 }
 
-// Updates writes the patch as SPARQL Update requests to send one after the
-// other, each with at most maxTriples triples (or subjects to clear; 0 = no
-// limit), for a graph or, with "", the default graph. A blank node that stands
-// in two requests becomes two.
+// Updates returns the patch as SPARQL Update requests to be sent in order, each
+// with at most maxTriples triples or subjects to clear (0: no limit), for a
+// graph or, with "", the default graph. A blank node in two requests becomes
+// two nodes.
 func (p Patch) Updates(graph string, maxTriples int) []string {
 	var requests []string
 	for part := range chunks(p.cleared, maxTriples) {
@@ -205,13 +205,13 @@ func (c Changeset) Updates(graph string, maxTriples int) ([]string, Applied, err
 	return p.Updates(graph, maxTriples), p.Applied(), nil
 }
 
-// atomicTriples is how many triples the engine takes in one update before its
-// parser wants too much memory.
+// atomicTriples is the maximum number of triples in one update. With more the
+// engine's parser needs too much memory.
 const atomicTriples = 100_000
 
-// Apply applies the changeset to the default graph of an engine, in one update
-// unless it is very large, so that no query sees half of it. Bad triples are
-// logged and skipped.
+// Apply applies the changeset to the default graph of an engine. It takes one
+// update unless the changeset is very large, so that no query sees half of it.
+// Invalid triples are logged and skipped.
 func (c Changeset) Apply(ctx context.Context, e *Engine) (Applied, error) {
 	p, err := c.Read()
 	if err != nil {
@@ -219,7 +219,7 @@ func (c Changeset) Apply(ctx context.Context, e *Engine) (Applied, error) {
 	}
 	requests := p.requests()
 	err = e.updateAll(ctx, requests)
-	if errors.Is(err, ErrSyntax) { // an IRI or a language tag that only the engine objects to
+	if errors.Is(err, ErrSyntax) { // an IRI or a language tag that only the engine refuses
 		if err = p.dropRefused(ctx, e); err == nil {
 			err = e.updateAll(ctx, p.requests())
 		}
@@ -244,7 +244,7 @@ func (p Patch) requests() []string {
 
 func (e *Engine) updateAll(ctx context.Context, requests []string) error {
 	for _, text := range requests {
-		if err := e.update(ctx, text, true); err != nil { // nothing but data and plain patterns
+		if err := e.update(ctx, text, true); err != nil { // data and plain patterns only
 			return err
 		}
 	}
@@ -256,11 +256,12 @@ func (p Patch) log(c Changeset, e *Engine) {
 		e.log.Warn("triple skipped", "changeset", c.Name, "file", filepath.Base(b.File), "line", b.Line, "text", b.Text, "err", b.Err)
 	}
 	for _, path := range p.Truncated {
-		e.log.Warn("file is cut off, its whole lines are used", "changeset", c.Name, "file", filepath.Base(path))
+		e.log.Warn("file is cut off, its complete lines are used", "changeset", c.Name, "file", filepath.Base(path))
 	}
 }
 
-// dropRefused finds the triples that the engine refuses, by halving.
+// dropRefused finds the triples that the engine refuses, by bisection, and
+// removes them.
 func (p *Patch) dropRefused(ctx context.Context, e *Engine) (err error) {
 	subjects := make([]triple, len(p.cleared))
 	for n, s := range p.cleared {
@@ -282,7 +283,7 @@ func (p *Patch) acceptable(ctx context.Context, e *Engine, list []triple) ([]tri
 	if len(list) == 0 {
 		return nil, nil
 	}
-	// A query parses its template without doing anything.
+	// A query parses its template without executing anything.
 	_, err := e.Query(ctx, "CONSTRUCT {"+block(list)+"} WHERE { FILTER (false) }", "nt", nil, nil)
 	if err == nil || !errors.Is(err, ErrSyntax) {
 		return list, err

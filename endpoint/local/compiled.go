@@ -14,8 +14,8 @@ import (
 )
 
 // Cache holds the compiled engine. Engines of one process that share a Cache
-// read, check and compile the engine once, and start in a millisecond from then
-// on; with a directory the next process starts in 0.1 s instead of about 3 s.
+// read, check and compile the engine once, and then start in a millisecond.
+// With a directory the next process starts in 0.1 s instead of about 3 s.
 type Cache struct {
 	compiled wazero.CompilationCache
 
@@ -25,9 +25,9 @@ type Cache struct {
 	engines map[[sha256.Size]byte]wazero.CompiledModule
 }
 
-// NewCache returns a cache in dir, which is made when absent; "" means the
-// user's cache directory. When it cannot be written the cache is in memory
-// only and the error says why; the Cache is usable all the same.
+// NewCache returns a cache in dir, which is created if it does not exist; ""
+// means the user's cache directory. If it is not writable, the error says why,
+// and the returned Cache works in memory only.
 func NewCache(dir string) (*Cache, error) {
 	err := error(nil)
 	if dir == "" {
@@ -85,8 +85,8 @@ func (c *Cache) compile(wasm []byte) (wazero.Runtime, wazero.CompiledModule, err
 	return c.runtime, engine, nil
 }
 
-// prepare makes, once, what all instances share: the table helper's code and
-// the host functions, which find the instance they work for in the context.
+// prepare creates, once, what all instances share: the code of the table helper
+// and the host functions, which find their instance in the context.
 func (c *Cache) prepare(ctx context.Context, engine wazero.CompiledModule) (err error) {
 	if c.table == nil {
 		if c.table, err = c.runtime.CompileModule(ctx, tableHelper()); err != nil {
@@ -94,7 +94,7 @@ func (c *Cache) prepare(ctx context.Context, engine wazero.CompiledModule) (err 
 		}
 	}
 	if c.runtime.Module(importModule) != nil {
-		return nil // checkImports has seen to it that the functions are the same
+		return nil // checkImports has ensured that the functions are the same
 	}
 	host := c.runtime.NewHostModuleBuilder(importModule)
 	for _, d := range engine.ImportedFunctions() {
@@ -109,7 +109,7 @@ func (c *Cache) prepare(ctx context.Context, engine wazero.CompiledModule) (err 
 	return nil
 }
 
-// instanceKey leads to the *instance in the context of a call.
+// instanceKey is the context key of the *instance.
 type instanceKey struct{}
 
 func dispatch(name string) api.GoFunc {

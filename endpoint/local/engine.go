@@ -1,10 +1,10 @@
 // Package local runs an embedded SPARQL engine, Oxigraph compiled to
-// WebAssembly, as a real SPARQL 1.1 endpoint in this process: for trying
-// things out, for tests, and for small datasets of one's own. It also reads
-// and applies changesets in the layout of DBpedia Live.
+// WebAssembly, as a real SPARQL 1.1 endpoint in this process: for demos, for
+// tests, and for small datasets. It also reads and applies changesets in the
+// layout of DBpedia Live.
 //
-// The engine file is not part of the module: FindEngine looks for it, `make
-// deps` fetches the pinned release. The data lives in memory only.
+// The engine file is not part of the module: FindEngine looks for it, and `make
+// deps` fetches the pinned release. Data is kept in memory only.
 package local
 
 import (
@@ -24,20 +24,20 @@ import (
 // Options of Open.
 type Options struct {
 	Path   string       // engine file; "" = FindEngine("")
-	Cache  *Cache       // nil = a cache of its own in the user's cache directory
+	Cache  *Cache       // nil: a cache of its own in the user's cache directory
 	Logger *slog.Logger // nil = silent
 }
 
 // Engine is a SPARQL engine with one dataset in memory. It is safe for
-// concurrent use, but runs one call at a time; the others wait, as long as
-// their contexts let them.
+// concurrent use but runs one call at a time. Other calls wait as long as their
+// contexts allow.
 type Engine struct {
 	wasm     []byte
 	cache    *Cache
 	ownCache bool
 	log      *slog.Logger
 
-	exclusive chan struct{} // holds one token; who has it may use what follows
+	exclusive chan struct{} // holds one token; its holder may use the following fields
 	current   *instance     // nil after a stop, until the rebuild
 	journal   journal
 	closed    bool
@@ -84,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close waits for the running call and frees everything. Further calls get
+// Close waits for the running call and frees all memory. Later calls return
 // ErrClosed.
 func (e *Engine) Close() error {
 	<-e.exclusive
@@ -110,9 +110,9 @@ func (e *Engine) closeCache() error {
 	return nil
 }
 
-// do runs f with the instance, alone. When f breaks the instance, by its
-// context or by a crash of the engine, another is built from the journal in
-// the background while the caller goes on.
+// do calls f with exclusive access to the instance. If f breaks the instance,
+// because its context ended or the engine crashed, another one is built from
+// the journal in the background while the caller continues.
 func (e *Engine) do(ctx context.Context, f func(*instance) error) error {
 	if ctx.Err() != nil {
 		return cut(ctx)
@@ -154,7 +154,7 @@ func (e *Engine) do(ctx context.Context, f func(*instance) error) error {
 }
 
 // rebuild replaces the instance by a new one with the journal's dataset. The
-// caller holds the turn.
+// caller has exclusive access.
 func (e *Engine) rebuild() error {
 	started := time.Now()
 	if e.current != nil {
@@ -180,8 +180,8 @@ func (e *Engine) rebuild() error {
 	return nil
 }
 
-// Version names the state of the dataset: two equal versions mean the same
-// data, with the same blank node labels. It changes with every accepted update
+// Version identifies the state of the dataset: equal versions mean the same
+// data with the same blank node labels. It changes with every accepted update
 // or load and with every rebuild.
 func (e *Engine) Version() string {
 	e.mu.Lock()
@@ -189,7 +189,7 @@ func (e *Engine) Version() string {
 	return fmt.Sprintf("%s.%d", e.epoch, e.version)
 }
 
-// newVersion makes a new version.
+// newVersion starts a new version.
 func (e *Engine) newVersion() {
 	e.mu.Lock()
 	e.version++
@@ -197,8 +197,8 @@ func (e *Engine) newVersion() {
 }
 
 // Load adds a document in a format such as "nt", "nq", "ttl" or "rdf", or its
-// media type, to the dataset, triples to the default graph. All of it is
-// loaded or, on any error, nothing. Blank nodes are new ones.
+// media type, to the dataset; triples go to the default graph. On any error
+// nothing is loaded. Blank nodes become new nodes.
 func (e *Engine) Load(ctx context.Context, r io.Reader, format string) error {
 	return e.do(ctx, func(i *instance) error {
 		var kept bytes.Buffer
@@ -219,10 +219,10 @@ func (e *Engine) Load(ctx context.Context, r io.Reader, format string) error {
 	})
 }
 
-// undo takes back a load that failed half way.
+// undo reverts a load that failed half way.
 func (e *Engine) undo(err error) error {
 	if errors.Is(err, errBroken) {
-		return err // rebuilt anyhow
+		return err // rebuilt anyway
 	}
 	if failed := e.rebuild(); failed != nil {
 		return errors.Join(err, failed)
@@ -230,16 +230,16 @@ func (e *Engine) undo(err error) error {
 	return err
 }
 
-// Query runs a read query and returns the serialised result. Formats for
-// SELECT and ASK are "json", "xml", "csv" and "tsv", for CONSTRUCT and DESCRIBE
-// "nt", "ttl" and "rdf"; media types work too. When either list of graph IRIs
-// is not empty, the two are the query's dataset as in the SPARQL 1.1 Protocol.
+// Query runs a read query and returns the serialised result. Formats for SELECT
+// and ASK are "json", "xml", "csv" and "tsv", for CONSTRUCT and DESCRIBE "nt",
+// "ttl" and "rdf"; media types work too. If either list of graph IRIs is not
+// empty, the two form the query's dataset as in the SPARQL 1.1 Protocol.
 func (e *Engine) Query(ctx context.Context, text, format string, defaultGraphs, namedGraphs []string) ([]byte, error) {
 	result, _, err := e.query(ctx, text, format, defaultGraphs, namedGraphs)
 	return result, err
 }
 
-// query is Query with the version of the dataset that the result is true for.
+// query is Query with the version of the dataset that the result belongs to.
 func (e *Engine) query(ctx context.Context, text, format string, defaultGraphs, namedGraphs []string) (result []byte, version string, err error) {
 	options := jsObject{"results_format": format}
 	if len(defaultGraphs)+len(namedGraphs) > 0 {
@@ -265,22 +265,22 @@ func graphs(iris []string) jsArray {
 	return list
 }
 
-// Update runs a SPARQL update, all of it or nothing. When it returns nil the
-// update survives whatever is stopped later.
+// Update runs a SPARQL update completely or not at all. Once it returns nil,
+// the update survives any later stop of an instance.
 func (e *Engine) Update(ctx context.Context, text string) error {
 	return e.update(ctx, text, repeatable(text))
 }
 
-// update is Update when it is known whether the text is repeatable.
+// update is Update for a text that is known to be repeatable or not.
 func (e *Engine) update(ctx context.Context, text string, again bool) error {
 	return e.do(ctx, func(i *instance) error {
 		if err := i.update(ctx, text); err != nil {
 			return err
 		}
 		if !again {
-			// The update is over, so its context must not end the copying.
+			// The update is done, so its context must not end the copying.
 			if err := e.journal.snapshot(context.WithoutCancel(ctx), i); err != nil {
-				i.broken = true // back to the state before, which is all there is a copy of
+				i.broken = true // back to the state before, which the journal still has
 				return err
 			}
 			e.newVersion()
@@ -290,7 +290,7 @@ func (e *Engine) update(ctx context.Context, text string, again bool) error {
 		e.newVersion()
 		if e.journal.full() {
 			if err := e.journal.snapshot(context.WithoutCancel(ctx), i); err != nil {
-				e.log.Warn("journal not shortened", "err", err) // nothing is lost: it stands there as text
+				e.log.Warn("journal not shortened", "err", err) // nothing is lost: the journal keeps it as text
 			}
 		}
 		return nil
@@ -306,8 +306,8 @@ func (e *Engine) Size(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Dump calls visit with the whole dataset as N-Quads, in no particular order;
-// the bytes are only valid inside visit, which must not call the engine.
+// Dump calls visit with the whole dataset as N-Quads, in no particular order.
+// The bytes are valid only inside visit, which must not call the engine.
 func (e *Engine) Dump(ctx context.Context, visit func([]byte) error) error {
 	return e.do(ctx, func(i *instance) error { return i.dump(ctx, visit) })
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// fileFormats are the name endings that LoadFile knows.
+// fileFormats are the name endings that LoadFile accepts.
 var fileFormats = []string{"nt", "nq", "ttl", "trig", "rdf"}
 
 // LoadFile loads a file whose name ends in .nt, .nq, .ttl, .trig or .rdf,

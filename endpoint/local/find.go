@@ -10,14 +10,15 @@ import (
 // EngineEnv is the environment variable that names the engine file.
 const EngineEnv = "FRESHET_ENGINE"
 
-// inCheckout is where `make deps` puts the engine, below the checkout's root.
+// inCheckout is where `make deps` puts the engine, relative to the root of the
+// checkout.
 var inCheckout = filepath.Join("endpoint", "local", "node_modules", "oxigraph", "node_bg.wasm")
 
-// FindEngine returns the path of the engine file. A place that the user names,
-// by explicit (a flag) or FRESHET_ENGINE, is the only one looked at; otherwise
-// it is looked for beside the running binary, in the checkout (upwards from
-// the working directory and from the binary), and in the user's cache
-// directory. Without one the error wraps ErrNoEngine and names every place.
+// FindEngine returns the path of the engine file. If the user names a path, by
+// explicit (a flag) or FRESHET_ENGINE, only that is tried. Otherwise FindEngine
+// looks beside the running binary, in the checkout (upwards from the working
+// directory and from the binary), and in the user's cache directory. If there
+// is none, the error wraps ErrNoEngine and lists every path.
 func FindEngine(explicit string) (string, error) {
 	if explicit != "" {
 		return firstFile([]string{explicit})
@@ -51,7 +52,8 @@ func places() []string {
 	return list
 }
 
-// upwards lists the engine's place in a checkout rooted at dir or any parent.
+// upwards lists the engine's path in a checkout rooted at dir or any of its
+// parents.
 func upwards(dir string) []string {
 	var list []string
 	for {

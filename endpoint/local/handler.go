@@ -17,19 +17,19 @@ import (
 
 // HandlerOptions say what a Handler allows. The zero value serves queries only.
 type HandlerOptions struct {
-	// AllowUpdate lets clients on this machine send updates: the connection
-	// must come from a loopback address, straight (no proxy's headers), for a
-	// loopback Host, and not from another site's page in a browser.
+	// AllowUpdate allows updates by clients on this machine: the connection must
+	// come from a loopback address without a proxy, for a loopback Host, and not
+	// from another site's page in a browser.
 	AllowUpdate bool
 	// MaxBody is the longest request body in bytes; 0 = 64 MiB.
 	MaxBody int64
-	// Queue is how many requests may be in work or wait for the engine; more
-	// get 503. 0 = 64.
+	// Queue is the maximum number of requests that run or wait for the engine;
+	// others get 503. 0 means 64.
 	Queue int
-	// Timeout ends a query or update that runs longer, waiting included, with
-	// 503; 0 = no limit.
+	// Timeout is the time limit of a query or update, including its wait; then it
+	// gets 503. 0 means no limit.
 	Timeout time.Duration
-	// NoValidators leaves out ETag, so every request is answered in full.
+	// NoValidators omits ETag, so that every request is answered in full.
 	NoValidators bool
 	Logger       *slog.Logger // nil = silent
 }
@@ -37,12 +37,12 @@ type HandlerOptions struct {
 // Handler serves the SPARQL 1.1 Protocol, query and update, for an engine.
 // Mount it at /sparql.
 //
-// Answers carry a strong ETag that changes with the data, unless the query may
-// answer differently on the same data. Errors are text/plain: 400 for what the
-// engine cannot parse, 403, 405, 406, 413, 415, 421 (from this machine under a
-// name that is not its own), 500 for what it cannot run, 503
-// with Retry-After for overload and the time limit. A client that goes away
-// stops its query.
+// Answers have a strong ETag that changes with the data, unless the query may
+// have different answers on the same data. Errors are text/plain: 400 for what
+// the engine cannot parse, 403, 405, 406, 413, 415, 421 (a request from this
+// machine under a foreign host name), 500 for what the engine cannot run, 503
+// with Retry-After for overload and the time limit. A query ends when its
+// client disconnects.
 func Handler(e *Engine, o HandlerOptions) http.Handler {
 	if o.MaxBody == 0 {
 		o.MaxBody = 64 << 20
@@ -82,7 +82,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) (status int, err
 		return 0, refuse(http.StatusMethodNotAllowed, "method %s is not supported", r.Method)
 	}
 	if fromLoopback(r) && !noRebinding(r.Host) {
-		return 0, refuse(http.StatusMisdirectedRequest, "ask for this endpoint by localhost or its address")
+		return 0, refuse(http.StatusMisdirectedRequest, "address this endpoint as localhost or by its IP address")
 	}
 	select {
 	case h.places <- struct{}{}:
@@ -157,12 +157,13 @@ func (h *handler) query(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if r.Method != http.MethodHead {
 		// A client that does not read must not keep its place in the queue.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-		_, _ = w.Write(result) // the client may be gone; nobody is left to tell
+		_, _ = w.Write(result) // the client may be gone; there is no one to report an error to
 	}
 	return http.StatusOK, nil
 }
 
-// etag names the answer: the data it is true for, the question and the form.
+// etag identifies an answer by the version of the data, the question and the
+// format.
 func etag(version string, o operation, chosen representation) string {
 	sum := sha256.New()
 	for _, part := range [][]string{{o.text, chosen.format}, o.defaultGraphs, o.namedGraphs} {
@@ -193,21 +194,21 @@ func typeNames(offered []representation) string {
 }
 
 // fromThisMachine refuses updates that only seem to come from this machine:
-// through a proxy on it, or out of a browser that shows another site's page.
+// through a proxy, or from another site's page in a browser.
 func fromThisMachine(r *http.Request) error {
 	if !fromLoopback(r) {
-		return refuse(http.StatusForbidden, "updates are taken from this machine only")
+		return refuse(http.StatusForbidden, "updates are accepted from this machine only")
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Forwarded") || name == "Forwarded" || name == "X-Real-Ip" || name == "Via" {
-			return refuse(http.StatusForbidden, "updates are not taken through a proxy")
+			return refuse(http.StatusForbidden, "updates are not accepted through a proxy")
 		}
 	}
 	if !loopbackHost(r.Host) {
-		return refuse(http.StatusForbidden, "updates are taken for a loopback host only")
+		return refuse(http.StatusForbidden, "updates are accepted for a loopback host only")
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return refuse(http.StatusForbidden, "updates are not taken from another site's page")
+		return refuse(http.StatusForbidden, "updates are not accepted from another site's page")
 	}
 	return nil
 }
@@ -223,17 +224,16 @@ func loopbackHost(host string) bool {
 	return name == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// noRebinding reports whether a Host cannot be a name that a page rebound to this
-// machine to read what is served here (DNS rebinding): an address has no name
-// to rebind.
+// noRebinding reports whether a Host is safe from DNS rebinding, in which a
+// page's name is bound to this machine to read what is served here. An IP
+// address has no name to rebind.
 func noRebinding(host string) bool {
 	name := hostName(host)
 	_, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil
 }
 
-// hostName is a Host without its port; "" where what stands for the port is
-// none.
+// hostName is a Host without its port; "" if the port is invalid.
 func hostName(host string) string {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if strings.Trim(port, "0123456789") != "" {

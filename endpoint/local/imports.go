@@ -12,7 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// importModule is the name under which the engine asks for its host functions.
+// importModule is the module name of the engine's host functions.
 const importModule = "./node_bg.js"
 
 // hostFunction reads its arguments from the stack and puts its result there.
@@ -41,7 +41,7 @@ func (i *instance) hostFunctions() map[string]hostFunction {
 }
 
 // unusedImports serve the engine's JavaScript objects and promises, which are
-// never asked for: results are always serialised, loads are synchronous.
+// never requested: results are always serialised, and loads are synchronous.
 var unusedImports = []string{
 	"__wbg__wbg_cb_unref_33c39e13d73b25f6",
 	"__wbg_asyncparseriterator_new",
@@ -71,8 +71,9 @@ var unusedImports = []string{
 	"__wbindgen_cast_0000000000000004",
 }
 
-// checkImports compares what the module wants with what this package has. Any
-// difference means another release, whose hidden contract may differ too.
+// checkImports compares the module's imports with the functions of this
+// package. Any difference means another release, whose undocumented contract
+// may differ too.
 func checkImports(compiled wazero.CompiledModule) error {
 	known := (&instance{}).hostFunctions()
 	var strange, missing []string
@@ -95,7 +96,7 @@ func checkImports(compiled wazero.CompiledModule) error {
 		ErrEngineVersion, strings.Join(strange, ", "), strings.Join(missing, ", "))
 }
 
-// values are the tests and conversions of single JavaScript values.
+// values are the tests and conversions of JavaScript values.
 func (i *instance) values() map[string]hostFunction {
 	is := func(test func(any) bool) hostFunction {
 		return func(_ context.Context, s []uint64) { s[0] = flag(test(i.glue.value(s[0]))) }
@@ -152,7 +153,7 @@ func (i *instance) objects() map[string]hostFunction {
 		"__wbg_has_4f060fe202ad7e87": func(_ context.Context, s []uint64) {
 			s[0] = flag(property(i.glue.value(s[0]), i.glue.value(s[1])) != any(jsUndefined{}))
 		},
-		// Symbols are only handed back to get.
+		// Symbols are only passed back to get.
 		"__wbg_iterator_cc47ba25a2be735a":      func(_ context.Context, s []uint64) { s[0] = i.glue.ref(jsSymbol("iterator")) },
 		"__wbg_asyncIterator_523a9858481ea9a3": func(_ context.Context, s []uint64) { s[0] = i.glue.ref(jsSymbol("asyncIterator")) },
 		"__wbg_call_8e98ed2f3c86c4b5": func(_ context.Context, s []uint64) {
@@ -202,7 +203,7 @@ func (i *instance) surroundings() map[string]hostFunction {
 		"__wbg_static_accessor_SELF_44f6e0cb5e67cdad":   absent,
 		"__wbg_static_accessor_WINDOW_168f178805d978fe": absent,
 		"__wbg_error_a6fa202b58aa1cd3": func(ctx context.Context, s []uint64) {
-			// A panic of the engine announces itself here just before it traps.
+			// The engine reports a panic here just before it traps.
 			i.glue.panicMessage = i.text(s[0], s[1])
 			i.mustCall(ctx, "__wbindgen_free", s[0], s[1], 1)
 		},
@@ -238,7 +239,8 @@ func (i *instance) text(address, length uint64) string {
 	return string(b)
 }
 
-// returnText gives the engine a string by writing its address and length at ret.
+// returnText passes a string to the engine by writing its address and length at
+// ret.
 func (i *instance) returnText(ctx context.Context, ret uint64, text string) {
 	address, length, err := i.copyIn(ctx, text)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// instance is one running copy of the engine with one store. It is not safe
-// for concurrent use, and after a call that returned errBroken it is good for
-// nothing but close: the engine stopped somewhere in the middle.
+// instance is one running copy of the engine with one store. It is not safe for
+// concurrent use. After a call that returned errBroken only close may be
+// called, because the engine stopped at an arbitrary point.
 type instance struct {
 	module api.Module
 	table  api.Module
@@ -22,13 +22,13 @@ type instance struct {
 	glue   glue
 	broken bool
 
-	functions map[string]api.Function // a Function holds a stack of its own
+	functions map[string]api.Function // a Function has a stack of its own
 }
 
-// healthy tells whether the instance can serve another call.
+// healthy reports whether the instance can serve another call.
 func (i *instance) healthy() bool { return !i.broken && !i.module.IsClosed() }
 
-// errBroken marks a call after which the instance must be thrown away.
+// errBroken reports that the instance must be discarded.
 var errBroken = errors.New("the engine stopped")
 
 func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, err error) {
@@ -53,8 +53,8 @@ func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, e
 	return i, nil
 }
 
-// start makes the engine's module and the table helper's. Neither has a name in
-// the runtime, which they share with those of other instances.
+// start instantiates the engine's module and the table helper's. Neither has a
+// name in the runtime, which they share with other instances.
 func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
 	runtime, engine, err := cache.compile(wasm)
 	if err != nil {
@@ -77,8 +77,7 @@ func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) error {
 	return err
 }
 
-// close frees the memory. The modules forget it themselves when a context
-// closed them.
+// close frees the memory. A module that a context closed frees its own.
 func (i *instance) close() {
 	for _, m := range []api.Module{i.table, i.module} {
 		if m != nil {
@@ -87,8 +86,8 @@ func (i *instance) close() {
 	}
 }
 
-// call runs an exported function. Its error is always errBroken: what the
-// engine has to complain about comes in the results.
+// call runs an exported function. Its error is always errBroken: the engine
+// reports its own errors in the results.
 func (i *instance) call(ctx context.Context, name string, params ...uint64) ([]uint64, error) {
 	return i.run(ctx, i.module, name, params...)
 }
@@ -115,10 +114,10 @@ func (i *instance) run(ctx context.Context, m api.Module, name string, params ..
 	return results, nil
 }
 
-// sweep ends a call: it forgets the values that calls referred to, but for
-// those that the engine keeps in its table, such as names it looks up again.
-// Looking through the table costs as much as a small query, so a few values
-// may gather first; big ones have been forgotten already.
+// sweep ends a call: it discards the values that calls referred to, except
+// those that the engine keeps in its table, such as names that it looks up
+// again. A search of the table costs as much as a small query, so a few values
+// may accumulate first; large ones have been discarded already.
 func (i *instance) sweep() {
 	if len(i.glue.values) < sweepAt || !i.healthy() {
 		return
@@ -139,7 +138,7 @@ func (i *instance) sweep() {
 	i.glue.keep(refs)
 }
 
-// mustCall is call for the host functions: wazero turns the panic into an error of
+// mustCall is call for host functions: wazero turns the panic into an error of
 // the outer call.
 func (i *instance) mustCall(ctx context.Context, name string, params ...uint64) []uint64 {
 	results, err := i.call(ctx, name, params...)
@@ -149,7 +148,8 @@ func (i *instance) mustCall(ctx context.Context, name string, params ...uint64) 
 	return results
 }
 
-// takeReference moves a value out of the engine's table of references.
+// takeReference removes a value from the engine's table of references and
+// returns it.
 func (i *instance) takeReference(ctx context.Context, index uint64) (any, error) {
 	results, err := i.tableCall(ctx, "get", index)
 	if err != nil {
@@ -230,8 +230,8 @@ func (i *instance) update(ctx context.Context, text string) error {
 	return nil
 }
 
-// load feeds a document to the engine chunk by chunk in one call, so blank
-// nodes keep their identity across chunks. On an error a part is loaded.
+// load passes a document to the engine in chunks of one call, so that blank
+// nodes keep their identity across chunks. After an error a part is loaded.
 func (i *instance) load(ctx context.Context, r io.Reader, format string) error {
 	defer i.sweep()
 	source := &jsChunks{reader: r, buffer: make([]byte, chunkSize)}

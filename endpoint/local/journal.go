@@ -11,19 +11,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// journal is an exact copy, outside the engine, of everything it accepted, so
-// that an instance that was stopped can be replaced without loss. It is a
-// snapshot of the dataset and what was accepted after it, in order: whole
-// documents, and the texts of updates that do the same whenever they are run
-// again (see repeatable). After any other update the engine is dumped at once
-// and the dump is the new snapshot. Blank nodes are the same up to their
-// labels, which nothing outside can refer to.
+// journal is an exact copy, outside the engine, of everything that the engine
+// accepted, so that a stopped instance can be replaced without loss. It
+// consists of a snapshot of the dataset and what was accepted afterwards, in
+// order: documents, and the texts of updates that have the same effect when
+// they are repeated (see repeatable). After any other update the engine is
+// dumped at once, and the dump is the new snapshot. Blank nodes are preserved
+// except for their labels, which have no meaning outside.
 type journal struct {
 	entries []entry
 	weight  int // bytes in the entries after the snapshot
 	limit   int // of weight; 0 = foldWeight
 
-	encoder *zstd.Encoder // kept, because a new one takes megabytes
+	encoder *zstd.Encoder // kept because a new one takes megabytes
 }
 
 // entry is either a document, zstd-compressed, or an update.
@@ -33,12 +33,12 @@ type entry struct {
 	update   string
 }
 
-// foldWeight is how many bytes of updates and documents may wait for the next
-// dump; a rebuild runs them again, which is slower than loading a dump.
+// foldWeight is how many bytes of updates and documents may accumulate before
+// the next dump. A rebuild repeats them, which is slower than loading a dump.
 const foldWeight = 16 << 20
 
-// full says that it is time for a new snapshot. The bound grows with the
-// snapshot so that dumping stays a small part of the work.
+// full reports whether it is time for a new snapshot. The bound grows with the
+// snapshot, so that dumping remains a small part of the work.
 func (j *journal) full() bool {
 	bound := cmp.Or(j.limit, foldWeight)
 	if len(j.entries) > 0 {
@@ -79,8 +79,8 @@ func (j *journal) snapshot(ctx context.Context, i *instance) error {
 	return nil
 }
 
-// emptyGraphs lists the IRIs of named graphs that exist without any triple,
-// which N-Quads cannot say.
+// emptyGraphs lists the IRIs of named graphs without triples, which N-Quads
+// cannot represent.
 func emptyGraphs(ctx context.Context, i *instance) ([]string, error) {
 	const question = "SELECT ?g { GRAPH ?g {} FILTER (isIRI(?g)) FILTER NOT EXISTS { GRAPH ?g { ?s ?p ?o } } }"
 	answer, err := i.query(ctx, question, jsObject{"results_format": "json"})
@@ -139,7 +139,8 @@ func (j *journal) compress(data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compressor writes a new document to w until it is closed; one at a time.
+// compressor returns a writer of a new document to w. Only one may be open at a
+// time.
 func (j *journal) compressor(w io.Writer) (_ io.WriteCloser, err error) {
 	if j.encoder == nil {
 		j.encoder, err = zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))

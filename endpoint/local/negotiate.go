@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// representation is one way to send a result.
+// representation is a format in which a result can be sent.
 type representation struct {
 	mediaType string // as in Accept
-	format    string // as the engine calls it
+	format    string // the engine's name for it
 }
 
-// The order is the server's own preference, for clients that have none.
+// The order is the server's preference for clients without one.
 var (
 	rowTypes = []representation{
 		{"application/sparql-results+json", "json"},
@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// alias maps types that clients ask for to the ones that are sent.
+// alias maps requested media types to those that are sent.
 var alias = map[string]string{
 	"application/json":           "application/sparql-results+json",
 	"application/xml":            "application/sparql-results+xml",
@@ -40,9 +40,9 @@ var alias = map[string]string{
 	"application/sparql-results": "application/sparql-results+json",
 }
 
-// negotiate picks the representation that the Accept header values like best,
-// by RFC 9110: the most specific range that matches a type gives its quality.
-// False means that none is acceptable.
+// negotiate returns the representation that the Accept header values prefer, by
+// RFC 9110: the most specific range that matches a type determines its quality.
+// It returns false if none is acceptable.
 func negotiate(accept []string, offered []representation) (representation, bool) {
 	ranges := acceptRanges(accept)
 	if len(ranges) == 0 {
@@ -70,7 +70,7 @@ func acceptRanges(accept []string) []acceptRange {
 		}
 		pattern, params, err := mime.ParseMediaType(part)
 		if err != nil {
-			continue // a malformed range asks for nothing
+			continue // a malformed range is ignored
 		}
 		r := acceptRange{pattern: pattern, quality: 1}
 		if q, given := params["q"]; given {

@@ -31,8 +31,8 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// parseRequest reads the operation out of a request, by section 2 of the
-// SPARQL 1.1 Protocol.
+// parseRequest reads the operation from a request, by section 2 of the SPARQL
+// 1.1 Protocol.
 func parseRequest(r *http.Request, maxBody int64) (operation, error) {
 	address, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -84,11 +84,11 @@ func readBody(r *http.Request, maxBody int64) (string, error) {
 	return string(body), nil
 }
 
-// direct is a POST whose body is the text itself; the dataset is in the address.
+// direct reads a POST whose body is the text itself. The dataset is in the URL.
 func direct(kind, body string, address url.Values) (operation, error) {
 	o := operation{update: kind == "application/sparql-update", text: body}
 	if address.Has("query") || address.Has("update") {
-		return o, refuse(http.StatusBadRequest, "the text stands both in the body and in the address")
+		return o, refuse(http.StatusBadRequest, "the text is both in the body and in the URL")
 	}
 	return o.withDataset(address)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Server is an engine's endpoint on the network.
+// Server serves an engine on the network.
 type Server struct {
 	URL    string // of the SPARQL endpoint, for example http://127.0.0.1:3030/sparql
 	server *http.Server
@@ -18,8 +18,8 @@ type Server struct {
 }
 
 // Listen serves the engine at /sparql of addr, for example "127.0.0.1:0", until
-// ctx ends or Close is called. It has begun to listen when it returns. The
-// engine stays the caller's to close, after the server.
+// ctx ends or Close is called. It listens when it returns. The caller closes
+// the engine, after the server.
 func Listen(ctx context.Context, addr string, e *Engine, o HandlerOptions) (*Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -51,7 +51,7 @@ func Listen(ctx context.Context, addr string, e *Engine, o HandlerOptions) (*Ser
 	return s, nil
 }
 
-// Close stops the server; what runs is cut.
+// Close stops the server and cuts running requests.
 func (s *Server) Close() error {
 	err := s.server.Close()
 	return errors.Join(err, s.Wait())
@@ -63,12 +63,12 @@ func (s *Server) Wait() error {
 	return s.err
 }
 
-// RunEvery calls apply at once and then every so often until ctx ends, when it
-// returns nil, or until apply fails, when it returns that error. An apply that
-// takes longer than every delays the next one, which then comes at once.
+// RunEvery calls apply at once and then at the given interval until ctx ends,
+// when it returns nil, or until apply fails, when it returns that error. If
+// apply takes longer than the interval, the next call follows at once.
 func RunEvery(ctx context.Context, every time.Duration, apply func() error) error {
 	if every <= 0 {
-		return fmt.Errorf("play every %v: the interval must be positive", every)
+		return fmt.Errorf("run every %v: the interval must be positive", every)
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// The pieces of SPARQL text that matter here. Comments, strings, variables and
-// language tags are passed over as wholes, so that a word inside one of them is
-// not mistaken for a keyword.
+// The tokens of SPARQL text that matter here. Comments, strings, variables and
+// language tags are tokens, so that a word inside one of them is not mistaken
+// for a keyword.
 type tokenKind int
 
 const (
@@ -19,7 +19,7 @@ const (
 	pieceBlank           // [
 )
 
-// tokens calls visit with each piece of the text until it returns false.
+// tokens calls visit with each token of the text until it returns false.
 func tokens(text string, visit func(kind tokenKind, s string) bool) {
 	for len(text) > 0 {
 		length, kind, found := 1, pieceWord, false

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// chunkSize is how much of a document the engine gets at once. Bigger chunks
+// chunkSize is how much of a document the engine gets at once. Larger chunks
 // only grow its memory, which never shrinks.
 const chunkSize = 8 << 20
 
@@ -19,19 +19,19 @@ type (
 	jsObject    map[string]any
 	jsError     struct{ message string }
 	jsMethod    func() any // a function without arguments
-	jsStep      struct {   // what an iterator's next returns
+	jsStep      struct {   // the result of an iterator's next
 		value any
 		done  bool
 	}
 )
 
-// jsIterator is what stands behind a JavaScript iterator.
+// jsIterator implements a JavaScript iterator.
 type jsIterator interface {
 	next() (value any, more bool)
 }
 
 // jsChunks is a document as a JavaScript iterable of byte arrays. A read error
-// ends it; whoever handed it out must look at err afterwards.
+// ends it; the creator must check err afterwards.
 type jsChunks struct {
 	reader io.Reader
 	buffer []byte
@@ -39,7 +39,7 @@ type jsChunks struct {
 	err    error
 }
 
-// forget lets go of the memory; the engine may still refer to the chunk.
+// forget frees the memory. The engine may still refer to the chunk.
 func (c *jsChunks) forget() { c.reader, c.buffer, c.chunk.data = nil, nil, nil }
 
 func (c *jsChunks) next() (any, bool) {
@@ -66,7 +66,7 @@ func (i *jsItems) next() (any, bool) {
 	return i.items[i.at-1], true
 }
 
-// property is value[key], undefined when there is none.
+// property is value[key]; undefined if there is none.
 func property(value, key any) any {
 	switch v := value.(type) {
 	case jsObject:
@@ -117,12 +117,12 @@ func flag(b bool) uint64 {
 	return 0
 }
 
-// A reference is an index into the glue's values plus refBase: the engine's
-// own null reference is 0 and must not name a value.
+// A reference is an index into the glue's values plus refBase: 0 is the
+// engine's null reference and must not refer to a value.
 const refBase = 1 << 32
 
-// The first values are always there, because the engine keeps references to
-// them between calls.
+// The first values are permanent, because the engine keeps references to them
+// between calls.
 const (
 	refUndefined uint64 = refBase + iota
 	refNull
@@ -135,17 +135,17 @@ const (
 // glue holds the JavaScript values that one call of the engine refers to.
 type glue struct {
 	values       []any
-	panicMessage string // what the engine said before it panicked
+	panicMessage string // the engine's message before it panicked
 }
 
 func newGlue() glue {
 	return glue{values: []any{jsUndefined{}, nil, true, false, jsObject{}}}
 }
 
-// sweepAt is how many values may gather before they are sorted out.
+// sweepAt is how many values may accumulate before unused ones are discarded.
 const sweepAt = 256
 
-// forget returns a value for the last time.
+// forget returns a value and discards it.
 func (g *glue) forget(ref uint64) any {
 	value := g.value(ref)
 	if ref >= refFixed {
@@ -154,7 +154,7 @@ func (g *glue) forget(ref uint64) any {
 	return value
 }
 
-// keep forgets every value but the fixed ones and those referred to.
+// keep discards all values except the permanent ones and those referred to.
 func (g *glue) keep(refs map[uint64]bool) {
 	last := int(refFixed - refBase)
 	for n := last; n < len(g.values); n++ {

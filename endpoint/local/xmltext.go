@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// xmlText replaces the characters that XML 1.0 forbids, in whatever way they are
-// written, by U+FFFD. The engine writes them as they are, and a document that
-// holds one is refused by every reader. It returns text itself where there is none.
+// xmlText replaces characters that XML 1.0 forbids, however they are written,
+// by U+FFFD. The engine writes them unchanged, and every XML reader refuses
+// such a document. If there is none, it returns text itself.
 func xmlText(text []byte) []byte {
 	if !bytes.ContainsFunc(text, forbidden) {
 		return text

@@ -1,12 +1,12 @@
 package sparql
 
-// Analysis is what can be said about a query from its text alone.
+// Analysis is what the text of a query shows.
 type Analysis struct {
 	Form   string // SELECT, ASK, CONSTRUCT or DESCRIBE
 	Normal string // the normal form, see the package comment
 
-	Ordered       bool     // ORDER BY at top level: the sequence of rows is part of the answer
-	OrderKeys     []string // its variables, if all its conditions are plain variables, else nil
+	Ordered       bool     // ORDER BY at top level: the sequence of rows is part of the result
+	OrderKeys     []string // the variables of ORDER BY if all its conditions are plain variables, else nil
 	Limit, Offset int64    // at top level, -1 if there is none
 
 	Distinct  bool
@@ -17,24 +17,24 @@ type Analysis struct {
 	Vars      []string // projected variables of a SELECT without *, as far as they have names
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
-	SideEffects      []string // what makes a Virtuoso fetch, send or write, see reach.go, as written
+	SideEffects      []string // what makes a Virtuoso fetch, send or write, as written; see sideeffects.go
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
-	Undeclared       []string // prefixes without their colon that are used but not declared, each once
+	Undeclared       []string // used but undeclared prefixes without their colon, each once
 
 	// Constants are the absolute IRIs of patterns (filters included), templates,
-	// VALUES and DESCRIBE, sorted, each once: without functions, datatypes, FROM
-	// and SERVICE, without the class membership that a stands for, relative IRIs
-	// and names of undeclared prefixes.
+	// VALUES and DESCRIBE, sorted, each once. They exclude functions, datatypes,
+	// FROM, SERVICE, the keyword a, relative IRIs and names of undeclared
+	// prefixes.
 	Constants []string
 
 	Warnings []Warning
 }
 
-// Analyse reads the text of one query. The error is ErrUpdate for SPARQL
-// Update and a *SyntaxError for what cannot be a query; what it lets through
-// may still be refused by an endpoint, since it knows brackets and clauses but
-// not the whole grammar, and lets dialects pass. It takes time linear in the
-// text and never panics. It is safe for concurrent use.
+// Analyse analyses the text of one query. The error is ErrUpdate for SPARQL
+// Update and a *SyntaxError for a text that cannot be a query. An endpoint may
+// still refuse other texts: Analyse checks brackets and clauses but not the
+// whole grammar, and accepts dialects. It takes time linear in the text, never
+// panics, and is safe for concurrent use.
 func Analyse(text string) (*Analysis, error) {
 	tokens, lexical := lex(text)
 	p, err := readPrologue(text, tokens)
@@ -73,8 +73,8 @@ func Analyse(text string) (*Analysis, error) {
 	return a, nil
 }
 
-// startsUpdate recognises an update by its first word; WITH begins one too,
-// a query never.
+// startsUpdate recognises an update by its first word. WITH begins an update
+// too, never a query.
 func startsUpdate(body []token) bool {
 	w := body[0].keyword()
 	return updateWords[w] || w == "WITH"

@@ -34,8 +34,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// runeAt decodes the character at i, a codepoint escape (\uXXXX, \UXXXXXXXX)
-// counting as what it stands for. n is 0 at the end and for a bad escape.
+// runeAt decodes the character at i. A codepoint escape (\uXXXX, \UXXXXXXXX) is
+// decoded. n is 0 at the end and for an invalid escape.
 func runeAt(s string, i int) (r rune, n int) {
 	if i >= len(s) {
 		return utf8.RuneError, 0
@@ -69,8 +69,8 @@ func codepointEscape(s string, i int) (r rune, n int) {
 	return rune(v), n
 }
 
-// decodeCodepoints replaces the codepoint escapes of a name or IRI, which the
-// lexer has found sound; the escapes of local names (\,) stay.
+// decodeCodepoints decodes the codepoint escapes of a name or IRI, which the
+// lexer has checked. The escapes of local names (\,) stay.
 func decodeCodepoints(s string) string {
 	if !strings.Contains(s, `\u`) && !strings.Contains(s, `\U`) {
 		return s

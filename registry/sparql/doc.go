@@ -1,19 +1,19 @@
-// Package sparql reads the text of SPARQL queries: what form they have,
-// whether their rows have an order, what makes them unfit to be watched, and
-// which texts are the same query.
+// Package sparql analyses the text of SPARQL queries: their form, whether their
+// rows have an order, what makes them unsuitable for watching, and which texts are
+// the same query.
 //
-// It is a lexer with brackets and clauses, not a parser of the whole grammar:
-// it takes SPARQL 1.0, 1.1 and 1.2 and what Virtuoso, Blazegraph and other
-// dialects add, and leaves it to the endpoint to refuse the rest. Only what
-// cannot be one read query is refused here.
+// It is a lexer with brackets and clauses, not a parser of the whole grammar. It
+// accepts SPARQL 1.0, 1.1 and 1.2 and what Virtuoso, Blazegraph and other dialects
+// add. It refuses only what cannot be one read query; the endpoint refuses the
+// rest.
 //
 // # Normal form
 //
-// Two texts with the same normal form are the same query at any endpoint; two
-// texts with different ones may still be. The normal form of a normal form is
-// itself, and it is a query text, though it is never sent. It is made of the
-// tokens of the text as follows, with one space between any two, and none
-// before the @ and ^^ of a literal and after ^^:
+// Two texts with the same normal form are the same query at any endpoint. Texts
+// with different normal forms may be the same query too. The normal form of a
+// normal form is itself. It is a query text, but it is never sent. It consists of
+// the tokens of the text, converted as follows, with one space between tokens,
+// except before the @ and ^^ of a literal and after ^^:
 //
 //   - Comments, white space and a byte order mark are dropped.
 //   - Keywords and built-in functions are written in upper case, true and
@@ -28,11 +28,11 @@
 //   - Prefixed names become IRIs in angle brackets, with the last declaration
 //     of their prefix, the escapes of the local name (\,) removed and percent
 //     encoding kept. PREFIX declarations are then dropped, used or not.
-//   - Names stay names, and the declaration of their prefix stays, where the
-//     prefix stands for a relative IRI or the expanded IRI would contain a
-//     segment "." or "..": those are resolved in IRIs but not in names, so the
-//     expansion on paper might be another IRI. Names with undeclared prefixes
-//     stay as well, since the endpoint may know these.
+//   - A name and the declaration of its prefix stay if the prefix is declared as a
+//     relative IRI or the expanded IRI would contain a segment "." or "..". These
+//     are resolved in IRIs but not in names, so the expansion might be another
+//     IRI. Names with undeclared prefixes stay too, since the endpoint may know
+//     the prefix.
 //   - BASE, VERSION and DEFINE stay, in their order, before the query; relative
 //     IRIs are not resolved.
 //

@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// ErrUpdate is returned for SPARQL Update, also where it follows a query.
+// ErrUpdate is returned for SPARQL Update, including one that follows a query.
 var ErrUpdate = errors.New("this is SPARQL Update: Freshet only reads, register a SELECT, ASK, CONSTRUCT or DESCRIBE query")
 
-// SyntaxError says where a text stops being a query that can be watched. Line
-// and Column count from 1; columns are characters, not bytes.
+// SyntaxError is the point where a text stops being a query that can be
+// registered. Line and Column count from 1; columns count characters, not
+// bytes.
 type SyntaxError struct {
 	Line, Column int
 	Message      string
@@ -37,7 +38,7 @@ func lineColumn(text string, pos int) (line, column int) {
 	return line, utf8.RuneCountInString(text[start:pos]) + 1
 }
 
-// shorten keeps quotations in messages readable.
+// shorten shortens a quotation in a message.
 func shorten(s string) string {
 	const most = 40
 	if utf8.RuneCountInString(s) <= most {

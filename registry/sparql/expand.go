@@ -2,12 +2,11 @@ package sparql
 
 import "strings"
 
-// expand turns the prefixed names of the body into IRIs, in place, and returns
-// the undeclared prefixes in the order of their first use. A name stays where
-// putting namespace and local name together on paper might give another IRI
-// than an endpoint gets: its namespace is relative, or there are dot segments,
-// which are resolved in an IRI as written but not in a name. The declaration
-// of its prefix is then kept.
+// expand replaces the prefixed names of the body by IRIs, in place, and returns
+// the undeclared prefixes in the order of first use. It keeps a name, and the
+// declaration of its prefix, if joining the namespace and the local name might
+// give another IRI than the endpoint gets: if the namespace is relative, or if
+// there are dot segments, which are resolved in an IRI but not in a name.
 func expand(text string, body []token, p *prologue) (undeclared []token, err error) {
 	seen := map[string]bool{}
 	size := 0

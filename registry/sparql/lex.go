@@ -5,26 +5,26 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what is analysed; beyond them a text is refused, not truncated.
+// Limits of what is analysed. A larger text is refused, not truncated.
 const (
 	MaxText  = 1 << 20 // bytes of query text, and of its normal form
 	MaxDepth = 500     // brackets open at once
 )
 
-// lexer cuts a text into tokens and keeps the open brackets, since some
-// characters can only be told apart by them: the '>>' of a quoted triple, a '<'
-// that compares. Every loop moves forward or remembers how far it has looked,
-// so time is linear in the text.
+// lexer splits a text into tokens. It keeps the open brackets, because some
+// characters depend on them: '>>' may end a quoted triple, and '<' may compare.
+// Every loop advances or remembers how far it has looked, so that the time is
+// linear in the text.
 type lexer struct {
 	text    string
 	pos     int
 	tokens  []token
 	open    []token
-	noColon int // up to here a name holds no colon, so it is a word
+	noColon int // a name has no colon before this index, so it is a word
 }
 
-// lex returns the tokens found also when it fails: they tell an update from a
-// broken query.
+// lex returns the tokens found even if it fails: they distinguish an update
+// from a broken query.
 func lex(text string) ([]token, error) {
 	if len(text) > MaxText {
 		return nil, syntaxError(text, 0, "the query is %d bytes long, more than the %d that are accepted", len(text), MaxText)
@@ -81,7 +81,7 @@ func (l *lexer) emit(k kind, end int) {
 	l.pos = end
 }
 
-// emitName is emit for what may hold codepoint escapes.
+// emitName is emit for a token that may contain codepoint escapes.
 func (l *lexer) emitName(k kind, end int) {
 	l.emit(k, end)
 	t := &l.tokens[len(l.tokens)-1]
@@ -111,10 +111,10 @@ func (l *lexer) skipSpace() error {
 	return nil
 }
 
-// comment refuses an escaped line end: engines that decode escapes before they
+// comment refuses an escaped line end. Engines that decode escapes before they
 // parse end the comment there, others do not, and so see two different queries.
-// So they do with a lone carriage return, which ends a comment by the grammar,
-// but not for Virtuoso.
+// The same holds for a carriage return alone, which ends a comment by the
+// grammar, but not for Virtuoso.
 func (l *lexer) comment() error {
 	for l.pos < len(l.text) {
 		switch c := l.text[l.pos]; c {

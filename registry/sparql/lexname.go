@@ -13,8 +13,8 @@ func (l *lexer) scan(i int, accept func(rune) bool) int {
 	}
 }
 
-// name reads a prefixed name, or else a word. Prefixes may hold dots and
-// hyphens, words may not: which one it is only shows at the colon.
+// name reads a prefixed name, or else a word. Prefixes may contain dots and
+// hyphens, words may not: only the colon decides.
 func (l *lexer) name() {
 	if l.text[l.pos] == ':' {
 		l.emitName(prefixedName, l.local(l.pos+1))
@@ -31,8 +31,8 @@ func (l *lexer) name() {
 	l.emitName(word, l.scan(l.pos, isVarChar))
 }
 
-// local returns the end of the local name that starts at i. Dots belong to it
-// only where more of it follows.
+// local returns the end of the local name that starts at i. A dot belongs to it
+// only if more of the name follows.
 func (l *lexer) local(i int) int {
 	n := l.localChar(i, true)
 	for n > 0 {
@@ -116,7 +116,8 @@ func isAlnum(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// startsNumber: as in the grammar, a sign that touches a number belongs to it.
+// startsNumber reports whether a number starts here. By the grammar, a sign
+// directly before a number belongs to it.
 func (l *lexer) startsNumber() bool {
 	i := l.pos
 	if c := l.text[i]; c == '+' || c == '-' {

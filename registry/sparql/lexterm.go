@@ -2,7 +2,8 @@ package sparql
 
 import "strings"
 
-// angle tells IRIs from the comparisons < and <= and from the brackets << and <<(.
+// angle distinguishes IRIs from the comparisons < and <= and from the brackets
+// << and <<(.
 func (l *lexer) angle() error {
 	if end := l.iriEnd(l.pos); end > 0 && !l.comparison(end) {
 		l.emitName(iriRef, end)
@@ -25,8 +26,9 @@ func (l *lexer) angle() error {
 	return nil
 }
 
-// iriEnd returns the end of the IRI reference at i, 0 if there is none. What
-// has "://" may hold characters that the grammar forbids but Virtuoso takes.
+// iriEnd returns the end of the IRI reference at i, 0 if there is none. A
+// reference with "://" may contain characters that the grammar forbids and
+// Virtuoso accepts.
 func (l *lexer) iriEnd(i int) int {
 	forbidden := "<\"{}|^`"
 	if hasAuthority(l.text[i+1:]) {
@@ -73,16 +75,17 @@ func schemeLen(s string) int {
 	return 0
 }
 
-// comparison says whether what looks like an IRI is ?x<?y&&?z>?w, written
-// without spaces inside an expression. With a quote or a number sign it is the
-// IRI that the grammar says: a string or a comment that begins in it would hide
-// from us what engines see behind it.
+// comparison reports whether what looks like an IRI is ?x<?y&&?z>?w, written
+// without spaces inside an expression. With a quote or a number sign it is an
+// IRI, as the grammar says: a string or a comment that begins in it would hide
+// what engines see after it.
 func (l *lexer) comparison(end int) bool {
 	iri := l.text[l.pos+1 : end-1]
 	return !strings.ContainsAny(iri, "'#") && l.inParentheses() && l.afterOperand() && strings.Contains(iri, "&&") && schemeLen(iri) == 0
 }
 
-// comparesIRI says whether "<<" is ?x<<http://…> rather than a quoted triple.
+// comparesIRI reports whether "<<" is ?x<<http://…> rather than a quoted
+// triple.
 func (l *lexer) comparesIRI() bool {
 	if l.byteAt(l.pos+1) != '<' || !l.inParentheses() || !l.afterOperand() {
 		return false
@@ -124,9 +127,9 @@ func (l *lexer) quoted() error {
 	return l.errorAt(l.pos, "the string is never closed")
 }
 
-// stringEscape returns the length of the escape at i. Codepoint escapes that
-// stand for the string's own end are refused: engines that decode them before
-// they parse would end the string there.
+// stringEscape returns the length of the escape at i. Codepoint escapes of the
+// string's delimiter are refused: engines that decode them before they parse
+// would end the string there.
 func (l *lexer) stringEscape(i int, delimiter string) (int, error) {
 	r, n := runeAt(l.text, i)
 	if n <= 1 {
@@ -153,7 +156,7 @@ func quoteRune(r rune) string {
 	return `\` + string(r)
 }
 
-// closers are the brackets and what closes them.
+// closers maps each opening bracket to its closing one.
 var closers = map[string]string{"(": ")", "{": "}", "[": "]", "<<": ">>", "<<(": ")>>", "{|": "|}"}
 
 func (l *lexer) punctuation() error {
@@ -176,8 +179,8 @@ func (l *lexer) punctuation() error {
 	return l.bracket(rest[:1])
 }
 
-// closesLong says whether a closing bracket of more than one character that
-// fits the open one is next; '>>' and '|}' elsewhere are two tokens.
+// closesLong reports whether a closing bracket of several characters that fits
+// the open one is next. Elsewhere '>>' and '|}' are two tokens.
 func (l *lexer) closesLong(rest string) bool {
 	if len(l.open) == 0 {
 		return false
@@ -197,7 +200,7 @@ func (l *lexer) unexpected() error {
 	return l.errorAt(l.pos, "unexpected character %q", r)
 }
 
-// bracket emits punctuation and keeps the open brackets.
+// bracket emits punctuation and records open brackets.
 func (l *lexer) bracket(p string) error {
 	if _, opens := closers[p]; opens {
 		if len(l.open) == MaxDepth {

@@ -2,7 +2,8 @@ package sparql
 
 import "strings"
 
-// normalForm writes the needed declarations and the body, one space between tokens.
+// normalForm writes the needed declarations and the body, with one space
+// between tokens.
 func normalForm(p *prologue, body []token) string {
 	var b strings.Builder
 	for _, d := range p.items {
@@ -20,7 +21,8 @@ func normalForm(p *prologue, body []token) string {
 	return b.String()
 }
 
-// attached says whether t belongs to the string before it, or a datatype IRI to its ^^.
+// attached reports whether t is written without a space: a part of the string
+// before it, or a datatype IRI after ^^.
 func attached(before, t token) bool {
 	if before.kind == stringLit {
 		return t.kind == langTag || t.is("^^")
@@ -28,7 +30,7 @@ func attached(before, t token) bool {
 	return before.is("^^")
 }
 
-// canonical returns the token as the normal form has it.
+// canonical returns the token as written in the normal form.
 func (t token) canonical() string {
 	switch t.kind {
 	case variable:
@@ -41,7 +43,7 @@ func (t token) canonical() string {
 	return t.text
 }
 
-// canonicalWord folds keywords; 'a' is not among them, nor any unknown word.
+// canonicalWord converts keywords to upper case. 'a' and unknown words stay.
 func canonicalWord(s string) string {
 	u := upperASCII(s)
 	switch {
@@ -56,8 +58,8 @@ func canonicalWord(s string) string {
 }
 
 // canonicalString writes a string between double quotes with as few escapes as
-// possible. One with an escape that SPARQL does not know stays as it is, since
-// only the endpoint knows what it means.
+// possible. A string with an escape that SPARQL does not have stays, because
+// only the endpoint knows its meaning.
 func canonicalString(quoted string) string {
 	content, ok := stringContent(quoted)
 	if !ok {

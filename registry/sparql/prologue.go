@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// prologue is what stands before the query form.
+// prologue is the part before the query form.
 type prologue struct {
 	items    []*declaration
 	prefixes map[string]*declaration // the last declaration of each prefix
-	pragma   *token                  // the first DEFINE, nil if none
-	dataset  bool                    // a DEFINE names graphs to ask, as FROM does
+	pragma   *token                  // the first DEFINE, nil if there is none
+	dataset  bool                    // a DEFINE names graphs to query, as FROM does
 	crawling []string                // the pragmas that start Virtuoso's crawler
 	end      int                     // index of the first token after it
 }
 
 // declaration is a BASE, PREFIX, VERSION or DEFINE. kept says that the normal
-// form needs it: always, but for a PREFIX all of whose uses could be expanded.
+// form needs it; only a PREFIX whose uses were all expanded is not needed.
 type declaration struct {
-	text      string // as the normal form has it
+	text      string // as in the normal form
 	namespace string // of a PREFIX: the IRI without its angle brackets
 	kept      bool
 }
@@ -63,8 +63,8 @@ func (r *prologueReader) declaration() (bool, error) {
 	return false, nil
 }
 
-// gluedPrefix returns the name in PREFIX:<…> or PREFIXp:<…>, which reads as
-// one prefixed name, but could be nothing else here.
+// gluedPrefix returns the name in PREFIX:<…> or PREFIXp:<…>, which is lexed as
+// one prefixed name but can only be a declaration here.
 func gluedPrefix(t token) (string, bool) {
 	if t.kind != prefixedName || !strings.HasPrefix(upperASCII(t.text), "PREFIX") {
 		return "", false
@@ -127,8 +127,8 @@ func (r *prologueReader) prefix(name string) error {
 	return nil
 }
 
-// define reads Virtuoso's pragmas, DEFINE input:inference "rules", whose
-// values may be a list with commas. Their prefixes are not the query's.
+// define reads Virtuoso's pragmas, DEFINE input:inference "rules", whose values
+// may be a list with commas. Their prefixes are not declared by the query.
 func (r *prologueReader) define() error {
 	if r.out.pragma == nil {
 		t := r.peek(0)
@@ -161,7 +161,7 @@ func (r *prologueReader) define() error {
 	}
 }
 
-// pragmaValue keeps a name as it is, with the prefix it may be declared by.
+// pragmaValue keeps a name unchanged, with the prefix that may declare it.
 func (r *prologueReader) pragmaValue() (string, error) {
 	t := r.peek(0)
 	if t.kind == punct || t.kind == variable {

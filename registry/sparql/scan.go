@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// role is what a bracket holds.
+// role is the kind of content of a bracket.
 type role uint8
 
 const (
@@ -18,12 +18,13 @@ const (
 // frame is an open bracket; frames[0] is the query itself.
 type frame struct {
 	role   role
-	data   bool   // its IRIs are matched or made: inside a pattern, template or VALUES
-	scope  *scope // set where clauses may stand directly inside: the query, a sub-select
+	data   bool   // its IRIs are matched or created: inside a pattern, template or VALUES
+	scope  *scope // set if clauses may be directly inside: the query, a sub-select
 	closes *scope // the scope whose pattern ends with it
 }
 
-// scanner walks the body, brackets balanced and prefixes expanded, once.
+// scanner walks the body once. Its brackets are balanced and its prefixes
+// expanded.
 type scanner struct {
 	text       string
 	body       []token
@@ -38,7 +39,7 @@ type scanner struct {
 	serviceArg int // index of the target of the last SERVICE
 }
 
-// orderedSet keeps distinct strings in order of their first occurrence.
+// orderedSet keeps distinct strings in the order of first occurrence.
 type orderedSet struct {
 	seen  map[string]bool
 	names []string
@@ -109,7 +110,7 @@ func (s *scanner) token(i int) error {
 	return nil
 }
 
-// word looks for what a word says wherever it stands.
+// word handles words whose meaning does not depend on their place.
 func (s *scanner) word(i int) error {
 	t := s.body[i]
 	switch w := t.keyword(); {
@@ -160,7 +161,7 @@ func (s *scanner) iri(i int) {
 	}
 }
 
-// isFunction says whether the IRI at i is called; in triples and lists a
+// isFunction reports whether the IRI at i is called. In triples and lists a
 // parenthesis after an IRI is a collection or a path.
 func (s *scanner) isFunction(i int) bool {
 	if i+1 == len(s.body) || !s.body[i+1].is("(") {
@@ -169,8 +170,9 @@ func (s *scanner) isFunction(i int) bool {
 	return s.inner().role == expression || s.afterCallWord(i)
 }
 
-// afterCallWord says whether what stands at i follows a word that takes an
-// expression: FILTER, HAVING, a built-in; not a, which takes a class.
+// afterCallWord reports whether the token at i follows a word that takes an
+// expression: FILTER, HAVING, a built-in; not the keyword a, which takes a
+// class.
 func (s *scanner) afterCallWord(i int) bool {
 	return s.body[i-1].kind == word && s.body[i-1].text != "a"
 }
@@ -210,7 +212,7 @@ func (s *scanner) parenthesis(i int, parent *frame) role {
 	return list
 }
 
-// group says which group the brace at i opens directly in the scope c.
+// group determines which group the brace at i opens directly in the scope c.
 func (s *scanner) group(i int, c *scope, f *frame) error {
 	switch {
 	case c.clause == projection && c.form == "CONSTRUCT" && s.body[i-1].keyword() == "CONSTRUCT":
@@ -251,7 +253,7 @@ func (s *scanner) leave(c *scope) {
 	}
 }
 
-// finish checks that the query is whole.
+// finish checks that the query is complete.
 func (s *scanner) finish() error {
 	end := token{pos: len(s.text)}
 	switch {

@@ -28,7 +28,7 @@ var tailClauses = map[string]clause{
 	"OFFSET": offset, "VALUES": values, "BINDINGS": values, "OPTION": option,
 }
 
-// scope is the query or one sub-select: the tokens directly in it, outside of
+// scope is the query or one sub-select. The tokens directly in it, outside of
 // any further bracket, are read as clauses.
 type scope struct {
 	form          string
@@ -51,7 +51,7 @@ func newScope(form string, top bool) *scope {
 	return &scope{form: form, top: top, plainOrder: true, limit: -1, offset: -1}
 }
 
-// clauseToken reads token i, which stands directly in the scope c.
+// clauseToken reads token i, which is directly in the scope c.
 func (s *scanner) clauseToken(c *scope, i int) error {
 	t := s.body[i]
 	if t.is("{") || t.is("}") {
@@ -95,7 +95,7 @@ func (s *scanner) enter(c *scope, next clause, i int) error {
 	case next == orderBy:
 		c.ordered, c.orderPos = true, t.pos
 	case next == limit && c.limit >= 0 || next == offset && c.offset >= 0:
-		return s.errorAt(t, "%s stands here for the second time", t.keyword())
+		return s.errorAt(t, "%s is repeated here", t.keyword())
 	case next == limit || next == offset:
 		if i+1 == len(s.body) || s.body[i+1].kind != number {
 			return s.errorAt(t, "%s needs a whole number", t.keyword())
@@ -106,8 +106,8 @@ func (s *scanner) enter(c *scope, next clause, i int) error {
 	return nil
 }
 
-// count reads the number of LIMIT or OFFSET; more than fits is as good as the
-// largest that does.
+// count reads the number of LIMIT or OFFSET. A number that does not fit becomes
+// the largest that does.
 func (s *scanner) count(c *scope, i int) error {
 	t := s.body[i]
 	n, err := strconv.ParseUint(t.text, 10, 63)
@@ -169,7 +169,7 @@ func (s *scanner) parenthesised(i int) (string, bool) {
 	return "", false
 }
 
-// isCall says whether the parenthesis at i holds arguments.
+// isCall reports whether the parenthesis at i holds arguments.
 func (s *scanner) isCall(i int) bool {
 	switch t := s.body[i-1]; t.kind {
 	case iriRef, prefixedName:
@@ -184,7 +184,8 @@ func (s *scanner) isCall(i int) bool {
 	return false
 }
 
-// trailing refuses what follows a complete query, as an update if it is one.
+// trailing refuses what follows a complete query. The error is ErrUpdate if it
+// is an update.
 func (s *scanner) trailing(i int) error {
 	for _, t := range s.body[i:] {
 		if updateWords[t.keyword()] {

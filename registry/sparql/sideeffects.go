@@ -2,11 +2,11 @@ package sparql
 
 import "strings"
 
-// Virtuoso has more than SERVICE that makes a query act beyond the store it is
-// sent to: its crawler, which pragmas and options of FROM start, and functions
-// that fetch, send, touch files or run SQL. Whether a caller may use them is for
-// Virtuoso to say, but not every installation does. These are the ones that its
-// documentation shows; there are more procedures than anybody could list.
+// Besides SERVICE, Virtuoso has other features that make a query act beyond the
+// store that it is sent to: a crawler, which pragmas and options of FROM start,
+// and functions that fetch, send, access files or run SQL. Virtuoso should
+// restrict their use, but not every installation does. This list has those that
+// its documentation shows; there are more.
 var (
 	crawling = []string{"get:", "input:grab"}
 	acting   = []string{
@@ -17,10 +17,11 @@ var (
 	}
 )
 
-// crawls says whether a pragma or option with this name starts the crawler.
+// crawls reports whether a pragma or option with this name starts the crawler.
 func crawls(name string) bool { return hasPrefixFold(name, crawling) }
 
-// sideEffect notes the name or IRI at i if it makes the endpoint act beyond a query.
+// sideEffect records the name or IRI at i if it makes the endpoint act beyond
+// the query.
 func (s *scanner) sideEffect(i int) {
 	name := strings.Trim(s.body[i].text, "<>")
 	called := i+1 < len(s.body) && s.body[i+1].is("(")

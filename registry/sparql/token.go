@@ -8,18 +8,18 @@ type kind uint8
 const (
 	word         kind = iota // keyword, built-in function, a, true, false, or a word of some dialect
 	iriRef                   // <…>
-	prefixedName             // p:local, with undeclared or unexpandable prefix once expand has run
+	prefixedName             // p:local; after expand, with an undeclared or unexpandable prefix
 	variable                 // ?x or $x
 	blankNode                // _:label
 	stringLit                // in any of the four quotings
 	langTag                  // @en, @ar--rtl
-	number                   // with its sign, if that touches it
+	number                   // with its sign if there is no space between
 	solutionSet              // %name, Blazegraph's named subqueries
 	punct
 )
 
-// token is one terminal. text is as written except that codepoint escapes are
-// decoded outside of strings; pos is the byte offset in the query text.
+// token is one terminal. text is as written, with codepoint escapes decoded
+// outside of strings. pos is the byte offset in the query text.
 type token struct {
 	kind kind
 	text string
@@ -36,8 +36,8 @@ func (t token) keyword() string {
 	return upperASCII(t.text)
 }
 
-// endsOperand says whether an expression may end with t, so that a following
-// '<' can be the comparison.
+// endsOperand reports whether an expression may end with t, so that a following
+// '<' may be the comparison.
 func (t token) endsOperand() bool {
 	switch t.kind {
 	case punct:
@@ -48,7 +48,8 @@ func (t token) endsOperand() bool {
 	return true
 }
 
-// upperASCII folds only a–z: Unicode folding would make "aſk" a keyword.
+// upperASCII converts a–z only: Unicode case mapping would make "aſk" a
+// keyword.
 func upperASCII(s string) string {
 	for i := range len(s) {
 		if c := s[i]; 'a' <= c && c <= 'z' {
@@ -66,7 +67,7 @@ func upperRune(r rune) rune {
 }
 
 // keywords are the case-insensitive words of SPARQL 1.1 and 1.2. Words of
-// dialects are not here: whether their case matters is not ours to say.
+// dialects are not included, because their case may matter.
 var keywords = wordSet(`
 	BASE PREFIX VERSION DEFINE SELECT ASK CONSTRUCT DESCRIBE DISTINCT REDUCED AS WHERE FROM NAMED GROUP BY HAVING
 	ORDER ASC DESC LIMIT OFFSET VALUES BINDINGS UNDEF OPTIONAL GRAPH UNION MINUS SERVICE SILENT FILTER BIND
@@ -79,7 +80,7 @@ var keywords = wordSet(`
 
 var queryForms = wordSet("SELECT ASK CONSTRUCT DESCRIBE")
 
-// updateWords begin an operation of SPARQL Update, MODIFY one of Virtuoso's
+// updateWords begin an operation of SPARQL Update. MODIFY is from Virtuoso's
 // older dialect.
 var updateWords = wordSet("INSERT DELETE LOAD CLEAR CREATE DROP COPY MOVE ADD MODIFY")
 

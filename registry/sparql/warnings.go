@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Warning is something that makes a query a poor thing to watch, or that
-// another endpoint may take differently. Code is one of the constants below,
-// Message is for people, Line and Column count from 1.
+// Warning describes something that makes a query unsuitable for watching, or
+// that another endpoint may interpret differently. Code is one of the constants
+// below, Message is for people, Line and Column count from 1.
 type Warning struct {
 	Code, Message string
 	Line, Column  int
 }
 
-// The codes of warnings; each is given at most once per query, at its first place.
+// The codes of warnings. Each is given at most once per query, at its first
+// place.
 const (
 	LimitWithoutOrder = "limit-without-order"
 	OrderTies         = "order-ties"
@@ -50,7 +51,7 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 	return out
 }
 
-// undeclaredPrefixes names them, and what the well-known ones usually stand for.
+// undeclaredPrefixes lists them, with the usual meaning of well-known ones.
 func undeclaredPrefixes(undeclared []token) string {
 	names, usual := make([]string, len(undeclared)), []string(nil)
 	for i, t := range undeclared {
@@ -66,7 +67,7 @@ func undeclaredPrefixes(undeclared []token) string {
 	return said
 }
 
-// usualPrefixes are those that mean the same nearly everywhere.
+// usualPrefixes have the same meaning nearly everywhere.
 var usualPrefixes = map[string]string{
 	"rdf:": "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "rdfs:": "http://www.w3.org/2000/01/rdf-schema#", "owl:": "http://www.w3.org/2002/07/owl#",
 	"xsd:": "http://www.w3.org/2001/XMLSchema#", "skos:": "http://www.w3.org/2004/02/skos/core#", "foaf:": "http://xmlns.com/foaf/0.1/",
@@ -76,7 +77,8 @@ var usualPrefixes = map[string]string{
 	"dbo:": "http://dbpedia.org/ontology/", "dbr:": "http://dbpedia.org/resource/", "wd:": "http://www.wikidata.org/entity/", "wdt:": "http://www.wikidata.org/prop/direct/",
 }
 
-// looseOrder returns what the top level is ordered by that its rows do not show.
+// looseOrder returns what the top level is ordered by that its rows do not
+// contain.
 func (s *scanner) looseOrder() (string, bool) {
 	c := s.top
 	if c.form != "SELECT" || !c.ordered {
@@ -97,7 +99,7 @@ func (s *scanner) looseOrder() (string, bool) {
 	return "", false
 }
 
-// enumerate lists names, the first few if there are many.
+// enumerate lists names, only the first few if there are many.
 func enumerate(names []string) string {
 	const most = 5
 	short := make([]string, 0, most)

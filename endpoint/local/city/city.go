@@ -1,9 +1,8 @@
 // Package city generates a small living dataset: a city with sensors, bicycle
 // docks, departures, venues and events, as a base and an endless sequence of
-// changesets. Most of it stands still most of the time; readings drift,
-// departures leave, a storm raises the river, a programme is published, an
-// event is called off. There are no blank nodes, and every literal is in
-// canonical form.
+// changesets. Most of it rarely changes; readings drift, departures leave, a
+// storm raises the river, a programme is published, an event is cancelled.
+// There are no blank nodes, and every literal is in canonical form.
 //
 // The same seed gives the same bytes.
 package city
@@ -48,21 +47,21 @@ func New(seed uint64) *City {
 	return c
 }
 
-// Base is the dataset at the start as sorted N-Triples, whatever steps have
-// been taken since.
+// Base is the dataset at the start as sorted N-Triples, regardless of the steps
+// taken since.
 func (c *City) Base() []byte { return slices.Clone(c.base) }
 
 // Time is the city's own time: the start plus a minute per changeset.
 func (c *City) Time() time.Time { return start.Add(time.Duration(c.minute) * time.Minute) }
 
-// Next takes a step of one minute and returns what changed as sorted
-// N-Triples: each removed triple was there, each added one was not, and none
-// is in both. To apply it remove first, or not: the order does not matter.
+// Next takes a step of one minute and returns what changed as sorted N-Triples:
+// each removed triple existed, each added one did not, and none is in both. The
+// order of applying the two does not matter.
 func (c *City) Next() (removed, added []byte) {
 	c.minute++
 	c.heartbeat()
 	if c.random.oneIn(6) {
-		return c.flush() // a minute in which nothing happens that anyone asks for
+		return c.flush() // a minute without a visible change
 	}
 	c.weather()
 	c.moveBikes()
@@ -71,7 +70,7 @@ func (c *City) Next() (removed, added []byte) {
 	return c.flush()
 }
 
-// Update writes a step as one SPARQL Update request.
+// Update returns a step as one SPARQL Update request.
 func Update(removed, added []byte) string {
 	var b bytes.Buffer
 	if len(removed) > 0 {
@@ -90,13 +89,13 @@ func Update(removed, added []byte) string {
 	return b.String()
 }
 
-// addTriple and unsay add and remove one triple; what is said and unsaid in the same
-// step never happened.
+// addTriple and removeTriple add and remove one triple. A triple that is added and
+// removed in the same step does not appear.
 func (c *City) addTriple(subject, predicate, object string) {
 	turn(c.added, c.removed, subject+" "+predicate+" "+object+" .\n")
 }
 
-func (c *City) unsay(subject, predicate, object string) {
+func (c *City) removeTriple(subject, predicate, object string) {
 	turn(c.removed, c.added, subject+" "+predicate+" "+object+" .\n")
 }
 
@@ -108,10 +107,10 @@ func turn(into, outOf map[string]bool, line string) {
 	into[line] = true
 }
 
-// change replaces a value when it differs.
+// change replaces a value if it differs.
 func (c *City) change(subject, predicate, from, to string) {
 	if from != to {
-		c.unsay(subject, predicate, from)
+		c.removeTriple(subject, predicate, from)
 		c.addTriple(subject, predicate, to)
 	}
 }
@@ -131,7 +130,7 @@ func sorted(lines map[string]bool) []byte {
 	return b.Bytes()
 }
 
-// stamp is a time in the city, in minutes since the start, as a literal.
+// stamp returns a time in minutes since the start as a literal.
 func stamp(minute int) string {
 	t := start.Add(time.Duration(minute) * time.Minute)
 	return `"` + t.Format("2006-01-02T15:04:05Z") + `"^^<` + xsd + `dateTime>`

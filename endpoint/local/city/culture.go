@@ -6,7 +6,7 @@ import "slices"
 type show struct {
 	self, title, kind, venue string
 	begins                   int // minutes since the start
-	price                    int // tenths of the currency; 0 = free, and not said
+	price                    int // tenths of the currency; 0: free, without a triple
 	soldOut                  bool
 }
 
@@ -25,12 +25,12 @@ func (c *City) buildCulture() {
 		}
 	}
 	for n := range firstShows {
-		// Some begin soon, so that the first of them are seen to pass.
+		// Some begin soon, so that events pass early in a demo.
 		c.announce(15 * c.random.between(1, 8+4*n))
 	}
 }
 
-// announce plans an event that begins in so many minutes.
+// announce adds an event that begins in so many minutes.
 func (c *City) announce(in int) {
 	c.announced++
 	s := show{
@@ -62,12 +62,12 @@ func (s show) each(do func(subject, predicate, object string)) {
 	}
 }
 
-// updateEvents lets events pass, and announces, calls off, moves or sells out
-// some of them; now and then a whole updateEvents is published at once.
+// updateEvents ends, announces, cancels, moves or sells out some events. From
+// time to time a whole programme is published at once.
 func (c *City) updateEvents() {
 	for _, s := range c.shows {
 		if s.begins <= c.minute {
-			s.each(c.unsay)
+			s.each(c.removeTriple)
 		}
 	}
 	c.shows = slices.DeleteFunc(c.shows, func(s show) bool { return s.begins <= c.minute })
@@ -83,7 +83,7 @@ func (c *City) updateEvents() {
 	}
 	if c.random.oneIn(14) {
 		n := c.random.below(len(c.shows))
-		c.shows[n].each(c.unsay) // called off
+		c.shows[n].each(c.removeTriple) // cancelled
 		c.shows = slices.Delete(c.shows, n, n+1)
 	}
 	s := &c.shows[c.random.below(len(c.shows))]

@@ -6,14 +6,14 @@ import "fmt"
 const (
 	Entities   = "http://city.example/id/"  // what the city has
 	Vocabulary = "http://city.example/def#" // its classes and properties
-	operations = "http://city.example/ops#" // housekeeping that nobody asks for
+	operations = "http://city.example/ops#" // housekeeping that no query asks for
 	rdfType    = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 	rdfsLabel  = "<http://www.w3.org/2000/01/rdf-schema#label>"
 	xsd        = "http://www.w3.org/2001/XMLSchema#"
 )
 
-// The sizes of the city. Identifiers count from 1, so queries can name them
-// whatever the seed.
+// The sizes of the city. Identifiers count from 1, so that queries can name
+// them for any seed.
 const (
 	airSensors = 40
 	gauges     = 8
@@ -53,7 +53,7 @@ func tagged(s, language string) string { return `"` + s + `"@` + language }
 func integer(n int) string { return fmt.Sprintf(`"%d"^^<%sinteger>`, n, xsd) }
 
 // tenths is n/10 in the canonical form of xsd:decimal, which endpoints that
-// normalise numbers leave alone.
+// normalise numbers keep.
 func tenths(n int) string {
 	if n%10 == 0 {
 		return fmt.Sprintf(`"%d"^^<%sdecimal>`, n/10, xsd)

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// template makes questions of one shape. Its verbs are filled in with
-// constants: %D a district, %S a stop, %L a line, %V a venue, %K a kind of
-// event, %A %G %B %E %P an air sensor, gauge, dock, event, departure, %N a
-// number and %M a small one.
+// template generates queries of one shape. Its verbs are replaced by constants:
+// %D a district, %S a stop, %L a line, %V a venue, %K a kind of event, %A %G %B
+// %E %P an air sensor, gauge, dock, event, departure, %N a number and %M a
+// small one.
 type template struct {
 	name, form, text string
 	ordered          bool
@@ -59,9 +59,9 @@ var templates = []template{
 	{"first-below", "SELECT", "SELECT ?name ?b WHERE { { SELECT ?b WHERE { ?b :bikes ?n FILTER (?n < %N) } ORDER BY ?n ?b LIMIT %M } ?b rdfs:label ?name }", false},
 }
 
-// Queries makes n different questions of all forms about the city, with real
-// constants: most entities exist at the start, some come later, some never do.
-// The same n and seed give the same questions.
+// Queries returns n different queries of all forms about the city with real
+// constants: most entities exist at the start, some appear later, some never.
+// The same n and seed give the same queries.
 func Queries(n int, seed uint64) []Query {
 	r := newRandom(seed)
 	seen := map[string]bool{}
@@ -84,8 +84,8 @@ func Queries(n int, seed uint64) []Query {
 	return list
 }
 
-// fill puts constants in. Numbers grow with the round, so that there is no end
-// of different questions.
+// fill replaces the verbs. Numbers grow with the round, so that the number of
+// different queries is unlimited.
 func fill(r *random, text string, round int) string {
 	numberedUpTo := func(kind string, most int) string { return numbered(kind, r.between(1, most)) }
 	constants := map[byte]func() string{
@@ -102,7 +102,7 @@ func fill(r *random, text string, round int) string {
 		'N': func() string { return fmt.Sprint(r.between(8, 48+round)) },
 		'M': func() string { return fmt.Sprint(r.between(1, 6+round)) },
 	}
-	chosen := map[byte]string{} // the same verb means the same constant
+	chosen := map[byte]string{} // the same verb gets the same constant
 	var b strings.Builder
 	for n := 0; n < len(text); n++ {
 		if text[n] != '%' {

@@ -1,7 +1,8 @@
 package city
 
 // random is the SplitMix64 generator (Steele, Lea and Flood, 2014). It is
-// written out so that the same seed gives the same city whatever the library.
+// written here so that the same seed gives the same city with any version of
+// the library.
 type random struct{ state uint64 }
 
 func newRandom(seed uint64) *random { return &random{seed} }

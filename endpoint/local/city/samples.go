@@ -1,7 +1,7 @@
 package city
 
-// Query is a question about the city that has one right answer at any moment:
-// no clock, no chance, no LIMIT without a total order.
+// Query is a question about the city with exactly one correct answer at any
+// moment: no clock, no randomness, no LIMIT without a total order.
 type Query struct {
 	Name    string
 	Form    string // SELECT, ASK, CONSTRUCT or DESCRIBE
@@ -14,8 +14,8 @@ const prefixes = `PREFIX : <` + Vocabulary + `>
 PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
 `
 
-// SampleQueries are a dozen and more questions worth watching, of all forms,
-// each with a name. The one tagged "still" never changes its answer.
+// SampleQueries are some queries worth watching, of all forms, each with a
+// name. The answer of the one tagged "still" never changes.
 func SampleQueries() []Query {
 	list := []Query{
 		{Name: "departures-central", Form: "SELECT", Ordered: true, Tags: []string{"traffic"}, Text: `SELECT ?line ?expected ?delay WHERE {

@@ -72,14 +72,14 @@ func (g gauge) state() string {
 	return "normal"
 }
 
-// heartbeat is what changes every minute without anyone asking for it.
+// heartbeat changes housekeeping data every minute.
 func (c *City) heartbeat() {
 	n := c.random.below(nodes)
 	c.change(numbered("node", n+1), ops("heartbeat"), integer(c.beats[n]), integer(c.minute))
 	c.beats[n] = c.minute
 }
 
-// weather lets a few readings drift, and now and then a storm pass.
+// weather lets a few readings drift and occasionally a storm pass.
 func (c *City) weather() {
 	for range c.random.below(6) {
 		c.measure(&c.air[c.random.below(airSensors)], c.random.between(-4, 4))
@@ -119,9 +119,10 @@ func (c *City) measure(r *reading, drift int) {
 	c.change(r.self, def("measured"), stamp(before.minute), stamp(r.minute))
 }
 
-// fault breaks a working sensor, whose values are withdrawn, or repairs one.
+// fault breaks a working sensor and removes its values, or repairs a broken
+// one.
 func (c *City) fault(r *reading) {
-	verb, status := c.unsay, [2]string{"working", "broken"}
+	verb, status := c.removeTriple, [2]string{"working", "broken"}
 	if !r.working {
 		verb, status = c.addTriple, [2]string{"broken", "working"}
 	}

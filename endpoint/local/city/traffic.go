@@ -1,6 +1,6 @@
 package city
 
-// headway is about how many minutes lie between two departures at a stop.
+// headway is the average number of minutes between two departures at a stop.
 const headway = 14
 
 // dock is a place for shared bicycles.
@@ -81,7 +81,7 @@ func (c *City) moveBikes() {
 	}
 }
 
-// updateDepartures lets departures leave the board, plans others and delays some.
+// updateDepartures removes past departures, plans new ones and delays some.
 func (c *City) updateDepartures() {
 	var gone []departure
 	kept := c.board[:0:0]
@@ -94,7 +94,7 @@ func (c *City) updateDepartures() {
 	}
 	c.board = kept
 	for _, d := range gone {
-		d.each(c.unsay)
+		d.each(c.removeTriple)
 		c.plan(d.stop, max(c.minute, d.planned)+headway*upcoming+c.random.below(5)-2)
 	}
 	for range c.random.below(4) {

@@ -9,9 +9,9 @@ import (
 )
 
 // WriteDir writes base.nt.gz and the next n steps as changesets below
-// dir/changesets in the layout of DBpedia Live: a folder per hour of the
-// city's time, a number per changeset in it from 000000, no file where there
-// is nothing to say. Only a new city's steps continue the base.
+// dir/changesets in the layout of DBpedia Live: a folder per hour of the city's
+// time, with changesets numbered from 000000, and no file for an empty part.
+// Only a new city's steps continue the base.
 func (c *City) WriteDir(dir string, n int) error {
 	if err := writeZipped(filepath.Join(dir, "base.nt.gz"), c.base); err != nil {
 		return err
