@@ -14,7 +14,7 @@ import (
 
 // Ablations are hybrid as it is, hybrid with one part left out each, and the
 // policies to compare with, as they are spelled. Deadlines are the same
-// throughout, but for the form that has none.
+// throughout, except in the form without deadlines.
 func Ablations(deadlines string) []string {
 	out := []string{deadlines}
 	for _, d := range scheduler.Policies() {
@@ -53,7 +53,7 @@ func (a *Ablation) Ablate(ctx context.Context, name string, t *Trace, budget tim
 
 // WriteTable writes a line for each policy, and for each trace how many changes
 // it found, of how many there are, how long results were stale in all and at
-// most, in slots. The policy that found most, but for the clairvoyant, has a
+// most, in slots. The policy that found most, apart from the clairvoyant, has a
 // star.
 func (a *Ablation) WriteTable(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)

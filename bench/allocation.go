@@ -9,8 +9,8 @@ import (
 
 // An AllocationLoad is one of three questions: how to divide N retrievals a day
 // among sources with given rates (and weights); when to make m retrievals of a
-// source whose rate varies over the day; or, with Sources, how late postings are
-// told of under the four strategies of the paper.
+// source whose rate varies over the day; or, with Sources, how late postings
+// are reported under the four strategies of the paper.
 //
 // Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert".
 type AllocationLoad struct {

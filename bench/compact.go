@@ -326,8 +326,8 @@ func (b *assembly) add(f Frame) {
 			i = len(t.Series)
 			b.series[v.Query] = i
 			t.Series = append(t.Series, Series{Query: v.Query})
-			// The first complete answer stands for those before it that were not:
-			// it is not known to be a change.
+			// The first complete answer replaces the incomplete ones before it: it is
+			// not known to be a change.
 			t.Series[i].Versions = []Version{{Rows: v.Rows}}
 			continue
 		}

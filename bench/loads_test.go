@@ -64,11 +64,11 @@ func TestSUPFindings(t *testing.T) {
 	}
 }
 
-// With an exact model WIC needs at least as many probes as SUP for the same, and
-// three times as many where every third update is to be told of: it does not know
-// the rule. With a Poisson model the two are level for X = 1 and as many probes
-// (SUP waits for the end of an interval, WIC probes at its start), and WIC needs
-// more for X = 3.
+// With an exact model WIC needs at least as many probes as SUP for the same,
+// and three times as many where every third update is to be reported: it does
+// not know the rule. With a Poisson model the two are level for X = 1 and as
+// many probes (SUP waits for the end of an interval, WIC probes at its start),
+// and WIC needs more for X = 3.
 func TestSUPAgainstWIC(t *testing.T) {
 	for _, c := range []struct {
 		model string

@@ -146,8 +146,8 @@ func WriteTable(w io.Writer, rows []Row) error {
 	return t.Flush()
 }
 
-// SplitPolicies splits a list of spellings at its commas, but for those inside
-// a spelling: what begins with a digit belongs to the one before.
+// SplitPolicies splits a list of spellings at its commas, except those inside a
+// spelling: what begins with a digit belongs to the one before.
 func SplitPolicies(list string) []string {
 	var out []string
 	for _, word := range strings.Split(list, ",") {

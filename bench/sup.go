@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// A SUPLoad is one page whose every X-th update is to be told of: the true updates,
-// and those that a model expects.
+// A SUPLoad is one page whose every X-th update is to be reported: the true
+// updates, and those that a model expects.
 //
 // Source: H. Roitman, A. Gal, L. Bright, L. Raschid, "A dual framework and
 // algorithms for targeted data delivery".

@@ -35,7 +35,7 @@ type Version struct {
 }
 
 // A Gap is an execution that brought no complete answer when the trace was
-// recorded. The version before it stands on.
+// recorded. The version before it remains valid.
 type Gap struct {
 	Rev     int    `json:"rev"`
 	Query   int    `json:"id"`
@@ -150,7 +150,7 @@ func (t *Trace) Changes() (n int) {
 	return n
 }
 
-// at is the index of the version that stands in a revision.
+// at is the index of the version in a revision.
 func (s *Series) at(rev int) int {
 	return max(0, upper(s.Versions, rev)-1)
 }

@@ -17,8 +17,8 @@ const temporaryPattern = File + ".copy-*"
 
 // Backup writes a consistent copy of the store, as it is at one moment, while
 // work goes on. The copy is made on the store's own disk first, which needs
-// room for it: a slow receiver must not hold a transaction open. Whoever opens
-// the copy finds a new epoch, since nobody knows how much later that is.
+// room for it: a slow receiver must not hold a transaction open. A store opened
+// from the copy has a new epoch, since it is unknown how much later that is.
 func (d *DB) Backup(w io.Writer) (int64, error) {
 	path, err := d.copyMarked()
 	if path != "" {

@@ -89,7 +89,8 @@ func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit i
 	return list, next, err
 }
 
-// seekBefore stands on the last round below a number, on the last of all for 0.
+// seekBefore moves to the last round below a number, or to the last of all for
+// 0.
 func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
 	from := key16(serial, before)
 	if before == 0 {
@@ -154,8 +155,8 @@ func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
 	return end, err
 }
 
-// endOf finds the place of a capture among its profile's ends. Seq 0 stands
-// before the first of all.
+// endOf finds the place of a capture among its profile's ends. Seq 0 is before
+// the first of all.
 func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (need, uint64, error) {
 	n, err := findNeed(tx, id)
 	if err != nil {

@@ -13,8 +13,8 @@ const changeVersion = 1
 
 const changeBaseline = 1
 
-// A logged change is one as it stands in the log. Its delta stays packed until
-// the transaction is over.
+// A logged change is one as stored in the log. Its delta stays packed until the
+// transaction is over.
 type logged struct {
 	query, endpoint string
 	serial, seq     uint64
@@ -40,7 +40,8 @@ func (l *logged) append(b []byte) []byte {
 	return append(b, l.delta...)
 }
 
-// parseLogged reads an entry of the log; delta still stands in the file's memory.
+// parseLogged reads an entry of the log; delta still refers to the file's
+// memory.
 func parseLogged(k, v []byte) (logged, error) {
 	in := scan{b: v}
 	if in.byte() != changeVersion || len(k) != 16 {

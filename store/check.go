@@ -236,7 +236,7 @@ func (c *checker) pending() error {
 	})
 }
 
-// orphans looks for history that belongs to nobody.
+// orphans looks for history without an owner.
 func (c *checker) orphans() error {
 	known := func(serial uint64) bool { return c.serials[serial] != "" || c.gone[serial] }
 	for _, bucket := range [][]byte{bResults, bChanges} {

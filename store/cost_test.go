@@ -20,7 +20,7 @@ import (
 
 // A town is a whole slot as it is in the running program: the loop, an endpoint
 // over loopback and a store on disk. The endpoint answers every query with the
-// same body, but for the queries named in other.
+// same body, except the queries named in other.
 type town struct {
 	d       *DB
 	loop    *scheduler.Loop

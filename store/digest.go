@@ -198,7 +198,7 @@ func mentionsRaw(room *[]byte, v []byte, text string) (bool, error) {
 }
 
 // lower appends v with its ASCII letters in lower case: enough for a text that
-// is ASCII itself, but for the two other letters that fold to one of it.
+// is ASCII itself, apart from the two other letters that fold to one of it.
 func lower(b, v []byte) []byte {
 	b = append(b, v...)
 	for i, c := range b {
@@ -211,9 +211,9 @@ func lower(b, v []byte) []byte {
 
 // Recent calls f for the changes after an offset that were committed not before
 // since, baselines left out, the oldest first, and returns the offset up to
-// which it read. A zero Offset, or one of another epoch, stands before
-// everything. It reads no delta, and looks at some thousand changes at a time, so
-// that no reader stays long.
+// which it read. A zero Offset, or one of another epoch, is before everything.
+// It reads no delta, and looks at some thousand changes at a time, so that no
+// reader stays long.
 func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error) {
 	if o.Epoch != d.epoch {
 		o = registry.Offset{Epoch: d.epoch}

@@ -103,7 +103,8 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 	}
 }
 
-// Recent tells of each change after an offset and a moment once, without baselines.
+// Recent reports each change after an offset and a moment once, without
+// baselines.
 func TestRecent(t *testing.T) {
 	now := start
 	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})

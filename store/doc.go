@@ -1,9 +1,9 @@
 // Package store keeps everything in one bbolt file behind the interfaces of the
 // packages that need it: what was registered, the last complete result of each
 // query, the log of changes, statistics, slots, tokens, and profiles with their
-// rounds. A round stands in the transaction of the executions that open, advance
-// and end it; a profile's captures are numbered there as changes are, under an
-// epoch of the same kind.
+// rounds. A round is part of the transaction of the executions that open,
+// advance and end it; a profile's captures are numbered there as changes are,
+// under an epoch of the same kind.
 //
 // # Numbering
 //
@@ -13,7 +13,7 @@
 // of the store is random and new whenever the file may not be the one that was
 // in use last (see generation.go); a query's epoch is the store's with the
 // query's serial number, so it also changes when a query is removed and
-// registered anew. With a new epoch the kept changes are dropped, since no
+// registered again. With a new epoch the kept changes are dropped, since no
 // follower may continue through them; results, seq and offset stay.
 //
 // # Layout

@@ -118,7 +118,7 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 	}
 	c := loadCounters(tx)
 	c.queries -= s.queries
-	c.revision++ // whoever asks from an earlier one learns that all are gone
+	c.revision++ // a reader at an earlier one learns that all are gone
 	return errors.Join(
 		c.save(tx),
 		tx.Bucket(bSpaces).Delete([]byte(name)),

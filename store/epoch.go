@@ -7,7 +7,7 @@ import (
 )
 
 // queryEpoch changes with the store's epoch and with the query's serial number,
-// which a query registered anew gets anew.
+// which differs for a query that is registered again.
 func (d *DB) queryEpoch(serial uint64) string {
 	return d.epoch + "-" + strconv.FormatUint(serial, 36)
 }

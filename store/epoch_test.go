@@ -52,7 +52,7 @@ func lived(t *testing.T, dir string) (epoch string) {
 }
 
 // expectContinues says whether the store in dir goes on under epoch, and that
-// it does so, or begins anew, in every respect.
+// it does so, or starts again, in every respect.
 func expectContinues(t *testing.T, dir, epoch string, want bool) {
 	t.Helper()
 	d := open(t, dir, Options{})
@@ -156,7 +156,7 @@ func TestEpochOfCopiedDirectory(t *testing.T) {
 }
 
 // A crash during Open leaves the file beside naming both tokens, or, when
-// numbering was to begin anew, only the new one.
+// numbering was to start again, only the new one.
 func TestEpochAfterCrashDuringOpen(t *testing.T) {
 	inode := func(t *testing.T, path string) string {
 		i, err := inodeOf(path)
@@ -312,8 +312,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// Whoever finds the copy finds all of it: a crash before the end leaves nothing
-// under its name.
+// A copy that exists is complete: a crash before the end leaves nothing under
+// its name.
 func TestCompactIsWholeOrNotThere(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	lived(t, dir)

@@ -12,7 +12,7 @@ import (
 
 // A generation is a random token that every Open renews, in the file and in a
 // small file beside it. When a restored or copied file is opened the two do not
-// agree, and numbering begins anew: had the store gone back from change 57 to
+// agree, and numbering starts again: had the store gone back from change 57 to
 // 50, a follower at 57 would otherwise take the next seven changes for others.
 //
 // The order of writing makes this safe against a crash: the file beside names

@@ -64,7 +64,7 @@ func after(b []byte) []byte { return b[min(8, len(b)):] }
 func memberKey(space uint64, id string) []byte { return append(key8(space), id...) }
 
 // The two orders in which names are looked up: by anybody, the oldest query
-// first, and by one caller. Whoever finds an entry checks it against the query,
+// first, and by one caller. The finder of an entry checks it against the query,
 // because a name may hold any byte.
 func nameKey(name string, serial uint64, caller string) []byte {
 	k := append([]byte{'n'}, name...)

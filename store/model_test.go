@@ -141,8 +141,8 @@ func (m *model) removeEndpoint(rt *rapid.T) {
 	}
 }
 
-// record runs one batch of outcomes for the city, some for queries that nobody
-// holds, and some that failed.
+// record runs one batch of outcomes for the city, some for queries without a
+// holder, and some that failed.
 func (m *model) record(rt *rapid.T) {
 	m.slot++
 	batch := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: m.slot}}

@@ -114,9 +114,9 @@ func Open(dir string, o Options) (*DB, error) {
 	return d, nil
 }
 
-// mapSize leaves the file room to grow before it must be mapped anew, for which
-// a writer would have to wait until all readers, backups too, are done. It
-// costs addresses, not memory.
+// mapSize leaves the file room to grow before it must be mapped again, for
+// which a writer would have to wait until all readers, backups too, are done.
+// It costs addresses, not memory.
 func mapSize(path string) int {
 	if math.MaxInt == math.MaxInt32 || runtime.GOOS == "windows" {
 		return 0 // few addresses, or the file would be made that long
@@ -214,7 +214,7 @@ func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
 }
 
-// newEpoch drops the logs, which nobody may continue: of changes, and of
+// newEpoch drops the logs, which cannot be continued: of changes, and of
 // profiles' rounds, whose intervals are over.
 func newEpoch(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{bChanges, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
@@ -249,6 +249,6 @@ func (d *DB) Close() error {
 func (d *DB) Epoch() string { return d.epoch }
 
 // Seed is random and the same for the life of this store: what internal
-// fingerprints are keyed with, so that nobody can prepare two results that look
-// the same.
+// fingerprints are keyed with, so that no one can construct two results that
+// look the same.
 func (d *DB) Seed() uint64 { return d.seed }

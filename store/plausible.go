@@ -74,7 +74,7 @@ type metaPage struct {
 	root, freelist  int64 // pages; freelist is less than 0 where there is none
 }
 
-// readMeta is nil when no whole meta page stands at the place.
+// readMeta is nil if the place does not hold a complete meta page.
 func readMeta(f io.ReaderAt, at int64) (*metaPage, error) {
 	const header, size, magicBolt = 16, 64, 0xED0CDAED
 	b := make([]byte, header+size)

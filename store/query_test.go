@@ -259,8 +259,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// The cap that an endpoint told of is no longer good when its URL or the cap of
-// its settings is another, and nothing is when its server is.
+// The cap that an endpoint reported is no longer good when its URL or the cap
+// of its settings is another, and nothing is when its server is.
 func TestEditingForgetsTheCap(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	edits := map[string]func(*registry.Endpoint){
@@ -353,7 +353,7 @@ func TestRemoveEndpoint(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An answer to a query that was removed and registered anew meanwhile belongs
+// An answer to a query that was removed and registered again meanwhile belongs
 // to the query before.
 func TestLateOutcome(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})

@@ -54,8 +54,8 @@ func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, erro
 	return w.changes, nil
 }
 
-// prepareRest prepares what is not yet, before the transaction, in which nobody
-// else can write. The caller's list stays as it is.
+// prepareRest prepares what is not yet, before the transaction, in which no
+// other writer can write. The caller's list stays as it is.
 func (d *DB) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome, error) {
 	out := outcomes
 	for i, o := range outcomes {
@@ -152,7 +152,7 @@ func (w *writer) load(list []scheduler.Outcome) []string {
 func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 	r := w.records[o.Query]
 	if r == nil {
-		return nil // nobody holds it any more
+		return nil // it has no holder any more
 	}
 	if !w.follows(r, o) {
 		w.strangers = append(w.strangers, o.Query)
@@ -167,7 +167,7 @@ func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 }
 
 // follows says whether an outcome belongs to the history kept. It does not when
-// the query was removed and registered anew while it was being executed.
+// the query was removed and registered again while it was being executed.
 func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 	if e := o.Stats.Position.Epoch; e != "" && e != w.db.queryEpoch(r.serial) {
 		return false

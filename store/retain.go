@@ -98,7 +98,7 @@ func (w *writer) drop(offset uint64, key []byte) error {
 	return err
 }
 
-// deleteChange deletes a change from wherever it stands and returns its size.
+// deleteChange deletes a change from all indexes and returns its size.
 func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
 	key = append([]byte(nil), key...) // deleting moves what it may point into
 	b := tx.Bucket(bChanges)

@@ -99,7 +99,7 @@ func TestRetentionByBytes(t *testing.T) {
 	check(t, d)
 }
 
-// Followers of everything are told of a gap where any change is missing, and only
+// Followers of everything receive a gap where any change is missing, and only
 // there, whatever bound it fell to.
 func TestRetentionIsToldToFollowersOfAll(t *testing.T) {
 	now := start

@@ -55,7 +55,7 @@ func (w *writer) round(r registry.Round) error {
 	if before != nil {
 		was, err := parseRound(before)
 		if err != nil || was.State != registry.RoundOpen {
-			return err // an end stands
+			return err // an end exists
 		}
 		keepCaptured(&r, &was)
 	}
@@ -110,7 +110,7 @@ func (w *writer) positions(r *registry.Round) {
 	}
 }
 
-// place keeps the counts and the lists that a round stands in.
+// place keeps the counts and the lists that contain a round.
 func (w *writer) place(r *registry.Round, n *need, p *progress, fresh bool) error {
 	key := key16(n.serial, r.Number)
 	if fresh {

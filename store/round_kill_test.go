@@ -73,9 +73,9 @@ func captureSlot(d *DB, slot uint64) error {
 	return err
 }
 
-// TestKillRounds ends a capturing process at random moments: a round stands
-// exactly where the executions stand that open and end it, and no capture is
-// lost or numbered twice.
+// TestKillRounds ends a capturing process at random moments: a round exists
+// exactly if the executions exist that open and end it, and no capture is lost
+// or numbered twice.
 func TestKillRounds(t *testing.T) {
 	const seed, kills = 20261122, 20
 	t.Logf("seed %d", seed)

@@ -167,7 +167,7 @@ func TestRoundModel(t *testing.T) {
 						r.State = registry.RoundCaptured
 					}
 					kept := b.Rounds[:0]
-					for _, x := range b.Rounds { // one round stands at most once
+					for _, x := range b.Rounds { // one round occurs at most once
 						if x.Number != n {
 							kept = append(kept, x)
 						}

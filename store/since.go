@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Result is scheduler.Ledger's. A query that nobody holds has none.
+// Result is scheduler.Ledger's. A query without a holder has none.
 func (d *DB) Result(query string) (*diff.Result, error) {
 	var packed []byte
 	err := d.view(func(tx *bbolt.Tx) error {

@@ -6,9 +6,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A space is what an endpoint's name stands for while it lives. When an
-// endpoint of the same name is made later, it gets another number and shares
-// nothing with this one.
+// A space identifies an endpoint for its lifetime. When an endpoint of the same
+// name is made later, it gets another number and shares nothing with this one.
 type space struct {
 	name     string
 	number   uint64
@@ -63,8 +62,8 @@ func owner(tx *bbolt.Tx, number uint64) string {
 	return string(tx.Bucket(bOwners).Get(key8(number)))
 }
 
-// liveRecord returns a query's record head, and false when nobody holds the
-// query: then it has none, or one that waits for the purge with its endpoint.
+// liveRecord returns a query's record head, and false if the query has no
+// holder: then it has none, or one that waits for the purge with its endpoint.
 func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
 	v := tx.Bucket(bStats).Get([]byte(id))
 	if v == nil {

@@ -18,9 +18,9 @@ type record struct {
 	dirty  bool // to be written at the end of the transaction
 }
 
-// recordVersion is 2 since records tell of answers that were not taken and since
-// when executions bring nothing. Older ones are read, and written again with the
-// next execution.
+// recordVersion is 2 since records include answers that were ignored and since
+// when executions bring nothing. Older ones are read, and written again with
+// the next execution.
 const recordVersion = 2
 
 // Marks of a sample.

@@ -33,7 +33,7 @@ func putFloat(b []byte, f float64) []byte {
 const hashPrefix = "sha256:"
 
 // putHash halves the usual spelling of a hash: a mark and its 32 bytes. Any
-// other text stands behind a zero.
+// other text follows a zero.
 func putHash(b []byte, s string) []byte {
 	digits, ok := strings.CutPrefix(s, hashPrefix)
 	sum, err := hex.DecodeString(digits)

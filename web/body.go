@@ -161,8 +161,8 @@ func (m *member[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &m.value, json.RejectUnknownMembers(true))
 }
 
-// pointer is nil for an absent member; null is the zero value, which stands
-// for "as if never said" in every setting of a registration.
+// pointer is nil for an absent member; null is the zero value, which means "not
+// set" in every setting of a registration.
 func (m member[T]) pointer() *T {
 	if !m.set {
 		return nil

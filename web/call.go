@@ -140,7 +140,7 @@ func bearer(r *http.Request) (token string, sent bool) {
 func (c *call) query() (registry.Query, error) {
 	q, err := c.Registry.Resolve(c.caller, c.r.PathValue("id"))
 	if p := (*registry.Problem)(nil); errors.As(err, &p) && Status(p.Kind) == http.StatusConflict {
-		return q, err // for strangers too: they are told of public ones only
+		return q, err // for strangers too: they see public ones only
 	}
 	if !c.signed && (err != nil || !q.Public()) {
 		return registry.Query{}, errNoToken
@@ -184,7 +184,7 @@ func (c *call) bytes(status int, typ string, b []byte) error {
 	if c.route.stream { // has no deadline yet
 		w = c.patient()
 	}
-	_, _ = w.Write(b) // an error means that nobody listens any more
+	_, _ = w.Write(b) // an error means that the client is gone
 	return nil
 }
 
@@ -241,8 +241,7 @@ func (c *call) position() (p registry.Position, ok bool, err error) {
 	return p, true, nil
 }
 
-// url is the absolute address of a path of ours. Its parts are escaped by
-// whoever puts the path together.
+// url is the absolute address of a path of ours. The caller escapes its parts.
 func (s *server) url(path string) string { return s.base + path }
 
 // exclusive takes a place among the few that may do something dear at once.

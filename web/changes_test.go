@@ -99,8 +99,8 @@ func TestLatestChange(t *testing.T) {
 	}
 }
 
-// A page of large changes ends early, and the next goes on: whoever asks for a
-// thousand gets what fits into a page.
+// A page of large changes ends early, and the next continues: a client that
+// asks for a thousand gets what fits into a page.
 func TestLargeChanges(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -122,7 +122,7 @@ func TestLargeChanges(t *testing.T) {
 	}
 }
 
-// An error has nothing of what it stands in the place of.
+// An error contains nothing of what it replaces.
 func TestErrorIsNoRepresentation(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.ChangeJSON = func(registry.Change) ([]byte, error) { return nil, errors.New("a broken change") }

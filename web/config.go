@@ -36,7 +36,7 @@ type Pages interface {
 type Limits struct {
 	Body     registry.Size // bytes of a request body, default 1 MiB
 	BodyTime time.Duration // how long a client may take to send one, default 30 s
-	Recheck  time.Duration // how often a follower of events is let in anew, default 25 s
+	Recheck  time.Duration // how often the token of a follower of events is checked again, default 25 s
 }
 
 const (
@@ -65,13 +65,12 @@ type Config struct {
 	ChangesSSE func(w http.ResponseWriter, r *http.Request, caller string, query registry.Query)
 	// AllSSE follows all queries, sending the changes that keep admits.
 	AllSSE func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool)
-	// Rechecked is closed when the tokens have changed: whoever follows is let in
-	// anew then. Without it that happens every Limits.Recheck only.
+	// Rechecked is closed when the tokens have changed: the tokens of followers
+	// are checked again then. Without it that happens every Limits.Recheck only.
 	Rechecked func() <-chan struct{}
-	// Profiles keeps what has come of profiles; without it there are no routes
-	// for them. CapturesSSE follows one; NextRound tells when time opens its next
-	// round, zero where nobody can tell, and Following how many connections wait
-	// for it.
+	// Profiles keeps what has come of profiles; without it there are no routes for
+	// them. CapturesSSE follows one; NextRound tells when time opens its next
+	// round, zero if unknown, and Following how many connections wait for it.
 	Profiles    Profiles
 	CapturesSSE func(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
 	NextRound   func(p registry.Profile) time.Time

@@ -42,10 +42,10 @@ type Daemon interface {
 	// Tick runs the endpoint's next slot now and returns its summary when it is
 	// over and committed.
 	Tick(ctx context.Context, endpoint string) (scheduler.Slot, error)
-	// Explain says where a query stands in the plan of its endpoint.
+	// Explain reports the place of a query in the plan of its endpoint.
 	Explain(endpoint, query string) (scheduler.Explanation, error)
-	// Due predicts when queries of one endpoint run next, in the order asked;
-	// zero where nobody can tell.
+	// Due predicts when queries of one endpoint run next, in the order asked; zero
+	// if unknown.
 	Due(endpoint string, queries []string) ([]time.Time, error)
 	// State tells how an endpoint's loop is doing.
 	State(endpoint string) (scheduler.LoopState, error)

@@ -70,7 +70,7 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 }
 
-// Whoever keeps the right keeps the stream.
+// A caller that keeps the right keeps the stream.
 func TestStreamGoesOn(t *testing.T) {
 	asked := make(chan struct{}, 1000)
 	cut := make(chan bool, 1)

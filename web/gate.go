@@ -22,13 +22,13 @@ var errShort = fmt.Errorf("%w: a token has at least %d characters", ErrUnauthori
 
 const maxSecret = 512 // bytes of a token that are looked at
 
-// A TokenGate lets in whoever brings a token of the configuration file or of
-// the store. It is open while there is none at all; once one has been there it
+// A TokenGate lets in callers with a token of the configuration file or of the
+// store. It is open while there is none at all; once one has been there it
 // stays closed until the process ends, so that removing the last token never
 // opens a server to everybody.
 type TokenGate struct {
 	// Changed is called after the tokens have changed: who was let in before may
-	// not be let in now. It is set before the gate is used; nil: nobody asks.
+	// not be let in now. It is set before the gate is used; nil: it is not called.
 	Changed func()
 
 	store Store
@@ -103,8 +103,8 @@ func (g *TokenGate) Names() ([]string, error) {
 	return names, err
 }
 
-// Authenticate returns the caller that a token stands for. It compares hashes,
-// and always all of them, so that its time tells nothing.
+// Authenticate returns the caller of a token. It compares hashes, and always
+// all of them, so that its time tells nothing.
 func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	tokens, err := g.all()
 	if err != nil {

@@ -26,7 +26,8 @@ type hintBody struct {
 	Removed string    `json:"removed"`
 }
 
-// hintEndpoint lets an endpoint, or whoever knows it, say what changed there.
+// hintEndpoint lets an endpoint, or a client that knows it, report what changed
+// there.
 func hintEndpoint(c *call) error {
 	h, err := c.readHint()
 	if err != nil {

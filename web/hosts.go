@@ -23,8 +23,8 @@ func newHosts(listen, public string) hosts {
 	return h
 }
 
-// hostName takes the port, the brackets and the case away. It is "" where what
-// stands for the port is none.
+// hostName takes the port, the brackets and the case away. It is "" if the port
+// is invalid.
 func hostName(s string) string {
 	if name, port, err := net.SplitHostPort(s); err == nil {
 		if strings.Trim(port, "0123456789") != "" {

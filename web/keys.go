@@ -61,8 +61,8 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	return t, secret, nil
 }
 
-// Revoke is Keys'. The last admin token that does not expire stays: nobody could
-// make another one.
+// Revoke is Keys'. The last admin token that does not expire stays: otherwise
+// no caller could make another one.
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A memory is everything that the API stands on, small and in memory. It keeps
-// to the contracts of the interfaces that it implements.
+// A memory implements everything that the API needs, small and in memory. It
+// keeps to the contracts of the interfaces that it implements.
 type memory struct {
 	mu        sync.Mutex
 	now       time.Time

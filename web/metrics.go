@@ -30,7 +30,7 @@ import (
 //	                                                   failed (attempts that the callback did not take, connections whose
 //	                                                   reader was too slow), retried (attempts after one that failed), dropped
 //	                                                   (given up: dead letters, versions of a topic)
-//	freshet_waiting_changes{way}                       changes that subscribers have not been told of, summed over them
+//	freshet_waiting_changes{way}                       changes that followers have not received, summed over subscriptions
 //	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
 //	freshet_slot_seconds{endpoint}                     histogram of how long the finished slots took
 //	freshet_oldest_result_age_seconds{endpoint}        since the oldest result was last known to be true

@@ -10,7 +10,7 @@ import (
 var errPauseField = unprocessable("bad-endpoint", "/pause", "an endpoint is paused and resumed by POST …/pause and …/resume")
 
 // mask is what registry.Endpoint.Masked puts in the place of a secret. Sent
-// back, it stands for the secret that is there.
+// back, it keeps the stored secret.
 const mask = "(set)"
 
 // patched applies a merge patch (RFC 7396) to an endpoint's settings; null

@@ -52,8 +52,8 @@ func unprocessable(k registry.Kind, pointer, format string, a ...any) *problem {
 	return &problem{Problem: p}
 }
 
-// ProblemOf is what may be told of an error, and whether its words are; of one
-// that is the server's own fault only the log tells more.
+// ProblemOf is what may be reported of an error, and whether its words are; of
+// one that is the server's own fault only the log tells more.
 func ProblemOf(err error) (p *registry.Problem, told bool) {
 	q, told := asProblem(err)
 	return q.Problem, told
@@ -179,7 +179,7 @@ func (s *server) refuse(p *problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answerProblem(w, r, p) })
 }
 
-// answerProblem sends what err stands for and notes it for the request's line
+// answerProblem sends the problem of err and records it for the request's line
 // in the log.
 func (s *server) answerProblem(w http.ResponseWriter, r *http.Request, err error) {
 	NoteError(w, err)

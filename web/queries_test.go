@@ -194,7 +194,7 @@ func TestListPages(t *testing.T) {
 		for _, q := range a.json()["queries"].([]any) {
 			id := q.(map[string]any)["id"].(string)
 			if !want[id] {
-				t.Errorf("%s stands twice or does not belong", id)
+				t.Errorf("%s occurs twice or does not belong", id)
 			}
 			delete(want, id)
 		}
@@ -303,7 +303,7 @@ func TestExplain(t *testing.T) {
 }
 
 // When a query runs next is the scheduler's to tell; a page asks it once per
-// endpoint, whatever stands on it.
+// endpoint, whatever it contains.
 func TestNextDue(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)

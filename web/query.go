@@ -124,7 +124,7 @@ func (s *server) links(id string) queryLinks {
 		Live: "ws" + strings.TrimPrefix(s.url("/v1/live"), "http"), Explain: s.url(at + "/explain")}
 }
 
-// registrations are nobody else's business, except an admin's.
+// only the holder and admins see a registration.
 func (v *viewer) registrations(q registry.Query) []registry.Holder {
 	out := []registry.Holder{}
 	for _, h := range q.Holders {

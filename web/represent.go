@@ -219,7 +219,7 @@ func iriTSV(b *bufio.Writer, s string) {
 }
 
 // writeTurtle groups the canonical triples, whose order keeps a subject's
-// together: every term of N-Triples is one of Turtle as it stands.
+// together: every term of N-Triples is a term of Turtle.
 func writeTurtle(b *bufio.Writer, r *diff.Result) {
 	var subject, predicate []byte
 	for i := range r.Len() {

@@ -14,7 +14,7 @@ type route struct {
 	method string
 	path   string
 	need   registry.Role // "": open to everybody
-	topic  bool          // whoever has no token may read it of public queries
+	topic  bool          // callers without a token may read it of public queries
 	stream bool          // may take as long as it takes
 	run    func(*call) error
 }

@@ -423,8 +423,8 @@ func (d *timed) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// Whoever let the time for the body pass is told so then: the server would read
-// for as long again before it answers.
+// A client that lets the time for the body pass gets an answer that says so:
+// the server would read for as long again before it answers.
 func TestBodyTimeIsNotRenewed(t *testing.T) {
 	w := newWorld(t)
 	d := &timed{ResponseRecorder: httptest.NewRecorder()}

@@ -66,7 +66,7 @@ func TestBodiesAsTheyAre(t *testing.T) {
 	}
 }
 
-// A parameter that stands twice is a mistake on every call, unless it is a list.
+// A repeated parameter is a mistake on every call, unless it is a list.
 func TestRepeatedParameters(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Subscriptions manages those who are told of changes, by every way out.
+// Subscriptions manages the subscriptions of all followers, by every protocol.
 type Subscriptions interface {
 	// Subscriptions returns those after an id, in the order of ids, at most limit.
 	Subscriptions(after string, limit int) ([]registry.Subscription, error)
@@ -56,9 +56,9 @@ type subscriptionView struct {
 	NextTry      *time.Time                 `json:"next_try,omitempty"`
 }
 
-// Lag says how far behind a subscription is: changes that it was not told
-// of (of all queries for one without query), and for how long the oldest of
-// them that is kept has waited.
+// Lag says how far behind a subscription is: changes that it has not received
+// (of all queries if it has no query), and for how long the oldest of them that
+// is kept has waited.
 type Lag struct {
 	Changes uint64            `json:"changes"`
 	Behind  registry.Duration `json:"behind"`
@@ -78,7 +78,7 @@ func (c *call) viewSubscription(s registry.Subscription) (subscriptionView, erro
 	return v, err
 }
 
-// captureLag counts the captures that a follower of a profile was not told of.
+// captureLag counts the captures that a follower of a profile has not received.
 func (c *call) captureLag(s registry.Subscription) (v Lag, err error) {
 	if c.Profiles == nil {
 		return v, nil

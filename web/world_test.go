@@ -103,7 +103,7 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	return w
 }
 
-// feedOf stands for the package that writes feeds.
+// feedOf replaces the package that writes feeds.
 func feedOf(path string, params url.Values) (Feed, error) {
 	switch params.Get("archive") {
 	case "bad":

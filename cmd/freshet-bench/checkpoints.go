@@ -29,9 +29,9 @@ func (h *chronicle) mark(resuming bool) *marks {
 	return &marks{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
 }
 
-// begin drops what another recording has left, unless this one goes on, and warns
-// of data that are there already: they would be in the results. Whether they are
-// the base nobody can tell.
+// begin drops what another recording has left, unless this one goes on, and
+// warns of data that are there already: they would be in the results. It is not
+// known whether they are the base.
 func (m *marks) begin(ctx context.Context) error {
 	if m.resuming {
 		return nil

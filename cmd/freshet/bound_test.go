@@ -159,10 +159,10 @@ func TestBoundOverSockets(t *testing.T) {
 		if most > lanes {
 			t.Errorf("slot %d: %d executions at once, at most %d are allowed", slot, most, lanes)
 		}
-		// What the endpoint sees of an execution is inside what we count, but for
-		// the moment in which it learns of a cut, which a busy machine delays now
-		// and then, by less than its three lanes of a second. Most slots use up
-		// their budget.
+		// What the endpoint sees of an execution is inside what we count, except for
+		// the moment in which it learns of a cut, which a busy machine delays now and
+		// then, by less than its three lanes of a second. Most slots use up their
+		// budget.
 		if busy.Seconds() > s.Used+3 {
 			t.Errorf("slot %d: the endpoint was busy for %s, %.3f s are reported", slot, busy, s.Used)
 		}
@@ -199,7 +199,7 @@ func (w town) add(t *testing.T, text string) {
 	}
 }
 
-// An endpoint that accepts connections and says nothing holds nobody up for
+// An endpoint that accepts connections and says nothing delays no query for
 // longer than the budget, and nothing of it is taken for a change.
 func TestSilentEndpoint(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -128,7 +128,7 @@ func (s *stage) subscribe(topic, callback string, more ...string) {
 
 var representations = []string{"/results.srj", "/results.srx", "/results.csv", "/results.tsv", "/changes/latest", "/changes.atom"}
 
-// Whoever reads a topic, by GET or HEAD, learns its hub and its one canonical
+// A reader of a topic, by GET or HEAD, learns its hub and its one canonical
 // URL; of a negotiated one, that of the representation.
 func TestP1P2P3P6P7Discovery(t *testing.T) {
 	s := newStage(t, "")

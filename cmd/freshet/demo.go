@@ -64,7 +64,7 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 	if d.every <= 0 || d.changesets < 0 {
 		return cli.UsageErrorf("--every is a time above 0s, --changesets 0 or more")
 	}
-	signal.Ignore(syscall.SIGPIPE) // whoever has read enough ends the demo in order, so that it leaves nothing behind
+	signal.Ignore(syscall.SIGPIPE) // a reader who has seen enough ends the demo in order, so that it leaves nothing behind
 	fmt.Fprintln(w.Stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
 	town := city.New(d.seed)
 	s, err := d.serveCity(ctx, w, town)
@@ -119,7 +119,7 @@ for everything, %s too little for its queries, %s is down for 15 s of every 90 s
 func (d demo) config(urls map[string]string) (*config.Config, func(), error) {
 	c := config.Default()
 	c.Listen, c.Data = d.listen, d.data
-	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8", "::1/128"} // whoever tries callbacks has them here
+	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8", "::1/128"} // to try callbacks on this machine
 	done := func() {}
 	if c.Data == "" {
 		dir, err := os.MkdirTemp("", "freshet-demo-")

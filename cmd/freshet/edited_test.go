@@ -135,7 +135,7 @@ func TestMovingEndsTheWait(t *testing.T) {
 	}
 }
 
-// A cap that was told of again after an edit that made it forgotten outlives a
+// A cap that was reported again after an edit that made it forgotten outlives a
 // crash as the first one did.
 func TestCapToldAgainIsKept(t *testing.T) {
 	const row = `{"s":{"type":"uri","value":"http://x/1"}}`

@@ -66,7 +66,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// sayFull looks at all the places that tell of a full disk.
+// sayFull looks at all the places that report a full disk.
 func sayFull(t *testing.T, s *stage) {
 	t.Helper()
 	for path, want := range map[string]string{

@@ -262,7 +262,7 @@ func (f *wsFollower) hear(conn *websocket.Conn, n notice, raw []byte) bool {
 		s.object("%.300s", raw)
 	}
 	if f.ack && len(s.records) > before {
-		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read tells of a cut
+		_ = conn.WriteJSON(map[string]any{"type": "ack", "id": n.ID, "seq": n.Seq}) // the next read reports a cut
 	}
 	return len(s.wrong) == 0
 }

@@ -317,7 +317,7 @@ func unescaped(s string) (string, error) {
 	return b.String(), nil
 }
 
-// without takes the rows of b, each as often as it stands there, from a. Both
+// without takes the rows of b, each as often as it occurs there, from a. Both
 // are sorted.
 func without(a, b []string) (rest []string) {
 	for _, row := range a {

@@ -29,8 +29,8 @@ type undead struct {
 
 var addresses sync.Map // given out by steadyAddr
 
-// steadyAddr is a free loopback address whose port the system gives to nobody
-// who merely dials out while the server is down. Tests that run at the same
+// steadyAddr is a free loopback address whose port the system does not give to
+// outgoing connections while the server is down. Tests that run at the same
 // time get different ones, whatever their seeds.
 func steadyAddr(t testing.TB) string {
 	t.Helper()

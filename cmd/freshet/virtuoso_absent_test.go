@@ -9,7 +9,7 @@ import (
 )
 
 // Without the tag the tests on Virtuoso are not there to be skipped: this one
-// stands for them, or fails where they are required.
+// reports them as skipped, or fails where they are required.
 func TestVirtuoso(t *testing.T) {
 	clitest.SkipPart(t, "virtuoso", "install virtuoso-opensource and test with -tags virtuoso")
 }

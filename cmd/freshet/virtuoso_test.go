@@ -81,7 +81,7 @@ func TestVirtuosoEndToEnd(t *testing.T) {
 }
 
 // An answer that the engine cut off at its row cap is partial: the last result
-// stands, and nothing is announced.
+// is kept, and nothing is announced.
 func TestVirtuosoCapIsNoChange(t *testing.T) {
 	w, v := onVirtuoso(t, ", max_rows: 50")
 	v.Insert(graph, statements(0, 40)...)
@@ -108,8 +108,8 @@ func TestVirtuosoCapIsNoChange(t *testing.T) {
 	}
 }
 
-// The cap that rows told of is not forgotten by a crash: a graph that the engine
-// cuts off, without a word, stays partial.
+// The cap that rows reported is not forgotten by a crash: a graph that the
+// engine cuts off, without a word, stays partial.
 func TestVirtuosoCapOutlivesACrash(t *testing.T) {
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
 	data, addr := t.TempDir(), clitest.FreeAddr(t)

@@ -111,8 +111,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Whoever stops what goes on for ever gets 0; what was to be done and is not
-// done is a failure.
+// Interrupting a command that runs for ever exits with 0; interrupting one with
+// a task is a failure.
 func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -246,7 +246,7 @@ func TestSyntaxErrors(t *testing.T) {
 		{"SELECT * {} LIMIT x", 1, 13, "whole number"},
 		{"SELECT * {} LIMIT -1", 1, 19, "whole number"},
 		{"SELECT * {} OFFSET 1.5", 1, 20, "whole number"},
-		{"SELECT * {} LIMIT 1 LIMIT 2", 1, 21, "second time"},
+		{"SELECT * {} LIMIT 1 LIMIT 2", 1, 21, "repeated"},
 		{"SELECT * {} ORDER BY", 1, 21, "condition"},
 		{"SELECT * {} ;", 1, 13, "semicolon"},
 		{"SELECT * {} SELECT * {}", 1, 13, "a second SELECT"},

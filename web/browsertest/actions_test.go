@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Whoever signs in is let in, stays in, and is out after signing out.
+// A user who signs in is let in, stays in, and is out after signing out.
 func TestSignIn(t *testing.T) {
 	w := shared(t)
 	x := open(t, w.url)
@@ -58,7 +58,7 @@ func TestLiveChange(t *testing.T) {
 	x.click("#more")
 	x.wait(`document.querySelector("#stream li").innerText.includes("−1")`)
 
-	// Paused, it stands still.
+	// Paused, it does not change.
 	x.click(".rail [data-do=pause-live]")
 	x.wait(`document.getElementById("conn").innerText == "Paused"`)
 	n := must[string](x, `document.querySelector("#stream").innerText.length + ""`)

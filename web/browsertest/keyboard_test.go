@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A stop is what the keyboard stands on.
+// A stop is an element that has the keyboard focus.
 type stop struct {
 	Who     string // enough of its markup to find it
 	Number  int    // its place among all that can be reached

@@ -7,7 +7,7 @@ func itoa(i int) string { return strconv.Itoa(i) }
 // A look is a page as somebody sees it.
 type look struct {
 	name  string
-	role  string // who is signed in, "" for nobody
+	role  string // who is signed in, "" for no user
 	path  string
 	shows string // a text that has to be there
 

@@ -211,7 +211,7 @@ func newWorld(t testing.TB) *world {
 			w.until(q.word, 1)
 		}
 	}
-	// A webhook is told of what changes from now on.
+	// A webhook receives what changes from now on.
 	w.update("PREFIX c: <https://data.city.example/> DELETE DATA { <https://data.city.example/garage/0> c:free 7 } ; INSERT DATA { <https://data.city.example/garage/0> c:free 8 }")
 	w.until("free", 2)
 	eventually(t, "broken is known to fail, so that no page learns of it while it is looked at", func() bool {

@@ -198,7 +198,7 @@ export class Replica {
       this.result = before.apply(m)
     } catch (err) {
       if (!(err instanceof MismatchError)) throw err
-      this.restart() // we are not where we thought: begin anew
+      this.restart() // the position is not the expected one: start again
       return 'again'
     }
     this.position = { epoch: m.epoch, seq: m.seq }
@@ -354,7 +354,7 @@ export class Freshet {
     socket.onmessage = event => { if (socket === this.socket) this.receive(JSON.parse(event.data)) }
     socket.onclose = event => { if (socket === this.socket) this.lost(event) }
     // A close follows an error, but not in every implementation, and a
-    // connection that nobody answers would be waited for very long.
+    // connection without an answer would be waited for very long.
     const giveUp = reason => { if (socket === this.socket && !this.ready) this.lost({ code: 1006, reason }) }
     socket.onerror = () => this.in(100, () => giveUp('error'))
     this.in(20000, () => giveUp('no answer'))

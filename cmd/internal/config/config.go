@@ -198,8 +198,8 @@ func publicHost(host string) string {
 	return host
 }
 
-// checkOrigins takes one origin each: a pattern would let in more than whoever
-// wrote it may think.
+// checkOrigins takes one origin each: a pattern may allow more than its author
+// intended.
 func (c *Config) checkOrigins() error {
 	for i, o := range c.Origins {
 		o = strings.TrimSuffix(o, "/")

@@ -73,7 +73,7 @@ func fileText(path string) ([]byte, error) {
 }
 
 // lineOf finds the line of a bad value where the parser does not say: the
-// errors of our own types quote the value, and it stands in the file.
+// errors of our own types quote the value, and the file contains it.
 func lineOf(file []byte, err error) string {
 	quoted := quotedValue.FindStringSubmatch(err.Error())
 	if quoted == nil || strings.Contains(err.Error(), "] ") {

@@ -77,8 +77,9 @@ func userAgent(contact string) string {
 	return "freshet/" + cli.Version() + " (+" + contact + ")"
 }
 
-// mayRead says whether somebody who subscribed may still read: everybody on a
-// server without tokens, whoever has a token there is, and all what is public.
+// mayRead returns an error if a subscriber may not read a query any more. On a
+// server without tokens everyone may read; otherwise holders of a valid token,
+// and anyone for public queries.
 func (s *Server) mayRead(caller string, q registry.Query) error {
 	if q.Public() || !s.gate.On() {
 		return nil

@@ -114,7 +114,7 @@ func (s *Server) assemble() error {
 		Check: s.fleet.check, Logger: s.log, Profiles: s.Store, SlotInterval: scheduler.Gap,
 		QueryEdited: func(id string) { s.Hub.Wake(id) },
 		QueryHidden: func(string) {
-			if s.live != nil { // nobody follows before
+			if s.live != nil { // no client follows before
 				s.live.Recheck()
 			}
 		},
@@ -439,7 +439,7 @@ func (s *Server) Reload(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	shown := *s.conf // but for what is in force at once
+	shown := *s.conf // except what takes effect at once
 	renewed := cert != nil && s.cert.Load() != nil
 	if renewed { // what speaks TLS goes on doing so, and what does not, too
 		shown.TLS, now.TLS, was.TLS = c.TLS, config.TLS{}, config.TLS{}
