@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+func benchGenerate(w *cli.Env) *cobra.Command {
+	var like, out string
+	var seed uint64
+	var drift bool
+	c := &cobra.Command{
+		Use: "generate", Short: "Make a synthetic trace with published statistics", Args: cobra.NoArgs,
+		Long: `Makes a trace whose statistics are those published about a dataset, and prints
+each of them beside its target. The same seed makes the same trace. A name
+that ends in .json gives the exchange format, any other the compact one. With
+--drift half of the queries that change stop half-way, and others start.`,
+		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
+		RunE: func(c *cobra.Command, _ []string) error {
+			var names []string
+			for _, l := range bench.Likenesses() {
+				names = append(names, l.Name)
+				if l.Name != like {
+					continue
+				}
+				if out == "" {
+					return cli.UsageErrorf("--out is missing: where to write the trace")
+				}
+				generate := bench.Generate
+				if drift {
+					generate = bench.GenerateDrifting
+				}
+				t, err := generate(c.Context(), l, seed)
+				if err != nil {
+					return err
+				}
+				if err := l.WriteCheck(w.Stderr, t); err != nil {
+					return err
+				}
+				return saveTrace(out, t)
+			}
+			return cli.UsageErrorf("--like: %q is not known; there is %s", like, strings.Join(names, ", "))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&like, "like", "knuth2016", "whose statistics to have")
+	f.Uint64Var(&seed, "seed", 1, "seed")
+	f.BoolVar(&drift, "drift", false, "let half of the queries that change stop half-way, and others start")
+	f.StringVar(&out, "out", "", "file to write")
+	return c
+}
+
+func benchConvert(w *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "convert IN OUT", Short: "Read a trace in one format and write it in another", Args: cobra.ExactArgs(2),
+		Long:    `Reads either format; OUT is written in the exchange format when its name ends in .json, else in the compact one.`,
+		Example: "  freshet bench convert t.trace t.json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := loadTrace(args[0])
+			if err != nil {
+				return err
+			}
+			return saveTrace(args[1], t)
+		},
+	}
+}

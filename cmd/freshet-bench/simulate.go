@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/spf13/cobra"
+)
+
+func benchSimulate(w *cli.Env) *cobra.Command {
+	var trace, policies, rule string
+	var budgets []string
+	var timeout time.Duration
+	var schedule, asJSON, asCSV, ring bool
+	c := &cobra.Command{
+		Use: "simulate", Short: "Run policies over a trace", Args: cobra.NoArgs,
+		Long: `Plays policies over a trace with the planner and the statistics of the server, and
+prints one row per policy and budget. Under the rule strict no slot takes more
+than its budget. Under debt an execution that has started may finish within
+--timeout, and later slots repay what it took beyond the budget, at most half of
+one each. Under overrun the last execution of a slot may take what it takes. The
+policies:
+
+` + policyHelp(),
+		Example: `  freshet bench simulate --trace t.trace --policy rr,ttl:max=32:reset,cv --budget 10s,50s,1000s --rule overrun
+  freshet bench simulate --trace t.json --policy dj --budget 10s --schedule --json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			defer collectLess()()
+			if asJSON && asCSV {
+				return cli.UsageErrorf("--json and --csv exclude each other")
+			}
+			if schedule && !asJSON {
+				return cli.UsageErrorf("--schedule needs --json")
+			}
+			setups, err := simulations(policies, budgets, rule)
+			if err != nil {
+				return err
+			}
+			for i := range setups {
+				setups[i].Timeout, setups[i].Schedule, setups[i].Ring = timeout, schedule, ring
+			}
+			t, err := loadTrace(trace)
+			if err != nil {
+				return err
+			}
+			bar := progress(w, len(setups), "simulating")
+			rows, err := bench.NewWorld(t).SimulateAll(c.Context(), setups, func(bench.Row) { bar.Add(1) })
+			bar.Close()
+			if err != nil {
+				return err
+			}
+			switch {
+			case asJSON:
+				return bench.WriteRows(w.Stdout, rows)
+			case asCSV:
+				return bench.WriteCSV(w.Stdout, rows)
+			}
+			return bench.WriteTable(w.Stdout, rows)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&trace, "trace", "", "trace to play, of either format")
+	f.StringVar(&policies, "policy", "", "policies, separated by commas")
+	f.StringSliceVar(&budgets, "budget", []string{"10s"}, "budgets of a slot, separated by commas")
+	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: "+strings.Join(scheduler.Rules(), " or "))
+	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
+	f.BoolVar(&schedule, "schedule", false, "add what ran when, with --json")
+	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	f.BoolVar(&asCSV, "csv", false, "print CSV")
+	return c
+}
+
+// policyHelp lists the policies as they are spelled.
+func policyHelp() string {
+	var b strings.Builder
+	for _, d := range scheduler.Policies() {
+		fmt.Fprintf(&b, "  %-18s %s\n", d.Spelling(), d.Doc)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// simulations are all policies under all budgets, budget by budget.
+func simulations(policies string, budgets []string, rule string) ([]bench.Setup, error) {
+	if policies == "" {
+		return nil, cli.UsageErrorf("--policy is missing: which policies to run")
+	}
+	var out []bench.Setup
+	for _, text := range budgets {
+		budget, err := time.ParseDuration(strings.TrimSpace(text))
+		if err != nil {
+			return nil, cli.UsageErrorf("--budget: %q is not a duration such as 10s", text)
+		}
+		for _, p := range bench.SplitPolicies(policies) {
+			s := bench.Setup{Policy: p, Budget: budget, Rule: rule}
+			if err := s.Check(); err != nil {
+				return nil, cli.UsageErrorf("%v", err)
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/config"
+	"github.com/freshet/freshet/endpoint"
+	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/registry"
+)
+
+// A chronicle is a dataset with its changes and the queries about it, as the
+// commands record and replay take it.
+type chronicle struct {
+	changesets, base, queries string
+	endpoint, update, param   string
+	graph, engine, contact    string
+	perChangeset, skipEmpty   bool
+	limit                     int
+	timeout                   time.Duration
+	w                         *cli.Env
+	remote                    bool
+	local                     *local.Engine
+	url                       string
+	marks                     *marks // nil: updates leave none
+	stop                      []func()
+}
+
+func (h *chronicle) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&h.changesets, "changesets", "", "directory of changesets in DBpedia Live layout")
+	f.StringVar(&h.base, "base", "", "dataset before the first changeset: .nt or .nt.gz")
+	f.StringVar(&h.queries, "queries", "", "queries: JSON lines with id and query, or a bank of .rq")
+	f.StringVar(&h.endpoint, "endpoint", "", "SPARQL endpoint to ask (default: the embedded engine)")
+	f.StringVar(&h.update, "update", "", "where the endpoint takes updates (default: the endpoint)")
+	f.StringVar(&h.param, "update-param", "update", "form parameter of an update; Virtuoso wants query")
+	f.StringVar(&h.graph, "graph", "", "graph that holds the dataset (default: the default graph)")
+	f.StringVar(&h.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
+	f.StringVar(&h.contact, "contact", "", "mail or web address for the User-Agent, for endpoints that are not yours")
+	f.BoolVar(&h.perChangeset, "per-changeset", false, "a revision after each changeset (default: after each hour)")
+	f.BoolVar(&h.skipEmpty, "skip-empty", false, "leave hours without a changeset out")
+	f.IntVar(&h.limit, "limit", 0, "stop after so many revisions (0 = all)")
+	f.DurationVar(&h.timeout, "timeout", time.Minute, "longest execution of one query")
+}
+
+// open checks the command line and starts or reaches the endpoint.
+func (h *chronicle) open(ctx context.Context, w *cli.Env) ([]registry.Query, []bench.Step, error) {
+	h.w, h.remote = w, h.endpoint != ""
+	for _, f := range []struct{ flag, value string }{{"changesets", h.changesets}, {"base", h.base}, {"queries", h.queries}} {
+		if f.value == "" {
+			return nil, nil, cli.UsageErrorf("--%s is missing", f.flag)
+		}
+		if _, err := os.Stat(f.value); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, cli.UsageErrorf("--%s: %s does not exist", f.flag, f.value)
+		}
+	}
+	f, err := os.Open(h.queries)
+	if err != nil {
+		return nil, nil, cli.UsageErrorf("--queries: %v", err)
+	}
+	defer f.Close()
+	queries, err := bench.ReadQueries(f, h.queries)
+	if err != nil {
+		return nil, nil, err
+	}
+	steps, err := h.steps()
+	if err != nil {
+		return nil, nil, err
+	}
+	if h.remote {
+		h.url = h.endpoint
+		if h.update == "" {
+			h.update = h.endpoint
+		}
+		return queries, steps, nil
+	}
+	return queries, steps, h.start(ctx)
+}
+
+// start serves the embedded engine on loopback.
+func (h *chronicle) start(ctx context.Context) error {
+	log := config.Log{Level: "error", Format: "auto"}.Logger(h.w)
+	e, err := cli.OpenEngine(ctx, h.engine, log)
+	if err != nil {
+		return err
+	}
+	h.stop = append(h.stop, func() { e.Close() })
+	s, err := local.Listen(ctx, "127.0.0.1:0", e, local.HandlerOptions{Logger: log})
+	if err != nil {
+		return err
+	}
+	h.stop = append(h.stop, func() { s.Close() })
+	h.local, h.url = e, s.URL
+	return nil
+}
+
+func (h *chronicle) close() {
+	for i := len(h.stop) - 1; i >= 0; i-- {
+		h.stop[i]()
+	}
+}
+
+// client asks the endpoint as the server would.
+func (h *chronicle) client() (*endpoint.Client, error) {
+	e := registry.Endpoint{Name: "bench", URL: h.url, Timeout: registry.Duration(h.timeout)}
+	if h.graph != "" {
+		e.DefaultGraphURI = []string{h.graph}
+	}
+	return endpoint.New(e.WithDefaults(), endpoint.Options{Contact: h.contact, Version: cli.Version()})
+}
+
+// load brings the dataset to its base.
+func (h *chronicle) load(ctx context.Context) error {
+	if !h.remote {
+		return h.local.LoadFile(ctx, h.base)
+	}
+	if err := h.notAhead(ctx, ""); err != nil {
+		return err
+	}
+	return h.send(ctx, h.first())
+}
+
+// first brings an endpoint to the base.
+func (h *chronicle) first() local.Changeset {
+	return local.Changeset{Name: "the base", Added: h.base}
+}
+
+// Virtuoso refuses much above a thousand triples in one request.
+const triplesPerRequest = 500
+
+// send applies a changeset over the network.
+func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
+	updates, _, err := c.Updates(h.graph, triplesPerRequest)
+	if err != nil {
+		return err
+	}
+	if h.marks == nil {
+		for _, text := range updates {
+			if err := h.deliver(ctx, text, func(u string) string { return u }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	left, err := h.marks.left(ctx, c.Name, len(updates))
+	for _, n := range left {
+		if err := h.deliver(ctx, updates[n], func(u string) string { return h.marks.add(u, c.Name, n) }); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// notAhead tells when a recording cannot be taken up behind a changeset.
+func (h *chronicle) notAhead(ctx context.Context, changeset string) error {
+	if h.marks == nil || !h.marks.resuming {
+		return nil
+	}
+	return h.marks.notAhead(ctx, changeset)
+}
+
+// notBehind tells when a recording cannot be taken up because the endpoint has
+// lost what was applied: the last of these changesets that changed anything, or
+// else the base.
+func (h *chronicle) notBehind(ctx context.Context, before []local.Changeset) error {
+	if h.marks == nil || !h.marks.resuming {
+		return nil
+	}
+	for i := len(before); i >= 0; i-- {
+		c := h.first()
+		if i > 0 {
+			c = before[i-1]
+		}
+		updates, _, err := c.Updates(h.graph, triplesPerRequest)
+		if err != nil {
+			return err
+		}
+		if len(updates) > 0 {
+			return h.marks.notBehind(ctx, c.Name, len(updates))
+		}
+	}
+	return nil
+}
+
+// dataException is how Virtuoso says, with status 400 or 500, that a value is not
+// of its datatype: an SQLSTATE of class 22.
+var dataException = regexp.MustCompile(`^Virtuoso 22\d\d\d Error`)
+
+func (h *chronicle) post(ctx context.Context, update string) error {
+	body := strings.NewReader(url.Values{h.param: {update}}.Encode())
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.update, body)
+	if err != nil {
+		return cli.UsageErrorf("--update: %v", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		says, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+		kind := errors.New("the endpoint does not run an update")
+		if resp.StatusCode == http.StatusBadRequest || dataException.Match(says) {
+			kind = errRefused
+		}
+		return fmt.Errorf("%w: %s: %s", kind, resp.Status, strings.TrimSpace(string(says)))
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// apply applies changesets to whichever endpoint it is, behind those before.
+func (h *chronicle) apply(before, list []local.Changeset) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {
+			return err
+		}
+		if err := h.notBehind(ctx, before); err != nil {
+			return err
+		}
+		for _, c := range list {
+			var err error
+			if h.remote {
+				err = h.send(ctx, c)
+			} else {
+				_, err = c.Apply(ctx, h.local)
+			}
+			if err != nil {
+				return fmt.Errorf("changeset %s: %w", c.Name, err)
+			}
+		}
+		return nil
+	}
+}
+
+// steps are the revisions: one a changeset, or one an hour from the first
+// changeset's to the last one's.
+func (h *chronicle) steps() ([]bench.Step, error) {
+	all, err := local.Changesets(h.changesets)
+	if err != nil {
+		return nil, cli.UsageErrorf("--changesets: %v", err)
+	}
+	if len(all) == 0 {
+		return nil, cli.UsageErrorf("--changesets: there are none in %s", h.changesets)
+	}
+	var steps []bench.Step
+	whole := all
+	for len(all) > 0 && (h.limit == 0 || len(steps) < h.limit) {
+		n := 1
+		for !h.perChangeset && n < len(all) && hour(all[n]) == hour(all[0]) {
+			n++
+		}
+		name := hour(all[0])
+		if h.perChangeset {
+			name = all[0].Name
+		}
+		steps = append(steps, bench.Step{Name: name, Apply: h.apply(whole[:len(whole)-len(all)], all[:n])})
+		if all = all[n:]; len(all) == 0 || h.perChangeset || h.skipEmpty {
+			continue
+		}
+		if steps, err = h.idle(steps, name, hour(all[0])); err != nil {
+			return nil, err
+		}
+	}
+	return steps, nil
+}
+
+// hour is the part of a changeset's name that says when it was.
+func hour(c local.Changeset) string { return c.Name[:len("2006/01/02/15")] }
+
+// idle adds the hours between two that have changesets.
+func (h *chronicle) idle(steps []bench.Step, from, to string) ([]bench.Step, error) {
+	const layout = "2006/01/02/15"
+	a, err := time.Parse(layout, from)
+	if err != nil {
+		return nil, cli.UsageErrorf("--changesets: %s is not an hour", from)
+	}
+	b, err := time.Parse(layout, to)
+	if err != nil {
+		return nil, cli.UsageErrorf("--changesets: %s is not an hour", to)
+	}
+	for t := a.Add(time.Hour); t.Before(b) && (h.limit == 0 || len(steps) < h.limit); t = t.Add(time.Hour) {
+		steps = append(steps, bench.Step{Name: t.Format(layout)})
+	}
+	return steps, nil
+}
