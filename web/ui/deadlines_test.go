@@ -20,13 +20,13 @@ func TestEveryBodyHasTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRigWith(t, func(_ *rig, c *Config) { c.Limits.BodyTime = 200 * time.Millisecond }, tokens...)
 			lines := []string{"GET /signin", "GET /nowhere", "POST /nowhere", "GET /ui/static/x/y", "POST /ui/static/x/y"}
-			for _, p := range append(r.pages.pages(), r.pages.managing()...) {
+			for _, p := range r.pages.pages() {
 				lines = append(lines, "GET "+p.path, "PUT "+p.path)
 				if p.live {
 					lines = append(lines, "GET /ui/events"+p.path)
 				}
 			}
-			for _, a := range append(r.pages.actions(), r.pages.managingActions()...) {
+			for _, a := range r.pages.actions() {
 				lines = append(lines, "POST "+a.path)
 			}
 			for _, a := range r.pages.texts() {

@@ -65,12 +65,12 @@ type receiver struct {
 	rank    int // trouble first
 }
 
-func deliveries(v *visit) (content, error) {
+func (v deliveryHandler) page() (content, error) {
 	all, more, err := v.receivers()
 	if err != nil {
 		return content{}, err
 	}
-	p := deliveriesPage{Lede: v.deliveriesLede(all), Facts: v.deliveryFacts(all), More: more, Table: followerTable{Filtered: wayName(registry.Way(v.r.URL.Query().Get("way")))}}
+	p := deliveriesPage{Lede: v.lede(all), Facts: v.facts(all), More: more, Table: followerTable{Filtered: wayName(registry.Way(v.r.URL.Query().Get("way")))}}
 	p.Ways = waysOf(all, registry.Way(v.r.URL.Query().Get("way")))
 	p.Text, p.Way = clip(strings.TrimSpace(v.r.URL.Query().Get("q")), 200), v.r.URL.Query().Get("way")
 	p.Table.Text, p.Many = p.Text, p.Text != "" || len(all) > 1
@@ -85,7 +85,7 @@ func deliveries(v *visit) (content, error) {
 	from = min(max(from, 0), max(0, len(shown)-1))
 	to := min(from+shownReceivers, len(shown))
 	for _, f := range shown[from:to] {
-		row, err := v.followerRow(f)
+		row, err := v.row(f)
 		if err != nil {
 			return content{}, err
 		}
@@ -113,7 +113,7 @@ func deliveries(v *visit) (content, error) {
 
 // search finds those who have a text in what they are called, or follow what has it
 // in its name.
-func (v *visit) search(all []receiver, text string) ([]receiver, error) {
+func (v deliveryHandler) search(all []receiver, text string) ([]receiver, error) {
 	if text == "" {
 		return all, nil
 	}
@@ -136,7 +136,7 @@ func (v *visit) search(all []receiver, text string) ([]receiver, error) {
 }
 
 // receivers are those that the visitor may see, trouble first.
-func (v *visit) receivers() (all []receiver, more bool, err error) {
+func (v deliveryHandler) receivers() (all []receiver, more bool, err error) {
 	heads := map[string]registry.Position{}
 	for after := ""; ; {
 		page, err := v.Subscriptions.Subscriptions(after, 500)
@@ -163,13 +163,13 @@ func (v *visit) receivers() (all []receiver, more bool, err error) {
 	}
 }
 
-func (v *visit) mine(s registry.Subscription) bool {
+func (v deliveryHandler) mine(s registry.Subscription) bool {
 	return v.May(registry.RoleAdmin) || s.Caller == v.caller.Name
 }
 
 // lag counts what a follower was not told of. Where its newest change stands is
 // read once for all that follow the same query.
-func (v *visit) lag(f *receiver, heads map[string]registry.Position) error {
+func (v deliveryHandler) lag(f *receiver, heads map[string]registry.Position) error {
 	head, known := heads[f.Query]
 	if !known {
 		if f.Query == "" {
@@ -202,7 +202,7 @@ func (v *visit) lag(f *receiver, heads map[string]registry.Position) error {
 	return err
 }
 
-func (v *visit) byTrouble(all []receiver) []receiver {
+func (v deliveryHandler) byTrouble(all []receiver) []receiver {
 	for i := range all {
 		all[i].rank = all[i].trouble()
 	}
@@ -245,7 +245,7 @@ func (f *receiver) state() state {
 	return state{"live", "live"}
 }
 
-func (v *visit) followerRow(f receiver) (followerRow, error) {
+func (v deliveryHandler) row(f receiver) (followerRow, error) {
 	r := followerRow{ID: f.ID, Name: followerName(f.Subscription), Who: whose(f.Subscription), Way: wayName(f.Way), State: f.state(), Behind: none, Delivered: count(f.Deliveries),
 		Path: "/deliveries/" + url.PathEscape(f.ID)}
 	if err := v.follows(&r, f.Subscription); err != nil {
@@ -358,7 +358,7 @@ func whose(s registry.Subscription) string {
 }
 
 // follows says what a follower follows.
-func (v *visit) follows(r *followerRow, s registry.Subscription) error {
+func (v deliveryHandler) follows(r *followerRow, s registry.Subscription) error {
 	switch {
 	case s.Query != "":
 		q, err := v.Registry.Query(s.Query)
@@ -417,7 +417,7 @@ func waysOf(all []receiver, here registry.Way) []tocEntry {
 	return out
 }
 
-func (v *visit) deliveriesLede(all []receiver) lede {
+func (v deliveryHandler) lede(all []receiver) lede {
 	n, given := map[int]int{}, uint64(0)
 	for _, f := range all {
 		n[f.rank]++
@@ -469,7 +469,7 @@ func agree(n int, one, many string) string {
 	return many
 }
 
-func (v *visit) deliveryFacts(all []receiver) facts {
+func (v deliveryHandler) facts(all []receiver) facts {
 	n := map[registry.Way]int{}
 	var furthest receiver
 	var sent, given uint64
@@ -505,7 +505,7 @@ func (v *visit) deliveryFacts(all []receiver) facts {
 }
 
 // subscription is the one that the path names, if it is the visitor's.
-func (v *visit) subscription() (registry.Subscription, error) {
+func (v deliveryHandler) subscription() (registry.Subscription, error) {
 	s, err := v.Subscriptions.Subscription(v.r.PathValue("id"))
 	if err == nil && v.mine(s) {
 		return s, nil
@@ -516,8 +516,8 @@ func (v *visit) subscription() (registry.Subscription, error) {
 	return s, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such follower", Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
 }
 
-func actOnFollower(verb, said string) func(*visit) error {
-	return func(v *visit) error {
+func actOnFollower(verb, said string) func(deliveryHandler) error {
+	return func(v deliveryHandler) error {
 		s, err := v.subscription()
 		if err != nil {
 			return err
@@ -530,8 +530,8 @@ func actOnFollower(verb, said string) func(*visit) error {
 	}
 }
 
-// replayFollower sends a webhook what was given up.
-func replayFollower(v *visit) error {
+// replay sends a webhook what was given up.
+func (v deliveryHandler) replay() error {
 	s, err := v.subscription()
 	if err != nil {
 		return err
@@ -546,7 +546,7 @@ func replayFollower(v *visit) error {
 	return v.back("/deliveries")
 }
 
-func askToDrop(v *visit) (content, error) {
+func (v deliveryHandler) askToDrop() (content, error) {
 	s, err := v.subscription()
 	if err != nil {
 		return content{}, err
@@ -567,7 +567,7 @@ func askToDrop(v *visit) (content, error) {
 	return c.content(), nil
 }
 
-func dropFollower(v *visit) error {
+func (v deliveryHandler) drop() error {
 	s, err := v.subscription()
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type endpointRow struct {
 	Behind        int // worse than others, for the order
 }
 
-func endpoints(v *visit) (content, error) {
+func (v endpointHandler) list() (content, error) {
 	all, err := v.Registry.Endpoints()
 	if err != nil {
 		return content{}, err
@@ -41,7 +41,7 @@ func endpoints(v *visit) (content, error) {
 		if err != nil {
 			return content{}, err
 		}
-		o, err := v.overviewEndpoint(e, slots)
+		o, err := v.summary(e, slots)
 		if err != nil {
 			return content{}, err
 		}
@@ -176,20 +176,20 @@ type pair struct{ Label, Value string }
 // healthSlots is how many slots the health and the numbers are taken from.
 const healthSlots = 1000
 
-func endpoint(v *visit) (content, error) {
+func (v endpointHandler) page() (content, error) {
 	e, err := v.Registry.Endpoint(v.r.PathValue("name"))
 	if err != nil {
 		return content{}, err
 	}
-	return v.endpoint(e, settingsOf(e))
+	return v.show(e, settingsOf(e))
 }
 
-func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
+func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, error) {
 	slots, err := v.slots(e.Name, healthSlots)
 	if err != nil {
 		return content{}, err
 	}
-	o, err := v.overviewEndpoint(e, slots)
+	o, err := v.summary(e, slots)
 	if err != nil {
 		return content{}, err
 	}
@@ -203,7 +203,7 @@ func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
 	}
 	p.Now, p.Others = policies(e)
 	p.Policy = form{Fields: policyFields}
-	if err := v.whatIf(p, e); err != nil {
+	if err := (policyHandler{v.visit}).whatIf(p, e); err != nil {
 		return content{}, err
 	}
 	if err := p.Settings.explain(e, recent, slots, v); err != nil {
@@ -212,7 +212,7 @@ func (v *visit) endpoint(e registry.Endpoint, s settingsForm) (content, error) {
 	return content{Title: e.Name, Data: p, Live: []part{{"endpoint-now", "endpoint-now", p}}}, nil
 }
 
-func (v *visit) toc(here string) ([]tocEntry, error) {
+func (v endpointHandler) toc(here string) ([]tocEntry, error) {
 	all, err := v.Registry.Endpoints()
 	var out []tocEntry
 	for _, e := range all {
@@ -317,8 +317,8 @@ func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
 	}, covers
 }
 
-// tickEndpoint runs a slot now and says what it brought.
-func tickEndpoint(v *visit) error {
+// tick runs a slot now and says what it brought.
+func (v endpointHandler) tick() error {
 	name := v.r.PathValue("name")
 	rc := http.NewResponseController(v.w)
 	_ = rc.SetWriteDeadline(time.Time{}) // a slot takes as long as its budget
@@ -352,7 +352,7 @@ func (v *visit) refused(what string, err error, path string) error {
 	return v.back(path)
 }
 
-func pauseEndpoint(v *visit) error {
+func (v endpointHandler) pause() error {
 	name := v.r.PathValue("name")
 	if _, err := v.Registry.PauseEndpoint(v.caller, name); err != nil {
 		return err
@@ -361,7 +361,7 @@ func pauseEndpoint(v *visit) error {
 	return v.back(endpointPath(name))
 }
 
-func resumeEndpoint(v *visit) error {
+func (v endpointHandler) resume() error {
 	name := v.r.PathValue("name")
 	if _, err := v.Registry.ResumeEndpoint(name); err != nil {
 		return err
@@ -371,7 +371,7 @@ func resumeEndpoint(v *visit) error {
 }
 
 // askToRemove names what goes with an endpoint.
-func askToRemove(v *visit) (content, error) {
+func (v endpointHandler) askToRemove() (content, error) {
 	e, err := v.Registry.Endpoint(v.r.PathValue("name"))
 	if err != nil {
 		return content{}, err
@@ -385,7 +385,7 @@ func askToRemove(v *visit) (content, error) {
 	return c.content(), nil
 }
 
-func removeEndpoint(v *visit) error {
+func (v endpointHandler) remove() error {
 	name := v.r.PathValue("name")
 	if err := v.Registry.DeleteEndpoint(name); err != nil {
 		return err

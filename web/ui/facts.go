@@ -34,8 +34,8 @@ const (
 	trendBins  = 24
 )
 
-// overviewFacts sums up all queries and the last slots of all endpoints.
-func (v *visit) overviewFacts(all [][]scheduler.Slot) (facts, error) {
+// facts sums up all queries and the last slots of all endpoints.
+func (v overviewHandler) facts(all [][]scheduler.Slot) (facts, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
 		return facts{}, err
@@ -55,7 +55,7 @@ func (v *visit) overviewFacts(all [][]scheduler.Slot) (facts, error) {
 	return f, nil
 }
 
-func (v *visit) freshFact(n tallied, all int, past []point) fact {
+func (v overviewHandler) freshFact(n tallied, all int, past []point) fact {
 	f := fact{Label: "Fresh now", Value: none, Sub: "no result yet"}
 	if all == 0 {
 		return f
@@ -98,7 +98,7 @@ func changesFact(snap *snapshot) fact {
 }
 
 // ageFact tells how long ago the results were last known to be true.
-func (v *visit) ageFact(digests []registry.QueryDigest, past []point) fact {
+func (v overviewHandler) ageFact(digests []registry.QueryDigest, past []point) fact {
 	median, most := ages(digests, v.now)
 	f := fact{Label: "Checked, median", Value: none, Sub: "nothing checked yet"}
 	if median < 0 {
@@ -206,7 +206,7 @@ func binLine(bins [trendBins]bin, of func(bin) (float64, bool), about string) *s
 	return sparkline(values, fmt.Sprintf("%s: %s to %s", about, share(slices.Min(values)), share(slices.Max(values))), func(_ int, x float64) string { return share(x).String() })
 }
 
-func (v *visit) followersFact(past []point) (fact, error) {
+func (v overviewHandler) followersFact(past []point) (fact, error) {
 	n, failing, err := v.followers()
 	if err != nil {
 		return fact{}, err

@@ -165,22 +165,25 @@ func unit(d time.Duration) string {
 	}
 }
 
+// A clock writes moments as seen from one moment, which is the same for a whole page.
+type clock struct{ now time.Time }
+
 // when writes a moment that keeps itself up to date; the full time is on hover.
 // What has been never reads as if it were to come, however late the page is.
-func (v *visit) when(t time.Time) template.HTML {
-	if !t.IsZero() && t.After(v.now) {
-		return timeTag("", t, ago(t, v.now))
+func (c clock) when(t time.Time) template.HTML {
+	if !t.IsZero() && t.After(c.now) {
+		return timeTag("", t, ago(t, c.now))
 	}
-	return v.past(t)
+	return c.past(t)
 }
 
 // past is when for what has happened, possibly after the page took its time: it is
 // never to come.
-func (v *visit) past(t time.Time) template.HTML {
+func (c clock) past(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
-	return timeTag(" data-past", t, ago(t, later(t, v.now)))
+	return timeTag(" data-past", t, ago(t, later(t, c.now)))
 }
 
 func timeTag(kind string, t time.Time, text string) template.HTML {
@@ -190,29 +193,38 @@ func timeTag(kind string, t time.Time, text string) template.HTML {
 
 // next is when for what is to come: once it is due it says "now" until the page
 // knows more.
-func (v *visit) next(t time.Time) template.HTML {
+func (c clock) next(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
 	text := "now"
-	if t.After(v.now) {
-		text = ago(t, v.now)
+	if t.After(c.now) {
+		text = ago(t, c.now)
 	}
 	return timeTag(" data-next", t, text)
 }
 
 // fixed writes a moment as a clock time that does not run: 06:00:00, with the
 // date unless it is today's.
-func (v *visit) fixed(t time.Time) template.HTML {
+func (c clock) fixed(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
 	t = t.UTC()
 	short := t.Format("15:04:05")
-	if y, m, d := t.Date(); v.now.Year() != y || v.now.Month() != m || v.now.Day() != d {
+	if y, m, d := t.Date(); c.now.Year() != y || c.now.Month() != m || c.now.Day() != d {
 		short = t.Format("2 Jan, 15:04")
 	}
 	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), short))
+}
+
+// plain writes a moment that does not run: the time today, else the date, too.
+func (c clock) plain(t time.Time) string {
+	t = t.UTC()
+	if t.Format(time.DateOnly) == c.now.UTC().Format(time.DateOnly) {
+		return t.Format("15:04:05")
+	}
+	return t.Format("2 Jan 2006, 15:04:05")
 }
 
 // clip cuts a text after about n bytes, between characters.

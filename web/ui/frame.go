@@ -85,14 +85,15 @@ func (v *visit) frame(section string, c content) *frame {
 	if v.caller.Name == "" {
 		return f
 	}
-	f.Shortage = v.shortage()
-	counts := v.counts()
-	f.Places, f.Admin = v.places(rail, section, counts), v.places(administration, section, counts)
-	f.Pulse = v.pulse()
+	m := menu{v}
+	f.Shortage = m.shortage()
+	counts := m.counts()
+	f.Places, f.Admin = m.places(rail, section, counts), m.places(administration, section, counts)
+	f.Pulse = m.pulse()
 	return f
 }
 
-func (v *visit) places(all []place, section string, counts map[string]tally) []place {
+func (v menu) places(all []place, section string, counts map[string]tally) []place {
 	var out []place
 	for _, p := range all {
 		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || p.Key == "settings" && !v.May(registry.RoleAdmin) {
@@ -115,7 +116,7 @@ type tally struct {
 
 // counts of the rail. What cannot be counted now has none: the rail never keeps
 // a page from being shown.
-func (v *visit) counts() map[string]tally {
+func (v menu) counts() map[string]tally {
 	out := map[string]tally{}
 	endpoints, err := v.Registry.Endpoints()
 	if err != nil {
@@ -156,7 +157,7 @@ func (v *visit) counts() map[string]tally {
 	return out
 }
 
-func (v *visit) pulse() pulse {
+func (v menu) pulse() pulse {
 	p := pulse{Endpoints: v.sections["endpoints"]}
 	endpoints, err := v.Registry.Endpoints()
 	if err != nil {
@@ -189,7 +190,7 @@ func (v *visit) pulse() pulse {
 }
 
 // shortage is what to say of a disk that is full or nearly so.
-func (v *visit) shortage() *flash {
+func (v menu) shortage() *flash {
 	if v.Disk == nil {
 		return nil
 	}

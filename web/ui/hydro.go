@@ -51,7 +51,7 @@ const (
 )
 
 // hydro draws slots, the newest first as the history has them.
-func (v *visit) hydro(name string, slots []scheduler.Slot) *hydrograph {
+func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph {
 	slots = slices.Clone(slots[:min(len(slots), hydroSlots)])
 	slices.Reverse(slots)
 	h := &hydrograph{ID: "hydro-" + name, Name: name, Width: hydroSlots}
@@ -144,7 +144,7 @@ func (h *hydrograph) label(slots []scheduler.Slot, first int) {
 	}
 }
 
-func (h *hydrograph) describe(v *visit, slots []scheduler.Slot) {
+func (h *hydrograph) describe(v endpointHandler, slots []scheduler.Slot) {
 	least, most := slots[0].Used, slots[0].Used
 	changes, passed, failed, waits := 0, 0, 0, 0
 	for _, s := range slots {

@@ -56,7 +56,7 @@ func (s *Server) stream(p page) http.Handler {
 		if !v.enter("/ui/events", p.need) {
 			return
 		}
-		leave, ok := v.place()
+		leave, ok := takeStream(v)
 		if !ok {
 			web.Answer(w, r, &registry.Problem{Kind: registry.KindBusy, Detail: "Other pages are live already."})
 			return
@@ -97,9 +97,9 @@ func (s *shares) give(who string) {
 	}
 }
 
-// place takes one of the streams, and one of the caller's own where there are
+// takeStream takes one of the streams, and one of the caller's own where there are
 // callers to tell apart.
-func (v *visit) place() (leave func(), ok bool) {
+func takeStream(v *visit) (leave func(), ok bool) {
 	give := func() {}
 	if v.token != "" {
 		who := v.caller.Name // who signs out on the way gives back what he took
@@ -198,7 +198,7 @@ func (l *live) look(first bool) error {
 			l.at = l.feedFrom(c.Feed)
 		}
 	}
-	parts := append(c.Live, part{"pulse", "pulse", l.pulse()})
+	parts := append(c.Live, part{"pulse", "pulse", menu{l.visit}.pulse()})
 	for _, p := range parts {
 		if err := l.part(&out, p); err != nil {
 			return err

@@ -89,14 +89,14 @@ func TestRolesOfPages(t *testing.T) {
 	fill := strings.NewReplacer("{name}", "nobody", "{id}", "nobody", "{$}", "")
 	for _, role := range []registry.Role{"", registry.RoleRead, registry.RoleApp, registry.RoleAdmin} {
 		r := signedIn(t, role)
-		for _, p := range append(r.pages.pages(), r.pages.managing()...) {
+		for _, p := range r.pages.pages() {
 			a := r.get(fill.Replace(p.path))
 			refused := a.StatusCode == 401 || a.StatusCode == 403
 			if want := !role.Includes(p.need); refused != want {
 				t.Errorf("GET %s as %q answers %d", p.path, role, a.StatusCode)
 			}
 		}
-		for _, x := range append(r.pages.actions(), r.pages.managingActions()...) {
+		for _, x := range r.pages.actions() {
 			if x.need == "" {
 				continue
 			}
@@ -165,8 +165,8 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
 	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
-	r.post("/endpoints/city/shade", "policy", "rr").status(422).has("This policy runs now; choose another one", `<details class="others" open>`, `id="f-policy" name="policy" class="short" value=""`)
-	r.follow(r.post("/endpoints/city/shade", "policy", "dj")).status(200).has("Policies compared", "played again", "dj")
+	r.post("/endpoints/city/compare", "policy", "rr").status(422).has("This policy runs now; choose another one", `<details class="others" open>`, `id="f-policy" name="policy" class="short" value=""`)
+	r.follow(r.post("/endpoints/city/compare", "policy", "dj")).status(200).has("Policies compared", "played again", "dj")
 	r.get("/endpoints/city?compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(`<li><label class="check"><input type="radio" name="policy" value="dj">`)
 	r.oracle.fail("503 <b>gone</b>")
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
@@ -251,7 +251,7 @@ func TestEndpointSettings(t *testing.T) {
 		t.Errorf("saving what was there made %+v of %+v", after, before)
 	}
 	r.post("/endpoints/city", with(fields, "budget", "soon", "concurrency", "x")...).status(422).has(`value="soon"`, "Write a duration", "Write a whole number.")
-	r.post("/endpoints/city", with(fields, "concurrency", "99")...).status(422).has("between 1 and 64", `id="f-concurrency-e"`)
+	r.post("/endpoints/city", with(fields, "concurrency", "99")...).status(422).has("from 1 to 64", `id="f-concurrency-e"`)
 	r.post("/endpoints/city", with(fields, "blackout", "whenever")...).status(422).has("cron spec and a length")
 	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) {
 		t.Errorf("a refused form changed %+v", after)

@@ -76,7 +76,7 @@ func TestMomentsThatAreRead(t *testing.T) {
 
 // A query without a time for its next run says why.
 func TestNextRun(t *testing.T) {
-	v := &visit{now: time.Now()}
+	v := queriesHandler{&visit{clock: clock{time.Now()}}}
 	for _, x := range []struct {
 		due     time.Time
 		running bool

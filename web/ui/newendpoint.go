@@ -26,7 +26,7 @@ var (
 	moreFields  = []string{"min_gap", "headers", "auth", "username", "password"}
 )
 
-func newEndpoint(v *visit) (content, error) {
+func (v newEndpointHandler) page() (content, error) {
 	e := registry.Endpoint{}.WithDefaults()
 	f := settingsOf(e).form
 	for _, name := range []string{"name", "url", "slot", "budget"} {
@@ -34,10 +34,10 @@ func newEndpoint(v *visit) (content, error) {
 			f.Values.Set(name, s)
 		}
 	}
-	return v.newEndpoint(f, nil), nil
+	return v.form(f, nil), nil
 }
 
-func (v *visit) newEndpoint(f form, found *flash) content {
+func (v newEndpointHandler) form(f form, found *flash) content {
 	p := newEndpointPage{Form: f, Found: found}
 	for _, s := range settingFields {
 		switch {
@@ -51,8 +51,8 @@ func (v *visit) newEndpoint(f form, found *flash) content {
 	return content{Title: "Add an endpoint", Data: p}
 }
 
-// createEndpoint tries a new endpoint, or adds it.
-func createEndpoint(v *visit) error {
+// create tries a new endpoint, or adds it.
+func (v newEndpointHandler) create() error {
 	f := v.typed(settingNames)
 	defaults := settingsOf(registry.Endpoint{}.WithDefaults())
 	for name, values := range defaults.Values {
@@ -63,31 +63,31 @@ func createEndpoint(v *visit) error {
 	e := registry.Endpoint{Name: f.Get("name")}
 	f.apply(&e)
 	if f.Status != 0 {
-		return v.newEndpointAgain(f, nil)
+		return v.again(f, nil)
 	}
 	if f.Get("do") == "try" {
-		return v.tryEndpoint(f, e.WithDefaults())
+		return v.probe(f, e.WithDefaults())
 	}
 	e, err := v.Registry.CreateEndpoint(v.caller, e)
 	if err != nil {
 		if err := f.refuse(err); err != nil {
 			return err
 		}
-		return v.newEndpointAgain(f, nil)
+		return v.again(f, nil)
 	}
 	v.say("good", "Endpoint "+e.Name+" was added.", "Register a query, and it is asked in the next slot.")
 	return v.to(endpointPath(e.Name))
 }
 
-func (v *visit) newEndpointAgain(f form, found *flash) error {
-	return v.again(f, "newendpoint", "endpoints", v.newEndpoint(f, found))
+func (v newEndpointHandler) again(f form, found *flash) error {
+	return v.visit.again(f, "newendpoint", "endpoints", v.form(f, found))
 }
 
 // tryTime is how long an endpoint that is tried may take.
 const tryTime = 10 * time.Second
 
-// tryEndpoint asks a small question and says what came back.
-func (v *visit) tryEndpoint(f form, e registry.Endpoint) error {
+// probe asks a small question and says what came back.
+func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
 	if v.Probe == nil {
 		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot try endpoints"}
 	}
@@ -95,13 +95,13 @@ func (v *visit) tryEndpoint(f form, e registry.Endpoint) error {
 	defer stop()
 	elapsed, err := v.Probe(ctx, e)
 	if err == nil {
-		return v.newEndpointAgain(f, &flash{"good", "It answers SPARQL, in " + cost(elapsed).String() + ".", "Nothing is saved yet."})
+		return v.again(f, &flash{"good", "It answers SPARQL, in " + cost(elapsed).String() + ".", "Nothing is saved yet."})
 	}
 	if again := f.refuse(err); again == nil && f.Status != 0 {
-		return v.newEndpointAgain(f, nil)
+		return v.again(f, nil)
 	}
 	f.Status = 0
-	return v.newEndpointAgain(f, &flash{"fail", "It did not answer as a SPARQL endpoint does.", clip(err.Error(), longestWord)})
+	return v.again(f, &flash{"fail", "It did not answer as a SPARQL endpoint does.", clip(err.Error(), longestWord)})
 }
 
 // addressOf is the host of a URL, else the whole.

@@ -68,14 +68,14 @@ const (
 	slotsRead      = 2000 // in all, for one page
 )
 
-func overview(v *visit) (content, error) {
+func (v overviewHandler) page() (content, error) {
 	d := overviewPage{}
 	endpoints, err := v.Registry.Endpoints()
 	if err != nil {
 		return content{}, err
 	}
 	d.First = len(endpoints) == 0
-	all, err := v.overviewEndpoints(&d, endpoints)
+	all, err := v.endpoints(&d, endpoints)
 	if err != nil {
 		return content{}, err
 	}
@@ -83,7 +83,7 @@ func overview(v *visit) (content, error) {
 	if n := len(d.Endpoints); n > endpointsDrawn {
 		d.Endpoints, d.Others = d.Endpoints[:endpointsDrawn], n-endpointsDrawn
 	}
-	if d.Facts, err = v.overviewFacts(all); err != nil {
+	if d.Facts, err = v.facts(all); err != nil {
 		return content{}, err
 	}
 	d.Lede = overviewLede(d.Facts, len(endpoints), troubles)
@@ -100,9 +100,9 @@ func overview(v *visit) (content, error) {
 	return c, nil
 }
 
-// overviewEndpoints fills in the endpoints, trouble first, and returns the slots
+// endpoints fills in the endpoints, trouble first, and returns the slots
 // that the trends rest on. Of many endpoints fewer slots are read.
-func (v *visit) overviewEndpoints(d *overviewPage, endpoints []registry.Endpoint) ([][]scheduler.Slot, error) {
+func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoint) ([][]scheduler.Slot, error) {
 	most := trendSlots
 	if n := len(endpoints); n > 0 {
 		most = min(trendSlots, max(trendBins, slotsRead/n))
@@ -113,7 +113,7 @@ func (v *visit) overviewEndpoints(d *overviewPage, endpoints []registry.Endpoint
 		if all[i], err = v.slots(e.Name, most); err != nil {
 			return nil, err
 		}
-		o, err := v.overviewEndpoint(e, all[i])
+		o, err := endpointHandler{v.visit}.summary(e, all[i])
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (v *visit) slots(name string, most int) ([]scheduler.Slot, error) {
 	return list, err
 }
 
-func (v *visit) overviewEndpoint(e registry.Endpoint, slots []scheduler.Slot) (overviewEndpoint, error) {
+func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (overviewEndpoint, error) {
 	o := overviewEndpoint{Name: e.Name, ID: "ep-" + e.Name, Policy: e.Policy, State: state{"new", "starting"}, Rank: 2}
 	if v.sections["endpoints"] {
 		o.Link = endpointPath(e.Name)
@@ -157,7 +157,7 @@ func (v *visit) overviewEndpoint(e registry.Endpoint, slots []scheduler.Slot) (o
 }
 
 // judge says how an endpoint is, and what there is to do about it.
-func (v *visit) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.LoopState, slots []scheduler.Slot) {
+func (v endpointHandler) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.LoopState, slots []scheduler.Slot) {
 	act := func(label, verb string) {
 		if v.May(registry.RoleAdmin) {
 			o.Action, o.Do = label, endpointPath(e.Name)+"/"+verb
@@ -247,7 +247,7 @@ func overviewLede(f facts, endpoints int, troubles []phrase) lede {
 }
 
 // troubles are the phrases about endpoints that do not run as usual.
-func (v *visit) troubles(endpoints []overviewEndpoint) []phrase {
+func (v overviewHandler) troubles(endpoints []overviewEndpoint) []phrase {
 	var t troubles
 	for _, o := range endpoints {
 		t.add(phrase{o.Name, "#" + o.ID}, o.State.Class, failsSince(o.Fails, o.Since))
@@ -319,7 +319,7 @@ func since(t, now time.Time) string {
 }
 
 // newest are the last changes of all queries, the newest first.
-func (v *visit) newest(most int) ([]changeLine, registry.Offset, error) {
+func (v overviewHandler) newest(most int) ([]changeLine, registry.Offset, error) {
 	head, err := v.History.Head()
 	if err != nil {
 		return nil, head, err
@@ -342,7 +342,7 @@ func (v *visit) newest(most int) ([]changeLine, registry.Offset, error) {
 }
 
 // linesAfter are the changes after an offset, the oldest first.
-func (v *visit) linesAfter(at registry.Offset) ([]any, registry.Offset, error) {
+func (v overviewHandler) linesAfter(at registry.Offset) ([]any, registry.Offset, error) {
 	changes, err := v.History.All(at, 100)
 	if err != nil {
 		return nil, at, err
@@ -355,7 +355,7 @@ func (v *visit) linesAfter(at registry.Offset) ([]any, registry.Offset, error) {
 	return out, at, nil
 }
 
-func (v *visit) lines(changes []registry.Change) []changeLine {
+func (v overviewHandler) lines(changes []registry.Change) []changeLine {
 	names := map[string]string{}
 	out := make([]changeLine, len(changes))
 	for i, c := range changes {

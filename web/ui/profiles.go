@@ -47,7 +47,7 @@ const (
 	shownLostRound = 240
 )
 
-func profiles(v *visit) (content, error) {
+func (v profileHandler) list() (content, error) {
 	snap, err := v.profiles.look()
 	if err != nil {
 		return content{}, err
@@ -62,9 +62,9 @@ func profiles(v *visit) (content, error) {
 	p.List.None, p.List.Nothing = len(snap.list) == 0, len(found) == 0
 	if len(found) > drawnProfiles {
 		found = p.page(q, found)
-		p.List.Rows, err = v.profileRows(found)
+		p.List.Rows, err = v.rows(found)
 	} else {
-		p.List.Sheets, err = v.profileSheets(found)
+		p.List.Sheets, err = v.sheets(found)
 	}
 	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"profile-list", "profile-list", p.List}}}, err
 }
@@ -122,9 +122,9 @@ func profilesLede(s *profileSnapshot) lede {
 
 func profilePath(id string) string { return "/profiles/" + url.PathEscape(id) }
 
-// profileRows reads what the rows show besides the index. Profiles that have
+// rows reads what the rows show besides the index. Profiles that have
 // gone meanwhile are left out.
-func (v *visit) profileRows(list []profileDigest) (rows []profileRow, err error) {
+func (v profileHandler) rows(list []profileDigest) (rows []profileRow, err error) {
 	for i := range list {
 		d := &list[i]
 		rounds, _, err := v.Profiles.Rounds(d.ID, "", 0, stripRounds)
@@ -192,11 +192,11 @@ type profileForm struct {
 
 var profileFields = []string{"name", "items", "window", "budget"}
 
-func newProfile(v *visit) (content, error) {
-	return v.profileForm(form{Values: url.Values{}, Fields: profileFields}), nil
+func (v profileHandler) add() (content, error) {
+	return v.form(form{Values: url.Values{}, Fields: profileFields}), nil
 }
 
-func (v *visit) profileForm(f form) content {
+func (v profileHandler) form(f form) content {
 	return content{Title: "New profile", Data: profileForm{Form: f, Grammar: registry.ItemGrammar}}
 }
 
@@ -217,7 +217,7 @@ func (f *form) items(name string) (list []registry.Item) {
 	return list
 }
 
-func createProfile(v *visit) error {
+func (v profileHandler) create() error {
 	f := v.typed(profileFields)
 	req := registry.ProfileRequest{Name: strings.TrimSpace(f.Get("name")), Items: f.items("items")}
 	if s := strings.TrimSpace(f.Get("window")); s != "" {
@@ -237,11 +237,11 @@ func createProfile(v *visit) error {
 			return err
 		}
 	}
-	return v.again(f, "newprofile", "profiles", v.profileForm(f))
+	return v.again(f, "newprofile", "profiles", v.form(f))
 }
 
 // ownProfile is the one that the path names, if the visitor may end it.
-func (v *visit) ownProfile() (registry.Profile, error) {
+func (v profileHandler) ownProfile() (registry.Profile, error) {
 	p, err := v.Registry.Profile(v.r.PathValue("id"))
 	if err == nil && !v.mayEnd(&p) {
 		return p, forbidden("This profile is another's.")
@@ -249,7 +249,7 @@ func (v *visit) ownProfile() (registry.Profile, error) {
 	return p, missingProfile(err)
 }
 
-func (v *visit) mayEnd(p *registry.Profile) bool {
+func (v profileHandler) mayEnd(p *registry.Profile) bool {
 	return v.May(registry.RoleAdmin) || v.May(registry.RoleApp) && p.Owner == v.caller.Name
 }
 
@@ -260,7 +260,7 @@ func missingProfile(err error) error {
 	return err
 }
 
-func askToRemoveProfile(v *visit) (content, error) {
+func (v profileHandler) askToRemove() (content, error) {
 	p, err := v.ownProfile()
 	if err != nil {
 		return content{}, err
@@ -277,7 +277,7 @@ func profileName(p *registry.Profile) string {
 	return p.ID
 }
 
-func removeProfile(v *visit) error {
+func (v profileHandler) remove() error {
 	p, err := v.ownProfile()
 	if err != nil {
 		return err
@@ -300,7 +300,7 @@ type profileSheet struct {
 	Captures, Drop          string
 }
 
-func (v *visit) profileSheets(list []profileDigest) (sheets []profileSheet, err error) {
+func (v profileHandler) sheets(list []profileDigest) (sheets []profileSheet, err error) {
 	for _, d := range list {
 		it, err := v.Profiles.ProfileItem(d.ID)
 		if isMissing(err) {
@@ -308,7 +308,7 @@ func (v *visit) profileSheets(list []profileDigest) (sheets []profileSheet, err 
 		} else if err != nil {
 			return nil, err
 		}
-		s, err := v.profileSheet(it)
+		s, err := v.sheet(it)
 		if err != nil {
 			return nil, err
 		}
@@ -317,7 +317,7 @@ func (v *visit) profileSheets(list []profileDigest) (sheets []profileSheet, err 
 	return sheets, nil
 }
 
-func (v *visit) profileSheet(it registry.ListedProfile) (profileSheet, error) {
+func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	p, s := &it.Profile, &it.Status
 	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), About: p.Endpoint, Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
 		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
@@ -367,7 +367,7 @@ type roundRow struct {
 
 const listedRounds = 20
 
-func profile(v *visit) (content, error) {
+func (v profileHandler) page() (content, error) {
 	p, err := v.Registry.ResolveProfile(v.caller, v.r.PathValue("id"))
 	if err != nil {
 		return content{}, missingProfile(err)
@@ -377,8 +377,8 @@ func profile(v *visit) (content, error) {
 		return content{}, missingProfile(err)
 	}
 	d := digestOf(&it)
-	page := profilePage{State: d.state(), Lede: profileLede(&d, &it), Facts: v.profileFacts(&d, &p)}
-	if page.Sheet, err = v.profileSheet(it); err != nil {
+	page := profilePage{State: d.state(), Lede: profileLede(&d, &it), Facts: v.facts(&d, &p)}
+	if page.Sheet, err = v.sheet(it); err != nil {
 		return content{}, err
 	}
 	before, _ := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 53)
@@ -416,7 +416,7 @@ func profileLede(d *profileDigest, it *registry.ListedProfile) lede {
 	return l
 }
 
-func (v *visit) profileFacts(d *profileDigest, p *registry.Profile) facts {
+func (v profileHandler) facts(d *profileDigest, p *registry.Profile) facts {
 	text := func(s string) template.HTML { return template.HTML(template.HTMLEscapeString(s)) }
 	f := facts{Label: "This profile in figures"}
 	add := func(label string, value, sub template.HTML) {
@@ -443,7 +443,7 @@ func (v *visit) profileFacts(d *profileDigest, p *registry.Profile) facts {
 	return f
 }
 
-func (v *visit) roundRow(r *registry.Round) roundRow {
+func (v profileHandler) roundRow(r *registry.Round) roundRow {
 	row := roundRow{Number: count(r.Number), Opened: v.past(r.OpenedAt), Ended: v.past(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
 	switch r.State {
 	case registry.RoundCaptured:

@@ -110,7 +110,7 @@ func byName(s *snapshot) func(a, b int32) int {
 	return func(a, b int32) int { return strings.Compare(fold[a], fold[b]) }
 }
 
-func queries(v *visit) (content, error) {
+func (v queriesHandler) page() (content, error) {
 	p := v.r.URL.Query()
 	f := queriesFilter{clip(p.Get("q"), 500), p.Get("endpoint"), p.Get("state"), p.Get("tag"), p.Get("sort")}
 	if _, ok := order(f.Sort); !ok {
@@ -129,7 +129,7 @@ func queries(v *visit) (content, error) {
 	page = max(1, min(page, (len(list)+queriesShown-1)/queriesShown))
 	from := (page - 1) * queriesShown
 	shown := list[min(from, len(list)):min(from+queriesShown, len(list))]
-	if d.Rows, err = v.queryRows(snap, shown); err != nil {
+	if d.Rows, err = v.rows(snap, shown); err != nil {
 		return content{}, err
 	}
 	d.None = len(snap.digests) == 0
@@ -144,7 +144,7 @@ func queries(v *visit) (content, error) {
 }
 
 // find gives the queries that fit, in the order that was asked for.
-func (v *visit) find(snap *snapshot, f queriesFilter) ([]int32, error) {
+func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	o, _ := order(f.Sort)
 	list := snap.order(o)
 	if f.Text == "" && f.Endpoint == "" && f.State == "" && f.Tag == "" {
@@ -175,16 +175,16 @@ const afterSlot = template.HTML(`<span class="dim" title="It has its turn in the
 
 // nextRun is when a query is expected to run, which is unknown of those that the
 // running slot asks.
-func (v *visit) nextRun(due time.Time, running bool) template.HTML {
+func (v queriesHandler) nextRun(due time.Time, running bool) template.HTML {
 	if due.IsZero() && running {
 		return afterSlot
 	}
 	return v.next(due)
 }
 
-// queryRows reads what the rows show, as it is now. Those that have gone since
+// rows reads what the rows show, as it is now. Those that have gone since
 // the list was ordered are left out.
-func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
+func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 	due, err := v.due(snap, list)
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func (v *visit) queryRows(snap *snapshot, list []int32) ([]queryRow, error) {
 }
 
 // due asks each endpoint once when queries run next.
-func (v *visit) due(snap *snapshot, list []int32) (map[string]time.Time, error) {
+func (v queriesHandler) due(snap *snapshot, list []int32) (map[string]time.Time, error) {
 	ids := map[string][]string{}
 	for _, i := range list {
 		x := &snap.digests[i]
@@ -382,9 +382,9 @@ var verbs = map[string]verb{
 	"resume":  {(*registry.Registry).Resume, "is resumed", "are resumed"},
 }
 
-// actOnQueries does one thing to each query that was marked, and says of which
+// act does one thing to each query that was marked, and says of which
 // it could not be done.
-func actOnQueries(v *visit) error {
+func (v queriesHandler) act() error {
 	ids := v.r.PostForm["id"]
 	verb, ok := verbs[v.r.PostForm.Get("do")]
 	switch {
@@ -416,7 +416,7 @@ func actOnQueries(v *visit) error {
 	return v.back("/queries")
 }
 
-func (v *visit) sayDone(verb verb, done, refused int, why string) {
+func (v queriesHandler) sayDone(verb verb, done, refused int, why string) {
 	those := verb.those
 	if done == 1 {
 		those = verb.done

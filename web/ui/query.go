@@ -107,7 +107,7 @@ type askedView struct {
 
 type kv struct{ Label, Link string }
 
-func query(v *visit) (content, error) {
+func (v queryHandler) page() (content, error) {
 	q, err := v.resolve()
 	if err != nil {
 		return content{}, err
@@ -129,23 +129,23 @@ func query(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	d := queryPage{Head: v.queryHead(&q, st), Lede: v.queryLede(&q, st, x), Notes: st.Warnings(&q), Text: v.textView(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
+	d := queryPage{Head: v.head(&q, st), Lede: v.lede(&q, st, x), Notes: st.Warnings(&q), Text: v.text(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
 	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not up has no last slot
 	d.Why = v.why(&q, st, stats, x, e, loop)
 	n := newNamer(q.Text)
-	if d.Changes, err = v.changesView(&q, st, n); err != nil {
+	if d.Changes, err = v.changes(&q, st, n); err != nil {
 		return content{}, err
 	}
 	past := slices.ContainsFunc([]string{"a", "b", "at"}, func(k string) bool { return v.r.URL.Query().Get(k) != "" })
 	if !past || !v.streaming { // what was, stays as it was
-		if d.Result, err = v.resultView(&q, st, d.Changes.recent, n); err != nil {
+		if d.Result, err = (resultHandler{v.visit}).result(&q, st, d.Changes.recent, n); err != nil {
 			return content{}, err
 		}
 	}
 	if d.Who, err = v.who(&q, st); err != nil {
 		return content{}, err
 	}
-	if d.Facts, err = v.queryFacts(&q, st, stats, len(d.Who.List)+d.Who.More+d.Who.Rest); err != nil {
+	if d.Facts, err = v.facts(&q, st, stats, len(d.Who.List)+d.Who.More+d.Who.Rest); err != nil {
 		return content{}, err
 	}
 	c := content{Title: clip(d.Head.Name, 80), Data: d, Live: []part{
@@ -168,7 +168,7 @@ func (v *visit) resolve() (registry.Query, error) {
 	return q, err
 }
 
-func (v *visit) queryHead(q *registry.Query, st registry.Status) queryHead {
+func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
 	_, holds := q.Holder(v.caller.Name)
 	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
 		Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
@@ -178,7 +178,7 @@ func (v *visit) queryHead(q *registry.Query, st registry.Status) queryHead {
 	return h
 }
 
-func (v *visit) queryLede(q *registry.Query, st registry.Status, x scheduler.Explanation) queryLede {
+func (v queryHandler) lede(q *registry.Query, st registry.Status, x scheduler.Explanation) queryLede {
 	var l queryLede
 	var rest []string
 	esc := template.HTMLEscapeString
@@ -244,7 +244,7 @@ func ordinal(n int) string {
 }
 
 // trouble says why there is no result or an old one, and what becomes of it.
-func (v *visit) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
+func (v queryHandler) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
 	if st.State == registry.Idle {
 		return &trouble{Kind: "warn", Strong: sentence(st.Error), Words: "What was found before is served as it is. A later until goes on."}
 	}
@@ -276,7 +276,7 @@ func (v *visit) trouble(q *registry.Query, st registry.Status, s scheduler.Stats
 	return t
 }
 
-func (v *visit) queryFacts(q *registry.Query, st registry.Status, s scheduler.Stats, followers int) (facts, error) {
+func (v queryHandler) facts(q *registry.Query, st registry.Status, s scheduler.Stats, followers int) (facts, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
 		return facts{}, err
@@ -330,31 +330,32 @@ func sizeOf(q *registry.Query, rows int) string {
 	return plural(rows, "row", "rows") + ", unordered"
 }
 
-// changesView is the plot of the last changes and a page of their list.
-func (v *visit) changesView(q *registry.Query, st registry.Status, n namer) (changesView, error) {
+// changes is the plot of the last changes and a page of their list.
+func (v queryHandler) changes(q *registry.Query, st registry.Status, n namer) (changesView, error) {
+	h := resultHandler{v.visit}
 	c := changesView{ID: q.ID, Path: queryPath(q.ID)}
 	newest := st.Position.Seq
 	if c.Tried = st.Outcome != "" && newest == 0; newest == 0 {
 		return c, nil
 	}
-	plotted, err := v.ending(q.ID, st.Position.Epoch, newest, plottedChanges)
+	plotted, err := h.ending(q.ID, st.Position.Epoch, newest, plottedChanges)
 	if err != nil {
 		return c, err
 	}
-	c.Plot, c.recent = v.plot(plotted), plotted
+	c.Plot, c.recent = h.plot(plotted), plotted
 	last := newest
 	if before, err := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 53); err == nil && before > 1 && before <= newest {
 		last = before - 1
 	}
 	list := plotted
 	if last != newest {
-		if list, err = v.ending(q.ID, st.Position.Epoch, last, listedChanges); err != nil {
+		if list, err = h.ending(q.ID, st.Position.Epoch, last, listedChanges); err != nil {
 			return c, err
 		}
 	}
 	list = list[max(0, len(list)-listedChanges):]
 	for i, x := range slices.Backward(list) {
-		view := v.view(q, n, x, 0, rowsInChange)
+		view := h.view(q, n, x, 0, rowsInChange)
 		view.Open = i == len(list)-1 && last != newest
 		c.List = append(c.List, view)
 	}
@@ -382,7 +383,7 @@ func (c *changesView) pager(newest uint64, list []registry.Change) {
 
 // ending are at most so many changes up to one, the oldest first, as far as the
 // log reaches back.
-func (v *visit) ending(query, epoch string, last uint64, most uint64) ([]registry.Change, error) {
+func (v resultHandler) ending(query, epoch string, last uint64, most uint64) ([]registry.Change, error) {
 	for most > 0 {
 		from := last - min(last, most)
 		changes, err := v.History.After(query, registry.Position{Epoch: epoch, Seq: from}, int(last-from))
@@ -404,7 +405,7 @@ func (v *visit) ending(query, epoch string, last uint64, most uint64) ([]registr
 	return nil, nil
 }
 
-func (v *visit) textView(q *registry.Query) textView {
+func (v queryHandler) text(q *registry.Query) textView {
 	t := textView{ID: q.ID, Registered: "registered " + q.CreatedAt.UTC().Format("2 Jan 2006")}
 	text := q.Text
 	if len(text) > longestText {
@@ -416,7 +417,7 @@ func (v *visit) textView(q *registry.Query) textView {
 }
 
 // why explains when and why the query ran, or did not.
-func (v *visit) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
+func (v queryHandler) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
 	w := whyView{Strip: stripOf(s, loop.Last.Number)}
 	w.Strip.Values = slotWords(s, loop.Last.Number)
 	chance, known := chanceOf(s, x)
@@ -543,7 +544,7 @@ const (
 )
 
 // who follows the query; others' subscriptions are an admin's business.
-func (v *visit) who(q *registry.Query, st registry.Status) (whoView, error) {
+func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error) {
 	w := whoView{Link: v.Has("deliveries")}
 	if v.Subscriptions == nil {
 		return w, nil
@@ -562,7 +563,7 @@ func (v *visit) who(q *registry.Query, st registry.Status) (whoView, error) {
 			if s.Query != q.ID {
 				continue
 			}
-			if !v.mine(s) {
+			if !(deliveryHandler{v.visit}).mine(s) {
 				w.Rest++
 				continue
 			}
@@ -596,7 +597,7 @@ func followerOf(s registry.Subscription, st registry.Status) follower {
 	return f
 }
 
-func (v *visit) asked(q *registry.Query, st registry.Status) askedView {
+func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
 	a := askedView{Weight: figures(q.Weight()), Public: q.Public(), DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs, Path: "/v1" + queryPath(q.ID), Feed: v.QueryFeed != nil}
 	if m := q.MaxStaleness(); m > 0 {
 		a.MaxStaleness = span(m)

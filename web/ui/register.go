@@ -54,15 +54,15 @@ type trial struct {
 	took  time.Duration
 }
 
-// registerForm is the page as it is opened; a query may be handed over.
-func registerForm(v *visit) (content, error) {
+// page is the page as it is opened; a query may be handed over.
+func (v registerHandler) page() (content, error) {
 	q := v.r.URL.Query()
 	f := form{Fields: registerFields, Values: url.Values{"endpoint": {q.Get("endpoint")}, "query": {q.Get("query")}, "name": {q.Get("name")}}}
-	p, err := v.registerPage(f, nil)
+	p, err := v.fill(f, nil)
 	return content{Title: "Register a query", Data: p}, err
 }
 
-func (v *visit) registerPage(f form, t *trial) (*registerPage, error) {
+func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
 	p := &registerPage{Form: f, Trial: t, Admin: v.May(registry.RoleAdmin)}
 	all, err := v.Registry.Endpoints()
 	if err != nil {
@@ -86,7 +86,7 @@ func (v *visit) registerPage(f form, t *trial) (*registerPage, error) {
 	return p, nil
 }
 
-func (v *visit) remark(e registry.Endpoint) string {
+func (v registerHandler) remark(e registry.Endpoint) string {
 	if e.Pause != nil {
 		return " (paused)"
 	}
@@ -97,7 +97,7 @@ func (v *visit) remark(e registry.Endpoint) string {
 }
 
 // firstRun says when a query that is registered now would run.
-func (v *visit) firstRun(endpoint string) string {
+func (v registerHandler) firstRun(endpoint string) string {
 	st, err := v.Daemon.State(endpoint)
 	if err != nil || st.Next.IsZero() {
 		return ""
@@ -131,7 +131,7 @@ func (f *form) registration() registry.Registration {
 var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "public"}
 
 // found analyses what the form holds; what is wrong goes beside the fields.
-func (v *visit) found(f *form, t *trial) found {
+func (v registerHandler) found(f *form, t *trial) found {
 	if strings.TrimSpace(f.Get("query")) == "" {
 		return found{State: state{"off", "empty"}, Lede: lede{Strong: "Write or paste a query.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}}
 	}
@@ -169,7 +169,7 @@ func registerLede(warnings int, wrong bool) lede {
 }
 
 // wrong says why the query cannot be registered as it stands.
-func (v *visit) wrong(f *form, err error) found {
+func (v registerHandler) wrong(f *form, err error) found {
 	p, told := web.ProblemOf(err)
 	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it is."}}
 	if !told {
@@ -242,7 +242,7 @@ func warningWords(code string) (title, advice string) {
 }
 
 // costs says what running it means for the endpoint.
-func (v *visit) costs(out *found, reg registry.Registration, t *trial) {
+func (v registerHandler) costs(out *found, reg registry.Registration, t *trial) {
 	name := reg.Endpoint
 	e, err := v.Registry.Endpoint(name)
 	if err != nil {
@@ -282,11 +282,11 @@ func oneIn(n int) string {
 	return "one run in " + count(n) + " slots"
 }
 
-// checkRegistration is asked by the script while one types, and answers with
+// check is asked by the script while one types, and answers with
 // the part of the page that the analysis fills.
-func checkRegistration(v *visit) error {
+func (v registerHandler) check() error {
 	f := v.typed(registerFields)
-	p, err := v.registerPage(f, nil)
+	p, err := v.fill(f, nil)
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func checkRegistration(v *visit) error {
 }
 
 // register checks, tries or registers what the form holds.
-func register(v *visit) error {
+func (v registerHandler) register() error {
 	f := v.typed(registerFields)
 	reg := f.registration()
 	key := trialKey(v.caller.Name, reg)
@@ -305,16 +305,16 @@ func register(v *visit) error {
 			return err
 		}
 		v.trials.keep(key, t, v.now)
-		return v.registerAgain(f, t)
+		return v.again(f, t)
 	case do == "check" || f.Status != 0:
-		return v.registerAgain(f, v.trials.kept(key, v.now))
+		return v.again(f, v.trials.kept(key, v.now))
 	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
 		if err := f.refuse(err); err != nil {
 			return err
 		}
-		return v.registerAgain(f, v.trials.kept(key, v.now))
+		return v.again(f, v.trials.kept(key, v.now))
 	}
 	v.catalogue.stale()
 	if created {
@@ -328,17 +328,17 @@ func register(v *visit) error {
 	return v.to("/")
 }
 
-func (v *visit) registerAgain(f form, t *trial) error {
-	p, err := v.registerPage(f, t)
+func (v registerHandler) again(f form, t *trial) error {
+	p, err := v.fill(f, t)
 	if err != nil {
 		return err
 	}
-	return v.again(p.Form, "register", "queries", content{Title: "Register a query", Data: p})
+	return v.visit.again(p.Form, "register", "queries", content{Title: "Register a query", Data: p})
 }
 
 // try executes a query once inside its endpoint's limits and keeps nothing. An
 // error is the server's own.
-func (v *visit) try(reg registry.Registration) (*trial, error) {
+func (v registerHandler) try(reg registry.Registration) (*trial, error) {
 	reg.Name, reg.Tags, reg.Weight = "", nil, 0 // what the run does not depend on may be wrong
 	q, err := v.Registry.Analyse(reg)
 	if err != nil {
@@ -388,4 +388,20 @@ func resultWords(r *diff.Result) string {
 		return plural(r.Len(), "triple", "triples")
 	}
 	return plural(r.Len(), "row", "rows")
+}
+
+// A preview is the first rows of a result.
+type preview struct {
+	grid
+	All int // rows of the result
+}
+
+const previewRows = 20
+
+func previewOf(n namer, r *diff.Result) *preview {
+	if r.Form() == diff.Ask {
+		return &preview{grid{Heads: []string{"answer"}, Number: []bool{false}, Rows: []gridRow{{Cells: []cell{{Text: word(r.Boolean())}}}}}, 1}
+	}
+	nowhere := func(int, int) string { return "" }
+	return &preview{n.grid(r.Form(), r.Vars(), min(r.Len(), previewRows), r.Terms, noSign, nowhere), r.Len()}
 }

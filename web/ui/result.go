@@ -47,9 +47,9 @@ const (
 	resultRows      = 20
 )
 
-// resultView shows ?b=, or the version at the moment ?at=, the newest without,
+// result shows ?b=, or the version at the moment ?at=, the newest without,
 // alone or against ?a=, from ?row= on. recent are the newest changes.
-func (v *visit) resultView(q *registry.Query, st registry.Status, recent []registry.Change, n namer) (resultView, error) {
+func (v resultHandler) result(q *registry.Query, st registry.Status, recent []registry.Change, n namer) (resultView, error) {
 	p := v.r.URL.Query()
 	newest := st.Position.Seq
 	r := resultView{Path: queryPath(q.ID), Newest: strconv.FormatUint(newest, 10), Ask: q.Form == diff.Ask}
@@ -98,7 +98,7 @@ func (v *visit) resultView(q *registry.Query, st registry.Status, recent []regis
 }
 
 // versions offers versions to choose from, and says when the shown one began.
-func (r *resultView) versions(v *visit, q *registry.Query, st registry.Status, recent []registry.Change, a, b uint64) error {
+func (r *resultView) versions(v resultHandler, q *registry.Query, st registry.Status, recent []registry.Change, a, b uint64) error {
 	at, err := v.timeOf(q, st.Position.Epoch, b, recent)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func sequence(s string) uint64 {
 }
 
 // show fills in one version.
-func (r *resultView) show(v *visit, q *registry.Query, n namer, b uint64, row int) error {
+func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64, row int) error {
 	res, _, err := v.version(q.ID, b)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r *resultView) show(v *visit, q *registry.Query, n namer, b uint64, row in
 }
 
 // compare fills in what leads from version a to b, in whichever order they are.
-func (r *resultView) compare(v *visit, q *registry.Query, st registry.Status, n namer, a, b uint64, row int) error {
+func (r *resultView) compare(v resultHandler, q *registry.Query, st registry.Status, n namer, a, b uint64, row int) error {
 	r.Diff = true
 	d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
 	if err != nil {
@@ -223,7 +223,7 @@ type changePage struct {
 	Span       string
 }
 
-func changePageOf(v *visit) (content, error) {
+func (v resultHandler) changePage() (content, error) {
 	q, c, err := v.change()
 	if err != nil {
 		return content{}, err
@@ -238,7 +238,7 @@ func changePageOf(v *visit) (content, error) {
 		all = max(len(c.Delta.Added), len(c.Delta.Removed))
 	}
 	row = min(max(0, row-1), max(0, all-1)/rowsOnPage*rowsOnPage)
-	d := changePage{Head: v.queryHead(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
+	d := changePage{Head: queryHandler{v.visit}.head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
 	if all > 0 {
 		d.Span = fmt.Sprintf("%s to %s of %s", count(row+1), count(min(all, row+rowsOnPage)), count(all))
 	}
@@ -252,7 +252,7 @@ func changePageOf(v *visit) (content, error) {
 }
 
 // change is the one that the path names.
-func (v *visit) change() (registry.Query, registry.Change, error) {
+func (v resultHandler) change() (registry.Query, registry.Change, error) {
 	var none registry.Change
 	q, err := v.resolve()
 	if err != nil {
@@ -281,7 +281,7 @@ func gapOr(err error) error {
 }
 
 // queryText serves the whole text of a query.
-func queryText(v *visit) error {
+func (v resultHandler) queryText() error {
 	q, err := v.resolve()
 	if err != nil {
 		return err
@@ -294,7 +294,7 @@ func queryText(v *visit) error {
 
 // Cells that are shortened on a page are served whole, as plain text.
 
-func resultCell(v *visit) error {
+func (v resultHandler) resultCell() error {
 	q, st, err := v.resolveStatus()
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ func resultCell(v *visit) error {
 	})
 }
 
-func changeCell(v *visit) error {
+func (v resultHandler) changeCell() error {
 	q, st, err := v.resolveStatus()
 	if err != nil {
 		return err
@@ -326,7 +326,7 @@ func changeCell(v *visit) error {
 	})
 }
 
-func differenceCell(v *visit) error {
+func (v resultHandler) differenceCell() error {
 	q, st, err := v.resolveStatus()
 	if err != nil {
 		return err
@@ -344,7 +344,7 @@ func differenceCell(v *visit) error {
 	})
 }
 
-func (v *visit) resolveStatus() (registry.Query, registry.Status, error) {
+func (v resultHandler) resolveStatus() (registry.Query, registry.Status, error) {
 	q, err := v.resolve()
 	if err != nil {
 		return q, registry.Status{}, err
@@ -353,7 +353,7 @@ func (v *visit) resolveStatus() (registry.Query, registry.Status, error) {
 	return q, st, err
 }
 
-func (v *visit) deltaCell(d *diff.Delta) (string, error) {
+func (v resultHandler) deltaCell(d *diff.Delta) (string, error) {
 	if d == nil {
 		return "", noCell
 	}
@@ -370,7 +370,7 @@ func (v *visit) deltaCell(d *diff.Delta) (string, error) {
 
 var noCell = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such value", Detail: "The result has changed meanwhile, or the address is not one of a page."}
 
-func (v *visit) index(name string, n int) (int, error) {
+func (v resultHandler) index(name string, n int) (int, error) {
 	i, err := strconv.Atoi(v.r.URL.Query().Get(name))
 	if err != nil || i < 0 || i >= n {
 		return 0, noCell
@@ -378,7 +378,7 @@ func (v *visit) index(name string, n int) (int, error) {
 	return i, nil
 }
 
-func (v *visit) term(terms []diff.Term) (string, error) {
+func (v resultHandler) term(terms []diff.Term) (string, error) {
 	col, err := v.index("col", len(terms))
 	if err != nil {
 		return "", err
@@ -388,7 +388,7 @@ func (v *visit) term(terms []diff.Term) (string, error) {
 
 // text answers with a text that never changes under its key and the parameters of
 // the request. Clients that ask for the same share it.
-func (v *visit) text(key string, read func() (string, error)) error {
+func (v resultHandler) text(key string, read func() (string, error)) error {
 	key += " " + v.r.URL.Path + "?" + v.r.URL.RawQuery
 	doc, err := v.Documents.Open("texts", key, func(w io.Writer) (any, error) {
 		s, err := read()

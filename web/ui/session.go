@@ -124,7 +124,7 @@ func (s *sessions) set(w http.ResponseWriter, name, value string, life time.Dura
 func (s *Server) Token(r *http.Request) string { return s.sessions.token(s.sessions.id(r)) }
 
 // open begins a session with a token that has been found good.
-func (v *visit) open(token string) {
+func (v sessionHandler) open(token string) {
 	v.sessions.end(v.sessions.id(v.r))
 	v.sessions.set(v.w, v.sessions.cookie, v.sessions.begin(token), longSession)
 }
@@ -137,27 +137,27 @@ type signInForm struct {
 	Expired bool
 }
 
-// askToSignIn answers with the form in place of the page: no redirect is made of
+// ask answers with the form in place of the page: no redirect is made of
 // what was asked.
-func (v *visit) askToSignIn() {
+func (v sessionHandler) ask() {
 	f := signInForm{Next: "/", Expired: v.sessions.id(v.r) != ""}
 	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
 		f.Next = local(v.r.URL.RequestURI())
 	}
 	v.w.Header().Set("WWW-Authenticate", `Bearer realm="freshet"`)
-	v.signInForm(http.StatusUnauthorized, f)
+	v.form(http.StatusUnauthorized, f)
 }
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
-	v := s.visit(w, r)
+	v := sessionHandler{s.visit(w, r)}
 	if v.enter("/signin", ""); v.caller.Name != "" {
 		_ = v.to("/")
 		return
 	}
-	v.signInForm(http.StatusOK, signInForm{Next: "/"})
+	v.form(http.StatusOK, signInForm{Next: "/"})
 }
 
-func (v *visit) signInForm(status int, f signInForm) {
+func (v sessionHandler) form(status int, f signInForm) {
 	if u, err := url.Parse(v.PublicURL); err == nil {
 		f.Host = u.Host
 	}
@@ -165,21 +165,21 @@ func (v *visit) signInForm(status int, f signInForm) {
 }
 
 // signIn takes a token, once; from then on the browser brings the session's id.
-func signIn(v *visit) error {
+func (v sessionHandler) signIn() error {
 	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), local(v.r.PostForm.Get("next"))
 	_, err := v.Gate.Authenticate(registry.ClientAddress(v.r.RemoteAddr, v.r.Header["X-Forwarded-For"]), token)
 	if err != nil && !errors.Is(err, web.ErrUnauthorized) {
 		return err
 	}
 	if token == "" || err != nil {
-		v.signInForm(http.StatusForbidden, signInForm{Next: next, Wrong: true})
+		v.form(http.StatusForbidden, signInForm{Next: next, Wrong: true})
 		return nil
 	}
 	v.open(token)
 	return v.to(next)
 }
 
-func signOut(v *visit) error {
+func (v sessionHandler) signOut() error {
 	v.sessions.end(v.sessions.id(v.r))
 	v.sessions.set(v.w, v.sessions.cookie, "", 0)
 	return v.to("/signin")
@@ -198,7 +198,7 @@ func theme(r *http.Request) string {
 }
 
 // setTheme is asked by the script, too, which wants no page in return.
-func setTheme(v *visit) error {
+func (v sessionHandler) setTheme() error {
 	t := v.r.PostForm.Get("theme")
 	if t != "light" && t != "dark" {
 		t = ""

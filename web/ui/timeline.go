@@ -43,7 +43,7 @@ type slotClock struct {
 	next     time.Time // when the slot after last begins, zero when unknown
 }
 
-func (v *visit) slotClock(endpoint string) (*slotClock, error) {
+func (v profileHandler) slotClock(endpoint string) (*slotClock, error) {
 	c := &slotClock{began: map[uint64]time.Time{}}
 	e, err := v.Registry.Endpoint(endpoint)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *slotClock) coming(w registry.When, now time.Time) (stretch, bool) {
 
 // timeline puts rounds, the newest first, on a time axis that reaches up to the
 // last end that is known.
-func (v *visit) timeline(p *registry.Profile, rounds []registry.Round) (timeline, error) {
+func (v profileHandler) timeline(p *registry.Profile, rounds []registry.Round) (timeline, error) {
 	c, err := v.slotClock(p.Endpoint)
 	if err != nil {
 		return timeline{}, err
@@ -201,7 +201,7 @@ func stateOfInterval(r registry.Round, i registry.Interval, s stretch, now time.
 	return "open"
 }
 
-func (v *visit) lane(p *registry.Profile, n int, item registry.Item, a *axis, list []placed) lane {
+func (v profileHandler) lane(p *registry.Profile, n int, item registry.Item, a *axis, list []placed) lane {
 	l := lane{When: v.whenWords(item.When, p.IntervalLength(n)), Now: a.x(v.now), Name: item.Query}
 	if q, err := v.Registry.Query(item.Query); err == nil {
 		l.Name, l.Link = clip(v.name(&q), 120), queryPath(q.ID)
@@ -298,7 +298,7 @@ func laneWords(n map[string]int) string {
 
 // whenWords writes when an item is wanted as it is typed, with names in place
 // of ids.
-func (v *visit) whenWords(w registry.When, within registry.Span) string {
+func (v profileHandler) whenWords(w registry.When, within registry.Span) string {
 	if w.Changed != "" {
 		if q, err := v.Registry.Query(w.Changed); err == nil {
 			w.Changed = clip(v.name(&q), 80)

@@ -41,15 +41,15 @@ func (s *Server) keys() (web.Keys, error) {
 	return nil, errors.New("ui: the gate keeps no tokens")
 }
 
-func tokens(v *visit) (content, error) {
-	return v.tokens(nil, freshToken())
+func (v tokenHandler) page() (content, error) {
+	return v.list(nil, freshToken())
 }
 
 var tokenFields = []string{"name", "role", "expires_at"}
 
 func freshToken() form { return form{Values: url.Values{"role": {"app"}}, Fields: tokenFields} }
 
-func (v *visit) tokens(made *madeToken, f form) (content, error) {
+func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 	keys, err := v.keys()
 	if err != nil {
 		return content{}, err
@@ -101,8 +101,8 @@ func tokensLede(valid, idle, all int) (bold, rest string) {
 	return bold, count(idle) + " have not been used since the server started."
 }
 
-// makeToken shows the new token in its answer, and nowhere else ever again.
-func makeToken(v *visit) error {
+// make shows the new token in its answer, and nowhere else ever again.
+func (v tokenHandler) make() error {
 	f := v.typed(tokenFields)
 	var expires *time.Time
 	if life := f.Get("expires_at"); life != "" {
@@ -132,7 +132,7 @@ func makeToken(v *visit) error {
 		return v.tokensAgain(nil, f)
 	}
 	if v.token == "" { // the server was open until now: whoever closed it stays inside
-		v.open(secret)
+		sessionHandler{v.visit}.open(secret)
 		v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
 	}
 	f = freshToken()
@@ -140,8 +140,8 @@ func makeToken(v *visit) error {
 	return v.tokensAgain(&madeToken{t.Name, secret}, f)
 }
 
-func (v *visit) tokensAgain(made *madeToken, f form) error {
-	c, err := v.tokens(made, f)
+func (v tokenHandler) tokensAgain(made *madeToken, f form) error {
+	c, err := v.list(made, f)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (v *visit) tokensAgain(made *madeToken, f form) error {
 }
 
 // askToRevoke says who will be locked out.
-func askToRevoke(v *visit) (content, error) {
+func (v tokenHandler) askToRevoke() (content, error) {
 	name := v.r.PathValue("name")
 	c := confirmation{Title: "Revoke " + name + "?", Crumb: "Tokens", Back: "/tokens", Action: "/tokens/" + url.PathEscape(name) + "/revoke", Button: "Revoke " + name, Keep: "Keep it",
 		Bold: "All who use this token are out at once.", Rest: "It cannot be given back; a new token of the same name has another secret."}
@@ -182,7 +182,7 @@ func askToRevoke(v *visit) (content, error) {
 }
 
 // heldBy says what stays of a token's registrations.
-func (v *visit) heldBy(name string) (string, error) {
+func (v tokenHandler) heldBy(name string) (string, error) {
 	items, next, err := v.Queries.List(registry.QueryFilter{Holder: name}, "", 1000)
 	if err != nil || len(items) == 0 {
 		return "", err
@@ -197,7 +197,7 @@ func (v *visit) heldBy(name string) (string, error) {
 	return "The " + n + " queries that it holds stay until an admin releases them.", nil
 }
 
-func revokeToken(v *visit) error {
+func (v tokenHandler) revoke() error {
 	keys, err := v.keys()
 	if err != nil {
 		return err

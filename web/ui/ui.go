@@ -1,11 +1,11 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -102,101 +102,26 @@ func New(c Config) (*Server, error) {
 // Close ends the live streams; it is called once, when the server stops.
 func (s *Server) Close() { close(s.done) }
 
-// A page is one kind of page.
-type page struct {
-	path    string // pattern of the router, without a method
-	look    string // its template, templates/{look}.html
-	section string // its place in the rail, "" for none
-	need    registry.Role
-	build   func(*visit) (content, error)
-	live    bool // has a stream of its own
+// Managing is what the pages about the server itself need besides the API's
+// parts; whatever is left out has no page, or no place on it.
+type Managing struct {
+	// Settings are the effective configuration, secrets masked.
+	Settings func() ([]Setting, error)
+	// Storage tells how large the store is.
+	Storage func() (Storage, error)
+	// Probe asks an endpoint that is not known yet one small question. An error
+	// that can be mended is a *registry.Problem.
+	Probe func(ctx context.Context, e registry.Endpoint) (time.Duration, error)
+	// Started is when the process began.
+	Started time.Time
 }
 
-// Content is what a page shows this time.
-type content struct {
-	Title string
-	Data  any
-	Live  []part // what of it is kept up to date
-	Feed  *feed  // a list that grows at its top
+// A Setting is one value of the configuration and where it comes from.
+type Setting struct {
+	Key, Value string
+	From       string // "flag", "environment", "file", "secret file", "default" or, of an endpoint, "changed here by …"
 }
 
-// A part of a page lives on: its template renders one element, which bears the id.
-type part struct {
-	ID, Template string
-	Data         any
-}
-
-// An action is a form's POST. It answers by itself, mostly with v.back or v.to.
-type action struct {
-	path string
-	need registry.Role // "": open to everybody
-	run  func(*visit) error
-}
-
-// pages are all pages, and actions all forms: what is not here is not there.
-func (s *Server) pages() []page {
-	const read = registry.RoleRead
-	return []page{
-		{path: "/{$}", look: "overview", section: "overview", need: read, build: overview, live: true},
-		{path: "/queries", look: "queries", section: "queries", need: read, build: queries, live: true},
-		{path: "/queries/{id}", look: "query", section: "queries", need: read, build: query, live: true},
-		{path: "/queries/{id}/changes/{seq}", look: "change", section: "queries", need: read, build: changePageOf},
-		{path: "/queries/{id}/release", look: "release", section: "queries", need: registry.RoleApp, build: release},
-		{path: "/queries/{id}/settings", look: "query-settings", section: "queries", need: registry.RoleApp, build: editQuery},
-	}
-}
-
-func (s *Server) actions() []action {
-	return []action{
-		{path: "/signin", run: signIn},
-		{path: "/signout", run: signOut},
-		{path: "/theme", run: setTheme},
-		{path: "/queries", need: registry.RoleApp, run: actOnQueries},
-		{path: "/queries/{id}", need: registry.RoleApp, run: actOnQuery},
-		{path: "/queries/{id}/release", need: registry.RoleApp, run: doRelease},
-		{path: "/queries/{id}/settings", need: registry.RoleApp, run: saveQuery},
-	}
-}
-
-// texts are what is served as it is, beside the pages.
-func (s *Server) texts() []action {
-	const read = registry.RoleRead
-	return []action{
-		{path: "/queries/{id}/text", need: read, run: queryText},
-		{path: "/queries/{id}/result", need: read, run: resultCell},
-		{path: "/queries/{id}/difference", need: read, run: differenceCell},
-		{path: "/queries/{id}/changes/{seq}/value", need: read, run: changeCell},
-	}
-}
-
-func (s *Server) serveAll() error {
-	for _, p := range append(s.pages(), s.managing()...) {
-		l, err := newLook(p.look, s.assets)
-		if err != nil {
-			return err
-		}
-		s.looks[p.look] = l
-		s.sections[p.section] = true
-		s.mux.Handle("GET "+p.path, s.show(p))
-		if p.live {
-			s.mux.Handle("GET "+strings.TrimSuffix("/ui/events"+p.path, "/{$}"), s.stream(p))
-		}
-	}
-	for _, a := range append(s.actions(), s.managingActions()...) {
-		s.mux.Handle("POST "+a.path, s.act(a))
-	}
-	for _, a := range s.texts() {
-		s.mux.Handle("GET "+a.path, s.act(a))
-	}
-	for _, name := range []string{"error", "signin"} {
-		l, err := newLook(name, s.assets)
-		if err != nil {
-			return err
-		}
-		s.looks[name] = l
-	}
-	s.mux.HandleFunc("GET /signin", s.signInPage)
-	s.mux.Handle("GET /ui/static/{hash}/{name}", s.assets)
-	s.mux.HandleFunc("/", s.nothing)
-	return nil
-}
+// Storage is the size of the store in bytes; Free is the part of Size that
+// waits to be used again.
+type Storage struct{ Size, Free int64 }

@@ -177,7 +177,7 @@ func TestManyEndpoints(t *testing.T) {
 // not come: the page says so to its script.
 func TestPastStaysPast(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	v := &visit{now: now}
+	v := &visit{clock: clock{now}}
 	for _, c := range []struct {
 		at   time.Duration
 		past bool

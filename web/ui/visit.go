@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
@@ -16,19 +15,19 @@ import (
 // A visit is one request of a person.
 type visit struct {
 	*Server
+	clock
 	w      http.ResponseWriter
 	r      *http.Request
 	caller registry.Caller
-	token  string    // of the session, "" where none is asked for
-	now    time.Time // one moment for the whole page
+	token  string // of the session, "" where none is asked for
 
 	streaming bool // for the live stream of the page
 	building  bool // one of the pages that are built at a time
 }
 
-// hold waits for a place among the pages that are built, so that many requests at
-// once need the memory of a few. release gives it back, before the page is sent.
-func (v *visit) hold() error {
+// startBuild waits for a place among the pages that are built, so that many requests at
+// once need the memory of a few. endBuild gives it back, before the page is sent.
+func (v *visit) startBuild() error {
 	select {
 	case v.builds <- struct{}{}:
 		v.building = true
@@ -38,7 +37,7 @@ func (v *visit) hold() error {
 	}
 }
 
-func (v *visit) release() {
+func (v *visit) endBuild() {
 	if v.building {
 		v.building = false
 		<-v.builds
@@ -54,7 +53,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
-	return &visit{Server: s, w: w, r: r, now: s.Now().UTC()}
+	return &visit{Server: s, w: w, r: r, clock: clock{s.Now().UTC()}}
 }
 
 // Has says whether there is a page of that look, so that no page links to one
@@ -71,10 +70,10 @@ func (s *Server) show(p page) http.Handler {
 		if !v.enter(p.path, p.need) {
 			return
 		}
-		if v.hold() != nil {
+		if v.startBuild() != nil {
 			return // the browser is gone
 		}
-		defer v.release()
+		defer v.endBuild()
 		c, err := p.build(v)
 		if err != nil {
 			v.fail(err)
@@ -132,7 +131,7 @@ func (v *visit) enter(route string, need registry.Role) bool {
 			web.Answer(v.w, v.r, forbidden("sign in"))
 			return false
 		}
-		v.askToSignIn()
+		sessionHandler{v}.ask()
 		return false
 	case err != nil:
 		v.fail(err)
@@ -176,7 +175,7 @@ func (v *visit) render(status int, look string, f *frame) {
 	h := v.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	v.release()
+	v.endBuild()
 	b.send(v.w, v.r, status)
 }
 
@@ -202,4 +201,50 @@ func local(path string) string {
 		return "/"
 	}
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery, Fragment: u.Fragment}).String()
+}
+
+// A handler serves a page or a group of pages: it is a visit with the methods that
+// they need.
+type handler interface{ ~struct{ *visit } }
+
+// by makes the builder of a page from the method of a handler, do the one of an
+// action.
+func by[H handler](build func(H) (content, error)) func(*visit) (content, error) {
+	return func(v *visit) (content, error) { return build(H(struct{ *visit }{v})) }
+}
+
+func do[H handler](run func(H) error) func(*visit) error {
+	return func(v *visit) error { return run(H(struct{ *visit }{v})) }
+}
+
+// The handlers.
+type (
+	overviewHandler    struct{ *visit }
+	queriesHandler     struct{ *visit }
+	queryHandler       struct{ *visit } // one query
+	resultHandler      struct{ *visit } // its versions and changes
+	holderHandler      struct{ *visit } // what one of its holders asks for
+	registerHandler    struct{ *visit }
+	endpointHandler    struct{ *visit }
+	newEndpointHandler struct{ *visit }
+	policyHandler      struct{ *visit }
+	profileHandler     struct{ *visit }
+	deliveryHandler    struct{ *visit }
+	tokenHandler       struct{ *visit }
+	serverHandler      struct{ *visit } // settings and about
+	sessionHandler     struct{ *visit } // sign-in and theme
+	menu               struct{ *visit } // what each page has around its content
+)
+
+// fragment answers a script with one part of a page.
+func (v *visit) fragment(look, name string, data any) error {
+	b, err := pack(func(w io.Writer) error { return v.looks[look].part(w, name, data) })
+	if err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	b.send(v.w, v.r, http.StatusOK)
+	return nil
 }

@@ -11,7 +11,7 @@ type configPage struct {
 	About []pair
 }
 
-func settings(v *visit) (content, error) {
+func (v serverHandler) settings() (content, error) {
 	rows, err := v.Settings()
 	return content{Title: "Settings", Data: configPage{Rows: rows, About: v.aboutServer()}}, err
 }
@@ -27,7 +27,7 @@ type aboutPage struct {
 
 type aboutLink struct{ Name, Path, About string }
 
-func about(v *visit) (content, error) {
+func (v serverHandler) about() (content, error) {
 	p := aboutPage{Version: v.Version, Server: v.aboutServer(), Host: addressOf(v.PublicURL)}
 	if !v.Started.IsZero() {
 		p.Since = v.when(v.Started)
@@ -45,7 +45,7 @@ func about(v *visit) (content, error) {
 
 // aboutServer are the figures that both pages show. What cannot be read now is
 // left out: neither page is about it alone.
-func (v *visit) aboutServer() []pair {
+func (v serverHandler) aboutServer() []pair {
 	out := []pair{{"Version", v.Version}}
 	if !v.Started.IsZero() {
 		out = append(out, pair{"Up for", span(v.now.Sub(v.Started))})

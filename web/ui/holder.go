@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// actOnQuery does what a button of a query's page says.
-func actOnQuery(v *visit) error {
+// act does what a button of a query's page says.
+func (v queryHandler) act() error {
 	q, err := v.resolve()
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ type releasePage struct {
 	Mine, Force bool
 }
 
-func release(v *visit) (content, error) {
+func (v holderHandler) releasePage() (content, error) {
 	q, err := v.resolve()
 	if err != nil {
 		return content{}, err
@@ -49,7 +49,7 @@ func release(v *visit) (content, error) {
 		return content{}, err
 	}
 	_, mine := q.Holder(v.caller.Name)
-	d := releasePage{Head: v.queryHead(&q, st), Others: len(q.Holders), Changes: plural(int(st.Position.Seq), "change", "changes"), Mine: mine, Force: v.May(registry.RoleAdmin)}
+	d := releasePage{Head: queryHandler{v.visit}.head(&q, st), Others: len(q.Holders), Changes: plural(int(st.Position.Seq), "change", "changes"), Mine: mine, Force: v.May(registry.RoleAdmin)}
 	if mine {
 		d.Others--
 	}
@@ -57,7 +57,7 @@ func release(v *visit) (content, error) {
 	return content{Title: "Release " + clip(d.Head.Name, 60), Data: d}, nil
 }
 
-func doRelease(v *visit) error {
+func (v holderHandler) release() error {
 	q, err := v.resolve()
 	if err != nil {
 		return err
@@ -83,12 +83,12 @@ type settingsPage struct {
 
 var holderFields = registerFields[1:]
 
-func (v *visit) settingsPage(q *registry.Query, st registry.Status, f form) content {
-	d := settingsPage{v.queryHead(q, st), f}
+func (v holderHandler) settings(q *registry.Query, st registry.Status, f form) content {
+	d := settingsPage{queryHandler{v.visit}.head(q, st), f}
 	return content{Title: "Edit " + clip(d.Head.Name, 60), Data: d}
 }
 
-func editQuery(v *visit) (content, error) {
+func (v holderHandler) edit() (content, error) {
 	q, st, h, err := v.held()
 	if err != nil {
 		return content{}, err
@@ -105,10 +105,10 @@ func editQuery(v *visit) (content, error) {
 	if h.Public {
 		f.Values.Set("public", "1")
 	}
-	return v.settingsPage(&q, st, f), nil
+	return v.settings(&q, st, f), nil
 }
 
-func (v *visit) held() (registry.Query, registry.Status, registry.Holder, error) {
+func (v holderHandler) held() (registry.Query, registry.Status, registry.Holder, error) {
 	q, err := v.resolve()
 	if err != nil {
 		return q, registry.Status{}, registry.Holder{}, err
@@ -121,9 +121,9 @@ func (v *visit) held() (registry.Query, registry.Status, registry.Holder, error)
 	return q, st, h, err
 }
 
-// saveQuery takes the form of a registration's settings. What does not fit is
+// save takes the form of a registration's settings. What does not fit is
 // shown beside its field, and nothing is lost.
-func saveQuery(v *visit) error {
+func (v holderHandler) save() error {
 	q, st, h, err := v.held()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func saveQuery(v *visit) error {
 			return err
 		}
 	}
-	return v.again(f, "query-settings", "queries", v.settingsPage(&q, st, f))
+	return v.again(f, "query-settings", "queries", v.settings(&q, st, f))
 }
 
 // patch reads the fields and notes those that cannot be read.

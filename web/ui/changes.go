@@ -38,7 +38,7 @@ const (
 )
 
 // plot draws changes, the oldest first.
-func (v *visit) plot(changes []registry.Change) *changePlot {
+func (v resultHandler) plot(changes []registry.Change) *changePlot {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ type side struct {
 }
 
 // view shows a change with at most so many rows of each side, from row on.
-func (v *visit) view(q *registry.Query, n namer, c registry.Change, from, most int) changeView {
+func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from, most int) changeView {
 	d := c.Delta
 	at := queryPath(q.ID)
 	own := fmt.Sprintf("%s/changes/%d", at, c.Seq)
@@ -162,4 +162,45 @@ func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, 
 		s.Count = count(rest)
 	}
 	return s
+}
+
+// A delta says in a few words what a change was.
+type delta struct{ Plus, Minus, Rest string }
+
+func deltaOf(d *diff.Delta, baseline bool) delta {
+	if d == nil {
+		return delta{}
+	}
+	rows := func(n int) string {
+		if d.Form.Graph() {
+			return plural(n, "triple", "triples")
+		}
+		return plural(n, "row", "rows")
+	}
+	switch {
+	case d.Form == diff.Ask && baseline:
+		return delta{Plus: word(d.Boolean), Rest: "first result"}
+	case d.Form == diff.Ask:
+		return delta{Plus: word(d.Boolean), Minus: "was " + word(d.Previous)}
+	case baseline:
+		return delta{Rest: "first result, " + rows(d.NewLen)}
+	}
+	out := delta{Rest: "of " + rows(max(d.NewLen, d.OldLen))}
+	if n := len(d.Added); n > 0 {
+		out.Plus = "+" + count(n)
+	}
+	if n := len(d.Removed); n > 0 {
+		out.Minus = minus + count(n)
+	}
+	if d.Ordered {
+		out.Rest = "ordered, " + rows(d.NewLen)
+	}
+	return out
+}
+
+func word(b bool) string {
+	if b {
+		return "true"
+	}
+	return "false"
 }

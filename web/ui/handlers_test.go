@@ -1,0 +1,49 @@
+package ui
+
+import (
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTypesHaveFewMethods: a page or a group of pages has a handler of its own, so
+// that no type grows past what one can hold in mind.
+func TestTypesHaveFewMethods(t *testing.T) {
+	const most = 20
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods := map[string]int{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil {
+				continue
+			}
+			typ := fn.Recv.List[0].Type
+			if p, ok := typ.(*ast.StarExpr); ok {
+				typ = p.X
+			}
+			methods[typ.(*ast.Ident).Name]++
+		}
+	}
+	for name, n := range methods {
+		if n > most {
+			t.Errorf("%s has %d methods, at most %d are wanted", name, n, most)
+		}
+	}
+	if methods["visit"] == 0 {
+		t.Error("the requests have another type by now")
+	}
+}

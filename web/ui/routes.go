@@ -1,0 +1,149 @@
+package ui
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
+)
+
+// A page is one kind of page.
+type page struct {
+	path    string // pattern of the router, without a method
+	look    string // its template, templates/{look}.html
+	section string // its place in the rail, "" for none
+	need    registry.Role
+	build   func(*visit) (content, error)
+	live    bool // has a stream of its own
+	absent  bool // the server does not have what the page shows
+}
+
+// A content is what a page shows this time.
+type content struct {
+	Title string
+	Data  any
+	Live  []part // what of it is kept up to date
+	Feed  *feed  // a list that grows at its top
+}
+
+// A part of a page lives on: its template renders one element, which bears the id.
+type part struct {
+	ID, Template string
+	Data         any
+}
+
+// An action is a form's POST. It answers by itself, mostly with v.back or v.to.
+type action struct {
+	path string
+	need registry.Role // "": open to everybody
+	run  func(*visit) error
+
+	absent bool // the server does not have what the action needs
+}
+
+// pages are all pages, actions all forms and texts what is served as it is.
+func (s *Server) pages() []page {
+	const read, app, admin = registry.RoleRead, registry.RoleApp, registry.RoleAdmin
+	return []page{
+		{path: "/{$}", look: "overview", section: "overview", need: read, build: by(overviewHandler.page), live: true},
+		{path: "/queries", look: "queries", section: "queries", need: read, build: by(queriesHandler.page), live: true},
+		{path: "/queries/{id}", look: "query", section: "queries", need: read, build: by(queryHandler.page), live: true},
+		{path: "/queries/{id}/changes/{seq}", look: "change", section: "queries", need: read, build: by(resultHandler.changePage)},
+		{path: "/queries/{id}/release", look: "release", section: "queries", need: app, build: by(holderHandler.releasePage)},
+		{path: "/queries/{id}/settings", look: "query-settings", section: "queries", need: app, build: by(holderHandler.edit)},
+		{path: "/register", look: "register", section: "queries", need: app, build: by(registerHandler.page)},
+		{path: "/endpoints", look: "endpoints", section: "endpoints", need: read, build: by(endpointHandler.list), live: true},
+		{path: "/add-endpoint", look: "newendpoint", section: "endpoints", need: admin, build: by(newEndpointHandler.page)},
+		{path: "/endpoints/{name}", look: "endpoint", section: "endpoints", need: read, build: by(endpointHandler.page), live: true},
+		{path: "/endpoints/{name}/remove", look: "confirm", section: "endpoints", need: admin, build: by(endpointHandler.askToRemove)},
+		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true, absent: s.Subscriptions == nil},
+		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop), absent: s.Subscriptions == nil},
+		{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: by(tokenHandler.page), absent: !s.hasTokens()},
+		{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: by(tokenHandler.askToRevoke), absent: !s.hasTokens()},
+		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true, absent: s.Profiles == nil},
+		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true, absent: s.Profiles == nil},
+		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add), absent: s.Profiles == nil},
+		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove), absent: s.Profiles == nil},
+		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings), absent: s.Settings == nil},
+		{path: "/about", look: "about", section: "about", need: read, build: by(serverHandler.about)},
+	}
+}
+
+func (s *Server) actions() []action {
+	const read, app, admin = registry.RoleRead, registry.RoleApp, registry.RoleAdmin
+	return []action{
+		{path: "/signin", run: do(sessionHandler.signIn)},
+		{path: "/signout", run: do(sessionHandler.signOut)},
+		{path: "/theme", run: do(sessionHandler.setTheme)},
+		{path: "/queries", need: app, run: do(queriesHandler.act)},
+		{path: "/queries/{id}", need: app, run: do(queryHandler.act)},
+		{path: "/queries/{id}/release", need: app, run: do(holderHandler.release)},
+		{path: "/queries/{id}/settings", need: app, run: do(holderHandler.save)},
+		{path: "/register", need: app, run: do(registerHandler.register)},
+		{path: "/register/check", need: app, run: do(registerHandler.check)},
+		{path: "/endpoints", need: admin, run: do(newEndpointHandler.create)},
+		{path: "/endpoints/{name}", need: admin, run: do(endpointHandler.save)},
+		{path: "/endpoints/{name}/policy", need: admin, run: do(policyHandler.use)},
+		{path: "/endpoints/{name}/compare", need: admin, run: do(policyHandler.compare)},
+		{path: "/endpoints/{name}/revert", need: admin, run: do(endpointHandler.revert)},
+		{path: "/endpoints/{name}/tick", need: admin, run: do(endpointHandler.tick)},
+		{path: "/endpoints/{name}/pause", need: admin, run: do(endpointHandler.pause)},
+		{path: "/endpoints/{name}/resume", need: admin, run: do(endpointHandler.resume)},
+		{path: "/endpoints/{name}/remove", need: admin, run: do(endpointHandler.remove)},
+		{path: "/deliveries/{id}/pause", need: read, run: do(actOnFollower("pause", "is paused: its changes wait in the log.")), absent: s.Subscriptions == nil},
+		{path: "/deliveries/{id}/resume", need: read, run: do(actOnFollower("resume", "is tried again now.")), absent: s.Subscriptions == nil},
+		{path: "/deliveries/{id}/replay", need: app, run: do(deliveryHandler.replay), absent: s.Subscriptions == nil},
+		{path: "/deliveries/{id}/drop", need: read, run: do(deliveryHandler.drop), absent: s.Subscriptions == nil},
+		{path: "/profiles", need: app, run: do(profileHandler.create), absent: s.Profiles == nil},
+		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove), absent: s.Profiles == nil},
+		{path: "/tokens", need: admin, run: do(tokenHandler.make), absent: !s.hasTokens()},
+		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke), absent: !s.hasTokens()},
+	}
+}
+
+func (s *Server) texts() []action {
+	const read = registry.RoleRead
+	return []action{
+		{path: "/queries/{id}/text", need: read, run: do(resultHandler.queryText)},
+		{path: "/queries/{id}/result", need: read, run: do(resultHandler.resultCell)},
+		{path: "/queries/{id}/difference", need: read, run: do(resultHandler.differenceCell)},
+		{path: "/queries/{id}/changes/{seq}/value", need: read, run: do(resultHandler.changeCell)},
+	}
+}
+
+func (s *Server) hasTokens() bool { _, ok := s.Gate.(web.Keys); return ok }
+
+func (s *Server) serveAll() error {
+	for _, p := range s.pages() {
+		if p.absent {
+			continue
+		}
+		if err := s.parse(p.look); err != nil {
+			return err
+		}
+		s.sections[p.section] = true
+		s.mux.Handle("GET "+p.path, s.show(p))
+		if p.live {
+			s.mux.Handle("GET "+strings.TrimSuffix("/ui/events"+p.path, "/{$}"), s.stream(p))
+		}
+	}
+	for _, a := range s.actions() {
+		if !a.absent {
+			s.mux.Handle("POST "+a.path, s.act(a))
+		}
+	}
+	for _, a := range s.texts() {
+		s.mux.Handle("GET "+a.path, s.act(a))
+	}
+	s.mux.HandleFunc("GET /signin", s.signInPage)
+	s.mux.Handle("GET /ui/static/{hash}/{name}", s.assets)
+	s.mux.HandleFunc("/", s.nothing)
+	return errors.Join(s.parse("error"), s.parse("signin"))
+}
+
+func (s *Server) parse(look string) error {
+	l, err := newLook(look, s.assets)
+	s.looks[look] = l
+	return err
+}
