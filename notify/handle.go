@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -26,7 +25,7 @@ func (s *session) handle(in *inbound) error {
 	if in.Type == "init" {
 		return s.init(in)
 	}
-	if !s.ready {
+	if !s.login.ready {
 		return &closing{CloseUnauthorized, "the first message must be init"}
 	}
 	err := in.err
@@ -49,7 +48,7 @@ func (s *session) dispatch(r request) error {
 	case "ack":
 		return s.ack(r)
 	case "ping":
-		return s.write(frame("pong", field{"payload", rawOrNil(r.Payload)}))
+		return s.out.write(frame("pong", field{"payload", rawOrNil(r.Payload)}))
 	}
 	return badParams("unknown type %.64q", r.Type)
 }
@@ -62,23 +61,23 @@ func rawOrNil(m json.RawMessage) any {
 }
 
 func (s *session) init(in *inbound) error {
-	if s.ready {
+	if s.login.ready {
 		return &closing{CloseTooMany, "init was sent already"}
 	}
 	if in.err != nil {
 		return &closing{CloseMalformed, in.err.Error()}
 	}
-	s.token = in.Token
-	if s.token == "" {
-		s.token = s.header
+	l := &s.login
+	if in.Token != "" {
+		l.token = in.Token
 	}
-	if c := s.authenticate(); c != nil {
-		return c
+	if err := l.check(s.srv); err != nil {
+		return err
 	}
-	s.client = shortened(in.Client)
-	s.ready, s.expiry, s.armed = true, s.caller.Expires, time.Time{} // another time comes next
+	l.client, l.ready, l.expiry = shortened(in.Client), true, l.caller.Expires
+	s.alarm.reset() // another time comes next
 	o := s.srv.opts
-	return s.write(frame("ready",
+	return s.out.write(frame("ready",
 		field{"session", rand.Text()},
 		field{"limits", map[string]int64{
 			"message": o.Limits.Message, "subscriptions": int64(o.Limits.Subscriptions),
@@ -87,38 +86,11 @@ func (s *session) init(in *inbound) error {
 		field{"ping", registry.Duration(o.Timing.Ping)}))
 }
 
-// shortened keeps what is shown of a client's own words short.
-func shortened(text string) string {
-	const most = 64
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
-// authenticate asks the gate who the token stands for, now.
-func (s *session) authenticate() error {
-	caller, err := s.srv.opts.Gate.Authenticate(s.from, s.token)
-	switch {
-	case errors.Is(err, registry.ErrGuessing):
-		return &closing{CloseRate, err.Error()}
-	case errors.Is(err, ErrUnauthorized):
-		return &closing{CloseUnauthorized, "no valid token"}
-	case err != nil:
-		s.srv.opts.Logger.Error("authenticate a live connection", "error", err)
-		return &closing{websocket.CloseInternalServerErr, "internal error"}
-	case !caller.Role.Includes(registry.RoleRead):
-		return &closing{CloseForbidden, "the token does not allow to follow"}
-	}
-	s.caller = caller
-	return nil
-}
-
 // resolve finds what a subscription wants to follow, and returns how to let go.
-func (s *session) resolve(t target) (registry.Query, func(), error) {
-	reg := s.srv.opts.Registrar
+func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func(), error) {
+	reg := s.opts.Registrar
 	if t.ref != "" {
-		q, err := reg.Resolve(s.caller, t.ref)
+		q, err := reg.Resolve(caller, t.ref)
 		if errors.Is(err, registry.ErrNotFound) {
 			return q, nil, &refusal{code: CodeUnknownQuery, message: "no query has this id or name"}
 		}
@@ -127,12 +99,12 @@ func (s *session) resolve(t target) (registry.Query, func(), error) {
 		}
 		return q, func() {}, s.unavailable("resolve a query", err)
 	}
-	if !s.caller.Role.Includes(registry.RoleApp) {
+	if !caller.Role.Includes(registry.RoleApp) {
 		return registry.Query{}, nil, &refusal{code: CodeNotAllowed, message: "registering a query needs the role app"}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.srv.opts.Timing.Write)
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timing.Write)
 	defer cancel()
-	q, release, err := reg.Follow(ctx, s.caller, t.Endpoint, t.SPARQL)
+	q, release, err := reg.Follow(ctx, caller, t.Endpoint, t.SPARQL)
 	switch {
 	case errors.Is(err, ErrRefused):
 		return q, nil, &refusal{code: CodeBadParams, message: err.Error()}
@@ -153,11 +125,11 @@ func ambiguous(err error) error {
 }
 
 // unavailable hides an inner error from the client and keeps it in the log.
-func (s *session) unavailable(doing string, err error) error {
+func (s *Server) unavailable(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	s.srv.opts.Logger.Error(doing, "error", err)
+	s.opts.Logger.Error(doing, "error", err)
 	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }
 
@@ -166,10 +138,10 @@ func (s *session) subscribe(r request) error {
 	if !validID.MatchString(r.ID) {
 		return badParams("id must match [A-Za-z0-9._-]{1,64}")
 	}
-	if s.subs[r.ID] != nil {
+	if s.subs.byID[r.ID] != nil {
 		return &closing{CloseInUse, "subscription id in use: " + r.ID}
 	}
-	if n := s.srv.opts.Limits.Subscriptions; len(s.subs) >= n {
+	if n := s.srv.opts.Limits.Subscriptions; len(s.subs.byID) >= n {
 		return &refusal{code: CodeLimit, message: "too many subscriptions on this connection"}
 	}
 	if r.Profile != nil {
@@ -183,7 +155,7 @@ func (s *session) subscribe(r request) error {
 	if err != nil {
 		return err
 	}
-	q, release, err := s.resolve(t)
+	q, release, err := s.srv.resolve(s.login.caller, t)
 	if err != nil {
 		return err
 	}
@@ -192,76 +164,22 @@ func (s *session) subscribe(r request) error {
 		return badParams("%v", err)
 	}
 	sub.follows, sub.endpoint, sub.form, sub.ordered, sub.release = q.ID, q.Endpoint, q.Form, q.Ordered, release
-	sub.cursor.Query = q.ID
-	s.enter(sub)
+	sub.cursor.Query, sub.session = q.ID, s
+	s.subs.enter(sub)
 	sub.list(r.Filter)
-	return s.begun(sub, sub.begin(from), "the query ended")
-}
-
-// begun ends a subscription that could not begin.
-func (s *session) begun(sub *subscription, err error, ended string) error {
-	var gone *closing
-	if err == nil || errors.Is(err, errGone) || errors.As(err, &gone) {
-		return err
-	}
-	s.leave(sub)
-	if errors.Is(err, registry.ErrNotFound) {
-		return &refusal{code: CodeUnknownQuery, message: ended}
-	}
-	return s.unavailable("start a subscription", err)
-}
-
-func (s *session) enter(sub *subscription) {
-	sub.session = s
-	s.subs[sub.id] = sub
-	s.srv.join(sub)
-	s.srv.subscriptions.Add(1)
-}
-
-// leave takes a subscription out of all books.
-func (s *session) leave(sub *subscription) {
-	sub.over = true
-	delete(s.subs, sub.id)
-	delete(s.holds, sub)
-	s.queue = without(s.queue, sub)
-	s.let(sub)
-}
-
-// let ends a subscription's interest and its hold.
-func (s *session) let(sub *subscription) {
-	s.srv.part(sub)
-	s.srv.subscriptions.Add(-1)
-	s.srv.listing.remove(sub.listed)
-	sub.release()
-}
-
-func without(list []*subscription, sub *subscription) []*subscription {
-	kept := list[:0]
-	for _, s := range list {
-		if s != sub {
-			kept = append(kept, s)
-		}
-	}
-	clear(list[len(kept):])
-	return kept
+	return sub.begun(sub.begin(from), "the query ended")
 }
 
 func (s *session) unsubscribe(id string) error {
-	sub := s.subs[id]
+	sub := s.subs.byID[id]
 	if sub == nil {
 		return &refusal{code: CodeUnknownID, message: "no such subscription"}
 	}
-	return s.complete(sub, "unsubscribed")
-}
-
-// complete says that nothing more will come and ends the subscription.
-func (s *session) complete(sub *subscription, reason string) error {
-	s.leave(sub)
-	return s.write(frame("complete", field{"id", sub.id}, field{"reason", reason}))
+	return sub.end("unsubscribed")
 }
 
 func (s *session) ack(r request) error {
-	sub := s.subs[r.ID]
+	sub := s.subs.byID[r.ID]
 	if sub == nil {
 		return &refusal{code: CodeUnknownID, message: "no such subscription"}
 	}

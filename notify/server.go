@@ -129,7 +129,7 @@ type Server struct {
 	strict    cursor.Rules // limited, and so does a single change
 	listing   listing
 	counts    counts
-	senders   senders
+	workers   workerPool
 	buffers   sync.Pool // of *[]byte, for what is about to be written
 	up        websocket.Upgrader
 
@@ -163,7 +163,7 @@ func NewServer(o Options) *Server {
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
 		topics:    make(map[string]*topic),
-		senders:   senders{most: runtime.GOMAXPROCS(0)},
+		workers:   workerPool{most: runtime.GOMAXPROCS(0)},
 		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
 		cuts:      make(map[io.Closer]struct{}),
@@ -229,8 +229,7 @@ func (s *Server) Stats() Stats {
 // nothing of the HTTP server stays behind for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at seat) func(func()) {
-		e := newSession(s, conn, wire, s.opts.Credential(r))
-		e.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
+		e := newSession(s, conn, wire, registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), s.opts.Credential(r))
 		objection := s.objection(r, conn, at)
 		return func(gone func()) { e.serve(objection, gone) }
 	})
@@ -325,7 +324,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {
 		s.wg.Wait()
-		s.senders.close()
+		s.workers.close()
 		close(gone)
 	}()
 	select {
@@ -345,7 +344,7 @@ func (s *Server) goDown() {
 	s.closed = true
 	close(s.drain)
 	for e := range s.sessions {
-		e.poke(dueDrain)
+		e.schedule(dueDrain)
 	}
 }
 
@@ -357,7 +356,7 @@ func (s *Server) Recheck() {
 	close(s.recheck)
 	s.recheck = make(chan struct{})
 	for e := range s.sessions {
-		e.poke(dueToken)
+		e.schedule(dueToken)
 	}
 }
 
@@ -377,7 +376,7 @@ func (s *Server) known(e *session, on bool) {
 	case !on:
 		delete(s.sessions, e)
 	case s.closed:
-		e.poke(dueDrain)
+		e.schedule(dueDrain)
 	default:
 		s.sessions[e] = struct{}{}
 	}

@@ -19,9 +19,9 @@ type subscription struct {
 	session *session
 	topic   *topic
 	place   int  // in topic.subs, guarded by topic.mu
-	awake   bool // in session.awake, guarded by session.mail
+	awake   bool // in mailbox.woken, guarded by mailbox.mu
 	over    bool // has left
-	queued  bool // in session.queue
+	queued  bool // in subscriptions.queue
 	release func()
 
 	follows  string // id of the query or profile
@@ -64,12 +64,18 @@ func newSubscription(r request, rules *cursor.Rules) (*subscription, *registry.P
 // list enters a subscription among those that can be seen.
 func (sub *subscription) list(filter json.RawMessage) {
 	s := sub.session
-	about := registry.Subscription{Way: registry.WebSocket, Caller: s.caller.Name, Name: sub.id, Client: s.client, Remote: s.from,
+	about := registry.Subscription{Way: registry.WebSocket, Caller: s.login.caller.Name, Name: sub.id, Client: s.login.client, Remote: s.login.from,
 		Query: sub.follows, Rate: registry.Duration(sub.cursor.Rate), Filter: filter}
 	if sub.captures != nil {
 		about.Query, about.Profile, about.Endpoint = "", sub.captures.profile, sub.endpoint
 	}
-	sub.listed = s.srv.list(about, sub.at(), func() { s.dropping(sub) }, func() { s.awaken(sub) })
+	sub.listed = s.srv.list(about, sub.at(), sub.drop, func() { s.notify(sub) })
+}
+
+// drop asks for the end of a subscription.
+func (sub *subscription) drop() {
+	sub.session.mail.drop(sub)
+	sub.session.schedule(dueMail)
 }
 
 // at is the position that the client has.
@@ -161,7 +167,7 @@ func (sub *subscription) restart(reason string) error {
 
 func (sub *subscription) subscribed(resumed bool, reason string) error {
 	p := sub.at()
-	return sub.session.write(frame("subscribed",
+	return sub.session.out.write(frame("subscribed",
 		field{"id", sub.id}, field{"query", sub.follows}, field{"topic", sub.session.srv.format().ResultsURL(sub.follows)},
 		field{"form", string(sub.form)}, field{"ordered", orNil(sub.ordered)},
 		field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
@@ -174,6 +180,70 @@ func orNil(v bool) any {
 	return v
 }
 
+// turn gives a subscription its turn: what its cursor has, or one part of its
+// result. more says that more parts follow.
+func (sub *subscription) turn() (more bool, err error) {
+	switch {
+	case sub.listed.halted.Load():
+		return false, nil // resuming it queues it again
+	case sub.transfer != nil:
+		err = sub.nextPart()
+	case sub.full():
+		sub.cursor.Hold()
+		return false, nil // ack will queue it again
+	case sub.captures != nil:
+		err = sub.deliverCaptures()
+	default:
+		err = sub.deliver()
+	}
+	return sub.transfer != nil, sub.failed(err)
+}
+
+// failed decides what follows from the error of a delivery, nil if there is none.
+func (sub *subscription) failed(err error) error {
+	var gap *registry.GapError
+	if errors.As(err, &gap) && sub.captures != nil {
+		err = sub.restartCaptures(gap.Reason) // which can fail like any delivery
+	}
+	var refused *refusal
+	var closed *closing
+	switch {
+	case err == nil || errors.Is(err, errGone) || errors.As(err, &closed):
+		return err
+	case sub.session.ctx.Err() != nil:
+		return errGone
+	case errors.Is(err, registry.ErrNotFound):
+		return sub.end("released")
+	}
+	// The log failed. The next heartbeat sees that something is left to send.
+	if err = sub.session.srv.unavailable("read the log", err); errors.As(err, &refused) {
+		refused.id = sub.id
+	}
+	return err
+}
+
+// begun ends a subscription that could not begin.
+func (sub *subscription) begun(err error, ended string) error {
+	var gone *closing
+	if err == nil || errors.Is(err, errGone) || errors.As(err, &gone) {
+		return err
+	}
+	sub.session.subs.leave(sub)
+	if errors.Is(err, registry.ErrNotFound) {
+		return &refusal{code: CodeUnknownQuery, message: ended}
+	}
+	return sub.session.srv.unavailable("start a subscription", err)
+}
+
+// end says that nothing more will come and ends the subscription.
+func (sub *subscription) end(reason string) error {
+	if sub.over {
+		return nil // it has ended meanwhile
+	}
+	sub.session.subs.leave(sub)
+	return sub.session.out.write(frame("complete", field{"id", sub.id}, field{"reason", reason}))
+}
+
 // deliver sends what the cursor has, for as long as the client keeps up and until
 // enough has been said: what is written meanwhile holds no page.
 func (sub *subscription) deliver() error {
@@ -182,10 +252,8 @@ func (sub *subscription) deliver() error {
 	if err != nil {
 		return err
 	}
-	if s.wire.blocked.Swap(false) { // everything else on this connection is late as well
-		for _, other := range s.subs {
-			other.cursor.Hold()
-		}
+	if s.in.wire.blocked.Swap(false) { // everything else on this connection is late as well
+		s.subs.foldAll()
 	}
 	defer sub.cursor.Release()
 	for {
@@ -204,7 +272,7 @@ func (sub *subscription) deliver() error {
 			return sub.snapshot(ev.Lost())
 		case cursor.Wait:
 			if !ev.Until.IsZero() {
-				s.hold(sub, ev.Until)
+				s.subs.hold(sub, ev.Until)
 				return nil
 			}
 			return sub.state(st)
@@ -212,14 +280,14 @@ func (sub *subscription) deliver() error {
 		if err != nil {
 			return err
 		}
-		if s.full() || s.wire.blocked.Load() || sub.full() {
+		if s.out.full() || s.in.wire.blocked.Load() || sub.full() {
 			s.enqueue(sub) // the rest waits, or will be folded
 			return nil
 		}
 	}
 }
 
-// change says a change. It does not write.
+// change adds a change to the output. It does not write.
 func (sub *subscription) change(c *registry.Change) error {
 	s, filter := sub.session, sub.cursor.Filter
 	body, err := s.srv.changeContent(c, filter)
@@ -228,12 +296,12 @@ func (sub *subscription) change(c *registry.Change) error {
 	}
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
 	if len(body.pieces) > 1 {
-		s.sayDocument([]byte(before+sub.id+between), s.srv.changeDocument(c, filter, body))
+		s.out.addDocument([]byte(before+sub.id+between), s.srv.changeDocument(c, filter, body))
 	} else {
 		members := body.pieces[0]
-		b := appendHeader(s.said(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
+		b := appendHeader(s.out.bytes(), websocket.TextMessage, len(before)+len(sub.id)+len(between)+len(members)+len(after))
 		b = append(append(append(b, before...), sub.id...), between...)
-		*s.out = append(append(b, members...), after...)
+		*s.out.frames = append(append(b, members...), after...)
 	}
 	sub.sent()
 	return nil
@@ -273,7 +341,7 @@ func (sub *subscription) state(st *registry.Status) error {
 		}
 		fields = append(fields, field{"reason", string(reason)}, field{"error", st.Error})
 	}
-	if err := sub.session.write(frame("status", fields...)); err != nil {
+	if err := sub.session.out.write(frame("status", fields...)); err != nil {
 		return err
 	}
 	sub.stale = stale
@@ -300,7 +368,7 @@ func (sub *subscription) heartbeat() error {
 	st, _, err := s.srv.opts.Log.Current(sub.follows, false)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return s.complete(sub, "released")
+		return sub.end("released")
 	case err != nil:
 		s.srv.opts.Logger.Error("read a status", "query", sub.follows, "error", err)
 		return nil
@@ -321,5 +389,5 @@ func (sub *subscription) heartbeat() error {
 func (sub *subscription) alive(checked time.Time) error {
 	sub.lastSent = time.Now()
 	p := sub.at()
-	return sub.session.write(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
+	return sub.session.out.write(frame("alive", field{"id", sub.id}, field{"epoch", p.Epoch}, field{"seq", p.Seq}, field{"checked_at", timeOrNil(checked)}))
 }

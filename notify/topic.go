@@ -15,7 +15,7 @@ type topic struct {
 	query    string
 	srv      *Server
 	follower *Follower
-	queued   atomic.Bool // stands among the senders' jobs
+	queued   atomic.Bool // is in the worker pool's queue
 
 	mu     sync.Mutex
 	subs   []*subscription // each knows its place
@@ -61,10 +61,10 @@ func (s *Server) part(sub *subscription) {
 	}
 }
 
-// wake runs within Hub.Wake and leaves the rest to the senders.
+// wake runs within Hub.Wake and leaves the rest to the worker pool.
 func (t *topic) wake() {
 	if t.queued.CompareAndSwap(false, true) {
-		t.srv.senders.push(t)
+		t.srv.workers.push(t)
 	}
 }
 
@@ -75,7 +75,7 @@ func (t *topic) work() bool {
 	defer t.mu.Unlock()
 	t.stale = true
 	for _, sub := range t.subs {
-		sub.session.awaken(sub)
+		sub.session.notify(sub)
 	}
 	return false
 }

@@ -30,7 +30,7 @@ func (sub *subscription) transferResult(st *registry.Status) error {
 	return sub.nextPart()
 }
 
-// nextPart says the next part of a result. A result that is not kept any more
+// nextPart sends the next part of a result. A result that is not kept any more
 // because another came begins again, with the present one: a client takes part 1
 // for a new beginning.
 func (sub *subscription) nextPart() error {
@@ -45,7 +45,7 @@ func (sub *subscription) nextPart() error {
 		return err
 	}
 	to, last := rows.split(t.from, s.srv.opts.Limits.Part)
-	if err := sub.sayPart(rows, to, last); err != nil {
+	if err := sub.addPart(rows, to, last); err != nil {
 		return err
 	}
 	s.enqueue(sub) // for the next part, or for the status and what came meanwhile
@@ -60,12 +60,12 @@ func (sub *subscription) nextPart() error {
 	return nil
 }
 
-func (sub *subscription) sayPart(rows *tableRows, to int, last bool) error {
+func (sub *subscription) addPart(rows *tableRows, to int, last bool) error {
 	s, t, filter := sub.session, sub.transfer, sub.cursor.Filter
 	head := t.head(sub, rows.res, last)
 	if rows.size(t.from, to) <= smallPart {
 		b := appendMember(head, "results", json.RawMessage(rows.json(t.from, to)))
-		s.say(len(b)+1, b, endOfMessage)
+		s.out.add(len(b)+1, b, endOfMessage)
 		return nil
 	}
 	query, at, from := sub.follows, t.status.Position, t.from
@@ -80,7 +80,7 @@ func (sub *subscription) sayPart(rows *tableRows, to int, last bool) error {
 	if err != nil {
 		return err
 	}
-	s.sayDocument(append(head, `,"results":`...), doc)
+	s.out.addDocument(append(head, `,"results":`...), doc)
 	return nil
 }
 

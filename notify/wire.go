@@ -50,8 +50,8 @@ type wire struct {
 // lag is the time of one write from which its reader counts as lagging.
 const lag = loan.Lag
 
-// A detacher is told before its goroutine waits for a client.
-type detacher interface{ detach() }
+// A waiter is told before its goroutine waits for a client.
+type waiter interface{ handOff() }
 
 func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
 	w := &wire{Conn: c, timing: t, onSlow: onSlow}
@@ -83,11 +83,11 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // send writes all of p, of doc and of tail, and nothing comes between their bytes.
-// It tells d, unless d is nil, before it waits.
-func (w *wire) send(p []byte, doc *Document, tail []byte, d detacher) error {
+// It tells first, unless that is nil, before it waits.
+func (w *wire) send(p []byte, doc *Document, tail []byte, first waiter) error {
 	if !w.mu.TryLock() {
-		if d != nil {
-			d.detach()
+		if first != nil {
+			first.handOff()
 		}
 		w.mu.Lock()
 	}
@@ -100,8 +100,8 @@ func (w *wire) send(p []byte, doc *Document, tail []byte, d detacher) error {
 		}
 		if waits.IsZero() {
 			waits = time.Now()
-			if d != nil {
-				d.detach()
+			if first != nil {
+				first.handOff()
 			}
 		}
 		return w.wait(p[n:])

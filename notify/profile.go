@@ -26,21 +26,21 @@ func (s *session) subscribeProfile(r request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.srv.opts.ResolveProfile(s.caller, ref)
+	p, err := s.srv.opts.ResolveProfile(s.login.caller, ref)
 	if errors.Is(err, registry.ErrNotFound) {
 		return &refusal{code: CodeUnknownQuery, message: "no profile has this id or name"}
 	}
 	if r := ambiguous(err); r != nil {
 		return r
 	}
-	if err := s.unavailable("resolve a profile", err); err != nil {
+	if err := s.srv.unavailable("resolve a profile", err); err != nil {
 		return err
 	}
-	sub := &subscription{id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint, captures: &capturesCursor{profile: p.ID}}
-	s.enter(sub) // first the wake-ups, then the log
+	sub := &subscription{id: r.ID, session: s, release: func() {}, follows: p.ID, endpoint: p.Endpoint, captures: &capturesCursor{profile: p.ID}}
+	s.subs.enter(sub) // first the wake-ups, then the log
 	sub.list(nil)
 	sub.captures.listed = sub.listed
-	return s.begun(sub, sub.beginCaptures(from, given), "the profile ended")
+	return sub.begun(sub.beginCaptures(from, given), "the profile ended")
 }
 
 func (sub *subscription) beginCaptures(from registry.Position, given bool) error {
@@ -71,7 +71,7 @@ func (sub *subscription) followed(resumed bool, reason string) error {
 	sub.moved()
 	sub.session.enqueue(sub)
 	p := sub.at()
-	return sub.session.write(frame("subscribed", field{"id", sub.id}, field{"profile", sub.follows}, field{"epoch", p.Epoch},
+	return sub.session.out.write(frame("subscribed", field{"id", sub.id}, field{"profile", sub.follows}, field{"epoch", p.Epoch},
 		field{"seq", p.Seq}, field{"resumed", resumed}, field{"reason", reason}))
 }
 
@@ -86,7 +86,7 @@ func (sub *subscription) deliverCaptures() error {
 		if sub.full() {
 			return nil // ack will queue it again
 		}
-		if err := sub.sayEnd(&page[i]); err != nil {
+		if err := sub.addEnd(&page[i]); err != nil {
 			return err
 		}
 	}
@@ -94,12 +94,12 @@ func (sub *subscription) deliverCaptures() error {
 	return nil
 }
 
-func (sub *subscription) sayEnd(e *registry.RoundEnd) error {
+func (sub *subscription) addEnd(e *registry.RoundEnd) error {
 	kind, fields := "status", expired
 	if e.State == registry.RoundCaptured {
 		kind, fields = "captured", captured
 	}
-	if err := sub.session.write(frame(kind, append([]field{{"id", sub.id}}, fields(e)...)...)); err != nil {
+	if err := sub.session.out.write(frame(kind, append([]field{{"id", sub.id}}, fields(e)...)...)); err != nil {
 		return err
 	}
 	sub.captures.passed(e)
@@ -117,7 +117,7 @@ func (sub *subscription) heartbeatOfCaptures() error {
 	page, err := sub.captures.next(s.srv.opts.Captures)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return s.complete(sub, "released")
+		return sub.end("released")
 	case err != nil || len(page) > 0:
 		s.enqueue(sub)
 		return nil

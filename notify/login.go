@@ -1,0 +1,52 @@
+package notify
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A login is who a connection belongs to.
+type login struct {
+	from   string // the client's address
+	token  string // of init, else of the upgrade request
+	client string // what the client says that it is
+	ready  bool   // init was accepted
+	caller registry.Caller
+	expiry time.Time // of the token, zero: never
+}
+
+// check asks the gate who the token belongs to, now. The error closes the
+// connection.
+func (l *login) check(s *Server) error {
+	caller, err := s.opts.Gate.Authenticate(l.from, l.token)
+	switch {
+	case errors.Is(err, registry.ErrGuessing):
+		return &closing{CloseRate, err.Error()}
+	case errors.Is(err, ErrUnauthorized):
+		return &closing{CloseUnauthorized, "no valid token"}
+	case err != nil:
+		s.opts.Logger.Error("authenticate a live connection", "error", err)
+		return &closing{websocket.CloseInternalServerErr, "internal error"}
+	case !caller.Role.Includes(registry.RoleRead):
+		return &closing{CloseForbidden, "the token does not allow to follow"}
+	}
+	l.caller = caller
+	return nil
+}
+
+// expired reports whether the token's time is over.
+func (l *login) expired(now time.Time) bool { return !l.expiry.IsZero() && !now.Before(l.expiry) }
+
+// shortened keeps what is shown of a client's own words short.
+func shortened(text string) string {
+	const most = 64
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
