@@ -91,7 +91,7 @@ func (t *allStream) run() (err error) {
 
 // step writes the next event, or waits until there may be one.
 func (t *allStream) step() error {
-	if t.listed.halted.Load() {
+	if t.listed.paused.Load() {
 		return t.wait(time.Time{})
 	}
 	ev, err := t.cursor.Next(t.ctx, &t.s.reader, time.Now())

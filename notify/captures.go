@@ -17,7 +17,7 @@ type Captures interface {
 	// ProfileStatus tells the position of the newest capture, and the counts.
 	ProfileStatus(profile string) (registry.ProfileStatus, error)
 	// EndOf finds the place of a capture among the ends of its profile's rounds,
-	// captured and expired; Seq 0 stands before the first.
+	// captured and expired; Seq 0 is before the first.
 	EndOf(profile string, p registry.Position) (end uint64, err error)
 	// Ends returns the ends that follow a place, oldest first, at most limit.
 	Ends(profile, epoch string, end uint64, limit int) ([]registry.RoundEnd, error)
@@ -167,11 +167,11 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 		c.listed = s.list(about, c.pos, func() { cancel(ErrDropped) }, awake.signal)
 		defer s.listing.remove(c.listed)
 		if gap != nil {
-			if err := s.tellGap(e, &c, gap); err != nil {
+			if err := s.writeCapturesGap(e, &c, gap); err != nil {
 				return err
 			}
 		}
-		err := s.tellCaptures(ctx, e, &c, awake)
+		err := s.writeCaptures(ctx, e, &c, awake)
 		if errors.Is(context.Cause(ctx), ErrDropped) {
 			e.event("complete", "", frameless(field{"reason", "dropped"}))
 			return errEnded
@@ -187,7 +187,7 @@ func (c *capturesCursor) begin(log Captures, at registry.Position, given bool) e
 	return c.newest(log)
 }
 
-func (s *Server) tellGap(e *events, c *capturesCursor, gap *registry.GapError) error {
+func (s *Server) writeCapturesGap(e *events, c *capturesCursor, gap *registry.GapError) error {
 	c.pos, c.end = registry.Position{}, 0
 	if err := c.newest(s.opts.Captures); err != nil {
 		return s.endOfProfile(e, err)
@@ -204,13 +204,13 @@ func (s *Server) endOfProfile(e *events, err error) error {
 	return err
 }
 
-func (s *Server) tellCaptures(ctx context.Context, e *events, c *capturesCursor, awake *Follower) error {
+func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor, awake *Follower) error {
 	feed := Feed{Hub: s.opts.Hub, Heartbeat: s.opts.Timing.Ping}
 	for ctx.Err() == nil {
 		told := false
-		if !c.listed.halted.Load() {
+		if !c.listed.paused.Load() {
 			var err error
-			if told, err = s.tellEnds(e, c); err != nil {
+			if told, err = s.writeRoundEnds(e, c); err != nil {
 				return err
 			}
 		}
@@ -227,18 +227,18 @@ func (s *Server) tellCaptures(ctx context.Context, e *events, c *capturesCursor,
 	return nil
 }
 
-// tellEnds tells a page of what follows, if there is something.
-func (s *Server) tellEnds(e *events, c *capturesCursor) (told bool, err error) {
+// writeRoundEnds tells a page of what follows, if there is something.
+func (s *Server) writeRoundEnds(e *events, c *capturesCursor) (told bool, err error) {
 	page, err := c.next(s.opts.Captures)
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
-		return true, s.tellGap(e, c, gap)
+		return true, s.writeCapturesGap(e, c, gap)
 	}
 	if err != nil {
 		return false, s.endOfProfile(e, err)
 	}
 	for i := range page {
-		if err := s.tellEnd(e, &page[i]); err != nil {
+		if err := s.writeRoundEnd(e, &page[i]); err != nil {
 			return false, err
 		}
 		c.passed(&page[i])
@@ -247,7 +247,7 @@ func (s *Server) tellEnds(e *events, c *capturesCursor) (told bool, err error) {
 	return len(page) > 0, nil
 }
 
-func (s *Server) tellEnd(e *events, x *registry.RoundEnd) error {
+func (s *Server) writeRoundEnd(e *events, x *registry.RoundEnd) error {
 	s.sent.Add(1)
 	if x.State == registry.RoundCaptured {
 		return e.event("captured", x.Position.String(), frameless(captured(x)...))

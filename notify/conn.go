@@ -40,15 +40,15 @@ type Conn struct {
 func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way, serve func(context.Context, *Conn) error, take func(context.Context, *Conn, []byte) error) {
 	up := s.up
 	up.Subprotocols = nil
-	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, at seat) func(func()) {
+	s.upgrade(w, r, &up, way, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
 		c := &Conn{srv: s, conn: conn, wire: wire, read: make(chan struct{})}
 		c.ctx, c.end = context.WithCancelCause(context.Background())
 		var objection error
 		switch {
 		case !s.originAllowed(r):
 			objection = Close(CloseForbidden, originRefused)
-		case at.crowded != "":
-			objection = Close(CloseTooMany, at.crowded)
+		case at.refused != "":
+			objection = Close(CloseTooMany, at.refused)
 		}
 		return func(gone func()) {
 			defer gone()
@@ -154,7 +154,7 @@ func (c *Conn) Ping() error {
 	return nil
 }
 
-// Lags counts the writes so far that took long: whoever sees it grow has
+// Lags counts the writes so far that took long: a caller that sees it grow has
 // fallen behind.
 func (c *Conn) Lags() uint64 { return c.wire.lags.Load() }
 
@@ -211,8 +211,8 @@ func readFrame(conn *websocket.Conn) ([]byte, error) {
 	return frame, nil
 }
 
-// readError tells what the library has not yet told the client itself: of
-// messages that are too large and of broken frames it has.
+// readError reports what the library has not reported to the client itself; it has
+// reported messages that are too large and broken frames.
 func readError(err error) error {
 	if errors.Is(err, websocket.ErrReadLimit) {
 		return &closing{websocket.CloseMessageTooBig, "message too large"}

@@ -17,9 +17,9 @@ import (
 // the document. When the reader keeps it waiting it lets go of the document and
 // asks for it again afterwards; what was not kept meanwhile is made again. So the
 // memory of documents is bounded by what is kept, however many readers stall and
-// wherever each of them stands. Methods may be called concurrently.
+// wherever each of them is. Methods may be called concurrently.
 type Documents struct {
-	kept kept[documentKey, *content]
+	cache onceCache[documentKey, *content]
 
 	mu     sync.Mutex
 	places map[string]chan struct{}
@@ -27,7 +27,7 @@ type Documents struct {
 
 // NewDocuments returns documents of which none is kept yet.
 func NewDocuments() *Documents {
-	return &Documents{kept: kept[documentKey, *content]{most: keepDocuments}, places: make(map[string]chan struct{})}
+	return &Documents{cache: onceCache[documentKey, *content]{capacity: keepDocuments}, places: make(map[string]chan struct{})}
 }
 
 // keepDocuments is the weight of the documents that are kept, in bytes.
@@ -36,7 +36,7 @@ const keepDocuments = 16 << 20
 // A documentKey names a document: what a change or a result says, and how that is
 // written.
 type documentKey struct {
-	step
+	changeKey
 	as string
 }
 
@@ -96,7 +96,7 @@ var errMoved = errors.New("what was being sent is not kept any more")
 
 // content returns what belongs to a key.
 func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*content, error) {
-	return d.kept.get(key, func() (*content, error) {
+	return d.cache.get(key, func() (*content, error) {
 		b, err := make()
 		if err != nil {
 			return nil, err
@@ -105,14 +105,15 @@ func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*cont
 	}, weighContent)
 }
 
-// Open returns the document of a key. write writes it and says something about it, and does so again when it
-// has been let go: the same bytes then, or an error, which ends the transfer. It
-// must not hold on to large things. Few of a class are written at a time.
+// Open returns the document of a key. write writes it and says something about it.
+// It does so again when the document has been let go: the same bytes then, or an
+// error, which ends the transfer. It must not hold on to large things. Few of a
+// class are written at a time.
 func (d *Documents) Open(class, key string, write func(io.Writer) (about any, err error)) (*Document, error) {
 	k := documentKey{as: class + " " + short(key)}
 	places := d.class(class)
 	get := func() (*content, error) {
-		return d.kept.get(k, func() (*content, error) {
+		return d.cache.get(k, func() (*content, error) {
 			places <- struct{}{}
 			defer func() { <-places }()
 			var p pieces

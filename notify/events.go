@@ -69,7 +69,7 @@ func (e *events) write(head []byte, doc *Document, tail []byte) error {
 		err = e.pieces(tail)
 	}
 	if err == nil {
-		err = e.try(e.control.Flush)
+		err = e.withTimeout(e.control.Flush)
 	}
 	e.lagging = time.Since(start) > lag
 	return err
@@ -87,14 +87,14 @@ func (e *events) pieces(b []byte) error {
 }
 
 func (e *events) piece(b []byte) error {
-	return e.try(func() error {
+	return e.withTimeout(func() error {
 		_, err := e.w.Write(b)
 		return err
 	})
 }
 
-func (e *events) try(write func() error) error {
-	// Without support for deadlines (a recorder in a test) there is nobody to wait for.
+func (e *events) withTimeout(write func() error) error {
+	// Without support for deadlines (a recorder in a test) there is no one to wait for.
 	_ = e.control.SetWriteDeadline(time.Now().Add(e.timeout))
 	err := write()
 	if errors.Is(err, os.ErrDeadlineExceeded) {

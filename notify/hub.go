@@ -2,7 +2,7 @@ package notify
 
 import "sync"
 
-// A Hub carries wake-ups from whoever commits changes to whoever follows them.
+// A Hub carries wake-ups from the writers of changes to their followers.
 // It carries no data and starts no goroutine. A wake-up says "look at the log
 // again"; several may arrive as one, none is lost. All methods may be called
 // concurrently.
@@ -12,7 +12,7 @@ type Hub struct {
 	all     map[*Follower]struct{}
 }
 
-// NewHub returns a hub that nobody follows yet.
+// NewHub returns a hub without followers.
 func NewHub() *Hub {
 	return &Hub{
 		queries: make(map[string]map[*Follower]struct{}),
@@ -20,8 +20,8 @@ func NewHub() *Hub {
 	}
 }
 
-// Wake tells the followers of these queries, and those who follow everything,
-// that there is something new in the log or in a query's status. It must be
+// Wake says to the followers of these queries, and to those of all queries, that
+// there is something new in the log or in a query's status. It must be
 // called after the commit, never before. It does not block; its cost grows with
 // the number of followers of these queries only.
 func (h *Hub) Wake(queries ...string) {
@@ -183,6 +183,6 @@ func (f *Follower) mark(query string) {
 func (f *Follower) signal() {
 	select {
 	case f.c <- struct{}{}:
-	default: // one is waiting already and stands for this one too
+	default: // one is waiting already and is as good
 	}
 }

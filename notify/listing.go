@@ -16,11 +16,11 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrDropped says that somebody ended a subscription at the server.
+// ErrDropped says that an operator ended a subscription at the server.
 var ErrDropped = errors.New("dropped")
 
-// A listing knows the subscriptions of connected clients, for those who manage
-// them. The zero value is empty.
+// A listing holds the subscriptions of connected clients, for operators. The zero
+// value is empty.
 type listing struct {
 	mu    sync.Mutex
 	byID  map[string]*listed
@@ -29,23 +29,23 @@ type listing struct {
 	came  uint64
 }
 
-// A listed subscription is written by whoever serves it and read by anybody.
+// A listed subscription is written by its way out and read by anyone.
 type listed struct {
 	about  registry.Subscription
 	count  *count
-	halted atomic.Bool // its cursor stays where it is until an operator resumes it
+	paused atomic.Bool // its cursor stays where it is until an operator resumes it
 	gone   bool        // guarded by listing.mu
 
-	mu   sync.Mutex // guards what follows
-	at   registry.Position
-	told uint64
-	last time.Time // when it was sent something last; zero: never
+	mu    sync.Mutex // guards what follows
+	at    registry.Position
+	sends uint64
+	last  time.Time // when it was sent something last; zero: never
 
-	// Both ask whoever serves it and do not wait: end it, look again.
+	// Both ask the way out and do not wait: end it, look again.
 	end, look func()
 }
 
-// list enters a subscription that stands at p among those that can be seen,
+// list enters a subscription at position p among those that can be seen,
 // unless about names no way out.
 func (s *Server) list(about registry.Subscription, p registry.Position, end, look func()) *listed {
 	about.CreatedAt = time.Now().UTC()
@@ -109,7 +109,7 @@ func (l *listing) find(id string) (*listed, error) {
 // delivered counts a change or a snapshot that was written at a moment.
 func (x *listed) delivered(at time.Time) {
 	x.mu.Lock()
-	x.told++
+	x.sends++
 	x.last = at
 	x.mu.Unlock()
 	x.count.delivered.Add(1)
@@ -126,8 +126,8 @@ func (x *listed) show() registry.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.about
-	s.Cursor, s.Deliveries, s.State = x.at, x.told, registry.Active
-	if x.halted.Load() {
+	s.Cursor, s.Deliveries, s.State = x.at, x.sends, registry.Active
+	if x.paused.Load() {
 		s.State = registry.SubscriptionPaused
 	}
 	if !x.last.IsZero() {
@@ -177,15 +177,15 @@ func (s *Server) Drop(id string) error {
 	return nil
 }
 
-// Halt lets one of them stand where it is, on, or go on. Its connection stays,
+// Halt pauses one of them, or lets it go on. Its connection stays,
 // and what changes meanwhile waits in the log; when the log is trimmed beyond
-// its position it is told as after any other gap.
+// its position, that is a gap like any other.
 func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
 	x, err := s.listing.find(id)
 	if err != nil {
 		return registry.Subscription{}, err
 	}
-	x.halted.Store(on)
+	x.paused.Store(on)
 	if !on {
 		x.look()
 	}

@@ -32,7 +32,7 @@
 //
 // The ratios vary by a fifth from run to run. Finding, filling and writing a
 // message takes 2 to 3.5 µs besides the kernel's part of the write, which is 4 to
-// 6 µs: so the ratio stays above 1.3 where a write is that cheap. Where nobody
+// 6 µs: so the ratio stays above 1.3 where a write is that cheap. Where no client
 // shares a change, reading and writing it down, 8 µs for one row and 25 µs for a
 // hundred, falls to one message. With TLS every write may wait, so each takes a
 // goroutine for its time; the figures are without.

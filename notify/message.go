@@ -227,7 +227,7 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, j...)
 }
 
-// simple says that a string stands in JSON as it is.
+// simple reports whether a string needs no escapes in JSON.
 func simple(s string) bool {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

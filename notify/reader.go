@@ -11,7 +11,7 @@ import (
 // sharePage reads a page once for all cursors that go the same step. No one may
 // write to it.
 func (s *Server) sharePage(query string, from, newest registry.Position, read func() ([]registry.Change, error)) ([]registry.Change, error) {
-	return s.pages.get(documentKey{step: step{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
+	return s.pages.get(documentKey{changeKey: changeKey{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
 }
 
 func pageWeight(page []registry.Change) int {

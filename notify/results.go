@@ -16,7 +16,7 @@ type results struct {
 	log Log
 
 	seed    maphash.Seed
-	loading [16]sync.Mutex // by query: whoever finds nothing to share reads alone
+	loading [16]sync.Mutex // by query: a reader that finds nothing to share reads alone
 
 	mu      sync.Mutex
 	shared  map[string]sharedResult
@@ -53,7 +53,7 @@ func (r *results) current(query string) (registry.Status, *diff.Result, error) {
 	return st, res, err
 }
 
-// have is a query's status, and the result of that moment if somebody uses it.
+// have is a query's status, and the result of that moment if it is in use.
 func (r *results) have(query string) (registry.Status, *diff.Result, error) {
 	st, _, err := r.log.Current(query, false)
 	if err != nil {

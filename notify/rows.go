@@ -25,7 +25,7 @@ func tableOf(f *cursor.Filter, res *diff.Result) *tableRows {
 // table is a result at a position, or what a filter leaves of it. It is errMoved
 // when there is another one by now and that one is not kept.
 func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
-	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
+	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
 	return s.tables.get(key, func() (*tableRows, error) {
 		st, res, err := s.results.current(query)
 		switch {

@@ -33,8 +33,8 @@ type Options struct {
 	Gate      Gate
 	// Head is the offset of the newest change of all.
 	Head func() (registry.Offset, error)
-	// Due predicts when a query of an endpoint runs next, zero where nobody can
-	// tell; nil: nobody ever can.
+	// Due predicts when a query of an endpoint runs next, zero if that
+	// cannot be predicted; nil: it never can.
 	Due func(endpoint, query string) (time.Time, error)
 	// Credential finds a token in an upgrade request, for clients whose init
 	// names none; nil means the Authorization header's.
@@ -53,7 +53,7 @@ type Options struct {
 // Limits bound what one client can take. Zero fields get the default.
 type Limits struct {
 	Connections   int     // of all clients together, SSE included; 0 = no limit
-	OneAddress    int     // connections of one address, but for loopback; 0 = no limit
+	OneAddress    int     // connections of one address except loopback; 0 = no limit
 	Message       int64   // bytes of a client's message, default 1 MiB
 	Subscriptions int     // of one connection, default 1000
 	Window        int     // unacknowledged messages of a subscription, default 16
@@ -118,8 +118,8 @@ func Bearer(r *http.Request) string {
 type Server struct {
 	opts    Options
 	results *results
-	pages   kept[documentKey, []registry.Change]
-	tables  kept[documentKey, *tableRows]
+	pages   onceCache[documentKey, []registry.Change]
+	tables  onceCache[documentKey, *tableRows]
 
 	documents *Documents
 	folds     chan struct{} // see foldPlaces
@@ -141,7 +141,7 @@ type Server struct {
 
 	mu       sync.Mutex // guards closed together with wg.Add, cuts and sessions
 	closed   bool
-	cuts     map[io.Closer]struct{} // connections to cut when there is no more time
+	tracked  map[io.Closer]struct{} // connections to cut when there is no more time
 	sessions map[*session]struct{}  // to be told when the server goes down or tokens change
 	recheck  chan struct{}          // closed by the next Recheck
 
@@ -158,7 +158,7 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		opts:    o,
 		results: newResults(o.Log),
-		tables:  kept[documentKey, *tableRows]{most: keepTables},
+		tables:  onceCache[documentKey, *tableRows]{capacity: keepTables},
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
@@ -166,7 +166,7 @@ func NewServer(o Options) *Server {
 		workers:   workerPool{most: runtime.GOMAXPROCS(0)},
 		buffers:   sync.Pool{New: func() any { return new([]byte) }},
 		drain:     make(chan struct{}),
-		cuts:      make(map[io.Closer]struct{}),
+		tracked:   make(map[io.Closer]struct{}),
 
 		sessions:  make(map[*session]struct{}),
 		addresses: make(map[string]int),
@@ -188,7 +188,7 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Current is Log's. Those who ask for the same result share one copy of it while
+// Current is Log's. Callers that ask for the same result share one copy of it while
 // any of them uses it: many slow readers of a large one take the memory of one.
 func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	if !withResult {
@@ -197,13 +197,14 @@ func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.
 	return s.results.current(query)
 }
 
-// After is Log's. Those who ask for the same share one copy, which must not be written to.
+// After is Log's. Callers that ask for the same share one copy, which must not be
+// written to.
 func (s *Server) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	st, _, err := s.opts.Log.Current(query, false)
 	if err != nil || p.Epoch != st.Position.Epoch || p.Seq >= st.Position.Seq {
 		return s.opts.Log.After(query, p, limit)
 	}
-	return s.pages.get(documentKey{step{query, p.Epoch, p.Seq, st.Position.Seq}, strconv.Itoa(limit)}, func() ([]registry.Change, error) {
+	return s.pages.get(documentKey{changeKey{query, p.Epoch, p.Seq, st.Position.Seq}, strconv.Itoa(limit)}, func() ([]registry.Change, error) {
 		return s.opts.Log.After(query, p, limit)
 	}, pageWeight)
 }
@@ -228,18 +229,18 @@ func (s *Server) Stats() Stats {
 // ServeHTTP upgrades a request and hands the connection to a session, so that
 // nothing of the HTTP server stays behind for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at seat) func(func()) {
+	s.upgrade(w, r, &s.up, registry.WebSocket, func(conn *websocket.Conn, wire *wire, at admission) func(func()) {
 		e := newSession(s, conn, wire, registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), s.opts.Credential(r))
 		objection := s.objection(r, conn, at)
 		return func(gone func()) { e.serve(objection, gone) }
 	})
 }
 
-// upgrade takes a WebSocket connection over and serves it in the background.
-// Whatever prepare needs of the request it has to take before it returns. What it
-// returns has to see to it that gone is called when the connection is closed.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, seat) func(gone func())) {
-	at, ok := s.enter(r)
+// upgrade takes a WebSocket connection over and serves it in the background. What
+// prepare needs of the request it takes before it returns. The function that it
+// returns has gone called when the connection is closed.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, admission) func(gone func())) {
+	at, ok := s.admit(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
@@ -248,50 +249,49 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.U
 	h := &hijacker{ResponseWriter: w, timing: &s.opts.Timing, onSlow: func() { s.slow.Add(1); s.counts.of(way).slow.Add(1) }}
 	conn, err := up.Upgrade(h, r, nil)
 	if err != nil {
-		s.leave(at)
+		s.release(at)
 		return // the upgrader has answered
 	}
 	wire := h.wire // h must not live as long as the connection: it holds the request's buffers
 	serve := prepare(conn, wire, at)
-	s.cutable(wire, true)
+	s.track(wire, true)
 	open := &s.counts.of(way).open
 	open.Add(1)
 	go serve(func() {
-		s.cutable(wire, false)
+		s.track(wire, false)
 		open.Add(-1)
-		s.leave(at)
+		s.release(at)
 	})
 }
 
-// cutable enters a connection among those that Shutdown may cut, which frees
-// whoever is blocked in a write.
-func (s *Server) cutable(c io.Closer, on bool) {
+// track registers c so that Shutdown can close it and unblock pending writes.
+func (s *Server) track(c io.Closer, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if on {
-		s.cuts[c] = struct{}{}
+		s.tracked[c] = struct{}{}
 	} else {
-		delete(s.cuts, c)
+		delete(s.tracked, c)
 	}
 }
 
-func (s *Server) cutAll() {
+func (s *Server) closeTracked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.cuts {
+	for c := range s.tracked {
 		c.Close()
 	}
 }
 
 // objection is why a connection is closed as soon as it is open, if it is.
-func (s *Server) objection(r *http.Request, conn *websocket.Conn, at seat) *closing {
+func (s *Server) objection(r *http.Request, conn *websocket.Conn, at admission) *closing {
 	switch {
 	case !s.originAllowed(r):
 		return &closing{CloseForbidden, originRefused}
 	case conn.Subprotocol() != Subprotocol:
 		return &closing{CloseSubprotocol, "offer the subprotocol " + Subprotocol}
-	case at.crowded != "":
-		return &closing{CloseTooMany, at.crowded}
+	case at.refused != "":
+		return &closing{CloseTooMany, at.refused}
 	}
 	return nil
 }
@@ -299,8 +299,8 @@ func (s *Server) objection(r *http.Request, conn *websocket.Conn, at seat) *clos
 // originRefused names the setting: every browser developer meets it first.
 const originRefused = `origin not allowed: add it to the server's setting "origins", or serve the page from the server's own`
 
-// originAllowed says whether a page may connect: one of our own, one of the
-// list, or no page at all.
+// originAllowed reports whether a page may connect: one of our own, one of the
+// list, or a client that is no page.
 func (s *Server) originAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -308,7 +308,7 @@ func (s *Server) originAllowed(r *http.Request) bool {
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
-		return slices.Contains(s.opts.Origins, origin) // "null", if somebody lists it
+		return slices.Contains(s.opts.Origins, origin) // "null", if it is listed
 	}
 	own, _ := url.Parse(s.opts.PublicURL)
 	return strings.EqualFold(u.Host, r.Host) ||
@@ -317,10 +317,10 @@ func (s *Server) originAllowed(r *http.Request) bool {
 }
 
 // Shutdown closes all connections with 4004, so that clients come back to
-// whoever serves next and resume. It returns when they are gone; when ctx ends
+// the next server and resume. It returns when they are gone; when ctx ends
 // before, the rest is cut and ctx's error returned. New clients get 503.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Do(s.goDown)
+	s.draining.Do(s.beginDrain)
 	gone := make(chan struct{})
 	go func() {
 		s.wg.Wait()
@@ -331,14 +331,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		s.cutAll()
+		s.closeTracked()
 		<-gone
 		return ctx.Err()
 	}
 }
 
-// goDown lets nobody in any more and tells everybody.
-func (s *Server) goDown() {
+// beginDrain lets no client in any more and has all sessions end.
+func (s *Server) beginDrain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -348,7 +348,7 @@ func (s *Server) goDown() {
 	}
 }
 
-// Recheck has the tokens of all connections looked at anew, now: they have
+// Recheck has the tokens of all connections checked again, now: they have
 // changed. Without, that happens at every heartbeat.
 func (s *Server) Recheck() {
 	s.mu.Lock()
@@ -367,9 +367,9 @@ func (s *Server) Rechecked() <-chan struct{} {
 	return s.recheck
 }
 
-// known enters a session among those to be told when the server goes down or
+// register enters a session among those to be told when the server goes down or
 // tokens change.
-func (s *Server) known(e *session, on bool) {
+func (s *Server) register(e *session, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -72,7 +72,7 @@ func (s *session) serve(objection *closing, gone func()) {
 	s.hello, s.beat = now.Add(t.Init), now.Add(t.Ping)
 	s.alarm.set(s.nextTime(), func() { s.schedule(dueTime) })
 	s.mu.Unlock()
-	s.srv.known(s, true)
+	s.srv.register(s, true)
 	if objection != nil {
 		s.take(&inbound{err: objection})
 		s.close()
@@ -87,7 +87,7 @@ func (s *session) serve(objection *closing, gone func()) {
 func (s *session) close() {
 	io.Copy(io.Discard, s.in.wire)
 	s.in.conn.Close()
-	s.srv.known(s, false)
+	s.srv.register(s, false)
 	s.gone()
 }
 

@@ -25,7 +25,7 @@ import (
 //	event: gap                        {"reason"}: the log does not continue from
 //	                                  there; a snapshot follows
 //	event: complete                   {"reason"}: the query ended (released), or
-//	                                  somebody ended the stream (dropped)
+//	                                  an operator ended the stream (dropped)
 //
 // A request says where to go on by Last-Event-ID or, failing that, by after, both
 // in the form epoch:seq. It may wish for a filter and a rate, see cursor.ParseParams: what
@@ -59,7 +59,7 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		o.Lagging = func() bool { return e.lagging }
-		return s.tellChanges(ctx, e, query.ID, o)
+		return s.writeChanges(ctx, e, query.ID, o)
 	})
 }
 
@@ -102,16 +102,16 @@ func (s *Server) sseError(w http.ResponseWriter, err error) {
 
 // stream runs one event stream to its end.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context.Context, *events) error) {
-	at, ok := s.enter(r)
+	at, ok := s.admit(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
 		return
 	}
-	defer s.leave(at)
-	if at.crowded != "" {
+	defer s.release(at)
+	if at.refused != "" {
 		w.Header().Set("Retry-After", "10")
-		problem(w, http.StatusTooManyRequests, "too-many", at.crowded)
+		problem(w, http.StatusTooManyRequests, "too-many", at.refused)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -133,7 +133,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 		err = run(ctx, e)
 	}
 	if err == nil && r.Context().Err() == nil {
-		err = e.retry(s.opts.Timing.Retry / 2) // going down: somebody else may be up already
+		err = e.retry(s.opts.Timing.Retry / 2) // going down: the next server may be up already
 	}
 	if e.slow {
 		s.slow.Add(1)
@@ -142,17 +142,17 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	s.opts.Logger.Debug("event stream closed", "reason", err)
 }
 
-// errEnded says that a stream is over and its reader has been told.
+// errEnded says that a stream is over and its reader knows.
 var errEnded = errors.New("stream ended")
 
-// dropped ends a stream that somebody ended at the server.
+// dropped ends a stream that an operator ended at the server.
 func (e *events) dropped() error {
 	e.event("complete", "", frameless(field{"reason", ErrDropped.Error()}))
 	return errEnded
 }
 
-// tellChanges writes a stream as events.
-func (s *Server) tellChanges(ctx context.Context, e *events, query string, o StreamOptions) error {
+// writeChanges writes a stream as events.
+func (s *Server) writeChanges(ctx context.Context, e *events, query string, o StreamOptions) error {
 	for ev, err := range s.Stream(ctx, query, o) {
 		if errors.Is(err, registry.ErrNotFound) {
 			e.event("complete", "", frameless(field{"reason", "released"}))
@@ -162,7 +162,7 @@ func (s *Server) tellChanges(ctx context.Context, e *events, query string, o Str
 			return e.dropped()
 		}
 		if err == nil {
-			err = s.tellEvent(e, query, o.Filter, &ev)
+			err = s.writeEvent(e, query, o.Filter, &ev)
 		}
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *Server) tellChanges(ctx context.Context, e *events, query string, o Str
 	return nil
 }
 
-func (s *Server) tellEvent(e *events, query string, filter *cursor.Filter, ev *StreamEvent) error {
+func (s *Server) writeEvent(e *events, query string, filter *cursor.Filter, ev *StreamEvent) error {
 	id := ev.At.String()
 	switch ev.Kind {
 	case StreamGap:
@@ -224,7 +224,7 @@ func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEv
 	}
 	head = frameless(fields...)
 	head = append(head[:len(head)-1], `,"results":`...)
-	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(filter)}
+	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(filter)}
 	body, err := s.documents.content(key, func() ([]byte, error) { return rows.json(0, rows.len()), nil })
 	if err != nil {
 		return nil, nil, err

@@ -87,7 +87,7 @@ func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter
 		if o.Limited {
 			rules = &s.limited
 		}
-		t := &stream{s: s, ctx: ctx, awake: awake, yield: yield, told: time.Now(),
+		t := &stream{s: s, ctx: ctx, awake: awake, yield: yield, last: time.Now(),
 			cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Rules: rules}}
 		if o.After != nil {
 			t.cursor.Jump(*o.After)
@@ -112,7 +112,7 @@ type stream struct {
 	listed *listed
 	yield  func(StreamEvent, error) bool
 	cursor cursor.Cursor
-	told   time.Time // when the consumer last got something
+	last   time.Time // when the consumer last got something
 }
 
 func (t *stream) run() (err error) {
@@ -130,7 +130,7 @@ func (t *stream) run() (err error) {
 
 // step brings the next event, or waits until there may be one.
 func (t *stream) step() error {
-	if t.listed.halted.Load() {
+	if t.listed.paused.Load() {
 		return t.wait(time.Time{})
 	}
 	st, _, err := t.s.opts.Log.Current(t.cursor.Query, false)
@@ -147,7 +147,7 @@ func (t *stream) step() error {
 		c := *ev.Change
 		return t.send(StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: &c}})
 	case cursor.Moved:
-		return t.tell(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
+		return t.bring(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 	case cursor.Snapshot:
 		return t.replace(ev.Lost())
 	}
@@ -157,7 +157,7 @@ func (t *stream) step() error {
 // replace brings the present result, after a gap if the log has one.
 func (t *stream) replace(gap string) error {
 	if gap != "" {
-		if err := t.tell(StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
+		if err := t.bring(StreamEvent{Kind: StreamGap, At: t.cursor.At(), Reason: gap}); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func (t *stream) replace(gap string) error {
 	t.cursor.Jump(st.Position)
 	e := StreamEvent{Kind: StreamSnapshot, At: st.Position, Status: st, StreamContent: &StreamContent{Result: res}}
 	if res == nil {
-		return t.tell(e)
+		return t.bring(e)
 	}
 	res = nil
 	return t.send(e)
@@ -177,7 +177,7 @@ func (t *stream) replace(gap string) error {
 // send brings a message that counts.
 func (t *stream) send(e StreamEvent) error {
 	t.s.sent.Add(1)
-	if err := t.tell(e); err != nil {
+	if err := t.bring(e); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -186,8 +186,8 @@ func (t *stream) send(e StreamEvent) error {
 	return nil
 }
 
-func (t *stream) tell(e StreamEvent) error {
-	t.told = time.Now()
+func (t *stream) bring(e StreamEvent) error {
+	t.last = time.Now()
 	t.listed.moved(t.cursor.At())
 	if e.StreamContent == nil {
 		e.StreamContent = new(StreamContent)
@@ -205,7 +205,7 @@ func (t *stream) tell(e StreamEvent) error {
 // wait waits for a wake-up, or until a moment whatever comes. A consumer that got
 // nothing for the length of a heartbeat is told so.
 func (t *stream) wait(until time.Time) error {
-	quiet := time.Until(t.told.Add(t.s.opts.Timing.Ping))
+	quiet := time.Until(t.last.Add(t.s.opts.Timing.Ping))
 	pause, awake := quiet, t.awake.C()
 	if !until.IsZero() {
 		pause, awake = min(quiet, time.Until(until)), nil
@@ -224,8 +224,8 @@ func (t *stream) wait(until time.Time) error {
 	}
 	if until.IsZero() {
 		if ev, moved := t.cursor.Settle(); moved {
-			return t.tell(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
+			return t.bring(StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 		}
 	}
-	return t.tell(StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
+	return t.bring(StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
 }

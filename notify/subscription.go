@@ -184,7 +184,7 @@ func orNil(v bool) any {
 // result. more says that more parts follow.
 func (sub *subscription) turn() (more bool, err error) {
 	switch {
-	case sub.listed.halted.Load():
+	case sub.listed.paused.Load():
 		return false, nil // resuming it queues it again
 	case sub.transfer != nil:
 		err = sub.nextPart()

@@ -81,7 +81,7 @@ func (t *topic) work() bool {
 }
 
 // current is the query's status after the last wake-up or later. It is shared:
-// nobody may write to it.
+// no one may write to it.
 func (t *topic) current() (*registry.Status, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *topic) current() (*registry.Status, error) {
 }
 
 // due predicts when the query runs next, once for all who are told the same
-// status; zero where nobody can tell. The lock is not held meanwhile: it can take
+// status; zero if that cannot be predicted. The lock is not held meanwhile: it can take
 // as long as a slot takes to begin, and others would wait to come or go.
 func (t *topic) due(endpoint string) time.Time {
 	if t.srv.opts.Due == nil {
@@ -121,7 +121,7 @@ func (t *topic) due(endpoint string) time.Time {
 	return next
 }
 
-// expire has the status read again, by whoever saw that it is old.
+// expire has the status read again: the caller saw that it is old.
 func (t *topic) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

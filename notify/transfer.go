@@ -69,7 +69,7 @@ func (sub *subscription) addPart(rows *tableRows, to int, last bool) error {
 		return nil
 	}
 	query, at, from := sub.follows, t.status.Position, t.from
-	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, fmt.Sprintf("rows %d to %d %s", from, to, filterKey(filter))}
+	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, fmt.Sprintf("rows %d to %d %s", from, to, filterKey(filter))}
 	doc, err := s.srv.documents.open(key, func() ([]byte, error) {
 		rows, err := s.srv.table(query, at, filter)
 		if err != nil {

@@ -8,7 +8,7 @@
 // takes the entries in the order of their positions has the whole log.
 //
 // A feed may be filtered by the parameters min_jaccard, min_rows, vars and where
-// of event streams. Entries stand for themselves: each change is held against the
+// of event streams. Each entry is about one change, which is compared with the
 // filter on its own, and what does not pass is left out, not added to the next.
 // What vars and where leave of a change has an id of its own, since it is not the
 // whole. There is no rate: a reader asks as often as it likes, and gets 304 when
@@ -370,7 +370,7 @@ func summary(c *registry.Change) string {
 }
 
 // printable writes the characters that JSON may hold as they are and XML not at
-// all as JSON's escapes: they can only stand in strings.
+// all as JSON's escapes: they occur in strings only.
 func printable(json []byte) string {
 	return unprintable.Replace(string(json))
 }

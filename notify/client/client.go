@@ -99,14 +99,14 @@ type RefusedError struct{ Code, Message string }
 
 func (e *RefusedError) Error() string { return e.Code + ": " + e.Message }
 
-// ErrCompleted says that nothing more will come: nobody holds the query any
-// more, or somebody ended the subscription at the server.
+// ErrCompleted says that nothing more will come: the query has no holders
+// any more, or an operator ended the subscription at the server.
 var ErrCompleted = errors.New("the subscription ended")
 
 // Follow calls fn for everything that happens until ctx ends, fn returns an
 // error, the query ends (ErrCompleted), or the server refuses for good: a
 // *RefusedError, or a *websocket.CloseError with a code of 44xx. Lost connections
-// are made anew and resumed. fn is called by one goroutine at a time; while it
+// are made again and resumed. fn is called by one goroutine at a time; while it
 // runs nothing is read, which the server takes for a slow reader.
 func Follow(ctx context.Context, o Options, fn func(Event) error) error {
 	f, err := newFollower(o, fn)
@@ -129,7 +129,7 @@ func Follow(ctx context.Context, o Options, fn func(Event) error) error {
 		if f.progressed || time.Since(started) > f.opts.MaxBackoff {
 			pause = f.opts.MinBackoff
 		}
-		// The server asks everybody to come back at the same moment: spread out.
+		// The server asks all clients to come back at the same moment: spread out.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -278,7 +278,7 @@ func (f *follower) delta(m *message) error {
 		return fmt.Errorf("delta: %w", err)
 	}
 	r, err := d.Apply(f.result)
-	if err != nil { // we are not where we thought: begin anew
+	if err != nil { // we are not where we thought: begin again
 		f.known, f.result = false, nil
 		return f.again()
 	}
@@ -302,7 +302,7 @@ func (f *follower) move(m *message, r *diff.Result) {
 	f.state.Form, f.state.Ordered = r.Form(), r.Ordered()
 }
 
-// moved tells of a new position, and acknowledges it once it was taken.
+// moved reports a new position, and acknowledges it once it was taken.
 func (f *follower) moved(e Event, m *message) error {
 	if err := f.tell(e); err != nil || !f.opts.Ack {
 		return err

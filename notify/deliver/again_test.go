@@ -39,7 +39,7 @@ func (ending) Next(_ context.Context, s *registry.Subscription) (Step, error) {
 		return Step{}, nil
 	}
 	return Step{Call: &Call{Method: "POST", URL: s.Callback, Done: func(s *registry.Subscription, r Reply) error {
-		Took(s, r)
+		Delivered(s, r)
 		if s.Lease == 0 {
 			s.State = registry.Ended
 		}
@@ -56,7 +56,7 @@ func TestSubscribedAgainAtItsEnd(t *testing.T) {
 	s := newStand(t, func(o *Options) {
 		o.Store, o.Ways = store, map[registry.Way]Way{"count": ending{}}
 	})
-	store.note = s.note
+	store.note = s.update
 	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = owed("a", srv.URL, 0); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestLateWordOfTheEnd(t *testing.T) {
 	s := newStand(t, nil, owed("a", "http://127.0.0.1:1/", 0))
 	gone := owed("a", "http://127.0.0.1:1/", 0)
 	gone.State = registry.Ended
-	s.note(&gone)
+	s.update(&gone)
 	if n := s.Stats().Subscriptions; n != 1 {
 		t.Errorf("%d subscriptions are in the books, and one is stored", n)
 	}

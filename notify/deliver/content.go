@@ -28,7 +28,7 @@ type Content struct {
 type Contents struct {
 	// Read renders a topic, which is a path of ours, or says ErrNoContent.
 	Read func(ctx context.Context, topic string) (Content, error)
-	// Budget is how many bytes may be under way, about; 0 stands for 256 MiB.
+	// Budget is how many bytes may be under way, about; 0 means 256 MiB.
 	Budget int64
 
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ type rendering struct {
 	ready   chan struct{} // closed when done
 	err     error
 	content weak.Pointer[Content]
-	strong  *Content // while somebody uses it
+	strong  *Content // while it is in use
 	users   int
 	size    int64 // of what users have in common
 }
@@ -66,7 +66,7 @@ func (c *Contents) Get(ctx context.Context, topic string, at registry.Position) 
 			return nil, nil, ctx.Err()
 		}
 		if r.err != nil && !mine && errors.Is(r.err, context.Canceled) {
-			continue // somebody else's patience ended, not ours
+			continue // another caller gave up, not ours
 		}
 		if r.err != nil {
 			return nil, nil, r.err

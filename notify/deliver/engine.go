@@ -109,7 +109,7 @@ type Timing struct {
 	Connect time.Duration // and the TLS handshake, default 5 s
 	Header  time.Duration // until the answer begins, default 15 s
 	Total   time.Duration // default 30 s
-	Slow    time.Duration // an answer that took longer is not given the wide lane, default 2 s
+	Slow    time.Duration // an answer that took longer is not given the wide limiter, default 2 s
 }
 
 func or[T int | float64 | time.Duration](v *T, d T) {
@@ -143,15 +143,15 @@ func (o *Options) fill() {
 type Engine struct {
 	opts   Options
 	client *http.Client
-	scribe *scribe
+	writer *writer
 	follow *notify.Follower
 
-	mu      sync.Mutex
-	entries map[string]*entry
-	queries map[string]map[*entry]struct{} // "": those who follow all queries
-	timers  timers
-	lanes   [2]lane
-	hosts   map[string]*host
+	mu          sync.Mutex
+	subscribers map[string]*subscriber
+	queries     map[string]map[*subscriber]struct{} // "": those who follow all queries
+	timers      timers
+	limiters    [2]limiter
+	hosts       map[string]*host
 
 	work    chan struct{} // there is something for the loop
 	failed  chan error
@@ -163,14 +163,14 @@ type Engine struct {
 // New makes an engine that knows all stored subscriptions. Run makes it go.
 func New(o Options) (*Engine, error) {
 	o.fill()
-	e := &Engine{opts: o, follow: o.Hub.Follow(), entries: make(map[string]*entry), queries: make(map[string]map[*entry]struct{}),
+	e := &Engine{opts: o, follow: o.Hub.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
 		hosts: make(map[string]*host), work: make(chan struct{}, 1), failed: make(chan error, 1)}
-	e.lanes[wide].places, e.lanes[narrow].places = o.Limits.Wide, o.Limits.Narrow
+	e.limiters[wide].places, e.limiters[narrow].places = o.Limits.Wide, o.Limits.Narrow
 	e.ways = make(map[registry.Way]*tally, len(o.Ways))
 	for w := range o.Ways {
 		e.ways[w] = new(tally)
 	}
-	e.scribe = newScribe(o.Store, e.fail)
+	e.writer = newWriter(o.Store, e.fail)
 	e.client = &http.Client{
 		Transport:     o.Guard.transport(o.Timing, o.Limits.Wide, e.dialled),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -184,7 +184,7 @@ func New(o Options) (*Engine, error) {
 			return e, nil
 		}
 		for i := range page {
-			e.note(&page[i])
+			e.update(&page[i])
 		}
 		after = page[len(page)-1].ID
 	}
@@ -195,7 +195,7 @@ func New(o Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriting()
-	go e.scribe.run(writing)
+	go e.writer.run(writing)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	all := e.opts.Hub.FollowAll()
@@ -220,7 +220,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	cancel()
 	e.running.Wait()
 	stopWriting() // what was delivered is entered before
-	<-e.scribe.ended
+	<-e.writer.ended
 	e.client.CloseIdleConnections()
 	if err == nil { // told to stop in the same moment
 		select {
@@ -241,14 +241,14 @@ func (e *Engine) fail(err error) {
 
 // Edit changes a stored subscription, or makes one, and looks at it at once.
 func (e *Engine) Edit(id string, do func(s *registry.Subscription, found bool) error) (registry.Subscription, error) {
-	s, err := e.scribe.edit(id, do)
+	s, err := e.writer.edit(id, do)
 	if errors.Is(err, ErrStopped) {
 		return s, fmt.Errorf("%w: %w", err, &registry.Problem{Kind: registry.KindUnavailable, Detail: "the server is stopping"})
 	}
 	if err != nil {
 		return s, err
 	}
-	e.note(&s)
+	e.update(&s)
 	return s, nil
 }
 
@@ -268,10 +268,10 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Subscriptions: len(e.entries), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(), Hosts: len(e.hosts)}
-	for i := range e.lanes {
-		s.Running += e.lanes[i].running
-		s.Queued += e.lanes[i].queue.len()
+	s := Stats{Subscriptions: len(e.subscribers), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(), Hosts: len(e.hosts)}
+	for i := range e.limiters {
+		s.Running += e.limiters[i].running
+		s.Queued += e.limiters[i].queue.len()
 	}
 	return s
 }
@@ -318,7 +318,7 @@ func (e *Engine) Counts(name string) (all, host int) {
 	if h := e.hosts[name]; h != nil {
 		host = h.entries
 	}
-	return len(e.entries), host
+	return len(e.subscribers), host
 }
 
 // Trusted says whether a host is in one of the networks that the operator

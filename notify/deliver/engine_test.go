@@ -100,7 +100,7 @@ func (c counter) Next(_ context.Context, s *registry.Subscription) (Step, error)
 	}
 	return Step{Call: &Call{Method: "POST", URL: s.Callback, Body: []byte(s.ID), Done: func(s *registry.Subscription, r Reply) error {
 		if r.OK() {
-			Took(s, r)
+			Delivered(s, r)
 		} else {
 			Refused(s, r, []time.Duration{time.Millisecond})
 		}
@@ -291,7 +291,7 @@ func TestGroupedEdits(t *testing.T) {
 			}
 		})
 	}
-	until(t, "all but those in the first transaction", func() bool { return len(s.scribe.in)+int(held.first.Load()) == edits })
+	until(t, "all but those in the first transaction", func() bool { return len(s.writer.in)+int(held.first.Load()) == edits })
 	release()
 	wg.Wait()
 	s.stop()
@@ -362,7 +362,7 @@ func TestBooks(t *testing.T) {
 	until(t, "empty books", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(s.entries)+len(s.queries)+len(s.hosts)+len(s.timers) == 0
+		return len(s.subscribers)+len(s.queries)+len(s.hosts)+len(s.timers) == 0
 	})
 	if n := s.hub.Followers("q"); n != 0 {
 		t.Errorf("%d followers are left", n)
@@ -401,11 +401,11 @@ func TestRefused(t *testing.T) {
 		now  time.Duration
 		held bool
 	}{{0, true}, {time.Second, true}, {time.Hour, false}, {-time.Hour, false}} { // the last: the clock was set back
-		if Held(&s, at.Add(c.now)) != c.held {
+		if BackingOff(&s, at.Add(c.now)) != c.held {
 			t.Errorf("held %t at %s after the attempt", !c.held, c.now)
 		}
 	}
-	Took(&s, Reply{At: at, Status: 200})
+	Delivered(&s, Reply{At: at, Status: 200})
 	if s.Failures != 0 || s.NextTry != nil || s.LastError != "" || s.FailingSince != nil || s.Deliveries != 1 {
 		t.Errorf("after success: %+v", s)
 	}

@@ -105,7 +105,7 @@ const mostURL = 2048
 
 // Check says why a callback cannot be one, by what its text tells. Names are
 // not resolved: what they lead to is seen when they are called. Its errors are
-// for whoever gave the callback and do not repeat it.
+// for the author of the callback and do not repeat it.
 func (g *Guard) Check(callback string) (*url.URL, error) {
 	if len(callback) > mostURL {
 		return nil, fmt.Errorf("it is longer than %d bytes", mostURL)

@@ -14,16 +14,16 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An entry is what the engine keeps in memory of a subscription.
-type entry struct {
+// A subscriber is what the engine keeps in memory of a subscription.
+type subscriber struct {
 	id, query, host string
 	way             registry.Way
-	lane            int
+	lane            int // index of its limiter
 
 	state   state
-	again   bool      // something came while it was running
+	rerun   bool      // something came while it was running
 	granted bool      // its host's rate has been asked
-	gone    bool      // no longer in the books
+	gone    bool      // no longer known
 	hold    time.Time // wake-ups do not count before
 	due     time.Time // when to look at it, zero for never
 	at      int       // place among the timers, -1 for none
@@ -37,48 +37,50 @@ const (
 	running
 )
 
-// The lanes.
+// The limiters: wide for callbacks that answered well last time, narrow for all
+// others.
 const (
 	wide = iota
 	narrow
 )
 
-type lane struct {
+// A limiter bounds how many calls run at a time.
+type limiter struct {
 	places, running int
 	queue           queue
 }
 
-// note enters a subscription as it is stored now, and looks at it.
-func (e *Engine) note(s *registry.Subscription) {
+// update enters a subscription as it is stored now, and looks at it.
+func (e *Engine) update(s *registry.Subscription) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.entries[s.ID]
+	x := e.subscribers[s.ID]
 	if s.State == "" || s.State == registry.Ended {
 		if x == nil {
 			return
 		}
-		// Read under the lock: whoever subscribes after that is entered after it.
+		// Read under the lock: a subscription made after that is entered after it.
 		if _, err := e.opts.Store.Subscription(s.ID); errors.Is(err, registry.ErrNotFound) {
 			e.forget(x)
 		}
 		return
 	}
 	if x == nil {
-		x = &entry{id: s.ID, query: s.Query, way: s.Way, host: hostOf(s.Callback), at: -1, lane: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, way: s.Way, host: hostOf(s.Callback), at: -1, lane: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.lane = wide
 		}
 		e.enter(x)
 	}
 	x.hold = time.Time{}
-	e.poke(x)
+	e.enqueue(x)
 	e.signal()
 }
 
-func (e *Engine) enter(x *entry) {
-	e.entries[x.id] = x
+func (e *Engine) enter(x *subscriber) {
+	e.subscribers[x.id] = x
 	if e.queries[x.query] == nil {
-		e.queries[x.query] = make(map[*entry]struct{})
+		e.queries[x.query] = make(map[*subscriber]struct{})
 		if x.query != "" {
 			e.follow.Add(x.query)
 		}
@@ -95,13 +97,13 @@ func (e *Engine) enter(x *entry) {
 	h.entries++
 }
 
-// forget takes an entry out of the books. What is under way for it ends.
-func (e *Engine) forget(x *entry) {
+// forget drops a subscriber. What is under way for it ends.
+func (e *Engine) forget(x *subscriber) {
 	if x.gone {
 		return
 	}
 	x.gone = true
-	delete(e.entries, x.id)
+	delete(e.subscribers, x.id)
 	e.schedule(x, time.Time{})
 	set := e.queries[x.query]
 	if delete(set, x); len(set) == 0 {
@@ -116,28 +118,28 @@ func (e *Engine) forget(x *entry) {
 	}
 }
 
-// poke puts an entry in line, unless it is there, or held.
-func (e *Engine) poke(x *entry) {
+// enqueue puts a subscriber in the queue of its limiter, unless it is there, or held.
+func (e *Engine) enqueue(x *subscriber) {
 	switch {
 	case x.gone || x.state == queued:
 	case x.state == running:
-		x.again = true
+		x.rerun = true
 	case x.hold.After(e.opts.Now()):
 		e.schedule(x, x.hold)
 	default:
 		e.schedule(x, time.Time{})
 		x.state = queued
-		e.lanes[x.lane].queue.push(x)
+		e.limiters[x.lane].queue.push(x)
 	}
 }
 
-// woken pokes the followers of queries.
+// woken enqueues the followers of queries.
 func (e *Engine) woken(queries []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, q := range queries {
 		for x := range e.queries[q] {
-			e.poke(x)
+			e.enqueue(x)
 		}
 	}
 }
@@ -160,10 +162,10 @@ func (e *Engine) start(ctx context.Context) time.Duration {
 		if !x.hold.After(now) {
 			x.hold = time.Time{}
 		}
-		e.poke(x)
+		e.enqueue(x)
 	}
-	for i := range e.lanes {
-		l := &e.lanes[i]
+	for i := range e.limiters {
+		l := &e.limiters[i]
 		for l.running < l.places {
 			x := l.queue.pop()
 			if x == nil {
@@ -178,9 +180,9 @@ func (e *Engine) start(ctx context.Context) time.Duration {
 	return min(max(0, e.timers[0].due.Sub(now)), time.Hour)
 }
 
-// launch starts an entry unless its host is busy. A host's waiting entries do
-// not stand in anybody's way.
-func (e *Engine) launch(ctx context.Context, x *entry, in int) {
+// launch starts a subscriber unless its host is busy. A host's waiting subscribers do
+// not hold up others.
+func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 	if x.gone {
 		return
 	}
@@ -199,33 +201,33 @@ func (e *Engine) launch(ctx context.Context, x *entry, in int) {
 			return
 		}
 	}
-	x.state, x.again = running, false
+	x.state, x.rerun = running, false
 	h.running++
-	e.lanes[in].running++
+	e.limiters[in].running++
 	e.running.Add(1)
 	go func() {
 		defer e.running.Done()
-		v := e.attend(ctx, x)
+		v := e.serve(ctx, x)
 		e.finish(x, in, v)
 	}()
 }
 
-// finish gives the places back and decides when to look at the entry again.
-func (e *Engine) finish(x *entry, in int, v verdict) {
+// finish gives the places back and decides when to look at the subscriber again.
+func (e *Engine) finish(x *subscriber, in int, v outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.signal()
-	e.lanes[in].running--
+	e.limiters[in].running--
 	h := e.hosts[x.host]
 	h.running--
 	for next := h.waiting.pop(); next != nil; next = h.waiting.pop() {
 		if !next.gone {
-			e.lanes[next.lane].queue.push(next)
+			e.limiters[next.lane].queue.push(next)
 			break
 		}
 	}
 	x.state, x.granted = idle, false
-	if v.gone && !x.again { // else there may be a new one of the same id
+	if v.gone && !x.rerun { // else there may be a new one of the same id
 		e.forget(x)
 	}
 	if x.gone {
@@ -240,12 +242,12 @@ func (e *Engine) finish(x *entry, in int, v verdict) {
 			x.lane = wide
 		}
 	}
-	again := x.again || v.more
-	x.again = false
+	again := x.rerun || v.more
+	x.rerun = false
 	x.hold = v.hold
 	switch {
 	case again:
-		e.poke(x)
+		e.enqueue(x)
 	case v.hold.IsZero() || !v.at.IsZero() && v.at.Before(v.hold):
 		e.schedule(x, v.at)
 	default:
@@ -254,7 +256,7 @@ func (e *Engine) finish(x *entry, in int, v verdict) {
 }
 
 // schedule sets an entry's timer; the zero time takes it away.
-func (e *Engine) schedule(x *entry, due time.Time) {
+func (e *Engine) schedule(x *subscriber, due time.Time) {
 	x.due = due
 	switch {
 	case due.IsZero() && x.at >= 0:
@@ -279,7 +281,7 @@ func hostOf(callback string) string {
 func hostKey(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 // timers is a heap of entries by due.
-type timers []*entry
+type timers []*subscriber
 
 func (t timers) Len() int           { return len(t) }
 func (t timers) Less(i, j int) bool { return t[i].due.Before(t[j].due) }
@@ -290,7 +292,7 @@ func (t timers) Swap(i, j int) {
 
 // Push is heap.Interface's.
 func (t *timers) Push(v any) {
-	x := v.(*entry)
+	x := v.(*subscriber)
 	x.at = len(*t)
 	*t = append(*t, x)
 }
@@ -307,15 +309,15 @@ func (t *timers) Pop() any {
 
 // A queue is first in, first out. It holds each entry once at most.
 type queue struct {
-	items []*entry
+	items []*subscriber
 	head  int
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
 
-func (q *queue) push(x *entry) { q.items = append(q.items, x) }
+func (q *queue) push(x *subscriber) { q.items = append(q.items, x) }
 
-func (q *queue) pop() *entry {
+func (q *queue) pop() *subscriber {
 	if q.head == len(q.items) {
 		return nil
 	}

@@ -30,21 +30,21 @@ type waitingEdit struct {
 // mostEdits is how many edits share a transaction at most.
 const mostEdits = 1000
 
-// A scribe groups edits of many goroutines into few transactions, since each
+// A writer groups edits of many goroutines into few transactions, since each
 // costs the disk the same.
-type scribe struct {
+type writer struct {
 	store Store
 	in    chan *waitingEdit
 	ended chan struct{}
 	fail  func(error) // the store is broken
 }
 
-func newScribe(s Store, fail func(error)) *scribe {
-	return &scribe{store: s, in: make(chan *waitingEdit, mostEdits), ended: make(chan struct{}), fail: fail}
+func newWriter(s Store, fail func(error)) *writer {
+	return &writer{store: s, in: make(chan *waitingEdit, mostEdits), ended: make(chan struct{}), fail: fail}
 }
 
-// run writes until ctx ends. Whoever waits for an edit then gets ErrStopped.
-func (w *scribe) run(ctx context.Context) {
+// run writes until ctx ends. Callers that wait for an edit then get ErrStopped.
+func (w *writer) run(ctx context.Context) {
 	defer close(w.ended)
 	for {
 		select {
@@ -56,7 +56,7 @@ func (w *scribe) run(ctx context.Context) {
 	}
 }
 
-func (w *scribe) gather(first *waitingEdit) []*waitingEdit {
+func (w *writer) gather(first *waitingEdit) []*waitingEdit {
 	batch := []*waitingEdit{first}
 	for len(batch) < mostEdits {
 		select {
@@ -69,7 +69,7 @@ func (w *scribe) gather(first *waitingEdit) []*waitingEdit {
 	return batch
 }
 
-func (w *scribe) write(batch []*waitingEdit) {
+func (w *writer) write(batch []*waitingEdit) {
 	edits := make([]*registry.SubscriptionEdit, len(batch))
 	for i, e := range batch {
 		edits[i] = &e.SubscriptionEdit
@@ -88,7 +88,7 @@ func (w *scribe) write(batch []*waitingEdit) {
 }
 
 // edit makes one edit and returns what it left.
-func (w *scribe) edit(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
+func (w *writer) edit(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	e := &waitingEdit{registry.SubscriptionEdit{ID: id, Do: do}, make(chan error, 1)}
 	select {
 	case w.in <- e:

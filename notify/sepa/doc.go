@@ -14,19 +14,19 @@
 // Each one after it has the next number and one change, or several folded into
 // their exact sum for a client that lags.
 //
-// Results are bags: a row that stands twice is listed twice, a variable without
+// Results are bags: a row that occurs twice is listed twice, a variable without
 // a value is absent, and removedResults takes away as many copies as it lists.
 // Blank node labels are canonical. A result has no order here: an ordered
 // query's mere reorder is no notification. ASK is {"head":{},"boolean":…}: the
 // old answer is removed, the new one added. A graph's triples are bindings of
 // subject, predicate and object.
 //
-// When the log does not continue where a client stands (it was trimmed, or the
-// query's history began anew), what the client knows can no longer be told to go
+// When the log does not continue where a client is (it was trimmed, or the
+// query's history began again), what the client has can no longer be made to go
 // away row by row: it gets an error with status_code 410 and "unsubscribed", and
 // subscribes again. The same happens, with other codes, when the query ends
 // (404), when a token does (401), and with the error "dropped" (410) when
-// somebody ends the subscription at the server.
+// an operator ends the subscription at the server.
 //
 // A connection on which nothing is subscribed to for 30 s is closed with 4408.
 //

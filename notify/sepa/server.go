@@ -43,7 +43,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, vacant: time.Now(),
-		wish: notify.StreamOptions{Filter: filter, Rate: rate}}
+		options: notify.StreamOptions{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
 
@@ -75,7 +75,7 @@ type client struct {
 	header  string // the token of the upgrade request
 	from    string // where it came from
 	program string // what it says that it is
-	wish    notify.StreamOptions
+	options notify.StreamOptions
 
 	mu     sync.Mutex
 	over   bool // nothing is started any more
@@ -117,7 +117,7 @@ func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
 			again = c.s.Live.Rechecked()
 			c.inspect()
 		case <-idle.C:
-			left := c.patience()
+			left := c.idleLeft()
 			if left <= 0 {
 				return notify.Close(notify.CloseInitTimeout, "nothing is subscribed to")
 			}
@@ -131,8 +131,8 @@ func (c *client) serve(ctx context.Context, conn *notify.Conn) error {
 	}
 }
 
-// patience is how long the connection may go on without a subscription.
-func (c *client) patience() time.Duration {
+// idleLeft is how long the connection may go on without a subscription.
+func (c *client) idleLeft() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.subs) > 0 {
@@ -193,7 +193,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 	return conn.Write(why.message(alias))
 }
 
-// caller is whoever a token stands for, now.
+// caller is who a token belongs to, now.
 func (c *client) caller(token string) (registry.Caller, error) {
 	who, err := c.s.Gate.Authenticate(c.from, token)
 	if err == nil && !who.Role.Includes(registry.RoleApp) {
@@ -233,7 +233,7 @@ func (c *client) subscribe(ctx context.Context, conn *notify.Conn, r *subscribe)
 	if err != nil {
 		return err
 	}
-	if err := c.wish.Filter.Fits(&q); err != nil {
+	if err := c.options.Filter.Fits(&q); err != nil {
 		release()
 		return refuse(http.StatusUnprocessableEntity, "bad_filter", err.Error())
 	}
@@ -288,8 +288,8 @@ func (c *client) has(sub *subscription) bool {
 	return c.subs[sub.spuid] == sub
 }
 
-// unsubscribe ends a subscription of this connection. Whoever holds the
-// connection may; a token that is sent has to be good.
+// unsubscribe ends a subscription of this connection. The owner of
+// the connection may; a token that is sent has to be valid.
 func (c *client) unsubscribe(r *unsubscribe) (alias string, err error) {
 	token, err := c.token(r.Authorization)
 	if err != nil {
@@ -333,7 +333,7 @@ func (s *subscription) end(why error) error {
 func (s *subscription) run(connected, ctx context.Context) {
 	defer s.release()
 	defer s.c.remove(s)
-	wish := s.c.wish
+	wish := s.c.options
 	wish.Lagging = s.lagging
 	wish.As = registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
 	err := s.follow(ctx, wish)

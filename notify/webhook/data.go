@@ -12,10 +12,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// data writes what a pledged message tells, or says what has to be pledged in
-// its place: a pledge without a type stands for nothing at all.
+// data writes the content of a message, or says what has to be sent in
+// its place: a message without a type means that there is nothing to send.
 //
-// What a receiver was told last is Cursor, whatever was read since (Seen).
+// Cursor is what a receiver was last sent, whatever was read since (Seen).
 func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
 		return w.held(ctx, s, p)
@@ -36,7 +36,7 @@ func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.
 	return w.change(ctx, s, p)
 }
 
-// one writes the change of any query that stands at an offset.
+// one writes the change of any query that has an offset.
 func (w *Sender) one(p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	page, err := w.opts.Log.All(registry.Offset{Epoch: p.Until.Epoch, Seq: p.Until.Seq - 1}, 1)
 	var gap *registry.GapError

@@ -33,12 +33,12 @@ func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	case err != nil || !ev.Until.IsZero():
 		return deliver.Step{Hold: ev.Until}, err
 	case ev.Kind == cursor.Change:
-		return w.pledge(s, TypeChanged, ev.At, ""), nil
+		return w.outbox(s, TypeChanged, ev.At, ""), nil
 	case ev.Kind == cursor.Snapshot:
 		if ev.Reason == cursor.Begin && s.GaveUp > 0 {
 			ev.Reason = "given_up"
 		}
-		return w.pledge(s, TypeSnapshot, st.Position, ev.Reason), nil
+		return w.outbox(s, TypeSnapshot, st.Position, ev.Reason), nil
 	}
 	if settled, moved := c.Settle(); moved {
 		ev = settled
@@ -99,9 +99,9 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 	after := m.State()
 	switch {
 	case ev.Kind == cursor.Gap && ev.Query == "":
-		return w.pledge(s, TypeGap, ev.At, ev.Reason), nil
+		return w.outbox(s, TypeGap, ev.At, ev.Reason), nil
 	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Held) == 0: // as it is in the log
-		return w.pledge(s, TypeChanged, after.At, ev.Query), nil
+		return w.outbox(s, TypeChanged, after.At, ev.Query), nil
 	case ev.Kind != cursor.Wait:
 		return store(before, after, w.message(&ev)), nil
 	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Held, before.Held):

@@ -15,7 +15,7 @@
 //	                too_old, other_epoch, ahead, too_large, given_up or replay
 //	query.moved     {"query","epoch","seq"}: what waited of the query up to there
 //	                cancelled out; for webhooks of many queries
-//	query.ended     {"query"}: nobody holds the query any more; the last message
+//	query.ended     {"query"}: the query has no holders any more; the last message
 //	log.gap         {"epoch","offset","reason"}: for webhooks of many queries, in
 //	                place of query.snapshot; {"query","epoch","seq","reason"} when it
 //	                is about one of them: its result is to be read
@@ -26,9 +26,9 @@
 // another, and no sooner than the rate after the last message more is looked for;
 // then everything that waits.
 // At most 64 queries are kept back at a time: of more, the one that has waited
-// longest is told.
+// longest is sent although its filter would have it wait.
 //
-// What a message tells is fixed in the store before its first attempt: all
+// The content of a message is fixed in the store before its first attempt: all
 // attempts have one id and one content, also after a crash. Messages of one
 // webhook follow each other: one that fails holds up the next, and what waits
 // meanwhile goes out as one net change. A message that is given up after the last
@@ -75,10 +75,10 @@ var Schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minut
 const (
 	// foldAbove is how many waiting changes are sent one by one.
 	foldAbove = 16
-	// patience is how long an endpoint may fail before it is disabled.
-	patience = 5 * 24 * time.Hour
-	// mostDead is how many dead letters of a webhook are kept.
-	mostDead = 50
+	// disableAfter is how long an endpoint may fail before it is disabled.
+	disableAfter = 5 * 24 * time.Hour
+	// maxDeadLetters is how many dead letters of a webhook are kept.
+	maxDeadLetters = 50
 	// largest is how many bytes of rows a message has at most, about; more are
 	// replaced by a link. The specification asks for small messages.
 	largest = 256 << 10
@@ -96,7 +96,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// A Sender says to webhooks what there is to say. It is a deliver.Way.
+// A Sender decides what webhooks are sent. It is a deliver.Way.
 type Sender struct {
 	opts   Options
 	reader cursor.Reader
@@ -124,7 +124,7 @@ func New(o Options) *Sender {
 func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	now := w.opts.Now()
 	switch {
-	case deliver.Held(s, now):
+	case deliver.BackingOff(s, now):
 		return deliver.Step{Hold: *s.NextTry}, nil
 	case s.Intent != nil && s.State == registry.Pending:
 		return w.verify(s)
@@ -166,21 +166,21 @@ func disable(reason string) deliver.Step {
 	}}
 }
 
-// Disable stops deliveries until somebody resumes them.
+// Disable stops deliveries until an operator resumes them.
 func Disable(s *registry.Subscription, reason string) {
 	s.State, s.Reason, s.NextTry = registry.Disabled, reason, nil
 }
 
-// ended sends the last message, once nobody holds the query.
+// ended sends the last message, once the query has no holders.
 func (w *Sender) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	if s.Pledge == nil || s.Pledge.Type != TypeEnded {
-		return w.pledge(s, TypeEnded, s.Cursor, ""), nil
+		return w.outbox(s, TypeEnded, s.Cursor, ""), nil
 	}
 	return w.send(ctx, s, *s.Pledge, w.done)
 }
 
-// pledge fixes the next message.
-func (w *Sender) pledge(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
+// outbox fixes the next message.
+func (w *Sender) outbox(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
 	from, seen := s.Cursor, s.Seen
 	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
@@ -203,7 +203,7 @@ func snapshotReason(err error) string {
 	return ""
 }
 
-// send makes the call of a pledged message.
+// send makes the call of a message.
 func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
 	data, other, err := w.data(ctx, s, p)
 	if err != nil {
@@ -221,7 +221,7 @@ func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.
 	})
 }
 
-// replace puts another pledge in the place of one that cannot be kept.
+// replace puts another message in the place of one that cannot be sent.
 func replace(s *registry.Subscription, id string, other *registry.OutboxMessage) {
 	if s.Pledge != nil && s.Pledge.ID == id {
 		s.Pledge = nil
@@ -229,7 +229,7 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 		case other.Type != "":
 			s.Pledge = other
 		case s.Query != "":
-			s.Seen = other.Until // nothing is told, so that the next message begins where the last one ended
+			s.Seen = other.Until // nothing is sent, so that the next message begins where the last one ended
 		default:
 			s.Cursor = other.Until
 		}
@@ -241,7 +241,7 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = TypeSnapshot, other.Until, "replay"
 		case other.Type != "":
 			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = other.Type, other.Until, other.Info
-		default: // there is nothing to tell any more
+		default: // there is nothing to send any more
 			s.Dead = slices.Delete(s.Dead, i, i+1)
 			return
 		}
@@ -298,7 +298,7 @@ func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 	kept := s.Pledge != nil && s.Pledge.ID == p.ID
 	switch {
 	case r.OK():
-		deliver.Took(s, r)
+		deliver.Delivered(s, r)
 		if !kept {
 			return
 		}
@@ -318,21 +318,21 @@ func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 	}
 	deliver.Refused(s, r, w.opts.Schedule)
 	if kept && s.Failures > len(w.opts.Schedule) {
-		bury(s, p, r)
+		giveUp(s, p, r)
 	}
-	if r.At.Sub(*s.FailingSince) >= patience {
+	if r.At.Sub(*s.FailingSince) >= disableAfter {
 		Disable(s, "the endpoint failed for five days")
 	}
 }
 
-// bury gives a message up. What comes next is a snapshot.
-func bury(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
+// giveUp gives a message up. What comes next is a snapshot.
+func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	if p.Type == TypeEnded {
 		s.State = registry.Ended
 		return
 	}
 	s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: p, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
-	if over := len(s.Dead) - mostDead; over > 0 {
+	if over := len(s.Dead) - maxDeadLetters; over > 0 {
 		s.Dead = slices.Delete(s.Dead, 0, over)
 	}
 	s.GaveUp++
@@ -351,7 +351,7 @@ func bury(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 func (w *Sender) replayed(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == p.ID })
 	if r.OK() {
-		deliver.Took(s, r)
+		deliver.Delivered(s, r)
 		if at >= 0 {
 			s.Dead = slices.Delete(s.Dead, at, at+1)
 		}

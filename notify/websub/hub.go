@@ -35,7 +35,7 @@
 //     as long as the callback fails.
 //   - A subscription ends early, with a denial (hub.mode=denied), when its query
 //     ends, when its subscriber's token is withdrawn or the query is not public
-//     any more, and when somebody drops it.
+//     any more, and when an operator drops it.
 //   - hub.mode=publish is not part of the Recommendation: the hub is built into
 //     the publisher and knows of changes when they are committed.
 //   - Requests are never redirected to another hub; only one is advertised.
@@ -93,7 +93,7 @@ var Schedule = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minut
 // give up a version.
 const calm = 10 * time.Minute
 
-// A Hub says to subscribers what the Recommendation wants. It is a deliver.Way.
+// A Hub sends subscribers what the Recommendation wants. It is a deliver.Way.
 type Hub struct {
 	opts   Options
 	link   string
@@ -194,7 +194,7 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	if s.State != registry.Active {
 		return idle, nil
 	}
-	if deliver.Held(s, now) {
+	if deliver.BackingOff(s, now) {
 		idle.Hold = *s.NextTry
 		return idle, nil
 	}
@@ -271,7 +271,7 @@ func (h *Hub) deny(reason string) deliver.Step {
 	}}
 }
 
-// Deny makes the hub tell a subscriber that its subscription is over. A request
+// Deny has a subscriber informed that its subscription is over. A request
 // that still waits for its verification is void and waits no more. It is to be
 // called within the edit that stores s.
 func (h *Hub) Deny(s *registry.Subscription, reason string) {
@@ -321,10 +321,10 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
 	switch {
 	case r.OK():
-		deliver.Took(s, r)
+		deliver.Delivered(s, r)
 		return true
 	case r.Status == http.StatusGone:
-		if s.Intent == nil { // one who subscribes anew is asked
+		if s.Intent == nil { // one who subscribes again is asked
 			s.State = registry.Ended
 		}
 		return false

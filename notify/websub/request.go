@@ -218,7 +218,7 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	if q.intent.Lease, err = h.lease(form); err != nil {
 		return q, err
 	}
-	if q.intent.Filter, q.intent.Rate, err = wish(form); err != nil {
+	if q.intent.Filter, q.intent.Rate, err = deliveryOptions(form); err != nil {
 		return q, err
 	}
 	q.intent.Secret = form.Get("hub.secret")
@@ -228,8 +228,8 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	return q, nil
 }
 
-// wish reads what is worth a delivery.
-func wish(form url.Values) (json.RawMessage, registry.Duration, error) {
+// deliveryOptions reads what is worth a delivery.
+func deliveryOptions(form url.Values) (json.RawMessage, registry.Duration, error) {
 	own := url.Values{}
 	for name, values := range form {
 		if name, ok := strings.CutPrefix(name, "freshet."); ok {
@@ -257,7 +257,7 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	wanted := time.Duration(n) * time.Second
-	if err != nil { // more digits than anybody lives
+	if err != nil { // more digits than seconds in a life
 		wanted = l.Most
 	}
 	return registry.Duration(min(max(wanted, l.Least), l.Most)), nil
@@ -301,7 +301,7 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 
 // mayChange says whether a request may renew or end a subscription. One made
 // with a token belongs to that token's name. One made without a token belongs to
-// everybody who knows the callback: the Recommendation has no other proof.
+// anyone who knows the callback: the Recommendation has no other proof.
 func (q *request) mayChange(s *registry.Subscription) error {
 	if s.Caller == registry.Anonymous || s.Caller == q.intent.Caller || q.admin {
 		return nil

@@ -11,13 +11,13 @@ import (
 // of a query marshal each of its changes once: the members of its JSON object,
 // without the braces.
 func (s *Server) changeContent(c *registry.Change, filter *cursor.Filter) (*content, error) {
-	return s.documents.content(changeKey(c, filter), func() ([]byte, error) {
+	return s.documents.content(keyOfChange(c, filter), func() ([]byte, error) {
 		return appendChange(nil, c, s.format(), !filter.All()), nil
 	})
 }
 
-func changeKey(c *registry.Change, filter *cursor.Filter) documentKey {
-	key := documentKey{step: step{c.Query, c.Epoch, c.Prev, c.Seq}}
+func keyOfChange(c *registry.Change, filter *cursor.Filter) documentKey {
+	key := documentKey{changeKey: changeKey{c.Query, c.Epoch, c.Prev, c.Seq}}
 	if !filter.All() {
 		key.as = filterKey(filter)
 	}
@@ -27,10 +27,10 @@ func changeKey(c *registry.Change, filter *cursor.Filter) documentKey {
 // changeDocument is the content of a change as a document. It keeps no rows: when
 // they are needed again they are read from the log.
 func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body *content) *Document {
-	key := changeKey(c, filter)
+	key := keyOfChange(c, filter)
 	return lend(body, func() (*content, error) {
 		return s.documents.content(key, func() ([]byte, error) {
-			again, err := s.changeAgain(key.step, filter)
+			again, err := s.changeAgain(key.changeKey, filter)
 			if err != nil {
 				return nil, err
 			}
@@ -40,7 +40,7 @@ func (s *Server) changeDocument(c *registry.Change, filter *cursor.Filter, body 
 }
 
 // changeAgain reads what a step says from the log.
-func (s *Server) changeAgain(at step, filter *cursor.Filter) (registry.Change, error) {
+func (s *Server) changeAgain(at changeKey, filter *cursor.Filter) (registry.Change, error) {
 	from := registry.Position{Epoch: at.epoch, Seq: at.prev}
 	c, _, err := cursor.Sum(context.Background(), &s.reader, at.query, from, registry.Position{Epoch: at.epoch, Seq: at.seq}, 0)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) changeAgain(at step, filter *cursor.Filter) (registry.Change, e
 // whose name is as. What write gives depends on the content alone.
 func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*StreamContent) []byte) (*Document, error) {
 	filter, at := ev.filter, ev.At
-	key := documentKey{step{query, at.Epoch, at.Seq, at.Seq}, as + filterKey(filter)}
+	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, as + filterKey(filter)}
 	again := func() (*StreamContent, error) {
 		rows, err := s.table(query, at, filter)
 		if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 	if ev.Kind == StreamChange {
 		key.prev = ev.Change.Prev
 		again = func() (*StreamContent, error) {
-			c, err := s.changeAgain(key.step, filter)
+			c, err := s.changeAgain(key.changeKey, filter)
 			return &StreamContent{Change: &c, filter: filter}, err
 		}
 	}

@@ -53,28 +53,28 @@ func TestWrittenOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := s.documents.kept.made; n != 1 {
+	if n := s.documents.cache.misses; n != 1 {
 		t.Errorf("marshalled %d times for a thousand followers", n)
 	}
 	fold := *c
 	fold.Prev = 0
-	if members(&fold) == members(c) || s.documents.kept.made != 2 {
+	if members(&fold) == members(c) || s.documents.cache.misses != 2 {
 		t.Error("a fold was taken for the change that it ends with")
 	}
 }
 
 func TestKeptIsBounded(t *testing.T) {
-	var k kept[int, []byte]
+	var k onceCache[int, []byte]
 	put := func(key, size int) {
 		if _, err := k.get(key, func() ([]byte, error) { return make([]byte, size), nil }, func(b []byte) int { return len(b) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := range 3 * keepSteps {
+	for i := range 3 * keepEntries {
 		put(i, 1)
 		put(0, 1) // is used all the time
 	}
-	if len(k.byKey) != keepSteps || k.order.Len() != keepSteps || k.byKey[0] == nil {
+	if len(k.byKey) != keepEntries || k.order.Len() != keepEntries || k.byKey[0] == nil {
 		t.Errorf("%d small ones kept, %d in order, the one in use: %v", len(k.byKey), k.order.Len(), k.byKey[0] != nil)
 	}
 	for i := range 60 {
@@ -118,8 +118,8 @@ func TestDocumentIsMadeAgain(t *testing.T) {
 	}
 	letGo := func(doc *Document) {
 		doc.held.Drop()
-		for _, m := range d.kept.byKey {
-			d.kept.drop(m)
+		for _, m := range d.cache.byKey {
+			d.cache.drop(m)
 		}
 	}
 	doc := open("a")

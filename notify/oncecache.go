@@ -6,49 +6,48 @@ import (
 	"time"
 )
 
-// Kept keeps what many ask for and all get the same, so that it is made once.
-// What is kept is immutable. It is bounded in number and weight: what was used
-// longest ago goes first, and what is not asked for goes after a while. The newest
-// one stays, whatever it weighs. The zero value keeps nothing yet.
-type kept[K comparable, V any] struct {
-	most int // weight; 0: keepWeight
+// A onceCache keeps values that many ask for, so that each is made once. Values are
+// immutable. It is bounded in number and weight: the least recently used goes first,
+// and what is not asked for goes after a while. The newest one stays, whatever it
+// weighs. The zero value is empty.
+type onceCache[K comparable, V any] struct {
+	capacity int // weight; 0: keepWeight
 
 	mu     sync.Mutex
-	byKey  map[K]*making[K, V]
-	order  list.List // of *making, what was used last at the back
+	byKey  map[K]*cacheEntry[K, V]
+	order  list.List // of *cacheEntry, what was used last at the back
 	weight int
-	made   uint64 // how many were made
+	misses uint64 // how many were made
 	sweeps bool   // a sweep is due
 }
 
-// A step names what a change says: the net difference between two positions of
-// a query.
-type step struct {
+// A changeKey names a net change: the difference between two positions of a query.
+type changeKey struct {
 	query, epoch string
 	prev, seq    uint64
 }
 
-type making[K comparable, V any] struct {
+type cacheEntry[K comparable, V any] struct {
 	key    K
 	once   sync.Once
 	value  V
 	err    error
-	weight int           // guarded by kept.mu; 0 while it is made
+	weight int           // guarded by onceCache.mu; 0 while it is made
 	place  *list.Element // nil once it is dropped
 	used   bool          // since the last sweep
 }
 
 const (
-	// keepWeight bounds the bytes of one kept, keepSteps their number.
-	keepWeight = 16 << 20
-	keepSteps  = 4096
+	// keepWeight bounds the bytes of one cache, keepEntries their number.
+	keepWeight  = 16 << 20
+	keepEntries = 4096
 	// keepTime is how long an entry without requests is kept, at least.
 	keepTime = 20 * time.Second
 )
 
 // get returns what belongs to a key. Errors go to all who asked meanwhile, and are
 // not kept.
-func (k *kept[K, V]) get(key K, make func() (V, error), weigh func(V) int) (V, error) {
+func (k *onceCache[K, V]) get(key K, make func() (V, error), weigh func(V) int) (V, error) {
 	k.mu.Lock()
 	m := k.byKey[key]
 	if m == nil {
@@ -60,20 +59,20 @@ func (k *kept[K, V]) get(key K, make func() (V, error), weigh func(V) int) (V, e
 	k.mu.Unlock()
 	m.once.Do(func() {
 		m.value, m.err = make()
-		k.weigh(m, weigh)
+		k.admit(m, weigh)
 	})
 	return m.value, m.err
 }
 
-func (k *kept[K, V]) add(key K) *making[K, V] {
+func (k *onceCache[K, V]) add(key K) *cacheEntry[K, V] {
 	if k.byKey == nil {
-		k.byKey = make(map[K]*making[K, V])
+		k.byKey = make(map[K]*cacheEntry[K, V])
 	}
-	m := &making[K, V]{key: key}
+	m := &cacheEntry[K, V]{key: key}
 	m.place = k.order.PushBack(m)
 	k.byKey[key] = m
-	k.made++
-	if len(k.byKey) > keepSteps {
+	k.misses++
+	if len(k.byKey) > keepEntries {
 		k.drop(k.oldest())
 	}
 	if !k.sweeps {
@@ -83,10 +82,12 @@ func (k *kept[K, V]) add(key K) *making[K, V] {
 	return m
 }
 
-func (k *kept[K, V]) oldest() *making[K, V] { return k.order.Front().Value.(*making[K, V]) }
+func (k *onceCache[K, V]) oldest() *cacheEntry[K, V] {
+	return k.order.Front().Value.(*cacheEntry[K, V])
+}
 
-// weigh counts what has been made, and makes room for it.
-func (k *kept[K, V]) weigh(m *making[K, V], weigh func(V) int) {
+// admit counts what has been made, and makes room for it.
+func (k *onceCache[K, V]) admit(m *cacheEntry[K, V], weigh func(V) int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if m.place == nil {
@@ -98,7 +99,7 @@ func (k *kept[K, V]) weigh(m *making[K, V], weigh func(V) int) {
 	}
 	m.weight = weigh(m.value)
 	k.weight += m.weight
-	most := k.most
+	most := k.capacity
 	if most == 0 {
 		most = keepWeight
 	}
@@ -109,7 +110,7 @@ func (k *kept[K, V]) weigh(m *making[K, V], weigh func(V) int) {
 
 // drop forgets one. One that is being made weighs nothing yet, and is not weighed
 // once it is gone.
-func (k *kept[K, V]) drop(m *making[K, V]) {
+func (k *onceCache[K, V]) drop(m *cacheEntry[K, V]) {
 	k.order.Remove(m.place)
 	m.place = nil
 	k.weight -= m.weight
@@ -117,7 +118,7 @@ func (k *kept[K, V]) drop(m *making[K, V]) {
 }
 
 // sweep drops what was not asked for since the last one.
-func (k *kept[K, V]) sweep() {
+func (k *onceCache[K, V]) sweep() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, m := range k.byKey {

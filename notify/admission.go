@@ -7,14 +7,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A seat is a connection's place among those that the limits count.
-type seat struct {
+// A admission is a connection's place among those that the limits count.
+type admission struct {
 	from    string // address, "" when it is not counted
-	crowded string // why there is no room for the connection, "" when there is
+	refused string // why there is no room for the connection, "" when there is
 }
 
-// enter counts a client in; ok is false once the server goes down.
-func (s *Server) enter(r *http.Request) (p seat, ok bool) {
+// admit counts a client in; ok is false once the server goes down.
+func (s *Server) admit(r *http.Request) (p admission, ok bool) {
 	p.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	if s.opts.Limits.OneAddress <= 0 || local(p.from) {
 		p.from = ""
@@ -27,17 +27,17 @@ func (s *Server) enter(r *http.Request) (p seat, ok bool) {
 	s.wg.Add(1)
 	n := s.connections.Add(1)
 	if most := s.opts.Limits.Connections; most > 0 && n > int64(most) {
-		p.crowded = "too many connections"
+		p.refused = "too many connections"
 	}
 	if p.from != "" {
 		if s.addresses[p.from]++; s.addresses[p.from] > s.opts.Limits.OneAddress {
-			p.crowded = "too many connections from this address"
+			p.refused = "too many connections from this address"
 		}
 	}
 	return p, true
 }
 
-func (s *Server) leave(p seat) {
+func (s *Server) release(p admission) {
 	if p.from != "" {
 		s.mu.Lock()
 		if s.addresses[p.from]--; s.addresses[p.from] == 0 {

@@ -9,13 +9,13 @@ import (
 // address, and this machine's own are not counted.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	s := NewServer(Options{Limits: Limits{OneAddress: 2}})
-	enter := func(remote string, forwarded ...string) seat {
+	enter := func(remote string, forwarded ...string) admission {
 		t.Helper()
 		r := &http.Request{RemoteAddr: remote, Header: http.Header{}}
 		if len(forwarded) > 0 {
 			r.Header["X-Forwarded-For"] = forwarded
 		}
-		at, ok := s.enter(r)
+		at, ok := s.admit(r)
 		if !ok {
 			t.Fatal("the server is down")
 		}
@@ -42,11 +42,11 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		{"127.0.0.1:4", []string{"203.0.113.9"}, true},
 		{"203.0.113.7:4", []string{"203.0.113.9"}, false},
 	} {
-		if at := enter(c.remote, c.forwarded...); (at.crowded != "") != c.crowded {
-			t.Errorf("%d: %s %v: crowded %q, want %t", i, c.remote, c.forwarded, at.crowded, c.crowded)
+		if at := enter(c.remote, c.forwarded...); (at.refused != "") != c.crowded {
+			t.Errorf("%d: %s %v: crowded %q, want %t", i, c.remote, c.forwarded, at.refused, c.crowded)
 		}
 	}
-	s.leave(first)
+	s.release(first)
 	// Two of those refused are still to be closed.
 	if n := s.addresses["203.0.113.9"]; n != 3 {
 		t.Errorf("%d are counted", n)

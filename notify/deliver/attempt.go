@@ -16,8 +16,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A verdict is what came of attending to a subscription.
-type verdict struct {
+// An outcome is what came of serving a subscription.
+type outcome struct {
 	gone     bool // the subscription is no more
 	called   bool // its callback was called
 	well     bool // and answered well, in time
@@ -28,15 +28,15 @@ type verdict struct {
 // mostEditsInARow is after how many edits others get their turn.
 const mostEditsInARow = 100
 
-// attend does the next thing for a subscription: edits, then at most one call.
-func (e *Engine) attend(ctx context.Context, x *entry) verdict {
+// serve does the next thing for a subscription: edits, then at most one call.
+func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 	if err := e.opts.Writable(); err != nil {
-		return e.trouble(ctx, x, err)
+		return e.postpone(ctx, x, err)
 	}
 	for range mostEditsInARow {
 		s, err := e.opts.Store.Subscription(x.id)
 		if errors.Is(err, registry.ErrNotFound) {
-			return verdict{gone: true}
+			return outcome{gone: true}
 		}
 		var step Step
 		if err == nil {
@@ -44,27 +44,27 @@ func (e *Engine) attend(ctx context.Context, x *entry) verdict {
 		}
 		switch {
 		case err == nil && step.Edit != nil:
-			after, err := e.scribe.edit(x.id, existing(step.Edit))
+			after, err := e.writer.edit(x.id, existing(step.Edit))
 			if err == nil && after.State == registry.Ended || errors.Is(err, registry.ErrNotFound) {
-				return verdict{gone: true}
+				return outcome{gone: true}
 			} else if err == nil {
 				continue
 			}
-			return e.trouble(ctx, x, err)
+			return e.postpone(ctx, x, err)
 		case err != nil:
-			return e.trouble(ctx, x, err)
+			return e.postpone(ctx, x, err)
 		case step.Call != nil:
 			return e.deliver(ctx, x, &s, step.Call)
 		}
-		return verdict{hold: step.Hold, at: step.At}
+		return outcome{hold: step.Hold, at: step.At}
 	}
-	return verdict{more: true}
+	return outcome{more: true}
 }
 
-// trouble is a fault of ours: it is logged, and looked at again a little later.
-func (e *Engine) trouble(ctx context.Context, x *entry, err error) verdict {
+// postpone is a fault of ours: it is logged, and looked at again a little later.
+func (e *Engine) postpone(ctx context.Context, x *subscriber, err error) outcome {
 	if ctx.Err() != nil || errors.Is(err, ErrStopped) {
-		return verdict{}
+		return outcome{}
 	}
 	pause := 5 * time.Second
 	switch {
@@ -74,7 +74,7 @@ func (e *Engine) trouble(ctx context.Context, x *entry, err error) verdict {
 	default:
 		e.opts.Logger.Error("a subscription could not be served", "subscription", x.id, "error", err)
 	}
-	return verdict{hold: e.opts.Now().Add(pause)}
+	return outcome{hold: e.opts.Now().Add(pause)}
 }
 
 // existing makes an edit that a subscription has to be there for.
@@ -88,13 +88,13 @@ func existing(do func(*registry.Subscription) error) func(*registry.Subscription
 }
 
 // deliver makes a call and enters what became of it.
-func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscription, c *Call) verdict {
+func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subscription, c *Call) outcome {
 	r := e.call(ctx, c)
 	if c.Release != nil {
 		c.Release()
 	}
 	if r.Err != nil && ctx.Err() != nil {
-		return verdict{} // the process ends: whether it arrived is not known, so it is sent again
+		return outcome{} // the process ends: whether it arrived is not known, so it is sent again
 	}
 	e.stats.sent.Add(1)
 	if r.OK() {
@@ -103,7 +103,7 @@ func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscripti
 		e.stats.failed.Add(1)
 		e.opts.Logger.Debug("a callback did not take it", "subscription", x.id, "host", x.host, "reason", r.Problem())
 	}
-	v := verdict{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
+	v := outcome{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
 	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
 	if err == nil && !c.Asks {
 		e.ways[x.way].count(r, was, &after)
@@ -112,7 +112,7 @@ func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscripti
 	case errors.Is(err, registry.ErrNotFound):
 		v.gone = true
 	case err != nil:
-		e.trouble(ctx, x, err)
+		e.postpone(ctx, x, err)
 		v.hold = e.opts.Now().Add(5 * time.Second)
 	case after.State == registry.Ended:
 		v.gone = true
@@ -128,7 +128,7 @@ func (e *Engine) deliver(ctx context.Context, x *entry, was *registry.Subscripti
 // again, so that no callback is called twice for it.
 func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	for {
-		s, err := e.scribe.edit(id, do)
+		s, err := e.writer.edit(id, do)
 		if !errors.Is(err, registry.ErrReadOnly) {
 			return s, err
 		}
@@ -194,8 +194,8 @@ func describe(err error) string {
 	return text[:min(len(text), 200)]
 }
 
-// Took notes that a callback took what it was sent.
-func Took(s *registry.Subscription, r Reply) {
+// Delivered notes that a callback took what it was sent.
+func Delivered(s *registry.Subscription, r Reply) {
 	s.Failures, s.FailingSince, s.LastError, s.NextTry = 0, nil, "", nil
 	s.LastAttempt, s.LastDelivery = utc(r.At), utc(r.At)
 	s.Deliveries++
@@ -214,10 +214,10 @@ func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
 	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
 }
 
-// Held tells whether the time of a subscription's next try is still to come. An
+// BackingOff tells whether the time of a subscription's next try is still to come. An
 // attempt in the future is from before the clock was set back, and what was to
 // come after it no measure.
-func Held(s *registry.Subscription, now time.Time) bool {
+func BackingOff(s *registry.Subscription, now time.Time) bool {
 	return s.NextTry != nil && now.Before(*s.NextTry) && (s.LastAttempt == nil || !s.LastAttempt.After(now))
 }
 
