@@ -128,7 +128,7 @@ func parseNT(b []byte) (t Term, rest []byte, err error) {
 	return t, rest, err
 }
 
-// validLabel tells whether s can stand behind "_:" in a canonical line.
+// validLabel reports whether s is valid after "_:" in a canonical line.
 func validLabel(s string) bool {
 	return s != "" && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= 0x20 || strings.ContainsRune(`<>"\`, r)

@@ -52,7 +52,7 @@ func wrongField(k Kind, pointer, format string, a ...any) *Problem {
 	return &Problem{Kind: k, Detail: detail, Errors: []FieldError{{pointer, detail}}}
 }
 
-// malformed says that a query's text is none.
+// malformed is the problem of a text that is not a query.
 func malformed(format string, a ...any) *Problem {
 	return wrongField(KindBadQuery, "/query", format, a...)
 }

@@ -46,8 +46,8 @@ func (t triple) hasBlank() bool {
 	return strings.HasPrefix(t.subject, "_:") || strings.HasPrefix(t.object, "_:")
 }
 
-// parseTriple reads one line. IRIs and literals stay as they are, except that
-// \u escapes become the characters they stand for: SPARQL would replace them
+// parseTriple reads one line. IRIs and literals are not changed, except that \u
+// escapes become the characters they stand for: SPARQL would replace them
 // before it looks for quotes.
 func parseTriple(line string) (triple, error) {
 	if !utf8.ValidString(line) {

@@ -117,7 +117,7 @@ func queryForm(text string) (form string) {
 // written without spaces, as in ?a<?b&&NOW()>?c.
 var hiddenCall = regexp.MustCompile(`(?i)\b(now|rand|uuid|struuid|bnode)\s*\(\s*\)`)
 
-// mentions tells whether any of the words occurs as a bare word. Text with
+// mentions reports whether any of the words occurs as a bare word. Text with
 // codepoint escapes, which may spell any word, counts as mentioning them.
 func mentions(text string, words ...string) (found bool) {
 	if strings.Contains(text, `\u`) || strings.Contains(text, `\U`) {
@@ -137,7 +137,7 @@ func mentions(text string, words ...string) (found bool) {
 	return found
 }
 
-// volatile tells whether a query may answer differently on the same data.
+// volatile reports whether the answer to a query may differ on the same data.
 func volatile(query string) bool {
 	if mentions(query, "NOW", "RAND", "UUID", "STRUUID", "BNODE", "SERVICE") {
 		return true
@@ -153,7 +153,7 @@ func volatile(query string) bool {
 	return blank
 }
 
-// repeatable tells whether an update, run again on the same data, does the
+// repeatable reports whether an update, run again on the same data, does the
 // same, up to the labels of blank nodes. Whatever draws on the clock, on
 // chance, on another service or, through a subquery, on the order of solutions
 // is not; in doubt it is not.

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// Options are the settings that tests play with; 0 leaves them out.
+// Options are the settings that tests vary; 0 means the default.
 type Options struct {
 	MaxRows     int // ResultSetMaxRows: where results are cut
 	MaxEstimate int // MaxQueryCostEstimationTime in seconds: what is refused beforehand; 0 is 400
 }
 
-// A Server is a running Virtuoso. Anybody may query and update it.
+// A Server is a running Virtuoso. Anyone may query and update it.
 type Server struct {
 	URL string // of its SPARQL endpoint
 
@@ -51,7 +51,7 @@ func Start(t testing.TB, o Options) *Server {
 		if tries == 1 {
 			t.Fatal(err)
 		}
-		t.Logf("once more: %v", err) // somebody may have taken a port in between
+		t.Logf("once more: %v", err) // another process may have taken a port in between
 	}
 }
 
@@ -91,10 +91,9 @@ func absent(t testing.TB) {
 	t.Skip(message)
 }
 
-// freePort is an address that a server can be told to take. Its port is below
-// those that the system gives away by itself: a connection that somebody makes
-// before the server is up would keep it from listening there. No two tests of
-// one process are given the same.
+// freePort is an address for a new server. Its port is below those of outgoing
+// connections: one made before the server is up would otherwise prevent it from
+// listening. No two tests of one process get the same address.
 func freePort(t testing.TB) string {
 	t.Helper()
 	const first, ports = 10000, 10000
@@ -113,7 +112,7 @@ func freePort(t testing.TB) string {
 
 var lastPort atomic.Int64
 
-// stop ends the server as it wants to be ended, and by force if it does not.
+// stop shuts the server down, and kills it if it does not end.
 func stop(p *os.Process, ended <-chan struct{}) {
 	_ = p.Signal(syscall.SIGTERM)
 	select {
@@ -124,7 +123,8 @@ func stop(p *os.Process, ended <-chan struct{}) {
 	}
 }
 
-// await returns when the endpoint answers, or will not.
+// await returns when the endpoint answers, or with an error if the server
+// ended.
 func (s *Server) await(ended <-chan struct{}) error {
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
@@ -149,7 +149,7 @@ func (s *Server) lastLog() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// grant lets everybody update, which is what tests have to do.
+// grant allows updates by anyone, which the tests need.
 func (s *Server) grant(sql string) {
 	s.t.Helper()
 	out, err := exec.Command("isql-vt", sql, "dba", "dba", `exec=GRANT SPARQL_UPDATE TO "SPARQL";`).CombinedOutput()

@@ -18,13 +18,13 @@
 //   - Comments, white space and a byte order mark are dropped.
 //   - Keywords and built-in functions are written in upper case, true and
 //     false in lower case. The keyword a, and words that SPARQL does not have,
-//     stay as they are.
+//     stay unchanged.
 //   - $x becomes ?x.
 //   - Codepoint escapes (\u00E9) are decoded.
 //   - Strings are written between double quotes, with the escapes
 //     \" \\ \n \r \t \b \f and no others; all four quotings and all spellings
 //     of a character thus become one. A string with an escape that SPARQL does
-//     not have stays as it is, quotes included: it is a dialect's.
+//     not have stays unchanged, quotes included: it belongs to a dialect.
 //   - Prefixed names become IRIs in angle brackets, with the last declaration
 //     of their prefix, the escapes of the local name (\,) removed and percent
 //     encoding kept. PREFIX declarations are then dropped, used or not.

@@ -11,10 +11,10 @@ export interface Term {
 export type Binding = Record<string, Term>
 export type Form = 'SELECT' | 'ASK' | 'CONSTRUCT' | 'DESCRIBE'
 
-/** Where a client is in a query's history. */
+/** A position in a query's log. */
 export interface Position { epoch: string, seq: number }
 
-/** What save gives and options.from takes: plain JSON. */
+/** What save returns and options.from accepts: plain JSON. */
 export interface Saved extends Position { form?: Form, ordered?: boolean, document?: string }
 
 /** SPARQL results (SELECT) or triples (CONSTRUCT, DESCRIBE). */
@@ -34,7 +34,7 @@ export interface DeltaEvent {
 export interface AliveEvent { type: 'alive', id: string, epoch: string, seq: number, checked_at?: string }
 export interface StatusEvent { type: 'status', id: string, state: string, checked_at?: string, next_due?: string, error?: string }
 export interface CompleteEvent { type: 'complete', id: string, reason: string }
-/** With final: true nothing more comes; the code is a word, or a WebSocket close code from 4400. */
+/** With final: true it is the last event. The code is a word, or a WebSocket close code from 4400. */
 export interface ErrorEvent { type: 'error', id?: string, code: string | number, message: string, final: true }
 
 export type Event = SubscribedEvent | SnapshotEvent | DeltaEvent | AliveEvent | StatusEvent | CompleteEvent | ErrorEvent
@@ -47,19 +47,19 @@ export interface Filter {
 }
 
 export interface FollowOptions {
-  /** Where to go on: what save gave. */
+  /** Where to resume: what save returned. */
   from?: Saved | null
-  /** At most one message in that time, such as "5s". */
+  /** The minimum time between two messages, such as "5s". */
   rate?: string
   filter?: Filter
   mode?: 'delta' | 'snapshot'
-  /** Keeps the server from running ahead of the handler. */
+  /** Acknowledges messages, so that the server waits for the handler. */
   ack?: boolean
 }
 
 export interface Options {
   token?: string
-  /** A class; the global one, or that of the npm package ws, if left out. */
+  /** A class. The default is the global one, or that of the npm package ws. */
   WebSocket?: unknown
   /** Milliseconds. */
   minBackoff?: number
@@ -68,7 +68,7 @@ export interface Options {
   trouble?: (event: { code: number, reason: string }) => void
 }
 
-/** A query's result. It never changes; apply gives the next one. */
+/** A query's result. It is immutable; apply returns the next one. */
 export class Result {
   constructor (form: Form, parts?: { ordered?: boolean, vars?: string[], rows?: string[], boolean?: boolean })
   static from (form: Form, ordered: boolean, ...parts: Array<Rows & { boolean?: boolean }>): Result
@@ -83,15 +83,15 @@ export class Result {
   readonly length: number
   /** SELECT: the rows as SPARQL results JSON has them. */
   bindings (): Binding[]
-  /** The canonical text, byte for byte the server's. */
+  /** The canonical text, byte-identical to the server's. */
   document (): string
-  /** Throws MismatchError when the change does not fit. */
+  /** Throws MismatchError if the change does not fit. */
   apply (change: Omit<DeltaEvent, 'type' | 'id'>): Result
 }
 
 export class MismatchError extends Error {}
 
-/** Orders strings as their UTF-8 bytes are ordered. */
+/** Compares strings by their UTF-8 bytes. */
 export function byBytes (a: string, b: string): number
 
 /** A copy of one query's result, kept up to date from messages of any transport. */
@@ -113,7 +113,7 @@ export interface Subscription {
   close (): void
 }
 
-/** A connection that follows any number of queries, comes back after every cut and resumes. */
+/** A connection that follows any number of queries, reconnects after every interruption and resumes. */
 export class Freshet {
   constructor (server: string | URL, options?: Options)
   /** query: an id, a name, or what to register. */

@@ -1,24 +1,24 @@
-// Freshet's client for JavaScript: follow SPARQL queries of a Freshet server and
-// hold their results up to date. Browser and Node >= 20, no dependencies.
+// Freshet's client for JavaScript: it follows SPARQL queries of a Freshet server
+// and keeps their results up to date. Browsers and Node >= 20, no dependencies.
 //
 //   import { Freshet } from './freshet.js'
 //
 //   const freshet = new Freshet('http://127.0.0.1:8080', { token })
 //   const sub = freshet.follow('departures', event => {
-//     if (event.type === 'error') return console.error(event.message)   // final: nothing more comes
+//     if (event.type === 'error') return console.error(event.message)   // final
 //     if (event.type === 'delta') console.log(event.added, event.removed)
-//     if (sub.result) render(sub.result.bindings())        // null until the first result is there
+//     if (sub.result) render(sub.result.bindings())        // null before the first result
 //   })
 //   localStorage.departures = JSON.stringify(sub.save())   // and later:
 //   freshet.follow('departures', handler, { from: JSON.parse(localStorage.departures ?? 'null') })
 //
-// It is meant to be read as well as used. What a client has to do is in Replica:
-// apply a delta that begins where you are, drop one that ends at or before where
-// you are, and for everything else subscribe again from where you are. Replica
-// knows nothing of sockets, so it serves server-sent events too (see README.md).
+// Read it as an example, too. Replica contains the rules for clients: apply a delta
+// that starts at your position, ignore one that ends at or before it, and otherwise
+// subscribe again from your position. Replica does not depend on sockets, so it
+// works with server-sent events as well (see README.md).
 //
-// Node before 22 has no WebSocket of its own: npm package "ws" is used if it is
-// installed, or pass a class as options.WebSocket.
+// Node before 22 has no WebSocket. The client uses the npm package "ws" if it is
+// installed; or pass a class as options.WebSocket.
 
 const SUBPROTOCOL = 'freshet.v1'
 
@@ -26,7 +26,7 @@ const SUBPROTOCOL = 'freshet.v1'
 export class MismatchError extends Error {}
 
 /**
- * A query's result. It never changes; apply gives the next one.
+ * A query's result. It is immutable; apply returns the next one.
  * form: 'SELECT' | 'ASK' | 'CONSTRUCT' | 'DESCRIBE'
  * vars: variables of a SELECT result
  * rows: canonical text of each row: JSON of a binding, or an N-Triples statement
@@ -38,26 +38,26 @@ export class Result {
     Object.freeze(this)
   }
 
-  /** Reads the results member of one or several snapshot messages. */
+  /** Builds a result from the results members of one or several snapshot messages. */
   static from (form, ordered, ...parts) {
     if (form === 'ASK') return new Result(form, { boolean: parts[0].boolean === true })
     const rows = parts.flatMap(part => rowTexts(form, part))
     return new Result(form, { ordered, vars: parts[0].head?.vars ?? [], rows: ordered ? rows : rows.sort(byBytes) })
   }
 
-  /** Reads what document wrote. */
+  /** Parses what document returned. */
   static parse (form, ordered, document) {
     if (form === 'CONSTRUCT' || form === 'DESCRIBE') return new Result(form, { rows: document.split('\n').slice(0, -1) })
     return Result.from(form, ordered, JSON.parse(document))
   }
 
-  /** Rows or triples; an ASK result has none. */
+  /** The number of rows or triples; 0 for ASK. */
   get length () { return this.rows.length }
 
   /** SELECT: the rows as SPARQL results JSON has them, {variable: {type, value, …}}. */
   bindings () { return this.rows.map(row => JSON.parse(row)) }
 
-  /** The canonical text, byte for byte the server's; its SHA-256 is the published hash. */
+  /** The canonical text, byte-identical to the server's. Its SHA-256 is the published hash. */
   document () {
     switch (this.form) {
       case 'ASK': return `{"head":{},"boolean":${this.boolean}}`
@@ -66,7 +66,7 @@ export class Result {
     }
   }
 
-  /** The result after a change. Throws MismatchError when the change does not fit. */
+  /** Returns the result after a change. Throws MismatchError if the change does not fit. */
   apply (change) {
     if (change.form === 'ASK') return new Result('ASK', { boolean: change.boolean })
     const added = rowTexts(change.form, change.added)
@@ -89,7 +89,7 @@ function rowTexts (form, doc) {
     .join(',') + '}')
 }
 
-/** Takes sorted removed out of the sorted rows, and puts sorted added in. */
+/** Removes and adds rows. All three lists are sorted. */
 function merge (rows, removed, added) {
   const out = []
   let r = 0
@@ -107,7 +107,7 @@ function merge (rows, removed, added) {
   return out
 }
 
-/** Deletes the old indices, then inserts at the new ones. Both ascend. */
+/** Deletes the rows at the old indices, then inserts at the new ones. Both lists are ascending. */
 function splice (rows, removed, removedAt, added, addedAt) {
   const out = []
   let r = 0
@@ -127,8 +127,7 @@ function splice (rows, removed, removedAt, added, addedAt) {
 }
 
 /**
- * Orders strings as their UTF-8 bytes are ordered. JavaScript compares UTF-16
- * units, which puts characters beyond U+FFFF (surrogates, U+D800 to U+DFFF)
+ * Compares strings by their UTF-8 bytes. JavaScript compares UTF-16 units, which puts characters beyond U+FFFF (surrogates, U+D800 to U+DFFF)
  * before U+E000 to U+FFFF instead of after.
  */
 export function byBytes (a, b) {
@@ -161,24 +160,24 @@ export class Replica {
     if (saved.document !== undefined) this.result = Result.parse(saved.form, saved.ordered, saved.document)
   }
 
-  /** All that has to be kept to go on later; plain JSON. */
+  /** Returns the state as plain JSON, to be passed to a new Replica later. */
   save () {
     if (!this.position) return null
     const { form, ordered } = this.result ?? {}
     return { ...this.position, form, ordered, document: this.result?.document() }
   }
 
-  /** A new beginning: forget everything, wait for a snapshot or the first result. */
+  /** Discards the state and waits for a snapshot or the first result. */
   restart (epoch, seq) {
     this.result = null
     this.parts = []
     this.position = seq === 0 ? { epoch, seq } : null
   }
 
-  /** Takes a snapshot or one part of it; true once it is complete. */
+  /** Applies a snapshot or one part of it. Returns true once it is complete. */
   snapshot (m) {
     if (m.truncated) return false
-    if (!(m.part > 1)) this.parts = [] // what a cut ended in the middle comes again from its beginning
+    if (!(m.part > 1)) this.parts = [] // an interrupted snapshot is sent again from its beginning
     this.parts.push(m.results)
     if (m.part && !m.last) return false
     this.result = Result.from(m.form, m.ordered === true, ...this.parts)
@@ -187,7 +186,7 @@ export class Replica {
     return true
   }
 
-  /** Rule 1: 'applied', 'dropped', or 'again': subscribe again from position. */
+  /** Applies a change by rule 1. Returns 'applied', 'dropped', or 'again': subscribe again from position. */
   delta (m) {
     const here = this.position
     if (here && m.epoch === here.epoch && m.seq <= here.seq) return 'dropped'
@@ -205,7 +204,7 @@ export class Replica {
     return 'applied'
   }
 
-  /** Nothing changed up to here, or what changed cancelled out: move on. */
+  /** Advances the position: nothing changed up to it, or the changes cancelled out. */
   alive (m) {
     if (!this.position) return 'dropped'
     if (m.epoch !== this.position.epoch || m.seq < this.position.seq) return 'again'
@@ -222,7 +221,7 @@ class Subscription {
     this.handler = handler
     this.options = options
     this.replica = new Replica(options.from)
-    this.id = null // of the present subscription on the wire; a new one each time
+    this.id = null // of the current subscription; new for each one
   }
 
   get result () { return this.replica.result }
@@ -287,12 +286,12 @@ class Subscription {
 }
 
 /**
- * A connection to a server that follows any number of queries, comes back after
- * every cut and resumes.
+ * A connection to a server that follows any number of queries, reconnects after
+ * every interruption and resumes.
  *
  * options: token, WebSocket (a class; default the global one), minBackoff and
  * maxBackoff (ms; 200 and 30000), trouble(event) called with every close event
- * that will be tried again.
+ * after which the connection is tried again.
  */
 export class Freshet {
   constructor (server, options = {}) {
@@ -310,7 +309,7 @@ export class Freshet {
     else this.load('ws')
   }
 
-  /** Node before 22: takes the WebSocket of a package. Its name is no literal, so bundlers for browsers do not look for it. */
+  /** Node before 22: uses the WebSocket of a package. Its name is not a literal, so that bundlers for browsers do not look for it. */
   load (name) {
     import(name).then(module => {
       this.options.WebSocket = module.WebSocket
@@ -318,7 +317,7 @@ export class Freshet {
     }, () => this.end('no_websocket', 'there is no global WebSocket: npm install ws, or pass a class as options.WebSocket'))
   }
 
-  /** Ends for good: trying again would be of no use. */
+  /** Ends the connection permanently: another attempt would fail too. */
   end (code, message) {
     if (this.closed) return
     this.closed = true
@@ -328,8 +327,8 @@ export class Freshet {
   /**
    * Follows a query: an id, a name, or {endpoint, sparql} to register one.
    * handler(event) is called with the server's messages: subscribed, snapshot,
-   * delta, alive, status, complete, and error; with final: true when the server
-   * refuses for good. options: from (what save gave), rate ("5s"), filter, mode,
+   * delta, alive, status, complete, and error, with final: true if another attempt
+   * would fail too. options: from (what save returned), rate ("5s"), filter, mode,
    * ack.
    */
   follow (query, handler = () => {}, options = {}) {
@@ -353,8 +352,8 @@ export class Freshet {
     socket.onopen = () => this.send({ type: 'init', token: this.options.token, client: 'freshet.js' })
     socket.onmessage = event => { if (socket === this.socket) this.receive(JSON.parse(event.data)) }
     socket.onclose = event => { if (socket === this.socket) this.lost(event) }
-    // A close follows an error, but not in every implementation, and a
-    // connection without an answer would be waited for very long.
+    // A close event follows an error event, but not in every implementation, and
+    // waiting for a connection without an answer would take very long.
     const giveUp = reason => { if (socket === this.socket && !this.ready) this.lost({ code: 1006, reason }) }
     socket.onerror = () => this.in(100, () => giveUp('error'))
     this.in(20000, () => giveUp('no answer'))
@@ -369,7 +368,7 @@ export class Freshet {
     if (this.closed) return
     if (m.type === 'ready') return this.begin(m)
     const sub = this.byId.get(m.id)
-    if (!sub) return // of a subscription that was given up
+    if (!sub) return // of a subscription that has ended
     this.pause = this.options.minBackoff // it works
     sub.receive(m)
   }
@@ -377,8 +376,8 @@ export class Freshet {
   begin (m) {
     this.ready = true
     for (const sub of this.subscriptions) sub.subscribe()
-    // Pings of the protocol itself cannot be seen from here: ask, and take
-    // silence for a dead line.
+    // Pings of the protocol are invisible here: send our own, and treat silence
+    // as a broken connection.
     const period = milliseconds(m.ping) || 25000
     clearInterval(this.pulse)
     this.pulse = setInterval(() => {
@@ -392,7 +391,7 @@ export class Freshet {
     this.send({ type: 'unsubscribe', id: sub.id })
   }
 
-  /** After 44xx something has to change first; everything else is tried again. */
+  /** Reconnects, except after 44xx, where something has to change first. */
   lost (event) {
     const old = this.socket
     this.socket = { readyState: 3, close () {} }
@@ -410,7 +409,7 @@ export class Freshet {
     this.after(() => { if (this.ready && this.subscriptions.has(sub)) sub.subscribe() })
   }
 
-  /** Calls f after a pause that grows, spread so that not all come at once. */
+  /** Calls f after a growing, random pause, so that clients do not reconnect all at once. */
   after (f) {
     this.in(this.pause * (0.5 + Math.random()), f)
     this.pause = Math.min(2 * this.pause, this.options.maxBackoff)
@@ -432,7 +431,7 @@ function liveURL (server) {
   return url.href
 }
 
-/** A duration as Go writes it ("25s", "1m0s", "100ms"), in milliseconds. */
+/** Parses a Go duration ("25s", "1m0s", "100ms"). Returns milliseconds. */
 function milliseconds (text) {
   const units = { h: 3600e3, m: 60e3, s: 1e3, ms: 1 }
   return [...String(text).matchAll(/([\d.]+)(ms|h|m|s)/g)].reduce((sum, [, n, unit]) => sum + n * units[unit], 0)
