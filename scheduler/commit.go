@@ -54,7 +54,7 @@ func (r *runner) flush(lends bool) error {
 	}
 	b.Slot = &s
 	r.l.mu.Lock()
-	h := r.l.vitalsOf(r.executor)
+	h := r.l.healthFrom(r.executor)
 	r.l.mu.Unlock()
 	if h != r.health {
 		b.Health = &h
@@ -64,7 +64,7 @@ func (r *runner) flush(lends bool) error {
 		return fmt.Errorf("record: %w", err)
 	}
 	r.sheet.lent = r.sheet.lent || lends
-	r.l.turned(r.health, h)
+	r.l.logHealth(r.health, h)
 	r.health = h
 	r.l.mu.Lock()
 	r.l.health = h
@@ -136,9 +136,9 @@ func (r *runner) close() error {
 	return nil
 }
 
-// turned logs that the endpoint's health has another state than was recorded
+// logHealth logs that the endpoint's health has another state than was recorded
 // before.
-func (l *Loop) turned(was, now registry.Health) {
+func (l *Loop) logHealth(was, now registry.Health) {
 	switch {
 	case was.State == now.State:
 	case now.State == registry.HealthFailing:

@@ -16,7 +16,7 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 		return due, nil
 	}
 	defer l.mu.Unlock()
-	if err := l.look(now); err != nil {
+	if err := l.refreshPlan(now); err != nil {
 		return nil, err
 	}
 	for i, id := range queries {
@@ -27,8 +27,8 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	return due, nil
 }
 
-// look brings the plan up to date, unless the slot it was made for still runs.
-func (l *Loop) look(now time.Time) error {
+// refreshPlan brings the plan up to date, unless the slot it was made for still runs.
+func (l *Loop) refreshPlan(now time.Time) error {
 	if l.running {
 		return nil
 	}
@@ -47,52 +47,52 @@ func (l *Loop) look(now time.Time) error {
 // when the budgets of the slots to come have covered what is before it.
 func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 	if c.ran {
-		return l.again(c, now)
+		return l.afterRun(c, now)
 	}
 	if c.in == nil {
-		return l.asking(l.due(c, now), now)
+		return l.askingSlot(l.eligibleAt(c, now), now)
 	}
 	_, cost := c.in.place(c)
-	return l.ahead(l.opens(now), l.planner.covers(cost, c))
+	return l.slotTime(l.asksFrom(now), l.planner.covers(cost, c))
 }
 
-// opens is the moment after which slots ask the endpoint: now, unless its health
+// asksFrom is the moment after which slots ask the endpoint: now, unless its health
 // is against it.
-func (l *Loop) opens(now time.Time) time.Time {
-	if h := l.executor.Health(); unfit(h) && h.Until.After(now) {
+func (l *Loop) asksFrom(now time.Time) time.Time {
+	if h := l.executor.Health(); restricted(h) && h.Until.After(now) {
 		return h.Until.Add(-1) // the slot at that very moment asks
 	}
 	return now
 }
 
-// unfit says that an endpoint's health allows no request, or one at a time. One
+// restricted says that an endpoint's health allows no request, or one at a time. One
 // that fails and is asked as usual is fit.
-func unfit(h registry.Health) bool {
+func restricted(h registry.Health) bool {
 	return h.State == registry.HealthThrottled || h.State == registry.HealthFailing && !h.Until.IsZero()
 }
 
 // urgent says that an endpoint's health is not to be forgotten, whenever the
 // process ends: it is to be left alone, or told of its cap.
 func urgent(h, recorded registry.Health) bool {
-	waits := unfit(h) && (h.State != recorded.State || !h.Until.Equal(recorded.Until))
+	waits := restricted(h) && (h.State != recorded.State || !h.Until.Equal(recorded.Until))
 	return waits || h.MaxRows > 0 && h.MaxRows != recorded.MaxRows
 }
 
-// asking is the slot at a time, or the first after it that asks the endpoint.
-func (l *Loop) asking(slot, now time.Time) time.Time {
-	if from := l.opens(now); !slot.IsZero() && !slot.After(from) {
+// askingSlot is the slot at a time, or the first after it that asks the endpoint.
+func (l *Loop) askingSlot(slot, now time.Time) time.Time {
+	if from := l.asksFrom(now); !slot.IsZero() && !slot.After(from) {
 		return l.gridAfter(from)
 	}
 	return slot
 }
 
-// again predicts when a query that has run in the running slot may run next. Only
+// afterRun predicts when a query that has run in the running slot may run next. Only
 // a failure tells that before the slot is over.
-func (l *Loop) again(c *candidate, now time.Time) time.Time {
+func (l *Loop) afterRun(c *candidate, now time.Time) time.Time {
 	if c.Stats.NotBefore <= l.planner.slot {
 		return time.Time{}
 	}
-	return l.ahead(now, c.Stats.NotBefore-l.planner.slot)
+	return l.slotTime(now, c.Stats.NotBefore-l.planner.slot)
 }
 
 // covers counts the slots from now to the one in which the budgets, less what is

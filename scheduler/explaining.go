@@ -46,7 +46,7 @@ func (l *Loop) unplanned(query string) Explanation {
 
 // planned explains a query of the plan.
 func (l *Loop) planned(query string, now time.Time) (x Explanation, found bool, err error) {
-	if err := l.look(now); err != nil {
+	if err := l.refreshPlan(now); err != nil {
 		return Explanation{}, false, err
 	}
 	c := l.planner.all[query]
@@ -75,15 +75,15 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 // explain is about the query, and about its endpoint where that keeps the next
 // slot from asking anything.
 func (l *Loop) explain(c *candidate, now time.Time) Explanation {
-	x := l.standing(c, now)
-	if shut := l.shut(now); shut != "" && !c.ran {
+	x := l.describe(c, now)
+	if shut := l.closedReason(now); shut != "" && !c.ran {
 		x.Eligible, x.Why = false, shut+"; when slots ask it again: "+x.Why
 	}
 	return x
 }
 
-// shut tells why the next slot will not ask the endpoint; "" when it will.
-func (l *Loop) shut(now time.Time) string {
+// closedReason tells why the next slot will not ask the endpoint; "" when it will.
+func (l *Loop) closedReason(now time.Time) string {
 	if p := l.set.endpoint.Pause; p != nil {
 		return fmt.Sprintf("the endpoint is paused since %s by %s", p.At.UTC().Format(time.RFC3339), p.By)
 	}
@@ -91,13 +91,13 @@ func (l *Loop) shut(now time.Time) string {
 	if next.IsZero() { // by request, which may be now
 		next = now
 	}
-	if h := l.executor.Health(); unfit(h) && h.Until.After(next) {
-		return unwell(h)
+	if h := l.executor.Health(); restricted(h) && h.Until.After(next) {
+		return healthReason(h)
 	}
 	return ""
 }
 
-func (l *Loop) standing(c *candidate, now time.Time) Explanation {
+func (l *Loop) describe(c *candidate, now time.Time) Explanation {
 	p := l.planner
 	x := Explanation{
 		Query: c.Query.ID, Endpoint: l.set.endpoint.Name, Policy: p.policy.String(), Slot: p.slot,
@@ -115,31 +115,31 @@ func (l *Loop) standing(c *candidate, now time.Time) Explanation {
 	if p.hints.has(c) && p.follows(c) {
 		x.Tier, x.Eligible = TierHinted, true
 		x.Why = "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
-		x.NextDue = l.ahead(l.opens(now), 1)
+		x.NextDue = l.slotTime(l.asksFrom(now), 1)
 	}
 	if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
 		x.Tier, x.Eligible, x.Why = TierInterval, true, claim+": intervals go before ranked queries, in at most their share of the budget while others wait"
-		x.NextDue = l.ahead(l.opens(now), 1)
+		x.NextDue = l.slotTime(l.asksFrom(now), 1)
 	}
 	if c.in == nil {
 		if x.Why == "" {
-			x.Why = l.left(c)
+			x.Why = l.ineligibleReason(c)
 		}
 		return x
 	}
 	x.Rank, _ = c.in.place(c)
 	x.Of = c.in.len()
 	if x.Why == "" {
-		x.Why = p.stands(c, x.Rank, x.Of)
+		x.Why = p.placeText(c, x.Rank, x.Of)
 	}
 	if n := l.last.Number; n >= c.since && n > 0 && !l.running {
-		x.PassedOver = &PassedOver{Slot: n, Reason: l.passed(c)}
+		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}
 	}
 	return x
 }
 
-// stands tells a ranked query's place in a sentence.
-func (p *planner) stands(c *candidate, rank, of int) string {
+// placeText tells a ranked query's place in a sentence.
+func (p *planner) placeText(c *candidate, rank, of int) string {
 	switch c.tier {
 	case TierNew:
 		return fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
@@ -156,8 +156,8 @@ func (p *planner) stands(c *candidate, rank, of int) string {
 	return fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
 }
 
-// passed tells why the last slot did not execute an eligible query.
-func (l *Loop) passed(c *candidate) string {
+// passedOverReason tells why the last slot did not execute an eligible query.
+func (l *Loop) passedOverReason(c *candidate) string {
 	budget := exactly(l.last.Budget)
 	had := budget - exactly(l.last.Repaid)
 	switch {
@@ -176,8 +176,8 @@ func (l *Loop) passed(c *candidate) string {
 	return "the budget was used up before its turn"
 }
 
-// left tells why a query is not eligible.
-func (l *Loop) left(c *candidate) string {
+// ineligibleReason tells why a query is not eligible.
+func (l *Loop) ineligibleReason(c *candidate) string {
 	s := &c.Stats
 	switch c.why {
 	case paused:
@@ -196,12 +196,12 @@ func (l *Loop) left(c *candidate) string {
 	return ""
 }
 
-// due predicts when a waiting query becomes eligible; zero when only somebody's
+// eligibleAt predicts when a waiting query becomes eligible; zero when only somebody's
 // doing can tell.
-func (l *Loop) due(c *candidate, now time.Time) time.Time {
+func (l *Loop) eligibleAt(c *candidate, now time.Time) time.Time {
 	var next time.Time
 	if c.slot > 0 {
-		next = l.ahead(now, c.slot-min(c.slot, l.planner.slot)+1)
+		next = l.slotTime(now, c.slot-min(c.slot, l.planner.slot)+1)
 	}
 	if c.timed {
 		at := l.gridAfter(time.Unix(0, c.time).Add(-1))
@@ -212,9 +212,9 @@ func (l *Loop) due(c *candidate, now time.Time) time.Time {
 	return next
 }
 
-// ahead is the grid time of the n-th slot from now, as far as can be told: a
+// slotTime is the grid time of the n-th slot from now, as far as can be told: a
 // few steps are looked up, more are extrapolated.
-func (l *Loop) ahead(now time.Time, n uint64) time.Time {
+func (l *Loop) slotTime(now time.Time, n uint64) time.Time {
 	t := now
 	for i := range min(n, 32) {
 		next := l.gridAfter(t)

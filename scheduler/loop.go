@@ -57,7 +57,7 @@ type Loop struct {
 	clock    Clock
 	wake     func([]Note)
 	log      *slog.Logger
-	lanes    lanes
+	limiter  limiter
 	ticks    chan tick
 	reconf   chan struct{} // settings changed: look at the grid again
 	finished chan struct{} // Run is over but for trial runs
@@ -126,7 +126,7 @@ func NewLoop(c Config) (*Loop, error) {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	l.log = l.log.With("endpoint", set.endpoint.Name)
-	l.lanes.resize(set.endpoint.Concurrency)
+	l.limiter.resize(set.endpoint.Concurrency)
 	l.blank()
 	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.tally.all()})
 	return l, nil
@@ -163,7 +163,7 @@ func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
 // the ledger takes no writes no slot runs. Any other error of the ledger is
 // returned, and means that the process must end. Run is called once.
 func (l *Loop) Run(ctx context.Context) error {
-	defer l.end()
+	defer l.stopTrials()
 	if err := l.news(); err != nil {
 		return err
 	}
@@ -403,7 +403,7 @@ func (l *Loop) adopt() {
 		l.planner.reset(l.set.policy, rule(e.Rule), time.Duration(e.Budget))
 	}
 	l.planner.claimFor(l.set.ranking, l.set.endpoint.ProfileShare)
-	l.lanes.resize(l.set.endpoint.Concurrency)
+	l.limiter.resize(l.set.endpoint.Concurrency)
 }
 
 // news brings what the ledger has new.
@@ -435,7 +435,7 @@ func (l *Loop) merge(now time.Time) error {
 	}
 	first := !l.loaded
 	if first {
-		l.health, l.streak = news.Health, restored(news.Health)
+		l.health, l.streak = news.Health, streakOf(news.Health)
 		l.edited = news.Edited
 		l.last = news.Last
 		l.last.Endpoint = name
@@ -517,7 +517,7 @@ const readerWait = 50 * time.Millisecond
 func (l *Loop) state(now time.Time) LoopState {
 	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),
-		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.vitals(),
+		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.currentHealth(),
 		States: l.planner.tally.all(), Results: l.planner.tally.results, Oldest: l.planner.oldest.at(),
 	}
 	l.seen.Store(&s)

@@ -15,13 +15,13 @@ import (
 // concurrently. Errors about endpoints and queries that it does not know wrap
 // registry.ErrNotFound.
 type Manager struct {
-	shared  Config // without endpoint and executor
-	mu      sync.Mutex
-	members map[string]*member
-	strays  []*member       // removed, and left behind
-	ctx     context.Context // of Run, nil before it
-	failed  chan error
-	ended   bool
+	shared     Config // without endpoint and executor
+	mu         sync.Mutex
+	members    map[string]*member
+	leftBehind []*member       // removed, and left behind
+	ctx        context.Context // of Run, nil before it
+	failed     chan error
+	ended      bool
 }
 
 // A member is an endpoint's loop and the goroutine that runs it.
@@ -97,9 +97,9 @@ func (m *Manager) Update(e registry.Endpoint, x Executor) error {
 // ErrLeftBehind says that a loop did not end in time. It may still use the ledger.
 var ErrLeftBehind = errors.New("a loop did not end in time and is left behind")
 
-// leave waits for loops that were told to end, no longer than the grace, and
+// wait waits for loops that were told to end, no longer than the grace, and
 // returns those that have not ended.
-func (m *Manager) leave(list []*member) (left []*member) {
+func (m *Manager) wait(list []*member) (left []*member) {
 	grace, cancel := context.WithTimeout(context.Background(), m.shared.Grace)
 	defer cancel()
 	for _, k := range list {
@@ -136,9 +136,9 @@ func (m *Manager) Remove(name string) error {
 	}
 	if k.cancel != nil {
 		k.cancel()
-		left := m.leave([]*member{k})
+		left := m.wait([]*member{k})
 		m.mu.Lock()
-		m.strays = append(slices.DeleteFunc(m.strays, (*member).ended), left...)
+		m.leftBehind = append(slices.DeleteFunc(m.leftBehind, (*member).ended), left...)
 		m.mu.Unlock()
 	}
 	return nil
@@ -165,12 +165,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	cancel()
 	m.mu.Lock()
 	m.ended = true
-	rest := slices.Clone(m.strays)
+	rest := slices.Clone(m.leftBehind)
 	for _, k := range m.members {
 		rest = append(rest, k)
 	}
 	m.mu.Unlock()
-	left := m.leave(rest)
+	left := m.wait(rest)
 	if err == nil {
 		select {
 		case err = <-m.failed:

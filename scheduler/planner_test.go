@@ -300,12 +300,12 @@ func TestRanker(t *testing.T) {
 }
 
 func TestLanes(t *testing.T) {
-	var l lanes
+	var l limiter
 	l.resize(1)
-	if !l.try() || l.try() {
+	if !l.tryAcquire() || l.tryAcquire() {
 		t.Fatal("one lane is one lane")
 	}
-	first, second := l.queue(), l.queue()
+	first, second := l.enqueue(), l.enqueue()
 	granted := func(c chan struct{}) bool {
 		select {
 		case <-c:
@@ -319,17 +319,17 @@ func TestLanes(t *testing.T) {
 		t.Error("who waits longest comes first")
 	}
 	l.resize(2)
-	if !granted(second) || l.try() {
+	if !granted(second) || l.tryAcquire() {
 		t.Error("a new lane goes to who waits")
 	}
-	third := l.queue()
+	third := l.enqueue()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.acquire(ctx); err != context.Canceled {
 		t.Errorf("acquire: %v", err)
 	}
-	l.abandon(third)
-	l.abandon(first) // granted and not wanted any more
+	l.cancel(third)
+	l.cancel(first) // granted and not wanted any more
 	l.release()
 	if l.used != 0 || len(l.waiting) != 0 {
 		t.Errorf("%d lanes in use, %d waiting", l.used, len(l.waiting))

@@ -28,8 +28,8 @@ type runner struct {
 	slot     Slot
 	health   registry.Health // as last recorded
 	results  chan answered
-	lane     chan struct{} // a lane asked for, nil when none is
-	held     bool          // a lane granted and not yet used
+	asked    chan struct{} // a lane asked for, nil when none is
+	acquired bool          // a lane granted and not yet used
 	quiet    time.Time     // no execution starts before, as start last saw it
 	stopped  string        // why no other execution starts
 	pending  []Outcome
@@ -64,7 +64,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
 	if moved { // and what the slot has recorded may be another server's
-		if err := l.note(l.vitals()); err != nil {
+		if err := l.recordHealth(l.currentHealth()); err != nil {
 			return Slot{}, err
 		}
 	}
@@ -103,7 +103,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	l.planner.openRounds(now)
 	r.sheet = newSheet(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
 	l.charge -= r.sheet.charged
-	r.permit(now)
+	r.checkHealth(now)
 	if r.stopped == "" {
 		l.planner.sort()
 		n, cost := r.sheet.preview()
@@ -112,15 +112,15 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	return r, nil
 }
 
-// permit looks at the endpoint's health: whether anything may start, and
+// checkHealth looks at the endpoint's health: whether anything may start, and
 // whether one at a time as a probe.
-func (r *runner) permit(now time.Time) {
+func (r *runner) checkHealth(now time.Time) {
 	h := r.executor.Health()
 	switch {
-	case !unfit(h):
+	case !restricted(h):
 		r.sheet.width = cap(r.results)
 	case h.Until.After(now):
-		r.stopped = unwell(h)
+		r.stopped = healthReason(h)
 		r.slot.Throttled = h.State == registry.HealthThrottled
 	default:
 		r.sheet.width = 1
@@ -130,7 +130,7 @@ func (r *runner) permit(now time.Time) {
 // execute starts what may start and takes in what ends, until nothing runs
 // and nothing may start.
 func (r *runner) execute() error {
-	defer r.giveBack()
+	defer r.releaseUnused()
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	for {
@@ -138,16 +138,16 @@ func (r *runner) execute() error {
 		if len(r.sheet.runs) == 0 && !blocked {
 			return nil
 		}
-		alarm.Reset(r.patience(blocked))
+		alarm.Reset(r.maxWait(blocked))
 		var err error
 		select {
 		case x := <-r.results:
 			err = r.take(x)
-		case <-r.lane:
-			r.lane, r.held = nil, true
+		case <-r.asked:
+			r.asked, r.acquired = nil, true
 		case <-alarm.C:
-			err = r.ring()
-		case <-r.dead():
+			err = r.onAlarm()
+		case <-r.cancelled():
 		}
 		if err != nil {
 			r.abort()
@@ -156,9 +156,9 @@ func (r *runner) execute() error {
 	}
 }
 
-// dead fires when the process ends while the slot only waits. Executions that
+// cancelled fires when the process ends while the slot only waits. Executions that
 // run learn it through their own context.
-func (r *runner) dead() <-chan struct{} {
+func (r *runner) cancelled() <-chan struct{} {
 	if len(r.sheet.runs) > 0 {
 		return nil
 	}
@@ -173,22 +173,22 @@ func (r *runner) start() (blocked bool) {
 		if !r.mayStart() {
 			return false
 		}
-		if r.quiet = r.rest(); r.quiet.After(now) {
+		if r.quiet = r.gapEnd(); r.quiet.After(now) {
 			return true
 		}
-		if !r.held && !r.l.lanes.try() {
-			if r.lane == nil {
-				r.lane = r.l.lanes.queue()
+		if !r.acquired && !r.l.limiter.tryAcquire() {
+			if r.asked == nil {
+				r.asked = r.l.limiter.enqueue()
 			}
 			return true
 		}
-		r.held = true
+		r.acquired = true
 		r.l.mu.Lock()
 		x := r.sheet.next(now)
 		r.l.mu.Unlock()
-		r.held = false
+		r.acquired = false
 		if x == nil {
-			r.l.lanes.release()
+			r.l.limiter.release()
 			return false
 		}
 		r.launch(x)
@@ -199,9 +199,9 @@ func (r *runner) start() (blocked bool) {
 	return false
 }
 
-// rest is when the gap after the last execution is over, be it of this slot, of
+// gapEnd is when the gap after the last execution is over, be it of this slot, of
 // the one before, or a trial run.
-func (r *runner) rest() time.Time {
+func (r *runner) gapEnd() time.Time {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	if r.gap <= 0 || r.l.ended.IsZero() {
@@ -235,13 +235,13 @@ func (r *runner) launch(x *run) {
 		a := r.executor.Execute(ctx, q, was.Memory, limit)
 		a, d := r.l.compare(ctx, q.ID, was, a, limit)
 		x.took.Store(int64(max(1, a.Elapsed)))
-		r.l.lanes.release()
+		r.l.limiter.release()
 		r.results <- answered{x, a, d}
 	}()
 }
 
-// patience is how long to wait at most before something has to be done.
-func (r *runner) patience(blocked bool) time.Duration {
+// maxWait is how long to wait at most before something has to be done.
+func (r *runner) maxWait(blocked bool) time.Duration {
 	now := r.l.clock.Now()
 	wait := time.Hour
 	if len(r.sheet.runs) > 0 {
@@ -253,14 +253,14 @@ func (r *runner) patience(blocked bool) time.Duration {
 	if len(r.pending) > 0 {
 		wait = min(wait, r.since.Add(maxDeferred).Sub(now))
 	}
-	if blocked && r.lane == nil {
+	if blocked && r.asked == nil {
 		wait = min(wait, r.quiet.Sub(now))
 	}
 	return max(0, wait)
 }
 
-// ring does what the time has come for.
-func (r *runner) ring() error {
+// onAlarm does what the time has come for.
+func (r *runner) onAlarm() error {
 	defer r.watch()()
 	now := r.l.clock.Now()
 	cut, _ := r.sheet.over(now)
@@ -302,7 +302,7 @@ func (r *runner) take(x answered) error {
 	}
 	out.Query = c.Query.ID
 	if r.ctx.Err() == nil {
-		r.l.streak.take(c.Query.ID, out.Stats.LastRun)
+		r.l.streak.observe(c.Query.ID, out.Stats.LastRun)
 	}
 	if now.After(r.l.ended) { // else a trial run was over meanwhile
 		r.l.ended = now
@@ -321,7 +321,7 @@ func (r *runner) take(x answered) error {
 	r.l.mu.Unlock()
 	r.count(c, was, out)
 	r.report(c, out.Stats.LastRun)
-	r.permit(now)
+	r.checkHealth(now)
 	out.Stats = out.Stats.Frozen()
 	if len(r.pending) == 0 {
 		r.since = now
@@ -333,13 +333,13 @@ func (r *runner) take(x answered) error {
 	return nil
 }
 
-// giveBack returns a lane that was granted or asked for but not used.
-func (r *runner) giveBack() {
-	if r.lane != nil {
-		r.l.lanes.abandon(r.lane)
+// releaseUnused returns a lane that was granted or asked for but not used.
+func (r *runner) releaseUnused() {
+	if r.asked != nil {
+		r.l.limiter.cancel(r.asked)
 	}
-	if r.held {
-		r.l.lanes.release()
+	if r.acquired {
+		r.l.limiter.release()
 	}
 }
 

@@ -31,16 +31,16 @@ type streak struct {
 	wide    bool // they were of several queries
 }
 
-// restored is the streak that a recorded health tells of.
-func restored(h registry.Health) streak {
+// streakOf is the streak that a recorded health tells of.
+func streakOf(h registry.Health) streak {
 	if h.Incomplete == 0 {
 		return streak{}
 	}
 	return streak{n: h.Incomplete, since: h.Since, why: h.Error, wide: h.State == registry.HealthFailing}
 }
 
-// take takes in an execution of a query.
-func (s *streak) take(query string, x Run) {
+// observe takes in an execution of a query.
+func (s *streak) observe(query string, x Run) {
 	switch x.Outcome {
 	case registry.Throttled, registry.Dropped:
 		return
@@ -67,18 +67,18 @@ func (s *streak) take(query string, x Run) {
 	}
 }
 
-// vitals is the endpoint's health as its client and the last executions have it.
+// currentHealth is the endpoint's health as its client and the last executions have it.
 // It is called with the lock held.
-func (l *Loop) vitals() registry.Health { return l.vitalsOf(l.executor) }
+func (l *Loop) currentHealth() registry.Health { return l.healthFrom(l.executor) }
 
-func (l *Loop) vitalsOf(x Executor) registry.Health {
+func (l *Loop) healthFrom(x Executor) registry.Health {
 	h, s := x.Health(), &l.streak
 	h.Incomplete = s.n
 	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.tally.of(registry.Live) == 0
 	switch {
 	case h.State == registry.HealthFailing && s.n > 0 && s.since.Before(h.Since):
 		h.Since = s.since
-	case fails && !unfit(h):
+	case fails && !restricted(h):
 		h.State, h.Since, h.Error = registry.HealthFailing, s.since, s.why
 	}
 	return h
@@ -88,7 +88,7 @@ func (l *Loop) vitalsOf(x Executor) registry.Health {
 // when it does not.
 func (l *Loop) nextTry(now time.Time) time.Time {
 	h := l.executor.Health()
-	if !unfit(h) || !h.Until.After(now) {
+	if !restricted(h) || !h.Until.After(now) {
 		return time.Time{}
 	}
 	if slot := l.gridAfter(h.Until.Add(-1)); !slot.IsZero() {

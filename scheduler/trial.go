@@ -24,10 +24,10 @@ func (l *Loop) Charge(d time.Duration) {
 // paused endpoint ErrPaused, in a blackout time ErrBlackout, and when the loop
 // ends ErrStopped. Any other is the ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
-	if err := l.lanes.acquire(ctx); err != nil {
+	if err := l.limiter.acquire(ctx); err != nil {
 		return Answer{}, err
 	}
-	defer l.lanes.release()
+	defer l.limiter.release()
 	now := l.clock.Now()
 	l.mu.Lock()
 	if l.over {
@@ -44,7 +44,7 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	}
 	if h := l.executor.Health(); h.Until.After(now) {
 		l.mu.Unlock()
-		return waits(h), nil
+		return refusedBy(h), nil
 	}
 	budget := time.Duration(l.set.endpoint.Budget)
 	limit := budget - repayment(l.planner.debt, budget) - l.charge - l.reserved
@@ -59,14 +59,14 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if limit <= 0 {
 		return Answer{}, ErrCharged
 	}
-	a := l.try(ctx, x, q, limit)
+	a := l.executeTrial(ctx, x, q, limit)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserved -= limit
 	l.charge += min(a.Elapsed, limit)
 	l.ended = l.clock.Now()
-	if h := l.vitals(); urgent(h, l.health) { // not x's, which may have been another server's
-		if err := l.note(h); err != nil && !errors.Is(err, registry.ErrReadOnly) {
+	if h := l.currentHealth(); urgent(h, l.health) { // not x's, which may have been another server's
+		if err := l.recordHealth(h); err != nil && !errors.Is(err, registry.ErrReadOnly) {
 			return a, err
 		}
 	}
@@ -76,8 +76,8 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	return a, nil
 }
 
-// note records the endpoint's health. It is called with the lock held.
-func (l *Loop) note(h registry.Health) error {
+// recordHealth records the endpoint's health. It is called with the lock held.
+func (l *Loop) recordHealth(h registry.Health) error {
 	name := l.set.endpoint.Name
 	if _, err := l.ledger.Record(name, Batch{Health: &h}); err != nil {
 		return fmt.Errorf("record the health of endpoint %s: %w", name, err)
@@ -86,8 +86,8 @@ func (l *Loop) note(h registry.Health) error {
 	return nil
 }
 
-// try executes a query for at most limit, and no longer than the loop runs.
-func (l *Loop) try(ctx context.Context, x Executor, q *registry.Query, limit time.Duration) Answer {
+// executeTrial executes a query for at most limit, and no longer than the loop runs.
+func (l *Loop) executeTrial(ctx context.Context, x Executor, q *registry.Query, limit time.Duration) Answer {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	watched := make(chan struct{})
 	go func() {
@@ -105,8 +105,8 @@ func (l *Loop) try(ctx context.Context, x Executor, q *registry.Query, limit tim
 	return x.Execute(ctx, q, Memory{}, limit)
 }
 
-// end keeps trial runs from beginning, and cuts those under way.
-func (l *Loop) end() {
+// stopTrials keeps trial runs from beginning, and cuts those under way.
+func (l *Loop) stopTrials() {
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()
@@ -114,17 +114,17 @@ func (l *Loop) end() {
 	l.trials.Wait()
 }
 
-// waits is the answer to a trial run that the endpoint's health forbids.
-func waits(h registry.Health) Answer {
-	a := Answer{Outcome: registry.Failed, Error: unwell(h)}
+// refusedBy is the answer to a trial run that the endpoint's health forbids.
+func refusedBy(h registry.Health) Answer {
+	a := Answer{Outcome: registry.Failed, Error: healthReason(h)}
 	if h.State == registry.HealthThrottled {
 		a.Outcome = registry.Throttled
 	}
 	return a
 }
 
-// unwell says why an endpoint is not asked.
-func unwell(h registry.Health) string {
+// healthReason says why an endpoint is not asked.
+func healthReason(h registry.Health) string {
 	s := "the endpoint fails, the next try is at "
 	if h.State == registry.HealthThrottled {
 		s = "the endpoint asked us to wait until "

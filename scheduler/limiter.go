@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// lanes bounds how many executions of an endpoint run at a time, those of
+// limiter bounds how many executions of an endpoint run at a time, those of
 // slots and trial runs together. Who waits longest comes first.
-type lanes struct {
+type limiter struct {
 	mu      sync.Mutex
 	width   int
 	used    int
@@ -16,14 +16,14 @@ type lanes struct {
 }
 
 // resize changes the number of lanes; executions that run are let finish.
-func (l *lanes) resize(width int) {
+func (l *limiter) resize(width int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.width = width
 	l.admit()
 }
 
-func (l *lanes) admit() {
+func (l *limiter) admit() {
 	for l.used < l.width && len(l.waiting) > 0 {
 		l.used++
 		close(l.waiting[0])
@@ -31,8 +31,8 @@ func (l *lanes) admit() {
 	}
 }
 
-// queue asks for a lane; the channel is closed when it is granted.
-func (l *lanes) queue() chan struct{} {
+// enqueue asks for a lane; the channel is closed when it is granted.
+func (l *limiter) enqueue() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	granted := make(chan struct{})
@@ -41,8 +41,8 @@ func (l *lanes) queue() chan struct{} {
 	return granted
 }
 
-// try takes a lane when one is free and nobody waits.
-func (l *lanes) try() bool {
+// tryAcquire takes a lane when one is free and nobody waits.
+func (l *limiter) tryAcquire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.used >= l.width || len(l.waiting) > 0 {
@@ -52,15 +52,15 @@ func (l *lanes) try() bool {
 	return true
 }
 
-func (l *lanes) release() {
+func (l *limiter) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used--
 	l.admit()
 }
 
-// abandon gives up what queue asked for, granted meanwhile or not.
-func (l *lanes) abandon(granted chan struct{}) {
+// cancel gives up what queue asked for, granted meanwhile or not.
+func (l *limiter) cancel(granted chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.waiting, granted); i >= 0 {
@@ -72,13 +72,13 @@ func (l *lanes) abandon(granted chan struct{}) {
 }
 
 // acquire waits for a lane.
-func (l *lanes) acquire(ctx context.Context) error {
-	granted := l.queue()
+func (l *limiter) acquire(ctx context.Context) error {
+	granted := l.enqueue()
 	select {
 	case <-granted:
 		return nil
 	case <-ctx.Done():
-		l.abandon(granted)
+		l.cancel(granted)
 		return ctx.Err()
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A watch keeps the budget while the runner compares and commits, which may
+// A budgetTimer keeps the budget while the runner compares and commits, which may
 // take longer than what is left of it: what runs is told to stop at the moment
 // when all together reach it. It has its own copy of the account, so that it
 // shares nothing with the runner but the executions, which say themselves when
 // they are over.
-type watch struct {
+type budgetTimer struct {
 	clock Clock
 	left  time.Duration // when nothing of runs is counted
 	runs  []*run
@@ -22,14 +22,14 @@ type watch struct {
 
 // watch begins a watch over what runs. end ends it.
 func (r *runner) watch() (end func()) {
-	w := &watch{clock: r.l.clock, left: r.sheet.committed() - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
+	w := &budgetTimer{clock: r.l.clock, left: r.sheet.committed() - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
 	w.look()
 	return w.end
 }
 
 // look stops what runs when the budget is used up, and else looks again when
 // that can be at the earliest.
-func (w *watch) look() {
+func (w *budgetTimer) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
@@ -60,7 +60,7 @@ func (w *watch) look() {
 	}
 }
 
-func (w *watch) end() {
+func (w *budgetTimer) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
