@@ -3,6 +3,8 @@ package scheduler
 import (
 	"cmp"
 	"slices"
+
+	"github.com/freshet/freshet/scheduler/internal/selection"
 )
 
 // An agenda holds candidates that wait for a slot, one page for each slot in
@@ -10,7 +12,6 @@ import (
 // can be taken out. Hardly any step has to look at another candidate.
 type agenda struct {
 	pages []page // in the order of slots
-	seen  uint64 // of no meaning
 }
 
 type page struct {
@@ -60,10 +61,7 @@ func (a *agenda) due(slot uint64, each func(*candidate)) {
 	for len(a.pages) > 0 && a.pages[0].slot <= slot {
 		list := a.pages[0].list
 		a.pages = slices.Delete(a.pages, 0, 1)
-		for i, c := range list {
-			if i%several == 0 {
-				a.seen += warm(list[i:min(i+several, len(list))])
-			}
+		for _, c := range list {
 			c.slot = 0
 			each(c)
 		}
@@ -78,7 +76,7 @@ func (a *agenda) next(most int) (list []*candidate) {
 		for i, c := range p.list {
 			entries[i] = entry{id: c.prefix, c: c}
 		}
-		nearest(entries, room)
+		selection.MoveFirst(entries, room, (*entry).before)
 		slices.SortFunc(entries[:room], entry.compare)
 		for _, e := range entries[:room] {
 			list = append(list, e.c)

@@ -22,7 +22,7 @@ const (
 // A verdict says where a query belongs and when to look again.
 type verdict struct {
 	tier string
-	tree *tree
+	list *waitList
 	key  Key
 	slot uint64
 	at   time.Time
@@ -66,9 +66,9 @@ func (p *planner) judge(c *candidate) verdict {
 		return v
 	}
 	if wanted {
-		v.tier, v.tree = TierRefresh, &p.asked
+		v.tier, v.list = TierRefresh, &p.asked
 		if c.Estimate > p.share || c.Stats.Floor >= p.share {
-			v.tree = &p.ranked
+			v.list = &p.ranked
 		}
 		v.key = Key{Class: classRefresh, Value: float64(c.Stats.Last)}
 		return v
@@ -81,7 +81,7 @@ func (p *planner) judge(c *candidate) verdict {
 		}
 	}
 	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
-		v.tier, v.tree = TierNew, &p.fresh
+		v.tier, v.list = TierNew, &p.fresh
 		// What has failed already goes behind what was never tried.
 		v.key = Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
 		return v
@@ -114,7 +114,7 @@ func (p *planner) judgeRanked(c *candidate, v *verdict) {
 		v.slot, v.why = v.key.Due, notDue
 		return
 	}
-	v.tier, v.tree = TierRanked, &p.ranked
+	v.tier, v.list = TierRanked, &p.ranked
 }
 
 // boundary is the next moment at which a holder's interest begins or ends.

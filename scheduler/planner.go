@@ -27,10 +27,10 @@ const (
 // in as few cache lines as hold it: where there are many queries, each line is
 // far away. ahead knows how many they are.
 type candidate struct {
-	in       *tree  // nil = not eligible, or has run in this slot
-	prefix   uint64 // of the id
+	in       *waitList // nil = not eligible, or has run in this slot
+	prefix   uint64    // of the id
 	key      Key
-	since    uint64 // slot from which it has stood in that tree
+	since    uint64 // slot from which it has stood in that list
 	why      reason
 	held     bool      // by the planner
 	plain    bool      // nothing but its statistics decides when it may run
@@ -68,9 +68,9 @@ type planner struct {
 	debt    time.Duration // to be repaid by the slots to come
 	all     map[string]*candidate
 	order   []*candidate // the same, mostly as they lie in memory
-	asked   tree         // refresh requests
-	fresh   tree         // new queries
-	ranked  tree
+	asked   waitList     // refresh requests
+	fresh   waitList     // new queries
+	ranked  waitList
 	slots   agenda
 	times   queue
 	looked  time.Time    // when advance last looked at those that wait for a moment
@@ -260,7 +260,7 @@ func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
 
 // scatter lifts all queries from wherever they stand.
 func (p *planner) scatter() {
-	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = tree{}, tree{}, tree{}, agenda{}, queue{}, nil
+	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = waitList{}, waitList{}, waitList{}, agenda{}, queue{}, nil
 	for i, c := range p.order {
 		p.pause(i)
 		c.in, c.Row, c.listed, c.rests, c.slot, c.timed = nil, 0, false, false, 0, false
@@ -300,7 +300,7 @@ func (p *planner) settle(c *candidate) {
 		return
 	}
 	c.since = p.slot
-	v.tree.insert(c)
+	v.list.insert(c)
 }
 
 // begin brings everything up to the slot that starts now.
@@ -351,11 +351,11 @@ func (p *planner) advance(now time.Time) {
 
 // front lists the tiers that go before the ranked one, in their order: refresh
 // requests first, unless they left nothing to new queries in the last slot.
-func (p *planner) front() [2]*tree {
+func (p *planner) front() [2]*waitList {
 	if p.freshFirst {
-		return [2]*tree{&p.fresh, &p.asked}
+		return [2]*waitList{&p.fresh, &p.asked}
 	}
-	return [2]*tree{&p.asked, &p.fresh}
+	return [2]*waitList{&p.asked, &p.fresh}
 }
 
 // waiting counts the eligible queries that have not run in this slot.

@@ -2,7 +2,7 @@ package scheduler
 
 // A queue holds candidates that wait for a time, soonest first. Each knows until
 // when, so that it can be taken out.
-type queue struct{ order tree }
+type queue struct{ order blocks }
 
 // entry is a candidate's place. A time has more digits than a float.
 func (q *queue) entry(c *candidate) entry {
@@ -13,7 +13,7 @@ func (q *queue) entry(c *candidate) entry {
 func (q *queue) set(c *candidate, at int64) {
 	q.drop(c)
 	c.time, c.timed = at, true
-	q.order.put(q.entry(c), 0)
+	q.order.put(q.entry(c))
 }
 
 // drop ends c's waiting, if it waits.
@@ -26,7 +26,7 @@ func (q *queue) drop(c *candidate) {
 
 // due takes out the first that waits until at or less.
 func (q *queue) due(at int64) *candidate {
-	c := q.order.first()
+	c := q.order.fits(0)
 	if c == nil || c.time > at {
 		return nil
 	}

@@ -63,14 +63,6 @@ func (l *timeline) find(d time.Duration) int {
 	return i
 }
 
-// warm reads a little of what add is going to need.
-func (l *timeline) warm() uint64 {
-	if l == nil || l.n == 0 {
-		return 0
-	}
-	return uint64(l.piles[l.mid].n)
-}
-
 // median is that of at least one duration; of an even number it is the mean of
 // the middle two.
 func (l *timeline) median() time.Duration {

@@ -2,19 +2,18 @@ package scheduler
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 )
 
-// TestTreeGrown does to a tree of several levels what slots do, and compares
+// TestWaitList does to a list of several blocks what slots do, and compares
 // everything that it says of the order with a sorted list.
-func TestTreeGrown(t *testing.T) {
+func TestWaitList(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		var tr tree
+		var tr waitList
 		var list []*candidate // in order
 		serial := 0
 		insert := func(key Key, last uint64) {
@@ -52,11 +51,11 @@ func TestTreeGrown(t *testing.T) {
 			if got := tr.unordered(nil); len(got) != len(list) || tr.len() != len(list) {
 				t.Fatalf("seed %d, phase %d: %d candidates of %d", seed, phase, len(got), len(list))
 			}
-			compareTree(t, &tr, list, r)
+			compareList(t, &tr, list, r)
 			if got := tr.all(); !slices.Equal(got, list) {
 				t.Fatalf("seed %d, phase %d: the order is wrong", seed, phase)
 			}
-			tr.root.check(t)
+			tr.sorted.check(t)
 			if phase == 3 {
 				shuffled := slices.Clone(list)
 				r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -66,8 +65,8 @@ func TestTreeGrown(t *testing.T) {
 		for len(list) > 0 {
 			remove(0)
 		}
-		if tr.root != nil || tr.first() != nil || tr.len() != 0 {
-			t.Fatalf("seed %d: an empty tree holds something", seed)
+		if len(tr.sorted) > 0 || tr.first() != nil || tr.len() != 0 {
+			t.Fatalf("seed %d: an empty list holds something", seed)
 		}
 	}
 }
@@ -83,7 +82,7 @@ func order(a, b *candidate) int {
 	return 0
 }
 
-func compareTree(t *testing.T, tr *tree, list []*candidate, r *rand.Rand) {
+func compareList(t *testing.T, tr *waitList, list []*candidate, r *rand.Rand) {
 	t.Helper()
 	var sums []time.Duration
 	sum := time.Duration(0)
@@ -118,66 +117,47 @@ func compareTree(t *testing.T, tr *tree, list []*candidate, r *rand.Rand) {
 	}
 }
 
-// check holds what a node says of what is below it against what is there, and
-// that there are no more nodes than a few to each full one.
-func (n *node) check(t *testing.T) (least time.Duration, leaves int) {
+// check holds what a block says of its entries against them, and that no block is
+// empty.
+func (l blocks) check(t *testing.T) {
 	t.Helper()
-	if n == nil {
-		return 0, 0
-	}
-	count, sum := 0, time.Duration(0)
-	least = math.MaxInt64
-	for i := range n.n {
-		switch {
-		case n.kids == nil:
-			count++
-			sum += n.least[i]
-			if n.least[i] != n.entries[i].c.Estimate {
+	for b := range l {
+		want := block{entries: l[b].entries}
+		want.measure()
+		if len(l[b].entries) == 0 || want.sum != l[b].sum || want.least != l[b].least {
+			t.Fatalf("a block of %d says %d and %d, want %d and %d", len(l[b].entries), l[b].sum, l[b].least, want.sum, want.least)
+		}
+		for _, e := range l[b].entries {
+			if e.estimate != e.c.Estimate {
 				t.Fatal("an estimate is another one")
 			}
-		default:
-			k := n.kids[i]
-			count, sum = count+k.count, sum+k.sum
-			below, more := k.check(t)
-			if n.least[i] != below {
-				t.Fatal("the least estimate below a node is another one")
-			}
-			leaves += more
 		}
-		least = min(least, n.least[i])
 	}
-	if n.n == 0 || n.count != count || n.sum != sum {
-		t.Fatalf("a node counts %d candidates of %d, holds %d of %d", n.count, n.sum, count, sum)
-	}
-	if n.kids == nil {
-		leaves = 1
-	}
-	return least, leaves
 }
 
-// However queries come and go, the tree takes little more room than they need.
-func TestTreeStaysDense(t *testing.T) {
+// However queries come and go, the list takes little more room than they need.
+func TestWaitListStaysDense(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var tr tree
+	var l waitList
 	var all []*candidate
 	for i := range 20_000 {
 		c := &candidate{prefix: uint64(i), key: Key{Value: r.Float64()}}
 		c.Estimate = 1
 		all = append(all, c)
-		tr.insert(c)
+		l.insert(c)
 	}
 	for range 100_000 {
 		c := all[r.IntN(len(all))]
-		tr.remove(c)
+		l.remove(c)
 		c.key.Value = r.Float64()
-		tr.insert(c)
+		l.insert(c)
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, c := range all[:15_000] {
-		tr.remove(c)
+		l.remove(c)
 	}
-	_, leaves := tr.root.check(t)
-	if most := 5000/few + 1; leaves > most {
-		t.Errorf("5,000 candidates stand in %d leaves, want at most %d", leaves, most)
+	l.sorted.check(t)
+	if n, most := len(l.sorted), 5000/(full/8)+1; n > most {
+		t.Errorf("5,000 candidates are in %d blocks, want at most %d", n, most)
 	}
 }

@@ -1,0 +1,67 @@
+package scheduler
+
+import "time"
+
+// An entry is a candidate with its place in the order: by class, value, low,
+// slot of the last execution, and id.
+type entry struct {
+	value, low float64
+	rank       uint64 // the class above the slot
+	id         uint64 // the first bytes of the id, which nearly always tell it from others
+	estimate   time.Duration
+	c          *candidate
+}
+
+const (
+	slotBits = 48
+	slotMask = 1<<slotBits - 1
+)
+
+func entryOf(c *candidate) entry {
+	return entry{
+		value: c.key.Value, low: c.key.Low, rank: uint64(c.key.Class-classRefresh)<<slotBits | c.Stats.Last&slotMask,
+		id: c.prefix, estimate: c.Estimate, c: c,
+	}
+}
+
+func (e *entry) class() int { return int(e.rank>>slotBits) + classRefresh }
+
+// prefixOf orders ids by their first eight bytes.
+func prefixOf(id string) (x uint64) {
+	for i := range 8 {
+		x <<= 8
+		if i < len(id) {
+			x |= uint64(id[i])
+		}
+	}
+	return x
+}
+
+func (e *entry) before(f *entry) bool {
+	switch {
+	case (e.rank^f.rank)>>slotBits != 0:
+		return e.rank < f.rank
+	case e.value != f.value:
+		return e.value < f.value
+	case e.low != f.low:
+		return e.low < f.low
+	case e.rank != f.rank:
+		return e.rank < f.rank
+	case e.id != f.id:
+		return e.id < f.id
+	}
+	return e.c.Query.ID < f.c.Query.ID
+}
+
+// before is the total order of candidates: key, then age, then id.
+func before(a, b *candidate) bool {
+	e, f := entryOf(a), entryOf(b)
+	return e.before(&f)
+}
+
+func (e entry) compare(f entry) int {
+	if e.before(&f) {
+		return -1
+	}
+	return 1
+}
