@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"html/template"
 	"runtime"
 )
 
@@ -20,26 +19,11 @@ func (v serverHandler) settings() (content, error) {
 type aboutPage struct {
 	Version string
 	Server  []pair
-	Since   template.HTML
-	Links   []aboutLink
-	Host    string
+	Metrics bool
 }
 
-type aboutLink struct{ Name, Path, About string }
-
 func (v serverHandler) about() (content, error) {
-	p := aboutPage{Version: v.Version, Server: v.aboutServer(), Host: addressOf(v.PublicURL)}
-	if !v.Started.IsZero() {
-		p.Since = v.when(v.Started)
-	}
-	p.Links = []aboutLink{
-		{"OpenAPI", "/v1/openapi.yaml", "every call of the HTTP API, with its errors"},
-		{"AsyncAPI", "/v1/asyncapi.yaml", "the messages: WebSocket, server-sent events, WebSub, webhooks"},
-		{"Health", "/healthz", "for load balancers; /readyz says whether it serves"},
-	}
-	if v.Metrics != nil {
-		p.Links = append(p.Links, aboutLink{"Metrics", "/metrics", "for Prometheus"})
-	}
+	p := aboutPage{Version: v.Version, Server: v.aboutServer(), Metrics: v.Metrics != nil}
 	return content{Title: "About", Data: p}, nil
 }
 

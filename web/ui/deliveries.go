@@ -551,20 +551,11 @@ func (v deliveryHandler) askToDrop() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	name := followerName(s)
-	path := "/deliveries/" + url.PathEscape(s.ID) + "/drop"
-	c := confirmation{Title: "Drop " + name + "?", Crumb: "Deliveries", Back: "/deliveries", Action: path, Button: "Drop " + name, Keep: "Keep it", Bold: "It gets no more messages."}
-	switch s.Way {
-	case registry.WebSub:
-		c.Rest = "Its callback is told so. It may subscribe again."
-		c.Loses = []string{"The subscription of " + web.MaskedCallback(s.Callback) + ", with its lease and its secret.", "Its position: a new subscription begins with the result of that time."}
-	case registry.Webhook:
-		c.Rest = "To stop for a while, pause it instead: changes wait in the log."
-		c.Loses = []string{"The webhook " + web.MaskedCallback(s.Callback) + ", with its secret.", "Its position, and " + plural(len(s.Dead), "message that was given up.", "messages that were given up.")}
-	default:
-		c.Rest = "Its connection is closed; clients usually come back at once and go on from their own position."
+	c := confirmation{What: "connection", Name: followerName(s), Back: "/deliveries"}
+	if s.Way == registry.WebSub || s.Way == registry.Webhook {
+		c.What, c.Callback, c.GivenUp = string(s.Way), web.MaskedCallback(s.Callback), len(s.Dead)
 	}
-	return c.content(), nil
+	return c.content("Drop", v.r), nil
 }
 
 func (v deliveryHandler) drop() error {

@@ -376,13 +376,11 @@ func (v endpointHandler) askToRemove() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	c := confirmation{Title: "Remove " + e.Name + "?", Crumb: e.Name, Back: endpointPath(e.Name), Action: endpointPath(e.Name) + "/remove", Button: "Remove " + e.Name, Keep: "Keep it",
-		Bold: "Its queries go with it, and cannot be brought back.", Rest: "To stop asking for a while, pause it instead."}
+	c := confirmation{What: "endpoint", Name: e.Name, Back: endpointPath(e.Name)}
 	if st, err := v.Daemon.State(e.Name); err == nil {
-		c.Loses = append(c.Loses, plural(st.Queries, "query", "queries")+" with the registrations of all holders.")
+		c.Queries = plural(st.Queries, "query", "queries")
 	}
-	c.Loses = append(c.Loses, "Every result and the whole history of changes of "+e.Name+".", "The statistics that its policy has learned.", "The followers of these queries: they are told that it is over.")
-	return c.content(), nil
+	return c.content("Remove", v.r), nil
 }
 
 func (v endpointHandler) remove() error {

@@ -177,17 +177,22 @@ func lines(s string) []string {
 }
 
 // A confirmation is the page before something that cannot be undone: it names
-// what is lost.
+// what is lost. Its form is posted to the page's own address.
 type confirmation struct {
-	Title  string
-	Bold   string // the sentence that answers what will happen
-	Rest   string
-	Loses  []string // what is lost, one a line
-	Action string   // where the form goes
-	Button string
-	Keep   string // the words of the way back
+	What   string // endpoint, profile, token, websub, webhook or connection
+	Name   string
+	Action string
 	Back   string
-	Crumb  string
+	// What is lost with it, where it has such.
+	Queries  string // of an endpoint
+	Callback string // of a subscription
+	GivenUp  int    // messages of a webhook
+	Held     int    // queries of a token, at least
+	HeldMore bool
+	Mine     bool // the token of this session
 }
 
-func (c confirmation) content() content { return content{Title: c.Title, Data: c} }
+func (c confirmation) content(verb string, r *http.Request) content {
+	c.Action = r.URL.EscapedPath()
+	return content{Title: verb + " " + c.Name + "?", Data: c}
+}

@@ -11,24 +11,23 @@ import (
 // A frame is what every page has around its own content: rail, theme, message.
 type frame struct {
 	*visit
-	Title  string
-	Page   any
-	Stamp  string // the server's clock, which running times run against
-	AsOf   string
-	Theme  string
-	Next   string // the theme that the button leads to
-	Here   string // path and query of this page, for forms that return to it
-	Events string // address of its live stream, "" for none
-	Said   *flash
-	// Shortage is said on every page while the disk is full or nearly so.
-	Shortage *flash
-	Refused  *refusal // why the form that this page answers was refused
-	Signed   bool     // in with a token
-	Caller   string
-	Role     registry.Role
-	Places   []place
-	Admin    []place
-	Pulse    pulse
+	Title   string
+	Page    any
+	Stamp   string // the server's clock, which running times run against
+	AsOf    string
+	Theme   string
+	Next    string // the theme that the button leads to
+	Here    string // path and query of this page, for forms that return to it
+	Events  string // address of its live stream, "" for none
+	Said    *flash
+	Disk    registry.Storage // full or nearly so: every page says it
+	Refused *refusal         // why the form that this page answers was refused
+	Signed  bool             // in with a token
+	Caller  string
+	Role    registry.Role
+	Places  []place
+	Admin   []place
+	Pulse   pulse
 }
 
 // A place is a line of the rail.
@@ -86,7 +85,9 @@ func (v *visit) frame(section string, c content) *frame {
 		return f
 	}
 	m := menu{v}
-	f.Shortage = m.shortage()
+	if v.Disk != nil {
+		f.Disk = v.Disk()
+	}
 	counts := m.counts()
 	f.Places, f.Admin = m.places(rail, section, counts), m.places(administration, section, counts)
 	f.Pulse = m.pulse()
@@ -187,18 +188,4 @@ func (v menu) pulse() pulse {
 		p.Beats = append(p.Beats, b)
 	}
 	return p
-}
-
-// shortage is what to say of a disk that is full or nearly so.
-func (v menu) shortage() *flash {
-	if v.Disk == nil {
-		return nil
-	}
-	switch s := v.Disk(); {
-	case s.ReadOnly:
-		return &flash{Kind: "fail", Text: "Read-only: the disk is full.", Detail: "Results can be read and followed. Nothing is executed or stored until there is room on the server's disk again; then it goes on by itself."}
-	case s.Short:
-		return &flash{Kind: "warn", Text: "The disk is nearly full.", Detail: "What is registered goes on, but nothing new can be registered until there is more room on the server's disk (limits.reserve)."}
-	}
-	return nil
 }

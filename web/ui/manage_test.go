@@ -135,7 +135,7 @@ func TestTokensPage(t *testing.T) {
 // The first token closes an open server, and whoever made it stays inside.
 func TestFirstTokenKeepsItsMakerIn(t *testing.T) {
 	r := managed(t)
-	r.get("/tokens").status(200).has("nobody is asked for one")
+	r.get("/tokens").status(200).has("none is asked for")
 	r.post("/tokens", "name", "me", "role", "read").status(409).has("role admin")
 	r.post("/tokens", "name", "me", "role", "admin").status(201).has("Token me was made", "<b>me</b>")
 	r.get("/tokens").status(200).has("One token is valid.", "this session")

@@ -265,9 +265,7 @@ func (v profileHandler) askToRemove() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	name := profileName(&p)
-	return confirmation{Title: "Remove " + name + "?", Crumb: name, Back: profilePath(p.ID), Action: profilePath(p.ID) + "/remove", Button: "Remove " + name, Keep: "Keep it",
-		Bold: "Its rounds are not captured any more.", Rest: "Its queries stay.", Loses: []string{"What was captured, and what was lost, of all its rounds.", "Its followers: they are told that it is over."}}.content(), nil
+	return confirmation{What: "profile", Name: profileName(&p), Back: profilePath(p.ID)}.content("Remove", v.r), nil
 }
 
 func profileName(p *registry.Profile) string {

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -13,12 +14,12 @@ import (
 
 // A tokensPage lists who may come in and makes new tokens.
 type tokensPage struct {
-	Bold, Rest string
-	Open       bool // nobody is asked for a token yet
-	Rows       []tokenRow
-	Made       *madeToken
-	Form       form
-	Lives      []choice
+	Open        bool // there is no token, so none is asked for
+	Valid, Idle int  // tokens; idle ones have not been used since the server started
+	Rows        []tokenRow
+	Made        *madeToken
+	Form        form
+	Lives       []choice
 }
 
 type tokenRow struct {
@@ -60,7 +61,6 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 	}
 	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f, Lives: lives}
 	used, _ := keys.(interface{ Used(string) time.Time })
-	valid, idle := 0, 0
 	for _, t := range all {
 		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.past(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
 			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
@@ -71,34 +71,15 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 			if at := used.Used(t.Name); !at.IsZero() {
 				row.Used = v.past(at) // this very visit is a use
 			} else {
-				idle++
+				p.Idle++
 			}
 		}
 		if !row.Expired {
-			valid++
+			p.Valid++
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	p.Bold, p.Rest = tokensLede(valid, idle, len(all))
 	return content{Title: "Tokens", Data: p}, nil
-}
-
-func tokensLede(valid, idle, all int) (bold, rest string) {
-	switch {
-	case all == 0:
-		return "There is no token, so nobody is asked for one.", "Anyone who reaches this address may do everything. The first token ends that; this browser stays signed in with it."
-	case valid == 1:
-		bold = "One token is valid."
-	default:
-		bold = count(valid) + " tokens are valid."
-	}
-	switch idle {
-	case 0:
-		return bold, "All have been used since the server started."
-	case 1:
-		return bold, "One has not been used since the server started."
-	}
-	return bold, count(idle) + " have not been used since the server started."
 }
 
 // make shows the new token in its answer, and nowhere else ever again.
@@ -131,7 +112,7 @@ func (v tokenHandler) make() error {
 		}
 		return v.tokensAgain(nil, f)
 	}
-	if v.token == "" { // the server was open until now: whoever closed it stays inside
+	if v.token == "" { // the server asked for none until now: this session goes on with the new one
 		sessionHandler{v.visit}.open(secret)
 		v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
 	}
@@ -151,8 +132,6 @@ func (v tokenHandler) tokensAgain(made *madeToken, f form) error {
 // askToRevoke says who will be locked out.
 func (v tokenHandler) askToRevoke() (content, error) {
 	name := v.r.PathValue("name")
-	c := confirmation{Title: "Revoke " + name + "?", Crumb: "Tokens", Back: "/tokens", Action: "/tokens/" + url.PathEscape(name) + "/revoke", Button: "Revoke " + name, Keep: "Keep it",
-		Bold: "All who use this token are out at once.", Rest: "It cannot be given back; a new token of the same name has another secret."}
 	keys, err := v.keys()
 	if err != nil {
 		return content{}, err
@@ -161,40 +140,14 @@ func (v tokenHandler) askToRevoke() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	for _, t := range all {
-		if t.Name != name {
-			continue
-		}
-		if v.token != "" && name == v.caller.Name {
-			c.Loses = append(c.Loses, "This session: it is signed in with this token.")
-		}
-		held, err := v.heldBy(name)
-		if err != nil {
-			return content{}, err
-		}
-		c.Loses = append(c.Loses, "The live connections of "+name+", and its way back in.")
-		if held != "" {
-			c.Loses = append(c.Loses, held)
-		}
-		return c.content(), nil
+	if !slices.ContainsFunc(all, func(t registry.Token) bool { return t.Name == name }) {
+		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no token " + name, Detail: "It may have been revoked already."}
 	}
-	return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no token " + name, Detail: "It may have been revoked already."}
-}
-
-// heldBy says what stays of a token's registrations.
-func (v tokenHandler) heldBy(name string) (string, error) {
-	items, next, err := v.Queries.List(registry.QueryFilter{Holder: name}, "", 1000)
-	if err != nil || len(items) == 0 {
-		return "", err
+	held, next, err := v.Queries.List(registry.QueryFilter{Holder: name}, "", 1000)
+	if err != nil {
+		return content{}, err
 	}
-	n := count(len(items))
-	if next != "" {
-		n = "more than " + n
-	}
-	if len(items) == 1 {
-		return "The query that it holds stays until an admin releases it.", nil
-	}
-	return "The " + n + " queries that it holds stay until an admin releases them.", nil
+	return confirmation{What: "token", Name: name, Back: "/tokens", Held: len(held), HeldMore: next != "", Mine: v.token != "" && name == v.caller.Name}.content("Revoke", v.r), nil
 }
 
 func (v tokenHandler) revoke() error {
