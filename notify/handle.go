@@ -99,7 +99,7 @@ func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func
 		}
 		return q, func() {}, s.unavailable("resolve a query", err)
 	}
-	if !caller.Role.Includes(registry.RoleApp) {
+	if !caller.MayRegister() {
 		return registry.Query{}, nil, &refusal{code: CodeNotAllowed, message: "registering a query needs the role app"}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timing.Write)

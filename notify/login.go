@@ -32,7 +32,7 @@ func (l *login) check(s *Server) error {
 	case err != nil:
 		s.opts.Logger.Error("authenticate a live connection", "error", err)
 		return &closing{websocket.CloseInternalServerErr, "internal error"}
-	case !caller.Role.Includes(registry.RoleRead):
+	case !caller.MayRead(nil):
 		return &closing{CloseForbidden, "the token does not allow to follow"}
 	}
 	l.caller = caller

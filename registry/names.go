@@ -22,7 +22,7 @@ func (r *Registry) Resolve(c Caller, ref string) (Query, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return q, err
 	}
-	public := !c.Role.Includes(RoleRead)
+	public := !c.MayRead(nil)
 	own, err := r.store.FindName(c.Name, ref, public, 1)
 	if err != nil || len(own) > 0 && c.Name != "" {
 		return single("query", ref, own, idOfQuery, err)

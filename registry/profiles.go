@@ -35,7 +35,7 @@ const (
 // is false, and its name, budget and weight become those of the request. Errors
 // that the caller can act on are *Problem.
 func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, created bool, err error) {
-	if !c.Role.Includes(RoleApp) {
+	if !c.MayRegister() {
 		return Profile{}, false, forbidden("a profile needs a token with the role app or admin")
 	}
 	if r.profiles == nil {

@@ -113,7 +113,7 @@ func (r *Registry) Exchange(c Caller, old string, reg Registration) (Query, erro
 }
 
 func (r *Registry) register(c Caller, reg Registration, own takeover, live bool) (Query, bool, error) {
-	if !c.Role.Includes(RoleApp) {
+	if !c.MayRegister() {
 		return Query{}, false, forbidden("registering needs a token with the role app or admin")
 	}
 	if err := r.limitRate(c); err != nil {

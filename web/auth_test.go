@@ -204,6 +204,37 @@ func TestGateStaysClosed(t *testing.T) {
 	}
 }
 
+// A name stands for its token as long as that is valid, and for nothing afterwards;
+// on a server without tokens everybody is an admin.
+func TestGateKnowsNames(t *testing.T) {
+	m, now, end := newMemory(morning), morning, morning.Add(time.Hour)
+	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file"), ExpiresAt: &end}}, m, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := func(g *TokenGate, name string) registry.Role {
+		c, err := g.Named(name)
+		if err != nil || c.Name != name {
+			t.Errorf("%s: %v %v", name, c, err)
+		}
+		return c.Role
+	}
+	if role(g, "f") != registry.RoleRead || role(g, "other") != "" || role(g, registry.Anonymous) != "" {
+		t.Error("names do not stand for their tokens")
+	}
+	if now = end; role(g, "f") != "" {
+		t.Error("an expired token still gives its name a role")
+	}
+	g.SetFile(nil)
+	if now = morning; role(g, "f") != "" {
+		t.Error("a removed token still gives its name a role")
+	}
+	open, err := NewTokenGate(nil, m, func() time.Time { return morning })
+	if err != nil || role(open, registry.Anonymous) != registry.RoleAdmin {
+		t.Errorf("a server without tokens: %v", err)
+	}
+}
+
 // Who looks after tokens sees which are not used any more.
 func TestGateNotesUse(t *testing.T) {
 	w, secrets := lockedWorld(t)

@@ -142,7 +142,7 @@ func (c *call) query() (registry.Query, error) {
 	if p := (*registry.Problem)(nil); errors.As(err, &p) && Status(p.Kind) == http.StatusConflict {
 		return q, err // for strangers too: they see public ones only
 	}
-	if !c.signed && (err != nil || !q.Public()) {
+	if !c.caller.MayRead(nil) && (err != nil || !c.caller.MayRead(&q)) {
 		return registry.Query{}, errNoToken
 	}
 	if err != nil {

@@ -72,7 +72,7 @@ func (c *call) readmit(query string) error {
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
 		return nil
-	case err == nil && !q.Public():
+	case err == nil && !c.caller.MayRead(&q):
 		return errNoToken
 	}
 	return err

@@ -30,7 +30,9 @@ func (w *world) outbox(c *Config) {
 		w.t.Fatal(err)
 	}
 	sender := webhook.New(webhook.Options{Log: w.m, Head: w.m.Head, Query: w.m.Query,
-		Access: func(string, registry.Query) error { return nil }, Schedule: []time.Duration{time.Millisecond}})
+		Caller: func(name string) (registry.Caller, error) {
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
+		}, Schedule: []time.Duration{time.Millisecond}})
 	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Hub: w.wakes, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.Webhook: sender}})
 	if err != nil {
 		w.t.Fatal(err)

@@ -196,7 +196,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 // caller is who a token belongs to, now.
 func (c *client) caller(token string) (registry.Caller, error) {
 	who, err := c.s.Gate.Authenticate(c.from, token)
-	if err == nil && !who.Role.Includes(registry.RoleApp) {
+	if err == nil && !who.MayRegister() {
 		err = refuse(http.StatusForbidden, "forbidden", "subscribing registers the query, which needs the role app")
 	}
 	return who, err

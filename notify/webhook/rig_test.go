@@ -69,11 +69,11 @@ func (r *rig) start() {
 	sender := webhook.New(webhook.Options{
 		Log: r.log, Head: r.log.Head, Format: r.format, Schedule: r.schedule,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(admin, id) },
-		Access: func(string, registry.Query) error {
+		Caller: func(name string) (registry.Caller, error) {
 			if r.withdrawn.Load() {
-				return notify.ErrUnauthorized
+				return registry.Caller{Name: name}, nil
 			}
-			return nil
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 	})
 	engine, err := deliver.New(deliver.Options{Store: r.store, Hub: r.hub, Guard: guard, UserAgent: "freshet/test", Timing: r.timing,

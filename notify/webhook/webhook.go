@@ -89,7 +89,7 @@ type Options struct {
 	Log    notify.Log
 	Head   func() (registry.Offset, error)
 	Query  func(id string) (registry.Query, error)
-	Access func(caller string, q registry.Query) error // wraps notify.ErrUnauthorized when the caller may not read
+	Caller func(name string) (registry.Caller, error) // without a role if the name has no token any more
 	Format notify.Format
 
 	Schedule []time.Duration
@@ -140,10 +140,10 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 			return deliver.Step{}, err
 		}
 	}
-	if err := w.opts.Access(s.Caller, q); errors.Is(err, notify.ErrUnauthorized) {
-		return disable("its token may not read this any more"), nil
-	} else if err != nil {
+	if who, err := w.opts.Caller(s.Caller); err != nil {
 		return deliver.Step{}, err
+	} else if !who.MayRead(&q) {
+		return disable("its token may not read this any more"), nil
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {

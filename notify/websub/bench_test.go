@@ -68,7 +68,9 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 		tb.Fatal(err)
 	}
 	way := websub.New(websub.Options{
-		Log: c.log, PublicURL: public, Access: func(string, registry.Query) error { return nil },
+		Log: c.log, PublicURL: public, Caller: func(name string) (registry.Caller, error) {
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
+		},
 		Query: func(id string) (registry.Query, error) { return registry.Query{ID: id}, nil },
 		Contents: &deliver.Contents{Read: func(context.Context, string) (deliver.Content, error) {
 			st, res, err := c.log.Current(c.query, true)

@@ -70,9 +70,9 @@ type Options struct {
 	// Find names the query that the path of a topic is about. It wraps
 	// registry.ErrNotFound for what is no topic.
 	Find func(path string) (registry.Query, error)
-	// Access says why a caller may not (any longer) read a query: with an error
-	// that wraps notify.ErrUnauthorized. Other errors are the server's fault.
-	Access    func(caller string, q registry.Query) error
+	// Caller returns who a name stands for now, without a role if it has no token
+	// any more.
+	Caller    func(name string) (registry.Caller, error)
 	Query     func(id string) (registry.Query, error)
 	PublicURL string // what topics begin with, without a slash at the end
 
@@ -182,10 +182,10 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	} else if err != nil {
 		return deliver.Step{}, err
 	}
-	if err := h.opts.Access(s.Caller, q); errors.Is(err, notify.ErrUnauthorized) {
-		return h.deny("the subscriber may not read the topic any more"), nil
-	} else if err != nil {
+	if who, err := h.opts.Caller(s.Caller); err != nil {
 		return deliver.Step{}, err
+	} else if !who.MayRead(&q) {
+		return h.deny("the subscriber may not read the topic any more"), nil
 	}
 	idle := deliver.Step{}
 	if s.ExpiresAt != nil {

@@ -275,7 +275,7 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 		return err
 	case err != nil && r.Header.Get("Authorization") != "":
 		return errNoToken
-	case signed && !caller.Role.Includes(registry.RoleRead):
+	case signed && !caller.MayRead(nil):
 		return &refusal{status: http.StatusForbidden, text: "the token does not allow to read"}
 	case !signed:
 		caller = registry.Caller{Name: registry.Anonymous}
@@ -289,7 +289,7 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 	} else if err != nil {
 		return err
 	}
-	if !signed && !query.Public() {
+	if !caller.MayRead(&query) {
 		return errNoToken
 	}
 	if !h.engine.Trusted(q.host) && !h.hosts.allow(q.host) {

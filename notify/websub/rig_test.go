@@ -149,11 +149,11 @@ func (r *rig) start() {
 	r.way = websub.New(websub.Options{
 		Log: r.log, Contents: &deliver.Contents{Read: r.readLate}, Find: r.find, PublicURL: r.http.URL,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(registry.Caller{}, id) },
-		Access: func(caller string, _ registry.Query) error {
-			if _, gone := r.withdrawn.Load(caller); gone {
-				return notify.ErrUnauthorized
+		Caller: func(name string) (registry.Caller, error) {
+			if _, gone := r.withdrawn.Load(name); gone {
+				return registry.Caller{Name: name}, nil
 			}
-			return nil
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 		Lease: r.setup.lease, Schedule: r.setup.schedule, Patience: r.setup.patience,
 	})

@@ -39,10 +39,10 @@ func newOutbox(s *Server, c web.Config) (*outbox, error) {
 		return nil, err
 	}
 	sub := websub.New(websub.Options{
-		Log: s.Store, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Access: s.mayRead, Query: s.Store.Query, PublicURL: s.conf.PublicURL,
+		Log: s.Store, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named, Query: s.Store.Query, PublicURL: s.conf.PublicURL,
 	})
 	hooks := webhook.New(webhook.Options{
-		Log: s.Store, Head: s.Store.Head, Query: s.Store.Query, Access: s.mayRead,
+		Log: s.Store, Head: s.Store.Head, Query: s.Store.Query, Caller: s.gate.Named,
 		Format: s.Format(),
 	})
 	engine, err := deliver.New(deliver.Options{
@@ -75,23 +75,6 @@ func userAgent(contact string) string {
 		return "freshet/" + cli.Version()
 	}
 	return "freshet/" + cli.Version() + " (+" + contact + ")"
-}
-
-// mayRead returns an error if a subscriber may not read a query any more. On a
-// server without tokens everyone may read; otherwise holders of a valid token,
-// and anyone for public queries.
-func (s *Server) mayRead(caller string, q registry.Query) error {
-	if q.Public() || !s.gate.On() {
-		return nil
-	}
-	names, err := s.gate.Names()
-	if err != nil {
-		return err
-	}
-	if slices.Contains(names, caller) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", caller, notify.ErrUnauthorized)
 }
 
 // Subscriptions is web.Subscriptions'.

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWaysOutAskTheRegistry: what a caller may read or register is decided in
+// registry/access.go alone, which every way out asks.
+func TestWaysOutAskTheRegistry(t *testing.T) {
+	asks := map[string]string{ // by way out, the file that admits its callers and what it must ask
+		"HTTP and Atom": "web/call.go MayRead(&q)", "server-sent events": "web/follow.go MayRead(&q)",
+		"WebSocket": "notify/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
+		"subscribing by WebSub": "notify/websub/request.go MayRead(&query)", "WebSub": "notify/websub/hub.go MayRead(&q)",
+		"webhooks": "notify/webhook/webhook.go MayRead(&q)", "pages": "web/ui/visit.go .Role.Includes(role)",
+	}
+	for way, ask := range asks {
+		file, call, _ := strings.Cut(ask, " ")
+		if text, err := os.ReadFile(filepath.Join("../..", file)); err != nil || !bytes.Contains(text, []byte(call)) {
+			t.Errorf("%s: %s does not ask %s: %v", way, file, call, err)
+		}
+	}
+	// Whether a query is public is shown in these places, and decides nothing there.
+	shown := []string{"web/query.go", "web/results.go", "web/feed.go", "web/ui/query.go", "store/query.go"}
+	seen := 0
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel("../..", file)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || name == "registry"):
+			return fs.SkipDir
+		case !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		for _, own := range []string{".Public()", "aller.Role.Includes(registry.RoleRead)", "aller.Role.Includes(registry.RoleApp)"} {
+			if !bytes.Contains(text, []byte(own)) {
+				continue
+			}
+			if seen++; own != ".Public()" || !slices.Contains(shown, name) {
+				t.Errorf("%s decides with %s: ask registry.Caller", name, own)
+			}
+		}
+		return err
+	})
+	if err != nil || seen == 0 {
+		t.Errorf("%d places seen: %v", seen, err)
+	}
+}
