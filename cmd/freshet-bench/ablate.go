@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-func benchAblate(w *cli.Env) *cobra.Command {
+func ablateCommand(w *cli.Env) *cobra.Command {
 	var traces []string
 	var policy, rule string
 	var budget time.Duration
@@ -27,7 +27,7 @@ rows of 'simulate', with the trace's name.`,
   freshet bench generate --seed 1 --drift --out d.trace
   freshet bench ablate --trace a.trace,d.trace --budget 10s --rule strict`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer collectLess()()
+			defer collectGarbageLess()()
 			if len(traces) == 0 {
 				return cli.UsageErrorf("--trace is missing: which traces to read")
 			}

@@ -17,22 +17,22 @@ import (
 // most of them would do no harm, but blank nodes would come again as others.
 // Each update writes its mark, in the same request, into a graph of its own,
 // which is emptied when a recording begins and when it is complete.
-type marks struct {
-	h        *chronicle
+type checkpoints struct {
+	h        *recordingSource
 	graph    string
 	resuming bool // what comes next may have been applied by a process that was killed
 }
 
-const markProperty = "urn:freshet:applied"
+const appliedProperty = "urn:freshet:applied"
 
-func (h *chronicle) mark(resuming bool) *marks {
-	return &marks{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
+func (h *recordingSource) newCheckpoints(resuming bool) *checkpoints {
+	return &checkpoints{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
 }
 
 // begin drops what another recording has left, unless this one goes on, and
 // warns of data that are there already: they would be in the results. It is not
 // known whether they are the base.
-func (m *marks) begin(ctx context.Context) error {
+func (m *checkpoints) begin(ctx context.Context) error {
 	if m.resuming {
 		return nil
 	}
@@ -53,20 +53,20 @@ func (m *marks) begin(ctx context.Context) error {
 	return nil
 }
 
-func (m *marks) clear(ctx context.Context) error {
+func (m *checkpoints) clear(ctx context.Context) error {
 	return m.h.post(ctx, "CLEAR SILENT GRAPH <"+m.graph+">")
 }
 
 func changesetIRI(name string) string { return "urn:freshet:changeset:" + url.PathEscape(name) }
 
 // add makes an update leave its mark.
-func (m *marks) add(update, changeset string, n int) string {
-	return fmt.Sprintf("%s ;\nINSERT DATA { GRAPH <%s> { <%s> <%s> %q } }", update, m.graph, changesetIRI(changeset), markProperty, fmt.Sprint(n))
+func (m *checkpoints) add(update, changeset string, n int) string {
+	return fmt.Sprintf("%s ;\nINSERT DATA { GRAPH <%s> { <%s> <%s> %q } }", update, m.graph, changesetIRI(changeset), appliedProperty, fmt.Sprint(n))
 }
 
-// left tells which of a changeset's updates have not been applied. Behind the
+// unapplied tells which of a changeset's updates have not been applied. Behind the
 // first that lacks one, nothing has been.
-func (m *marks) left(ctx context.Context, changeset string, updates int) ([]int, error) {
+func (m *checkpoints) unapplied(ctx context.Context, changeset string, updates int) ([]int, error) {
 	var done []string
 	if m.resuming {
 		var err error
@@ -87,7 +87,7 @@ func (m *marks) left(ctx context.Context, changeset string, updates int) ([]int,
 // settled reads the marks of a changeset when they have not changed for a
 // while: the endpoint may still be at the last request of the process that was
 // killed.
-func (m *marks) settled(ctx context.Context, changeset string) ([]string, error) {
+func (m *checkpoints) settled(ctx context.Context, changeset string) ([]string, error) {
 	const calm, pause = 4, 250 * time.Millisecond
 	var was []string
 	for same := 0; ; same++ {
@@ -112,9 +112,9 @@ func (m *marks) settled(ctx context.Context, changeset string) ([]string, error)
 // notAhead refuses to go on with a changeset when a later one has marks: the
 // file of the recording has lost what was known of the revisions in between,
 // and the dataset cannot go back.
-func (m *marks) notAhead(ctx context.Context, changeset string) error {
+func (m *checkpoints) notAhead(ctx context.Context, changeset string) error {
 	later, err := m.ask(ctx, fmt.Sprintf(`SELECT (STR(?c) AS ?n) { GRAPH <%s> { ?c <%s> ?x } FILTER(STR(?c) > "%s" && STR(?c) < "%s") } LIMIT 1`,
-		m.graph, markProperty, changesetIRI(changeset), changesetIRI(":"))) // times begin with digits, the base does not
+		m.graph, appliedProperty, changesetIRI(changeset), changesetIRI(":"))) // times begin with digits, the base does not
 	if err != nil {
 		return fmt.Errorf("see how far the dataset is: %w", err)
 	}
@@ -128,7 +128,7 @@ func (m *marks) notAhead(ctx context.Context, changeset string) error {
 // notBehind refuses to go on behind a changeset that lacks marks although it is
 // recorded: the endpoint has lost some of the dataset since, as one in memory does
 // when it is started again.
-func (m *marks) notBehind(ctx context.Context, changeset string, updates int) error {
+func (m *checkpoints) notBehind(ctx context.Context, changeset string, updates int) error {
 	done, err := m.read(ctx, changeset)
 	if err != nil {
 		return fmt.Errorf("see how far the dataset is: %w", err)
@@ -140,12 +140,12 @@ func (m *marks) notBehind(ctx context.Context, changeset string, updates int) er
 	return nil
 }
 
-func (m *marks) read(ctx context.Context, changeset string) ([]string, error) {
-	return m.ask(ctx, fmt.Sprintf("SELECT ?n { GRAPH <%s> { <%s> <%s> ?n } }", m.graph, changesetIRI(changeset), markProperty))
+func (m *checkpoints) read(ctx context.Context, changeset string) ([]string, error) {
+	return m.ask(ctx, fmt.Sprintf("SELECT ?n { GRAPH <%s> { <%s> <%s> ?n } }", m.graph, changesetIRI(changeset), appliedProperty))
 }
 
 // ask runs a query for the values of ?n.
-func (m *marks) ask(ctx context.Context, query string) ([]string, error) {
+func (m *checkpoints) ask(ctx context.Context, query string) ([]string, error) {
 	body := strings.NewReader(url.Values{"query": {query}}.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.h.url, body)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func benchGenerate(w *cli.Env) *cobra.Command {
+func generateCommand(w *cli.Env) *cobra.Command {
 	var like, out string
 	var seed uint64
 	var drift bool
@@ -53,7 +53,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 	return c
 }
 
-func benchConvert(w *cli.Env) *cobra.Command {
+func convertCommand(w *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "convert IN OUT", Short: "Read a trace in one format and write it in another", Args: cobra.ExactArgs(2),
 		Long:    `Reads either format; OUT is written in the exchange format when its name ends in .json, else in the compact one.`,

@@ -97,7 +97,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 }
 
 func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budget time.Duration) (ran [][]int, left []scheduler.Entry) {
-	h := chronicle{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
+	h := recordingSource{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
 	queries, steps, err := h.open(t.Context(), &cli.Env{Stderr: t.Output()})
 	defer h.close()
 	if err != nil {
@@ -116,7 +116,7 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 	ledger := &schedulertest.Memory{}
 	var b scheduler.Batch
 	for i, q := range queries {
-		q.ID, q.Endpoint, q.Holders = fmt.Sprintf("%010d", i), rehearsed, []registry.Holder{{Caller: registry.Anonymous}}
+		q.ID, q.Endpoint, q.Holders = fmt.Sprintf("%010d", i), replayEndpoint, []registry.Holder{{Caller: registry.Anonymous}}
 		if err := ledger.Register(q); err != nil {
 			t.Fatal(err)
 		}
@@ -129,11 +129,11 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 			Stats: scheduler.Stats{Executions: 1, Samples: []scheduler.Sample{{Elapsed: a.Elapsed}}, Hash: a.Result.Hash(), Rows: a.Result.Len(), Memory: a.Memory},
 		})
 	}
-	if _, err := ledger.Record(rehearsed, b); err != nil {
+	if _, err := ledger.Record(replayEndpoint, b); err != nil {
 		t.Fatal(err)
 	}
 	loop, err := scheduler.NewLoop(scheduler.Config{Ledger: ledger, Clock: x, Executor: x, Endpoint: registry.Endpoint{
-		Name: rehearsed, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy, Timeout: registry.Duration(time.Hour),
+		Name: replayEndpoint, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy, Timeout: registry.Duration(time.Hour),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	news, err := ledger.Since(rehearsed, 0)
+	news, err := ledger.Since(replayEndpoint, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

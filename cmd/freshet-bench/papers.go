@@ -9,9 +9,9 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-func benchCEI(w *cli.Env) *cobra.Command {
+func ceiCommand(w *cli.Env) *cobra.Command {
 	p := bench.CEIBaseline()
-	return benchTopic(w, topic{
+	return workloadCommand(w, workloadKind{
 		use: "cei", short: "Capture complex execution intervals",
 		long: `Generates profiles that watch up to k resources each (AuctionWatch(k)), or reads a
 workload, and compares online policies by how many complex execution intervals
@@ -40,9 +40,9 @@ everything beforehand; single, in which each interval counts for itself.`,
 	})
 }
 
-func benchSUP(w *cli.Env) *cobra.Command {
+func supCommand(w *cli.Env) *cobra.Command {
 	p := bench.SUPBaseline()
-	return benchTopic(w, topic{
+	return workloadCommand(w, workloadKind{
 		use: "sup", short: "Satisfy notification rules with few probes",
 		long: `Generates pages and models of their updates, or reads one page or a set of them,
 and compares optimal (the true updates are known), sup (a schedule made of the
@@ -67,9 +67,9 @@ the updates) and learned (rates by hour and weekday, from four epochs before).`,
 	})
 }
 
-func benchWIC(w *cli.Env) *cobra.Command {
+func wicCommand(w *cli.Env) *cobra.Command {
 	p := bench.WICBaseline()
-	return benchTopic(w, topic{
+	return workloadCommand(w, workloadKind{
 		use: "wic", short: "Monitor pages by urgency and life",
 		long: `Generates pages with noisy estimates of when they change, or reads a workload, and
 monitors in each instant the C pages with the largest gain. Urgency is what a
@@ -97,9 +97,9 @@ had.`,
 	})
 }
 
-func benchAllocation(w *cli.Env) *cobra.Command {
+func allocationCommand(w *cli.Env) *cobra.Command {
 	p := bench.AllocationBaseline()
-	return benchTopic(w, topic{
+	return workloadCommand(w, workloadKind{
 		use: "allocation", short: "Divide retrievals among sources and over the day",
 		long: `Answers one of three questions, by what the workload has. rates and N: how many
 of N retrievals a day each source gets (sqrt). daily and m: when to make m

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func benchRecord(w *cli.Env) *cobra.Command {
-	h := &chronicle{}
+func recordCommand(w *cli.Env) *cobra.Command {
+	h := &recordingSource{}
 	var out string
 	c := &cobra.Command{
 		Use: "record", Short: "Record a trace from an endpoint while changesets are replayed", Args: cobra.NoArgs,
@@ -44,9 +44,9 @@ literals that are not of their datatype, are named and left out.`,
 			defer ask.Close()
 			if h.remote {
 				_, err := os.Stat(out + ".part")
-				h.marks = h.mark(err == nil)
+				h.checkpoints = h.newCheckpoints(err == nil)
 				if _, err := os.Stat(out); err != nil {
-					if err := h.marks.begin(c.Context()); err != nil {
+					if err := h.checkpoints.begin(c.Context()); err != nil {
 						return err
 					}
 				}
@@ -61,8 +61,8 @@ literals that are not of their datatype, are named and left out.`,
 			if errors.Is(err, bench.ErrRecorded) {
 				return cli.UsageErrorf("--out: %v", err)
 			}
-			if err == nil && h.marks != nil {
-				err = h.marks.clear(c.Context())
+			if err == nil && h.checkpoints != nil {
+				err = h.checkpoints.clear(c.Context())
 			}
 			if err != nil {
 				return err

@@ -16,7 +16,7 @@ var errRefused = errors.New("the endpoint refuses an update")
 // blame are found, named and left out: real data has literals that are not what
 // their datatype says, which some stores do not take. The update itself still
 // goes as one request, so that its mark says all of it.
-func (h *chronicle) deliver(ctx context.Context, update string, mark func(string) string) error {
+func (h *recordingSource) deliver(ctx context.Context, update string, mark func(string) string) error {
 	refusal := h.post(ctx, mark(update))
 	if !errors.Is(refusal, errRefused) {
 		return refusal
@@ -26,8 +26,8 @@ func (h *chronicle) deliver(ctx context.Context, update string, mark func(string
 		return refusal // not a block of triples, one a line
 	}
 	triples := strings.Split(update[first+1:last], "\n")
-	good, err := h.sift(ctx, triples)
-	if clear := h.post(ctx, "CLEAR SILENT GRAPH <"+h.trials()+">"); err == nil {
+	good, err := h.acceptedTriples(ctx, triples)
+	if clear := h.post(ctx, "CLEAR SILENT GRAPH <"+h.trialGraph()+">"); err == nil {
 		err = clear
 	}
 	switch {
@@ -39,14 +39,14 @@ func (h *chronicle) deliver(ctx context.Context, update string, mark func(string
 	return h.post(ctx, mark(update[:first+1]+strings.Join(good, "\n")+update[last:]))
 }
 
-// trials is the graph in which triples are tried out.
-func (h *chronicle) trials() string {
+// trialGraph is the graph in which triples are tried out.
+func (h *recordingSource) trialGraph() string {
 	return "urn:freshet:trial:" + url.PathEscape(h.graph)
 }
 
-// sift finds by halving which triples the endpoint takes.
-func (h *chronicle) sift(ctx context.Context, triples []string) ([]string, error) {
-	block := "{ GRAPH <" + h.trials() + "> {\n" + strings.Join(triples, "\n") + "\n} }"
+// acceptedTriples finds by halving which triples the endpoint takes.
+func (h *recordingSource) acceptedTriples(ctx context.Context, triples []string) ([]string, error) {
+	block := "{ GRAPH <" + h.trialGraph() + "> {\n" + strings.Join(triples, "\n") + "\n} }"
 	err := h.post(ctx, "INSERT "+block+" WHERE {}") // Virtuoso has no blank nodes in data
 	switch {
 	case err == nil:
@@ -58,10 +58,10 @@ func (h *chronicle) sift(ctx context.Context, triples []string) ([]string, error
 		return nil, nil
 	}
 	half := len(triples) / 2
-	left, err := h.sift(ctx, triples[:half:half])
+	left, err := h.acceptedTriples(ctx, triples[:half:half])
 	if err != nil {
 		return nil, err
 	}
-	right, err := h.sift(ctx, triples[half:])
+	right, err := h.acceptedTriples(ctx, triples[half:])
 	return append(left, right...), err
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A rehearsal is the real server end to end over a chronicle: changesets are
+// A endToEnd is the real server end to end over a chronicle: changesets are
 // applied, slots ticked through the API, and subscribers count what arrives.
-type rehearsal struct {
-	chronicle
+type endToEnd struct {
+	recordingSource
 	policy string
 	budget time.Duration
 
@@ -35,10 +35,10 @@ type rehearsal struct {
 	memory   []scheduler.Memory
 }
 
-const rehearsed = "bench"
+const replayEndpoint = "bench"
 
-func benchReplay(w *cli.Env) *cobra.Command {
-	r := &rehearsal{w: w}
+func replayCommand(w *cli.Env) *cobra.Command {
+	r := &endToEnd{w: w}
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "replay", Short: "Replay changesets against the real server, end to end", Args: cobra.NoArgs,
@@ -73,7 +73,7 @@ outside of the budget.`,
 	return c
 }
 
-func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
+func (r *endToEnd) run(ctx context.Context) (report bench.Arrived, err error) {
 	if r.list, r.steps, err = r.open(ctx, r.w); err != nil {
 		r.close()
 		return report, err
@@ -94,7 +94,7 @@ func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	over := make(chan error, 1)
 	go func() { over <- r.srv.Run(ctx) }()
-	err = r.rehearse(ctx)
+	err = r.play(ctx)
 	stop()
 	if err = errors.Join(err, <-over); err != nil {
 		return report, err
@@ -105,10 +105,10 @@ func (r *rehearsal) run(ctx context.Context) (report bench.Arrived, err error) {
 }
 
 // server is the program's own, over the chronicle's endpoint, on a free port.
-func (r *rehearsal) server(dir string) (*server.Server, error) {
+func (r *endToEnd) server(dir string) (*server.Server, error) {
 	conf := config.Default()
 	conf.Listen, conf.Data, conf.Contact = "127.0.0.1:0", dir, r.contact
-	e := registry.Endpoint{Name: rehearsed, URL: r.url, Slot: scheduler.Never, Policy: r.policy,
+	e := registry.Endpoint{Name: replayEndpoint, URL: r.url, Slot: scheduler.Never, Policy: r.policy,
 		Budget: registry.Duration(r.budget), Timeout: registry.Duration(r.timeout)}
 	if r.graph != "" {
 		e.DefaultGraphURI = []string{r.graph}
@@ -120,8 +120,8 @@ func (r *rehearsal) server(dir string) (*server.Server, error) {
 	return server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
 }
 
-// rehearse registers, follows, and goes through the revisions.
-func (r *rehearsal) rehearse(ctx context.Context) error {
+// play registers, follows, and goes through the revisions.
+func (r *endToEnd) play(ctx context.Context) error {
 	r.arrivals = bench.NewArrivals(len(r.list))
 	r.memory = make([]scheduler.Memory, len(r.list))
 	ask, err := r.client()
@@ -131,7 +131,7 @@ func (r *rehearsal) rehearse(ctx context.Context) error {
 	defer ask.Close()
 	admin := registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}
 	for _, q := range r.list {
-		got, _, err := r.srv.Registry.Register(admin, registry.Registration{Endpoint: rehearsed, Text: q.Text})
+		got, _, err := r.srv.Registry.Register(admin, registry.Registration{Endpoint: replayEndpoint, Text: q.Text})
 		if err != nil {
 			return fmt.Errorf("register %s: %w", q.ID, err)
 		}
@@ -155,7 +155,7 @@ func (r *rehearsal) rehearse(ctx context.Context) error {
 }
 
 // follow tells the arrivals what a subscriber of a query holds.
-func (r *rehearsal) follow(ctx context.Context, i int) error {
+func (r *endToEnd) follow(ctx context.Context, i int) error {
 	held := false
 	return client.Follow(ctx, client.Options{Server: r.srv.URL(), Query: r.ids[i]}, func(e client.Event) error {
 		if e.Result != nil && (e.Kind == client.Snapshot || e.Kind == client.Delta) {
@@ -166,7 +166,7 @@ func (r *rehearsal) follow(ctx context.Context, i int) error {
 	})
 }
 
-func (r *rehearsal) revisions(ctx context.Context, ask scheduler.Executor, done func()) error {
+func (r *endToEnd) revisions(ctx context.Context, ask scheduler.Executor, done func()) error {
 	for rev := 0; rev <= len(r.steps); rev++ {
 		changed := rev == 0
 		if rev > 0 && r.steps[rev-1].Apply != nil {
@@ -189,7 +189,7 @@ func (r *rehearsal) revisions(ctx context.Context, ask scheduler.Executor, done 
 }
 
 // truth asks all queries, outside of the server.
-func (r *rehearsal) truth(ctx context.Context, ask scheduler.Executor) error {
+func (r *endToEnd) truth(ctx context.Context, ask scheduler.Executor) error {
 	for i := range r.list {
 		a := ask.Execute(ctx, &r.list[i], r.memory[i], r.timeout)
 		if err := ctx.Err(); err != nil {
@@ -206,9 +206,9 @@ func (r *rehearsal) truth(ctx context.Context, ask scheduler.Executor) error {
 }
 
 // tick runs a slot and waits until the subscribers have heard of all of it.
-func (r *rehearsal) tick(ctx context.Context) error {
+func (r *endToEnd) tick(ctx context.Context) error {
 	var s scheduler.Slot
-	if err := r.srv.Call(ctx, http.MethodPost, "/v1/endpoints/"+rehearsed+"/tick", nil, &s); err != nil {
+	if err := r.srv.Call(ctx, http.MethodPost, "/v1/endpoints/"+replayEndpoint+"/tick", nil, &s); err != nil {
 		return err
 	}
 	for i, id := range r.ids {

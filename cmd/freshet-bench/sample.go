@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/endpoint/local/city"
 )
 
-func benchSample(w *cli.Env) *cobra.Command {
+func sampleCommand(w *cli.Env) *cobra.Command {
 	var seed uint64
 	var steps, queries int
 	c := &cobra.Command{

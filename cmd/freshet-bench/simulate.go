@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func benchSimulate(w *cli.Env) *cobra.Command {
+func simulateCommand(w *cli.Env) *cobra.Command {
 	var trace, policies, rule string
 	var budgets []string
 	var timeout time.Duration
@@ -29,7 +29,7 @@ policies:
 		Example: `  freshet bench simulate --trace t.trace --policy rr,ttl:max=32:reset,cv --budget 10s,50s,1000s --rule overrun
   freshet bench simulate --trace t.json --policy dj --budget 10s --schedule --json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer collectLess()()
+			defer collectGarbageLess()()
 			if asJSON && asCSV {
 				return cli.UsageErrorf("--json and --csv exclude each other")
 			}

@@ -23,9 +23,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A chronicle is a dataset with its changes and the queries about it, as the
+// A recordingSource is a dataset with its changes and the queries about it, as the
 // commands record and replay take it.
-type chronicle struct {
+type recordingSource struct {
 	changesets, base, queries string
 	endpoint, update, param   string
 	graph, engine, contact    string
@@ -36,11 +36,11 @@ type chronicle struct {
 	remote                    bool
 	local                     *local.Engine
 	url                       string
-	marks                     *marks // nil: updates leave none
+	checkpoints                     *checkpoints // nil: updates leave none
 	stop                      []func()
 }
 
-func (h *chronicle) flags(c *cobra.Command) {
+func (h *recordingSource) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&h.changesets, "changesets", "", "directory of changesets in DBpedia Live layout")
 	f.StringVar(&h.base, "base", "", "dataset before the first changeset: .nt or .nt.gz")
@@ -58,7 +58,7 @@ func (h *chronicle) flags(c *cobra.Command) {
 }
 
 // open checks the command line and starts or reaches the endpoint.
-func (h *chronicle) open(ctx context.Context, w *cli.Env) ([]registry.Query, []bench.Step, error) {
+func (h *recordingSource) open(ctx context.Context, w *cli.Env) ([]registry.Query, []bench.Step, error) {
 	h.w, h.remote = w, h.endpoint != ""
 	for _, f := range []struct{ flag, value string }{{"changesets", h.changesets}, {"base", h.base}, {"queries", h.queries}} {
 		if f.value == "" {
@@ -92,7 +92,7 @@ func (h *chronicle) open(ctx context.Context, w *cli.Env) ([]registry.Query, []b
 }
 
 // start serves the embedded engine on loopback.
-func (h *chronicle) start(ctx context.Context) error {
+func (h *recordingSource) start(ctx context.Context) error {
 	log := config.Log{Level: "error", Format: "auto"}.Logger(h.w)
 	e, err := cli.OpenEngine(ctx, h.engine, log)
 	if err != nil {
@@ -108,14 +108,14 @@ func (h *chronicle) start(ctx context.Context) error {
 	return nil
 }
 
-func (h *chronicle) close() {
+func (h *recordingSource) close() {
 	for i := len(h.stop) - 1; i >= 0; i-- {
 		h.stop[i]()
 	}
 }
 
 // client asks the endpoint as the server would.
-func (h *chronicle) client() (*endpoint.Client, error) {
+func (h *recordingSource) client() (*endpoint.Client, error) {
 	e := registry.Endpoint{Name: "bench", URL: h.url, Timeout: registry.Duration(h.timeout)}
 	if h.graph != "" {
 		e.DefaultGraphURI = []string{h.graph}
@@ -124,7 +124,7 @@ func (h *chronicle) client() (*endpoint.Client, error) {
 }
 
 // load brings the dataset to its base.
-func (h *chronicle) load(ctx context.Context) error {
+func (h *recordingSource) load(ctx context.Context) error {
 	if !h.remote {
 		return h.local.LoadFile(ctx, h.base)
 	}
@@ -135,7 +135,7 @@ func (h *chronicle) load(ctx context.Context) error {
 }
 
 // first brings an endpoint to the base.
-func (h *chronicle) first() local.Changeset {
+func (h *recordingSource) first() local.Changeset {
 	return local.Changeset{Name: "the base", Added: h.base}
 }
 
@@ -143,12 +143,12 @@ func (h *chronicle) first() local.Changeset {
 const triplesPerRequest = 500
 
 // send applies a changeset over the network.
-func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
+func (h *recordingSource) send(ctx context.Context, c local.Changeset) error {
 	updates, _, err := c.Updates(h.graph, triplesPerRequest)
 	if err != nil {
 		return err
 	}
-	if h.marks == nil {
+	if h.checkpoints == nil {
 		for _, text := range updates {
 			if err := h.deliver(ctx, text, func(u string) string { return u }); err != nil {
 				return err
@@ -156,9 +156,9 @@ func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
 		}
 		return nil
 	}
-	left, err := h.marks.left(ctx, c.Name, len(updates))
+	left, err := h.checkpoints.unapplied(ctx, c.Name, len(updates))
 	for _, n := range left {
-		if err := h.deliver(ctx, updates[n], func(u string) string { return h.marks.add(u, c.Name, n) }); err != nil {
+		if err := h.deliver(ctx, updates[n], func(u string) string { return h.checkpoints.add(u, c.Name, n) }); err != nil {
 			return err
 		}
 	}
@@ -166,18 +166,18 @@ func (h *chronicle) send(ctx context.Context, c local.Changeset) error {
 }
 
 // notAhead tells when a recording cannot be taken up behind a changeset.
-func (h *chronicle) notAhead(ctx context.Context, changeset string) error {
-	if h.marks == nil || !h.marks.resuming {
+func (h *recordingSource) notAhead(ctx context.Context, changeset string) error {
+	if h.checkpoints == nil || !h.checkpoints.resuming {
 		return nil
 	}
-	return h.marks.notAhead(ctx, changeset)
+	return h.checkpoints.notAhead(ctx, changeset)
 }
 
 // notBehind tells when a recording cannot be taken up because the endpoint has
 // lost what was applied: the last of these changesets that changed anything, or
 // else the base.
-func (h *chronicle) notBehind(ctx context.Context, before []local.Changeset) error {
-	if h.marks == nil || !h.marks.resuming {
+func (h *recordingSource) notBehind(ctx context.Context, before []local.Changeset) error {
+	if h.checkpoints == nil || !h.checkpoints.resuming {
 		return nil
 	}
 	for i := len(before); i >= 0; i-- {
@@ -190,7 +190,7 @@ func (h *chronicle) notBehind(ctx context.Context, before []local.Changeset) err
 			return err
 		}
 		if len(updates) > 0 {
-			return h.marks.notBehind(ctx, c.Name, len(updates))
+			return h.checkpoints.notBehind(ctx, c.Name, len(updates))
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func (h *chronicle) notBehind(ctx context.Context, before []local.Changeset) err
 // of its datatype: an SQLSTATE of class 22.
 var dataException = regexp.MustCompile(`^Virtuoso 22\d\d\d Error`)
 
-func (h *chronicle) post(ctx context.Context, update string) error {
+func (h *recordingSource) post(ctx context.Context, update string) error {
 	body := strings.NewReader(url.Values{h.param: {update}}.Encode())
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -227,7 +227,7 @@ func (h *chronicle) post(ctx context.Context, update string) error {
 }
 
 // apply applies changesets to whichever endpoint it is, behind those before.
-func (h *chronicle) apply(before, list []local.Changeset) func(context.Context) error {
+func (h *recordingSource) apply(before, list []local.Changeset) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {
 			return err
@@ -252,7 +252,7 @@ func (h *chronicle) apply(before, list []local.Changeset) func(context.Context) 
 
 // steps are the revisions: one a changeset, or one an hour from the first
 // changeset's to the last one's.
-func (h *chronicle) steps() ([]bench.Step, error) {
+func (h *recordingSource) steps() ([]bench.Step, error) {
 	all, err := local.Changesets(h.changesets)
 	if err != nil {
 		return nil, cli.UsageErrorf("--changesets: %v", err)
@@ -286,7 +286,7 @@ func (h *chronicle) steps() ([]bench.Step, error) {
 func hour(c local.Changeset) string { return c.Name[:len("2006/01/02/15")] }
 
 // idle adds the hours between two that have changesets.
-func (h *chronicle) idle(steps []bench.Step, from, to string) ([]bench.Step, error) {
+func (h *recordingSource) idle(steps []bench.Step, from, to string) ([]bench.Step, error) {
 	const layout = "2006/01/02/15"
 	a, err := time.Parse(layout, from)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-func benchStudy(w *cli.Env) *cobra.Command {
+func studyCommand(w *cli.Env) *cobra.Command {
 	var traces []string
 	var out, rule, policies string
 	c := &cobra.Command{
@@ -24,7 +24,7 @@ have means and standard deviations. --policy adds policies, your own for example
 		Example: `  freshet bench generate --out t.trace && freshet bench study --trace t.trace --out report
   freshet bench study --trace a.trace,b.trace,c.trace --policy hybrid:d=128,wic --out report`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer collectLess()()
+			defer collectGarbageLess()()
 			switch {
 			case out == "":
 				return cli.UsageErrorf("--out is missing: the directory of the report")

@@ -18,8 +18,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// A topic is one of the benchmarks that have workloads of their own.
-type topic struct {
+// A workloadKind is one of the benchmarks that have workloads of their own.
+type workloadKind struct {
 	use, short, long, example string
 	flags                     func(f *pflag.FlagSet)         // of the generator
 	generate                  func() (bench.Workload, error) // by these
@@ -27,7 +27,7 @@ type topic struct {
 	figures                   func(seeds int) ([]bench.Experiment, error)
 }
 
-func benchTopic(w *cli.Env, t topic) *cobra.Command {
+func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
 	var workload, out, policies, figures string
 	var asJSON bool
 	var seeds int
@@ -81,7 +81,7 @@ func exclusive(c *cobra.Command) (err error) {
 }
 
 // workload reads or generates.
-func (t topic) workload(c *cobra.Command, path string) (bench.Workload, error) {
+func (t workloadKind) workload(c *cobra.Command, path string) (bench.Workload, error) {
 	if path == "" {
 		l, err := t.generate()
 		if errors.Is(err, bench.ErrWorkload) {
@@ -148,7 +148,7 @@ func printResults(out io.Writer, policies []string, results []bench.Result) erro
 	return t.Flush()
 }
 
-func drawFigures(w *cli.Env, t topic, dir string, seeds int) error {
+func drawFigures(w *cli.Env, t workloadKind, dir string, seeds int) error {
 	if seeds < 1 {
 		return cli.UsageErrorf("--seeds is %d, it is at least 1", seeds)
 	}
