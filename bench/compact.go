@@ -33,7 +33,7 @@ type Head struct {
 	Queries  int     `json:"queries"`
 	Ordered  bool    `json:"ordered,omitempty"`
 	Features [][]int `json:"features,omitempty"`
-	// About is whatever the writer wants to know again, such as what was
+	// About is what the writer keeps with the trace, such as what was
 	// recorded; it does not count.
 	About map[string]string `json:"about,omitempty"`
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-var rewrite = flag.Bool("update", false, "write the golden files anew")
+var rewrite = flag.Bool("update", false, "write the golden files again")
 
 // Schedules of a small trace, slot by slot, for every policy under both rules.
 func TestGoldenSchedules(t *testing.T) {

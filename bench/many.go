@@ -15,7 +15,7 @@ import (
 )
 
 // SimulateAll plays several setups, as many at a time as there are processors,
-// and returns their rows in the order of the setups, whatever ended first. done
+// and returns their rows in the order of the setups. done
 // is called after each, one call at a time.
 func (w *World) SimulateAll(ctx context.Context, setups []Setup, done func(Row)) ([]Row, error) {
 	for _, s := range setups {

@@ -85,7 +85,7 @@ func readLines(r io.Reader) (texts, ids []string, err error) {
 			id = fmt.Sprint(n)
 		}
 		if seen[id] {
-			return nil, nil, fmt.Errorf("line %d: the id %s stands twice", n, id)
+			return nil, nil, fmt.Errorf("line %d: the id %s is there twice", n, id)
 		}
 		seen[id] = true
 		texts, ids = append(texts, q.Query), append(ids, id)

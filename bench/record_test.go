@@ -243,7 +243,7 @@ func TestReadQueries(t *testing.T) {
 		"{":          "line 1",
 		`{"id":"a"}`: "line 1: there is no query",
 		`{"id":"a","query":"INSERT DATA { <a:a> <a:a> <a:a> }"}`:           "query a",
-		"{\"id\":1,\"query\":\"ASK {}\"}\n{\"id\":1,\"query\":\"ASK {}\"}": "stands twice",
+		"{\"id\":1,\"query\":\"ASK {}\"}\n{\"id\":1,\"query\":\"ASK {}\"}": "is there twice",
 	} {
 		if _, err := ReadQueries(strings.NewReader(text), "q.jsonl"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

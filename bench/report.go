@@ -77,7 +77,7 @@ func (s *Study) table(n int, budget time.Duration) tableView {
 	return v
 }
 
-// others is what somebody else has found, and how far ours is from it.
+// others is a published figure, and how far ours is from it.
 func (m tableColumn) others(r *Reference, ours float64) string {
 	if r == nil || m.paper == nil || m.paper(r) < 0 {
 		return ""

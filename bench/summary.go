@@ -181,7 +181,7 @@ func (s *Study) latex(w io.Writer) {
 	}
 	for _, b := range Budgets() {
 		list := s.summaries(b)
-		fmt.Fprintf(w, "%% %s; rule %s; bold: best but for %s; small: %s\n", strings.Join(s.Traces, ", "), s.Rule, clairvoyant, PublishedSource)
+		fmt.Fprintf(w, "%% %s; rule %s; bold: best except %s; small: %s\n", strings.Join(s.Traces, ", "), s.Rule, clairvoyant, PublishedSource)
 		fmt.Fprintf(w, "\\begin{tabular}{l%s}\n\\toprule\npolicy", strings.Repeat("r", len(shown)))
 		for _, m := range shown {
 			fmt.Fprintf(w, " & %s", tex.Replace(tableColumns[m].name))

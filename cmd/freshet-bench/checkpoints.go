@@ -120,7 +120,7 @@ func (m *checkpoints) notAhead(ctx context.Context, changeset string) error {
 	}
 	if len(later) > 0 {
 		return fmt.Errorf("the endpoint's data are ahead of the unfinished recording: <%s> has been applied already; "+
-			"load the base again, remove the .part file, and begin anew", later[0])
+			"load the base again, remove the .part file, and start again", later[0])
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (m *checkpoints) notBehind(ctx context.Context, changeset string, updates i
 	}
 	if len(done) < updates {
 		return fmt.Errorf("the endpoint's data are behind the unfinished recording: <%s> has been recorded, but is not there; "+
-			"load the base again, remove the .part file, and begin anew", changesetIRI(changeset))
+			"load the base again, remove the .part file, and start again", changesetIRI(changeset))
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ the updates) and learned (rates by hour and weekday, from four epochs before).`,
   freshet bench sup --figures report`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&p.Data, "data", p.Data, "data set: rss, auction or week")
-			f.IntVar(&p.X, "x", p.X, "tell of every X-th update")
+			f.IntVar(&p.X, "x", p.X, "notify of every X-th update")
 			f.Var(windowed{&p.Life, &p.Y}, "life", "for how long an update can be had: overwrite, or window,Y chronons")
 			f.StringVar(&p.Model, "model", p.Model, "update model: fpn, poisson or learned")
 			f.Float64Var(&p.Z, "z", p.Z, "probability with which fpn keeps an update (Z)")

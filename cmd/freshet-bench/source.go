@@ -36,7 +36,7 @@ type recordingSource struct {
 	remote                    bool
 	local                     *local.Engine
 	url                       string
-	checkpoints                     *checkpoints // nil: updates leave none
+	checkpoints               *checkpoints // nil: updates leave none
 	stop                      []func()
 }
 
@@ -226,7 +226,7 @@ func (h *recordingSource) post(ctx context.Context, update string) error {
 	return err
 }
 
-// apply applies changesets to whichever endpoint it is, behind those before.
+// apply applies changesets to the endpoint, after those before.
 func (h *recordingSource) apply(before, list []local.Changeset) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {

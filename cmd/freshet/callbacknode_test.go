@@ -82,7 +82,7 @@ func (d *driver) next(event string) driverLine {
 				d.t.Fatalf("%s: %s", l.Event, l.Message)
 			}
 		case <-time.After(time.Minute):
-			d.t.Fatalf("the client did not tell of %s", event)
+			d.t.Fatalf("the client did not report %s", event)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (a *api) endpointShadow() *cobra.Command {
 missed and delayed over the slots that are remembered, under the same budget.
 Nothing is asked of the endpoint. Figures are means over possible pasts that fit
 what is recorded, with the least and the greatest where these differ. Changes are
-all that there probably were, those included that nobody looked for in time.`,
+all that there probably were, including those that no execution found in time.`,
 		Example: "  freshet endpoint shadow add coins dj ttl:max=32:reset\n  freshet endpoint shadow list coins\n  freshet endpoint shadow rm coins dj"}
 	c.AddCommand(
 		&cobra.Command{Use: "add NAME POLICY...", Short: "Choose policies to compare with", Args: cobra.MinimumNArgs(2),

@@ -26,19 +26,18 @@ func hintCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Say what changed at an endpoint, so that queries it may affect run sooner", Args: cobra.ExactArgs(1),
 		Long: `Say what changed at an endpoint, so that queries it may affect run sooner.
 
-Without flags: something changed. With --touched: triples of these IRIs; name
-all, predicates too, for a query that has IRIs, but none of them, is not taken
-to be affected. With --changesets: whatever a publication in the layout of
-DBpedia Live publishes, a directory or a URL that holds lastPublishedFile.txt and
-files like 2015/11/16/16/000011.added.nt.gz. It is followed until interrupted,
-beginning after what is published now, or with --from. With --state the place is
-kept in a file, and the next start goes on from there. While the server or the publication
-is down it is tried again.
+Without flags, something changed. With --touched, triples with these IRIs changed.
+Name all of them, predicates too: a query that has IRIs, and none of these, is not
+taken to be affected. With --changesets, a publication in the layout of DBpedia
+Live says what changed: a directory or a URL that holds lastPublishedFile.txt and
+files like 2015/11/16/16/000011.added.nt.gz. It is followed until interrupted, from
+what is published next or from --from. --state keeps the position in a file, and
+the next start continues there. While the server or the publication is down, the
+command tries again.
 
-A hint is about the subjects, predicates and objects of triples, and their
-graphs. Datatypes, and what stands in the text of a literal, do not count: a
-pattern that has no IRI but in a literal may be matched by any triple, so that
-every hint concerns its query.`,
+A hint names subjects, predicates and objects of triples, and their graphs.
+Datatypes and the text of literals do not count: any triple may match a pattern
+whose only IRIs are in literals, so every hint concerns its query.`,
 		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
 		RunE: func(c *cobra.Command, args []string) error {
 			if source == "" {

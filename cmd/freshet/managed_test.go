@@ -429,7 +429,7 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	for w, how := range map[string]string{"websocket": "dropped", "sse": "dropped", "sse all": "dropped", "sepa": "dropped", "websub": "denied"} {
 		clitest.Eventually(t, fmt.Sprint("the end of ", w), ears[w].ended(how))
 	}
-	clitest.Eventually(t, "nobody is left", func() bool { return len(s.subscriptions(t)) == 0 })
+	clitest.Eventually(t, "no subscription is left", func() bool { return len(s.subscriptions(t)) == 0 })
 	if code, _, _ := runCLI(t, s.env, "", "subscription", "show", list["sse"].ID); code != cli.ExitNotFound {
 		t.Errorf("one that is dropped is shown: %d", code)
 	}

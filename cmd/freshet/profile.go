@@ -56,8 +56,8 @@ func (a *api) profileAdd() *cobra.Command {
 	c := &cobra.Command{Use: "add [FILE]", Short: "Make a profile, of flags or of the JSON in FILE (- for standard input)", Args: cobra.MaximumNArgs(1),
 		Long: `An item is written QUERY every SPAN [slack SPAN], QUERY on QUERY [where VAR OP
 VALUE]... [within SPAN], or QUERY predicted [within SPAN], here and in the pages.
-Spans are durations (10m) or numbers of slots (3 slots); what else holds blanks
-stands in double quotes.`,
+Spans are durations (10m) or numbers of slots (3 slots); quote other values that
+hold blanks with double quotes.`,
 		Example: "  freshet profile add --name board --item 'trams every 5m slack 1m' --item 'lifts every 10m slack 4m'\n" +
 			"  freshet profile add --window 10m --item 'parking on tunnel where boolean = false within 2m'\n" +
 			"  freshet profile add profile.json",

@@ -366,7 +366,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	}
 	s.fetch("/v1/queries/rows", &rows)
 	if f.lost || uint64(len(f.seen)) != list.Captured || list.Captured != list.Seq {
-		t.Errorf("the follower has %d captures and was sent on anew: %v; the server has %d, at seq %d", len(f.seen), f.lost, list.Captured, list.Seq)
+		t.Errorf("the follower has %d captures and was sent again: %v; the server has %d, at seq %d", len(f.seen), f.lost, list.Captured, list.Seq)
 	}
 	for i, m := range f.seen {
 		if m["seq"] != float64(i+1) || m["prev"] != float64(i) {
@@ -389,7 +389,7 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	slices.Sort(triggers)
 	for i, seq := range triggers {
 		if seq != uint64(i+2) {
-			t.Fatalf("rounds were opened by the changes %v of rows, which stands at %d", triggers, rows.Seq)
+			t.Fatalf("rounds were opened by the changes %v of rows, which is at %d", triggers, rows.Seq)
 		}
 	}
 	if n := uint64(len(triggers)); n+1 != rows.Seq || list.Captured+uint64(list.Open) != n {

@@ -19,7 +19,7 @@ import (
 func (a *api) profileWatch() *cobra.Command {
 	return &cobra.Command{Use: "watch ID", Short: "Follow a profile's captures and expiries live", Args: cobra.ExactArgs(1),
 		Long: `Prints a line for each round that is captured or expires, over the event stream
-that applications use: cut connections are made anew, and go on after the last
+that applications use: cut connections are reopened and continue after the last
 capture printed. With --json each event is one object a line: event, id, data.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			v := &captureWatch{api: a, path: "/v1/profiles/" + url.PathEscape(args[0]) + "/captures", told: map[uint64]bool{}}

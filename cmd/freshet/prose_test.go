@@ -23,7 +23,7 @@ var avoided = regexp.MustCompile(`(?i)\b(whoever|nobody|anew|heed(s|ed)?|thereof
 var unrevised = []string{
 	"notify", "notify/atom", "notify/client", "notify/deliver", "notify/sepa", "notify/webhook", "notify/websub",
 	"scheduler", "scheduler/hybrid", "scheduler/plan", "scheduler/policy", "scheduler/rounds", "scheduler/schedulertest",
-	"scheduler/schedulertest/bubble", "scheduler/shadow", "scheduler/update", "scheduler/wic", "web/ui",
+	"scheduler/schedulertest/bubble", "scheduler/shadow", "web/ui",
 }
 
 // TestProse reads the comments of Go files, the Markdown files, the templates

@@ -145,7 +145,7 @@ func (a *api) queryAdd() *cobra.Command {
 	var weight float64
 	var ordered, public, replace bool
 	c := &cobra.Command{Use: "add FILE", Short: "Register the query in FILE (- for standard input)", Args: cobra.ExactArgs(1),
-		Long: `Registers the query and prints its id. A name stands for one of your queries: for another
+		Long: `Registers the query and prints its id. A name belongs to one of your queries: for another
 text of the same name use --replace, which moves the name to the new query and releases your
 registration of the old one. The new query begins a history of its own.`,
 		Example: "  freshet query add --endpoint coins --name types --tag demo types.rq\n  freshet query add --name types --replace types.rq",
@@ -390,7 +390,7 @@ func (t *trial) printRows(w io.Writer) error {
 
 func (a *api) queryRemove() *cobra.Command {
 	var force bool
-	c := &cobra.Command{Use: "rm ID...", Short: "Release your registration; the query ends when nobody holds it", Args: cobra.MinimumNArgs(1),
+	c := &cobra.Command{Use: "rm ID...", Short: "Release your registration; the query ends with its last registration", Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, ref := range args {
 				path := "/v1/queries/" + url.PathEscape(ref)

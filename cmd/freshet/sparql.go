@@ -23,7 +23,7 @@ func sparqlCommand(w *cli.Env) *cobra.Command {
 		Use: "sparql [FILE...]", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.ArbitraryArgs,
 		Long: `Serves the embedded engine at /sparql: query and update after the SPARQL 1.1
 Protocol, all standard result formats. The data lives in memory. Update is
-allowed for clients on this machine. Files that stand alone are loaded, too.`,
+allowed for clients on this machine. Files named as arguments are loaded, too.`,
 		Example: `  freshet sparql --load base.nt.gz
   freshet sparql --load data/*.ttl
   freshet sparql --listen 127.0.0.1:3030 --load base.nt.gz --changesets changesets --every 10s`,

@@ -80,8 +80,8 @@ func rounded(text string) string {
 
 func subscriptionCommand(w *cli.Env) *cobra.Command {
 	a := &api{w: w}
-	c := &cobra.Command{Use: "subscription", Short: "See and manage who is told of changes",
-		Long: `See and manage who is told of changes, by every way out: WebSub (ws_…), webhooks
+	c := &cobra.Command{Use: "subscription", Short: "See and manage who receives changes",
+		Long: `See and manage who receives changes, by every way out: WebSub (ws_…), webhooks
 (wh_…), and what is followed over a connection now (live_…): by WebSocket, event
 stream (sse) or SEPA. An admin sees all, others their own.`,
 		Example: "  freshet subscription list --state disabled\n  freshet subscription show wh_4kq…\n  freshet subscription pause live_2xr…\n  freshet subscription drop wh_4kq…"}

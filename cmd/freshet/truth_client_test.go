@@ -77,7 +77,7 @@ func (c *tracked) hear(m member, e client.Event) error {
 		}
 	case client.Snapshot:
 		if c.seq > 0 {
-			m.object("the client began anew at %d", e.State.Seq)
+			m.object("the client began again at %d", e.State.Seq)
 		}
 	}
 	if c.seq = e.State.Seq; e.Result != nil {

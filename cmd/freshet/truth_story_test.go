@@ -51,7 +51,7 @@ func (s *story) begun(n notice) {
 	case n.Resumed:
 		s.resumed++
 	case s.known:
-		s.object("at %s:%d the stream began anew: %s", s.epoch, s.seq, n.Reason)
+		s.object("at %s:%d the stream began again: %s", s.epoch, s.seq, n.Reason)
 	case n.Seq == 0: // no snapshot follows
 		s.known, s.epoch, s.seq = true, n.Epoch, 0
 	}

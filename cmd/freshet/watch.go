@@ -27,7 +27,7 @@ func watchCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "watch ID", Short: "Follow a query live, to the terminal", Args: cobra.ExactArgs(1),
 		Long: `Prints each change of a query's result as it arrives, over the same WebSocket
-that applications use: cut connections are made anew and resumed. With --json
+that applications use: cut connections are reopened and resumed. With --json
 every message is one line, as it came.`,
 		Example: "  freshet watch departures-central\n  freshet watch q_9f… --json | jq .added",
 		RunE: func(c *cobra.Command, args []string) error {

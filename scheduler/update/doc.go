@@ -1,7 +1,7 @@
 // Package update says when a page is worth probing, given when it is expected to
 // change. It is pure.
 //
-// A notification Rule wants to be told of every X-th update while that is alive:
+// A notification Rule asks for a notification of every X-th update while that is alive:
 // until the next update overwrites it, or for Y chronons. A model of updates
 // turns the rule into execution intervals; SUP probes so that each of them has a
 // probe in it, with the fewest probes that can do so; a Plan does the same and

@@ -75,7 +75,8 @@ func (w *Week) Learn(from, to time.Time, updated bool) {
 	w.take(w.units(span), count)
 }
 
-// LearnMean takes in a probe so many units after the one before, nobody knows when.
+// LearnMean learns from a probe that came so many units after the one before, at an
+// unknown time of the week.
 func (w *Week) LearnMean(units float64, updated bool) {
 	count := 0.0
 	if updated {

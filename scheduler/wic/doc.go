@@ -14,8 +14,8 @@
 // captured at once counts (sliding window 0) none captures more.
 //
 // A Pending is the sum of one page. It takes the probabilities one by one, each in
-// constant time, with windows constant on average: the sum is never computed
-// anew, and never by subtraction, so that nothing is left of what has faded. For
+// constant time, with windows constant on average. The sum is never computed from
+// scratch and never by subtraction, so no rounding errors remain of what faded. For
 // change windows of Z changes the step takes O(Z), with a time window O(Z²).
 // Steady is the sum in closed form for a page whose probability stays the same.
 //

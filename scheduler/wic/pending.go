@@ -74,7 +74,7 @@ func (p *Pending) instant(pi float64) run {
 	return r
 }
 
-// join appends run b to run a; nil stands for no instants.
+// join appends run b to run a; nil is no instants.
 func join(a, b run) run {
 	if a.at == nil {
 		return b
@@ -128,7 +128,7 @@ func (p *Pending) Gain() (g float64) {
 	return g
 }
 
-// Monitored begins anew: the page was monitored in the current instant.
+// Monitored starts again: the page was monitored in the current instant.
 func (p *Pending) Monitored() {
 	p.sum, p.back, p.front = run{}, p.back[:0], p.front[:0]
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// gain is the definition, with life computed anew for each change.
+// gain is the definition, with life computed again for each change.
 func gain(u wic.Urgency, l wic.Life, pi []float64, prev, j int) (g float64) {
 	for k := prev + 1; k <= j; k++ {
 		g += urgency(u, j-k) * pi[k-1] * life(l, pi, k, j)

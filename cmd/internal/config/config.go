@@ -155,7 +155,7 @@ func (c *Config) Check() error {
 		return cli.UsageErrorf("retention.changes: at least one change of each query is kept")
 	}
 	if c.Limits.Body != 0 && c.Limits.Body < 1<<10 {
-		return cli.UsageErrorf("limits.body: at least 1KiB, or nobody can register a query; 0 is no limit")
+		return cli.UsageErrorf("limits.body: must be at least 1KiB, so that queries can be registered; 0 is no limit")
 	}
 	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections, "token_queries": c.Limits.TokenQueries,
 		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections} {
