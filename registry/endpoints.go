@@ -106,7 +106,7 @@ func (r *Registry) storeEndpoint(name string, edit func(c *Configured, found boo
 	e, err := r.store.EditEndpoint(name, edit)
 	r.revision.Add(1)
 	if err == nil {
-		r.tuned(name)
+		r.endpointEdited(name)
 	}
 	return e, err
 }

@@ -63,7 +63,7 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 		return nil
 	})
 	if err == nil {
-		r.moved(p.ID)
+		r.queryEdited(p.ID)
 	}
 	return p, created, err
 }
@@ -145,7 +145,7 @@ func (r *Registry) editProfile(c Caller, id string, edit func(*Profile) error) (
 		return edit(p)
 	})
 	if err == nil {
-		r.moved(id)
+		r.queryEdited(id)
 	}
 	return p, err
 }

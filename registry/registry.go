@@ -24,9 +24,9 @@ type Registry struct {
 	limits          Limits
 	defaultEndpoint string               // for requests that name none
 	check           func(Endpoint) error // validates slot, policy and budget together
-	moved           func(query string)
-	hidden          func(query string)
-	tuned           func(endpoint string)
+	queryEdited     func(query string)
+	queryHidden     func(query string)
+	endpointEdited  func(endpoint string)
 	now             func() time.Time
 	log             *slog.Logger
 
@@ -68,21 +68,21 @@ type Config struct {
 // Open returns a Registry. The grace period of live holds that a previous
 // process left behind starts now.
 func Open(c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, profiles: c.Profiles, slotInterval: c.SlotInterval, limits: c.Limits, defaultEndpoint: c.DefaultEndpoint, check: c.Check, moved: c.QueryEdited, hidden: c.QueryHidden, tuned: c.EndpointEdited, now: c.Now, log: c.Logger, liveConnections: map[LiveHold]int{}}
+	r := &Registry{store: c.Store, profiles: c.Profiles, slotInterval: c.SlotInterval, limits: c.Limits, defaultEndpoint: c.DefaultEndpoint, check: c.Check, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, endpointEdited: c.EndpointEdited, now: c.Now, log: c.Logger, liveConnections: map[LiveHold]int{}}
 	if r.now == nil {
 		r.now = time.Now
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if r.moved == nil {
-		r.moved = func(string) {}
+	if r.queryEdited == nil {
+		r.queryEdited = func(string) {}
 	}
-	if r.hidden == nil {
-		r.hidden = func(string) {}
+	if r.queryHidden == nil {
+		r.queryHidden = func(string) {}
 	}
-	if r.tuned == nil {
-		r.tuned = func(string) {}
+	if r.endpointEdited == nil {
+		r.endpointEdited = func(string) {}
 	}
 	holds, err := c.Store.LiveHolds()
 	if err != nil {
@@ -264,7 +264,7 @@ func (r *Registry) editNamed(n Names, edit func(*Query, []*Query) error) (Query,
 		return edit(q, others)
 	})
 	if err == nil {
-		r.moved(n.Query)
+		r.queryEdited(n.Query)
 	}
 	return q, err
 }
@@ -299,10 +299,10 @@ func (r *Registry) editQueries(n Names, edit func(q *Query, others []*Query, fou
 		return q, err
 	}
 	for _, id := range hidden {
-		r.hidden(id)
+		r.queryHidden(id)
 	}
 	for _, id := range left {
-		r.moved(id)
+		r.queryEdited(id)
 	}
 	return q, nil
 }
