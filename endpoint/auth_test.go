@@ -86,9 +86,9 @@ func TestDigestExample(t *testing.T) {
 	}
 }
 
-// The session variants hash the password once more with both nonces, and a
-// server without qop takes neither count nor quality (RFC 7616, section 3.4.2).
-// The sums were worked out apart from this program.
+// The session variants hash the password again with both nonces, and a server
+// without qop gets neither count nor quality (RFC 7616, section 3.4.2). The
+// sums were computed independently of this program.
 func TestDigestSessions(t *testing.T) {
 	for k, response := range map[challenge]string{
 		{realm: "r", nonce: "n", algorithm: "MD5-sess", auth: true}:     "c99564cc3184278b8d74d8d49b1ba5e2",
@@ -113,8 +113,8 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// A server that checks every step of SHA-256 digest, changing its nonce, and
-// nothing of it ends up in what the process shares.
+// The server checks every step of SHA-256 digest and changes its nonce. Nothing
+// of it reaches state shared by the process.
 func TestDigest(t *testing.T) {
 	shared, transport := http.DefaultClient, http.DefaultTransport
 	var requests, nonce atomic.Int32

@@ -7,10 +7,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// BenchmarkUnchanged asks an endpoint over loopback whose answer of 10,000 rows
-// is the one remembered. decode_ratio is how many times longer the same takes
-// when nothing is remembered and the answer has to be read; the time over
-// loopback is in both.
+// BenchmarkUnchanged executes a query over loopback whose answer of 10,000 rows
+// equals the remembered one. decode_ratio is how many times longer it takes if
+// nothing is remembered and the answer has to be decoded; both include the time
+// over loopback.
 func BenchmarkUnchanged(b *testing.B) {
 	c := client(b, serve(b, send(200, typeJSON, rows(10000))), nil)
 	q := sel("SELECT")
@@ -32,7 +32,7 @@ func BenchmarkUnchanged(b *testing.B) {
 	b.ReportMetric(float64(decoded)/float64(unchanged), "decode_ratio")
 }
 
-// BenchmarkJudge is the same without the network: what an answer costs once it
+// BenchmarkJudge is the same without the network: the cost of an answer that
 // has arrived.
 func BenchmarkJudge(b *testing.B) {
 	c := client(b, serve(b, send(200, typeJSON, rows(10000))), nil)

@@ -48,7 +48,7 @@ func query(form diff.Form, text string, limit int64) *registry.Query {
 	return &registry.Query{ID: "q", Text: text, Form: form, Limit: limit}
 }
 
-// fetchAs asks q for one format and decodes what comes.
+// fetchAs requests one format and decodes the answer.
 func fetchAs(t testing.TB, c *Client, accept string, q *registry.Query) *diff.Result {
 	t.Helper()
 	r, err := c.newRequest(q, long)
@@ -97,7 +97,7 @@ func triples(n int) string {
 	return b.String()
 }
 
-// client asks what serves at addr; edit changes its settings.
+// client returns a client of the server at addr; edit changes its settings.
 func client(t testing.TB, addr string, edit func(*registry.Endpoint, *Options)) *Client {
 	t.Helper()
 	e, o := registry.Endpoint{Name: "test", URL: addr}, Options{Contact: "mailto:ops@example.org", Version: "1.2", Seed: 7}
@@ -120,7 +120,7 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// send answers every request with the same.
+// send answers every request with the same body.
 func send(status int, contentType, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -132,8 +132,8 @@ func send(status int, contentType, body string, header ...string) http.HandlerFu
 	}
 }
 
-// serveRaw answers each connection's first request with exactly these bytes
-// and ends the connection.
+// serveRaw answers the first request of each connection with exactly these
+// bytes and ends the connection.
 func serveRaw(t testing.TB, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -162,7 +162,7 @@ func serveRawOn(t testing.TB, l net.Listener, answer string) {
 	t.Cleanup(func() { l.Close(); wg.Wait() })
 }
 
-// execute asks once with nothing remembered.
+// execute executes a query without a memory.
 func execute(t testing.TB, c *Client, q *registry.Query) Answer {
 	t.Helper()
 	return c.Execute(t.Context(), q, Memory{}, long)
@@ -209,7 +209,8 @@ func TestResultsOfEveryForm(t *testing.T) {
 		{"rdf/xml", "application/rdf+xml", `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">
 			<rdf:Description rdf:about="http://e/a"><e:p xml:lang="de">x</e:p><e:q rdf:resource="http://e/b"/></rdf:Description></rdf:RDF>`, construct(),
 			"<http://e/a> <http://e/p> \"x\"@de .\n<http://e/a> <http://e/q> <http://e/b> .\n"},
-		// Labels that are wrong among result types are forgiven, since the body shows what it is.
+		// Wrong labels among result types are accepted, since the body shows its
+		// format.
 		{"json as xml", typeXML, rows(0), sel("SELECT"), `{"head":{"vars":["x"]},"results":{"bindings":[]}}`},
 		{"rdf/xml as text", "text/plain", `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`, construct(), ""},
 	} {
@@ -232,8 +233,8 @@ func TestResultsOfEveryForm(t *testing.T) {
 	}
 }
 
-// Age says how old an answer was on arrival; nonsense says nothing, above all
-// not that it is of tomorrow.
+// Age is the age of an answer on arrival. Invalid values are ignored, in
+// particular negative ones.
 func TestAge(t *testing.T) {
 	for value, age := range map[string]time.Duration{
 		"": 0, "0": 0, "7": 7 * time.Second, " 300 ": 5 * time.Minute, "-300": 0, "1.5": 0, "old": 0,
@@ -431,7 +432,7 @@ func TestValidators(t *testing.T) {
 		if conditions != modified {
 			t.Errorf("conditions %q", conditions)
 		}
-		lm = date // changed in the second of the answer: it may change again in it
+		lm = date // changed in the second of the answer, in which it may change again
 		if m := execute(t, c, sel("SELECT")).Memory; m.LastModified != "" {
 			t.Errorf("remembered %v", m)
 		}
@@ -484,8 +485,8 @@ func TestExecuteNeedsTime(t *testing.T) {
 	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut)
 }
 
-// An unchanged answer is seen without parsing: hundreds of rows cost no more
-// memory than one.
+// An unchanged answer is recognised without parsing: hundreds of rows take no
+// more memory than one.
 func TestUnchangedCostsNoParse(t *testing.T) {
 	allocations := func(n int) float64 {
 		c := client(t, serve(t, send(200, typeJSON, rows(n))), nil)
@@ -512,7 +513,7 @@ func TestUnchangedCostsNoParse(t *testing.T) {
 	}
 }
 
-// The order of the variables in the head means nothing: it stays as it was.
+// The order of the variables in the head has no meaning and is kept.
 func TestHeadOrderIsKept(t *testing.T) {
 	bodies := []string{
 		`{"head":{"vars":["a","b"]},"results":{"bindings":[{"a":{"type":"literal","value":"1"}}]}}`,

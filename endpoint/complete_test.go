@@ -36,7 +36,7 @@ func zipped(s string) string {
 
 func length(s string) string { return "Content-Length: " + strconv.Itoa(len(s)) }
 
-// page is a raw answer that arrives whole.
+// page is a raw answer that arrives completely.
 func page(contentType, body string) string { return raw(contentType, body, length(body)) }
 
 // Each answer has status 200, and none may be compared.
@@ -92,7 +92,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// The same transports with nothing wrong, so that the test above is about what it says.
+// The same transports without a fault, to show that the test above is about the
+// faults.
 func TestWholeOverRawConnections(t *testing.T) {
 	whole, graph := rows(3), triples(3)
 	zip := zipped(graph)
@@ -110,11 +111,12 @@ func TestWholeOverRawConnections(t *testing.T) {
 			}
 		})
 	}
-	// JSON shows its own end, so the connection may be all that ends it.
+	// JSON shows its own end, so the end of the connection may be the only other
+	// one.
 	want(t, execute(t, client(t, serveRaw(t, raw(typeJSON, whole)), nil), sel("S")), registry.Changed)
 }
 
-// TLS does not show a missing end any better.
+// TLS does not show a missing end either.
 func TestUnframedOverTLS(t *testing.T) {
 	s := httptest.NewTLSServer(nil) // for its certificate
 	t.Cleanup(s.Close)
@@ -130,7 +132,7 @@ func TestUnframedOverTLS(t *testing.T) {
 	want(t, execute(t, c, construct()), registry.Partial, "without saying")
 }
 
-// The frames of HTTP/2 show an end, and one that is missing.
+// HTTP/2 frames show an end and a missing end.
 func TestFramesOfHTTP2(t *testing.T) {
 	cut := false
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -199,7 +201,7 @@ func TestRowCap(t *testing.T) {
 	}
 }
 
-// Virtuoso tells its cap when rows reach it, never when triples do.
+// Virtuoso reports its cap when rows reach it, never when triples do.
 func TestCapOfTriples(t *testing.T) {
 	server, said := "Virtuoso/07.20.3229 (Linux) x86_64-pc-linux-gnu", ""
 	body, contentType := "", typeNT
@@ -241,7 +243,7 @@ func TestCapOfTriples(t *testing.T) {
 	})
 	ask(moved, 21, registry.Changed)
 	body, contentType = rows(30), typeJSON
-	want(t, execute(t, c, sel("S")), registry.Changed) // more, and nothing is said: the cap was raised
+	want(t, execute(t, c, sel("S")), registry.Changed) // more rows without a report: the cap was raised
 	ask(c, 21, registry.Changed)
 }
 
@@ -252,8 +254,8 @@ func TestCapCountsRepetitions(t *testing.T) {
 	want(t, execute(t, c, construct()), registry.Partial, "10 (max_rows)")
 }
 
-// When the cap falls to just the number of rows, the same bytes may be all
-// that is left of a longer result.
+// If the cap falls to the number of rows, the same bytes may be the rest of a
+// longer result.
 func TestEqualBytesUnderANewCap(t *testing.T) {
 	var cap atomic.Bool
 	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -305,7 +307,7 @@ func TestMaxBytes(t *testing.T) {
 		}), small)
 		want(t, execute(t, c, construct()), registry.Failed, "larger than max_bytes (100KiB)")
 		c.Close()
-		// What is sent beyond the limit is what fits into the buffers of two sockets.
+		// The excess is what fits into the buffers of two sockets.
 		if sent.Load() > limit+32<<20 {
 			t.Errorf("%d bytes went out", sent.Load())
 		}

@@ -103,7 +103,7 @@ func TestNTriplesIsStrict(t *testing.T) {
 	}
 }
 
-// The cases that have another meaning in a careless reader.
+// Cases that a careless reader misinterprets.
 func TestTurtle(t *testing.T) {
 	const p = "@prefix : <http://e/> .\n"
 	for body, nt := range map[string]string{
@@ -175,7 +175,7 @@ func TestRDFXML(t *testing.T) {
 		`<rdf:RDF ` + ns + `><rdf:Description><e:p>1<e:T/></e:p></rdf:Description></rdf:RDF>`,
 		`<rdf:RDF ` + ns + `><rdf:Description rdf:about="http://e/a" rdf:nodeID="b"/></rdf:RDF>`,
 		`<rdf:RDF ` + ns + `>` + strings.Repeat(`<e:p>`, 3000) + strings.Repeat(`</e:p>`, 3000) + `</rdf:RDF>`,
-		`<rdf:Description ` + ns + ` rdf:about="http://e/a"/>`, `<RDF/>`, `<RDF xmlns="http://e/"/>`, // legal, the first, but so looks every XML document
+		`<rdf:Description ` + ns + ` rdf:about="http://e/a"/>`, `<RDF/>`, `<RDF xmlns="http://e/"/>`, // the first is legal, but every XML document looks like it
 	} {
 		if _, _, err := decode(rdfXML, []byte(bad), construct(), diff.Options{}); err == nil {
 			t.Errorf("%.100s is accepted", bad)
@@ -183,7 +183,8 @@ func TestRDFXML(t *testing.T) {
 	}
 }
 
-// someTerm draws a term that N-Triples, Turtle and results can all hold.
+// someTerm returns a random term that N-Triples, Turtle and results can all
+// represent.
 func someTerm(t *rapid.T, literal bool) diff.Term {
 	switch k := rapid.IntRange(0, 3).Draw(t, "kind"); {
 	case k == 0:
@@ -201,8 +202,7 @@ func someTerm(t *rapid.T, literal bool) diff.Term {
 	return l
 }
 
-// Whatever graph it is, knakk/rdf reads what we read: its readers hold on
-// documents that are well-formed.
+// knakk/rdf reads every well-formed graph as our readers do.
 func TestGraphsAgainstKnakk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var doc strings.Builder
@@ -280,7 +280,7 @@ func knakk(t *rapid.T, f rdf.Format, body string) string {
 	return string(res.Document())
 }
 
-// Rows that we read from XML are those that knakk/sparql reads from JSON.
+// Rows that we read from XML equal those that knakk/sparql reads from JSON.
 func TestRowsAgainstKnakk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x, j strings.Builder

@@ -8,9 +8,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// fuzzGraph holds that a reader neither panics nor calls anything an error
-// that is not one of the document, and that what it read can be read again
-// from its canonical form as the same graph.
+// fuzzGraph checks that a reader does not panic, that its errors are about the
+// document, and that the canonical form of what it read is read as the same
+// graph.
 func fuzzGraph(f *testing.F, form format, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))

@@ -32,8 +32,7 @@ func many(n int, format string) string {
 	return b.String()
 }
 
-// A hostile answer of about n bytes. Where it is refused, the refusal must not be
-// dear either.
+// A hostile answer of about n bytes. A refusal must be cheap too.
 type hostile struct {
 	format format
 	form   diff.Form
@@ -113,7 +112,7 @@ func rdfXMLBases(n int, each string) string {
 	return rdfRoot + ` xml:base="http://x/` + strings.Repeat("b", n/2) + `/">` + many(n/64, each) + "</rdf:RDF>"
 }
 
-// Whatever an answer holds, reading it costs no more than its length says.
+// The cost of reading an answer is bounded by its length, whatever its content.
 func TestLongDecodersAreNotQuadratic(t *testing.T) {
 	for name, h := range hostileAnswers {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestLongDecodersAreNotQuadratic(t *testing.T) {
 	}
 }
 
-// Reading ends soon after it is told to, whatever comes.
+// Reading stops soon after it is asked to.
 func TestDecodersStop(t *testing.T) {
 	for name, h := range hostileAnswers {
 		body := []byte(h.body(4 << 20))
@@ -146,7 +145,7 @@ func TestDecodersStop(t *testing.T) {
 	}
 }
 
-// An answer that is long to read is cut like one that is long to come.
+// An answer that takes long to read is cut like one that takes long to arrive.
 func TestReadingIsPartOfTheExecution(t *testing.T) {
 	body := []byte(hostileAnswers["srj: a wide row"].body(12 << 20))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +172,7 @@ func TestReadingIsPartOfTheExecution(t *testing.T) {
 	}
 }
 
-// The time for reading an answer is part of what it took.
+// The time for reading an answer counts as execution time.
 func TestElapsedIncludesReading(t *testing.T) {
 	body := []byte(hostileAnswers["srj: a wide row"].body(8 << 20))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +226,7 @@ func TestWidthOfResults(t *testing.T) {
 	}
 }
 
-// Elements nested without end are refused before they take memory.
+// Endlessly nested elements are refused before they take memory.
 func TestDeepXMLIsRefused(t *testing.T) {
 	for name, h := range hostileAnswers {
 		if !strings.Contains(name, "deep") {
@@ -247,7 +246,7 @@ func TestDeepXMLIsRefused(t *testing.T) {
 	}
 }
 
-// What relative IRIs stand for is bounded like the answer itself.
+// The expansion of relative IRIs is bounded like the answer itself.
 func TestExpansionIsBounded(t *testing.T) {
 	base := "http://x/" + strings.Repeat("b", 1000) + "/"
 	for f, body := range map[format]string{

@@ -47,7 +47,7 @@ func embedded(t testing.TB) (*local.Engine, string) {
 	return e, s.URL + "/sparql"
 }
 
-// The engine writes every format that we read; they all say the same.
+// The engine writes every format that we read, with the same content.
 func TestEmbeddedEngine(t *testing.T) {
 	engine, addr := embedded(t)
 	c := client(t, addr, nil)

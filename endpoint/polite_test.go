@@ -22,9 +22,9 @@ func TestConcurrency(t *testing.T) {
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		for end := time.Now().Add(5 * time.Second); most.Load() < 2 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // for the other, which a busy machine delays
+			time.Sleep(time.Millisecond) // for the other one, which a busy machine delays
 		}
-		time.Sleep(20 * time.Millisecond) // for one too many
+		time.Sleep(20 * time.Millisecond) // for one that must not start
 		now.Add(-1)
 		send(200, typeJSON, rows(1))(w, r)
 	}), func(e *registry.Endpoint, o *Options) { e.Concurrency = 2 })
@@ -72,8 +72,8 @@ func TestGap(t *testing.T) {
 	})
 }
 
-// Of two places, the gap is counted from the last request that ended, also from
-// one that ends while somebody waits.
+// With two concurrent requests, the gap starts at the last one that ended, even
+// if it ends while another waits.
 func TestGapBeginsAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		g, start := newRequestLimiter(2, 10*time.Second), time.Now()
@@ -93,7 +93,7 @@ func TestGapBeginsAnew(t *testing.T) {
 	})
 }
 
-// Waiting for one's turn is no execution time, but it ends with ctx.
+// Waiting for a free execution is not execution time, but it ends with ctx.
 func TestWaitingIsNotElapsed(t *testing.T) {
 	c := client(t, serve(t, send(200, typeJSON, rows(1))), func(e *registry.Endpoint, o *Options) {
 		e.MinGap = registry.Duration(200 * time.Millisecond)
@@ -102,7 +102,7 @@ func TestWaitingIsNotElapsed(t *testing.T) {
 	first, a := execute(t, c, sel("S")), execute(t, c, sel("S"))
 	want(t, first, registry.Changed)
 	want(t, a, registry.Changed)
-	// Not less than the gap, however long the machine is busy in between.
+	// At least the gap, however long the machine is busy in between.
 	if waited := time.Since(start) - first.Elapsed - a.Elapsed; waited < 190*time.Millisecond {
 		t.Errorf("waited %v, elapsed %v and %v", waited, first.Elapsed, a.Elapsed)
 	}
@@ -223,8 +223,8 @@ func TestOpenAndProbe(t *testing.T) {
 }
 
 // A 500 to a query that was never answered may be about the query: many of them
-// let the endpoint rest, but never longer than at first, so that others are soon
-// asked. One to a query that was answered before is about the endpoint.
+// pause the endpoint, but never longer than at first, so that other queries
+// soon run. One to a query that was answered before is about the endpoint.
 func TestQueriesThatBreakTheServer(t *testing.T) {
 	var clock fakeTime
 	down := false
@@ -256,7 +256,7 @@ func TestQueriesThatBreakTheServer(t *testing.T) {
 	if h := c.Health(); h.State != registry.HealthFailing {
 		t.Fatalf("%+v although queries fail that were answered before", h)
 	}
-	for range failuresToRest { // probes that may be about the query alone
+	for range failuresToRest { // probes that may be about the query only
 		clock.pass(firstProbe)
 		want(t, execute(t, c, sel("bad")), registry.Failed, "500")
 	}
@@ -356,8 +356,8 @@ func TestHealthRules(t *testing.T) {
 	})
 }
 
-// What an endpoint says to a client holds for the one that takes its place, also
-// when it is said later.
+// What an endpoint reports to a client applies to its successor, even if it is
+// reported later.
 func TestTakingOver(t *testing.T) {
 	asked, answer := make(chan struct{}, 9), make(chan struct{})
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -399,7 +399,7 @@ func TestGapBeginsBeforeTheFirst(t *testing.T) {
 	want(t, c.Execute(ctx, sel("S"), Memory{}, long), registry.Cut, "waiting for a free execution")
 }
 
-// A Retry-After counts from its header on: the body may never come.
+// A Retry-After applies from its header on: the body may never arrive.
 func TestRetryAfterBeforeTheEnd(t *testing.T) {
 	asked, release := make(chan struct{}, 9), make(chan struct{})
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {

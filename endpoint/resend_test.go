@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// dropsSecond answers every request but the second, whose kept connection it
-// closes without a word.
+// dropsSecond answers every request except the second, whose kept connection it
+// closes silently.
 func dropsSecond(t *testing.T) (addr string, asked *atomic.Int32) {
 	asked = new(atomic.Int32)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,8 +29,8 @@ func dropsSecond(t *testing.T) (addr string, asked *atomic.Int32) {
 	return srv.URL, asked
 }
 
-// A request that ends with its kept connection is sent again where the server
-// cannot have worked on it, and only there: one execution is one request.
+// A request whose kept connection ends is sent again if and only if the server
+// cannot have worked on it: one execution is one request.
 func TestOnce(t *testing.T) {
 	short, lengthy := sel("SELECT * {?s ?p ?o}"), sel("SELECT * {?s ?p ?o} #"+strings.Repeat("x", longestGET))
 	for _, tc := range []struct {
@@ -74,7 +74,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// How long another connection takes does not tell how long a kept one was silent.
+// The time to establish another connection does not count as silence of the
+// kept one.
 func TestOnceOverASlowNetwork(t *testing.T) {
 	addr, asked := dropsSecond(t)
 	c := client(t, addr, nil)

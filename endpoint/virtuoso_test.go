@@ -28,7 +28,7 @@ func numbered(n int) []string {
 	return out
 }
 
-// on asks a Virtuoso about our graph alone.
+// on queries our graph only.
 func on(t testing.TB, s *virtuosotest.Server, edit func(*registry.Endpoint)) *Client {
 	return client(t, s.URL, func(e *registry.Endpoint, o *Options) {
 		e.DefaultGraphURI = []string{graph}
@@ -155,7 +155,7 @@ func TestVirtuosoResults(t *testing.T) {
 		}
 	})
 	t.Run("html with status 200", func(t *testing.T) {
-		// What it writes for people, as it comes from a proxy that drops Accept.
+		// Its output for people, as received through a proxy that drops Accept.
 		q := sel("SELECT * {?s ?p ?o}")
 		r, err := c.newRequest(q, long)
 		if err != nil {
@@ -183,7 +183,8 @@ func TestVirtuosoResults(t *testing.T) {
 	})
 }
 
-// What is taken for a query must not change anything, however it is written.
+// A text that is accepted as a query must not change anything, however it is
+// written.
 func TestVirtuosoWritesNothing(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{})
 	const update = "INSERT DATA { GRAPH <" + graph + "> { <http://x/a> <http://x/b> <http://x/c> } }"
@@ -240,7 +241,7 @@ func TestVirtuosoCaps(t *testing.T) {
 	})
 	t.Run("CONSTRUCT has one triple more and says nothing", func(t *testing.T) {
 		q := query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o}", -1)
-		want(t, execute(t, plain, q), registry.Partial, "11", "10") // as SELECT told
+		want(t, execute(t, plain, q), registry.Partial, "11", "10") // as SELECT reported
 		a := execute(t, on(t, s, nil), q)
 		want(t, a, registry.Changed) // unknowable without max_rows
 		if a.Result.Len() != 11 {
@@ -248,14 +249,15 @@ func TestVirtuosoCaps(t *testing.T) {
 		}
 		want(t, execute(t, capped, q), registry.Partial, "11", "10")
 		want(t, execute(t, capped, query(diff.Construct, "CONSTRUCT {?s <http://x> ?o} {?s ?p ?o} LIMIT 10", 10)), registry.Changed)
-		// 9 solutions of 2 triples are 18, of which 11 come: the LIMIT is no excuse.
+		// 9 solutions of 2 triples are 18, of which 11 arrive: LIMIT does not explain
+		// it.
 		two := query(diff.Construct, "CONSTRUCT {?s <http://x> ?o; <http://y> ?o} {?s ?p ?o} LIMIT 9", 9)
 		want(t, execute(t, capped, two), registry.Partial, "11")
 		want(t, execute(t, capped, query(diff.Describe, "DESCRIBE ?s {?s ?p ?o}", -1)), registry.Partial)
 	})
 }
 
-// The cap that Virtuoso is delivered with shows in graphs without any setting.
+// The default cap of Virtuoso is recognised in graphs without any setting.
 func TestVirtuosoUsualCap(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{MaxRows: usualCap})
 	s.Insert(graph, numbered(usualCap+50)...)
@@ -281,7 +283,7 @@ func TestVirtuosoLimits(t *testing.T) {
 		if r.StatusCode != 200 || r.Header.Get("X-SQL-State") != "S1TAT" {
 			t.Fatalf("%s %v: an anytime answer was expected", r.Status, r.Header)
 		}
-		// The limit that we send ends the query there shortly before ours does
+		// The time limit that we send ends the query there shortly before ours does
 		// here, or after; neither may become a result.
 		a := c.Execute(t.Context(), sel(heavy), Memory{}, 1500*time.Millisecond)
 		if a.Outcome != registry.Partial && a.Outcome != registry.Cut {
@@ -289,7 +291,8 @@ func TestVirtuosoLimits(t *testing.T) {
 		}
 		generous := client(t, s.URL+"?timeout=1500", nil)
 		want(t, execute(t, generous, sel(heavy)), registry.Partial, "S1TAT")
-		// Cut short it says no, or that there is nothing, as if it knew.
+		// When it is cut short it answers no, or an empty result, as if that were
+		// true.
 		const endless = "{?a ?p ?b. ?c ?q ?d. ?e ?r ?f. FILTER(CONCAT(STR(?b), STR(?d), STR(?f)) = 'none')}"
 		for _, q := range []*registry.Query{
 			query(diff.Ask, "ASK "+endless, -1),

@@ -9,7 +9,7 @@ func TestClientAddress(t *testing.T) {
 		want string
 	}{
 		{"203.0.113.9:4711", nil, "203.0.113.9"},
-		{"203.0.113.9:4711", []string{"198.51.100.7"}, "203.0.113.9"}, // not a proxy of ours: it may say anything
+		{"203.0.113.9:4711", []string{"198.51.100.7"}, "203.0.113.9"}, // not one of our proxies: the header is ignored
 		{"127.0.0.1:4711", []string{"198.51.100.7"}, "198.51.100.7"},
 		{"127.0.0.1:4711", []string{"1.2.3.4, 5.6.7.8", "9.9.9.9 , 198.51.100.7"}, "198.51.100.7"}, // what the client says comes before
 		{"127.0.0.1:4711", []string{"unknown"}, "127.0.0.1"},

@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// The sources of an endpoint's settings over its life: set by the file, edited,
-// the same again, another value in the file, taken back, and after a restart.
+// The sources of an endpoint's settings: set by the file, edited, edited back,
+// changed in the file, reverted, and after a restart.
 func TestSources(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	seconds := func(n int) registry.Duration { return registry.Duration(time.Duration(n) * time.Second) }
@@ -84,7 +84,7 @@ func TestSources(t *testing.T) {
 	want("taken back", given)
 }
 
-// What was edited before edits were noted is told apart by its value.
+// Edits that an older version did not record are recognised by their values.
 func TestSourcesWithoutNotes(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	if _, err := r.store.EditEndpoint("city", func(c *registry.Configured, _ bool) error {
@@ -98,8 +98,8 @@ func TestSourcesWithoutNotes(t *testing.T) {
 	}
 }
 
-// An endpoint that the file does not name has no value to take back, and the
-// file's credentials go nowhere but to the file's address.
+// An endpoint that the file does not name cannot be reverted, and the file's
+// credentials are sent to the file's address only.
 func TestRevertRefuses(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {

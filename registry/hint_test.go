@@ -51,7 +51,7 @@ TC .
 	}
 }
 
-// A hint holds a bounded number of IRIs; beyond it says that anything changed.
+// A hint holds a bounded number of IRIs; with more it becomes All.
 func TestHintBound(t *testing.T) {
 	var h registry.Hint
 	for i := range registry.MaxTouched + 1 {

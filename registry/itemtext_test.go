@@ -34,7 +34,7 @@ func TestParseItem(t *testing.T) {
 	}
 }
 
-// What is written is read back as it was.
+// An item that is written and read is unchanged.
 func TestItemsAreReadAsWritten(t *testing.T) {
 	word := rapid.StringMatching(`[a-z_?:/ ]{1,12}`).Filter(func(s string) bool { return s != "" })
 	span := rapid.Custom(func(t *rapid.T) Span {

@@ -23,8 +23,9 @@ func ask(n int) registry.Registration {
 	return registry.Registration{Text: fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", n)}
 }
 
-// What a token holds is bound, whichever way it registers; what it holds already
-// is not refused, others and admins are not concerned, and what it releases counts no more.
+// The limits of a token apply to every way to register. They do not refuse what
+// the token holds already, do not apply to others and to admins, and do not
+// count what it releases.
 func TestTokenLimits(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenQueries: 3, TokenBytes: 3000})
 	for n := range 3 {
@@ -153,7 +154,7 @@ func TestTokenProfiles(t *testing.T) {
 	}
 }
 
-// Whatever a registration stores in lengths of the caller's choice counts.
+// Everything that a registration stores in caller-chosen lengths counts.
 func TestTokenBytesCountEverything(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenBytes: 3000})
 	r.conf.Profiles = r.store

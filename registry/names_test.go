@@ -10,12 +10,12 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var stranger = registry.Caller{Name: registry.Anonymous} // no token where tokens are asked for
+var stranger = registry.Caller{Name: registry.Anonymous} // without a token on a server that has tokens
 
 func asks(n int) string { return fmt.Sprintf("ASK { <urn:%d> ?p ?o }", n) }
 
-// A name is first of all the caller's own, then the one that others gave to a
-// single query, and of strangers the one that a single public query has.
+// A name resolves to the caller's own query first, then to the only query that
+// others gave it to. For callers without a token only public queries count.
 func TestResolveName(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	bobs := r.must(t, bob, registry.Registration{Text: asks(1), Name: "prices"}) // the older one
@@ -52,15 +52,16 @@ func TestResolveName(t *testing.T) {
 	if _, err := r.Resolve(admin, "pric"); problem(t, err).Kind != registry.KindNotFound {
 		t.Error(err)
 	}
-	// What was registered without tokens is not shown to strangers once there are some.
+	// Queries registered without tokens are not visible to callers without a token
+	// once there are tokens.
 	old := r.must(t, registry.Caller{Name: registry.Anonymous, Role: registry.RoleApp}, registry.Registration{Text: asks(3), Name: "secret"})
 	if _, err := r.Resolve(stranger, "secret"); problem(t, err).Kind != registry.KindNotFound {
 		t.Errorf("a stranger finds %s by its name: %v", old.ID, err)
 	}
 }
 
-// One holder has a name for one query: another text under it is refused, or
-// takes the name with it.
+// A caller uses a name for one query: another text under it is refused, or
+// takes over the name.
 func TestNameTaken(t *testing.T) {
 	var moved []string
 	r := newRig(t, registry.Limits{})
@@ -98,7 +99,7 @@ func TestNameTaken(t *testing.T) {
 	if _, _, err := r.Register(alice, registry.Registration{Text: asks(4), Replace: true}); problem(t, err).Errors[0].Pointer != "/replace" {
 		t.Error(err)
 	}
-	// A page puts another question in the place of one, whatever its name.
+	// The pages exchange one query for another, whatever its name.
 	q, err := r.Exchange(alice, other.ID, registry.Registration{Text: asks(5), Name: "other"})
 	if err != nil || q.NameFor("alice") != "other" {
 		t.Fatalf("%+v, %v", q, err)
@@ -114,7 +115,7 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// Registrations of one name at the same time leave one query of that name.
+// Concurrent registrations under one name leave one query with that name.
 func TestNameTakenAtOnce(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	var callers sync.WaitGroup
@@ -127,8 +128,8 @@ func TestNameTakenAtOnce(t *testing.T) {
 	}
 }
 
-// What two names an earlier version stored stays in use: the oldest query is
-// found, and registering again what bears the name is fine.
+// A name that an earlier version stored for two queries stays valid: the oldest
+// is found, and registering either of them again works.
 func TestNameOfAnEarlierVersion(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	var ids []string

@@ -77,7 +77,7 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// One and the same row has to meet all conditions.
+// A single row has to meet all conditions.
 func TestAdded(t *testing.T) {
 	result := func(rows ...[2]string) *diff.Result {
 		b := diff.NewBuilder(diff.Select, diff.Options{})

@@ -20,8 +20,8 @@ func (s fullStore) EditQueries(n registry.Names, edit func(*registry.Query, []*r
 	return s.Store.EditQueries(n, edit)
 }
 
-// The end of a live subscription that could not be stored is stored later, over
-// a restart, too: else its registration would be held for ever.
+// The end of a live subscription that could not be stored is stored later, even
+// after a restart. Otherwise its registration would never be released.
 func TestLiveHoldsOfAReadOnlyStore(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r := newRig(t, registry.Limits{})

@@ -50,7 +50,7 @@ func newRig(t *testing.T, limits registry.Limits) *rig {
 	return r
 }
 
-// reopen is a restart of the process on the same store.
+// reopen restarts the registry on the same store.
 func (r *rig) reopen(t *testing.T) {
 	t.Helper()
 	var err error
@@ -77,8 +77,8 @@ func problem(t *testing.T, err error) *registry.Problem {
 	return p
 }
 
-// The same question asked twice is one query; in force are the largest weight,
-// the smallest intervals and the union of tags.
+// The same question asked twice is one query, with the largest weight, the
+// smallest intervals and the union of tags.
 func TestSameQuestionIsOneQuery(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	a, created, err := r.Register(alice, registry.Registration{Endpoint: "city", Name: "things", Tags: []string{"b", "a"}, Weight: 2,
@@ -94,7 +94,7 @@ func TestSameQuestionIsOneQuery(t *testing.T) {
 	if a.ID != b.ID {
 		t.Fatalf("ids %s and %s", a.ID, b.ID)
 	}
-	// The byte order mark of a file is not sent: endpoints take it for garbage.
+	// The byte order mark of a file is not sent, because endpoints refuse it.
 	if m, err := r.Analyse(registry.Registration{Endpoint: "city", Text: "\ufeff" + a.Text}); err != nil || m.ID != a.ID || m.Text != a.Text {
 		t.Errorf("with a byte order mark: %q, %v", m.Text, err)
 	}
@@ -123,7 +123,7 @@ func TestSameQuestionIsOneQuery(t *testing.T) {
 	}
 }
 
-// What makes another question makes another query.
+// Everything that identifies a query makes another query.
 func TestDifferentQuestions(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
@@ -174,8 +174,8 @@ func TestOrderedByDefault(t *testing.T) {
 	}
 }
 
-// An endpoint's own services may be called, spelled as an IRI or with a prefix
-// that the endpoint declares. Others, variables among them, are refused still.
+// An endpoint's own services may be called, as an IRI or with a prefix that the
+// endpoint declares. Others, including variables, are refused.
 func TestOwnServices(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	_, err := r.UpdateEndpoint(admin, "city", func(e *registry.Endpoint) error {
@@ -256,7 +256,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A query ends when its last holder lets go, and not before.
+// A query is deleted when its last holder releases it, and not before.
 func TestRelease(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
@@ -281,7 +281,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// Acting on a query is for its holders and admins.
+// Only holders and admins may refresh, pause or resume a query.
 func TestPauseAndRefreshRights(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
@@ -312,7 +312,7 @@ func TestLimitOfQueries(t *testing.T) {
 	}
 }
 
-// Registrations at the same time do not pass the limit together.
+// Concurrent registrations do not exceed the limit.
 func TestLimitOfQueriesAtOnce(t *testing.T) {
 	const limit = 5
 	r := newRig(t, registry.Limits{Queries: limit})
@@ -338,7 +338,7 @@ func TestLimitOfQueriesAtOnce(t *testing.T) {
 	}
 }
 
-// A patch edits what it names, for the caller alone.
+// A patch edits the fields it names, for the caller only.
 func TestPatch(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	q := r.must(t, alice, registry.Registration{Text: "ASK {}", Name: "a", Tags: []string{"x"}, Weight: 3})
@@ -373,8 +373,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// Registrations of live subscriptions end a day after the last disconnect, also
-// over a restart; one that was made explicitly stays.
+// Registrations of live subscriptions end a day after the last disconnection,
+// even over a restart. An explicit registration stays.
 func TestLiveHolds(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	follow := func() (registry.Query, func()) {
@@ -428,7 +428,7 @@ func TestLiveHolds(t *testing.T) {
 	}
 }
 
-// The file wins over an edit by the API only where its value changed.
+// The file overrides an edit by the API only if its value changed.
 func TestFileAgainstAPI(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}

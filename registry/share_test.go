@@ -105,8 +105,7 @@ func TestAdminPausesForAll(t *testing.T) {
 	}
 }
 
-// No later holder publishes what an earlier one keeps to itself, nor hides what
-// it shows.
+// No later holder publishes or hides what an earlier holder decided.
 func TestWhoPublishes(t *testing.T) {
 	yes, no := true, false
 	patch := func(r *rig, c registry.Caller, id string, public *bool) error {
@@ -142,7 +141,7 @@ func TestWhoPublishes(t *testing.T) {
 		if q := r.query(t, id); q.Public() {
 			t.Error("published when alice let go")
 		}
-		if err := patch(r, bob, id, &yes); err != nil { // it holds it longest now
+		if err := patch(r, bob, id, &yes); err != nil { // it is the longest holder now
 			t.Error(err)
 		}
 		if q := r.query(t, id); !q.Public() {
@@ -213,8 +212,9 @@ func TestWhoPublishes(t *testing.T) {
 	})
 }
 
-// What an earlier version stored means what it meant: one pause stopped it for
-// all, each holder could end it, and each holder could publish alone.
+// A query that an earlier version stored keeps its meaning: one pause stopped
+// it for all, each holder could end the pause, and each holder could publish
+// alone.
 func TestUpgrade(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	q := registry.Query{Pause: &registry.Pause{By: "gone", At: at}, Holders: []registry.Holder{{Caller: "a", Since: at}, {Caller: "b", Since: at.Add(1), Public: true}}}

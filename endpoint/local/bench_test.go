@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkOpen is the start of an engine beside others of the same cache, and
-// so about what a stop of a running query costs an empty dataset.
+// BenchmarkOpen starts an engine beside others of the same cache. This is about
+// the cost of stopping a running query on an empty dataset.
 func BenchmarkOpen(b *testing.B) {
 	path := enginePath(b)
 	for b.Loop() {
@@ -18,8 +18,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkQuery is the cost of a call: an empty question, a point lookup, and
-// a scan of the dataset.
+// BenchmarkQuery measures a call: an empty question, a point lookup, and a scan
+// of the dataset.
 func BenchmarkQuery(b *testing.B) {
 	e := loaded(b, numbers(1000))
 	for _, c := range []struct{ name, text string }{
@@ -37,8 +37,8 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate is the cost of a small update, and of one that must be kept
-// as a dump because it would not do the same again.
+// BenchmarkUpdate measures a small update, and one that must be kept as a dump
+// because it is not repeatable.
 func BenchmarkUpdate(b *testing.B) {
 	for _, c := range []struct{ name, text string }{
 		{"data", "INSERT DATA { <http://x/a> <http://x/p> 1 }"},

@@ -76,7 +76,7 @@ func TestChangesetsAreListedInOrder(t *testing.T) {
 	}
 }
 
-// Each part undoes something that another order would leave different.
+// Another order of the parts would give another result.
 func TestApplyOrderAndTolerance(t *testing.T) {
 	e := loaded(t, `<http://x/a> <http://x/p> "1" .
 <http://x/a> <http://x/p> "2" .

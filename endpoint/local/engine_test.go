@@ -22,7 +22,7 @@ const people = `<http://x/ann> <http://x/knows> <http://x/bob> .
 <http://x/bob> <http://x/name> "Böb"@de .
 `
 
-// runaway is a query that no machine finishes on a few hundred triples.
+// runaway is a query that does not end on a few hundred triples.
 const runaway = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . ?m ?n ?o . ?p ?q ?r }"
 
 func numbers(n int) string {
@@ -120,7 +120,7 @@ func TestDatasetOfTheProtocol(t *testing.T) {
 	}
 }
 
-// A load is one scope of blank nodes however many chunks it takes.
+// A load is one scope of blank nodes, however many chunks it has.
 func TestLoadInChunks(t *testing.T) {
 	e := openEngine(t)
 	ctx := context.Background()
@@ -185,7 +185,7 @@ func TestCutLosesNothing(t *testing.T) {
 		}
 	}
 	before, version := sortedQuads(t, e), e.Version()
-	// Long enough to have begun when it ends, also on a busy machine.
+	// Long enough to have started when it ends, even on a busy machine.
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	if _, err := e.Query(short, runaway, "json", nil, nil); !errors.Is(err, ErrCut) || !errors.Is(err, context.DeadlineExceeded) {

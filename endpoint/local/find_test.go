@@ -35,7 +35,7 @@ func TestFindEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// From the least place to the one that counts most.
+	// From the lowest to the highest priority.
 	cached := filepath.Join(mustCacheDir(t), "freshet", "oxigraph.wasm")
 	write(t, cached, []byte("x"))
 	got, err := FindEngine("")
@@ -63,7 +63,8 @@ func TestFindEngine(t *testing.T) {
 	got, err = FindEngine(explicit)
 	want(got, explicit, err)
 
-	// What the user names and is not there is an error, not a reason to look on.
+	// If the file that the user names does not exist, that is an error: other
+	// places are not tried.
 	for _, path := range []string{filepath.Join(empty, "absent.wasm"), empty} {
 		if _, err := FindEngine(path); !errors.Is(err, ErrNoEngine) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)

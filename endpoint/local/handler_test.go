@@ -155,7 +155,7 @@ func TestUpdateByHTTP(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("update where none are allowed: %d", response.StatusCode)
 	}
-	// A peer elsewhere is refused whatever it writes into its headers.
+	// A remote peer is refused whatever its headers say.
 	r := httptest.NewRequest("POST", "http://127.0.0.1/sparql", strings.NewReader("CLEAR ALL"))
 	r.Header.Set("Content-Type", "application/sparql-update")
 	r.RemoteAddr = "192.0.2.7:4000"
@@ -169,7 +169,7 @@ func TestUpdateByHTTP(t *testing.T) {
 	}
 }
 
-// A page that rebinds its own name to this machine reads nothing.
+// A page that rebinds its own name to this machine cannot read anything.
 func TestRebinding(t *testing.T) {
 	e := loaded(t, people)
 	s := listen(t, e, HandlerOptions{AllowUpdate: true})
@@ -183,7 +183,7 @@ func TestRebinding(t *testing.T) {
 			}
 		}
 	}
-	// Who listens on the network is asked for by any name.
+	// A server on a network address may be addressed by any name.
 	r := httptest.NewRequest("GET", "http://sparql.example.org/sparql?"+param("query", "ASK {}"), nil)
 	r.RemoteAddr = "192.0.2.7:4000"
 	w := httptest.NewRecorder()
@@ -272,7 +272,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// Readers and writers at once, with a query cut now and then: no reader sees
+// Concurrent readers and writers, with a query cut now and then: no reader sees
 // half an update, and every accepted update is there at the end.
 func TestConcurrentClients(t *testing.T) {
 	e := loaded(t, numbers(50))

@@ -37,8 +37,8 @@ func stop(t *testing.T, e *Engine) {
 	}
 }
 
-// randomUpdate is an update of any kind: with data, with patterns, with chance
-// and the clock, with blank nodes, with graphs.
+// randomUpdate returns a random update: with data, patterns, randomness and the
+// clock, blank nodes, graphs.
 func randomUpdate(r *rand.Rand) string {
 	s := func() string { return fmt.Sprintf("<http://x/s%d>", r.IntN(6)) }
 	p := func() string { return fmt.Sprintf("<http://x/p%d>", r.IntN(4)) }
@@ -66,8 +66,8 @@ func randomUpdate(r *rand.Rand) string {
 	return fmt.Sprintf("CREATE SILENT GRAPH %s ; MOVE SILENT %s TO %s", g(), g(), g())
 }
 
-// Whatever was accepted, a rebuilt engine has the same dataset, named graphs
-// included.
+// A rebuilt engine has the same dataset, including named graphs, whatever was
+// accepted.
 func TestRebuildLaw(t *testing.T) {
 	const seed = 20261120
 	t.Logf("seed %d", seed)

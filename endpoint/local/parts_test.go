@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// skipPart skips a test that needs an absent part, or fails it where the part
-// is required.
+// skipPart skips a test that needs a missing part, or fails it if the part is
+// required.
 func skipPart(t testing.TB, part, how string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), part) {
@@ -72,7 +72,7 @@ func loaded(t testing.TB, document string) *Engine {
 	return e
 }
 
-// sortedQuads is the dataset, comparable when it has no blank nodes.
+// sortedQuads is the dataset in a form that is comparable without blank nodes.
 func sortedQuads(t testing.TB, e *Engine) []string {
 	t.Helper()
 	var lines []string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Results in XML are well-formed, whatever characters the terms have.
+// Results in XML are well-formed for any characters in the terms.
 func TestXMLIsWellFormed(t *testing.T) {
 	e := openEngine(t)
 	for format, text := range map[string]string{

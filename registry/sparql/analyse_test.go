@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// In the wanted values Limit and Offset 0 stand for none.
+// In the wanted values Limit and Offset 0 mean none.
 func TestAnalyse(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -107,7 +107,7 @@ func TestOrderKeysNilUnlessPlain(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		want []Warning // messages are checked for what Message holds
+		want []Warning // Message is a part of the wanted message
 	}{
 		{`SELECT ?x { ?x ?y ?z } ORDER BY ?x LIMIT 3`, nil},
 		{`ASK { ?x ?y ?z } LIMIT 3`, nil},
@@ -184,13 +184,14 @@ func TestReaches(t *testing.T) {
 }
 
 // Texts in which one engine reads a string or a comment where another reads the
-// query: each of them either is refused or shows all that any engine sees.
+// query. Each is refused, or the analysis shows everything that any engine
+// sees.
 func TestNothingIsHidden(t *testing.T) {
 	for _, text := range []string{
-		// The first line is a comment for Virtuoso, and what follows an update.
+		// Virtuoso takes the first line as a comment and the rest as an update.
 		"#\rASK { ?s ?p '''\nINSERT DATA { <a> <b> <c> }\n#'''}",
 		"#\r\rASK { ?s ?p '''\nSERVICE <http://e/> {}\n#'''}",
-		// By the grammar an IRI with an apostrophe, or a number sign, in it.
+		// By the grammar this is an IRI that contains an apostrophe or a number sign.
 		`BASE <http://b/> ASK { ?s ?p ( ?x <a&&'> ) . SERVICE <http://e/> { ?a ?b ?c } . ?d ?e 'x' } #' ) }`,
 		"BASE <http://b/> ASK { ?s ?p ( ?x <a&&#> ) . SERVICE <http://e/> { ?a ?b ?c } . ?d ?e (\n ?f ) }",
 	} {

@@ -66,8 +66,8 @@ func TestNomismaQueries(t *testing.T) {
 	}
 }
 
-// checkQuery reports whether the query is accepted, and fails the test where
-// that, its form or the kind of its refusal is wrong.
+// checkQuery checks whether the query is accepted, its form, and the kind of
+// its refusal.
 func checkQuery(t *testing.T, id, text, form string, must bool) bool {
 	t.Helper()
 	a, err := Analyse(text)
@@ -89,8 +89,8 @@ func checkQuery(t *testing.T, id, text, form string, must bool) bool {
 	return true
 }
 
-// checkFixpoint analyses the normal form again: nothing but positions and the
-// warnings' places may differ.
+// checkFixpoint analyses the normal form: only positions and the places of
+// warnings may differ.
 func checkFixpoint(t interface {
 	Helper()
 	Errorf(string, ...any)

@@ -7,8 +7,8 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
-// Texts that ask the same have the same normal form, and warnings say what
-// makes a query awkward to watch.
+// Equivalent texts have the same normal form. Warnings report what makes a
+// query unsuitable for watching.
 func ExampleAnalyse() {
 	a, err := sparql.Analyse("PREFIX ex: <http://example.org/>\nselect $s { $s ex:knows ?o } limit 5 # friends")
 	if err != nil {

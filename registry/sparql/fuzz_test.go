@@ -35,8 +35,9 @@ func TestSeedsAccepted(t *testing.T) {
 	}
 }
 
-// FuzzAnalyse: never a panic; refusals give a reason and a place inside the
-// text; the normal form is a fixpoint and says the same as the text.
+// FuzzAnalyse checks that no text causes a panic, that refusals give a reason
+// and a position inside the text, and that the normal form is a fixpoint with
+// the same analysis as the text.
 func FuzzAnalyse(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)

@@ -32,7 +32,7 @@ var hostileTexts = map[string]func(n int) string{
 	},
 }
 
-// Analysing a text costs no more than its length says, whatever it holds.
+// The cost of analysing a text is bounded by its length, whatever its content.
 func TestLongAnalysisIsNotQuadratic(t *testing.T) {
 	for name, text := range hostileTexts {
 		t.Run(name, func(t *testing.T) {

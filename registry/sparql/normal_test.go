@@ -47,7 +47,7 @@ func TestNormal(t *testing.T) {
 	}
 }
 
-// TestDifferent lists pairs that look alike and must not be taken for one query.
+// TestDifferent lists pairs of texts that look alike and are different queries.
 func TestDifferent(t *testing.T) {
 	for _, c := range [][2]string{
 		{`ASK { ?s ?p "a" }`, `ASK { ?s ?p "a " }`},
@@ -98,8 +98,8 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
-// TestHostileTexts has long texts on which looking ahead or back at every
-// character would take minutes each.
+// TestHostileTexts has long texts on which unbounded lookahead or lookbehind
+// would take minutes.
 func TestLongHostileTexts(t *testing.T) {
 	for _, unit := range []string{
 		"<", "<a", "<<", "?a<<", "(?a<<a", "a.", "a.b", "a:b.", ":", "?", "$x", "_:a.", "'", "''", "'\\", `"""`, `"" `, "\\", "\\u0041",

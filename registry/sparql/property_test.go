@@ -11,10 +11,10 @@ import (
 type piece struct {
 	role  string // keyword, name, iri, variable, string, other
 	text  string // of a name: "a:local" or "b:local"
-	tight bool   // may touch its neighbours
+	tight bool   // may be written without a space
 }
 
-// namespaces are what the generated names stand for.
+// namespaces are those of the generated names.
 var namespaces = map[string]string{"a": "http://a.example/ns#", "b": "http://b.example/"}
 
 // queryGen builds queries as lists of pieces.
@@ -216,7 +216,7 @@ func (s *speller) spell(pieces []piece) string {
 	return s.b.String()
 }
 
-// space draws white space, at least what is given.
+// space returns random white space, at least the given one.
 func (s *speller) space(least string) string {
 	return s.pick("space", least, least, " ", "\n", "\t \r\n", " # it's <a> \"comment\" } ; DROP ALL\n", "#\r\n")
 }
@@ -258,8 +258,8 @@ func (s *speller) name(name string) {
 	s.b.WriteString(s.prefixes[prefix] + ":" + local)
 }
 
-// string writes a string in one of the four quotings, escaping what must be
-// and sometimes what need not be.
+// string writes a string in one of the four quotings. It escapes what must be
+// escaped and sometimes more.
 func (s *speller) string(content string) {
 	quote := s.pick("quoting", `'`, `"`, `'''`, `"""`)
 	s.b.WriteString(quote)
@@ -287,8 +287,8 @@ func (s *speller) string(content string) {
 	s.b.WriteString(quote)
 }
 
-// TestSpellingDoesNotMatter: comments, white space, keyword case, prefix
-// names, sigils and quoting change nothing that is said about a query.
+// TestSpellingDoesNotMatter checks that comments, white space, keyword case,
+// prefix names, sigils and quoting do not change the analysis.
 func TestSpellingDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := (&queryGen{t: t}).query()
@@ -309,7 +309,8 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestMeaningMatters: a query with one token replaced is another query.
+// TestMeaningMatters checks that a query with one token replaced is another
+// query.
 func TestMeaningMatters(t *testing.T) {
 	replacements := map[string]string{"keyword": "", "variable": "other", "name": "a:other", "string": "other"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// golden is the hash of seed 1's base and 200 steps. When the generator is
-// changed on purpose, the failing test prints the new one.
+// golden is the hash of seed 1's base and 200 steps. After an intended change
+// of the generator, the failing test prints the new hash.
 const golden = "2c52479bf17ea16c05a2eddf658af54f72ae5e5328cd4946a7b226319ba52dc7"
 
 func TestSameSeedSameBytes(t *testing.T) {
@@ -150,8 +150,8 @@ func openEngine(t *testing.T, cache *local.Cache) *local.Engine {
 
 var blankLabel = regexp.MustCompile(`_:\w+`)
 
-// answer is a query's result with nothing left in it that may differ between
-// two right answers.
+// answer is a query's result without anything that may differ between two
+// correct answers.
 func answer(t *testing.T, e *local.Engine, q city.Query) string {
 	t.Helper()
 	format := "tsv"
@@ -169,9 +169,9 @@ func answer(t *testing.T, e *local.Engine, q city.Query) string {
 	return strings.Join(rows, "\n")
 }
 
-// The queries have one right answer: an engine that followed the changes and
-// one that loaded the same data in another order agree. And they are worth
-// watching.
+// The queries have exactly one correct answer: an engine that followed the
+// changes and one that loaded the same data in another order agree. And their
+// answers change.
 func TestLongQueriesAgainstTheEngine(t *testing.T) {
 	cache, _ := local.NewCache("")
 	t.Cleanup(func() { _ = cache.Close() })
@@ -270,7 +270,7 @@ func TestWriteDir(t *testing.T) {
 	if list[0].Name != "2026/06/01/06/000001" || list[steps-1].Name != "2026/06/01/08/000010" {
 		t.Errorf("from %s to %s", list[0].Name, list[steps-1].Name)
 	}
-	// Applied from the files, the data is what the steps make of it.
+	// The data applied from the files equal the result of the steps.
 	e := openEngine(t, nil)
 	ctx := context.Background()
 	if err := e.LoadFile(ctx, filepath.Join(dir, "base.nt.gz")); err != nil {
