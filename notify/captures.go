@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -51,7 +52,7 @@ func (c *capturesCursor) newest(log Captures) error {
 	}
 	c.pos = s.Position
 	for { // expiries may follow the newest capture
-		list, err := log.Ends(c.profile, c.pos.Epoch, c.end, pageSize)
+		list, err := log.Ends(c.profile, c.pos.Epoch, c.end, cursor.PageSize)
 		if err != nil {
 			var gap *registry.GapError
 			if errors.As(err, &gap) && gap.Reason == registry.TooOld {
@@ -72,7 +73,7 @@ func (c *capturesCursor) newest(log Captures) error {
 
 // next reads what follows.
 func (c *capturesCursor) next(log Captures) ([]registry.RoundEnd, error) {
-	return log.Ends(c.profile, c.pos.Epoch, c.end, pageSize)
+	return log.Ends(c.profile, c.pos.Epoch, c.end, cursor.PageSize)
 }
 
 // passed moves a cursor behind an end.
@@ -205,7 +206,8 @@ func (s *Server) endOfProfile(e *events, err error) error {
 }
 
 func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor, awake *Follower) error {
-	feed := Feed{Hub: s.opts.Hub, Heartbeat: s.opts.Timing.Ping}
+	beat := time.NewTicker(s.opts.Timing.Ping)
+	defer beat.Stop()
 	for ctx.Err() == nil {
 		told := false
 		if !c.listed.paused.Load() {
@@ -217,8 +219,11 @@ func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor
 		if told {
 			continue
 		}
-		if !feed.wait(ctx, awake) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-awake.C():
+		case <-beat.C:
 		}
 		if err := e.comment(); err != nil {
 			return err

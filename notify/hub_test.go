@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -87,10 +88,12 @@ func TestHubConcurrent(t *testing.T) {
 	}
 }
 
-// A wake-up between Follow and the first read, or between two reads, is never lost.
-func TestFeed(t *testing.T) {
+// A wake-up between Follow and the first read, or between two reads, is never lost,
+// and a stream that waits says so at every heartbeat.
+func TestStreamWakesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		log, hub := notifytest.NewLog("store"), notify.NewHub()
+		srv := notify.NewServer(notify.Options{Log: log, Hub: hub, Registrar: log, Gate: open, Head: log.Head})
 		id := log.Add("q", diff.Select, false)
 		st, _, _ := log.Current(id, false)
 		record := func(v string) {
@@ -109,36 +112,20 @@ func TestFeed(t *testing.T) {
 		var seqs []uint64
 		var beats int
 		var last error
-		feed := notify.Feed{Log: log, Hub: hub, Heartbeat: 25 * time.Second}
-		for page, err := range feed.Query(t.Context(), id, st.Position) {
-			last = err
-			if len(page) == 0 && err == nil {
+		for ev, err := range srv.Stream(t.Context(), id, notify.StreamOptions{After: &st.Position}) {
+			switch last = err; {
+			case err != nil:
+			case ev.Kind == notify.StreamIdle:
 				beats++
-			}
-			for _, c := range page {
-				seqs = append(seqs, c.Seq)
+			default:
+				seqs = append(seqs, ev.At.Seq)
 			}
 		}
-		if !slices.Equal(seqs, []uint64{1, 2, 3}) || last == nil || beats < 8 {
+		if !slices.Equal(seqs, []uint64{1, 2, 3}) || !errors.Is(last, registry.ErrNotFound) || beats < 8 {
 			t.Errorf("%v, %d heartbeats, %v", seqs, beats, last)
 		}
+		if hub.Followers(id) != 0 {
+			t.Error("a stream that ended still follows")
+		}
 	})
-}
-
-func TestFeedGap(t *testing.T) {
-	log, hub := notifytest.NewLog("store"), notify.NewHub()
-	id := log.Add("q", diff.Select, false)
-	for _, err := range (notify.Feed{Log: log, Hub: hub}).Query(t.Context(), id, registry.Position{Epoch: "other", Seq: 1}) {
-		if gap, ok := err.(*registry.GapError); !ok || gap.Reason != registry.OtherEpoch {
-			t.Errorf("error %v, want a gap", err)
-		}
-	}
-	for _, err := range (notify.Feed{Log: log, Hub: hub}).All(t.Context(), registry.Offset{Epoch: "store", Seq: 7}) {
-		if gap, ok := err.(*registry.GapError); !ok || gap.Reason != registry.Ahead {
-			t.Errorf("error %v, want a gap", err)
-		}
-	}
-	if hub.Followers(id) != 0 {
-		t.Error("a feed that ended still follows")
-	}
 }

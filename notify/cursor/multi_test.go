@@ -187,3 +187,19 @@ func TestEventIDs(t *testing.T) {
 		}
 	}
 }
+
+// A position of another epoch, or after the newest change, is a gap; the cursor goes
+// on at the newest change.
+func TestMultiCursorGaps(t *testing.T) {
+	w := newWorld()
+	q := w.log.Add("q", diff.Select, false)
+	w.record(q, "1")
+	for id, reason := range map[string]string{"other:1": registry.OtherEpoch, "store:7": registry.Ahead} {
+		m := &cursor.MultiCursor{Wants: func(*registry.Change) (bool, error) { return true, nil }}
+		must(m.Resume(id))
+		ev, err := m.Next(ctx, w.reader(), w.now)
+		if err != nil || ev.Kind != cursor.Gap || ev.Reason != reason || ev.Query != "" || m.EventID() != "store:1" {
+			t.Errorf("%s: %+v %v, at %s", id, ev, err, m.EventID())
+		}
+	}
+}

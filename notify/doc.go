@@ -1,0 +1,75 @@
+// Package notify sends subscribers what changed.
+//
+// # Architecture
+//
+// Data flows one way: commit → hub → way out → cursor → log → encoder → client.
+//
+// A commit appends changes to the log and then wakes followers through the Hub,
+// which carries no data. A way out is whatever serves one kind of client: a
+// WebSocket session, an event stream, a SEPA connection, a webhook, a WebSub
+// subscription. It owns a cursor (package cursor) and knows nothing of positions,
+// filters or rates. When it is woken, or when time is up, it asks the cursor for
+// the next event:
+//
+//	Next(log, now) → Change, Moved, Snapshot, Gap, or Wait until
+//
+// Next reads at most one page of the log, decides, and moves the cursor. It neither
+// waits nor sends. The way out writes the event in its own words and asks again,
+// until the cursor says Wait. So following live and resuming after a gap are one
+// loop, and a client that reads slowly costs a cursor: what waits for it stays in
+// the log and is added up into one net change when it is ready.
+//
+// Two types hold this state: cursor.Cursor for one query, cursor.MultiCursor for all
+// queries. Connections keep theirs in memory; webhooks and WebSub make one from the
+// stored subscription, ask once, and store what it leaves. The laws (changes lead
+// from each position to the next, nothing is lost or sent twice, no message comes
+// sooner than the rate allows, the reader ends with the result) are tested on the
+// cursors alone.
+//
+// What many clients are sent alike is made once: pages of the log, results, and the
+// encoded members of a change are caches with a bound in bytes (onceCache). A writer
+// that has to wait for its client lends such data back (package loan, Documents) and
+// gets it again afterwards.
+//
+// Who does the work: a session has one goroutine that reads its client and is parked
+// while the client is silent. Deliveries are tasks of the worker pool; a worker that
+// is about to wait for a client hands off, and another goroutine takes its place.
+// Event streams and SEPA subscriptions have a goroutine each and use Server.Stream,
+// which waits for their cursor. Package deliver calls webhooks and WebSub callbacks.
+//
+// # What a connection and a message cost
+//
+// An idle WebSocket connection with one subscription is one goroutine on the
+// smallest stack. A change is read from the log, unpacked and written as JSON once
+// for all followers of a query; after that a message is a copy into a shared
+// buffer and one write(2) that does not wait. As many workers as
+// there are processors do that; one that has to wait for a client hands off and is
+// replaced.
+//
+//	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x
+//
+// on a virtual machine with two Xeon processors, linux/amd64, go1.26, clients in a
+// process of their own (idle connections measured while it was busy, messages
+// while it was not):
+//
+//	10,000 idle connections        6.2 KB of heap and stack each (2.1 of them
+//	                               stack), 8.2 KB of resident memory
+//	a message, processor time of the server per message as a ratio to a bare
+//	write(2) of the same bytes to the same sockets, by as many goroutines as
+//	there are processors:
+//	  1 change to      1 follower      613 B 1.82     11 KB 2.13
+//	  1 change to    100 followers     613 B 1.44     11 KB 1.65
+//	  1 change to  1,000 followers     613 B 1.36     11 KB 1.49
+//	  1 change to 10,000 followers     613 B 1.53     11 KB 1.41
+//	  100 changes to 1 follower each   615 B 2.60     11 KB 4.51
+//	  100 queries on one connection    615 B 1.76     11 KB 4.30
+//	one net change instead of 17     1/7 of the bytes; of 64, 1/26; of 500, 1/200
+//	                               (ten of a hundred rows change in turn)
+//
+// The ratios vary by a fifth from run to run. Finding, filling and writing a
+// message takes 2 to 3.5 µs besides the kernel's part of the write, which is 4 to
+// 6 µs: so the ratio stays above 1.3 where a write is that cheap. Where no client
+// shares a change, reading and writing it down, 8 µs for one row and 25 µs for a
+// hundred, falls to one message. With TLS every write may wait, so each takes a
+// goroutine for its time; the figures are without.
+package notify
