@@ -198,7 +198,7 @@ func TestAllKeepsBackABoundedNumber(t *testing.T) {
 		t.Errorf("%s with an id of %d bytes", e.kind, len(e.id))
 	}
 	s.stop()
-	// Whoever comes back with that id hears the rest as soon as it passes.
+	// A reader that comes back with that id gets the rest as soon as it passes.
 	s = r.stream(t, "/v1/changes?min_rows=2", "Last-Event-ID", e.id)
 	r.record(ids[75], rows("a", "b", "c"))
 	if e := s.next(); e.Query != ids[75] || e.Prev != 1 || e.Seq != 3 {

@@ -166,7 +166,7 @@ func TestFollowProfile(t *testing.T) {
 	p.says("type=status", "state=expired", "round=4", "error=q: late", "expired_count=2")
 	p.says("type=captured", "seq=3", "round=5", "expired_count=2")
 
-	// Whoever comes back goes on where it was: what expired since is told again.
+	// A client that comes back goes on where it was: what expired since is sent again.
 	q := r.hello()
 	q.send(`{"type":"subscribe","id":"s","profile":"p_1","resume":{"epoch":"e","seq":2}}`)
 	q.says("type=subscribed", "seq=2", "resumed=true")

@@ -59,7 +59,7 @@ func TestListing(t *testing.T) {
 	if err := r.srv.Drop(x.ID); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)
 	}
-	p.send(`{"type":"subscribe","id":"one","query":"q"}`) // the connection stands
+	p.send(`{"type":"subscribe","id":"one","query":"q"}`) // the connection is there
 	p.expect("subscribed")
 	p.expect("snapshot")
 	p.conn.Close()

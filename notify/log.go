@@ -33,7 +33,7 @@ var (
 
 // A Gate lets callers in.
 type Gate interface {
-	// Authenticate returns the caller that a token stands for; an empty token is
+	// Authenticate returns the caller that a token belongs to; an empty token is
 	// Anonymous where the server asks for none. It wraps ErrUnauthorized, or
 	// registry.ErrGuessing where too many wrong tokens came from the address
 	// (registry.ClientAddress; "" for tokens that are checked once more).

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A reading log gives a copy of its own to whoever reads a result, as one on a
+// A reading log gives a copy of its own to each reader of a result, as one on a
 // disk does, and counts them.
 type readingLog struct {
 	notify.Log

@@ -59,7 +59,7 @@ type rig struct {
 	http *httptest.Server
 	tick int
 
-	accepted func(net.Conn) // is told of each connection, unless nil
+	accepted func(net.Conn) // is called with each connection, unless nil
 }
 
 func newRig(t testing.TB, change func(*notify.Options)) *rig {

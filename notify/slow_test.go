@@ -23,7 +23,7 @@ func wide(version, n int) *diff.Result {
 }
 
 // TestSlowReader: who does not read is closed with 4001, which it finds when it
-// reads again; meanwhile nobody waits for it, and it costs no memory.
+// reads again; meanwhile no one waits for it, and it costs no memory.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Timing.Write = 2 * time.Second })
 	id := r.log.Add("q", "SELECT", false)

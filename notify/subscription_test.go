@@ -142,7 +142,7 @@ func TestStatus(t *testing.T) {
 	if m := p.skipAlive(); m.Type != "status" || m.State != "live" || m.Error != "" || !m.NextDue.Equal(soon) {
 		t.Errorf("status: %s", m.raw)
 	}
-	// Whoever comes while the query fails hears of it, also before any result.
+	// A client that comes while the query fails learns so, also before any result.
 	r.log.Add("never", "SELECT", false)
 	never, _ := r.log.Resolve(open[""], "never")
 	r.log.Fail(never.ID, "no")
@@ -325,7 +325,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// brokenLog has nothing but an error once it has told of a gap.
+// brokenLog returns only errors once it has returned a gap.
 type brokenLog struct {
 	notify.Log
 	err    error
@@ -348,7 +348,7 @@ func (l *brokenLog) Current(id string, withResult bool) (registry.Status, *diff.
 	return l.Log.Current(id, withResult)
 }
 
-// A new beginning after a gap that fails is told of its subscription, and the
+// A new beginning after a gap that fails is an error of its subscription, and the
 // connection goes on.
 func TestGapWithoutNewBeginning(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ type taskFunc func() bool
 
 func (f taskFunc) work() bool { return f() }
 
-// A task that waits for its client holds nobody up once it has handed off, and the
+// A task that waits for its client holds up no other once it has handed off, and the
 // senders are never more than they may be.
 func TestSendersGoOn(t *testing.T) {
 	defer goleak.VerifyNone(t)

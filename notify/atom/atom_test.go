@@ -123,7 +123,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Whoever follows prev-archive to its end has every change once, and archives
+// A reader that follows prev-archive to its end has every change once, and archives
 // keep their bytes.
 func TestArchives(t *testing.T) {
 	log, s := setUp()

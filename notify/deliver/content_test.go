@@ -13,7 +13,7 @@ import (
 
 func at(seq uint64) registry.Position { return registry.Position{Epoch: "e", Seq: seq} }
 
-// Many who want one version share one rendering; a newer one is rendered anew,
+// Many who want one version share one rendering; a newer one is rendered again,
 // and those who know only of the older one get it, too.
 func TestContentsShare(t *testing.T) {
 	var reads atomic.Int32

@@ -434,7 +434,7 @@ func TestTokensEnd(t *testing.T) {
 	}
 }
 
-// A client that does not read is closed with 4001 and delays nobody; one that
+// A client that does not read is closed with 4001 and delays no other; one that
 // comes back begins with the whole.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, func(o *notify.Options, _ *sepa.Server) {
@@ -458,7 +458,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 // Who connects and subscribes to nothing is not waited for for ever, nor who has
-// unsubscribed from everything; whoever follows something may be silent.
+// unsubscribed from everything; one that follows something may be silent.
 func TestIdleConnections(t *testing.T) {
 	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Idle = 600 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)

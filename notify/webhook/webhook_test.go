@@ -143,7 +143,7 @@ func TestGone(t *testing.T) {
 	until(t, "what waited", func() bool { return h.holds(id, notifytest.Rows("a")) })
 }
 
-// A message that nobody takes becomes a dead letter; a snapshot takes its place,
+// A message that no endpoint accepts becomes a dead letter; a snapshot takes its place,
 // and the letter can be sent again.
 func TestDeadLettersAndReplay(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
@@ -320,7 +320,7 @@ func TestManyQueries(t *testing.T) {
 }
 
 // Thresholds and rates of many queries hold for each of them: what waits goes out
-// as one net change that begins where the receiver stands, over a restart, too.
+// as one net change that begins where the receiver is, over a restart, too.
 func TestManyQueriesHeld(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	a, b := r.log.Add("a", diff.Select, false), r.log.Add("b", diff.Select, false)
@@ -558,7 +558,7 @@ func TestManyQueriesKeepUpWithTheirRate(t *testing.T) {
 	}
 }
 
-// newest says whether a receiver stands at a change.
+// newest reports whether a receiver is at a change.
 func newest(h *receiver, query string, seq uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -185,7 +185,7 @@ func TestH52H53H58Signature(t *testing.T) {
 // Callbacks over HTTPS are called over HTTPS, and certificates are checked.
 func TestH54H57X8HTTPS(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
-	unknown := httptest.NewUnstartedServer(s) // its certificate is nobody's
+	unknown := httptest.NewUnstartedServer(s) // no authority signed its certificate
 	unknown.Config.ErrorLog = nil
 	unknown.StartTLS()
 	defer unknown.Close()

@@ -181,7 +181,7 @@ func TestX4Injection(t *testing.T) {
 	}
 }
 
-// Callbacks that hang keep nobody waiting: all others have everything while the
+// Callbacks that hang delay no others: these have everything while the
 // hanging ones still hang.
 func TestX5Isolation(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.limits = deliver.Limits{Wide: 8, Narrow: 4} })

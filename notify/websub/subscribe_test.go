@@ -319,7 +319,7 @@ func TestH29Asynchronous(t *testing.T) {
 	r.settled()
 }
 
-// There is one hub: nobody is sent elsewhere.
+// There is one hub: no request is redirected.
 func TestH30NoRedirect(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	a := r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb")
