@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// A budgetTimer keeps the budget while the runner compares and commits, which may
-// take longer than what is left of it: what runs is told to stop at the moment
-// when all together reach it. It has its own copy of the account, so that it
-// shares nothing with the runner but the executions, which say themselves when
-// they are over.
+// A budgetTimer keeps the budget while the runner compares and commits, which can
+// take longer than what is left of it: it stops executions at the moment when all
+// together use the budget up. It has its own copy of the account and shares only
+// the executions with the runner; each stores what it took when it ends.
 type budgetTimer struct {
 	clock Clock
 	left  time.Duration // when nothing of runs is counted
@@ -20,7 +19,7 @@ type budgetTimer struct {
 	over  bool
 }
 
-// watch begins a watch over what runs. end ends it.
+// watch starts a budgetTimer for what runs. end stops it.
 func (r *runner) watch() (end func()) {
 	w := &budgetTimer{clock: r.l.clock, left: r.sheet.committed() - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
 	w.look()

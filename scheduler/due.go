@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"time"
-
-	"github.com/freshet/freshet/registry"
-)
+import "time"
 
 // Due predicts when queries are expected to run next, as Explain does for one,
 // in the order asked; zero where that is unknown, as for all of them while the
@@ -27,7 +23,7 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	return due, nil
 }
 
-// refreshPlan brings the plan up to date, unless the slot it was made for still runs.
+// refreshPlan brings the plan up to date, unless its slot still runs.
 func (l *Loop) refreshPlan(now time.Time) error {
 	if l.running {
 		return nil
@@ -36,14 +32,14 @@ func (l *Loop) refreshPlan(now time.Time) error {
 		return err
 	}
 	l.planner.advance(now)
-	if !l.planner.ordered { // looking at all queries for each that is asked about is too much
+	if !l.planner.ordered { // one look at all queries serves every question until something moves
 		l.planner.rank()
 		l.planner.sort()
 	}
 	return nil
 }
 
-// expected predicts when a query runs: what waits, once it may; what is in line,
+// expected predicts when a query runs: a waiting one once it may, one in the order
 // when the budgets of the slots to come have covered what is before it.
 func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 	if c.ran {
@@ -57,25 +53,12 @@ func (l *Loop) expected(c *candidate, now time.Time) time.Time {
 }
 
 // asksFrom is the moment after which slots ask the endpoint: now, unless its health
-// is against it.
+// forbids it.
 func (l *Loop) asksFrom(now time.Time) time.Time {
 	if h := l.executor.Health(); restricted(h) && h.Until.After(now) {
 		return h.Until.Add(-1) // the slot at that very moment asks
 	}
 	return now
-}
-
-// restricted says that an endpoint's health allows no request, or one at a time. One
-// that fails and is asked as usual is fit.
-func restricted(h registry.Health) bool {
-	return h.State == registry.HealthThrottled || h.State == registry.HealthFailing && !h.Until.IsZero()
-}
-
-// urgent says that an endpoint's health is not to be forgotten, whenever the
-// process ends: it is to be left alone, or told of its cap.
-func urgent(h, recorded registry.Health) bool {
-	waits := restricted(h) && (h.State != recorded.State || !h.Until.Equal(recorded.Until))
-	return waits || h.MaxRows > 0 && h.MaxRows != recorded.MaxRows
 }
 
 // askingSlot is the slot at a time, or the first after it that asks the endpoint.
@@ -86,8 +69,8 @@ func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 	return slot
 }
 
-// afterRun predicts when a query that has run in the running slot may run next. Only
-// a failure tells that before the slot is over.
+// afterRun predicts when a query that has run in the running slot may run next: only
+// after a failure is that known before the slot is over.
 func (l *Loop) afterRun(c *candidate, now time.Time) time.Time {
 	if c.Stats.NotBefore <= l.planner.slot {
 		return time.Time{}
@@ -95,9 +78,9 @@ func (l *Loop) afterRun(c *candidate, now time.Time) time.Time {
 	return l.slotTime(now, c.Stats.NotBefore-l.planner.slot)
 }
 
-// covers counts the slots from now to the one in which the budgets, less what is
-// repaid, have covered what is before a query, so that it may start. It takes no
-// longer where a debt is many budgets.
+// covers counts the slots from now to the one in which the budgets, less
+// repayments, have covered what is before a query, so that it may start. Its cost
+// does not grow with the debt.
 func (p *planner) covers(cost time.Duration, c *candidate) (n uint64) {
 	n = 1
 	if p.debt > 0 {
@@ -127,6 +110,46 @@ func (p *planner) covers(cost time.Duration, c *candidate) (n uint64) {
 		share = p.share
 	}
 	return n + uint64(cost/max(1, share))
+}
+
+// eligibleAt predicts when a waiting query becomes eligible; zero when that depends
+// on what people do.
+func (l *Loop) eligibleAt(c *candidate, now time.Time) time.Time {
+	var next time.Time
+	if c.slot > 0 {
+		next = l.slotTime(now, c.slot-min(c.slot, l.planner.slot)+1)
+	}
+	if c.timed {
+		at := l.gridAfter(time.Unix(0, c.time).Add(-1))
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// slotTime is the grid time of the n-th slot from now. It looks up the first 32 and
+// extrapolates the rest.
+func (l *Loop) slotTime(now time.Time, n uint64) time.Time {
+	t := now
+	for i := range min(n, 32) {
+		next := l.gridAfter(t)
+		if next.IsZero() {
+			return next
+		}
+		if i == 31 && n > 32 {
+			return next.Add(time.Duration(min(n-32, 1<<20)) * next.Sub(t))
+		}
+		t = next
+	}
+	return t
+}
+
+func (l *Loop) gridAfter(t time.Time) time.Time {
+	if l.set.endpoint.Pause != nil {
+		return time.Time{}
+	}
+	return l.set.blackouts.next(l.set.schedule, t)
 }
 
 // Due is Loop.Due of an endpoint; all zero when it has no loop.

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// limiter bounds how many executions of an endpoint run at a time, those of
-// slots and trial runs together. Who waits longest comes first.
+// A limiter bounds how many executions of an endpoint run at a time, those of slots
+// and trial runs together. The longest waiting one starts first.
 type limiter struct {
 	mu      sync.Mutex
 	width   int
@@ -15,7 +15,7 @@ type limiter struct {
 	waiting []chan struct{}
 }
 
-// resize changes the number of lanes; executions that run are let finish.
+// resize changes the bound. Executions that run finish.
 func (l *limiter) resize(width int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *limiter) admit() {
 	}
 }
 
-// enqueue asks for a lane; the channel is closed when it is granted.
+// enqueue asks for a place. The channel is closed when it is granted.
 func (l *limiter) enqueue() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *limiter) enqueue() chan struct{} {
 	return granted
 }
 
-// tryAcquire takes a lane when one is free and nobody waits.
+// tryAcquire takes a place if one is free and no other caller waits.
 func (l *limiter) tryAcquire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *limiter) cancel(granted chan struct{}) {
 	l.admit()
 }
 
-// acquire waits for a lane.
+// acquire waits for a place.
 func (l *limiter) acquire(ctx context.Context) error {
 	granted := l.enqueue()
 	select {

@@ -12,7 +12,7 @@ import (
 )
 
 // A Manager owns the loops of all endpoints. Its methods may be called
-// concurrently. Errors about endpoints and queries that it does not know wrap
+// concurrently. Errors about unknown endpoints and queries wrap
 // registry.ErrNotFound.
 type Manager struct {
 	shared     Config // without endpoint and executor
@@ -94,11 +94,11 @@ func (m *Manager) Update(e registry.Endpoint, x Executor) error {
 	return l.reconfigure(e, x)
 }
 
-// ErrLeftBehind says that a loop did not end in time. It may still use the ledger.
+// ErrLeftBehind means that a loop did not end in time. It may still use the ledger.
 var ErrLeftBehind = errors.New("a loop did not end in time and is left behind")
 
-// wait waits for loops that were told to end, no longer than the grace, and
-// returns those that have not ended.
+// wait waits for cancelled loops, no longer than the grace, and returns those that
+// have not ended.
 func (m *Manager) wait(list []*member) (left []*member) {
 	grace, cancel := context.WithTimeout(context.Background(), m.shared.Grace)
 	defer cancel()
@@ -204,7 +204,7 @@ func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
 	return l.Tick(ctx)
 }
 
-// State tells how an endpoint's loop is doing.
+// State is how an endpoint's loop is doing.
 func (m *Manager) State(endpoint string) (LoopState, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {

@@ -17,12 +17,11 @@ func (l *Loop) Charge(d time.Duration) {
 	l.charge += max(0, d)
 }
 
-// Trial executes a query once, inside the endpoint's limits, and stores
-// nothing but for how long the endpoint is to be left alone. It waits for a
-// place among the endpoint's executions. What it takes is charged to the next
-// slot's budget; when that has nothing left the error wraps ErrCharged, on a
-// paused endpoint ErrPaused, in a blackout time ErrBlackout, and when the loop
-// ends ErrStopped. Any other is the ledger's.
+// Trial executes a query once, inside the endpoint's limits. It stores nothing
+// except the endpoint's back-off. It waits for a place among the endpoint's
+// executions. The next slot's budget pays for it. The error wraps ErrCharged when
+// that has nothing left, ErrPaused on a paused endpoint, ErrBlackout in a blackout
+// and ErrStopped when the loop ends. Any other error is the ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if err := l.limiter.acquire(ctx); err != nil {
 		return Answer{}, err
@@ -76,16 +75,6 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	return a, nil
 }
 
-// recordHealth records the endpoint's health. It is called with the lock held.
-func (l *Loop) recordHealth(h registry.Health) error {
-	name := l.set.endpoint.Name
-	if _, err := l.ledger.Record(name, Batch{Health: &h}); err != nil {
-		return fmt.Errorf("record the health of endpoint %s: %w", name, err)
-	}
-	l.health = h
-	return nil
-}
-
 // executeTrial executes a query for at most limit, and no longer than the loop runs.
 func (l *Loop) executeTrial(ctx context.Context, x Executor, q *registry.Query, limit time.Duration) Answer {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -105,33 +94,11 @@ func (l *Loop) executeTrial(ctx context.Context, x Executor, q *registry.Query, 
 	return x.Execute(ctx, q, Memory{}, limit)
 }
 
-// stopTrials keeps trial runs from beginning, and cuts those under way.
+// stopTrials prevents further trial runs and cuts those that run.
 func (l *Loop) stopTrials() {
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()
 	close(l.finished)
 	l.trials.Wait()
-}
-
-// refusedBy is the answer to a trial run that the endpoint's health forbids.
-func refusedBy(h registry.Health) Answer {
-	a := Answer{Outcome: registry.Failed, Error: healthReason(h)}
-	if h.State == registry.HealthThrottled {
-		a.Outcome = registry.Throttled
-	}
-	return a
-}
-
-// healthReason says why an endpoint is not asked.
-func healthReason(h registry.Health) string {
-	s := "the endpoint fails, the next try is at "
-	if h.State == registry.HealthThrottled {
-		s = "the endpoint asked us to wait until "
-	}
-	s += h.Until.UTC().Format(time.RFC3339)
-	if h.Error != "" {
-		s += ": " + h.Error
-	}
-	return s
 }
