@@ -13,10 +13,10 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// Marks keep a recording on a remote endpoint from applying an update twice:
-// most of them would do no harm, but blank nodes would come again as others.
-// Each update writes its mark, in the same request, into a graph of its own,
-// which is emptied when a recording begins and when it is complete.
+// Checkpoints keep a recording on a remote endpoint from applying an update twice,
+// which would add blank nodes a second time. Each update writes a mark, in the same
+// request, into a separate graph, which is emptied when a recording begins and when
+// it is complete.
 type checkpoints struct {
 	h        *recordingSource
 	graph    string
@@ -29,9 +29,9 @@ func (h *recordingSource) newCheckpoints(resuming bool) *checkpoints {
 	return &checkpoints{h: h, graph: "urn:freshet:recording:" + url.PathEscape(h.graph), resuming: resuming}
 }
 
-// begin drops what another recording has left, unless this one goes on, and
-// warns of data that are there already: they would be in the results. It is not
-// known whether they are the base.
+// begin removes the marks of another recording, unless this one resumes, and warns
+// if the graph already has triples: unless they are the base, they would be in the
+// results.
 func (m *checkpoints) begin(ctx context.Context) error {
 	if m.resuming {
 		return nil
@@ -59,13 +59,13 @@ func (m *checkpoints) clear(ctx context.Context) error {
 
 func changesetIRI(name string) string { return "urn:freshet:changeset:" + url.PathEscape(name) }
 
-// add makes an update leave its mark.
+// add returns the update with its mark.
 func (m *checkpoints) add(update, changeset string, n int) string {
 	return fmt.Sprintf("%s ;\nINSERT DATA { GRAPH <%s> { <%s> <%s> %q } }", update, m.graph, changesetIRI(changeset), appliedProperty, fmt.Sprint(n))
 }
 
-// unapplied tells which of a changeset's updates have not been applied. Behind the
-// first that lacks one, nothing has been.
+// unapplied lists the updates of a changeset that have not been applied. After the
+// first changeset with such an update, no changeset has been applied.
 func (m *checkpoints) unapplied(ctx context.Context, changeset string, updates int) ([]int, error) {
 	var done []string
 	if m.resuming {
@@ -84,9 +84,8 @@ func (m *checkpoints) unapplied(ctx context.Context, changeset string, updates i
 	return left, nil
 }
 
-// settled reads the marks of a changeset when they have not changed for a
-// while: the endpoint may still be at the last request of the process that was
-// killed.
+// settled waits until the marks of a changeset stop changing, and returns them: the
+// endpoint may still be executing the last request of a process that was killed.
 func (m *checkpoints) settled(ctx context.Context, changeset string) ([]string, error) {
 	const calm, pause = 4, 250 * time.Millisecond
 	var was []string
@@ -109,9 +108,8 @@ func (m *checkpoints) settled(ctx context.Context, changeset string) ([]string, 
 	}
 }
 
-// notAhead refuses to go on with a changeset when a later one has marks: the
-// file of the recording has lost what was known of the revisions in between,
-// and the dataset cannot go back.
+// notAhead returns an error when a changeset after this one has marks: the recording
+// has lost the revisions in between, and the dataset cannot go back.
 func (m *checkpoints) notAhead(ctx context.Context, changeset string) error {
 	later, err := m.ask(ctx, fmt.Sprintf(`SELECT (STR(?c) AS ?n) { GRAPH <%s> { ?c <%s> ?x } FILTER(STR(?c) > "%s" && STR(?c) < "%s") } LIMIT 1`,
 		m.graph, appliedProperty, changesetIRI(changeset), changesetIRI(":"))) // times begin with digits, the base does not
@@ -125,9 +123,8 @@ func (m *checkpoints) notAhead(ctx context.Context, changeset string) error {
 	return nil
 }
 
-// notBehind refuses to go on behind a changeset that lacks marks although it is
-// recorded: the endpoint has lost some of the dataset since, as one in memory does
-// when it is started again.
+// notBehind returns an error when a recorded changeset lacks marks: the endpoint has
+// lost data since, as an endpoint in memory does when it restarts.
 func (m *checkpoints) notBehind(ctx context.Context, changeset string, updates int) error {
 	done, err := m.read(ctx, changeset)
 	if err != nil {
@@ -144,7 +141,7 @@ func (m *checkpoints) read(ctx context.Context, changeset string) ([]string, err
 	return m.ask(ctx, fmt.Sprintf("SELECT ?n { GRAPH <%s> { <%s> <%s> ?n } }", m.graph, changesetIRI(changeset), appliedProperty))
 }
 
-// ask runs a query for the values of ?n.
+// ask runs a query and returns the values of ?n.
 func (m *checkpoints) ask(ctx context.Context, query string) ([]string, error) {
 	body := strings.NewReader(url.Values{"query": {query}}.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.h.url, body)

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// errRefused is wrapped when an endpoint will not run an update as it is, not
-// now and not later.
+// errRefused says that an endpoint rejects an update for good: trying again does not
+// help.
 var errRefused = errors.New("the endpoint refuses an update")
 
-// deliver sends an update. When the endpoint refuses it, the triples that are to
-// blame are found, named and left out: real data has literals that are not what
-// their datatype says, which some stores do not take. The update itself still
-// goes as one request, so that its mark says all of it.
+// deliver sends an update. If the endpoint refuses it, deliver finds the triples that
+// it refuses, names them and leaves them out: real data has literals that do not fit
+// their datatype, and some stores reject these. The rest is still one request, so
+// that its mark covers all of it.
 func (h *recordingSource) deliver(ctx context.Context, update string, mark func(string) string) error {
 	refusal := h.post(ctx, mark(update))
 	if !errors.Is(refusal, errRefused) {
@@ -39,12 +39,13 @@ func (h *recordingSource) deliver(ctx context.Context, update string, mark func(
 	return h.post(ctx, mark(update[:first+1]+strings.Join(good, "\n")+update[last:]))
 }
 
-// trialGraph is the graph in which triples are tried out.
+// trialGraph is the graph in which acceptedTriples tries triples.
 func (h *recordingSource) trialGraph() string {
 	return "urn:freshet:trial:" + url.PathEscape(h.graph)
 }
 
-// acceptedTriples finds by halving which triples the endpoint takes.
+// acceptedTriples returns the triples that the endpoint accepts. It finds the others
+// by bisection.
 func (h *recordingSource) acceptedTriples(ctx context.Context, triples []string) ([]string, error) {
 	block := "{ GRAPH <" + h.trialGraph() + "> {\n" + strings.Join(triples, "\n") + "\n} }"
 	err := h.post(ctx, "INSERT "+block+" WHERE {}") // Virtuoso has no blank nodes in data

@@ -19,8 +19,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A endToEnd is the real server end to end over a chronicle: changesets are
-// applied, slots ticked through the API, and subscribers count what arrives.
+// An endToEnd runs the real server over a recording source: it applies changesets,
+// runs slots through the API, and counts what subscribers receive.
 type endToEnd struct {
 	recordingSource
 	policy string
@@ -104,7 +104,7 @@ func (r *endToEnd) run(ctx context.Context) (report bench.Arrived, err error) {
 	return report, nil
 }
 
-// server is the program's own, over the chronicle's endpoint, on a free port.
+// server starts the server over the source's endpoint on a free port.
 func (r *endToEnd) server(dir string) (*server.Server, error) {
 	conf := config.Default()
 	conf.Listen, conf.Data, conf.Contact = "127.0.0.1:0", dir, r.contact
@@ -120,7 +120,7 @@ func (r *endToEnd) server(dir string) (*server.Server, error) {
 	return server.New(&conf, config.Log{Level: "error", Format: "auto"}.Logger(r.w))
 }
 
-// play registers, follows, and goes through the revisions.
+// play registers and follows all queries and plays the revisions.
 func (r *endToEnd) play(ctx context.Context) error {
 	r.arrivals = bench.NewArrivals(len(r.list))
 	r.memory = make([]scheduler.Memory, len(r.list))
@@ -154,7 +154,7 @@ func (r *endToEnd) play(ctx context.Context) error {
 	return err
 }
 
-// follow tells the arrivals what a subscriber of a query holds.
+// follow records what a subscriber of a query receives.
 func (r *endToEnd) follow(ctx context.Context, i int) error {
 	held := false
 	return client.Follow(ctx, client.Options{Server: r.srv.URL(), Query: r.ids[i]}, func(e client.Event) error {
@@ -188,7 +188,7 @@ func (r *endToEnd) revisions(ctx context.Context, ask scheduler.Executor, done f
 	return nil
 }
 
-// truth asks all queries, outside of the server.
+// truth executes all queries, bypassing the server.
 func (r *endToEnd) truth(ctx context.Context, ask scheduler.Executor) error {
 	for i := range r.list {
 		a := ask.Execute(ctx, &r.list[i], r.memory[i], r.timeout)
@@ -205,7 +205,7 @@ func (r *endToEnd) truth(ctx context.Context, ask scheduler.Executor) error {
 	return nil
 }
 
-// tick runs a slot and waits until the subscribers have heard of all of it.
+// tick runs a slot and waits until the subscribers have received its changes.
 func (r *endToEnd) tick(ctx context.Context) error {
 	var s scheduler.Slot
 	if err := r.srv.Call(ctx, http.MethodPost, "/v1/endpoints/"+replayEndpoint+"/tick", nil, &s); err != nil {

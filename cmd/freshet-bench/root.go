@@ -37,7 +37,7 @@ allocation of retrievals.`,
 	return c
 }
 
-// withJSON lets a command that writes --out, or its last argument, say so in JSON.
+// withJSON adds --json to a command that writes --out or its last argument.
 func withJSON(w *cli.Env, c *cobra.Command) *cobra.Command {
 	var asJSON bool
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object that names what was written")
@@ -57,9 +57,8 @@ func withJSON(w *cli.Env, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// collectGarbageLess gives memory for time while simulations run, unless GOGC says how
-// much, and returns what undoes it: a study takes 600 MB instead of 350, and 4 %
-// less processor time.
+// collectGarbageLess trades memory for time while simulations run, unless GOGC is
+// set: a study takes 600 MB instead of 350, and 4 % less processor time.
 func collectGarbageLess() (undo func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -68,8 +67,7 @@ func collectGarbageLess() (undo func()) {
 	return func() { debug.SetGCPercent(was) }
 }
 
-// loadTrace reads a trace; a file that is not there is a mistake of the command
-// line.
+// loadTrace reads a trace. A missing file is a usage error.
 func loadTrace(path string) (*bench.Trace, error) {
 	if path == "" {
 		return nil, cli.UsageErrorf("--trace is missing: which trace to read")
@@ -90,7 +88,7 @@ func saveTrace(path string, t *bench.Trace) error {
 	})
 }
 
-// writeFile writes a file that is either complete or not there.
+// writeFile writes a file atomically: it is complete or does not exist.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-*")
 	if err != nil {
@@ -110,7 +108,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// progress is a bar on a terminal, and nothing elsewhere.
+// progress shows a bar on a terminal and nothing elsewhere.
 func progress(w *cli.Env, steps int, what string) *progressbar.ProgressBar {
 	out := io.Discard
 	if w.Terminal {

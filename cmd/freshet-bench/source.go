@@ -23,8 +23,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A recordingSource is a dataset with its changes and the queries about it, as the
-// commands record and replay take it.
+// A recordingSource is a dataset, its changes and the queries about it: the input of
+// the commands record and replay.
 type recordingSource struct {
 	changesets, base, queries string
 	endpoint, update, param   string
@@ -123,7 +123,7 @@ func (h *recordingSource) client() (*endpoint.Client, error) {
 	return endpoint.New(e.WithDefaults(), endpoint.Options{Contact: h.contact, Version: cli.Version()})
 }
 
-// load brings the dataset to its base.
+// load loads the base, the dataset before the first changeset.
 func (h *recordingSource) load(ctx context.Context) error {
 	if !h.remote {
 		return h.local.LoadFile(ctx, h.base)
@@ -134,12 +134,13 @@ func (h *recordingSource) load(ctx context.Context) error {
 	return h.send(ctx, h.first())
 }
 
-// first brings an endpoint to the base.
+// first is the base as a changeset.
 func (h *recordingSource) first() local.Changeset {
 	return local.Changeset{Name: "the base", Added: h.base}
 }
 
-// Virtuoso refuses much above a thousand triples in one request.
+// triplesPerRequest keeps below the thousand triples or so that Virtuoso takes in
+// one request.
 const triplesPerRequest = 500
 
 // send applies a changeset over the network.
@@ -165,7 +166,7 @@ func (h *recordingSource) send(ctx context.Context, c local.Changeset) error {
 	return err
 }
 
-// notAhead tells when a recording cannot be taken up behind a changeset.
+// notAhead returns an error when a recording cannot continue after a changeset.
 func (h *recordingSource) notAhead(ctx context.Context, changeset string) error {
 	if h.checkpoints == nil || !h.checkpoints.resuming {
 		return nil
@@ -173,9 +174,9 @@ func (h *recordingSource) notAhead(ctx context.Context, changeset string) error 
 	return h.checkpoints.notAhead(ctx, changeset)
 }
 
-// notBehind tells when a recording cannot be taken up because the endpoint has
-// lost what was applied: the last of these changesets that changed anything, or
-// else the base.
+// notBehind returns an error when a recording cannot continue because the endpoint
+// has lost what was applied. It checks the last of these changesets that changed
+// anything, or else the base.
 func (h *recordingSource) notBehind(ctx context.Context, before []local.Changeset) error {
 	if h.checkpoints == nil || !h.checkpoints.resuming {
 		return nil
@@ -196,8 +197,8 @@ func (h *recordingSource) notBehind(ctx context.Context, before []local.Changese
 	return nil
 }
 
-// dataException is how Virtuoso says, with status 400 or 500, that a value is not
-// of its datatype: an SQLSTATE of class 22.
+// dataException matches an answer of Virtuoso, with status 400 or 500, to a value
+// that is not of its datatype: an SQLSTATE of class 22.
 var dataException = regexp.MustCompile(`^Virtuoso 22\d\d\d Error`)
 
 func (h *recordingSource) post(ctx context.Context, update string) error {
@@ -250,8 +251,8 @@ func (h *recordingSource) apply(before, list []local.Changeset) func(context.Con
 	}
 }
 
-// steps are the revisions: one a changeset, or one an hour from the first
-// changeset's to the last one's.
+// steps lists the revisions: one per changeset, or one per hour from the first
+// changeset to the last one.
 func (h *recordingSource) steps() ([]bench.Step, error) {
 	all, err := local.Changesets(h.changesets)
 	if err != nil {
@@ -282,10 +283,10 @@ func (h *recordingSource) steps() ([]bench.Step, error) {
 	return steps, nil
 }
 
-// hour is the part of a changeset's name that says when it was.
+// hour is the hour in a changeset's name.
 func hour(c local.Changeset) string { return c.Name[:len("2006/01/02/15")] }
 
-// idle adds the hours between two that have changesets.
+// idle appends the hours between two that have changesets.
 func (h *recordingSource) idle(steps []bench.Step, from, to string) ([]bench.Step, error) {
 	const layout = "2006/01/02/15"
 	a, err := time.Parse(layout, from)

@@ -18,7 +18,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// A workloadKind is one of the benchmarks that have workloads of their own.
+// A workloadKind is a benchmark with its own kind of workload.
 type workloadKind struct {
 	use, short, long, example string
 	flags                     func(f *pflag.FlagSet)         // of the generator
@@ -63,8 +63,8 @@ func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
 	return c
 }
 
-// exclusive refuses flags of which one would be ignored: those of the generator
-// beside a workload, and all beside the experiments.
+// exclusive rejects flags that would be ignored: those of the generator beside
+// --workload, and all others beside --figures.
 func exclusive(c *cobra.Command) (err error) {
 	f := c.Flags()
 	f.Visit(func(g *pflag.Flag) {
@@ -80,7 +80,7 @@ func exclusive(c *cobra.Command) (err error) {
 	return err
 }
 
-// workload reads or generates.
+// workload reads the workload at path, or generates one without a path.
 func (t workloadKind) workload(c *cobra.Command, path string) (bench.Workload, error) {
 	if path == "" {
 		l, err := t.generate()
@@ -97,7 +97,7 @@ func (t workloadKind) workload(c *cobra.Command, path string) (bench.Workload, e
 	return l, err
 }
 
-// runLoad prints nothing before all policies have run.
+// runLoad runs all policies and then prints their results.
 func runLoad(w *cli.Env, l bench.Workload, policies string, asJSON bool) error {
 	list := l.Policies()
 	if policies != "" {
@@ -224,7 +224,7 @@ func (v windowed) Set(s string) error {
 	return nil
 }
 
-// checked is a flag whose text has to be understood.
+// checked is a flag whose text is parsed.
 type checked struct {
 	show func() string
 	set  func(string) error
