@@ -257,7 +257,7 @@ func TestFirstRun(t *testing.T) {
 	x := open(t, p.url)
 	checker := axe(t)
 	for _, look := range []look{{name: "first-run", path: "/", shows: "Nothing to keep fresh yet."}, {name: "first-endpoints", path: "/endpoints", shows: "No endpoint has a name yet."},
-		{name: "first-tokens", path: "/tokens", shows: "nobody is asked for one"}, {name: "first-deliveries", path: "/deliveries", shows: "There are no followers"}, {name: "first-queries", path: "/queries"}} {
+		{name: "first-tokens", path: "/tokens", shows: "none is asked for"}, {name: "first-deliveries", path: "/deliveries", shows: "There are no followers"}, {name: "first-queries", path: "/queries"}} {
 		x.look(look, phone, checker)
 		x.look(look, laptop, checker)
 	}

@@ -15,7 +15,7 @@ import (
 type Index interface {
 	// Digests of all queries in id order, or of those that mention a text.
 	Digests(text string) ([]registry.QueryDigest, error)
-	// Recent tells of the changes after an offset (the zero Offset stands before
+	// Recent reports the changes after an offset (the zero Offset is before
 	// everything) that were committed not before since, baselines left out, the
 	// oldest first, and returns up to where it read.
 	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
@@ -23,12 +23,12 @@ type Index interface {
 
 const (
 	freshIndex = 2 * time.Second // how old what lists are ordered by may be at most
-	idleIndex  = 20              // reading it anew waits this many times as long as it took
+	idleIndex  = 20              // reading it again waits this many times as long as it took
 	hours      = 24
 )
 
 // A catalogue keeps the digests for a moment, and counts the changes of the last
-// 24 hours by hour: some hundred bytes a query. Nothing runs while nobody looks.
+// 24 hours by hour: some hundred bytes a query. Nothing runs without requests.
 type catalogue struct {
 	index Index
 	now   func() time.Time
@@ -88,7 +88,7 @@ func newCatalogue(i Index, now func() time.Time) *catalogue {
 	return &catalogue{index: i, now: now, tallies: map[string]*byHour{}}
 }
 
-// stale makes the next reader read anew: what somebody did here shows at once.
+// stale makes the next look read the index again: an action on the pages shows at once.
 func (c *catalogue) stale() {
 	c.mu.Lock()
 	c.at = time.Time{}

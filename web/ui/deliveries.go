@@ -167,8 +167,8 @@ func (v deliveryHandler) mine(s registry.Subscription) bool {
 	return v.May(registry.RoleAdmin) || s.Caller == v.caller.Name
 }
 
-// lag counts what a follower was not told of. Where its newest change stands is
-// read once for all that follow the same query.
+// lag counts the changes that a follower has not received. The newest position of a
+// query is read once for all of its followers.
 func (v deliveryHandler) lag(f *receiver, heads map[string]registry.Position) error {
 	head, known := heads[f.Query]
 	if !known {
@@ -542,7 +542,7 @@ func (v deliveryHandler) replay() error {
 	if _, err := v.Webhooks.Replay(s.ID, registry.Replay{}); err != nil {
 		return v.refused("Nothing was sent", err, "/deliveries")
 	}
-	v.say("good", "What "+followerName(s)+" was not told is sent again.", "")
+	v.say("good", "What "+followerName(s)+" has missed is sent again.", "")
 	return v.back("/deliveries")
 }
 

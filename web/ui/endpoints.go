@@ -341,8 +341,8 @@ func (v endpointHandler) tick() error {
 	return v.back(endpointPath(name))
 }
 
-// refused says on the next page why something could not be done, where whoever
-// asked can mend it; any other error has a page of its own.
+// refused reports on the next page why an action was refused, if the user can correct
+// it; any other error has a page of its own.
 func (v *visit) refused(what string, err error, path string) error {
 	f := form{}
 	if err := f.refuse(err); err != nil {

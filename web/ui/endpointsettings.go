@@ -118,7 +118,8 @@ func short(d registry.Duration) string {
 	return s
 }
 
-// tagOf tells settings apart, so that nobody undoes what another did meanwhile.
+// tagOf identifies the settings in force, so that a save does not undo another one made
+// meanwhile.
 func tagOf(e registry.Endpoint) string {
 	e.Pause = nil
 	b, _ := json.Marshal(e.Masked()) // always has a JSON form

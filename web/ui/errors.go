@@ -36,8 +36,8 @@ func section(path string) string {
 	return first
 }
 
-// nothing answers what no page has, or not by this method: people with a page,
-// programs with a problem document.
+// nothing answers requests for unknown paths and methods: with a page if the client
+// accepts HTML, else with a problem document.
 func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	missing := &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such page", Detail: "Nothing is served under this path."}
 	if methods := s.methods(r); methods != "" {
@@ -58,8 +58,7 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// methods are those that the path of a request is served by, as Allow says them;
-// "" where it is not served at all.
+// methods lists the methods of a path for the Allow header, "" for an unknown path.
 func (s *Server) methods(r *http.Request) string {
 	var out []string
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
@@ -76,10 +75,10 @@ func (s *Server) methods(r *http.Request) string {
 	return strings.Join(append(out, http.MethodOptions), ", ")
 }
 
-// isMissing says whether err means that something is not there.
+// isMissing reports whether err means that something does not exist.
 func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }
 
-// isGap says whether err means that the log does not reach there.
+// isGap reports whether err means that the log no longer reaches back that far.
 func isGap(err error) bool {
 	var gap *registry.GapError
 	var p *registry.Problem

@@ -213,7 +213,7 @@ func (v overviewHandler) followersFact(past []point) (fact, error) {
 	}
 	f := fact{Label: "Followers", Value: template.HTML(count(n)), Sub: "all are served"}
 	if n == 0 {
-		f.Sub = "nobody follows yet"
+		f.Sub = "no followers yet"
 	}
 	if failing > 0 {
 		f.Sub = template.HTML(count(failing) + " fail")

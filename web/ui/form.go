@@ -90,8 +90,8 @@ func (f form) refusal() *refusal {
 	return r
 }
 
-// again answers a form with its page: what was typed stays, and what is wrong
-// stands at the top and beside its field.
+// again answers a form with its page: typed values stay, and errors show at the top
+// and beside their fields.
 func (v *visit) again(f form, look, section string, c content) error {
 	frame := v.frame(section, c)
 	if frame.Refused = f.refusal(); frame.Refused != nil {

@@ -169,7 +169,7 @@ func unit(d time.Duration) string {
 type clock struct{ now time.Time }
 
 // when writes a moment that keeps itself up to date; the full time is on hover.
-// What has been never reads as if it were to come, however late the page is.
+// A past moment never reads as a future one, however late the page is.
 func (c clock) when(t time.Time) template.HTML {
 	if !t.IsZero() && t.After(c.now) {
 		return timeTag("", t, ago(t, c.now))

@@ -109,7 +109,7 @@ func (v menu) places(all []place, section string, counts map[string]tally) []pla
 	return out
 }
 
-// A tally stands beside a place; bad says of what when it is trouble.
+// A tally is the number beside a place; bad names the trouble that it counts, if any.
 type tally struct {
 	n   int
 	bad string

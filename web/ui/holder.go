@@ -35,7 +35,7 @@ type releasePage struct {
 	Head        queryHead
 	Others      int
 	Changes     string
-	Last        bool // nobody else holds it
+	Last        bool // the only holder
 	Mine, Force bool
 }
 

@@ -169,8 +169,8 @@ func (l *live) run() error {
 	}
 }
 
-// signs are what else than a commit may change a page: slots that found nothing,
-// settings, health. Reading them costs next to nothing.
+// signs summarises what changes a page without a commit: slots that found nothing,
+// settings, health. It is cheap to read.
 func (l *live) signs() string {
 	endpoints, err := l.Registry.Endpoints()
 	if err != nil {
@@ -245,8 +245,8 @@ func (l *live) part(out *bytes.Buffer, p part) error {
 	return nil
 }
 
-// grow sends the newest entries of a list. After a gap in the log there is
-// nothing to go on from: the list goes on with what comes next.
+// grow sends the newest entries of a list. After a gap in the log it continues from the
+// end of the list.
 func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	entries, at, err := f.After(l.at)
 	if err != nil {
@@ -264,8 +264,7 @@ func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	return nil
 }
 
-// tell says what matters to those who do not see the page: an endpoint that
-// fails or answers again.
+// tell announces to screen readers that an endpoint fails or answers again.
 func (l *live) tell(out *bytes.Buffer) {
 	endpoints, err := l.Registry.Endpoints()
 	if err != nil {
@@ -289,7 +288,7 @@ func (l *live) tell(out *bytes.Buffer) {
 	}
 }
 
-// ended tells the page that what it shows is gone; the stream is over.
+// ended tells the page that its subject no longer exists, and ends the stream.
 func (l *live) ended(err error) error {
 	p, told := web.ProblemOf(err)
 	if !told {
@@ -309,12 +308,12 @@ func put(out *bytes.Buffer, e event) {
 	out.WriteString("\n\n")
 }
 
-// flush writes within its time: a browser that does not read is let go.
+// flush writes with a deadline and drops a browser that does not read.
 func (l *live) flush(b []byte) error {
 	rc := http.NewResponseController(l.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(slowestEvent))
 	if _, err := l.w.Write(b); err != nil {
-		panic(http.ErrAbortHandler) // nobody listens any more
+		panic(http.ErrAbortHandler) // the browser is gone
 	}
 	if err := rc.Flush(); err != nil {
 		panic(http.ErrAbortHandler)

@@ -29,12 +29,13 @@ func (l *look) part(w io.Writer, name string, data any) error {
 
 func functions(a assets) template.FuncMap {
 	return template.FuncMap{
-		"asset":  func(name string) string { return a[name].url },
-		"count":  func(n int) string { return count(n) },
-		"amount": func(n int64) string { return amount(n) },
-		"took":   took,
-		"cut":    func(n int, s string) string { return clip(s, n) },
-		"list":   func(v ...any) []any { return v },
-		"plural": plural,
+		"asset":    func(name string) string { return a[name].url },
+		"count":    func(n int) string { return count(n) },
+		"amount":   func(n int64) string { return amount(n) },
+		"took":     took,
+		"cut":      func(n int, s string) string { return clip(s, n) },
+		"list":     func(v ...any) []any { return v },
+		"plural":   plural,
+		"sentence": sentence,
 	}
 }

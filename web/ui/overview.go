@@ -50,7 +50,7 @@ type overviewEndpoint struct {
 	Rank          int
 }
 
-// A state is told by a shape and a word.
+// A state is shown as a shape and a word.
 type state struct{ Class, Word string }
 
 // A changeLine is one line of the list of changes.

@@ -85,7 +85,7 @@ type reason struct {
 type whoView struct {
 	List  []follower
 	More  int // of those that the visitor may see
-	Rest  int // others', of which only their number is told
+	Rest  int // others', of which only the number shows
 	Known bool
 	Link  bool
 }

@@ -33,18 +33,19 @@ type registerPage struct {
 type found struct {
 	Lede     lede
 	State    state
-	Facts    []pair
+	Query    *registry.Query // nil where it cannot be registered
+	Limit    string          // of its rows
+	Keys     string          // that it is ordered by
+	Known    bool
+	Holders  int // of the query that is known
 	Findings []finding
 	Cost     []string
 	Use      string // of the endpoint's budget today, for the meter
 	Meter    string
 }
 
-type finding struct {
-	Kind        string // fail, warn or ""
-	Where, Text string
-	Advice      string
-}
+// A finding is an error of the query. Warnings are the query's own.
+type finding struct{ Where, Text string }
 
 // A trial is one execution that nothing is kept of.
 type trial struct {
@@ -141,16 +142,15 @@ func (v registerHandler) found(f *form, t *trial) found {
 		return v.wrong(f, err)
 	}
 	out := found{State: state{"live", "valid"}}
-	for _, w := range q.Warnings {
-		out.Findings = append(out.Findings, plainWarning(w))
+	out.Query, out.Keys = &q, clip(strings.Join(q.OrderKeys, ", ?"), 120)
+	if q.Limit >= 0 {
+		out.Limit = plural(int(q.Limit), "row", "rows")
 	}
 	out.Lede = registerLede(len(q.Warnings), f.Status != 0)
-	known := "no, it is new"
 	if item, err := v.Queries.Item(q.ID); err == nil {
-		known = "yes, " + plural(len(item.Query.Holders), "application holds it", "applications hold it")
+		out.Known, out.Holders = true, len(item.Query.Holders)
 		out.Lede.Rest = []phrase{{Text: "This very question is asked already: you will share its result."}}
 	}
-	out.Facts = []pair{{"Form", formWords(&q)}, {"Order", orderWords(&q)}, {"Known?", known}, {"Id", q.ID}}
 	v.costs(&out, reg, t)
 	return out
 }
@@ -168,12 +168,12 @@ func registerLede(warnings int, wrong bool) lede {
 	return l
 }
 
-// wrong says why the query cannot be registered as it stands.
+// wrong reports why the query cannot be registered.
 func (v registerHandler) wrong(f *form, err error) found {
 	p, told := web.ProblemOf(err)
 	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it is."}}
 	if !told {
-		out.Findings = []finding{{Kind: "fail", Where: "It could not be checked", Text: "The server's log says why."}}
+		out.Findings = []finding{{Where: "It could not be checked", Text: "The server's log says why."}}
 		return out
 	}
 	for _, e := range p.Errors {
@@ -189,56 +189,9 @@ func (v registerHandler) wrong(f *form, err error) found {
 	if detail == "" && len(p.Errors) > 0 {
 		detail = p.Errors[0].Detail
 	}
-	out.Findings = []finding{{Kind: "fail", Where: p.Heading(), Text: sentence(clip(detail, 600))}}
+	out.Findings = []finding{{Where: p.Heading(), Text: sentence(clip(detail, 600))}}
 	f.Status = web.Status(p.Kind)
 	return out
-}
-
-func formWords(q *registry.Query) string {
-	if q.Limit >= 0 {
-		return string(q.Form) + ", at most " + plural(int(q.Limit), "row", "rows")
-	}
-	return string(q.Form)
-}
-
-func orderWords(q *registry.Query) string {
-	switch {
-	case q.Form != diff.Select:
-		return "has none"
-	case !q.Ordered:
-		return "none, rows are a bag"
-	case len(q.OrderKeys) > 0:
-		return "by ?" + clip(strings.Join(q.OrderKeys, ", ?"), 120)
-	}
-	return "matters"
-}
-
-// plainWarning tells a warning in plain words, with what to do about it.
-func plainWarning(w registry.Warning) finding {
-	f := finding{Kind: "warn", Text: sentence(w.Message)}
-	f.Where, f.Advice = warningWords(w.Code)
-	if w.Line > 0 {
-		f.Where = fmt.Sprintf("Line %d: %s", w.Line, f.Where)
-	}
-	return f
-}
-
-func warningWords(code string) (title, advice string) {
-	switch code {
-	case "limit-without-order":
-		return "LIMIT without ORDER BY", "Add an ORDER BY that leaves no choice."
-	case "order-ties":
-		return "the order can tie", "Order by something that the rows show, and end with a key that is unique."
-	case "non-deterministic":
-		return "another answer each time", "Its changes will not all be changes of the data."
-	case "service":
-		return "it asks another endpoint", "Better register a query at that endpoint itself."
-	case "undeclared-prefix":
-		return "a prefix that is not declared", "Declare it, and the query means the same everywhere."
-	case "pragma":
-		return "a word of one product", "It will not run at another endpoint."
-	}
-	return strings.ReplaceAll(code, "-", " "), ""
 }
 
 // costs says what running it means for the endpoint.

@@ -27,7 +27,7 @@ type content struct {
 	Feed  *feed  // a list that grows at its top
 }
 
-// A part of a page lives on: its template renders one element, which bears the id.
+// A part of a page is kept up to date. Its template renders one element, which has the id.
 type part struct {
 	ID, Template string
 	Data         any

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// masked stands for a secret that is set, as registry.Endpoint.Masked writes it.
+// masked replaces a secret that is set, as in registry.Endpoint.Masked.
 const masked = "(set)"
 
 // headerLines writes header fields one a line, in the order of their names.

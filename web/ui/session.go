@@ -45,7 +45,7 @@ func newSessions(now func() time.Time, public string) *sessions {
 }
 
 // begin makes a session. Among too many, the one that was not seen for longest
-// ends: first of the same token, so that nobody signs others out.
+// ends: first of the same token, so that no token signs others out.
 func (s *sessions) begin(token string) (id string) {
 	id = rand.Text()
 	now := s.now()

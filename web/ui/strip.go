@@ -30,7 +30,7 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 	var run, changed, failed, partial drawing
 	out := strip{}
 	first := last - min(last, stripSlots)
-	x := func(slot uint64) float64 { return float64(stripSlots-1-int(last-slot))*4 + .5 } // the last slot stands at the right
+	x := func(slot uint64) float64 { return float64(stripSlots-1-int(last-slot))*4 + .5 } // the last slot is at the right
 	for i, m := range s.Samples {
 		if m.Slot <= first {
 			continue

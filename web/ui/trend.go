@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Trends of what no log keeps: one point a minute, the last 24 hours. They begin
-// anew with the process.
+// Trends of what no log keeps: one point a minute, the last 24 hours. They are
+// lost when the process ends.
 type trends struct {
 	mu   sync.Mutex
 	list []point

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// Config is what the pages are made of: what the API is, and a little more.
+// Config holds what the pages need: the configuration of the API and a little more.
 type Config struct {
 	web.Config
 	// Index is what lists of queries are ordered by.

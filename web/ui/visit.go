@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A visit is one request of a person.
+// A visit is one request to a page, with what all handlers share.
 type visit struct {
 	*Server
 	clock
@@ -119,7 +119,7 @@ func formError(err error) error {
 	return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read"}
 }
 
-// enter lets the visitor in, or answers: with the way to sign in, or with 403.
+// enter checks the caller's role. Without it, it answers with the sign-in form or 403.
 func (v *visit) enter(route string, need registry.Role) bool {
 	web.Note(v.w, route, "")
 	err := v.authenticate()
@@ -145,8 +145,8 @@ func (v *visit) enter(route string, need registry.Role) bool {
 	return true
 }
 
-// authenticate finds out who is there. It is asked of every request, so that a
-// revoked token is out at once.
+// authenticate identifies the caller. It runs for every request, so that a revoked
+// token stops working at once.
 func (v *visit) authenticate() error {
 	v.token = v.Token(v.r)
 	caller, err := v.Gate.Authenticate("", v.token)
@@ -179,14 +179,14 @@ func (v *visit) render(status int, look string, f *frame) {
 	b.send(v.w, v.r, status)
 }
 
-// to answers a form with a redirect to another page of ours.
+// to answers a form with a redirect to a page of this server.
 func (v *visit) to(path string) error {
 	v.w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(v.w, v.r, local(path), http.StatusSeeOther)
 	return nil
 }
 
-// back answers a form with a redirect to where its field "back" says, else to path.
+// back answers a form with a redirect to its field "back", else to path.
 func (v *visit) back(path string) error {
 	if b := v.r.PostForm.Get("back"); b != "" {
 		path = b
@@ -194,7 +194,7 @@ func (v *visit) back(path string) error {
 	return v.to(path)
 }
 
-// local is a path of this server, whatever it was given.
+// local returns path if it leads to this server, else "/".
 func local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
