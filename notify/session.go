@@ -35,7 +35,7 @@ type session struct {
 	over   bool
 	login  login
 	out    output
-	subs   subscriptions
+	subs   turnQueue
 	alarm  alarm
 	hello  time.Time // init is due
 	beat   time.Time // the next heartbeat
@@ -59,7 +59,7 @@ func newSession(srv *Server, conn *websocket.Conn, w *wire, from, token string) 
 	}
 	s.in = receiver{session: s, conn: conn, wire: w}
 	s.out = output{wire: w, pool: &srv.buffers, wait: s}
-	s.subs = subscriptions{srv: srv, byID: make(map[string]*subscription)}
+	s.subs = turnQueue{srv: srv, byID: make(map[string]*subscription)}
 	return s
 }
 

@@ -21,7 +21,7 @@ type subscription struct {
 	place   int  // in topic.subs, guarded by topic.mu
 	awake   bool // in mailbox.woken, guarded by mailbox.mu
 	over    bool // has left
-	queued  bool // in subscriptions.queue
+	queued  bool // in turnQueue.queue
 	release func()
 
 	follows  string // id of the query or profile

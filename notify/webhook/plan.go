@@ -23,7 +23,7 @@ func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	}
 	c, err := w.cursor(s)
 	if err != nil {
-		return disable("its filter cannot be read: " + err.Error()), nil
+		return disableStep("its filter cannot be read: " + err.Error()), nil
 	}
 	if c.At() == st.Position {
 		return deliver.Step{}, nil
@@ -83,7 +83,7 @@ func seen(s *registry.Subscription, until registry.Position) deliver.Step {
 func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
-		return disable("its filter cannot be read: " + err.Error()), nil
+		return disableStep("its filter cannot be read: " + err.Error()), nil
 	}
 	m := cursor.MultiCursor{Filter: filter, Rate: time.Duration(s.Rate), Limit: w.opts.Format.MaxChange, Stored: true,
 		Wants: func(c *registry.Change) (bool, error) { return w.concerns(s, c) }}

@@ -143,7 +143,7 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 	if who, err := w.opts.Caller(s.Caller); err != nil {
 		return deliver.Step{}, err
 	} else if !who.MayRead(&q) {
-		return disable("its token may not read this any more"), nil
+		return disableStep("its token may not read this any more"), nil
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
@@ -159,7 +159,7 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 	return w.plan(ctx, s, now)
 }
 
-func disable(reason string) deliver.Step {
+func disableStep(reason string) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		Disable(s, reason)
 		return nil

@@ -1,0 +1,98 @@
+package notify
+
+import (
+	"slices"
+	"time"
+)
+
+// A turnQueue holds the subscriptions of one session: by id, in turn, and on hold.
+type turnQueue struct {
+	srv   *Server
+	byID  map[string]*subscription
+	queue []*subscription             // those that have something to look at, in turn
+	holds map[*subscription]time.Time // until when their rate holds them back
+}
+
+// enter takes a subscription in. What is committed from now on wakes it.
+func (q *turnQueue) enter(sub *subscription) {
+	q.byID[sub.id] = sub
+	q.srv.join(sub)
+	q.srv.subscriptions.Add(1)
+}
+
+// leave takes a subscription out.
+func (q *turnQueue) leave(sub *subscription) {
+	sub.over = true
+	delete(q.byID, sub.id)
+	delete(q.holds, sub)
+	q.queue = slices.DeleteFunc(q.queue, func(other *subscription) bool { return other == sub })
+	q.release(sub)
+}
+
+// release ends a subscription's wake-ups and its registration.
+func (q *turnQueue) release(sub *subscription) {
+	q.srv.part(sub)
+	q.srv.subscriptions.Add(-1)
+	q.srv.listing.remove(sub.listed)
+	sub.release()
+}
+
+// close releases all.
+func (q *turnQueue) close() {
+	for _, sub := range q.byID {
+		q.release(sub)
+	}
+	clear(q.byID)
+	q.queue, q.holds = nil, nil
+}
+
+// enqueue puts a subscription in turn to be looked at.
+func (q *turnQueue) enqueue(sub *subscription) {
+	if !sub.queued && !sub.over {
+		sub.queued = true
+		q.queue = append(q.queue, sub)
+	}
+}
+
+// next is the subscription whose turn it is.
+func (q *turnQueue) next() *subscription {
+	sub := q.queue[0]
+	q.queue = slices.Delete(q.queue, 0, 1)
+	sub.queued = false
+	return sub
+}
+
+// hold has a subscription looked at when its rate allows the next message.
+func (q *turnQueue) hold(sub *subscription, until time.Time) {
+	if q.holds == nil {
+		q.holds = make(map[*subscription]time.Time)
+	}
+	q.holds[sub] = until
+}
+
+// earliest is the first end of a hold, limit if none is earlier.
+func (q *turnQueue) earliest(limit time.Time) time.Time {
+	for _, until := range q.holds {
+		if until.Before(limit) {
+			limit = until
+		}
+	}
+	return limit
+}
+
+// endHolds enqueues those whose rate allows the next message.
+func (q *turnQueue) endHolds(now time.Time) {
+	for sub, until := range q.holds {
+		if !now.Before(until) {
+			delete(q.holds, sub)
+			q.enqueue(sub)
+		}
+	}
+}
+
+// foldAll has what waits of each go out as one change.
+func (q *turnQueue) foldAll() {
+	for _, sub := range q.byID {
+		sub.cursor.Hold()
+	}
+}
