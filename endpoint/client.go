@@ -31,32 +31,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
-// A Memory is what a Client keeps of a query's last complete answer in order to
-// recognise an equal one cheaply. Only the Client interprets it. Validators
-// belong to the request that they were given for.
-type Memory struct {
-	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body; zero: unknown
-	ETag         string    `json:"etag,omitempty"`
-	LastModified string    `json:"last_modified,omitempty"`
-	Vars         []string  `json:"vars,omitempty"` // order of the head, which has no meaning and is kept
-}
-
-// An Answer is what one execution brought.
-type Answer struct {
-	// Outcome is Unchanged if the body is known to be the remembered one (Result
-	// is nil then), Changed if there is a complete result to compare, otherwise
-	// what went wrong.
-	Outcome registry.Outcome
-	Result  *diff.Result
-	Memory  Memory        // of this answer, if it is complete
-	Elapsed time.Duration // from sending the request until the answer was decoded; 0 if nothing was sent
-	Age     time.Duration // of the answer on arrival
-	Error   string        // what went wrong, for people
-}
+// What a Client is asked with and answers.
+type (
+	Memory = registry.AnswerMemory
+	Answer = registry.Answer
+)
 
 // Options are what a Client needs besides the endpoint's settings.
 type Options struct {
@@ -186,9 +168,9 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	if err != nil {
 		return verdict{Answer: Answer{Outcome: registry.Failed, Error: "the request could not be built: " + err.Error()}}
 	}
-	x, err := c.exchange(t.ctx, r, m.boundTo(r.identity))
+	x, err := c.exchange(t.ctx, r, boundTo(m, r.identity))
 	defer c.release(x)
-	v := c.judge(x, err, q, r, m.boundTo(r.identity), t)
+	v := c.judge(x, err, q, r, boundTo(m, r.identity), t)
 	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {
 		v.status, v.Age, v.Elapsed = x.status, age(x.header), time.Since(x.start)

@@ -178,7 +178,7 @@ func (r *request) conditional(m Memory) bool {
 
 // boundTo returns the memory, without its validators if they were given for
 // another request.
-func (m Memory) boundTo(identity string) Memory {
+func boundTo(m Memory, identity string) Memory {
 	m.ETag = unbind(m.ETag, identity)
 	m.LastModified = unbind(m.LastModified, identity)
 	return m

@@ -146,15 +146,8 @@ type Executor interface {
 	Health() registry.Health
 }
 
-// An Answer is what one execution brought.
-type Answer struct {
-	// Outcome: Unchanged when the body is known to be the one remembered
-	// (Result is nil then), Changed when a complete result is there that has to
-	// be compared, otherwise what went wrong.
-	Outcome registry.Outcome
-	Result  *diff.Result
-	Memory  Memory        // of this answer, when it is complete
-	Elapsed time.Duration // from sending until the answer was read, compared and prepared for the ledger: what the budget pays
-	Age     time.Duration // how old the answer was on arrival
-	Error   string        // what went wrong, in words for people
-}
+// What an Executor is asked with and answers.
+type (
+	Memory = registry.AnswerMemory
+	Answer = registry.Answer
+)

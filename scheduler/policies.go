@@ -20,7 +20,6 @@ type (
 	Definition = policy.Definition
 	Key        = policy.Key
 	Lesson     = policy.Lesson
-	Memory     = policy.Memory
 	Moment     = policy.Moment
 	Oracle     = policy.Oracle
 	Param      = policy.Param

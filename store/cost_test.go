@@ -120,11 +120,11 @@ func (w *town) Execute(ctx context.Context, q *registry.Query, m scheduler.Memor
 	if w.forget.Load() {
 		m = scheduler.Memory{}
 	}
-	a := w.client.Execute(ctx, q, endpoint.Memory(m), limit)
+	a := w.client.Execute(ctx, q, m, limit)
 	if a.Result != nil {
 		w.decoded.Add(1)
 	}
-	return scheduler.Answer{Outcome: a.Outcome, Result: a.Result, Memory: scheduler.Memory(a.Memory), Elapsed: a.Elapsed, Age: a.Age, Error: a.Error}
+	return a
 }
 
 func (w *town) Health() registry.Health { return w.client.Health() }

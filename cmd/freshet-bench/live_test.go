@@ -14,7 +14,6 @@ import (
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
-	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -111,7 +110,7 @@ func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budge
 		t.Fatal(err)
 	}
 	defer c.Close()
-	x := &timed{Executor: server.Executor{Client: c}, times: tr.Times, ran: make([][]int, len(steps))}
+	x := &timed{Executor: c, times: tr.Times, ran: make([][]int, len(steps))}
 	x.now.Store(time.Now().UnixNano())
 	ledger := &schedulertest.Memory{}
 	var b scheduler.Batch

@@ -7,7 +7,6 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/spf13/cobra"
 )
 
@@ -53,7 +52,7 @@ literals that are not of their datatype, are named and left out.`,
 			}
 			bar := progress(w, len(steps)+1, "recording")
 			err = bench.Recording{
-				Path: out, Queries: queries, Ask: server.Executor{Client: ask}, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
+				Path: out, Queries: queries, Ask: ask, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
 				About:    map[string]string{"endpoint": h.endpoint, "graph": h.graph},
 				Progress: func(done, _ int) { bar.Set(done) },
 			}.Run(c.Context())

@@ -143,7 +143,7 @@ func (r *endToEnd) play(ctx context.Context) error {
 		go func() { followers <- r.follow(ctx, i) }()
 	}
 	bar := progress(r.w, len(r.steps)+1, "replaying")
-	err = r.revisions(ctx, server.Executor{Client: ask}, func() { bar.Add(1) })
+	err = r.revisions(ctx, ask, func() { bar.Add(1) })
 	bar.Close()
 	stop()
 	for range r.ids {

@@ -39,8 +39,8 @@ type Stats struct {
 	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
 	// IncompleteSince is when executions began to bring no result, zero while they
 	// do.
-	IncompleteSince time.Time `json:"incomplete_since,omitzero"`
-	Memory          Memory    `json:"memory"`
+	IncompleteSince time.Time             `json:"incomplete_since,omitzero"`
+	Memory          registry.AnswerMemory `json:"memory"`
 }
 
 // A Sample is one complete execution.
@@ -59,15 +59,6 @@ type Run struct {
 	Outcome registry.Outcome `json:"outcome,omitempty"`
 	Error   string           `json:"error,omitempty"`
 	Why     string           `json:"why,omitempty"` // the tier that chose it: refresh, new, hinted, interval, ranked
-}
-
-// A Memory is what an executor keeps of a query's last complete answer to see
-// cheaply that the next one is the same.
-type Memory struct {
-	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body, zero = unknown
-	ETag         string    `json:"etag,omitempty"`
-	LastModified string    `json:"last_modified,omitempty"`
-	Vars         []string  `json:"vars,omitempty"` // order of the head, which means nothing and is kept
 }
 
 // Ring is how many complete executions Stats.Samples remembers.

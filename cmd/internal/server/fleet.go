@@ -83,9 +83,9 @@ func (f *fleet) sync(name string) error {
 	f.clients[name] = asker{e, c}
 	if known {
 		defer old.Close()
-		return f.Update(e, Executor{Client: c})
+		return f.Update(e, c)
 	}
-	return f.Add(e, Executor{Client: c})
+	return f.Add(e, c)
 }
 
 func (f *fleet) drop(name string) error {

@@ -57,7 +57,7 @@ func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, 
 		return 0, err
 	}
 	q := registry.Query{ID: "probe", Endpoint: e.Name, Text: text, Normal: a.Normal, Form: "ASK", Limit: -1}
-	answer := Executor{Client: c}.Execute(ctx, &q, scheduler.Memory{}, time.Duration(e.Timeout))
+	answer := c.Execute(ctx, &q, scheduler.Memory{}, time.Duration(e.Timeout))
 	if !answer.Outcome.Complete() {
 		return 0, errors.New(string(answer.Outcome) + ": " + answer.Error)
 	}
