@@ -68,12 +68,12 @@ func (p *planner) rankClaims() {
 	}
 }
 
-// claimable says whether an interval may let a query run now.
+// claimable reports whether an interval may let a query run now.
 func (p *planner) claimable(c *candidate) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue)
 }
 
-// claimed says whether an interval still brings a query into the slot that would
+// claimed reports whether an interval still brings a query into the slot that would
 // not be in it otherwise.
 func (p *planner) claimed() bool {
 	return slices.ContainsFunc(p.claims.order, func(x claim) bool { return x.c.in == nil && p.claimable(x.c) && x.Affords(x.c.Estimate) })
@@ -95,7 +95,7 @@ func (p *planner) claimedEarly() (list []*candidate) {
 	return list
 }
 
-// rivals says whether queries wait that no interval claims.
+// rivals reports whether queries wait that no interval claims.
 func (p *planner) rivals() bool {
 	n := p.ranked.len()
 	for _, x := range p.claims.order {
@@ -200,7 +200,7 @@ func (p *planner) closeRounds(now time.Time, stopped string) {
 	p.rounds.EndSlot(now, func(query string) string { return p.missed(query, stopped) })
 }
 
-// missed tells why a query did not capture an interval in this slot.
+// missed is why a query did not capture an interval in this slot.
 func (p *planner) missed(query, stopped string) string {
 	c := p.all[query]
 	switch {

@@ -10,8 +10,9 @@ import (
 )
 
 // A Ledger keeps, per endpoint, what the loop must still know after a restart.
-// It is the only meeting place of registration and scheduling. Methods may be
-// called concurrently, Record too: a trial run's health may come while a slot runs.
+// Registration and scheduling exchange data only through it. Methods may be called
+// concurrently, including Record: a trial run can change the health while a slot
+// runs.
 type Ledger interface {
 	// Since returns the entries of an endpoint whose registration was added,
 	// edited or removed after revision rev; rev 0 returns all. Its cost grows
@@ -26,8 +27,8 @@ type Ledger interface {
 	// Record commits a batch in ONE transaction: statistics, results, changes,
 	// index, retention, slot and health. It numbers the changes and returns
 	// them in the order of the outcomes. A query that was removed meanwhile is
-	// passed over in silence, and so is what came of it when it was registered
-	// anew since, as the epoch of its position tells. When Record returns an error nothing of the batch
+	// passed over in silence, and so is one that was registered again since, as the
+	// epoch of its position shows. When Record returns an error nothing of the batch
 	// is in effect. One that wraps registry.ErrReadOnly lets the loop wait and begin again
 	// from what is recorded, as after a restart; after any other the process must end: the
 	// disk can no longer be trusted.
@@ -46,7 +47,7 @@ type News struct {
 	// Entries holds every query of the endpoint, as for revision 0, and whatever
 	// is not among them is gone. Removed is empty then.
 	Full    bool
-	Removed []string // ids of queries that nobody holds any more
+	Removed []string // ids of queries without holders
 	Last    Slot     // as last recorded, zero when none
 	Health  registry.Health
 	Policy  PolicyState // last recorded for the endpoint, zero when none

@@ -59,7 +59,7 @@ func (l *limiter) release() {
 	l.admit()
 }
 
-// cancel gives up what queue asked for, granted meanwhile or not.
+// cancel gives up what enqueue asked for, also when it is granted already.
 func (l *limiter) cancel(granted chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

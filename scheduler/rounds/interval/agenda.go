@@ -63,9 +63,6 @@ func NewAgenda[R comparable](r Ranking) *Agenda[R] {
 // Now is the current chronon, 0 before the first Advance.
 func (a *Agenda[R]) Now() uint64 { return a.now }
 
-// Ranking is the policy that it follows.
-func (a *Agenda[R]) Ranking() Ranking { return a.ranking }
-
 // Len is the number of open CEIs, Active that of the EIs that ask for a probe
 // in this chronon.
 func (a *Agenda[R]) Len() int { return len(a.ceis) }
@@ -243,11 +240,14 @@ func (a *Agenda[R]) drop(id uint64) Progress[R] {
 	return h.progress()
 }
 
-// Close lets go of an open CEI, as when its profile is deleted. It reports
-// whether there was one.
-func (a *Agenda[R]) Close(id uint64) (Progress[R], bool) {
-	if _, ok := a.ceis[id]; !ok {
-		return Progress[R]{}, false
+// progress copies the marks of capture.
+func (h *held[R]) progress() Progress[R] {
+	p := Progress[R]{CEI: h.cei}
+	if h.captured > 0 {
+		p.Captured = make([]uint64, len(h.entries))
+		for i := range h.entries {
+			p.Captured[i] = h.entries[i].at
+		}
 	}
-	return a.drop(id), true
+	return p
 }

@@ -23,8 +23,8 @@
 // starts or ends, Probe O(r log n) for each one captured, where r is the number
 // of EIs in its CEI; nothing is paid for what does not change.
 //
-// R is any comparable type that identifies resources to the caller. CEIs are plain data;
-// State and Restore carry an agenda over a restart or to another ranking.
+// R is any comparable type that identifies resources to the caller. CEIs are plain
+// data; Resume makes an agenda again after a restart or for another ranking.
 //
 // Source: H. Roitman, A. Gal, L. Raschid, "Query scheduling in the presence of
 // complex user profiles", sections 2.1 (model) and 3.1 (policies).
