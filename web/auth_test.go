@@ -204,8 +204,8 @@ func TestGateStaysClosed(t *testing.T) {
 	}
 }
 
-// A name stands for its token as long as that is valid, and for nothing afterwards;
-// on a server without tokens everybody is an admin.
+// A name identifies its token as long as that is valid, and nothing afterwards.
+// On a server without tokens every caller is an admin.
 func TestGateKnowsNames(t *testing.T) {
 	m, now, end := newMemory(morning), morning, morning.Add(time.Hour)
 	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file"), ExpiresAt: &end}}, m, func() time.Time { return now })

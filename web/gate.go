@@ -91,8 +91,9 @@ func (g *TokenGate) all() ([]registry.Token, error) {
 	return tokens, nil
 }
 
-// Named returns the caller that a name stands for now: of a token that is valid,
-// of the role admin on a server that asks for no tokens, else of no role.
+// Named returns the present caller of a name: with the role of its token if
+// that is valid, with the role admin on a server without tokens, else without a
+// role.
 func (g *TokenGate) Named(name string) (registry.Caller, error) {
 	tokens, err := g.all()
 	if err != nil {
