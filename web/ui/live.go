@@ -233,7 +233,7 @@ var running = regexp.MustCompile(`(<time[^>]*>)[^<]*</time>`)
 // part sends a part when it is another one than the last.
 func (l *live) part(out *bytes.Buffer, p part) error {
 	var b bytes.Buffer
-	if err := l.looks[l.page.look].part(&b, p.Template, p.Data); err != nil {
+	if err := l.templates[l.page.look].part(&b, p.Template, p.Data); err != nil {
 		return err
 	}
 	sum := maphash.Bytes(l.seed, running.ReplaceAll(b.Bytes(), []byte("$1")))
@@ -256,7 +256,7 @@ func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	l.at = at
 	for _, e := range entries[max(0, len(entries)-f.Most):] {
 		var b bytes.Buffer
-		if err := l.looks[l.page.look].part(&b, f.Template, e); err != nil {
+		if err := l.templates[l.page.look].part(&b, f.Template, e); err != nil {
 			return err
 		}
 		put(out, event{Type: "add", List: f.List, HTML: b.String(), Max: f.Most})

@@ -143,7 +143,7 @@ func (s *Server) serveAll() error {
 }
 
 func (s *Server) parse(look string) error {
-	l, err := newLook(look, s.assets)
-	s.looks[look] = l
+	l, err := newPageTemplate(look, s.assets)
+	s.templates[look] = l
 	return err
 }

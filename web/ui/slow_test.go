@@ -67,7 +67,7 @@ func TestPagePacked(t *testing.T) {
 // of it there was.
 func TestPageThatFails(t *testing.T) {
 	r := newRig(t)
-	r.pages.looks["about"] = &look{template.Must(template.New("layout").Parse(`{{define "layout"}}` + strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
+	r.pages.templates["about"] = &pageTemplate{template.Must(template.New("layout").Parse(`{{define "layout"}}` + strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
 	r.get("/about").status(http.StatusInternalServerError).has("The fault is the server").lacks("first")
 }
 

@@ -44,7 +44,7 @@ type Server struct {
 	mux       *http.ServeMux
 	sections  map[string]bool // the places of the rail that exist
 	assets    assets
-	looks     map[string]*look // parsed templates by page
+	templates map[string]*pageTemplate // parsed templates by page
 	sessions  *sessions
 	catalogue *catalogue
 	profiles  *profileIndex // nil where there are none
@@ -87,7 +87,7 @@ func New(c Config) (*Server, error) {
 	if c.Limits.Recheck <= 0 {
 		c.Limits.Recheck = 25 * time.Second
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, looks: map[string]*look{},
+	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
 	if s.Profiles != nil {
 		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}

@@ -58,7 +58,7 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 
 // Has says whether there is a page of that look, so that no page links to one
 // that is not there.
-func (v *visit) Has(look string) bool { return v.looks[look] != nil }
+func (v *visit) Has(look string) bool { return v.templates[look] != nil }
 
 // May says whether the caller has a role.
 func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(role) }
@@ -163,7 +163,7 @@ func forbidden(detail string) error {
 
 // render writes a page.
 func (v *visit) render(status int, look string, f *frame) {
-	b, err := pack(func(w io.Writer) error { return v.looks[look].page(w, f) })
+	b, err := pack(func(w io.Writer) error { return v.templates[look].page(w, f) })
 	if err != nil {
 		if look != "error" {
 			v.fail(err)
@@ -238,7 +238,7 @@ type (
 
 // fragment answers a script with one part of a page.
 func (v *visit) fragment(look, name string, data any) error {
-	b, err := pack(func(w io.Writer) error { return v.looks[look].part(w, name, data) })
+	b, err := pack(func(w io.Writer) error { return v.templates[look].part(w, name, data) })
 	if err != nil {
 		return err
 	}

@@ -6,24 +6,24 @@ import (
 	"io"
 )
 
-// A look is the parsed templates of a page: its own file among the shared ones.
-type look struct{ t *template.Template }
+// A pageTemplate is the parsed templates of a page: its own file among the shared ones.
+type pageTemplate struct{ t *template.Template }
 
-// newLook parses templates/{name}.html, which defines "main", with the layout,
+// newPageTemplate parses templates/{name}.html, which defines "main", with the layout,
 // the rail and the partials.
-func newLook(name string, a assets) (*look, error) {
+func newPageTemplate(name string, a assets) (*pageTemplate, error) {
 	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html", "templates/forms.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
-	return &look{t}, nil
+	return &pageTemplate{t}, nil
 }
 
-func (l *look) page(w io.Writer, f *frame) error {
+func (l *pageTemplate) page(w io.Writer, f *frame) error {
 	return l.t.ExecuteTemplate(w, "layout", f)
 }
 
-func (l *look) part(w io.Writer, name string, data any) error {
+func (l *pageTemplate) part(w io.Writer, name string, data any) error {
 	return l.t.ExecuteTemplate(w, name, data)
 }
 
