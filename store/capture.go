@@ -24,7 +24,7 @@ func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (i
 			in = s.number
 		}
 		text := strings.ToLower(f.Text)
-		return eachNeed(tx, in, cursor, func(n *need) (bool, error) {
+		return eachNeed(tx, in, cursor, func(n *storedProfile) (bool, error) {
 			if n.ID == cursor || f.Owner != "" && n.Owner != f.Owner || !mentionsProfile(&n.Profile, text) {
 				return true, nil
 			}
@@ -157,7 +157,7 @@ func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
 
 // endOf finds the place of a capture among its profile's ends. Seq 0 is before
 // the first of all.
-func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (need, uint64, error) {
+func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile, uint64, error) {
 	n, err := findNeed(tx, id)
 	if err != nil {
 		return n, 0, err
@@ -187,7 +187,7 @@ func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (need, uint64, 
 }
 
 // ends reads the ends after a place, in their order.
-func ends(tx *bbolt.Tx, n *need, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
+func ends(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}

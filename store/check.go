@@ -137,7 +137,7 @@ func (c *checker) registrations() error {
 	return err
 }
 
-func (c *checker) indexed(s *stored, holds, names *int) {
+func (c *checker) indexed(s *storedQuery, holds, names *int) {
 	is := func(bucket, key []byte) {
 		if string(c.tx.Bucket(bucket).Get(key)) != s.ID {
 			c.found("query %s: not to be found in %s", s.ID, bucket)
@@ -163,7 +163,7 @@ func (c *checker) indexed(s *stored, holds, names *int) {
 }
 
 // query checks the statistics, the result and the changes of one query.
-func (c *checker) query(s *stored) {
+func (c *checker) query(s *storedQuery) {
 	r, err := parseRecord(c.tx.Bucket(bStats).Get([]byte(s.ID)))
 	if err != nil {
 		c.found("query %s: %v", s.ID, err)
@@ -194,7 +194,7 @@ func (c *checker) query(s *stored) {
 
 // history checks that a query's changes are numbered without a gap up to seq
 // and lead, hash by hash, to the result.
-func (c *checker) history(s *stored, seq uint64, hash string) {
+func (c *checker) history(s *storedQuery, seq uint64, hash string) {
 	cur := c.tx.Bucket(bChanges).Cursor()
 	last, offset, reached := uint64(0), uint64(0), ""
 	for k, v := cur.Seek(key8(s.serial)); hasPrefix(k, key8(s.serial)); k, v = cur.Next() {

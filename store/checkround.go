@@ -43,7 +43,7 @@ func (c *checker) profiles() error {
 	return err
 }
 
-func (c *checker) rounds(n *need, p *progress) {
+func (c *checker) rounds(n *storedProfile, p *progress) {
 	prefix := key8(n.serial)
 	open, all, ends := c.size(bOpen, prefix), c.size(bRounds, prefix), c.size(bEnds, prefix)
 	if open != p.Open || all != open+ends || p.Captured+p.Expired != p.Ends || ends > 0 && ends != p.Ends+1-p.First {

@@ -190,7 +190,7 @@ func wordsOf(q *registry.Query) string {
 // wordsEnd ends each of them: a text that holds it is looked for in each alone.
 const wordsEnd = "\x00"
 
-func (d *DB) item(tx *bbolt.Tx, s *stored) (registry.ListedQuery, error) {
+func (d *DB) item(tx *bbolt.Tx, s *storedQuery) (registry.ListedQuery, error) {
 	r, err := d.parseRecord(tx.Bucket(bStats).Get([]byte(s.ID)))
 	if err != nil {
 		return registry.ListedQuery{}, fmt.Errorf("query %s: %w", s.ID, err)

@@ -83,7 +83,7 @@ func addProfiles(tx *bbolt.Tx) error {
 // upgradeHolders gives each holder its own pause and consent. No loop runs yet,
 // so no query needs a new revision.
 func upgradeHolders(tx *bbolt.Tx) error {
-	var changed []stored
+	var changed []storedQuery
 	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
 		if !bytes.Contains(v, []byte(`"pause":`)) && !bytes.Contains(v, []byte(`"public":`)) {
 			return nil

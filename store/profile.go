@@ -17,8 +17,8 @@ import (
 
 var _ registry.ProfileStore = (*DB)(nil)
 
-// A need is a registered profile with what the store knows it by.
-type need struct {
+// A storedProfile is a registered profile with what the store knows it by.
+type storedProfile struct {
 	registry.Profile
 	serial, space uint64
 	json          []byte
@@ -40,11 +40,11 @@ type progress struct {
 	Expected []rounds.Expectation `json:"expected,omitempty"`
 }
 
-func parseNeed(v []byte) (need, error) {
+func parseNeed(v []byte) (storedProfile, error) {
 	if len(v) < 16 {
-		return need{}, fmt.Errorf("%w: a profile is missing", ErrDamaged)
+		return storedProfile{}, fmt.Errorf("%w: a profile is missing", ErrDamaged)
 	}
-	n := need{serial: number(v), space: number(v[8:]), json: v[16:]}
+	n := storedProfile{serial: number(v), space: number(v[8:]), json: v[16:]}
 	if err := json.Unmarshal(n.json, &n.Profile); err != nil {
 		return n, fmt.Errorf("%w: a profile cannot be read: %w", ErrDamaged, err)
 	}
@@ -52,13 +52,13 @@ func parseNeed(v []byte) (need, error) {
 }
 
 // findNeed returns a live profile, or registry.ErrNotFound.
-func findNeed(tx *bbolt.Tx, id string) (need, error) {
+func findNeed(tx *bbolt.Tx, id string) (storedProfile, error) {
 	var v []byte
 	if id != "" {
 		v = tx.Bucket(bProfiles).Get([]byte(id))
 	}
 	if v == nil || owner(tx, number(after(v))) == "" {
-		return need{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
+		return storedProfile{}, fmt.Errorf("profile %s: %w", id, registry.ErrNotFound)
 	}
 	n, err := parseNeed(v)
 	if err != nil {
@@ -67,7 +67,7 @@ func findNeed(tx *bbolt.Tx, id string) (need, error) {
 	return n, nil
 }
 
-func (n *need) save(tx *bbolt.Tx) error {
+func (n *storedProfile) save(tx *bbolt.Tx) error {
 	v := binary.BigEndian.AppendUint64(key8(n.serial), n.space)
 	return tx.Bucket(bProfiles).Put([]byte(n.ID), append(v, n.json...))
 }
@@ -135,7 +135,7 @@ func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) e
 	return p, nil
 }
 
-func (d *DB) keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool) error {
+func (d *DB) keepProfile(tx *bbolt.Tx, old *storedProfile, p registry.Profile, found bool) error {
 	if p.Endpoint == "" || p.ID == "" || len(p.ID) > 500 {
 		return fmt.Errorf("profile %s: it needs an endpoint, and an id of at most 500 bytes", p.ID)
 	}
@@ -151,7 +151,7 @@ func (d *DB) keepProfile(tx *bbolt.Tx, old *need, p registry.Profile, found bool
 	if err != nil {
 		return err
 	}
-	next := need{Profile: p, json: text, serial: old.serial, space: sp.number}
+	next := storedProfile{Profile: p, json: text, serial: old.serial, space: sp.number}
 	if !found {
 		if err := d.disk.room(); err != nil {
 			return err
@@ -188,7 +188,7 @@ func buryProfile(tx *bbolt.Tx, id string) error {
 	return discardProfile(tx, &dead)
 }
 
-func removeProfile(tx *bbolt.Tx, n *need) error {
+func removeProfile(tx *bbolt.Tx, n *storedProfile) error {
 	c := loadCounters(tx)
 	sp, ok := findSpace(tx, n.Endpoint)
 	if !ok {
@@ -201,7 +201,7 @@ func removeProfile(tx *bbolt.Tx, n *need) error {
 
 // discardProfile deletes what is kept by the profile's id; its rounds wait for
 // the purge.
-func discardProfile(tx *bbolt.Tx, n *need) error {
+func discardProfile(tx *bbolt.Tx, n *storedProfile) error {
 	return errors.Join(
 		addToHoldings(tx, n.Owner, registry.Holdings{Profiles: -1, Bytes: -n.Size()}),
 		tx.Bucket(bProfiles).Delete([]byte(n.ID)),
@@ -212,7 +212,7 @@ func discardProfile(tx *bbolt.Tx, n *need) error {
 
 // eachNeed calls f for live profiles in id order: of one endpoint's space, of
 // all for 0.
-func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*need) (bool, error)) error {
+func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (bool, error)) error {
 	c := tx.Bucket(bProfiles).Cursor()
 	for k, v := c.Seek([]byte(from)); k != nil; k, v = c.Next() {
 		at := number(after(v))
@@ -233,7 +233,7 @@ func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*need) (bool, erro
 // FindProfile is registry.ProfileStore's.
 func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		return eachNeed(tx, 0, "", func(n *need) (bool, error) {
+		return eachNeed(tx, 0, "", func(n *storedProfile) (bool, error) {
 			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
 				list = append(list, n.Profile)
 			}
@@ -245,7 +245,7 @@ func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile,
 }
 
 // profileStatus puts together what is known of a profile's rounds.
-func (d *DB) profileStatus(tx *bbolt.Tx, n *need) (registry.ProfileStatus, error) {
+func (d *DB) profileStatus(tx *bbolt.Tx, n *storedProfile) (registry.ProfileStatus, error) {
 	at, err := findProgress(tx, n.ID)
 	if err != nil {
 		return registry.ProfileStatus{}, err

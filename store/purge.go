@@ -194,7 +194,7 @@ func (p *purger) prefix(bucket, prefix []byte) error {
 
 // profiles turns those of a removed endpoint into tasks of their own.
 func (p *purger) profiles(space uint64) error {
-	var dead []need
+	var dead []storedProfile
 	err := p.tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
 		if number(after(v)) != space {
 			return nil

@@ -14,25 +14,25 @@ import (
 
 var _ registry.Store = (*DB)(nil)
 
-// A stored query is a registration with what the store knows it by.
-type stored struct {
+// A storedQuery is a registration with what the store knows it by.
+type storedQuery struct {
 	registry.Query
 	serial, space, revision uint64
 	json                    []byte
 }
 
-func parseQuery(v []byte) (stored, error) {
+func parseQuery(v []byte) (storedQuery, error) {
 	if len(v) < 24 {
-		return stored{}, fmt.Errorf("%w: a registration is missing", ErrDamaged)
+		return storedQuery{}, fmt.Errorf("%w: a registration is missing", ErrDamaged)
 	}
-	s := stored{serial: number(v), space: number(v[8:]), revision: number(v[16:]), json: v[24:]}
+	s := storedQuery{serial: number(v), space: number(v[8:]), revision: number(v[16:]), json: v[24:]}
 	if err := json.Unmarshal(s.json, &s.Query); err != nil {
 		return s, fmt.Errorf("%w: a registration cannot be read: %w", ErrDamaged, err)
 	}
 	return s, nil
 }
 
-func (s *stored) save(tx *bbolt.Tx) error {
+func (s *storedQuery) save(tx *bbolt.Tx) error {
 	var v []byte
 	for _, n := range []uint64{s.serial, s.space, s.revision} {
 		v = binary.BigEndian.AppendUint64(v, n)
@@ -41,10 +41,10 @@ func (s *stored) save(tx *bbolt.Tx) error {
 }
 
 // findQuery returns a live query, or registry.ErrNotFound.
-func findQuery(tx *bbolt.Tx, id string) (stored, error) {
+func findQuery(tx *bbolt.Tx, id string) (storedQuery, error) {
 	v := tx.Bucket(bQueries).Get([]byte(id))
 	if id == "" || v == nil || owner(tx, number(after(v))) == "" {
-		return stored{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
+		return storedQuery{}, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
 	}
 	s, err := parseQuery(v)
 	if err != nil {
@@ -55,7 +55,7 @@ func findQuery(tx *bbolt.Tx, id string) (stored, error) {
 
 // Query is registry.Store's.
 func (d *DB) Query(id string) (registry.Query, error) {
-	var s stored
+	var s storedQuery
 	err := d.view(func(tx *bbolt.Tx) (err error) {
 		s, err = findQuery(tx, id)
 		return err
@@ -65,7 +65,7 @@ func (d *DB) Query(id string) (registry.Query, error) {
 
 // An edited is a query before and after an edit.
 type edited struct {
-	old   stored
+	old   storedQuery
 	now   registry.Query
 	found bool
 }
@@ -155,7 +155,7 @@ func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error
 func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 	ids := []string{n.Query}
 	if n.Caller != "" && n.Name != "" {
-		err := eachNamed(tx, n.Caller, n.Name, false, func(s *stored) bool {
+		err := eachNamed(tx, n.Caller, n.Name, false, func(s *storedQuery) bool {
 			if s.ID != n.Query && s.ID != n.Instead {
 				ids = append(ids, s.ID)
 			}
@@ -179,7 +179,7 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 }
 
 // keep stores a new or edited query and what it is found by.
-func (d *DB) keep(tx *bbolt.Tx, old *stored, q registry.Query, found bool) error {
+func (d *DB) keep(tx *bbolt.Tx, old *storedQuery, q registry.Query, found bool) error {
 	if q.Endpoint == "" || len(q.ID) > 500 {
 		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", q.ID)
 	}
@@ -191,7 +191,7 @@ func (d *DB) keep(tx *bbolt.Tx, old *stored, q registry.Query, found bool) error
 		return errUnchanged
 	}
 	c := loadCounters(tx)
-	next := stored{Query: q, json: text, serial: old.serial, space: old.space}
+	next := storedQuery{Query: q, json: text, serial: old.serial, space: old.space}
 	if found {
 		err = unindex(tx, old)
 	} else if err = d.disk.room(); err == nil {
@@ -206,7 +206,7 @@ func (d *DB) keep(tx *bbolt.Tx, old *stored, q registry.Query, found bool) error
 }
 
 // admit gives a new query its number and place.
-func (d *DB) admit(tx *bbolt.Tx, c *counters, s *stored) error {
+func (d *DB) admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
 	// One of the same id may still wait for the purge with its endpoint.
 	if v := tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
 		dead, err := parseQuery(v)
@@ -234,7 +234,7 @@ func (d *DB) admit(tx *bbolt.Tx, c *counters, s *stored) error {
 }
 
 // index writes the entries that depend on a query's holders and revision.
-func index(tx *bbolt.Tx, s *stored) error {
+func index(tx *bbolt.Tx, s *storedQuery) error {
 	errs := []error{tx.Bucket(bRevisions).Put(key16(s.space, s.revision), []byte(s.ID))}
 	for _, h := range s.Holders {
 		if h.Name != "" {
@@ -254,7 +254,7 @@ func index(tx *bbolt.Tx, s *stored) error {
 }
 
 // unindex takes back what index wrote.
-func unindex(tx *bbolt.Tx, s *stored) error {
+func unindex(tx *bbolt.Tx, s *storedQuery) error {
 	errs := []error{tx.Bucket(bRevisions).Delete(key16(s.space, s.revision))}
 	for _, h := range s.Holders {
 		errs = append(errs,
@@ -266,7 +266,7 @@ func unindex(tx *bbolt.Tx, s *stored) error {
 }
 
 // removeQuery takes a query away; its history waits for the purge.
-func removeQuery(tx *bbolt.Tx, s *stored) error {
+func removeQuery(tx *bbolt.Tx, s *storedQuery) error {
 	c := loadCounters(tx)
 	c.revision++
 	c.queries--
@@ -283,7 +283,7 @@ func removeQuery(tx *bbolt.Tx, s *stored) error {
 
 // discard deletes all that is kept by the query's id, and leaves what is kept
 // by its serial number to the purge.
-func discard(tx *bbolt.Tx, s *stored) error {
+func discard(tx *bbolt.Tx, s *storedQuery) error {
 	return errors.Join(
 		unindex(tx, s),
 		account(tx, &s.Query, s.Holders, nil),
@@ -298,7 +298,7 @@ func discard(tx *bbolt.Tx, s *stored) error {
 // FindName is registry.Store's.
 func (d *DB) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		return eachNamed(tx, caller, name, public, func(s *stored) bool {
+		return eachNamed(tx, caller, name, public, func(s *storedQuery) bool {
 			list = append(list, s.Query)
 			return len(list) < most
 		})
@@ -309,7 +309,7 @@ func (d *DB) FindName(caller, name string, public bool, most int) (list []regist
 // eachNamed calls f for the queries that a caller, or anybody for "", gave a
 // name, the oldest first, until it says false. With public it passes over those
 // that are not, which costs little: many queries may have one name.
-func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*stored) bool) error {
+func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQuery) bool) error {
 	if name == "" {
 		return nil
 	}

@@ -111,7 +111,7 @@ func (w *writer) positions(r *registry.Round) {
 }
 
 // place keeps the counts and the lists that contain a round.
-func (w *writer) place(r *registry.Round, n *need, p *progress, fresh bool) error {
+func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh bool) error {
 	key := key16(n.serial, r.Number)
 	if fresh {
 		p.Rounds = r.Number
@@ -143,7 +143,7 @@ func (w *writer) place(r *registry.Round, n *need, p *progress, fresh bool) erro
 
 // trimRounds forgets ended rounds by the bounds that changes have, too: how
 // many, and how old. The newest end stays.
-func (w *writer) trimRounds(n *need, p *progress) error {
+func (w *writer) trimRounds(n *storedProfile, p *progress) error {
 	keep, age := uint64(w.db.retention.Changes), w.db.retention.Age
 	for range trimQueryAtOnce {
 		if p.First >= p.Ends {
@@ -192,7 +192,7 @@ func forgetRounds(tx *bbolt.Tx) error {
 
 // needs lists an endpoint's profiles with their open rounds.
 func needs(tx *bbolt.Tx, s *space) (list []rounds.ProfileState, err error) {
-	err = eachNeed(tx, s.number, "", func(n *need) (bool, error) {
+	err = eachNeed(tx, s.number, "", func(n *storedProfile) (bool, error) {
 		p, err := findProgress(tx, n.ID)
 		if err != nil {
 			return false, err
@@ -205,7 +205,7 @@ func needs(tx *bbolt.Tx, s *space) (list []rounds.ProfileState, err error) {
 	return list, err
 }
 
-func openRounds(tx *bbolt.Tx, n *need) (list []registry.Round, err error) {
+func openRounds(tx *bbolt.Tx, n *storedProfile) (list []registry.Round, err error) {
 	err = each(tx.Bucket(bOpen), key8(n.serial), func(_ *bbolt.Cursor, k, _ []byte) (bool, error) {
 		r, err := parseRound(tx.Bucket(bRounds).Get(k))
 		list = append(list, r)
