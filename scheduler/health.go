@@ -97,12 +97,24 @@ func (l *Loop) nextTry(now time.Time) time.Time {
 	return h.Until
 }
 
-// recordHealth records the endpoint's health. It is called with the lock held.
-func (l *Loop) recordHealth(h registry.Health) error {
-	name := l.set.endpoint.Name
+// recordHealth records the endpoint's health if that is urgent, or always. It is that
+// of the client in use, which no other replaces meanwhile; others have the lock of the
+// loop while the ledger writes.
+func (l *Loop) recordHealth(always bool) error {
+	l.handover.Lock()
+	defer l.handover.Unlock()
+	l.mu.Lock()
+	h, name := l.currentHealth(), l.set.endpoint.Name
+	due := always || urgent(h, l.health)
+	l.mu.Unlock()
+	if !due {
+		return nil
+	}
 	if _, err := l.ledger.Record(name, Batch{Health: &h}); err != nil {
 		return fmt.Errorf("record the health of endpoint %s: %w", name, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.health = h
 	return nil
 }

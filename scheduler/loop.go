@@ -64,8 +64,8 @@ type Loop struct {
 	trials   sync.WaitGroup
 
 	// handover is held while an answer is taken and, if it changes something,
-	// committed, so that no answer of a client that was replaced is. It comes
-	// before mu.
+	// committed, so that no answer of a client that was replaced is; and while the
+	// health of a client is noted. It comes before mu.
 	handover sync.Mutex
 
 	seen atomic.Pointer[LoopState] // the state when the lock was last free for it

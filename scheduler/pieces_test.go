@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +91,13 @@ func rarely(p *planner) {
 type shelf struct {
 	Ledger
 	entries []Entry
-	read    func() // before each answer
+	read    func()      // before each answer
+	write   func(Batch) // before each commit, which succeeds
+}
+
+func (s *shelf) Record(_ string, b Batch) ([]registry.Change, error) {
+	s.write(b)
+	return nil, nil
 }
 
 func (s *shelf) Since(_ string, revision uint64) (News, error) {
@@ -252,6 +259,60 @@ func TestOthersHaveTurnsWhileTheLedgerIsRead(t *testing.T) {
 	}
 	if got := l.State(); got.Queries != 9 || reads != 1 {
 		t.Errorf("%d queries after %d reads", got.Queries, reads)
+	}
+}
+
+// weary is an endpoint that asks to be left alone once it has been asked.
+type weary struct{ health registry.Health }
+
+func (w *weary) Health() registry.Health { return w.health }
+
+func (w *weary) Execute(context.Context, *registry.Query, Memory, time.Duration) Answer {
+	w.health = registry.Health{State: registry.HealthThrottled, Until: time.Now().Add(time.Hour)}
+	return Answer{Outcome: registry.Throttled, Elapsed: 1}
+}
+
+// TestOthersHaveTurnsWhileHealthIsRecorded looks at a loop while the ledger writes
+// the health of its endpoint: what a trial run has found, or that of a new client.
+func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
+	for name, do := range map[string]func(*testing.T, *Loop){
+		"a trial run": func(t *testing.T, l *Loop) {
+			if a, err := l.Trial(t.Context(), &registry.Query{ID: "q", Endpoint: "city"}); err != nil || a.Outcome != registry.Throttled {
+				t.Errorf("the trial run brings %+v, %v", a, err)
+			}
+		},
+		"another client": func(t *testing.T, l *Loop) {
+			if _, err := l.slot(t.Context(), true); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &shelf{}
+			l := shelved(t, "rr", s)
+			client := &weary{}
+			l.executor = client
+			writes := 0
+			s.write = func(b Batch) {
+				writes++
+				if !l.mu.TryLock(0) {
+					t.Errorf("the loop is locked during write %d", writes)
+					return
+				}
+				running := l.running
+				l.mu.Unlock()
+				if running && b.Slot != nil { // the slot's last: the edit is in force after it
+					client = &weary{registry.Health{State: registry.HealthThrottled}}
+					if err := l.reconfigure(l.set.endpoint, client); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			do(t, l)
+			if writes == 0 || l.health != client.health || l.health.State != registry.HealthThrottled {
+				t.Errorf("%+v after %d writes, want %+v", l.health, writes, client.health)
+			}
+		})
 	}
 }
 

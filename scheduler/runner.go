@@ -58,15 +58,14 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	moved := err == nil && l.apply()
+	for err == nil && l.apply() { // and what the slot has recorded may be another server's
+		l.mu.Unlock()
+		err = l.recordHealth(true)
+		l.mu.Lock()
+	}
 	l.running = false
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
-	}
-	if moved { // and what the slot has recorded may be another server's
-		if err := l.recordHealth(l.currentHealth()); err != nil {
-			return Slot{}, err
-		}
 	}
 	if r.slot.Finished.IsZero() { // the number is free
 		return Slot{}, nil

@@ -60,16 +60,15 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	}
 	a := l.executeTrial(ctx, x, q, limit)
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.reserved -= limit
 	l.charge += min(a.Elapsed, limit)
 	l.ended = l.clock.Now()
-	if h := l.currentHealth(); urgent(h, l.health) { // not x's, which may have been another server's
-		if err := l.recordHealth(h); err != nil && !errors.Is(err, registry.ErrReadOnly) {
-			return a, err
-		}
+	over := l.over
+	l.mu.Unlock()
+	if err := l.recordHealth(false); err != nil && !errors.Is(err, registry.ErrReadOnly) {
+		return a, err
 	}
-	if l.over && a.Outcome == registry.Cut {
+	if over && a.Outcome == registry.Cut {
 		return Answer{}, ErrStopped
 	}
 	return a, nil
