@@ -33,10 +33,9 @@ type catalogue struct {
 	index Index
 	now   func() time.Time
 
-	mu      sync.Mutex
-	at      time.Time // of the digests
-	took    time.Duration
-	latest  *snapshot
+	cached[*snapshot]
+
+	// Only the one who reads has these.
 	read    registry.Offset
 	tallies map[string]*byHour
 	total   byHour
@@ -88,13 +87,6 @@ func newCatalogue(i Index, now func() time.Time) *catalogue {
 	return &catalogue{index: i, now: now, tallies: map[string]*byHour{}}
 }
 
-// stale makes the next look read the index again: an action on the pages shows at once.
-func (c *catalogue) stale() {
-	c.mu.Lock()
-	c.at = time.Time{}
-	c.mu.Unlock()
-}
-
 // A snapshot is the catalogue of one moment. It is not changed any more, except
 // that orders are added to it as they are asked for.
 type snapshot struct {
@@ -104,8 +96,8 @@ type snapshot struct {
 	states  tallied
 	facets  facets
 
-	mu     sync.Mutex
-	orders map[string][]int32
+	mu     sync.Mutex // guards orders; not held while sorting
+	orders map[string]func() []int32
 }
 
 // Facets count queries by what lists are filtered by.
@@ -113,31 +105,30 @@ type facets struct{ endpoints, tags map[string]int }
 
 // look reads what is new, unless that was just done.
 func (c *catalogue) look() (*snapshot, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := c.now()
-	if c.at.IsZero() || now.Sub(c.at) > min(freshIndex, idleIndex*c.took) || now.Before(c.at) {
-		if err := c.refresh(now); err != nil {
-			return nil, err
-		}
-	}
-	return c.latest, nil
+	oldest := func(took time.Duration) time.Duration { return min(freshIndex, idleIndex*took) }
+	return c.get(now, oldest, func() (*snapshot, error) { return c.refresh(now) })
 }
 
 // order is the indices of the digests in an order; ties are broken by id.
 func (s *snapshot) order(o sorting) []int32 {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if list, ok := s.orders[o.key]; ok {
-		return list
+	sorted, ok := s.orders[o.key]
+	if !ok {
+		sorted = sync.OnceValue(func() []int32 { return s.sort(o) })
+		s.orders[o.key] = sorted
 	}
+	s.mu.Unlock()
+	return sorted()
+}
+
+func (s *snapshot) sort(o sorting) []int32 {
 	list := make([]int32, len(s.digests))
 	for i := range list {
 		list[i] = int32(i)
 	}
 	less := o.by(s)
 	slices.SortFunc(list, func(a, b int32) int { return cmp.Or(less(a, b), cmp.Compare(a, b)) })
-	s.orders[o.key] = list
 	return list
 }
 
@@ -151,7 +142,7 @@ func (s *snapshot) changesOf(id string) int {
 
 func (c *catalogue) snapshot(digests []registry.QueryDigest, hour int64) *snapshot {
 	s := &snapshot{digests: digests, byHour: c.total.series(hour), changes: make([]int, len(digests)), states: tallyStates(digests),
-		facets: facets{map[string]int{}, map[string]int{}}, orders: map[string][]int32{}}
+		facets: facets{map[string]int{}, map[string]int{}}, orders: map[string]func() []int32{}}
 	for i := range digests {
 		d := &digests[i]
 		if t := c.tallies[d.ID]; t != nil {
@@ -165,11 +156,10 @@ func (c *catalogue) snapshot(digests []registry.QueryDigest, hour int64) *snapsh
 	return s
 }
 
-func (c *catalogue) refresh(now time.Time) error {
-	began := time.Now()
+func (c *catalogue) refresh(now time.Time) (*snapshot, error) {
 	digests, err := c.index.Digests("")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	read, err := c.index.Recent(c.read, now.Add(-hours*time.Hour), func(query string, at time.Time) {
 		hour := at.Unix() / 3600
@@ -182,22 +172,22 @@ func (c *catalogue) refresh(now time.Time) error {
 		c.total.add(hour)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hour := now.Unix() / 3600
-	c.at, c.read, c.latest = now, read, c.snapshot(digests, hour)
-	c.took = time.Since(began)
-	c.forget(hour)
-	return nil
+	c.read = read
+	s := c.snapshot(digests, hour)
+	c.forget(hour, digests)
+	return s, nil
 }
 
 // forget drops the counts of queries that are gone or rest.
-func (c *catalogue) forget(hour int64) {
-	if len(c.tallies) <= len(c.latest.digests)+1000 {
+func (c *catalogue) forget(hour int64, digests []registry.QueryDigest) {
+	if len(c.tallies) <= len(digests)+1000 {
 		return
 	}
 	for id, t := range c.tallies {
-		_, there := slices.BinarySearchFunc(c.latest.digests, id, digestID)
+		_, there := slices.BinarySearchFunc(digests, id, digestID)
 		if !there || t.last <= hour-hours {
 			delete(c.tallies, id)
 		}

@@ -388,7 +388,7 @@ func (v endpointHandler) remove() error {
 	if err := v.Registry.DeleteEndpoint(name); err != nil {
 		return err
 	}
-	v.catalogue.stale()
+	v.catalogue.drop()
 	v.say("", "Endpoint "+name+" is removed.", "If the configuration file still has it, it comes back with the next start.")
 	return v.to("/endpoints")
 }

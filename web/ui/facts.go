@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -225,43 +224,35 @@ func (v overviewHandler) followersFact(past []point) (fact, error) {
 	return f, nil
 }
 
-// Counted are the followers as they were counted last. Counting reads all of
-// them: it waits many times as long as it took.
-type counted struct {
-	mu         sync.Mutex
-	at         time.Time
-	took       time.Duration
-	n, failing int
-}
+// Counted are the followers. Counting reads all of them: it waits many times as
+// long as it took.
+type counted struct{ n, failing int }
 
 // mostFollowers bounds how many are counted.
 const mostFollowers = 10_000
 
 func (s *Server) followers() (n, failing int, err error) {
-	c := &s.counted
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	began := time.Now()
-	if !c.at.IsZero() && began.Sub(c.at) < max(time.Second, 2*idleIndex*c.took) {
-		return c.n, c.failing, nil
-	}
-	for after := ""; n < mostFollowers; {
-		page, err := s.Subscriptions.Subscriptions(after, 500)
+	oldest := func(took time.Duration) time.Duration { return max(time.Second, 2*idleIndex*took) }
+	c, err := s.counted.get(time.Now(), oldest, func() (counted, error) { return countFollowers(s.Subscriptions.Subscriptions) })
+	return c.n, c.failing, err
+}
+
+func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
+	for after := ""; c.n < mostFollowers; {
+		page, err := list(after, 500)
 		if err != nil {
-			return n, failing, err
+			return c, err
 		}
 		if len(page) == 0 {
 			break
 		}
 		for _, x := range page {
-			n++
+			c.n++
 			if x.Failures > 0 || x.State == registry.Disabled {
-				failing++
+				c.failing++
 			}
 		}
 		after = page[len(page)-1].ID
 	}
-	c.n, c.failing, c.at = n, failing, time.Now()
-	c.took = c.at.Sub(began)
-	return n, failing, nil
+	return c, nil
 }

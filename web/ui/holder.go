@@ -21,7 +21,7 @@ func (v queryHandler) act() error {
 	if q, err = verb.do(v.Registry, v.caller, q.ID); err != nil {
 		return err
 	}
-	v.catalogue.stale()
+	v.catalogue.drop()
 	if v.r.PostForm.Get("do") == "pause" && q.Paused() == nil {
 		v.say("good", "You have paused the query.", "It runs as long as another holder wants it.")
 	} else {
@@ -66,7 +66,7 @@ func (v holderHandler) release() error {
 	if err := v.Registry.Release(v.caller, q.ID, v.r.PostForm.Get("everybody") != ""); err != nil {
 		return err
 	}
-	v.catalogue.stale()
+	v.catalogue.drop()
 	if _, err := v.Registry.Query(q.ID); err == nil {
 		v.say("good", "You do not hold "+name+" any more.", "Others do: it goes on.")
 		return v.to(queryPath(q.ID))
@@ -136,7 +136,7 @@ func (v holderHandler) save() error {
 			MaxStaleness: *patch.MaxStaleness, MinInterval: *patch.MinInterval, Public: *patch.Public, From: h.From, Until: h.Until, Urgency: h.Urgency, Life: h.Life,
 			DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs})
 		if err == nil {
-			v.catalogue.stale()
+			v.catalogue.drop()
 			v.say("good", "The edited query is registered.", "It begins its own history; you have released the one before.")
 			return v.to(queryPath(next.ID))
 		}
@@ -145,7 +145,7 @@ func (v holderHandler) save() error {
 		}
 	} else if f.Status == 0 {
 		if _, err = v.Registry.Patch(v.caller, q.ID, patch); err == nil {
-			v.catalogue.stale()
+			v.catalogue.drop()
 			v.say("good", "The settings are saved.", "They hold from the next slot on.")
 			return v.to(queryPath(q.ID))
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -18,10 +17,7 @@ type profileIndex struct {
 	profiles web.Profiles
 	now      func() time.Time
 
-	mu     sync.Mutex
-	at     time.Time
-	took   time.Duration
-	latest *profileSnapshot
+	cached[*profileSnapshot]
 }
 
 const (
@@ -47,22 +43,13 @@ type profileSnapshot struct {
 	brokenOne            string // the name of the first broken one
 }
 
-// stale makes the next reader read it again: what somebody did shows at once.
-func (x *profileIndex) stale() {
-	x.mu.Lock()
-	x.at = time.Time{}
-	x.mu.Unlock()
-}
-
 // look reads the profiles, unless that was just done.
 func (x *profileIndex) look() (*profileSnapshot, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	now := x.now()
-	if age := now.Sub(x.at); !x.at.IsZero() && age >= 0 && age <= min(idleIndex*x.took, oldestProfiles) {
-		return x.latest, nil
-	}
-	began := time.Now()
+	oldest := func(took time.Duration) time.Duration { return min(idleIndex*took, oldestProfiles) }
+	return x.get(x.now(), oldest, x.refresh)
+}
+
+func (x *profileIndex) refresh() (*profileSnapshot, error) {
 	s := &profileSnapshot{endpoints: map[string]int{}}
 	for cursor, more := "", true; more; more = cursor != "" {
 		items, next, err := x.profiles.ListProfiles(registry.ProfileFilter{}, cursor, profilesAPage)
@@ -78,7 +65,6 @@ func (x *profileIndex) look() (*profileSnapshot, error) {
 	if s.broken > 0 {
 		s.brokenOne = s.list[0].name()
 	}
-	x.at, x.latest, x.took = now, s, time.Since(began)
 	return s, nil
 }
 

@@ -229,7 +229,7 @@ func (v profileHandler) create() error {
 	if f.Status == 0 {
 		p, _, err := v.Registry.CreateProfile(v.caller, req)
 		if err == nil {
-			v.profiles.stale()
+			v.profiles.drop()
 			v.say("good", "The profile is kept.", "Its first round opens by itself.")
 			return v.to(profilePath(p.ID))
 		}
@@ -283,7 +283,7 @@ func (v profileHandler) remove() error {
 	if err := v.Registry.DeleteProfile(v.caller, p.ID); err != nil {
 		return err
 	}
-	v.profiles.stale()
+	v.profiles.drop()
 	v.say("", "The profile is removed.", "")
 	return v.to("/profiles")
 }

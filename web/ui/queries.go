@@ -411,7 +411,7 @@ func (v queriesHandler) act() error {
 			return err
 		}
 	}
-	v.catalogue.stale()
+	v.catalogue.drop()
 	v.sayDone(verb, done, refused, why)
 	return v.back("/queries")
 }

@@ -269,7 +269,7 @@ func (v registerHandler) register() error {
 		}
 		return v.again(f, v.trials.kept(key, v.now))
 	}
-	v.catalogue.stale()
+	v.catalogue.drop()
 	if created {
 		v.say("good", "The query is registered.", "Its first complete result is the baseline that changes are counted from.")
 	} else {

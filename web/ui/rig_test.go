@@ -255,9 +255,9 @@ type response struct {
 func (r *rig) do(method, path string, form url.Values, headers ...string) *response {
 	r.t.Helper()
 	if !r.quiet {
-		r.pages.catalogue.stale()
+		r.pages.catalogue.drop()
 		if r.pages.profiles != nil {
-			r.pages.profiles.stale()
+			r.pages.profiles.drop()
 		}
 	}
 	req, err := http.NewRequest(method, r.server.URL+path, strings.NewReader(form.Encode()))

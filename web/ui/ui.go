@@ -49,7 +49,7 @@ type Server struct {
 	catalogue *catalogue
 	profiles  *profileIndex // nil where there are none
 	trends    trends
-	counted   counted
+	counted   cached[counted]
 	streams   chan struct{}
 	shares    shares
 	builds    chan struct{} // pages that are being built
