@@ -23,7 +23,7 @@ func Finish(root *cobra.Command, examples map[string]string) {
 	exemplify(root, examples)
 }
 
-// helpCommand is help that says so when there is no such command.
+// helpCommand is cobra's help, with an error for a command that does not exist.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",

@@ -26,7 +26,7 @@ type Env struct {
 	Getenv   func(string) string
 	Terminal bool // stderr is a terminal: show progress
 	Color    bool
-	Exec     func(path string, args, env []string) error // replaces this process; nil where there is none to replace
+	Exec     func(path string, args, env []string) error // replaces this process; nil in tests
 }
 
 // OSEnv is the environment of this process.
@@ -85,7 +85,7 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// goesOn says whether a command goes on until it is told to stop.
+// goesOn reports whether a command runs until it is interrupted.
 func goesOn(c *cobra.Command) bool {
 	switch c.CommandPath() {
 	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet profile watch":
@@ -96,8 +96,8 @@ func goesOn(c *cobra.Command) bool {
 	return false
 }
 
-// Run executes one command line and returns the exit code. Being told to stop is
-// how servers and followers end; what another command was to do is not done.
+// Run executes one command line and returns the exit code. An interrupt is the
+// normal end of servers and followers, and a failure of every other command.
 func Run(ctx context.Context, root *cobra.Command, args []string, w *Env) int {
 	root.SetArgs(args)
 	root.SetIn(w.Stdin)
@@ -117,8 +117,8 @@ func Run(ctx context.Context, root *cobra.Command, args []string, w *Env) int {
 	return ExitOK
 }
 
-// printable is a message for a terminal: what of it came from a damaged file or from
-// elsewhere can control nothing.
+// printable replaces what could control a terminal: text of a message may come from
+// a damaged file or a server.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {

@@ -90,7 +90,7 @@ type Limits struct {
 	AddressConnections int `yaml:"address_connections"` // followers of one address
 }
 
-// WebSub says where callbacks may go besides public addresses.
+// WebSub names the networks, besides public addresses, to which callbacks may go.
 type WebSub struct {
 	AllowCallbackNetworks []string `yaml:"allow_callback_networks"`
 }
@@ -337,7 +337,7 @@ func (c *Config) String() string {
 	return string(b)
 }
 
-// Registration is what of the limits binds those who register.
+// Registration returns the limits on registrations.
 func (l Limits) Registration() registry.Limits {
 	return registry.Limits{Queries: l.Queries, TokenQueries: l.TokenQueries, TokenBytes: int64(l.TokenBytes),
 		TokenProfiles: l.TokenProfiles, TokenRate: float64(l.TokenRate)}

@@ -62,7 +62,7 @@ func (f *fleet) syncAll() error {
 	return nil
 }
 
-// sync makes the loop of an endpoint agree with what is stored.
+// sync brings the loop of an endpoint up to date with its stored settings.
 func (f *fleet) sync(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +120,8 @@ func (f *fleet) close() {
 	}
 }
 
-// CheckEndpoints says what is wrong with the endpoints of a configuration, for
-// "config check", which opens no store.
+// CheckEndpoints checks the endpoints of a configuration for "config check", which
+// opens no store.
 func CheckEndpoints(c *config.Config) error {
 	f := fleet{contact: c.Contact}
 	for i, e := range c.Endpoints {

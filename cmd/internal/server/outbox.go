@@ -28,7 +28,7 @@ type outbox struct {
 	live   *notify.Server
 }
 
-// newOutbox makes the outbox of a server whose API is described by c.
+// newOutbox returns the outbox of a server with API c.
 func newOutbox(s *Server, c web.Config) (*outbox, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A registrar tells the live server which refusals are the caller's to mend.
+// A registrar tells the live server which errors the caller can correct.
 type registrar struct{ *registry.Registry }
 
 func (r registrar) Follow(ctx context.Context, c registry.Caller, endpoint, sparql string) (registry.Query, func(), error) {
