@@ -19,7 +19,7 @@ import (
 // turn. Under the rule debt a slot that owes nothing has credit: shares and
 // budget then say what starts, and what has started may finish, as long as all
 // together do not exceed the budget by more than the credit.
-type sheet struct {
+type slotBudget struct {
 	p        *planner
 	width    int           // executions at a time, now
 	serial   bool          // never more than one
@@ -35,20 +35,20 @@ type sheet struct {
 	front    time.Duration // of it, by refresh requests and new queries
 	onHints  time.Duration // of it, by what hints put before its turn
 	onClaims time.Duration // of it, by what intervals claimed
-	runs     []*run
-	spare    *run // that nobody looks at any more
-	opener   *candidate
+	runs     []*execution
+	spare    *execution // that nobody looks at any more
+	opener   *item
 	begun    bool // something has started, whatever it took
 	alone    bool // nothing else starts in this slot
 }
 
 // A run is an execution in progress.
-type run struct {
-	c       *candidate
+type execution struct {
+	c       *item
 	tier    string
 	front   bool
 	start   time.Time
-	part    time.Duration // of the budget, what there was for it
+	share   time.Duration // of the budget, what there was for it
 	limit   time.Duration // what it may take: that, or more on credit
 	open    bool          // its cost is not known, it may take all of its limit
 	whole   bool          // its limit is the whole budget
@@ -60,8 +60,8 @@ type run struct {
 	took    atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }
 
-func newSheet(p *planner, width int, timeout, charged time.Duration) *sheet {
-	s := &sheet{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
+func newSlotBudget(p *planner, width int, timeout, charged time.Duration) *slotBudget {
+	s := &slotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
 	s.budget = p.budget - s.repaid
 	s.share = s.budget / 2
 	s.charged = min(charged, s.budget)
@@ -74,33 +74,33 @@ func newSheet(p *planner, width int, timeout, charged time.Duration) *sheet {
 }
 
 // debt is what the slots to come have to repay.
-func (s *sheet) debt() time.Duration {
+func (s *slotBudget) debt() time.Duration {
 	if !s.p.rule.heeds() {
 		return 0
 	}
-	return s.owes + s.beyond()
+	return s.owes + s.excess()
 }
 
 // beyond is by how much finished executions have exceeded the budget.
-func (s *sheet) beyond() time.Duration { return max(0, s.used-s.budget) }
+func (s *slotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
 
 // open says that the cost of a query is not known: it never completed, or was
 // cut beyond its median.
-func (c *candidate) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
+func (c *item) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
 
-func (r *run) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
+func (r *execution) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
 
 // reserve is what the run is expected to take at least, as things are now.
-func (r *run) reserve(now time.Time) time.Duration {
+func (r *execution) reserve(now time.Time) time.Duration {
 	if r.open && r.c.Estimate > 0 {
-		return max(r.part, r.elapsed(now))
+		return max(r.share, r.elapsed(now))
 	}
 	return max(r.c.Estimate, r.elapsed(now))
 }
 
 // left is what remains of the budget, and of the share of the front tiers,
 // after what running executions have taken up to now.
-func (s *sheet) left(now time.Time) (all, front time.Duration) {
+func (s *slotBudget) left(now time.Time) (all, front time.Duration) {
 	all, front = s.budget-s.used, s.share-s.front
 	for _, r := range s.runs {
 		all -= r.elapsed(now)
@@ -112,7 +112,7 @@ func (s *sheet) left(now time.Time) (all, front time.Duration) {
 }
 
 // grant is what a run may take for which there is so much of the budget.
-func (s *sheet) grant(part time.Duration, now time.Time) time.Duration {
+func (s *slotBudget) grant(part time.Duration, now time.Time) time.Duration {
 	if s.credit == 0 {
 		return part
 	}
@@ -120,7 +120,7 @@ func (s *sheet) grant(part time.Duration, now time.Time) time.Duration {
 }
 
 // reach is what remains of budget and credit.
-func (s *sheet) reach(now time.Time) time.Duration {
+func (s *slotBudget) reach(now time.Time) time.Duration {
 	all := s.budget + s.credit - s.used
 	for _, r := range s.runs {
 		all -= r.elapsed(now)
@@ -129,7 +129,7 @@ func (s *sheet) reach(now time.Time) time.Duration {
 }
 
 // spent says whether finished executions leave nothing to others.
-func (s *sheet) spent() bool {
+func (s *slotBudget) spent() bool {
 	left := s.budget - s.used
 	if s.credit > 0 {
 		left += max(0, s.front-s.share)
@@ -139,7 +139,7 @@ func (s *sheet) spent() bool {
 
 // room is what the estimate of another execution has to fit. What the front tiers
 // take on credit is borrowed from later slots, not from the other tiers.
-func (s *sheet) room(now time.Time) (ranked, front time.Duration) {
+func (s *slotBudget) room(now time.Time) (ranked, front time.Duration) {
 	ranked, front = s.budget-s.used, s.share-s.front
 	var inFront time.Duration
 	unknown := false
@@ -162,7 +162,7 @@ func (s *sheet) room(now time.Time) (ranked, front time.Duration) {
 }
 
 // next picks what starts now; nil when nothing may.
-func (s *sheet) next(now time.Time) *run {
+func (s *slotBudget) next(now time.Time) *execution {
 	if s.alone || len(s.runs) >= s.width {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (s *sheet) next(now time.Time) *run {
 	ranked, front := s.room(now)
 	least := time.Duration(0)
 	if !s.serial {
-		least = crumb
+		least = minShare
 	}
 	if front > least {
 		for _, t := range s.p.front() {
@@ -217,12 +217,12 @@ func (s *sheet) next(now time.Time) *run {
 
 // leads says whether the first in order may start, whatever it takes. It waits
 // where a debt remains, unless it fits.
-func (s *sheet) leads(c *candidate, room time.Duration) bool {
+func (s *slotBudget) leads(c *item, room time.Duration) bool {
 	return s.owes == 0 || c.Estimate <= room
 }
 
 // whatever starts the first in order while anything is left.
-func (s *sheet) whatever(now time.Time) *run {
+func (s *slotBudget) whatever(now time.Time) *execution {
 	c, left := s.p.ranked.first(), s.budget-s.used
 	if c == nil || left <= 0 {
 		return nil
@@ -231,7 +231,7 @@ func (s *sheet) whatever(now time.Time) *run {
 }
 
 // early starts what a hint puts before its turn, as if it were its turn.
-func (s *sheet) early(c *candidate, now time.Time, room time.Duration) *run {
+func (s *slotBudget) early(c *item, now time.Time, room time.Duration) *execution {
 	left, _ := s.left(now)
 	if c.open() {
 		left = room
@@ -243,10 +243,10 @@ func (s *sheet) early(c *candidate, now time.Time, room time.Duration) *run {
 
 // crumb is what is left to nobody where several run at a time: the shares of
 // running executions are not told apart more finely.
-const crumb = time.Millisecond
+const minShare = time.Millisecond
 
 // first starts a query with all there is, alone when it may need more.
-func (s *sheet) first(c *candidate, now time.Time) *run {
+func (s *slotBudget) first(c *item, now time.Time) *execution {
 	left, _ := s.left(now)
 	if left <= 0 {
 		return nil
@@ -257,13 +257,13 @@ func (s *sheet) first(c *candidate, now time.Time) *run {
 	return r
 }
 
-func (s *sheet) begin(c *candidate, now time.Time, part time.Duration, front bool) *run {
+func (s *slotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *execution {
 	r := s.spare
 	if s.spare = nil; r == nil {
-		r = &run{}
+		r = &execution{}
 	}
-	*r = run{
-		c: c, tier: c.tier, front: front, start: now, part: part, limit: s.grant(part, now),
+	*r = execution{
+		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now),
 		open:   c.open(),
 		served: c.asked,
 	}
@@ -274,15 +274,15 @@ func (s *sheet) begin(c *candidate, now time.Time, part time.Duration, front boo
 }
 
 // bound is the limit that the executor is given.
-func (s *sheet) bound(r *run) time.Duration { return min(r.limit, s.timeout) }
+func (s *slotBudget) bound(r *execution) time.Duration { return min(r.limit, s.timeout) }
 
 // typical stands for an unknown cost where a plan is only counted.
 const typical = 100 * time.Millisecond
 
 // preview counts what the slot would execute if everything took its estimate.
-func (s *sheet) preview() (n int, cost time.Duration) {
+func (s *slotBudget) preview() (n int, cost time.Duration) {
 	left := s.budget - s.used
-	add := func(c *candidate) {
+	add := func(c *item) {
 		e := c.Estimate
 		if e == 0 && c.Stats.Executions == 0 {
 			e = typical
@@ -299,7 +299,7 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 	}
 	share := min(s.share, left)
 	for _, t := range s.p.front() {
-		t.take(share, func(c *candidate) time.Duration {
+		t.take(share, func(c *item) time.Duration {
 			before := left
 			add(c)
 			share -= before - left
@@ -318,7 +318,7 @@ func (s *sheet) preview() (n int, cost time.Duration) {
 	} else {
 		first = nil // looked at like all others
 	}
-	s.p.ranked.take(left, func(c *candidate) time.Duration {
+	s.p.ranked.take(left, func(c *item) time.Duration {
 		if c != first && c != s.opener {
 			add(c)
 		}

@@ -17,7 +17,7 @@ func estimated(id string, cost time.Duration) (registry.Query, Stats) {
 
 // begun is a sheet of slot 2 with a budget of 10 s over queries "a", "b", …
 // that cost so many seconds; 0 is a new one.
-func begun(width int, seconds ...float64) (*planner, *sheet) {
+func begun(width int, seconds ...float64) (*planner, *slotBudget) {
 	p := newPlanner(named("rr"), 10*time.Second)
 	for i, c := range seconds {
 		id := string(rune('a' + i))
@@ -28,10 +28,10 @@ func begun(width int, seconds ...float64) (*planner, *sheet) {
 		p.put(estimated(id, time.Duration(c*float64(time.Second))))
 	}
 	p.begin(2, noon, 0)
-	return p, newSheet(p, width, time.Hour, 0)
+	return p, newSlotBudget(p, width, time.Hour, 0)
 }
 
-func started(s *sheet, now time.Time) string {
+func started(s *slotBudget, now time.Time) string {
 	list := ""
 	for r := s.next(now); r != nil; r = s.next(now) {
 		list += fmt.Sprintf("%s:%v ", r.c.Query.ID, r.limit)
@@ -47,7 +47,7 @@ func TestFirstAboveBudgetRunsAlone(t *testing.T) {
 	if r == nil || r.c.Query.ID != "a" || r.limit != 10*time.Second || !r.whole {
 		t.Fatalf("first is %+v", r)
 	}
-	if n, cost := (&sheet{p: s.p}).preview(); n == 0 || cost == 0 {
+	if n, cost := (&slotBudget{p: s.p}).preview(); n == 0 || cost == 0 {
 		t.Error("what is left would run in another slot")
 	}
 	s.finish(r, Answer{Outcome: registry.Unchanged, Elapsed: time.Millisecond}, false)
@@ -127,7 +127,7 @@ func TestCharged(t *testing.T) {
 	p, _ := begun(1, 8, 2)
 	p.end(noon)
 	p.begin(3, noon, 0)
-	s := newSheet(p, 1, time.Hour, 3*time.Second)
+	s := newSlotBudget(p, 1, time.Hour, 3*time.Second)
 	r := s.next(noon)
 	if r == nil || r.c.Query.ID != "a" || r.limit != 7*time.Second || r.whole {
 		t.Errorf("first is %+v", r)
@@ -150,7 +150,7 @@ func TestReserveOnCredit(t *testing.T) {
 		p.put(q, x)
 	}
 	p.begin(2, noon, 0)
-	s := newSheet(p, 3, 30*time.Second, 0)
+	s := newSlotBudget(p, 3, 30*time.Second, 0)
 	a := s.next(noon)
 	if got := fmt.Sprint(a.c.Query.ID, a.limit, " ", started(s, noon)); got != "a40s b:40s " {
 		t.Fatalf("started %s", got)
@@ -184,7 +184,7 @@ func TestRepaying(t *testing.T) {
 			p.put(estimated(string(rune('a'+i)), cost*time.Second))
 		}
 		p.begin(2, noon, 0)
-		s := newSheet(p, 1, 30*time.Second, 0)
+		s := newSlotBudget(p, 1, 30*time.Second, 0)
 		if s.repaid != exactly(c.repaid) || s.owes != exactly(c.owes) || s.budget != 10*time.Second-s.repaid || s.share != s.budget/2 {
 			t.Errorf("of %g s it repays %s and owes %s, with a budget of %s", c.debt, s.repaid, s.owes, s.budget)
 		}
@@ -205,7 +205,7 @@ func TestRepaying(t *testing.T) {
 // When a query is due is worked out as fast where a debt is many budgets, and
 // ends where a budget cannot be halved.
 func TestDebtOfManyBudgets(t *testing.T) {
-	naive := func(p *planner, cost time.Duration, c *candidate) (n uint64) {
+	naive := func(p *planner, cost time.Duration, c *item) (n uint64) {
 		n = 1
 		for debt := p.debt; debt > 0; n++ {
 			r := min(debt, p.budget-p.budget/2)
@@ -232,7 +232,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 		p := newPlanner(named("rr"), 0)
 		p.allow(RuleDebt, 1+upTo(12))
 		p.debt = upTo(60)
-		c := &candidate{in: &p.ranked}
+		c := &item{in: &p.ranked}
 		if r.IntN(2) == 0 {
 			c.in = &p.fresh
 		}
@@ -246,7 +246,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 	p := newPlanner(named("rr"), 0)
 	p.allow(RuleDebt, 1)
 	p.debt = 1000 * time.Hour
-	if got, want := p.covers(0, &candidate{in: &p.ranked}), uint64(p.debt)+1; got != want {
+	if got, want := p.covers(0, &item{in: &p.ranked}), uint64(p.debt)+1; got != want {
 		t.Errorf("a debt of %d budgets: due in slot %d, want %d", p.debt, got, want)
 	}
 }

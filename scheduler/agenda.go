@@ -10,17 +10,17 @@ import (
 // An agenda holds candidates that wait for a slot, one page for each slot in
 // which some do. Each candidate knows its page and its place there, so that it
 // can be taken out. Hardly any step has to look at another candidate.
-type agenda struct {
+type slotQueue struct {
 	pages []page // in the order of slots
 }
 
 type page struct {
 	slot uint64
-	list []*candidate // in no order
+	list []*item // in no order
 }
 
 // find returns where the page of a slot is, or belongs. Most look for the last.
-func (a *agenda) find(slot uint64) (i int, found bool) {
+func (a *slotQueue) find(slot uint64) (i int, found bool) {
 	if n := len(a.pages); n > 0 && a.pages[n-1].slot == slot {
 		return n - 1, true
 	}
@@ -28,7 +28,7 @@ func (a *agenda) find(slot uint64) (i int, found bool) {
 }
 
 // set makes c wait until a slot, which is not 0.
-func (a *agenda) set(c *candidate, slot uint64) {
+func (a *slotQueue) set(c *item, slot uint64) {
 	a.drop(c)
 	i, found := a.find(slot)
 	if !found {
@@ -40,7 +40,7 @@ func (a *agenda) set(c *candidate, slot uint64) {
 }
 
 // drop ends c's waiting, if it waits.
-func (a *agenda) drop(c *candidate) {
+func (a *slotQueue) drop(c *item) {
 	if c.slot == 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (a *agenda) drop(c *candidate) {
 }
 
 // due takes out those that wait until the slot or less and calls each for them.
-func (a *agenda) due(slot uint64, each func(*candidate)) {
+func (a *slotQueue) due(slot uint64, each func(*item)) {
 	for len(a.pages) > 0 && a.pages[0].slot <= slot {
 		list := a.pages[0].list
 		a.pages = slices.Delete(a.pages, 0, 1)
@@ -69,15 +69,15 @@ func (a *agenda) due(slot uint64, each func(*candidate)) {
 }
 
 // next lists so many at most, soonest first, then by id.
-func (a *agenda) next(most int) (list []*candidate) {
+func (a *slotQueue) next(most int) (list []*item) {
 	for _, p := range a.pages {
 		room := min(most-len(list), len(p.list))
-		entries := make([]entry, len(p.list))
+		entries := make([]listEntry, len(p.list))
 		for i, c := range p.list {
-			entries[i] = entry{id: c.prefix, c: c}
+			entries[i] = listEntry{id: c.prefix, c: c}
 		}
-		selection.MoveFirst(entries, room, (*entry).before)
-		slices.SortFunc(entries[:room], entry.compare)
+		selection.MoveFirst(entries, room, (*listEntry).before)
+		slices.SortFunc(entries[:room], listEntry.compare)
 		for _, e := range entries[:room] {
 			list = append(list, e.c)
 		}

@@ -19,7 +19,7 @@ type blocks []block
 const full = 512
 
 type block struct {
-	entries []entry       // never empty
+	entries []listEntry   // never empty
 	sum     time.Duration // of their estimates
 	least   time.Duration // the smallest
 }
@@ -33,7 +33,7 @@ func (b *block) measure() {
 }
 
 // find returns the block in which e is or belongs, and its place there.
-func (l blocks) find(e *entry) (b, i int) {
+func (l blocks) find(e *listEntry) (b, i int) {
 	b = max(0, sort.Search(len(l), func(b int) bool { return e.before(&l[b].entries[0]) })-1)
 	if b == len(l) {
 		return b, 0
@@ -43,14 +43,14 @@ func (l blocks) find(e *entry) (b, i int) {
 }
 
 // put adds an entry.
-func (l *blocks) put(e entry) {
+func (l *blocks) put(e listEntry) {
 	b, i := l.find(&e)
 	if b == len(*l) || b == len(*l)-1 && i == full {
-		*l = append(*l, block{entries: append(make([]entry, 0, full), e), sum: e.estimate, least: e.estimate})
+		*l = append(*l, block{entries: append(make([]listEntry, 0, full), e), sum: e.estimate, least: e.estimate})
 		return
 	}
 	if len((*l)[b].entries) == full {
-		*l = slices.Insert(*l, b+1, block{entries: append(make([]entry, 0, full), (*l)[b].entries[full/2:]...)})
+		*l = slices.Insert(*l, b+1, block{entries: append(make([]listEntry, 0, full), (*l)[b].entries[full/2:]...)})
 		(*l)[b].entries = (*l)[b].entries[:full/2]
 		clear((*l)[b].entries[full/2 : full])
 		(*l)[b].measure()
@@ -66,7 +66,7 @@ func (l *blocks) put(e entry) {
 }
 
 // append adds entries in order that come after all others.
-func (l *blocks) append(list []entry) {
+func (l *blocks) append(list []listEntry) {
 	for piece := range slices.Chunk(list, full) {
 		b := block{entries: slices.Clone(piece)}
 		b.measure()
@@ -75,7 +75,7 @@ func (l *blocks) append(list []entry) {
 }
 
 // cut takes out an entry as it was put.
-func (l *blocks) cut(e entry) {
+func (l *blocks) cut(e listEntry) {
 	b, i := l.find(&e)
 	if b == len(*l) || i == len((*l)[b].entries) || (*l)[b].entries[i].c != e.c {
 		panic("scheduler: what a query is ordered by has changed while it was in the order")
@@ -83,7 +83,7 @@ func (l *blocks) cut(e entry) {
 	k := &(*l)[b]
 	estimate := k.entries[i].estimate
 	if i == 0 { // as slots do: moves nothing
-		k.entries[0], k.entries = entry{}, k.entries[1:]
+		k.entries[0], k.entries = listEntry{}, k.entries[1:]
 	} else {
 		k.entries = slices.Delete(k.entries, i, i+1)
 	}
@@ -108,7 +108,7 @@ func (l *blocks) join(b int) {
 }
 
 // fits returns the first entry whose estimate is at most left.
-func (l blocks) fits(left time.Duration) *candidate {
+func (l blocks) fits(left time.Duration) *item {
 	for b := range l {
 		if l[b].least > left {
 			continue
@@ -123,7 +123,7 @@ func (l blocks) fits(left time.Duration) *candidate {
 }
 
 // after returns the first entry of a higher class.
-func (l blocks) after(class int) *candidate {
+func (l blocks) after(class int) *item {
 	b := sort.Search(len(l), func(b int) bool { return l[b].entries[len(l[b].entries)-1].class() > class })
 	if b == len(l) {
 		return nil
@@ -133,7 +133,7 @@ func (l blocks) after(class int) *candidate {
 }
 
 // place returns the rank of an entry, from 1, and the cost of all before it.
-func (l blocks) place(e *entry) (rank int, cost time.Duration) {
+func (l blocks) place(e *listEntry) (rank int, cost time.Duration) {
 	b, i := l.find(e)
 	for k := range l[:b] {
 		rank += len(l[k].entries)
@@ -147,7 +147,7 @@ func (l blocks) place(e *entry) (rank int, cost time.Duration) {
 
 // take walks in order and calls accept for each entry whose estimate is at most
 // what accept last returned, without looking at the others one by one.
-func (l blocks) take(left time.Duration, accept func(*candidate) time.Duration) {
+func (l blocks) take(left time.Duration, accept func(*item) time.Duration) {
 	for b := range l {
 		for i := 0; i < len(l[b].entries) && l[b].least <= left; i++ {
 			if e := &l[b].entries[i]; e.estimate <= left {
@@ -158,7 +158,7 @@ func (l blocks) take(left time.Duration, accept func(*candidate) time.Duration) 
 }
 
 // list appends the candidates in order.
-func (l blocks) list(to []*candidate) []*candidate {
+func (l blocks) list(to []*item) []*item {
 	for b := range l {
 		for i := range l[b].entries {
 			to = append(to, l[b].entries[i].c)

@@ -13,7 +13,7 @@ import (
 type budgetTimer struct {
 	clock Clock
 	left  time.Duration // when nothing of runs is counted
-	runs  []*run
+	runs  []*execution
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
 	over  bool
@@ -21,7 +21,7 @@ type budgetTimer struct {
 
 // watch starts a budgetTimer for what runs. end stops it.
 func (r *runner) watch() (end func()) {
-	w := &budgetTimer{clock: r.l.clock, left: r.sheet.committed() - r.sheet.used, runs: slices.Clone(r.sheet.runs)}
+	w := &budgetTimer{clock: r.l.clock, left: r.budget.committed() - r.budget.used, runs: slices.Clone(r.budget.runs)}
 	w.look()
 	return w.end
 }
@@ -35,7 +35,7 @@ func (w *budgetTimer) look() {
 		return
 	}
 	now, left := w.clock.Now(), w.left
-	var going []*run
+	var going []*execution
 	for _, r := range w.runs {
 		if took := r.took.Load(); took > 0 {
 			left -= time.Duration(took)

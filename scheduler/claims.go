@@ -24,7 +24,7 @@ type claims struct {
 // A claim is an interval that puts its query where it is.
 type claim struct {
 	rounds.Claim
-	c *candidate
+	c *item
 }
 
 // claimFor sets how intervals are ranked, nil for not at all, and their share.
@@ -41,7 +41,7 @@ func (p *planner) openRounds(now time.Time) {
 
 // onExecution shows the profiles an execution. was is when the query was checked
 // before; ended reports that it ended a round.
-func (p *planner) onExecution(c *candidate, was, start time.Time, out Outcome) (ended bool) {
+func (p *planner) onExecution(c *item, was, start time.Time, out Outcome) (ended bool) {
 	run := &out.Stats.LastRun
 	if !run.Outcome.Complete() {
 		return false
@@ -69,7 +69,7 @@ func (p *planner) rankClaims() {
 }
 
 // claimable reports whether an interval may let a query run now.
-func (p *planner) claimable(c *candidate) bool {
+func (p *planner) claimable(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue)
 }
 
@@ -81,7 +81,7 @@ func (p *planner) claimed() bool {
 
 // claimedEarly lists those that would not run without an interval, and fit their
 // share: their policy does not have them due yet.
-func (p *planner) claimedEarly() (list []*candidate) {
+func (p *planner) claimedEarly() (list []*item) {
 	left := p.budget
 	if p.rivals() {
 		left = time.Duration(float64(p.budget) * p.claims.share)
@@ -112,7 +112,7 @@ func (p *planner) rivals() bool {
 // claimed starts the next query that an interval puts before its turn. It may
 // take what is left of the share while rivals wait, and all there is when none
 // does, or, last, none that fits.
-func (s *sheet) claimed(now time.Time, room time.Duration, last bool) *run {
+func (s *slotBudget) claimed(now time.Time, room time.Duration, last bool) *execution {
 	p := s.p
 	if p.claims.ranking == nil {
 		return nil
@@ -133,7 +133,7 @@ func (s *sheet) claimed(now time.Time, room time.Duration, last bool) *run {
 }
 
 // claimShare is what is left of the share of intervals.
-func (s *sheet) claimShare(now time.Time) time.Duration {
+func (s *slotBudget) claimShare(now time.Time) time.Duration {
 	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
 	for _, r := range s.runs {
 		if r.tier == TierInterval {
@@ -145,7 +145,7 @@ func (s *sheet) claimShare(now time.Time) time.Duration {
 
 // claim starts what an interval claims, within the limit and what is left of its
 // profile's own budget.
-func (s *sheet) claim(x claim, now time.Time, limit time.Duration, bounded bool) *run {
+func (s *slotBudget) claim(x claim, now time.Time, limit time.Duration, bounded bool) *execution {
 	left, _ := s.left(now)
 	own, hasOwn := x.Left()
 	if hasOwn {
@@ -163,7 +163,7 @@ func (s *sheet) claim(x claim, now time.Time, limit time.Duration, bounded bool)
 // overClaims lists the executions that intervals claimed and that have to be cut,
 // because rivals wait and together they use up the share; else wait is how long
 // it takes at least until then. Where one runs at a time its own limit says so.
-func (s *sheet) overClaims(now time.Time) (cut []*run, wait time.Duration) {
+func (s *slotBudget) overClaims(now time.Time) (cut []*execution, wait time.Duration) {
 	wait = time.Hour
 	if s.serial || s.p.claims.ranking == nil {
 		return nil, wait
@@ -188,7 +188,7 @@ func (s *sheet) overClaims(now time.Time) (cut []*run, wait time.Duration) {
 }
 
 // booked charges what an execution took that an interval claimed.
-func (s *sheet) booked(r *run, taken time.Duration) {
+func (s *slotBudget) booked(r *execution, taken time.Duration) {
 	if r.tier == TierInterval {
 		s.onClaims += taken
 		s.p.rounds.Charge(r.claim, taken)

@@ -9,7 +9,7 @@ import (
 )
 
 // count adds an outcome to the summary and to what followers are told.
-func (r *runner) count(c *candidate, was Stats, out Outcome) {
+func (r *runner) count(c *item, was Stats, out Outcome) {
 	s := &r.slot
 	switch o := out.Stats.LastRun.Outcome; {
 	case o == registry.Changed:
@@ -32,7 +32,7 @@ func (r *runner) count(c *candidate, was Stats, out Outcome) {
 	}
 }
 
-func (r *runner) report(c *candidate, x Run) {
+func (r *runner) report(c *item, x Run) {
 	level := slog.LevelDebug
 	if !x.Outcome.Complete() && x.Outcome != registry.Cut && x.Outcome != registry.Dropped {
 		level = slog.LevelWarn
@@ -49,8 +49,8 @@ func (r *runner) flush(lends bool) error {
 	b := Batch{Outcomes: r.pending, Policy: r.learnt}
 	r.addRounds(&b)
 	s := r.summary()
-	if lends || r.sheet.lent && s.Finished.IsZero() {
-		s.Lent = r.sheet.lendable().Seconds()
+	if lends || r.budget.lent && s.Finished.IsZero() {
+		s.Lent = r.budget.lendable().Seconds()
 	}
 	b.Slot = &s
 	r.l.mu.Lock()
@@ -63,13 +63,13 @@ func (r *runner) flush(lends bool) error {
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	r.sheet.lent = r.sheet.lent || lends
+	r.budget.lent = r.budget.lent || lends
 	r.l.logHealth(r.health, h)
 	r.health = h
 	r.l.mu.Lock()
 	r.l.health = h
 	for _, ch := range changes {
-		if c := r.sheet.p.all[ch.Query]; c != nil {
+		if c := r.budget.p.all[ch.Query]; c != nil {
 			c.Stats.Position = ch.Position()
 		}
 	}
@@ -85,7 +85,7 @@ func (r *runner) flush(lends bool) error {
 // lend commits that executions may go beyond the budget when they are about to,
 // so that no crash lets the endpoint off its rest. It does nothing before.
 func (r *runner) lend(now time.Time) error {
-	if soon, ok := r.sheet.unlent(now); !ok || soon > 0 {
+	if soon, ok := r.budget.unlent(now); !ok || soon > 0 {
 		return nil
 	}
 	return r.flush(true)
@@ -93,9 +93,9 @@ func (r *runner) lend(now time.Time) error {
 
 // summary is the slot's summary so far.
 func (r *runner) summary() Slot {
-	r.slot.Used = r.sheet.used.Seconds()
-	r.slot.Repaid, r.slot.Debt = r.sheet.repaid.Seconds(), r.sheet.debt().Seconds()
-	r.slot.ClaimedSeconds = r.sheet.onClaims.Seconds()
+	r.slot.Used = r.budget.used.Seconds()
+	r.slot.Repaid, r.slot.Debt = r.budget.repaid.Seconds(), r.budget.debt().Seconds()
+	r.slot.ClaimedSeconds = r.budget.onClaims.Seconds()
 	return r.slot
 }
 
@@ -106,7 +106,7 @@ func (r *runner) close() error {
 		r.l.index()
 	}
 	r.l.mu.Lock()
-	p, why := r.sheet.p, r.stopped
+	p, why := r.budget.p, r.stopped
 	if r.l.nextExec != nil {
 		why = "the endpoint's settings were edited"
 	}
@@ -124,7 +124,7 @@ func (r *runner) close() error {
 		return err
 	}
 	r.l.mu.Lock()
-	p.debt = r.sheet.debt()
+	p.debt = r.budget.debt()
 	r.l.mu.Unlock()
 	s := &r.slot
 	level := slog.LevelInfo
@@ -132,7 +132,7 @@ func (r *runner) close() error {
 		level = slog.LevelDebug
 	}
 	r.l.log.Log(r.ctx, level, "slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
-		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.sheet.used, "took", now.Sub(s.Started), "error", s.Error)
+		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.budget.used, "took", now.Sub(s.Started), "error", s.Error)
 	return nil
 }
 

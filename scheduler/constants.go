@@ -9,23 +9,23 @@ import (
 // name, for kin and for hints. It holds nothing until it is first asked for, and
 // is then made piece by piece, so that the lock which pages and the API need is
 // never held for long. It holds the first upto of the planner's queries.
-type constants struct {
+type constantIndex struct {
 	begun bool
 	upto  int
 	by    map[string]holders
-	open  map[*candidate]struct{} // any triple may concern them
+	open  map[*item]struct{} // any triple may concern them
 }
 
 // holders are the queries that name a constant, in no order.
 type holders struct {
-	list []*candidate
-	at   map[*candidate]int // places in the list, nil in a short one
+	list []*item
+	at   map[*item]int // places in the list, nil in a short one
 }
 
 const (
 	// maxKin is the most queries that may share a constant; what more have tells
 	// nothing.
-	maxKin = 60
+	maxRelated = 60
 	// maxIndexed is the most constants of a query that are indexed. A query that
 	// names more is about too much to be kin of others, or for a hint to pass it
 	// by.
@@ -36,9 +36,9 @@ const (
 
 // grow takes another piece of the planner's queries in. It says whether some are
 // left.
-func (x *constants) grow(order []*candidate) (more bool) {
+func (x *constantIndex) grow(order []*item) (more bool) {
 	if !x.begun {
-		x.begun, x.by, x.open = true, map[string]holders{}, map[*candidate]struct{}{}
+		x.begun, x.by, x.open = true, map[string]holders{}, map[*item]struct{}{}
 	}
 	for room := growBy; x.upto < len(order) && room > 0; x.upto++ {
 		c := order[x.upto]
@@ -49,10 +49,10 @@ func (x *constants) grow(order []*candidate) (more bool) {
 }
 
 // has says whether the index holds a query that the planner holds.
-func (x *constants) has(c *candidate) bool { return c.held && int(c.Number) < x.upto }
+func (x *constantIndex) has(c *item) bool { return c.held && int(c.Number) < x.upto }
 
 // enter takes in the last of the planner's queries, once all others are in.
-func (x *constants) enter(c *candidate) {
+func (x *constantIndex) enter(c *item) {
 	if x.begun && x.upto == int(c.Number) {
 		x.add(c)
 		x.upto++
@@ -61,7 +61,7 @@ func (x *constants) enter(c *candidate) {
 
 // leave takes a query out; last, the last of the planner's queries, gets its
 // place in their order.
-func (x *constants) leave(c, last *candidate) {
+func (x *constantIndex) leave(c, last *item) {
 	if !x.has(c) {
 		return
 	}
@@ -73,7 +73,7 @@ func (x *constants) leave(c, last *candidate) {
 	x.upto--
 }
 
-func (x *constants) add(c *candidate) {
+func (x *constantIndex) add(c *item) {
 	for _, iri := range c.indexed() {
 		h := x.by[iri]
 		h.add(c)
@@ -84,7 +84,7 @@ func (x *constants) add(c *candidate) {
 	}
 }
 
-func (x *constants) drop(c *candidate) {
+func (x *constantIndex) drop(c *item) {
 	for _, iri := range c.indexed() {
 		h := x.by[iri]
 		if h.drop(c); len(h.list) == 0 {
@@ -96,19 +96,19 @@ func (x *constants) drop(c *candidate) {
 	delete(x.open, c)
 }
 
-func (h *holders) add(c *candidate) {
+func (h *holders) add(c *item) {
 	h.list = append(h.list, c)
 	if h.at != nil {
 		h.at[c] = len(h.list) - 1
-	} else if len(h.list) > maxKin { // looking through it would take long
-		h.at = make(map[*candidate]int, len(h.list))
+	} else if len(h.list) > maxRelated { // looking through it would take long
+		h.at = make(map[*item]int, len(h.list))
 		for i, o := range h.list {
 			h.at[o] = i
 		}
 	}
 }
 
-func (h *holders) drop(c *candidate) {
+func (h *holders) drop(c *item) {
 	i, last := h.find(c), len(h.list)-1
 	if h.list[i] = h.list[last]; h.at != nil {
 		h.at[h.list[i]] = i
@@ -118,7 +118,7 @@ func (h *holders) drop(c *candidate) {
 	h.list = h.list[:last]
 }
 
-func (h *holders) find(c *candidate) int {
+func (h *holders) find(c *item) int {
 	if h.at != nil {
 		return h.at[c]
 	}
@@ -127,7 +127,7 @@ func (h *holders) find(c *candidate) int {
 
 // indexed lists the constants of a query that the index holds, each once: none
 // where they are too many. Queries have them sorted.
-func (c *candidate) indexed() []string {
+func (c *item) indexed() []string {
 	if len(c.Query.Constants) > maxIndexed {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (c *candidate) indexed() []string {
 }
 
 // kin lists those that share a constant with c, each once, in the order of ids.
-func (x *constants) kin(c *Candidate) []*Candidate {
+func (x *constantIndex) related(c *Candidate) []*Candidate {
 	var out []*Candidate
 	constants := c.Query.Constants
 	if len(constants) > maxIndexed {
@@ -143,7 +143,7 @@ func (x *constants) kin(c *Candidate) []*Candidate {
 	}
 	for _, iri := range constants {
 		l := x.by[iri].list
-		if len(l) > maxKin {
+		if len(l) > maxRelated {
 			continue
 		}
 		for _, o := range l {

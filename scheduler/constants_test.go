@@ -101,14 +101,14 @@ func TestPiecesOfTheIndexAreBounded(t *testing.T) {
 // grows with their number.
 func TestLongDroppingKinIsNotQuadratic(t *testing.T) {
 	growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
-		list := make([]*candidate, n)
+		list := make([]*item, n)
 		for i := range list {
-			list[i] = &candidate{held: true, Candidate: Candidate{Number: int32(i)}}
+			list[i] = &item{held: true, Candidate: Candidate{Number: int32(i)}}
 			list[i].Query = registry.Query{ID: fmt.Sprint("q_", i), Constants: []string{"http://example.org/all"}}
 		}
 		return growth.Input{Size: n, Work: func() {
 			for range 20 {
-				var x constants
+				var x constantIndex
 				for x.grow(list) {
 				}
 				for _, c := range list {

@@ -10,7 +10,7 @@ import (
 // over lists the runs that have to be cut now because the budget, or the share
 // of the front tiers, is used up. When there are none, wait is how long it
 // takes at least until there are.
-func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
+func (s *slotBudget) over(now time.Time) (cut []*execution, wait time.Duration) {
 	if s.credit > 0 {
 		return s.overdrawn(now)
 	}
@@ -65,7 +65,7 @@ func (s *sheet) over(now time.Time) (cut []*run, wait time.Duration) {
 // has run longest: that may finish within its timeout. The others are cut when
 // they and what has finished use up the budget, and all when the credit is gone,
 // of which finished executions of the front tiers may have taken some.
-func (s *sheet) overdrawn(now time.Time) (cut []*run, wait time.Duration) {
+func (s *slotBudget) overdrawn(now time.Time) (cut []*execution, wait time.Duration) {
 	going, n := s.going(false), time.Duration(len(s.runs))
 	if len(going) == 0 {
 		return nil, time.Hour
@@ -103,7 +103,7 @@ func (s *sheet) overdrawn(now time.Time) (cut []*run, wait time.Duration) {
 
 // unlent is how long it takes at least until executions come near the end of the
 // budget, and the ledger has to know first that they may go beyond it.
-func (s *sheet) unlent(now time.Time) (wait time.Duration, ok bool) {
+func (s *slotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 	if s.credit == 0 || s.lent {
 		return 0, false
 	}
@@ -115,10 +115,10 @@ func (s *sheet) unlent(now time.Time) (wait time.Duration, ok bool) {
 const lendAhead = time.Second
 
 // lendable is what running executions may still add to the debt.
-func (s *sheet) lendable() time.Duration { return s.credit - s.beyond() }
+func (s *slotBudget) lendable() time.Duration { return s.credit - s.excess() }
 
 // committed is the budget with as much credit as the ledger knows of.
-func (s *sheet) committed() time.Duration {
+func (s *slotBudget) committed() time.Duration {
 	if s.lent {
 		return s.budget + s.credit
 	}
@@ -126,7 +126,7 @@ func (s *sheet) committed() time.Duration {
 }
 
 // going lists the runs that have not been told to stop, all or those in front.
-func (s *sheet) going(front bool) (list []*run) {
+func (s *slotBudget) going(front bool) (list []*execution) {
 	for _, r := range s.runs {
 		if !r.cut && (r.front || !front) {
 			list = append(list, r)
@@ -138,13 +138,13 @@ func (s *sheet) going(front bool) (list []*run) {
 // finish books an answer and says what it amounts to under the budget: a run
 // beyond its limit is cut, whatever it brought, and takes what was left.
 // stopped says that the process is ending, which is nobody's fault.
-func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
+func (s *slotBudget) finish(r *execution, a Answer, stopped bool) (Answer, bool) {
 	if last := len(s.runs) - 1; s.runs[last] == r {
 		s.runs = s.runs[:last]
 	} else {
-		s.runs = slices.DeleteFunc(s.runs, func(o *run) bool { return o == r })
+		s.runs = slices.DeleteFunc(s.runs, func(o *execution) bool { return o == r })
 	}
-	a = s.verdict(r, a, stopped)
+	a = s.judge(r, a, stopped)
 	left := s.budget + s.credit - s.used
 	if a.Outcome == registry.Cut {
 		a.Elapsed = min(a.Elapsed, left)
@@ -168,7 +168,7 @@ func (s *sheet) finish(r *run, a Answer, stopped bool) (Answer, bool) {
 
 // verdict tells the budget's limit from the endpoint's own: an execution that
 // ends at the smaller of the two ended because of it.
-func (s *sheet) verdict(r *run, a Answer, stopped bool) Answer {
+func (s *slotBudget) judge(r *execution, a Answer, stopped bool) Answer {
 	switch {
 	case a.Outcome == registry.Cut:
 		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {

@@ -50,7 +50,7 @@ func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, l
 }
 
 // step is what was compared, unless the answer was not.
-func (x *execution) step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
+func (x *observation) step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
 	if c := x.compared; now != nil && c != nil {
 		return c.delta, c.prepared, c.err
 	}

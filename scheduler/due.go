@@ -41,7 +41,7 @@ func (l *Loop) refreshPlan(now time.Time) error {
 
 // expected predicts when a query runs: a waiting one once it may, one in the order
 // when the budgets of the slots to come have covered what is before it.
-func (l *Loop) expected(c *candidate, now time.Time) time.Time {
+func (l *Loop) expected(c *item, now time.Time) time.Time {
 	if c.ran {
 		return l.afterRun(c, now)
 	}
@@ -71,7 +71,7 @@ func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 
 // afterRun predicts when a query that has run in the running slot may run next: only
 // after a failure is that known before the slot is over.
-func (l *Loop) afterRun(c *candidate, now time.Time) time.Time {
+func (l *Loop) afterRun(c *item, now time.Time) time.Time {
 	if c.Stats.NotBefore <= l.planner.slot {
 		return time.Time{}
 	}
@@ -81,7 +81,7 @@ func (l *Loop) afterRun(c *candidate, now time.Time) time.Time {
 // covers counts the slots from now to the one in which the budgets, less
 // repayments, have covered what is before a query, so that it may start. Its cost
 // does not grow with the debt.
-func (p *planner) covers(cost time.Duration, c *candidate) (n uint64) {
+func (p *planner) covers(cost time.Duration, c *item) (n uint64) {
 	n = 1
 	if p.debt > 0 {
 		part := func(of time.Duration) time.Duration {
@@ -114,7 +114,7 @@ func (p *planner) covers(cost time.Duration, c *candidate) (n uint64) {
 
 // eligibleAt predicts when a waiting query becomes eligible; zero when that depends
 // on what people do.
-func (l *Loop) eligibleAt(c *candidate, now time.Time) time.Time {
+func (l *Loop) eligibleAt(c *item, now time.Time) time.Time {
 	var next time.Time
 	if c.slot > 0 {
 		next = l.slotTime(now, c.slot-min(c.slot, l.planner.slot)+1)

@@ -20,7 +20,7 @@ const (
 )
 
 // A verdict says where a query belongs and when to look again.
-type verdict struct {
+type placement struct {
 	tier string
 	list *waitList
 	key  Key
@@ -29,7 +29,7 @@ type verdict struct {
 	why  reason
 }
 
-func (v *verdict) again(at time.Time) {
+func (v *placement) again(at time.Time) {
 	if v.at.IsZero() || at.Before(v.at) {
 		v.at = at
 	}
@@ -43,11 +43,11 @@ func (v *verdict) again(at time.Time) {
 // else. A new query that was cut is ranked from then on: what it used is its
 // estimate. max_staleness does not jump the order: it makes a query of a
 // selective policy due in the last slot that can keep it.
-func (p *planner) judge(c *candidate) verdict {
-	var v verdict
+func (p *planner) judge(c *item) placement {
+	var v placement
 	if !c.plain {
 		if c.Query.Paused() != nil {
-			return verdict{why: paused}
+			return placement{why: paused}
 		}
 		if b := boundary(&c.Query, p.now); !b.IsZero() {
 			v.again(b)
@@ -92,12 +92,12 @@ func (p *planner) judge(c *candidate) verdict {
 
 // judgeStale looks at max_staleness: a query in which it would run out before the
 // next slot is overdue, which makes it due.
-func (p *planner) judgeStale(c *candidate, v *verdict) {
+func (p *planner) judgeStale(c *item, v *placement) {
 	d := c.Query.MaxStaleness()
 	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
 		return
 	}
-	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) && !beyond(c.Stats.CheckedAt, p.now) {
+	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) && !inFuture(c.Stats.CheckedAt, p.now) {
 		v.again(at)
 	} else {
 		c.Overdue = p.slot
@@ -105,7 +105,7 @@ func (p *planner) judgeStale(c *candidate, v *verdict) {
 }
 
 // judgeRanked asks the policy.
-func (p *planner) judgeRanked(c *candidate, v *verdict) {
+func (p *planner) judgeRanked(c *item, v *placement) {
 	if !c.plain {
 		p.judgeStale(c, v)
 	}
@@ -135,7 +135,7 @@ func boundary(q *registry.Query, now time.Time) time.Time {
 // comes exactly one interval later. After a restart the start of the execution
 // itself stands for that of its slot. One in the future is from before the clock
 // was set back, and binds nobody.
-func (c *candidate) free(now time.Time) time.Time {
+func (c *item) free(now time.Time) time.Time {
 	d := c.Query.MinInterval()
 	if d == 0 || c.Stats.Executions == 0 {
 		return time.Time{}
@@ -147,16 +147,16 @@ func (c *candidate) free(now time.Time) time.Time {
 			from = r.At.Add(-r.Elapsed)
 		}
 	}
-	if beyond(from, now) {
+	if inFuture(from, now) {
 		return time.Time{}
 	}
-	return from.Add(d - min(d/20, jitter))
+	return from.Add(d - min(d/20, timerSlack))
 }
 
 // beyond tells whether something that has happened is so far in the future that
 // the clock must have been set back since.
-func beyond(t, now time.Time) bool { return t.Sub(now) > nap }
+func inFuture(t, now time.Time) bool { return t.Sub(now) > clockCheck }
 
 // jitter is by how much a slot may start after its grid time: an interval of
 // three slots that is counted from a late start would otherwise take four.
-const jitter = 50 * time.Millisecond
+const timerSlack = 50 * time.Millisecond

@@ -4,12 +4,12 @@ import "time"
 
 // An entry is a candidate with its place in the order: by class, value, low,
 // slot of the last execution, and id.
-type entry struct {
+type listEntry struct {
 	value, low float64
 	rank       uint64 // the class above the slot
 	id         uint64 // the first bytes of the id, which nearly always tell it from others
 	estimate   time.Duration
-	c          *candidate
+	c          *item
 }
 
 const (
@@ -17,14 +17,14 @@ const (
 	slotMask = 1<<slotBits - 1
 )
 
-func entryOf(c *candidate) entry {
-	return entry{
+func listEntryOf(c *item) listEntry {
+	return listEntry{
 		value: c.key.Value, low: c.key.Low, rank: uint64(c.key.Class-classRefresh)<<slotBits | c.Stats.Last&slotMask,
 		id: c.prefix, estimate: c.Estimate, c: c,
 	}
 }
 
-func (e *entry) class() int { return int(e.rank>>slotBits) + classRefresh }
+func (e *listEntry) class() int { return int(e.rank>>slotBits) + classRefresh }
 
 // prefixOf orders ids by their first eight bytes.
 func prefixOf(id string) (x uint64) {
@@ -37,7 +37,7 @@ func prefixOf(id string) (x uint64) {
 	return x
 }
 
-func (e *entry) before(f *entry) bool {
+func (e *listEntry) before(f *listEntry) bool {
 	switch {
 	case (e.rank^f.rank)>>slotBits != 0:
 		return e.rank < f.rank
@@ -54,12 +54,12 @@ func (e *entry) before(f *entry) bool {
 }
 
 // before is the total order of candidates: key, then age, then id.
-func before(a, b *candidate) bool {
-	e, f := entryOf(a), entryOf(b)
+func before(a, b *item) bool {
+	e, f := listEntryOf(a), listEntryOf(b)
 	return e.before(&f)
 }
 
-func (e entry) compare(f entry) int {
+func (e listEntry) compare(f listEntry) int {
 	if e.before(&f) {
 		return -1
 	}

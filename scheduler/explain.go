@@ -99,7 +99,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 
 // explain explains the query, and its endpoint where that keeps the next slot from
 // asking anything.
-func (l *Loop) explain(c *candidate, now time.Time) Explanation {
+func (l *Loop) explain(c *item, now time.Time) Explanation {
 	x := l.describe(c, now)
 	if shut := l.closedReason(now); shut != "" && !c.ran {
 		x.Eligible, x.Why = false, shut+"; when slots ask it again: "+x.Why
@@ -122,7 +122,7 @@ func (l *Loop) closedReason(now time.Time) string {
 	return ""
 }
 
-func (l *Loop) describe(c *candidate, now time.Time) Explanation {
+func (l *Loop) describe(c *item, now time.Time) Explanation {
 	p := l.planner
 	x := Explanation{
 		Query: c.Query.ID, Endpoint: l.set.endpoint.Name, Policy: p.policy.String(), Slot: p.slot,
@@ -164,7 +164,7 @@ func (l *Loop) describe(c *candidate, now time.Time) Explanation {
 }
 
 // placeText describes a query's place in the order in a sentence.
-func (p *planner) placeText(c *candidate, rank, of int) string {
+func (p *planner) placeText(c *item, rank, of int) string {
 	switch c.tier {
 	case TierNew:
 		return fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
@@ -182,7 +182,7 @@ func (p *planner) placeText(c *candidate, rank, of int) string {
 }
 
 // passedOverReason is why the last slot did not execute an eligible query.
-func (l *Loop) passedOverReason(c *candidate) string {
+func (l *Loop) passedOverReason(c *item) string {
 	budget := exactly(l.last.Budget)
 	had := budget - exactly(l.last.Repaid)
 	switch {
@@ -202,7 +202,7 @@ func (l *Loop) passedOverReason(c *candidate) string {
 }
 
 // ineligibleReason is why a query is not eligible.
-func (l *Loop) ineligibleReason(c *candidate) string {
+func (l *Loop) ineligibleReason(c *item) string {
 	s := &c.Stats
 	switch c.why {
 	case paused:

@@ -26,9 +26,9 @@ const (
 // The index of constants is made when the first hint comes, and costs nothing
 // before.
 type hints struct {
-	marked map[*candidate]struct{}
+	marked map[*item]struct{}
 	all    bool
-	order  []*candidate // of the slot: what is marked and may run, in the order of keys
+	order  []*item // of the slot: what is marked and may run, in the order of keys
 }
 
 // Hinted says what a hint did.
@@ -92,13 +92,13 @@ func (m *Manager) Hint(endpoint string, h registry.Hint) (Hinted, error) {
 
 func (p *planner) hint(h registry.Hint) Hinted {
 	if p.hints == nil {
-		p.hints = &hints{marked: map[*candidate]struct{}{}}
+		p.hints = &hints{marked: map[*item]struct{}{}}
 	}
 	for p.index.grow(p.order) {
 	}
 	t := p.hints
 	done := Hinted{Queries: len(p.all), Skipped: h.Skipped}
-	var affected map[*candidate]struct{}
+	var affected map[*item]struct{}
 	if !h.All {
 		affected, done.All = p.index.affected(h.Touched)
 	}
@@ -119,8 +119,8 @@ func (p *planner) hint(h registry.Hint) Hinted {
 
 // affected finds the queries that may be; all says that there are more than
 // can be told apart.
-func (x *constants) affected(touched []string) (found map[*candidate]struct{}, all bool) {
-	found = map[*candidate]struct{}{}
+func (x *constantIndex) affected(touched []string) (found map[*item]struct{}, all bool) {
+	found = map[*item]struct{}{}
 	if len(touched) == 0 {
 		return found, false
 	}
@@ -140,13 +140,13 @@ func (x *constants) affected(touched []string) (found map[*candidate]struct{}, a
 }
 
 // drop takes back the mark of a query that starts, or is gone.
-func (t *hints) drop(c *candidate) {
+func (t *hints) drop(c *item) {
 	if t != nil {
 		delete(t.marked, c)
 	}
 }
 
-func (t *hints) has(c *candidate) bool {
+func (t *hints) has(c *item) bool {
 	if t == nil {
 		return false
 	}
@@ -156,7 +156,7 @@ func (t *hints) has(c *candidate) bool {
 
 // follows says whether a hint may let a query run now: it is ranked, or just
 // not due.
-func (p *planner) follows(c *candidate) bool {
+func (p *planner) follows(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue) && c.Estimate <= p.budget/hintShare
 }
 
@@ -174,7 +174,7 @@ func (p *planner) applyHints() {
 	}
 	if t.all {
 		t.all = false
-		for _, early := range [][]*candidate{p.slots.next(maxEarly), p.rests[:min(len(p.rests), maxEarly)]} {
+		for _, early := range [][]*item{p.slots.next(maxEarly), p.rests[:min(len(p.rests), maxEarly)]} {
 			for _, c := range early {
 				if !t.has(c) && p.follows(c) {
 					t.order = append(t.order, c)
@@ -182,7 +182,7 @@ func (p *planner) applyHints() {
 			}
 		}
 	}
-	slices.SortFunc(t.order, func(a, b *candidate) int {
+	slices.SortFunc(t.order, func(a, b *item) int {
 		if before(a, b) {
 			return -1
 		}
@@ -197,7 +197,7 @@ func (p *planner) hinted() bool {
 
 // early lists those that fit the share of hinted queries and would not run
 // without: their policy does not have them due yet.
-func (p *planner) early() (list []*candidate) {
+func (p *planner) early() (list []*item) {
 	if p.hints == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (p *planner) early() (list []*candidate) {
 // hinted picks the next query that a hint puts before its turn, if what is left
 // of their share allows one. One that does not fit keeps its place in the order
 // of the policy, and its mark for the next slot.
-func (s *sheet) hinted(now time.Time, room time.Duration) *candidate {
+func (s *slotBudget) hinted(now time.Time, room time.Duration) *item {
 	t := s.p.hints
 	if t == nil || len(t.order) == 0 {
 		return nil

@@ -214,7 +214,7 @@ func (l *Loop) step(ctx context.Context) error {
 		return nil
 	case <-arrived:
 		now := l.clock.Now()
-		if early := until.Sub(now); early > 0 && early <= jitter {
+		if early := until.Sub(now); early > 0 && early <= timerSlack {
 			// The timer was a little early. Looked for anew, the time might be over.
 			_ = l.clock.Sleep(ctx, until)
 			now = l.clock.Now()
@@ -231,7 +231,7 @@ func (l *Loop) step(ctx context.Context) error {
 		}
 		l.mu.Lock()
 		l.grid = next
-		missed := now.Sub(next) > nap || !l.set.blackouts.end(now).IsZero()
+		missed := now.Sub(next) > clockCheck || !l.set.blackouts.end(now).IsZero()
 		l.mu.Unlock()
 		if missed || halted { // the machine has slept, or the clock was set
 			return nil
@@ -280,7 +280,7 @@ func (l *Loop) schedule() time.Time {
 
 // nap is how long the loop waits at most before it looks at the clock again:
 // timers do not hear of it when the clock is set, or the machine sleeps.
-const nap = time.Minute
+const clockCheck = time.Minute
 
 // await waits for a time in the background, no longer than a nap; stop ends the
 // waiting and may be called twice. A zero time never arrives.
@@ -288,7 +288,7 @@ func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{
 	if until.IsZero() {
 		return nil, func() {}
 	}
-	if soon := l.clock.Now().Add(nap); soon.Before(until) {
+	if soon := l.clock.Now().Add(clockCheck); soon.Before(until) {
 		until = soon
 	}
 	ctx, cancel := context.WithCancel(ctx)

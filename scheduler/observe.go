@@ -9,7 +9,7 @@ import (
 )
 
 // An execution is one finished run of a query in a slot.
-type execution struct {
+type observation struct {
 	slot   uint64
 	at     time.Time // when it ended
 	tier   string
@@ -23,7 +23,7 @@ type execution struct {
 // observe says what follows from an execution: the new statistics and, when
 // the result is another one, the step to it. prev fetches the last complete
 // result; it is called only when the hashes differ. An error is prev's.
-func observe(p Policy, old Stats, x execution, prev func() (*diff.Result, error)) (Outcome, error) {
+func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, error)) (Outcome, error) {
 	s, a := old, x.answer
 	if a.Outcome.Complete() && a.Result == nil && (a.Outcome == registry.Changed || old.Executions == 0) {
 		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"

@@ -33,8 +33,8 @@ func rows(t testing.TB, values ...string) *diff.Result {
 
 var ended = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-func seen(slot uint64, a Answer) execution {
-	return execution{slot: slot, at: ended, tier: TierRanked, answer: a}
+func seen(slot uint64, a Answer) observation {
+	return observation{slot: slot, at: ended, tier: TierRanked, answer: a}
 }
 
 func mustNotRead(t *testing.T) func() (*diff.Result, error) {

@@ -15,7 +15,7 @@ type oldest struct {
 }
 
 // checkedIn is the second that counts for a query, 0 for none.
-func checkedIn(c *candidate) int64 {
+func checkedIn(c *item) int64 {
 	if c.halted || c.Stats.CheckedAt.IsZero() {
 		return 0
 	}
@@ -23,12 +23,12 @@ func checkedIn(c *candidate) int64 {
 }
 
 // set takes in what is now known of a query.
-func (o *oldest) set(c *candidate) { o.move(c, checkedIn(c)) }
+func (o *oldest) set(c *item) { o.move(c, checkedIn(c)) }
 
 // drop forgets a query.
-func (o *oldest) drop(c *candidate) { o.move(c, 0) }
+func (o *oldest) drop(c *item) { o.move(c, 0) }
 
-func (o *oldest) move(c *candidate, to int64) {
+func (o *oldest) move(c *item, to int64) {
 	if c.checked == to {
 		return
 	}

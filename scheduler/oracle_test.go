@@ -267,7 +267,7 @@ func slotOf(t *rapid.T, p *planner, slot uint64, play func(id string) (time.Dura
 func slotWithin(t *rapid.T, p *planner, slot uint64, timeout time.Duration, play func(id string) (time.Duration, registry.Outcome)) (starts []string) {
 	now := time.Unix(int64(slot)*1000, 0)
 	p.begin(slot, now, 0)
-	s := newSheet(p, 1, timeout, 0)
+	s := newSlotBudget(p, 1, timeout, 0)
 	planned, _ := s.preview()
 	for r := s.next(now); r != nil; r = s.next(now) {
 		id := r.c.Query.ID

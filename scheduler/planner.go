@@ -26,7 +26,7 @@ const (
 // A candidate is a query in the planner. What every slot looks at stands first,
 // in as few cache lines as hold it: where there are many queries, each line is
 // far away. ahead knows how many they are.
-type candidate struct {
+type item struct {
 	in       *waitList // nil = not eligible, or has run in this slot
 	prefix   uint64    // of the id
 	key      Key
@@ -66,23 +66,23 @@ type planner struct {
 	budget  time.Duration
 	share   time.Duration // of refresh requests and new queries together, at least
 	debt    time.Duration // to be repaid by the slots to come
-	all     map[string]*candidate
-	order   []*candidate // the same, mostly as they lie in memory
-	asked   waitList     // refresh requests
-	fresh   waitList     // new queries
+	all     map[string]*item
+	order   []*item  // the same, mostly as they lie in memory
+	asked   waitList // refresh requests
+	fresh   waitList // new queries
 	ranked  waitList
-	slots   agenda
-	times   queue
-	looked  time.Time    // when advance last looked at those that wait for a moment
-	rests   []*candidate // left out by a policy that sees all; some may have been lifted since
-	shared  []float64    // the policy's state of the endpoint
-	ranking Ranking      // of the slot, without its keys
-	room    []*candidate // for rank, like the next two
-	seen    []*candidate
+	slots   slotQueue
+	times   timeQueue
+	looked  time.Time // when advance last looked at those that wait for a moment
+	rests   []*item   // left out by a policy that sees all; some may have been lifted since
+	shared  []float64 // the policy's state of the endpoint
+	ranking Ranking   // of the slot, without its keys
+	room    []*item   // for rank, like the next two
+	seen    []*item
 	views   []*Candidate
 	taught  []*Candidate // learnt in the last slot without having run
 	ordered bool         // nothing has moved since rank
-	index   constants
+	index   constantIndex
 	hints   *hints // nil until the first one comes
 	rounds  *rounds.Tracker
 	claims  claims
@@ -99,11 +99,11 @@ type planner struct {
 	now   time.Time
 	begun time.Time     // when the slot began
 	lead  time.Duration // from one grid time to the next, 0 = no grid
-	ran   []*candidate
+	ran   []*item
 
-	heads []*candidate // those that must not be displaced for ever
-	owed  []*candidate // heads of earlier slots that were
-	led   bool         // the slot began with one that was owed
+	heads []*item // those that must not be displaced for ever
+	owed  []*item // heads of earlier slots that were
+	led   bool    // the slot began with one that was owed
 
 	freshFirst bool // refresh requests left nothing to new queries in the last slot
 	servedNew  bool // a new query has started in this slot
@@ -113,7 +113,7 @@ type planner struct {
 func newPlanner(p Policy, budget time.Duration) *planner {
 	x := &planner{
 		policy: p, name: p.String(), rule: RuleStrict, budget: budget, share: rule(RuleStrict).share(budget),
-		all:  map[string]*candidate{},
+		all:  map[string]*item{},
 		slot: 1,
 	}
 	x.ranked.source = newSource(p, &x.order)
@@ -150,15 +150,15 @@ func (p *planner) put(q registry.Query, s Stats) {
 }
 
 // hold makes room for a query.
-func (p *planner) hold(id string) *candidate {
-	c := &candidate{prefix: prefixOf(id), held: true, Candidate: Candidate{Number: int32(len(p.order))}}
+func (p *planner) hold(id string) *item {
+	c := &item{prefix: prefixOf(id), held: true, Candidate: Candidate{Number: int32(len(p.order))}}
 	p.all[id] = c
 	p.order = append(p.order, c)
 	return c
 }
 
 // ask says what the query is and who wants it.
-func (c *candidate) ask(q registry.Query) {
+func (c *item) ask(q registry.Query) {
 	c.Query, c.asked, c.halted = q, q.Refreshes, q.Paused() != nil
 	c.MaxStaleness = q.MaxStaleness()
 	c.plain = q.Paused() == nil && len(q.Holders) > 0 && q.MinInterval() == 0 && c.MaxStaleness == 0 &&
@@ -166,7 +166,7 @@ func (c *candidate) ask(q registry.Query) {
 }
 
 // learn replaces what is known of a query that stands nowhere.
-func (p *planner) learn(c *candidate, s Stats) {
+func (p *planner) learn(c *item, s Stats) {
 	if s.Policy != p.name {
 		s.Refold(p.policy)
 	}
@@ -260,7 +260,7 @@ func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
 
 // scatter lifts all queries from wherever they stand.
 func (p *planner) scatter() {
-	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = waitList{}, waitList{}, waitList{}, agenda{}, queue{}, nil
+	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = waitList{}, waitList{}, waitList{}, slotQueue{}, timeQueue{}, nil
 	for i, c := range p.order {
 		p.pause(i)
 		c.in, c.Row, c.listed, c.rests, c.slot, c.timed = nil, 0, false, false, 0, false
@@ -268,7 +268,7 @@ func (p *planner) scatter() {
 }
 
 // lift takes a query from wherever it stands.
-func (p *planner) lift(c *candidate) {
+func (p *planner) lift(c *item) {
 	if c.in != nil {
 		c.in.remove(c)
 	}
@@ -281,7 +281,7 @@ func (p *planner) lift(c *candidate) {
 const longestWait = time.Duration(1 << 61)
 
 // settle puts a lifted query where it belongs in the current slot.
-func (p *planner) settle(c *candidate) {
+func (p *planner) settle(c *item) {
 	v := p.judge(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
 	p.ordered = false
@@ -326,7 +326,7 @@ func (p *planner) advance(now time.Time) {
 	// machine is suspended.
 	now = now.Round(0)
 	p.now = now
-	if beyond(p.looked, now) { // the clock was set back, and those moments with it
+	if inFuture(p.looked, now) { // the clock was set back, and those moments with it
 		for i, c := range p.order {
 			p.pause(i)
 			if c.timed {
@@ -337,7 +337,7 @@ func (p *planner) advance(now time.Time) {
 	}
 	p.looked = now
 	n := 0
-	again := func(c *candidate) {
+	again := func(c *item) {
 		p.pause(n)
 		p.lift(c)
 		p.settle(c)
@@ -362,7 +362,7 @@ func (p *planner) front() [2]*waitList {
 func (p *planner) waiting() int { return p.asked.len() + p.fresh.len() + p.ranked.len() }
 
 // pick takes a query out of the order because it starts.
-func (p *planner) pick(c *candidate) {
+func (p *planner) pick(c *item) {
 	p.servedNew = p.servedNew || c.in == &p.fresh
 	p.servedOld = p.servedOld || c.in == &p.asked
 	c.ran, c.short = true, false
@@ -373,7 +373,7 @@ func (p *planner) pick(c *candidate) {
 
 // end closes the slot: what ran is settled again for the next one.
 func (p *planner) end(now time.Time) {
-	p.owed = slices.DeleteFunc(p.owed, func(c *candidate) bool { return c.ran })
+	p.owed = slices.DeleteFunc(p.owed, func(c *item) bool { return c.ran })
 	for _, c := range p.heads {
 		if len(p.ran) > 0 && (c.in == &p.ranked || c.ran && c.short) && !slices.Contains(p.owed, c) {
 			p.owed = append(p.owed, c)
@@ -398,7 +398,7 @@ func (p *planner) end(now time.Time) {
 // was first in its order in an earlier slot but did not fit what refresh
 // requests and new queries had left. Every other slot at most begins like
 // that, so neither side can starve the other.
-func (p *planner) opener() *candidate {
+func (p *planner) opener() *item {
 	if p.led {
 		p.led = false
 		return nil

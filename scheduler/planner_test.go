@@ -19,10 +19,10 @@ import (
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr waitList
-		var list []*candidate
-		sorted := func() []*candidate {
+		var list []*item
+		sorted := func() []*item {
 			s := slices.Clone(list)
-			slices.SortFunc(s, func(a, b *candidate) int {
+			slices.SortFunc(s, func(a, b *item) int {
 				return cmp.Or(cmp.Compare(a.key.Class, b.key.Class), cmp.Compare(a.key.Value, b.key.Value),
 					cmp.Compare(a.Stats.Last, b.Stats.Last), cmp.Compare(a.Query.ID, b.Query.ID))
 			})
@@ -38,7 +38,7 @@ func TestTree(t *testing.T) {
 				list = slices.Delete(list, k, k+1)
 				continue
 			}
-			c := &candidate{key: Key{Class: rapid.IntRange(-1, 1).Draw(t, "class"), Value: float64(rapid.IntRange(0, 3).Draw(t, "value"))}}
+			c := &item{key: Key{Class: rapid.IntRange(-1, 1).Draw(t, "class"), Value: float64(rapid.IntRange(0, 3).Draw(t, "value"))}}
 			c.Query.ID = fmt.Sprint("q", i)
 			c.Stats.Last = rapid.Uint64Range(0, 2).Draw(t, "last")
 			c.Estimate = time.Duration(rapid.IntRange(0, 9).Draw(t, "cost"))
@@ -57,14 +57,14 @@ func TestTree(t *testing.T) {
 			sum += c.Estimate
 		}
 		for left := time.Duration(-1); left < 10; left++ {
-			var first *candidate
-			if i := slices.IndexFunc(want, func(c *candidate) bool { return c.Estimate <= left }); i >= 0 {
+			var first *item
+			if i := slices.IndexFunc(want, func(c *item) bool { return c.Estimate <= left }); i >= 0 {
 				first = want[i]
 			}
 			if tr.fits(left) != first {
 				t.Fatalf("the first that fits %d is another one", left)
 			}
-			var greedy, got []*candidate
+			var greedy, got []*item
 			rest := left
 			for _, c := range want {
 				if c.Estimate <= rest {
@@ -72,14 +72,14 @@ func TestTree(t *testing.T) {
 				}
 			}
 			rest = left
-			tr.take(left, func(c *candidate) time.Duration { got = append(got, c); rest -= c.Estimate; return rest })
+			tr.take(left, func(c *item) time.Duration { got = append(got, c); rest -= c.Estimate; return rest })
 			if !slices.Equal(got, greedy) {
 				t.Fatalf("take(%d) took %d, want %d", left, len(got), len(greedy))
 			}
 		}
 		for class := -2; class < 2; class++ {
-			var first *candidate
-			if i := slices.IndexFunc(want, func(c *candidate) bool { return c.key.Class > class }); i >= 0 {
+			var first *item
+			if i := slices.IndexFunc(want, func(c *item) bool { return c.key.Class > class }); i >= 0 {
 				first = want[i]
 			}
 			if tr.after(class) != first {
@@ -92,15 +92,15 @@ func TestTree(t *testing.T) {
 // TestWaiting holds what waits, for times and for slots, against a map.
 func TestWaiting(t *testing.T) {
 	type room struct {
-		set  func(*candidate, int64)
-		drop func(*candidate)
-		due  func(int64) []*candidate
-		next func(int) []*candidate // nil where nobody asks
+		set  func(*item, int64)
+		drop func(*item)
+		due  func(int64) []*item
+		next func(int) []*item // nil where nobody asks
 	}
 	rooms := map[string]func() room{
 		"times": func() room {
-			q := &queue{}
-			return room{set: q.set, drop: q.drop, due: func(at int64) (list []*candidate) {
+			q := &timeQueue{}
+			return room{set: q.set, drop: q.drop, due: func(at int64) (list []*item) {
 				for c := q.due(at); c != nil; c = q.due(at) {
 					list = append(list, c)
 				}
@@ -108,12 +108,12 @@ func TestWaiting(t *testing.T) {
 			}}
 		},
 		"slots": func() room {
-			a := &agenda{}
+			a := &slotQueue{}
 			return room{
-				set:  func(c *candidate, at int64) { a.set(c, uint64(at)) },
+				set:  func(c *item, at int64) { a.set(c, uint64(at)) },
 				drop: a.drop, next: a.next,
-				due: func(at int64) (list []*candidate) {
-					a.due(uint64(at), func(c *candidate) { list = append(list, c) })
+				due: func(at int64) (list []*item) {
+					a.due(uint64(at), func(c *item) { list = append(list, c) })
 					return list
 				},
 			}
@@ -123,10 +123,10 @@ func TestWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				q := open()
-				want := map[*candidate]int64{}
-				all := make([]*candidate, 20)
+				want := map[*item]int64{}
+				all := make([]*item, 20)
 				for i := range all {
-					all[i] = &candidate{prefix: uint64(i)}
+					all[i] = &item{prefix: uint64(i)}
 				}
 				for range rapid.IntRange(1, 80).Draw(t, "steps") {
 					c := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
@@ -154,7 +154,7 @@ func TestWaiting(t *testing.T) {
 					if q.next == nil {
 						continue
 					}
-					soonest := slices.SortedFunc(maps.Keys(want), func(a, b *candidate) int {
+					soonest := slices.SortedFunc(maps.Keys(want), func(a, b *item) int {
 						return cmp.Or(cmp.Compare(want[a], want[b]), cmp.Compare(a.prefix, b.prefix))
 					})
 					n := rapid.IntRange(0, len(all)).Draw(t, "most")
@@ -352,7 +352,7 @@ func crowd(n int, p Policy, budget time.Duration) *planner {
 // playCheap runs one slot of the planner in which everything takes 3 ms.
 func playCheap(p *planner, now time.Time) (n int) {
 	p.begin(p.slot, now, 0)
-	s := newSheet(p, 1, time.Hour, 0)
+	s := newSlotBudget(p, 1, time.Hour, 0)
 	s.preview()
 	for r := s.next(now); r != nil; r = s.next(now) {
 		a, _ := s.finish(r, Answer{Outcome: registry.Unchanged, Elapsed: 3 * time.Millisecond}, false)
@@ -395,13 +395,13 @@ func BenchmarkSlot(b *testing.B) {
 }
 
 // sortAll is what a slot costs when every key is computed anew.
-func sortAll(p *planner) []*candidate {
-	list := make([]*candidate, 0, len(p.all))
+func sortAll(p *planner) []*item {
+	list := make([]*item, 0, len(p.all))
 	for _, c := range p.all {
 		c.key = p.policy.Key(&c.Candidate)
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *candidate) int {
+	slices.SortFunc(list, func(a, b *item) int {
 		if before(a, b) {
 			return -1
 		}

@@ -19,20 +19,20 @@ import (
 // their formulas as they stand, the smallest first.
 var invariant = []struct {
 	policy  string
-	formula func(c *candidate, i uint64) float64
+	formula func(c *item, i uint64) float64
 }{
-	{"rr", func(c *candidate, i uint64) float64 { return float64(c.Stats.Last) }},
-	{"sjf:lambda=0.5", func(c *candidate, i uint64) float64 { return math.Exp(-0.5*age(c, i)) * c.Median.Seconds() }},
-	{"ljf:lambda=0.5", func(c *candidate, i uint64) float64 { return math.Exp(-0.5*age(c, i)) / c.Median.Seconds() }},
-	{"cr:lambda=0.5", func(c *candidate, i uint64) float64 { return -number(c) * math.Exp(-0.5*age(c, i)) }},
-	{"dj", func(c *candidate, i uint64) float64 { return -math.Exp(number(c) - float64(i)) }}, // the state is a logarithm
-	{"ttl:max=32:reset", func(c *candidate, i uint64) float64 { return float64(c.Stats.Last) + number(c) }},
+	{"rr", func(c *item, i uint64) float64 { return float64(c.Stats.Last) }},
+	{"sjf:lambda=0.5", func(c *item, i uint64) float64 { return math.Exp(-0.5*age(c, i)) * c.Median.Seconds() }},
+	{"ljf:lambda=0.5", func(c *item, i uint64) float64 { return math.Exp(-0.5*age(c, i)) / c.Median.Seconds() }},
+	{"cr:lambda=0.5", func(c *item, i uint64) float64 { return -number(c) * math.Exp(-0.5*age(c, i)) }},
+	{"dj", func(c *item, i uint64) float64 { return -math.Exp(number(c) - float64(i)) }}, // the state is a logarithm
+	{"ttl:max=32:reset", func(c *item, i uint64) float64 { return float64(c.Stats.Last) + number(c) }},
 }
 
-func age(c *candidate, i uint64) float64 { return float64(i - c.Stats.Last) }
+func age(c *item, i uint64) float64 { return float64(i - c.Stats.Last) }
 
 // number is what a policy keeps of a query, the first of it.
-func number(c *candidate) float64 {
+func number(c *item) float64 {
 	if len(c.Stats.State) == 0 {
 		return 0
 	}
@@ -150,7 +150,7 @@ func (r *Replay) first(slot uint64, executed int) {
 	r.slot = slot
 	now := r.now()
 	r.p.begin(slot, now, 0)
-	sheet := newSheet(r.p, 1, boundless, 0)
+	sheet := newSlotBudget(r.p, 1, boundless, 0)
 	for range executed {
 		x := sheet.next(now)
 		if x == nil {
@@ -177,10 +177,10 @@ func processor(tb testing.TB) time.Duration {
 
 // recompute is how long it takes to rank all of the planner's queries by the
 // formula, the quickest of several slots.
-func recompute(b *testing.B, r *Replay, formula func(*candidate, uint64) float64) time.Duration {
+func recompute(b *testing.B, r *Replay, formula func(*item, uint64) float64) time.Duration {
 	type ranked struct {
 		rank float64
-		c    *candidate
+		c    *item
 	}
 	var slots []time.Duration
 	for slot := uint64(1000); slot < 1005; slot++ {

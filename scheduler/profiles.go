@@ -12,7 +12,7 @@ import (
 // once it is committed.
 func (r *runner) addRounds(b *Batch) {
 	r.l.mu.Lock()
-	u := r.sheet.p.rounds.Drain()
+	u := r.budget.p.rounds.Drain()
 	r.l.mu.Unlock()
 	b.Rounds, b.Models = u.Rounds, u.Models
 	for i := range u.Rounds {

@@ -2,22 +2,22 @@ package scheduler
 
 // A queue holds candidates that wait for a time, soonest first. Each knows until
 // when, so that it can be taken out.
-type queue struct{ order blocks }
+type timeQueue struct{ order blocks }
 
 // entry is a candidate's place. A time has more digits than a float.
-func (q *queue) entry(c *candidate) entry {
-	return entry{value: float64(c.time >> 32), low: float64(c.time & (1<<32 - 1)), id: c.prefix, c: c}
+func (q *timeQueue) entry(c *item) listEntry {
+	return listEntry{value: float64(c.time >> 32), low: float64(c.time & (1<<32 - 1)), id: c.prefix, c: c}
 }
 
 // set makes c wait until at, in nanoseconds since the epoch.
-func (q *queue) set(c *candidate, at int64) {
+func (q *timeQueue) set(c *item, at int64) {
 	q.drop(c)
 	c.time, c.timed = at, true
 	q.order.put(q.entry(c))
 }
 
 // drop ends c's waiting, if it waits.
-func (q *queue) drop(c *candidate) {
+func (q *timeQueue) drop(c *item) {
 	if c.timed {
 		q.order.cut(q.entry(c))
 		c.timed = false
@@ -25,7 +25,7 @@ func (q *queue) drop(c *candidate) {
 }
 
 // due takes out the first that waits until at or less.
-func (q *queue) due(at int64) *candidate {
+func (q *timeQueue) due(at int64) *item {
 	c := q.order.fits(0)
 	if c == nil || c.time > at {
 		return nil

@@ -62,7 +62,7 @@ func (p *planner) rankBy(r Ranker) {
 // lookAt appends what a policy that sees all is to see, and those that go before
 // it, to a list. Where that is nearly everything it goes as they lie in memory,
 // which is quicker than to visit thousands of queries in another order.
-func (p *planner) lookAt(list []*candidate) []*candidate {
+func (p *planner) lookAt(list []*item) []*item {
 	if 2*(p.ranked.len()+len(p.rests)) > len(p.order) {
 		for _, c := range p.order {
 			if c.in == &p.ranked || p.awake(c) {
@@ -81,7 +81,7 @@ func (p *planner) lookAt(list []*candidate) []*candidate {
 }
 
 // awake ends the rest of a query that its policy left out of the last slot.
-func (p *planner) awake(c *candidate) bool {
+func (p *planner) awake(c *item) bool {
 	if !c.rests {
 		return false
 	}
@@ -91,7 +91,7 @@ func (p *planner) awake(c *candidate) bool {
 }
 
 // inputs names what a query's place was computed from.
-func (p *planner) inputs(c *candidate) map[string]float64 {
+func (p *planner) inputs(c *item) map[string]float64 {
 	if s := p.ranked.source; s != nil {
 		in := s.table.Explain(p.moment(), &c.Candidate)
 		maps.Copy(in, p.ranking.Inputs)
@@ -112,7 +112,7 @@ func (p *planner) moment() Moment {
 
 // observe takes in a complete execution while the slot lasts. The policy's table
 // may then have what is left of the slot planned again.
-func (p *planner) observe(c *candidate, changed bool) {
+func (p *planner) observe(c *item, changed bool) {
 	if p.turned || p.ranked.source == nil || !p.ranked.source.table.Observe(&c.Candidate, changed) {
 		return
 	}
@@ -141,7 +141,7 @@ func (p *planner) absorb() {
 	}
 	kin := p.related
 	if p.let != nil { // the loop has made the index, as far as it is needed
-		kin = p.index.kin
+		kin = p.index.related
 	}
 	var l Lesson
 	p.aside(func() { l = r.Absorb(p.moment(), ran, kin) })
@@ -159,7 +159,7 @@ func (p *planner) absorb() {
 func (p *planner) related(c *Candidate) []*Candidate {
 	for p.index.grow(p.order) {
 	}
-	return p.index.kin(c)
+	return p.index.related(c)
 }
 
 // lessons are outcomes for the queries that learnt without having run.

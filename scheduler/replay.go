@@ -66,7 +66,7 @@ type Played struct {
 type Replay struct {
 	c     ReplayConfig
 	p     *planner
-	all   []*candidate
+	all   []*item
 	times []timeline
 	start time.Time
 	slot  uint64        // the latest
@@ -85,7 +85,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	}
 	r := &Replay{
 		c: c, p: newPlanner(c.Policy, c.Budget), start: time.Unix(0, 0).UTC(),
-		all:   make([]*candidate, len(c.Queries)),
+		all:   make([]*item, len(c.Queries)),
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.allow(rule(c.Rule), c.Budget)
@@ -136,7 +136,7 @@ func (r *Replay) play(each func(Played)) {
 	now := r.now()
 	r.narrow()
 	r.p.begin(r.slot, now, 0)
-	s := newSheet(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
+	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
 	for x := s.next(now); x != nil; x = s.next(now) {
 		each(r.execute(s, x))
 	}
@@ -145,8 +145,8 @@ func (r *Replay) play(each func(Played)) {
 }
 
 // execute plays one execution as the rule of the slot allows it.
-func (r *Replay) execute(s *sheet, x *run) Played {
-	i, c, before := int(x.c.number), x.c, s.beyond()
+func (r *Replay) execute(s *slotBudget, x *execution) Played {
+	i, c, before := int(x.c.number), x.c, s.excess()
 	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
 	a := Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}
 	if k.Elapsed > s.timeout {
@@ -156,7 +156,7 @@ func (r *Replay) execute(s *sheet, x *run) Played {
 	s.spare = x
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.learn(c, k, whole)
-	return Played{i, k.Outcome, k.Elapsed, s.beyond() - before}
+	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
 }
 
 // Debt is what the slots to come have to repay.
@@ -165,7 +165,7 @@ func (r *Replay) Debt() time.Duration { return r.p.debt }
 func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * time.Hour) }
 
 // learn takes in what an execution brought.
-func (r *Replay) learn(c *candidate, k Known, whole bool) {
+func (r *Replay) learn(c *item, k Known, whole bool) {
 	if k.Outcome.Complete() {
 		r.complete(c, r.slot, k)
 		r.p.observe(c, k.Outcome == registry.Changed)
@@ -178,7 +178,7 @@ func (r *Replay) learn(c *candidate, k Known, whole bool) {
 
 // complete takes in a complete execution, with the median that the replay is to
 // have.
-func (r *Replay) complete(c *candidate, slot uint64, k Known) {
+func (r *Replay) complete(c *item, slot uint64, k Known) {
 	x := Sample{Slot: slot, Elapsed: k.Elapsed}
 	if slot > 0 {
 		x.Changed, x.Jaccard = k.Outcome == registry.Changed, k.Jaccard

@@ -24,7 +24,7 @@ type runner struct {
 	executor Executor
 	policy   Policy
 	gap      time.Duration
-	sheet    *sheet
+	budget   *slotBudget
 	slot     Slot
 	health   registry.Health // as last recorded
 	results  chan answered
@@ -39,7 +39,7 @@ type runner struct {
 }
 
 type answered struct {
-	r *run
+	r *execution
 	a Answer
 	d *difference // from the last result, nil where nothing was compared
 }
@@ -100,12 +100,12 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	}
 	l.planner.begin(r.slot.Number, now, lead)
 	l.planner.openRounds(now)
-	r.sheet = newSheet(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
-	l.charge -= r.sheet.charged
+	r.budget = newSlotBudget(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
+	l.charge -= r.budget.charged
 	r.checkHealth(now)
 	if r.stopped == "" {
 		l.planner.sort()
-		n, cost := r.sheet.preview()
+		n, cost := r.budget.preview()
 		r.slot.Planned, r.slot.PlannedSeconds = n, cost.Seconds()
 	}
 	return r, nil
@@ -117,12 +117,12 @@ func (r *runner) checkHealth(now time.Time) {
 	h := r.executor.Health()
 	switch {
 	case !restricted(h):
-		r.sheet.width = cap(r.results)
+		r.budget.width = cap(r.results)
 	case h.Until.After(now):
 		r.stopped = healthReason(h)
 		r.slot.Throttled = h.State == registry.HealthThrottled
 	default:
-		r.sheet.width = 1
+		r.budget.width = 1
 	}
 }
 
@@ -134,7 +134,7 @@ func (r *runner) execute() error {
 	defer alarm.Stop()
 	for {
 		blocked := r.start()
-		if len(r.sheet.runs) == 0 && !blocked {
+		if len(r.budget.runs) == 0 && !blocked {
 			return nil
 		}
 		alarm.Reset(r.maxWait(blocked))
@@ -158,7 +158,7 @@ func (r *runner) execute() error {
 // cancelled fires when the process ends while the slot only waits. Executions that
 // run learn it through their own context.
 func (r *runner) cancelled() <-chan struct{} {
-	if len(r.sheet.runs) > 0 {
+	if len(r.budget.runs) > 0 {
 		return nil
 	}
 	return r.ctx.Done()
@@ -183,7 +183,7 @@ func (r *runner) start() (blocked bool) {
 		}
 		r.acquired = true
 		r.l.mu.Lock()
-		x := r.sheet.next(now)
+		x := r.budget.next(now)
 		r.l.mu.Unlock()
 		r.acquired = false
 		if x == nil {
@@ -211,24 +211,24 @@ func (r *runner) gapEnd() time.Time {
 
 // mayStart says, without starting it, whether there is something to wait for.
 func (r *runner) mayStart() bool {
-	if r.gap > 0 && len(r.sheet.runs) > 0 {
+	if r.gap > 0 && len(r.budget.runs) > 0 {
 		return false
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return r.l.nextExec == nil && !r.sheet.alone && len(r.sheet.runs) < r.sheet.width && (r.sheet.p.waiting() > 0 || r.sheet.p.hinted() || r.sheet.p.claimed()) &&
-		!r.sheet.spent()
+	return r.l.nextExec == nil && !r.budget.alone && len(r.budget.runs) < r.budget.width && (r.budget.p.waiting() > 0 || r.budget.p.hinted() || r.budget.p.claimed()) &&
+		!r.budget.spent()
 }
 
 // launch executes in the background; what runs is waited for by execute.
-func (r *runner) launch(x *run) {
+func (r *runner) launch(x *execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	x.stop = cancel
 	r.slot.Run++
 	if x.tier == TierInterval {
 		r.slot.Claimed++
 	}
-	q, was, limit := &x.c.Query, x.c.Stats, r.sheet.bound(x)
+	q, was, limit := &x.c.Query, x.c.Stats, r.budget.bound(x)
 	go func() {
 		defer cancel()
 		a := r.executor.Execute(ctx, q, was.Memory, limit)
@@ -243,9 +243,9 @@ func (r *runner) launch(x *run) {
 func (r *runner) maxWait(blocked bool) time.Duration {
 	now := r.l.clock.Now()
 	wait := time.Hour
-	if len(r.sheet.runs) > 0 {
-		_, wait = r.sheet.over(now)
-		if soon, ok := r.sheet.unlent(now); ok {
+	if len(r.budget.runs) > 0 {
+		_, wait = r.budget.over(now)
+		if soon, ok := r.budget.unlent(now); ok {
 			wait = min(wait, soon)
 		}
 	}
@@ -262,7 +262,7 @@ func (r *runner) maxWait(blocked bool) time.Duration {
 func (r *runner) onAlarm() error {
 	defer r.watch()()
 	now := r.l.clock.Now()
-	cut, _ := r.sheet.over(now)
+	cut, _ := r.budget.over(now)
 	for _, x := range cut {
 		x.cut = true
 		x.stop()
@@ -281,9 +281,9 @@ func (r *runner) take(x answered) error {
 	defer r.watch()()
 	now := r.l.clock.Now()
 	c := x.r.c
-	a, whole := r.sheet.finish(x.r, x.a, r.ctx.Err() != nil)
+	a, whole := r.budget.finish(x.r, x.a, r.ctx.Err() != nil)
 	was := c.Stats
-	e := execution{slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole, compared: x.d}
+	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole, compared: x.d}
 	prev := func() (*diff.Result, error) { return r.l.ledger.Result(c.Query.ID) }
 	out, err := observe(r.policy, was, e, prev)
 	if err != nil {
@@ -309,14 +309,14 @@ func (r *runner) take(x answered) error {
 	if out.Stats.LastRun.Outcome.Complete() {
 		c.start = r.slot.Started
 	}
-	r.sheet.p.learn(c, out.Stats)
+	r.budget.p.learn(c, out.Stats)
 	if c.held {
-		r.sheet.p.count(c)
+		r.budget.p.count(c)
 	}
 	if o := out.Stats.LastRun.Outcome; o.Complete() {
-		r.sheet.p.observe(c, o == registry.Changed)
+		r.budget.p.observe(c, o == registry.Changed)
 	}
-	ended := r.sheet.p.onExecution(c, was.CheckedAt, x.r.start, out)
+	ended := r.budget.p.onExecution(c, was.CheckedAt, x.r.start, out)
 	r.l.mu.Unlock()
 	r.count(c, was, out)
 	r.report(c, out.Stats.LastRun)
@@ -344,10 +344,10 @@ func (r *runner) releaseUnused() {
 
 // abort stops what runs and waits for it.
 func (r *runner) abort() {
-	for _, x := range r.sheet.runs {
+	for _, x := range r.budget.runs {
 		x.stop()
 	}
-	for range r.sheet.runs {
+	for range r.budget.runs {
 		<-r.results
 	}
 }

@@ -12,15 +12,15 @@ import (
 // source has no table.
 type source struct {
 	table   policy.Table
-	order   *[]*candidate // of the planner
-	plan    uint32        // counts plans
-	listed  int           // queries in the table
-	waiting int           // of these, not returned since the plan
-	entries []entry
+	order   *[]*item // of the planner
+	plan    uint32   // counts plans
+	listed  int      // queries in the table
+	waiting int      // of these, not returned since the plan
+	entries []listEntry
 }
 
 // newSource is nil for policies without a table.
-func newSource(p Policy, order *[]*candidate) *source {
+func newSource(p Policy, order *[]*item) *source {
 	t, ok := p.(policy.Tabular)
 	if !ok {
 		return nil
@@ -29,7 +29,7 @@ func newSource(p Policy, order *[]*candidate) *source {
 }
 
 // put adds a query that takes its place in the order. It counts as returned.
-func (s *source) put(c *candidate) {
+func (s *source) put(c *item) {
 	if s == nil || c.tier != TierRanked {
 		return
 	}
@@ -41,7 +41,7 @@ func (s *source) put(c *candidate) {
 }
 
 // learn takes in a new state of a query that has not run.
-func (s *source) learn(c *candidate) {
+func (s *source) learn(c *item) {
 	if s != nil && c.listed {
 		s.table.Put(&c.Candidate)
 	}
@@ -49,7 +49,7 @@ func (s *source) learn(c *candidate) {
 
 // remove takes out a query that leaves the order. It says whether the table had
 // not returned it.
-func (s *source) remove(c *candidate) bool {
+func (s *source) remove(c *item) bool {
 	if s == nil || !c.listed {
 		return false
 	}
@@ -83,7 +83,7 @@ func (s *source) least() time.Duration { return s.table.Least() }
 
 // next returns the next queries, which come before all that it returns later. What
 // a table forgets to return comes last, by the policy's keys.
-func (s *source) next() []entry {
+func (s *source) next() []listEntry {
 	s.entries = s.entries[:0]
 	list := s.table.Next()
 	for _, x := range list {
@@ -104,14 +104,14 @@ func (s *source) next() []entry {
 	return s.entries
 }
 
-func (s *source) take(c *candidate, k Key) {
+func (s *source) take(c *item, k Key) {
 	c.returned, c.key = s.plan, k
 	s.waiting--
-	s.entries = append(s.entries, entryOf(c))
+	s.entries = append(s.entries, listEntryOf(c))
 }
 
 // all returns everything.
-func (s *source) all() (list []entry) {
+func (s *source) all() (list []listEntry) {
 	for s.waiting > 0 {
 		list = append(list, s.next()...)
 	}

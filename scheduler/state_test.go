@@ -173,7 +173,7 @@ func TestTallyIsTheCount(t *testing.T) {
 			p.advance(p.now.Add(time.Duration(random.IntN(30)) * time.Minute))
 		default:
 			s := c.Stats
-			x := execution{slot: p.slot, at: p.now, answer: Answer{Outcome: outcomes[random.IntN(len(outcomes))]}, whole: true}
+			x := observation{slot: p.slot, at: p.now, answer: Answer{Outcome: outcomes[random.IntN(len(outcomes))]}, whole: true}
 			switch o := x.answer.Outcome; {
 			case o.Complete():
 				s.Complete(named("rr"), Sample{Slot: x.slot})

@@ -43,7 +43,7 @@ func (t *tally) all() map[registry.State]int {
 }
 
 // move counts a query as what it is now instead of as what it was.
-func (t *tally) move(c *candidate, to tallied) {
+func (t *tally) move(c *item, to tallied) {
 	for _, x := range []struct {
 		of tallied
 		n  int
@@ -59,7 +59,7 @@ func (t *tally) move(c *candidate, to tallied) {
 }
 
 // count counts a query that the planner holds as what it is now.
-func (p *planner) count(c *candidate) {
+func (p *planner) count(c *item) {
 	s := registry.Idle
 	switch {
 	case c.plain:

@@ -14,10 +14,10 @@ func TestWaitList(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var tr waitList
-		var list []*candidate // in order
+		var list []*item // in order
 		serial := 0
 		insert := func(key Key, last uint64) {
-			c := &candidate{key: key}
+			c := &item{key: key}
 			serial++
 			c.Query.ID = fmt.Sprintf("%02d q%d", r.IntN(3), serial) // many share their first bytes
 			c.prefix = prefixOf(c.Query.ID)
@@ -72,7 +72,7 @@ func TestWaitList(t *testing.T) {
 }
 
 // order is before, written differently.
-func order(a, b *candidate) int {
+func order(a, b *item) int {
 	switch {
 	case before(a, b):
 		return -1
@@ -82,7 +82,7 @@ func order(a, b *candidate) int {
 	return 0
 }
 
-func compareList(t *testing.T, tr *waitList, list []*candidate, r *rand.Rand) {
+func compareList(t *testing.T, tr *waitList, list []*item, r *rand.Rand) {
 	t.Helper()
 	var sums []time.Duration
 	sum := time.Duration(0)
@@ -92,8 +92,8 @@ func compareList(t *testing.T, tr *waitList, list []*candidate, r *rand.Rand) {
 	}
 	for range 50 {
 		left := time.Duration(r.IntN(1000) / (1 + r.IntN(100)))
-		var want *candidate
-		if i := slices.IndexFunc(list, func(c *candidate) bool { return c.Estimate <= left }); i >= 0 {
+		var want *item
+		if i := slices.IndexFunc(list, func(c *item) bool { return c.Estimate <= left }); i >= 0 {
 			want = list[i]
 		}
 		if tr.fits(left) != want {
@@ -107,8 +107,8 @@ func compareList(t *testing.T, tr *waitList, list []*candidate, r *rand.Rand) {
 		}
 	}
 	for class := -2; class < 4; class++ {
-		var want *candidate
-		if i := slices.IndexFunc(list, func(c *candidate) bool { return c.key.Class > class }); i >= 0 {
+		var want *item
+		if i := slices.IndexFunc(list, func(c *item) bool { return c.key.Class > class }); i >= 0 {
 			want = list[i]
 		}
 		if tr.after(class) != want {
@@ -139,9 +139,9 @@ func (l blocks) check(t *testing.T) {
 func TestWaitListStaysDense(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l waitList
-	var all []*candidate
+	var all []*item
 	for i := range 20_000 {
-		c := &candidate{prefix: uint64(i), key: Key{Value: r.Float64()}}
+		c := &item{prefix: uint64(i), key: Key{Value: r.Float64()}}
 		c.Estimate = 1
 		all = append(all, c)
 		l.insert(c)
