@@ -62,7 +62,7 @@ func second(spelling string) (Policy, error) {
 var errShare = errors.New("it is a part of the budget, more than 0 and at most 1")
 
 // Gap is the usual distance between two slots of an endpoint, 0 when it has no
-// grid or nobody can tell.
+// grid or that is unknown.
 func Gap(e registry.Endpoint) time.Duration {
 	s, err := ParseSlot(e.WithDefaults().Slot)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	notDue
 )
 
-// A verdict says where a query belongs and when to look again.
+// A placement says where a query belongs and when to look again.
 type placement struct {
 	tier string
 	list *waitList
@@ -133,8 +133,8 @@ func boundary(q *registry.Query, now time.Time) time.Time {
 // free is the moment from which min_interval allows the next execution. It is
 // counted from slot start to slot start, else a query would miss the slot that
 // comes exactly one interval later. After a restart the start of the execution
-// itself stands for that of its slot. One in the future is from before the clock
-// was set back, and binds nobody.
+// itself replaces that of its slot. One in the future is from before the clock
+// was set back, and is ignored.
 func (c *item) free(now time.Time) time.Time {
 	d := c.Query.MinInterval()
 	if d == 0 || c.Stats.Executions == 0 {

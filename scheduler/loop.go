@@ -215,7 +215,7 @@ func (l *Loop) step(ctx context.Context) error {
 	case <-arrived:
 		now := l.clock.Now()
 		if early := until.Sub(now); early > 0 && early <= timerSlack {
-			// The timer was a little early. Looked for anew, the time might be over.
+			// The timer was a little early. Looked for again, the time might be over.
 			_ = l.clock.Sleep(ctx, until)
 			now = l.clock.Now()
 		}

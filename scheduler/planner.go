@@ -23,14 +23,13 @@ const (
 	classNew     = classRefresh + 1
 )
 
-// A candidate is a query in the planner. What every slot looks at stands first,
-// in as few cache lines as hold it: where there are many queries, each line is
-// far away. ahead knows how many they are.
+// An item is a query in the planner. Hot fields come first so that a slot touches
+// few cache lines.
 type item struct {
 	in       *waitList // nil = not eligible, or has run in this slot
 	prefix   uint64    // of the id
 	key      Key
-	since    uint64 // slot from which it has stood in that list
+	since    uint64 // slot since which it has been in that list
 	why      reason
 	held     bool      // by the planner
 	plain    bool      // nothing but its statistics decides when it may run
@@ -121,7 +120,7 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 	return x
 }
 
-// allow puts a rule and a budget in force. What stands in order stays there:
+// allow puts a rule and a budget in force. What is in order stays there:
 // see reset.
 func (p *planner) allow(r rule, budget time.Duration) {
 	p.rule, p.budget, p.share = r, budget, r.share(budget)
@@ -165,7 +164,7 @@ func (c *item) ask(q registry.Query) {
 		!slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return h.Pause != nil || h.From != nil || h.Until != nil })
 }
 
-// learn replaces what is known of a query that stands nowhere.
+// learn replaces what is known of a query that is in no list.
 func (p *planner) learn(c *item, s Stats) {
 	if s.Policy != p.name {
 		s.Refold(p.policy)
@@ -267,7 +266,7 @@ func (p *planner) scatter() {
 	}
 }
 
-// lift takes a query from wherever it stands.
+// lift takes a query out of every list.
 func (p *planner) lift(c *item) {
 	if c.in != nil {
 		c.in.remove(c)

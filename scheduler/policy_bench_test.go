@@ -150,17 +150,17 @@ func (r *Replay) first(slot uint64, executed int) {
 	r.slot = slot
 	now := r.now()
 	r.p.begin(slot, now, 0)
-	sheet := newSlotBudget(r.p, 1, boundless, 0)
+	budget := newSlotBudget(r.p, 1, boundless, 0)
 	for range executed {
-		x := sheet.next(now)
+		x := budget.next(now)
 		if x == nil {
 			break
 		}
 		c := x.c
 		k := r.c.World.Execute(int(c.number), slot, c.Stats.Last)
-		sheet.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
+		budget.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
 		r.complete(c, slot, k)
-		sheet.spare = x
+		budget.spare = x
 	}
 	r.p.end(now)
 }

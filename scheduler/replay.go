@@ -212,7 +212,7 @@ func (r *Replay) holdsAll(slot uint64) bool {
 	}
 	// No estimate is above the most that was seen so far, so it fits whatever
 	// the others have left when its query comes up.
-	if r.p.rule.heeds() && cost+r.most > r.c.Budget {
+	if r.p.rule.fits() && cost+r.most > r.c.Budget {
 		return false
 	}
 	r.most = max(r.most, longest)

@@ -22,8 +22,8 @@ func Rules() []string { return []string{RuleStrict, RuleDebt, RuleOverrun} }
 // A rule says what may start in a slot, and how far that may go.
 type rule string
 
-// heeds says whether what starts has to fit what is left.
-func (r rule) heeds() bool { return r != RuleOverrun }
+// fits reports whether what starts has to fit what is left.
+func (r rule) fits() bool { return r != RuleOverrun }
 
 // share is what refresh requests and new queries have for certain in any slot:
 // half of its budget, of which under debt only half may be there.
@@ -54,8 +54,8 @@ const boundless time.Duration = 1 << 61
 func repayment(debt, budget time.Duration) time.Duration { return min(debt, budget-budget/2) }
 
 // Owes is the debt that later slots have to repay, as far as this record tells.
-// One that was not finished owes all that it might still have taken: nobody
-// knows for how long the endpoint went on with what was being executed.
+// One that was not finished owes all that it might still have taken: nothing
+// records for how long the endpoint went on with what was being executed.
 func (s Slot) Owes() time.Duration { return exactly(s.Debt) + exactly(s.Lent) }
 
 // exactly is the duration of which these are the seconds.

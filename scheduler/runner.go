@@ -15,7 +15,7 @@ const (
 	maxDeferred = time.Second
 )
 
-// A runner runs one slot. It alone touches the planner and the sheet's runs
+// A runner runs one slot. It alone touches the planner and the budget's executions
 // while the slot lasts, the former under the loop's lock.
 type runner struct {
 	l        *Loop

@@ -41,7 +41,7 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 				next.found++
 			}
 		}
-		v.take(next, &b, m.Slot)
+		v.applySample(next, &b, m.Slot)
 		if len(room) == 0 {
 			room = make([]float64, min(together, len(ran)-i)*estimateSize)
 		}
@@ -91,15 +91,15 @@ func (v *view) tells(w []float64, mean float64, changed uint64) (float64, bool) 
 	return 1 - survival(w, r, 1), true
 }
 
-// chance is the probability of a change that was predicted for a noted query.
+// chance is the probability of a change that was predicted for a query with a pending sample.
 func (v *view) chance(b *rateEstimate) float64 {
 	tau := max(0, v.now-v.calendar.clock(b.from))
 	return 1 - float64((1-b.x)*survival(b.w[:], v.ratio[v.cellOf(b.mean, b.changed)], tau))
 }
 
-// take takes in a note: the hazard and the excitation learn from how it compares
-// with what was expected, the rates from the note itself.
-func (v *view) take(next *endpointState, b *rateEstimate, slot uint64) {
+// applySample updates hazard and excitation by the prediction error, and the rates by
+// the outcome.
+func (v *view) applySample(next *endpointState, b *rateEstimate, slot uint64) {
 	changed := b.sample == foundChange
 	tau := max(emptySlot, next.clock-v.calendar.clock(b.from))
 	at := v.cellOf(b.mean, b.changed)

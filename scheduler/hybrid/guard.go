@@ -21,7 +21,7 @@ const (
 	scarceD, scarceH       = 256, 4
 	dear                   = 0.24 // of the budget: from there on a query waits h times as long
 	margin                 = 1.15 // of what the deadlines need, so that they are met before the last moment
-	guardShare             = 0.6  // of the budget at most, for deadlines that nobody asked for
+	guardShare             = 0.6  // of the budget at most, for deadlines that no holder asked for
 	farthest               = 1 << 16
 	loadUnit         int64 = 1 << 10
 )

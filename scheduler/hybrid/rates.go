@@ -17,7 +17,7 @@ type rateEstimate struct {
 	x       float64
 	changed uint64 // slot of the last change found, 0 = none
 	sample  int
-	from    uint64 // slot of the execution before the noted one
+	from    uint64 // slot of the execution before the pending one
 }
 
 const (
@@ -67,7 +67,7 @@ func (b *rateEstimate) write(s []float64) {
 	s[rates+3], s[rates+4] = float64(b.sample), float64(b.from)
 }
 
-// noted says whether a state has a note.
+// isPending reports whether a state has a pending sample.
 func isPending(state []float64) bool { return len(state) == estimateSize && state[rates+3] != noSample }
 
 func (b *rateEstimate) isPending() bool { return b.sample != noSample }

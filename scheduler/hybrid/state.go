@@ -2,7 +2,7 @@ package hybrid
 
 import "math"
 
-// An epoch is hybrid's shared state: the clock of live slots, how changes follow
+// An endpointState is hybrid's shared state: the clock of live slots, how changes follow
 // on changes, and how often related queries change together.
 type endpointState struct {
 	slot   uint64         // the last one that was absorbed
@@ -248,7 +248,7 @@ func (c *calendar) clock(slot uint64) float64 {
 	return c.at[slot-c.from]
 }
 
-// cell is where a query stands in the hazard table: by its mean rate and by the
+// cell is a query's place in the hazard table: by its mean rate and by the
 // time since its last change, the last row for none.
 func cell(mean float64, changed bool, age float64) int {
 	row := ageCells - 1

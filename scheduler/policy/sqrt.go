@@ -134,7 +134,7 @@ func (squareRoot) Fold(state []float64, last uint64, x Sample) []float64 {
 	return d.state()
 }
 
-// Key stands until the next Rank.
+// Key is replaced by each Rank.
 func (squareRoot) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
 func (squareRoot) Inputs(c *Candidate) map[string]float64 {

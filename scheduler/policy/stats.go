@@ -16,7 +16,7 @@ type Entry struct {
 // Stats is what is known of one query's executions. All slots are those of its
 // endpoint. A Stats is a value: it is copied, never shared.
 type Stats struct {
-	// What every slot looks at stands side by side.
+	// Hot fields come first so that a slot touches few cache lines.
 	Last       uint64        `json:"last"`                 // slot of the last complete execution, 0 = none
 	Executions uint64        `json:"executions"`           // complete ones
 	Served     uint64        `json:"served,omitempty"`     // refresh requests answered, see registry.Query.Refreshes

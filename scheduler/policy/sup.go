@@ -97,7 +97,7 @@ func (p supPolicy) String() string {
 	return fmt.Sprintf("%s:x=%d:life=%s", name, p.rule.X, life)
 }
 
-// A vigil is the state of a query: what was learnt, where in the rule it stands,
+// An updateState is the state of a query: what was learnt, its place in the rule,
 // and a note of an execution that is not taken in yet.
 type updateState struct {
 	noted, changed bool
@@ -289,7 +289,7 @@ func (p supPolicy) ruled(m Moment, c *Candidate) uint64 {
 	return uint64(s[3])
 }
 
-// Key stands until the next Rank.
+// Key is replaced by each Rank.
 func (p supPolicy) Key(c *Candidate) Key {
 	due := p.due(Moment{Slot: c.Stats.Last}, c)
 	return Key{Due: due, Value: float64(due)}

@@ -124,7 +124,7 @@ func (p wicPolicy) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
 	return u, l
 }
 
-// Key stands until the next Rank.
+// Key is replaced by each Rank.
 func (wicPolicy) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
 // Rank puts the largest gain first. What has nothing to gain in this slot is left

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A constants is an index of an endpoint's queries by the constants that they
+// A constantIndex finds an endpoint's queries by the constants that they
 // name, for kin and for hints. It holds nothing until it is first asked for, and
 // is then made piece by piece, so that the lock which pages and the API need is
 // never held for long. It holds the first upto of the planner's queries.

@@ -1,6 +1,6 @@
 package scheduler
 
-// A queue holds candidates that wait for a time, soonest first. Each knows until
+// A timeQueue holds items that wait for a time, soonest first. Each knows until
 // when, so that it can be taken out.
 type timeQueue struct{ order blocks }
 

@@ -137,7 +137,7 @@ func (s *slotBudget) going(front bool) (list []*execution) {
 
 // finish books an answer and says what it amounts to under the budget: a run
 // beyond its limit is cut, whatever it brought, and takes what was left.
-// stopped says that the process is ending, which is nobody's fault.
+// stopped says that the process is ending.
 func (s *slotBudget) finish(r *execution, a Answer, stopped bool) (Answer, bool) {
 	if last := len(s.runs) - 1; s.runs[last] == r {
 		s.runs = s.runs[:last]

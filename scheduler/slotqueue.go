@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/scheduler/internal/selection"
 )
 
-// An agenda holds candidates that wait for a slot, one page for each slot in
+// A slotQueue holds items that wait for a slot, one page for each slot in
 // which some do. Each candidate knows its page and its place there, so that it
 // can be taken out. Hardly any step has to look at another candidate.
 type slotQueue struct {

@@ -2,7 +2,7 @@ package scheduler
 
 import "time"
 
-// An entry is a candidate with its place in the order: by class, value, low,
+// A listEntry is an item with its place in the order: by class, value, low,
 // slot of the last execution, and id.
 type listEntry struct {
 	value, low float64

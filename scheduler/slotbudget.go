@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// A sheet is the account of one slot: what was used, what runs, what is left.
+// A slotBudget is the account of one slot: what was used, what runs, what is left.
 // It applies the budget rule. With one execution at a time that is exactly: in
 // order, a query starts when its estimate fits what is left; the first always
 // starts, alone when its estimate exceeds the budget. With more, what is left
@@ -15,7 +15,7 @@ import (
 //
 // A debt of earlier slots is repaid first, which makes the budget smaller. While
 // more of it remains than that, the slot is strict, and a first that exceeds what
-// is left waits: so a debt is always repaid, and then whoever is first has its
+// is left waits: so a debt is always repaid, and then the first in order has its
 // turn. Under the rule debt a slot that owes nothing has credit: shares and
 // budget then say what starts, and what has started may finish, as long as all
 // together do not exceed the budget by more than the credit.
@@ -36,13 +36,13 @@ type slotBudget struct {
 	onHints  time.Duration // of it, by what hints put before its turn
 	onClaims time.Duration // of it, by what intervals claimed
 	runs     []*execution
-	spare    *execution // that nobody looks at any more
+	spare    *execution // a finished one, to be used again
 	opener   *item
 	begun    bool // something has started, whatever it took
 	alone    bool // nothing else starts in this slot
 }
 
-// A run is an execution in progress.
+// An execution is one in progress.
 type execution struct {
 	c       *item
 	tier    string
@@ -75,7 +75,7 @@ func newSlotBudget(p *planner, width int, timeout, charged time.Duration) *slotB
 
 // debt is what the slots to come have to repay.
 func (s *slotBudget) debt() time.Duration {
-	if !s.p.rule.heeds() {
+	if !s.p.rule.fits() {
 		return 0
 	}
 	return s.owes + s.excess()
@@ -172,7 +172,7 @@ func (s *slotBudget) next(now time.Time) *execution {
 			return s.first(c, now)
 		}
 	}
-	if !s.p.rule.heeds() {
+	if !s.p.rule.fits() {
 		return s.whatever(now)
 	}
 	ranked, front := s.room(now)
@@ -241,8 +241,7 @@ func (s *slotBudget) early(c *item, now time.Time, room time.Duration) *executio
 	return r
 }
 
-// crumb is what is left to nobody where several run at a time: the shares of
-// running executions are not told apart more finely.
+// minShare is the smallest remainder worth granting when several executions run.
 const minShare = time.Millisecond
 
 // first starts a query with all there is, alone when it may need more.
@@ -276,7 +275,7 @@ func (s *slotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 // bound is the limit that the executor is given.
 func (s *slotBudget) bound(r *execution) time.Duration { return min(r.limit, s.timeout) }
 
-// typical stands for an unknown cost where a plan is only counted.
+// typical replaces an unknown cost where a plan is only counted.
 const typical = 100 * time.Millisecond
 
 // preview counts what the slot would execute if everything took its estimate.
