@@ -70,8 +70,8 @@ type Options struct {
 	// Find names the query that the path of a topic is about. It wraps
 	// registry.ErrNotFound for what is no topic.
 	Find func(path string) (registry.Query, error)
-	// Caller returns who a name stands for now, without a role if it has no token
-	// any more.
+	// Caller returns the present caller of a name, without a role if it has no
+	// token any more.
 	Caller    func(name string) (registry.Caller, error)
 	Query     func(id string) (registry.Query, error)
 	PublicURL string // what topics begin with, without a slash at the end
