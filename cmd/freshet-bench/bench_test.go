@@ -293,3 +293,15 @@ func same(t *testing.T, a, b fs.FS) {
 
 // Every command shows how it is used.
 func TestExamplesAndJSON(t *testing.T) { clitest.CheckCommands(t, newRoot, "bench") }
+
+// Commands that write a file name it in one JSON object when asked.
+func TestJSONOutput(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "t.trace")
+	for line, file := range map[string]string{"bench generate --out " + trace: trace, "bench convert " + filepath.Join("..", "..", "bench", "testdata", "small.json") + " " + trace: trace} {
+		code, out, stderr := runCLI(t, nil, "", append(strings.Fields(line), "--json")...)
+		var object struct{ File string }
+		if err := json.Unmarshal([]byte(out), &object); code != cli.ExitOK || err != nil || object.File != file {
+			t.Errorf("%s --json: exit code %d, prints %q, says %q", line, code, out, stderr)
+		}
+	}
+}
