@@ -44,13 +44,6 @@ type guard struct {
 func (g *guard) roomy(p Policy)  { g.d, g.h = cmp.Or(p.d, roomyD), cmp.Or(p.h, roomyH) }
 func (g *guard) scarce(p Policy) { g.d, g.h = cmp.Or(p.d, scarceD), cmp.Or(p.h, scarceH) }
 
-// load is the part of the budget that meeting all deadlines for ever takes, with
-// the margin. The sum is one of whole numbers, so that the order of all means
-// nothing.
-func (g *guard) load(sum int64) float64 {
-	return margin * float64(sum) / float64(loadUnit) / float64(max(1, g.budget))
-}
-
 // cost is what a query takes of a slot. None is free: when the budget is used up
 // to the last, nothing else starts.
 func (g *guard) cost(estimate time.Duration) time.Duration {

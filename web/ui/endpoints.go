@@ -203,7 +203,7 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 	}
 	p.Now, p.Others = policies(e)
 	p.Policy = form{Fields: policyFields}
-	if err := (policyHandler{v.visit}).whatIf(p, e); err != nil {
+	if err := policyHandler(v).whatIf(p, e); err != nil {
 		return content{}, err
 	}
 	if err := p.Settings.explain(e, recent, slots, v); err != nil {

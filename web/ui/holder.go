@@ -49,7 +49,7 @@ func (v holderHandler) releasePage() (content, error) {
 		return content{}, err
 	}
 	_, mine := q.Holder(v.caller.Name)
-	d := releasePage{Head: queryHandler{v.visit}.head(&q, st), Others: len(q.Holders), Changes: plural(int(st.Position.Seq), "change", "changes"), Mine: mine, Force: v.May(registry.RoleAdmin)}
+	d := releasePage{Head: queryHandler(v).head(&q, st), Others: len(q.Holders), Changes: plural(int(st.Position.Seq), "change", "changes"), Mine: mine, Force: v.May(registry.RoleAdmin)}
 	if mine {
 		d.Others--
 	}
@@ -84,7 +84,7 @@ type settingsPage struct {
 var holderFields = registerFields[1:]
 
 func (v holderHandler) settings(q *registry.Query, st registry.Status, f form) content {
-	d := settingsPage{queryHandler{v.visit}.head(q, st), f}
+	d := settingsPage{queryHandler(v).head(q, st), f}
 	return content{Title: "Edit " + clip(d.Head.Name, 60), Data: d}
 }
 

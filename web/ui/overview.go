@@ -113,7 +113,7 @@ func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoin
 		if all[i], err = v.slots(e.Name, most); err != nil {
 			return nil, err
 		}
-		o, err := endpointHandler{v.visit}.summary(e, all[i])
+		o, err := endpointHandler(v).summary(e, all[i])
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func (v policyHandler) again(name string, f form, err error) error {
 	if err != nil {
 		return err
 	}
-	c, err := endpointHandler{v.visit}.show(e, settingsOf(e))
+	c, err := endpointHandler(v).show(e, settingsOf(e))
 	if err != nil {
 		return err
 	}

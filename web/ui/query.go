@@ -138,7 +138,7 @@ func (v queryHandler) page() (content, error) {
 	}
 	past := slices.ContainsFunc([]string{"a", "b", "at"}, func(k string) bool { return v.r.URL.Query().Get(k) != "" })
 	if !past || !v.streaming { // what was, stays as it was
-		if d.Result, err = (resultHandler{v.visit}).result(&q, st, d.Changes.recent, n); err != nil {
+		if d.Result, err = resultHandler(v).result(&q, st, d.Changes.recent, n); err != nil {
 			return content{}, err
 		}
 	}
@@ -332,7 +332,7 @@ func sizeOf(q *registry.Query, rows int) string {
 
 // changes is the plot of the last changes and a page of their list.
 func (v queryHandler) changes(q *registry.Query, st registry.Status, n namer) (changesView, error) {
-	h := resultHandler{v.visit}
+	h := resultHandler(v)
 	c := changesView{ID: q.ID, Path: queryPath(q.ID)}
 	newest := st.Position.Seq
 	if c.Tried = st.Outcome != "" && newest == 0; newest == 0 {
@@ -563,7 +563,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 			if s.Query != q.ID {
 				continue
 			}
-			if !(deliveryHandler{v.visit}).mine(s) {
+			if !deliveryHandler(v).mine(s) {
 				w.Rest++
 				continue
 			}

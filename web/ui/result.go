@@ -238,7 +238,7 @@ func (v resultHandler) changePage() (content, error) {
 		all = max(len(c.Delta.Added), len(c.Delta.Removed))
 	}
 	row = min(max(0, row-1), max(0, all-1)/rowsOnPage*rowsOnPage)
-	d := changePage{Head: queryHandler{v.visit}.head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
+	d := changePage{Head: queryHandler(v).head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
 	if all > 0 {
 		d.Span = fmt.Sprintf("%s to %s of %s", count(row+1), count(min(all, row+rowsOnPage)), count(all))
 	}

@@ -113,7 +113,7 @@ func (v tokenHandler) make() error {
 		return v.tokensAgain(nil, f)
 	}
 	if v.token == "" { // the server asked for none until now: this session goes on with the new one
-		sessionHandler{v.visit}.open(secret)
+		sessionHandler(v).open(secret)
 		v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
 	}
 	f = freshToken()
