@@ -60,7 +60,8 @@ type Loop struct {
 	limiter  limiter
 	ticks    chan tick
 	reconf   chan struct{} // settings changed: look at the grid again
-	finished chan struct{} // Run is over but for trial runs
+	finished chan struct{} // closed when Run is over; trial runs may go on
+	up       chan struct{} // closed when the ledger has been read for the first time
 	trials   sync.WaitGroup
 
 	// handover is held while an answer is taken and, if it changes something,
@@ -70,28 +71,29 @@ type Loop struct {
 
 	seen atomic.Pointer[LoopState] // the state when the lock was last free for it
 
-	mu       lock // guards what follows; never held while executing, nor for long: see lock
-	set      settings
-	waiting  *settings // replaces set when the slot that runs is over
-	executor Executor
-	nextExec Executor // replaces executor likewise
-	planner  *planner
-	revision uint64
-	loaded   bool
-	running  bool
-	grid     time.Time // last grid time that was run or skipped
-	next     time.Time // the grid time waited for, zero when none
-	last     Slot
-	charge   time.Duration   // by trial runs, to be paid by the next slots
-	reserved time.Duration   // by trial runs in progress
-	ended    time.Time       // when the last execution was over, trial runs included
-	over     bool            // nothing is executed any more
-	halted   error           // why no slot begins, nil when slots do
-	health   registry.Health // as recorded
-	streak   streak
-	edited   time.Time      // see News.Edited
-	merging  bool           // news of the ledger is on its way into the plan
-	late     *registry.Hint // came then: queries that came later are to have it too
+	mu         lock // guards what follows; never held while executing, nor for long: see lock
+	set        settings
+	waiting    *settings // replaces set when the slot that runs is over
+	executor   Executor
+	nextExec   Executor // replaces executor likewise
+	planner    *planner
+	revision   uint64
+	loaded     bool
+	loadedOnce sync.Once // closes up
+	running    bool
+	grid       time.Time // last grid time that was run or skipped
+	next       time.Time // the grid time waited for, zero when none
+	last       Slot
+	charge     time.Duration   // by trial runs, to be paid by the next slots
+	reserved   time.Duration   // by trial runs in progress
+	ended      time.Time       // when the last execution was over, trial runs included
+	over       bool            // nothing is executed any more
+	halted     error           // why no slot begins, nil when slots do
+	health     registry.Health // as recorded
+	streak     streak
+	edited     time.Time      // see News.Edited
+	merging    bool           // news of the ledger is on its way into the plan
+	late       *registry.Hint // came then: queries that came later are to have it too
 }
 
 type tick struct{ done chan ticked }
@@ -110,7 +112,7 @@ func NewLoop(c Config) (*Loop, error) {
 	l := &Loop{
 		mu:     newLock(),
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
-		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}),
+		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}), up: make(chan struct{}),
 		set: set,
 	}
 	if l.clock == nil {
@@ -467,6 +469,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.rounds.Load(news.Profiles, news.Models, l.planner.slot)
 	}
 	l.revision, l.loaded = news.Revision, true
+	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {
 		l.late = nil
 		l.planner.hint(*h)
@@ -500,6 +503,28 @@ func (l *Loop) State() LoopState {
 	}
 	return s
 }
+
+// isUp reports whether the loop has read its queries and last slot. It waits for
+// that for at most startWait.
+func (l *Loop) isUp() bool {
+	select {
+	case <-l.up:
+		return true
+	default:
+	}
+	t := time.NewTimer(startWait)
+	defer t.Stop()
+	select {
+	case <-l.up:
+		return true
+	case <-l.finished:
+	case <-t.C:
+	}
+	return false
+}
+
+// startWait is how long a reader waits for a loop that has just been started.
+const startWait = time.Second
 
 // Answers returns when the loop's lock has been free, so never for one that is
 // stuck.

@@ -204,11 +204,16 @@ func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
 	return l.Tick(ctx)
 }
 
-// State is how an endpoint's loop is doing.
+// State reports how an endpoint's loop is doing. While the loop is starting, so
+// that its queries, health and debt are not known yet, the error wraps
+// registry.ErrNotFound.
 func (m *Manager) State(endpoint string) (LoopState, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
 		return LoopState{}, err
+	}
+	if !l.isUp() {
+		return LoopState{}, fmt.Errorf("endpoint %s is starting: %w", endpoint, registry.ErrNotFound)
 	}
 	return l.State(), nil
 }

@@ -222,3 +222,46 @@ func TestLoopsAreLeftBehind(t *testing.T) {
 		}
 	})
 }
+
+// An unread ledger answers when it is released.
+type unread struct {
+	*schedulertest.Memory
+	release chan struct{}
+}
+
+func (u unread) Since(endpoint string, revision uint64) (scheduler.News, error) {
+	<-u.release
+	return u.Memory.Since(endpoint, revision)
+}
+
+// A loop that has not read its queries, health and debt yet has no state, rather
+// than one without any of them.
+func TestNoStateBeforeTheLedgerIsRead(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ledger := unread{&schedulertest.Memory{}, make(chan struct{})}
+		if err := ledger.Register(schedulertest.Query("alpha", "q")); err != nil {
+			t.Fatal(err)
+		}
+		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
+		if err := m.Add(named("alpha"), &service{reply: same(t, time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		if s, err := m.State("alpha"); !errors.Is(err, registry.ErrNotFound) {
+			t.Errorf("before the ledger is read: %+v, %v; want that the endpoint is starting", s, err)
+		}
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			close(ledger.release)
+		}()
+		if s, err := m.State("alpha"); err != nil || s.Queries != 1 {
+			t.Errorf("a reader waits for the ledger: %+v, %v; want one query", s, err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
