@@ -55,11 +55,22 @@ func readEntry(t *testing.T, text string) (x ledgerEntry) {
 
 func (w town) debt(t *testing.T) float64 {
 	t.Helper()
-	var e endpointView
-	if err := json.Unmarshal([]byte(w.must(t, "", "endpoint", "show", "city", "--json")), &e); err != nil {
-		t.Fatal(err)
-	}
-	return e.State.Debt
+	var debt float64
+	clitest.Eventually(t, "the state of the endpoint", func() bool { // there is none while its loop starts
+		var e struct {
+			State *struct {
+				Debt float64 `json:"debt_seconds"`
+			} `json:"state"`
+		}
+		if err := json.Unmarshal([]byte(w.must(t, "", "endpoint", "show", "city", "--json")), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.State != nil {
+			debt = e.State.Debt
+		}
+		return e.State != nil
+	})
+	return debt
 }
 
 // Over sockets: an execution goes beyond its slot's budget and finishes, later

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // slowIndex is an index that answers when it is let.
@@ -31,7 +33,7 @@ func (x *slowIndex) Recent(after registry.Offset, _ time.Time, _ func(string, ti
 // A page that reads the catalogue again keeps the others from nothing: they get
 // the one before.
 func TestPagesDoNotWaitForTheCatalogue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		index := &slowIndex{}
 		c := newCatalogue(index, time.Now)
 		look := func() int {
@@ -68,7 +70,7 @@ func TestPagesDoNotWaitForTheCatalogue(t *testing.T) {
 
 // What was dropped is not given to anyone who asks after that, be it under way.
 func TestDroppedValueIsReadAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var c cached[int]
 		reads, let := 0, make(chan struct{})
 		get := func() int {
