@@ -66,9 +66,15 @@ func (r *Registry) UpdateEndpoint(c Caller, name string, edit func(*Endpoint) er
 
 func (r *Registry) editBy(c Caller) Edit { return Edit{By: c.Name, At: r.now().UTC()} }
 
-// DeleteEndpoint removes an endpoint with its queries and their history.
-func (r *Registry) DeleteEndpoint(name string) error {
+// DeleteEndpoint removes an endpoint with its queries and their history, unless
+// check, if it is not nil, returns an error for it.
+func (r *Registry) DeleteEndpoint(name string, check func(Endpoint) error) error {
 	_, err := r.editEndpoint(name, func(e *Endpoint) error {
+		if check != nil {
+			if err := check(*e); err != nil {
+				return err
+			}
+		}
 		*e = Endpoint{Name: name} // an endpoint without a URL is deleted
 		return nil
 	})

@@ -77,7 +77,7 @@ func TestTokenLimitsOfADeletedEndpoint(t *testing.T) {
 		reg.Endpoint = "moon"
 		r.must(t, alice, reg)
 	}
-	if err := r.DeleteEndpoint("moon"); err != nil {
+	if err := r.DeleteEndpoint("moon", nil); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

@@ -163,17 +163,8 @@ func revertEndpoint(c *call) error {
 }
 
 func deleteEndpoint(c *call) error {
-	name := c.r.PathValue("name")
-	c.edit.Lock()
-	defer c.edit.Unlock()
-	e, err := c.Registry.Endpoint(name)
-	if err != nil {
-		return err
-	}
-	if err := c.ifMatch(endpointTag(e)); err != nil {
-		return err
-	}
-	if err := c.Registry.DeleteEndpoint(name); err != nil {
+	check := func(e registry.Endpoint) error { return c.ifMatch(endpointTag(e)) }
+	if err := c.Registry.DeleteEndpoint(c.r.PathValue("name"), check); err != nil {
 		return err
 	}
 	return c.noContent()

@@ -385,7 +385,7 @@ func (v endpointHandler) askToRemove() (content, error) {
 
 func (v endpointHandler) remove() error {
 	name := v.r.PathValue("name")
-	if err := v.Registry.DeleteEndpoint(name); err != nil {
+	if err := v.Registry.DeleteEndpoint(name, nil); err != nil {
 		return err
 	}
 	v.catalogue.drop()

@@ -24,8 +24,9 @@ type fleet struct {
 	contact string
 	log     *slog.Logger
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows; not held while loops are changed
 	clients map[string]asker
+	turns   map[string]*sync.Mutex // by endpoint, held while its loop is changed
 }
 
 type asker struct {
@@ -36,7 +37,7 @@ type asker struct {
 func newFleet(db *store.DB, contact string, log *slog.Logger, l scheduler.Ledger, wake func([]scheduler.Note)) *fleet {
 	return &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Wake: wake, Logger: log, Writable: db.Writable}),
-		store:   db, contact: contact, log: log, clients: map[string]asker{},
+		store:   db, contact: contact, log: log, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
 	}
 }
 
@@ -62,17 +63,19 @@ func (f *fleet) syncAll() error {
 	return nil
 }
 
-// sync brings the loop of an endpoint up to date with its stored settings.
+// sync brings the loop of an endpoint up to date with its stored settings. It does
+// not hold up other endpoints while it waits for work of the loop to end.
 func (f *fleet) sync(name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	turn := f.turn(name)
+	turn.Lock()
+	defer turn.Unlock()
 	e, err := f.store.Endpoint(name)
 	if errors.Is(err, registry.ErrNotFound) {
 		return f.drop(name)
 	} else if err != nil {
 		return err
 	}
-	old, known := f.clients[name]
+	old, known := f.client(name)
 	if known && reflect.DeepEqual(old.settings.RequestSettings(), e.RequestSettings()) {
 		return f.Update(e, nil)
 	}
@@ -80,7 +83,9 @@ func (f *fleet) sync(name string) error {
 	if err != nil {
 		return err
 	}
+	f.mu.Lock()
 	f.clients[name] = asker{e, c}
+	f.mu.Unlock()
 	if known {
 		defer old.Close()
 		return f.Update(e, c)
@@ -88,12 +93,32 @@ func (f *fleet) sync(name string) error {
 	return f.Add(e, c)
 }
 
-func (f *fleet) drop(name string) error {
+// turn is the lock of an endpoint. It is kept when the endpoint is removed, since
+// another of the name may wait for it.
+func (f *fleet) turn(name string) *sync.Mutex {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.turns[name] == nil {
+		f.turns[name] = &sync.Mutex{}
+	}
+	return f.turns[name]
+}
+
+func (f *fleet) client(name string) (asker, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	c, known := f.clients[name]
+	return c, known
+}
+
+func (f *fleet) drop(name string) error {
+	c, known := f.client(name)
 	if !known {
 		return nil
 	}
+	f.mu.Lock()
 	delete(f.clients, name)
+	f.mu.Unlock()
 	defer c.Close()
 	return f.Remove(name)
 }
