@@ -4,7 +4,7 @@ import (
 	"runtime"
 )
 
-// A configPage shows what is in force and where it comes from.
+// A configPage shows the effective configuration and the source of each value.
 type configPage struct {
 	Rows  []Setting
 	About []pair
@@ -15,7 +15,7 @@ func (v serverHandler) settings() (content, error) {
 	return content{Title: "Settings", Data: configPage{Rows: rows, About: v.aboutServer()}}, err
 }
 
-// An aboutPage says which server this is, and where to read on.
+// An aboutPage identifies the server and links to documentation.
 type aboutPage struct {
 	Version string
 	Server  []pair
@@ -27,8 +27,8 @@ func (v serverHandler) about() (content, error) {
 	return content{Title: "About", Data: p}, nil
 }
 
-// aboutServer are the figures that both pages show. What cannot be read now is
-// left out: neither page is about it alone.
+// aboutServer holds the figures that both pages show. Values that cannot be read at
+// the moment are left out; the page is still shown.
 func (v serverHandler) aboutServer() []pair {
 	out := []pair{{"Version", v.Version}}
 	if !v.Started.IsZero() {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A cached value is expensive to read and needed by many pages. One of them reads
-// it at a time; the others get the value before meanwhile, so that they do not wait
-// for what they have. The zero value holds nothing.
+// A cached value is expensive to read and used by many pages. At most one caller reads
+// it at a time; meanwhile the others get the previous value without waiting. The zero
+// value is empty.
 type cached[T any] struct {
-	mu      sync.Mutex // guards what follows; not held while the value is read
+	mu      sync.Mutex // guards the fields below; not held while the value is read
 	value   T
-	at      time.Time // when reading it began, zero when the value must not be used
+	at      time.Time // when the read began; zero if the value is invalid
 	took    time.Duration
 	drops   int
-	reading chan struct{} // closed when the reading under way is over; nil when there is none
+	reading chan struct{} // closed when the current read ends; nil if none is running
 }
 
-// drop makes all who ask from now on wait for a value read after this: what
-// somebody did here shows at once.
+// drop invalidates the value. Later callers of get wait for a new read, so that the
+// effect of a user's action shows at once.
 func (c *cached[T]) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,8 +26,8 @@ func (c *cached[T]) drop() {
 	c.drops++
 }
 
-// get returns the value. It reads it when there is none, or when it is older than
-// oldest allows one that took so long to read.
+// get returns the value. It reads the value first if there is none, or if it is older
+// than oldest allows for a value that took so long to read.
 func (c *cached[T]) get(now time.Time, oldest func(took time.Duration) time.Duration, read func() (T, error)) (T, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,13 +44,13 @@ func (c *cached[T]) get(now time.Time, oldest func(took time.Duration) time.Dura
 	return c.renew(now, read)
 }
 
-// renew reads the value. It is called with the lock held, and lets it go meanwhile.
+// renew reads the value. The caller holds the lock; renew releases it during the read.
 func (c *cached[T]) renew(now time.Time, read func() (T, error)) (value T, err error) {
 	over, drops, began := make(chan struct{}), c.drops, time.Now()
 	c.reading = over
 	c.mu.Unlock()
 	whole := false
-	defer func() { // also when reading panics
+	defer func() { // also on panic
 		c.mu.Lock()
 		c.reading = nil
 		close(over)

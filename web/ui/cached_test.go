@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// slowIndex is an index that answers when it is let.
+// slowIndex is an index that answers only when the test allows it.
 type slowIndex struct {
 	reads int
 	let   chan struct{} // nil: at once
@@ -30,8 +30,7 @@ func (x *slowIndex) Recent(after registry.Offset, _ time.Time, _ func(string, ti
 	return after, nil
 }
 
-// A page that reads the catalogue again keeps the others from nothing: they get
-// the one before.
+// A read of the catalogue does not delay other pages: they get the previous value.
 func TestPagesDoNotWaitForTheCatalogue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		index := &slowIndex{}
@@ -68,7 +67,7 @@ func TestPagesDoNotWaitForTheCatalogue(t *testing.T) {
 	})
 }
 
-// What was dropped is not given to anyone who asks after that, be it under way.
+// A dropped value is not returned to later callers, even if its read is still running.
 func TestDroppedValueIsReadAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var c cached[int]
@@ -103,7 +102,7 @@ func TestDroppedValueIsReadAgain(t *testing.T) {
 	})
 }
 
-// A reading that fails, or panics, leaves what is there, and the next one tries.
+// A read that fails or panics keeps the previous value, and the next one tries again.
 func TestValueThatCannotBeRead(t *testing.T) {
 	var c cached[int]
 	now := time.Now()

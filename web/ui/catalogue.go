@@ -10,44 +10,46 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An Index is what lists of queries are ordered, filtered and counted by. The
-// methods may be called concurrently.
+// An Index provides the data by which lists of queries are sorted, filtered and
+// counted. Its methods are safe for concurrent use.
 type Index interface {
-	// Digests of all queries in id order, or of those that mention a text.
+	// Digests returns the digests of all queries in id order, or of those that contain
+	// a text.
 	Digests(text string) ([]registry.QueryDigest, error)
-	// Recent reports the changes after an offset (the zero Offset is before
-	// everything) that were committed not before since, baselines left out, the
-	// oldest first, and returns up to where it read.
+	// Recent reports the changes after an offset that were committed at or after
+	// since, without baselines, oldest first. It returns the offset up to which it
+	// read. The zero Offset precedes all changes.
 	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
 }
 
 const (
-	freshIndex = 2 * time.Second // how old what lists are ordered by may be at most
-	idleIndex  = 20              // reading it again waits this many times as long as it took
+	freshIndex = 2 * time.Second // maximum age of the list index
+	idleIndex  = 20              // wait before the next read, as a multiple of the time that the last read took
 	hours      = 24
 )
 
-// A catalogue keeps the digests for a moment, and counts the changes of the last
-// 24 hours by hour: some hundred bytes a query. Nothing runs without requests.
+// A catalogue caches the digests for a short time and counts the changes of the last
+// 24 hours by hour. It needs a few hundred bytes per query. It does no work without
+// requests.
 type catalogue struct {
 	index Index
 	now   func() time.Time
 
 	cached[*snapshot]
 
-	// Only the one who reads has these.
+	// Only the goroutine that reads the index uses these fields.
 	read    registry.Offset
 	tallies map[string]*byHour
 	total   byHour
 }
 
-// ByHour counts by hour, in a ring; Last is the newest hour that it holds.
+// ByHour is a ring of counts by hour; Last is the newest hour in it.
 type byHour struct {
 	last int64
 	n    [hours]uint32
 }
 
-// add counts at an hour that is not too old.
+// add counts a change unless its hour is too old.
 func (b *byHour) add(hour int64) {
 	b.turn(hour)
 	if hour > b.last-hours {
@@ -55,7 +57,7 @@ func (b *byHour) add(hour int64) {
 	}
 }
 
-// turn empties the hours between the newest and this one.
+// turn clears the hours between the newest one and this one.
 func (b *byHour) turn(hour int64) {
 	if hour <= b.last {
 		return
@@ -66,7 +68,7 @@ func (b *byHour) turn(hour int64) {
 	b.last = hour
 }
 
-// series are the counts up to an hour, the oldest first.
+// series returns the counts up to an hour, oldest first.
 func (b *byHour) series(hour int64) (out [hours]uint32) {
 	for i := range out {
 		if h := hour - hours + 1 + int64(i); h > b.last-hours && h <= b.last && h > 0 {
@@ -87,11 +89,11 @@ func newCatalogue(i Index, now func() time.Time) *catalogue {
 	return &catalogue{index: i, now: now, tallies: map[string]*byHour{}}
 }
 
-// A snapshot is the catalogue of one moment. It is not changed any more, except
-// that orders are added to it as they are asked for.
+// A snapshot is the catalogue at one moment. It is immutable, except that sort orders
+// are added on demand.
 type snapshot struct {
 	digests []registry.QueryDigest
-	changes []int // of the last 24 hours, beside the digests
+	changes []int // of the last 24 hours, parallel to digests
 	byHour  [hours]uint32
 	states  tallied
 	facets  facets
@@ -100,17 +102,17 @@ type snapshot struct {
 	orders map[string]func() []int32
 }
 
-// Facets count queries by what lists are filtered by.
+// Facets count queries by the values of the list's filters.
 type facets struct{ endpoints, tags map[string]int }
 
-// look reads what is new, unless that was just done.
+// look returns a current snapshot, reading new data if needed.
 func (c *catalogue) look() (*snapshot, error) {
 	now := c.now()
 	oldest := func(took time.Duration) time.Duration { return min(freshIndex, idleIndex*took) }
 	return c.get(now, oldest, func() (*snapshot, error) { return c.refresh(now) })
 }
 
-// order is the indices of the digests in an order; ties are broken by id.
+// order returns the indices of the digests in a sort order; ties are broken by id.
 func (s *snapshot) order(o sorting) []int32 {
 	s.mu.Lock()
 	sorted, ok := s.orders[o.key]
@@ -132,7 +134,7 @@ func (s *snapshot) sort(o sorting) []int32 {
 	return list
 }
 
-// changesOf is how often a query changed in the last 24 hours.
+// changesOf returns how often a query changed in the last 24 hours.
 func (s *snapshot) changesOf(id string) int {
 	if i, ok := slices.BinarySearchFunc(s.digests, id, digestID); ok {
 		return s.changes[i]
@@ -181,7 +183,8 @@ func (c *catalogue) refresh(now time.Time) (*snapshot, error) {
 	return s, nil
 }
 
-// forget drops the counts of queries that are gone or rest.
+// forget drops the counts of queries that were removed or have not changed for 24
+// hours.
 func (c *catalogue) forget(hour int64, digests []registry.QueryDigest) {
 	if len(c.tallies) <= len(digests)+1000 {
 		return

@@ -8,12 +8,12 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// A grid is rows of a result as they are shown.
+// A grid holds the rows of a result as they are displayed.
 type grid struct {
 	Heads  []string
-	Number []bool // columns of numbers, which stand to the right
+	Number []bool // numeric columns, which are right-aligned
 	Rows   []gridRow
-	Wide   string // says of a wide result that not all columns are shown
+	Wide   string // a note that a wide result shows only some of its columns
 }
 
 type gridRow struct {
@@ -21,25 +21,25 @@ type gridRow struct {
 	Cells []cell
 }
 
-// A cell is an RDF term. It comes from outside: it is cut where it is long, and
-// its direction is its own.
+// A cell displays an RDF term. Terms are untrusted: a long one is shortened, and its
+// text direction is isolated.
 type cell struct {
 	Text  string // shortened
-	Whole string // for the title: the term in full, unless it is very long
+	Whole string // for the title attribute: the full term, cut only if very long
 	Mark  string // language or datatype
-	Class string // "mono" for names of things
-	All   string // where the whole of a cut one is
+	Class string // "mono" for identifiers
+	All   string // address of the full value if Text is cut
 	Size  string
 }
 
 const (
-	mostColumns  = 50       // shown of a result, a change or a difference
+	mostColumns  = 50       // columns shown of a result, a change or a difference
 	longestCell  = 400      // bytes shown of a term
-	longestTitle = 1000     // and of its title
-	longestText  = 64 << 10 // bytes of a query text shown with colours
+	longestTitle = 1000     // bytes of its title attribute
+	longestText  = 64 << 10 // bytes of a query text shown with syntax colours
 )
 
-// A namer shortens IRIs by the prefixes of a query.
+// A namer shortens IRIs with the prefixes of a query.
 type namer struct{ prefixes [][2]string } // IRI, name
 
 var prefixLine = regexp.MustCompile(`(?i)\bPREFIX\s+([^\s:<>"]*):\s*<([^<>"{}|^\x60\\\s]+)>`)
@@ -67,7 +67,7 @@ func (n namer) short(iri string) string {
 
 const xsd = "http://www.w3.org/2001/XMLSchema#"
 
-// cell writes a term; all is where the whole of it can be read.
+// cell renders a term; all is the address of its full value.
 func (n namer) cell(t diff.Term, all string) cell {
 	var c cell
 	switch t.Kind {
@@ -96,7 +96,7 @@ func (n namer) cell(t diff.Term, all string) cell {
 	return c
 }
 
-// plainType says nothing of the types that a value shows by itself.
+// plainType returns "" for datatypes that are evident from the value.
 func plainType(n namer, typ string) string {
 	switch local, ok := strings.CutPrefix(typ, xsd); {
 	case ok && (local == "dateTime" || local == "date" || local == "boolean" || local == "time"):
@@ -110,7 +110,7 @@ func plainType(n namer, typ string) string {
 var number = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true, xsd + "int": true, xsd + "long": true,
 	xsd + "nonNegativeInteger": true, xsd + "positiveInteger": true, xsd + "short": true, xsd + "byte": true, xsd + "unsignedInt": true}
 
-// heads of the columns of a form.
+// heads returns the column headings of a result form.
 func headsOf(form diff.Form, vars []string) []string {
 	if form.Graph() {
 		return []string{"subject", "predicate", "object"}
@@ -122,7 +122,7 @@ func headsOf(form diff.Form, vars []string) []string {
 	return out
 }
 
-// grid writes rows; where gives the address of the whole of a cell.
+// grid renders rows; where returns the address of a cell's full value.
 func (n namer) grid(form diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
 	g := grid{Heads: headsOf(form, vars[:min(len(vars), mostColumns)])}
 	if len(vars) > mostColumns {

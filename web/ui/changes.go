@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A changePlot shows the last changes of a query over time: the height is how
-// much of the result differs, below it rows added and removed.
+// A changePlot shows a query's last changes over time. The height of a point is the
+// Jaccard distance between the results; the rows added and removed are drawn below it.
 type changePlot struct {
 	Title, About string
 	Marks        []changeMark
@@ -19,12 +19,12 @@ type changePlot struct {
 
 type changeMark struct {
 	X, Left string  // per cent
-	Y       float64 // of the disc
+	Y       float64 // of the point
 	AddY    float64
 	AddH    float64
 	DelH    float64
 	Title   string
-	Link    string // the result of this version
+	Link    string // to the result at this version
 	Newest  bool
 	First   bool // the baseline
 }
@@ -34,10 +34,10 @@ const (
 	listedChanges  = 8
 	rowsInChange   = 5 // of each side, in the list
 	rowsOnPage     = 50
-	plotLeft       = 9.0 // per cent, where the words of the scale stand
+	plotLeft       = 9.0 // per cent; position of the scale's labels
 )
 
-// plot draws changes, the oldest first.
+// plot draws changes, given oldest first.
 func (v resultHandler) plot(changes []registry.Change) *changePlot {
 	if len(changes) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 	return p
 }
 
-// A changeView is one change of a query, with some of its rows.
+// A changeView is one change of a query with some of its rows.
 type changeView struct {
 	Seq         uint64
 	When        template.HTML
@@ -109,15 +109,16 @@ type changeView struct {
 	Open, Moved bool
 }
 
-// A side is the rows that came, or that went.
+// A side holds the added or the removed rows of a change.
 type side struct {
 	Title string
 	Grid  grid
-	Left  string // where those that are not shown are
+	Left  string // link to the rows that are not shown
 	Count string
 }
 
-// view shows a change with at most so many rows of each side, from row on.
+// view renders a change with at most the given number of rows per side, starting at
+// row.
 func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from, most int) changeView {
 	d := c.Delta
 	at := queryPath(q.ID)
@@ -148,7 +149,8 @@ func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from,
 	return out
 }
 
-// side shows rows from one on. Of ordered results the sign says the place, too.
+// side renders rows starting at one. For ordered results the sign includes the
+// position.
 func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, sign string, from, most int, cells string) side {
 	from = min(from, len(rows))
 	some := rows[from:min(len(rows), from+most)]
@@ -164,7 +166,7 @@ func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, 
 	return s
 }
 
-// A delta says in a few words what a change was.
+// A delta summarises a change in a few words.
 type delta struct{ Plus, Minus, Rest string }
 
 func deltaOf(d *diff.Delta, baseline bool) delta {

@@ -13,56 +13,56 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A deliveriesPage answers: who is behind, why, and what can I do?
+// A deliveriesPage answers: which followers are behind, why, and what can be done?
 type deliveriesPage struct {
 	Lede        lede
 	Facts       facts
 	Ways        []tocEntry
-	Text, Way   string // what is searched for, and where
+	Text, Way   string // search text and delivery type
 	Many        bool
 	Table       followerTable
 	First, Last int
 	All         int
 	Prev, Next  string
-	More        bool // there are followers that are not counted
+	More        bool // some followers are not counted
 }
 
-// A followerTable is the part that lives on.
+// A followerTable is the live part of the page.
 type followerTable struct {
 	Rows     []followerRow
-	Filtered string // the way that is shown, "" for all
-	Text     string // what is searched for
+	Filtered string // the delivery type shown, "" for all
+	Text     string // the search text
 }
 
 type followerRow struct {
 	ID, Name, Way      string
 	Who                string // caller, address and the client's own id
-	About, Link        string // what it follows
+	About, Link        string // the query it follows
 	State              state
 	Behind             string
-	Waits              string // for how long
+	Waits              string // how long it has been waiting
 	Delivered, GivenUp string
 	Why                string
 	Next               template.HTML
 	NextWord           string
 	Drop               string
-	Retry, Pause       string // words of the buttons, "" for none
+	Retry, Pause       string // button labels, "" for none
 	Replay             bool
 	Path               string
 }
 
 const (
-	mostReceivers  = 10_000 // that a page looks at
+	mostReceivers  = 10_000 // maximum read for one page
 	shownReceivers = 50
-	lagging        = 5 * time.Second // behind for longer than this is worth a word
+	lagging        = 5 * time.Second // a follower that is behind for longer is reported
 )
 
-// A receiver is a subscription with how far behind it is.
+// A receiver is a subscription with its lag.
 type receiver struct {
 	registry.Subscription
 	lag     uint64
 	waiting time.Duration
-	rank    int // trouble first
+	rank    int // sort key: problems first
 }
 
 func (v deliveryHandler) page() (content, error) {
@@ -81,7 +81,7 @@ func (v deliveryHandler) page() (content, error) {
 	if p.Table.Filtered != "" {
 		shown = slices.DeleteFunc(slices.Clone(shown), func(f receiver) bool { return string(f.Way) != v.r.URL.Query().Get("way") })
 	}
-	from, _ := strconv.Atoi(v.r.URL.Query().Get("from")) // anything else is the beginning
+	from, _ := strconv.Atoi(v.r.URL.Query().Get("from")) // an invalid number means 0
 	from = min(max(from, 0), max(0, len(shown)-1))
 	to := min(from+shownReceivers, len(shown))
 	for _, f := range shown[from:to] {
@@ -111,13 +111,13 @@ func (v deliveryHandler) page() (content, error) {
 	return content{Title: "Deliveries", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"facts", "facts", p.Facts}, {"follower-rows", "follower-rows", p.Table}}}, nil
 }
 
-// search finds those who have a text in what they are called, or follow what has it
-// in its name.
+// search returns the receivers whose name contains a text, or that follow a query
+// whose name contains it.
 func (v deliveryHandler) search(all []receiver, text string) ([]receiver, error) {
 	if text == "" {
 		return all, nil
 	}
-	about := map[string]bool{} // by query: its name has the text
+	about := map[string]bool{} // whether the query's name contains the text
 	var found []receiver
 	for i := range all {
 		s := &all[i].Subscription
@@ -135,7 +135,7 @@ func (v deliveryHandler) search(all []receiver, text string) ([]receiver, error)
 	return found, nil
 }
 
-// receivers are those that the visitor may see, trouble first.
+// receivers returns the receivers visible to the visitor, problems first.
 func (v deliveryHandler) receivers() (all []receiver, more bool, err error) {
 	heads := map[string]registry.Position{}
 	for after := ""; ; {
@@ -167,8 +167,8 @@ func (v deliveryHandler) mine(s registry.Subscription) bool {
 	return v.May(registry.RoleAdmin) || s.Caller == v.caller.Name
 }
 
-// lag counts the changes that a follower has not received. The newest position of a
-// query is read once for all of its followers.
+// lag counts the changes that a follower has not received. The newest position of each
+// query is read once for all its followers.
 func (v deliveryHandler) lag(f *receiver, heads map[string]registry.Position) error {
 	head, known := heads[f.Query]
 	if !known {
@@ -212,7 +212,7 @@ func (v deliveryHandler) byTrouble(all []receiver) []receiver {
 	return all
 }
 
-// trouble ranks a follower: who fails, who gave up, who lags, who waits, the rest.
+// trouble ranks receivers: failing, given up, lagging, waiting, then all others.
 func (f *receiver) trouble() int {
 	switch {
 	case f.State == registry.Disabled:
@@ -293,7 +293,7 @@ func (v deliveryHandler) row(f receiver) (followerRow, error) {
 	return r, nil
 }
 
-// why says in words why it is where it is.
+// why explains a receiver's state in words.
 func (f *receiver) why() string {
 	switch {
 	case f.State == registry.Pending:
@@ -312,8 +312,8 @@ func (f *receiver) why() string {
 	return "What it lacks is on its way."
 }
 
-// followerName is what its program says that it is, or what somebody calls it, else
-// where it is.
+// followerName returns the name that the client program gives itself, else the label
+// given by its owner, else its address.
 func followerName(s registry.Subscription) string {
 	switch {
 	case connected(s) && s.Client != "":
@@ -339,7 +339,7 @@ func callerName(s registry.Subscription) string {
 	return s.Caller
 }
 
-// whose is the caller, the address and the client's own id of a subscription.
+// whose returns a subscription's caller, address and the client's own id.
 func whose(s registry.Subscription) string {
 	parts := []string{"without a token"}
 	if s.Caller != registry.Anonymous {
@@ -357,7 +357,7 @@ func whose(s registry.Subscription) string {
 	return strings.Join(parts, ", ")
 }
 
-// follows says what a follower follows.
+// follows describes what a receiver follows.
 func (v deliveryHandler) follows(r *followerRow, s registry.Subscription) error {
 	switch {
 	case s.Query != "":
@@ -384,7 +384,7 @@ func (v deliveryHandler) follows(r *followerRow, s registry.Subscription) error 
 	return nil
 }
 
-// The ways out, in the order in which they are shown.
+// The delivery types in display order.
 var waysOut = []registry.Way{registry.WebSocket, registry.SSE, registry.SEPA, registry.WebSub, registry.Webhook}
 
 func wayName(w registry.Way) string {
@@ -504,7 +504,8 @@ func (v deliveryHandler) facts(all []receiver) facts {
 	}}
 }
 
-// subscription is the one that the path names, if it is the visitor's.
+// subscription returns the subscription that the path names, if it belongs to the
+// visitor or the visitor is an admin.
 func (v deliveryHandler) subscription() (registry.Subscription, error) {
 	s, err := v.Subscriptions.Subscription(v.r.PathValue("id"))
 	if err == nil && v.mine(s) {
@@ -530,7 +531,7 @@ func actOnFollower(verb, said string) func(deliveryHandler) error {
 	}
 }
 
-// replay sends a webhook what was given up.
+// replay resends the messages that a webhook has given up.
 func (v deliveryHandler) replay() error {
 	s, err := v.subscription()
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package ui serves the pages for people: what runs, when and why, and the
-// forms to act on it.
+// Package ui serves the web pages: what runs, when and why, and forms for actions.
 //
-// Every page is whole without a script: the server renders it, lists filter and
-// page by GET, actions are forms with POST that answer with a redirect. The one
-// script keeps times running and applies what the live stream of the page
-// brings, which are fragments rendered by the same templates.
+// Every page works without a script: the server renders it, lists are filtered and
+// paged by GET, and actions are POST forms that answer with a redirect. The only
+// script keeps relative times current and applies the page's live stream, which
+// consists of fragments rendered by the same templates.
 //
-// A page is a function that gathers what its template shows (see page). It reads
-// the same interfaces as the API, never the API itself.
+// A page is a function that gathers the data its template shows (see page). It uses
+// the same interfaces as the API and never calls the API itself.
 package ui

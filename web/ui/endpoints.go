@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// An endpointsPage lists the endpoints, trouble first.
+// An endpointsPage lists the endpoints, problems first.
 type endpointsPage struct {
 	Lede lede
 	Rows []endpointRow
@@ -21,12 +21,12 @@ type endpointsPage struct {
 type endpointRow struct {
 	overviewEndpoint
 	URL, Every    string
-	Used          string // of the budget, in the last slots
+	Used          string // share of the budget in the last slots
 	Meter         string
-	Hot           bool // the budget is what holds it back
+	Hot           bool // the budget is the bottleneck
 	Budget        string
 	Found, Passed string
-	Behind        int // worse than others, for the order
+	Behind        int // sort key: lag relative to other endpoints
 }
 
 func (v endpointHandler) list() (content, error) {
@@ -69,7 +69,7 @@ func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endp
 	return r
 }
 
-// A sum of slots.
+// A sum adds up slots.
 type sum struct {
 	slots, failed, run, changed, skipped, cut, failures int
 	used, budget                                        float64
@@ -96,7 +96,7 @@ func total(slots []scheduler.Slot) sum {
 	return t
 }
 
-// spoken says a schedule in words where it has short ones.
+// spoken describes a schedule in words if it has a short form.
 func spoken(slot string) string {
 	switch {
 	case slot == scheduler.Never:
@@ -143,8 +143,8 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 	return l
 }
 
-// An endpointPage answers: is it healthy, is the budget enough, would another
-// policy do better?
+// An endpointPage answers: is the endpoint healthy, is the budget sufficient, and
+// would another policy do better?
 type endpointPage struct {
 	overviewEndpoint
 	URL        string
@@ -152,11 +152,11 @@ type endpointPage struct {
 	Lede       lede
 	Health     health
 	Numbers    []pair
-	Covers     string         // the time that the numbers are of
-	Now        policyChoice   // the policy in force
-	Others     []policyChoice // that could be
-	Policy     form           // that chooses one
-	WhatIf     string         // what the comparison is of, "" when there is none
+	Covers     string         // the time span of the numbers
+	Now        policyChoice   // the active policy
+	Others     []policyChoice // the alternatives
+	Policy     form           // to choose the policy
+	WhatIf     string         // what the comparison is based on; "" if there is none
 	Compared   []policyChoice
 	CanCompare bool
 	Settings   settingsForm
@@ -173,7 +173,8 @@ type tocEntry struct {
 
 type pair struct{ Label, Value string }
 
-// healthSlots is how many slots the health and the numbers are taken from.
+// healthSlots is the number of slots from which the health plot and the numbers are
+// computed.
 const healthSlots = 1000
 
 func (v endpointHandler) page() (content, error) {
@@ -281,7 +282,7 @@ func passedOver(n int) string {
 	return "The last slot passed over " + count(n) + " queries for want of time."
 }
 
-// numbers sum up what is remembered of the last day.
+// numbers sums up the recorded slots of the last day.
 func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
 	for i, s := range slots {
 		if now.Sub(s.Started) > 24*time.Hour {
@@ -317,7 +318,7 @@ func numbers(slots []scheduler.Slot, now time.Time) ([]pair, string) {
 	}, covers
 }
 
-// tick runs a slot now and says what it brought.
+// tick runs a slot now and reports its outcome.
 func (v endpointHandler) tick() error {
 	name := v.r.PathValue("name")
 	rc := http.NewResponseController(v.w)
@@ -341,8 +342,8 @@ func (v endpointHandler) tick() error {
 	return v.back(endpointPath(name))
 }
 
-// refused reports on the next page why an action was refused, if the user can correct
-// it; any other error has a page of its own.
+// refused shows on the next page why an action was refused if the user can correct it.
+// It returns any other error.
 func (v *visit) refused(what string, err error, path string) error {
 	f := form{}
 	if err := f.refuse(err); err != nil {
@@ -370,7 +371,7 @@ func (v endpointHandler) resume() error {
 	return v.back(endpointPath(name))
 }
 
-// askToRemove names what goes with an endpoint.
+// askToRemove lists what is removed together with an endpoint.
 func (v endpointHandler) askToRemove() (content, error) {
 	e, err := v.Registry.Endpoint(v.r.PathValue("name"))
 	if err != nil {

@@ -15,31 +15,31 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A settingsForm is the settings of an endpoint as people edit them, each with
-// what it does, in figures of this server where there are any.
+// A settingsForm holds the editable settings of an endpoint. Each has an explanation,
+// with figures of this server where available.
 type settingsForm struct {
 	form
 	List    []setting
 	Figures settingFigures
-	Secret  string // how it signs in where a file on the server holds the secret
-	From    string // where the settings come from, in general
+	Secret  string // how it signs in if a file on the server holds the secret
+	From    string // summary of the sources of the settings
 }
 
-// A setting is one field of the form. Its name is that of the API.
+// A setting is one field of the form. Its name is the same as in the API.
 type setting struct {
 	Name    string
-	Options []string // a select
+	Options []string // of a select element
 	Check   bool     // a check box
 	Lines   bool     // several lines
-	Secret  bool     // never shown; empty keeps what is set
+	Secret  bool     // never shown; an empty field keeps the current value
 	Private bool     // for admins only
-	Above   bool     // shown here, set in the part of the page above
+	Above   bool     // shown here, but set in the section above
 
-	Source string // where its value comes from, "" for a default
-	Revert string // where to take the configuration file's value back, "" when there is none
+	Source string // source of the value, "" for a default
+	Revert string // address to restore the configuration file's value, "" if there is none
 }
 
-// The fields of the form, in its order.
+// The fields of the form in display order.
 var settingFields = []setting{
 	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{scheduler.RuleStrict, scheduler.RuleDebt}},
 	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
@@ -49,7 +49,7 @@ var settingFields = []setting{
 	{Name: "username", Private: true}, {Name: "password", Secret: true, Private: true},
 }
 
-// settingNames are the fields of both forms of endpoints.
+// settingNames lists the fields of both endpoint forms.
 var settingNames = func() []string {
 	list := []string{"name"}
 	for _, s := range settingFields {
@@ -58,15 +58,15 @@ var settingNames = func() []string {
 	return list
 }()
 
-// The figures that the help of settings quotes; "" where there are none.
+// settingFigures are the figures quoted in the help texts; "" if unknown.
 type settingFigures struct {
-	Debt                bool   // the rule is debt
-	Share               string // of the endpoint's time that the budget is
-	Slots, Used, Passed string // the last slots, what they used, what they passed over
-	Longest             string // what the runs of the costliest slot took
+	Debt                bool   // the budget rule is debt
+	Share               string // the budget's share of the endpoint's time
+	Slots, Used, Passed string // number of recent slots, the time they used, the executions they skipped
+	Longest             string // duration of the runs in the costliest slot
 }
 
-// settingsOf fills the form with what is in force.
+// settingsOf fills the form with the settings in force.
 func settingsOf(e registry.Endpoint) settingsForm {
 	v := url.Values{}
 	set := func(name string, value any) { v.Set(name, fmt.Sprint(value)) }
@@ -106,7 +106,7 @@ func settingsOf(e registry.Endpoint) settingsForm {
 	return settingsForm{form: form{Values: v, Fields: settingNames}, Secret: secretWords(e.Auth)}
 }
 
-// short writes a duration without the zeros that Go adds: 1m, not 1m0s.
+// short formats a duration without the zeros that Go adds: 1m, not 1m0s.
 func short(d registry.Duration) string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -118,17 +118,17 @@ func short(d registry.Duration) string {
 	return s
 }
 
-// tagOf identifies the settings in force, so that a save does not undo another one made
-// meanwhile.
+// tagOf identifies the current settings, so that a save does not overwrite a
+// concurrent edit.
 func tagOf(e registry.Endpoint) string {
 	e.Pause = nil
-	b, _ := json.Marshal(e.Masked()) // always has a JSON form
+	b, _ := json.Marshal(e.Masked()) // marshalling cannot fail
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:8])
 }
 
-// apply reads the form into e, noting what cannot be read. A setting that the
-// form does not have stays as it is.
+// apply reads the form into e and records fields that cannot be parsed. Settings that
+// are not in the form keep their values.
 func (f *form) apply(e *registry.Endpoint) {
 	was := *e
 	text := func(name string, to *string) {
@@ -194,7 +194,7 @@ func (f *form) whole(name string, to *int) {
 	*to = n
 }
 
-// blackouts reads one a line: a cron spec, "for", a duration.
+// blackouts parses one blackout per line: a cron spec, "for", a duration.
 func (f *form) blackouts(to *[]registry.Blackout) {
 	*to = nil
 	for _, line := range strings.Split(strings.ReplaceAll(f.Get("blackout"), "\r", ""), "\n") {
@@ -211,7 +211,7 @@ func (f *form) blackouts(to *[]registry.Blackout) {
 	}
 }
 
-// explain says beside each setting what it does here and where it comes from.
+// explain adds to each setting its effect on this server and its source.
 func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v endpointHandler) error {
 	sources, err := v.Registry.Sources(e.Name)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slo
 		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret != "" && f.Name != "headers") {
 			continue
 		}
-		if source, ok := sources[f.Name]; ok { // parts of a sign-in have none of their own
+		if source, ok := sources[f.Name]; ok { // the parts of a sign-in have no sources of their own
 			f.explain(source, endpointPath(e.Name))
 		}
 		s.List = append(s.List, f)
@@ -245,8 +245,8 @@ func (f *setting) explain(s registry.Source, path string) {
 	}
 }
 
-// origin sums the sources up: "From the configuration file, changed here by ops
-// on 18 Nov 2026".
+// origin summarises the sources: "From the configuration file, changed here by ops on
+// 18 Nov 2026".
 func origin(sources map[string]registry.Source) string {
 	filed := false
 	last, changed := registry.Source{}, false
@@ -270,7 +270,7 @@ func origin(sources map[string]registry.Source) string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// revert takes the value of the configuration file back.
+// revert restores the value of the configuration file.
 func (v endpointHandler) revert() error {
 	name, setting := v.r.PathValue("name"), v.r.URL.Query().Get("setting")
 	if _, err := v.Registry.RevertEndpoint(name, setting); err != nil {
@@ -299,8 +299,8 @@ func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigure
 	return f
 }
 
-// longestRun is what the runs of the costliest slot took on average, "" when there
-// was none.
+// longestRun returns the average duration of the runs in the costliest slot; "" if no
+// slot ran.
 func longestRun(slots []scheduler.Slot) string {
 	most := 0.0
 	for _, s := range slots {
@@ -314,10 +314,10 @@ func longestRun(slots []scheduler.Slot) string {
 	return took(most)
 }
 
-// errForm ends an edit whose form says by itself what is wrong.
+// errForm aborts an edit whose form already shows the error.
 var errForm = errors.New("the form says what is wrong")
 
-// save brings the settings of the form in force.
+// save applies the settings of the form.
 func (v endpointHandler) save() error {
 	name := v.r.PathValue("name")
 	f := v.typed(settingNames)
@@ -354,8 +354,8 @@ func (v endpointHandler) save() error {
 	return v.to(endpointPath(name))
 }
 
-// afterEdit says from when an edit holds, and until when where the configuration
-// file has another value.
+// afterEdit says when an edit takes effect, and when the configuration file will
+// override it.
 func (v endpointHandler) afterEdit(was, now registry.Endpoint) (string, error) {
 	sources, err := v.Registry.Sources(now.Name)
 	if err != nil {
@@ -368,7 +368,7 @@ func (v endpointHandler) afterEdit(was, now registry.Endpoint) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// settingsAgain shows the page with what was typed and what is wrong with it.
+// settingsAgain shows the page again with the submitted values and their errors.
 func (v endpointHandler) settingsAgain(name string, f form) error {
 	e, err := v.Registry.Endpoint(name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// An errorPage says what, why and what now.
+// An errorPage says what failed, why, and what to do next.
 type errorPage struct {
 	Status  int
 	Type    string
@@ -19,7 +19,7 @@ type errorPage struct {
 	Section string
 }
 
-// fail answers with a page that says what went wrong.
+// fail answers with a page that explains the error.
 func (v *visit) fail(err error) {
 	p, told := web.ProblemOf(err)
 	web.NoteError(v.w, err)
@@ -30,7 +30,7 @@ func (v *visit) fail(err error) {
 	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Title: e.Title, Data: e}))
 }
 
-// section is the place of the rail that a path belongs to.
+// section returns the navigation section that a path belongs to.
 func section(path string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return first
@@ -75,10 +75,10 @@ func (s *Server) methods(r *http.Request) string {
 	return strings.Join(append(out, http.MethodOptions), ", ")
 }
 
-// isMissing reports whether err means that something does not exist.
+// isMissing reports whether err means that an object does not exist.
 func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }
 
-// isGap reports whether err means that the log no longer reaches back that far.
+// isGap reports whether err means that the log no longer reaches that far back.
 func isGap(err error) bool {
 	var gap *registry.GapError
 	var p *registry.Problem

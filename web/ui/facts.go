@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Facts are the numbers that matter, each with what it is compared to and its trend.
+// Facts are the key figures, each with a reference value and its trend.
 type facts struct {
 	Label          string
 	Big            bool
@@ -29,11 +29,11 @@ type fact struct {
 }
 
 const (
-	trendSlots = 240 // slots of each endpoint that trends are drawn from
+	trendSlots = 240 // slots of each endpoint used for trends
 	trendBins  = 24
 )
 
-// facts sums up all queries and the last slots of all endpoints.
+// facts summarises all queries and the last slots of all endpoints.
 func (v overviewHandler) facts(all [][]scheduler.Slot) (facts, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
@@ -96,7 +96,7 @@ func changesFact(snap *snapshot) fact {
 	return f
 }
 
-// ageFact tells how long ago the results were last known to be true.
+// ageFact shows how long ago the results were last confirmed.
 func (v overviewHandler) ageFact(digests []registry.QueryDigest, past []point) fact {
 	median, most := ages(digests, v.now)
 	f := fact{Label: "Checked, median", Value: none, Sub: "nothing checked yet"}
@@ -109,7 +109,7 @@ func (v overviewHandler) ageFact(digests []registry.QueryDigest, past []point) f
 	return f
 }
 
-// lengthOf is a length of time as the number of a fact: its main unit.
+// lengthOf formats a duration as a number in its largest unit.
 func lengthOf(d time.Duration) template.HTML {
 	u := unit(max(0, d))
 	for i, r := range u {
@@ -120,8 +120,8 @@ func lengthOf(d time.Duration) template.HTML {
 	return template.HTML(u)
 }
 
-// ages are the median and the 95th percentile of how long ago results that are
-// not paused were checked; below 0 when there are none.
+// ages returns the median and the 95th percentile of the time since active results
+// were last checked; negative if there are none.
 func ages(digests []registry.QueryDigest, now time.Time) (median, most time.Duration) {
 	list := make([]time.Duration, 0, len(digests))
 	for i := range digests {
@@ -136,13 +136,13 @@ func ages(digests []registry.QueryDigest, now time.Time) (median, most time.Dura
 	return list[len(list)/2], list[len(list)*95/100]
 }
 
-// A bin sums up the slots of some time.
+// A bin aggregates the slots of a time interval.
 type bin struct {
 	complete, changed int
 	used, budget      float64
 }
 
-// slotFacts tell what executions are worth and how full the budgets are.
+// slotFacts reports the yield of executions and the use of the budgets.
 func slotFacts(all [][]scheduler.Slot) []fact {
 	bins, total, covered := binned(all)
 	worth := fact{Label: "Worth running", Value: none, Sub: "of runs had changed"}
@@ -165,7 +165,7 @@ func ratio(a, b float64) (float64, bool) {
 	return a / b, true
 }
 
-// binned cuts the time that the slots of all endpoints cover into equal parts.
+// binned divides the time covered by the slots of all endpoints into equal bins.
 func binned(all [][]scheduler.Slot) (bins [trendBins]bin, total bin, covered string) {
 	var first, last time.Time
 	for _, slots := range all {
@@ -224,11 +224,11 @@ func (v overviewHandler) followersFact(past []point) (fact, error) {
 	return f, nil
 }
 
-// Counted are the followers. Counting reads all of them: it waits many times as
-// long as it took.
+// Counted is a count of followers. Counting reads all of them, so the interval between
+// counts is a multiple of the time one takes.
 type counted struct{ n, failing int }
 
-// mostFollowers bounds how many are counted.
+// mostFollowers is the maximum number counted.
 const mostFollowers = 10_000
 
 func (s *Server) followers() (n, failing int, err error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A query that was never complete has a face on every page: its state, the
-// endpoint's words, a filter and a number in the rail.
+// A query without any complete result is visible on every page: its state, the
+// endpoint's error, a filter and a number in the navigation.
 func TestFailingQueryIsSeen(t *testing.T) {
 	r := newRig(t)
 	r.endpoint("city")
@@ -26,8 +26,8 @@ func TestFailingQueryIsSeen(t *testing.T) {
 	r.get("/endpoints/city").has("Healthy").lacks("failing for")
 }
 
-// An endpoint that answers, but nothing complete, fails on every page, with its own
-// words; nothing is said of results that never were.
+// An endpoint without any complete answer is failing on every page, with its own
+// error; no page mentions results that never existed.
 func TestEndpointWithoutCompleteAnswers(t *testing.T) {
 	r := newRig(t)
 	r.endpoint("city")
@@ -42,7 +42,7 @@ func TestEndpointWithoutCompleteAnswers(t *testing.T) {
 	r.get("/endpoints/city").has("It answers nothing complete.", words, "failed").lacks("Healthy")
 }
 
-// One that asked us to wait is neither failing nor answering.
+// An endpoint that asked to wait is neither failing nor answering.
 func TestEndpointThatWaits(t *testing.T) {
 	r := newRig(t)
 	r.endpoint("city")
@@ -55,7 +55,7 @@ func TestEndpointThatWaits(t *testing.T) {
 	r.get("/endpoints/city").has("It asked us to wait.", "see robot policy", `class="wait"`).lacks("failing", `class="cut"`)
 }
 
-// That an Age is not believed is said on the query's page, too.
+// The query's page also says when an Age header is not trusted.
 func TestIgnoredAgeIsSaid(t *testing.T) {
 	r := newRig(t)
 	r.endpoint("city")
@@ -70,8 +70,8 @@ func TestIgnoredAgeIsSaid(t *testing.T) {
 	r.get(queryPath(q.ID)).has("age-ignored", "more than a day old")
 }
 
-// A lede names the first endpoints in trouble, those that fail before those that
-// wait, and says how many more there are. What it says adds up.
+// A lede names the first endpoints with problems, failing ones before waiting ones,
+// and the number of the others. The numbers add up.
 func TestManyEndpointsInTrouble(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -138,7 +138,7 @@ func TestJudgeSlot(t *testing.T) {
 	}
 }
 
-// A run that the budget cut is not drawn as one that failed.
+// A run cut by the budget is not drawn as a failure.
 func TestStripOfCutRun(t *testing.T) {
 	for outcome, failed := range map[registry.Outcome]bool{registry.Cut: false, registry.Partial: false, registry.Failed: true, registry.Rejected: true} {
 		s := scheduler.Stats{}
@@ -149,7 +149,7 @@ func TestStripOfCutRun(t *testing.T) {
 	}
 }
 
-// What goes on since a time is said in the tense for it.
+// A state that began in the past is described in the right tense.
 func TestFailsSince(t *testing.T) {
 	for _, c := range [][3]string{{"does not answer", "", "does not answer"}, {"does not answer", " since 05:02", "has not answered since 05:02"},
 		{"answers with status 502", " since 05:02", "has answered with status 502 since 05:02"}, {"answers nothing complete", " since 05:02", "has answered nothing complete since 05:02"}} {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A flash tells on the next page what became of a form.
+// A flash reports the outcome of a form on the next page.
 type flash struct {
-	Kind   string `json:"k"` // good, warn, fail or "" for a plain word
+	Kind   string `json:"k"` // good, warn, fail, or "" for a neutral message
 	Text   string `json:"t"`
 	Detail string `json:"d,omitempty"`
 }
@@ -18,14 +18,14 @@ const (
 	longestWord = 600 // bytes of each text: a cookie holds 4 KB
 )
 
-// say puts a message in front of the next page. It travels in a cookie, and is
-// escaped like anything else that comes from a browser.
+// say shows a message on the next page. The message travels in a cookie, so it is
+// untrusted and is escaped.
 func (v *visit) say(kind, text, detail string) {
-	b, _ := json.Marshal(flash{kind, clip(text, longestWord), clip(detail, longestWord)}) // strings only
+	b, _ := json.Marshal(flash{kind, clip(text, longestWord), clip(detail, longestWord)}) // marshalling strings cannot fail
 	v.sessions.set(v.w, flashCookie, base64.RawURLEncoding.EncodeToString(b), time.Minute)
 }
 
-// said takes the message that the last page left.
+// said returns and clears the message of the previous request.
 func (v *visit) said() *flash {
 	c, err := v.r.Cookie(flashCookie)
 	if err != nil {

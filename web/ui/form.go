@@ -12,32 +12,32 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A form holds what somebody typed and what is wrong with each field. The label of
-// a field is its name, which is the name of the setting in the configuration file and
-// the API. Its element has the id f-NAME, its sentence of help f-NAME-h and its
-// error f-NAME-e.
+// A form holds submitted values and the error of each field. The label of a field is
+// its name, which is also the name of the setting in the configuration file and the
+// API. Its element has the id f-NAME, its help text f-NAME-h and its error f-NAME-e.
 type form struct {
 	Values  url.Values
-	Fields  []string          // their names, in their order on the page
+	Fields  []string          // field names in page order
 	Errors  map[string]string // by field
-	Problem string            // what is wrong with the whole
-	Status  int               // of the answer, 0 when nothing is wrong
+	Problem string            // an error of the form as a whole
+	Status  int               // of the response, 0 if there is no error
 }
 
-// typed is a form with what the request brings.
+// typed returns a form with the values of the request.
 func (v *visit) typed(fields []string) form { return form{Values: v.r.PostForm, Fields: fields} }
 
-// Get is the value of a field.
+// Get returns the value of a field.
 func (f form) Get(name string) string { return f.Values.Get(name) }
 
-// Bad is what is wrong with a field, "" when nothing is.
+// Bad returns the error of a field, "" if it has none.
 func (f form) Bad(name string) string { return f.Errors[name] }
 
-// Is says whether a field has a value; of a group, whether it is the chosen one.
+// Is reports whether a field has a value; for a group, whether the value is the
+// selected one.
 func (f form) Is(name, value string) bool { return f.Values.Get(name) == value }
 
 // Attrs returns the attributes that name the help and the error of a field. The first
-// wrong field gets the focus when the page opens.
+// invalid field gets the focus when the page opens.
 func (f form) Attrs(name string) template.HTMLAttr {
 	id := "f-" + template.HTMLEscapeString(name)
 	if f.Errors[name] == "" {
@@ -50,10 +50,10 @@ func (f form) Attrs(name string) template.HTMLAttr {
 	return template.HTMLAttr(wrong)
 }
 
-// A fieldError is the text of an error and the name of its field.
+// A fieldError is an error text with the name of its field.
 type fieldError struct{ Name, Text string }
 
-// Wrong is the error of a field, nil when there is none.
+// Wrong returns the error of a field, nil if it has none.
 func (f form) Wrong(name string) *fieldError {
 	if f.Errors[name] == "" {
 		return nil
@@ -61,7 +61,7 @@ func (f form) Wrong(name string) *fieldError {
 	return &fieldError{name, f.Errors[name]}
 }
 
-// wrong returns the fields that need a change, in the form's order.
+// wrong returns the invalid fields in form order.
 func (f form) wrong() (list []string) {
 	for _, name := range f.Fields {
 		if f.Errors[name] != "" {
@@ -71,14 +71,14 @@ func (f form) wrong() (list []string) {
 	return list
 }
 
-// A refusal heads the page that answers a refused form. It links to each field that
-// needs a change.
+// A refusal is the summary at the top of a page that answers a rejected form. It links
+// to each invalid field.
 type refusal struct {
 	Problem string
 	Fields  []fieldError
 }
 
-// refusal is nil when nothing is wrong.
+// refusal returns nil if there is no error.
 func (f form) refusal() *refusal {
 	if f.Status < 400 {
 		return nil
@@ -90,8 +90,8 @@ func (f form) refusal() *refusal {
 	return r
 }
 
-// again answers a form with its page: typed values stay, and errors show at the top
-// and beside their fields.
+// again answers a rejected form with its page. Submitted values are kept; errors show
+// at the top and beside their fields.
 func (v *visit) again(f form, look, section string, c content) error {
 	frame := v.frame(section, c)
 	if frame.Refused = f.refusal(); frame.Refused != nil {
@@ -101,7 +101,7 @@ func (v *visit) again(f form, look, section string, c content) error {
 	return nil
 }
 
-// bad notes what is wrong with a field.
+// bad records the error of a field.
 func (f *form) bad(name, text string) {
 	if f.Errors == nil {
 		f.Errors = map[string]string{}
@@ -112,8 +112,8 @@ func (f *form) bad(name, text string) {
 	f.Status = http.StatusUnprocessableEntity
 }
 
-// refuse notes an error that the visitor can mend; any other it returns. What
-// is wrong outside the form's fields is said about the whole.
+// refuse records an error that the visitor can correct and returns any other. An error
+// outside the form's fields applies to the form as a whole.
 func (f *form) refuse(err error) error {
 	p, told := web.ProblemOf(err)
 	if !told || web.Status(p.Kind) >= 500 || web.Status(p.Kind) == http.StatusNotFound {
@@ -135,7 +135,7 @@ func (f *form) refuse(err error) error {
 	return nil
 }
 
-// lineOf names the line of a field whose lines are the elements of a list.
+// lineOf returns the line of a field in which each line is a list element.
 func lineOf(rest string) string {
 	index, _, _ := strings.Cut(rest, "/")
 	if n, err := strconv.Atoi(index); err == nil {
@@ -144,13 +144,13 @@ func lineOf(rest string) string {
 	return ""
 }
 
-// fieldOf is the first part of a JSON pointer, and the rest.
+// fieldOf splits a JSON pointer into its first part and the rest.
 func fieldOf(pointer string) (name, rest string) {
 	name, rest, _ = strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
 	return name, rest
 }
 
-// sentence gives a message its capital and its full stop.
+// sentence capitalises a message and adds a full stop.
 func sentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -165,7 +165,7 @@ func sentence(s string) string {
 	return s
 }
 
-// lines splits what was typed one a line, or separated by commas.
+// lines splits a value that is separated by line breaks or commas.
 func lines(s string) []string {
 	var out []string
 	for _, x := range strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' || r == ',' }) {
@@ -176,20 +176,20 @@ func lines(s string) []string {
 	return out
 }
 
-// A confirmation is the page before something that cannot be undone: it names
-// what is lost. Its form is posted to the page's own address.
+// A confirmation is the page before an irreversible action. It lists what will be
+// lost. Its form is posted to the page's own address.
 type confirmation struct {
 	What   string // endpoint, profile, token, websub, webhook or connection
 	Name   string
 	Action string
 	Back   string
-	// What is lost with it, where it has such.
+	// What is lost with it, if applicable.
 	Queries  string // of an endpoint
 	Callback string // of a subscription
 	GivenUp  int    // messages of a webhook
-	Held     int    // queries of a token, at least
+	Held     int    // queries held by a token, a lower bound
 	HeldMore bool
-	Mine     bool // the token of this session
+	Mine     bool // it is the token of this session
 }
 
 func (c confirmation) content(verb string, r *http.Request) content {

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A refusedForm is a form with a value that it refuses.
+// A refusedForm is a form with a value that it rejects.
 type refusedForm struct {
 	action string   // the pattern that it is posted to
 	page   string   // where it is filled in
@@ -48,16 +48,14 @@ func refusedForms(query string) []refusedForm {
 	}
 }
 
-// Buttons have no field that could be typed wrong; they say on the next page
-// why nothing was done.
+// Buttons have no field to correct; the next page says why the action failed.
 var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
 	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
 	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/replay": true, "/deliveries/{id}/drop": true,
 	"/profiles/{id}/remove": true, "/tokens/{name}/revoke": true, "/signin": true}
 
-// Each form that is refused comes back with what was typed. A message at the
-// top leads to the field; the field is marked, described by what is wrong with
-// it, and has the focus.
+// A rejected form comes back with the submitted values. A message at the top links to
+// the field; the field is marked, described by its error, and has the focus.
 func TestRefusedForms(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.contact = true
@@ -184,7 +182,7 @@ func TestSecretsOfEndpoints(t *testing.T) {
 	r.reads().get("/endpoints/shop").lacks("X-Key", ">auth<")
 }
 
-// reads is the rig as seen by somebody who may only read.
+// reads is the rig as seen by a visitor who may only read.
 func (r *rig) reads() *rig {
 	r.t.Helper()
 	_, secret, err := r.gate.Make("reader", registry.RoleRead, nil)
@@ -199,7 +197,7 @@ func (r *rig) reads() *rig {
 
 var errContact = &registry.SettingError{Setting: "url", Err: errors.New("a contact is required")}
 
-// publicHost says whether a test's endpoint needs a contact.
+// publicHost reports whether a test's endpoint needs a contact.
 func publicHost(e registry.Endpoint) bool {
 	u, err := url.Parse(e.URL)
 	return err == nil && strings.HasPrefix(u.Host, "192.0.2.")

@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// Numbers have at most three figures that matter, and a narrow no-break space
-// before their unit. "–" is "none", never 0.
+// Numbers have at most three significant digits, and a narrow no-break space before
+// their unit. "–" means "none", never 0.
 const (
 	thin  = "\u202f"
 	none  = "–"
 	minus = "−"
 )
 
-// count groups digits by three: 11,306.
+// count groups digits in threes: 11,306.
 func count[N int | int64 | uint64](n N) string {
 	s := strings.TrimPrefix(strconv.FormatInt(int64(n), 10), "-") // counters stay far below 2^63
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -38,10 +38,10 @@ func plural(n int, one, many string) string {
 	return count(n) + " " + many
 }
 
-// A measure is a number and its unit, which is written smaller.
+// A measure is a number with its unit, which is displayed in smaller type.
 type measure struct{ Value, Unit string }
 
-// String is for attributes and texts.
+// String returns the plain text, for attributes.
 func (m measure) String() string {
 	if m.Unit == "" {
 		return m.Value
@@ -49,7 +49,7 @@ func (m measure) String() string {
 	return m.Value + thin + m.Unit
 }
 
-// HTML writes the unit grey.
+// HTML renders the unit in grey.
 func (m measure) HTML() template.HTML {
 	if m.Unit == "" {
 		return template.HTML(template.HTMLEscapeString(m.Value))
@@ -57,7 +57,7 @@ func (m measure) HTML() template.HTML {
 	return template.HTML(template.HTMLEscapeString(m.Value) + `<span class="unit">` + thin + template.HTMLEscapeString(m.Unit) + `</span>`)
 }
 
-// figures writes three figures that matter: 0.84, 8.4, 84.
+// figures formats three significant digits: 0.84, 8.4, 84.
 func figures(x float64) string {
 	switch a := math.Abs(x); {
 	case a == 0:
@@ -70,19 +70,19 @@ func figures(x float64) string {
 	return count(int64(math.Round(x)))
 }
 
-// share is a part of one, in per cent.
+// share formats a fraction as a percentage.
 func share(x float64) measure {
 	p := x * 100
-	if p > 0 && p < 0.1 { // a trace is not nothing
+	if p > 0 && p < 0.1 { // do not round a small share to 0 %
 		return measure{"<0.1", "%"}
 	}
-	if p > 99.9 && p < 100 { // nearly all is not all
+	if p > 99.9 && p < 100 { // do not round a large share to 100 %
 		return measure{"99.9", "%"}
 	}
 	return measure{figures(p), "%"}
 }
 
-// cost is an execution time: below a second in ms, below 100 s in s.
+// cost formats an execution time: in ms below a second, in s below 100 s.
 func cost(d time.Duration) measure {
 	switch {
 	case d <= 0:
@@ -100,7 +100,7 @@ func cost(d time.Duration) measure {
 // took is cost for templates that hold seconds.
 func took(seconds float64) string { return cost(time.Duration(seconds * 1e9)).String() }
 
-// span is a length of time in at most two units: 2 min 40 s, 7 h 48 min.
+// span formats a duration in at most two units: 2 min 40 s, 7 h 48 min.
 func span(d time.Duration) string {
 	d = max(d, 0)
 	units := []struct {
@@ -128,7 +128,7 @@ func span(d time.Duration) string {
 	return ""
 }
 
-// amount is a size in bytes: 1.2 GiB.
+// amount formats a size in bytes: 1.2 GiB.
 func amount[N int | int64 | uint64](n N) string {
 	x, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0
@@ -138,8 +138,8 @@ func amount[N int | int64 | uint64](n N) string {
 	return measure{figures(x), units[i]}.String()
 }
 
-// ago says how far a moment is from now: under a day relative, in one unit
-// rounded down, else the date.
+// ago formats the distance of a time from now: within a day in one unit, rounded down;
+// beyond that as a date.
 func ago(t, now time.Time) string {
 	d := now.Sub(t)
 	switch {
@@ -165,11 +165,12 @@ func unit(d time.Duration) string {
 	}
 }
 
-// A clock writes moments as seen from one moment, which is the same for a whole page.
+// A clock formats times relative to one moment, the same for a whole page.
 type clock struct{ now time.Time }
 
-// when writes a moment that keeps itself up to date; the full time is on hover.
-// A past moment never reads as a future one, however late the page is.
+// when formats a time as text that the script keeps current; the title attribute has
+// the full time. A past time never reads as a future one, however long the page has
+// been open.
 func (c clock) when(t time.Time) template.HTML {
 	if !t.IsZero() && t.After(c.now) {
 		return timeTag("", t, ago(t, c.now))
@@ -177,8 +178,8 @@ func (c clock) when(t time.Time) template.HTML {
 	return c.past(t)
 }
 
-// past is when for what has happened, possibly after the page took its time: it is
-// never to come.
+// past is like when, for events that have happened. An event that occurred while the
+// page was built is not shown as a future one.
 func (c clock) past(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
@@ -191,8 +192,8 @@ func timeTag(kind string, t time.Time, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, kind, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), text))
 }
 
-// next is when for what is to come: once it is due it says "now" until the page
-// knows more.
+// next is like when, for future events: once one is due, it reads "now" until the page
+// is updated.
 func (c clock) next(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
@@ -204,8 +205,8 @@ func (c clock) next(t time.Time) template.HTML {
 	return timeTag(" data-next", t, text)
 }
 
-// fixed writes a moment as a clock time that does not run: 06:00:00, with the
-// date unless it is today's.
+// fixed formats a time as a static clock time: 06:00:00, with the date unless it is
+// today.
 func (c clock) fixed(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
@@ -218,7 +219,7 @@ func (c clock) fixed(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), short))
 }
 
-// plain writes a moment that does not run: the time today, else the date, too.
+// plain formats a static time: the time of day if it is today, else with the date.
 func (c clock) plain(t time.Time) string {
 	t = t.UTC()
 	if t.Format(time.DateOnly) == c.now.UTC().Format(time.DateOnly) {
@@ -227,7 +228,7 @@ func (c clock) plain(t time.Time) string {
 	return t.Format("2 Jan 2006, 15:04:05")
 }
 
-// clip cuts a text after about n bytes, between characters.
+// clip truncates a text after about n bytes, at a character boundary.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -8,21 +8,21 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A frame is what every page has around its own content: rail, theme, message.
+// A frame is what every page shows around its content: navigation, theme and message.
 type frame struct {
 	*visit
 	Title   string
 	Page    any
-	Stamp   string // the server's clock, which running times run against
+	Stamp   string // the server's time, the reference for relative times
 	AsOf    string
 	Theme   string
-	Next    string // the theme that the button leads to
+	Next    string // the theme that the button switches to
 	Here    string // path and query of this page, for forms that return to it
-	Events  string // address of its live stream, "" for none
+	Events  string // address of the page's live stream, "" for none
 	Said    *flash
-	Disk    registry.Storage // full or nearly so: every page says it
-	Refused *refusal         // why the form that this page answers was refused
-	Signed  bool             // in with a token
+	Disk    registry.Storage // shown on every page when the disk is full or nearly full
+	Refused *refusal         // why the form that this page answers was rejected
+	Signed  bool             // the visitor is signed in with a token
 	Caller  string
 	Role    registry.Role
 	Places  []place
@@ -30,17 +30,17 @@ type frame struct {
 	Pulse   pulse
 }
 
-// A place is a line of the rail.
+// A place is an entry of the navigation.
 type place struct {
 	Key, Label, Path string
 	Icon             template.HTML
 	Current          bool
 	Count            string
-	Bad              string // what the count counts when it is trouble
+	Bad              string // what the count refers to when it is a problem
 }
 
-// The rail keeps a fixed order, so that the eye finds things; only places that
-// exist are in it.
+// The navigation has a fixed order. It contains only sections that exist on this
+// server.
 var rail = []place{
 	{Key: "overview", Label: "Overview", Path: "/", Icon: `<path d="M2 14V2M2 14h12M5.5 11.5V8M9 11.5V4M12.5 11.5V6.5"/>`},
 	{Key: "queries", Label: "Queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
@@ -55,9 +55,9 @@ var administration = []place{
 	{Key: "about", Label: "About", Path: "/about", Icon: `<circle cx="8" cy="8" r="6"/><path d="M8 7.2V11.5M8 4.5v.6"/>`},
 }
 
-// A pulse is when the endpoints' next slots are.
+// A pulse shows when the endpoints' next slots begin.
 type pulse struct {
-	Endpoints bool // there is a page for each
+	Endpoints bool // each endpoint has a page
 	Beats     []beat
 }
 
@@ -68,7 +68,7 @@ type beat struct {
 	Bad        bool
 }
 
-// Frame puts a page's content into the rail.
+// Frame returns a page's surroundings.
 func (v *visit) frame(section string, c content) *frame {
 	f := &frame{visit: v, Title: c.Title, Page: c.Data, Stamp: v.now.Format(time.RFC3339), AsOf: v.now.Format("15:04:05"),
 		Theme: theme(v.r), Here: v.r.URL.RequestURI(), Signed: v.token != "", Caller: v.caller.Name, Role: v.caller.Role}
@@ -109,14 +109,15 @@ func (v menu) places(all []place, section string, counts map[string]tally) []pla
 	return out
 }
 
-// A tally is the number beside a place; bad names the trouble that it counts, if any.
+// A tally is the number beside a navigation entry; bad names the problem that it
+// counts, if any.
 type tally struct {
 	n   int
 	bad string
 }
 
-// counts of the rail. What cannot be counted now has none: the rail never keeps
-// a page from being shown.
+// counts fills in the numbers of the navigation. A number that cannot be read is left
+// out: the navigation never prevents a page from being shown.
 func (v menu) counts() map[string]tally {
 	out := map[string]tally{}
 	endpoints, err := v.Registry.Endpoints()
@@ -164,7 +165,7 @@ func (v menu) pulse() pulse {
 	if err != nil {
 		return p
 	}
-	const most = 8 // the rail is no list; that is the page of endpoints
+	const most = 8 // the page of endpoints lists the rest
 	for _, e := range endpoints[:min(most, len(endpoints))] {
 		b := beat{Name: e.Name, Link: endpointPath(e.Name)}
 		st, err := v.Daemon.State(e.Name)

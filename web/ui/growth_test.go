@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/diff/growth"
 )
 
-// page renders a page on the goroutine of its caller, which is what is measured.
+// page renders a page on the caller's goroutine, which the test measures.
 func (r *rig) page(path string) func() {
 	return func() {
 		q := httptest.NewRequest(http.MethodGet, path, nil)
@@ -23,7 +23,7 @@ func (r *rig) page(path string) func() {
 	}
 }
 
-// longTable has n rows, and narrow text in each.
+// longTable has n rows with short text in each.
 func longTable(t *testing.T, n int, value string) *diff.Result {
 	t.Helper()
 	rows := make([][2]diff.Term, n)
@@ -33,7 +33,7 @@ func longTable(t *testing.T, n int, value string) *diff.Result {
 	return table(t, rows...)
 }
 
-// What a page costs grows with what it is about, no faster: rows and columns of a
+// The cost of a page grows at most linearly with its content: rows and columns of a
 // result, of a change, of a difference; queries of a list.
 func TestLongPagesAreNotQuadratic(t *testing.T) {
 	for _, shape := range []struct {

@@ -9,9 +9,9 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Health shows how an endpoint answered over time: low bars answered, higher
-// ones in part, full ones failed. Shape says it without colour. A dashed frame
-// is a blackout time, a gap one in which nothing was asked.
+// Health is a plot of an endpoint's answers over time: low bars mean answered, higher
+// ones partly answered, full ones failed. The meaning does not depend on colour. A
+// dashed frame marks a blackout; a gap marks a time without requests.
 type health struct {
 	Bars   []healthBar
 	Dark   []healthBar // blackout times
@@ -19,7 +19,7 @@ type health struct {
 	Title  string
 	About  string
 	Waits  bool
-	// Unfinished: there were slots in which nothing was finished.
+	// Unfinished reports whether there were slots in which no execution finished.
 	Unfinished bool
 }
 
@@ -32,24 +32,25 @@ type healthBar struct {
 const (
 	healthBins = 96
 	fewestBins = 12
-	apart      = 0.5 // per cent of the width that keeps two frames apart
+	apart      = 0.5 // minimum distance of two frames, in per cent of the width
 )
 
 type verdict int
 
 const (
-	asleep     verdict = iota // no slot, or nothing was asked in it
-	waiting                   // nothing was asked because it asked us to wait
-	answered                  // everything that had time
-	unfinished                // nothing, because the budget ended first
-	partly                    // some of it
-	failed                    // nothing
+	asleep     verdict = iota // no slot, or no request in it
+	waiting                   // no request because the endpoint asked to wait
+	answered                  // every request that had time
+	unfinished                // no request, because the budget ran out first
+	partly                    // some requests
+	failed                    // no request
 )
 
-// verdictWords say how the worst slot of a bar was answered.
+// verdictWords describe the worst slot of a bar.
 var verdictWords = map[verdict]string{waiting: "it had asked us to wait", answered: "answered", unfinished: "nothing was finished within the budget", partly: "answered in part", failed: "failed"}
 
-// judgeSlot takes a cut for no answer and no failure: it is the budget that ended.
+// judgeSlot counts an execution cut by the budget neither as an answer nor as a
+// failure.
 func judgeSlot(s scheduler.Slot) verdict {
 	wrong := s.Error != "" || s.Failed > 0
 	switch {
@@ -67,8 +68,8 @@ func judgeSlot(s scheduler.Slot) verdict {
 	return answered
 }
 
-// healthOf draws at most a day of slots, the newest first, in equal times, wide
-// enough that slots at their usual distance leave no gap.
+// healthOf plots up to a day of slots, given newest first, in equal intervals. The
+// intervals are wide enough that slots at their usual distance leave no gap.
 func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) health {
 	for i, s := range slots {
 		if now.Sub(s.Started) > 24*time.Hour {
@@ -117,16 +118,16 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 	return h
 }
 
-// darken frames the blackout times of the plot. Those that are too near to be
-// told apart share a frame.
+// darken draws the frames of blackouts. Blackouts that are too close to be
+// distinguished share a frame.
 func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 	all, n := now.Sub(begin).Seconds(), 0
 	for _, b := range dark {
 		s, err := scheduler.ParseSlot(b.Start)
-		if err != nil { // what is in force has been read
+		if err != nil { // settings in force always parse
 			continue
 		}
-		from, to := 0.0, -1.0 // the frame at hand, in per cent
+		from, to := 0.0, -1.0 // the current frame, in per cent
 		frame := func() {
 			if to >= from {
 				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", to-from), Y: 2, Height: 30, Title: "blackout"})

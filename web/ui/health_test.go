@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Health tells what answered from what was not asked, and when nothing may be.
+// The plot distinguishes slots with answers, slots without requests, and blackouts.
 func TestHealth(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var slots []scheduler.Slot // the newest first

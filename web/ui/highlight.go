@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Highlight writes a query text with its keywords, variables, IRIs, literals and
-// comments in spans. It reads anything, also what is no SPARQL: what it does not
-// know stays plain, and everything is escaped.
+// Highlight renders a query text with its keywords, variables, IRIs, literals and
+// comments in spans. It accepts any text, valid SPARQL or not: unknown parts stay
+// plain, and everything is escaped.
 func highlight(text string) template.HTML {
 	var b strings.Builder
 	b.Grow(len(text) * 2)
@@ -24,13 +24,13 @@ func highlight(text string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// lexeme is the next piece of s and the class of its span.
+// lexeme returns the next token of s and the class of its span.
 func lexeme(s string) (class string, n int) {
 	switch c := s[0]; {
 	case c == '#':
 		return "c", until(s, "\n", 1)
 	case c == '<':
-		// No IRI holds another "<": a text full of them is still read once.
+		// An IRI cannot contain "<". Stopping there keeps a text full of "<" linear.
 		if n := strings.IndexAny(s[1:], "<> \n\"{}|^`\\") + 1; n > 0 && s[n] == '>' {
 			return "i", n + 1
 		}
@@ -63,7 +63,7 @@ func lexeme(s string) (class string, n int) {
 	return "", n
 }
 
-// until is the length up to the first end, without it.
+// until returns the length of the text before the first end.
 func until(s, end string, from int) int {
 	if i := strings.Index(s[from:], end); i >= 0 {
 		return from + i
@@ -71,8 +71,8 @@ func until(s, end string, from int) int {
 	return len(s)
 }
 
-// stringLength is the length of a string literal in any of the four quotes; one
-// that does not end takes the rest of its line.
+// stringLength returns the length of a string literal in any of the four quotes. An
+// unterminated literal extends to the end of its line.
 func stringLength(s string) int {
 	q := s[:1]
 	if long := strings.Repeat(q, 3); strings.HasPrefix(s, long) {

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// act does what a button of a query's page says.
+// act performs the action of a button on a query's page.
 func (v queryHandler) act() error {
 	q, err := v.resolve()
 	if err != nil {
@@ -30,12 +30,13 @@ func (v queryHandler) act() error {
 	return v.to(queryPath(q.ID))
 }
 
-// A releasePage asks before a registration is given up, and names what is lost.
+// A releasePage asks for confirmation before a registration is given up, and lists
+// what will be lost.
 type releasePage struct {
 	Head        queryHead
 	Others      int
 	Changes     string
-	Last        bool // the only holder
+	Last        bool // the caller is the only holder
 	Mine, Force bool
 }
 
@@ -121,8 +122,8 @@ func (v holderHandler) held() (registry.Query, registry.Status, registry.Holder,
 	return q, st, h, err
 }
 
-// save takes the form of a registration's settings. What does not fit is
-// shown beside its field, and nothing is lost.
+// save applies the form of a registration's settings. An invalid value is reported
+// beside its field, and all submitted values are kept.
 func (v holderHandler) save() error {
 	q, st, h, err := v.held()
 	if err != nil {
@@ -156,7 +157,7 @@ func (v holderHandler) save() error {
 	return v.again(f, "query-settings", "queries", v.settings(&q, st, f))
 }
 
-// patch reads the fields and notes those that cannot be read.
+// patch reads the fields and records those that cannot be parsed.
 func (f *form) patch() registry.Patch {
 	name, tags, public := f.Get("name"), append([]string{}, lines(f.Get("tags"))...), f.Get("public") != ""
 	weight, err := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64)

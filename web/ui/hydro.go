@@ -10,21 +10,21 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A hydrograph shows an endpoint's last slots as gauging stations draw them:
-// rain falls from above (changes found), the level rises from below (seconds
-// used, the plan paler behind it) to a dashed line (the budget); what was
-// passed over hangs under the ground line.
+// A hydrograph shows an endpoint's last slots in the style of gauging stations: bars
+// from the top are changes found, bars from the bottom are seconds used (with the plan
+// in a paler colour behind them) against a dashed line for the budget. Skipped
+// executions are drawn below the ground line.
 type hydrograph struct {
 	ID, Name               string
-	Width                  int // slots drawn
+	Width                  int // number of slots drawn
 	Plan, Used, Rain, Over string
-	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked us to wait, in per cent
+	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked to wait, in per cent
 	Hits                   []hit
 	Labels                 []label
 	About                  string
-	Rows                   []slotRow // the same as a table
+	Rows                   []slotRow // the same data as a table
 	Found, Seconds, Passed string    // of the last slot
-	Failed                 bool      // the last slot
+	Failed                 bool      // the last slot failed
 	Budget                 string
 }
 
@@ -50,7 +50,7 @@ const (
 	overHeight = 14.0
 )
 
-// hydro draws slots, the newest first as the history has them.
+// hydro draws slots, given newest first as in the history.
 func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph {
 	slots = slices.Clone(slots[:min(len(slots), hydroSlots)])
 	slices.Reverse(slots)
@@ -114,7 +114,7 @@ func slotTitle(s scheduler.Slot) string {
 	return title
 }
 
-// label writes the time of the first slot, of the one in the middle and of the last.
+// label writes the times of the first, the middle and the last slot.
 func (h *hydrograph) label(slots []scheduler.Slot, first int) {
 	at := func(s scheduler.Slot, other time.Time) string {
 		t := s.Started.UTC()

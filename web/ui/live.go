@@ -15,18 +15,18 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A feed is a list that grows at its top.
+// A feed is a list to which new entries are added at the top.
 type feed struct {
 	List     string // id of the element
-	Template string // of one entry
-	Most     int    // entries shown
-	// After returns the entries after a position, the oldest first, and the
-	// position after them.
+	Template string // template of one entry
+	Most     int    // maximum number of entries shown
+	// After returns the entries after a position, oldest first, and the position after
+	// them.
 	After func(at registry.Offset) ([]any, registry.Offset, error)
-	At    registry.Offset // up to where the page shows it
+	At    registry.Offset // the position up to which the page shows the list
 }
 
-// An event is what the script applies, see static/live.js.
+// An event is a message to the script, see static/live.js.
 type event struct {
 	Type string `json:"-"`
 	ID   string `json:"id,omitempty"`
@@ -37,8 +37,8 @@ type event struct {
 	Max  int    `json:"max,omitempty"`
 }
 
-// A live page is followed by one stream. It keeps a hash of each part and a
-// position in the log, nothing else: a slow reader holds no memory.
+// A live page is the state of one stream. It keeps only a hash of each part and a log
+// position, so a slow reader uses no more memory.
 type live struct {
 	*visit
 	page   page
@@ -48,7 +48,7 @@ type live struct {
 	seed   maphash.Seed
 }
 
-// stream keeps a page up to date until the browser goes away.
+// stream keeps a page current until the browser disconnects.
 func (s *Server) stream(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
@@ -72,7 +72,7 @@ func (s *Server) stream(p page) http.Handler {
 	})
 }
 
-// Shares are how many of the streams each token has: none gets all of them.
+// Shares counts the open streams of each token, so that no token can use all of them.
 type shares struct {
 	most int
 	mu   sync.Mutex
@@ -97,12 +97,12 @@ func (s *shares) give(who string) {
 	}
 }
 
-// takeStream takes one of the streams, and one of the caller's own where there are
-// callers to tell apart.
+// takeStream reserves a stream. If callers are authenticated, it also counts against
+// the caller's own limit.
 func takeStream(v *visit) (leave func(), ok bool) {
 	give := func() {}
 	if v.token != "" {
-		who := v.caller.Name // who signs out on the way gives back what he took
+		who := v.caller.Name // kept, so that a sign-out in between releases the right share
 		if !v.shares.take(who) {
 			return nil, false
 		}
@@ -117,7 +117,7 @@ func takeStream(v *visit) (leave func(), ok bool) {
 	}
 }
 
-// run follows first and reads afterwards, so that nothing is missed.
+// run subscribes first and reads afterwards, so that it misses no change.
 func (l *live) run() error {
 	var awake <-chan struct{}
 	if l.Follow != nil {
@@ -141,7 +141,7 @@ func (l *live) run() error {
 			}
 			spoke = time.Now()
 		}
-		select { // at most one look a tick, however many changes there are
+		select { // at most one update per tick, however many changes there are
 		case <-tick.C:
 		case <-l.r.Context().Done():
 			return nil
@@ -163,14 +163,14 @@ func (l *live) run() error {
 		if due {
 			checked = time.Now()
 			if err := l.authenticate(); err != nil || !l.May(l.page.need) {
-				return nil // the page learns at its next request what is the matter
+				return nil // the page's next request reports the error
 			}
 		}
 	}
 }
 
-// signs summarises what changes a page without a commit: slots that found nothing,
-// settings, health. It is cheap to read.
+// signs summarises the state that changes a page without a commit: slots without
+// changes, settings, health. It is cheap to compute.
 func (l *live) signs() string {
 	endpoints, err := l.Registry.Endpoints()
 	if err != nil {
@@ -178,13 +178,13 @@ func (l *live) signs() string {
 	}
 	var b strings.Builder
 	for _, e := range endpoints {
-		st, _ := l.Daemon.State(e.Name) // one that is not up has no signs
+		st, _ := l.Daemon.State(e.Name) // an endpoint that is not running has none
 		fmt.Fprintln(&b, e.Name, e.Pause != nil, st.Last.Number, st.Next.Unix(), st.Health.State, st.Queries, st.Halted)
 	}
 	return b.String()
 }
 
-// look sends what changed since the last one.
+// look sends what has changed since the last call.
 func (l *live) look(first bool) error {
 	l.now = l.Now().UTC()
 	c, err := l.page.build(l.visit)
@@ -210,14 +210,15 @@ func (l *live) look(first bool) error {
 		}
 	}
 	l.tell(&out)
-	if l.at.Epoch != "" && out.Len() > 0 { // where a browser goes on when it returns
+	if l.at.Epoch != "" && out.Len() > 0 { // the position from which a browser resumes after a reconnect
 		out.WriteString("id: " + l.at.String() + "\ndata:\n\n")
 	}
 	out.WriteString(": as of " + l.now.Format(time.RFC3339) + "\n\n")
 	return l.flush(out.Bytes())
 }
 
-// feedFrom is where the browser's list ends, as the address of the stream says.
+// feedFrom returns the position of the end of the browser's list, from the stream's
+// address.
 func (l *live) feedFrom(f *feed) registry.Offset {
 	for _, s := range []string{l.r.Header.Get("Last-Event-ID"), l.r.URL.Query().Get("at")} {
 		if at, err := registry.ParsePosition(s); err == nil {
@@ -227,10 +228,10 @@ func (l *live) feedFrom(f *feed) registry.Offset {
 	return f.At
 }
 
-// running are the words of times, which run by themselves in the browser.
+// running matches relative times, which the browser updates itself.
 var running = regexp.MustCompile(`(<time[^>]*>)[^<]*</time>`)
 
-// part sends a part when it is another one than the last.
+// part sends a part if it differs from the last one sent.
 func (l *live) part(out *bytes.Buffer, p part) error {
 	var b bytes.Buffer
 	if err := l.templates[l.page.look].part(&b, p.Template, p.Data); err != nil {
@@ -245,8 +246,8 @@ func (l *live) part(out *bytes.Buffer, p part) error {
 	return nil
 }
 
-// grow sends the newest entries of a list. After a gap in the log it continues from the
-// end of the list.
+// grow sends the newest entries of a list. After a gap in the log it continues from
+// the end of the list.
 func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	entries, at, err := f.After(l.at)
 	if err != nil {
@@ -264,7 +265,7 @@ func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	return nil
 }
 
-// tell announces to screen readers that an endpoint fails or answers again.
+// tell announces to screen readers that an endpoint has failed or recovered.
 func (l *live) tell(out *bytes.Buffer) {
 	endpoints, err := l.Registry.Endpoints()
 	if err != nil {
@@ -288,7 +289,7 @@ func (l *live) tell(out *bytes.Buffer) {
 	}
 }
 
-// ended tells the page that its subject no longer exists, and ends the stream.
+// ended notifies the page that its subject no longer exists, and ends the stream.
 func (l *live) ended(err error) error {
 	p, told := web.ProblemOf(err)
 	if !told {
@@ -302,18 +303,18 @@ func (l *live) ended(err error) error {
 }
 
 func put(out *bytes.Buffer, e event) {
-	b, _ := json.Marshal(e) // strings and a number only; it escapes line ends
+	b, _ := json.Marshal(e) // cannot fail: strings and a number only; line breaks are escaped
 	out.WriteString("event: " + e.Type + "\ndata: ")
 	out.Write(b)
 	out.WriteString("\n\n")
 }
 
-// flush writes with a deadline and drops a browser that does not read.
+// flush writes with a deadline and disconnects a browser that does not read.
 func (l *live) flush(b []byte) error {
 	rc := http.NewResponseController(l.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(slowestEvent))
 	if _, err := l.w.Write(b); err != nil {
-		panic(http.ErrAbortHandler) // the browser is gone
+		panic(http.ErrAbortHandler) // the browser has disconnected
 	}
 	if err := rc.Flush(); err != nil {
 		panic(http.ErrAbortHandler)

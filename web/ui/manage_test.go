@@ -43,7 +43,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 	return registry.Subscription{}, err
 }
 
-// managed is a rig with everything that the pages of those who run a server show.
+// managed is a rig with every part that the administration pages show.
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
@@ -68,8 +68,8 @@ func managed(t *testing.T, tokens ...registry.Token) *rig {
 	}, tokens...)
 }
 
-// signedIn makes a rig with a token of each role, signed in as one of them, or
-// not at all.
+// signedIn makes a rig with a token of each role, signed in as one of them, or not at
+// all.
 func signedIn(t *testing.T, role registry.Role) *rig {
 	t.Helper()
 	ops, a := token("ops", registry.RoleAdmin)
@@ -83,8 +83,8 @@ func signedIn(t *testing.T, role registry.Role) *rig {
 	return r
 }
 
-// Every page and form against every role: what the tables say is what is
-// enforced, and whoever is not signed in sees nothing.
+// Every page and form is tested with every role: the roles in the tables are enforced,
+// and without a sign-in every page is refused.
 func TestRolesOfPages(t *testing.T) {
 	fill := strings.NewReplacer("{name}", "nobody", "{id}", "nobody", "{$}", "")
 	for _, role := range []registry.Role{"", registry.RoleRead, registry.RoleApp, registry.RoleAdmin} {
@@ -132,7 +132,7 @@ func TestTokensPage(t *testing.T) {
 	r.follow(r.post("/tokens/ops/revoke")).has("Not revoked", "configuration file", "3 tokens are valid.")
 }
 
-// The first token closes an open server, and whoever made it stays inside.
+// The first token closes an open server. The browser that created it stays signed in.
 func TestFirstTokenKeepsItsMakerIn(t *testing.T) {
 	r := managed(t)
 	r.get("/tokens").status(200).has("none is asked for")
@@ -213,7 +213,7 @@ next:
 	return out
 }
 
-// The rule can be chosen, and what is owed stands where people look.
+// The rule can be selected, and the page shows the debt.
 func TestEndpointInDebt(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
@@ -271,8 +271,8 @@ func TestEndpointSettings(t *testing.T) {
 	}
 }
 
-// The page of an endpoint says where its settings come from, and takes the
-// configuration file's value back.
+// The page of an endpoint shows the sources of its settings and restores the
+// configuration file's value.
 func TestEndpointSources(t *testing.T) {
 	r := managed(t)
 	r.endpoint("city")
@@ -399,8 +399,8 @@ func TestDeliveriesPage(t *testing.T) {
 	r.post("/deliveries/nobody/drop").status(404)
 }
 
-// Followers that call themselves the same are told apart by program, caller and
-// address, and found by them and by their query.
+// Followers with the same name are distinguished by program, caller and address, and
+// can be searched by these and by their query.
 func TestFollowersAreToldApart(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
@@ -422,7 +422,7 @@ func TestFollowersAreToldApart(t *testing.T) {
 	r.get(queryPath(q.ID)).has("board.js", "token wall, from 192.0.2.7")
 }
 
-// Whoever is no admin sees and manages what is his.
+// A caller that is no admin sees and manages only its own resources.
 func TestDeliveriesOfOthers(t *testing.T) {
 	r := signedIn(t, registry.RoleRead)
 	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "wall", Callback: "https://mine.example/", State: registry.Active})
@@ -436,7 +436,8 @@ func TestDeliveriesOfOthers(t *testing.T) {
 	r.get("/deliveries").has("You follow nothing.").lacks("no followers yet")
 }
 
-// A page tells everybody how many follow a query, and only admins and themselves who.
+// A page shows the number of a query's followers to every visitor, and their names
+// only to admins and to the followers themselves.
 func TestFollowersOfOthersAreCounted(t *testing.T) {
 	r := signedIn(t, registry.RoleRead)
 	r.endpoint("city")
@@ -450,7 +451,8 @@ func TestFollowersOfOthersAreCounted(t *testing.T) {
 	r.get(at).status(200).has("<dt>Followers</dt><dd>3</dd>", "and 2 followers of others", "Webhook").lacks("shop")
 }
 
-// Whoever waits for its first agreement is tried again, too, and the page says when.
+// A subscription that waits for its first confirmation is retried, and the page shows
+// when.
 func TestNextTryOfOneNotAgreed(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	soon := time.Now().Add(10 * time.Minute)
@@ -485,7 +487,7 @@ func TestProfilesPage(t *testing.T) {
 	r.get("/profiles/nobody/remove").status(404)
 }
 
-// What a session may not do is refused by the pages themselves, too.
+// The pages, too, refuse what a session's role does not allow.
 func TestWritesFromElsewhere(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")

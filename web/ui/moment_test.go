@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A version can be named by any moment at which it was in force, and has an
-// address of this kind itself.
+// A version can be addressed by any time at which it was current, and has such an
+// address itself.
 func TestVersionsByTime(t *testing.T) {
 	r := newRig(t)
 	var q registry.Query
@@ -88,8 +88,8 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// The explanation begins with one sentence; a handful of bars follow, the other
-// numbers are folded, and no term stands twice.
+// The explanation begins with one sentence; a few bars follow, the other numbers are
+// folded, and no term occurs twice.
 func TestExplanationOfHybrid(t *testing.T) {
 	r := newRig(t)
 	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(30 * time.Millisecond), Policy: "hybrid"})

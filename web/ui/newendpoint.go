@@ -9,18 +9,18 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A newEndpointPage is the form for an endpoint that Freshet does not know yet.
+// A newEndpointPage is the form for a new endpoint.
 type newEndpointPage struct {
 	Form    form
 	List    []setting
 	More    []setting
-	Figures settingFigures // none yet
+	Figures settingFigures // always empty here
 	Open    bool           // the additional fields are shown
-	Found   *flash         // what trying it showed
+	Found   *flash         // result of the trial request
 }
 
-// The fields that a new endpoint needs, and those that some need besides; the
-// rest has its default.
+// The required and some optional fields of a new endpoint; all others have their
+// defaults.
 var (
 	firstFields = []string{"url", "slot", "budget", "max_rows", "timeout_param"}
 	moreFields  = []string{"min_gap", "headers", "auth", "username", "password"}
@@ -51,7 +51,7 @@ func (v newEndpointHandler) form(f form, found *flash) content {
 	return content{Title: "Add an endpoint", Data: p}
 }
 
-// create tries a new endpoint, or adds it.
+// create tests a new endpoint or adds it, depending on the button.
 func (v newEndpointHandler) create() error {
 	f := v.typed(settingNames)
 	defaults := settingsOf(registry.Endpoint{}.WithDefaults())
@@ -83,10 +83,10 @@ func (v newEndpointHandler) again(f form, found *flash) error {
 	return v.visit.again(f, "newendpoint", "endpoints", v.form(f, found))
 }
 
-// tryTime is how long an endpoint that is tried may take.
+// tryTime limits the trial request to an endpoint.
 const tryTime = 10 * time.Second
 
-// probe asks a small question and says what came back.
+// probe sends a small query and describes the answer.
 func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
 	if v.Probe == nil {
 		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot try endpoints"}
@@ -104,7 +104,7 @@ func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
 	return v.again(f, &flash{"fail", "It did not answer as a SPARQL endpoint does.", clip(err.Error(), longestWord)})
 }
 
-// addressOf is the host of a URL, else the whole.
+// addressOf returns the host of a URL, or the whole text if it does not parse.
 func addressOf(raw string) string {
 	if u, err := url.Parse(raw); err == nil && u.Host != "" {
 		return u.Host

@@ -19,13 +19,13 @@ type overviewPage struct {
 	Lede      lede
 	Facts     facts
 	Endpoints []overviewEndpoint
-	Others    int // endpoints that are not drawn
+	Others    int // number of endpoints that are not drawn
 	Changes   []changeLine
-	At        string // up to where the log is shown
-	First     bool   // nothing to keep fresh yet
+	At        string // the log position up to which changes are shown
+	First     bool   // nothing is registered yet
 }
 
-// A lede is the sentence that a page opens with: the answer, and what is wrong.
+// A lede is the first sentence of a page: the answer, and the problems.
 type lede struct {
 	Strong string
 	Rest   []phrase
@@ -33,7 +33,7 @@ type lede struct {
 
 type phrase struct{ Text, Link string }
 
-// An overviewEndpoint is one article of the overview.
+// An overviewEndpoint is the section of one endpoint.
 type overviewEndpoint struct {
 	Name, Link    string
 	ID            string
@@ -44,16 +44,16 @@ type overviewEndpoint struct {
 	Queries       string
 	Hydro         *hydrograph
 	Strong, Words string
-	Fails         string // in words, what one that fails does
-	Since         string // in words, since when it fails
+	Fails         string // how it fails, in words
+	Since         string // since when it fails, in words
 	Action, Do    string // label and path of the form beside the words
 	Rank          int
 }
 
-// A state is shown as a shape and a word.
+// A state is displayed as a shape and a word.
 type state struct{ Class, Word string }
 
-// A changeLine is one line of the list of changes.
+// A changeLine is a line of the list of changes.
 type changeLine struct {
 	Query, Name, Endpoint string
 	Link                  string
@@ -65,7 +65,7 @@ type changeLine struct {
 const (
 	shownChanges   = 12
 	endpointsDrawn = 12
-	slotsRead      = 2000 // in all, for one page
+	slotsRead      = 2000 // in total, for one page
 )
 
 func (v overviewHandler) page() (content, error) {
@@ -100,8 +100,8 @@ func (v overviewHandler) page() (content, error) {
 	return c, nil
 }
 
-// endpoints fills in the endpoints, trouble first, and returns the slots
-// that the trends rest on. Of many endpoints fewer slots are read.
+// endpoints fills in the endpoints, problems first, and returns the slots from which
+// the trends are computed. With many endpoints it reads fewer slots of each.
 func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoint) ([][]scheduler.Slot, error) {
 	most := trendSlots
 	if n := len(endpoints); n > 0 {
@@ -123,8 +123,8 @@ func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoin
 	return all, nil
 }
 
-// slots are an endpoint's last ones, the newest first; none for one that has
-// just gone.
+// slots returns an endpoint's last slots, newest first; none if it has just been
+// removed.
 func (v *visit) slots(name string, most int) ([]scheduler.Slot, error) {
 	list, err := v.History.Slots(name, most)
 	if err != nil && isMissing(err) {
@@ -156,7 +156,7 @@ func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (o
 	return o, nil
 }
 
-// judge says how an endpoint is, and what there is to do about it.
+// judge determines an endpoint's state and the suggested action.
 func (v endpointHandler) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.LoopState, slots []scheduler.Slot) {
 	act := func(label, verb string) {
 		if v.May(registry.RoleAdmin) {
@@ -212,7 +212,7 @@ func (v endpointHandler) judge(o *overviewEndpoint, e registry.Endpoint, st sche
 	}
 }
 
-// full says when the budget is what holds an endpoint back.
+// full reports in words when the budget is the bottleneck of an endpoint.
 func (o *overviewEndpoint) full(slots []scheduler.Slot) {
 	slots = slots[:min(len(slots), hydroSlots)]
 	used, skipped := 0, 0
@@ -246,7 +246,7 @@ func overviewLede(f facts, endpoints int, troubles []phrase) lede {
 	return l.states(f.states)
 }
 
-// troubles are the phrases about endpoints that do not run as usual.
+// troubles lists the phrases about endpoints that do not run normally.
 func (v overviewHandler) troubles(endpoints []overviewEndpoint) []phrase {
 	var t troubles
 	for _, o := range endpoints {
@@ -266,8 +266,8 @@ type troubles struct {
 
 const troublesNamed = 3
 
-// add takes in an endpoint of a class of states; fails says what it does if it
-// fails. Trouble comes first.
+// add records an endpoint in a class of states; fails describes the failure, if any.
+// Problems come first.
 func (t *troubles) add(endpoint phrase, class, fails string) {
 	words := map[string]string{"failing": fails + ".", "stale": "asked us to wait.", "paused": "is paused."}[class]
 	if words == "" {
@@ -278,7 +278,8 @@ func (t *troubles) add(endpoint phrase, class, fails string) {
 	}
 }
 
-// phrases are those of a lede; list is where all can be seen, "" for here.
+// phrases returns the phrases for a lede; list is the address of the full list, "" for
+// this page.
 func (t *troubles) phrases(list string) []phrase {
 	if more := t.n - troublesNamed; more > 0 {
 		return append(t.named, phrase{plural(more, "more endpoint needs a look.", "more endpoints need a look."), list})
@@ -286,10 +287,10 @@ func (t *troubles) phrases(list string) []phrase {
 	return t.named
 }
 
-// leadingStatus is the status code that the words of an endpoint begin with.
+// leadingStatus matches the status code at the start of an endpoint's error.
 var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
 
-// failsSince puts the words of fails into the tense that a beginning asks for.
+// failsSince converts the words of fails to the tense used with a start time.
 func failsSince(fails, since string) string {
 	if since == "" {
 		return fails
@@ -297,7 +298,7 @@ func failsSince(fails, since string) string {
 	return strings.NewReplacer("does not answer", "has not answered", "answers", "has answered").Replace(fails) + since
 }
 
-// fails says what an endpoint that fails does.
+// fails describes how an endpoint fails.
 func fails(h registry.Health) string {
 	if h.Until.IsZero() && h.Failures == 0 {
 		return "answers nothing complete"
@@ -318,13 +319,13 @@ func since(t, now time.Time) string {
 	return " since " + t.UTC().Format("15:04")
 }
 
-// newest are the last changes of all queries, the newest first.
+// newest returns the last changes of all queries, newest first.
 func (v overviewHandler) newest(most int) ([]changeLine, registry.Offset, error) {
 	head, err := v.History.Head()
 	if err != nil {
 		return nil, head, err
 	}
-	// The log may have holes where queries were removed: a little more is asked for.
+	// Removed queries leave holes in the log, so a few more entries are requested.
 	for back := uint64(most); ; back *= 4 {
 		from := head
 		from.Seq -= min(from.Seq, back)
@@ -341,7 +342,7 @@ func (v overviewHandler) newest(most int) ([]changeLine, registry.Offset, error)
 	}
 }
 
-// linesAfter are the changes after an offset, the oldest first.
+// linesAfter returns the changes after an offset, oldest first.
 func (v overviewHandler) linesAfter(at registry.Offset) ([]any, registry.Offset, error) {
 	changes, err := v.History.All(at, 100)
 	if err != nil {
@@ -375,7 +376,7 @@ func (v overviewHandler) lines(changes []registry.Change) []changeLine {
 	return out
 }
 
-// name is what the visitor knows a query by.
+// name returns the name by which the visitor knows a query.
 func (v *visit) name(q *registry.Query) string {
 	if n := strings.TrimSpace(q.NameFor(v.caller.Name)); n != "" {
 		return n

@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// Plots are SVG with x in the units of a stretched viewBox and y in pixels, so
-// that they fill any width while their type keeps its size. Paths are computed
-// here, the templates write the elements and escape the words.
+// Plots are SVG with x in the units of a stretched viewBox and y in pixels. They fill
+// any width while their text keeps its size. This file computes paths; the templates
+// write the elements and escape the text.
+//
+// A drawing collects SVG path commands with at most two decimals.
 
 // A drawing collects SVG path commands with two decimals at most.
 type drawing struct{ strings.Builder }
@@ -21,7 +23,7 @@ func (p *drawing) num(x float64) {
 	p.WriteString(s)
 }
 
-// bar is a rectangle from the corner (x, y).
+// bar adds a rectangle with a corner at (x, y).
 func (p *drawing) bar(x, y, w, h float64) {
 	if h <= 0 || w <= 0 {
 		return
@@ -46,15 +48,15 @@ func (p *drawing) to(cmd byte, x, y float64) {
 	p.num(y)
 }
 
-// A spark is a trend without axes: the last of its values has a dot.
+// A spark is a trend line without axes; a dot marks its last value.
 type spark struct {
 	Line, Area, End string // paths in a viewBox of 100 × 22
 	About           string // the text alternative, figures included
-	Values          string // what each value reads, separated by bars
+	Values          string // the formatted values, separated by "|"
 }
 
-// sparkline draws values from the left; fewer than two draw nothing. The scale
-// begins at zero unless that would flatten what there is to see.
+// sparkline draws values from left to right; it needs at least two. The scale starts
+// at zero unless that would hide the variation.
 func sparkline(values []float64, about string, read func(i int, x float64) string) *spark {
 	if len(values) < 2 {
 		return nil
@@ -91,7 +93,7 @@ func sparkline(values []float64, about string, read func(i int, x float64) strin
 	return &spark{Line: line.String(), Area: area.String(), End: end.String(), About: about, Values: strings.Join(words, "|")}
 }
 
-// A levelGauge is the small gauge of the rail: how full the last slot was.
+// A levelGauge is the small gauge in the navigation: the budget use of the last slot.
 type levelGauge struct {
 	Y, Height       float64
 	Failing, Paused bool
@@ -103,7 +105,7 @@ func (l *levelGauge) fill(part float64) {
 	l.Y = 20 - l.Height
 }
 
-// A meter is a bar of 100 × 8 filled to a share.
+// A meter is a bar of 100 × 8 filled to a fraction.
 func meter(part float64) string {
 	return strconv.FormatFloat(math.Round(max(0, min(1, part))*1000)/10, 'f', -1, 64)
 }

@@ -14,8 +14,8 @@ import (
 
 var policyFields = []string{"policy"}
 
-// chosen is the form that chooses a policy: one of the list, or one that
-// is spelled out, which counts more.
+// chosen returns the form that selects a policy: one of the list, or one given as
+// text, which takes precedence.
 func (v policyHandler) chosen() form {
 	f := v.typed(policyFields)
 	for _, s := range v.r.PostForm["policy"] {
@@ -26,7 +26,7 @@ func (v policyHandler) chosen() form {
 	return f
 }
 
-// use changes nothing but the policy.
+// use changes only the policy.
 func (v policyHandler) use() error {
 	name, f := v.r.PathValue("name"), v.chosen()
 	policy := f.Get("policy")
@@ -40,7 +40,7 @@ func (v policyHandler) use() error {
 	return v.to(endpointPath(name) + "#what-if")
 }
 
-// again shows the page with the policy that was refused.
+// again shows the page with the rejected policy.
 func (v policyHandler) again(name string, f form, err error) error {
 	if err := f.refuse(err); err != nil {
 		return err
@@ -57,18 +57,18 @@ func (v policyHandler) again(name string, f form, err error) error {
 	return v.visit.again(f, "endpoint", "endpoints", c)
 }
 
-// A policyChoice is a policy that could be in force.
+// A policyChoice is a policy that can be selected.
 type policyChoice struct {
 	Spelling, Doc string
 	Now           bool
-	Orders        string // the policy that was replayed, where profiles come first
-	// What it would have done, in a comparison over the recorded history, with
-	// what that leaves open.
+	Orders        string // the policy used in the comparison if profiles are ordered first
+	// Its results in a comparison over the recorded history, and the limits of that
+	// comparison.
 	Found, FoundOpen, Delay, DelayOpen, Share, Meter string
 }
 
-// whatIf compares the policy in force with those in its shadow, when somebody
-// asks for it: estimates take their time, so live updates leave them out.
+// whatIf compares the active policy with its shadows on request. Estimates are slow,
+// so live updates leave them out.
 func (v policyHandler) whatIf(p *endpointPage, e registry.Endpoint) error {
 	if v.Shadows == nil {
 		return nil
@@ -110,7 +110,7 @@ func (v policyHandler) whatIf(p *endpointPage, e registry.Endpoint) error {
 	return nil
 }
 
-// docOf is what a policy does, "" for one that is not known.
+// docOf returns a policy's description, "" for an unknown one.
 func docOf(spelling string) string {
 	name, _, _ := strings.Cut(spelling, ":")
 	for _, d := range scheduler.Policies() {
@@ -121,7 +121,7 @@ func docOf(spelling string) string {
 	return ""
 }
 
-// leftOpen is what a history leaves open of an estimate, if anything.
+// leftOpen describes the limits of an estimate over this history, if any.
 func leftOpen(e shadow.Estimate) string {
 	low, high := figures(e.Low), figures(e.High)
 	if low == high {
@@ -130,7 +130,7 @@ func leftOpen(e shadow.Estimate) string {
 	return low + " to " + high
 }
 
-// compare adds the chosen policy to those that are compared.
+// compare adds the selected policy to the comparison.
 func (v policyHandler) compare() error {
 	name, f := v.r.PathValue("name"), v.chosen()
 	same := &registry.Problem{Kind: registry.KindBadEndpoint, Title: "Nothing to compare", Detail: "this policy runs now; choose another one",
@@ -142,7 +142,7 @@ func (v policyHandler) compare() error {
 		return scheduler.AddShadow(e, f.Get("policy"))
 	})
 	if errors.Is(err, same) {
-		f.Values = url.Values{} // a text that is left in the field counts more than a choice
+		f.Values = url.Values{} // a policy given as text takes precedence over the list
 	}
 	if errors.Is(err, scheduler.ErrPolicy) {
 		err = &registry.Problem{Kind: registry.KindBadEndpoint, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
@@ -153,7 +153,7 @@ func (v policyHandler) compare() error {
 	return v.to(endpointPath(name) + "?compare=1#what-if")
 }
 
-// policies are the one in force, and the others with their defaults.
+// policies returns the active policy, and the others with their defaults.
 func policies(e registry.Endpoint) (now policyChoice, others []policyChoice) {
 	now = policyChoice{Spelling: e.Policy, Doc: docOf(e.Policy), Now: true}
 	name, _, _ := strings.Cut(e.Policy, ":")

@@ -10,9 +10,9 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A profileIndex keeps what the list of profiles is ordered, filtered and
-// counted by. Reading it costs as much as there are profiles, so it is read only
-// while somebody looks, and in at most a twentieth of the time.
+// A profileIndex caches the data by which the list of profiles is sorted, filtered and
+// counted. The cost of a read is proportional to the number of profiles, so it is read
+// only on request, and uses at most a twentieth of the time.
 type profileIndex struct {
 	profiles web.Profiles
 	now      func() time.Time
@@ -21,29 +21,29 @@ type profileIndex struct {
 }
 
 const (
-	oldestProfiles = 30 * time.Second // that the index may be, however long reading takes
+	oldestProfiles = 30 * time.Second // maximum age of the index, however long a read takes
 	profilesAPage  = 500
 )
 
-// A profileDigest is a profile as the list needs it.
+// A profileDigest holds the data of a profile that the list needs.
 type profileDigest struct {
 	ID, Name, Endpoint string
 	Items, Open        int
 	Captured, Expired  uint64
-	Ended              time.Time // the last round that was captured or expired
-	Broken             bool      // a query of it is gone
+	Ended              time.Time // end of the last captured or expired round
+	Broken             bool      // one of its queries has been removed
 }
 
-// A profileSnapshot is the index of one moment, trouble first. It is not changed.
+// A profileSnapshot is the index at one moment, problems first. It is immutable.
 type profileSnapshot struct {
 	list                 []profileDigest
 	captured, expired    uint64
 	open, losing, broken int
 	endpoints            map[string]int
-	brokenOne            string // the name of the first broken one
+	brokenOne            string // name of the first broken profile
 }
 
-// look reads the profiles, unless that was just done.
+// look returns a current snapshot, reading the profiles if needed.
 func (x *profileIndex) look() (*profileSnapshot, error) {
 	oldest := func(took time.Duration) time.Duration { return min(idleIndex*took, oldestProfiles) }
 	return x.get(x.now(), oldest, x.refresh)
@@ -87,7 +87,7 @@ func (s *profileSnapshot) add(d profileDigest) {
 
 func (d *profileDigest) name() string { return cmp.Or(d.Name, d.ID) }
 
-// lost is the share of the rounds that ended without being captured.
+// lost returns the fraction of the ended rounds that were not captured.
 func (d *profileDigest) lost() float64 {
 	if d.Expired == 0 {
 		return 0
@@ -95,7 +95,8 @@ func (d *profileDigest) lost() float64 {
 	return float64(d.Expired) / float64(d.Captured+d.Expired)
 }
 
-// byLosses puts trouble first: what cannot be captured any more, then what loses most.
+// byLosses orders broken profiles first, then those with the largest fraction of lost
+// rounds.
 func byLosses(a, b profileDigest) int {
 	if a.Broken != b.Broken {
 		if a.Broken {
@@ -110,7 +111,7 @@ func byProfileName(a, b profileDigest) int {
 	return cmp.Or(strings.Compare(strings.ToLower(a.name()), strings.ToLower(b.name())), strings.Compare(a.ID, b.ID))
 }
 
-// A profileOrder is a way to sort the list.
+// A profileOrder is a sort order of the list.
 type profileOrder struct {
 	key, label string
 	compare    func(a, b profileDigest) int // nil for the order of the snapshot
@@ -123,7 +124,7 @@ var profileOrders = []profileOrder{
 	{"captured", "Captured, most first", func(a, b profileDigest) int { return cmp.Or(cmp.Compare(b.Captured, a.Captured), byProfileName(a, b)) }},
 }
 
-// find gives the profiles that fit, in an order.
+// find returns the matching profiles in a sort order.
 func (s *profileSnapshot) find(text, endpoint, sort string) []profileDigest {
 	text = strings.ToLower(strings.TrimSpace(text))
 	var out []profileDigest

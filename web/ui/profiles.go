@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A profilesPage answers: which intervals were captured, which are open now,
-// which were lost and why?
+// A profilesPage answers: which intervals were captured, which are open now, which
+// were lost and why?
 type profilesPage struct {
 	Lede       lede
 	List       profileList
@@ -21,13 +21,13 @@ type profilesPage struct {
 	Sorts      []choice
 	Span       string
 	Prev, Next string
-	Many       bool // enough of them to search
+	Many       bool // there are enough profiles for a search field
 	May        bool
 }
 
-// A profileList shows few profiles with their intervals, and more as rows.
+// A profileList shows a few profiles with their intervals, and more as rows.
 type profileList struct {
-	None, Nothing bool // there is none at all, or none that fits
+	None, Nothing bool // there is no profile; no profile matches
 	Sheets        []profileSheet
 	Rows          []profileRow
 }
@@ -42,8 +42,8 @@ type profileRow struct {
 
 const (
 	shownProfiles  = 25
-	drawnProfiles  = 3  // so few are shown with their intervals
-	stripRounds    = 24 // drawn in a row
+	drawnProfiles  = 3  // number of profiles shown with their intervals
+	stripRounds    = 24 // rounds drawn in a row
 	shownLostRound = 240
 )
 
@@ -69,7 +69,7 @@ func (v profileHandler) list() (content, error) {
 	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"profile-list", "profile-list", p.List}}}, err
 }
 
-// page cuts the page that was asked for out of those that fit.
+// page selects the requested page of the matching profiles.
 func (p *profilesPage) page(q url.Values, found []profileDigest) []profileDigest {
 	n, _ := strconv.Atoi(q.Get("page"))
 	n = max(1, min(n, (len(found)+shownProfiles-1)/shownProfiles))
@@ -94,7 +94,7 @@ func (p *profilesPage) page(q url.Values, found []profileDigest) []profileDigest
 	return shown
 }
 
-// profilesLede sums up all profiles, not those on the page.
+// profilesLede summarises all profiles, not only those on the page.
 func profilesLede(s *profileSnapshot) lede {
 	var l lede
 	switch ended := s.captured + s.expired; {
@@ -122,8 +122,8 @@ func profilesLede(s *profileSnapshot) lede {
 
 func profilePath(id string) string { return "/profiles/" + url.PathEscape(id) }
 
-// rows reads what the rows show besides the index. Profiles that have
-// gone meanwhile are left out.
+// rows reads the data that the index does not hold. Profiles removed in the meantime
+// are left out.
 func (v profileHandler) rows(list []profileDigest) (rows []profileRow, err error) {
 	for i := range list {
 		d := &list[i]
@@ -153,7 +153,7 @@ func (d *profileDigest) state() state {
 	return state{"new", "none ended"}
 }
 
-// roundStrip draws rounds, the newest first, as ticks: tall = captured, cross =
+// roundStrip draws rounds, given newest first, as ticks: tall = captured, cross =
 // expired, hollow = open.
 func roundStrip(rounds []registry.Round) strip {
 	if len(rounds) == 0 {
@@ -184,7 +184,7 @@ func roundStrip(rounds []registry.Round) strip {
 	return strip{Changed: captured.String(), Partial: open.String(), Failed: expired.String(), About: strings.Join(words, ", ")}
 }
 
-// A profileForm makes a profile; each item is a line.
+// A profileForm creates a profile; each line is an item.
 type profileForm struct {
 	Form    form
 	Grammar string
@@ -200,7 +200,7 @@ func (v profileHandler) form(f form) content {
 	return content{Title: "New profile", Data: profileForm{Form: f, Grammar: registry.ItemGrammar}}
 }
 
-// items reads a field that holds an item a line. Empty lines are left out.
+// items parses a field with one item per line and ignores empty lines.
 func (f *form) items(name string) (list []registry.Item) {
 	n := 0
 	for line := range strings.Lines(f.Get(name)) {
@@ -240,7 +240,7 @@ func (v profileHandler) create() error {
 	return v.again(f, "newprofile", "profiles", v.form(f))
 }
 
-// ownProfile is the one that the path names, if the visitor may end it.
+// ownProfile returns the profile that the path names, if the visitor may remove it.
 func (v profileHandler) ownProfile() (registry.Profile, error) {
 	p, err := v.Registry.Profile(v.r.PathValue("id"))
 	if err == nil && !v.mayEnd(&p) {
@@ -288,7 +288,7 @@ func (v profileHandler) remove() error {
 	return v.to("/profiles")
 }
 
-// A profileSheet is a profile with the intervals of its last rounds.
+// A profileSheet shows a profile with the intervals of its last rounds.
 type profileSheet struct {
 	ID, Name, Link, About   string
 	Captured, Expired, Open int
@@ -346,7 +346,7 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	return out, nil
 }
 
-// A profilePage is one profile: its intervals, and its rounds in words.
+// A profilePage shows one profile: its intervals, and its rounds in words.
 type profilePage struct {
 	Sheet        profileSheet
 	Lede         lede

@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// Intervals that count slots lie where their slots were, and will be.
+// Intervals in slots are drawn at the times of their slots, past and future.
 func TestSlotClock(t *testing.T) {
 	t0 := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	every2s, err := scheduler.ParseSlot("@every 2s")
@@ -103,7 +103,7 @@ func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	}
 }
 
-// CountedProfiles notes how much the pages ask of the profiles.
+// CountedProfiles counts the pages' reads of profiles.
 type countedProfiles struct {
 	web.Profiles
 	lists, rounds *atomic.Int64
@@ -119,7 +119,7 @@ func (c countedProfiles) Rounds(id string, state registry.RoundState, before uin
 	return c.Profiles.Rounds(id, state, before, limit)
 }
 
-// manyProfiles is a server with so many profiles of one query.
+// manyProfiles returns a server with many profiles of one query.
 func manyProfiles(t *testing.T, n int) (r *rig, lists, rounds *atomic.Int64) {
 	t.Helper()
 	lists, rounds = new(atomic.Int64), new(atomic.Int64)
@@ -139,8 +139,8 @@ func manyProfiles(t *testing.T, n int) (r *rig, lists, rounds *atomic.Int64) {
 	return r, lists, rounds
 }
 
-// A list of many can be searched and sorted. What it sums up is about all of
-// them, and each has a page of its own.
+// A long list can be searched and sorted. Its summary covers all profiles, and each
+// profile has its own page.
 func TestManyProfiles(t *testing.T) {
 	r, _, _ := manyProfiles(t, 60)
 	for range 7 {
@@ -176,7 +176,7 @@ func TestManyProfiles(t *testing.T) {
 	r.get("/profiles/none").status(404)
 }
 
-// Trouble comes first, whatever the id.
+// Profiles with problems come first, whatever their id.
 func TestProfilesInTroubleComeFirst(t *testing.T) {
 	list := []profileDigest{{ID: "a", Captured: 9}, {ID: "b", Captured: 9, Expired: 1}, {ID: "c", Captured: 1, Expired: 1}, {ID: "d", Captured: 5, Broken: true}, {ID: "e"}}
 	s := &profileSnapshot{endpoints: map[string]int{}}
@@ -223,7 +223,7 @@ func TestCostOfProfilesPage(t *testing.T) {
 	}
 }
 
-// browserGet is get without telling the indexes that something changed.
+// browserGet is get without invalidating the indexes.
 func (r *rig) browserGet(path string) *response {
 	r.t.Helper()
 	r.quiet = true

@@ -14,7 +14,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A queriesPage answers: which queries move, cost or lag most? And it acts on several.
+// A queriesPage answers: which queries change, cost or lag most? Its form acts on
+// several queries.
 type queriesPage struct {
 	Filter    queriesFilter
 	Lede      lede
@@ -25,11 +26,11 @@ type queriesPage struct {
 	Rows      []queryRow
 	Heads     map[string]sortHead
 	Caption   string
-	Span      string // which of how many are shown
+	Span      string // the range shown and the total
 	Prev      string
 	Following string
-	Clear     string // address without filters, when some hide everything
-	None      bool   // nothing is registered at all
+	Clear     string // address without filters, if some filter matches nothing
+	None      bool   // nothing is registered
 	MayAct    bool
 	Here      string
 }
@@ -42,19 +43,19 @@ type choice struct {
 	Selected     bool
 }
 
-// A sortHead is the head of a column that the list can be sorted by.
+// A sortHead is the head of a sortable column.
 type sortHead struct {
-	Link, Aria string // Aria: ascending, descending or ""
+	Link, Aria string // Aria is ascending, descending or ""
 }
 
-// A queryRow is a query in the list.
+// A queryRow is a row of the list.
 type queryRow struct {
 	ID, Name, Link string
 	MayAct         bool
 	Tags           []string
 	Form, Endpoint string
 	State          state
-	Why            string // it fails, in the endpoint's words
+	Why            string // the endpoint's error message if it fails
 	Strip          strip
 	Changes        string
 	Cost           template.HTML
@@ -66,10 +67,10 @@ type queryRow struct {
 const (
 	queriesShown = 30
 	tagsOffered  = 100
-	mostAtOnce   = 200 // queries that one form acts on
+	mostAtOnce   = 200 // maximum number of queries that one form acts on
 )
 
-// A sorting is an order of the list, with the direction that makes sense for it.
+// A sorting is a sort order of the list with its default direction.
 type sorting struct {
 	key, label, aria string
 	by               func(*snapshot) func(a, b int32) int
@@ -84,14 +85,14 @@ func order(key string) (sorting, bool) {
 	return sorting{}, false
 }
 
-// digestsBy orders by something of a digest.
+// digestsBy orders by a value derived from a digest.
 func digestsBy(compare func(a, b *registry.QueryDigest) int) func(*snapshot) func(a, b int32) int {
 	return func(s *snapshot) func(a, b int32) int {
 		return func(a, b int32) int { return compare(&s.digests[a], &s.digests[b]) }
 	}
 }
 
-// sorts are the orders of the list, the usual one first.
+// sorts are the sort orders of the list, the default first.
 var sorts = []sorting{
 	{"changes", "Changes, most first", "descending", func(s *snapshot) func(a, b int32) int {
 		return func(a, b int32) int { return cmp.Compare(s.changes[b], s.changes[a]) }
@@ -143,7 +144,7 @@ func (v queriesHandler) page() (content, error) {
 	return c, nil
 }
 
-// find gives the queries that fit, in the order that was asked for.
+// find returns the matching queries in the requested order.
 func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	o, _ := order(f.Sort)
 	list := snap.order(o)
@@ -170,11 +171,11 @@ func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	return out, nil
 }
 
-// afterSlot is when a query runs next that has its turn in the running slot.
+// afterSlot returns when a query that has its turn in the running slot runs next.
 const afterSlot = template.HTML(`<span class="dim" title="It has its turn in the slot that is running; its next run is planned when that slot is over">after this slot</span>`)
 
-// nextRun is when a query is expected to run, which is unknown of those that the
-// running slot asks.
+// nextRun returns the expected time of a query's next run. The time is unknown for
+// queries in the running slot.
 func (v queriesHandler) nextRun(due time.Time, running bool) template.HTML {
 	if due.IsZero() && running {
 		return afterSlot
@@ -182,8 +183,8 @@ func (v queriesHandler) nextRun(due time.Time, running bool) template.HTML {
 	return v.next(due)
 }
 
-// rows reads what the rows show, as it is now. Those that have gone since
-// the list was ordered are left out.
+// rows reads the current data of the rows. Queries removed since the list was ordered
+// are left out.
 func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 	due, err := v.due(snap, list)
 	if err != nil {
@@ -231,7 +232,7 @@ func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 	return rows, nil
 }
 
-// due asks each endpoint once when queries run next.
+// due asks each endpoint once for the next runs of its queries.
 func (v queriesHandler) due(snap *snapshot, list []int32) (map[string]time.Time, error) {
 	ids := map[string][]string{}
 	for _, i := range list {
@@ -260,7 +261,7 @@ func stateOf(q *registry.Query, st registry.Status) state {
 	return state{string(st.State), string(st.State)}
 }
 
-// offer fills the selects, with how many queries are in each state.
+// offer fills the selects, with the number of queries in each state.
 func (d *queriesPage) offer(snap *snapshot) {
 	n := snap.states
 	d.Endpoints = choices("All endpoints", snap.facets.endpoints, d.Filter.Endpoint)
@@ -280,8 +281,8 @@ func (d *queriesPage) offer(snap *snapshot) {
 	}
 }
 
-// choices are the most frequent values, in alphabetical order; the chosen one is
-// always among them.
+// choices returns the most frequent values in alphabetical order, including the
+// selected one.
 func choices(all string, counts map[string]int, chosen string) []choice {
 	values := make([]string, 0, len(counts))
 	for k := range counts {
@@ -300,7 +301,8 @@ func choices(all string, counts map[string]int, chosen string) []choice {
 	return out
 }
 
-// link is this page's address with one parameter changed; it begins at the front.
+// link returns this page's address with one parameter changed, starting at the first
+// page.
 func (d *queriesPage) link(key, value string) string {
 	p := url.Values{}
 	for k, s := range map[string]string{"q": d.Filter.Text, "endpoint": d.Filter.Endpoint, "state": d.Filter.State, "tag": d.Filter.Tag, "sort": d.Filter.Sort} {
@@ -346,7 +348,7 @@ func queriesLede(snap *snapshot) lede {
 	return l.states(n)
 }
 
-// states says how many queries are in trouble, and where they are listed.
+// states reports how many queries have problems, with links to their lists.
 func (l lede) states(n tallied) lede {
 	for _, x := range []struct {
 		state       registry.State
@@ -359,7 +361,7 @@ func (l lede) states(n tallied) lede {
 	return l
 }
 
-// Tallied are how many queries are in each state.
+// Tallied is the number of queries in each state.
 type tallied map[registry.State]int
 
 func tallyStates(list []registry.QueryDigest) tallied {
@@ -370,10 +372,10 @@ func tallyStates(list []registry.QueryDigest) tallied {
 	return n
 }
 
-// A verb is something that can be done to queries.
+// A verb is an action on queries.
 type verb struct {
 	do          func(*registry.Registry, registry.Caller, string) (registry.Query, error)
-	done, those string // of one, of several
+	done, those string // outcome in words, for one query and for several
 }
 
 var verbs = map[string]verb{
@@ -382,8 +384,7 @@ var verbs = map[string]verb{
 	"resume":  {(*registry.Registry).Resume, "is resumed", "are resumed"},
 }
 
-// act does one thing to each query that was marked, and says of which
-// it could not be done.
+// act applies an action to each marked query and reports those for which it failed.
 func (v queriesHandler) act() error {
 	ids := v.r.PostForm["id"]
 	verb, ok := verbs[v.r.PostForm.Get("do")]

@@ -71,7 +71,7 @@ func TestQueries(t *testing.T) {
 	r.get("/queries?tag=" + url.QueryEscape(`"><script>x</script>`)).status(200).has("Moving").lacks(`"><script>x`)
 }
 
-// One form acts on all that are marked, and the page after it says so.
+// One form acts on all marked queries, and the next page reports it.
 func TestBulk(t *testing.T) {
 	r := newRig(t)
 	a, b, c := r.three()
@@ -87,7 +87,7 @@ func TestBulk(t *testing.T) {
 	r.post("/queries", "do", "explode", "id", a.ID).status(400).has("does not say what to do")
 }
 
-// Readers read; what they may not do is not offered, and refused.
+// Readers may only read: other actions are neither offered nor accepted.
 func TestRolesOnQueries(t *testing.T) {
 	reader, secret := token("reader", registry.RoleRead)
 	other, key := token("other", registry.RoleApp)

@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A queryPage answers: is this result current, what changed last, why does it
-// run when it does?
+// A queryPage answers: is this result current, what changed last, and why does it run
+// when it does?
 type queryPage struct {
 	Head    queryHead
 	Lede    queryLede
@@ -31,7 +31,7 @@ type queryPage struct {
 	Trouble *trouble
 }
 
-// A queryHead is the name of a query, how it is and what can be done to it.
+// A queryHead shows a query's name, its state and the available actions.
 type queryHead struct {
 	ID, Name, Path         string
 	Endpoint, EndpointLink string
@@ -41,10 +41,11 @@ type queryHead struct {
 	Paused, MayAct, Mine   bool
 }
 
-// A queryLede is the sentence of the page: fresh or not, since when, when again.
+// A queryLede is the first sentence of the page: fresh or not, since when, and when it
+// runs next.
 type queryLede struct{ Strong, Rest template.HTML }
 
-// A trouble is said before a stale result.
+// A trouble is shown before a stale result.
 type trouble struct{ Kind, Strong, Words string }
 
 type changesView struct {
@@ -53,15 +54,15 @@ type changesView struct {
 	List         []changeView
 	Span         string
 	Newer, Older string
-	Tried        bool // runs there were, but none was complete
-	Gone         bool // a page of changes that are not kept any more
+	Tried        bool // there were runs, but none was complete
+	Gone         bool // the changes of this page are no longer in the log
 	recent       []registry.Change
 }
 
 type textView struct {
 	ID, Registered string
 	Code           template.HTML
-	Cut            string // where the whole of a long text is
+	Cut            string // address of the full text if it is shortened
 	Size           string
 }
 
@@ -69,7 +70,7 @@ type whyView struct {
 	Say     string
 	Detail  string
 	List    []reason
-	More    []reason // all other numbers that the policy goes by
+	More    []reason // all other inputs of the policy
 	Policy  string
 	Strip   strip
 	Summary string
@@ -84,8 +85,8 @@ type reason struct {
 
 type whoView struct {
 	List  []follower
-	More  int // of those that the visitor may see
-	Rest  int // others', of which only the number shows
+	More  int // those visible to the visitor
+	Rest  int // number of all others
 	Known bool
 	Link  bool
 }
@@ -95,7 +96,8 @@ type follower struct {
 	Bad                    bool
 }
 
-// An askedView is what the holders ask for; "" where they ask for nothing.
+// An askedView shows the settings that the holders ask for; "" if they ask for
+// nothing.
 type askedView struct {
 	MaxStaleness, MinInterval, Weight string
 	Public                            bool
@@ -130,14 +132,14 @@ func (v queryHandler) page() (content, error) {
 		return content{}, err
 	}
 	d := queryPage{Head: v.head(&q, st), Lede: v.lede(&q, st, x), Notes: st.Warnings(&q), Text: v.text(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
-	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not up has no last slot
+	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not running has no last slot
 	d.Why = v.why(&q, st, stats, x, e, loop)
 	n := newNamer(q.Text)
 	if d.Changes, err = v.changes(&q, st, n); err != nil {
 		return content{}, err
 	}
 	past := slices.ContainsFunc([]string{"a", "b", "at"}, func(k string) bool { return v.r.URL.Query().Get(k) != "" })
-	if !past || !v.streaming { // what was, stays as it was
+	if !past || !v.streaming { // the past does not change
 		if d.Result, err = resultHandler(v).result(&q, st, d.Changes.recent, n); err != nil {
 			return content{}, err
 		}
@@ -217,7 +219,7 @@ func pausedFor(p *registry.Pause) string {
 	return ""
 }
 
-// again begins the sentence of the next run.
+// again returns the start of the sentence about the next run.
 func again(st registry.Status) string {
 	switch {
 	case st.Position.Seq > 0:
@@ -243,7 +245,7 @@ func ordinal(n int) string {
 	return count(n) + suffix
 }
 
-// trouble says why there is no result or an old one, and what becomes of it.
+// trouble explains why the result is missing or old, and what happens next.
 func (v queryHandler) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
 	if st.State == registry.Idle {
 		return &trouble{Kind: "warn", Strong: sentence(st.Error), Words: "What was found before is served as it is. A later until goes on."}
@@ -317,7 +319,7 @@ func (v queryHandler) facts(q *registry.Query, st registry.Status, s scheduler.S
 	return f, nil
 }
 
-// sizeOf says how large a result is.
+// sizeOf describes the size of a result.
 func sizeOf(q *registry.Query, rows int) string {
 	switch {
 	case q.Form == diff.Ask:
@@ -330,7 +332,7 @@ func sizeOf(q *registry.Query, rows int) string {
 	return plural(rows, "row", "rows") + ", unordered"
 }
 
-// changes is the plot of the last changes and a page of their list.
+// changes returns the plot of the last changes and a page of their list.
 func (v queryHandler) changes(q *registry.Query, st registry.Status, n namer) (changesView, error) {
 	h := resultHandler(v)
 	c := changesView{ID: q.ID, Path: queryPath(q.ID)}
@@ -381,14 +383,14 @@ func (c *changesView) pager(newest uint64, list []registry.Change) {
 	}
 }
 
-// ending are at most so many changes up to one, the oldest first, as far as the
-// log reaches back.
+// ending returns up to n changes that end with the given one, oldest first, as far as
+// the log reaches back.
 func (v resultHandler) ending(query, epoch string, last uint64, most uint64) ([]registry.Change, error) {
 	for most > 0 {
 		from := last - min(last, most)
 		changes, err := v.History.After(query, registry.Position{Epoch: epoch, Seq: from}, int(last-from))
 		if err == nil {
-			for len(changes) > 0 && changes[len(changes)-1].Seq < last { // a page is bounded in bytes, too
+			for len(changes) > 0 && changes[len(changes)-1].Seq < last { // a page is limited in bytes, too
 				more, err := v.History.After(query, changes[len(changes)-1].Position(), int(last-changes[len(changes)-1].Seq))
 				if err != nil || len(more) == 0 {
 					return changes, err
@@ -416,7 +418,7 @@ func (v queryHandler) text(q *registry.Query) textView {
 	return t
 }
 
-// why explains when and why the query ran, or did not.
+// why explains when and why the query ran or did not run.
 func (v queryHandler) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
 	w := whyView{Strip: stripOf(s, loop.Last.Number)}
 	w.Strip.Values = slotWords(s, loop.Last.Number)
@@ -466,8 +468,8 @@ func (v queryHandler) why(q *registry.Query, st registry.Status, s scheduler.Sta
 	return w
 }
 
-// chanceOf is how likely the result is another one by now: the policy's own
-// estimate where it makes one, else what the change rate says.
+// chanceOf returns the probability that the result has changed by now: the policy's
+// own estimate if it makes one, else the one derived from the change rate.
 func chanceOf(s scheduler.Stats, x scheduler.Explanation) (float64, bool) {
 	if p, ok := x.Inputs["chance"]; ok {
 		return p, true
@@ -479,8 +481,8 @@ func chanceOf(s scheduler.Stats, x scheduler.Explanation) (float64, bool) {
 	return 1 - math.Exp(-max(0, rate)*float64(x.Slot-s.Last)), true
 }
 
-// whySay is the main reason in one sentence. Of a ranked query it is what puts
-// it at its place; the scheduler's own words say the rest.
+// whySay states the main reason in one sentence. For a ranked query this is the input
+// that determines its rank; for others it is the scheduler's reason.
 func whySay(x scheduler.Explanation, chance float64, known bool) string {
 	plain := fmt.Sprintf("number %d of %d in the order of %s", x.Rank, x.Of, x.Policy)
 	if x.Why != plain {
@@ -520,13 +522,13 @@ func ran(why string) string {
 	return clip(why, 300)
 }
 
-// inputNames are the words for what policies go by.
+// inputNames are the display names of the policies' inputs.
 var inputNames = map[string]string{"ttl": "Slots between its runs", "due": "Due in slot", "weight": "Weight", "excitation": "Recent changes, beyond the usual", "last_change": "Last changed in slot",
 	"worth_per_second": "Value of a second of execution", "deadline": "Runs at the latest in slot", "live_slots": "Active slots since its run", "hazard": "Factor on its change rate",
 	"clock": "Active slots so far", "d": "Longest wait, in slots", "h": "Longest wait of a costly query, times d", "stretch": "Factor on all deadlines", "reserve_seconds": "Seconds kept for deadlines",
 	"slots_per_day": "Slots a day", "sum": "Sum of the changes found", "class": "Class", "log_rank": "Logarithm of the rank", "lambda": "Lambda"}
 
-// inputs are the other numbers that the policy went by, under their own names.
+// inputs returns the other inputs of the policy under their own names.
 func inputs(x scheduler.Explanation) (out []reason) {
 	skip := map[string]bool{"executions": true, "changes": true, "median_seconds": true, "rate_per_slot": true, "last": true, "chance": true}
 	for name, n := range x.Inputs {
@@ -540,10 +542,10 @@ func inputs(x scheduler.Explanation) (out []reason) {
 
 const (
 	followersShown = 8
-	followersSeen  = 5000 // looked through for those of one query
+	followersSeen  = 5000 // maximum number read to find those of one query
 )
 
-// who follows the query; others' subscriptions are an admin's business.
+// who returns the query's followers; only an admin sees those of other callers.
 func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error) {
 	w := whoView{Link: v.Has("deliveries")}
 	if v.Subscriptions == nil {

@@ -52,8 +52,7 @@ func TestQueryPage(t *testing.T) {
 	}
 }
 
-// Any version can be shown, and any two held against each other, whichever is
-// the newer one.
+// Any version can be shown, and any two can be compared in either order.
 func TestVersions(t *testing.T) {
 	r := newRig(t)
 	q := r.history("n", r.numbers(1, 2), r.numbers(1, 2, 3), r.numbers(3, 4), r.numbers(1, 2, 3), r.numbers())
@@ -123,7 +122,7 @@ func TestOtherForms(t *testing.T) {
 	r.get(queryPath(graph.ID)).has("subject", "سلام", "@ar", "1 triple", "results.ttl")
 }
 
-// What comes from outside is text, wherever it stands and however long it is.
+// Untrusted text is escaped wherever it occurs and however long it is.
 func TestHostileTerms(t *testing.T) {
 	r := newRig(t)
 	long := strings.Repeat("<i>ä", 300_000)
@@ -165,7 +164,7 @@ func TestLongText(t *testing.T) {
 	}
 }
 
-// A stale result stands, and the page says why and since when.
+// A stale result is shown, and the page says why it is stale and since when.
 func TestStaleQuery(t *testing.T) {
 	r := newRig(t)
 	q := r.history("n", r.numbers(1))
@@ -242,8 +241,8 @@ func TestHighlightKeepsTheText(t *testing.T) {
 	}
 }
 
-// What looks like the beginning of an IRI and is none is looked at once: each
-// "<" ends the look that began at the one before.
+// A text that only looks like the start of an IRI is scanned once: each "<" ends the
+// scan that began at the previous one.
 func TestHighlightEndsAtTheNextBracket(t *testing.T) {
 	if got, want := string(highlight("1<2&&1<ex:3>")), `<span class="s">1</span>&lt;<span class="s">2</span>&amp;&amp;<span class="s">1</span><span class="i">&lt;ex:3&gt;</span>`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -261,8 +260,8 @@ func FuzzHighlight(f *testing.F) {
 	})
 }
 
-// A page that is open learns of a change, of a failure and of the next slot, by
-// the same fragments that the page is made of.
+// An open page learns of a change, of a failure and of the next slot through the same
+// fragments from which the page is built.
 func TestStreams(t *testing.T) {
 	r := newRig(t)
 	q := r.history("<b>n</b>", r.numbers(1))
@@ -286,7 +285,7 @@ func TestStreams(t *testing.T) {
 	one.until("end", func(event) bool { return true })
 }
 
-// A stream that was cut goes on where it was: nothing is missed, nothing comes twice.
+// A stream that was interrupted resumes at its position: nothing is lost or repeated.
 func TestStreamGoesOn(t *testing.T) {
 	r := newRig(t)
 	q := r.history("n", r.numbers(1))
@@ -345,7 +344,7 @@ func (r *rig) stream(path string, headers ...string) *listener {
 	return &listener{r.t, in, map[string]int{}}
 }
 
-// until reads to an event of a type for which f says true.
+// until reads up to an event of a type for which f returns true.
 func (l *listener) until(typ string, f func(event) bool) {
 	l.t.Helper()
 	over := time.AfterFunc(30*time.Second, func() { panic("no " + typ + " came") })
@@ -373,7 +372,7 @@ func (l *listener) until(typ string, f func(event) bool) {
 	l.t.Fatalf("the stream ended before %s: %v", typ, l.in.Err())
 }
 
-// The page of a query edits its text, too: another question takes its place.
+// The page of a query can edit its text: another query replaces it.
 func TestEditText(t *testing.T) {
 	r := newRig(t)
 	q := r.history("n", r.numbers(1))

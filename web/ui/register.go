@@ -16,46 +16,46 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A registerPage answers: can it be watched, what will surprise me, what will
-// it cost?
+// A registerPage answers: can the query be watched, what may be surprising, and what
+// will it cost?
 type registerPage struct {
 	Form      form
 	Endpoints []choice
-	Lines     string // the numbers beside the editor
+	Lines     string // the line numbers of the editor
 	Rows      int
 	Found     found
 	Trial     *trial
-	First     string // when it would run first
+	First     string // the expected time of its first run
 	Admin     bool
 }
 
-// Found is what the analysis says: the part that is checked while one types.
+// Found is the analysis of the query, shown while the user types.
 type found struct {
 	Lede     lede
 	State    state
-	Query    *registry.Query // nil where it cannot be registered
-	Limit    string          // of its rows
-	Keys     string          // that it is ordered by
+	Query    *registry.Query // nil if it cannot be registered
+	Limit    string          // the limit of its rows
+	Keys     string          // its sort keys
 	Known    bool
-	Holders  int // of the query that is known
+	Holders  int // of the query, if it is already registered
 	Findings []finding
 	Cost     []string
-	Use      string // of the endpoint's budget today, for the meter
+	Use      string // current use of the endpoint's budget, for the meter
 	Meter    string
 }
 
-// A finding is an error of the query. Warnings are the query's own.
+// A finding is an error of the query. Warnings belong to the query itself.
 type finding struct{ Where, Text string }
 
-// A trial is one execution that nothing is kept of.
+// A trial is a single execution whose result is not stored.
 type trial struct {
-	Words []string // of the head
+	Words []string // column headings
 	Bad   string
 	Table *preview
 	took  time.Duration
 }
 
-// page is the page as it is opened; a query may be handed over.
+// page returns the initial page; a query may be passed in.
 func (v registerHandler) page() (content, error) {
 	q := v.r.URL.Query()
 	f := form{Fields: registerFields, Values: url.Values{"endpoint": {q.Get("endpoint")}, "query": {q.Get("query")}, "name": {q.Get("name")}}}
@@ -97,7 +97,7 @@ func (v registerHandler) remark(e registry.Endpoint) string {
 	return ""
 }
 
-// firstRun says when a query that is registered now would run.
+// firstRun reports when a query registered now would first run.
 func (v registerHandler) firstRun(endpoint string) string {
 	st, err := v.Daemon.State(endpoint)
 	if err != nil || st.Next.IsZero() {
@@ -110,7 +110,7 @@ func (v registerHandler) firstRun(endpoint string) string {
 	return "Its first run is in slot " + count(st.Last.Number+1) + ", " + when + "."
 }
 
-// registration reads the form; what cannot be read is noted.
+// registration reads the form and records fields that cannot be parsed.
 func (f *form) registration() registry.Registration {
 	reg := registry.Registration{Endpoint: f.Get("endpoint"), Text: strings.ReplaceAll(f.Get("query"), "\r\n", "\n"), Name: strings.TrimSpace(f.Get("name")), Tags: lines(f.Get("tags"))}
 	f.duration("max_staleness", &reg.MaxStaleness)
@@ -131,7 +131,7 @@ func (f *form) registration() registry.Registration {
 
 var registerFields = []string{"endpoint", "query", "name", "tags", "weight", "max_staleness", "min_interval", "public"}
 
-// found analyses what the form holds; what is wrong goes beside the fields.
+// found analyses the form; errors are recorded beside the fields.
 func (v registerHandler) found(f *form, t *trial) found {
 	if strings.TrimSpace(f.Get("query")) == "" {
 		return found{State: state{"off", "empty"}, Lede: lede{Strong: "Write or paste a query.", Rest: []phrase{{Text: "The same question asked twice is executed once."}}}}
@@ -168,7 +168,7 @@ func registerLede(warnings int, wrong bool) lede {
 	return l
 }
 
-// wrong reports why the query cannot be registered.
+// wrong explains why the query cannot be registered.
 func (v registerHandler) wrong(f *form, err error) found {
 	p, told := web.ProblemOf(err)
 	out := found{State: state{"failing", "not valid"}, Lede: lede{Strong: "It cannot be registered as it is."}}
@@ -194,7 +194,7 @@ func (v registerHandler) wrong(f *form, err error) found {
 	return out
 }
 
-// costs says what running it means for the endpoint.
+// costs describes the load that the query puts on the endpoint.
 func (v registerHandler) costs(out *found, reg registry.Registration, t *trial) {
 	name := reg.Endpoint
 	e, err := v.Registry.Endpoint(name)
@@ -235,8 +235,8 @@ func oneIn(n int) string {
 	return "one run in " + count(n) + " slots"
 }
 
-// check is asked by the script while one types, and answers with
-// the part of the page that the analysis fills.
+// check serves the script while the user types: it answers with the part of the page
+// that shows the analysis.
 func (v registerHandler) check() error {
 	f := v.typed(registerFields)
 	p, err := v.fill(f, nil)
@@ -246,7 +246,7 @@ func (v registerHandler) check() error {
 	return v.fragment("register", "checked", p)
 }
 
-// register checks, tries or registers what the form holds.
+// register checks, tries or registers the query of the form.
 func (v registerHandler) register() error {
 	f := v.typed(registerFields)
 	reg := f.registration()
@@ -289,13 +289,13 @@ func (v registerHandler) again(f form, t *trial) error {
 	return v.visit.again(p.Form, "register", "queries", content{Title: "Register a query", Data: p})
 }
 
-// try executes a query once inside its endpoint's limits and keeps nothing. An
-// error is the server's own.
+// try executes a query once within its endpoint's limits and stores nothing. A
+// returned error is an internal one.
 func (v registerHandler) try(reg registry.Registration) (*trial, error) {
-	reg.Name, reg.Tags, reg.Weight = "", nil, 0 // what the run does not depend on may be wrong
+	reg.Name, reg.Tags, reg.Weight = "", nil, 0 // the run does not depend on these, so they may be invalid
 	q, err := v.Registry.Analyse(reg)
 	if err != nil {
-		return nil, nil // said beside the query
+		return nil, nil // reported beside the query
 	}
 	select {
 	case v.tries <- struct{}{}:
@@ -343,10 +343,10 @@ func resultWords(r *diff.Result) string {
 	return plural(r.Len(), "row", "rows")
 }
 
-// A preview is the first rows of a result.
+// A preview shows the first rows of a result.
 type preview struct {
 	grid
-	All int // rows of the result
+	All int // total number of rows
 }
 
 const previewRows = 20

@@ -16,18 +16,18 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A resultView is the result at one version, or the difference between two.
+// A resultView shows the result at one version, or the difference between two.
 type resultView struct {
 	Path        string
 	None        bool
 	Size        string
 	Newest      string
-	B, A        string   // the version, and the one that it is held against
-	Versions    []choice // to show
-	Against     []choice // to hold them against
+	B, A        string   // the version, and the one it is compared with
+	Versions    []choice // to choose from
+	Against     []choice // to compare with
 	Since       template.HTML
-	Permalink   string // the same version, by its time
-	At          string // the moment that was asked for
+	Permalink   string // address of the same version by its time
+	At          string // the requested time
 	Formats     []kv
 	Grid        grid
 	Ask         bool
@@ -47,8 +47,8 @@ const (
 	resultRows      = 20
 )
 
-// result shows ?b=, or the version at the moment ?at=, the newest without,
-// alone or against ?a=, from ?row= on. recent are the newest changes.
+// result shows version ?b=, or the version at time ?at=, or else the newest, alone or
+// compared with ?a=, starting at ?row=. recent holds the newest changes.
 func (v resultHandler) result(q *registry.Query, st registry.Status, recent []registry.Change, n namer) (resultView, error) {
 	p := v.r.URL.Query()
 	newest := st.Position.Seq
@@ -97,7 +97,7 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 	return r, r.explain(err)
 }
 
-// versions offers versions to choose from, and says when the shown one began.
+// versions lists the versions to choose from and shows when the selected one began.
 func (r *resultView) versions(v resultHandler, q *registry.Query, st registry.Status, recent []registry.Change, a, b uint64) error {
 	at, err := v.timeOf(q, st.Position.Epoch, b, recent)
 	if err != nil {
@@ -117,8 +117,7 @@ func (r *resultView) versions(v resultHandler, q *registry.Query, st registry.St
 	return nil
 }
 
-// explain says in the part of the page why it cannot be shown; an error of the
-// server it returns.
+// explain shows in the section why it has no result, and returns internal errors.
 func (r *resultView) explain(err error) error {
 	told, ok := web.ProblemOf(err)
 	if err == nil || !ok {
@@ -159,7 +158,7 @@ func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64,
 	return nil
 }
 
-// compare fills in what leads from version a to b, in whichever order they are.
+// compare fills in the difference from version a to b, which may be in either order.
 func (r *resultView) compare(v resultHandler, q *registry.Query, st registry.Status, n namer, a, b uint64, row int) error {
 	r.Diff = true
 	d, err := v.between(q.ID, st.Position.Epoch, min(a, b), max(a, b))
@@ -193,7 +192,7 @@ func (r *resultView) compare(v resultHandler, q *registry.Query, st registry.Sta
 	return nil
 }
 
-// page writes which rows are shown and the way to the others.
+// page shows the range of rows and the links to the others.
 func (r *resultView) page(row, shown, all, step int) {
 	if all == 0 {
 		return
@@ -214,7 +213,7 @@ func (r *resultView) page(row, shown, all, step int) {
 	}
 }
 
-// A changePage is one change with all its rows.
+// A changePage shows one change with all its rows.
 type changePage struct {
 	Head       queryHead
 	Change     changeView
@@ -251,7 +250,7 @@ func (v resultHandler) changePage() (content, error) {
 	return content{Title: d.Heading + " of " + clip(d.Head.Name, 60), Data: d}, nil
 }
 
-// change is the one that the path names.
+// change returns the change that the path names.
 func (v resultHandler) change() (registry.Query, registry.Change, error) {
 	var none registry.Change
 	q, err := v.resolve()
@@ -280,7 +279,7 @@ func gapOr(err error) error {
 	return err
 }
 
-// queryText serves the whole text of a query.
+// queryText serves the full text of a query.
 func (v resultHandler) queryText() error {
 	q, err := v.resolve()
 	if err != nil {
@@ -292,7 +291,7 @@ func (v resultHandler) queryText() error {
 	})
 }
 
-// Cells that are shortened on a page are served whole, as plain text.
+// Cells that are shortened on a page are served in full as plain text.
 
 func (v resultHandler) resultCell() error {
 	q, st, err := v.resolveStatus()
@@ -386,8 +385,8 @@ func (v resultHandler) term(terms []diff.Term) (string, error) {
 	return terms[col].Value, nil
 }
 
-// text answers with a text that never changes under its key and the parameters of
-// the request. Clients that ask for the same share it.
+// text answers with a text that is constant for its key and the request's parameters.
+// Concurrent requests share one copy.
 func (v resultHandler) text(key string, read func() (string, error)) error {
 	key += " " + v.r.URL.Path + "?" + v.r.URL.RawQuery
 	doc, err := v.Documents.Open("texts", key, func(w io.Writer) (any, error) {
@@ -410,7 +409,7 @@ func (v resultHandler) text(key string, read func() (string, error)) error {
 		return nil
 	}
 	if _, err := doc.WriteTo(v.w); err != nil {
-		panic(http.ErrAbortHandler) // the client is gone, or the text cannot be completed
+		panic(http.ErrAbortHandler) // the client has disconnected, or the text cannot be completed
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A rig is the pages over the real store, registry and slot loops. Only the
-// endpoint is made up: it answers what the test says.
+// A rig is the pages with the real store, registry and slot loops. Only the endpoint
+// is simulated: it answers as the test specifies.
 type rig struct {
 	t       *testing.T
 	store   *store.DB
@@ -99,14 +99,14 @@ func (o *oracle) refuse(id, why string) {
 	o.refused = map[string]string{id: why}
 }
 
-// partial makes it answer, but nothing that is complete.
+// partial makes it answer with incomplete results only.
 func (o *oracle) partial(why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failure, o.outcome = why, registry.Partial
 }
 
-// waits makes it ask us to wait.
+// waits makes it ask to wait.
 func (o *oracle) waits(why string, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +128,7 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 	return newRigWith(t, func(*rig, *Config) {}, tokens...)
 }
 
-// newRigWith lets a test add parts that the pages may have.
+// newRigWith lets a test add optional parts.
 func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token) *rig {
 	t.Helper()
 	r := &rig{t: t, hub: notify.NewHub(), oracle: &oracle{results: map[string]*diff.Result{}}}
@@ -201,7 +201,7 @@ func browser(t *testing.T) *http.Client {
 	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// endpoint adds one whose slots run only when a test says so.
+// endpoint adds one whose slots run only on request of the test.
 func (r *rig) endpoint(name string) {
 	r.t.Helper()
 	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr"})
@@ -245,7 +245,7 @@ func (r *rig) tick(endpoint string) scheduler.Slot {
 	return s
 }
 
-// A response is read to its end.
+// A response is read completely.
 type response struct {
 	*http.Response
 	body string
@@ -336,7 +336,7 @@ func (a *response) lacks(words ...string) *response {
 	return a
 }
 
-// main is what the page shows within its frame.
+// main returns the page's content within its frame.
 func (a *response) main() string {
 	_, s, ok := strings.Cut(a.body, "<main")
 	if !ok {
@@ -353,9 +353,8 @@ var (
 	inner  = regexp.MustCompile(`(?i)\s(style|on[a-z]+)\s*=`)
 )
 
-// wellBuilt holds a page against what the policy and the design ask of each:
-// balanced elements, ids given once, no script, style or handler inside, no
-// other host.
+// wellBuilt checks a page against its content security policy and the design: balanced
+// elements, unique ids, no inline script, style or handler, no other host.
 func (a *response) wellBuilt() {
 	a.t.Helper()
 	if got := a.Header.Get("Content-Security-Policy"); got != policy || strings.Contains(got, "unsafe") {

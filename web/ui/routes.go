@@ -8,41 +8,43 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A page is one kind of page.
+// A page describes one kind of page.
 type page struct {
-	path    string // pattern of the router, without a method
+	path    string // router pattern without a method
 	look    string // its template, templates/{look}.html
-	section string // its place in the rail, "" for none
+	section string // its navigation section, "" for none
 	need    registry.Role
 	build   func(*visit) (content, error)
-	live    bool // has a stream of its own
-	absent  bool // the server does not have what the page shows
+	live    bool // has a live stream
+	absent  bool // the server lacks what the page shows
 }
 
-// A content is what a page shows this time.
+// A content is the data of one response.
 type content struct {
 	Title string
 	Data  any
-	Live  []part // what of it is kept up to date
-	Feed  *feed  // a list that grows at its top
+	Live  []part // the parts that the live stream updates
+	Feed  *feed  // a list to which new entries are added at the top
 }
 
-// A part of a page is kept up to date. Its template renders one element, which has the id.
+// A part of a page is updated live. Its template renders one element, which has the
+// part's id.
 type part struct {
 	ID, Template string
 	Data         any
 }
 
-// An action is a form's POST. It answers by itself, mostly with v.back or v.to.
+// An action handles a form's POST. It writes its own answer, usually with v.back or
+// v.to.
 type action struct {
 	path string
-	need registry.Role // "": open to everybody
+	need registry.Role // "" if no role is required
 	run  func(*visit) error
 
-	absent bool // the server does not have what the action needs
+	absent bool // the server lacks what the action needs
 }
 
-// pages are all pages, actions all forms and texts what is served as it is.
+// pages lists all pages, actions all forms, and texts the plain-text resources.
 func (s *Server) pages() []page {
 	const read, app, admin = registry.RoleRead, registry.RoleApp, registry.RoleAdmin
 	return []page{

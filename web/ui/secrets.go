@@ -8,10 +8,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// masked replaces a secret that is set, as in registry.Endpoint.Masked.
+// masked replaces a configured secret, as in registry.Endpoint.Masked.
 const masked = "(set)"
 
-// headerLines writes header fields one a line, in the order of their names.
+// headerLines writes one header field per line, sorted by name.
 func headerLines(h map[string]string) string {
 	list := make([]string, 0, len(h))
 	for name, value := range h {
@@ -21,8 +21,8 @@ func headerLines(h map[string]string) string {
 	return strings.Join(list, "\n")
 }
 
-// headers reads header fields, one a line. A masked value keeps the one that is
-// set, unless the endpoint moves to another host.
+// headers parses one header field per line. A masked value keeps the current one
+// unless the endpoint moves to another host.
 func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("headers") {
 		if len(was.Headers) > 0 && registry.LeavesHost(was, *e) {
@@ -54,7 +54,7 @@ func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 	}
 }
 
-// signInOf is how an endpoint signs in: its kind, the user and the secret.
+// signInOf returns how an endpoint signs in: the kind, the user and the secret.
 func signInOf(a registry.Auth) (kind, user, secret string) {
 	switch {
 	case a.Basic != nil:
@@ -67,8 +67,8 @@ func signInOf(a registry.Auth) (kind, user, secret string) {
 	return "", "", ""
 }
 
-// secretWords says how an endpoint signs in where a file on the server holds the
-// secret: such a file is named in the configuration file only.
+// secretWords describes how an endpoint signs in if a file on the server holds the
+// secret. Only the configuration file can name such a file.
 func secretWords(a registry.Auth) string {
 	const where = " Its secret is in a file on the server, which the configuration file names."
 	switch {
@@ -82,8 +82,8 @@ func secretWords(a registry.Auth) string {
 	return ""
 }
 
-// signIn reads how an endpoint signs in. An empty secret keeps the one that is
-// set, unless the kind or the endpoint's host changes.
+// signIn reads how an endpoint signs in. An empty secret keeps the current one unless
+// the kind or the endpoint's host changes.
 func (f *form) signIn(was registry.Endpoint, e *registry.Endpoint) {
 	if !f.Values.Has("auth") || secretWords(was.Auth) != "" {
 		if was.Auth != (registry.Auth{}) && registry.LeavesHost(was, *e) {

@@ -15,16 +15,16 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// Sessions remember which token a browser signed in with. They live in memory
-// only: a restart signs everybody out, and a stolen cookie is worth nothing
-// after it. The browser gets a random id, never the token.
+// Sessions map browsers to the tokens with which they signed in. They are kept in
+// memory only: a restart ends all of them, and a stolen cookie is useless after it.
+// The browser gets a random id, never the token.
 type sessions struct {
 	now    func() time.Time
 	cookie string
 	secure bool
 
 	mu  sync.Mutex
-	all map[[32]byte]*session // by the hash of the id, which is all that is kept of it
+	all map[[32]byte]*session // keyed by the hash of the id; the id itself is not stored
 }
 
 type session struct {
@@ -32,9 +32,9 @@ type session struct {
 	begun, seen time.Time
 }
 
-// newSessions names the cookie after the address: browsers do not tell the
-// ports of a host apart. Over TLS the name's prefix makes browsers keep others,
-// such as servers on sibling hosts, from setting it.
+// newSessions derives the cookie's name from the address, because browsers do not
+// separate cookies by port. Over TLS the name has the prefix that keeps other hosts,
+// such as sibling domains, from setting the cookie.
 func newSessions(now func() time.Time, public string) *sessions {
 	sum := sha256.Sum256([]byte(public))
 	s := &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), all: map[[32]byte]*session{}}
@@ -44,8 +44,8 @@ func newSessions(now func() time.Time, public string) *sessions {
 	return s
 }
 
-// begin makes a session. Among too many, the one that was not seen for longest
-// ends: first of the same token, so that no token signs others out.
+// begin creates a session. If there are too many, the least recently used one ends; a
+// token that has too many loses its own, so no token signs others out.
 func (s *sessions) begin(token string) (id string) {
 	id = rand.Text()
 	now := s.now()
@@ -57,7 +57,8 @@ func (s *sessions) begin(token string) (id string) {
 	return id
 }
 
-// leave ends the oldest of some sessions until there is room for one more.
+// leave ends the least recently used of some sessions until there is room for one
+// more.
 func (s *sessions) leave(most int, some func(*session) bool) {
 	for {
 		var oldest [32]byte
@@ -77,7 +78,7 @@ func (s *sessions) leave(most int, some func(*session) bool) {
 	}
 }
 
-// token of a session that has not ended, else "".
+// token returns the token of a valid session, else "".
 func (s *sessions) token(id string) string {
 	if id == "" {
 		return ""
@@ -111,7 +112,8 @@ func (s *sessions) id(r *http.Request) string {
 	return c.Value
 }
 
-// set sends a cookie that only this server gets to see; none empties it.
+// set sends a cookie that the browser returns only to this server; an empty value
+// deletes it.
 func (s *sessions) set(w http.ResponseWriter, name, value string, life time.Duration) {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode, MaxAge: int(life.Seconds())}
 	if value == "" {
@@ -120,10 +122,10 @@ func (s *sessions) set(w http.ResponseWriter, name, value string, life time.Dura
 	http.SetCookie(w, c)
 }
 
-// Token is web.Pages'.
+// Token implements web.Pages.
 func (s *Server) Token(r *http.Request) string { return s.sessions.token(s.sessions.id(r)) }
 
-// open begins a session with a token that has been found good.
+// open begins a session with a verified token.
 func (v sessionHandler) open(token string) {
 	v.sessions.end(v.sessions.id(v.r))
 	v.sessions.set(v.w, v.sessions.cookie, v.sessions.begin(token), longSession)
@@ -137,8 +139,8 @@ type signInForm struct {
 	Expired bool
 }
 
-// ask answers with the form in place of the page: no redirect is made of
-// what was asked.
+// ask shows the sign-in form at the requested address. It does not redirect, so the
+// request is not repeated in an address.
 func (v sessionHandler) ask() {
 	f := signInForm{Next: "/", Expired: v.sessions.id(v.r) != ""}
 	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
@@ -164,7 +166,7 @@ func (v sessionHandler) form(status int, f signInForm) {
 	v.render(status, "signin", v.frame("", content{Title: "Sign in", Data: f}))
 }
 
-// signIn takes a token, once; from then on the browser brings the session's id.
+// signIn accepts a token once; later requests carry the session's id.
 func (v sessionHandler) signIn() error {
 	token, next := strings.TrimSpace(v.r.PostForm.Get("token")), local(v.r.PostForm.Get("next"))
 	_, err := v.Gate.Authenticate(registry.ClientAddress(v.r.RemoteAddr, v.r.Header["X-Forwarded-For"]), token)
@@ -185,7 +187,7 @@ func (v sessionHandler) signOut() error {
 	return v.to("/signin")
 }
 
-// themes in the order in which the button goes through them.
+// themes are listed in the order in which the button cycles through them.
 var themes = []string{"auto", "light", "dark"}
 
 const themeCookie = "freshet-theme"
@@ -197,7 +199,7 @@ func theme(r *http.Request) string {
 	return "auto"
 }
 
-// setTheme is asked by the script, too, which wants no page in return.
+// setTheme also serves the script, which expects no page in response.
 func (v sessionHandler) setTheme() error {
 	t := v.r.PostForm.Get("theme")
 	if t != "light" && t != "dark" {

@@ -10,8 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// One token that signs in again and again ends its own sessions, never those of
-// others.
+// A token that signs in repeatedly ends its own sessions, never those of others.
 func TestSessionsOfOneToken(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := newSessions(func() time.Time { return now }, "http://127.0.0.1:8080")
@@ -32,7 +31,7 @@ func TestSessionsOfOneToken(t *testing.T) {
 	}
 }
 
-// Over TLS the cookie is one that only this very server can set.
+// Over TLS only this server can set the cookie.
 func TestCookie(t *testing.T) {
 	for public, want := range map[string]bool{"https://freshet.example.org/x": true, "http://127.0.0.1:8080": false} {
 		s := newSessions(time.Now, public)
@@ -50,7 +49,7 @@ func TestCookie(t *testing.T) {
 	}
 }
 
-// Whoever opens many live pages leaves room for others.
+// A caller with many live pages leaves room for others.
 func TestStreamsOfOneToken(t *testing.T) {
 	wall, a := token("wall", registry.RoleRead)
 	ops, b := token("ops", registry.RoleAdmin)

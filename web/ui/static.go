@@ -21,8 +21,8 @@ var staticFiles embed.FS
 //go:embed templates
 var templateFiles embed.FS
 
-// An asset is a static file. Its address holds the hash of its content, so that
-// browsers may keep it forever.
+// An asset is a static file. Its address contains the hash of its content, so that
+// browsers may cache it forever.
 type asset struct {
 	url, typ, hash string
 	plain, packed  []byte
@@ -56,8 +56,8 @@ func loadAssets() (assets, error) {
 	return all, nil
 }
 
-// ServeHTTP serves a file under the hash of its content only: another one would
-// be kept under the wrong address.
+// ServeHTTP serves a file only under the hash of its content. Otherwise browsers would
+// cache it under the wrong address.
 func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := a[r.PathValue("name")]
 	if !ok || f.hash != r.PathValue("hash") {
@@ -90,14 +90,14 @@ var (
 	unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 )
 
-// A packed document is complete and compressed, so that it is small while it waits
-// for a browser that reads slowly.
+// A packed document is complete and compressed, so that it uses little memory while a
+// slow browser reads it.
 type packed struct {
 	z    bytes.Buffer
-	size int // before it was compressed
+	size int // uncompressed
 }
 
-// pack keeps what render writes.
+// pack stores the output of render.
 func pack(render func(io.Writer) error) (*packed, error) {
 	var p packed
 	w := packers.Get().(*gzip.Writer)
@@ -109,13 +109,13 @@ func pack(render func(io.Writer) error) (*packed, error) {
 	return &p, w.Close()
 }
 
-// Write counts.
+// Write counts the bytes.
 func (p *packed) Write(b []byte) (int, error) {
 	p.size += len(b)
 	return len(b), nil
 }
 
-// send writes a document, unpacked where the browser does not take it packed.
+// send writes a document, uncompressed if the browser does not accept compression.
 func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if packs(r) {
@@ -135,7 +135,7 @@ func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
 		_, err = io.CopyBuffer(struct{ io.Writer }{w}, z, make([]byte, 4<<10))
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the browser is gone
+		panic(http.ErrAbortHandler) // the browser has disconnected
 	}
 }
 
@@ -143,6 +143,6 @@ func write(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		w.Write(b) // an error means that the browser is gone
+		w.Write(b) // an error means that the browser has disconnected
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A strip shows a query's last slots as ticks: low = ran, tall = changed and how
-// much, gap = did not run, cross = failed, hollow = in
-// doubt, or cut by the budget.
+// A strip shows a query's last slots as ticks: low = ran, tall = changed (the height
+// grows with the change), gap = did not run, cross = failed, hollow = uncertain or cut
+// by the budget.
 type strip struct {
 	Run, Changed, Failed, Partial string // paths in a viewBox of 145 × 20
 	About                         string
-	Values                        string // of each slot, where they are shown
+	Values                        string // of each slot, for strips that show them
 	Empty                         bool
 	runs, changes, passed         int
 }
 
 const stripSlots = 36
 
-// stripOf draws what is remembered of a query up to its endpoint's last slot.
+// stripOf draws the recorded executions of a query up to its endpoint's last slot.
 func stripOf(s scheduler.Stats, last uint64) strip {
 	last = max(last, s.Last, s.LastRun.Slot)
 	if s.LastRun.At.IsZero() && len(s.Samples) == 0 {
@@ -40,7 +40,7 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 			continue
 		}
 		out.changes++
-		h := math.Round((5+13*math.Sqrt(m.Jaccard))*10) / 10 // small changes are still seen
+		h := math.Round((5+13*math.Sqrt(m.Jaccard))*10) / 10 // the root keeps small changes visible
 		changed.bar(x(m.Slot), 18-h, 3, h)
 	}
 	if r := s.LastRun; r.Slot > first && r.Outcome != "" && !r.Outcome.Complete() {
@@ -65,7 +65,7 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 	return out
 }
 
-// slotWords says of each slot that a strip draws what happened, the oldest first.
+// slotWords describes each slot of a strip, oldest first.
 func slotWords(s scheduler.Stats, last uint64) string {
 	last = max(last, s.Last, s.LastRun.Slot)
 	words := make([]string, 0, stripSlots)

@@ -10,37 +10,37 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A timeline shows the intervals of a profile's rounds, a lane for each item.
+// A timeline shows the intervals of a profile's rounds, with a lane for each item.
 type timeline struct {
 	Labels []label
 	Lanes  []lane
 }
 
-// A lane is the intervals of one query on the profile's time axis.
+// A lane holds the intervals of one query on the profile's time axis.
 type lane struct {
 	Name, Link, When, About string
 	Marks                   []mark
 	Now                     string
 }
 
-// A mark is an interval: filled with a stroke at the run when it was captured,
-// crossed when it expired, outlined while it is open, dashed before.
+// A mark is an interval: filled, with a stroke at the run that captured it; crossed if
+// it expired; outlined while it is open; dashed before it opens.
 type mark struct{ Class, X, Width, At, Cross, Title string }
 
 const (
 	shownRounds  = 8
-	slotsLooked  = 1000             // of the history, for when slots began
-	slotsStepped = 64               // of the schedule, one by one; those after are taken to be as far apart
-	leastAxis    = 10 * time.Second // so that both ends of the axis read differently
+	slotsLooked  = 1000             // slots of the history that are read for their start times
+	slotsStepped = 64               // slots of the schedule that are computed one by one; later ones are assumed to be equally spaced
+	leastAxis    = 10 * time.Second // minimum length, so that the labels of both ends differ
 )
 
-// A slotClock tells when an endpoint's slots begin: those that ran by the
-// history, those to come by the schedule.
+// A slotClock returns the start times of an endpoint's slots: past ones from the
+// history, future ones from the schedule.
 type slotClock struct {
 	began    map[uint64]time.Time
-	last     uint64 // that began
+	last     uint64 // the last slot that began
 	schedule scheduler.Schedule
-	next     time.Time // when the slot after last begins, zero when unknown
+	next     time.Time // start of the slot after last, zero if unknown
 }
 
 func (v profileHandler) slotClock(endpoint string) (*slotClock, error) {
@@ -69,7 +69,7 @@ func (v profileHandler) slotClock(endpoint string) (*slotClock, error) {
 	return c, nil
 }
 
-// at is when a slot begins; false when that is unknown.
+// at returns when a slot begins; false if that is unknown.
 func (c *slotClock) at(slot uint64) (time.Time, bool) {
 	if slot <= c.last {
 		t, known := c.began[slot]
@@ -90,16 +90,16 @@ func (c *slotClock) at(slot uint64) (time.Time, bool) {
 	return t, !t.IsZero()
 }
 
-// A stretch is an interval on the axis. One that counts slots and whose end is
-// not known yet goes on to the end of the axis.
+// A stretch is an interval on the axis. An interval in slots whose end is not yet
+// known extends to the end of the axis.
 type stretch struct {
 	from, until time.Time
 	endless     bool
-	slots       string // "slots 4 to 6", "" for one of times
+	slots       string // "slots 4 to 6", "" for an interval of times
 }
 
-// stretch places an interval; false when it has no place yet. One that opens with
-// a change begins then, and may end with a slot.
+// stretch places an interval; false if its place is not yet known. An interval that
+// opens with a change begins at the time of the change and may end with a slot.
 func (c *slotClock) stretch(i *registry.Interval) (stretch, bool) {
 	if i.First == 0 || !i.Until.IsZero() {
 		return stretch{from: i.From, until: i.Until}, !i.From.IsZero()
@@ -116,7 +116,7 @@ func (c *slotClock) stretch(i *registry.Interval) (stretch, bool) {
 	return s, !s.from.IsZero()
 }
 
-// slots is the stretch from the beginning of one slot to the end of another.
+// slots returns the stretch from the start of one slot to the end of another.
 func (c *slotClock) slots(first, last uint64) stretch {
 	s := stretch{slots: "slot " + count(first)}
 	if last > first {
@@ -135,7 +135,8 @@ func (c *slotClock) slots(first, last uint64) stretch {
 	return s
 }
 
-// coming is the next interval of a periodic item, which no round holds yet.
+// coming returns the next interval of a periodic item, which is not yet part of a
+// round.
 func (c *slotClock) coming(w registry.When, now time.Time) (stretch, bool) {
 	switch every := w.Every; {
 	case every.Slots > 0:
@@ -149,8 +150,8 @@ func (c *slotClock) coming(w registry.When, now time.Time) (stretch, bool) {
 	return stretch{}, false
 }
 
-// timeline puts rounds, the newest first, on a time axis that reaches up to the
-// last end that is known.
+// timeline draws rounds, given newest first, on a time axis that extends to the latest
+// known end.
 func (v profileHandler) timeline(p *registry.Profile, rounds []registry.Round) (timeline, error) {
 	c, err := v.slotClock(p.Endpoint)
 	if err != nil {
@@ -182,7 +183,7 @@ func (v profileHandler) timeline(p *registry.Profile, rounds []registry.Round) (
 	return t, nil
 }
 
-// A placed interval is one that has its place on the axis.
+// A placed interval has a position on the axis.
 type placed struct {
 	stretch
 	state string
@@ -215,7 +216,7 @@ func (v profileHandler) lane(p *registry.Profile, n int, item registry.Item, a *
 	return l
 }
 
-// An axis is the time that a timeline covers.
+// An axis is the time span of a timeline.
 type axis struct{ lo, hi, now time.Time }
 
 func (a *axis) take(s stretch) { a.lo, a.hi = earlier(a.lo, s.from), later(a.hi, s.until) }
@@ -296,7 +297,7 @@ func laneWords(n map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// whenWords writes when an item is wanted as it is typed, with names in place
+// whenWords writes an item's interval in the syntax of the form, with names in place
 // of ids.
 func (v profileHandler) whenWords(w registry.When, within registry.Span) string {
 	if w.Changed != "" {

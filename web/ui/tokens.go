@@ -12,10 +12,10 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A tokensPage lists who may come in and makes new tokens.
+// A tokensPage lists the tokens and creates new ones.
 type tokensPage struct {
-	Open        bool // there is no token, so none is asked for
-	Valid, Idle int  // tokens; idle ones have not been used since the server started
+	Open        bool // there is no token, so the server requires none
+	Valid, Idle int  // numbers of tokens; idle ones have not been used since the server started
 	Rows        []tokenRow
 	Made        *madeToken
 	Form        form
@@ -29,10 +29,10 @@ type tokenRow struct {
 	Revoke              string
 }
 
-// A madeToken is shown once, in the answer to the form that made it.
+// A madeToken is shown once, in the answer to the form that created it.
 type madeToken struct{ Name, Secret string }
 
-// lives are how long a new token may be good for.
+// lives lists the possible lifetimes of a new token.
 var lives = []choice{{Value: "", Label: "never, only when revoked"}, {Value: "24h", Label: "in a day"}, {Value: "168h", Label: "in a week"}, {Value: "2160h", Label: "in 90 days"}, {Value: "8760h", Label: "in a year"}}
 
 func (s *Server) keys() (web.Keys, error) {
@@ -69,7 +69,7 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 		}
 		if used != nil {
 			if at := used.Used(t.Name); !at.IsZero() {
-				row.Used = v.past(at) // this very visit is a use
+				row.Used = v.past(at) // this request counts as a use
 			} else {
 				p.Idle++
 			}
@@ -82,7 +82,7 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 	return content{Title: "Tokens", Data: p}, nil
 }
 
-// make shows the new token in its answer, and nowhere else ever again.
+// make creates a token and shows it once, in its answer.
 func (v tokenHandler) make() error {
 	f := v.typed(tokenFields)
 	var expires *time.Time
@@ -112,7 +112,7 @@ func (v tokenHandler) make() error {
 		}
 		return v.tokensAgain(nil, f)
 	}
-	if v.token == "" { // the server asked for none until now: this session goes on with the new one
+	if v.token == "" { // the server required no token until now: this session continues with the new one
 		sessionHandler(v).open(secret)
 		v.token, v.caller = secret, registry.Caller{Name: t.Name, Role: t.Role}
 	}
@@ -129,7 +129,7 @@ func (v tokenHandler) tokensAgain(made *madeToken, f form) error {
 	return v.again(f, "tokens", "tokens", c)
 }
 
-// askToRevoke says who will be locked out.
+// askToRevoke says which access will be lost.
 func (v tokenHandler) askToRevoke() (content, error) {
 	name := v.r.PathValue("name")
 	keys, err := v.keys()

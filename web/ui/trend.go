@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Trends of what no log keeps: one point a minute, the last 24 hours. They are
-// lost when the process ends.
+// Trends of values that no log records: one point per minute for the last 24 hours.
+// They are kept in memory only.
 type trends struct {
 	mu   sync.Mutex
 	list []point
@@ -19,7 +19,7 @@ type trends struct {
 
 type point struct {
 	at        time.Time
-	fresh     float64 // share of results
+	fresh     float64 // fraction of the results
 	age       time.Duration
 	followers int
 }
@@ -27,8 +27,8 @@ type point struct {
 const (
 	pointEvery  = time.Minute
 	pointsKept  = 24 * 60
-	pointsLine  = 48 // drawn
-	pointsLeast = 5  // fewer are no trend
+	pointsLine  = 48 // number drawn
+	pointsLeast = 5  // minimum for a trend
 )
 
 func (t *trends) add(p point) {
@@ -46,7 +46,7 @@ func (t *trends) points() []point {
 	return slices.Clone(t.list)
 }
 
-// Watch collects the trends until ctx ends.
+// Watch records the trends until ctx is done.
 func (s *Server) Watch(ctx context.Context) {
 	t := time.NewTicker(pointEvery)
 	defer t.Stop()
@@ -68,7 +68,7 @@ func (s *Server) measure() error {
 		return err
 	}
 	p := point{at: s.Now()}
-	if n := len(snap.digests) - snap.states[registry.New]; n <= 0 { // no result: nothing to tell of
+	if n := len(snap.digests) - snap.states[registry.New]; n <= 0 { // no results, no point
 		return nil
 	} else {
 		p.fresh = float64(snap.states[registry.Live]) / float64(n)
@@ -85,7 +85,7 @@ func (s *Server) measure() error {
 	return nil
 }
 
-// trendLine draws one number of the points; a few points stand for many.
+// trendLine draws one value of the points; each point drawn represents several.
 func trendLine(past []point, of func(point) float64, what string, write func(float64) string) *spark {
 	if len(past) < pointsLeast {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Trials keeps the last trial runs for a moment, so that their rows are still
-// there when the form comes back for another reason.
+// Trials keeps the last trial runs for a short time, so that their rows remain
+// available when the form is shown again.
 type trials struct {
 	mu   sync.Mutex
-	list []keptTrial // the oldest first
+	list []keptTrial // oldest first
 }
 
 type keptTrial struct {
@@ -27,7 +27,7 @@ const (
 	oldestTrial = 10 * time.Minute
 )
 
-// trialKey is the same for the same question of the same caller.
+// trialKey identifies a caller's trial of a query.
 func trialKey(caller string, reg registry.Registration) [sha256.Size]byte {
 	return sha256.Sum256([]byte(caller + "\x00" + reg.Endpoint + "\x00" + reg.Text))
 }
@@ -45,7 +45,7 @@ func (k *trials) keep(key [sha256.Size]byte, t *trial, now time.Time) {
 	k.list = append(k.list, keptTrial{key, now, t})
 }
 
-// kept is nil when there was no such trial lately.
+// kept returns nil if there is no recent trial.
 func (k *trials) kept(key [sha256.Size]byte, now time.Time) *trial {
 	k.mu.Lock()
 	defer k.mu.Unlock()

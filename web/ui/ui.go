@@ -12,56 +12,57 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// Config holds what the pages need: the configuration of the API and a little more.
+// Config holds the dependencies of the pages: the configuration of the API and some
+// more.
 type Config struct {
 	web.Config
-	// Index is what lists of queries are ordered by.
+	// Index provides the data by which lists of queries are sorted.
 	Index Index
-	// Follow returns a channel that delivers after changes were committed, and
-	// what ends it. Without it live pages look by themselves, once a second.
+	// Follow returns a channel that receives a value after each commit of changes, and
+	// a function that ends it. If it is nil, live pages poll once a second.
 	Follow func() (awake <-chan struct{}, stop func())
-	// Streams bounds how many live streams are open at a time, default 64.
+	// Streams limits the number of open live streams; default 64.
 	Streams int
 	Managing
 }
 
 const (
 	usualStreams = 64
-	lookEvery    = time.Second    // how often a live page looks for slots that changed nothing
-	mostTries    = 4              // at a time
+	lookEvery    = time.Second    // how often a live page checks for slots without changes
+	mostTries    = 4              // concurrent trial executions
 	mostSessions = 1000           // signed-in browsers
-	mostOfOne    = 50             // with the same token
-	idleSession  = 12 * time.Hour // without a request
+	mostOfOne    = 50             // sessions with the same token
+	idleSession  = 12 * time.Hour // a session ends after this time without a request
 	longSession  = 7 * 24 * time.Hour
-	slowestWrite = 60 * time.Second // how long a browser may take to take a page
-	heartbeat    = 15 * time.Second // between two signs of life of a stream
+	slowestWrite = 60 * time.Second // how long a browser may take to read a page
+	heartbeat    = 15 * time.Second // interval between keep-alive messages of a stream
 	slowestEvent = 10 * time.Second
 )
 
-// A Server serves the pages. It is a web.Pages.
+// A Server serves the pages. It implements web.Pages.
 type Server struct {
 	Config
 	mux       *http.ServeMux
-	sections  map[string]bool // the places of the rail that exist
+	sections  map[string]bool // the existing navigation sections
 	assets    assets
 	templates map[string]*pageTemplate // parsed templates by page
 	sessions  *sessions
 	catalogue *catalogue
-	profiles  *profileIndex // nil where there are none
+	profiles  *profileIndex // nil if the server has no profiles
 	trends    trends
 	counted   cached[counted]
 	streams   chan struct{}
 	shares    shares
-	builds    chan struct{} // pages that are being built
-	tries     chan struct{} // trial executions
+	builds    chan struct{} // limits concurrent page builds
+	tries     chan struct{} // limits concurrent trial executions
 	trials    trials
-	joins     chan struct{} // comparisons of versions that lie far apart
+	joins     chan struct{} // limits concurrent comparisons of versions that are far apart
 	done      chan struct{}
 }
 
 var _ web.Pages = (*Server)(nil)
 
-// New builds the pages.
+// New returns the server of the pages.
 func New(c Config) (*Server, error) {
 	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Store == nil || c.Gate == nil || c.Index == nil {
 		return nil, errors.New("ui: a part of the configuration is missing")
@@ -99,29 +100,29 @@ func New(c Config) (*Server, error) {
 	return s, s.serveAll()
 }
 
-// Close ends the live streams; it is called once, when the server stops.
+// Close ends the live streams. Call it once, when the server stops.
 func (s *Server) Close() { close(s.done) }
 
-// Managing is what the pages about the server itself need besides the API's
-// parts; whatever is left out has no page, or no place on it.
+// Managing holds the dependencies of the pages about the server itself. A page or
+// section without its dependency is left out.
 type Managing struct {
-	// Settings are the effective configuration, secrets masked.
+	// Settings returns the effective configuration with secrets masked.
 	Settings func() ([]Setting, error)
-	// Storage tells how large the store is.
+	// Storage returns the size of the store.
 	Storage func() (Storage, error)
-	// Probe asks an endpoint that is not known yet one small question. An error
-	// that can be mended is a *registry.Problem.
+	// Probe sends a small query to an endpoint that is not yet registered. An error
+	// that the user can correct is a *registry.Problem.
 	Probe func(ctx context.Context, e registry.Endpoint) (time.Duration, error)
 	// Started is when the process began.
 	Started time.Time
 }
 
-// A Setting is one value of the configuration and where it comes from.
+// A Setting is a configuration value and its source.
 type Setting struct {
 	Key, Value string
-	From       string // "flag", "environment", "file", "secret file", "default" or, of an endpoint, "changed here by …"
+	From       string // "flag", "environment", "file", "secret file", "default" or, for an endpoint, "changed here by …"
 }
 
-// Storage is the size of the store in bytes; Free is the part of Size that
-// waits to be used again.
+// Storage is the size of the store in bytes; Free is the part of Size that is
+// available for reuse.
 type Storage struct{ Size, Free int64 }

@@ -34,7 +34,7 @@ func TestOverview(t *testing.T) {
 	r.get("/").has("has answered with status 503 since", "failing", "503 &lt;b&gt;Service", "Run a slot now")
 }
 
-// Without tokens nobody signs in; with one, nobody gets in without.
+// Without tokens no sign-in is needed; with one, access requires a sign-in.
 func TestSignIn(t *testing.T) {
 	open := newRig(t)
 	open.get("/").status(200).has("No sign-in is asked for")
@@ -64,7 +64,7 @@ func TestSignIn(t *testing.T) {
 	r.get("/").status(401)
 }
 
-// A token that is gone is out at once, whoever holds a session of it.
+// A revoked token loses access at once, also in existing sessions.
 func TestRevokedTokenEndsTheSession(t *testing.T) {
 	ops, secret := token("ops", registry.RoleAdmin)
 	r := newRig(t, ops)
@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 	r.get("/v1/nowhere").status(404).has(`"type":"/problems/not-found"`)
 }
 
-// A page that is there is not missing because of the method.
+// A page that exists is not reported as missing because of the method.
 func TestMethods(t *testing.T) {
 	r := newRig(t)
 	for _, c := range [][3]string{{"PUT", "/", "GET, HEAD, OPTIONS"}, {"DELETE", "/signin", "GET, HEAD, POST, OPTIONS"}, {"GET", "/signout", "POST, OPTIONS"}} {
@@ -118,7 +118,8 @@ func TestMethods(t *testing.T) {
 	r.do("OPTIONS", "/nowhere", nil).status(404)
 }
 
-// Static files may be kept forever: their address is that of their content.
+// Static files may be cached forever: their address contains the hash of their
+// content.
 func TestStatic(t *testing.T) {
 	r := newRig(t)
 	page := r.get("/").body
@@ -156,7 +157,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// A page stays small however many endpoints there are; those in trouble stand first.
+// A page stays small with many endpoints; those with problems come first.
 func TestManyEndpoints(t *testing.T) {
 	r := newRig(t)
 	for i := range 19 {
@@ -173,8 +174,8 @@ func TestManyEndpoints(t *testing.T) {
 	r.get("/").has("has not answered", `id="ep-e19"`).lacks(`id="ep-e12"`)
 }
 
-// A page may reckon with a clock that is a little slow, but what has been does
-// not come: the page says so to its script.
+// The script allows for a slow clock, but never shows a past event as a future one:
+// the page marks past times.
 func TestPastStaysPast(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	v := &visit{clock: clock{now}}

@@ -12,16 +12,16 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Putting versions together is dear: how much of the log it may take is bounded,
-// and how many readers may ask for much of it at a time.
+// Reconstructing versions is expensive. These limits bound the part of the log that a
+// comparison reads, and the number of large comparisons at a time.
 const (
-	farthest   = 10_000   // changes that a version may lie back
-	heaviest   = 64 << 20 // bytes of their rows
-	fewChanges = 200      // so many cost next to nothing
-	mostJoins  = 2        // longer ones at a time
+	farthest   = 10_000   // maximum distance of a version from the newest, in changes
+	heaviest   = 64 << 20 // total bytes of their rows
+	fewChanges = 200      // up to this number the cost is negligible
+	mostJoins  = 2        // concurrent larger comparisons
 )
 
-// between is the log of one query between two of its versions, as one step.
+// between returns the log of one query between two of its versions as one step.
 func (v resultHandler) between(query, epoch string, from, to uint64) (*diff.Delta, error) {
 	if to-from > farthest {
 		return nil, tooFar("At most " + count(farthest) + " changes are put together.")
@@ -63,7 +63,7 @@ func tooFar(detail string) error {
 	return &registry.Problem{Kind: registry.KindGap, Title: "Too far back", Detail: detail}
 }
 
-// weight is how many bytes the rows of a step hold.
+// weight returns the size of a step's rows in bytes.
 func weight(d *diff.Delta) (n int) {
 	if d == nil {
 		return 0
@@ -76,8 +76,8 @@ func weight(d *diff.Delta) (n int) {
 	return n
 }
 
-// version is a query's result after change seq. Results of the past are not
-// kept: the newest one is led back along the log.
+// version returns a query's result after change seq. Past results are not stored: the
+// newest one is rolled back along the log.
 func (v resultHandler) version(query string, seq uint64) (*diff.Result, registry.Status, error) {
 	st, r, err := v.History.Current(query, true)
 	switch {
@@ -102,8 +102,8 @@ func (v resultHandler) version(query string, seq uint64) (*diff.Result, registry
 	return r, st, err
 }
 
-// momentLayouts are the ways to write a moment in an address: as links have it,
-// as browsers send it, and as people type it. All are UTC unless they say.
+// momentLayouts are the formats of a time in an address: as links have it, as browsers
+// send it, and as people type it. Times without a zone are UTC.
 var momentLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
 
 func readMoment(s string) (time.Time, error) {
@@ -115,10 +115,9 @@ func readMoment(s string) (time.Time, error) {
 	return time.Time{}, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
 }
 
-// versionAt is the version of a query that was in force at a moment: the last
-// change not after it. recent are its newest changes, the oldest first; what
-// lies before them is looked up in the log, in as many steps as a search by
-// halves takes.
+// versionAt returns the version of a query at a time: the last change at or before it.
+// recent holds the newest changes, oldest first; earlier ones are found by binary
+// search in the log.
 func (v resultHandler) versionAt(q *registry.Query, newest registry.Position, recent []registry.Change, t time.Time) (uint64, error) {
 	if len(recent) > 0 && !t.Before(recent[0].Time) {
 		i := sort.Search(len(recent), func(i int) bool { return recent[i].Time.After(t) })
@@ -129,7 +128,7 @@ func (v resultHandler) versionAt(q *registry.Query, newest registry.Position, re
 		last = recent[0].Seq - 1
 	}
 	var failed error
-	trimmed := uint64(0) // the last version that is not kept any more
+	trimmed := uint64(0) // the last version that is no longer stored
 	n := sort.Search(int(last), func(i int) bool {
 		seq := uint64(i) + 1
 		if failed != nil {
@@ -162,8 +161,8 @@ func isTooOld(err error) bool {
 	return errors.As(err, &gap) && gap.Reason == registry.TooOld
 }
 
-// versionChoices offers the newest versions with their times, and the chosen one
-// wherever it lies.
+// versionChoices lists the newest versions with their times, and the selected one even
+// if it is older.
 func (v resultHandler) versionChoices(newest uint64, recent []registry.Change, chosen uint64, at time.Time) []choice {
 	var out []choice
 	for i, c := range slices.Backward(recent) {
@@ -189,7 +188,7 @@ func (v resultHandler) versionChoices(newest uint64, recent []registry.Change, c
 	return out
 }
 
-// timeOf is when a version began, zero when the log does not say.
+// timeOf returns when a version began, zero if the log does not hold it.
 func (v resultHandler) timeOf(q *registry.Query, epoch string, seq uint64, recent []registry.Change) (time.Time, error) {
 	for _, c := range recent {
 		if c.Seq == seq {

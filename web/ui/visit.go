@@ -12,21 +12,22 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// A visit is one request to a page, with what all handlers share.
+// A visit is one request to a page with the data that all handlers share.
 type visit struct {
 	*Server
 	clock
 	w      http.ResponseWriter
 	r      *http.Request
 	caller registry.Caller
-	token  string // of the session, "" where none is asked for
+	token  string // of the session, "" if the server requires none
 
-	streaming bool // for the live stream of the page
-	building  bool // one of the pages that are built at a time
+	streaming bool // the request is for the page's live stream
+	building  bool // the visit occupies one of the places of startBuild
 }
 
-// startBuild waits for a place among the pages that are built, so that many requests at
-// once need the memory of a few. endBuild gives it back, before the page is sent.
+// startBuild waits until fewer than the maximum number of pages are being built, which
+// bounds the memory of concurrent requests. endBuild releases the place before the
+// page is sent.
 func (v *visit) startBuild() error {
 	select {
 	case v.builds <- struct{}{}:
@@ -46,7 +47,7 @@ func (v *visit) endBuild() {
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// ServeHTTP serves everything that is not the API's.
+// ServeHTTP serves all requests outside the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", policy)
 	s.mux.ServeHTTP(w, r)
@@ -56,11 +57,11 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 	return &visit{Server: s, w: w, r: r, clock: clock{s.Now().UTC()}}
 }
 
-// Has says whether there is a page of that look, so that no page links to one
-// that is not there.
+// Has reports whether a page exists on this server, so that links to missing pages are
+// left out.
 func (v *visit) Has(look string) bool { return v.templates[look] != nil }
 
-// May says whether the caller has a role.
+// May reports whether the caller has a role.
 func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(role) }
 
 // show serves a page.
@@ -71,7 +72,7 @@ func (s *Server) show(p page) http.Handler {
 			return
 		}
 		if v.startBuild() != nil {
-			return // the browser is gone
+			return // the browser has disconnected
 		}
 		defer v.endBuild()
 		c, err := p.build(v)
@@ -90,7 +91,7 @@ func (s *Server) show(p page) http.Handler {
 	})
 }
 
-// act serves a form.
+// act handles a form.
 func (s *Server) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
@@ -119,7 +120,8 @@ func formError(err error) error {
 	return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read"}
 }
 
-// enter checks the caller's role. Without it, it answers with the sign-in form or 403.
+// enter checks the caller's role. If the role is missing, it answers with the sign-in
+// form or status 403.
 func (v *visit) enter(route string, need registry.Role) bool {
 	web.Note(v.w, route, "")
 	err := v.authenticate()
@@ -145,8 +147,8 @@ func (v *visit) enter(route string, need registry.Role) bool {
 	return true
 }
 
-// authenticate identifies the caller. It runs for every request, so that a revoked
-// token stops working at once.
+// authenticate identifies the caller. It runs for every request, so that revoking a
+// token takes effect at once.
 func (v *visit) authenticate() error {
 	v.token = v.Token(v.r)
 	caller, err := v.Gate.Authenticate("", v.token)
@@ -179,14 +181,14 @@ func (v *visit) render(status int, look string, f *frame) {
 	b.send(v.w, v.r, status)
 }
 
-// to answers a form with a redirect to a page of this server.
+// to redirects a form to a page of this server.
 func (v *visit) to(path string) error {
 	v.w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(v.w, v.r, local(path), http.StatusSeeOther)
 	return nil
 }
 
-// back answers a form with a redirect to its field "back", else to path.
+// back redirects a form to the address in its field "back", else to path.
 func (v *visit) back(path string) error {
 	if b := v.r.PostForm.Get("back"); b != "" {
 		path = b
@@ -194,7 +196,7 @@ func (v *visit) back(path string) error {
 	return v.to(path)
 }
 
-// local returns path if it leads to this server, else "/".
+// local returns path if it is an address on this server, else "/".
 func local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
@@ -207,8 +209,7 @@ func local(path string) string {
 // they need.
 type handler interface{ ~struct{ *visit } }
 
-// by makes the builder of a page from the method of a handler, do the one of an
-// action.
+// by adapts a handler's method to build a page, do to perform an action.
 func by[H handler](build func(H) (content, error)) func(*visit) (content, error) {
 	return func(v *visit) (content, error) { return build(H(struct{ *visit }{v})) }
 }
@@ -222,8 +223,8 @@ type (
 	overviewHandler    struct{ *visit }
 	queriesHandler     struct{ *visit }
 	queryHandler       struct{ *visit } // one query
-	resultHandler      struct{ *visit } // its versions and changes
-	holderHandler      struct{ *visit } // what one of its holders asks for
+	resultHandler      struct{ *visit } // versions and changes of a query
+	holderHandler      struct{ *visit } // the settings of one of its holders
 	registerHandler    struct{ *visit }
 	endpointHandler    struct{ *visit }
 	newEndpointHandler struct{ *visit }
@@ -233,10 +234,10 @@ type (
 	tokenHandler       struct{ *visit }
 	serverHandler      struct{ *visit } // settings and about
 	sessionHandler     struct{ *visit } // sign-in and theme
-	menu               struct{ *visit } // what each page has around its content
+	menu               struct{ *visit } // the surroundings of every page
 )
 
-// fragment answers a script with one part of a page.
+// fragment sends one part of a page to the script.
 func (v *visit) fragment(look, name string, data any) error {
 	b, err := pack(func(w io.Writer) error { return v.templates[look].part(w, name, data) })
 	if err != nil {
