@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Places of the tableColumns that findings speak of.
+// Indexes of the columns that the findings use.
 var (
 	relevantAt = columnAt("relevant")
 	delayAt    = columnAt("abs delay")

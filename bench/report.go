@@ -119,7 +119,7 @@ figure{margin:2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee
 </style>
 <h1>Refresh policies over {{.Trace}}</h1>
 <p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes{{if .Several}} in the first trace; tables and findings are means over all traces, plots show the first{{end}}; budget rule <code>{{.Rule}}</code>.
-All tableColumns are taken from the trace, not from what happened to be executed.</p>
+All columns are taken from the trace, not from what happened to be executed.</p>
 <h2>Findings</h2>
 <ul>{{range .Findings}}<li>{{.}}</li>
 {{end}}</ul>

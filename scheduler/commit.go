@@ -112,6 +112,8 @@ func (r *runner) close() error {
 	}
 	if why == "" {
 		r.slot.Skipped = p.waiting()
+	} else if p.waiting() > 0 {
+		r.slot.Error = why
 	}
 	p.closeRounds(now, why)
 	p.end(now)
@@ -119,7 +121,7 @@ func (r *runner) close() error {
 	r.learnt = p.learnt()
 	r.slot.Stretch = p.ranking.Stretch
 	r.l.mu.Unlock()
-	r.slot.Finished, r.slot.Error = now.UTC(), r.stopped
+	r.slot.Finished = now.UTC()
 	if err := r.flush(false); err != nil {
 		return err
 	}

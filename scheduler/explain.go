@@ -197,6 +197,10 @@ func (l *Loop) passedOverReason(c *item) string {
 		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
 	case c.Estimate > 0:
 		return fmt.Sprintf("it needs about %s, more than was left when its turn came", c.Estimate)
+	case c.tier == TierNew && exactly(l.last.Used) < had:
+		return "the half of the budget that new queries may use was used up before its turn"
+	case c.tier == TierRefresh && exactly(l.last.Used) < had:
+		return "the half of the budget that refreshes may use was used up before its turn"
 	}
 	return "the budget was used up before its turn"
 }
@@ -210,6 +214,9 @@ func (l *Loop) ineligibleReason(c *item) string {
 	case inactive:
 		return "no holder wants executions now"
 	case backingOff:
+		if s.Failures == 0 {
+			return fmt.Sprintf("its last %d answers were older than its result; it is left out until slot %d", s.Outdated, s.NotBefore)
+		}
 		return fmt.Sprintf("it failed %d times in a row and is left out until slot %d", s.Failures, s.NotBefore)
 	case cutOut:
 		return fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)

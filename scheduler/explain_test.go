@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -86,6 +87,65 @@ func TestExplain(t *testing.T) {
 			t.Errorf("unknown: %v", err)
 		}
 		w.stop()
+	})
+}
+
+// A reason is never the budget when it was something else that kept a query from
+// running.
+func TestReasons(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		r := schedulertest.Rows(t, "x")
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "rr"), func(q *registry.Query, n int) reply {
+			if q.ID == "q_old" && n > 0 {
+				return reply{time.Second, registry.Outdated, nil}
+			}
+			return reply{3 * time.Second, registry.Changed, r}
+		})
+		w.register("old")
+		w.run()
+		until(150 * time.Second) // slots 2 and 3 brought older answers
+		if x := w.explain("q_old"); x.Eligible || !strings.Contains(x.Why, "its last 2 answers were older") {
+			t.Errorf("after two older answers: %+v", x)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			w.register(id)
+		}
+		until(210 * time.Second) // a for 3 s, b cut after 2 s
+		if x := w.explain("q_c"); x.PassedOver == nil || !strings.Contains(x.PassedOver.Reason, "new queries") {
+			t.Errorf("a new query, when new ones had used their part: %+v, %+v", x, x.PassedOver)
+		}
+		w.stop()
+	})
+}
+
+// A slot that an edit ends says so, where queries were left.
+func TestSlotEndedByAnEdit(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ledger := &schedulertest.Memory{}
+		m := scheduler.NewManager(scheduler.Config{Ledger: ledger})
+		if err := m.Add(named("alpha"), &service{reply: same(t, time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			if err := ledger.Register(schedulertest.Query("alpha", id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		until(500 * time.Millisecond) // in slot 1
+		if err := m.Update(named("alpha"), &service{reply: same(t, time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		until(5 * time.Second)
+		if s := ledger.Slots("alpha"); len(s) != 1 || s[0].Run != 1 || !strings.Contains(s[0].Error, "edited") {
+			t.Errorf("slots: %+v; want one that an edit ended", s)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -126,7 +126,7 @@ type Slot struct {
 	Captured       int       `json:"captured,omitempty"`        // rounds of profiles that ended captured
 	Expired        int       `json:"expired,omitempty"`         // and those that expired
 	Stretch        float64   `json:"stretch,omitempty"`         // the policy's deadlines could not all be met and count as this many times as long
-	Error          string    `json:"error,omitempty"`           // why nothing could run
+	Error          string    `json:"error,omitempty"`           // why nothing could run, or nothing more
 	Throttled      bool      `json:"throttled,omitempty"`       // that is: the endpoint asked us to wait
 }
 

@@ -52,7 +52,7 @@ var others struct {
 // the definition cannot build its own default.
 func Register(d Definition) {
 	if slices.ContainsFunc(Policies(), func(x Definition) bool { return x.Name == d.Name }) {
-		panic(fmt.Sprintf("scheduler: policy %s is others twice", d.Name))
+		panic(fmt.Sprintf("scheduler: policy %s is registered twice", d.Name))
 	}
 	if _, err := policy.Parse([]Definition{d}, d.Spelling()); err != nil {
 		panic(fmt.Sprintf("scheduler: register a policy: %v", err))
