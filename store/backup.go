@@ -15,10 +15,10 @@ import (
 
 const temporaryPattern = File + ".copy-*"
 
-// Backup writes a consistent copy of the store, as it is at one moment, while
-// work goes on. The copy is made on the store's own disk first, which needs
-// room for it: a slow receiver must not hold a transaction open. A store opened
-// from the copy has a new epoch, since it is unknown how much later that is.
+// Backup writes a consistent snapshot of the store while other transactions continue.
+// The copy is first written to the store's own disk, which needs enough free space; a
+// slow receiver therefore never holds a transaction open. A store opened from the copy
+// gets a new epoch, since its age is unknown.
 func (d *DB) Backup(w io.Writer) (int64, error) {
 	path, err := d.copyMarked()
 	if path != "" {
@@ -39,8 +39,7 @@ func (d *DB) Backup(w io.Writer) (int64, error) {
 	return n, nil
 }
 
-// copyMarked writes a copy beside the store that says it is one. The caller
-// removes it.
+// copyMarked writes a copy, marked as such, beside the store. The caller removes it.
 func (d *DB) copyMarked() (path string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(d.path), temporaryPattern)
 	if err != nil {
@@ -65,11 +64,11 @@ func mark(path string) error {
 	return errors.Join(err, b.Close())
 }
 
-// compactStep is how much of a compacted copy is written in one transaction.
+// compactStep is the number of bytes that one transaction of a compaction writes.
 const compactStep = 64 << 20
 
-// Compact writes a copy without unused pages to dst, which must not exist. Like
-// a backup it comes up with a new epoch.
+// Compact writes a copy without unused pages to dst, which must not exist. As with a
+// backup, a store opened from it gets a new epoch.
 func (d *DB) Compact(dst string) error {
 	err := d.compact(dst)
 	if err != nil {
@@ -78,8 +77,8 @@ func (d *DB) Compact(dst string) error {
 	return nil
 }
 
-// compact makes the copy under another name: what a crash leaves of it must not
-// be taken for a store.
+// compact writes the copy under a temporary name, so that the remains of a crash are
+// not taken for a store.
 func (d *DB) compact(dst string) error {
 	if _, err := os.Lstat(dst); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fs.ErrExist, err)
@@ -89,7 +88,7 @@ func (d *DB) compact(dst string) error {
 		return err
 	}
 	part := f.Name()
-	defer os.Remove(part) // not there any more when all went well
+	defer os.Remove(part) // fails after a successful rename
 	if err := f.Close(); err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (d *DB) compact(dst string) error {
 	return syncDir(filepath.Dir(dst))
 }
 
-// InUse says whether the file at path is a store that a process has open.
+// InUse reports whether the file at path is a store that a process has open.
 func InUse(path string) bool {
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Millisecond})
 	if err == nil {
@@ -118,7 +117,7 @@ func InUse(path string) bool {
 	return errors.Is(err, bolterrors.ErrTimeout)
 }
 
-// sweepTemporary removes what a crash during a backup left.
+// sweepTemporary removes files left by a crash during a backup.
 func (d *DB) sweepTemporary() {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.path), temporaryPattern))
 	for _, path := range left {

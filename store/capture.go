@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// ListProfiles returns a page of profiles in id order after cursor, at most limit, and
+// ListProfiles returns a page of at most limit profiles after cursor in id order, and
 // the next cursor, "" at the end.
 func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
 	if limit <= 0 {
@@ -40,7 +40,7 @@ func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (i
 	return items, next, err
 }
 
-// ProfileItem returns one profile; it wraps registry.ErrNotFound.
+// ProfileItem returns one profile. It wraps registry.ErrNotFound.
 func (d *DB) ProfileItem(id string) (item registry.ListedProfile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
@@ -54,11 +54,13 @@ func (d *DB) ProfileItem(id string) (item registry.ListedProfile, err error) {
 	return item, err
 }
 
-// lookAtRounds is how many rounds one call looks at for those of a state.
+// lookAtRounds is the maximum number of rounds that one call examines for those in a
+// given state.
 const lookAtRounds = 5000
 
-// Rounds returns a profile's rounds of a state ("": any) below a number (0: all), newest
-// first. next is where to go on, 0 at the end; a page may be shorter than limit.
+// Rounds returns a profile's rounds in a state ("": any) below a number (0: all),
+// newest first. next is the number to continue with, 0 at the end; a page may be
+// shorter than limit.
 func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
@@ -89,8 +91,7 @@ func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit i
 	return list, next, err
 }
 
-// seekBefore moves to the last round below a number, or to the last of all for
-// 0.
+// seekBefore moves to the last round below a number, or to the last one for 0.
 func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
 	from := key16(serial, before)
 	if before == 0 {
@@ -102,14 +103,14 @@ func seekBefore(c *bbolt.Cursor, serial, before uint64) (k, v []byte) {
 	return c.Prev()
 }
 
-// ProfileStatus returns what is known of one profile.
+// ProfileStatus returns the status of one profile.
 func (d *DB) ProfileStatus(id string) (s registry.ProfileStatus, err error) {
 	item, err := d.ProfileItem(id)
 	return item.Status, err
 }
 
-// Captured returns the captures that follow p, oldest first, and a *registry.GapError
-// when the log does not continue from it.
+// Captured returns the captures after p, oldest first. It returns a *registry.GapError
+// if the log does not continue from p.
 func (d *DB) Captured(id string, p registry.Position, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, end, err := d.endOf(tx, id, p)
@@ -122,7 +123,8 @@ func (d *DB) Captured(id string, p registry.Position, limit int) (list []registr
 	return list, err
 }
 
-// Ends returns the rounds that ended after the given one, captured or not, oldest first.
+// Ends returns the rounds that ended after the given one, captured or expired, oldest
+// first.
 func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
@@ -155,8 +157,8 @@ func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
 	return end, err
 }
 
-// endOf finds the place of a capture among its profile's ends. Seq 0 is before
-// the first of all.
+// endOf finds the position of a capture among its profile's ends. Seq 0 is the
+// position before the first one.
 func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile, uint64, error) {
 	n, err := findNeed(tx, id)
 	if err != nil {
@@ -176,7 +178,7 @@ func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile,
 	if v := tx.Bucket(bCaptures).Get(key16(n.serial, p.Seq)); v != nil {
 		return n, number(v), nil
 	}
-	// It was forgotten; no capture is missing if the next one is there.
+	// The capture was trimmed. No capture is missing if the next one is present.
 	if v := tx.Bucket(bCaptures).Get(key16(n.serial, p.Seq+1)); v != nil {
 		return n, number(v) - 1, nil
 	}
@@ -186,7 +188,7 @@ func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile,
 	return n, 0, &registry.GapError{Reason: registry.TooOld}
 }
 
-// ends reads the ends after a place, in their order.
+// ends reads the ends after a position in order.
 func ends(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
 	if limit <= 0 {
 		return nil, nil

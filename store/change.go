@@ -13,8 +13,8 @@ const changeVersion = 1
 
 const changeBaseline = 1
 
-// A logged change is one as stored in the log. Its delta stays packed until the
-// transaction is over.
+// A logged change is a change as stored in the log. Its delta stays packed until the
+// transaction has ended.
 type logged struct {
 	query, endpoint string
 	serial, seq     uint64
@@ -40,8 +40,7 @@ func (l *logged) append(b []byte) []byte {
 	return append(b, l.delta...)
 }
 
-// parseLogged reads an entry of the log; delta still refers to the file's
-// memory.
+// parseLogged parses a log entry; delta refers to the file's mapped memory.
 func parseLogged(k, v []byte) (logged, error) {
 	in := scan{b: v}
 	if in.byte() != changeVersion || len(k) != 16 {

@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// maxFindings bounds what Check tells; more would say nothing new.
+// maxFindings is the maximum number of findings that Check returns.
 const maxFindings = 100
 
-// Check reads the whole store and says everything that does not agree, joined
-// into one error: the pages of the file, each registration and its indexes, each
-// result and its hash, the numbering of each query's changes and of all, and
-// that each change leads from the hash of the one before. Reading goes on meanwhile;
-// writing waits while the pages are looked at.
+// Check verifies the whole store and returns all inconsistencies joined into one
+// error. It checks the pages of the file, each registration and its indexes, each
+// result and its hash, the numbering of changes per query and overall, and that each
+// change starts from the hash of the previous one. Reads continue meanwhile; writes
+// wait while the pages are checked.
 func (d *DB) Check() error {
 	err := walk(d.path, true)
 	if err == nil {
@@ -60,8 +60,8 @@ func (c *checker) found(format string, args ...any) {
 	}
 }
 
-// pages checks the file below everything else. It needs the list of free pages,
-// which only a writer may look at.
+// pages checks the file's page structure. It needs the list of free pages, which only
+// a write transaction may read.
 func (c *checker) pages() error {
 	tx, err := c.db.bolt.Begin(true)
 	if err != nil {
@@ -192,8 +192,8 @@ func (c *checker) query(s *storedQuery) {
 	c.history(s, r.seq, hash)
 }
 
-// history checks that a query's changes are numbered without a gap up to seq
-// and lead, hash by hash, to the result.
+// history checks that a query's changes are numbered without a gap up to seq and that
+// their hashes form a chain that ends at the result.
 func (c *checker) history(s *storedQuery, seq uint64, hash string) {
 	cur := c.tx.Bucket(bChanges).Cursor()
 	last, offset, reached := uint64(0), uint64(0), ""
@@ -226,7 +226,7 @@ func (c *checker) delta(l *logged) (*diff.Delta, error) {
 	return change.Delta, err
 }
 
-// pending notes whose history waits for the purge.
+// pending records the serials whose history waits for the purge.
 func (c *checker) pending() error {
 	return c.tx.Bucket(bPurge).ForEach(func(k, _ []byte) error {
 		if k[0] == purgeHistory {
@@ -253,7 +253,7 @@ func (c *checker) orphans() error {
 	return nil
 }
 
-// subscriptions checks that each can be read and is stored under its id.
+// subscriptions checks that each subscription can be read and is stored under its id.
 func (c *checker) subscriptions() error {
 	return c.tx.Bucket(bSubscriptions).ForEach(func(k, v []byte) error {
 		s, err := parseSubscription(string(k), v)
@@ -293,7 +293,7 @@ func (c *checker) log() error {
 	return err
 }
 
-// old checks that retention may drop all but the newest change of each query.
+// old checks that retention may drop all changes except the newest of each query.
 func (c *checker) old() error {
 	expected := uint64(0)
 	var before []byte

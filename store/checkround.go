@@ -4,9 +4,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// profiles checks what is kept of each profile: that its rounds are the open
-// and the ended ones, that captures are numbered without a gap, and that the
-// counts are those of what is there.
+// profiles checks the data of each profile: its rounds are the open and the ended
+// ones, captures are numbered without a gap, and the counts match.
 func (c *checker) profiles() error {
 	known := map[uint64]bool{}
 	err := c.tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
@@ -31,7 +30,7 @@ func (c *checker) profiles() error {
 		return nil
 	})
 	for _, bucket := range [][]byte{bRounds, bOpen, bEnds, bCaptures} {
-		_ = c.tx.Bucket(bucket).ForEach(func(k, _ []byte) error { // it returns no error
+		_ = c.tx.Bucket(bucket).ForEach(func(k, _ []byte) error { // the callback returns no error
 			serial := number(k)
 			waits := c.tx.Bucket(bPurge).Get(purgeKey(purgeRounds, serial)) != nil
 			if !known[serial] && !waits {

@@ -14,10 +14,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Digests remembers what was read of each query, so that reading again costs
-// only what has changed: a look at a registration's revision and a hash of its
-// statistics. It holds some hundred bytes a query, and once somebody searched
-// also what is searched, of those that are short.
+// Digests caches what was read of each query, so that the cost of a further read
+// depends on what has changed: it compares a registration's revision and a hash of its
+// statistics. It needs a few hundred bytes per query. After the first search it also
+// holds the searchable text of short queries.
 type digests struct {
 	mu   sync.Mutex
 	list []digested // in id order
@@ -25,19 +25,19 @@ type digests struct {
 
 type digested struct {
 	registry.QueryDigest
-	wish             registry.Query // as far as the state depends on it
+	wish             registry.Query // the fields on which the state depends
 	serial, revision uint64
-	sum              uint64 // of the statistics as they were read
-	words            string // what a search looks at, see wordsOf; "" until there was one
+	sum              uint64 // hash of the statistics when they were read
+	words            string // searchable text, see wordsOf; "" before the first search
 }
 
-// longWords is how many bytes of a query are remembered for searches at most: a
-// longer one is read each time.
+// longWords is the maximum size in bytes of a query's cached search text; a longer one
+// is read each time.
 const longWords = 2048
 
-// Digests are what lists of queries are ordered and counted by, in id order: of
-// all queries, or of those that mention a text as Filter.Text does. They are of
-// one moment.
+// Digests returns the data by which lists of queries are sorted and counted, in id
+// order: of all queries, or of those that contain a text as in Filter.Text. The
+// digests form a consistent snapshot.
 func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	text = strings.ToLower(text)
 	d.digests.mu.Lock()
@@ -95,7 +95,7 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	return out, nil
 }
 
-// digest reads a query, as far as it is not what it was.
+// digest returns a query's digest and reads only what has changed.
 func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digested, error) {
 	var x digested
 	serial, revision, sum := number(query), number(query[16:]), xxh3.Hash(stats)
@@ -134,12 +134,12 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 	return x, nil
 }
 
-// wishOf is as much of a query as its state depends on.
+// wishOf returns the fields of a query on which its state depends.
 func wishOf(q *registry.Query) registry.Query {
 	w := registry.Query{Pause: q.Paused()}
 	limit := registry.Duration(q.MaxStaleness())
 	for _, h := range q.Holders {
-		if h.Pause == nil && h.From == nil && h.Until == nil { // it is enough
+		if h.Pause == nil && h.From == nil && h.Until == nil { // one active holder is enough
 			w.Holders = []registry.Holder{{MaxStaleness: limit}}
 			return w
 		}
@@ -148,7 +148,8 @@ func wishOf(q *registry.Query) registry.Query {
 	return w
 }
 
-// turns says that a holder's time has begun or ended since the state was told.
+// turns reports whether a holder's time window has opened or closed since the state
+// was determined.
 func (x *digested) turns(now time.Time) bool {
 	return x.wish.Paused() == nil && x.wish.Active(now) == (x.State == registry.Idle)
 }
@@ -162,7 +163,7 @@ func changedOf(samples []scheduler.Sample) (n int) {
 	return n
 }
 
-// mentions is mentions for the query of the digest, that is stored as v.
+// mentions is mentions for the digest's query, which is stored as v.
 func (x *digested) mentions(room *[]byte, v []byte, text string) (bool, error) {
 	if text == "" {
 		return true, nil
@@ -180,9 +181,9 @@ func (x *digested) mentions(room *[]byte, v []byte, text string) (bool, error) {
 	return strings.Contains(x.words, text), nil
 }
 
-// mentionsRaw is mentions for a registration as it is stored: reading it costs
-// much more than finding that the text is nowhere in it.
-// Room is for its lower-case bytes.
+// mentionsRaw is mentions for a registration in its stored form: decoding it costs
+// much more than finding that the text is not in it. Room is a buffer for the
+// lower-case bytes.
 func mentionsRaw(room *[]byte, v []byte, text string) (bool, error) {
 	if text == "" {
 		return true, nil
@@ -197,8 +198,8 @@ func mentionsRaw(room *[]byte, v []byte, text string) (bool, error) {
 	return err == nil && mentions(&s.Query, text), err
 }
 
-// lower appends v with its ASCII letters in lower case: enough for a text that
-// is ASCII itself, apart from the two other letters that fold to one of it.
+// lower appends v with its ASCII letters in lower case. This suffices for an ASCII
+// search text, except for the two non-ASCII letters that fold to ASCII ones.
 func lower(b, v []byte) []byte {
 	b = append(b, v...)
 	for i, c := range b {
@@ -209,11 +210,11 @@ func lower(b, v []byte) []byte {
 	return b
 }
 
-// Recent calls f for the changes after an offset that were committed not before
-// since, baselines left out, the oldest first, and returns the offset up to
-// which it read. A zero Offset, or one of another epoch, is before everything.
-// It reads no delta, and looks at some thousand changes at a time, so that no
-// reader stays long.
+// Recent calls f for the changes after an offset that were committed at or after
+// since, without baselines, oldest first. It returns the offset up to which it read. A
+// zero Offset, or one of another epoch, precedes all changes. Recent reads no deltas
+// and examines some thousand changes per transaction, so that read transactions stay
+// short.
 func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error) {
 	if o.Epoch != d.epoch {
 		o = registry.Offset{Epoch: d.epoch}
@@ -246,8 +247,8 @@ func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at 
 	return o, nil
 }
 
-// firstSince finds by halves the offset before which all changes are older: they
-// were committed in the order of their offsets.
+// firstSince finds by binary search the offset before which all changes are older:
+// commit times increase with offsets.
 func firstSince(tx *bbolt.Tx, since time.Time) uint64 {
 	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
 	head := int(loadCounters(tx).offset)

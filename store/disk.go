@@ -11,33 +11,32 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Attempts to write again on a full disk begin after Options.Retry and grow
-// further apart up to longestRetry.
+// Retries on a full disk start after Options.Retry; their interval grows to
+// longestRetry.
 const (
 	usualRetry   = 2 * time.Second
 	longestRetry = 30 * time.Second
 )
 
-// leastRoom is the least free space, in the file or on the disk, with which an
-// attempt is made.
+// leastRoom is the minimum free space, in the file or on the disk, for a retry.
 const leastRoom = 64 << 10
 
-// A disk knows whether the store can be written to. It is full from a commit
-// that found no room until a later one, made for the purpose, succeeds.
+// A disk tracks whether the store can be written. It is full from a commit that found
+// no space until a later attempt to write succeeds.
 type disk struct {
 	reserve int64
 	free    func(path string) (free, total int64, err error)
 	dir     string
 	log     *slog.Logger
-	stuck   atomic.Pointer[fullDisk] // nil: writes go through
-	wake    chan struct{}            // the disk has become full
-	wait    time.Duration            // before the first attempt
+	stuck   atomic.Pointer[fullDisk] // nil if writes are allowed
+	wake    chan struct{}            // signals that the disk has become full
+	wait    time.Duration            // before the first retry
 }
 
-// fullDisk is a disk's state while it is full.
+// fullDisk is the state of a full disk.
 type fullDisk struct {
 	err  error
-	need int64 // bytes that the failed transaction wanted
+	need int64 // bytes that the failed transaction needed
 }
 
 func newDisk(path string, o Options, log *slog.Logger) *disk {
@@ -48,7 +47,7 @@ func newDisk(path string, o Options, log *slog.Logger) *disk {
 	return d
 }
 
-// refusal is why a write is not attempted, or nil.
+// refusal returns why writes are refused, or nil.
 func (d *disk) refusal() error {
 	if s := d.stuck.Load(); s != nil {
 		return s.err
@@ -58,7 +57,7 @@ func (d *disk) refusal() error {
 
 const fullDetail = "the server's disk is full and nothing of this was stored: make room there; the server goes on by itself"
 
-// ran notes that a commit found the disk full, and returns the error to report.
+// ran records that a commit found the disk full, and returns the error to report.
 func (d *disk) ran(err error, need int64) error {
 	err = fmt.Errorf("%w: %w: %w", registry.ErrReadOnly, err, registry.StorageFull(fullDetail))
 	if d.stuck.CompareAndSwap(nil, &fullDisk{err, need}) {
@@ -71,8 +70,8 @@ func (d *disk) ran(err error, need int64) error {
 	return err
 }
 
-// left is how many bytes are free and how many of them are kept in reserve,
-// which is never more than a tenth of the disk.
+// left returns the number of free bytes and the reserve, which is at most a tenth of
+// the disk.
 func (d *disk) left() (free, reserve int64, known bool) {
 	free, total, err := d.free(d.dir)
 	if err != nil {
@@ -81,7 +80,8 @@ func (d *disk) left() (free, reserve int64, known bool) {
 	return free, min(d.reserve, total/10), true
 }
 
-// room refuses what would only make the store larger while the reserve is in use.
+// room refuses transactions that only enlarge the store while free space is below the
+// reserve.
 func (d *disk) room() error {
 	free, reserve, known := d.left()
 	if !known || free >= reserve {
@@ -91,8 +91,8 @@ func (d *disk) room() error {
 		free>>20, reserve>>20))
 }
 
-// Room returns a problem of the type storage-full while too little of the disk
-// is free for anything new.
+// Room returns a problem of the type storage-full while free space is too low for new
+// registrations.
 func (d *DB) Room() error {
 	if r := d.disk.refusal(); r != nil {
 		return r
@@ -100,11 +100,11 @@ func (d *DB) Room() error {
 	return d.disk.room()
 }
 
-// Writable returns an error that wraps registry.ErrReadOnly while nothing can be
+// Writable returns an error that wraps registry.ErrReadOnly while the store cannot be
 // written.
 func (d *DB) Writable() error { return d.disk.refusal() }
 
-// Storage tells how the disk is doing.
+// Storage reports the state of the disk.
 func (d *DB) Storage() registry.Storage {
 	free, reserve, known := d.disk.left()
 	s := registry.Storage{Free: free, Reserve: reserve, ReadOnly: d.disk.refusal() != nil, Short: known && free < reserve}
@@ -117,7 +117,7 @@ func (d *DB) Storage() registry.Storage {
 	return s
 }
 
-// recover waits for the disk to be full, and then for room.
+// recover waits until the disk is full, and then until there is space again.
 func (d *DB) recover(ctx context.Context) {
 	for {
 		select {
@@ -130,14 +130,14 @@ func (d *DB) recover(ctx context.Context) {
 			if !d.disk.pause(ctx, n) {
 				return
 			}
-			d.wakePurge() // which makes room in the file
+			d.wakePurge() // the purge frees space in the file
 			d.attempt()
 		}
 		d.log.Info("there is room on the disk again: the server writes again", "directory", d.disk.dir, "after", d.now().Sub(since))
 	}
 }
 
-// pause waits before the nth attempt; it is false when ctx ends.
+// pause waits before the nth retry. It returns false when ctx ends.
 func (d *disk) pause(ctx context.Context, n int) bool {
 	t := time.NewTimer(min(d.wait<<min(n-1, 6), longestRetry))
 	defer t.Stop()
@@ -149,9 +149,9 @@ func (d *disk) pause(ctx context.Context, n int) bool {
 	}
 }
 
-// attempt writes when there seems to be room, and ends the refusal when that
-// succeeds. As much as what failed has to be free, so that the next slot does
-// not fail at once.
+// attempt writes if there seems to be space, and ends the refusal on success. It
+// requires as much free space as the failed transaction needed, so that the next slot
+// does not fail at once.
 func (d *DB) attempt() {
 	s := d.disk.stuck.Load()
 	inFile := int64(d.bolt.Stats().FreePageN) * int64(d.bolt.Info().PageSize)

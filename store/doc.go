@@ -1,28 +1,27 @@
-// Package store keeps everything in one bbolt file behind the interfaces of the
-// packages that need it: what was registered, the last complete result of each
-// query, the log of changes, statistics, slots, tokens, and profiles with their
-// rounds. A round is part of the transaction of the executions that open,
-// advance and end it; a profile's captures are numbered there as changes are,
-// under an epoch of the same kind.
+// Package store implements the storage interfaces of the other packages in one
+// bbolt file: registrations, the last complete result of each query, the log of
+// changes, statistics, slots, tokens, and profiles with their rounds. A round is
+// written in the transaction of the executions that open, advance or end it. A
+// profile's captures are numbered like changes, under an epoch of the same kind.
 //
 // # Numbering
 //
-// Every change has two numbers that are given in the transaction that stores
-// it: seq counts the changes of its query, offset those of the whole store.
-// Both go up by one each and are never given twice under one epoch. The epoch
-// of the store is random and new whenever the file may not be the one that was
-// in use last (see generation.go); a query's epoch is the store's with the
-// query's serial number, so it also changes when a query is removed and
-// registered again. With a new epoch the kept changes are dropped, since no
-// follower may continue through them; results, seq and offset stay.
+// Every change gets two numbers in the transaction that stores it: seq counts the
+// changes of its query, offset those of the whole store. Each increases by one and
+// is never reused within an epoch. The store's epoch is random. It is replaced
+// whenever the file may not be the one that was last in use (see generation.go). A
+// query's epoch combines the store's epoch with the query's serial number, so it
+// also changes when a query is removed and registered again. A new epoch drops the
+// stored changes, since no follower may continue through them; results, seq and
+// offset are kept.
 //
 // # Layout
 //
-// A query is named by its id in the buckets that are read by id, and by its
-// serial number, never used twice, in those that hold its history; so is an
-// endpoint ("space"). What hangs on a serial number can be deleted long after
-// its owner is gone: removal takes the owner away at once and leaves the rest
-// to purge.go. Numbers in keys are big-endian.
+// A query is keyed by its id in the buckets that are read by id. In those that
+// hold its history it is keyed by its serial number, which is never reused; the
+// same holds for an endpoint ("space"). Data keyed by a serial number can be
+// deleted long after its owner: removal deletes the owner at once and leaves the
+// rest to purge.go. Numbers in keys are big-endian.
 //
 //	meta      schema, seed, epoch, generation, counters
 //	spaces    endpoint name → space
@@ -41,15 +40,15 @@
 //	changes   serial, seq → change
 //	offsets   offset → serial, seq
 //	old       offset → serial, seq, time: changes that retention may drop
-//	purge     what is still to be deleted
+//	purge     data that is still to be deleted
 //	holdings  caller → queries, their bytes, profiles
 //	tokens    name → registry.Token, as JSON
 //	profiles  id → serial, space, registry.Profile as JSON
-//	progress  id → what has come of the profile: counts, its last opening; as JSON
+//	progress  id → state of the profile: counts, its last opening; as JSON
 //	rounds    serial of the profile, round → registry.Round, as JSON
-//	open      serial, round: those that are open
-//	ends      serial, place → round, captures and expiries so far
-//	captures  serial, seq → place among the ends
+//	open      serial, round: the open ones
+//	ends      serial, position → round, captures and expiries so far
+//	captures  serial, seq → position among the ends
 //	models    query id → update.Week, as JSON, of queries that profiles predict
 //	subscriptions id → registry.Subscription, as JSON: those that outlive a connection
 package store

@@ -26,13 +26,13 @@ func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
 	return c, nil
 }
 
-// Endpoint is registry.Store's.
+// Endpoint implements registry.Store.
 func (d *DB) Endpoint(name string) (registry.Endpoint, error) {
 	c, err := d.Configured(name)
 	return c.Endpoint, err
 }
 
-// Configured is registry.Store's.
+// Configured implements registry.Store.
 func (d *DB) Configured(name string) (c registry.Configured, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		c, err = findEndpoint(tx, name)
@@ -41,7 +41,7 @@ func (d *DB) Configured(name string) (c registry.Configured, err error) {
 	return c, err
 }
 
-// Endpoints is registry.Store's.
+// Endpoints implements registry.Store.
 func (d *DB) Endpoints() (list []registry.Endpoint, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bEndpoints).ForEach(func(name, _ []byte) error {
@@ -53,8 +53,8 @@ func (d *DB) Endpoints() (list []registry.Endpoint, err error) {
 	return list, err
 }
 
-// EditEndpoint is registry.Store's. Deleting takes the endpoint and its queries
-// away at once, however many they are; what they leave is purged later.
+// EditEndpoint implements registry.Store. Deletion removes the endpoint and its
+// queries at once, however many there are; their history is purged later.
 func (d *DB) EditEndpoint(name string, edit func(c *registry.Configured, found bool) error) (registry.Endpoint, error) {
 	var c registry.Configured
 	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
@@ -118,7 +118,7 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 	}
 	c := loadCounters(tx)
 	c.queries -= s.queries
-	c.revision++ // a reader at an earlier one learns that all are gone
+	c.revision++ // a reader at an earlier revision learns that all queries are removed
 	return errors.Join(
 		c.save(tx),
 		tx.Bucket(bSpaces).Delete([]byte(name)),
@@ -127,8 +127,8 @@ func removeEndpoint(tx *bbolt.Tx, name string) error {
 	)
 }
 
-// edited keeps of an endpoint's health what outlasts an edit, and notes when
-// executions begin to be other ones, so that what backs off need not wait.
+// edited preserves the part of an endpoint's health that remains valid after an edit.
+// It records when the edit changes executions, so that back-off need not continue.
 func (d *DB) edited(tx *bbolt.Tx, was, now registry.Endpoint) error {
 	s, ok := findSpace(tx, now.Name)
 	if !ok {

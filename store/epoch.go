@@ -6,8 +6,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// queryEpoch changes with the store's epoch and with the query's serial number,
-// which differs for a query that is registered again.
+// queryEpoch combines the store's epoch with the query's serial number, which differs
+// after a query is registered again.
 func (d *DB) queryEpoch(serial uint64) string {
 	return d.epoch + "-" + strconv.FormatUint(serial, 36)
 }

@@ -12,7 +12,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Errors of Open, wrapped in a sentence that names the file and says what to do.
+// Errors of Open. They are wrapped in a message that names the file and the remedy.
 var (
 	ErrLocked   = errors.New("the store is in use by another process")
 	ErrNotStore = errors.New("not a Freshet store")
@@ -20,11 +20,11 @@ var (
 	ErrDamaged  = errors.New("the store is damaged")
 )
 
-// ErrBroken is what writes return after a transaction could not be committed:
-// the disk can no longer be trusted, and the process should end.
+// ErrBroken is returned by writes after a failed commit: the disk can no longer be
+// trusted, and the process should exit.
 var ErrBroken = errors.New("the store takes no writes after a failed commit")
 
-// explain says what to do about an error of opening path.
+// explain adds the remedy to an error of opening path.
 func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -41,8 +41,8 @@ func explain(path string, err error) error {
 	return fmt.Errorf("open %s: %w", path, err)
 }
 
-// full reports whether err says that the disk has no room. bbolt passes the
-// errors of growing the file on as text only.
+// full reports whether err means that the disk has no space. bbolt returns errors of
+// growing the file as text only.
 func full(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, e) || err != nil && strings.HasPrefix(err.Error(), "file ") && strings.HasSuffix(err.Error(), e.Error()) {
@@ -54,9 +54,9 @@ func full(err error) bool {
 
 const makeRoom = "the disk is full: make room and start again; nothing is lost"
 
-// Watch returns the error of the first commit that fails for another reason
-// than a full disk, or nil when ctx ends. What has failed is undone, but no
-// further write is taken: the process should end.
+// Watch returns the error of the first commit that fails for a reason other than a
+// full disk, or nil when ctx ends. The failed transaction is undone and later writes
+// are refused: the process should exit.
 func (d *DB) Watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -66,10 +66,10 @@ func (d *DB) Watch(ctx context.Context) error {
 	}
 }
 
-// update runs f in one write transaction. Errors of f undo it and are returned
-// as they are. When the commit itself fails nothing is in effect either: on a
-// full disk the error wraps registry.ErrReadOnly, and writes are refused until
-// there is room again; otherwise the store takes no more writes.
+// update runs f in one write transaction. An error of f undoes it and is returned
+// unchanged. If the commit itself fails, the transaction has no effect either. On a
+// full disk the error wraps registry.ErrReadOnly, and writes are refused until there
+// is space again; after any other error the store refuses all writes.
 func (d *DB) update(f func(tx *bbolt.Tx) error) error {
 	if r := d.disk.refusal(); r != nil {
 		return r
@@ -77,14 +77,14 @@ func (d *DB) update(f func(tx *bbolt.Tx) error) error {
 	return d.edit(func(tx *bbolt.Tx) (bool, error) { return false, f(tx) })
 }
 
-// edit is update for what may only delete, which is attempted on a full disk,
-// too: the pages of the file that are free may do for it.
+// edit is like update for transactions that may only delete. It also tries them on a
+// full disk, since the free pages of the file may suffice.
 func (d *DB) edit(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err := d.broken.Load(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBroken, *err)
 	}
 	err := guarded(func() error { return d.write(f) })
-	if c := (*crash)(nil); errors.As(err, &c) { // what has been written of it is unknown
+	if c := (*crash)(nil); errors.As(err, &c) { // it is unknown how much was written
 		return d.breaks(fmt.Errorf("write to %s: %w", d.path, err))
 	}
 	return err
@@ -95,7 +95,7 @@ func (d *DB) write(f func(tx *bbolt.Tx) (frees bool, err error)) error {
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	defer tx.Rollback() // does nothing after a commit
+	defer tx.Rollback() // no effect after a commit
 	frees, err := f(tx)
 	if err == errUnchanged {
 		return nil
@@ -125,7 +125,7 @@ func (d *DB) commit(tx *bbolt.Tx) error {
 	return d.breaks(err)
 }
 
-// breaks takes no more writes, and tells Watch.
+// breaks refuses further writes and notifies Watch.
 func (d *DB) breaks(err error) error {
 	if d.broken.CompareAndSwap(nil, &err) {
 		close(d.failed)
@@ -133,8 +133,8 @@ func (d *DB) breaks(err error) error {
 	return err
 }
 
-// inEffect reports whether readers see a transaction whose commit failed: then
-// the disk has part of it at most, and neither state can be trusted.
+// inEffect reports whether readers see a transaction whose commit failed. In that case
+// the disk may hold only part of it, and neither state can be trusted.
 func (d *DB) inEffect(id int) bool {
 	tx, err := d.bolt.Begin(false)
 	if err != nil {

@@ -4,5 +4,6 @@ package store
 
 import "errors"
 
-// freeBytes is not known here: the store then finds a full disk by its writes.
+// freeBytes is not available on this platform: the store detects a full disk by
+// failing writes.
 func freeBytes(string) (free, total int64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -4,8 +4,8 @@ package store
 
 import "syscall"
 
-// freeBytes is what an unprivileged process may still write to the file system
-// of a path, and the size of that file system.
+// freeBytes returns the bytes that an unprivileged process may still write to the file
+// system of a path, and that file system's size.
 func freeBytes(path string) (free, total int64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {

@@ -10,24 +10,23 @@ import (
 	"strings"
 )
 
-// A generation is a random token that every Open renews, in the file and in a
-// small file beside it. When a restored or copied file is opened the two do not
-// agree, and numbering starts again: had the store gone back from change 57 to
-// 50, a follower at 57 would otherwise take the next seven changes for others.
+// A generation is a random token that every Open renews, in the store and in a small
+// companion file. After a restore or copy the two differ, and numbering starts with a
+// new epoch. Without this, a follower at change 57 of a store that went back to change
+// 50 would mistake the next seven changes for others.
 //
-// The order of writing makes this safe against a crash: the file beside names
-// both the old and the new token before the store has the new one, and only the
-// new one afterwards. It also names the inode, so a directory restored as a
-// whole by copying is noticed too. A restored snapshot of a whole file system
-// cannot be.
+// The order of writes makes this safe against a crash: the companion file names both
+// the old and the new token before the store has the new one, and only the new one
+// afterwards. It also records the inode, so a directory restored by copying is
+// detected as well. A restored snapshot of a whole file system is not detected.
 type generation struct {
-	path string // of the file beside
+	path string // of the companion file
 }
 
 const generationSuffix = ".generation"
 
-// trusts says whether the store's token and inode are those that were in use
-// last; reason says why not.
+// trusts reports whether the store's token and inode are those last in use; if not,
+// reason says why.
 func (g generation) trusts(token, inode string) (ok bool, reason string, err error) {
 	f, err := os.Open(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +57,7 @@ func (g generation) trusts(token, inode string) (ok bool, reason string, err err
 	return true, "", nil
 }
 
-// write replaces the file beside, durably.
+// write replaces the companion file durably.
 func (g generation) write(inode string, tokens ...string) error {
 	text := "# Freshet: says which copy of the store was in use last. Do not copy or edit.\ninode " + inode + "\n"
 	for _, t := range tokens {

@@ -11,11 +11,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// pageBytes is about how much one page unpacks to at most: of changes what they
-// hold, of queries their texts.
+// pageBytes is the approximate maximum size of an unpacked page: for changes, of their
+// rows; for queries, of their texts.
 const pageBytes = 4 << 20
 
-// A page collects changes up to a bound; the first is always taken.
+// A page collects changes up to a size limit; it always accepts the first one.
 type page struct {
 	limit, bytes int
 	list         []logged
@@ -23,7 +23,7 @@ type page struct {
 
 func newPage(limit int) page { return page{limit: limit, bytes: pageBytes} }
 
-// take copies l, and says whether there is room for another.
+// take copies l and reports whether there is space for another change.
 func (p *page) take(l logged) bool {
 	size := unpackedSize(l.delta)
 	if len(p.list) > 0 && size > p.bytes {
@@ -35,10 +35,9 @@ func (p *page) take(l logged) bool {
 	return len(p.list) < p.limit && p.bytes > 0
 }
 
-// After returns the changes of a query that follow p, oldest first, and a
-// *registry.GapError when the log does not continue from it. Seq 0 under the query's
-// epoch is the position before its first
-// change.
+// After returns the changes of a query after p, oldest first. It returns a
+// *registry.GapError if the log does not continue from p. Seq 0 in the query's epoch
+// is the position before its first change.
 func (d *DB) After(query string, p registry.Position, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -80,10 +79,10 @@ func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) er
 	return nil
 }
 
-// All returns the changes of all queries that follow o, oldest first. Retention takes changes query by query, so that old ones
-// may be left with gaps between them; a follower must not take those for all
-// there was. "The oldest change kept", for a zero Offset, is therefore the first
-// after which none is missing. Changes of removed queries are left out.
+// All returns the changes of all queries after o, oldest first. Retention trims each
+// query separately, so old changes may have gaps between them, which a follower must
+// not miss. For a zero Offset, All therefore starts at the first change after which
+// none is missing. Changes of removed queries are left out.
 func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
 	list := newPage(limit)
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -127,7 +126,7 @@ func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 	return nil
 }
 
-// Head is the offset of the newest change of all.
+// Head returns the offset of the newest change in the store.
 func (d *DB) Head() (registry.Offset, error) {
 	o := registry.Offset{Epoch: d.epoch}
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -137,7 +136,8 @@ func (d *DB) Head() (registry.Offset, error) {
 	return o, err
 }
 
-// Latest returns the newest change of a query; it wraps registry.ErrNotFound. After a new epoch there is none until the next change.
+// Latest returns the newest change of a query. It wraps registry.ErrNotFound. After
+// the start of a new epoch there is none until the next change.
 func (d *DB) Latest(query string) (registry.Change, error) {
 	list := newPage(1)
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -160,7 +160,7 @@ func (d *DB) Latest(query string) (registry.Change, error) {
 	return d.change(&list.list[0])
 }
 
-// Current returns a query's status and, on request, its last complete result.
+// Current returns a query's status and, if requested, its last complete result.
 func (d *DB) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
 	var item registry.ListedQuery
 	var packed []byte

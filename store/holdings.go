@@ -13,11 +13,11 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// What each caller holds is counted where holds begin and end, so that a limit
-// costs no look at all queries. Queries and profiles of a deleted endpoint count
-// until they are purged.
+// The number of queries and profiles that each caller holds is updated when holds
+// begin and end, so that checking a limit does not read all queries. Queries and
+// profiles of a deleted endpoint count until they are purged.
 
-// Holdings is registry.Store's.
+// Holdings implements registry.Store.
 func (d *DB) Holdings(caller string) (h registry.Holdings, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		h = loadHoldings(tx, caller)
@@ -48,7 +48,7 @@ func appendHoldings(h registry.Holdings) []byte {
 	return binary.BigEndian.AppendUint64(v, uint64(h.Profiles))
 }
 
-// account follows a query from the holders that it had to those that it has.
+// account updates the counts from a query's old holders to its new ones.
 func account(tx *bbolt.Tx, q *registry.Query, had, has []registry.Holder) error {
 	size := q.Size()
 	for _, h := range had {
@@ -72,7 +72,7 @@ func holds(list []registry.Holder, caller string) bool {
 	return slices.ContainsFunc(list, func(h registry.Holder) bool { return h.Caller == caller })
 }
 
-// countHoldings adds up what the registrations say.
+// countHoldings computes the counts from the registrations.
 func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
 	all := map[string]registry.Holdings{}
 	err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
@@ -103,8 +103,8 @@ func countHoldings(tx *bbolt.Tx) (map[string]registry.Holdings, error) {
 	return all, err
 }
 
-// addHoldings counts what a file of an older schema holds, which counted nothing
-// or not all of it.
+// addHoldings computes the counts for a file of an older schema, which had none or
+// only some of them.
 func addHoldings(tx *bbolt.Tx) error {
 	if err := tx.DeleteBucket(bHoldings); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
 		return err
@@ -125,11 +125,11 @@ func addHoldings(tx *bbolt.Tx) error {
 	return nil
 }
 
-// holdings checks the counts against the registrations.
+// holdings compares the counts with the registrations.
 func (c *checker) holdings() error {
 	all, err := countHoldings(c.tx)
 	if err != nil {
-		return nil // told where registrations and profiles are looked at
+		return nil // reported by the checks of registrations and profiles
 	}
 	for caller, want := range all {
 		if got := loadHoldings(c.tx, caller); got != want {

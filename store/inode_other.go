@@ -2,5 +2,5 @@
 
 package store
 
-// inodeOf names the place of a file on its file system, where that is possible.
+// inodeOf identifies a file on its file system, if the platform supports it.
 func inodeOf(string) (string, error) { return "-", nil }

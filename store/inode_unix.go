@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// inodeOf names the place of a file on its file system.
+// inodeOf identifies a file on its file system.
 func inodeOf(path string) (string, error) {
 	i, err := os.Stat(path)
 	if err != nil {

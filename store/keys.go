@@ -26,16 +26,16 @@ var (
 	bOld       = []byte("old")
 	bPurge     = []byte("purge")
 	bTokens    = []byte("tokens")
-	bHoldings  = []byte("holdings") // what each caller holds
+	bHoldings  = []byte("holdings") // the number of queries and profiles of each caller
 
 	bSubscriptions = []byte("subscriptions")
 
 	bProfiles = []byte("profiles") // registrations, by id
-	bProgress = []byte("progress") // what has come of them, by id
+	bProgress = []byte("progress") // their state, by id
 	bRounds   = []byte("rounds")   // by profile number and round
-	bOpen     = []byte("open")     // of them the open ones
-	bEnds     = []byte("ends")     // by profile number and place among its ends: the round
-	bCaptures = []byte("captures") // by profile number and capture: its place among the ends
+	bOpen     = []byte("open")     // the open rounds
+	bEnds     = []byte("ends")     // by profile number and position among its ends: the round
+	bCaptures = []byte("captures") // by profile number and capture: its position among the ends
 	bModels   = []byte("models")   // of queries that profiles predict, by id
 )
 
@@ -57,15 +57,15 @@ func number(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// after takes the number at the front of a key or value off.
+// after removes the number at the front of a key or value.
 func after(b []byte) []byte { return b[min(8, len(b)):] }
 
-// memberKey places a query in its endpoint's list, in the order of ids.
+// memberKey is the key of a query in its endpoint's list, in id order.
 func memberKey(space uint64, id string) []byte { return append(key8(space), id...) }
 
-// The two orders in which names are looked up: by anybody, the oldest query
-// first, and by one caller. The finder of an entry checks it against the query,
-// because a name may hold any byte.
+// Names are indexed in two orders: for all callers, oldest query first, and per
+// caller. The reader of an entry compares it with the query, because a name may
+// contain any byte.
 func nameKey(name string, serial uint64, caller string) []byte {
 	k := append([]byte{'n'}, name...)
 	k = append(k, 0)
@@ -86,8 +86,8 @@ func liveKey(id, caller string) []byte {
 	return append(k, caller...)
 }
 
-// each calls f for the entries whose keys begin with prefix until f says false.
-// Deleting needs the cursor's own Delete.
+// each calls f for the entries whose keys begin with prefix until f returns false. f
+// must delete entries with the cursor's Delete.
 func each(b *bbolt.Bucket, prefix []byte, f func(c *bbolt.Cursor, k, v []byte) (bool, error)) error {
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); k != nil && hasPrefix(k, prefix); k, v = c.Next() {

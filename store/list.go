@@ -11,13 +11,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lookAtOnce is how many queries a list examines in one transaction. A reader
-// that stays long keeps freed pages from being used again.
+// lookAtOnce is the number of queries that a list examines in one transaction. A long
+// read transaction prevents the reuse of freed pages.
 const lookAtOnce = 500
 
-// List returns a page of queries in id order after cursor, at most limit, and the next
-// cursor, "" at the end. Each item is of one moment; a page that had to look at
-// many queries may be of several.
+// List returns a page of at most limit queries after cursor in id order, and the next
+// cursor, "" at the end. Each item is consistent in itself; a page that examined many
+// queries may combine several snapshots.
 func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []registry.ListedQuery, next string, err error) {
 	f.Text = strings.ToLower(f.Text)
 	if limit <= 0 {
@@ -25,7 +25,7 @@ func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []reg
 	}
 	room := pageBytes
 	for more := true; more; {
-		// One item more than asked for tells whether there is a next page.
+		// One item beyond the limit shows whether there is a next page.
 		var found []registry.ListedQuery
 		found, cursor, more, err = d.look(&f, cursor, limit+1-len(items), &room)
 		if err != nil {
@@ -39,8 +39,8 @@ func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []reg
 	return items, "", nil
 }
 
-// look examines the next few queries after cursor and returns where it stopped.
-// It takes what the texts need from room, and stops when that is gone.
+// look examines the next few queries after cursor and returns where it stopped. It
+// subtracts the size of the texts from room and stops when room is used up.
 func (d *DB) look(f *registry.QueryFilter, cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		ids, ok := newIDs(tx, f.Endpoint)
@@ -68,7 +68,7 @@ func (d *DB) look(f *registry.QueryFilter, cursor string, limit int, room *int) 
 	return items, stop, more, err
 }
 
-// ids walks over all queries, or over those of one endpoint, in id order.
+// ids iterates over all queries, or those of one endpoint, in id order.
 type ids struct {
 	c      *bbolt.Cursor
 	prefix []byte
@@ -82,7 +82,7 @@ func newIDs(tx *bbolt.Tx, endpoint string) (ids, bool) {
 	return ids{c: tx.Bucket(bMembers).Cursor(), prefix: key8(s.number)}, ok
 }
 
-// after is the first id that is greater, "" when there is none.
+// after returns the smallest id greater than the given one, "" if there is none.
 func (i *ids) after(id string) string {
 	from := append(slices.Clone(i.prefix), id...)
 	k, _ := i.c.Seek(from)
@@ -104,7 +104,7 @@ func (i *ids) id(k []byte) string {
 	return string(k[len(i.prefix):])
 }
 
-// match reads a query and says whether the filter lets it through.
+// match reads a query and reports whether the filter accepts it.
 func (d *DB) match(tx *bbolt.Tx, f *registry.QueryFilter, id string) (registry.ListedQuery, bool, error) {
 	_, stats, ok := liveRecord(tx, id)
 	if !ok {
@@ -122,9 +122,9 @@ func (d *DB) match(tx *bbolt.Tx, f *registry.QueryFilter, id string) (registry.L
 	return item, f.State == "" || item.Status.State == f.State, err
 }
 
-// hopeless says, from the bytes alone, that the filter lets a query certainly
-// not through. Reading a registration costs ten times as much, and a filter that
-// few queries pass has to look at all.
+// hopeless reports from the stored bytes alone that the filter rejects a query.
+// Decoding a registration costs ten times as much, and a selective filter has to
+// examine all queries.
 func hopeless(f *registry.QueryFilter, v, stats []byte) bool {
 	switch f.State {
 	case "":
@@ -149,7 +149,7 @@ func hopeless(f *registry.QueryFilter, v, stats []byte) bool {
 	return f.Text != "" && verbatim(f.Text) && !bytes.Contains(bytes.ToLower(v), []byte(f.Text))
 }
 
-// verbatim says that JSON writes a text as it is.
+// verbatim reports whether JSON encodes a text without escapes.
 func verbatim(s string) bool {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' || strings.IndexByte("\"\\<>&", c) >= 0 {
@@ -171,13 +171,13 @@ func admits(f *registry.QueryFilter, q *registry.Query) bool {
 	return f.Text == "" || mentions(q, f.Text)
 }
 
-// mentions looks for a lower-case text in what people know a query by.
+// mentions searches a query's user-visible fields for a lower-case text.
 func mentions(q *registry.Query, text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	return in(q.ID) || in(q.Text) || slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return in(h.Name) })
 }
 
-// wordsOf is all that mentions looks at, in lower case and one after the other.
+// wordsOf concatenates the fields that mentions searches, in lower case.
 func wordsOf(q *registry.Query) string {
 	var b strings.Builder
 	b.WriteString(strings.ToLower(q.ID) + wordsEnd + strings.ToLower(q.Text))
@@ -187,7 +187,8 @@ func wordsOf(q *registry.Query) string {
 	return b.String()
 }
 
-// wordsEnd ends each of them: a text that holds it is looked for in each alone.
+// wordsEnd terminates each field; a search text that contains it is searched in each
+// field separately.
 const wordsEnd = "\x00"
 
 func (d *DB) item(tx *bbolt.Tx, s *storedQuery) (registry.ListedQuery, error) {
@@ -198,7 +199,7 @@ func (d *DB) item(tx *bbolt.Tx, s *storedQuery) (registry.ListedQuery, error) {
 	return registry.ListedQuery{Query: s.Query, Status: statusOf(&s.Query, &r.stats, d.now())}, nil
 }
 
-// Item returns one query; it wraps registry.ErrNotFound.
+// Item returns one query. It wraps registry.ErrNotFound.
 func (d *DB) Item(id string) (item registry.ListedQuery, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		s, err := findQuery(tx, id)
@@ -211,7 +212,7 @@ func (d *DB) Item(id string) (item registry.ListedQuery, err error) {
 	return item, err
 }
 
-// Stats returns what the scheduler recorded of one query.
+// Stats returns the scheduler's statistics of one query.
 func (d *DB) Stats(id string) (stats scheduler.Stats, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		_, v, ok := liveRecord(tx, id)

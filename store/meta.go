@@ -21,21 +21,21 @@ var (
 	kSeed       = []byte("seed")
 	kEpoch      = []byte("epoch")
 	kGeneration = []byte("generation")
-	kCopy       = []byte("copy") // this file is a copy made by Backup
+	kCopy       = []byte("copy") // marks a copy made by Backup
 	kCounters   = []byte("counters")
 )
 
 const magic = "freshet store"
 
-// counters are rewritten together, as one value, by each transaction that
-// numbers something.
+// counters are stored as one value, which each transaction that assigns a number
+// rewrites.
 type counters struct {
 	offset   uint64 // of the newest change
 	trimmed  uint64 // largest offset of a change that retention dropped
 	revision uint64 // of the newest registration or removal
-	serial   uint64 // given last, to a query or an endpoint
+	serial   uint64 // the last one assigned to a query or an endpoint
 	logBytes uint64 // size of the change log
-	queries  uint64 // live ones
+	queries  uint64 // number of live queries
 }
 
 func loadCounters(tx *bbolt.Tx) (c counters) {
@@ -62,8 +62,8 @@ func (c *counters) save(tx *bbolt.Tx) error {
 // schema is the version that this program reads and writes.
 const schema = 7
 
-// migrations bring a file from version i to i+1; each runs in the transaction
-// that opens the store. The first makes a store out of an empty file.
+// migrations upgrade a file from version i to i+1; each runs in the transaction that
+// opens the store. The first creates a store in an empty file.
 var migrations = [schema]func(tx *bbolt.Tx) error{create, addSubscriptions, addProfiles, upgradeHolders, renameHealth, addHoldings, addHoldings}
 
 func addSubscriptions(tx *bbolt.Tx) error {
@@ -80,7 +80,7 @@ func addProfiles(tx *bbolt.Tx) error {
 	return nil
 }
 
-// upgradeHolders gives each holder its own pause and consent. No loop runs yet,
+// upgradeHolders gives each holder its own pause and consent. It runs before any loop,
 // so no query needs a new revision.
 func upgradeHolders(tx *bbolt.Tx) error {
 	var changed []storedQuery
@@ -107,8 +107,8 @@ func upgradeHolders(tx *bbolt.Tx) error {
 	return err
 }
 
-// renameHealth gives an endpoint that does not answer the word of today: it was
-// called open, as a circuit breaker is.
+// renameHealth replaces the former name of a failing endpoint's state, "open", with
+// the current one.
 func renameHealth(tx *bbolt.Tx) error {
 	b, c := tx.Bucket(bHealth), tx.Bucket(bHealth).Cursor()
 	renamed := map[string][]byte{}
@@ -151,7 +151,7 @@ func create(tx *bbolt.Tx) error {
 	return m.Put(kSeed, seed)
 }
 
-// version of the schema, 0 for an empty file.
+// version returns the schema version, 0 for an empty file.
 func version(tx *bbolt.Tx) (uint64, error) {
 	m := tx.Bucket(bMeta)
 	if m == nil {
@@ -180,7 +180,7 @@ func migrate(tx *bbolt.Tx, from uint64) error {
 	return tx.Bucket(bMeta).Put(kSchema, key8(schema))
 }
 
-// randomText is n random bytes in lower-case letters and digits.
+// randomText returns n random lower-case letters and digits.
 func randomText(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)

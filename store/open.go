@@ -19,30 +19,30 @@ import (
 // File is the name of the store in its directory.
 const File = "freshet.db"
 
-// lockWait is how long Open waits for another process to let go of the store.
+// lockWait is how long Open waits for another process to close the store.
 const lockWait = time.Second
 
-// Options of Open.
+// Options configures Open.
 type Options struct {
 	Retention Retention
-	Logger    *slog.Logger     // nil: silent
+	Logger    *slog.Logger     // nil: no logging
 	Now       func() time.Time // the time of commits; nil: time.Now
-	// Reserve is how many bytes of the disk are kept free of what is new:
-	// registrations, profiles, subscriptions, endpoints. Results and changes may
-	// use them. It is never more than a tenth of the disk.
+	// Reserve is the number of bytes of the disk kept free: below it, new
+	// registrations, profiles, subscriptions and endpoints are refused, while results
+	// and changes are still written. It is at most a tenth of the disk.
 	Reserve int64
-	Retry   time.Duration // until the first attempt to write again on a full disk; 0: 2 s
+	Retry   time.Duration // delay before the first retry on a full disk; 0: 2 s
 }
 
-// A Retention bounds the change log. A zero field sets no bound. The newest
-// change of each query always stays.
+// A Retention bounds the change log. A zero field sets no bound. The newest change of
+// each query is always kept.
 type Retention struct {
 	Changes int           // of each query
 	Age     time.Duration // since the commit
 	Bytes   int64         // of the whole log, as stored
 }
 
-// A DB is an open store. Its methods may be called concurrently.
+// A DB is an open store. Its methods are safe for concurrent use.
 type DB struct {
 	bolt      *bbolt.DB
 	path      string
@@ -60,12 +60,12 @@ type DB struct {
 	entered   atomic.Bool  // the generation has been renewed
 
 	stop context.CancelFunc
-	wake chan struct{} // there is something to purge
+	wake chan struct{} // signals that there is data to purge
 	done sync.WaitGroup
 }
 
-// Open opens the store in dir and makes both when they are not there. Only one
-// process can have a store open.
+// Open opens the store in dir and creates both if they do not exist. Only one process
+// at a time can open a store.
 func Open(dir string, o Options) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, explain(dir, err)
@@ -84,7 +84,7 @@ func Open(dir string, o Options) (*DB, error) {
 		if err != nil {
 			return err
 		}
-		if err := walk(path, false); err != nil { // there are no writers any more
+		if err := walk(path, false); err != nil { // no other process writes the file now
 			return errors.Join(err, b.Close())
 		}
 		return nil
@@ -104,7 +104,7 @@ func Open(dir string, o Options) (*DB, error) {
 		err = guarded(d.enter)
 	}
 	if c := (*crash)(nil); errors.As(err, &c) {
-		return nil, explain(path, err) // closing might wait for what broke off
+		return nil, explain(path, err) // closing could block on a lock held by the failed code
 	}
 	if err != nil {
 		return nil, errors.Join(explain(path, err), b.Close())
@@ -114,12 +114,11 @@ func Open(dir string, o Options) (*DB, error) {
 	return d, nil
 }
 
-// mapSize leaves the file room to grow before it must be mapped again, for
-// which a writer would have to wait until all readers, backups too, are done.
-// It costs addresses, not memory.
+// mapSize reserves address space for the file to grow, because remapping makes a
+// writer wait until all readers, including backups, are done. It uses no memory.
 func mapSize(path string) int {
 	if math.MaxInt == math.MaxInt32 || runtime.GOOS == "windows" {
-		return 0 // few addresses, or the file would be made that long
+		return 0 // too little address space, or the file would be grown to that size
 	}
 	size := int64(0)
 	if i, err := os.Stat(path); err == nil {
@@ -128,8 +127,8 @@ func mapSize(path string) int {
 	return int(2*size + 1<<30)
 }
 
-// enter brings the schema up to date and renews the generation. On a full disk
-// a store of this schema is only read until that is possible.
+// enter upgrades the schema and renews the generation. On a full disk, a store with
+// the current schema is read-only until that is possible.
 func (d *DB) enter() error {
 	inode, err := inodeOf(d.path)
 	if err != nil {
@@ -160,7 +159,7 @@ func (d *DB) enter() error {
 	next := randomText(15)
 	tokens := []string{next}
 	if from > 0 && fresh == "" {
-		tokens = append(tokens, token) // a crash before the commit leaves this one
+		tokens = append(tokens, token) // a crash before the commit leaves the current token in force
 	}
 	d.renewal = func() error {
 		if err := g.write(inode, tokens...); err != nil {
@@ -187,7 +186,7 @@ func (d *DB) enter() error {
 	if !full(err) || from < schema || fresh != "" {
 		return err
 	}
-	// Nothing has to be written before what is there can be read and followed.
+	// Existing data can be read and followed without a write.
 	d.disk.ran(err, 0)
 	return d.bolt.View(func(tx *bbolt.Tx) error {
 		d.epoch, d.seed = string(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
@@ -214,8 +213,8 @@ func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 	return errors.Join(m.Put(kGeneration, []byte(token)), m.Delete(kCopy))
 }
 
-// newEpoch drops the logs, which cannot be continued: of changes, and of
-// profiles' rounds, whose intervals are over.
+// newEpoch drops the logs that cannot be continued: changes, and rounds of profiles,
+// whose intervals have ended.
 func newEpoch(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{bChanges, bOffsets, bOld, bRounds, bOpen, bEnds, bCaptures} {
 		if err := tx.DeleteBucket(name); err != nil {
@@ -233,7 +232,7 @@ func newEpoch(tx *bbolt.Tx) error {
 	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomText(5)))
 }
 
-// Close waits for running transactions and lets go of the file.
+// Close waits for running transactions and closes the file.
 func (d *DB) Close() error {
 	d.stop()
 	d.done.Wait()
@@ -245,10 +244,10 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// Epoch is the store's, in which offsets count.
+// Epoch returns the store's epoch, which scopes offsets.
 func (d *DB) Epoch() string { return d.epoch }
 
-// Seed is random and the same for the life of this store: what internal
-// fingerprints are keyed with, so that no one can construct two results that
-// look the same.
+// Seed returns a random value that is constant for the life of the store. It keys
+// internal fingerprints, so that results with equal fingerprints cannot be
+// constructed.
 func (d *DB) Seed() uint64 { return d.seed }

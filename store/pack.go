@@ -10,15 +10,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A packer compresses values. EncodeAll and DecodeAll may be called
-// concurrently: each draws on a pool of that many states.
+// A packer compresses values. EncodeAll and DecodeAll are safe for concurrent use:
+// they share a pool of states of that size.
 type packer struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
 }
 
-// largest is what one value may unpack to; it keeps a damaged file from taking
-// all memory.
+// largest is the maximum unpacked size of a value; it limits the memory that a damaged
+// file can consume.
 const largest = 1<<31 - 1
 
 func newPacker() (*packer, error) {
@@ -38,22 +38,21 @@ func (p *packer) close() {
 	p.dec.Close()
 }
 
-// Forms of a packed value: its size unpacked, as a varint, then the bytes as
-// they are or compressed, in one frame for each piece.
+// Forms of a packed value: its unpacked size as a varint, followed by the raw bytes or
+// by one compressed frame per piece.
 const (
 	plain   = 0
 	squeeze = 1
-	// Compressing less than this saves nothing worth the time.
+	// Compressing smaller values is not worth the time.
 	smallest = 256
 )
 
-// atOnce is how much is compressed between two questions whether to go on: some
-// milliseconds of work.
+// atOnce is the amount compressed between two calls of stop: a few milliseconds of
+// work.
 const atOnce = 1 << 20
 
-// pack appends to dst what from writes, in the form that is shorter. It asks stop
-// before each piece, unless that is nil, and ends with the first error that stop
-// returns.
+// pack appends the output of from to dst in the shorter form. It calls stop, unless
+// nil, before each piece and returns its first error.
 func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, error) {
 	w := packing{enc: p.enc, stop: stop}
 	if _, err := from.WriteTo(&w); err != nil {
@@ -66,16 +65,16 @@ func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, 
 	return append(append(dst, squeeze), w.frames...), nil
 }
 
-// A packing is a value that is being packed.
+// A packing is a value while it is packed.
 type packing struct {
 	enc    *zstd.Encoder
 	stop   func() error
 	size   int
 	frames []byte
-	raw    []byte // the first piece, when compressing it saves nothing
+	raw    []byte // the first piece, if compression does not shrink it
 }
 
-// Write compresses b, in pieces when it is long.
+// Write compresses b, in pieces if it is long.
 func (w *packing) Write(b []byte) (int, error) {
 	for piece := range slices.Chunk(b, atOnce) {
 		if w.stop != nil {
@@ -95,7 +94,7 @@ func (w *packing) add(piece []byte) {
 		w.raw = slices.Clone(piece)
 		return
 	}
-	if len(w.frames) == 0 { // the first piece was small, or there was none
+	if len(w.frames) == 0 { // the first piece was small or empty
 		w.frames = w.enc.EncodeAll(w.raw, w.frames)
 	}
 	w.frames = w.enc.EncodeAll(piece, w.frames)
@@ -104,20 +103,21 @@ func (w *packing) add(piece []byte) {
 	}
 }
 
-// densest is how many bytes one compressed byte may stand for: a block of 128 KiB
-// takes four. toSpare is what lets the last one be decompressed quickly.
+// densest is the maximum number of bytes that one compressed byte can represent: a
+// block of 128 KiB takes four bytes. toSpare is extra room that allows the last block
+// to be decompressed fast.
 const (
 	densest = 1 << 15
 	toSpare = 16
 )
 
-// unpackedSize reads the size that a packed value will have.
+// unpackedSize returns the unpacked size of a packed value.
 func unpackedSize(b []byte) int {
 	n, _ := binary.Uvarint(b)
 	return int(min(n, largest))
 }
 
-// unpack gives what was packed, in memory of its own.
+// unpack returns the unpacked value in newly allocated memory.
 func (p *packer) unpack(b []byte) ([]byte, error) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || n >= len(b) || size > largest {

@@ -10,9 +10,9 @@ import (
 	"os"
 )
 
-// plausible refuses a file that is no bbolt file, or one that was cut off: the
-// file is mapped into memory, and touching what is not there would end the
-// process. The places are those of bbolt's two meta pages, format version 2.
+// plausible refuses a file that is not a bbolt file or that was truncated. The file is
+// mapped into memory, and accessing pages beyond its end would crash the process. The
+// offsets are those of bbolt's two meta pages, format version 2.
 func plausible(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func plausible(path string) error {
 	return nil
 }
 
-// extent is how many bytes the newest state in the file reaches over.
+// extent returns the size in bytes that the file's newest state requires.
 func extent(f io.ReaderAt) (int64, error) {
 	m, err := newestMeta(f)
 	if err != nil || m == nil {
@@ -51,8 +51,8 @@ func extent(f io.ReaderAt) (int64, error) {
 	return m.pages * m.pageSize, nil
 }
 
-// newestMeta is nil where the first meta page is torn, or of no store at all:
-// bbolt tells.
+// newestMeta returns nil if the first meta page is torn or the file is not a bbolt
+// file; bbolt then reports the error.
 func newestMeta(f io.ReaderAt) (*metaPage, error) {
 	first, err := readMeta(f, 0)
 	if err != nil || first == nil {
@@ -71,10 +71,10 @@ func newestMeta(f io.ReaderAt) (*metaPage, error) {
 type metaPage struct {
 	pageSize, pages int64
 	transaction     uint64
-	root, freelist  int64 // pages; freelist is less than 0 where there is none
+	root, freelist  int64 // pages; freelist is negative if there is none
 }
 
-// readMeta is nil if the place does not hold a complete meta page.
+// readMeta returns nil if there is no complete meta page at the offset.
 func readMeta(f io.ReaderAt, at int64) (*metaPage, error) {
 	const header, size, magicBolt = 16, 64, 0xED0CDAED
 	b := make([]byte, header+size)

@@ -6,7 +6,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// What an endpoint's policy has learnt of it as a whole lies beside its health.
+// The state that a policy keeps for an endpoint as a whole is stored beside the
+// endpoint's health.
 
 func policyKey(space uint64) []byte { return append(key8(space), "policy"...) }
 

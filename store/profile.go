@@ -17,26 +17,26 @@ import (
 
 var _ registry.ProfileStore = (*DB)(nil)
 
-// A storedProfile is a registered profile with what the store knows it by.
+// A storedProfile is a registered profile with its internal keys.
 type storedProfile struct {
 	registry.Profile
 	serial, space uint64
 	json          []byte
 }
 
-// A progress is what has come of a profile. It is rewritten with its rounds,
-// while the profile itself stays where it is.
+// A progress is the state of a profile. It is rewritten with its rounds, while the
+// profile itself is not.
 type progress struct {
-	Rounds   uint64    `json:"rounds"` // number of the last one
+	Rounds   uint64    `json:"rounds"` // number of the last round
 	Captured uint64    `json:"captured"`
 	Expired  uint64    `json:"expired"`
-	Ends     uint64    `json:"ends"`  // numbered so far
-	First    uint64    `json:"first"` // the oldest end that is kept
+	Ends     uint64    `json:"ends"`  // number of ends so far
+	First    uint64    `json:"first"` // the oldest end still stored
 	Open     uint64    `json:"open"`
-	Opened   time.Time `json:"opened,omitzero"` // the latest opening
+	Opened   time.Time `json:"opened,omitzero"` // time of the latest opening
 	Slot     uint64    `json:"slot,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
-	// Expected is when changes of predicted items were expected last.
+	// Expected is the last forecast of changes of predicted items.
 	Expected []rounds.Expectation `json:"expected,omitempty"`
 }
 
@@ -91,7 +91,7 @@ func (p *progress) save(tx *bbolt.Tx, id string) error {
 	return tx.Bucket(bProgress).Put([]byte(id), v)
 }
 
-// Profile is registry.ProfileStore's.
+// Profile implements registry.ProfileStore.
 func (d *DB) Profile(id string) (p registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		n, err := findNeed(tx, id)
@@ -101,7 +101,7 @@ func (d *DB) Profile(id string) (p registry.Profile, err error) {
 	return p, err
 }
 
-// EditProfile is registry.ProfileStore's.
+// EditProfile implements registry.ProfileStore.
 func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 	var p registry.Profile
 	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
@@ -174,7 +174,7 @@ func (d *DB) keepProfile(tx *bbolt.Tx, old *storedProfile, p registry.Profile, f
 	return errors.Join(next.save(tx), sp.save(tx), c.save(tx))
 }
 
-// buryProfile discards one of the same id that still waits for the purge with
+// buryProfile discards a profile of the same id that still waits for the purge with
 // its endpoint.
 func buryProfile(tx *bbolt.Tx, id string) error {
 	v := tx.Bucket(bProfiles).Get([]byte(id))
@@ -199,8 +199,8 @@ func removeProfile(tx *bbolt.Tx, n *storedProfile) error {
 	return errors.Join(discardProfile(tx, n), sp.save(tx), c.save(tx))
 }
 
-// discardProfile deletes what is kept by the profile's id; its rounds wait for
-// the purge.
+// discardProfile deletes the data keyed by the profile's id; its rounds wait for the
+// purge.
 func discardProfile(tx *bbolt.Tx, n *storedProfile) error {
 	return errors.Join(
 		addToHoldings(tx, n.Owner, registry.Holdings{Profiles: -1, Bytes: -n.Size()}),
@@ -210,7 +210,7 @@ func discardProfile(tx *bbolt.Tx, n *storedProfile) error {
 	)
 }
 
-// eachNeed calls f for live profiles in id order: of one endpoint's space, of
+// eachNeed calls f for live profiles in id order: those of one endpoint's space, or
 // all for 0.
 func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (bool, error)) error {
 	c := tx.Bucket(bProfiles).Cursor()
@@ -230,7 +230,7 @@ func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (b
 	return nil
 }
 
-// FindProfile is registry.ProfileStore's.
+// FindProfile implements registry.ProfileStore.
 func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return eachNeed(tx, 0, "", func(n *storedProfile) (bool, error) {
@@ -244,7 +244,7 @@ func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile,
 	return list[:min(len(list), most)], err
 }
 
-// profileStatus puts together what is known of a profile's rounds.
+// profileStatus combines a profile's progress with its rounds.
 func (d *DB) profileStatus(tx *bbolt.Tx, n *storedProfile) (registry.ProfileStatus, error) {
 	at, err := findProgress(tx, n.ID)
 	if err != nil {
@@ -267,7 +267,7 @@ func (d *DB) profileStatus(tx *bbolt.Tx, n *storedProfile) (registry.ProfileStat
 	return s, nil
 }
 
-// mentionsProfile looks for a lower-case text in what people know a profile by.
+// mentionsProfile searches a profile's user-visible fields for a lower-case text.
 func mentionsProfile(p *registry.Profile, text string) bool {
 	return text == "" || strings.Contains(strings.ToLower(p.Name), text) || strings.Contains(p.ID, text)
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// What a removed query or endpoint leaves behind is deleted in the background,
-// in transactions small enough that a slot hardly waits for one. The list of
-// what is to be done is in the file, so a crash only delays it.
+// The data of a removed query or endpoint is deleted in the background, in
+// transactions so small that they hardly delay a slot. The list of tasks is stored in
+// the file, so a crash only delays them.
 
 const (
-	purgeHistory byte = 'h' // of a query, by its serial number
-	purgeSpace   byte = 's' // of an endpoint, by its space's
-	purgeRounds  byte = 'r' // of a profile, by its serial number
+	purgeHistory byte = 'h' // data of a query, by its serial number
+	purgeSpace   byte = 's' // data of an endpoint, by its space number
+	purgeRounds  byte = 'r' // data of a profile, by its serial number
 )
 
-// purgeAtOnce is how many entries one transaction deletes.
+// purgeAtOnce is the number of entries that one transaction deletes.
 const purgeAtOnce = 500
 
 func purgeKey(kind byte, n uint64) []byte { return append([]byte{kind}, key8(n)...) }
 
-// startWork begins what the store does by itself.
+// startWork starts the store's background work.
 func (d *DB) startWork() {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop = cancel
-	d.wakePurge() // a crash may have left something
+	d.wakePurge() // a crash may have left tasks
 	d.done.Go(func() { d.purge(ctx) })
 	d.done.Go(func() { d.recover(ctx) })
 }
@@ -54,7 +54,7 @@ func (d *DB) purge(ctx context.Context) {
 				return err
 			})
 			if errors.Is(err, registry.ErrReadOnly) {
-				break // it goes on when there is room
+				break // continues when the disk has space
 			} else if err != nil {
 				d.log.Error("deleting what was removed failed; it is tried again later", "file", d.path, "error", err)
 				break
@@ -63,7 +63,7 @@ func (d *DB) purge(ctx context.Context) {
 	}
 }
 
-// purgeSome runs one transaction, and says whether there is more to do.
+// purgeSome runs one transaction and reports whether there is more to do.
 func (d *DB) purgeSome() (more bool, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		k, _ := tx.Bucket(bPurge).Cursor().First()
@@ -89,14 +89,14 @@ func (d *DB) purgeSome() (more bool, err error) {
 	})
 }
 
-// A purger is one transaction's share of the work.
+// A purger is one transaction of the purge.
 type purger struct {
 	tx       *bbolt.Tx
 	left     int
 	counters counters
 }
 
-// item works on one entry of the list and strikes it out once nothing is left.
+// item works on one task and removes it from the list once it is complete.
 func (p *purger) item(kind byte, n uint64) error {
 	p.left--
 	var err error
@@ -139,8 +139,8 @@ func (p *purger) history(serial uint64) error {
 	return nil
 }
 
-// space deletes what a removed endpoint held; its queries' histories become
-// tasks of their own.
+// space deletes the data of a removed endpoint; its queries' histories become separate
+// tasks.
 func (p *purger) space(n uint64) error {
 	for ; p.left > 0; p.left-- {
 		k, _ := p.tx.Bucket(bMembers).Cursor().Seek(key8(n))
@@ -192,7 +192,7 @@ func (p *purger) prefix(bucket, prefix []byte) error {
 	return nil
 }
 
-// profiles turns those of a removed endpoint into tasks of their own.
+// profiles turns the profiles of a removed endpoint into separate tasks.
 func (p *purger) profiles(space uint64) error {
 	var dead []storedProfile
 	err := p.tx.Bucket(bProfiles).ForEach(func(id, v []byte) error {
@@ -210,7 +210,7 @@ func (p *purger) profiles(space uint64) error {
 	return err
 }
 
-// rounds deletes what a removed profile has come to.
+// rounds deletes the rounds of a removed profile.
 func (p *purger) rounds(serial uint64) error {
 	for _, name := range [][]byte{bRounds, bOpen, bEnds, bCaptures} {
 		if err := p.prefix(name, key8(serial)); err != nil {

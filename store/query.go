@@ -14,7 +14,7 @@ import (
 
 var _ registry.Store = (*DB)(nil)
 
-// A storedQuery is a registration with what the store knows it by.
+// A storedQuery is a registration with its internal keys.
 type storedQuery struct {
 	registry.Query
 	serial, space, revision uint64
@@ -53,7 +53,7 @@ func findQuery(tx *bbolt.Tx, id string) (storedQuery, error) {
 	return s, nil
 }
 
-// Query is registry.Store's.
+// Query implements registry.Store.
 func (d *DB) Query(id string) (registry.Query, error) {
 	var s storedQuery
 	err := d.view(func(tx *bbolt.Tx) (err error) {
@@ -76,7 +76,7 @@ func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return e, err
 	}
-	if e.found { // edits get a copy: what they change deep inside must not change old
+	if e.found { // edits get a deep copy, so that they cannot modify old
 		err = json.Unmarshal(old.json, &e.now)
 		return e, err
 	}
@@ -96,8 +96,8 @@ func (d *DB) finishEdit(tx *bbolt.Tx, id string, e *edited) error {
 	return nil
 }
 
-// EditQueries is registry.Store's. An edit that changes nothing writes nothing
-// and gives no new revision.
+// EditQueries implements registry.Store. An edit without effect writes nothing and
+// assigns no revision.
 func (d *DB) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
 	var q registry.Query
 	ended := false
@@ -121,7 +121,7 @@ func (d *DB) EditQueries(n registry.Names, edit func(q *registry.Query, others [
 		}
 		q, frees = list[0].now, true
 		same := 0
-		for i := range list { // what is released goes first
+		for i := range list { // releases come first
 			x := len(list) - 1 - i
 			switch err := d.finishEdit(tx, ids[x], &list[x]); {
 			case err == errUnchanged:
@@ -151,7 +151,7 @@ func (d *DB) EditQuery(id string, edit func(q *registry.Query, found bool) error
 	return d.EditQueries(registry.Names{Query: id}, func(q *registry.Query, _ []*registry.Query, found bool) error { return edit(q, found) })
 }
 
-// namedBy lists the ids that an edit is about, its query first.
+// namedBy lists the ids that an edit affects, its query first.
 func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 	ids := []string{n.Query}
 	if n.Caller != "" && n.Name != "" {
@@ -178,7 +178,7 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 	return ids, nil
 }
 
-// keep stores a new or edited query and what it is found by.
+// keep stores a new or edited query and its index entries.
 func (d *DB) keep(tx *bbolt.Tx, old *storedQuery, q registry.Query, found bool) error {
 	if q.Endpoint == "" || len(q.ID) > 500 {
 		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", q.ID)
@@ -205,9 +205,9 @@ func (d *DB) keep(tx *bbolt.Tx, old *storedQuery, q registry.Query, found bool) 
 	return errors.Join(index(tx, &next), account(tx, &next.Query, old.Holders, q.Holders), next.save(tx), c.save(tx))
 }
 
-// admit gives a new query its number and place.
+// admit assigns a new query its number and space.
 func (d *DB) admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
-	// One of the same id may still wait for the purge with its endpoint.
+	// A removed query of the same id may still wait for the purge with its endpoint.
 	if v := tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
 		dead, err := parseQuery(v)
 		if err != nil {
@@ -253,7 +253,7 @@ func index(tx *bbolt.Tx, s *storedQuery) error {
 	return errors.Join(errs...)
 }
 
-// unindex takes back what index wrote.
+// unindex deletes the entries that index wrote.
 func unindex(tx *bbolt.Tx, s *storedQuery) error {
 	errs := []error{tx.Bucket(bRevisions).Delete(key16(s.space, s.revision))}
 	for _, h := range s.Holders {
@@ -265,7 +265,7 @@ func unindex(tx *bbolt.Tx, s *storedQuery) error {
 	return errors.Join(errs...)
 }
 
-// removeQuery takes a query away; its history waits for the purge.
+// removeQuery removes a query; its history waits for the purge.
 func removeQuery(tx *bbolt.Tx, s *storedQuery) error {
 	c := loadCounters(tx)
 	c.revision++
@@ -281,8 +281,8 @@ func removeQuery(tx *bbolt.Tx, s *storedQuery) error {
 	return errors.Join(discard(tx, s), sp.save(tx), c.save(tx))
 }
 
-// discard deletes all that is kept by the query's id, and leaves what is kept
-// by its serial number to the purge.
+// discard deletes the data keyed by the query's id and leaves the data keyed by its
+// serial number to the purge.
 func discard(tx *bbolt.Tx, s *storedQuery) error {
 	return errors.Join(
 		unindex(tx, s),
@@ -295,7 +295,7 @@ func discard(tx *bbolt.Tx, s *storedQuery) error {
 	)
 }
 
-// FindName is registry.Store's.
+// FindName implements registry.Store.
 func (d *DB) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return eachNamed(tx, caller, name, public, func(s *storedQuery) bool {
@@ -306,9 +306,9 @@ func (d *DB) FindName(caller, name string, public bool, most int) (list []regist
 	return list, err
 }
 
-// eachNamed calls f for the queries that a caller, or anybody for "", gave a
-// name, the oldest first, until it says false. With public it passes over those
-// that are not, which costs little: many queries may have one name.
+// eachNamed calls f for the queries to which a caller gave a name (any caller for ""),
+// oldest first, until f returns false. With public it skips queries that are not
+// public, which is cheap even if many queries share a name.
 func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQuery) bool) error {
 	if name == "" {
 		return nil
@@ -320,7 +320,7 @@ func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQue
 	}
 	last := ""
 	return each(tx.Bucket(bNames), prefix, func(_ *bbolt.Cursor, _, id []byte) (bool, error) {
-		if string(id) == last { // several holders call it so
+		if string(id) == last { // several holders use the name
 			return true, nil
 		}
 		if public && !bytes.Contains(tx.Bucket(bQueries).Get(id), []byte(`"public":true`)) {
@@ -346,7 +346,7 @@ func notFoundIsFine(err error) error {
 	return err
 }
 
-// CountQueries is registry.Store's.
+// CountQueries implements registry.Store.
 func (d *DB) CountQueries(endpoint string) (n int, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		if endpoint == "" {
@@ -360,7 +360,7 @@ func (d *DB) CountQueries(endpoint string) (n int, err error) {
 	return n, err
 }
 
-// LiveHolds is registry.Store's, in the order of ids.
+// LiveHolds implements registry.Store. The order is by id.
 func (d *DB) LiveHolds() (holds []registry.LiveHold, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {

@@ -15,13 +15,13 @@ import (
 
 var _ scheduler.Ledger = (*DB)(nil)
 
-// keptSlots is how many slots of an endpoint are remembered.
+// keptSlots is the number of slots stored per endpoint.
 const keptSlots = 2000
 
-// prepared is a result and the delta to it as the file holds them.
+// prepared is a result and its delta in stored form.
 type prepared struct{ result, delta []byte }
 
-// Prepare is scheduler.Ledger's.
+// Prepare implements scheduler.Ledger.
 func (d *DB) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (scheduler.Prepared, error) {
 	var p prepared
 	var err error
@@ -34,7 +34,7 @@ func (d *DB) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (sche
 	return &p, nil
 }
 
-// Record is scheduler.Ledger's.
+// Record implements scheduler.Ledger.
 func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
 	var err error
 	if b.Outcomes, err = d.prepareRest(b.Outcomes); err != nil {
@@ -54,8 +54,8 @@ func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, erro
 	return w.changes, nil
 }
 
-// prepareRest prepares what is not yet, before the transaction, in which no
-// other writer can write. The caller's list stays as it is.
+// prepareRest prepares the remaining outcomes before the transaction, because a
+// transaction blocks all other writers. It does not modify the caller's list.
 func (d *DB) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome, error) {
 	out := outcomes
 	for i, o := range outcomes {
@@ -77,18 +77,18 @@ func (d *DB) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome, err
 	return out, nil
 }
 
-// A writer is one Record's transaction.
+// A writer is the transaction of one Record.
 type writer struct {
 	db        *DB
 	tx        *bbolt.Tx
 	endpoint  string
 	now       time.Time
-	slot      uint64 // of the batch, 0 when it has none
+	slot      uint64 // of the batch, 0 if it has none
 	counters  counters
 	space     space
 	records   map[string]*record
 	changes   []registry.Change
-	strangers []string // outcomes that follow from another result than the one kept
+	strangers []string // outcomes that are based on a result other than the stored one
 }
 
 func (w *writer) batch(b *scheduler.Batch) error {
@@ -96,7 +96,7 @@ func (w *writer) batch(b *scheduler.Batch) error {
 	before := w.counters
 	var known bool
 	if w.space, known = findSpace(w.tx, w.endpoint); !known {
-		return nil // the endpoint is gone, and all that it held
+		return nil // the endpoint and its data were removed
 	}
 	if b.Slot != nil {
 		w.slot = b.Slot.Number
@@ -125,8 +125,8 @@ func (w *writer) batch(b *scheduler.Batch) error {
 	return w.counters.save(w.tx)
 }
 
-// load reads the records' heads in the order of ids, so that neighbours share
-// pages; the rest of a record is replaced.
+// load reads the heads of the records in id order, so that neighbours share pages; the
+// rest of a record is replaced.
 func (w *writer) load(list []scheduler.Outcome) []string {
 	ids := make([]string, 0, len(list))
 	for i := range list {
@@ -148,11 +148,11 @@ func (w *writer) load(list []scheduler.Outcome) []string {
 	return ids
 }
 
-// outcome applies one outcome to the record and the history of its query.
+// outcome applies one outcome to its query's record and history.
 func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 	r := w.records[o.Query]
 	if r == nil {
-		return nil // it has no holder any more
+		return nil // it no longer has a holder
 	}
 	if !w.follows(r, o) {
 		w.strangers = append(w.strangers, o.Query)
@@ -166,8 +166,8 @@ func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 	return w.change(r, o, slot)
 }
 
-// follows says whether an outcome belongs to the history kept. It does not when
-// the query was removed and registered again while it was being executed.
+// follows reports whether an outcome continues the stored history. It does not if the
+// query was removed and registered again during the execution.
 func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 	if e := o.Stats.Position.Epoch; e != "" && e != w.db.queryEpoch(r.serial) {
 		return false
@@ -182,7 +182,7 @@ func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 	return !o.Delta.Baseline && (o.Delta.OldHash == "" || o.Delta.OldHash == kept)
 }
 
-// change numbers and stores a change and the result it leads to.
+// change numbers and stores a change and its new result.
 func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) error {
 	w.counters.offset++
 	packed := o.Prepared.(*prepared)
@@ -216,7 +216,7 @@ func (w *writer) announce(l *logged, delta *diff.Delta) registry.Change {
 	}
 }
 
-// slotOf is the slot in which an execution ran.
+// slotOf returns the slot of an execution.
 func slotOf(o *scheduler.Outcome, slot *scheduler.Slot) uint64 {
 	switch {
 	case o.Stats.LastRun.Slot > 0:
@@ -229,7 +229,7 @@ func slotOf(o *scheduler.Outcome, slot *scheduler.Slot) uint64 {
 	return 0
 }
 
-// save writes the records that an outcome touched.
+// save writes the modified records.
 func (w *writer) save(ids []string) error {
 	b := w.tx.Bucket(bStats)
 	room := make([]byte, 0, 512*len(ids)) // values must live until the commit
@@ -247,8 +247,7 @@ func (w *writer) save(ids []string) error {
 	return nil
 }
 
-// loop writes what belongs to the endpoint: the slot, the health and what its
-// policy has learnt.
+// loop writes the endpoint's data: the slot, the health and the policy's state.
 func (w *writer) loop(b *scheduler.Batch) error {
 	if b.Health != nil {
 		if err := saveHealth(w.tx, w.space.number, *b.Health); err != nil {
@@ -274,8 +273,8 @@ func (w *writer) loop(b *scheduler.Batch) error {
 	return forgetSlots(slots, w.space.number, b.Slot.Number)
 }
 
-// forgetSlots deletes the slots that fell out of the ring, a few at a time
-// should the number have jumped.
+// forgetSlots deletes slots that are older than the stored ones, a few at a time in
+// case the slot number jumped.
 func forgetSlots(b *bbolt.Bucket, space, newest uint64) error {
 	c := b.Cursor()
 	for range 4 {

@@ -8,7 +8,8 @@ import (
 
 const resultVersion = 1
 
-// packResult writes a result before the transaction begins, unless stop ends it.
+// packResult encodes a result before the transaction begins; an error of stop aborts
+// it.
 func (d *DB) packResult(stop func() error, r *diff.Result) ([]byte, error) {
 	ordered := byte(0)
 	if r.Ordered() {
@@ -20,7 +21,7 @@ func (d *DB) packResult(stop func() error, r *diff.Result) ([]byte, error) {
 	return d.pack.pack(b, stop, r)
 }
 
-// resultHash reads the hash of a stored result, "" when there is none.
+// resultHash returns the hash of a stored result, "" if there is none.
 func resultHash(v []byte) string {
 	if len(v) < 2 {
 		return ""
@@ -30,7 +31,7 @@ func resultHash(v []byte) string {
 	return hash
 }
 
-// unpackResult reads what packResult wrote.
+// unpackResult decodes the output of packResult.
 func (d *DB) unpackResult(v []byte) (*diff.Result, error) {
 	in := scan{b: v}
 	if in.byte() != resultVersion {

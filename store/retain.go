@@ -7,23 +7,23 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Retention works on the bucket "old", which holds every change but the newest
-// of each query in the order of offsets, so that what may be dropped is found
-// without passing over what must stay.
+// Retention uses the bucket "old", which holds all changes except the newest of each
+// query in offset order. It finds the changes that may be dropped without skipping
+// those that must stay.
 
-// Bounds on the work of one transaction: more than what one adds, so that a
-// backlog (bounds set lower, days without a change) melts away.
+// Bounds on the work of one transaction. They exceed what one transaction adds, so
+// that a backlog shrinks (after a lower bound was set, or after days without changes).
 const (
 	trimQueryAtOnce = 8
 	trimAtOnce      = 128
 )
 
-// supersede makes the newest change of a query an old one.
+// supersede moves the previous newest change of a query to the bucket "old".
 func (w *writer) supersede(r *record) error {
 	k := key16(r.serial, r.seq)
 	v := w.tx.Bucket(bChanges).Get(k)
 	if v == nil {
-		return nil // the first, or the first of this epoch
+		return nil // the first change, or the first of this epoch
 	}
 	l, err := parseLogged(k, v)
 	if err != nil {
@@ -83,8 +83,9 @@ func (w *writer) retain() error {
 	return nil
 }
 
-// drop deletes one old change because of retention. Followers of everything miss
-// it, unless its query is gone and only waits to be purged: they never see those.
+// drop deletes one old change because of retention. It creates a gap for followers of
+// all queries, unless the change's query was removed and only waits to be purged:
+// these followers never see such changes.
 func (w *writer) drop(offset uint64, key []byte) error {
 	l, err := parseLogged(key, w.tx.Bucket(bChanges).Get(key))
 	if err != nil {
@@ -100,7 +101,7 @@ func (w *writer) drop(offset uint64, key []byte) error {
 
 // deleteChange deletes a change from all indexes and returns its size.
 func deleteChange(tx *bbolt.Tx, offset uint64, key []byte) (uint64, error) {
-	key = append([]byte(nil), key...) // deleting moves what it may point into
+	key = append([]byte(nil), key...) // deletion invalidates the memory it may refer to
 	b := tx.Bucket(bChanges)
 	v := b.Get(key)
 	if v == nil {

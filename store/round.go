@@ -20,8 +20,8 @@ func parseRound(v []byte) (r registry.Round, err error) {
 	return r, nil
 }
 
-// rounds records what has come of profiles. It follows the outcomes of the
-// batch, whose positions it takes.
+// rounds records the state of profiles. It runs after the outcomes of the batch, whose
+// positions it uses.
 func (w *writer) rounds(list []registry.Round) error {
 	for i := range list {
 		if err := w.round(list[i]); err != nil {
@@ -34,13 +34,13 @@ func (w *writer) rounds(list []registry.Round) error {
 func (w *writer) round(r registry.Round) error {
 	n, err := findNeed(w.tx, r.Profile)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil // removed meanwhile
+		return nil // removed in the meantime
 	}
 	if err != nil {
 		return err
 	}
 	if n.space != w.space.number || r.Number == 0 || r.OpenedAt.Before(n.CreatedAt) {
-		return nil // of one that had the same id before
+		return nil // it belongs to an earlier profile of the same id
 	}
 	p, err := findProgress(w.tx, n.ID)
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *writer) round(r registry.Round) error {
 	key := key16(n.serial, r.Number)
 	before := w.tx.Bucket(bRounds).Get(key)
 	if before == nil && r.Number <= p.Rounds {
-		return nil // it has ended, and was forgotten since; or the profile is another one
+		return nil // it has ended and was trimmed, or belongs to another profile
 	}
 	r.Intervals = append([]registry.Interval(nil), r.Intervals...)
 	if before != nil {
@@ -73,7 +73,7 @@ func (w *writer) round(r registry.Round) error {
 	return errors.Join(w.tx.Bucket(bRounds).Put(key, v), w.trimRounds(&n, &p), p.save(w.tx, n.ID))
 }
 
-// keepCaptured keeps what is recorded of captured intervals.
+// keepCaptured preserves the recorded data of captured intervals.
 func keepCaptured(r, was *registry.Round) {
 	r.Trigger = was.Trigger
 	for i := range r.Intervals {
@@ -86,7 +86,7 @@ func keepCaptured(r, was *registry.Round) {
 	}
 }
 
-// positions fills in where the queries stand now.
+// positions fills in the queries' current positions.
 func (w *writer) positions(r *registry.Round) {
 	at := func(query string, p *registry.Position) {
 		if query == "" || p.Epoch != "" {
@@ -110,7 +110,7 @@ func (w *writer) positions(r *registry.Round) {
 	}
 }
 
-// place keeps the counts and the lists that contain a round.
+// place updates the counts and the lists that contain a round.
 func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh bool) error {
 	key := key16(n.serial, r.Number)
 	if fresh {
@@ -141,8 +141,8 @@ func (w *writer) place(r *registry.Round, n *storedProfile, p *progress, fresh b
 	return errors.Join(errs, w.tx.Bucket(bOpen).Delete(key), w.tx.Bucket(bEnds).Put(key16(n.serial, p.Ends), end))
 }
 
-// trimRounds forgets ended rounds by the bounds that changes have, too: how
-// many, and how old. The newest end stays.
+// trimRounds deletes ended rounds by the same bounds as changes: number and age. The
+// newest end is kept.
 func (w *writer) trimRounds(n *storedProfile, p *progress) error {
 	keep, age := uint64(w.db.retention.Changes), w.db.retention.Age
 	for range trimQueryAtOnce {
@@ -150,7 +150,7 @@ func (w *writer) trimRounds(n *storedProfile, p *progress) error {
 			return nil
 		}
 		end := w.tx.Bucket(bEnds).Get(key16(n.serial, p.First))
-		if end == nil { // gone with another epoch
+		if end == nil { // deleted with another epoch
 			p.First++
 			continue
 		}
@@ -175,7 +175,7 @@ func (w *writer) trimRounds(n *storedProfile, p *progress) error {
 	return nil
 }
 
-// forgetRounds follows a new epoch: what was open is open no more.
+// forgetRounds handles a new epoch: it closes the open rounds.
 func forgetRounds(tx *bbolt.Tx) error {
 	changed := map[string]progress{}
 	err := tx.Bucket(bProgress).ForEach(func(id, _ []byte) error {
@@ -214,7 +214,7 @@ func openRounds(tx *bbolt.Tx, n *storedProfile) (list []registry.Round, err erro
 	return list, err
 }
 
-// models records what was learnt of when queries change.
+// models stores what was learnt about the times of queries' changes.
 func (w *writer) models(list []rounds.Model) error {
 	for i := range list {
 		if r, _, ok := liveRecord(w.tx, list[i].Query); !ok || r.space != w.space.number {
@@ -231,7 +231,7 @@ func (w *writer) models(list []rounds.Model) error {
 	return nil
 }
 
-// models lists those of the queries that profiles predict.
+// models returns the models of the queries that profiles predict.
 func models(tx *bbolt.Tx, list []rounds.ProfileState) (all []rounds.Model, err error) {
 	seen := map[string]bool{}
 	for _, n := range list {

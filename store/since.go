@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Result is scheduler.Ledger's. A query without a holder has none.
+// Result implements scheduler.Ledger. A query without a holder has no result.
 func (d *DB) Result(query string) (*diff.Result, error) {
 	var packed []byte
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -31,8 +31,8 @@ func (d *DB) Result(query string) (*diff.Result, error) {
 	return r, nil
 }
 
-// Since is scheduler.Ledger's. The registrations are found by an index of
-// revisions, so asking when nothing happened costs next to nothing.
+// Since implements scheduler.Ledger. It uses an index of revisions, so a call costs
+// little if nothing has changed.
 func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	var n scheduler.News
 	err := d.view(func(tx *bbolt.Tx) error {
@@ -85,15 +85,15 @@ func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) erro
 	return nil
 }
 
-// parseRecord adds the position to what the record holds.
+// parseRecord adds the position to the record.
 func (d *DB) parseRecord(v []byte) (record, error) {
 	r, err := parseRecord(v)
 	r.stats.Position = d.position(&r)
 	return r, err
 }
 
-// removed lists queries that are gone. One that came back since is not: its
-// entry is among the others.
+// removed lists the removed queries. A query that was registered again is not listed:
+// its entry is among the others.
 func removed(tx *bbolt.Tx, s *space, rev uint64) (ids []string) {
 	c := tx.Bucket(bRemovals).Cursor()
 	for k, id := c.Seek(key16(s.number, rev+1)); hasPrefix(k, key8(s.number)); k, id = c.Next() {
@@ -126,8 +126,7 @@ func lastOf(tx *bbolt.Tx, s *space, n *scheduler.News) error {
 	return nil
 }
 
-// lastWith finds the last key that begins with an eight-byte prefix, and what
-// it holds.
+// lastWith returns the last key with an eight-byte prefix, and its value.
 func lastWith(b *bbolt.Bucket, prefix []byte) (k, v []byte) {
 	c := b.Cursor()
 	if k, _ = c.Seek(key8(number(prefix) + 1)); k == nil {

@@ -2,8 +2,8 @@ package store
 
 import "go.etcd.io/bbolt"
 
-// Size tells how many bytes the file has, and how many of them are free to be
-// used again; "store compact" gives those back.
+// Size returns the size of the file in bytes and the number of them that are free for
+// reuse; "store compact" releases those.
 func (d *DB) Size() (size, free int64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		size = tx.Size()

@@ -6,14 +6,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A space identifies an endpoint for its lifetime. When an endpoint of the same
-// name is made later, it gets another number and shares nothing with this one.
+// A space identifies an endpoint for its lifetime. An endpoint created later under the
+// same name gets another number and shares no data with this one.
 type space struct {
 	name     string
 	number   uint64
 	queries  uint64
-	removals uint64 // entries kept in the removals bucket
-	floor    uint64 // revision up to which removals are no longer known
+	removals uint64 // number of entries in the removals bucket
+	floor    uint64 // revision up to which removals are no longer listed
 	profiled uint64 // revision of the newest profile or its removal
 }
 
@@ -21,7 +21,7 @@ func (s *space) fields() []*uint64 {
 	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
 }
 
-// findSpace returns the space of an endpoint, and false when it has none.
+// findSpace returns the space of an endpoint, and false if it has none.
 func findSpace(tx *bbolt.Tx, name string) (space, bool) {
 	s := space{name: name}
 	if name == "" {
@@ -38,7 +38,7 @@ func findSpace(tx *bbolt.Tx, name string) (space, bool) {
 	return s, true
 }
 
-// needSpace makes the space when it is not there.
+// needSpace returns the space, creating it if needed.
 func needSpace(tx *bbolt.Tx, c *counters, name string) (space, error) {
 	s, ok := findSpace(tx, name)
 	if ok {
@@ -57,13 +57,13 @@ func (s *space) save(tx *bbolt.Tx) error {
 	return tx.Bucket(bSpaces).Put([]byte(s.name), b)
 }
 
-// owner is the endpoint whose space has the number, "" when it is gone.
+// owner returns the endpoint of a space number, "" if it was removed.
 func owner(tx *bbolt.Tx, number uint64) string {
 	return string(tx.Bucket(bOwners).Get(key8(number)))
 }
 
-// liveRecord returns a query's record head, and false if the query has no
-// holder: then it has none, or one that waits for the purge with its endpoint.
+// liveRecord returns a query's record head, and false if the query has no holder: it
+// then has no record, or one that waits for the purge with its endpoint.
 func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
 	v := tx.Bucket(bStats).Get([]byte(id))
 	if v == nil {
@@ -73,10 +73,10 @@ func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
 	return r, v, owner(tx, r.space) != ""
 }
 
-// maxRemovals is how many removals an endpoint remembers for Since.
+// maxRemovals is the number of removals per endpoint that Since can report.
 const maxRemovals = 10_000
 
-// remember notes a removal, and forgets the oldest beyond what is kept.
+// remember records a removal and deletes the oldest beyond the limit.
 func (s *space) remember(tx *bbolt.Tx, revision uint64, id string) error {
 	b := tx.Bucket(bRemovals)
 	if err := b.Put(key16(s.number, revision), []byte(id)); err != nil {

@@ -8,28 +8,28 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A record is what the stats bucket holds of a query: small, since it is
-// rewritten with each execution, while the query itself stays where it is.
+// A record is a query's entry in the stats bucket. It is small, because each execution
+// rewrites it, while the query itself is not rewritten.
 type record struct {
 	serial uint64 // of the query
 	space  uint64 // its endpoint's number
 	seq    uint64 // of its newest change
 	stats  scheduler.Stats
-	dirty  bool // to be written at the end of the transaction
+	dirty  bool // must be written at the end of the transaction
 }
 
-// recordVersion is 2 since records include answers that were ignored and since
-// when executions bring nothing. Older ones are read, and written again with
-// the next execution.
+// recordVersion is 2 since records include ignored answers and the start of a series
+// of executions without results. Older records are read, and rewritten by the next
+// execution.
 const recordVersion = 2
 
-// Marks of a sample.
+// Flags of a sample.
 const (
 	sampleChanged = 1 << iota
 	sampleJaccard
 )
 
-// recordHead reads only what says whose record it is.
+// recordHead reads only the keys of a record.
 func recordHead(b []byte) (r record) {
 	if len(b) < 25 {
 		return record{}
@@ -79,8 +79,8 @@ func appendRun(b []byte, r *scheduler.Run) []byte {
 	return putText(b, r.Why)
 }
 
-// appendSamples takes five or six bytes for most samples: the step from the
-// slot before with the marks in its low bits, and the time.
+// appendSamples uses five or six bytes for most samples: the distance from the
+// previous slot with the flags in its low bits, and the time.
 func appendSamples(b []byte, samples []scheduler.Sample) []byte {
 	b = binary.AppendUvarint(b, uint64(len(samples)))
 	last := uint64(0)
@@ -102,8 +102,8 @@ func appendSamples(b []byte, samples []scheduler.Sample) []byte {
 	return b
 }
 
-// parseRecord copies everything out of b. Position is left to the caller, who
-// knows the epoch.
+// parseRecord copies everything out of b. The caller sets Position, since it knows the
+// epoch.
 func parseRecord(b []byte) (record, error) {
 	in := scan{b: b}
 	version := in.byte()
@@ -125,7 +125,7 @@ func parseRecord(b []byte) (record, error) {
 	}
 	s.LastRun = parseRun(&in)
 	if version == 1 && s.Missed() > 0 && s.NotBefore > 0 {
-		s.IncompleteSince = s.LastRun.At // at the latest
+		s.IncompleteSince = s.LastRun.At // the latest possible time
 	}
 	s.Policy = in.text()
 	if n := in.count(); n > 0 {
@@ -143,12 +143,12 @@ func parseRecord(b []byte) (record, error) {
 	return r, in.end("a query's statistics")
 }
 
-// tries are the numbers of a record that tell what state a query may be in.
+// tries are the numbers of a record that determine the query's state.
 type tries struct {
 	executions, failures, cuts, outdated uint64
 }
 
-// recordTries is parseRecord for them alone.
+// recordTries is parseRecord for these numbers only.
 func recordTries(b []byte) (t tries) {
 	in := scan{b: b}
 	version := in.byte()
@@ -164,7 +164,7 @@ func recordTries(b []byte) (t tries) {
 	return t
 }
 
-// mayBe says whether a query that is neither paused nor idle may be in a state.
+// mayBe reports whether a query that is neither paused nor idle may be in a state.
 func (t tries) mayBe(s registry.State) bool {
 	missed := t.failures+t.cuts+t.outdated > 0
 	switch s {
@@ -194,7 +194,7 @@ func parseSamples(in *scan) []scheduler.Sample {
 	last := uint64(0)
 	for i := range samples {
 		step := in.number()
-		last += uint64(int64(step) >> 2) // with its sign, should slots ever go back
+		last += uint64(int64(step) >> 2) // signed, in case slot numbers decrease
 		s := scheduler.Sample{Slot: last, Elapsed: time.Duration(in.signed()), Changed: step&sampleChanged != 0}
 		if step&sampleJaccard != 0 {
 			s.Jaccard = in.float()

@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// statusOf says what a query's result is worth. When it is due next only the
-// scheduler can tell.
+// statusOf returns the status of a query's result. It leaves out the time of the next
+// run, which only the scheduler knows.
 func statusOf(q *registry.Query, s *scheduler.Stats, now time.Time) registry.Status {
 	st := registry.Status{
 		State:      scheduler.StateOf(q, s, now),
@@ -36,7 +36,8 @@ func statusOf(q *registry.Query, s *scheduler.Stats, now time.Time) registry.Sta
 	return st
 }
 
-// median of the execution times: of an even number, the mean of the middle two.
+// median returns the median execution time; for an even number, the mean of the middle
+// two.
 func median(samples []scheduler.Sample) time.Duration {
 	if len(samples) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Subscription returns one subscription; it wraps registry.ErrNotFound.
+// Subscription returns one subscription. It wraps registry.ErrNotFound.
 func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(bSubscriptions).Get([]byte(id))
@@ -22,7 +22,7 @@ func (d *DB) Subscription(id string) (s registry.Subscription, err error) {
 	return s, err
 }
 
-// Subscriptions returns those after an id, in the order of ids, at most limit.
+// Subscriptions returns at most limit subscriptions after an id, in id order.
 func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bSubscriptions).Cursor()
@@ -42,8 +42,8 @@ func (d *DB) Subscriptions(after string, limit int) (list []registry.Subscriptio
 	return list, err
 }
 
-// EditSubscriptions makes all edits, in their order, in one transaction. When it
-// returns an error none of them is in effect.
+// EditSubscriptions applies all edits in order in one transaction. If it returns an
+// error, none of them takes effect.
 func (d *DB) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		frees = true
@@ -58,7 +58,7 @@ func (d *DB) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	})
 }
 
-// editSubscription makes one edit; kept says that it wrote a subscription.
+// editSubscription applies one edit; kept reports whether it wrote a subscription.
 func (d *DB) editSubscription(b *bbolt.Bucket, e *registry.SubscriptionEdit) (kept bool, err error) {
 	s := registry.Subscription{ID: e.ID}
 	v := b.Get([]byte(e.ID))

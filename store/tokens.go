@@ -23,7 +23,7 @@ func (d *DB) Tokens() (list []registry.Token, err error) {
 	return list, err
 }
 
-// PutToken adds a token; it returns registry.ErrExists when the name is taken.
+// PutToken adds a token. It returns registry.ErrExists if the name is taken.
 func (d *DB) PutToken(t registry.Token) error {
 	v, err := json.Marshal(t)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *DB) PutToken(t registry.Token) error {
 	})
 }
 
-// DeleteToken removes a token; it wraps registry.ErrNotFound.
+// DeleteToken removes a token. It wraps registry.ErrNotFound.
 func (d *DB) DeleteToken(name string) error {
 	return d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
 		b := tx.Bucket(bTokens)

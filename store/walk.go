@@ -14,15 +14,14 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// view runs f in a read transaction. Pages that hold what no page can hold are
-// ErrDamaged.
+// view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
 func (d *DB) view(f func(tx *bbolt.Tx) error) error {
 	return guarded(func() error { return d.bolt.View(f) })
 }
 
-// guarded turns a panic of f, or a fault of the memory that the file is mapped
-// into, into ErrDamaged: bbolt trusts what pages say. Panics of code that only
-// is called from here stay what they are.
+// guarded turns a panic of f, or a fault of the mapped memory, into ErrDamaged,
+// because bbolt does not validate pages. Panics in code outside of page access are
+// passed on.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -42,11 +41,11 @@ func guarded(f func() error) (err error) {
 	return err
 }
 
-// pagesFault reports whether the panic that is being recovered from began in code
-// that reads pages: bbolt's, this package's, or diff's, which unpacks results.
+// pagesFault reports whether the current panic began in code that reads pages:
+// bbolt's, this package's, or diff's, which unpacks results.
 func pagesFault() bool {
 	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // without this and the deferred function
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // skip this and the deferred function
 	for f, more := frames.Next(); more; f, more = frames.Next() {
 		if of, ours := strings.CutPrefix(f.Function, "github.com/freshet/freshet/"); ours {
 			return strings.HasPrefix(of, "store.") || strings.HasPrefix(of, "diff.")
@@ -60,7 +59,7 @@ func pagesFault() bool {
 
 const putBackup = "put a backup in its place"
 
-// A crash is the error of something that broke off and may hold locks.
+// A crash is the error of code that was interrupted and may hold locks.
 type crash struct{ error }
 
 func (c *crash) Unwrap() error { return c.error }
@@ -73,19 +72,19 @@ const (
 	leafPage    = 0x02
 	listPage    = 0x10
 	deepest     = 64
-	manyFree    = 0xFFFF // says that the number of free pages comes first
+	manyFree    = 0xFFFF // the number of free pages is stored in the first element
 )
 
-// A walker follows the pages of a file from the root, each once: a page that
-// refers to one above it would be read without end.
+// A walker visits the pages of a file from the root, each once, so that a cycle of
+// references is detected.
 type walker struct {
 	f      io.ReaderAt
 	meta   *metaPage
-	leaves bool // read all leaves, too; else no more than is needed to find the buckets
+	leaves bool // read all leaves, too; otherwise only what is needed to find the buckets
 	seen   map[int64]bool
 }
 
-// walk reports the first page of the file that cannot be where it is referred to.
+// walk reports the first invalid page reference of the file.
 func walk(path string, leaves bool) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,7 +93,7 @@ func walk(path string, leaves bool) error {
 	defer f.Close()
 	m, err := newestMeta(f)
 	if err != nil || m == nil {
-		return err // bbolt tells
+		return err // bbolt reports it
 	}
 	w := walker{f: f, meta: m, leaves: leaves, seen: map[int64]bool{}}
 	if m.freelist >= 0 {
@@ -105,7 +104,8 @@ func walk(path string, leaves bool) error {
 	return w.tree(m.root, 0, true)
 }
 
-// freePages checks the list of free pages: bbolt writes wherever it says.
+// freePages checks the list of free pages, which bbolt uses for writes without
+// validation.
 func (w *walker) freePages(id int64) error {
 	h, err := w.head(id)
 	if err != nil {
@@ -150,7 +150,7 @@ type pageHeader struct {
 	overflow int64
 }
 
-// enter notes that a page is referred to.
+// enter records that a page is referenced.
 func (w *walker) enter(id int64) error {
 	switch {
 	case id < 2 || id >= w.meta.pages:
@@ -190,7 +190,7 @@ func (w *walker) read(page, at int64, n int) ([]byte, error) {
 	return b, err
 }
 
-// tree follows a tree of pages; top says that its leaves hold the buckets.
+// tree visits a tree of pages; top means that its leaves hold the buckets.
 func (w *walker) tree(id int64, depth int, top bool) error {
 	h, err := w.head(id)
 	if err != nil {
@@ -230,7 +230,7 @@ func (w *walker) branch(id int64, b []byte, extent int64, depth int, top bool) e
 			if err != nil {
 				return err
 			}
-			skip = h.flags == leafPage // and so are its neighbours
+			skip = h.flags == leafPage // its siblings are leaves as well
 		}
 		err := error(nil)
 		if skip {
@@ -261,7 +261,7 @@ func (w *walker) leaf(id int64, b []byte, extent int64, depth int, top bool) err
 		if err != nil {
 			return err
 		}
-		if root := int64(binary.NativeEndian.Uint64(v)); root != 0 { // else it is inside the leaf
+		if root := int64(binary.NativeEndian.Uint64(v)); root != 0 { // otherwise the bucket is stored inline in the leaf
 			if err := w.tree(root, depth+1, false); err != nil {
 				return err
 			}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// The values that are written with each execution or change are sequences of
-// varints, texts with their length before them and eight-byte floats, behind a
-// version byte. Everything else is JSON.
+// Values that are written with each execution or change consist of varints,
+// length-prefixed texts and eight-byte floats after a version byte. All others are
+// JSON.
 
 func putText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// putTime writes nanoseconds since 1970, and nothing but a mark for the zero
-// time. Times outside of 1678 to 2262 do not occur.
+// putTime writes nanoseconds since 1970, or a single mark for the zero time. Times
+// outside of the years 1678 to 2262 do not occur.
 func putTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return binary.AppendVarint(b, math.MinInt64)
@@ -32,8 +32,8 @@ func putFloat(b []byte, f float64) []byte {
 
 const hashPrefix = "sha256:"
 
-// putHash halves the usual spelling of a hash: a mark and its 32 bytes. Any
-// other text follows a zero.
+// putHash halves the size of a hash: it writes a mark and 32 bytes. Any other text
+// follows a zero byte.
 func putHash(b []byte, s string) []byte {
 	digits, ok := strings.CutPrefix(s, hashPrefix)
 	sum, err := hex.DecodeString(digits)
@@ -43,7 +43,7 @@ func putHash(b []byte, s string) []byte {
 	return append(append(b, 1), sum...)
 }
 
-// A scan takes values off the front of b. It copies whatever it returns.
+// A scan reads values from the front of b. It copies all returned values.
 type scan struct {
 	b   []byte
 	bad bool
@@ -127,7 +127,7 @@ func (s *scan) time() time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// count reads how many items of at least one byte follow.
+// count reads a number of items of at least one byte each.
 func (s *scan) count() int {
 	n := s.number()
 	if n > uint64(len(s.b)) {
