@@ -90,10 +90,10 @@ func TestTokenExpires(t *testing.T) {
 func TestTokenEndsStream(t *testing.T) {
 	var deadline time.Time
 	w := newWorld(t, func(c *Config) {
-		c.ChangesSSE = func(w http.ResponseWriter, r *http.Request, _ string, _ registry.Query) {
+		c.Followers = streams{query: func(w http.ResponseWriter, r *http.Request, _ registry.Query) {
 			deadline, _ = r.Context().Deadline()
 			sse(w, "")
-		}
+		}}
 	})
 	id := w.register(selectText)
 	secret, sha := NewSecret()

@@ -66,12 +66,12 @@ func queryChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	stream, err := c.wantsStream(c.ChangesSSE != nil)
+	stream, err := c.wantsStream(c.Followers != nil)
 	if err != nil {
 		return err
 	}
 	if stream {
-		return c.follow(q.ID, func() { c.ChangesSSE(c.w, c.r, c.name(), q) })
+		return c.follow(q.ID, func() { c.Followers.Changes(c.w, c.r, c.name(), q) })
 	}
 	if err := c.unfiltered(); err != nil {
 		return err
@@ -243,12 +243,12 @@ const mostScanned = 10_000
 
 func allChanges(c *call) error {
 	keep := c.keeper()
-	stream, err := c.wantsStream(c.AllSSE != nil)
+	stream, err := c.wantsStream(c.Followers != nil)
 	if err != nil {
 		return err
 	}
 	if stream {
-		return c.follow("", func() { c.AllSSE(c.w, c.r, c.name(), keep) })
+		return c.follow("", func() { c.Followers.All(c.w, c.r, c.name(), keep) })
 	}
 	if err := c.unfiltered(); err != nil {
 		return err
@@ -276,20 +276,20 @@ func allChanges(c *call) error {
 }
 
 // scan collects up to limit changes that keep admits, and says how far it read.
-func (c *call) scan(after, head registry.Offset, limit int, keep func(registry.Change) bool) (changePage, error) {
+func (c *call) scan(after, head registry.Offset, limit int, keep func(*registry.Change) bool) (changePage, error) {
 	page := changePage{Changes: []json.RawMessage{}}
 	for scanned := 0; scanned < mostScanned; {
 		changes, err := c.History.All(after, limit)
 		if err != nil {
 			return page, err
 		}
-		for _, ch := range changes {
+		for i, ch := range changes {
 			if ch.Offset > head.Seq { // came later: another look would find more
 				changes = nil
 				break
 			}
 			after = registry.Offset{Epoch: head.Epoch, Seq: ch.Offset}
-			if !keep(ch) {
+			if !keep(&changes[i]) {
 				continue
 			}
 			if err := c.add(&page, ch); err != nil {
@@ -312,9 +312,9 @@ func (c *call) scan(after, head registry.Offset, limit int, keep func(registry.C
 }
 
 // keeper admits what ?tag= and ?endpoint= ask for.
-func (c *call) keeper() func(registry.Change) bool {
+func (c *call) keeper() func(*registry.Change) bool {
 	endpoint, tag := c.params.Get("endpoint"), c.params.Get("tag")
-	return func(ch registry.Change) bool {
+	return func(ch *registry.Change) bool {
 		if endpoint != "" && ch.Endpoint != endpoint {
 			return false
 		}

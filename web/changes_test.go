@@ -182,12 +182,12 @@ func TestAllChanges(t *testing.T) {
 }
 
 func TestStreams(t *testing.T) {
-	var keep func(registry.Change) bool
+	var keep func(*registry.Change) bool
 	w := newWorld(t, func(c *Config) {
-		c.AllSSE = func(w http.ResponseWriter, _ *http.Request, _ string, k func(registry.Change) bool) {
+		c.Followers = streams{all: func(w http.ResponseWriter, _ *http.Request, k func(*registry.Change) bool) {
 			keep = k
 			sse(w, "all")
-		}
+		}}
 	})
 	id := w.register(selectText, `"name":"n"`, `"tags":["x"]`)
 	stream := "Accept: text/event-stream"
@@ -199,7 +199,7 @@ func TestStreams(t *testing.T) {
 		ch   registry.Change
 		want bool
 	}{{registry.Change{Query: id, Endpoint: "city"}, true}, {registry.Change{Query: id, Endpoint: "moon"}, false}, {registry.Change{Query: "gone", Endpoint: "city"}, false}} {
-		if keep(c.ch) != c.want {
+		if keep(&c.ch) != c.want {
 			t.Errorf("keep %v is not %v", c.ch, c.want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%q %v", a.body, a.Header)
 		}
 	}
-	w = newWorld(t, func(c *Config) { c.AllSSE = nil })
+	w = newWorld(t, func(c *Config) { c.Followers = nil })
 	w.get("/v1/changes", stream).problem(406, "not-acceptable")
 }
 

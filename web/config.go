@@ -1,17 +1,12 @@
 package web
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // A Gate lets callers in. An empty token is registry.Anonymous with the role
@@ -45,77 +40,97 @@ const (
 	defaultRecheck  = 25 * time.Second // as often as a WebSocket's token is looked at
 )
 
-// Config is what the API is made of. Only Live, SEPA, ChangesSSE, AllSSE,
-// Rechecked, QueryFeed, AllFeed, Hint, Pages, Hub, Subscriptions, Webhooks, Standing, Deliveries, Documents, Ready,
-// Metrics, Logger and Now may be left out; a part that is left out is answered with 404, 406 (the
-// SSE forms) or its obvious default.
+// Config is what the API is made of. Registry, Gate, Data, Loops.Daemon,
+// Publishing.ChangeJSON and Site.PublicURL are required. Any other part may be
+// left out: then its routes are absent, its event streams are answered with 406,
+// or a default takes its place.
 type Config struct {
+	// Registry registers and edits queries, profiles and endpoints.
 	Registry *registry.Registry
-	Queries  Queries
-	History  History
-	Daemon   Daemon
-	Store    Store
-	Gate     Gate
-
-	// Live serves GET /v1/live. It signs callers in itself.
-	Live http.Handler
-	// SEPA serves GET /sepa/subscribe, and signs callers in itself, too.
-	SEPA http.Handler
-	// ChangesSSE follows one query. Whether the caller may has been settled.
-	ChangesSSE func(w http.ResponseWriter, r *http.Request, caller string, query registry.Query)
-	// AllSSE follows all queries, sending the changes that keep admits.
-	AllSSE func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool)
-	// Rechecked is closed when the tokens have changed: the tokens of followers
-	// are checked again then. Without it that happens every Limits.Recheck only.
-	Rechecked func() <-chan struct{}
-	// Profiles keeps what has come of profiles; without it there are no routes for
-	// them. CapturesSSE follows one; NextRound tells when time opens its next
-	// round, zero if unknown, and Following how many connections wait for it.
-	Profiles    Profiles
-	CapturesSSE func(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
-	NextRound   func(p registry.Profile) time.Time
-	Following   func(profile string) int
-	// QueryFeed and AllFeed write changes as Atom; parameters they know are
-	// archive and, of all, tag and endpoint. Without them there are no feeds.
-	QueryFeed func(q *registry.Query, params url.Values) (Feed, error)
-	AllFeed   func(params url.Values) (Feed, error)
-	// Hint marks the queries that a hint says may be affected. Without it the
-	// call is not there.
-	Hint func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
-	// Shadows compares an endpoint's policy with those in its shadow, over what is
-	// recorded. Without it the calls are not there.
-	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
-	// Pages serve people: every path that is none of the API's. Without them such
-	// paths are not there.
+	// Gate lets callers in.
+	Gate Gate
+	// Data reads the store.
+	Data
+	// Loops run the slots of the endpoints.
+	Loops
+	// Profiling reads profiles and their rounds.
+	Profiling
+	// Publishing writes changes for followers.
+	Publishing
+	// Protocols serve the protocols that have code of their own.
+	Protocols
+	// Outbox manages subscriptions and counts deliveries.
+	Outbox
+	// Pages serve every path that does not belong to the API.
 	Pages Pages
-	// Hub serves POST /v1/hub. It signs callers in itself.
-	Hub http.Handler
-	// Subscriptions and Webhooks come together or not at all.
-	Subscriptions Subscriptions
-	Webhooks      Webhooks
-	// Standing goes through all subscriptions in any order, for the metrics. Without
-	// it they are read page by page.
-	Standing iter.Seq2[registry.Subscription, error]
-	// Deliveries counts for the metrics, one entry for each way out.
-	Deliveries func() []Deliveries
-	// Documents share the bodies of large answers; without it each has its own.
+	// Documents share the bodies of large answers; the default gives each answer its own.
 	Documents Documents
+	// Site describes the server as clients see it.
+	Site
+	// Limits bound what one client may use.
+	Limits Limits
+	// Health reports whether the server can work; the default is always well.
+	Health Health
+	// Metrics count requests and slots.
+	Metrics *Metrics
+	// Logger takes the log; the default drops it.
+	Logger *slog.Logger
+	// Now is the clock; the default is time.Now.
+	Now Clock
+}
+
+// Data is what the API reads of the store. All of it is required.
+type Data struct {
+	Queries Queries
+	History History
+	Store   Store
+}
+
+// Loops are the running half. Only Daemon is required.
+type Loops struct {
+	Daemon  Daemon
+	Hints   Hints
+	Shadows Shadows
+}
+
+// Profiling is what the API reads of profiles. RoundClock may be left out.
+type Profiling struct {
+	Profiles   Profiles
+	RoundClock RoundClock
+}
+
+// Publishing is how changes reach those who read them here. Only ChangeJSON is
+// required.
+type Publishing struct {
+	Followers Followers
+	Rechecks  Rechecks
+	Feeds     Feeds
 	// ChangeJSON writes a change as section "A change" of the protocol shows it.
 	ChangeJSON func(registry.Change) ([]byte, error)
+}
 
-	PublicURL string   // absolute, what links are built from
-	Listen    string   // host:port; its host is accepted in Host
-	Origins   []string // browsers' origins from elsewhere that are let in
-	Insecure  bool     // on a server without tokens, take requests that a proxy forwarded
-	Limits    Limits
-	Version   string
+// Protocols are handlers that sign callers in themselves.
+type Protocols struct {
+	Live http.Handler // GET /v1/live
+	SEPA http.Handler // GET /sepa/subscribe
+	Hub  http.Handler // POST /v1/hub
+}
 
-	Ready func() error // nil error: ready to serve
-	// Disk tells how the disk is doing that holds the store; nil: well.
-	Disk    func() registry.Storage
-	Metrics *Metrics
-	Logger  *slog.Logger
-	Now     Clock
+// Outbox is what the API knows of subscriptions. The routes of subscriptions
+// need both Subscriptions and Webhooks.
+type Outbox struct {
+	Subscriptions   Subscriptions
+	Webhooks        Webhooks
+	DeliveryMetrics DeliveryMetrics
+}
+
+// Site describes the server as clients see it.
+type Site struct {
+	PublicURL string   // absolute; links are built from it
+	Listen    string   // host:port; its host is accepted in the header Host
+	Origins   []string // origins of other sites whose browsers are let in
+	Insecure  bool     // without tokens, accept requests that a proxy forwarded
+	Version   string   // of the program
 }
 
 func (c *Config) complete() error {
@@ -123,15 +138,11 @@ func (c *Config) complete() error {
 	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Store == nil, c.Gate == nil, c.ChangeJSON == nil:
 		return errors.New("web: a part of the configuration is missing")
 	}
-	if c.Standing == nil {
-		own := *c
-		c.Standing = own.pages
-	}
 	if c.Documents == nil {
 		c.Documents = Unshared{}
 	}
-	if c.Rechecked == nil {
-		c.Rechecked = func() <-chan struct{} { return nil }
+	if c.Rechecks == nil {
+		c.Rechecks = NoRechecks{}
 	}
 	if c.Limits.Body <= 0 {
 		c.Limits.Body = defaultBody
@@ -148,30 +159,8 @@ func (c *Config) complete() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Disk == nil {
-		c.Disk = func() registry.Storage { return registry.Storage{Free: -1} }
-	}
-	if c.Ready == nil {
-		c.Ready = func() error { return nil }
+	if c.Health == nil {
+		c.Health = alwaysWell{}
 	}
 	return nil
-}
-
-// pages goes through all subscriptions page by page.
-func (c *Config) pages(yield func(registry.Subscription, error) bool) {
-	for after := ""; c.Subscriptions != nil; {
-		page, err := c.Subscriptions.Subscriptions(after, 500)
-		if err != nil {
-			yield(registry.Subscription{}, err)
-		}
-		if err != nil || len(page) == 0 {
-			return
-		}
-		for _, x := range page {
-			if !yield(x, nil) {
-				return
-			}
-		}
-		after = page[len(page)-1].ID
-	}
 }

@@ -163,14 +163,14 @@ func TestBodyTimeEndsWithTheBody(t *testing.T) {
 	}
 	w := newWorld(t, func(c *Config) {
 		c.Limits.BodyTime = bodyTime
-		c.ChangesSSE = func(w http.ResponseWriter, r *http.Request, _ string, _ registry.Query) {
+		c.Followers = streams{query: func(w http.ResponseWriter, r *http.Request, _ registry.Query) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_ = http.NewResponseController(w).Flush()
 			if err := outlive(r.Context()); err != nil {
 				t.Errorf("the stream ended: %v", err)
 			}
 			_, _ = io.WriteString(w, "data: lived\n\n")
-		}
+		}}
 		c.Live = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {

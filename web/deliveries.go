@@ -8,6 +8,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// DeliveryMetrics is what the metrics show of subscriptions and deliveries.
+type DeliveryMetrics interface {
+	// Deliveries counts deliveries, one entry for each way out.
+	Deliveries() []Deliveries
+	// Standing goes through all subscriptions in any order.
+	Standing(yield func(registry.Subscription, error) bool)
+}
+
 // Deliveries counts what one way out has done since the start.
 type Deliveries struct {
 	Way         registry.Way
@@ -41,7 +49,7 @@ func (c deliveryCollector) Collect(ch chan<- prometheus.Metric) {
 	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	for _, d := range c.s.Deliveries() {
+	for _, d := range c.s.DeliveryMetrics.Deliveries() {
 		way := string(d.Way)
 		for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "retried": d.Retried, "dropped": d.Dropped} {
 			put(deliveriesDesc, prometheus.CounterValue, float64(n), way, result)
@@ -85,7 +93,7 @@ type oldestKey struct {
 }
 
 func (b *backlog) read() error {
-	for x, err := range b.s.Standing {
+	for x, err := range b.s.DeliveryMetrics.Standing {
 		if err == nil {
 			err = b.add(&x)
 		}
@@ -153,7 +161,7 @@ func behind(at, newest registry.Position) uint64 {
 
 // waitingSince is when the oldest change was committed that follows a position
 // and is kept, of one query or of all (""); zero for none.
-func waitingSince(h History, query string, at registry.Position) (time.Time, error) {
+func waitingSince(h ChangeLog, query string, at registry.Position) (time.Time, error) {
 	var waiting []registry.Change
 	var err error
 	if query == "" {

@@ -4,11 +4,14 @@ package web
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 )
 
 // Queries finds registered queries with what is known of their results.
@@ -24,39 +27,133 @@ type Queries interface {
 
 // History reads results, changes and slots.
 type History interface {
+	ChangeLog
+	Results
+	// Slots returns an endpoint's last slots, newest first.
+	Slots(endpoint string, limit int) ([]scheduler.Slot, error)
+}
+
+// ChangeLog reads the log of changes.
+type ChangeLog interface {
+	// After returns changes of one query that follow a position, oldest first.
 	After(query string, p registry.Position, limit int) ([]registry.Change, error)
+	// All returns changes of all queries that follow an offset, oldest first.
 	All(o registry.Offset, limit int) ([]registry.Change, error)
+	// Head is the offset of the newest change of all.
+	Head() (registry.Offset, error)
+}
+
+// Results reads where queries are now.
+type Results interface {
+	// Current returns a query's status, and its result if asked for.
 	Current(query string, withResult bool) (registry.Status, *diff.Result, error)
 	// Latest returns the newest change of a query, ErrNotFound when there is none.
 	Latest(query string) (registry.Change, error)
-	// Head is the offset of the newest change of all.
-	Head() (registry.Offset, error)
-	// Slots returns an endpoint's last slots, newest first.
-	Slots(endpoint string, limit int) ([]scheduler.Slot, error)
 }
 
 // Daemon is the running half: the slot loops of all endpoints. Errors that a
 // client can act on are *registry.Problem or wrap one of scheduler's; an endpoint
 // or query that is not there wraps registry.ErrNotFound.
 type Daemon interface {
+	Executor
+	Planner
+}
+
+// Executor executes queries within the limits of their endpoint.
+type Executor interface {
 	// Tick runs the endpoint's next slot now and returns its summary when it is
 	// over and committed.
 	Tick(ctx context.Context, endpoint string) (scheduler.Slot, error)
-	// Explain reports the place of a query in the plan of its endpoint.
-	Explain(endpoint, query string) (scheduler.Explanation, error)
-	// Due predicts when queries of one endpoint run next, in the order asked; zero
-	// if unknown.
-	Due(endpoint string, queries []string) ([]time.Time, error)
-	// State tells how an endpoint's loop is doing.
-	State(endpoint string) (scheduler.LoopState, error)
 	// Trial executes a text once inside the endpoint's limits, charged to its
 	// next slot, and stores nothing.
 	Trial(ctx context.Context, q *registry.Query) (scheduler.Answer, error)
 }
 
+// Planner shows what the loops do and plan.
+type Planner interface {
+	// Explain reports the place of a query in the plan of its endpoint.
+	Explain(endpoint, query string) (scheduler.Explanation, error)
+	// Due predicts when queries of one endpoint run next, in the order asked; zero
+	// if unknown.
+	Due(endpoint string, queries []string) ([]time.Time, error)
+	// State reports how an endpoint's loop is doing.
+	State(endpoint string) (scheduler.LoopState, error)
+}
+
+// Hints takes hints about what changed at an endpoint.
+type Hints interface {
+	// Hint marks the queries that a hint says may be affected.
+	Hint(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+}
+
+// Shadows estimates what other policies would do.
+type Shadows interface {
+	// Compare compares an endpoint's policy with those in its shadow, over what is
+	// recorded.
+	Compare(ctx context.Context, endpoint string) (shadow.Comparison, error)
+}
+
+// RoundClock knows about the rounds of profiles that are still to come.
+type RoundClock interface {
+	// NextRound is when time opens a profile's next round, zero if unknown.
+	NextRound(p registry.Profile) time.Time
+	// Following counts the connections that follow a profile.
+	Following(profile string) int
+}
+
+// Followers serves event streams. The caller's right to follow has been checked.
+type Followers interface {
+	// Changes follows one query.
+	Changes(w http.ResponseWriter, r *http.Request, caller string, q registry.Query)
+	// All follows all queries and sends the changes that keep admits.
+	All(w http.ResponseWriter, r *http.Request, caller string, keep func(*registry.Change) bool)
+	// ProfileCaptures follows the captures of one profile.
+	ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
+}
+
+// Rechecks reports that tokens have changed.
+type Rechecks interface {
+	// Rechecked is closed when the tokens of followers are to be checked again,
+	// which happens every Limits.Recheck in any case.
+	Rechecked() <-chan struct{}
+}
+
+// NoRechecks reports nothing.
+type NoRechecks struct{}
+
+// Rechecked is Rechecks'.
+func (NoRechecks) Rechecked() <-chan struct{} { return nil }
+
+// Feeds writes changes as Atom.
+type Feeds interface {
+	// QueryFeed writes the changes of one query; it knows the parameter archive.
+	QueryFeed(q *registry.Query, params url.Values) (Feed, error)
+	// AllFeed writes all changes; it knows the parameters archive, tag and endpoint.
+	AllFeed(params url.Values) (Feed, error)
+}
+
+// Health reports whether the server can work.
+type Health interface {
+	// Ready returns nil when the server is ready to serve.
+	Ready() error
+	// Disk reports the state of the disk that holds the store.
+	Disk() registry.Storage
+}
+
+// alwaysWell is a server that has no Health.
+type alwaysWell struct{}
+
+func (alwaysWell) Ready() error           { return nil }
+func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
+
 // Store is the maintenance side of the store.
 type Store interface {
+	TokenStore
 	Backup(w io.Writer) (int64, error)
+}
+
+// TokenStore keeps tokens.
+type TokenStore interface {
 	Tokens() ([]registry.Token, error)
 	PutToken(t registry.Token) error // registry.ErrExists when the name is taken
 	DeleteToken(name string) error   // registry.ErrNotFound

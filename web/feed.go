@@ -28,7 +28,7 @@ func queryFeed(c *call) error {
 		return err
 	}
 	key := fmt.Sprintf("%s at %s, %s", q.ID, st.Position, c.r.URL.RawQuery)
-	return c.feed(key, func() (Feed, error) { return c.QueryFeed(&q, c.params) }, q.Public())
+	return c.feed(key, func() (Feed, error) { return c.Feeds.QueryFeed(&q, c.params) }, q.Public())
 }
 
 // allFeed serves all changes as Atom, or those of a tag or an endpoint.
@@ -38,7 +38,7 @@ func allFeed(c *call) error {
 		return err
 	}
 	key := fmt.Sprintf("all at %s, edition %d, %s", head, c.Registry.Revision(), c.r.URL.RawQuery)
-	return c.feed(key, func() (Feed, error) { return c.AllFeed(c.params) }, false)
+	return c.feed(key, func() (Feed, error) { return c.Feeds.AllFeed(c.params) }, false)
 }
 
 func (c *call) feed(key string, read func() (Feed, error), public bool) error {

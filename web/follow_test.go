@@ -24,8 +24,10 @@ func followed(t *testing.T, lose func(*world, string)) (w *world, secrets map[re
 	}
 	w, secrets = lockedWorld(t, func(c *Config) {
 		c.Limits.Recheck = 5 * time.Millisecond
-		c.ChangesSSE = func(rw http.ResponseWriter, r *http.Request, _ string, q registry.Query) { last(rw, r, q.ID) }
-		c.AllSSE = func(rw http.ResponseWriter, r *http.Request, _ string, _ func(registry.Change) bool) { last(rw, r, "") }
+		c.Followers = streams{
+			query: func(rw http.ResponseWriter, r *http.Request, q registry.Query) { last(rw, r, q.ID) },
+			all:   func(rw http.ResponseWriter, r *http.Request, _ func(*registry.Change) bool) { last(rw, r, "") },
+		}
 	})
 	return w, secrets, ended
 }
@@ -77,13 +79,13 @@ func TestStreamGoesOn(t *testing.T) {
 	w, secrets := lockedWorld(t, func(c *Config) {
 		c.Limits.Recheck = 2 * time.Millisecond
 		c.Gate = countingGate{c.Gate, asked}
-		c.ChangesSSE = func(rw http.ResponseWriter, r *http.Request, _ string, _ registry.Query) {
+		c.Followers = streams{query: func(rw http.ResponseWriter, r *http.Request, _ registry.Query) {
 			for range 5 {
 				<-asked
 			}
 			cut <- r.Context().Err() != nil
 			sse(rw, "")
-		}
+		}}
 	})
 	w.token = secrets[registry.RoleApp]
 	id := w.register(selectText, `"public":true`)

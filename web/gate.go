@@ -31,7 +31,7 @@ type TokenGate struct {
 	// not be let in now. It is set before the gate is used; nil: it is not called.
 	Changed func()
 
-	store Store
+	store TokenStore
 	now   Clock
 
 	edit sync.Mutex // makes a look at all tokens and the edit that it allows one step
@@ -45,7 +45,7 @@ type TokenGate struct {
 }
 
 // NewTokenGate builds a gate of the file's tokens and the store's.
-func NewTokenGate(file []registry.Token, store Store, now Clock) (*TokenGate, error) {
+func NewTokenGate(file []registry.Token, store TokenStore, now Clock) (*TokenGate, error) {
 	g := &TokenGate{store: store, now: now, used: map[string]time.Time{}}
 	g.SetFile(file)
 	_, err := g.all()

@@ -36,7 +36,7 @@ func hintEndpoint(c *call) error {
 	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil { // which says what is missing
 		return err
 	}
-	done, err := c.Hint(c.r.PathValue("name"), h)
+	done, err := c.Hints.Hint(c.r.PathValue("name"), h)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 func (m *Metrics) handler(s *server) http.Handler {
 	now := prometheus.NewRegistry()
 	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
-	if s.Subscriptions != nil && s.Deliveries != nil {
+	if s.DeliveryMetrics != nil {
 		now.MustRegister(deliveryCollector{s})
 	}
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
@@ -152,7 +152,7 @@ func (c storageCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (c storageCollector) Collect(ch chan<- prometheus.Metric) {
-	st, readOnly := c.s.Disk(), 0.0
+	st, readOnly := c.s.Health.Disk(), 0.0
 	if st.ReadOnly {
 		readOnly = 1
 	}

@@ -135,11 +135,9 @@ func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) 
 	if w.State == "broken" {
 		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query", Message: "nobody watches " + s.Missing[0] + " any more: register it again, or delete the profile"})
 	}
-	if v.Following != nil {
-		w.Followers = v.Following(p.ID)
-	}
-	if v.NextRound != nil {
-		w.NextDue = moment(v.NextRound(p))
+	if v.RoundClock != nil {
+		w.Followers = v.RoundClock.Following(p.ID)
+		w.NextDue = moment(v.RoundClock.NextRound(p))
 	}
 	return w, v.policies(&w)
 }

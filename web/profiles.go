@@ -11,11 +11,21 @@ import (
 
 // Profiles finds profiles with what has come of them.
 type Profiles interface {
+	ProfileList
+	Rounds
+}
+
+// ProfileList finds profiles.
+type ProfileList interface {
 	// ListProfiles returns a page in id order after cursor, at most limit, and
 	// the next cursor, "" at the end.
 	ListProfiles(f registry.ProfileFilter, cursor string, limit int) ([]registry.ListedProfile, string, error)
 	// ProfileItem returns one profile; it wraps registry.ErrNotFound.
 	ProfileItem(id string) (registry.ListedProfile, error)
+}
+
+// Rounds reads the rounds of profiles.
+type Rounds interface {
 	// Rounds returns a profile's rounds below a number (0: all of them), newest
 	// first, at most limit of a state ("": any). next is where to go on, 0 at the
 	// end; a page may be short of limit before it.
@@ -162,12 +172,12 @@ func listCaptures(c *call) error {
 	if err != nil {
 		return err
 	}
-	stream, err := c.wantsStream(c.CapturesSSE != nil)
+	stream, err := c.wantsStream(c.Followers != nil)
 	if err != nil {
 		return err
 	}
 	if stream {
-		return c.follow("", func() { c.CapturesSSE(c.w, c.r, c.caller.Name, p) })
+		return c.follow("", func() { c.Followers.ProfileCaptures(c.w, c.r, c.caller.Name, p) })
 	}
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {

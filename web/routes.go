@@ -75,12 +75,12 @@ func (s *server) table() []route {
 	if s.Live != nil {
 		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: live})
 	}
-	if s.QueryFeed != nil && s.AllFeed != nil {
+	if s.Feeds != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/queries/{id}/changes.atom", need: read, topic: true, stream: true, run: queryFeed},
 			route{method: "GET", path: "/v1/changes.atom", need: read, stream: true, run: allFeed})
 	}
-	if s.Hint != nil {
+	if s.Hints != nil {
 		t = append(t, route{method: "POST", path: "/v1/endpoints/{name}/hints", need: app, run: hintEndpoint})
 	}
 	if s.Shadows != nil {
@@ -154,10 +154,10 @@ func metrics(c *call) error {
 func healthz(c *call) error { return c.text(http.StatusOK, "ok\n") }
 
 func readyz(c *call) error {
-	if err := c.Ready(); err != nil {
+	if err := c.Health.Ready(); err != nil {
 		return &problem{Problem: newProblem("not-ready", err.Error()), retryAfter: 1}
 	}
-	if s := c.Disk(); s.Reason != "" { // reading and following go on, so it is ready all the same
+	if s := c.Health.Disk(); s.Reason != "" { // reading and following go on, so it is ready all the same
 		state := "short of storage"
 		if s.ReadOnly {
 			state = "read-only"

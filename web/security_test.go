@@ -200,10 +200,10 @@ func TestNothingEchoed(t *testing.T) {
 func TestPanics(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.ChangeJSON = func(registry.Change) ([]byte, error) { panic("secret words") }
-		c.ChangesSSE = func(w http.ResponseWriter, _ *http.Request, _ string, _ registry.Query) {
+		c.Followers = streams{query: func(w http.ResponseWriter, _ *http.Request, _ registry.Query) {
 			io.WriteString(w, "data: half")
 			panic("in the middle")
-		}
+		}}
 	})
 	id := w.register(selectText)
 	w.grow(id, 1)
@@ -287,7 +287,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestServerCalls(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Ready = nil })
+	w := newWorld(t, func(c *Config) { c.Health = nil })
 	w.get("/readyz").status(200)
 	w.get("/v1/live").status(400)
 	for _, p := range []string{"/v1/openapi.yaml", "/v1/asyncapi.yaml"} {
@@ -295,7 +295,7 @@ func TestServerCalls(t *testing.T) {
 			t.Errorf("%s: %.100s", p, a.body)
 		}
 	}
-	w = newWorld(t, func(c *Config) { c.Ready = func() error { return errors.New("stopping") } })
+	w = newWorld(t, func(c *Config) { c.Health = condition{notReady: errors.New("stopping")} })
 	if a := w.get("/readyz").problem(503, "not-ready"); a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}

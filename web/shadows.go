@@ -18,7 +18,7 @@ func showShadows(c *call) error {
 	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil {
 		return err
 	}
-	s, err := c.Shadows(c.r.Context(), c.r.PathValue("name"))
+	s, err := c.Shadows.Compare(c.r.Context(), c.r.PathValue("name"))
 	if err != nil {
 		return err
 	}

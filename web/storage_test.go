@@ -10,7 +10,7 @@ import (
 // The state of the disk is told where operators look, and reading goes on.
 func TestStorageState(t *testing.T) {
 	now := registry.Storage{Free: 5000, Reserve: 1000}
-	w := newWorld(t, func(c *Config) { c.Disk = func() registry.Storage { return now } })
+	w := newWorld(t, func(c *Config) { c.Health = condition{disk: &now} })
 	q := w.register(selectText)
 	look := func(ready string, metrics ...string) {
 		t.Helper()

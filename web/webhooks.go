@@ -12,12 +12,18 @@ import (
 // Webhooks registers and edits webhooks. Errors that a client can act on are
 // *registry.Problem.
 type Webhooks interface {
+	WebhookSettings
+	// Replay sends again what a webhook has missed.
+	Replay(id string, r registry.Replay) (registry.Subscription, error)
+}
+
+// WebhookSettings makes webhooks and edits them.
+type WebhookSettings interface {
 	Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error)
 	Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error)
 	// Rotate gives a new secret, made up for "", beside which the old one goes on
 	// signing for the time of grace.
 	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
-	Replay(id string, r registry.Replay) (registry.Subscription, error)
 }
 
 // usualGrace is how long an old secret signs beside a new one.

@@ -77,22 +77,16 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	if w.gate, err = NewTokenGate(nil, w.m, clock); err != nil {
 		t.Fatal(err)
 	}
-	w.config = Config{Registry: reg, Queries: w.m, History: w.m, Daemon: w.m, Store: w.m, Gate: w.gate, ChangeJSON: marshalChange,
-		PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test", Now: clock, Metrics: NewMetrics("0.0-test"),
-		Live:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) }),
-		ChangesSSE: func(w http.ResponseWriter, r *http.Request, _ string, q registry.Query) { sse(w, "query "+q.ID) },
-		SEPA:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) }),
-		QueryFeed: func(q *registry.Query, params url.Values) (Feed, error) {
-			return feedOf("/v1/queries/"+q.ID+"/changes.atom", params)
-		},
-		AllFeed: func(params url.Values) (Feed, error) { return feedOf("/v1/changes.atom", params) },
-		Hint: func(string, registry.Hint) (scheduler.Hinted, error) {
+	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
+	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"), Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
+		Data: Data{Queries: w.m, History: w.m, Store: w.m},
+		Loops: Loops{Daemon: w.m, Shadows: comparer(shadowsOf), Hints: hinter(func(string, registry.Hint) (scheduler.Hinted, error) {
 			return scheduler.Hinted{}, registry.ErrNotFound
-		},
-		AllSSE:   func(w http.ResponseWriter, r *http.Request, _ string, keep func(registry.Change) bool) { sse(w, "all") },
-		Profiles: w.complex,
-		Shadows:  shadowsOf,
-		Logger:   slog.New(slog.NewJSONHandler(w.log, nil))}
+		})},
+		Profiling:  Profiling{Profiles: w.complex},
+		Publishing: Publishing{Followers: streams{}, Feeds: feeds{}, ChangeJSON: marshalChange},
+		Protocols:  Protocols{Live: noHandshake, SEPA: noHandshake},
+		Site:       Site{PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test"}}
 	w.outbox(&w.config)
 	for _, e := range edit {
 		e(&w.config)
@@ -103,7 +97,59 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	return w
 }
 
-// feedOf replaces the package that writes feeds.
+// streams replace the package that serves followers. A function that is not set
+// says which stream it would be.
+type streams struct {
+	query func(w http.ResponseWriter, r *http.Request, q registry.Query)
+	all   func(w http.ResponseWriter, r *http.Request, keep func(*registry.Change) bool)
+}
+
+func (s streams) Changes(w http.ResponseWriter, r *http.Request, _ string, q registry.Query) {
+	if s.query == nil {
+		sse(w, "query "+q.ID)
+		return
+	}
+	s.query(w, r, q)
+}
+
+func (s streams) All(w http.ResponseWriter, r *http.Request, _ string, keep func(*registry.Change) bool) {
+	if s.all == nil {
+		sse(w, "all")
+		return
+	}
+	s.all(w, r, keep)
+}
+
+func (s streams) ProfileCaptures(w http.ResponseWriter, _ *http.Request, _ string, p registry.Profile) {
+	sse(w, "profile "+p.ID)
+}
+
+// A hinter is Hints.
+type hinter func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+
+func (f hinter) Hint(endpoint string, h registry.Hint) (scheduler.Hinted, error) {
+	return f(endpoint, h)
+}
+
+// A condition is Health.
+type condition struct {
+	notReady error
+	disk     *registry.Storage
+}
+
+func (c condition) Ready() error { return c.notReady }
+
+func (c condition) Disk() registry.Storage { return *c.disk }
+
+// feeds replace the package that writes feeds.
+type feeds struct{}
+
+func (feeds) QueryFeed(q *registry.Query, params url.Values) (Feed, error) {
+	return feedOf("/v1/queries/"+q.ID+"/changes.atom", params)
+}
+
+func (feeds) AllFeed(params url.Values) (Feed, error) { return feedOf("/v1/changes.atom", params) }
+
 func feedOf(path string, params url.Values) (Feed, error) {
 	switch params.Get("archive") {
 	case "bad":

@@ -71,8 +71,11 @@ func crowd(b testing.TB, n int) http.Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	conf := web.Config{Registry: reg, Queries: db, History: db, Daemon: daemon, Store: db, Gate: gate, PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080",
-		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }}
+	conf := web.Config{Registry: reg, Gate: gate,
+		Data:       web.Data{Queries: db, History: db, Store: db},
+		Loops:      web.Loops{Daemon: daemon},
+		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
+		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080"}}
 	pages, err := New(Config{Config: conf, Index: db})
 	if err != nil {
 		b.Fatal(err)

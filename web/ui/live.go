@@ -127,7 +127,7 @@ func (l *live) run() error {
 	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	again := l.Rechecked()
+	again := l.Rechecks.Rechecked()
 	checked, spoke, last, woken := time.Now(), time.Now(), "", true
 	for first := true; ; first = false {
 		if signs := l.signs(); woken || signs != last {
@@ -157,7 +157,7 @@ func (l *live) run() error {
 		due := time.Since(checked) > l.Limits.Recheck
 		select {
 		case <-again:
-			again, due = l.Rechecked(), true
+			again, due = l.Rechecks.Rechecked(), true
 		default:
 		}
 		if due {

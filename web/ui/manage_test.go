@@ -47,7 +47,7 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
 	return newRigWith(t, func(r *rig, c *Config) {
-		c.Shadows = shadow.NewComparer(r.daemon, r.store).Compare
+		c.Shadows = shadow.NewComparer(r.daemon, r.store)
 		c.Subscriptions, c.Profiles = followers{r.store}, r.store
 		c.Managing = Managing{
 			Settings: func() ([]Setting, error) {

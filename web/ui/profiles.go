@@ -332,13 +332,11 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	if i := slices.IndexFunc(rounds, func(r registry.Round) bool { return r.State == registry.RoundExpired }); i >= 0 {
 		out.Why = "Round " + count(rounds[i].Number) + " was lost: " + sentence(clip(rounds[i].Reason, shownLostRound))
 	}
-	if v.NextRound != nil {
-		if at := v.NextRound(*p); !at.IsZero() {
+	if v.RoundClock != nil {
+		if at := v.RoundClock.NextRound(*p); !at.IsZero() {
 			out.Foot = append(out.Foot, "the next round opens "+v.next(at))
 		}
-	}
-	if v.Following != nil {
-		out.Foot = append(out.Foot, template.HTML(template.HTMLEscapeString(plural(v.Following(p.ID), "follower", "followers"))))
+		out.Foot = append(out.Foot, template.HTML(template.HTMLEscapeString(plural(v.RoundClock.Following(p.ID), "follower", "followers"))))
 	}
 	if v.mayEnd(p) {
 		out.Drop = profilePath(p.ID) + "/remove"

@@ -600,7 +600,7 @@ func followerOf(s registry.Subscription, st registry.Status) follower {
 }
 
 func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
-	a := askedView{Weight: figures(q.Weight()), Public: q.Public(), DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs, Path: "/v1" + queryPath(q.ID), Feed: v.QueryFeed != nil}
+	a := askedView{Weight: figures(q.Weight()), Public: q.Public(), DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs, Path: "/v1" + queryPath(q.ID), Feed: v.Feeds != nil}
 	if m := q.MaxStaleness(); m > 0 {
 		a.MaxStaleness = span(m)
 	}

@@ -152,9 +152,11 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	if r.gate, err = web.NewTokenGate(tokens, r.store, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	conf := web.Config{Registry: r.reg, Queries: r.store, History: r.store, Daemon: r.daemon, Store: r.store, Gate: r.gate, Version: "0.0-test",
-		PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080",
-		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }}
+	conf := web.Config{Registry: r.reg, Gate: r.gate,
+		Data:       web.Data{Queries: r.store, History: r.store, Store: r.store},
+		Loops:      web.Loops{Daemon: r.daemon},
+		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
+		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080", Version: "0.0-test"}}
 	all := Config{Config: conf, Index: r.store, Follow: func() (<-chan struct{}, func()) {
 		f := r.hub.FollowAll()
 		return f.C(), f.Close

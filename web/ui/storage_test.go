@@ -6,10 +6,17 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// A condition is web.Health.
+type condition struct{ disk *registry.Storage }
+
+func (c condition) Ready() error { return nil }
+
+func (c condition) Disk() registry.Storage { return *c.disk }
+
 // Every page says that the disk is full, or nearly so.
 func TestPagesTellOfTheDisk(t *testing.T) {
 	now := registry.Storage{}
-	r := newRigWith(t, func(_ *rig, c *Config) { c.Disk = func() registry.Storage { return now } })
+	r := newRigWith(t, func(_ *rig, c *Config) { c.Health = condition{&now} })
 	r.endpoint("city")
 	r.get("/").status(200).lacks("disk is")
 	now = registry.Storage{Short: true}

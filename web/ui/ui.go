@@ -73,8 +73,8 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Rechecked == nil {
-		c.Rechecked = func() <-chan struct{} { return nil }
+	if c.Rechecks == nil {
+		c.Rechecks = web.NoRechecks{}
 	}
 	if c.Documents == nil {
 		c.Documents = web.Unshared{}

@@ -12,11 +12,13 @@ import (
 // feeds let the API serve what notify writes.
 type feeds struct{ *atom.Source }
 
-func (f feeds) query(q *registry.Query, params url.Values) (web.Feed, error) {
+// QueryFeed is web.Feeds'.
+func (f feeds) QueryFeed(q *registry.Query, params url.Values) (web.Feed, error) {
 	return served(f.Source.Query(q, params))
 }
 
-func (f feeds) all(params url.Values) (web.Feed, error) { return served(f.Source.All(params)) }
+// AllFeed is web.Feeds'.
+func (f feeds) AllFeed(params url.Values) (web.Feed, error) { return served(f.Source.All(params)) }
 
 func served(d atom.Document, err error) (web.Feed, error) {
 	return web.Feed{Body: d.Body, Type: atom.Type, ETag: d.ETag, Modified: d.Modified, Self: d.Self, Topic: d.Topic}, err

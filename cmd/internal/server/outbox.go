@@ -88,9 +88,9 @@ func (o *outbox) Subscriptions(after string, limit int) ([]registry.Subscription
 	return all[:min(len(all), limit)], nil
 }
 
-// standing goes through all of them: those that are kept page by page, then those
-// of connections.
-func (o *outbox) standing(yield func(registry.Subscription, error) bool) {
+// Standing is web.DeliveryMetrics'. Subscriptions that are kept come page by page,
+// then those of connections.
+func (o *outbox) Standing(yield func(registry.Subscription, error) bool) {
 	for after := ""; ; {
 		page, err := o.store.Subscriptions(after, 500)
 		if err != nil {
@@ -118,8 +118,8 @@ func (o *outbox) Subscription(id string) (registry.Subscription, error) {
 	return o.store.Subscription(id)
 }
 
-// deliveries counts all ways out for the metrics.
-func (o *outbox) deliveries() (list []web.Deliveries) {
+// Deliveries is web.DeliveryMetrics'.
+func (o *outbox) Deliveries() (list []web.Deliveries) {
 	for _, w := range o.live.WayStats() {
 		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})
 	}

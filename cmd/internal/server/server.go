@@ -168,26 +168,24 @@ func (s *Server) serveHTTP() error {
 	s.gate.Changed = s.live.Recheck
 	feeds := feeds{&atom.Source{Log: s.Store, Head: s.Store.Head, Tagged: s.tagged, PublicURL: s.conf.PublicURL}}
 	conf := web.Config{
-		Registry: s.Registry, Queries: s.Store, History: sharing{s.Store, s.live}, Daemon: s.fleet.Manager, Store: s.Store, Gate: s.gate,
-		Live:       s.live,
-		SEPA:       &sepa.Server{Status: web.Status, Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log},
-		ChangesSSE: s.live.Changes, Rechecked: s.live.Rechecked,
-		AllSSE: func(w http.ResponseWriter, r *http.Request, caller string, keep func(registry.Change) bool) {
-			s.live.All(w, r, caller, func(c *registry.Change) bool { return keep(*c) })
-		},
-		Profiles: s.Store, CapturesSSE: s.live.ProfileCaptures, Following: s.Hub.Followers, NextRound: s.fleet.NextRound,
-		QueryFeed: feeds.query, AllFeed: feeds.all, Hint: s.fleet.Hint, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store).Compare,
-		Documents:  documents{s.live.Documents()},
-		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) },
-		PublicURL:  s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins,
-		Limits: web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))}, Version: cli.Version(),
-		Ready: s.isReady, Disk: s.Store.Storage, Metrics: s.metrics, Logger: s.log,
+		Registry: s.Registry, Gate: s.gate,
+		Data:      web.Data{Queries: s.Store, History: sharing{s.Store, s.live}, Store: s.Store},
+		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store)},
+		Profiling: web.Profiling{Profiles: s.Store, RoundClock: roundClock{s.fleet.Manager, s.Hub}},
+		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
+			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
+		Protocols: web.Protocols{Live: s.live,
+			SEPA: &sepa.Server{Status: web.Status, Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
+		Documents: documents{s.live.Documents()},
+		Site:      web.Site{PublicURL: s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins, Version: cli.Version()},
+		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
+		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
 	}
 	var err error
 	if s.outbox, err = newOutbox(s, conf); err != nil {
 		return err
 	}
-	conf.Hub, conf.Subscriptions, conf.Webhooks, conf.Deliveries, conf.Standing = s.outbox.hub, s.outbox, s.outbox.hooks, s.outbox.deliveries, s.outbox.standing
+	conf.Hub, conf.Outbox = s.outbox.hub, web.Outbox{Subscriptions: s.outbox, Webhooks: s.outbox.hooks, DeliveryMetrics: s.outbox}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store, Follow: func() (<-chan struct{}, func()) {
 		f := s.Hub.FollowAll()
 		return f.C(), f.Close
@@ -268,12 +266,28 @@ func orMost(limit registry.Size) int64 {
 
 var errNotReady = errors.New("the server is starting or stopping")
 
-func (s *Server) isReady() error {
-	if !s.ready.Load() {
+// A health is the server as web.Health.
+type health struct{ *Server }
+
+// Ready is web.Health's.
+func (h health) Ready() error {
+	if !h.ready.Load() {
 		return errNotReady
 	}
 	return nil
 }
+
+// Disk is web.Health's.
+func (h health) Disk() registry.Storage { return h.Store.Storage() }
+
+// A roundClock is web.RoundClock: loops open rounds, and the hub knows who follows.
+type roundClock struct {
+	*scheduler.Manager
+	hub *notify.Hub
+}
+
+// Following is web.RoundClock's.
+func (c roundClock) Following(profile string) int { return c.hub.Followers(profile) }
 
 // URL is where the server can be reached.
 func (s *Server) URL() string { return s.conf.PublicURL }
