@@ -6,7 +6,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// Absorb takes in what the executions of a slot teach.
+// Absorb updates the estimates with the executions of a finished slot.
 func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*policy.Candidate) []*policy.Candidate) policy.Lesson {
 	v := p.past(m)
 	next := readState(m.Shared)
@@ -55,11 +55,12 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 	return l
 }
 
-// together is how many states share their memory, which is kept as long as one of
-// them is.
+// together is how many states share one allocation. The allocation is kept as long
+// as one of them is in use.
 const together = 16
 
-// witnesses are the queries asked in the slot before as well that change often.
+// witnesses lists the executed queries that change often and also ran in the slot
+// before.
 func (v *view) witnesses(slot uint64, ran []*policy.Candidate) (list []witness) {
 	for _, c := range ran {
 		s := c.Stats.State
@@ -73,7 +74,7 @@ func (v *view) witnesses(slot uint64, ran []*policy.Candidate) (list []witness) 
 	return list
 }
 
-// emptied says whether a slot looks as if nothing at all had changed.
+// emptied reports whether a slot looks as if nothing at all had changed.
 func emptied(odds float64, seen []witness) bool {
 	for _, w := range seen {
 		odds += w.says()
@@ -81,8 +82,8 @@ func emptied(odds float64, seen []witness) bool {
 	return odds > proof
 }
 
-// tells is the probability that a query changes in a live slot, if it ran in the
-// one before; those that change rarely say nothing.
+// tells returns the probability that a query changes in a live slot if it ran in
+// the one before. It is false for queries that change rarely: they are no evidence.
 func (v *view) tells(w []float64, mean float64, changed uint64) (float64, bool) {
 	r := v.ratio[v.cellOf(mean, changed)]
 	if r*mean <= 0.05 {
@@ -91,7 +92,8 @@ func (v *view) tells(w []float64, mean float64, changed uint64) (float64, bool) 
 	return 1 - survival(w, r, 1), true
 }
 
-// chance is the probability of a change that was predicted for a query with a pending sample.
+// chance is the predicted probability of a change for a query with a pending
+// sample.
 func (v *view) chance(b *rateEstimate) float64 {
 	tau := max(0, v.now-v.calendar.clock(b.from))
 	return 1 - float64((1-b.x)*survival(b.w[:], v.ratio[v.cellOf(b.mean, b.changed)], tau))
@@ -110,7 +112,7 @@ func (v *view) applySample(next *endpointState, b *rateEstimate, slot uint64) {
 	if b.x > 0 {
 		k := at / ageCells
 		next.tries[k]++
-		if changed { // because of the other's change or anyway: as likely as each is
+		if changed { // the related query's change may be the cause or not: weighted by probability
 			next.hits[k] += b.x / v.chance(b)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// processor is how long this thread has computed.
+// processor is the processor time that this thread has used.
 func processor(b *testing.B) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -23,9 +23,9 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// BenchmarkSlot is a slot of hybrid in the simulator, whose changes are rare: in a
-// state in which 2 % of the queries run in a slot and meet their deadlines, and in
-// one in which all are overdue for as long as it lasts.
+// BenchmarkSlot measures a slot of hybrid in the simulator with rare changes. In
+// one case 2 % of the queries run in a slot and meet their deadlines; in the other
+// all queries are overdue throughout.
 func BenchmarkSlot(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		for _, state := range []struct {

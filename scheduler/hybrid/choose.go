@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// watch chooses deadlines for the budget at hand. When all cannot be met they
-// are stretched.
+// watch chooses deadlines for the current budget. It stretches them when they
+// cannot all be met.
 func (t *table) watch(m policy.Moment) guard {
 	g := guard{slot: m.Slot, budget: m.Budget, lead: m.Lead, stretch: 1, lack: 1, share: 1}
 	g.roomy(t.policy)
@@ -26,9 +26,9 @@ func (t *table) watch(m policy.Moment) guard {
 	return g
 }
 
-// load is the part of the budget that meeting all deadlines for ever takes, with
-// the margin. The sum is one of whole numbers, so that the order of the rows does
-// not matter.
+// load is the fraction of the budget that meeting all deadlines takes in the long
+// run, margin included. It sums integers, so that the order of the rows does not
+// matter.
 func (t *table) load(g *guard) float64 {
 	var sum int64
 	for i := range t.rows {
@@ -39,10 +39,10 @@ func (t *table) load(g *guard) float64 {
 	return margin * float64(sum) / float64(loadUnit) / float64(max(1, g.budget))
 }
 
-// choose finds the queries that go before those of the index: in the order of
-// deadlines, as many as the deadlines need of this slot, which is the largest
-// density of a prefix, its cost by the slots left, with a margin. Of the queries
-// that take more than half the budget one goes a slot.
+// choose finds the queries that run before those ranked by the index. It takes them
+// in the order of deadlines, up to the cost that the deadlines need from this slot:
+// the largest quotient of a prefix's cost and the slots left for it, times a
+// margin. At most one query that needs more than half the budget is taken per slot.
 func (t *table) choose() {
 	g := &t.guard
 	need, lazy, pressed := t.need()
@@ -74,22 +74,22 @@ func (t *table) choose() {
 	}
 }
 
-// prefer lets a query go before those of the index.
+// prefer puts a query before those ranked by the index.
 func (t *table) prefer(i int32, class int8) {
 	t.rows[i].class = class
 	t.special = append(t.special, i)
 }
 
-// earlier is the order of deadlines.
+// earlier compares two rows by deadline.
 func (t *table) earlier(i, j int32) int {
 	a, b := &t.rows[i], &t.rows[j]
 	return cmp.Or(cmp.Compare(a.due, b.due), -cmp.Compare(a.worth, b.worth),
 		cmp.Compare(a.last, b.last), cmp.Compare(a.c.Query.ID, b.c.Query.ID))
 }
 
-// need is what the deadlines need of every slot from now on, and lazy what they
-// need of this one, because empty slots will serve the rest; pressed says that
-// the big ones need one in almost each.
+// need returns the time per slot that the deadlines need from now on. lazy is the
+// part of it needed in this slot, if later empty slots serve the rest. pressed
+// reports that big queries need almost every slot.
 func (t *table) need() (need, lazy time.Duration, pressed bool) {
 	var cost time.Duration
 	big := 0
@@ -109,8 +109,8 @@ func (t *table) need() (need, lazy time.Duration, pressed bool) {
 	return need, lazy, pressed
 }
 
-// prefix lists, in no order, the first queries by deadline whose cost reaches
-// the reserve.
+// prefix lists, in no particular order, the first queries by deadline whose cost
+// reaches the reserve.
 func (t *table) prefix() (in []int32) {
 	g := &t.guard
 	if g.reserve <= 0 {

@@ -12,46 +12,46 @@ const (
 	classIndex
 )
 
-// Deadlines where none are given: the first execution after the baseline within
-// eight slots, then one within 32, or 256 where that would take more than 60 % of
-// the budget.
+// Default deadlines: the first execution after the baseline within eight slots,
+// later ones within 32, or within 256 if 32 would take more than 60 % of the
+// budget.
 const (
 	firstD                 = 8
 	roomyD, roomyH         = 32, 8
 	scarceD, scarceH       = 256, 4
-	dear                   = 0.24 // of the budget: from there on a query waits h times as long
-	margin                 = 1.15 // of what the deadlines need, so that they are met before the last moment
-	guardShare             = 0.6  // of the budget at most, for deadlines that no holder asked for
+	dear                   = 0.24 // fraction of the budget: a query that takes more waits h times as long
+	margin                 = 1.15 // factor on what the deadlines need, so that they are met before the last moment
+	guardShare             = 0.6  // largest fraction of the budget for deadlines that no holder asked for
 	farthest               = 1 << 16
 	loadUnit         int64 = 1 << 10
 )
 
-// A guard gives every query a deadline, in slots, and finds who has to run now
-// so that all of them can be met.
+// A guard gives every query a deadline, in slots, and finds the queries that have
+// to run now so that all deadlines can be met.
 type guard struct {
 	slot    uint64
 	budget  time.Duration
 	lead    time.Duration
 	d, h    uint64
-	share   float64 // of the budget that it may take
-	stretch float64 // what all deadlines are multiplied with, 1 = nothing
+	share   float64 // fraction of the budget that it may take
+	stretch float64 // factor on all deadlines, 1 = not stretched
 	reserve time.Duration
-	lack    float64 // by how much the deadlines need more than the whole budget, 1 = they do not
-	spare   float64 // part of the budget that empty slots leave for deadlines, in the mean of all
+	lack    float64 // what the deadlines need as a multiple of the whole budget, at least 1
+	spare   float64 // mean fraction of the budget that empty slots leave for deadlines
 }
 
-// roomy and scarce set d and h where none are given.
+// roomy and scarce set the defaults of d and h for an ample and a tight budget.
 func (g *guard) roomy(p Policy)  { g.d, g.h = cmp.Or(p.d, roomyD), cmp.Or(p.h, roomyH) }
 func (g *guard) scarce(p Policy) { g.d, g.h = cmp.Or(p.d, scarceD), cmp.Or(p.h, scarceH) }
 
-// cost is what a query takes of a slot. None is free: when the budget is used up
-// to the last, nothing else starts.
+// cost is what a query takes of a slot. It is never 0: once the budget is used up
+// nothing else starts.
 func (g *guard) cost(estimate time.Duration) time.Duration {
 	return min(max(estimate, quick), g.budget)
 }
 
-// period is how many slots a query may wait, before stretching: what its
-// max_staleness asks for, else d, and h times that when it is dear.
+// period is how many slots a query may wait, before stretching: its max_staleness
+// if it has one, else d, or h·d for an expensive query.
 func (g *guard) period(staleness, estimate time.Duration) uint64 {
 	if staleness > 0 && g.lead > 0 {
 		return max(1, uint64(staleness/g.lead))
@@ -77,7 +77,7 @@ func (g *guard) deadline(r *row) uint64 {
 	return r.last + wait
 }
 
-// left is how many slots there are until a deadline, the current one included.
+// left is the number of slots until a deadline, including the current one.
 func (g *guard) left(deadline uint64) int {
 	if deadline <= g.slot {
 		return 1
@@ -85,17 +85,17 @@ func (g *guard) left(deadline uint64) int {
 	return int(min(deadline-g.slot+1, farthest))
 }
 
-// big queries do not fit a slot two at a time.
+// big reports whether two such queries do not fit into one slot.
 func (g *guard) big(estimate time.Duration) bool { return estimate > g.budget/2 }
 
-// near is how many slots before its deadline a query is no longer left to empty
-// slots that may come.
+// near is the number of slots before its deadline from which a query no longer
+// waits for an empty slot.
 const near = 16
 
-// credit is how much of each later slot is left to empty ones. When they fail to
-// come, what was put off has to be done in the last slots: the slots' need rises
-// by at most credit·(ln(left/near) − 1), so the nearer it is to the whole budget,
-// the less is left to them.
+// credit is how much of each later slot is expected to be covered by empty slots.
+// If these do not come, postponed work has to be done in the last slots: their need
+// rises by at most credit·(ln(left/near) − 1). So the credit shrinks as the need
+// approaches the whole budget.
 func (g *guard) credit(need time.Duration) time.Duration {
 	free := 1 - 2*margin*float64(need)/float64(g.budget)
 	return time.Duration(g.spare * max(0, free) * float64(g.budget))

@@ -9,40 +9,42 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// hybrid spends the budget where a change is most likely found per second of
-// execution, and guards every query by a deadline, so that none starves.
+// Policy is hybrid. It spends the budget where an execution most likely finds a
+// change per second, and gives every query a deadline, so that none starves.
 //
-// The rate at which a query changes is one of 17, 2^−14 … 2^2 per live slot; the
-// state holds how likely each is (rates.go). Time is counted in live slots:
-// where nothing changes that usually does, no time passes, once it has shown that
-// queries change together (state.go). From the rates follows what an execution is
-// worth now, per second (worth.go). The guard gives the part of the budget that
-// the deadlines need to the queries whose deadline is nearest (guard.go). A slot begins with the queries that tell whether
-// anything has changed at all: when it looks as if nothing had, the rest of it
-// goes to those that have waited longest instead (table.go). What the executions
-// of a slot teach is taken in when it ends (absorb.go).
+// Each query changes at one of 17 rates, 2^−14 … 2^2 per live slot; its state holds
+// the likelihood of each (rates.go). Time is counted in live slots: a slot in which
+// nothing changes that usually does counts as empty and adds almost no time, once
+// the policy has learnt that queries change together (state.go). The rates
+// determine what an execution is worth now, per second (worth.go). The guard
+// reserves the part of the budget that the deadlines need for the queries with the
+// nearest deadlines (guard.go). A slot begins with the queries that show whether
+// anything has changed at all. If nothing seems to have changed, the rest of the
+// slot goes to the queries that have waited longest (table.go). The estimates are
+// updated when a slot ends (absorb.go).
 //
-// A slot goes over a table of all queries (table.go) and puts in order those only
-// that the budget may reach.
+// A slot scans a table of all queries (table.go) and sorts only those that the
+// budget may reach.
 //
-// Source: ours. The index is that of a restless bandit, P. Whittle, "Restless
-// bandits: activity allocation in a changing world", 1988, for a source that
-// changes at random and is seen only when asked; the guard is earliest deadline
-// first, C. L. Liu, J. W. Layland, "Scheduling algorithms for multiprogramming in
-// a hard-real-time environment", 1973.
+// Source: our own work. The index is that of a restless bandit, P. Whittle,
+// "Restless bandits: activity allocation in a changing world", 1988, for a source
+// that changes at random and is observed only when queried. The guard is earliest
+// deadline first, C. L. Liu, J. W. Layland, "Scheduling algorithms for
+// multiprogramming in a hard-real-time environment", 1973.
 type Policy struct {
-	d, h uint64 // deadline in slots, and how often that for dear queries; 0 = by the budget
+	d, h uint64 // deadline in slots, and its factor for expensive queries; 0 = chosen by the budget
 	form form
 }
 
-// A form leaves out one part of hybrid, to see what it is good for.
+// A form is a variant of hybrid without one of its parts, to measure the effect of
+// that part.
 type form string
 
 const (
 	full      form = "full"
 	noClock   form = "no-clock"  // all slots count as live
-	noTurn    form = "no-turn"   // what a slot finds does not change the rest of it
-	noHazard  form = "no-hazard" // changes that have just been are as likely as others
+	noTurn    form = "no-turn"   // results found in a slot do not change the rest of it
+	noHazard  form = "no-hazard" // a recent change does not make another one more likely
 	noRelated form = "no-kin"    // changes say nothing about queries with the same constants
 	noGuard   form = "no-guard"  // no deadlines
 	myopic    form = "myopic"    // worth is the probability of a change alone
@@ -100,9 +102,10 @@ func (p Policy) String() string {
 	return strings.Join(words, ":")
 }
 
-// Fold stores an execution as a pending sample: what it teaches depends on the rest
-// of its slot, and Absorb applies it then. A sample that is still pending was never
-// absorbed: then every slot counts as live.
+// Fold stores an execution as a pending sample. Absorb applies it at the end of the
+// slot, because what it teaches depends on the slot's other executions. A sample
+// that is still pending at the next execution was never absorbed; Fold then applies
+// it as if every slot had been live.
 func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 	found := foundNone
 	if x.Changed {
@@ -121,7 +124,7 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 	return b.state()
 }
 
-// Key is replaced by each plan.
+// Key is replaced by the keys of each plan.
 func (Policy) Key(c *policy.Candidate) policy.Key {
 	return policy.Key{Class: classIndex, Value: float64(c.Stats.Last)}
 }

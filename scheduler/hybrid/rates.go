@@ -8,9 +8,10 @@ const (
 	rateStep = 14
 )
 
-// A rateEstimate is what hybrid thinks of one query: the likelihood of each rate, and
-// an excitation, the probability that a change of a related query meant one
-// here. A note is an execution that is not taken in yet: that of Stats.Last.
+// A rateEstimate is the estimate for one query: the likelihood of each rate, and
+// the excitation, which is the probability that a related query's change implies a
+// change here. A pending sample is an execution that has not been applied yet: the
+// one in slot Stats.Last.
 type rateEstimate struct {
 	w       [rates]float64
 	mean    float64 // rate, per live slot
@@ -29,8 +30,8 @@ const (
 // estimateSize is the length of the state.
 const estimateSize = rates + 5
 
-// prior: 96.5 % on the four lowest rates, 3.5 % on the others, each evenly. Its
-// tail is heavy, so one change lifts a query by orders of magnitude.
+// prior puts 96.5 % on the four lowest rates and 3.5 % on the others, each evenly.
+// Its tail is heavy, so one change raises the estimate by orders of magnitude.
 func prior() rateEstimate {
 	var b rateEstimate
 	for k := range b.w {
@@ -81,9 +82,9 @@ func (b *rateEstimate) rate() float64 {
 	return sum
 }
 
-// survival is the probability that nothing has changed in tau live slots, where
-// rates are r times what they are believed to be. e^(−2a) is the square of
-// e^(−a), so one exponential does for all rates.
+// survival is the probability that nothing changed in tau live slots, if all rates
+// are multiplied by r. e^(−2a) is the square of e^(−a), so one exponential serves
+// all rates.
 func survival(w []float64, r, tau float64) float64 {
 	sum, e := 0.0, math.Exp(-r*tau*(1.0/(1<<rateStep)))
 	for _, x := range w[:rates] {
@@ -93,9 +94,9 @@ func survival(w []float64, r, tau float64) float64 {
 	return sum
 }
 
-// learn takes in an execution in a slot that came tau live slots after the one
-// before, with rates r times what they are believed to be. Rates drift: a little
-// of each goes to its neighbours.
+// learn applies an execution in the given slot, tau live slots after the one
+// before, with all rates multiplied by r. Rates drift: a little of each likelihood
+// moves to its neighbours.
 func (b *rateEstimate) learn(slot uint64, tau, r float64, changed bool) {
 	const least = 1e-12
 	leak := min(0.25, 0.002*tau)

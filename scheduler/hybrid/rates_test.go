@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An observation moves the estimate the way that Bayes says.
+// A sample updates the estimate by Bayes' rule.
 func TestRateEstimate(t *testing.T) {
 	b := prior()
 	// Σ w_k·2^(k−14): 0.24125·(1+2+4+8)/2^14 + 0.0026923·(2^4+…+2^16)/2^14
@@ -17,8 +17,8 @@ func TestRateEstimate(t *testing.T) {
 	quiet, found := b, b
 	quiet.learn(5, 1, 1, false)
 	found.learn(5, 1, 1, true)
-	// A change is worth a lot: P(change) = 0.0103 or so, and of that nearly all
-	// comes from high rates.
+	// A change raises the mean a lot: P(change) is about 0.0103, and nearly all of
+	// it comes from high rates.
 	if quiet.mean >= b.mean || found.mean < 20*b.mean {
 		t.Errorf("mean %g, %g without a change, %g with one", b.mean, quiet.mean, found.mean)
 	}
@@ -45,7 +45,7 @@ func TestRateEstimate(t *testing.T) {
 			t.Fatalf("%v reads back as %v", b, again)
 		}
 	})
-	// e^(−τλ) by squaring is that by the exponential function.
+	// e^(−τλ) by repeated squaring equals that by math.Exp.
 	for _, tau := range []float64{0.02, 1, 7.5, 300, 5000} {
 		want := 0.0
 		for k, w := range b.w {
@@ -57,7 +57,7 @@ func TestRateEstimate(t *testing.T) {
 	}
 }
 
-// The clock stands nearly still in empty slots.
+// Empty slots hardly advance the clock.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := readState(nil)
@@ -65,7 +65,7 @@ func TestClock(t *testing.T) {
 		for range rapid.IntRange(1, 300).Draw(t, "slots") {
 			empty := rapid.Bool().Draw(t, "empty")
 			slot := e.slot + 1
-			if rapid.IntRange(0, 9).Draw(t, "gap") == 0 { // slots that were not closed are live
+			if rapid.IntRange(0, 9).Draw(t, "gap") == 0 { // slots that were not closed count as live
 				want = append(want, want[len(want)-1]+1)
 				slot++
 			}
@@ -99,12 +99,13 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// Two witnesses that did not change, by hand: odds of 1:9 for an empty slot, and
-// queries that change in half of the live ones.
+// Two witnesses that did not change, computed by hand: odds of 1:9 for an empty
+// slot, and queries that change in half of the live slots.
 func TestLearnTrust(t *testing.T) {
 	e := &endpointState{trust: 1, came: 3, meant: 7}
 	e.learnTrust(math.Log(1.0/9), []witness{{p: 0.5}, {p: 0.5}})
-	// To each the other says 0.98 to 0.5 for an empty slot, so 0.98:4.5 in all.
+	// Each gives the other evidence of 0.98 to 0.5 for an empty slot, so 0.98:4.5
+	// in all.
 	empty := 0.98 / (0.98 + 4.5)
 	by, itself := 1-(empty*0.02+(1-empty)*0.5), 1-4.0/8*0.5
 	if want := 0.999 + 2*math.Log(by/itself); math.Abs(e.trust-want) > 1e-12 || math.Abs(e.came-2.94) > 1e-12 || math.Abs(e.meant-7.86) > 1e-12 {

@@ -2,33 +2,33 @@ package hybrid
 
 import "math"
 
-// An endpointState is hybrid's shared state: the clock of live slots, how changes follow
-// on changes, and how often related queries change together.
+// An endpointState is hybrid's shared state: the clock of live slots, how likely
+// changes are after changes, and how often related queries change together.
 type endpointState struct {
-	slot   uint64         // the last one that was absorbed
-	clock  float64        // at its end
-	empty  bool           // it was
-	left   float64        // how often a live slot followed on an empty one
-	stayed float64        // and how often another empty one
-	fell   float64        // how often an empty slot followed on a live one
-	kept   float64        // and how often another live one
+	slot   uint64         // last slot that was absorbed
+	clock  float64        // live slots at its end
+	empty  bool           // whether it was empty
+	left   float64        // live slots that followed an empty one
+	stayed float64        // empty slots that followed an empty one
+	fell   float64        // empty slots that followed a live one
+	kept   float64        // live slots that followed a live one
 	found  float64        // changes in recent live slots
-	spent  float64        // seconds that those took
+	spent  float64        // seconds that these slots took
 	trust  float64        // in empty slots, see learnTrust
-	came   float64        // changes that witnesses found lately
-	meant  float64        // and as many as were expected of them, were all slots live
-	hits   [rates]float64 // boosted queries, by their mean rate, that had changed because of that
-	tries  [rates]float64 // of so many
+	came   float64        // changes that witnesses found recently
+	meant  float64        // changes expected of them if all slots were live
+	hits   [rates]float64 // boosted queries, by their mean rate, whose change is attributed to the boost
+	tries  [rates]float64 // boosted queries executed, by their mean rate
 	seen   [cells]float64
 	due    [cells]float64
-	ring   []uint64 // a bit per slot, 48 to a word, set where it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
+	ring   []uint64 // one bit per slot, 48 to a word, set if it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
 }
 
 const (
 	ringWords  = 100 // about 4,800 slots
-	wordBits   = 48  // a float holds as much
+	wordBits   = 48  // fits into a float's mantissa
 	stateHead  = 12
-	emptySlot  = 0.02 // how much time passes in an empty slot
+	emptySlot  = 0.02 // how much an empty slot advances the clock
 	ageCells   = 14
 	cells      = rates * ageCells
 	stateTail  = stateHead + 2*rates + 2*cells
@@ -78,7 +78,7 @@ func (e *endpointState) bit(slot uint64) (word *uint64, mask uint64) {
 	return &e.ring[slot/wordBits%ringWords], 1 << (slot % wordBits)
 }
 
-// close ends a slot; those between the last one and it count as live.
+// close ends a slot. Slots between the last closed one and this one count as live.
 func (e *endpointState) close(slot uint64, empty bool) {
 	for s := max(e.slot+1, slot-min(slot, ringWords*wordBits)); s <= slot; s++ {
 		word, mask := e.bit(s)
@@ -105,8 +105,8 @@ func (e *endpointState) close(slot uint64, empty bool) {
 	e.slot, e.empty = max(slot, e.slot), empty
 }
 
-// next is how much time the coming slot is expected to take: after an empty one
-// the learnt probability that it is not empty.
+// next is the expected advance of the clock in the coming slot: 1 after a live
+// slot, the learnt probability that it is live after an empty one.
 func (e *endpointState) next() float64 {
 	if !e.empty {
 		return 1
@@ -114,11 +114,11 @@ func (e *endpointState) next() float64 {
 	return min((e.left+1)/(e.left+e.stayed+2), 1-leastEmpty)
 }
 
-// leastEmpty is the least probability that a slot is an empty one: else there
-// would be no finding out that some are.
+// leastEmpty is the smallest assumed probability that a slot is empty. With less,
+// empty slots could never be detected.
 const leastEmpty = 0.1
 
-// odds are the logarithm of those that the coming slot is an empty one.
+// odds is the logarithm of the odds that the coming slot is empty.
 func (e *endpointState) odds() float64 {
 	p := 1 - e.next()
 	if !e.empty {
@@ -127,36 +127,37 @@ func (e *endpointState) odds() float64 {
 	return math.Log(p / (1 - p))
 }
 
-// spare is the part of the budget that empty slots are expected to leave for
-// those whose deadlines come nearer, in the mean of all slots.
+// spare is the mean fraction of the budget that empty slots are expected to leave
+// for queries with approaching deadlines.
 func (e *endpointState) spare() float64 {
 	n := e.fell + e.stayed
 	return min(0.12, 0.5*n/(n+e.kept+e.left+10))
 }
 
-// yield is how many changes a second finds in live slots.
+// yield is the number of changes found per second in live slots.
 func (e *endpointState) yield() float64 { return e.found / max(e.spent, 1) }
 
-// proof is what the logarithm of the odds has to be for a slot to count as an
-// empty one: nine to one.
+// proof is the logarithm of the odds from which a slot counts as empty: nine to
+// one.
 const proof = 2.2
 
-// anyway is how likely a query changes in an empty slot all the same: what it
-// says may depend on the time of day.
+// anyway is the probability that a query changes in an empty slot all the same, for
+// example because its result depends on the time of day.
 const anyway = 0.02
 
-// A witness changes in a live slot with probability p, and did run in the slot
-// before.
+// A witness is the execution of a query that changes in a live slot with
+// probability p and also ran in the slot before.
 type witness struct {
 	p       float64
 	changed bool
 }
 
-// A tell is evidence for an empty slot, as the logarithm of a ratio of likelihoods:
-// of a result that is unchanged and of one that has changed.
+// A tell is the evidence for an empty slot, as a logarithm of a likelihood ratio:
+// that of an unchanged result and that of a changed one.
 type tell struct{ same, changed float64 }
 
-// tellOf is how the execution of such a query speaks for an empty slot.
+// tellOf is the evidence from a query that changes in a live slot with probability
+// p.
 func tellOf(p float64) tell {
 	p = min(max(p, anyway), 1-anyway)
 	return tell{same: math.Log((1 - anyway) / (1 - p)), changed: math.Log(anyway / p)}
@@ -170,8 +171,7 @@ func (w witness) says() float64 {
 	}
 }
 
-// likely is the logarithm of the probability of what was found, where a change
-// has the probability p.
+// likely is the log-likelihood of the result if a change has probability p.
 func (w witness) likely(p float64) float64 {
 	p = min(max(p, anyway), 1-anyway)
 	if !w.changed {
@@ -180,22 +180,21 @@ func (w witness) likely(p float64) float64 {
 	return math.Log(p)
 }
 
-// trusted says that slots are taken for empty ones where it looks so. Queries
-// that do not change prove nothing by being many, unless they usually change
-// together.
+// trusted reports whether the policy treats slots as empty at all. Many unchanged
+// results prove nothing unless the queries usually change together.
 func (e *endpointState) trusted() bool { return e.trust > trustFrom }
 
 const (
-	trustFrom   = 3 // e^3 to one: taking slots for empty that are not costs far more than the contrary
+	trustFrom   = 3 // e^3 to one: treating a live slot as empty costs far more than the opposite
 	trustMost   = 20
 	trustFade   = 0.999
 	witnessFade = 0.98
 )
 
-// learnTrust learns from the witnesses of a slot whether there are empty slots at
-// all: whether each of them is foretold better by what the others found than by
-// itself, given how often such queries changed lately. Trust is the logarithm of
-// the Bayes factor, a little of it forgotten with each slot.
+// learnTrust learns from the witnesses of a slot whether empty slots exist. It
+// compares two predictions of each result: one from the other witnesses' results
+// and one from the query alone, both given how often such queries changed recently.
+// Trust is the logarithm of the Bayes factor, slightly discounted with each slot.
 func (e *endpointState) learnTrust(odds float64, all []witness) {
 	for _, w := range all {
 		odds += w.says()
@@ -217,7 +216,7 @@ func (e *endpointState) learnTrust(odds float64, all []witness) {
 	e.trust = min(max(e.trust, -trustMost), trustMost)
 }
 
-// A calendar tells the clock at the end of recent slots.
+// A calendar returns the clock at the end of recent slots.
 type calendar struct {
 	from uint64 // slot of the first entry
 	at   []float64
@@ -248,8 +247,8 @@ func (c *calendar) clock(slot uint64) float64 {
 	return c.at[slot-c.from]
 }
 
-// cell is a query's place in the hazard table: by its mean rate and by the
-// time since its last change, the last row for none.
+// cell is a query's place in the hazard table: by its mean rate and by the time
+// since its last change. The last row is for queries without a change.
 func cell(mean float64, changed bool, age float64) int {
 	row := ageCells - 1
 	if changed {
@@ -258,18 +257,19 @@ func cell(mean float64, changed bool, age float64) int {
 	return cellsOf(mean) + row
 }
 
-// cellsOf is the first of the cells of a mean rate.
+// cellsOf is the first cell of a mean rate.
 func cellsOf(mean float64) int {
 	_, k := math.Frexp(mean) // mean in [2^(k−1), 2^k)
 	return min(max(k-1+rateStep, 0), rates-1) * ageCells
 }
 
-// ageRow is the row of those whose last change is so many slots ago; it is the
-// same until 2^(row+1) − 1 slots, the last of them for ever.
+// ageRow is the row for an age in slots since the last change. Row r ends at
+// 2^(r+1) − 1 slots; the last row has no end.
 func ageRow(age float64) int {
 	_, a := math.Frexp(max(0, age) + 1)
 	return min(a-1, ageCells-2)
 }
 
-// hazard is by how much changes are more likely in a cell than the rates say.
+// hazard is the factor by which changes in a cell are more likely than the rates
+// predict.
 func (e *endpointState) hazard(cell int) float64 { return (e.seen[cell] + 3) / (e.due[cell] + 3) }

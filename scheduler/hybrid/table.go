@@ -10,35 +10,35 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A table holds what a slot looks at of every query, side by side. A slot goes
-// over it three times: for the load of all deadlines, for the deadline and the
-// worth of each query, and for those that have to go first.
+// A table holds what a slot needs to know of every query, side by side. A slot
+// scans it three times: for the load of all deadlines, for the deadline and the
+// worth of each query, and for the queries that have to go first.
 type table struct {
 	policy  Policy
-	first   rateEstimate // of queries without a state
+	first   rateEstimate // estimate for queries without a state
 	rows    []row
-	weights [][rates]float64 // of the rates, by row
+	weights [][rates]float64 // likelihoods of the rates, by row
 	free    []int32
 
-	view    *view // of the last plan, as is what follows
+	view    *view // of the last plan, as are the fields below
 	guard   guard
-	costs   []time.Duration // of the queries by the slots left until their deadline
+	costs   []time.Duration // sum of the queries' costs by the slots left until their deadline
 	bigs    []int
 	special []int32  // rows that go before all others
 	rest    []choice // others that Next has not returned
 	least   time.Duration
-	batch   int // how many Next returns
-	removed int // since the last plan
+	batch   int // how many queries Next returns
+	removed int // queries removed since the last plan
 
 	tells    map[*policy.Candidate]tell
-	turn     float64 // evidence that makes the slot count as empty
+	turn     float64 // evidence from which the slot counts as empty
 	evidence float64
 
 	room []choice
 	out  []policy.Ranked
 }
 
-// A row is a query. Rates, excitation and so on are those of its state.
+// A row is one query. Rates, excitation and so on are copies from its state.
 type row struct {
 	c         *policy.Candidate // nil in a free row
 	last      uint64
@@ -49,7 +49,7 @@ type row struct {
 	x, mean   float64
 	changed   uint64
 	cells     int32
-	once      bool // it has been executed once at most
+	once      bool // it has been executed at most once
 	pending   bool // its state has a pending sample
 	known     bool // it has a state
 	planned   bool // by the last plan
@@ -88,7 +88,7 @@ func (t *table) compare(a, b choice) int {
 }
 
 func (r *row) id() string {
-	if r.c == nil { // it has left since the plan
+	if r.c == nil { // removed since the plan
 		return ""
 	}
 	return r.c.Query.ID
@@ -101,7 +101,7 @@ func (p Policy) NewTable() policy.Table {
 	return &table{policy: p, first: prior()}
 }
 
-// Put adds a query, or takes in what is new of it.
+// Put adds a query, or updates one that is in the table.
 func (t *table) Put(c *policy.Candidate) {
 	if c.Row == 0 {
 		c.Row = t.place() + 1
@@ -139,7 +139,7 @@ func (t *table) place() int32 {
 	return int32(len(t.rows) - 1)
 }
 
-// Remove takes out a query.
+// Remove removes a query.
 func (t *table) Remove(c *policy.Candidate) {
 	t.rows[c.Row-1] = row{}
 	t.free = append(t.free, c.Row-1)
@@ -147,8 +147,8 @@ func (t *table) Remove(c *policy.Candidate) {
 	c.Row = 0
 }
 
-// Plan begins a slot: it finds those that go before the others, and the worth of
-// these.
+// Plan begins a slot: it computes the worth of the queries and finds those that go
+// before the others.
 func (t *table) Plan(m policy.Moment) policy.Ranking {
 	if !m.Turned {
 		t.evidence = 0
@@ -159,7 +159,7 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 	t.special, t.turn = t.special[:0], math.Inf(1)
 	clear(t.tells)
 	t.evaluate(m.Turned && t.policy.form != noGuard)
-	if t.policy.form == noGuard { // without deadlines none is put off
+	if t.policy.form == noGuard { // without deadlines no query is postponed
 		t.probe()
 		t.collect()
 		return policy.Ranking{}
@@ -177,11 +177,11 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 	return r
 }
 
-// evaluate works out deadline and worth of every query.
+// evaluate computes the deadline and the worth of every query.
 func (t *table) evaluate(turned bool) {
 	clear(t.costs)
 	clear(t.bigs)
-	t.costs, t.bigs = t.costs[:0], t.bigs[:0] // as far as a query can wait
+	t.costs, t.bigs = t.costs[:0], t.bigs[:0] // up to the longest wait
 	var looks [64]prospect
 	var gains [64]float64
 	var which [64]int32
@@ -211,15 +211,15 @@ func (t *table) evaluate(turned bool) {
 	finish()
 }
 
-// schedule works out when the deadline of a query is, and adds it to what the
-// deadlines need, by the slots that are left.
+// schedule computes the deadline of a query and adds its cost to the sums by slots
+// left.
 func (t *table) schedule(r *row) {
 	g := &t.guard
 	r.due = g.deadline(r)
 	l := g.left(r.due)
 	r.left = int32(l)
 	if l >= len(t.costs) {
-		t.costs = slices.Grow(t.costs, l+1-len(t.costs))[:l+1] // what is behind the end is zero
+		t.costs = slices.Grow(t.costs, l+1-len(t.costs))[:l+1] // the elements beyond the old length are zero
 		t.bigs = slices.Grow(t.bigs, l+1-len(t.bigs))[:l+1]
 	}
 	t.costs[l] += g.cost(r.cost)
@@ -228,7 +228,7 @@ func (t *table) schedule(r *row) {
 	}
 }
 
-// prospect is that of view.
+// prospect is view.prospect for a row.
 func (t *table) prospect(r *row, w *[rates]float64) prospect {
 	v := t.view
 	if r.pending {
@@ -242,15 +242,15 @@ func (t *table) prospect(r *row, w *[rates]float64) prospect {
 	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * (1.0 / (1 << rateStep)))}
 }
 
-// relief is what an execution in an empty slot is worth, per second, because it
-// puts off the query's deadline, so that a live slot need not run it.
+// relief is the additional worth, per second, of an execution in an empty slot: it
+// postpones the query's deadline, so that a live slot need not run the query.
 func (v *view) relief(slot, last, deadline uint64) float64 {
-	const part = 0.3 // what a live slot would find with its last seconds, of what it finds with all
+	const part = 0.3 // yield of a live slot's last seconds, relative to the mean of the slot
 	age, wait := float64(slot-min(slot, last)), float64(max(1, deadline-min(deadline, last)))
 	return part * v.yield() * min(1, age/wait)
 }
 
-// collect lists those that Next is to return after the special ones.
+// collect lists the queries that Next returns after the special ones.
 func (t *table) collect() {
 	t.rest = t.rest[:0]
 	for i := range t.rows {
@@ -264,7 +264,7 @@ func (t *table) collect() {
 	}
 }
 
-// measure finds the least estimate of the rest.
+// measure finds the smallest estimate of the rest.
 func (t *table) measure() {
 	t.least = math.MaxInt64
 	for i := range t.rest {
@@ -272,11 +272,12 @@ func (t *table) measure() {
 	}
 }
 
-// Least is at most the smallest estimate of those that Next has not returned.
+// Least is a lower bound on the estimates of the queries that Next has not
+// returned.
 func (t *table) Least() time.Duration { return t.least }
 
-// Next returns first those that go before all others, and then those with the
-// largest worth, more each time.
+// Next returns first the queries that go before all others, then those with the
+// largest worth. Each call returns more queries than the one before.
 func (t *table) Next() []policy.Ranked {
 	t.out = t.out[:0]
 	for _, i := range t.special {
@@ -298,7 +299,7 @@ func (t *table) Next() []policy.Ranked {
 	return t.out
 }
 
-// offer adds a query to what Next returns, unless it has left since the plan.
+// offer adds a query to what Next returns, unless it was removed after the plan.
 func (t *table) offer(i int32) {
 	if r := &t.rows[i]; r.planned {
 		t.out = append(t.out, policy.Ranked{Candidate: r.c, Key: r.key()})
@@ -315,11 +316,10 @@ func (r *row) key() policy.Key {
 	return policy.Key{Class: classIndex, Value: -(r.worth + r.bonus)}
 }
 
-// probe finds the queries that tell whether the slot is an empty one, and lets
-// the most worthy of them go first, as far as they and what the guard chose fit
-// half the budget.
+// probe finds the queries that show whether the slot is empty. The most valuable of
+// them go first, as long as they and the guard's choice fit into half the budget.
 func (t *table) probe() {
-	const enough = 4 // evidence
+	const enough = 4 // executions of evidence
 	g, v := &t.guard, t.view
 	if g.slot == 0 || t.policy.form == noClock || t.policy.form == noTurn || v.turned || !v.trusted() {
 		return
@@ -353,7 +353,8 @@ func (t *table) probe() {
 	}
 }
 
-// learnsFrom finds what a query's execution says of the slot, if anything.
+// learnsFrom computes the evidence that a query's execution gives about the slot.
+// It reports false if there is none.
 func (t *table) learnsFrom(r *row, w []float64) bool {
 	if r.pending || !r.known || t.view.most*r.mean <= 0.05 {
 		return false
@@ -368,8 +369,8 @@ func (t *table) learnsFrom(r *row, w []float64) bool {
 	return tells
 }
 
-// Observe adds up the evidence. When that makes it likely that nothing at all has
-// changed in this slot, what is left of it goes to other queries than was planned.
+// Observe adds up the evidence. It reports true once the slot is probably empty:
+// the rest of the slot is then planned again for other queries.
 func (t *table) Observe(c *policy.Candidate, changed bool) bool {
 	x, tells := t.tells[c]
 	if !tells {
@@ -383,7 +384,7 @@ func (t *table) Observe(c *policy.Candidate, changed bool) bool {
 	return t.evidence > t.turn
 }
 
-// Explain shows what the place of one query comes from.
+// Explain returns the numbers that determine one query's place.
 func (t *table) Explain(m policy.Moment, c *policy.Candidate) map[string]float64 {
 	v, in := t.policy.view(m), t.policy.Inputs(c)
 	in["worth_per_second"], in["chance"] = v.worth(c)

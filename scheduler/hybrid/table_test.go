@@ -13,11 +13,11 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A naive hybrid: the rules word by word over a plain list, all keys computed
-// in every slot. Of the policy itself it takes the worth of one query.
+// A naiveGuard implements the rules literally over a plain list, and computes all
+// keys in every slot. Of the policy it uses only the worth of one query.
 type naiveGuard struct{ guard }
 
-// A naiveRanking is what follows from the rules.
+// A naiveRanking is the ranking by the literal rules.
 type naiveRanking struct {
 	policy.Ranking
 	keys  []policy.Key
@@ -190,7 +190,7 @@ func (p Policy) naivePlan(m policy.Moment, all []*policy.Candidate) naiveRanking
 }
 
 func (p Policy) naiveProbe(v *view, g *naiveGuard, all []*policy.Candidate, r *naiveRanking) {
-	const enough = 4 // evidence
+	const enough = 4 // executions of evidence
 	if g.slot == 0 || p.form == noClock || p.form == noTurn || v.turned || !v.trusted() {
 		return
 	}
@@ -225,7 +225,7 @@ func (p Policy) naiveProbe(v *view, g *naiveGuard, all []*policy.Candidate, r *n
 	}
 }
 
-// inOrder lists the ids in the order of keys.
+// inOrder lists the ids in the order of their keys.
 func inOrder(all []*policy.Candidate, keys map[*policy.Candidate]policy.Key) (ids []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *policy.Candidate) int {
@@ -239,7 +239,7 @@ func inOrder(all []*policy.Candidate, keys map[*policy.Candidate]policy.Key) (id
 	return ids
 }
 
-// A rig plays slots with a table, and says what the naive rules make of them.
+// A rig plays slots with a table and compares it with the naive rules.
 type rig struct {
 	p      Policy
 	t      policy.Table
@@ -257,8 +257,7 @@ func (r *rig) naive(m policy.Moment) []string {
 	return inOrder(r.in, keys)
 }
 
-// next returns some of what the table returns next, in order, and the least
-// estimate of the others.
+// next returns the queries that the table returns next, in order.
 func (r *rig) next() (ids []string) {
 	keys := map[*policy.Candidate]policy.Key{}
 	var list []*policy.Candidate
@@ -269,7 +268,7 @@ func (r *rig) next() (ids []string) {
 	return inOrder(list, keys)
 }
 
-// execute takes a query out, executes it and folds what it finds.
+// execute removes a query, executes it and folds the result.
 func (r *rig) execute(c *policy.Candidate, slot uint64, changed bool) {
 	r.t.Remove(c)
 	r.in = slices.DeleteFunc(r.in, func(x *policy.Candidate) bool { return x == c })
@@ -280,9 +279,9 @@ func (r *rig) execute(c *policy.Candidate, slot uint64, changed bool) {
 	c.Estimate, c.Overdue = c.Median, 0
 }
 
-// TestTable holds the order that comes in batches against the naive one, through
-// slots in which nothing changes, budgets that change, and queries that come and go
-// and become overdue.
+// TestTable compares the order that comes in batches with the naive one. It plays
+// slots in which nothing changes, budgets that change, and queries that are added,
+// removed and become overdue.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spelling := rapid.SampledFrom([]string{"hybrid", "hybrid:d=6:h=2", "hybrid:d=40", "hybrid:no-guard", "hybrid:no-turn", "hybrid:no-clock", "hybrid:no-hazard", "hybrid:myopic"}).Draw(t, "policy")
@@ -362,7 +361,7 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// Least never exceeds the smallest estimate of those that are left.
+// Least never exceeds the smallest estimate of the queries that are left.
 func TestTableLeast(t *testing.T) {
 	p := Default()
 	table := p.NewTable()
@@ -394,8 +393,8 @@ func TestTableLeast(t *testing.T) {
 	}
 }
 
-// Queries that share a constant with one that changed unexpectedly are boosted,
-// and what comes of it is learnt.
+// Queries that share a constant with one that changed unexpectedly are boosted, and
+// the policy learns whether they changed.
 func TestRelatedAreBoosted(t *testing.T) {
 	p := Default()
 	q := make([]*policy.Candidate, 4)
@@ -434,7 +433,8 @@ func TestRelatedAreBoosted(t *testing.T) {
 	for k := range e.tries {
 		hits, tries = hits+e.hits[k], tries+e.tries[k]
 	}
-	// It may have changed on its own: the excitation gets no more than its part.
+	// The query may have changed independently, so only part of the change counts
+	// for the excitation.
 	if tries != 1 || hits <= 0 || hits >= 1 || x(1) != 0 {
 		t.Errorf("%g hits of %g, excitation %g", hits, tries, x(1))
 	}

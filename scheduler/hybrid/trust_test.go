@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A steady world has the same costs in every slot, and changes that follow from
-// a number.
+// A steady world has the same costs in every slot, and changes computed from a
+// seed.
 type steady struct {
 	costs []time.Duration
 	rates []float64 // changes per slot
@@ -33,8 +33,8 @@ func (w steady) Execute(query int, slot, last uint64) scheduler.Known {
 
 func (steady) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// A pulse is a world in which a few queries change in every slot but each fourth,
-// and no others ever do.
+// A pulse is a world in which a few queries change in every slot except each
+// fourth, and the others never change.
 type pulse struct{ hot, queries int }
 
 func (w pulse) Execute(query int, slot, last uint64) scheduler.Known {
@@ -47,8 +47,8 @@ func (w pulse) Execute(query int, slot, last uint64) scheduler.Known {
 
 func (pulse) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// A waning world's queries change a twentieth as often from some slot on, each
-// from another, but for the first.
+// A waning world's queries change a twentieth as often from some slot on, each from
+// a different slot. The first query is an exception.
 type waning struct{ steady }
 
 func (w waning) Execute(query int, slot, last uint64) scheduler.Known {
@@ -81,9 +81,9 @@ func (r recorder) Absorb(m policy.Moment, ran []*policy.Candidate, related func(
 	return l
 }
 
-// Queries that do not change together say nothing of each other, however many
-// they are: no slot is taken for an empty one because they have not changed, and
-// the clock costs nothing. Where they do change together, that is found out.
+// Queries that do not change together are no evidence about each other, however
+// many there are: no slot counts as empty because they have not changed, and the
+// clock does no harm. Where queries do change together, the policy learns it.
 func TestTrust(t *testing.T) {
 	play := func(spelling string, w scheduler.World, queries int) (found int, trusted bool, empty float64) {
 		p, err := policy.Parse([]policy.Definition{hybrid.Definition()}, spelling)

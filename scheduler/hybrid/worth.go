@@ -12,13 +12,13 @@ type view struct {
 	*endpointState
 	calendar
 	form   form
-	turned bool    // the slot is known to be an empty one
+	turned bool    // the slot is known to be empty
 	start  float64 // the clock at the slot's start
-	now    float64 // and at its end, as expected
+	now    float64 // the expected clock at its end
 	ratio  [cells]float64
 	leave  [cells][rates]float64 // 1 − e^(−rλ)
 	most   float64               // the highest ratio
-	first  rateEstimate          // of queries without a state
+	first  rateEstimate          // estimate for queries without a state
 }
 
 func (p Policy) view(m policy.Moment) *view {
@@ -29,7 +29,7 @@ func (p Policy) view(m policy.Moment) *view {
 	return v
 }
 
-// past is a view without what worth needs.
+// past makes a view that lacks the fields which only worth needs.
 func (p Policy) past(m policy.Moment) *view {
 	v := &view{endpointState: readState(m.Shared), form: p.form, turned: m.Turned, first: prior()}
 	v.calendar = v.endpointState.calendar()
@@ -48,7 +48,7 @@ func (p Policy) past(m policy.Moment) *view {
 	return v
 }
 
-// leaves are 1 − e^(−rλ) for all rates.
+// leaves is 1 − e^(−rλ) for all rates.
 func leaves(r float64) (leave [rates]float64) {
 	e := math.Exp(-r * (1.0 / (1 << rateStep)))
 	for k := range leave {
@@ -58,28 +58,28 @@ func leaves(r float64) (leave [rates]float64) {
 	return leave
 }
 
-// quick is the least time that an execution counts with: the worth of cheaper
-// ones is not told apart by the noise of their times.
+// quick is the smallest time that an execution is counted with, so that measurement
+// noise does not order cheaper ones.
 const quick = 100 * time.Microsecond
 
 // worth is hybrid's index of a query: what an execution now is worth per second,
 //
 //	(1 − (1−x)·Σ_k w_k·e^(−rλ_kτ)·(1 + τ(1 − e^(−rλ_k)))) / c
 //
-// where τ are the live slots since the last execution, this one included, c is
-// the median time, x the excitation, and r the hazard of queries like it. chance
-// is the probability that it has changed.
+// where τ is the number of live slots since the last execution, this one included,
+// c the median time, x the excitation, and r the hazard of similar queries. chance
+// is the probability that the query has changed.
 func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
 	p := v.prospect(c)
 	same, stay := p.sums()
 	return v.gain(&p, same, stay) / price(c), 1 - float64((1-p.x)*same)
 }
 
-// An prospect is what the worth of an execution follows from.
+// A prospect holds the numbers that an execution's worth is computed from.
 type prospect struct {
 	w, leave *[rates]float64
 	tau, x   float64
-	e        float64 // e^(−rλτ) for the lowest rate; that of each other is the square of the one before
+	e        float64 // e^(−rλτ) for the lowest rate; for each next rate it is the square
 }
 
 // sums are Σ w_k·e^(−rλ_kτ), and the same with each times 1 − e^(−rλ_k).
@@ -110,7 +110,7 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 	return p
 }
 
-// gain is what an execution is worth whatever it costs.
+// gain is the worth of an execution regardless of its cost.
 func (v *view) gain(p *prospect, same, stay float64) float64 {
 	if v.form == myopic {
 		stay = 0
@@ -120,8 +120,8 @@ func (v *view) gain(p *prospect, same, stay float64) float64 {
 
 func price(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }
 
-// gains finds the gain of many. Each square waits for the one before, so a
-// processor does four queries in hardly more time than one.
+// gains computes many gains, four at a time. Each square depends on the one before,
+// so four independent chains take hardly longer than one.
 func (v *view) gains(all []prospect, to []float64) {
 	for ; len(all) >= 4; all, to = all[4:], to[4:] {
 		a, b, c, d := &all[0], &all[1], &all[2], &all[3]
@@ -145,12 +145,12 @@ func (v *view) gains(all []prospect, to []float64) {
 	}
 }
 
-// cellOf finds a query's cell at the start of the slot.
+// cellOf is a query's cell at the start of the slot.
 func (v *view) cellOf(mean float64, changed uint64) int {
 	return cell(mean, changed > 0, v.start-v.calendar.clock(changed))
 }
 
-// taken is a state with its note taken in after all, which is needed where the
+// taken returns a state with its pending sample applied. That is necessary if the
 // process ended before the slot did.
 func (v *view) taken(state []float64, last uint64) []float64 {
 	b := readEstimate(state)

@@ -44,7 +44,7 @@ func testSince(t *testing.T, b *bench) {
 	}
 	a3 := b.register(alpha, "a3")
 	b.same("what came after", ids(b.since(alpha, later.Revision).Entries), sortedIDs(a3))
-	// Statistics are no news: what the loop itself has recorded it knows.
+	// Statistics are not news: the loop knows what it has recorded itself.
 	n = b.since(alpha, 0)
 	b.record(alpha, scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(a1.ID, 1, nil, Rows(t, "x"))}})
 	if later := b.since(alpha, n.Revision); len(later.Entries) != 0 {
@@ -73,7 +73,7 @@ func testEditRemove(t *testing.T, b *bench) {
 	if len(after.Entries) != 0 {
 		t.Errorf("a removed query is still an entry: %v", ids(after.Entries))
 	}
-	// Whoever was away for both sees only the end.
+	// A reader that missed both edits sees only the final state.
 	b.same("removed, seen from before the edit", b.since(alpha, rev).Removed, []string{q.ID})
 	b.same("what is left", ids(b.since(alpha, 0).Entries), sortedIDs(other))
 }
@@ -165,7 +165,7 @@ func testStats(t *testing.T, b *bench) {
 	b.same("statistics", got, o.Stats)
 }
 
-// testBatch: what one Record brings is seen as a whole, in the order given.
+// testBatch: readers see one Record call as a whole, in the order given.
 func testBatch(t *testing.T, b *bench) {
 	q1, q2, q3 := b.register(alpha, "q1"), b.register(alpha, "q2"), b.register(alpha, "q3")
 	stop, seen := make(chan struct{}), make(chan error, 1)
@@ -210,7 +210,7 @@ func testBatch(t *testing.T, b *bench) {
 	}
 }
 
-// whole says whether news shows all of a batch or nothing.
+// whole checks that news shows all of a batch or none of it.
 func whole(n scheduler.News) error {
 	for _, e := range n.Entries {
 		if e.Stats.Last != n.Last.Number || e.Stats.Position.Seq != n.Last.Number {
@@ -237,8 +237,8 @@ func testPassedOver(t *testing.T, b *bench) {
 	b.same("queries", ids(b.since(alpha, 0).Entries), sortedIDs(stays))
 }
 
-// testAgain: a query that was removed and registered again starts from
-// nothing, and its old positions are not valid any more.
+// testAgain: a query that was removed and registered again starts without a
+// history, and its old positions are no longer valid.
 func testAgain(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	late := outcome(q.ID, 1, nil, Rows(t, "late"))
@@ -281,8 +281,8 @@ func testSlots(t *testing.T, b *bench) {
 	}
 }
 
-// testDebt: what the last slot owes is known to the nanosecond, and all that it
-// was lent while it is not finished.
+// testDebt: the debt of the last slot is exact to the nanosecond. While a slot is
+// not finished, the debt includes everything lent to it.
 func testDebt(t *testing.T, b *bench) {
 	b.register(alpha, "q")
 	b.same("debt before any slot", b.since(alpha, 0).Last.Owes(), time.Duration(0))
@@ -331,8 +331,8 @@ func testHealth(t *testing.T, b *bench) {
 	}
 }
 
-// testConcurrent: endpoints record at the same time; each query's numbering
-// and the offsets of all have no hole and no repetition.
+// testConcurrent: endpoints record concurrently. Each query's numbering and the
+// global offsets have no gap and no repetition.
 func testConcurrent(t *testing.T, b *bench) {
 	const rounds = 15
 	var wg sync.WaitGroup

@@ -14,25 +14,24 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A Seeder registers queries at the ledger under test, by whatever way its
-// store has. Register adds a query, or edits the one of that id, as it stands;
-// Remove removes it with everything that is known of it. Both have committed
-// when they return.
+// A Seeder registers queries in the store of the ledger under test. Register adds a
+// query, or replaces the one with the same id. Remove removes a query with all its
+// data. Both have committed when they return.
 type Seeder interface {
 	Register(q registry.Query) error
 	Remove(id string) error
 }
 
-// A ProfileSeeder is a Seeder that keeps profiles, too: Want adds one, or edits
-// the one of that id, and Unwant removes it with its rounds. Ends lists the
-// rounds of a profile that have ended, in that order, as recorded.
+// A ProfileSeeder is a Seeder that also keeps profiles. Want adds a profile, or
+// replaces the one with the same id. Unwant removes a profile with its rounds. Ends
+// lists the ended rounds of a profile in the order recorded.
 type ProfileSeeder interface {
 	Want(p registry.Profile) error
 	Unwant(id string) error
 	Ends(id string) ([]registry.Round, error)
 }
 
-// TestLedger runs the laws that every ledger must obey. open makes a fresh
+// TestLedger tests the rules that every ledger must follow. open creates an empty
 // ledger; endpoints named "alpha" and "beta" must be usable.
 func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)) {
 	for name, law := range map[string]func(*testing.T, *bench){
@@ -64,7 +63,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 	}
 }
 
-// A bench is a ledger on the workbench.
+// A bench is a ledger under test.
 type bench struct {
 	t *testing.T
 	l scheduler.Ledger
@@ -78,8 +77,8 @@ const (
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// Query makes a SELECT query for tests. The id is that of its identity, with
-// name in the text.
+// Query makes a SELECT query for tests, with name in its text. The id follows from
+// the query's identity.
 func Query(endpoint, name string) registry.Query {
 	text := fmt.Sprintf("SELECT ?s WHERE { ?s <http://example.org/p> %q }", name)
 	return registry.Query{
@@ -140,7 +139,7 @@ func (b *bench) result(id string) *diff.Result {
 	return r
 }
 
-// entry finds a query among all of an endpoint.
+// entry returns one query of an endpoint.
 func (b *bench) entry(endpoint, id string) scheduler.Entry {
 	b.t.Helper()
 	for _, e := range b.since(endpoint, 0).Entries {
@@ -152,8 +151,8 @@ func (b *bench) entry(endpoint, id string) scheduler.Entry {
 	return scheduler.Entry{}
 }
 
-// outcome is that of one complete execution in a slot; now is nil when the
-// result was the same.
+// outcome describes one complete execution in a slot. now is nil if the result did
+// not change.
 func outcome(id string, slot uint64, was, now *diff.Result) scheduler.Outcome {
 	at := start.Add(time.Duration(slot) * time.Minute)
 	o := scheduler.Outcome{Query: id, Checked: at.Add(-time.Second), At: at}

@@ -1,5 +1,5 @@
-// Package schedulertest helps to test schedulers and their ledgers: a suite
-// that every Ledger has to pass, and a ledger in memory that passes it.
+// Package schedulertest helps to test schedulers and their ledgers. It has a test
+// suite for implementations of Ledger, and a ledger in memory that passes it.
 package schedulertest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// Memory is a ledger that forgets when the process ends. It keeps every
-// change and every slot. The zero value is ready.
+// Memory is a ledger in memory. It keeps every change and every slot. The zero
+// value is ready to use.
 type Memory struct {
 	mu       sync.Mutex
 	revision uint64
@@ -28,9 +28,9 @@ type Memory struct {
 	policies map[string]scheduler.PolicyState
 	changes  []registry.Change
 	needs    map[string]*rounds.ProfileState
-	ends     []registry.Round // rounds that ended, in that order
+	ends     []registry.Round // rounds that ended, in order of their end
 	models   map[string]rounds.Model
-	profiled map[string]uint64 // by endpoint, revision of the newest edit of a profile
+	profiled map[string]uint64 // by endpoint, revision of the latest edit of a profile
 	fail     error
 	batches  int
 }
@@ -51,7 +51,7 @@ var (
 	_ Seeder           = (*Memory)(nil)
 )
 
-// Register adds a query, or edits the one of that id.
+// Register adds a query, or replaces the one with the same id.
 func (m *Memory) Register(q registry.Query) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Memory) note(endpoint, id string) {
 	m.journal[endpoint] = append(m.journal[endpoint], entry{m.revision, id})
 }
 
-// Edit says that an endpoint's settings were edited.
+// Edit records that an endpoint's settings were edited.
 func (m *Memory) Edit(endpoint string, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +191,7 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 func (m *Memory) record(k *kept, endpoint string, o scheduler.Outcome) (registry.Change, bool) {
 	was := k.stats.Position
 	if e := o.Stats.Position.Epoch; e != "" && e != was.Epoch {
-		return registry.Change{}, false // of one that was removed since
+		return registry.Change{}, false // the query was removed meanwhile
 	}
 	k.stats = o.Stats
 	k.stats.Position = was
@@ -233,14 +233,14 @@ func (m *Memory) Slots(endpoint string) []scheduler.Slot {
 	return slices.Clone(m.slots[endpoint])
 }
 
-// Batches tells how often Record has succeeded.
+// Batches counts the successful calls of Record.
 func (m *Memory) Batches() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.batches
 }
 
-// Break makes every Record from now on fail with err.
+// Break makes every later Record fail with err.
 func (m *Memory) Break(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

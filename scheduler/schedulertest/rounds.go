@@ -10,7 +10,8 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// PairProfile makes a profile for tests: both queries whenever the first one changes.
+// PairProfile makes a profile for tests that asks for both queries each time the
+// first one changes.
 func PairProfile(id string, a, b registry.Query) registry.Profile {
 	return registry.Profile{ID: id, Owner: registry.Anonymous, Endpoint: a.Endpoint, CreatedAt: start, Window: registry.Span{Slots: 3},
 		Items: []registry.Item{{Query: a.ID, When: registry.When{Changed: a.ID}}, {Query: b.ID, When: registry.When{Changed: a.ID}}}}
@@ -40,7 +41,8 @@ func (b *bench) ends(id string) []registry.Round {
 	return list
 }
 
-// Profiles come whole, once, when one of the endpoint was edited.
+// testProfiles: news contains all profiles of an endpoint once after one of them
+// was edited.
 func testProfiles(t *testing.T, b *bench) {
 	q, r, other := b.register(alpha, "a"), b.register(alpha, "b"), b.register(beta, "c")
 	rev := b.since(alpha, 0).Revision
@@ -86,8 +88,8 @@ func done(r registry.Round, item int, slot uint64) registry.Round {
 	return r
 }
 
-// A round and the executions that open, advance and end it are recorded
-// together; positions are those of the batch, and stay.
+// testRounds: a round is recorded together with the executions that open, advance
+// and end it. Its positions are those of the batch and do not change.
 func testRounds(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
 	p := PairProfile("p_1", q, r)
@@ -104,7 +106,7 @@ func testRounds(t *testing.T, b *bench) {
 	if x := n.Open[0]; x.Trigger.Position != at || x.Intervals[0].Done == nil || x.Intervals[0].Done.Position != at || x.Intervals[1].Done != nil || x.Intervals[1].Cause.Position != at {
 		t.Errorf("the open round: %+v, want positions %v", x, at)
 	}
-	// The first query goes on; what captured its interval stays.
+	// The first query changes again; the positions that captured its interval stay.
 	b.record(alpha, scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(q.ID, 3, two, three)}, Rounds: []registry.Round{opened(p, 2, 3)}})
 	end := done(first, 1, 3)
 	end.State, end.EndedAt, end.EndedSlot = registry.RoundCaptured, start.Add(3*time.Minute), 3
@@ -112,7 +114,7 @@ func testRounds(t *testing.T, b *bench) {
 	lost := opened(p, 2, 3)
 	lost.State, lost.Reason, lost.EndedAt = registry.RoundExpired, "why", start.Add(7*time.Minute)
 	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{lost}})
-	// What has ended has ended.
+	// A round that has ended does not change.
 	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{end, lost, opened(p, 1, 2)}})
 	ends := b.ends(p.ID)
 	if len(ends) != 2 || ends[0].State != registry.RoundCaptured || ends[1].State != registry.RoundExpired || ends[1].Reason != "why" {
@@ -132,8 +134,8 @@ func testRounds(t *testing.T, b *bench) {
 	}
 }
 
-// Rounds of profiles that are gone, or that have the id of an older one, are
-// passed over.
+// testForeignRounds: the ledger skips rounds of profiles that were removed, and of
+// an older profile with the same id.
 func testForeignRounds(t *testing.T, b *bench) {
 	q := b.register(alpha, "a")
 	p := PairProfile("p_1", q, q)
@@ -150,8 +152,8 @@ func testForeignRounds(t *testing.T, b *bench) {
 	}
 }
 
-// Models come with the profiles that predict their queries, and go with the
-// queries.
+// testModels: models are loaded with the profiles that predict their queries, and
+// removed with the queries.
 func testModels(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
 	p := PairProfile("p_1", q, r)
@@ -170,8 +172,8 @@ func testModels(t *testing.T, b *bench) {
 	}
 }
 
-// When a change was expected is known again, by item, also after the round has
-// ended that this began or opened.
+// testExpectations: the time at which a change was expected is recorded by item,
+// and remains after the round that it began or opened has ended.
 func testExpectations(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
 	p := PairProfile("p_1", q, r)

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// Under the race detector these end the process, the first nearly always, when
-// they run on more than one thread.
+// Under the race detector these tests crash the process if they run on more than
+// one thread; the first does so nearly always.
 func TestTimersDueAtOnce(t *testing.T) {
 	threads := runtime.GOMAXPROCS(0)
 	for name, wait := range map[string]func(){
