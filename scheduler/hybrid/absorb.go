@@ -11,7 +11,7 @@ func (p Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*p
 	v := p.past(m)
 	next := readState(m.Shared)
 	odds, seen := v.odds(), v.witnesses(m.Slot, ran)
-	next.close(m.Slot, p.form != noClock && v.trusted() && emptied(odds, seen))
+	next.close(m.Slot, p.form != noClock && v.trusted() && looksEmpty(odds, seen))
 	next.learnTrust(odds, seen)
 	for i := range next.seen {
 		next.seen[i] *= hazardFade
@@ -74,8 +74,8 @@ func (v *view) witnesses(slot uint64, ran []*policy.Candidate) (list []witness) 
 	return list
 }
 
-// emptied reports whether a slot looks as if nothing at all had changed.
-func emptied(odds float64, seen []witness) bool {
+// looksEmpty reports whether a slot looks as if nothing at all had changed.
+func looksEmpty(odds float64, seen []witness) bool {
 	for _, w := range seen {
 		odds += w.says()
 	}

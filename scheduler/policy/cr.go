@@ -2,14 +2,14 @@ package policy
 
 import "math"
 
-// cr is change rate: descending S·e^(−λ(i−last)) in slot i. An execution in slot
-// j sets S to S·e^(−λ(j−last)) + 1 when it finds a change, − 1 when not; S is 0
-// at t0. Positive sums come first, descending ln S + λ·last, then zeros, then
-// negative ones, which rise with age: ascending ln |S| + λ·last. The state is S.
+// cr is change rate: descending S·e^(−λ(i−last)) in slot i. An execution in slot j
+// sets S to S·e^(−λ(j−last)) + 1 if it finds a change, − 1 if not; S is 0 at t0.
+// Positive sums come first, descending by ln S + λ·last, then zeros, then negative
+// ones, which rise with age: ascending by ln |S| + λ·last. The state is S.
 //
-// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
-// from a SPARQL Endpoint Up-to-Date", section 4, equations 4 and 5. They write
-// "ascending" and change(q, i); descending and change(q, j) is what they mean.
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results from
+// a SPARQL Endpoint Up-to-Date", section 4, equations 4 and 5. They write
+// "ascending" and change(q, i), but mean descending and change(q, j).
 type cr struct{ lambda float64 }
 
 func crDefinition() Definition {

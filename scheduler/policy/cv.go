@@ -2,29 +2,29 @@ package policy
 
 import "time"
 
-// An Oracle tells a simulation what no client can know: since which slot the
-// result last fetched of a query differs from the current one, 0 when it does
-// not, and what an execution would take in the slot of m.
+// An Oracle gives a simulation what no client can know. since is the slot from
+// which the query's current result differs from the one last fetched, 0 if it does
+// not differ. cost is what an execution would take in the slot of m.
 type Oracle func(m Moment, c *Candidate) (since uint64, cost time.Duration)
 
-// clairvoyant executes the queries whose current version differs from the one
-// last fetched: stale longest first, then the cheapest in this slot.
+// clairvoyant executes the queries whose current version differs from the one last
+// fetched. The longest stale come first, ties go to the cheapest in this slot.
 //
-// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
-// from a SPARQL Endpoint Up-to-Date", section 4.
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results from
+// a SPARQL Endpoint Up-to-Date", section 4.
 type clairvoyant struct{ oracle Oracle }
 
-// Clairvoyant is the policy "cv" with its oracle. Parse reads the name alone, which
-// is enough to speak of the policy but not to run it.
+// Clairvoyant is the policy "cv" with its oracle. The policy that Parse returns for
+// the name has none: it cannot run.
 func Clairvoyant(o Oracle) Policy { return clairvoyant{o} }
 
-// NeedsOracle says whether a policy is the clairvoyant one.
+// NeedsOracle reports whether a policy is the clairvoyant one.
 func NeedsOracle(p Policy) bool {
 	_, is := p.(clairvoyant)
 	return is
 }
 
-// ClairvoyantDefinition describes it.
+// ClairvoyantDefinition describes the policy "cv".
 func ClairvoyantDefinition() Definition {
 	return Definition{
 		Name:      "cv",

@@ -4,13 +4,13 @@ import "math"
 
 // dj is dynamics by Jaccard distance: descending D·e^(−(i−last)) in slot i. An
 // execution in slot j sets D to D·e^(−(j−last)) plus the Jaccard distance to the
-// previous result (ASK: 0 or 1); D is 0 at t0. A zero stays behind every
-// positive value, however small, so the state is the logarithm: ln D + last,
-// which an execution without a change leaves as it is, and one with a change
-// in slot j sets to ln(e^(ln D + last) + e^(ln J + j)). It is nil for 0.
+// previous result (ASK: 0 or 1); D is 0 at t0. The state is the logarithm ln D +
+// last, because a zero must stay behind every positive value, however small. An
+// execution without a change leaves the state as it is; one with a change in slot j
+// sets it to ln(e^(ln D + last) + e^(ln J + j)). It is nil for 0.
 //
-// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
-// from a SPARQL Endpoint Up-to-Date", section 4, equations 6 and 7.
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results from
+// a SPARQL Endpoint Up-to-Date", section 4, equations 6 and 7.
 type dj struct{}
 
 func djDefinition() Definition {

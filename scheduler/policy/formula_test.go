@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// digits is the precision, in bits, in which formulas are computed as they
-// stand.
+// digits is the precision, in bits, of the arithmetic that evaluates the formulas
+// literally.
 const digits = 1500
 
 func exact(x float64) *big.Float { return new(big.Float).SetPrec(digits).SetFloat64(x) }
@@ -42,7 +42,7 @@ func decay(lambda float64, age uint64) *big.Float {
 	return power(multiplied(exact(-lambda), exact(float64(age))))
 }
 
-// A past is a query's history, with what the formulas make of it.
+// A past is a query's history, with the values that the formulas compute from it.
 type past struct {
 	id      string
 	samples []Sample
@@ -57,8 +57,8 @@ func (h *past) median() *big.Float {
 	return exact(float64(s.Median()))
 }
 
-// formulas are POLICIES' definitions, word by word: what they rank by in slot i,
-// the smallest first.
+// formulas returns the formula of a policy as POLICIES defines it: queries with the
+// smallest value in slot i come first.
 func formulas(spelling string, lambda float64) func(h *past, i uint64) *big.Float {
 	return map[string]func(h *past, i uint64) *big.Float{
 		"sjf": func(h *past, i uint64) *big.Float { return multiplied(decay(lambda, i-h.last()), h.median()) },
@@ -74,8 +74,8 @@ func formulas(spelling string, lambda float64) func(h *past, i uint64) *big.Floa
 	}[spelling]
 }
 
-// TestKeysAreTheFormulas holds the time-invariant keys against the formulas,
-// computed and sorted: the same order in every slot, ties included.
+// TestKeysAreTheFormulas compares the time-invariant keys with the formulas: both
+// give the same order in every slot, ties included.
 func TestKeysAreTheFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"sjf", "ljf", "cr", "dj"}).Draw(t, "policy")
@@ -148,8 +148,8 @@ func TestKeysAreTheFormulas(t *testing.T) {
 	})
 }
 
-// compare takes for equal what differs in the thousandth bit only: that is
-// the rounding of the oracle.
+// compare treats values as equal if they differ only in the thousandth bit: that is
+// the oracle's rounding.
 func compare(a, b *big.Float) int {
 	gap := added(a, exact(0).Neg(b))
 	if gap.Sign() == 0 || a.Sign() != 0 && gap.MantExp(nil) < a.MantExp(nil)-1000 {
@@ -158,7 +158,7 @@ func compare(a, b *big.Float) int {
 	return gap.Sign()
 }
 
-// A wide is right to thirty digits.
+// A wide is accurate to thirty digits.
 func TestWide(t *testing.T) {
 	near := func(got wide, want *big.Float) bool {
 		sum := added(exact(got.hi), exact(got.lo))
@@ -183,7 +183,7 @@ func TestWide(t *testing.T) {
 		}
 		a, b := rapid.Float64Range(-1e6, 1e6).Draw(t, "a"), rapid.Float64Range(-1e6, 1e6).Draw(t, "b")
 		w := wide{hi: a}.times(wide{hi: b}).plus(wide{hi: x / 2}).minus(wide{hi: x / 2})
-		// What is added and taken away again may not be the larger: its bits are lost.
+		// If a much larger number is added and subtracted again, bits are lost.
 		if x/2 < math.Abs(a*b) && !near(w, multiplied(exact(a), exact(b))) && math.Abs(a*b) > 1 {
 			t.Fatalf("%g·%g is %v", a, b, w)
 		}

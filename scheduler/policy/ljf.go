@@ -2,12 +2,12 @@ package policy
 
 import "math"
 
-// ljf is longest job first: ascending e^(−λ(i−last))/median in slot i, where
-// median is that of the execution times. As a logarithm, without −λi, which is
-// the same for all: λ·last − ln median. It has no state.
+// ljf is longest job first: ascending e^(−λ(i−last))/median in slot i, where median
+// is the median execution time. The key is the logarithm without −λi, which is the
+// same for all queries: λ·last − ln median. The policy has no state.
 //
-// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
-// from a SPARQL Endpoint Up-to-Date", section 4, equation 3.
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results from
+// a SPARQL Endpoint Up-to-Date", section 4, equation 3.
 type ljf struct{ lambda float64 }
 
 func ljfDefinition() Definition {
@@ -29,7 +29,7 @@ func (ljf) Fold([]float64, uint64, Sample) []float64 { return nil }
 
 func (p ljf) Key(c *Candidate) Key {
 	l := wide{hi: float64(c.Median)}.log()
-	if math.IsInf(l.hi, 0) { // divided by nothing
+	if math.IsInf(l.hi, 0) { // the median is 0
 		return Key{Value: math.Inf(1)}
 	}
 	return ascending(0, productOf(p.lambda, float64(c.Stats.Last)).minus(l))

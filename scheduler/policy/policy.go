@@ -12,63 +12,64 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Policy orders an endpoint's queries and folds what their executions teach.
-// It is pure: the same arguments give the same answers, and nothing that it is
-// given is modified or kept. Whatever it has to remember of a query is in
-// Stats.State, which is nil until the first sample after the baseline.
+// A Policy orders an endpoint's queries and learns from their executions. It is
+// pure: the same arguments give the same results, and it neither modifies nor keeps
+// its arguments. What it has to remember about a query is in Stats.State, which is
+// nil until the first sample after the baseline.
 //
-// A policy whose keys change from slot to slot, or depend on one another,
-// implements Ranker besides.
+// A policy whose keys change from slot to slot, or depend on one another, also
+// implements Ranker.
 type Policy interface {
 	// String is the canonical spelling; ParsePolicy reads it.
 	String() string
 	// Fold returns the state after sample x. last is the slot of the complete
 	// execution before it. The baseline is not folded: it is the start, t0.
 	Fold(state []float64, last uint64, x Sample) []float64
-	// Key is the place of a query in the order. Between two complete executions
-	// of the query it stays the same, whatever the slot, so that a slot costs
-	// what it executes and not what is registered.
+	// Key is the place of a query in the order. Between two complete executions of
+	// the query it does not change, so that the cost of a slot grows with what it
+	// executes and not with what is registered.
 	Key(c *Candidate) Key
-	// Inputs names what Key was computed from, for explanations.
+	// Inputs returns, by name, the numbers that Key was computed from. Explanations
+	// show them.
 	Inputs(c *Candidate) map[string]float64
 }
 
-// A Ranker is a policy that has to see all eligible queries at once. Rank is
-// called at the start of each slot and replaces the keys; the order of all means
-// nothing. A query whose Due is a later slot is left out of this one.
+// A Ranker is a policy that needs all eligible queries at once. Rank is called at
+// the start of each slot and returns their keys; the order of all has no meaning. A
+// query whose Due is a later slot does not run in this one.
 type Ranker interface {
 	Policy
 	Rank(m Moment, all []*Candidate) []Key
 }
 
-// A Moment is what a policy knows of the slot that starts.
+// A Moment describes the slot that starts.
 type Moment struct {
 	Slot   uint64
 	Budget time.Duration
 	Now    time.Time     // when it starts
 	Lead   time.Duration // from its grid time to the next, 0 when there is no grid
 	Shared []float64     // the endpoint's state, see Collective; nil for other policies
-	// Turned says that the slot is under way, and that Table.Observe has asked for
-	// another plan: only what has not started is ranked.
+	// Turned reports that the slot is in progress and Table.Observe has asked for
+	// another plan: only queries that have not started are ranked.
 	Turned bool
 }
 
-// A Candidate is one query as a policy sees it. It is read only, except for Row.
-// Hot fields come first so that a slot touches few cache lines.
+// A Candidate is one query as a policy sees it. Policies may write only Row. Hot
+// fields come first so that a slot touches few cache lines.
 type Candidate struct {
-	Median       time.Duration // of the executions in Stats.Samples, 0 when there are none
+	Median       time.Duration // of the executions in Stats.Samples, 0 if there are none
 	Estimate     time.Duration // the larger of Median and Stats.Floor
 	Overdue      uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
-	MaxStaleness time.Duration // the smallest of its holders', 0 = none
-	Row          int32         // for the policy's own table: where that keeps the query; 0 at first
-	Number       int32         // its place among the endpoint's queries, for the planner
-	short        [2]float64    // room for a short state
+	MaxStaleness time.Duration // the smallest of its holders' values, 0 = none
+	Row          int32         // index into the policy's own table; 0 at first
+	Number       int32         // index among the endpoint's queries, for the planner
+	short        [2]float64    // space for a short state
 	Stats        Stats
 	Query        registry.Query
 }
 
-// SetState gives the query a state of its own. A short one is stored in the
-// candidate and overwrites the one before.
+// SetState sets the state of the query. A short one is copied into the candidate
+// itself and overwrites the one before; a longer one is kept as it is.
 func (c *Candidate) SetState(state []float64) {
 	if n := len(state); n > 0 && n <= len(c.short) {
 		state = c.short[:copy(c.short[:], state):n]
@@ -76,13 +77,13 @@ func (c *Candidate) SetState(state []float64) {
 	c.Stats.State = state
 }
 
-// A Key is a place in an order: by Class, then by Value, then by Low, ascending;
-// ties go to the smaller Stats.Last, then to the smaller id.
+// A Key is a place in an order: by Class, then by Value, then by Low, ascending.
+// Ties go to the smaller Stats.Last, then to the smaller id.
 type Key struct {
 	Due   uint64 // selective policies: not before this slot
 	Class int    // from 0 to 1000
 	Value float64
-	Low   float64 // the digits of Value that a float has no room for
+	Low   float64 // the digits of Value that do not fit into one float
 }
 
 // ErrPolicy is wrapped by the errors about policy spellings.
@@ -94,21 +95,22 @@ type Definition struct {
 	Params []Param
 	Doc    string // one line
 	Source string
-	// Simulated policies know more than a client can and run in simulations alone.
+	// Simulated policies need knowledge that no client has. They run only in
+	// simulations.
 	Simulated bool
 
 	Build func(Args) (Policy, error)
 }
 
-// A Param is one parameter of a policy. It is written name=value; where Values
-// lists the words it can be, the word alone is enough.
+// A Param is one parameter of a policy. It is written name=value. If Values lists
+// the possible words, the word alone is enough.
 type Param struct {
 	Name    string
 	Default string
 	Values  []string
 	Doc     string
-	// Optional ones are left out of the canonical spelling while they have
-	// their default.
+	// Optional parameters are left out of the canonical spelling if they have their
+	// default.
 	Optional bool
 }
 
@@ -151,7 +153,7 @@ func spellings(table []Definition) string {
 	return strings.Join(all, ", ")
 }
 
-// Spelling shows how the policy is written with all its defaults.
+// Spelling returns the spelling of the policy with all defaults.
 func (d Definition) Spelling() string {
 	words := []string{d.Name}
 	for _, p := range d.Params {
@@ -167,7 +169,7 @@ func (d Definition) Spelling() string {
 	return strings.Join(words, ":")
 }
 
-// args are the parameters by name, defaults filled in.
+// Args are the parameters by name, with defaults filled in.
 type Args map[string]string
 
 func (d Definition) arguments(words []string) (Args, error) {
@@ -205,7 +207,7 @@ func (d Definition) argument(word string) (name, value string, err error) {
 	return "", "", fmt.Errorf("%q is no parameter of it; it is written %s", word, d.Spelling())
 }
 
-// decay reads a finite number of at least nothing.
+// Number returns a parameter that is a finite number of at least 0.
 func (a Args) Number(name string) (float64, error) {
 	x, err := strconv.ParseFloat(a[name], 64)
 	if err != nil || !(x >= 0 && x <= math.MaxFloat64) {
@@ -214,10 +216,10 @@ func (a Args) Number(name string) (float64, error) {
 	return math.Abs(x), nil // −0 is 0
 }
 
-// spelled is the shortest text of a number.
+// FormatNumber returns the shortest text of a number.
 func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// count reads a whole number of at least one.
+// Count returns a parameter that is a whole number of at least 1.
 func (a Args) Count(name string) (uint64, error) {
 	n, err := strconv.ParseUint(a[name], 10, 32)
 	if err != nil || n == 0 {

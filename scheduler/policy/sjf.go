@@ -5,12 +5,12 @@ import (
 )
 
 // sjf is shortest job first: ascending e^(−λ(i−last))·median in slot i, where
-// median is that of the execution times. Taken as a logarithm that is
-// λ·last + ln median − λi, and λi is the same for all, so the key λ·last +
-// ln median does not change from slot to slot. It has no state.
+// median is the median execution time. The logarithm is λ·last + ln median − λi,
+// and λi is the same for all queries, so the key λ·last + ln median does not change
+// from slot to slot. The policy has no state.
 //
-// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
-// from a SPARQL Endpoint Up-to-Date", section 4, equation 2.
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results from
+// a SPARQL Endpoint Up-to-Date", section 4, equation 2.
 type sjf struct{ lambda float64 }
 
 func sjfDefinition() Definition {
@@ -45,5 +45,5 @@ func (p sjf) Inputs(c *Candidate) map[string]float64 {
 	}
 }
 
-// finite makes a number that JSON can write.
+// finite limits x to the numbers that JSON can represent.
 func finite(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// allocation is the policy sqrt. Query i gets m_i refreshes a day, in proportion
-// to √(w_i·λ_i) and at most one a slot, so many that together they take the
-// budget; λ_i is the rate of its changes in the last 14 days, w_i its weight.
+// squareRoot is the policy sqrt. Query i gets m_i refreshes a day, in proportion to
+// √(w_i·λ_i) and at most one a slot, scaled so that together they take the budget;
+// λ_i is the rate of its changes in the last 14 days, w_i its weight.
 //
 // Within the day the times τ_j of a query's refreshes follow the criterion
 // λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ(t)dt, with λ(t) the daily profile
-// learnt from all queries: to first order in the spacing that is a density in
+// learnt from all queries. To first order in the spacing that is a density in
 // proportion to √λ(t). So a query is due when ∫√λ(t)dt since its last execution,
-// in which a whole day counts 1, reaches 1/m_i; where the profile is flat that is
-// even spacing. Most overdue first.
+// normalized to 1 for a whole day, reaches 1/m_i; a flat profile gives even
+// spacing. The most overdue query comes first.
 //
-// Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert":
-// resource allocation, criteria for optimality, how much history to keep.
+// Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert": resource
+// allocation, criteria for optimality, how much history to keep.
 type squareRoot struct{}
 
 func sqrtDefinition() Definition {
@@ -32,20 +32,20 @@ func sqrtDefinition() Definition {
 const (
 	window   = 14 // days that rates are learnt from
 	dayBins  = 24
-	dayPrior = 200 // changes of a flat profile that what is learnt has to stand against
-	slotsDay = 24  // where the endpoint has no grid
+	dayPrior = 200 // weight of the flat prior profile, in changes
+	slotsDay = 24  // if the endpoint has no grid
 	allotted = 0.95
 )
 
-// A diary is the state: what the executions of the last days found, a day in
-// each place, and a note of one that is not taken in yet.
+// A changeHistory is the state of a query: what the executions of the last days
+// found, one place per day, and a pending sample that has not been applied yet.
 type changeHistory struct {
 	noted, changed bool
-	from           uint64 // slot of the execution before the noted one
-	day            uint64 // of place 0; 0 with nothing else = none yet
+	from           uint64 // slot of the execution before the pending one
+	day            uint64 // of place 0; 0 with everything else 0 = no history yet
 	runs           [window]float64
 	finds          [window]float64
-	slots          [window]float64 // that the executions looked back on
+	slots          [window]float64 // slots between each execution and the one before
 }
 
 const historySize = 4 + 3*window
@@ -77,8 +77,8 @@ func (d *changeHistory) state() []float64 {
 	return s
 }
 
-// turn makes place 0 that of a day and forgets those out of the window. The
-// days of a state that was folded without a calendar are all of today.
+// advanceTo makes place 0 the place of a day and drops the days outside the window.
+// A state that was folded without a calendar counts as of today.
 func (d *changeHistory) advanceTo(day uint64) {
 	if d.day > 0 && day > d.day {
 		by := int(min(day-d.day, window))
@@ -90,7 +90,7 @@ func (d *changeHistory) advanceTo(day uint64) {
 	d.day = max(d.day, day)
 }
 
-// take takes in the note.
+// applySample applies the pending sample.
 func (d *changeHistory) applySample(slot uint64) {
 	if !d.noted {
 		return
@@ -103,9 +103,9 @@ func (d *changeHistory) applySample(slot uint64) {
 	d.noted, d.changed, d.from = false, false, 0
 }
 
-// rate is how many changes a slot brings. Several between two executions are
-// seen as one, which is allowed for as if executions were evenly spaced. Without
-// any history it is one in four months of hourly slots.
+// rate is the expected number of changes per slot. Several changes between two
+// executions are seen as one; the estimate corrects for that as if executions were
+// evenly spaced. Without any history it is one in four months of hourly slots.
 //
 // Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003.
 func (d *changeHistory) rate(day float64) float64 {
@@ -126,7 +126,8 @@ func rate(allRuns, allFinds, allSlots []float64, day float64) float64 {
 
 func (squareRoot) String() string { return "sqrt" }
 
-// Fold notes an execution; Absorb, which knows the day, takes it in.
+// Fold stores an execution as a pending sample. Absorb, which knows the day,
+// applies it.
 func (squareRoot) Fold(state []float64, last uint64, x Sample) []float64 {
 	d := readHistory(state)
 	d.applySample(last)
@@ -134,14 +135,14 @@ func (squareRoot) Fold(state []float64, last uint64, x Sample) []float64 {
 	return d.state()
 }
 
-// Key is replaced by each Rank.
+// Key is replaced by the keys of each Rank.
 func (squareRoot) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
 func (squareRoot) Inputs(c *Candidate) map[string]float64 {
 	return map[string]float64{"last": float64(c.Stats.Last), "weight": c.Query.Weight()}
 }
 
-// slotsPerDay is at least 1.
+// slotsPerDay is the number of slots per day, at least 1.
 func slotsPerDay(m Moment) float64 {
 	if m.Lead <= 0 {
 		return slotsDay
@@ -149,7 +150,7 @@ func slotsPerDay(m Moment) float64 {
 	return max(1, float64(24*time.Hour)/float64(m.Lead))
 }
 
-// A profile is the daily pattern of changes, as the integral of the square root
+// A dayPattern is the daily pattern of changes, as the integral of the square root
 // of its rate: at[b] at the start of bin b, 1 at the end of the day.
 type dayPattern struct{ at [dayBins + 1]float64 }
 
@@ -163,7 +164,7 @@ func readPattern(shared []float64) dayPattern {
 	}
 	for b := range dayBins {
 		rate := 1.0
-		if slots > 0 && finds > 0 { // relative to the mean, drawn to it
+		if slots > 0 && finds > 0 { // relative to the mean, and shrunk towards it
 			expected := shared[dayBins+b] * finds / slots
 			rate = (shared[b] + dayPrior/dayBins) / (expected + dayPrior/dayBins)
 		}
@@ -176,8 +177,8 @@ func readPattern(shared []float64) dayPattern {
 	return p
 }
 
-// hour is the place in the day of a slot, in bins. Where there is no grid the
-// slots are hours.
+// hour is the time of day of a slot, in bins. Without a grid a slot counts as an
+// hour.
 func hour(m Moment, day float64) float64 {
 	if m.Lead <= 0 {
 		return math.Mod(float64(m.Slot), slotsDay) * dayBins / slotsDay
@@ -186,8 +187,8 @@ func hour(m Moment, day float64) float64 {
 	return float64(t.Sub(t.Truncate(24*time.Hour))) / float64(24*time.Hour) * dayBins
 }
 
-// until is the integral up to a place in the day, in bins, which may be before
-// or after it.
+// integral is the integral up to a time of day, in bins, which may lie before or
+// after the day.
 func (p *dayPattern) integral(at float64) float64 {
 	days := math.Floor(at / dayBins)
 	at -= days * dayBins
@@ -195,9 +196,9 @@ func (p *dayPattern) integral(at float64) float64 {
 	return days + p.at[b] + (at-float64(b))*(p.at[b+1]-p.at[b])
 }
 
-// shares are the refreshes per day of all queries: s·√(wλ), with the scale s such
-// that together they take the budget. Sums are of whole nanoseconds, so that the
-// order of all means nothing.
+// shares returns the refreshes per day of all queries: s·√(wλ), with the scale s
+// such that together they take the budget. Sums are of whole nanoseconds, so that
+// the order of all does not matter.
 func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale float64) {
 	roots, costs, most := make([]float64, len(all)), make([]float64, len(all)), 0.0
 	for i, c := range all {
@@ -225,12 +226,11 @@ func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale fl
 
 func rootOf(c *Candidate, day float64) float64 { return math.Sqrt(c.Query.Weight() * rateOf(c, day)) }
 
-// halved halves [0, high] forty times towards the largest s that costs no more
-// than the budget, where high costs more. Costs rise with s, so most of the
-// halvings are decided by what a few others have shown: false position finds
-// those that lie close to the answer.
+// halved bisects [0, high] forty times for the largest s that costs no more than
+// the budget; high costs more. Costs rise with s, so a few evaluations decide most
+// of the steps: the false position method finds points close to the answer.
 func halved(high float64, budget time.Duration, cost func(float64) time.Duration) float64 {
-	below, above := 0.0, high // known to cost no more, and more
+	below, above := 0.0, high // known to cost no more than the budget, and to cost more
 	under, over := float64(-budget), float64(cost(high)-budget)
 	ask := func(s float64) bool {
 		d := cost(s) - budget
@@ -250,7 +250,7 @@ func halved(high float64, budget time.Duration, cost func(float64) time.Duration
 		if ask(s) {
 			side = 1
 		}
-		if side == last { // the Illinois step: the other end counts half
+		if side == last { // the Illinois step: halve the weight of the other end
 			if side > 0 {
 				under /= 2
 			} else {
@@ -271,7 +271,7 @@ func halved(high float64, budget time.Duration, cost func(float64) time.Duration
 	return low
 }
 
-// rateOf is the rate of a query with its note taken in.
+// rateOf is the rate of a query with its pending sample applied.
 func rateOf(c *Candidate, day float64) float64 {
 	if s := c.Stats.State; len(s) == historySize && s[0] == 0 {
 		return rate(s[4:4+window], s[4+window:4+2*window], s[4+2*window:], day)
@@ -281,7 +281,7 @@ func rateOf(c *Candidate, day float64) float64 {
 	return d.rate(day)
 }
 
-// Plan leaves out what is not due and puts the most overdue first.
+// Plan leaves out queries that are not due and puts the most overdue first.
 func (p squareRoot) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
 	day := slotsPerDay(m)
 	pattern, now := readPattern(m.Shared), hour(m, day)
@@ -290,7 +290,7 @@ func (p squareRoot) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
 	for i, c := range all {
 		wait := 1/perDay[i] - p.passed(&pattern, m, c, now, day)
 		keys[i] = Key{Value: wait}
-		// Half a slot early is nearer to the right time than half a slot late.
+		// Half a slot early is closer to the right time than half a slot late.
 		if late := c.Overdue > 0; wait > 0.5/day && !late {
 			keys[i].Due = m.Slot + max(1, uint64(min(wait*day, 1<<40)))
 		}
@@ -298,7 +298,7 @@ func (p squareRoot) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
 	return keys, Ranking{Inputs: map[string]float64{"slots_per_day": day}, Memo: scale}
 }
 
-// passed is the integral since the last execution.
+// passed is the integral of the pattern since the last execution.
 func (squareRoot) passed(pattern *dayPattern, m Moment, c *Candidate, now, day float64) float64 {
 	slots := float64(m.Slot - min(m.Slot, c.Stats.Last))
 	return pattern.integral(now) - pattern.integral(now-slots*dayBins/day)
@@ -323,8 +323,8 @@ func (p squareRoot) Explain(m Moment, r Ranking, c *Candidate) map[string]float6
 	return in
 }
 
-// Absorb takes in the notes, and spreads each change over the part of the day in
-// which it may have been.
+// Absorb applies the pending samples, and distributes each change over the part of
+// the day in which it may have happened.
 func (squareRoot) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
 	day := slotsPerDay(m)
 	shared := make([]float64, 2*dayBins)
@@ -348,8 +348,9 @@ func (squareRoot) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candi
 	return l
 }
 
-// learnHours spreads an execution over the bins since the one before. What
-// looks back on more than half a day says nothing about the time of the day.
+// learnHours distributes an execution over the bins since the one before. An
+// execution that looks back on more than half a day says nothing about the time of
+// day.
 func learnHours(shared []float64, now, back float64, changed bool) {
 	if back > dayBins/2 {
 		return

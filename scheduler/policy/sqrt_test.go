@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// historyOf is the state of a query that was asked every gap slots for some days
-// of 24, and had changed so many times.
+// historyOf is the state of a query that was executed every gap slots for some days
+// of 24 slots, and changed as often as finds says.
 func historyOf(days, gap, finds int) []float64 {
 	var d changeHistory
 	for slot := gap; slot <= 24*days; slot += gap {
@@ -46,7 +46,7 @@ func TestShares(t *testing.T) {
 	if math.Abs(sum-0.95*240) > 0.01 {
 		t.Errorf("%g s a day are shared out, want 228", sum)
 	}
-	// One a slot is the most.
+	// A query is refreshed at most once a slot.
 	m.Budget = time.Hour
 	perDay, _ := shares(m, all, 24)
 	for i, x := range perDay {
@@ -56,7 +56,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// What is older than 14 days counts no more.
+// Changes older than 14 days do not count.
 func TestHistoryForgets(t *testing.T) {
 	s := historyOf(10, 1, 200)
 	d := readHistory(s)
@@ -99,7 +99,7 @@ func TestDayPattern(t *testing.T) {
 	}
 }
 
-// Changes at one time of the day draw the refreshes there.
+// Changes at one time of day attract the refreshes to it.
 func TestLearnsTheDay(t *testing.T) {
 	shared := make([]float64, 2*dayBins)
 	for slot := range 24 * 60 {

@@ -6,16 +6,16 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// lateAfter is how many executions in a row may bring nothing, for reasons that
-// are no failure of the query, before its result is stale.
+// lateAfter is the number of executions in a row without a result, other than
+// failures of the query, after which the result is stale.
 const lateAfter = 3
 
-// StateOf says what a query's result is worth at the moment now.
+// StateOf returns the state of a query at the time now.
 //
-// A query that was tried and never complete is failing, also where the endpoint
-// answered only that it is to wait: that is the reason which its holders look for.
-// So is one whose text the endpoint refuses now, although an old result is still
-// served: it will be sent again as it is.
+// A query that was tried and never complete is failing, even if the endpoint only
+// asked for less load: its holders look for that reason. A query whose text the
+// endpoint now refuses is failing too, although an old result is still served: the
+// same text will be sent again.
 func StateOf(q *registry.Query, s *Stats, now time.Time) registry.State {
 	switch {
 	case q.Paused() != nil:
@@ -26,7 +26,7 @@ func StateOf(q *registry.Query, s *Stats, now time.Time) registry.State {
 	return s.StateWithin(q.MaxStaleness())
 }
 
-// state is that of a query which holders want executed; limit is its
+// StateWithin is the state of a query that holders want executed. limit is its
 // max_staleness, 0 for none.
 func (s *Stats) StateWithin(limit time.Duration) registry.State {
 	switch {
@@ -41,22 +41,21 @@ func (s *Stats) StateWithin(limit time.Duration) registry.State {
 	return registry.Live
 }
 
-// Missed counts the executions in a row that brought no result.
+// Missed counts the executions in a row without a result.
 func (s *Stats) Missed() int { return int(s.Failures) + int(s.Cuts) + int(s.Outdated) }
 
-// AgeIgnored says that the Age of the endpoint's answers is not believed.
+// AgeIgnored reports whether the Age of the endpoint's answers is ignored.
 func (s *Stats) AgeIgnored() bool { return s.Absurd >= doubts }
 
-// incomplete notes an execution that brought no result.
+// noteIncomplete records an execution without a result.
 func (s *Stats) noteIncomplete(at time.Time) {
 	if s.IncompleteSince.IsZero() {
 		s.IncompleteSince = at
 	}
 }
 
-// forgive ends a back-off that is from before a moment at which the endpoint's
-// settings were edited. That executions failed is still known: the state follows
-// from the next one.
+// Forgive ends a back-off that began before the endpoint's settings were edited.
+// The failures are kept: the state follows from the next execution.
 func (s *Stats) Forgive(edited time.Time) {
 	if s.LastRun.At.After(edited) || s.NotBefore == 0 {
 		return

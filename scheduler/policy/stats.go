@@ -13,32 +13,32 @@ type Entry struct {
 	Stats Stats
 }
 
-// Stats is what is known of one query's executions. All slots are those of its
-// endpoint. A Stats is a value: it is copied, never shared.
+// Stats holds what is known about one query's executions. All slots are those of
+// its endpoint. A Stats is a value: it is copied, never shared.
 type Stats struct {
 	// Hot fields come first so that a slot touches few cache lines.
 	Last       uint64        `json:"last"`                 // slot of the last complete execution, 0 = none
 	Executions uint64        `json:"executions"`           // complete ones
 	Served     uint64        `json:"served,omitempty"`     // refresh requests answered, see registry.Query.Refreshes
-	NotBefore  uint64        `json:"not_before,omitempty"` // slot before which it is left out (back-off, cuts)
+	NotBefore  uint64        `json:"not_before,omitempty"` // first slot in which it may run again (back-off, cuts)
 	Floor      time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
 	State      []float64     `json:"state,omitempty"`      // the policy's fold
 	Samples    []Sample      `json:"samples"`              // the last 63 complete executions, oldest first
 	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
 	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
-	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were not taken because of their Age
-	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, up to doubts
+	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were rejected because of their Age
+	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, at most doubts
 
 	Changes   uint64            `json:"changes"`          // without the baseline
 	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
-	Position  registry.Position `json:"position"`         // set by the ledger; given to Record, another epoch than the query's is that of one removed since
+	Position  registry.Position `json:"position"`         // set by the ledger; Record ignores an outcome whose epoch is not the query's, because that query was removed
 	Hash      string            `json:"hash"`
 	Rows      int               `json:"rows"`
 	CheckedAt time.Time         `json:"checked_at,omitzero"`
 	ChangedAt time.Time         `json:"changed_at,omitzero"`
 	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
-	// IncompleteSince is when executions began to bring no result, zero while they
-	// do.
+	// IncompleteSince is the time of the first of the executions in a row without a
+	// result, zero if the last one was complete.
 	IncompleteSince time.Time             `json:"incomplete_since,omitzero"`
 	Memory          registry.AnswerMemory `json:"memory"`
 }
@@ -51,7 +51,7 @@ type Sample struct {
 	Jaccard float64       `json:"jaccard,omitempty"`
 }
 
-// A Run is how one execution went.
+// A Run describes the last execution.
 type Run struct {
 	Slot    uint64           `json:"slot,omitempty"`
 	At      time.Time        `json:"at,omitzero"`
@@ -64,9 +64,8 @@ type Run struct {
 // Ring is how many complete executions Stats.Samples remembers.
 const Ring = 63
 
-// Median is the median of the execution times in Samples, the baseline's
-// included; of an even number it is the mean of the middle two. 0 when there
-// are none.
+// Median is the median of the execution times in Samples, the baseline's included.
+// For an even number it is the mean of the middle two. It is 0 without samples.
 func (s *Stats) Median() time.Duration {
 	var buf [Ring]time.Duration
 	times := buf[:0]
@@ -84,9 +83,9 @@ func (s *Stats) Median() time.Duration {
 	return times[m-1] + (times[m]-times[m-1])/2
 }
 
-// sample appends x to the ring. The backing array is shared by one chain of
-// Stats and written only behind the end of what was handed out, so older
-// copies keep their values.
+// Remember appends x to the ring. Copies of a Stats share the backing array. Only
+// elements beyond the end of existing copies are written, so older copies keep
+// their values.
 func (s *Stats) Remember(x Sample) {
 	if len(s.Samples) >= Ring && len(s.Samples) == cap(s.Samples) {
 		room := make([]Sample, 0, 2*Ring+2)
@@ -97,22 +96,22 @@ func (s *Stats) Remember(x Sample) {
 	s.Samples = append(s.Samples, x)
 }
 
-// frozen is a copy that stays as it is, whatever becomes of the original.
+// Frozen returns a copy that later changes of the original do not affect.
 func (s Stats) Frozen() Stats {
 	s.Samples = s.Samples[:len(s.Samples):len(s.Samples)]
 	s.State = slices.Clone(s.State)
 	return s
 }
 
-// owned is a copy that shares nothing with the original.
+// Clone returns a copy that shares nothing with the original.
 func (s Stats) Clone() Stats {
 	s.Samples = slices.Clone(s.Samples)
 	s.State = slices.Clone(s.State)
 	return s
 }
 
-// refold computes the state that policy p has after the remembered samples.
-// The first of them is the baseline unless the ring has dropped it.
+// Refold computes the state that policy p has after the remembered samples. The
+// first of them is the baseline unless the ring has dropped it.
 func (s *Stats) Refold(p Policy) {
 	s.Policy, s.State = p.String(), nil
 	if len(s.Samples) == 0 {
@@ -128,21 +127,23 @@ func (s *Stats) Refold(p Policy) {
 	}
 }
 
-// An Age above longestAge cannot be true of an endpoint's answer if doubts
-// answers in a row have one.
+// An Age above longestAge is taken to be false once as many answers in a row as
+// doubts have one.
 const (
 	longestAge = 24 * time.Hour
 	doubts     = 3
 )
 
-// BelievedAge is how old a complete answer is taken to be. An Age of up to a day may
-// be that of a copy in one of several caches. Such an answer is not taken while it
-// is older than the result; but a day after the result was checked no Age of a day
-// or less makes an answer older, so that none keeps the result for longer. An Age
-// above a day is believed twice. A single copy of that age, between answers of
-// other caches, thus brings no old rows back. At the third in a row the endpoint
-// says it of all that it sends: from then on its Age is ignored, as if it had sent
-// none, until one is credible.
+// BelievedAge is the assumed age of a complete answer.
+//
+// An Age of up to a day may be that of a copy in one of several caches. Such an
+// answer is rejected while it is older than the result. That lasts at most a day
+// after the result was checked.
+//
+// An Age above a day is believed twice, so that a single old copy between answers
+// of other caches does not bring old rows back. From the third in a row on, the
+// endpoint evidently sends it with every answer. Its Age is then ignored until one
+// is credible.
 func (s *Stats) BelievedAge(age time.Duration) time.Duration {
 	if age <= longestAge {
 		s.Absurd = 0
@@ -155,10 +156,11 @@ func (s *Stats) BelievedAge(age time.Duration) time.Duration {
 	return 0
 }
 
-// Lag is by how much an answer that was true at checked and came at a moment is
-// older than the last one, 0 if it is not: of several caches before an endpoint one may hold what another has replaced. What
-// was the result before is neither a change nor a sign that nothing has changed.
-// A check in the future is no measure, it is from before the clock was set back.
+// Lag is the time by which an answer is older than the last one, 0 if it is not.
+// The answer was true at checked and arrived at the time at. One of several caches
+// before an endpoint may hold a copy that another has replaced; an older result is
+// neither a change nor a sign that nothing has changed. A check in the future is
+// from before the clock was set back and is not used.
 func (s *Stats) Lag(checked, at time.Time) time.Duration {
 	if s.Executions == 0 || s.CheckedAt.After(at) {
 		return 0
@@ -166,8 +168,9 @@ func (s *Stats) Lag(checked, at time.Time) time.Duration {
 	return max(0, s.CheckedAt.Sub(checked))
 }
 
-// Complete takes in a complete execution. The first one is the baseline: it is no
-// change, and the policy does not fold it. x is not put into Samples, see Remember.
+// Complete applies a complete execution. The first one is the baseline: it is not a
+// change, and the policy does not fold it. Complete does not add x to Samples; see
+// Remember.
 func (s *Stats) Complete(p Policy, x Sample) {
 	if s.Executions > 0 {
 		if x.Changed {
@@ -181,17 +184,17 @@ func (s *Stats) Complete(p Policy, x Sample) {
 	s.IncompleteSince = time.Time{}
 }
 
-// An Attempt is an execution that brought no result.
+// An Attempt is an execution without a result.
 type Attempt struct {
 	Slot    uint64
 	At      time.Time // when it ended
 	Outcome registry.Outcome
 	Elapsed time.Duration
-	Whole   bool // a cut one had the whole budget as its limit and used it up
+	Whole   bool // for a cut execution: its limit was the whole budget
 }
 
-// Incomplete takes in an execution that brought no result. One that was dropped
-// says nothing.
+// Incomplete applies an execution without a result. An execution that was dropped
+// changes nothing.
 func (s *Stats) Incomplete(x Attempt) {
 	switch x.Outcome {
 	case registry.Cut:
@@ -204,8 +207,8 @@ func (s *Stats) Incomplete(x Attempt) {
 	}
 }
 
-// cut learns that the query costs at least what it used. A query that used up
-// a whole budget, for the n-th time, is left out of the next 2^n − 1 slots.
+// cut learns that the query costs at least what it used. A query that used up a
+// whole budget for the n-th time is left out of the next 2^n − 1 slots.
 func (s *Stats) cut(x Attempt) {
 	s.Floor = max(s.Floor, s.Median(), x.Elapsed)
 	if !x.Whole {
@@ -216,9 +219,9 @@ func (s *Stats) cut(x Attempt) {
 	s.NotBefore = x.Slot + 1<<min(s.Cuts, maxCuts)
 }
 
-// outdated learns nothing but that the query is to be asked again: at once after
-// the first such answer, which another cache may give in another slot, then ever
-// later, at most 8 slots.
+// outdated makes the query run again after an answer that was too old: in the next
+// slot after the first such answer, because another cache may answer then, and
+// later after each further one, at most 8 slots.
 func (s *Stats) outdated(x Attempt) {
 	s.Outdated++
 	s.noteIncomplete(x.At)
@@ -226,9 +229,9 @@ func (s *Stats) outdated(x Attempt) {
 }
 
 // fail backs off: the n-th failure in a row leaves the query out until 2^(n−1)
-// slots later, at most 64. What the endpoint refuses to execute waits eight
-// times as long: it is the same text that will be sent. When the endpoint asks
-// for less, the query is not to blame; the endpoint's health keeps it waiting.
+// slots later, at most 64. A query that the endpoint refuses to execute waits eight
+// times as long, because the same text will be sent again. If the endpoint asks for
+// less load, the query does not back off; the endpoint's health delays it.
 func (s *Stats) fail(x Attempt) {
 	s.Failures++
 	s.noteIncomplete(x.At)

@@ -33,7 +33,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// The ring keeps the last 63, and what was handed out stays as it was.
+// The ring keeps the last 63 samples, and earlier copies do not change.
 func TestRing(t *testing.T) {
 	var s Stats
 	var old []Stats
@@ -50,6 +50,6 @@ func TestRing(t *testing.T) {
 				t.Fatalf("after %d executions sample %d is of slot %d, want %d", i+1, k, x.Slot, want)
 			}
 		}
-		_ = append(o.Samples, Sample{Slot: 999}) // somebody else grows his copy
+		_ = append(o.Samples, Sample{Slot: 999}) // another owner of a copy appends to it
 	}
 }

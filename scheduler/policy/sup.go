@@ -10,28 +10,28 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// satisfier is the policies sup and fbsup. Each query has a notification rule: its
-// every X-th update is to be told of while it is alive, until the next one
-// (overwrite) or for Y slots (window,Y). Executions are few: one at the last slot
-// of the interval in which the rule is expected to hold, none else. What is due and
-// finds no room stays due; the earliest due first.
+// supPolicy implements the policies sup and fbsup. Each query has a notification
+// rule: every X-th update has to be reported while it is alive, until the next one
+// (overwrite) or for Y slots (window,Y). Executions are few: only one, at the last
+// slot of the interval in which the rule is expected to hold. A query that is due
+// and does not fit into the budget stays due; the earliest due comes first.
 //
-// When updates are expected is learnt from the query's own history: a Poisson
-// process with a rate by hour of the day and by day of the week. The model's
-// updates lie where the expected number since the start, Λ, is a whole number. Of
-// these the X-th, the 2X-th, … begin the intervals, as in algorithm 1; the phase is
-// Λ mod X at the last execution, by the rates known at each time. With less than a
-// whole slot between two updates every slot is due.
+// Expected updates are learnt from the query's own history: a Poisson process with
+// a rate by hour of the day and by day of the week. The model places an update
+// where the expected number since the start, Λ, is a whole number. The X-th, the
+// 2X-th, … of these begin the intervals, as in algorithm 1. The phase is Λ mod X at
+// the last execution, by the rates known at each time. If updates are expected less
+// than a whole slot apart, every slot is due.
 //
-// fbsup takes feedback, as algorithm 2: an execution that found fewer than X
-// updates since the rule was last satisfied, l of them, brings an interval for the
-// (X − l)-th update that the model expects after it; its last slot is executed,
-// unless the schedule has one in that interval. An execution that found a change
-// counts one update. For X = 1 that is what sup does anyway.
+// fbsup uses feedback, as algorithm 2. When an execution has found only l < X
+// updates since the rule was last satisfied, an interval is added for the (X −
+// l)-th update that the model expects after it. The last slot of that interval is
+// executed, unless the schedule already has an execution in it. An execution that
+// found a change counts as one update. For X = 1 sup does the same.
 //
-// Before a query has a history, its rate is taken for one update in satisfySlots
-// slots; every execution that finds nothing makes it smaller, so that a query which
-// never changes is executed ever more rarely.
+// A query without a history is assumed to have one update in satisfySlots slots.
+// Every execution that finds nothing lowers the rate, so that a query that never
+// changes is executed ever more rarely.
 //
 // Source: H. Roitman, A. Gal, L. Bright, L. Raschid, "A dual framework and
 // algorithms for targeted data delivery", algorithms 1 and 2.
@@ -97,11 +97,11 @@ func (p supPolicy) String() string {
 	return fmt.Sprintf("%s:x=%d:life=%s", name, p.rule.X, life)
 }
 
-// An updateState is the state of a query: what was learnt, its place in the rule,
-// and a note of an execution that is not taken in yet.
+// An updateState is the state of a query: the learnt rates, its place in the rule,
+// and a pending sample that has not been applied yet.
 type updateState struct {
 	noted, changed bool
-	from           uint64 // slot of the execution before the noted one
+	from           uint64 // slot of the execution before the pending one
 	due            uint64 // 0 = not computed yet
 	phase          float64
 	seen           float64 // updates since the rule was last satisfied
@@ -146,8 +146,8 @@ func (v *updateState) state() []float64 {
 	return s
 }
 
-// Fold notes an execution; Absorb, which knows the calendar, takes it in. An older
-// note is taken in without one.
+// Fold stores an execution as a pending sample. Absorb, which knows the calendar,
+// applies it. A sample that is still pending is applied without the calendar.
 func (p supPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
 	v := readUpdates(state)
 	if v.noted {
@@ -160,7 +160,8 @@ func (p supPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
 	return v.state()
 }
 
-// count reports whether the rule is satisfied.
+// count counts an update if the result changed, and reports whether the rule is
+// satisfied.
 func (p supPolicy) count(v *updateState, changed bool) bool {
 	if changed {
 		v.seen++
@@ -172,8 +173,8 @@ func (p supPolicy) count(v *updateState, changed bool) bool {
 	return true
 }
 
-// slotTime is when a slot is, as far as the endpoint's grid tells: where there is
-// none, slots are hours.
+// slotTime is the time of a slot by the endpoint's grid. Without a grid a slot
+// counts as an hour.
 func slotTime(m Moment, slot uint64) time.Time {
 	if m.Lead <= 0 {
 		return time.Unix(0, 0).UTC().Add(time.Duration(slot) * time.Hour)
@@ -188,7 +189,7 @@ func slotLength(m Moment) time.Duration {
 	return m.Lead
 }
 
-// Absorb takes in the notes and says when the queries are due next.
+// Absorb applies the pending samples and computes when the queries are due next.
 func (p supPolicy) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Candidate) Lesson {
 	var l Lesson
 	for _, c := range ran {
@@ -202,7 +203,7 @@ func (p supPolicy) Absorb(m Moment, ran []*Candidate, _ func(*Candidate) []*Cand
 	return l
 }
 
-// settle takes in a note and computes when the query is due next.
+// settle applies a pending sample and computes when the query is due next.
 func (p supPolicy) settle(m Moment, v *updateState, c *Candidate) {
 	v.week.Unit = slotLength(m)
 	at, from := slotTime(m, c.Stats.Last), slotTime(m, v.from)
@@ -219,7 +220,7 @@ func (p supPolicy) settle(m Moment, v *updateState, c *Candidate) {
 	}
 }
 
-// lives are those that the query's holders ask for.
+// lives lists the lives that the query's holders ask for.
 func (p supPolicy) lives(c *Candidate) (lives []update.Life) {
 	for i := range c.Query.Holders {
 		life, ok := readLife(c.Query.Holders[i].Life)
@@ -249,8 +250,8 @@ func (p supPolicy) next(m Moment, v *updateState, last uint64, life update.Life,
 	return min(due, end)
 }
 
-// interval is that of the update which the model has where Λ since slot last
-// reaches a count: in slots, the last one at least the one after last.
+// interval is the interval, in slots, of the update that the model expects where Λ
+// since slot last reaches count. It ends in the slot after last or later.
 func (p supPolicy) interval(m Moment, v *updateState, last uint64, life update.Life, count float64) (start, finish uint64) {
 	at := slotTime(m, last)
 	slots := func(t time.Time) uint64 { return uint64(math.Ceil(float64(t.Sub(at)) / float64(slotLength(m)))) }
@@ -264,8 +265,8 @@ func (p supPolicy) interval(m Moment, v *updateState, last uint64, life update.L
 	return last + max(1, start), last + max(1, start, finish)
 }
 
-// due is the slot from which the query may run: that of its rule, or an earlier one
-// in which its max_staleness runs out.
+// due is the first slot in which the query may run: that of its rule, or an earlier
+// one in which its max_staleness runs out.
 func (p supPolicy) due(m Moment, c *Candidate) uint64 {
 	due := p.ruled(m, c)
 	if c.Overdue > 0 {
@@ -277,7 +278,7 @@ func (p supPolicy) due(m Moment, c *Candidate) uint64 {
 func (p supPolicy) ruled(m Moment, c *Candidate) uint64 {
 	s := c.Stats.State
 	switch {
-	case len(s) != updatesSize && p.rule.Life.Windowed: // nothing but the baseline is known
+	case len(s) != updatesSize && p.rule.Life.Windowed: // only the baseline is known
 		return c.Stats.Last + satisfySlots*uint64(p.rule.X) + uint64(p.rule.Life.Window)
 	case len(s) != updatesSize:
 		return c.Stats.Last + satisfySlots*uint64(p.rule.X+1) - 1
@@ -289,13 +290,13 @@ func (p supPolicy) ruled(m Moment, c *Candidate) uint64 {
 	return uint64(s[3])
 }
 
-// Key is replaced by each Rank.
+// Key is replaced by the keys of each Rank.
 func (p supPolicy) Key(c *Candidate) Key {
 	due := p.due(Moment{Slot: c.Stats.Last}, c)
 	return Key{Due: due, Value: float64(due)}
 }
 
-// Rank leaves out what is not due.
+// Rank leaves out queries that are not due.
 func (p supPolicy) Rank(m Moment, all []*Candidate) []Key {
 	keys := make([]Key, len(all))
 	for i, c := range all {
@@ -305,7 +306,7 @@ func (p supPolicy) Rank(m Moment, all []*Candidate) []Key {
 	return keys
 }
 
-// Plan is Rank.
+// Plan is Rank without additional information.
 func (p supPolicy) Plan(m Moment, all []*Candidate) ([]Key, Ranking) {
 	return p.Rank(m, all), Ranking{}
 }

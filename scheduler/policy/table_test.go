@@ -16,10 +16,11 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-// A hunch does everything that a policy can: it keeps a table of its own and a
-// state for each query, learns across queries, and observes executions. A query is
-// worth the rate of its changes, drawn to the rate of all, times its age. When the
-// first two executions of a slot find a change, the cheapest go next.
+// A hunch uses everything that a policy can do: it keeps a table and a state for
+// each query, learns across queries, and observes executions. The worth of a query
+// is its age times the rate of its changes, shrunk towards the rate of all queries.
+// When the first two executions of a slot find a change, the cheapest queries go
+// next.
 type hunch struct{ draw float64 }
 
 func hunchDefinition() policy.Definition {
@@ -37,8 +38,8 @@ func init() { scheduler.Register(hunchDefinition()) }
 
 func (p hunch) String() string { return "hunch:draw=" + policy.FormatNumber(p.draw) }
 
-// The state is how many executions there were, how many changes they found, and
-// how many changes of related queries came since the last.
+// The state holds the number of executions, the number of changes they found, and
+// the number of changes of related queries since the last one.
 func (p hunch) Fold(state []float64, _ uint64, x policy.Sample) []float64 {
 	next := append(slices.Clone(state), 0, 0, 0)[:3]
 	next[0]++
@@ -63,8 +64,8 @@ func (p hunch) rate(c *policy.Candidate, shared []float64) float64 {
 	return (s[1] + s[2] + mean*p.draw) / (s[0] + p.draw)
 }
 
-// Absorb counts the executions of the endpoint and what they found, and tells
-// queries of changes of those that share a constant with them.
+// Absorb counts the endpoint's executions and changes, and adds a change to the
+// states of queries that share a constant with the changed one.
 func (p hunch) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*policy.Candidate) []*policy.Candidate) policy.Lesson {
 	shared := append(slices.Clone(m.Shared), 0, 0)[:2]
 	l := policy.Lesson{Shared: shared}
@@ -86,7 +87,7 @@ func (p hunch) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*po
 	return l
 }
 
-// calls counts what tables were asked for.
+// calls counts the calls of tables.
 var calls struct{ plans, turns, observed int }
 
 type hunchTable struct {
@@ -165,7 +166,8 @@ func (t *hunchTable) Explain(m policy.Moment, c *policy.Candidate) map[string]fl
 	return map[string]float64{"worth": t.worth(m, c), "state": float64(len(c.Stats.State))}
 }
 
-// An uneven world has queries that change in each slot, and others that never do.
+// An uneven world has queries that change in each slot, and others that never
+// change.
 type uneven struct{}
 
 func (uneven) Execute(query int, slot, _ uint64) scheduler.Known {
@@ -178,7 +180,7 @@ func (uneven) Execute(query int, slot, _ uint64) scheduler.Known {
 
 func (uneven) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// The policy of another package runs in the simulator as hybrid does.
+// A policy of another package runs in the simulator as hybrid does.
 func TestTableInSimulator(t *testing.T) {
 	p, err := scheduler.ParsePolicy("hunch:draw=3")
 	if err != nil || p.String() != "hunch:draw=3" {
@@ -214,7 +216,8 @@ func TestTableInSimulator(t *testing.T) {
 	}
 }
 
-// An executor answers at once; what every fourth query holds is new each time.
+// A counting executor answers at once; the result of every fourth query is new each
+// time.
 type counting struct {
 	t *testing.T
 	n map[string]int
@@ -231,7 +234,7 @@ func (x *counting) Execute(_ context.Context, q *registry.Query, _ scheduler.Mem
 
 func (*counting) Health() registry.Health { return registry.Health{State: registry.Healthy} }
 
-// It runs in the live loop, which records what it learns, and in a shadow.
+// The policy runs in the live loop, which records what it learns, and in a shadow.
 func TestTableInLoopAndShadow(t *testing.T) {
 	ledger := &schedulertest.Memory{}
 	for i := range 12 {

@@ -2,14 +2,14 @@ package policy
 
 import "fmt"
 
-// ttl gives every query a time to live in slots. A query is due when
-// last + ttl ≤ i; the order is that of the due slots, so what was due and did
-// not run comes first next time. ttl is 1 at t0; an execution that finds a
-// change sets it to 1 (reset) or to max(1, ttl div 2) (half), one that finds
-// none to min(max, 2·ttl). Its state is the ttl.
+// ttl gives every query a time to live in slots. A query is due if last + ttl ≤ i.
+// Queries are ordered by the slot in which they became due, so one that was due and
+// did not run comes earlier next time. ttl is 1 at t0. An execution that finds a
+// change sets it to 1 (reset) or to max(1, ttl div 2) (half), one that finds none
+// to min(max, 2·ttl). The state is the ttl.
 //
-// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results
-// from a SPARQL Endpoint Up-to-Date", section 4.
+// Source: Knuth, Hartig, Sack, "Scheduling Refresh Queries for Keeping Results from
+// a SPARQL Endpoint Up-to-Date", section 4.
 type ttl struct {
 	max  uint64
 	half bool
@@ -58,7 +58,7 @@ func (ttl) live(state []float64) uint64 {
 	return uint64(state[0])
 }
 
-// due is the slot from which the query may run: that of its ttl, or an earlier
+// due is the first slot in which the query may run: that of its ttl, or an earlier
 // one in which its max_staleness runs out.
 func (p ttl) due(c *Candidate) uint64 {
 	due := c.Stats.Last + p.live(c.Stats.State)

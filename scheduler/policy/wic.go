@@ -8,25 +8,25 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// collector is the policy wic: in each slot the queries whose execution now would
-// capture the most, by importance, age and probability,
+// wicPolicy is the policy wic: each slot executes the queries that would capture
+// the most now, by importance, age and probability. It ranks by the largest
 //
-//	g = W · Σ_{t=0..τ−1} urgency(t) · π · life(t),   the largest first
+//	g = W · Σ_{t=0..τ−1} urgency(t) · π · life(t)
 //
-// where τ are the slots since the last execution, this one included, and π is the
-// probability that the query changes in a slot, estimated from what its executions
-// found. As π is the same in all of them, the sum has a closed form and costs the
-// same however many they are. Urgency and life are those of the policy, unless a
-// holder of the query has its own; of several holders the largest g counts.
+// where τ is the number of slots since the last execution, this one included, and π
+// is the probability that the query changes in a slot, estimated from its
+// executions. π is the same in all slots, so the sum has a closed form, and its
+// cost does not grow with τ. A holder's urgency and life take precedence over the
+// policy's. If a query has several holders, the largest g counts.
 //
-// π = 1 − e^(−λ), with λ updates a slot: those counted so far over the slots seen,
-// where an execution that found a change after τ slots counts λτ/(1 − e^(−λτ)) of
-// them, since several are seen as one. What is older fades, by half in wicHalf
-// slots. The state is the updates counted and the slots they were counted in.
+// π = 1 − e^(−λ), with λ updates per slot: the updates counted so far divided by
+// the slots observed. An execution that found a change after τ slots counts λτ/(1 −
+// e^(−λτ)) updates, because several are seen as one. Older counts fade, by half in
+// wicHalf slots. The state holds the updates counted and the slots observed.
 //
 // Source: S. Pandey, K. Dhamdhere, C. Olston, "WIC: A general-purpose algorithm for
-// monitoring web information sources", sections 2.3 and 3.2; estimating π is left
-// open there.
+// monitoring web information sources", sections 2.3 and 3.2. The paper leaves the
+// estimation of π open.
 type wicPolicy struct {
 	urgency wic.Urgency
 	life    wic.Life
@@ -34,7 +34,7 @@ type wicPolicy struct {
 
 const (
 	wicHalf = 24 * 28 // slots
-	// Before anything is seen: one update in 3000 slots, worth 150 of them.
+	// The prior: one update in 3000 slots, with the weight of 150 slots.
 	wicUpdates, wicSlots = 0.05, 150
 )
 
@@ -75,8 +75,8 @@ func (wicPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
 
 func updateRateOf(updates, slots float64) float64 { return (updates + wicUpdates) / (slots + wicSlots) }
 
-// atLeastOne is how many updates to expect where x were expected and there is at
-// least one, five at most.
+// atLeastOne is the expected number of updates, given that there was at least one,
+// if x were expected; at most five.
 func atLeastOne(x float64) float64 {
 	if x < 1e-6 {
 		return 1
@@ -111,7 +111,8 @@ func (p wicPolicy) gain(c *Candidate, slot uint64) float64 {
 	return c.Query.Weight() * most
 }
 
-// settings are those of a holder. What it spells wrong is left to the policy.
+// settings returns a holder's urgency and life. A missing or invalid one is
+// replaced by the policy's.
 func (p wicPolicy) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
 	u, err := wic.ParseUrgency(h.Urgency)
 	if err != nil || h.Urgency == "" {
@@ -124,11 +125,11 @@ func (p wicPolicy) settings(h *registry.Holder) (wic.Urgency, wic.Life) {
 	return u, l
 }
 
-// Key is replaced by each Rank.
+// Key is replaced by the keys of each Rank.
 func (wicPolicy) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
-// Rank puts the largest gain first. What has nothing to gain in this slot is left
-// out, unless it is overdue.
+// Rank puts the largest gain first. It leaves out a query that has nothing to gain
+// in this slot, unless it is overdue.
 func (p wicPolicy) Rank(m Moment, all []*Candidate) []Key {
 	keys := make([]Key, len(all))
 	for i, c := range all {

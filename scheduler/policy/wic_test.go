@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// gainOf is the definition: what is captured now of what may have changed in each
-// slot since the last execution.
+// gainOf is the definition: what an execution now captures of the possible changes
+// in each slot since the last one.
 func gainOf(u wic.Urgency, l wic.Life, pi float64, tau int) (g float64) {
 	for age := range tau {
 		urgency, life := 1.0, 1.0
@@ -38,8 +38,8 @@ func gainOf(u wic.Urgency, l wic.Life, pi float64, tau int) (g float64) {
 	return g
 }
 
-// The order in every slot is that of the definition, by weight, with holders'
-// settings in place of the policy's, ties by age.
+// The order in every slot is that of the definition, by weight. Holders' settings
+// take precedence over the policy's, and ties go by age.
 func TestLawCollectorOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := Parse(Definitions(), rapid.SampledFrom([]string{"wic", "wic:urgency=exp,0.5:life=append", "wic:urgency=sliding,4:life=window,9"}).Draw(t, "policy"))
@@ -77,7 +77,7 @@ func TestLawCollectorOrder(t *testing.T) {
 	})
 }
 
-// Of two holders with different wishes the one who gains more decides.
+// If two holders have different settings, the larger gain decides.
 func TestCollectorHolders(t *testing.T) {
 	p, err := Parse(Definitions(), "wic:urgency=exp,0:life=append")
 	if err != nil {
@@ -91,8 +91,8 @@ func TestCollectorHolders(t *testing.T) {
 	}
 }
 
-// The estimate comes near to the true probability, also when executions are so far
-// apart that changes are missed, and follows it when it changes.
+// The estimate approaches the true probability, even if executions are so far apart
+// that changes are missed, and follows when the probability changes.
 func TestCollectorLearns(t *testing.T) {
 	p, err := Parse(Definitions(), "wic")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestCollectorLearns(t *testing.T) {
 	for _, truth := range []float64{0.02, 0.05, 0.1, 0.3} {
 		for _, gap := range []uint64{1, 4, 15} {
 			if float64(gap)*truth > 2 {
-				continue // nearly always changed, however often
+				continue // nearly always changed, however often it is executed
 			}
 			var state []float64
 			estimate := func(truth float64, slots uint64) float64 {
@@ -127,7 +127,7 @@ func TestCollectorLearns(t *testing.T) {
 	}
 }
 
-// What has nothing to gain stays out, unless it is overdue.
+// Rank leaves out queries with nothing to gain, unless they are overdue.
 func TestCollectorLeavesOut(t *testing.T) {
 	p, err := Parse(Definitions(), "wic")
 	if err != nil {
@@ -140,8 +140,7 @@ func TestCollectorLeavesOut(t *testing.T) {
 	}
 }
 
-// The spellings that the registry lets a query have are those that the policies
-// read.
+// The spellings that the registry accepts are those that the policies parse.
 func TestUrgencyAndLifeSpellings(t *testing.T) {
 	for _, s := range []string{"uniform", "exp,0", "exp,1", "exp,0.25", "exp,1.0", "sliding,0", "sliding,999999", "exp,2", "exp", "sliding,x", "sliding,-1", "uniform,1", "exp,1.5", "exp,.", "soon"} {
 		_, err := wic.ParseUrgency(s)

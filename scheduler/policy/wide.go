@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// A wide is a number of about 32 decimal digits: the sum of two floats, the
-// second at most half a unit in the last place of the first. Policies whose
-// formula decays with age keep its logarithm, to which the slot is added; in a
-// single float the slot would swallow digits that decide the order.
+// A wide is a number of about 32 decimal digits: the sum of two floats, the second
+// at most half a unit in the last place of the first. Policies whose formula decays
+// with age store its logarithm, to which the slot is added. In a single float that
+// sum would lose digits that decide the order.
 //
 // Source: T. J. Dekker, "A floating-point technique for extending the available
 // precision", 1971.
@@ -39,7 +39,7 @@ func (w wide) times(v wide) wide {
 	return sumOf(p.hi, p.lo+cross)
 }
 
-// over divides by a small whole number.
+// over returns w divided by a small whole number.
 func (w wide) over(n float64) wide {
 	q := w.hi / n
 	rest := math.FMA(-q, n, w.hi) + w.lo
@@ -51,7 +51,7 @@ func (w wide) less(v wide) bool { return w.hi < v.hi || w.hi == v.hi && w.lo < v
 // ln2 is the natural logarithm of two.
 func ln2() wide { return wide{math.Ln2, 2.3190468138462996e-17} }
 
-// exp is e^w for w of at most a few hundred; far below it is 0.
+// exp is e^w for w of at most a few hundred. It is 0 for very negative w.
 func (w wide) exp() wide {
 	if w.hi < -700 {
 		return wide{}
@@ -60,7 +60,8 @@ func (w wide) exp() wide {
 	k := math.Round(w.hi / math.Ln2)
 	r := w.minus(ln2().times(wide{hi: k}))
 	r = wide{math.Ldexp(r.hi, -halvings), math.Ldexp(r.lo, -halvings)}
-	// Of e^r − 1 rather than of e^r, so that the squarings lose nothing.
+	// The series is that of e^r − 1 rather than e^r, so that the squarings lose no
+	// digits.
 	sum := r.over(terms)
 	for n := terms - 1; n >= 1; n-- {
 		sum = sum.plus(wide{hi: 1}).times(r.over(float64(n)))
@@ -72,16 +73,17 @@ func (w wide) exp() wide {
 	return wide{math.Ldexp(e.hi, int(k)), math.Ldexp(e.lo, int(k))}
 }
 
-// by divides by another.
+// by returns w divided by v.
 func (w wide) by(v wide) wide {
 	q := w.hi / v.hi
 	rest := math.FMA(-q, v.hi, w.hi) - float64(q*v.lo) + w.lo
 	return sumOf(q, rest/v.hi)
 }
 
-// log is the natural logarithm; −Inf of 0. The number is 2^k·f with f in [½, 1),
-// and f is near the middle c of one of so many parts, whose logarithm is known:
-// ln f = ln c + 2·artanh s with s = (f − c)/(f + c), |s| < 2^−9.
+// log is the natural logarithm; −Inf of 0. The number is 2^k·f with f in [½, 1).
+// [½, 1) is divided into logParts parts; c is the middle of the part that contains
+// f, and its logarithm is known: ln f = ln c + 2·artanh s with s = (f − c)/(f + c),
+// |s| < 2^−9.
 func (w wide) log() wide {
 	switch {
 	case w.hi == 0:
@@ -112,8 +114,8 @@ const logParts = 128
 // middle is the middle of a part of [½, 1).
 func middle(part int) float64 { return float64(2*(part+logParts)+1) / (4 * logParts) }
 
-// logs are the logarithms of the middles, each by a step of Newton, which
-// doubles the digits.
+// logs holds the logarithms of the middles, each improved by a step of Newton's
+// method, which doubles the digits.
 var logs = sync.OnceValue(func() *[logParts]wide {
 	var table [logParts]wide
 	for i := range table {
@@ -135,8 +137,8 @@ func logAdd(a, b wide) wide {
 	return a.plus(wide{hi: 1}.plus(b.minus(a).exp()).log())
 }
 
-// aged is ln x + lambda·last: what the logarithm of x·e^(−lambda·(i−last)) is in
-// every slot i, but for −lambda·i, which is the same for all.
+// aged is ln x + lambda·last: the logarithm of x·e^(−lambda·(i−last)) in every slot
+// i, without −lambda·i, which is the same for all queries.
 func aged(x float64, lambda float64, last uint64) wide {
 	l := wide{hi: x}.log()
 	if math.IsInf(l.hi, 0) {
@@ -145,7 +147,7 @@ func aged(x float64, lambda float64, last uint64) wide {
 	return l.plus(productOf(lambda, float64(last)))
 }
 
-// ascending and descending make keys of wide values.
+// ascending and descending make keys from wide values.
 func ascending(class int, w wide) Key { return Key{Class: class, Value: w.hi, Low: w.lo} }
 
 func descending(class int, w wide) Key { return Key{Class: class, Value: -w.hi, Low: -w.lo} }
