@@ -9,20 +9,20 @@ import (
 // A clause is one media range of Accept with its weight.
 type clause struct {
 	typ, sub string
-	params   int // how many, a more exact range wins
+	params   int // number of parameters; a more specific range wins
 	q        float64
 }
 
-// Bounds: what no honest client exceeds.
+// Limits that no legitimate client exceeds.
 const (
 	maxAccept  = 4096 // bytes
 	maxClauses = 64
 )
 
-// negotiate chooses among offers, in our order of preference, what fits the
-// Accept fields best; -1 when nothing does. Without Accept it is the first. An
-// offer is a media type and other names for it, which count only when the
-// client says them: a wildcard is not meant for them.
+// negotiate returns the index of the offer that best matches the Accept fields, -1 if
+// none does. Offers are listed in order of preference; without Accept the first one is
+// used. An offer is a media type and its aliases, which match only explicitly, never
+// by a wildcard.
 func negotiate(accept []string, offers ...[]string) int {
 	clauses := parseAccept(strings.Join(accept, ","))
 	if len(clauses) == 0 {
@@ -37,7 +37,7 @@ func negotiate(accept []string, offers ...[]string) int {
 	return best
 }
 
-// quality of one offer: that of the most exact range that matches it.
+// quality returns the quality of an offer: that of the most specific matching range.
 func quality(clauses []clause, names []string) float64 {
 	q, exact := 0.0, -1
 	for _, c := range clauses {
@@ -55,7 +55,7 @@ func quality(clauses []clause, names []string) float64 {
 	return q
 }
 
-// exactness is -1 when the range does not match.
+// exactness returns the specificity of a range, -1 if it does not match.
 func (c clause) exactness(typ, sub string) int {
 	switch {
 	case c.typ == typ && c.sub == sub:
@@ -68,8 +68,8 @@ func (c clause) exactness(typ, sub string) int {
 	return -1
 }
 
-// parseAccept reads what it can and passes over what it cannot: a client that
-// sends nonsense gets what a client without Accept gets.
+// parseAccept ignores clauses that it cannot parse: a client with an invalid Accept
+// gets the same answer as one without it.
 func parseAccept(s string) []clause {
 	if len(s) > maxAccept {
 		s = s[:maxAccept]
@@ -100,8 +100,8 @@ func parseClause(s string) (c clause, ok bool) {
 				return c, false
 			}
 			c.q = q
-			return c, true // what follows q belongs to Accept, not to the type
-		case "charset": // all we send is UTF-8
+			return c, true // parameters after q belong to Accept, not to the type
+		case "charset": // all answers are UTF-8
 		default:
 			c.params++
 		}

@@ -14,8 +14,8 @@ var (
 	nextTryDesc  = prometheus.NewDesc("freshet_endpoint_next_try_seconds", "Time until the endpoint is asked again; 0 when it is asked as usual.", []string{"endpoint"}, nil)
 )
 
-// An ageCollector says how long ago and how soon, seen from the moment of the
-// scrape. An endpoint without a result has no oldest one.
+// An ageCollector reports ages and waiting times relative to the scrape. An endpoint
+// without a result has no oldest result.
 type ageCollector struct{ s *server }
 
 func (c ageCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -34,7 +34,7 @@ func (c ageCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, e := range all {
 		st, err := c.s.Daemon.State(e.Name)
 		if err != nil {
-			continue // its loop is not up
+			continue // its loop is not running
 		}
 		if gap := scheduler.Gap(e); gap > 0 && e.Pause == nil {
 			ch <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, gap.Seconds(), e.Name)

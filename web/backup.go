@@ -8,8 +8,7 @@ import (
 	"github.com/freshet/freshet/web/docs"
 )
 
-// backup streams a consistent copy of the live store. One at a time: a slow
-// reader keeps the store from reusing space.
+// backup streams a consistent copy of the live store. Only one runs at a time.
 func backup(c *call) error {
 	leave, err := c.exclusive(c.dear)
 	if err != nil {
@@ -24,7 +23,7 @@ func backup(c *call) error {
 		return nil
 	}
 	if _, err := c.Store.Backup(c.patient()); err != nil {
-		return fmt.Errorf("backup: %w", err) // cuts the connection once bytes have left
+		return fmt.Errorf("backup: %w", err) // closes the connection if part of the body has been sent
 	}
 	return nil
 }
@@ -42,7 +41,7 @@ func clientTypes(c *call) error {
 	return c.asset("application/typescript; charset=utf-8", client.Types)
 }
 
-// asset is a file that pages of every origin may load. It holds no data.
+// asset is a file that pages of any origin may load. It holds no data.
 func (c *call) asset(mediaType string, b []byte) error {
 	h := c.w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")

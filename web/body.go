@@ -20,9 +20,8 @@ const (
 	typeSPARQL = "application/sparql-query"
 )
 
-// decode reads the body as JSON into v. Members that v does not have, members
-// that stand twice, invalid UTF-8 and anything after the document are
-// mistakes that are better told than guessed at.
+// decode parses the JSON body into v. It rejects unknown and duplicate members,
+// invalid UTF-8, and data after the document.
 func (c *call) decode(v any, types ...string) error {
 	if _, err := c.mediaType(types...); err != nil {
 		return err
@@ -34,7 +33,7 @@ func readJSON(r io.Reader, v any) error {
 	var doc jsontext.Value
 	err := json.UnmarshalRead(r, &doc)
 	if err == nil && doc.Kind() == 'n' {
-		return malformed("", "the body is a JSON object, not null") // it would leave v as it is
+		return malformed("", "the body is a JSON object, not null") // null would leave v unchanged
 	}
 	if err == nil {
 		err = json.Unmarshal(doc, v, json.RejectUnknownMembers(true))
@@ -63,7 +62,7 @@ func readJSON(r io.Reader, v any) error {
 	return malformed("", "the body cannot be read")
 }
 
-// pointer keeps a pointer short: its parts are what the client sent.
+// pointer shortens a JSON pointer, whose parts come from the client.
 func pointer(p jsontext.Pointer) string {
 	if len(p) > 256 {
 		return strings.ToValidUTF8(string(p[:256]), "") + "…"
@@ -85,8 +84,8 @@ func semanticReason(e *json.SemanticError) string {
 	return "this value cannot stand here"
 }
 
-// unknownMember says which member an unknown one may have been meant for, else
-// which there are.
+// unknownMember suggests the intended name of an unknown member, or lists the known
+// ones.
 func unknownMember(e *json.SemanticError) string {
 	const said = "there is no member of this name"
 	names := memberNames(e.GoType)
@@ -116,7 +115,7 @@ func memberNames(t reflect.Type) (names []string) {
 	return names
 }
 
-// kindName is a kind of JSON values with its article.
+// kindName returns the name of a JSON kind with its article.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
@@ -151,7 +150,7 @@ type member[T any] struct {
 	value     T
 }
 
-// UnmarshalJSON is called for members that are there, null included.
+// UnmarshalJSON is called for present members, including null.
 func (m *member[T]) UnmarshalJSON(b []byte) error {
 	m.set = true
 	if string(b) == "null" {
@@ -161,8 +160,8 @@ func (m *member[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &m.value, json.RejectUnknownMembers(true))
 }
 
-// pointer is nil for an absent member; null is the zero value, which means "not
-// set" in every setting of a registration.
+// pointer returns nil for an absent member. null becomes the zero value, which means
+// "not set" in every setting of a registration.
 func (m member[T]) pointer() *T {
 	if !m.set {
 		return nil

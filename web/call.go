@@ -21,18 +21,18 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A call is one request on its way through a route.
+// A call is one request while a route handles it.
 type call struct {
 	*server
 	w      http.ResponseWriter
 	r      *http.Request
 	route  route
 	caller registry.Caller
-	signed bool // let in by the gate; false: a reader of public topics
+	signed bool // authenticated by the gate; false: a reader of public topics
 	params url.Values
 }
 
-// serve lets the caller in and runs the route.
+// serve authenticates the caller and runs the route.
 func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rec, ok := w.(*recorder); ok {
 		rec.route = rt.path
@@ -45,7 +45,7 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		s.answerProblem(w, r, err)
 		return
 	}
-	if !c.caller.Expires.IsZero() && rt.stream { // a token's end is the end of what it lets follow
+	if !c.caller.Expires.IsZero() && rt.stream { // a stream ends when its token expires
 		ctx, cancel := context.WithDeadline(r.Context(), c.caller.Expires)
 		defer cancel()
 		c.r = r.WithContext(ctx)
@@ -64,7 +64,7 @@ func (c *call) read(decode func(io.Reader) error) error {
 	return err
 }
 
-// repeatable are the parameters that may stand more than once.
+// repeatable lists the parameters that may occur more than once.
 var repeatable = append([]string{"vars", "where"}, lists...)
 
 func (c *call) start(rt route) error {
@@ -88,7 +88,7 @@ var errShortToken = &problem{Problem: newProblem("unauthorized", "a token has at
 
 var errNoToken = &problem{Problem: newProblem("unauthorized", "send a valid token as \"Authorization: Bearer …\""), bearer: true}
 
-// admit settles who is asking and whether they may.
+// admit identifies the caller and checks its role.
 func (c *call) admit(rt route) error {
 	if rt.need == "" {
 		return nil
@@ -122,7 +122,7 @@ func (c *call) admit(rt route) error {
 	return errNoToken
 }
 
-// bearer reads the token; sent says that something was sent as one.
+// bearer returns the token; sent reports whether the request has one.
 func bearer(r *http.Request) (token string, sent bool) {
 	h := r.Header.Values("Authorization")
 	if len(h) == 0 {
@@ -135,8 +135,8 @@ func bearer(r *http.Request) (token string, sent bool) {
 	return token, true
 }
 
-// query is the one that the path names by id or name. Without a token only
-// public ones are there, and whether another exists is not told.
+// query returns the query that the path names by id or name. A caller without a token
+// sees only public queries; the answer does not reveal whether others exist.
 func (c *call) query() (registry.Query, error) {
 	q, err := c.Registry.Resolve(c.caller, c.r.PathValue("id"))
 	if p := (*registry.Problem)(nil); errors.As(err, &p) && Status(p.Kind) == http.StatusConflict {
@@ -154,7 +154,7 @@ func (c *call) query() (registry.Query, error) {
 	return q, nil
 }
 
-// json answers with v.
+// json answers with v as JSON.
 func (c *call) json(status int, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -193,7 +193,7 @@ func (c *call) noContent() error {
 	return nil
 }
 
-// limit reads ?limit=, between 1 and most.
+// limit parses ?limit=, between 1 and most.
 func (c *call) limit(usual, most int) (int, error) {
 	s := c.params.Get("limit")
 	if s == "" {
@@ -206,10 +206,10 @@ func (c *call) limit(usual, most int) (int, error) {
 	return n, nil
 }
 
-// cursorForm is that of the ids that lists are in the order of.
+// cursorForm is the syntax of the ids by which lists are sorted.
 var cursorForm = regexp.MustCompile("^[a-z]+_[0-9a-z]{15,80}$")
 
-// cursor reads ?cursor= of a list of ids that begin with prefix.
+// cursor parses ?cursor= of a list of ids that begin with prefix.
 func (c *call) cursor(prefix string) (string, error) {
 	s := c.params.Get("cursor")
 	if s == "" || strings.HasPrefix(s, prefix) && cursorForm.MatchString(s) {
@@ -218,7 +218,7 @@ func (c *call) cursor(prefix string) (string, error) {
 	return "", malformed("?cursor", "a cursor is what next of the page before says")
 }
 
-// flag reads a parameter that is 0 or 1.
+// flag parses a parameter that is 0 or 1.
 func (c *call) flag(name string) (bool, error) {
 	switch c.params.Get(name) {
 	case "", "0", "false":
@@ -229,7 +229,7 @@ func (c *call) flag(name string) (bool, error) {
 	return false, malformed("?"+name, "%s is 0 or 1", name)
 }
 
-// position reads ?after=; ok is false when it is not there.
+// position parses ?after=; ok is false if it is absent.
 func (c *call) position() (p registry.Position, ok bool, err error) {
 	s := c.params.Get("after")
 	if s == "" {
@@ -241,10 +241,10 @@ func (c *call) position() (p registry.Position, ok bool, err error) {
 	return p, true, nil
 }
 
-// url is the absolute address of a path of ours. The caller escapes its parts.
+// url returns the absolute URL of a path on this server. The caller escapes its parts.
 func (s *server) url(path string) string { return s.base + path }
 
-// exclusive takes a place among the few that may do something dear at once.
+// exclusive acquires one of the few places for expensive operations.
 func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	select {
 	case places <- struct{}{}:
@@ -254,8 +254,8 @@ func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	}
 }
 
-// mediaType is the type that the body claims, and whether it is one of those,
-// in UTF-8 and as it is.
+// mediaType returns the body's media type and reports whether it is one of those
+// given, in UTF-8 and without content coding.
 func (c *call) mediaType(types ...string) (string, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		c.w.Header().Set("Accept-Encoding", "identity")
@@ -272,7 +272,7 @@ func (c *call) mediaType(types ...string) (string, error) {
 	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body in UTF-8")}
 }
 
-// missing says whether err means that something is not there.
+// missing reports whether err means that an object does not exist.
 func missing(err error) bool {
 	return errors.Is(err, registry.ErrNotFound)
 }

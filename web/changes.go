@@ -13,9 +13,8 @@ import (
 
 const typeSSE = "text/event-stream"
 
-// A changePage is a piece of a log. Next goes into ?after= for the piece that
-// follows; it is there even when there is nothing yet, so that a client can
-// poll with it.
+// A changePage is a part of a log. Next is the value of ?after= for the following
+// part. It is set even if there is nothing yet, so that a client can poll with it.
 type changePage struct {
 	Changes []json.RawMessage `json:"changes"`
 	Next    string            `json:"next"`
@@ -43,11 +42,11 @@ func (p *changePage) write(w io.Writer) error {
 	return err
 }
 
-// pageBytes is about how much a page holds at most: what one caller asks for
-// must not take the memory of all.
+// pageBytes is the approximate maximum size of a page, which limits the memory of one
+// request.
 const pageBytes = 8 << 20
 
-// wantsStream decides between JSON and server-sent events.
+// wantsStream chooses between JSON and server-sent events.
 func (c *call) wantsStream(possible bool) (bool, error) {
 	c.w.Header().Add("Vary", "Accept")
 	offers := [][]string{{typeJSON}, {typeSSE}}
@@ -119,8 +118,8 @@ func (c *call) changesUntil(w io.Writer, query string, after, until registry.Pos
 	return page.write(w)
 }
 
-// unfiltered refuses what only streams can do: to pass over it in silence would
-// show too much.
+// unfiltered rejects filters that only streams support. Ignoring them would return too
+// many changes.
 func (c *call) unfiltered() error {
 	for _, name := range []string{"min_jaccard", "min_rows", "vars", "where", "rate"} {
 		if c.params.Has(name) {
@@ -130,8 +129,8 @@ func (c *call) unfiltered() error {
 	return nil
 }
 
-// oldest is the position before the oldest change that is kept. The log
-// numbers without holes, so that it can be searched by halves.
+// oldest returns the position before the oldest stored change, found by binary search:
+// the log's numbers have no gaps.
 func (c *call) oldest(query string) (registry.Position, error) {
 	st, _, err := c.History.Current(query, false)
 	if err != nil {
@@ -141,7 +140,7 @@ func (c *call) oldest(query string) (registry.Position, error) {
 	if reaches, err := c.reaches(query, p); reaches || err != nil {
 		return p, err
 	}
-	low, high := uint64(0), st.Position.Seq // low is trimmed, high is not
+	low, high := uint64(0), st.Position.Seq // low has been trimmed, high has not
 	for high-low > 1 {
 		p.Seq = low + (high-low)/2
 		reaches, err := c.reaches(query, p)
@@ -167,7 +166,7 @@ func (c *call) reaches(query string, p registry.Position) (bool, error) {
 	return err == nil, err
 }
 
-// add writes a change into a page.
+// add appends a change to a page.
 func (c *call) add(page *changePage, ch registry.Change) error {
 	b, err := c.ChangeJSON(ch)
 	if err != nil {
@@ -223,11 +222,11 @@ func latestChange(c *call) error {
 	})
 }
 
-// errSuperseded says that what is being sent is not the current version any more.
+// errSuperseded reports that the version being sent is no longer the current one.
 var errSuperseded = errors.New("another version came meanwhile")
 
-// current answers with the current version of something. When another one comes
-// before the answer has begun it begins with that one.
+// current answers with the current version of a resource. If a newer version appears
+// before the response has started, it starts again with that one.
 func (c *call) current(answer func() error) error {
 	const most = 5
 	for try := 1; ; try++ {
@@ -237,8 +236,8 @@ func (c *call) current(answer func() error) error {
 	}
 }
 
-// mostScanned bounds how many changes one call looks through for those that
-// its filter admits.
+// mostScanned is the maximum number of changes that one call examines for those that
+// match its filter.
 const mostScanned = 10_000
 
 func allChanges(c *call) error {
@@ -257,7 +256,7 @@ func allChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	after, _, err := c.position() // zero: from the oldest that is kept
+	after, _, err := c.position() // zero: from the oldest stored change
 	if err != nil {
 		return err
 	}
@@ -275,7 +274,8 @@ func allChanges(c *call) error {
 	})
 }
 
-// scan collects up to limit changes that keep admits, and says how far it read.
+// scan collects up to limit changes that keep accepts, and returns the position it
+// reached.
 func (c *call) scan(after, head registry.Offset, limit int, keep func(*registry.Change) bool) (changePage, error) {
 	page := changePage{Changes: []json.RawMessage{}}
 	for scanned := 0; scanned < mostScanned; {
@@ -284,7 +284,7 @@ func (c *call) scan(after, head registry.Offset, limit int, keep func(*registry.
 			return page, err
 		}
 		for i, ch := range changes {
-			if ch.Offset > head.Seq { // came later: another look would find more
+			if ch.Offset > head.Seq { // committed later; another call returns it
 				changes = nil
 				break
 			}
@@ -304,14 +304,14 @@ func (c *call) scan(after, head registry.Offset, limit int, keep func(*registry.
 			break
 		}
 	}
-	if after == (registry.Offset{}) { // nothing is kept: go on from where the log ends
+	if after == (registry.Offset{}) { // the log is empty: continue from its end
 		after = head
 	}
 	page.Next = after.String()
 	return page, nil
 }
 
-// keeper admits what ?tag= and ?endpoint= ask for.
+// keeper returns the filter for ?tag= and ?endpoint=.
 func (c *call) keeper() func(*registry.Change) bool {
 	endpoint, tag := c.params.Get("endpoint"), c.params.Get("tag")
 	return func(ch *registry.Change) bool {

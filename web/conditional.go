@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// settingsTag is a strong validator of settings that can be edited. It does
-// not cover what the server counts and measures beside them.
+// settingsTag is a strong validator of editable settings. It does not cover counters
+// and measurements.
 func settingsTag(settings any) string {
-	b, _ := json.Marshal(settings) // vocabulary types: it cannot fail
+	b, _ := json.Marshal(settings) // cannot fail for these types
 	sum := sha256.Sum256(b)
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// expected says 412 when a representation is not the one that the caller asks
-// for: If-Match, else If-Unmodified-Since to the second (RFC 9110, 13.2.2).
+// expected returns a 412 problem if the precondition fails: If-Match, else
+// If-Unmodified-Since with a resolution of seconds (RFC 9110, 13.2.2).
 func (c *call) expected(tag string, modified time.Time) error {
 	if len(c.r.Header.Values("If-Match")) > 0 {
 		return c.ifMatch(tag)
@@ -30,7 +30,7 @@ func (c *call) expected(tag string, modified time.Time) error {
 	return nil
 }
 
-// ifMatch says 412 when the caller has not seen what it asks for or edits.
+// ifMatch returns a 412 problem if If-Match does not match.
 func (c *call) ifMatch(tag string) error {
 	want := c.r.Header.Values("If-Match")
 	if len(want) == 0 || anyTag(want, tag, false) {
@@ -39,8 +39,8 @@ func (c *call) ifMatch(tag string) error {
 	return &problem{Problem: newProblem("precondition-failed", "it is not (any more) what If-Match names: read it again")}
 }
 
-// unchanged says whether the client has the representation already.
-// If-None-Match is exact; If-Modified-Since, to the second, counts without it.
+// unchanged reports whether the client already has the representation. If-None-Match
+// is exact; without it If-Modified-Since applies, with a resolution of seconds.
 func (c *call) unchanged(tag string, modified time.Time) bool {
 	if none := c.r.Header.Values("If-None-Match"); len(none) > 0 {
 		return anyTag(none, tag, true)

@@ -16,13 +16,13 @@ type DeliveryMetrics interface {
 	Standing(yield func(registry.Subscription, error) bool)
 }
 
-// Deliveries counts what one way out has done since the start.
+// Deliveries holds the counters of one delivery type since the start of the process.
 type Deliveries struct {
 	Way         registry.Way
-	Connections int64  // open now; of ways that hold none, 0
+	Connections int64  // currently open; 0 for types without connections
 	Delivered   uint64 // messages with changes or results: written, or taken by the callback
-	Failed      uint64 // attempts that a callback did not take, connections whose reader was too slow
-	Retried     uint64 // attempts that followed one that failed
+	Failed      uint64 // attempts rejected by a callback, connections closed because the reader was too slow
+	Retried     uint64 // attempts after a failed one
 	Dropped     uint64 // messages given up
 }
 
@@ -77,8 +77,8 @@ func (c deliveryCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// A backlog adds up what subscriptions wait for. It reads positions only, and of
-// the log one change for each way out and query that somebody is behind on.
+// A backlog sums up what subscriptions wait for. It reads positions, and at most one
+// change per delivery type and lagging query.
 type backlog struct {
 	s       *server
 	states  map[[2]string]int
@@ -133,7 +133,7 @@ func (b *backlog) add(s *registry.Subscription) error {
 	return nil
 }
 
-// lags says for how long the oldest change has waited, by way out.
+// lags returns the waiting time of the oldest change per delivery type.
 func (b *backlog) lags() (map[registry.Way]time.Duration, error) {
 	lags := map[registry.Way]time.Duration{}
 	for key, at := range b.oldest {

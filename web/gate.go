@@ -15,26 +15,25 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrUnauthorized is what a TokenGate says to wrong, missing and expired tokens.
+// ErrUnauthorized is the TokenGate's error for wrong, missing and expired tokens.
 var ErrUnauthorized = registry.ErrUnauthorized
 
 var errShort = fmt.Errorf("%w: a token has at least %d characters", ErrUnauthorized, registry.MinSecretLength)
 
-const maxSecret = 512 // bytes of a token that are looked at
+const maxSecret = 512 // maximum length of a token in bytes
 
-// A TokenGate lets in callers with a token of the configuration file or of the
-// store. It is open while there is none at all; once one has been there it
-// stays closed until the process ends, so that removing the last token never
-// opens a server to everybody.
+// A TokenGate admits callers with a token of the configuration file or of the store.
+// It is open while there are no tokens. Once a token has existed, it stays closed
+// until the process ends, so that removing the last token does not open the server.
 type TokenGate struct {
-	// Changed is called after the tokens have changed: who was let in before may
-	// not be let in now. It is set before the gate is used; nil: it is not called.
+	// Changed is called after the tokens have changed, since a token that was valid
+	// may no longer be. Set it before the gate is used; it may be nil.
 	Changed func()
 
 	store TokenStore
 	now   Clock
 
-	edit sync.Mutex // makes a look at all tokens and the edit that it allows one step
+	edit sync.Mutex // makes reading all tokens and the resulting edit atomic
 
 	mu     sync.RWMutex
 	file   []registry.Token
@@ -70,7 +69,7 @@ func (g *TokenGate) changed() {
 	}
 }
 
-// On says whether tokens are asked for.
+// On reports whether tokens are required.
 func (g *TokenGate) On() bool {
 	_, err := g.all()
 	g.mu.RLock()
@@ -91,9 +90,8 @@ func (g *TokenGate) all() ([]registry.Token, error) {
 	return tokens, nil
 }
 
-// Named returns the present caller of a name: with the role of its token if
-// that is valid, with the role admin on a server without tokens, else without a
-// role.
+// Named returns the current caller of a name: with the role of its token if that is
+// valid, with the role admin on a server without tokens, else without a role.
 func (g *TokenGate) Named(name string) (registry.Caller, error) {
 	tokens, err := g.all()
 	if err != nil {
@@ -114,8 +112,8 @@ func (g *TokenGate) Named(name string) (registry.Caller, error) {
 	return c, nil
 }
 
-// Authenticate returns the caller of a token. It compares hashes, and always
-// all of them, so that its time tells nothing.
+// Authenticate returns the caller of a token. It always compares the hashes of all
+// tokens, so that its duration reveals nothing.
 func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	tokens, err := g.all()
 	if err != nil {
@@ -160,8 +158,8 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 	return c, nil
 }
 
-// note keeps when a token was used, to the second: more would make all readers
-// wait for each other.
+// note records when a token was used, with a resolution of seconds; a finer one would
+// cause contention between readers.
 func (g *TokenGate) note(name string, now time.Time) {
 	g.mu.RLock()
 	last := g.used[name]
@@ -183,8 +181,8 @@ func hashSecret(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// NewSecret makes a token: 32 random bytes in base64url, and what is kept of
-// it, the lower-case hexadecimal SHA-256.
+// NewSecret returns a new token, 32 random bytes in base64url, and the lower-case
+// hexadecimal SHA-256 of it that is stored.
 func NewSecret() (secret, sha string) {
 	var b [32]byte
 	rand.Read(b[:]) // never fails

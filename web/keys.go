@@ -7,21 +7,21 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Keys lists, makes and revokes tokens. Errors that somebody can act on are
-// problems. A TokenGate is one.
+// Keys lists, creates and revokes tokens. Errors that the caller can correct are
+// problems. TokenGate implements Keys.
 type Keys interface {
-	// Tokens are the configuration file's and the store's, the file's first.
+	// Tokens returns the configuration file's tokens, then the store's.
 	Tokens() ([]registry.Token, error)
-	// Make stores a new token and returns its secret, which is kept nowhere.
+	// Make stores a new token and returns its secret, which is not stored.
 	Make(name string, role registry.Role, expires *time.Time) (t registry.Token, secret string, err error)
-	// Revoke ends a token of the store.
+	// Revoke removes a token of the store.
 	Revoke(name string) error
 }
 
-// Tokens is Keys'.
+// Tokens implements Keys.
 func (g *TokenGate) Tokens() ([]registry.Token, error) { return g.all() }
 
-// Used tells when a token let somebody in last, zero when it did not since the
+// Used returns when a token was last used, zero if it has not been used since the
 // process began.
 func (g *TokenGate) Used(name string) time.Time {
 	g.mu.RLock()
@@ -29,7 +29,7 @@ func (g *TokenGate) Used(name string) time.Time {
 	return g.used[name]
 }
 
-// Make is Keys'. The first token of all has to be one that can make the next.
+// Make implements Keys. The first token must be one that can create further tokens.
 func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (registry.Token, string, error) {
 	if err := registry.CheckTokenName(name); err != nil {
 		return registry.Token{}, "", unprocessable("bad-setting", "/name", "%v", err)
@@ -61,8 +61,8 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	return t, secret, nil
 }
 
-// Revoke is Keys'. The last admin token that does not expire stays: otherwise
-// no caller could make another one.
+// Revoke implements Keys. The last admin token that does not expire cannot be revoked:
+// otherwise no caller could create another one.
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()

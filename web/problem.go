@@ -15,8 +15,8 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A problem is an error as the client gets it: RFC 9457 problem details with
-// the few header fields and members that some types carry besides.
+// A problem is an error as sent to the client: RFC 9457 problem details with the
+// additional header fields and members of some types.
 type problem struct {
 	*registry.Problem
 	reason     string   // of a gap
@@ -52,22 +52,21 @@ func unprocessable(k registry.Kind, pointer, format string, a ...any) *problem {
 	return &problem{Problem: p}
 }
 
-// ProblemOf is what may be reported of an error, and whether its words are; of
-// one that is the server's own fault only the log tells more.
+// ProblemOf returns the problem to report for an error, and whether its text may be
+// shown. The text of an internal error is only logged.
 func ProblemOf(err error) (p *registry.Problem, told bool) {
 	q, told := asProblem(err)
 	return q.Problem, told
 }
 
-// Answer sends an error as problem details and notes it for the request's line
-// in the log.
+// Answer sends an error as problem details and records it for the request's log line.
 func Answer(w http.ResponseWriter, r *http.Request, err error) {
 	p, _ := asProblem(err)
 	NoteError(w, err)
 	p.send(w, r)
 }
 
-// NoteError tells the request's line in the log what went wrong.
+// NoteError records an error for the request's log line.
 func NoteError(w http.ResponseWriter, err error) {
 	p, told := asProblem(err)
 	if rec, ok := w.(*recorder); ok {
@@ -78,16 +77,15 @@ func NoteError(w http.ResponseWriter, err error) {
 	}
 }
 
-// Note tells the request's line in the log, and the metrics, which route it
-// took and who asked.
+// Note records the route and the caller for the request's log line and the metrics.
 func Note(w http.ResponseWriter, route, caller string) {
 	if rec, ok := w.(*recorder); ok {
 		rec.route, rec.caller = route, caller
 	}
 }
 
-// asProblem turns any error into what may be told; ok is false when the error
-// is ours and its words belong into the log only.
+// asProblem converts any error to a problem; ok is false if the error is internal and
+// its text may only be logged.
 func asProblem(err error) (p *problem, ok bool) {
 	var (
 		own  *problem
@@ -127,7 +125,7 @@ func asProblem(err error) (p *problem, ok bool) {
 	return &problem{Problem: newProblem("internal", "the server could not answer; its log says why")}, false
 }
 
-// patience is what Retry-After says where the problem itself does not.
+// patience is the default of Retry-After.
 func patience(status int) int {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusInsufficientStorage:
@@ -183,7 +181,7 @@ func (s *server) refuse(p *problem) http.Handler {
 // in the log.
 func (s *server) answerProblem(w http.ResponseWriter, r *http.Request, err error) {
 	NoteError(w, err)
-	if rec, ok := w.(*recorder); ok && rec.status != 0 { // too late to say anything but that it broke off
+	if rec, ok := w.(*recorder); ok && rec.status != 0 { // the response has started: only closing the connection can report the error
 		panic(http.ErrAbortHandler)
 	}
 	p, _ := asProblem(err)

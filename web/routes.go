@@ -13,9 +13,9 @@ import (
 type route struct {
 	method string
 	path   string
-	need   registry.Role // "": open to everybody
+	need   registry.Role // "" if no role is required
 	topic  bool          // callers without a token may read it of public queries
-	stream bool          // may take as long as it takes
+	stream bool          // has no deadline
 	run    func(*call) error
 }
 

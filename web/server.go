@@ -10,19 +10,19 @@ import (
 	"github.com/rs/cors"
 )
 
-// A server is the API with what it is made of.
+// A server is the API with its dependencies.
 type server struct {
 	Config
 	base   string // PublicURL without a trailing slash
 	hosts  hosts
 	routes []route
 
-	edit  sync.Mutex    // makes If-Match and the edit that it guards one step
-	dear  chan struct{} // slots of what is dear and rare: backups
-	tries chan struct{} // slots of trial executions
+	edit  sync.Mutex    // makes If-Match and the guarded edit atomic
+	dear  chan struct{} // limits expensive, rare operations: backups
+	tries chan struct{} // limits trial executions
 }
 
-// New builds the handler of everything that Freshet serves over HTTP.
+// New returns the handler of all HTTP requests.
 func New(c Config) (http.Handler, error) {
 	s, err := newServer(c)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *server) handler() (http.Handler, error) {
 
 	h := s.mux()
 	h = origin.Handler(h)
-	if len(s.Origins) > 0 { // an empty list would mean everybody
+	if len(s.Origins) > 0 { // an empty list would mean all origins
 		h = crossOriginReads(s.Origins).Handler(h)
 	}
 	h = s.checkHost(s.checkForwarded(h))

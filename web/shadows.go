@@ -13,7 +13,7 @@ type shadowBody struct {
 	Policy string `json:"policy"`
 }
 
-// showShadows compares the endpoint's policy with those in its shadow.
+// showShadows compares the endpoint's policy with its shadows.
 func showShadows(c *call) error {
 	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil {
 		return err

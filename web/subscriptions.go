@@ -14,16 +14,16 @@ import (
 
 // Subscriptions manages the subscriptions of all followers, by every protocol.
 type Subscriptions interface {
-	// Subscriptions returns those after an id, in the order of ids, at most limit.
+	// Subscriptions returns at most limit subscriptions after an id, in id order.
 	Subscriptions(after string, limit int) ([]registry.Subscription, error)
-	// Subscription returns one; it wraps registry.ErrNotFound.
+	// Subscription returns one subscription. It wraps registry.ErrNotFound.
 	Subscription(id string) (registry.Subscription, error)
-	// Act does what verb says: pause, resume or drop.
+	// Act performs a verb: pause, resume or drop.
 	Act(id, verb string) (registry.Subscription, error)
 }
 
-// A subscriptionView is a subscription without anything that would let somebody
-// act in its place.
+// A subscriptionView is a subscription without secrets that would allow others to act
+// as the subscriber.
 type subscriptionView struct {
 	ID           string                     `json:"id"`
 	Way          registry.Way               `json:"way"`
@@ -56,9 +56,9 @@ type subscriptionView struct {
 	NextTry      *time.Time                 `json:"next_try,omitempty"`
 }
 
-// Lag says how far behind a subscription is: changes that it has not received
-// (of all queries if it has no query), and for how long the oldest of them that
-// is kept has waited.
+// Lag is how far behind a subscription is: the number of changes that it has not
+// received (of all queries if it has no query), and how long the oldest stored one of
+// them has waited.
 type Lag struct {
 	Changes uint64            `json:"changes"`
 	Behind  registry.Duration `json:"behind"`
@@ -105,7 +105,7 @@ func isGap(err error) bool {
 	return errors.As(err, &gap)
 }
 
-// MaskedCallback hides a query string: it may be what lets somebody in.
+// MaskedCallback hides a query string, which may contain a secret.
 func MaskedCallback(callback string) string {
 	if base, _, ok := strings.Cut(callback, "?"); ok {
 		return base + "?…"
@@ -113,7 +113,7 @@ func MaskedCallback(callback string) string {
 	return callback
 }
 
-// LagOf looks up how far behind a subscription is that follows changes.
+// LagOf returns the lag of a subscription that follows changes.
 func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error) {
 	var newest registry.Position
 	if s.Query == "" {
@@ -150,7 +150,7 @@ func join[T ~string](list []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// mine says whether the caller may see and manage a subscription.
+// mine reports whether the caller may see and manage a subscription.
 func (c *call) mine(s registry.Subscription) bool {
 	return c.caller.Role.Includes(registry.RoleAdmin) || s.Caller == c.caller.Name
 }
@@ -222,7 +222,7 @@ func (c *call) pageOf(member string, views any, next string) error {
 	return c.json(http.StatusOK, body)
 }
 
-// subscription is the one that the path names, if it is the caller's.
+// subscription returns the one that the path names, if it belongs to the caller.
 func (c *call) subscription() (registry.Subscription, error) {
 	s, err := c.Subscriptions.Subscription(c.r.PathValue("id"))
 	if err == nil && !c.mine(s) {

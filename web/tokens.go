@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A tokenView is a token without anything that lets somebody in.
+// A tokenView is a token without its secret.
 type tokenView struct {
 	Name      string        `json:"name"`
 	Role      registry.Role `json:"role"`
@@ -16,7 +16,7 @@ type tokenView struct {
 	ExpiresAt *time.Time    `json:"expires_at,omitempty"`
 	Expired   bool          `json:"expired,omitempty"`
 	FromFile  bool          `json:"from_file,omitempty"`
-	Token     string        `json:"token,omitempty"` // only in the answer that makes it
+	Token     string        `json:"token,omitempty"` // only in the answer that creates it
 }
 
 func (s *server) viewToken(t registry.Token) tokenView {

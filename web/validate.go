@@ -9,10 +9,10 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// An analysisView is what a registration would become.
+// An analysisView is the result of analysing a registration.
 type analysisView struct {
-	ID         string             `json:"id"`         // that it would have
-	Registered bool               `json:"registered"` // somebody holds it already
+	ID         string             `json:"id"`         // the id it would get
+	Registered bool               `json:"registered"` // it is already registered
 	Endpoint   string             `json:"endpoint"`
 	Form       diff.Form          `json:"form"`
 	Ordered    bool               `json:"ordered"`
@@ -24,9 +24,9 @@ type analysisView struct {
 	Run        *trialView         `json:"run,omitempty"`
 }
 
-// A trialView is one execution that nothing is kept of.
+// A trialView is a single execution whose result is not stored.
 type trialView struct {
-	Outcome string          `json:"outcome"` // complete, or what went wrong
+	Outcome string          `json:"outcome"` // complete, or the error
 	Elapsed float64         `json:"elapsed_seconds"`
 	Rows    *int            `json:"rows,omitempty"` // of the whole result
 	Results json.RawMessage `json:"results,omitempty"`

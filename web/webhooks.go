@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Webhooks registers and edits webhooks. Errors that a client can act on are
+// Webhooks registers and edits webhooks. Errors that a client can correct are
 // *registry.Problem.
 type Webhooks interface {
 	WebhookSettings
@@ -21,18 +21,18 @@ type Webhooks interface {
 type WebhookSettings interface {
 	Create(c registry.Caller, r registry.WebhookRequest) (registry.Subscription, error)
 	Update(c registry.Caller, id string, e registry.WebhookEdit) (registry.Subscription, error)
-	// Rotate gives a new secret, made up for "", beside which the old one goes on
-	// signing for the time of grace.
+	// Rotate sets a new secret, a generated one for "". The old secret also signs
+	// during the grace period.
 	Rotate(id, secret string, grace time.Duration) (registry.Subscription, error)
 }
 
-// usualGrace is how long an old secret signs beside a new one.
+// usualGrace is the default grace period of an old secret.
 const usualGrace = 24 * time.Hour
 
 // A webhookView is a subscription with what only webhooks have.
 type webhookView struct {
 	subscriptionView
-	Secret      string           `json:"secret,omitempty"` // only in the answer that makes it
+	Secret      string           `json:"secret,omitempty"` // only in the answer that creates it
 	OldSecret   *time.Time       `json:"old_secret_until,omitempty"`
 	DeadLetters []deadLetterView `json:"dead_letters"`
 }
@@ -47,7 +47,7 @@ type deadLetterView struct {
 	Attempts  int       `json:"attempts"`
 	Error     string    `json:"error"`
 	GivenUpAt time.Time `json:"given_up_at"`
-	Replay    bool      `json:"replay,omitempty"` // is about to be sent again
+	Replay    bool      `json:"replay,omitempty"` // waits to be sent again
 }
 
 func (c *call) viewWebhook(s registry.Subscription) (webhookView, error) {
@@ -79,7 +79,7 @@ func (c *call) answerWebhook(status int, s registry.Subscription, secret bool) e
 	return c.json(status, v)
 }
 
-// webhook is the one that the path names.
+// webhook returns the one that the path names.
 func (c *call) webhook() (registry.Subscription, error) {
 	s, err := c.subscription()
 	if err == nil && s.Way != registry.Webhook {
