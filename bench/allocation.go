@@ -76,7 +76,7 @@ func (l *AllocationLoad) Policies() []string {
 	return []string{sqrtPolicy}
 }
 
-// Check says what is wrong with the workload.
+// Check returns an error if the workload is invalid.
 func (l *AllocationLoad) Check() error {
 	questions := 0
 	for _, asked := range []bool{l.Rates != nil, l.Daily != nil, l.Sources != nil} {

@@ -22,7 +22,7 @@ type arrived struct {
 	seq   uint64
 }
 
-// Arrived is what came of a replay.
+// Arrived is the outcome of a replay.
 type Arrived struct {
 	Policy    string  `json:"policy"`
 	BudgetMS  int64   `json:"budget_ms"`
@@ -75,7 +75,7 @@ func (a *Arrivals) Hear(query int, hash string, seq uint64, change bool) {
 	q.heard, q.seq = hash, max(q.seq, seq)
 }
 
-// Heard tells up to which step a query's subscriber has come.
+// Heard returns the last step that a query's subscriber has received.
 func (a *Arrivals) Heard(query int) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +98,7 @@ func (a *Arrivals) Slot(complete, cut, failed int, used float64) {
 	r.Stale += r.StaleEnd
 }
 
-// Report tells what came of it.
+// Report returns the outcome.
 func (a *Arrivals) Report() Arrived {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -73,7 +73,7 @@ func (l *CEILoad) Policies() []string {
 	return append(list, offlinePolicy, singlePolicy)
 }
 
-// Check says what is wrong with the workload.
+// Check returns an error if the workload is invalid.
 func (l *CEILoad) Check() error {
 	if l.K < 1 || l.N < 0 {
 		return fmt.Errorf("%w: %d chronons, %d resources", ErrWorkload, l.K, l.N)

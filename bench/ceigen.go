@@ -32,7 +32,7 @@ func CEIBaseline() CEIParams {
 	return CEIParams{N: 1000, M: 100, K: 1000, C: Capacity{1}, Lambda: 20, Rank: 3, Life: wic.Window, W: 10, Seed: 1}
 }
 
-// Check says what is wrong with the parameters.
+// Check returns an error if the parameters are invalid.
 func (p CEIParams) Check() error {
 	switch {
 	case p.N < 1 || p.M < 0 || p.K < 1 || p.Rank < 1 || p.Rank > p.N:

@@ -103,7 +103,7 @@ func (o *offline) free(i int) {
 	}
 }
 
-// choose tells the resources of a chronon, each once.
+// choose lists the resources of a chronon, each once.
 func (o *offline) choose(t, _ int) []int {
 	chosen := make([]int, 0, len(o.at[t]))
 	for _, i := range o.at[t] {

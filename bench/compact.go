@@ -79,7 +79,7 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	return c, c.frame(text)
 }
 
-// resume makes a writer that goes on behind what has been read.
+// resume returns a writer that appends after the data that has been read.
 func resume(w io.Writer, h Head, prev []int32, rev int) (*Writer, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
 	return &Writer{w: w, z: z, head: h, prev: prev, rev: rev}, err

@@ -45,7 +45,7 @@ type Curve struct {
 	Dots       bool      `json:"-"` // not joined by a line
 }
 
-// Printed is a value that a paper prints, and what is found here.
+// Printed is a value printed in a paper, and the value measured here.
 type Printed struct {
 	What  string `json:"what"`
 	Paper string `json:"paper"`
@@ -196,7 +196,7 @@ func (e *Experiment) axes(p *plot.Plot) {
 	}
 }
 
-// shapes tell curves apart where colours are not enough.
+// shapes distinguish curves if colours do not suffice.
 var shapes = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{},
 }

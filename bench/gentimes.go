@@ -175,7 +175,7 @@ func (s Statistic) Holds() bool {
 	return math.Round(s.Value*scale) == math.Round(s.Target*scale)
 }
 
-// Compare measures a trace by what is known of a likeness.
+// Compare compares a trace with the published values of a likeness.
 func (l Likeness) Compare(t *Trace) []Statistic {
 	m := measure(t, l.Burst)
 	exact := func(name string, v, target int) Statistic {

@@ -53,7 +53,7 @@ type Step struct {
 // ErrRecorded says that the trace is already there.
 var ErrRecorded = errors.New("the trace has been recorded already")
 
-// Run records what is missing, and puts the trace in its place.
+// Run records the missing steps and replaces the trace.
 func (c Recording) Run(ctx context.Context) (err error) {
 	if _, err := os.Stat(c.Path); err == nil {
 		return fmt.Errorf("%s: %w", c.Path, ErrRecorded)
@@ -281,7 +281,7 @@ func (c Recording) session(f *os.File) *session {
 	return &session{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
 }
 
-// resume reads what is whole of a file and drops the rest.
+// resume reads the complete part of a file and drops the rest.
 func (c Recording) resume(f *os.File) (*session, error) {
 	r, err := newFrameReader(f)
 	if errors.Is(err, errCutOff) { // killed before the head was written

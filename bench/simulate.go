@@ -36,7 +36,7 @@ type Row struct {
 	Detail Detail `json:"-"`
 }
 
-// Check says what is wrong with a setup.
+// Check returns an error if the setup is invalid.
 func (s Setup) Check() error {
 	if _, err := scheduler.ParsePolicy(s.Policy); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (w *World) slot(r *scheduler.Replay, y *Tally, row *Row, schedule bool) {
 // exists in simulations alone.
 const clairvoyant = "cv"
 
-// oracle tells the clairvoyant what it knows.
+// oracle gives the clairvoyant policy its knowledge.
 func (y *Tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64, cost time.Duration) {
 	q, err := strconv.Atoi(c.Query.ID) // as name spells it
 	if err != nil || y.w.series[q] < 0 {

@@ -39,7 +39,7 @@ const (
 // Policies are optimal, sup and fbsup.
 func (l *SUPLoad) Policies() []string { return []string{optimalPolicy, supPolicy, fbsupPolicy} }
 
-// Check says what is wrong with the workload.
+// Check returns an error if the workload is invalid.
 func (l *SUPLoad) Check() error {
 	if l.N < 0 {
 		return fmt.Errorf("%w: %d chronons", ErrWorkload, l.N)

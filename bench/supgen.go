@@ -49,7 +49,7 @@ type SUPSetResult struct {
 // Policies are those of a page.
 func (s *SUPSet) Policies() []string { return (&SUPLoad{}).Policies() }
 
-// Check says what is wrong with a page.
+// Check returns an error if the page is invalid.
 func (s *SUPSet) Check() error {
 	for i, l := range s.Pages {
 		if err := l.Check(); err != nil {

@@ -152,7 +152,7 @@ func (s *Series) staleSince(fetched, now int) int {
 	}
 }
 
-// stale tells whether a series is stale in the current slot, and since when.
+// stale reports whether a series is stale in the current slot, and since when.
 func (y *Tally) stale(i int) (since int, stale bool) {
 	s := &y.w.t.Series[i]
 	was := y.fetched[i]
@@ -166,7 +166,7 @@ func (y *Tally) stale(i int) (since int, stale bool) {
 	return s.staleSince(was, now), true
 }
 
-// finish adds what is stale at the end.
+// finish adds the series that are stale at the end.
 func (y *Tally) finish() (Metrics, Detail) {
 	m := y.m
 	y.slot = y.w.t.Revisions

@@ -39,7 +39,7 @@ type WICResult struct {
 // Policies is wic alone.
 func (l *WICLoad) Policies() []string { return []string{wicPolicy} }
 
-// Check says what is wrong with the workload.
+// Check returns an error if the workload is invalid.
 func (l *WICLoad) Check() error {
 	if err := l.C.check(); err != nil {
 		return err

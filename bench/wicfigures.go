@@ -9,7 +9,7 @@ import (
 
 const wicPaper = "Pandey, Dhamdhere, Olston, WIC: A general-purpose algorithm for monitoring web information sources"
 
-// A wicOutcome is what came of a schedule, measured against the true changes.
+// A wicOutcome is the outcome of a schedule, measured against the true changes.
 type wicOutcome struct {
 	captured, zero []float64   // share of all changes, by seed
 	utility        []float64   // of the captured changes by their true age, per change, by seed

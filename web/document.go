@@ -7,17 +7,16 @@ import (
 	"strconv"
 )
 
-// Documents share the bodies of answers, so that clients who read slowly hold no
-// copies.
+// Documents share the bodies of responses, so that slow clients do not hold copies.
 type Documents interface {
-	// Open returns what write writes and says about it, under a key. write may be
-	// called again, and has to write the same bytes or return an error, which ends
-	// the transfer. Few of a class are written at a time.
+	// Open returns the document that write produces for a key. write may be called
+	// again; it must then write the same bytes or return an error, which ends the
+	// transfer. The number of concurrent writes per class is limited.
 	Open(class, key string, write func(io.Writer) (about any, err error)) (Document, error)
 }
 
-// A Document is one answer's. WriteTo writes it in pieces, at the pace of its
-// reader; Close ends its use.
+// A Document is the body of one response. WriteTo sends it in pieces at the reader's
+// pace; Close releases it.
 type Document interface {
 	io.WriterTo
 	Size() int
@@ -51,7 +50,7 @@ func (c *call) send(status int, typ string, doc Document) error {
 		return nil
 	}
 	if _, err := doc.WriteTo(c.patient()); err != nil {
-		panic(http.ErrAbortHandler) // the client is gone, or the document cannot be completed
+		panic(http.ErrAbortHandler) // the client has disconnected, or the document cannot be completed
 	}
 	return nil
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// follow hands over to an event stream, of one query or of all (""); HEAD asks
-// only whether there is one. The stream ends when its caller would not be let
-// in any more.
+// follow passes the request to an event stream, of one query or of all (""); HEAD only
+// checks whether the stream exists. The stream ends when its caller loses access.
 func (c *call) follow(query string, stream func()) error {
 	if c.r.Method == http.MethodHead {
 		c.w.Header().Set("Content-Type", typeSSE)
@@ -42,8 +41,8 @@ func (c *call) name() string {
 	return c.caller.Name
 }
 
-// watch returns when the caller may not follow any more, or ctx ends. A check
-// that fails ends the stream, too: its reader comes back and is told why.
+// watch returns when the caller loses access or ctx ends. A failed check also ends the
+// stream: its client reconnects and receives the error.
 func (c *call) watch(ctx context.Context, query string) {
 	tick := time.NewTicker(c.Limits.Recheck)
 	defer tick.Stop()
@@ -62,8 +61,8 @@ func (c *call) watch(ctx context.Context, query string) {
 	}
 }
 
-// readmit repeats what let the caller in. That the query ended is for the
-// stream to tell.
+// readmit repeats the checks that admitted the caller. The stream itself reports that
+// the query has ended.
 func (c *call) readmit(query string) error {
 	if err := c.admit(c.route); err != nil || c.signed {
 		return err

@@ -7,28 +7,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds on wrong tokens. A made token has 256 bits and needs none of this; the
-// bounds are for secrets that people thought up.
+// Limits on wrong tokens. Generated tokens have 256 bits and need none; the limits
+// protect secrets chosen by people.
 const (
 	guessRate     = rate.Limit(5) // wrong tokens a second from one address,
 	guessBurst    = 100           // after as many at once
 	mostAddresses = 10_000        // that are remembered
 )
 
-// guesses bounds the wrong tokens of each address. An address that has sent too
-// many is not answered about further ones. Tokens that it was right with before
-// are exempt, so that a guesser does not lock out those who share its address,
-// as behind a proxy. The zero value is ready for use.
+// guesses limits the wrong tokens of each address. After too many, further tokens from
+// the address are not checked. Tokens that were valid from that address before are
+// exempt, so that a guesser does not lock out others who share its address, as behind
+// a proxy. The zero value is ready for use.
 type guesses struct {
 	mu    sync.Mutex
 	wrong recent[string, *rate.Limiter]
 	right recent[proof, struct{}]
 }
 
-// A proof is a token, by its hash, that was right from an address.
+// A proof is the hash of a token that was valid from an address.
 type proof struct{ from, digest string }
 
-// admits reports whether a token from an address is looked at.
+// admits reports whether a token from an address is checked.
 func (g *guesses) admits(p proof, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +52,7 @@ func (g *guesses) failed(from string, now time.Time) {
 	l.AllowN(now, 1)
 }
 
-// succeeded remembers a right token of an address.
+// succeeded records a valid token of an address.
 func (g *guesses) succeeded(p proof) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

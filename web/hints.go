@@ -26,8 +26,7 @@ type hintBody struct {
 	Removed string    `json:"removed"`
 }
 
-// hintEndpoint lets an endpoint, or a client that knows it, report what changed
-// there.
+// hintEndpoint lets an endpoint or a client report a change of its data.
 func hintEndpoint(c *call) error {
 	h, err := c.readHint()
 	if err != nil {
@@ -59,7 +58,7 @@ func (c *call) readHint() (h registry.Hint, err error) {
 	return h, c.read(func(r io.Reader) error { return unreadable(read(r)) })
 }
 
-// unreadable tells what is wrong with a body, unless that has been said.
+// unreadable describes why a body cannot be parsed, unless err is already a problem.
 func unreadable(err error) error {
 	var tooLarge *http.MaxBytesError
 	var told *problem

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// hosts are the names under which this server may be asked for. Anything else
-// is answered with 421: a page that rebinds its own name to our address gets
-// nothing (DNS rebinding).
+// hosts is the set of names under which this server accepts requests. Requests under
+// other names get status 421, which prevents DNS rebinding.
 type hosts map[string]bool
 
 func newHosts(listen, public string) hosts {
@@ -83,8 +82,8 @@ func forwarded(h http.Header) bool {
 	return false
 }
 
-// checkForwarded keeps a server without tokens to this machine: it takes every
-// caller for an admin, and a caller behind a proxy may be anyone.
+// checkForwarded rejects forwarded requests on a server without tokens: it treats
+// every caller as an admin, and a caller behind a proxy may be anyone.
 func (s *server) checkForwarded(next http.Handler) http.Handler {
 	stranger := s.refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,8 +9,8 @@ import (
 
 var errPauseField = unprocessable("bad-endpoint", "/pause", "an endpoint is paused and resumed by POST …/pause and …/resume")
 
-// mask is what registry.Endpoint.Masked puts in the place of a secret. Sent
-// back, it keeps the stored secret.
+// mask replaces a secret in registry.Endpoint.Masked. A mask in a patch keeps the
+// stored secret.
 const mask = "(set)"
 
 // patched applies a merge patch (RFC 7396) to an endpoint's settings; null
@@ -69,8 +69,8 @@ func merge(target, patch any) any {
 	return t
 }
 
-// unmask puts the secrets of old back where next only shows that there is one.
-// Where old only shows it, too, the endpoint is elsewhere and wants its own.
+// unmask replaces masks in next by the secrets of old. If old holds a mask as well,
+// the endpoint has moved to another host and needs its own secret.
 func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 	for name, value := range next.Headers {
 		if value != mask {
@@ -114,8 +114,8 @@ func passwords(a registry.Auth) [2]*registry.Password {
 	return [2]*registry.Password{a.Basic, a.Digest}
 }
 
-// noFiles refuses to be told names of files on the server, whose content an
-// endpoint of the caller's choice would then be sent.
+// noFiles rejects names of files on the server, whose content would be sent to an
+// endpoint of the caller's choice.
 func noFiles(old, next registry.Endpoint) error {
 	for i, p := range passwords(next.Auth) {
 		was := passwords(old.Auth)[i]

@@ -59,8 +59,8 @@ type queryLinks struct {
 	Explain string `json:"explain"`
 }
 
-// A viewer writes query resources for one caller; it remembers the budgets of
-// the endpoints that it has met, and when queries are due that expect was told.
+// A viewer renders query resources for one caller. It caches the budgets of endpoints
+// and the due times that expect has read.
 type viewer struct {
 	*call
 	budgets map[string]time.Duration
@@ -71,7 +71,7 @@ func (c *call) viewer() *viewer {
 	return &viewer{c, map[string]time.Duration{}, map[string]time.Time{}}
 }
 
-// expect asks when queries are due, each endpoint once.
+// expect reads when queries are due, with one call per endpoint.
 func (v *viewer) expect(items ...registry.ListedQuery) error {
 	ids := map[string][]string{}
 	for _, it := range items {

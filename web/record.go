@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// A recorder remembers what became of a request, for its line in the log and
-// for the metrics.
+// A recorder records the outcome of a request for its log line and the metrics.
 type recorder struct {
 	http.ResponseWriter
 	status   int
@@ -58,8 +57,8 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, rw, err
 }
 
-// outermost sets the headers that every answer has, survives panics and
-// writes the request's line in the log.
+// outermost sets the headers of all responses, recovers from panics and writes the
+// request's log line.
 func (s *server) outermost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -108,8 +107,8 @@ func guard(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin") // what is read with CORS, by the configured origins, is not concerned
 }
 
-// rescue answers 500 after a panic, or says that the connection has to be cut
-// because part of an answer has left already.
+// rescue answers 500 after a panic, or reports that the connection must be closed
+// because part of the response has been sent.
 func (s *server) rescue(rec *recorder, r *http.Request, cause any) (abort bool) {
 	if cause == nil {
 		return false
@@ -128,8 +127,8 @@ func (s *server) rescue(rec *recorder, r *http.Request, cause any) (abort bool) 
 	return false
 }
 
-// record writes one wide line per request. What the client chose freely stays
-// out of it, except the path.
+// record writes one log line per request. Apart from the path, it contains no text
+// chosen by the client.
 func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 	status := rec.status
 	if status == 0 {

@@ -204,7 +204,7 @@ func termTSV(b *bufio.Writer, t diff.Term) {
 
 var escapeTSV = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
 
-// iriTSV escapes what Turtle does not let stand in an IRI.
+// iriTSV escapes characters that Turtle does not allow in an IRI.
 func iriTSV(b *bufio.Writer, s string) {
 	const hex = "0123456789ABCDEF"
 	b.WriteByte('<')

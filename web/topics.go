@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrNoTopic says that a path is no topic, or shows nothing now.
+// ErrNoTopic reports that a path is not a topic or has no content now.
 var ErrNoTopic = fmt.Errorf("no topic: %w", registry.ErrNotFound)
 
 // Topics answers for topics without a connection: a topic's bytes are those of
@@ -54,7 +54,7 @@ func (t *Topics) find(path string) (registry.Query, string, error) {
 	return it.Query, topic, nil
 }
 
-// Find names the query that a topic is about. It wraps registry.ErrNotFound.
+// Find returns the query of a topic. It wraps registry.ErrNotFound.
 func (t *Topics) Find(path string) (registry.Query, error) {
 	q, _, err := t.find(path)
 	return q, err
@@ -68,8 +68,8 @@ type Topic struct {
 	Body    []byte
 }
 
-// Read renders a topic. It is ErrNoTopic as long as GET would answer that there
-// is nothing.
+// Read renders a topic. It returns ErrNoTopic while GET would answer that there is no
+// content.
 func (t *Topics) Read(ctx context.Context, path string) (Topic, error) {
 	q, topic, err := t.find(path)
 	if err != nil {
