@@ -177,7 +177,7 @@ func (s *Server) serveHTTP() error {
 		Protocols: web.Protocols{Live: s.live,
 			SEPA: &sepa.Server{Status: web.Status, Live: s.live, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
 		Documents: documents{s.live.Documents()},
-		Site:      web.Site{PublicURL: s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins, Version: cli.Version()},
+		Site:      web.Site{PublicURL: s.conf.PublicURL, Listen: s.conf.Listen, Origins: s.conf.Origins, Insecure: s.conf.Insecure, Version: cli.Version()},
 		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
 	}
