@@ -7,40 +7,42 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Bounds on what hints may take. They hold whatever is sent.
+// Limits on the effect of hints, whatever their content.
 const (
 	hintShare = 4      // hinted queries get at most 1/hintShare of the budget before their turn
-	maxHinted = 10_000 // marks at a time; more tell nothing apart and stand for all
-	maxEarly  = 1024   // queries not yet due that a hint about all brings into a slot
+	maxHinted = 10_000 // marks at a time; more count as a hint about all queries
+	maxEarly  = 1024   // queries not yet due that a hint about all queries brings into a slot
 )
 
-// hints remember which queries may have changed. They go first among the
-// ranked ones in the slots to come, until each has run, in at most a quarter of
-// the budget; a hint also brings queries into a slot that their policy does not
-// have due yet, but none that is paused, backs off or waits for its
-// min_interval. So a hint of whatever content costs others order, never their
-// share: three quarters of what refresh requests and new queries leave go by the
-// policy's order, and its head, passed over, begins the next slot. Nothing of
-// this is recorded: after a restart the order is the policy's.
+// hints are the queries that may have changed. In the following slots they run
+// before the other ranked queries, until each has run, in at most a quarter of the
+// budget. A hint also brings a query into a slot in which its policy does not have
+// it due yet, unless the query is paused, backs off or waits for its min_interval.
 //
-// The index of constants is made when the first hint comes, and costs nothing
-// before.
+// So a hint, whatever its content, changes the order of other queries but never
+// takes their share. Refresh requests and new queries come first; three quarters of
+// the rest follow the policy's order, and if the first query of that order is
+// passed over, it begins the next slot. Hints are not recorded: after a restart
+// only the policy's order applies.
+//
+// The index of constants is built when the first hint arrives; before that it costs
+// nothing.
 type hints struct {
 	marked map[*item]struct{}
 	all    bool
-	order  []*item // of the slot: what is marked and may run, in the order of keys
+	order  []*item // of the slot: marked queries that may run, in the order of their keys
 }
 
-// Hinted says what a hint did.
+// Hinted is the effect of a hint.
 type Hinted struct {
 	Affected int  `json:"affected"` // queries that may be affected
-	Queries  int  `json:"queries"`  // of so many
-	All      bool `json:"all"`      // it tells nothing apart: everything may be affected
-	Skipped  int  `json:"skipped"`  // lines of it that could not be read
+	Queries  int  `json:"queries"`  // queries of the endpoint
+	All      bool `json:"all"`      // the hint is not specific: all queries may be affected
+	Skipped  int  `json:"skipped"`  // lines that could not be parsed
 }
 
-// Hint marks the queries that may be affected by what h tells, for the next
-// slot. It may be called at any time and as often as one likes.
+// Hint marks the queries that h may affect, for the next slot. It may be called at
+// any time.
 func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
 	now := l.clock.Now()
 	l.index()
@@ -49,7 +51,7 @@ func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
 	}
 	defer l.mu.Unlock()
 	switch {
-	case l.merging: // those that are there are marked at once
+	case l.merging: // queries already merged are marked at once
 		l.late = both(l.late, h)
 	case !l.running && l.mu.half == nil:
 		if err := l.merge(now); err != nil {
@@ -59,7 +61,7 @@ func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
 	return l.planner.hint(h), nil
 }
 
-// both is a hint that marks what either of two does, or all.
+// both returns a hint that marks the queries of two hints, or all.
 func both(a *registry.Hint, b registry.Hint) *registry.Hint {
 	if a != nil {
 		b.All = b.All || a.All || len(a.Touched)+len(b.Touched) > maxHinted
@@ -71,8 +73,8 @@ func both(a *registry.Hint, b registry.Hint) *registry.Hint {
 	return &b
 }
 
-// index makes the index of constants, as far as it is not made. Between two
-// pieces others may have the lock.
+// index completes the index of constants. Other goroutines may acquire the lock
+// between two pieces.
 func (l *Loop) index() {
 	for more := true; more; {
 		l.mu.Lock()
@@ -81,7 +83,7 @@ func (l *Loop) index() {
 	}
 }
 
-// Hint is Loop.Hint for an endpoint.
+// Hint is Loop.Hint for an endpoint's loop.
 func (m *Manager) Hint(endpoint string, h registry.Hint) (Hinted, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
@@ -117,8 +119,8 @@ func (p *planner) hint(h registry.Hint) Hinted {
 	return done
 }
 
-// affected finds the queries that may be; all says that there are more than
-// can be told apart.
+// affected finds the queries that may be affected. all reports that there are too
+// many to distinguish.
 func (x *constantIndex) affected(touched []string) (found map[*item]struct{}, all bool) {
 	found = map[*item]struct{}{}
 	if len(touched) == 0 {
@@ -139,7 +141,7 @@ func (x *constantIndex) affected(touched []string) (found map[*item]struct{}, al
 	return found, false
 }
 
-// drop takes back the mark of a query that starts, or is gone.
+// drop removes the mark of a query that starts or was removed.
 func (t *hints) drop(c *item) {
 	if t != nil {
 		delete(t.marked, c)
@@ -154,13 +156,13 @@ func (t *hints) has(c *item) bool {
 	return marked
 }
 
-// follows says whether a hint may let a query run now: it is ranked, or just
-// not due.
+// follows reports whether a hint may let a query run now: it is ranked, or only not
+// due.
 func (p *planner) follows(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue) && c.Estimate <= p.budget/hintShare
 }
 
-// applyHints puts what hints say in order for the slot that begins.
+// applyHints sorts the marked queries for the slot that begins.
 func (p *planner) applyHints() {
 	t := p.hints
 	if t == nil {
@@ -190,13 +192,13 @@ func (p *planner) applyHints() {
 	})
 }
 
-// hinted says whether a hint still brings a query into the slot.
+// hinted reports whether a hint still brings a query into the slot.
 func (p *planner) hinted() bool {
 	return p.hints != nil && slices.ContainsFunc(p.hints.order, p.follows)
 }
 
-// early lists those that fit the share of hinted queries and would not run
-// without: their policy does not have them due yet.
+// early lists the queries that run only because of a hint, as their policy does not
+// have them due yet, and that fit the share of hinted queries.
 func (p *planner) early() (list []*item) {
 	if p.hints == nil {
 		return nil
@@ -214,9 +216,9 @@ func (p *planner) early() (list []*item) {
 	return list
 }
 
-// hinted picks the next query that a hint puts before its turn, if what is left
-// of their share allows one. One that does not fit keeps its place in the order
-// of the policy, and its mark for the next slot.
+// hinted returns the next query that a hint puts before its turn, if it fits what
+// is left of the hinted queries' share. A query that does not fit keeps its place
+// in the policy's order, and its mark for the next slot.
 func (s *slotBudget) hinted(now time.Time, room time.Duration) *item {
 	t := s.p.hints
 	if t == nil || len(t.order) == 0 {

@@ -2,16 +2,16 @@ package scheduler
 
 import "time"
 
-// A lock is that of a loop. It is fair: who waits gets it before the one who has
-// just let it go gets it again.
+// A lock guards a loop. It is fair: a waiting caller acquires it before the caller
+// that has just released it can acquire it again.
 //
-// Work on the plan of many queries takes long, so whoever does it lets the lock go
-// between two pieces, and while a piece needs nothing that others may touch: see
-// let. The plan is half done then. Lock is for what does without the plan, and
-// LockPlan waits until nothing of it is half done.
+// Work on a plan of many queries takes long. The goroutine that does it therefore
+// releases the lock between two pieces, and during a piece that needs nothing
+// shared (see let). Meanwhile the plan is incomplete. Lock is for callers that do
+// not need the plan; LockPlan waits until the plan is complete.
 type lock struct {
 	turn chan struct{} // full while the lock is held
-	half chan struct{} // closed when the work is done that has let the lock go; nil when there is none
+	half chan struct{} // closed when the work that released the lock is done; nil if there is none
 }
 
 func newLock() lock { return lock{turn: make(chan struct{}, 1)} }
@@ -20,7 +20,8 @@ func (l *lock) Lock() { l.turn <- struct{}{} }
 
 func (l *lock) Unlock() { <-l.turn }
 
-// TryLock is Lock that waits no longer than this.
+// TryLock is Lock with a limit on the wait. It reports whether it acquired the
+// lock.
 func (l *lock) TryLock(wait time.Duration) bool {
 	select {
 	case l.turn <- struct{}{}:
@@ -37,7 +38,7 @@ func (l *lock) TryLock(wait time.Duration) bool {
 	}
 }
 
-// LockPlan is Lock when no work on the plan is half done.
+// LockPlan acquires the lock when the plan is complete.
 func (l *lock) LockPlan() {
 	for l.Lock(); l.half != nil; l.Lock() {
 		half := l.half
@@ -46,7 +47,8 @@ func (l *lock) LockPlan() {
 	}
 }
 
-// TryLockPlan is LockPlan that waits no longer than this.
+// TryLockPlan is LockPlan with a limit on the wait. It reports whether it acquired
+// the lock.
 func (l *lock) TryLockPlan(wait time.Duration) bool {
 	late := time.NewTimer(wait)
 	defer late.Stop()
@@ -65,8 +67,8 @@ func (l *lock) TryLockPlan(wait time.Duration) bool {
 	return false
 }
 
-// let does work without the lock, which must be held with the plan, and leaves the
-// plan half done meanwhile.
+// let releases the lock, runs work and acquires the lock again. The caller must
+// hold the lock with a complete plan; the plan counts as incomplete during work.
 func (l *lock) let(work func()) {
 	half := make(chan struct{})
 	l.half = half

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Errors of loops. They are sentences for people.
+// Errors of loops. Users see these texts.
 var (
 	ErrPaused   = errors.New("the endpoint is paused")
 	ErrBlackout = errors.New("the endpoint is in a blackout time")
@@ -20,8 +20,7 @@ var (
 	ErrCharged  = errors.New("trial runs have used up the next slot's budget, try again later")
 )
 
-// A Note tells followers of a query, or a profile, that something about it was
-// committed.
+// A Note notifies followers of a query or a profile of a commit.
 type Note struct {
 	Query   string
 	Changed bool   // there is a new change
@@ -29,24 +28,24 @@ type Note struct {
 	Profile string // instead of a query: a round of this profile was captured or expired
 }
 
-// A Config is what a loop needs. Endpoint, Ledger and Executor must be given.
+// A Config configures a loop. Endpoint, Ledger and Executor are required.
 type Config struct {
 	Endpoint registry.Endpoint
 	Ledger   Ledger
 	Executor Executor
 	Clock    Clock        // nil: the system's
 	Wake     func([]Note) // called after each commit that changed something; must not block
-	Logger   *slog.Logger // nil: silence
-	// Writable returns an error that wraps registry.ErrReadOnly while the ledger
-	// takes no writes: no slot begins then. nil: it always does.
+	Logger   *slog.Logger // nil: no log
+	// Writable returns an error that wraps registry.ErrReadOnly while the ledger is
+	// read-only; then no slot begins. nil: the ledger is always writable.
 	Writable func() error
-	// Grace is how long a Manager waits for a loop that was told to end, 0 means
-	// DefaultGrace. A loop that has not ended then is left behind.
+	// Grace is how long a Manager waits for a loop to end, 0 means DefaultGrace.
+	// After that it stops waiting.
 	Grace time.Duration
 }
 
-// DefaultGrace is long for a loop to end: whatever it does with an answer looks
-// at its context every few milliseconds.
+// DefaultGrace is more than a loop needs to end: all processing of an answer checks
+// its context every few milliseconds.
 const DefaultGrace = 10 * time.Second
 
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
@@ -59,41 +58,41 @@ type Loop struct {
 	log      *slog.Logger
 	limiter  limiter
 	ticks    chan tick
-	reconf   chan struct{} // settings changed: look at the grid again
-	finished chan struct{} // closed when Run is over; trial runs may go on
+	reconf   chan struct{} // settings changed: recompute the next grid time
+	finished chan struct{} // closed when Run has returned; trial runs may continue
 	up       chan struct{} // closed when the ledger has been read for the first time
 	trials   sync.WaitGroup
 
-	// handover is held while an answer is taken and, if it changes something,
-	// committed, so that no answer of a client that was replaced is; and while the
-	// health of a client is noted. It comes before mu.
+	// handover is held while an answer is accepted and, if it changes something,
+	// committed, so that no answer of a replaced client is accepted. It is also
+	// held while the health of a client is recorded. It is acquired before mu.
 	handover sync.Mutex
 
-	seen atomic.Pointer[LoopState] // the state when the lock was last free for it
+	seen atomic.Pointer[LoopState] // the state when the lock was last free to compute it
 
-	mu         lock // guards what follows; never held while executing, nor for long: see lock
+	mu         lock // guards the fields below; never held during an execution, nor for long: see lock
 	set        settings
-	waiting    *settings // replaces set when the slot that runs is over
+	waiting    *settings // replaces set after the running slot
 	executor   Executor
-	nextExec   Executor // replaces executor likewise
+	nextExec   Executor // replaces executor after the running slot
 	planner    *planner
 	revision   uint64
 	loaded     bool
 	loadedOnce sync.Once // closes up
 	running    bool
-	grid       time.Time // last grid time that was run or skipped
-	next       time.Time // the grid time waited for, zero when none
+	grid       time.Time // last grid time whose slot was run or skipped
+	next       time.Time // the next grid time, zero if there is none
 	last       Slot
-	charge     time.Duration   // by trial runs, to be paid by the next slots
-	reserved   time.Duration   // by trial runs in progress
-	ended      time.Time       // when the last execution was over, trial runs included
-	over       bool            // nothing is executed any more
-	halted     error           // why no slot begins, nil when slots do
+	charge     time.Duration   // used by trial runs, paid by the next slots
+	reserved   time.Duration   // for trial runs in progress
+	ended      time.Time       // end of the last execution, trial runs included
+	over       bool            // no more executions
+	halted     error           // why no slot begins, nil if slots do
 	health     registry.Health // as recorded
 	streak     streak
 	edited     time.Time      // see News.Edited
-	merging    bool           // news of the ledger is on its way into the plan
-	late       *registry.Hint // came then: queries that came later are to have it too
+	merging    bool           // news from the ledger is being merged into the plan
+	late       *registry.Hint // a hint that came during the merge; it also applies to queries merged after it
 }
 
 type tick struct{ done chan ticked }
@@ -103,7 +102,7 @@ type ticked struct {
 	err  error
 }
 
-// NewLoop checks the settings; it reads nothing yet.
+// NewLoop checks the settings. It does not read the ledger yet.
 func NewLoop(c Config) (*Loop, error) {
 	set, err := read(c.Endpoint)
 	if err != nil {
@@ -134,7 +133,7 @@ func NewLoop(c Config) (*Loop, error) {
 	return l, nil
 }
 
-// blank makes a planner that knows nothing yet.
+// blank makes an empty planner.
 func (l *Loop) blank() {
 	e := l.set.endpoint
 	l.planner, l.loaded, l.revision = newPlanner(l.set.policy, time.Duration(e.Budget)), false, 0
@@ -143,7 +142,7 @@ func (l *Loop) blank() {
 	l.planner.let = l.mu.let
 }
 
-// SystemClock is the clock on the wall.
+// SystemClock is the system's clock.
 type SystemClock struct{}
 
 func (SystemClock) Now() time.Time { return time.Now() }
@@ -160,10 +159,10 @@ func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
 	}
 }
 
-// Run runs slots on the grid and on request until ctx is cancelled: then it
-// cuts what runs, trial runs included, records what ran and returns nil. While
-// the ledger takes no writes no slot runs. Any other error of the ledger is
-// returned, and means that the process must end. Run is called once.
+// Run runs slots on the grid and on request until ctx is cancelled. Then it cuts
+// the running executions, trial runs included, records what completed and returns
+// nil. No slot runs while the ledger is read-only. Run returns any other error of
+// the ledger; the process must then end. Run is called once.
 func (l *Loop) Run(ctx context.Context) error {
 	defer l.stopTrials()
 	if err := l.news(); err != nil {
@@ -181,8 +180,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// forget follows a batch that was not recorded: what the planner knows of it is
-// wrong, so the loop begins again from what is recorded, as after a restart.
+// forget recovers from a batch that was not recorded. The planner's state is wrong
+// then, so the loop reloads everything from the ledger, as after a restart.
 func (l *Loop) forget(why error) error {
 	l.log.Warn("a slot was not recorded: its queries run again", "error", why)
 	now := l.clock.Now()
@@ -194,7 +193,7 @@ func (l *Loop) forget(why error) error {
 	return l.merge(now)
 }
 
-// halt returns why no slot may begin, and remembers it.
+// halt returns why no slot may begin, and stores it for State.
 func (l *Loop) halt() error {
 	err := l.writable()
 	l.mu.Lock()
@@ -203,7 +202,7 @@ func (l *Loop) halt() error {
 	return err
 }
 
-// step waits for whatever comes next and does it.
+// step waits for the next event and handles it.
 func (l *Loop) step(ctx context.Context) error {
 	next := l.schedule()
 	until, expire := l.wakeTime(next)
@@ -217,7 +216,8 @@ func (l *Loop) step(ctx context.Context) error {
 	case <-arrived:
 		now := l.clock.Now()
 		if early := until.Sub(now); early > 0 && early <= timerSlack {
-			// The timer was a little early. Looked for again, the time might be over.
+			// The timer fired slightly early. A new search could skip this grid
+			// time.
 			_ = l.clock.Sleep(ctx, until)
 			now = l.clock.Now()
 		}
@@ -235,7 +235,7 @@ func (l *Loop) step(ctx context.Context) error {
 		l.grid = next
 		missed := now.Sub(next) > clockCheck || !l.set.blackouts.end(now).IsZero()
 		l.mu.Unlock()
-		if missed || halted { // the machine has slept, or the clock was set
+		if missed || halted { // the machine was suspended, or the clock was set
 			return nil
 		}
 		_, err := l.slot(ctx, false)
@@ -256,8 +256,8 @@ func (l *Loop) step(ctx context.Context) error {
 	}
 }
 
-// schedule finds the next grid time, by settings that may have come while others
-// worked on the plan. What passed meanwhile is skipped.
+// schedule finds the next grid time by the settings in force, which may have
+// changed while the plan was incomplete. It skips grid times that have passed.
 func (l *Loop) schedule() time.Time {
 	now := l.clock.Now()
 	l.mu.LockPlan()
@@ -267,9 +267,9 @@ func (l *Loop) schedule() time.Time {
 	if l.set.endpoint.Pause != nil {
 		return l.next
 	}
-	after := now.Add(-1) // a grid time that is now is not over
-	// A timer may be a little early, but that is the grid time itself. Where there
-	// are others in between, the clock was set back.
+	after := now.Add(-1) // a grid time equal to now has not passed
+	// A timer that fires slightly early still means its grid time. If other grid
+	// times lie in between, the clock was set back.
 	if l.grid.After(after) && !l.set.schedule.Next(after).Before(l.grid) {
 		after = l.grid
 	}
@@ -280,12 +280,12 @@ func (l *Loop) schedule() time.Time {
 	return l.next
 }
 
-// nap is how long the loop waits at most before it looks at the clock again:
-// timers do not hear of it when the clock is set, or the machine sleeps.
+// clockCheck is the longest wait before the loop reads the clock again: timers do
+// not notice when the clock is set or the machine is suspended.
 const clockCheck = time.Minute
 
-// await waits for a time in the background, no longer than a nap; stop ends the
-// waiting and may be called twice. A zero time never arrives.
+// await waits for a time in the background, at most for clockCheck. stop ends the
+// wait and may be called twice. A zero time never arrives.
 func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{}, stop func()) {
 	if until.IsZero() {
 		return nil, func() {}
@@ -307,7 +307,7 @@ func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{
 	}
 }
 
-// refuse says why no slot may run now.
+// refuse returns why no slot may run now, nil if one may.
 func (l *Loop) refuse() error {
 	if err := l.halt(); err != nil {
 		return fmt.Errorf("tick: %w", err)
@@ -324,11 +324,11 @@ func (l *Loop) refuse() error {
 	return nil
 }
 
-// Tick runs the next slot now, after those asked for before, and returns its
-// summary when everything of it is committed. It waits until Run has begun.
-// When ctx ends first the slot runs on all the same. The error wraps ErrPaused
-// or ErrBlackout when no slot may run, ErrStopped when Run has returned or was
-// told to before anything of the slot ran.
+// Tick runs a slot now, after those requested before, and returns its summary when
+// everything in it is committed. It waits until Run has begun. If ctx ends first,
+// the slot still runs to its end. The error wraps ErrPaused or ErrBlackout if no
+// slot may run, and ErrStopped if Run returned or was cancelled before anything in
+// the slot ran.
 func (l *Loop) Tick(ctx context.Context) (Slot, error) {
 	t := tick{done: make(chan ticked, 1)}
 	select {
@@ -346,10 +346,11 @@ func (l *Loop) Tick(ctx context.Context) (Slot, error) {
 	}
 }
 
-// Reconfigure changes the endpoint's settings without losing what is known of
-// its queries. A slot that runs ends under the old ones. With another executor it
-// starts nothing more, and what it still runs is dropped: once this returns, no
-// answer of the old one is taken. The name stays.
+// Reconfigure changes the endpoint's settings and keeps what is known about its
+// queries. A running slot ends under the old settings. With another executor, the
+// running slot starts nothing more and drops its running executions: once
+// Reconfigure has returned, no answer of the old executor is accepted. The name
+// cannot change.
 func (l *Loop) Reconfigure(e registry.Endpoint) error { return l.reconfigure(e, nil) }
 
 func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
@@ -370,7 +371,7 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 	if x != nil {
 		l.nextExec = x
 	}
-	if !l.running && l.mu.half == nil { // else whoever works on the plan, or the loop, does it next
+	if !l.running && l.mu.half == nil { // else the loop, or the goroutine that works on the plan, calls it next
 		l.apply()
 	}
 	l.mu.Unlock()
@@ -381,13 +382,14 @@ func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 	return nil
 }
 
-// apply puts waiting settings in force, those too that come meanwhile, and says
-// whether there is another executor. It is called with the lock of the plan.
+// apply puts waiting settings in force, including those that arrive meanwhile. It
+// reports whether the executor changed. The caller holds the lock with a complete
+// plan.
 func (l *Loop) apply() (moved bool) {
 	for l.waiting != nil || l.nextExec != nil {
 		if l.nextExec != nil {
 			l.executor, l.nextExec, moved = l.nextExec, nil, true
-			l.health = registry.Health{} // the edit may have changed what the ledger has of it
+			l.health = registry.Health{} // the edit may have changed the recorded health
 			l.streak = streak{}
 		}
 		if l.waiting != nil {
@@ -408,7 +410,7 @@ func (l *Loop) adopt() {
 	l.limiter.resize(l.set.endpoint.Concurrency)
 }
 
-// news brings what the ledger has new.
+// news merges the ledger's news into the plan.
 func (l *Loop) news() error {
 	now := l.clock.Now()
 	l.mu.LockPlan()
@@ -418,8 +420,9 @@ func (l *Loop) news() error {
 	return err
 }
 
-// merge is news with the lock of the plan, so that an older answer of the ledger
-// can never be applied after a newer one. No slot may be running.
+// merge is news for a caller that holds the lock with a complete plan, so that an
+// older answer of the ledger is never applied after a newer one. No slot may be
+// running.
 func (l *Loop) merge(now time.Time) error {
 	l.merging = true
 	defer func() { l.merging = false }()
@@ -444,7 +447,7 @@ func (l *Loop) merge(now time.Time) error {
 		l.planner.slot, l.planner.debt = news.Last.Number+1, news.Last.Owes()
 		l.planner.restore(news.Policy)
 		if news.Last.Number > 0 && now.After(l.ended) {
-			l.ended = now // at the latest; nobody knows when the last request of another process was over
+			l.ended = now // the latest possible time; the end of another process's last request is unknown
 		}
 	}
 	l.planner.now = now.Round(0)
@@ -485,13 +488,13 @@ func idsOf(entries []Entry) map[string]bool {
 	return ids
 }
 
-// State reports how the loop is doing. While its queries are being read, or the
-// lock is held for long, it is the state before that.
+// State reports the state of the loop. While the loop reads its queries, or holds
+// the lock for long, State returns the state before that.
 func (l *Loop) State() LoopState {
 	s, now := *l.seen.Load(), l.clock.Now()
 	if l.mu.TryLock(readerWait) {
 		if l.loaded && !l.running && l.mu.half == nil {
-			l.planner.advance(now) // a holder's time may be over
+			l.planner.advance(now) // a holder may have expired
 		}
 		if l.loaded || !l.merging {
 			s = l.state(now)
@@ -504,8 +507,8 @@ func (l *Loop) State() LoopState {
 	return s
 }
 
-// isUp reports whether the loop has read its queries and last slot. It waits for
-// that for at most startWait.
+// isUp reports whether the loop has read its queries and its last slot. It waits
+// for at most startWait.
 func (l *Loop) isUp() bool {
 	select {
 	case <-l.up:
@@ -523,22 +526,23 @@ func (l *Loop) isUp() bool {
 	return false
 }
 
-// startWait is how long a reader waits for a loop that has just been started.
+// startWait is how long a reader waits for a loop that was just started.
 const startWait = time.Second
 
-// Answers returns when the loop's lock has been free, so never for one that is
-// stuck.
+// Answers returns once the loop's lock has been free. It never returns for a loop
+// that is stuck.
 func (l *Loop) Answers() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 }
 
-// readerWait is how long a page waits for the plan before it does without: taking in
-// many queries at once, or another policy, takes longer where there are many.
+// readerWait is how long a page waits for a complete plan before it is shown
+// without one. Merging many queries at once, or a change of policy, can take
+// longer.
 const readerWait = 50 * time.Millisecond
 
-// state makes the state and keeps it for readers that find the lock held. It is
-// called with the lock held.
+// state computes the state and stores it for readers that find the lock held. The
+// caller holds the lock.
 func (l *Loop) state(now time.Time) LoopState {
 	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),

@@ -15,10 +15,10 @@ import (
 // concurrently. Errors about unknown endpoints and queries wrap
 // registry.ErrNotFound.
 type Manager struct {
-	shared     Config // without endpoint and executor
+	shared     Config // without Endpoint and Executor
 	mu         sync.Mutex
 	members    map[string]*member
-	leftBehind []*member       // removed, and left behind
+	leftBehind []*member       // removed, but not ended within the grace period
 	ctx        context.Context // of Run, nil before it
 	failed     chan error
 	ended      bool
@@ -31,8 +31,8 @@ type member struct {
 	over   chan struct{}
 }
 
-// NewManager makes a manager without endpoints. Ledger, Clock, Wake and Logger
-// of the configuration serve all loops; Endpoint and Executor are ignored.
+// NewManager makes a manager without endpoints. All loops use Ledger, Clock, Wake
+// and Logger of the configuration; Endpoint and Executor are ignored.
 func NewManager(c Config) *Manager {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -43,8 +43,8 @@ func NewManager(c Config) *Manager {
 	return &Manager{shared: c, members: map[string]*member{}, failed: make(chan error, 1)}
 }
 
-// Add begins the loop of an endpoint, at once when Run has been called. It
-// wraps registry.ErrExists when there is one of that name.
+// Add adds an endpoint. Its loop starts at once if Run has been called, otherwise
+// with Run. The error wraps registry.ErrExists if the name is taken.
 func (m *Manager) Add(e registry.Endpoint, x Executor) error {
 	c := m.shared
 	c.Endpoint, c.Executor = e, x
@@ -68,7 +68,7 @@ func (m *Manager) Add(e registry.Endpoint, x Executor) error {
 	return nil
 }
 
-// start runs a loop; it is called with the lock held.
+// start runs a loop. The caller holds the lock.
 func (m *Manager) start(k *member) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	k.cancel = cancel
@@ -84,8 +84,8 @@ func (m *Manager) start(k *member) {
 	}()
 }
 
-// Update changes an endpoint's settings, and its executor unless x is nil,
-// without losing what is known of its queries.
+// Update changes an endpoint's settings, and its executor unless x is nil. It keeps
+// what is known about the queries.
 func (m *Manager) Update(e registry.Endpoint, x Executor) error {
 	l, err := m.loop(e.Name)
 	if err != nil {
@@ -97,8 +97,8 @@ func (m *Manager) Update(e registry.Endpoint, x Executor) error {
 // ErrLeftBehind means that a loop did not end in time. It may still use the ledger.
 var ErrLeftBehind = errors.New("a loop did not end in time and is left behind")
 
-// wait waits for cancelled loops, no longer than the grace, and returns those that
-// have not ended.
+// wait waits for cancelled loops, at most for the grace period, and returns those
+// that have not ended.
 func (m *Manager) wait(list []*member) (left []*member) {
 	grace, cancel := context.WithTimeout(context.Background(), m.shared.Grace)
 	defer cancel()
@@ -124,8 +124,8 @@ func (k *member) ended() bool {
 	}
 }
 
-// Remove ends an endpoint's loop, cutting what it executes, and waits for it, no
-// longer than the grace.
+// Remove ends an endpoint's loop and cuts its executions. It waits for the loop, at
+// most for the grace period.
 func (m *Manager) Remove(name string) error {
 	m.mu.Lock()
 	k := m.members[name]
@@ -144,10 +144,10 @@ func (m *Manager) Remove(name string) error {
 	return nil
 }
 
-// Run runs all loops until ctx is cancelled, and then waits until what ran is
-// recorded. Where that takes longer than the grace the error wraps ErrLeftBehind:
-// the ledger may be in use still. Any other is the ledger's: the process must
-// end. Run is called once.
+// Run runs all loops until ctx is cancelled, and then waits until their results are
+// recorded. If that takes longer than the grace period, the error wraps
+// ErrLeftBehind: the ledger may still be in use. Any other error is the ledger's,
+// and the process must end. Run is called once.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,7 +195,7 @@ func (m *Manager) loop(name string) (*Loop, error) {
 	return nil, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
 }
 
-// Tick runs the endpoint's next slot now, see Loop.Tick.
+// Tick runs a slot of the endpoint now; see Loop.Tick.
 func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
@@ -204,9 +204,9 @@ func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
 	return l.Tick(ctx)
 }
 
-// State reports how an endpoint's loop is doing. While the loop is starting, so
-// that its queries, health and debt are not known yet, the error wraps
-// registry.ErrNotFound.
+// State reports the state of an endpoint's loop. The error wraps
+// registry.ErrNotFound while the loop is starting, because its queries, health and
+// debt are not known yet.
 func (m *Manager) State(endpoint string) (LoopState, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
@@ -218,14 +218,14 @@ func (m *Manager) State(endpoint string) (LoopState, error) {
 	return l.State(), nil
 }
 
-// Answers returns when the lock of an endpoint's loop has been free.
+// Answers is Loop.Answers for an endpoint's loop.
 func (m *Manager) Answers(endpoint string) {
 	if l, err := m.loop(endpoint); err == nil {
 		l.Answers()
 	}
 }
 
-// Trial executes a query once at its endpoint, see Loop.Trial.
+// Trial executes a query once at its endpoint; see Loop.Trial.
 func (m *Manager) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	l, err := m.loop(q.Endpoint)
 	if err != nil {
@@ -234,7 +234,7 @@ func (m *Manager) Trial(ctx context.Context, q *registry.Query) (Answer, error) 
 	return l.Trial(ctx, q)
 }
 
-// Explain says where a query stands in the plan of its endpoint.
+// Explain explains a query's place in its endpoint's plan; see Loop.Explain.
 func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
@@ -243,8 +243,8 @@ func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
 	return l.Explain(query)
 }
 
-// InForce returns the settings of an endpoint that are in force, defaults
-// included, and the policy that orders its ranked queries.
+// InForce returns the settings of an endpoint that are in force, defaults included,
+// and the policy that orders its ranked queries.
 func (m *Manager) InForce(endpoint string) (registry.Endpoint, Policy, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {

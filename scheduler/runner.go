@@ -9,14 +9,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Unchanged outcomes wait for company, at most this many and this long.
+// Limits on how many unchanged outcomes wait for a common commit, and for how long.
 const (
 	maxPending  = 256
 	maxDeferred = time.Second
 )
 
-// A runner runs one slot. It alone touches the planner and the budget's executions
-// while the slot lasts, the former under the loop's lock.
+// A runner runs one slot. While the slot lasts, only the runner accesses the
+// planner, under the loop's lock, and the budget's executions.
 type runner struct {
 	l        *Loop
 	ctx      context.Context
@@ -28,25 +28,25 @@ type runner struct {
 	slot     Slot
 	health   registry.Health // as last recorded
 	results  chan answered
-	asked    chan struct{} // a lane asked for, nil when none is
-	acquired bool          // a lane granted and not yet used
-	quiet    time.Time     // no execution starts before, as start last saw it
-	stopped  string        // why no other execution starts
+	asked    chan struct{} // a requested lane, nil if none is
+	acquired bool          // a lane was granted and is not used yet
+	quiet    time.Time     // no execution starts before this time, as last computed by start
+	stopped  string        // why no more executions start
 	pending  []Outcome
-	learnt   *PolicyState // set when the slot is over
+	learnt   *PolicyState // set at the end of the slot
 	notes    []Note
-	since    time.Time // of the first pending outcome
+	since    time.Time // time of the first pending outcome
 }
 
 type answered struct {
 	r *execution
 	a Answer
-	d *difference // from the last result, nil where nothing was compared
+	d *difference // from the last result, nil if nothing was compared
 }
 
-// slot runs one slot from its plan to its last commit. The error is the
-// ledger's. A slot that was cancelled before anything ran never was: it is
-// zero, and so is its error.
+// slot runs one slot from its plan to its last commit. The error is the ledger's.
+// If the slot is cancelled before anything ran, slot returns the zero Slot and no
+// error.
 func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	r, err := l.open(ctx, onTick)
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for err == nil && l.apply() { // and what the slot has recorded may be another server's
+	for err == nil && l.apply() { // the health that the slot recorded may be that of another server
 		l.mu.Unlock()
 		err = l.recordHealth(true)
 		l.mu.Lock()
@@ -67,7 +67,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	if err != nil {
 		return Slot{}, fmt.Errorf("slot %d of endpoint %s: %w", r.slot.Number, r.name, err)
 	}
-	if r.slot.Finished.IsZero() { // the number is free
+	if r.slot.Finished.IsZero() { // the slot number stays free
 		return Slot{}, nil
 	}
 	l.last = r.slot
@@ -75,7 +75,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	return r.slot, nil
 }
 
-// open takes the news in and makes the plan.
+// open merges the news and makes the plan.
 func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	now := l.clock.Now()
 	l.mu.LockPlan()
@@ -111,8 +111,8 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	return r, nil
 }
 
-// checkHealth looks at the endpoint's health: whether anything may start, and
-// whether one at a time as a probe.
+// checkHealth reads the endpoint's health: whether executions may start, and
+// whether only one at a time, as a probe.
 func (r *runner) checkHealth(now time.Time) {
 	h := r.executor.Health()
 	switch {
@@ -126,8 +126,8 @@ func (r *runner) checkHealth(now time.Time) {
 	}
 }
 
-// execute starts what may start and takes in what ends, until nothing runs
-// and nothing may start.
+// execute starts executions and handles finished ones until none runs and none may
+// start.
 func (r *runner) execute() error {
 	defer r.releaseUnused()
 	alarm := time.NewTimer(time.Hour)
@@ -155,8 +155,8 @@ func (r *runner) execute() error {
 	}
 }
 
-// cancelled fires when the process ends while the slot only waits. Executions that
-// run learn it through their own context.
+// cancelled fires if the process ends while the slot only waits. Running executions
+// have their own context.
 func (r *runner) cancelled() <-chan struct{} {
 	if len(r.budget.runs) > 0 {
 		return nil
@@ -164,8 +164,8 @@ func (r *runner) cancelled() <-chan struct{} {
 	return r.ctx.Done()
 }
 
-// start starts executions. blocked means that one could start but for a lane
-// that a trial run holds or the gap between two requests.
+// start starts executions. blocked reports that one could start, except that a
+// trial run holds the lane or the gap between two requests is not over.
 func (r *runner) start() (blocked bool) {
 	for r.stopped == "" && r.ctx.Err() == nil {
 		now := r.l.clock.Now()
@@ -192,14 +192,14 @@ func (r *runner) start() (blocked bool) {
 		}
 		r.launch(x)
 		if r.gap > 0 {
-			return false // the gap counts from the end of this one, so there is one at a time
+			return false // the gap begins at the end of this execution, so there is one at a time
 		}
 	}
 	return false
 }
 
-// gapEnd is when the gap after the last execution is over, be it of this slot, of
-// the one before, or a trial run.
+// gapEnd is the end of the gap after the last execution of this slot, of the one
+// before, or of a trial run.
 func (r *runner) gapEnd() time.Time {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -209,7 +209,7 @@ func (r *runner) gapEnd() time.Time {
 	return r.l.ended.Add(r.gap)
 }
 
-// mayStart says, without starting it, whether there is something to wait for.
+// mayStart reports whether an execution could start, without starting it.
 func (r *runner) mayStart() bool {
 	if r.gap > 0 && len(r.budget.runs) > 0 {
 		return false
@@ -220,7 +220,7 @@ func (r *runner) mayStart() bool {
 		!r.budget.spent()
 }
 
-// launch executes in the background; what runs is waited for by execute.
+// launch executes in the background. execute waits for the answer.
 func (r *runner) launch(x *execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	x.stop = cancel
@@ -239,7 +239,7 @@ func (r *runner) launch(x *execution) {
 	}()
 }
 
-// maxWait is how long to wait at most before something has to be done.
+// maxWait is the longest wait before the runner has to act.
 func (r *runner) maxWait(blocked bool) time.Duration {
 	now := r.l.clock.Now()
 	wait := time.Hour
@@ -258,7 +258,7 @@ func (r *runner) maxWait(blocked bool) time.Duration {
 	return max(0, wait)
 }
 
-// onAlarm does what the time has come for.
+// onAlarm does everything that is due now.
 func (r *runner) onAlarm() error {
 	defer r.watch()()
 	now := r.l.clock.Now()
@@ -276,7 +276,7 @@ func (r *runner) onAlarm() error {
 	return nil
 }
 
-// take takes in one finished execution.
+// take handles one finished execution.
 func (r *runner) take(x answered) error {
 	defer r.watch()()
 	now := r.l.clock.Now()
@@ -303,7 +303,7 @@ func (r *runner) take(x answered) error {
 	if r.ctx.Err() == nil {
 		r.l.streak.observe(c.Query.ID, out.Stats.LastRun)
 	}
-	if now.After(r.l.ended) { // else a trial run was over meanwhile
+	if now.After(r.l.ended) { // else a trial run ended later
 		r.l.ended = now
 	}
 	if out.Stats.LastRun.Outcome.Complete() {
@@ -332,7 +332,7 @@ func (r *runner) take(x answered) error {
 	return nil
 }
 
-// releaseUnused returns a lane that was granted or asked for but not used.
+// releaseUnused releases a lane that was granted or requested but not used.
 func (r *runner) releaseUnused() {
 	if r.asked != nil {
 		r.l.limiter.cancel(r.asked)
@@ -342,7 +342,7 @@ func (r *runner) releaseUnused() {
 	}
 }
 
-// abort stops what runs and waits for it.
+// abort cancels the running executions and waits for them.
 func (r *runner) abort() {
 	for _, x := range r.budget.runs {
 		x.stop()

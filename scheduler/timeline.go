@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A timeline tells the median of all durations that were added. It counts equal
-// ones together: those of one query differ little, and are measured in whole
-// milliseconds where there are many.
+// A timeline computes the median of all durations added. It counts equal durations
+// together: those of one query differ little, and long histories are measured in
+// whole milliseconds.
 type timeline struct {
 	piles []pile // ascending
-	n     int    // all that were added
-	mid   int    // the pile with number n/2, from 0, in ascending order
-	below int    // how many the piles before it hold
+	n     int    // durations added
+	mid   int    // index of the pile that contains number n/2, from 0, in ascending order
+	below int    // durations in the piles before it
 }
 
 type pile struct {
@@ -43,10 +43,10 @@ func (l *timeline) add(d time.Duration) {
 	}
 }
 
-const steps = 16 // that cost less than the search that they may save
+const steps = 16 // that cost less than a binary search
 
-// find is the place of the first pile that is not below d. Most durations are
-// near the median, so it is looked for from there.
+// find returns the index of the first pile that is not below d. Most durations are
+// near the median, so the search starts there.
 func (l *timeline) find(d time.Duration) int {
 	i, n := l.mid, len(l.piles)
 	for range steps {
@@ -63,8 +63,8 @@ func (l *timeline) find(d time.Duration) int {
 	return i
 }
 
-// median is that of at least one duration; of an even number it is the mean of
-// the middle two.
+// median requires at least one duration. For an even number it is the mean of the
+// middle two.
 func (l *timeline) median() time.Duration {
 	upper := l.piles[l.mid].d
 	if l.n%2 == 1 || l.n/2 > l.below {
