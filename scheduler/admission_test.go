@@ -174,7 +174,7 @@ func TestRepaying(t *testing.T) {
 		{0, 0, 0, "a:40s "},              // 12 s: alone, with 10 s and 30 on credit
 		{3, 3, 0, "a:37s "},              // with 7 s and 30
 		{5, 5, 0, "a:35s "},              // half the budget and 30
-		{5.5, 5, 0.5, "b:5s c:5s d:5s "}, // a waits; nobody exceeds 5 s
+		{5.5, 5, 0.5, "b:5s c:5s d:5s "}, // a waits; no query exceeds 5 s
 		{100, 5, 95, "b:5s c:5s d:5s "},  // whatever is owed
 	} {
 		p := newPlanner(named("rr"), 10*time.Second)

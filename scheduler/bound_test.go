@@ -169,7 +169,7 @@ func storm(w *world, seed uint64) {
 }
 
 // TestLongNobodyStarves: under rr every query that can complete within the budget,
-// or on credit within the timeout, does so again and again, also beside queries
+// or on credit within the timeout, does so repeatedly, also beside queries
 // that cannot, and beside a flood of new ones and refresh requests.
 func TestLongNobodyStarves(t *testing.T) {
 	const budget, timeout = 10 * time.Second, 30 * time.Second

@@ -329,7 +329,7 @@ func checkDebt(t *testing.T, w *world, budget, timeout time.Duration) {
 
 // TestReplayDebt: in any replay every slot repays what it can of the debt, at most
 // half its budget; nothing exceeds what is left while more is owed; all slots in
-// a row stay within their budgets and one overrun; and under rr whoever can
+// a row stay within their budgets and one overrun; and under rr every query that can
 // complete does so again within the slots that repaying takes.
 func TestReplayDebt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -480,8 +480,8 @@ func TestDebtOfProfile(t *testing.T) {
 	})
 }
 
-// While the ledger is too slow to learn in time that a slot may exceed its budget
-// it does not: what runs is cut at its end, whoever it is.
+// If the ledger does not record in time that a slot may exceed its budget, every
+// running execution is cut at the end of the budget.
 func TestDebtNeedsItsRecord(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {

@@ -85,7 +85,7 @@
 //	sqrt                     as often as √(weight·rate) says, spread over the day
 //	wic:urgency=uniform:life=overwrite
 //	                         what an execution now captures, by probability of change
-//	sup:x=1:life=overwrite   the least that tells of every x-th update while it lives
+//	sup:x=1:life=overwrite   the fewest that report every x-th update while it is alive
 //	fbsup:x=1:life=overwrite the same, corrected by what executions find
 //	hybrid                   worth per second from learnt rates, and a deadline for all
 //	cv                       clairvoyant: a yardstick of simulations, refused elsewhere

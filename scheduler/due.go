@@ -2,9 +2,9 @@ package scheduler
 
 import "time"
 
-// Due predicts when queries are expected to run next, as Explain does for one,
-// in the order asked; zero where that is unknown, as for all of them while the
-// plan is half done for long. It looks at the plan once for all of them.
+// Due predicts when queries are expected to run next, as Explain does for one. The
+// times are in the order of queries; zero means unknown. All are zero while the
+// plan stays incomplete for long. Due reads the plan once for all of them.
 func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	now := l.clock.Now()
 	due := make([]time.Time, len(queries))
@@ -23,7 +23,7 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 	return due, nil
 }
 
-// refreshPlan brings the plan up to date, unless its slot still runs.
+// refreshPlan brings the plan up to date, unless its slot is running.
 func (l *Loop) refreshPlan(now time.Time) error {
 	if l.running {
 		return nil
@@ -39,8 +39,9 @@ func (l *Loop) refreshPlan(now time.Time) error {
 	return nil
 }
 
-// expected predicts when a query runs: a waiting one once it may, one in the order
-// when the budgets of the slots to come have covered what is before it.
+// expected predicts when a query runs. A waiting query runs as soon as it may; a
+// query in the order runs when the budgets of the coming slots cover the queries
+// before it.
 func (l *Loop) expected(c *item, now time.Time) time.Time {
 	if c.ran {
 		return l.afterRun(c, now)
@@ -61,7 +62,8 @@ func (l *Loop) asksFrom(now time.Time) time.Time {
 	return now
 }
 
-// askingSlot is the slot at a time, or the first after it that asks the endpoint.
+// askingSlot is the slot at the given time, or the first one after it that sends
+// requests to the endpoint.
 func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 	if from := l.asksFrom(now); !slot.IsZero() && !slot.After(from) {
 		return l.gridAfter(from)
@@ -69,8 +71,8 @@ func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 	return slot
 }
 
-// afterRun predicts when a query that has run in the running slot may run next: only
-// after a failure is that known before the slot is over.
+// afterRun predicts when a query that has run in the current slot may run next.
+// Before the end of the slot that is known only after a failure.
 func (l *Loop) afterRun(c *item, now time.Time) time.Time {
 	if c.Stats.NotBefore <= l.planner.slot {
 		return time.Time{}

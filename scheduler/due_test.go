@@ -35,8 +35,8 @@ type fit struct{ Executor }
 
 func (fit) Health() registry.Health { return registry.Health{State: registry.Healthy} }
 
-// Whoever asks about one query after the other, as followers do when all of them
-// fail, does not have all queries ranked for each.
+// A client that asks about one query after the other does not make the loop rank
+// all queries each time. Followers do so when all of their queries change.
 func TestDueRanksOnce(t *testing.T) {
 	const policy = "wic:urgency=uniform:life=overwrite"
 	p, err := ParsePolicy(policy)
@@ -75,7 +75,7 @@ func TestDueRanksOnce(t *testing.T) {
 	if ask(); counted.times != 1 {
 		t.Errorf("%d queries were ranked %d times to tell when each is due, want once", n, counted.times)
 	}
-	// What moves a query has them ranked anew.
+	// A change of a query's place makes the loop rank all queries again.
 	ledger.news = News{Revision: 2, Entries: []Entry{entry(n)}}
 	if ask(); counted.times != 2 {
 		t.Errorf("ranked %d times after one more query came, want 2", counted.times)

@@ -26,7 +26,7 @@ func polite(t testing.TB, takes, gap time.Duration) func(*registry.Query, int) r
 }
 
 // TestGapBetweenSlots: the gap is kept from one slot to the next and after a
-// trial run, at nobody's expense.
+// trial run, without a charge to any budget.
 func TestGapBetweenSlots(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const gap = 900 * time.Millisecond

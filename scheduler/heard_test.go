@@ -74,8 +74,8 @@ func TestTrialsWaitIsRecorded(t *testing.T) {
 	}
 }
 
-// Nobody knows when the last request before a restart ended, which may have been
-// a moment ago; so the gap begins with the start.
+// The end of the last request before a restart is unknown and may be very recent,
+// so the gap begins with the start.
 func TestGapOverRestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")

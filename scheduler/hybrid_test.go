@@ -120,7 +120,7 @@ func TestGuardLawOfFreeQueries(t *testing.T) {
 	keepsDeadlines(t, p, 1, 2, 10*time.Second, w, false)
 }
 
-// What deadlines cannot be met are stretched, but nobody starves.
+// Deadlines that cannot all be met are stretched, and no query starves.
 func TestGuardStretches(t *testing.T) {
 	p, err := ParsePolicy("hybrid:d=4:h=2")
 	if err != nil {

@@ -72,14 +72,14 @@ type PolicyState struct {
 // A Batch is what follows from one or more executions, or from a slot's end.
 type Batch struct {
 	Outcomes []Outcome
-	Slot     *Slot            // the slot's summary so far; the last one stands
+	Slot     *Slot            // the slot's summary so far; the last one recorded is final
 	Health   *registry.Health // nil: as before
 	Policy   *PolicyState     // nil: as before
-	// Rounds are those that were opened, came further or ended, of each profile
-	// in the order of their numbers. One stands at most once, whole. Those of a profile that was removed meanwhile are passed
-	// over, and what is recorded of an interval as captured stays. The ledger
-	// numbers captures, and fills in the positions of what captured an interval:
-	// those that the queries have after this batch.
+	// Rounds are the complete rounds that opened, advanced or ended, each at most
+	// once, and those of one profile in the order of their numbers. The ledger
+	// skips rounds of profiles that were removed meanwhile, and never changes a
+	// recorded capture. It numbers captures and fills in the positions of the
+	// queries that captured an interval: those after this batch.
 	Rounds []registry.Round
 	Models []rounds.Model // each replaces the one before of its query
 }

@@ -269,8 +269,8 @@ func TestRoundsPredicted(t *testing.T) {
 	})
 }
 
-// What was expected once is not expected again because somebody else registers a
-// profile, or because the process began anew.
+// A change that was expected once is not expected again when another profile is
+// registered or the process restarts.
 func TestPredictionsOutliveNews(t *testing.T) {
 	rounds := func(slot func(w *world, i int)) (got []string) {
 		bubble.Test(t, func(t *testing.T) {
@@ -318,8 +318,8 @@ func TestPredictionsOutliveNews(t *testing.T) {
 	}
 }
 
-// Whatever profiles ask for, others keep what the share leaves, and the budget
-// stands; what the share leaves over goes to intervals, too.
+// Whatever profiles ask for, other queries keep the rest of the share, and the
+// budget holds. Intervals may also use what other queries leave.
 func TestShareOfIntervals(t *testing.T) {
 	for _, width := range []int{1, 3} {
 		for _, share := range []float64{0.2, 0.5} {
@@ -383,7 +383,7 @@ func sharing(t *testing.T, width int, share float64) {
 	}
 }
 
-// With nobody else waiting, intervals have the whole budget.
+// Without other waiting queries, intervals have the whole budget.
 func TestIntervalsTakeWhatNobodyWants(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "sedf")
@@ -527,7 +527,7 @@ func TestCompletenessAboveRoundRobin(t *testing.T) {
 	}
 }
 
-// Explain tells of the interval that claims a query.
+// Explain describes the interval that claims a query.
 func TestExplainInterval(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "mrsf")
@@ -629,8 +629,8 @@ func (c *counted) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	return c.Ledger.Since(endpoint, rev)
 }
 
-// Whoever asks when a profile is due does not make the loop read all profiles:
-// else registering many of them would read each of them as many times.
+// NextRound does not make the loop read all profiles: otherwise registering n
+// profiles would read n² of them.
 func TestAskingForTheNextRoundReadsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ledger := &counted{Ledger: &schedulertest.Memory{}}

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A naive planner: the rules word by word over a plain list, sorted anew for
-// every slot.
+// A naive planner implements the rules literally over a plain list, sorted again
+// for every slot.
 type naive struct {
 	budget  time.Duration
 	rule    string

@@ -7,9 +7,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// over lists the runs that have to be cut now because the budget, or the share
-// of the front tiers, is used up. When there are none, wait is how long it
-// takes at least until there are.
+// over lists the executions that have to be cut now, because the budget or the
+// share of the front tiers is used up. If there are none, wait is the shortest time
+// until there can be one.
 func (s *slotBudget) over(now time.Time) (cut []*execution, wait time.Duration) {
 	if s.credit > 0 {
 		return s.overdrawn(now)
@@ -61,10 +61,11 @@ func (s *slotBudget) over(now time.Time) (cut []*execution, wait time.Duration) 
 	return nil, min(wait, all/n)
 }
 
-// overdrawn is over where there is credit. It is for one execution, the one that
-// has run longest: that may finish within its timeout. The others are cut when
-// they and what has finished use up the budget, and all when the credit is gone,
-// of which finished executions of the front tiers may have taken some.
+// overdrawn is over for a slot with credit. The credit is for one execution, the
+// one that has run longest: it may finish within its timeout. The others are cut
+// when they and the finished executions use up the budget. All are cut when the
+// credit is used up; finished executions of the front tiers may have used part of
+// it.
 func (s *slotBudget) overdrawn(now time.Time) (cut []*execution, wait time.Duration) {
 	going, n := s.going(false), time.Duration(len(s.runs))
 	if len(going) == 0 {
@@ -101,8 +102,8 @@ func (s *slotBudget) overdrawn(now time.Time) (cut []*execution, wait time.Durat
 	return nil, min(wait, left/n)
 }
 
-// unlent is how long it takes at least until executions come near the end of the
-// budget, and the ledger has to know first that they may go beyond it.
+// unlent is the shortest time until executions come near the end of the budget.
+// Before they exceed it, the ledger has to record that they may.
 func (s *slotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 	if s.credit == 0 || s.lent {
 		return 0, false
@@ -111,13 +112,14 @@ func (s *slotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 	return max(0, left/time.Duration(max(1, len(s.runs)))), true
 }
 
-// lendAhead is how long before that a commit is begun, at most.
+// lendAhead is the longest time before the end of the budget at which that commit
+// begins.
 const lendAhead = time.Second
 
 // lendable is what running executions may still add to the debt.
 func (s *slotBudget) lendable() time.Duration { return s.credit - s.excess() }
 
-// committed is the budget with as much credit as the ledger knows of.
+// committed is the budget plus the credit that the ledger has recorded.
 func (s *slotBudget) committed() time.Duration {
 	if s.lent {
 		return s.budget + s.credit
@@ -125,7 +127,8 @@ func (s *slotBudget) committed() time.Duration {
 	return s.budget
 }
 
-// going lists the runs that have not been told to stop, all or those in front.
+// going lists the executions that were not told to stop, all or those of the front
+// tiers.
 func (s *slotBudget) going(front bool) (list []*execution) {
 	for _, r := range s.runs {
 		if !r.cut && (r.front || !front) {
@@ -135,9 +138,9 @@ func (s *slotBudget) going(front bool) (list []*execution) {
 	return list
 }
 
-// finish books an answer and says what it amounts to under the budget: a run
-// beyond its limit is cut, whatever it brought, and takes what was left.
-// stopped says that the process is ending.
+// finish books an answer and applies the budget to it: an execution that exceeded
+// its limit counts as cut, whatever its answer, and is charged what was left.
+// stopped reports that the process is ending.
 func (s *slotBudget) finish(r *execution, a Answer, stopped bool) (Answer, bool) {
 	if last := len(s.runs) - 1; s.runs[last] == r {
 		s.runs = s.runs[:last]
@@ -166,8 +169,8 @@ func (s *slotBudget) finish(r *execution, a Answer, stopped bool) (Answer, bool)
 	return a, whole
 }
 
-// verdict tells the budget's limit from the endpoint's own: an execution that
-// ends at the smaller of the two ended because of it.
+// judge distinguishes the budget's limit from the endpoint's timeout: an execution
+// that ends at the smaller of the two ended because of it.
 func (s *slotBudget) judge(r *execution, a Answer, stopped bool) Answer {
 	switch {
 	case a.Outcome == registry.Cut:

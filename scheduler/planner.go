@@ -321,8 +321,8 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 
 // advance looks again at whatever waited for this slot or this moment.
 func (p *planner) advance(now time.Time) {
-	// Without the reading of the monotonic clock, which stands still while the
-	// machine is suspended.
+	// Without the monotonic clock reading, which stops while the machine is
+	// suspended.
 	now = now.Round(0)
 	p.now = now
 	if inFuture(p.looked, now) { // the clock was set back, and those moments with it

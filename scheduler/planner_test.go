@@ -95,7 +95,7 @@ func TestWaiting(t *testing.T) {
 		set  func(*item, int64)
 		drop func(*item)
 		due  func(int64) []*item
-		next func(int) []*item // nil where nobody asks
+		next func(int) []*item // nil if no test calls it
 	}
 	rooms := map[string]func() room{
 		"times": func() room {
@@ -394,7 +394,7 @@ func BenchmarkSlot(b *testing.B) {
 	}
 }
 
-// sortAll is what a slot costs when every key is computed anew.
+// sortAll is the cost of a slot that computes every key again.
 func sortAll(p *planner) []*item {
 	list := make([]*item, 0, len(p.all))
 	for _, c := range p.all {

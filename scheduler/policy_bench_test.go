@@ -79,7 +79,7 @@ func throng(tb testing.TB, p Policy, n int) *Replay {
 
 // BenchmarkRank compares a slot of a thousand executions with one in which all
 // ranks are computed from the formula and sorted. The former is all that a slot
-// does but for asking: queries are chosen by the budget rule, booked, folded,
+// does except the requests: queries are chosen by the budget rule, booked, folded,
 // remembered and put back. The latter only ranks the same queries, by rank, last
 // execution and id. Both are processor time: "ratio" is how many times dearer the
 // quickest of the latter is than a typical one of the former, "bytes/query" what

@@ -174,7 +174,7 @@ func TestPolicies(t *testing.T) {
 			{"c", []string{"1", "2+", "11"}},                 // once, long ago
 			{"d", []string{"1", "2", "3"}},                   // deadline 3+8 = 11 is over: the guard has it first
 			{"e", []string{"1/1", "2+/1", "11/1"}},           // like c in a thousandth of the time
-			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e but for what it learnt meanwhile: nothing changed by 3 and 5
+			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e except for what it learnt meanwhile: nothing changed by 3 and 5
 		}, []string{"d", "e", "f", "a", "c", "b"}},
 
 		{"hybrid:no-guard", 12, []named{

@@ -58,7 +58,7 @@ func (w played) queries() []registry.Query {
 	return out
 }
 
-// replay lists the executions of every slot; nil stands for "all of them".
+// replay lists the executions of every slot; nil means all of them.
 func (w played) replay(t rapid.TB, policy, rule string, budget time.Duration, ranked bool) [][]scheduler.Played {
 	p, err := scheduler.ParsePolicy(policy)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestReplayRemembersCuts(t *testing.T) {
 
 // A query that was cut with the whole budget rests until slot 3. By then its
 // result is what it was, so the policy leaves it out, and it waits again for
-// slot 4, in which it is stale once more: it stands in the order once.
+// slot 4, in which it is stale once more: it is in the order once.
 func TestReplayNarrowsWhatRests(t *testing.T) {
 	const n, slots = 2, 6
 	stale := [slots + 1][n]bool{1: {true}, 4: {true}, 5: {true, true}} // by slot

@@ -73,7 +73,7 @@ func newSlotBudget(p *planner, width int, timeout, charged time.Duration) *slotB
 	return s
 }
 
-// debt is what the slots to come have to repay.
+// debt is what later slots have to repay.
 func (s *slotBudget) debt() time.Duration {
 	if !s.p.rule.fits() {
 		return 0
@@ -81,16 +81,16 @@ func (s *slotBudget) debt() time.Duration {
 	return s.owes + s.excess()
 }
 
-// beyond is by how much finished executions have exceeded the budget.
+// excess is by how much finished executions have exceeded the budget.
 func (s *slotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
 
-// open says that the cost of a query is not known: it never completed, or was
-// cut beyond its median.
+// open reports whether the cost of a query is unknown: it never completed, or was
+// cut after more than its median.
 func (c *item) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
 
 func (r *execution) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
 
-// reserve is what the run is expected to take at least, as things are now.
+// reserve is the smallest time that the execution is now expected to take.
 func (r *execution) reserve(now time.Time) time.Duration {
 	if r.open && r.c.Estimate > 0 {
 		return max(r.share, r.elapsed(now))
@@ -98,8 +98,8 @@ func (r *execution) reserve(now time.Time) time.Duration {
 	return max(r.c.Estimate, r.elapsed(now))
 }
 
-// left is what remains of the budget, and of the share of the front tiers,
-// after what running executions have taken up to now.
+// left is the rest of the budget, and of the share of the front tiers, after the
+// time that running executions have taken so far.
 func (s *slotBudget) left(now time.Time) (all, front time.Duration) {
 	all, front = s.budget-s.used, s.share-s.front
 	for _, r := range s.runs {
@@ -111,7 +111,7 @@ func (s *slotBudget) left(now time.Time) (all, front time.Duration) {
 	return all, min(front, all)
 }
 
-// grant is what a run may take for which there is so much of the budget.
+// grant is the limit of an execution for which part of the budget is available.
 func (s *slotBudget) grant(part time.Duration, now time.Time) time.Duration {
 	if s.credit == 0 {
 		return part
@@ -119,7 +119,7 @@ func (s *slotBudget) grant(part time.Duration, now time.Time) time.Duration {
 	return s.reach(now)
 }
 
-// reach is what remains of budget and credit.
+// reach is the rest of budget and credit.
 func (s *slotBudget) reach(now time.Time) time.Duration {
 	all := s.budget + s.credit - s.used
 	for _, r := range s.runs {
@@ -128,7 +128,7 @@ func (s *slotBudget) reach(now time.Time) time.Duration {
 	return all
 }
 
-// spent says whether finished executions leave nothing to others.
+// spent reports whether finished executions leave nothing of the budget.
 func (s *slotBudget) spent() bool {
 	left := s.budget - s.used
 	if s.credit > 0 {
@@ -137,8 +137,8 @@ func (s *slotBudget) spent() bool {
 	return left <= 0
 }
 
-// room is what the estimate of another execution has to fit. What the front tiers
-// take on credit is borrowed from later slots, not from the other tiers.
+// room is the time that the estimate of another execution has to fit. The front
+// tiers borrow what they take on credit from later slots, not from the other tiers.
 func (s *slotBudget) room(now time.Time) (ranked, front time.Duration) {
 	ranked, front = s.budget-s.used, s.share-s.front
 	var inFront time.Duration
@@ -161,7 +161,7 @@ func (s *slotBudget) room(now time.Time) (ranked, front time.Duration) {
 	return ranked - inFront, frontRoom
 }
 
-// next picks what starts now; nil when nothing may.
+// next returns the execution that starts now, nil if none may.
 func (s *slotBudget) next(now time.Time) *execution {
 	if s.alone || len(s.runs) >= s.width {
 		return nil
@@ -215,13 +215,13 @@ func (s *slotBudget) next(now time.Time) *execution {
 	return s.begin(c, now, left, false)
 }
 
-// leads says whether the first in order may start, whatever it takes. It waits
-// where a debt remains, unless it fits.
+// leads reports whether the first query in order may start regardless of its
+// estimate. While a debt remains, it has to fit.
 func (s *slotBudget) leads(c *item, room time.Duration) bool {
 	return s.owes == 0 || c.Estimate <= room
 }
 
-// whatever starts the first in order while anything is left.
+// whatever starts the first query in order while any budget is left.
 func (s *slotBudget) whatever(now time.Time) *execution {
 	c, left := s.p.ranked.first(), s.budget-s.used
 	if c == nil || left <= 0 {
@@ -244,7 +244,7 @@ func (s *slotBudget) early(c *item, now time.Time, room time.Duration) *executio
 // minShare is the smallest remainder worth granting when several executions run.
 const minShare = time.Millisecond
 
-// first starts a query with all there is, alone when it may need more.
+// first starts a query with all the budget that is left, alone if it may need more.
 func (s *slotBudget) first(c *item, now time.Time) *execution {
 	left, _ := s.left(now)
 	if left <= 0 {
@@ -272,7 +272,7 @@ func (s *slotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 	return r
 }
 
-// bound is the limit that the executor is given.
+// bound is the limit for the executor.
 func (s *slotBudget) bound(r *execution) time.Duration { return min(r.limit, s.timeout) }
 
 // typical replaces an unknown cost where a plan is only counted.

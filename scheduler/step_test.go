@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// A clock on the wall that somebody sets. As with the system's, whoever waits
-// waits as long as it seemed when the waiting began.
+// A wall clock that can be set. As with the system's clock, a wait takes as long as
+// computed when it began.
 type wall struct {
 	mu  sync.Mutex
 	off time.Duration
@@ -166,8 +166,8 @@ func TestTimesBeyondNanoseconds(t *testing.T) {
 	}
 }
 
-// A hasty clock goes a nanosecond slower than whoever waits, and shows another
-// nanosecond whenever it is looked at.
+// A hasty clock runs a nanosecond behind its waiters, and advances by a nanosecond
+// with each reading.
 type hasty struct {
 	mu  sync.Mutex
 	off time.Duration

@@ -72,9 +72,8 @@ func TestTickThatNeverRan(t *testing.T) {
 	})
 }
 
-// A trial run ends with its loop: nobody is asked by a process that was told to
-// stop, nor on behalf of an endpoint that is removed, and what comes in its place
-// finds nothing under way.
+// A trial run ends with its loop: a process that is stopping sends no request, nor
+// does the loop of a removed endpoint, and its replacement finds none in progress.
 func TestTrialEndsWithItsLoop(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := &service{reply: same(t, time.Minute), stubborn: time.Second}
