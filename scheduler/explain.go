@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An Explanation says which place a query has in the plan: why it ran, or did not,
-// and when it is expected to run next.
+// An Explanation describes a query's place in the plan: why it ran or did not, and
+// when it is expected to run next.
 type Explanation struct {
 	Query      string             `json:"query"`
 	Endpoint   string             `json:"endpoint"`

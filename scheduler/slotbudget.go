@@ -7,18 +7,18 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// A slotBudget is the account of one slot: what was used, what runs, what is left.
-// It applies the budget rule. With one execution at a time that is exactly: in
-// order, a query starts when its estimate fits what is left; the first always
-// starts, alone when its estimate exceeds the budget. With more, what is left
-// is counted after what the running ones are expected to take.
+// A slotBudget is the account of one slot: time used, executions in progress, time
+// left. It applies the budget rule. With one execution at a time the rule is: in
+// order, a query starts if its estimate fits what is left. The first query always
+// starts, alone if its estimate exceeds the budget. With several executions at a
+// time, the expected time of the running ones is subtracted first.
 //
-// A debt of earlier slots is repaid first, which makes the budget smaller. While
-// more of it remains than that, the slot is strict, and a first that exceeds what
-// is left waits: so a debt is always repaid, and then the first in order has its
-// turn. Under the rule debt a slot that owes nothing has credit: shares and
-// budget then say what starts, and what has started may finish, as long as all
-// together do not exceed the budget by more than the credit.
+// A debt of earlier slots is repaid first, which reduces the budget. While more
+// debt remains, the slot is strict, and a first query that exceeds what is left
+// waits. So a debt is always repaid, and then the first in order runs. Under the
+// rule debt, a slot without debt has credit: budget and shares decide what starts,
+// and started executions may finish as long as together they exceed the budget by
+// at most the credit.
 type slotBudget struct {
 	p        *planner
 	width    int           // executions at a time, now
