@@ -16,13 +16,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The compact format is a line that names it and its version, and then frames:
-// the length of what is compressed (uvarint), that, and eight bytes of its
-// xxh3. The first frame is the head, in JSON; one frame follows for each
-// revision from t0 on. A frame tells, as varints, how the times differ from the
-// frame before, the versions that begin, and the executions that brought no
-// complete answer. A file can so be written while it is recorded, and what is
-// whole of it is known after a crash. The frame that closes the file is empty.
+// The compact format is a line with its name and version, followed by frames. A frame
+// is the length of its compressed data (uvarint), the data, and eight bytes of the
+// data's xxh3. The first frame is the head, in JSON; one frame follows for each
+// revision from t0 on. Its varints encode the difference between its times and those
+// of the previous frame, the versions that begin, and the executions without a
+// complete answer. The file can therefore be written during a recording, and its
+// complete part is known after a crash. An empty frame closes the file.
 const (
 	compactName    = "freshet-trace"
 	compactVersion = 1

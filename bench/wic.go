@@ -114,8 +114,8 @@ func (l *WICLoad) changes() (n int) {
 	return n
 }
 
-// delays tells for each true change that a schedule captures how many instants
-// after it that was.
+// delays returns, for each true change that a schedule captures, the number of
+// instants between the change and its capture.
 func (l *WICLoad) delays(schedule [][]int) (delays []int) {
 	prev := make([]int, l.Pages)
 	for j, pages := range schedule {

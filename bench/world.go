@@ -28,8 +28,8 @@ type slotTotal struct {
 	gaps          bool
 }
 
-// Groups tells queries apart by how often their result changes over the whole
-// trace: at most so many times.
+// Groups classifies queries by the maximum number of changes of their result over the
+// whole trace.
 var Groups = [...]struct {
 	Name string
 	Most int
