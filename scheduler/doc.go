@@ -1,4 +1,4 @@
-// Package scheduler decides which query runs when, runs it, and says what
+// Package scheduler decides which query runs when, runs it, and determines what
 // follows from its answer.
 //
 // Its pure half knows statistics (Stats), policies (Policy, one file each and
@@ -8,8 +8,8 @@
 //
 // # A slot
 //
-// The loop takes in what is new in the ledger, brings waiting queries into the
-// order, and starts executions while the rule lets it, at most
+// The loop reads the ledger's news, moves waiting queries into the order, and
+// starts executions as long as the budget rule allows it, at most
 // Endpoint.Concurrency at a time. An answer is compared and committed; a change
 // at once, what did not change with the next change, after a second, or at the
 // end of the slot. Followers are told after the commit. Slots whose grid time
@@ -73,8 +73,8 @@
 //
 // # Policies
 //
-// What orders the ranked tier, as spelled with its defaults; formulas and sources
-// stand with each.
+// These policies order the ranked tier, spelled here with their defaults. The type
+// of each documents its formula and source.
 //
 //	rr                       executed longest ago first
 //	sjf:lambda=0.5           shortest median time first, e^(−λ·age) times it
@@ -95,8 +95,8 @@
 //
 // A policy is an order and a fold over one query's executions; hybrid learns of
 // the endpoint as a whole besides. The ledger keeps both. Another policy begins
-// with what the last 63 executions of each query teach it. Others are held
-// against an endpoint's own over what is recorded, see package shadow.
+// with what the last 63 executions of each query teach it. Package shadow
+// compares other policies with an endpoint's own over the recorded executions.
 //
 // # Cost
 //
