@@ -23,8 +23,7 @@ type holders struct {
 }
 
 const (
-	// maxKin is the most queries that may share a constant; what more have tells
-	// nothing.
+	// maxRelated is the most queries that may share a constant for it to relate them.
 	maxRelated = 60
 	// maxIndexed is the most constants of a query that are indexed. A query that
 	// names more is about too much to be kin of others, or for a hint to pass it
@@ -134,7 +133,8 @@ func (c *item) indexed() []string {
 	return slices.Compact(slices.Clone(c.Query.Constants))
 }
 
-// kin lists those that share a constant with c, each once, in the order of ids.
+// related lists the queries that share a constant with c, each once, in the order
+// of ids.
 func (x *constantIndex) related(c *Candidate) []*Candidate {
 	var out []*Candidate
 	constants := c.Query.Constants

@@ -153,10 +153,10 @@ func (c *item) free(now time.Time) time.Time {
 	return from.Add(d - min(d/20, timerSlack))
 }
 
-// beyond tells whether something that has happened is so far in the future that
-// the clock must have been set back since.
+// inFuture reports whether a recorded time is so far in the future that the clock
+// must have been set back since.
 func inFuture(t, now time.Time) bool { return t.Sub(now) > clockCheck }
 
-// jitter is by how much a slot may start after its grid time: an interval of
-// three slots that is counted from a late start would otherwise take four.
+// timerSlack is how late a slot may start after its grid time. Without it an
+// interval of three slots that is counted from a late start would take four.
 const timerSlack = 50 * time.Millisecond

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An execution is one finished run of a query in a slot.
+// An observation is one finished execution of a query in a slot.
 type observation struct {
 	slot   uint64
 	at     time.Time // when it ended

@@ -259,9 +259,9 @@ func limits(e registry.Endpoint, s Schedule) (setting string, err error) {
 	case e.Rule != RuleStrict && e.Rule != RuleDebt:
 		return "rule", fmt.Errorf("%q is not known, use strict or debt", e.Rule)
 	case e.Budget <= 0:
-		return "budget", errors.New("it must be more than nothing")
+		return "budget", errors.New("it must be greater than 0")
 	case e.Timeout <= 0:
-		return "timeout", errors.New("it must be more than nothing")
+		return "timeout", errors.New("it must be greater than 0")
 	case e.MinGap < 0:
 		return "min_gap", errors.New("it cannot be negative")
 	case e.Concurrency < 1:

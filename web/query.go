@@ -89,7 +89,7 @@ func (v *viewer) expect(items ...registry.ListedQuery) error {
 	return nil
 }
 
-// view of a query as it is now.
+// id returns the view of a query as it is now.
 func (v *viewer) id(id string) (queryView, error) {
 	it, err := v.Queries.Item(id)
 	if err != nil {
@@ -124,7 +124,8 @@ func (s *server) links(id string) queryLinks {
 		Live: "ws" + strings.TrimPrefix(s.url("/v1/live"), "http"), Explain: s.url(at + "/explain")}
 }
 
-// only the holder and admins see a registration.
+// registrations returns the holders of q that the caller may see: its own, and all
+// for an admin.
 func (v *viewer) registrations(q registry.Query) []registry.Holder {
 	out := []registry.Holder{}
 	for _, h := range q.Holders {

@@ -110,7 +110,7 @@ func plainType(n namer, typ string) string {
 var number = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true, xsd + "int": true, xsd + "long": true,
 	xsd + "nonNegativeInteger": true, xsd + "positiveInteger": true, xsd + "short": true, xsd + "byte": true, xsd + "unsignedInt": true}
 
-// heads returns the column headings of a result form.
+// headsOf returns the column headings of a result form.
 func headsOf(form diff.Form, vars []string) []string {
 	if form.Graph() {
 		return []string{"subject", "predicate", "object"}
