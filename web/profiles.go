@@ -128,18 +128,23 @@ func patchProfile(c *call) error {
 	if err := c.decode(&body, typeMerge, typeJSON); err != nil {
 		return err
 	}
-	c.edit.Lock()
-	defer c.edit.Unlock()
-	p, err := c.matchedProfile()
-	if err != nil {
-		return err
-	}
-	p, err = c.Registry.PatchProfile(c.caller, p.ID, registry.ProfilePatch{
-		Name: body.Name.pointer(), Budget: body.Budget.pointer(), Weight: body.Weight.pointer()})
+	p, err := c.patchMatched(registry.ProfilePatch{Name: body.Name.pointer(), Budget: body.Budget.pointer(), Weight: body.Weight.pointer()})
 	if err != nil {
 		return err
 	}
 	return c.answerProfile(http.StatusOK, p)
+}
+
+// patchMatched edits the profile of the path. The lock is free again before the
+// answer is written, which a client may not read.
+func (c *call) patchMatched(edit registry.ProfilePatch) (registry.Profile, error) {
+	c.edit.Lock()
+	defer c.edit.Unlock()
+	p, err := c.matchedProfile()
+	if err != nil {
+		return p, err
+	}
+	return c.Registry.PatchProfile(c.caller, p.ID, edit)
 }
 
 func (c *call) matchedProfile() (registry.Profile, error) {

@@ -232,16 +232,22 @@ func patchQuery(c *call) error {
 	if err := c.decode(&body, typeMerge, typeJSON); err != nil {
 		return err
 	}
+	q, err := c.patchHeld(registry.Patch{Name: body.Name.pointer(), Tags: body.Tags.pointer(), Weight: body.Weight.pointer(),
+		MaxStaleness: body.MaxStaleness.pointer(), MinInterval: body.MinInterval.pointer(), From: body.From.pointer(), Until: body.Until.pointer(),
+		Public: body.Public.pointer(), Urgency: body.Urgency.pointer(), Life: body.Life.pointer()})
+	return c.answer(http.StatusOK, q, err)
+}
+
+// patchHeld edits the caller's registration. The lock is free again before the
+// answer is written, which a client may not read.
+func (c *call) patchHeld(p registry.Patch) (registry.Query, error) {
 	c.edit.Lock()
 	defer c.edit.Unlock()
 	q, err := c.heldQuery()
 	if err != nil {
-		return err
+		return q, err
 	}
-	q, err = c.Registry.Patch(c.caller, q.ID, registry.Patch{Name: body.Name.pointer(), Tags: body.Tags.pointer(), Weight: body.Weight.pointer(),
-		MaxStaleness: body.MaxStaleness.pointer(), MinInterval: body.MinInterval.pointer(), From: body.From.pointer(), Until: body.Until.pointer(),
-		Public: body.Public.pointer(), Urgency: body.Urgency.pointer(), Life: body.Life.pointer()})
-	return c.answer(http.StatusOK, q, err)
+	return c.Registry.Patch(c.caller, q.ID, p)
 }
 
 // heldQuery is the query of the path; If-Match is held against the caller's
