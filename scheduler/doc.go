@@ -2,7 +2,7 @@
 // follows from its answer.
 //
 // Its pure half knows statistics (Stats), policies (Policy, one file each and
-// one line in Policies), the planner with its budget rule, and what an
+// one line in policy.Definitions), the planner with its budget rule, and what an
 // answer means (observe). Its shell is the Loop, one per endpoint, and the
 // Manager, which owns the loops.
 //

@@ -105,7 +105,7 @@ type Publishing struct {
 	Followers Followers
 	Rechecks  Rechecks
 	Feeds     Feeds
-	// ChangeJSON writes a change as section "A change" of the protocol shows it.
+	// ChangeJSON writes a change as the schema Change of openapi.yaml defines it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 }
 

@@ -77,7 +77,7 @@ func (r Reply) Problem() string {
 	return fmt.Sprintf("the callback answered %d", r.Status)
 }
 
-// Options of an Engine. Store, Log, Hub, Guard and Ways are needed.
+// Options of an Engine. Store, Hub, Guard and Ways are required.
 type Options struct {
 	Store Store
 	Hub   *notify.Hub

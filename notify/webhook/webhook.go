@@ -6,7 +6,7 @@
 //
 //	webhook.verify  {"webhook","challenge"}: sent until the endpoint answers 2xx;
 //	                nothing else is sent before
-//	query.changed   a change, as section "A change" of the protocol shows it;
+//	query.changed   a change, in the JSON form of a change in the API;
 //	                prev is the last position that this webhook was sent, so that
 //	                waiting changes that were folded, or left out by a filter, show
 //	query.snapshot  {"query","epoch","seq","time","checked_at","form","hash",
