@@ -123,7 +123,7 @@ func parseNT(b []byte) (t Term, rest []byte, err error) {
 	case len(b) > 0 && b[0] == '"':
 		return parseNTLiteral(b)
 	default:
-		err = malformed("triple without a term where one must stand")
+		err = malformed("triple without a term where one is required")
 	}
 	return t, rest, err
 }

@@ -205,7 +205,7 @@ func (p *planner) missed(query, stopped string) string {
 	c := p.all[query]
 	switch {
 	case c == nil:
-		return "nobody watches it any more"
+		return "it is no longer registered"
 	case stopped != "":
 		return "nothing could run: " + stopped
 	case c.ran && !c.Stats.LastRun.Outcome.Complete():

@@ -164,7 +164,7 @@ func TestRoundsExpire(t *testing.T) {
 		// Slot 2: a changes. Its own item is captured by that change, c runs after a.
 		w.expectEnds("p_paused", "1 expired 2-5 (it was paused) 2")
 		w.expectEnds("p_never", "1 expired 2-5 2 (what it waits for did not happen within the window)")
-		w.expectEnds("p_gone", "1 expired 2-4 2 (nobody watches it any more)")
+		w.expectEnds("p_gone", "1 expired 2-4 2 (it is no longer registered)")
 	})
 }
 
@@ -613,7 +613,7 @@ func TestRoundsExpireWithoutASlot(t *testing.T) {
 			t.Errorf("ended before its time: %+v", ends)
 		}
 		until(11*time.Minute + 5*time.Second)
-		w.expectEnds("p_pair", "1 expired 2-4 2 (nobody watches it any more)")
+		w.expectEnds("p_pair", "1 expired 2-4 2 (it is no longer registered)")
 		w.stop()
 	})
 }

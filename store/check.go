@@ -242,7 +242,7 @@ func (c *checker) orphans() error {
 	for _, bucket := range [][]byte{bResults, bChanges} {
 		err := c.tx.Bucket(bucket).ForEach(func(k, _ []byte) error {
 			if !known(number(k)) {
-				c.found("%s: query number %d is nobody's", bucket, number(k))
+				c.found("%s: number %d belongs to no query", bucket, number(k))
 			}
 			return nil
 		})
@@ -288,7 +288,7 @@ func (c *checker) log() error {
 		c.found("the log is counted as %d bytes and has %d", counted.logBytes, size)
 	}
 	if k, _ := c.tx.Bucket(bOffsets).Cursor().Last(); number(k) > counted.offset {
-		c.found("offset %d was given, the counter stands at %d", number(k), counted.offset)
+		c.found("offset %d was given, the counter is at %d", number(k), counted.offset)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (c *checker) profiles() error {
 			serial := number(k)
 			waits := c.tx.Bucket(bPurge).Get(purgeKey(purgeRounds, serial)) != nil
 			if !known[serial] && !waits {
-				c.found("%s: profile number %d is nobody's", bucket, serial)
+				c.found("%s: number %d belongs to no profile", bucket, serial)
 			}
 			return nil
 		})

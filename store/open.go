@@ -205,7 +205,7 @@ func (d *DB) renew(tx *bbolt.Tx, from uint64, token, fresh string) error {
 		}
 	}
 	if fresh != "" {
-		d.log.Warn("numbering begins anew: followers will be sent a snapshot", "file", d.path, "reason", fresh,
+		d.log.Warn("numbering begins again: followers will be sent a snapshot", "file", d.path, "reason", fresh,
 			"epoch", string(m.Get(kEpoch)))
 	}
 	d.epoch = string(m.Get(kEpoch))

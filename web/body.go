@@ -77,11 +77,11 @@ func semanticReason(e *json.SemanticError) string {
 	case e.Err != nil && e.GoType != nil && e.JSONKind != 0 && e.GoType.PkgPath() != "":
 		return "not a value for this member: " + e.Err.Error()
 	case e.JSONKind != 0:
-		return kindName(e.JSONKind) + " cannot stand here"
+		return kindName(e.JSONKind) + " is not allowed here"
 	case e.Err != nil:
 		return e.Err.Error()
 	}
-	return "this value cannot stand here"
+	return "this value is not allowed here"
 }
 
 // unknownMember suggests the intended name of an unknown member, or lists the known
@@ -136,7 +136,7 @@ func kindName(k jsontext.Kind) string {
 
 func syntacticReason(e *jsontext.SyntacticError) string {
 	if errors.Is(e.Err, jsontext.ErrDuplicateName) {
-		return "a member stands twice"
+		return "a member is given twice"
 	}
 	if errors.Is(e.Err, io.ErrUnexpectedEOF) {
 		return "the body ends in the middle of the JSON document"

@@ -74,7 +74,7 @@ func (c *call) start(rt route) error {
 	}
 	for name, values := range c.params {
 		if len(values) > 1 && !slices.Contains(repeatable, name) {
-			return malformed(pointer(jsontext.Pointer("?"+name)), "a parameter stands twice")
+			return malformed(pointer(jsontext.Pointer("?"+name)), "a parameter is given twice")
 		}
 	}
 	if limit := int64(c.Limits.Body); c.r.ContentLength > limit {

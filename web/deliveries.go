@@ -35,8 +35,8 @@ var (
 	deliveriesDesc  = prometheus.NewDesc("freshet_deliveries_total", "Messages by how they ended: delivered, failed, retried, dropped.", []string{"way", "result"}, nil)
 	connectionsDesc = prometheus.NewDesc("freshet_connections", "Followers connected now.", []string{"kind"}, nil)
 	subsDesc        = prometheus.NewDesc("freshet_subscriptions", "Subscriptions by state.", []string{"way", "state"}, nil)
-	waitingDesc     = prometheus.NewDesc("freshet_waiting_changes", "Changes that subscribers have not been told of, summed over subscriptions.", []string{"way"}, nil)
-	lagDesc         = prometheus.NewDesc("freshet_delivery_lag_seconds", "For how long the oldest change has waited that some subscriber was not told of; 0 when none waits.", []string{"way"}, nil)
+	waitingDesc     = prometheus.NewDesc("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", []string{"way"}, nil)
+	lagDesc         = prometheus.NewDesc("freshet_delivery_lag_seconds", "For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", []string{"way"}, nil)
 )
 
 func (c deliveryCollector) Describe(ch chan<- *prometheus.Desc) {

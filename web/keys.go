@@ -50,7 +50,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 		return registry.Token{}, "", registry.ErrExists
 	}
 	if len(all) == 0 && (role != registry.RoleAdmin || expires != nil) {
-		return registry.Token{}, "", &problem{Problem: newProblem("conflict", "with the first token this server begins to ask for tokens: make it one of the role admin that does not expire, or nobody could make the next")}
+		return registry.Token{}, "", &problem{Problem: newProblem("conflict", "with the first token this server begins to ask for tokens: make it one of the role admin that does not expire, or no caller could make the next")}
 	}
 	secret, sha := NewSecret()
 	t := registry.Token{Name: name, Role: role, SHA256: sha, CreatedAt: g.now().UTC().Truncate(time.Second), ExpiresAt: expires}
@@ -75,11 +75,11 @@ func (g *TokenGate) Revoke(name string) error {
 		return notFound("no token has this name")
 	}
 	if all[i].FromFile {
-		return &problem{Problem: newProblem("conflict", "this token stands in the configuration file: remove it there and send SIGHUP")}
+		return &problem{Problem: newProblem("conflict", "this token is in the configuration file: remove it there and send SIGHUP")}
 	}
 	lasting := func(t registry.Token) bool { return t.Role == registry.RoleAdmin && t.ExpiresAt == nil }
 	if lasting(all[i]) && !slices.ContainsFunc(slices.Delete(slices.Clone(all), i, i+1), lasting) {
-		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one first, or nobody could")}
+		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one first, or no caller could")}
 	}
 	if err := g.store.DeleteToken(name); err != nil {
 		return err

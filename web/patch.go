@@ -77,7 +77,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 			continue
 		}
 		if _, ok := old.Headers[name]; !ok {
-			return unprocessable("bad-endpoint", "/headers", "a header's value %q stands for one that is kept, and there is none", mask)
+			return unprocessable("bad-endpoint", "/headers", "a header's value %q refers to a stored one, and there is none", mask)
 		}
 		if next.Headers[name] = old.Headers[name]; next.Headers[name] == mask {
 			return sendAgain("/headers", "the header "+name)
@@ -89,7 +89,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 		}
 		was := passwords(old.Auth)[i]
 		if was == nil {
-			return unprocessable("bad-endpoint", "/auth", "a password %q stands for one that is kept, and there is none", mask)
+			return unprocessable("bad-endpoint", "/auth", "a password %q refers to a stored one, and there is none", mask)
 		}
 		if p.Password = was.Password; p.Password == mask {
 			return sendAgain("/auth/"+[]string{"basic", "digest"}[i]+"/password", "the password")
@@ -97,7 +97,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 	}
 	if b := next.Auth.Bearer; b != nil && b.Token == mask {
 		if old.Auth.Bearer == nil {
-			return unprocessable("bad-endpoint", "/auth", "a token %q stands for one that is kept, and there is none", mask)
+			return unprocessable("bad-endpoint", "/auth", "a token %q refers to a stored one, and there is none", mask)
 		}
 		if b.Token = old.Auth.Bearer.Token; b.Token == mask {
 			return sendAgain("/auth/bearer/token", "the token")

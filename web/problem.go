@@ -103,7 +103,7 @@ func asProblem(err error) (p *problem, ok bool) {
 	case errors.As(err, &body):
 		return &problem{Problem: newProblem("body-too-large", fmt.Sprintf("a request body has at most %d bytes", body.Limit))}, true
 	case errors.Is(err, registry.ErrNotFound):
-		return notFound("nobody holds this (any more)"), true
+		return notFound("it does not exist (any more)"), true
 	case errors.Is(err, registry.ErrGuessing):
 		return &problem{Problem: newProblem("too-many-guesses", err.Error()), retryAfter: 2}, true
 	case errors.Is(err, registry.ErrExists):

@@ -133,7 +133,7 @@ func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) 
 		}
 	}
 	if w.State == "broken" {
-		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query", Message: "nobody watches " + s.Missing[0] + " any more: register it again, or delete the profile"})
+		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query", Message: s.Missing[0] + " is no longer registered: register it again, or delete the profile"})
 	}
 	if v.RoundClock != nil {
 		w.Followers = v.RoundClock.Following(p.ID)

@@ -121,7 +121,7 @@ func (c *call) fromParams() (reg registry.Registration, err error) {
 	for name, values := range c.params {
 		one := values[0]
 		if len(values) > 1 && !slices.Contains(lists, name) {
-			return reg, malformed("?"+name, "%s stands twice", name)
+			return reg, malformed("?"+name, "%s is given twice", name)
 		}
 		switch name {
 		case "endpoint":

@@ -229,7 +229,7 @@ func (c *call) subscription() (registry.Subscription, error) {
 		err = registry.ErrNotFound
 	}
 	if missing(err) {
-		return s, notFound("nobody, or somebody else, has this subscription")
+		return s, notFound("there is no such subscription, or it belongs to another caller")
 	}
 	return s, err
 }

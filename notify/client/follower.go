@@ -173,7 +173,7 @@ func (f *follower) handle(m *message) error {
 func ending(reason string) string {
 	switch reason {
 	case "released":
-		return "nobody holds the query any more"
+		return "no holder has the query any more"
 	case "dropped":
 		return "somebody dropped it at the server"
 	}

@@ -59,7 +59,7 @@ func wrong(err error) string {
 	case errors.Is(err, errGraphs):
 		return err.Error()
 	case errors.As(err, &typ):
-		return kind(typ.Value) + " cannot stand at " + cmp.Or(typ.Field, "the top")
+		return kind(typ.Value) + " is not allowed at " + cmp.Or(typ.Field, "the top")
 	}
 	return "it is not valid JSON"
 }
@@ -140,7 +140,7 @@ func (s *Server) asRefusal(err error) (r *refusal, ok bool) {
 	case errors.Is(err, registry.ErrGuessing):
 		return &refusal{http.StatusTooManyRequests, "limit", err.Error()}, true
 	case errors.Is(err, registry.ErrNotFound):
-		return &refusal{http.StatusNotFound, "not_found", "nobody holds the query any more"}, true
+		return &refusal{http.StatusNotFound, "not_found", "no holder has the query any more"}, true
 	case errors.Is(err, notify.ErrRefused):
 		return &refusal{http.StatusUnprocessableEntity, "refused", err.Error()}, true
 	case errors.Is(err, notify.ErrLimit):

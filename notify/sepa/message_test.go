@@ -8,14 +8,14 @@ import (
 // Messages that cannot be read are answered in the words of JSON.
 func TestWordsForBadMessages(t *testing.T) {
 	for frame, want := range map[string]string{
-		`{"subscribe":"SELECT *"}`:                                        "a string cannot stand at subscribe",
-		`{"subscribe":{"sparql":1.5}}`:                                    "a number cannot stand at subscribe.sparql",
-		`{"unsubscribe":["x"]}`:                                           "an array cannot stand at unsubscribe",
-		`{"subscribe":{"sparql":"ASK {}","alias":true}}`:                  "a boolean cannot stand at subscribe.alias",
+		`{"subscribe":"SELECT *"}`:                                        "a string is not allowed at subscribe",
+		`{"subscribe":{"sparql":1.5}}`:                                    "a number is not allowed at subscribe.sparql",
+		`{"unsubscribe":["x"]}`:                                           "an array is not allowed at unsubscribe",
+		`{"subscribe":{"sparql":"ASK {}","alias":true}}`:                  "a boolean is not allowed at subscribe.alias",
 		`{"subscribe":{"sparql":"ASK {}","default-graph-uri":{"a":1}}}`:   "an IRI or an array of IRIs",
 		`{"subscribe":{"sparql":"ASK {}","named-graph-uri":["x",false]}}`: "an IRI or an array of IRIs",
-		`[]`:            "an array cannot stand at the top",
-		`"subscribe"`:   "a string cannot stand at the top",
+		`[]`:            "an array is not allowed at the top",
+		`"subscribe"`:   "a string is not allowed at the top",
 		`{"subscribe":`: "not valid JSON",
 		``:              "not valid JSON",
 	} {

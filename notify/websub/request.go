@@ -174,7 +174,7 @@ func readForm(r *http.Request) (url.Values, error) {
 			continue
 		}
 		if len(values) > 1 {
-			return nil, bad("a hub parameter stands twice")
+			return nil, bad("a hub parameter is given twice")
 		}
 		if !utf8.ValidString(values[0]) {
 			return nil, bad("a hub parameter is not UTF-8")

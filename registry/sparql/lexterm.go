@@ -193,9 +193,9 @@ func (l *lexer) unexpected() error {
 	r, n := runeAt(l.text, l.pos)
 	switch {
 	case n == 0:
-		return l.errorAt(l.pos, "this backslash does not begin an escape that may stand here")
+		return l.errorAt(l.pos, "this backslash does not begin an escape that is allowed here")
 	case n > 1 && l.text[l.pos] == '\\':
-		return l.errorAt(l.pos, "%s stands for %q, which must not be escaped here", l.text[l.pos:l.pos+n], r)
+		return l.errorAt(l.pos, "%s means %q, which must not be escaped here", l.text[l.pos:l.pos+n], r)
 	}
 	return l.errorAt(l.pos, "unexpected character %q", r)
 }

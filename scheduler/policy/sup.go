@@ -54,7 +54,7 @@ func satisfyDefinition(name, doc string, feedback bool) Definition {
 	return Definition{
 		Name: name,
 		Params: []Param{
-			{Name: "x", Default: "1", Doc: "every how-many-th update is to be told of"},
+			{Name: "x", Default: "1", Doc: "which updates are reported: every x-th"},
 			{Name: "life", Default: "overwrite", Doc: "how long an update can be had: overwrite, or window,Y slots"},
 		},
 		Doc:    doc,
