@@ -166,8 +166,9 @@ func TestBenchRecordKilled(t *testing.T) {
 	}
 }
 
-// killAfterProgress kills the process once its file has grown; over says that
-// it ended by itself.
+// killAfterProgress kills the process once its file has grown. over says that
+// the process ended by itself, or that it had finished the trace before the
+// signal arrived.
 func killAfterProgress(c *exec.Cmd, ended <-chan error, path string, size *int64) (over bool, err error) {
 	for {
 		select {
@@ -179,7 +180,8 @@ func killAfterProgress(c *exec.Cmd, ended <-chan error, path string, size *int64
 			*size = st.Size()
 			c.Process.Kill()
 			<-ended
-			return false, nil
+			_, err := os.Stat(path)
+			return err == nil, nil
 		}
 	}
 }
