@@ -17,6 +17,31 @@ const (
 	SEPA      Way = "sepa"
 )
 
+// Ways lists all ways in the order in which they are shown.
+var Ways = []Way{WebSocket, SSE, SEPA, WebSub, Webhook}
+
+// Title is the name of a way in texts for people. For an unknown way it is the
+// stored text.
+func (w Way) Title() string {
+	switch w {
+	case WebSocket:
+		return "WebSocket"
+	case SSE:
+		return "Server-sent events"
+	case SEPA:
+		return "SEPA"
+	case WebSub:
+		return "WebSub"
+	case Webhook:
+		return "Webhook"
+	}
+	return string(w)
+}
+
+// Connected reports whether the followers of a way hold a connection. Those of
+// other ways are called, and their subscriptions are stored.
+func (w Way) Connected() bool { return w == WebSocket || w == SSE || w == SEPA }
+
 // A SubscriptionState says what happens to the changes of a subscription.
 type SubscriptionState string
 
