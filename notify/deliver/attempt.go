@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -25,6 +26,10 @@ type outcome struct {
 	hold, at time.Time
 }
 
+// ErrUnsupported reports that a stored subscription asks for something that this
+// version of the server does not know. The subscription is shown as failing.
+var ErrUnsupported = errors.New("this version of the server cannot serve the subscription")
+
 // mostEditsInARow is after how many edits others get their turn.
 const mostEditsInARow = 100
 
@@ -40,9 +45,11 @@ func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 		}
 		var step Step
 		if err == nil {
-			step, err = e.opts.Ways[x.way].Next(ctx, &s)
+			step, err = e.next(ctx, &s)
 		}
 		switch {
+		case errors.Is(err, ErrUnsupported):
+			return e.unsupported(ctx, x, &s, err)
 		case err == nil && step.Edit != nil:
 			after, err := e.writer.edit(x.id, existing(step.Edit))
 			if err == nil && after.State == registry.Ended || errors.Is(err, registry.ErrNotFound) {
@@ -59,6 +66,43 @@ func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 		return outcome{hold: step.Hold, at: step.At}
 	}
 	return outcome{more: true}
+}
+
+// next asks a subscription's way out what to do.
+func (e *Engine) next(ctx context.Context, s *registry.Subscription) (Step, error) {
+	way := e.opts.Ways[s.Way]
+	if way == nil {
+		return Step{}, fmt.Errorf("%w: it delivers by %q, which is unknown; run the version that stored it, or drop it", ErrUnsupported, s.Way)
+	}
+	return way.Next(ctx, s)
+}
+
+// unsupportedRetry is the pause between looks at an unsupported subscription.
+var unsupportedRetry = []time.Duration{time.Hour}
+
+// unsupported stores the reason why a subscription cannot be served as its failure.
+func (e *Engine) unsupported(ctx context.Context, x *subscriber, s *registry.Subscription, reason error) outcome {
+	now := e.opts.Now()
+	switch {
+	case s.State != registry.Active && s.State != registry.Pending:
+		return outcome{}
+	case BackingOff(s, now):
+		return outcome{hold: *s.NextTry}
+	}
+	if s.Failures <= 0 {
+		e.opts.Logger.Error("a subscription cannot be served", "subscription", s.ID, "error", reason)
+	}
+	after, err := e.writer.edit(s.ID, existing(func(s *registry.Subscription) error {
+		Refused(s, Reply{Sent: now, At: now, Err: reason}, unsupportedRetry)
+		return nil
+	}))
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return outcome{gone: true}
+	case err != nil:
+		return e.postpone(ctx, x, err)
+	}
+	return outcome{hold: *after.NextTry}
 }
 
 // postpone is a fault of ours: it is logged, and looked at again a little later.
@@ -106,7 +150,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	v := outcome{called: true, well: r.OK() && r.At.Sub(r.Sent) < e.opts.Timing.Slow, more: !c.Last || !r.OK()}
 	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error { return c.Done(s, r) }))
 	if err == nil && !c.Asks {
-		e.ways[x.way].count(r, was, &after)
+		e.ways[was.Way].count(r, was, &after)
 	}
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
@@ -205,6 +249,7 @@ func Delivered(s *registry.Subscription, r Reply) {
 // entry repeats. Each pause is lengthened by up to a tenth, by chance, so that
 // callbacks that failed together do not come back together.
 func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
+	s.Failures = max(s.Failures, 0) // a damaged store may say otherwise
 	pause := schedule[min(s.Failures, len(schedule)-1)]
 	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
 	s.Failures++

@@ -17,7 +17,6 @@ import (
 // A subscriber is what the engine keeps in memory of a subscription.
 type subscriber struct {
 	id, query, host string
-	way             registry.Way
 	lane            int // index of its limiter
 
 	state   state
@@ -66,7 +65,7 @@ func (e *Engine) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, way: s.Way, host: hostOf(s.Callback), at: -1, lane: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s.Callback), at: -1, lane: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.lane = wide
 		}

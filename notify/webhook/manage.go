@@ -216,12 +216,16 @@ func (m *Manager) Rotate(id, secret string, grace time.Duration) (registry.Subsc
 	}
 	until := m.Sender.opts.Now().Add(grace).UTC()
 	return m.edit(id, func(s *registry.Subscription) error {
-		if s.Secrets[0].Key == key {
-			return conflict("this is the secret already")
+		secrets := []registry.Secret{{Key: key}}
+		if len(s.Secrets) > 0 { // a damaged store may have lost them
+			old := s.Secrets[0]
+			if old.Key == key {
+				return conflict("this is the secret already")
+			}
+			old.Until = &until
+			secrets = append(secrets, old)
 		}
-		old := s.Secrets[0]
-		old.Until = &until
-		s.Secrets = []registry.Secret{{Key: key}, old}
+		s.Secrets = secrets
 		return nil
 	})
 }

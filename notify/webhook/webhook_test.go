@@ -224,6 +224,19 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// A webhook whose stored secrets are lost is given one.
+func TestRotateWithoutSecrets(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	r.log.Add("q", diff.Select, false)
+	s := r.create(h, registry.WebhookRequest{Query: "q"})
+	if _, err := r.Engine.Edit(s.ID, func(x *registry.Subscription, _ bool) error { x.Secrets = nil; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Rotate(s.ID, "", time.Hour); err != nil || len(got.Secrets) != 1 {
+		t.Errorf("%d secrets, %v", len(got.Secrets), err)
+	}
+}
+
 // Thresholds count the net change since the last message, variables and rows
 // are left out, and what cancels out is not sent.
 func TestFilterAndRate(t *testing.T) {

@@ -1,6 +1,7 @@
 package websub_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -272,4 +273,23 @@ func TestX9NoCredentials(t *testing.T) {
 			t.Errorf("%s: %s", name, d.header.Get(name))
 		}
 	}
+}
+
+// A stored filter that this version does not know is a failure that is shown. The
+// subscription and others stay.
+func TestUnknownStoredFilter(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	r.subscribe(s)
+	id := r.subscription().ID
+	if _, err := r.engine.Edit(id, func(x *registry.Subscription, _ bool) error {
+		x.Filter = json.RawMessage(`{"of_a_newer_version":1}`)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.change()
+	until(t, "the failure", func() bool {
+		x := r.subscription()
+		return x.Failures == 1 && strings.Contains(x.LastError, "of_a_newer_version") && x.State == registry.Active
+	})
 }

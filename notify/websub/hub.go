@@ -50,6 +50,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -225,7 +226,7 @@ var rules = cursor.Rules{Limit: 8 << 20}
 func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registry.Position, now time.Time) (cursor.Event, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
-		return cursor.Event{}, err
+		return cursor.Event{}, fmt.Errorf("%w: its filter: %w", deliver.ErrUnsupported, err)
 	}
 	c := cursor.Cursor{Query: s.Query, Filter: filter, Rate: time.Duration(s.Rate), Rules: &rules}
 	c.Jump(s.Cursor)
