@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// count adds an outcome to the summary and to what followers are told.
+// count adds an outcome to the summary and to the notes for followers.
 func (r *runner) count(c *item, was Stats, out Outcome) {
 	s := &r.slot
 	switch o := out.Stats.LastRun.Outcome; {
@@ -43,9 +43,66 @@ func (r *runner) report(c *item, x Run) {
 	}
 }
 
-// flush commits what waits, and that running executions may go beyond the
-// budget if they are to; then it tells followers, in that order.
+// A window collects changes, and ends of rounds, for a common commit. The first one
+// opens it. It closes when it is full, when its time is over, or as soon as no
+// execution is in progress: a change waits for others only while others can come.
+type window struct {
+	changes int
+	until   time.Time     // valid while it is open
+	lasts   time.Duration // the next one
+}
+
+func (w *window) open() bool { return w.changes > 0 }
+
+func (w *window) add(now time.Time) {
+	if !w.open() {
+		w.until = now.Add(max(w.lasts, shortWindow))
+	}
+	w.changes++
+}
+
+// close empties the window. The next one lasts twice as long if this one held several
+// changes.
+func (w *window) close() {
+	switch {
+	case w.changes > 1:
+		w.lasts = min(2*max(w.lasts, shortWindow), longWindow)
+	case w.changes == 1:
+		w.lasts = shortWindow
+	}
+	w.changes = 0
+}
+
+// hold acquires the loop's handover, unless the runner has it. While a window is open
+// the runner keeps it.
+func (r *runner) hold() {
+	if !r.holds {
+		r.l.handover.Lock()
+		r.holds = true
+	}
+}
+
+// release releases the handover, unless a window is open.
+func (r *runner) release() {
+	if r.holds && !r.window.open() {
+		r.holds = false
+		r.l.handover.Unlock()
+	}
+}
+
+// flushTime is when the pending outcomes have to be committed.
+func (r *runner) flushTime() time.Time {
+	if end := r.since.Add(maxDeferred); !r.window.open() || end.Before(r.window.until) {
+		return end
+	}
+	return r.window.until
+}
+
+// flush commits the pending outcomes, and with lends that running executions may go
+// beyond the budget. After that it notifies followers.
 func (r *runner) flush(lends bool) error {
+	defer r.release()
+	defer r.window.close()
 	b := Batch{Outcomes: r.pending, Policy: r.learnt}
 	r.addRounds(&b)
 	s := r.summary()
@@ -82,8 +139,8 @@ func (r *runner) flush(lends bool) error {
 	return nil
 }
 
-// lend commits that executions may go beyond the budget when they are about to,
-// so that no crash lets the endpoint off its rest. It does nothing before.
+// lend commits that executions may go beyond the budget once they are about to, so
+// that the excess is repaid even after a crash.
 func (r *runner) lend(now time.Time) error {
 	if soon, ok := r.budget.unlent(now); !ok || soon > 0 {
 		return nil
@@ -99,10 +156,10 @@ func (r *runner) summary() Slot {
 	return r.slot
 }
 
-// close settles the plan and commits the rest with the final summary.
+// close ends the plan's slot and commits the rest with the final summary.
 func (r *runner) close() error {
 	now := r.l.clock.Now()
-	if _, ok := r.policy.(Collective); ok && r.slot.Changed > 0 { // it will ask for kin
+	if _, ok := r.policy.(Collective); ok && r.slot.Changed > 0 { // it will ask for related queries
 		r.l.index()
 	}
 	r.l.mu.Lock()
@@ -138,8 +195,7 @@ func (r *runner) close() error {
 	return nil
 }
 
-// logHealth logs that the endpoint's health has another state than was recorded
-// before.
+// logHealth logs a change of the endpoint's health since the last record.
 func (l *Loop) logHealth(was, now registry.Health) {
 	switch {
 	case was.State == now.State:

@@ -10,9 +10,11 @@
 //
 // The loop reads the ledger's news, moves waiting queries into the order, and
 // starts executions as long as the budget rule allows it, at most
-// Endpoint.Concurrency at a time. An answer is compared and committed; a change
-// at once, what did not change with the next change, after a second, or at the
-// end of the slot. Followers are told after the commit. Slots whose grid time
+// Endpoint.Concurrency at a time. An answer is compared and committed. A change is
+// committed at once when no other execution is in progress, and otherwise together
+// with those of the next 10 ms, or of up to 80 ms while changes keep coming, 64 at
+// most. Unchanged outcomes are committed with the next change, after a second, or at
+// the end of the slot. Followers are notified after the commit. Slots whose grid time
 // passes while another runs are skipped; they take no number.
 //
 // # The budget

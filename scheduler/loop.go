@@ -63,10 +63,10 @@ type Loop struct {
 	up       chan struct{} // closed when the ledger has been read for the first time
 	trials   sync.WaitGroup
 
-	// handover is held while an answer is accepted and, if it changes something,
-	// committed, so that no answer of a replaced client is accepted. It is also
+	// handover is held from when an answer is accepted until, if it changes something,
+	// it is committed, so that no answer of a replaced client is accepted. It is also
 	// held while the health of a client is recorded. It is acquired before mu.
-	handover sync.Mutex
+	handover lock
 
 	seen atomic.Pointer[LoopState] // the state when the lock was last free to compute it
 
@@ -109,7 +109,7 @@ func NewLoop(c Config) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
-		mu:     newLock(),
+		mu: newLock(), handover: newLock(),
 		ledger: c.Ledger, clock: c.Clock, wake: c.Wake, log: c.Logger, executor: c.Executor,
 		ticks: make(chan tick), reconf: make(chan struct{}, 1), finished: make(chan struct{}), up: make(chan struct{}),
 		set: set,

@@ -234,7 +234,7 @@ func TestChangesCommitAtOnce(t *testing.T) {
 		w.notes = nil
 		w.mu.Unlock()
 		go w.tick()
-		time.Sleep(250 * time.Millisecond) // a and b have run, c has not
+		time.Sleep(250 * time.Millisecond) // a and b have run, c runs
 		synctest.Wait()
 		w.mu.Lock()
 		if len(w.notes) != 1 || w.notes[0] != (scheduler.Note{Query: "q_b", Changed: true}) {
@@ -248,7 +248,7 @@ func TestChangesCommitAtOnce(t *testing.T) {
 		if s := w.stats("q_a"); s.Last != 2 {
 			t.Error("the unchanged outcome before it was not committed with it")
 		}
-		if n := w.slots(); n[len(n)-1].Number != 2 || n[len(n)-1].Run != 2 || !n[len(n)-1].Finished.IsZero() {
+		if n := w.slots(); n[len(n)-1].Number != 2 || n[len(n)-1].Run != 3 || !n[len(n)-1].Finished.IsZero() {
 			t.Errorf("the slot so far is %+v", n[len(n)-1])
 		}
 		time.Sleep(time.Second)

@@ -15,6 +15,14 @@ const (
 	maxDeferred = time.Second
 )
 
+// Limits on how many changes share a commit, and on how long the first one waits for
+// others: shortWindow, or up to longWindow while changes keep coming.
+const (
+	maxWindow   = 64
+	shortWindow = 10 * time.Millisecond
+	longWindow  = 8 * shortWindow
+)
+
 // A runner runs one slot. While the slot lasts, only the runner accesses the
 // planner, under the loop's lock, and the budget's executions.
 type runner struct {
@@ -36,6 +44,8 @@ type runner struct {
 	learnt   *PolicyState // set at the end of the slot
 	notes    []Note
 	since    time.Time // time of the first pending outcome
+	window   window
+	holds    bool // the loop's handover
 }
 
 type answered struct {
@@ -134,11 +144,14 @@ func (r *runner) execute() error {
 	defer alarm.Stop()
 	for {
 		blocked := r.start()
-		if len(r.budget.runs) == 0 && !blocked {
-			return nil
+		var err error
+		if len(r.budget.runs) == 0 && r.window.open() {
+			err = r.flush(false)
+		}
+		if err != nil || len(r.budget.runs) == 0 && !blocked {
+			return err
 		}
 		alarm.Reset(r.maxWait(blocked))
-		var err error
 		select {
 		case x := <-r.results:
 			err = r.take(x)
@@ -250,7 +263,7 @@ func (r *runner) maxWait(blocked bool) time.Duration {
 		}
 	}
 	if len(r.pending) > 0 {
-		wait = min(wait, r.since.Add(maxDeferred).Sub(now))
+		wait = min(wait, r.flushTime().Sub(now))
 	}
 	if blocked && r.asked == nil {
 		wait = min(wait, r.quiet.Sub(now))
@@ -270,7 +283,7 @@ func (r *runner) onAlarm() error {
 	if err := r.lend(now); err != nil {
 		return err
 	}
-	if len(r.pending) > 0 && !now.Before(r.since.Add(maxDeferred)) {
+	if len(r.pending) > 0 && !now.Before(r.flushTime()) {
 		return r.flush(false)
 	}
 	return nil
@@ -289,8 +302,8 @@ func (r *runner) take(x answered) error {
 	if err != nil {
 		return err
 	}
-	r.l.handover.Lock()
-	defer r.l.handover.Unlock()
+	r.hold()
+	defer r.release()
 	r.l.mu.Lock()
 	if r.l.nextExec != nil {
 		e.answer = Answer{Outcome: registry.Dropped, Elapsed: a.Elapsed, Error: "not taken: the endpoint's settings were edited during the execution"}
@@ -326,7 +339,10 @@ func (r *runner) take(x answered) error {
 		r.since = now
 	}
 	r.pending = append(r.pending, out)
-	if out.Delta != nil || ended || len(r.pending) >= maxPending || urgent(r.executor.Health(), r.health) {
+	if out.Delta != nil || ended {
+		r.window.add(now)
+	}
+	if r.window.changes >= maxWindow || len(r.pending) >= maxPending || urgent(r.executor.Health(), r.health) {
 		return r.flush(false)
 	}
 	return nil
@@ -342,8 +358,11 @@ func (r *runner) releaseUnused() {
 	}
 }
 
-// abort cancels the running executions and waits for them.
+// abort drops what is not committed, cancels the running executions and waits for
+// them.
 func (r *runner) abort() {
+	r.window.close()
+	r.release()
 	for _, x := range r.budget.runs {
 		x.stop()
 	}

@@ -196,7 +196,7 @@ func (w *town) allocated() int64 {
 }
 
 // An answer with the bytes of the last one is not read, and nothing of results
-// and history is written for it; changes are committed at once.
+// and history is written for it. A change is written once.
 func TestCostOfASlot(t *testing.T) {
 	w := newTown(t, 300, 40)
 	if w.decoded.Load() != 300 {
@@ -228,23 +228,19 @@ func TestCostOfASlot(t *testing.T) {
 		t.Errorf("slot %+v, %d answers read", s, w.decoded.Load())
 	}
 	changed, all := 0, 0
-	for i, b := range w.commits {
+	for _, b := range w.commits {
 		all += len(b.Outcomes)
-		for j, o := range b.Outcomes {
-			if o.Delta == nil {
-				continue
-			}
-			changed++
-			if j != len(b.Outcomes)-1 {
-				t.Errorf("commit %d: a change waited for %d executions after it", i, len(b.Outcomes)-1-j)
+		for _, o := range b.Outcomes {
+			if o.Delta != nil {
+				changed++
 			}
 		}
 	}
 	if changed != 10 || all != 300 {
 		t.Errorf("%d changes among %d outcomes committed", changed, all)
 	}
-	if w.history < 10 {
-		t.Error("changes were not written: the check of pages shows nothing")
+	if w.history == 0 || w.history > 10 {
+		t.Errorf("%d commits wrote results or history for 10 changes", w.history)
 	}
 }
 
