@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -134,7 +135,9 @@ func (m *Manager) Remove(name string) error {
 	if k == nil {
 		return fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
 	}
-	if k.cancel != nil {
+	if k.cancel == nil { // Run has not been called
+		close(k.over)
+	} else {
 		k.cancel()
 		left := m.wait([]*member{k})
 		m.mu.Lock()
@@ -184,6 +187,39 @@ func (m *Manager) Run(ctx context.Context) error {
 		err = errors.Join(err, ErrLeftBehind)
 	}
 	return err
+}
+
+// AwaitLoaded returns once every loop has read its queries or has ended, or when
+// ctx ends. Loops that are added meanwhile are not waited for.
+func (m *Manager) AwaitLoaded(ctx context.Context) {
+	for _, k := range m.all() {
+		select {
+		case <-k.loop.up:
+		case <-k.over:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Starting counts the loops that run and have not read their queries yet.
+func (m *Manager) Starting() (n int) {
+	for _, k := range m.all() {
+		select {
+		case <-k.loop.up:
+		default:
+			if !k.ended() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (m *Manager) all() []*member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.members))
 }
 
 func (m *Manager) loop(name string) (*Loop, error) {

@@ -136,6 +136,9 @@ type Feeds interface {
 type Health interface {
 	// Ready returns nil when the server is ready to serve.
 	Ready() error
+	// Starting counts the endpoints whose queries have not been read yet. They answer
+	// no questions about what runs and when.
+	Starting() int
 	// Disk reports the state of the disk that holds the store.
 	Disk() registry.Storage
 }
@@ -144,6 +147,7 @@ type Health interface {
 type alwaysWell struct{}
 
 func (alwaysWell) Ready() error           { return nil }
+func (alwaysWell) Starting() int          { return 0 }
 func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
 
 // Store is the maintenance side of the store.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -153,16 +154,20 @@ func metrics(c *call) error {
 
 func healthz(c *call) error { return c.text(http.StatusOK, "ok\n") }
 
+// readyz answers 200 as long as results can be read and followed, even if the disk is
+// full or an endpoint added lately is not there yet.
 func readyz(c *call) error {
 	if err := c.Health.Ready(); err != nil {
 		return &problem{Problem: newProblem("not-ready", err.Error()), retryAfter: 1}
 	}
-	if s := c.Health.Disk(); s.Reason != "" { // reading and following go on, so it is ready all the same
-		state := "short of storage"
-		if s.ReadOnly {
-			state = "read-only"
-		}
-		return c.text(http.StatusOK, "ready, "+state+": "+s.Reason+"\n")
+	text := "ready"
+	if s := c.Health.Disk(); s.ReadOnly {
+		text += ", read-only: " + s.Reason
+	} else if s.Reason != "" {
+		text += ", short of storage: " + s.Reason
 	}
-	return c.text(http.StatusOK, "ready\n")
+	if n := c.Health.Starting(); n > 0 {
+		text += fmt.Sprintf(", endpoints that still read their queries: %d", n)
+	}
+	return c.text(http.StatusOK, text+"\n")
 }

@@ -10,7 +10,8 @@ import (
 // The state of the disk is told where operators look, and reading goes on.
 func TestStorageState(t *testing.T) {
 	now := registry.Storage{Free: 5000, Reserve: 1000}
-	w := newWorld(t, func(c *Config) { c.Health = condition{disk: &now} })
+	starting := 0
+	w := newWorld(t, func(c *Config) { c.Health = condition{disk: &now, starting: &starting} })
 	q := w.register(selectText)
 	look := func(ready string, metrics ...string) {
 		t.Helper()
@@ -28,6 +29,7 @@ func TestStorageState(t *testing.T) {
 	now = registry.Storage{Free: 10, Reserve: 1000, Short: true, Reason: "nearly full"}
 	look("ready, short of storage: nearly full\n", "freshet_store_read_only 0")
 	now = registry.Storage{Free: 0, Reserve: 1000, Short: true, ReadOnly: true, Reason: "full"}
-	look("ready, read-only: full\n", "freshet_store_read_only 1", "freshet_store_free_bytes 0")
+	starting = 2
+	look("ready, read-only: full, endpoints that still read their queries: 2\n", "freshet_store_read_only 1", "freshet_store_free_bytes 0")
 	w.get("/v1/queries/" + q).status(200)
 }

@@ -134,10 +134,13 @@ func (f hinter) Hint(endpoint string, h registry.Hint) (scheduler.Hinted, error)
 // A condition is Health.
 type condition struct {
 	notReady error
+	starting *int
 	disk     *registry.Storage
 }
 
 func (c condition) Ready() error { return c.notReady }
+
+func (c condition) Starting() int { return *c.starting }
 
 func (c condition) Disk() registry.Storage { return *c.disk }
 

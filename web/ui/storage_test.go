@@ -11,6 +11,8 @@ type condition struct{ disk *registry.Storage }
 
 func (c condition) Ready() error { return nil }
 
+func (c condition) Starting() int { return 0 }
+
 func (c condition) Disk() registry.Storage { return *c.disk }
 
 // Every page says that the disk is full, or nearly so.

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
@@ -32,19 +34,89 @@ func TestEndpointThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// A stuckLedger does not answer about one endpoint until it is let.
+// A stuckLedger does not answer about one endpoint until let is closed. Then it
+// returns fail, unless that is nil.
 type stuckLedger struct {
 	scheduler.Ledger
 	endpoint   string
 	asked, let chan struct{}
+	fail       error
 }
 
 func (l *stuckLedger) Since(endpoint string, revision uint64) (scheduler.News, error) {
 	if endpoint == l.endpoint {
 		close(l.asked)
 		<-l.let
+		if l.fail != nil {
+			return scheduler.News{}, l.fail
+		}
 	}
 	return l.Ledger.Since(endpoint, revision)
+}
+
+// The server is ready once every loop has read its queries. It does not wait for a
+// loop that has failed, nor longer than the limit.
+func TestReadyWaitsForLoops(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit time.Duration
+		let   bool
+		fail  error
+	}{
+		"loaded": {time.Hour, true, nil}, "failed": {time.Hour, true, errors.New("broken")}, "limit": {time.Millisecond, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := store.Open(t.TempDir(), store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			log := slog.New(slog.DiscardHandler)
+			l := &stuckLedger{Ledger: db, endpoint: "slow", asked: make(chan struct{}), let: make(chan struct{}), fail: c.fail}
+			f := newFleet(db, "", log, l, func([]scheduler.Note) {})
+			for _, name := range []string{"slow", "other"} {
+				e := registry.Endpoint{Name: name, URL: "http://127.0.0.1:1/sparql", Slot: "never"}
+				client, err := endpoint.New(e, endpoint.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				if err := f.Add(e, client); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			over, ready := make(chan error, 1), make(chan int, 1)
+			s := &Server{fleet: f, log: log, Store: db}
+			s.WhenReady = func(context.Context) { ready <- f.Starting() }
+			go func() { over <- f.Run(ctx) }()
+			<-l.asked
+			if err := (health{s}).Ready(); err == nil {
+				t.Error("ready before an endpoint has read its queries")
+			}
+			go s.becomeReady(ctx, c.limit)
+			want := 0
+			if c.let {
+				if err := (health{s}).Ready(); err == nil {
+					t.Error("ready before an endpoint has read its queries")
+				}
+				close(l.let)
+			} else {
+				want = 1
+			}
+			if n := <-ready; n != want {
+				t.Errorf("%d endpoints are starting, want %d", n, want)
+			}
+			if err := (health{s}).Ready(); err != nil {
+				t.Error(err)
+			}
+			if cancel(); !c.let {
+				close(l.let)
+			}
+			if err := <-over; !errors.Is(err, c.fail) {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // An endpoint that is removed while its loop is at work keeps no edit of another

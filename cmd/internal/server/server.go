@@ -45,13 +45,13 @@ type Server struct {
 	metrics  *web.Metrics
 	pages    *ui.Server
 	http     *http.Server
-	ready    atomic.Bool
+	phase    atomic.Int32                    // starting, ready or stopping
 	cert     atomic.Pointer[tls.Certificate] // nil without TLS
 	started  time.Time
 	inForce  atomic.Pointer[config.Config] // what the page of settings shows
 	behind   bool                          // something did not end in time and may use the store still
 
-	WhenReady    func(context.Context) // called once it serves; the context ends with the slots
+	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
 	WhenStopping func()
 }
 
@@ -264,18 +264,47 @@ func orMost(limit registry.Size) int64 {
 	return int64(limit)
 }
 
-var errNotReady = errors.New("the server is starting or stopping")
+// The phases of a server.
+const (
+	phaseStarting int32 = iota
+	phaseReady
+	phaseStopping
+)
+
+// readyLimit is how long the server waits for its loops before it is ready without
+// them.
+const readyLimit = time.Minute
+
+// becomeReady makes the server ready once every loop has read its queries, or after
+// limit. It does not wait for a loop that has ended.
+func (s *Server) becomeReady(ctx context.Context, limit time.Duration) {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s.fleet.AwaitLoaded(wait)
+	if n := s.fleet.Starting(); n > 0 && ctx.Err() == nil {
+		s.log.Warn("ready, although endpoints still read their queries", "endpoints", n, "waited", limit)
+	}
+	if ctx.Err() == nil && s.phase.CompareAndSwap(phaseStarting, phaseReady) {
+		s.WhenReady(ctx)
+	}
+}
 
 // A health is the server as web.Health.
 type health struct{ *Server }
 
 // Ready is web.Health's.
 func (h health) Ready() error {
-	if !h.ready.Load() {
-		return errNotReady
+	switch h.phase.Load() {
+	case phaseStarting:
+		return errors.New("the server is starting: endpoints read their queries")
+	case phaseStopping:
+		return errors.New("the server is stopping")
 	}
 	return nil
 }
+
+// Starting is web.Health's.
+func (h health) Starting() int { return h.fleet.Starting() }
 
 // Disk is web.Health's.
 func (h health) Disk() registry.Storage { return h.Store.Storage() }
@@ -313,8 +342,7 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)
 	go s.pages.Watch(slots)
-	s.ready.Store(true)
-	s.WhenReady(slots)
+	go s.becomeReady(slots, readyLimit)
 	var err error
 	left := 4
 	select {
@@ -322,7 +350,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-failed:
 		left--
 	}
-	s.ready.Store(false)
+	s.phase.Store(phaseStopping)
 	stopping := time.Now()
 	s.WhenStopping()
 	why := err
