@@ -10,16 +10,16 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A World is an endpoint whose answers are known beforehand. Queries are
-// numbered from 0 and slots from 1; slot 0 is t0.
+// A World is an endpoint whose answers are known beforehand. Queries are numbered
+// from 0. The slot ReplayConfig.First is t0.
 type World interface {
-	// Execute tells what an execution brings if nothing cuts it. last is the
-	// slot of the complete execution before. The answer must follow from the
-	// arguments alone.
+	// Execute returns what an execution brings if nothing cuts it. last is the slot
+	// of the complete execution before it; at t0 it is t0. The answer depends on
+	// the arguments alone.
 	Execute(query int, slot, last uint64) Known
-	// Total is what executing everything in a slot costs, and the longest of
-	// it; ok = false says that it is not known, or that not all of it would be
-	// complete.
+	// Total returns the cost of executing everything in a slot, and the longest
+	// single cost. ok is false if it is not known, or if not all executions would
+	// be complete.
 	Total(slot uint64) (cost, longest time.Duration, ok bool)
 }
 
@@ -37,10 +37,14 @@ type ReplayConfig struct {
 	Budget time.Duration
 	// Timeout of one execution, 0 = none. Under RuleDebt it bounds the debt.
 	Timeout time.Duration
-	// Queries need an id and, for policies that look at them, constants. Their
-	// ids ascend: the place in this list is the query's number.
+	// Queries need an id and whatever the policy reads. Their ids ascend: the place
+	// in this list is the query's number. A query without holders gets one that
+	// wants executions all the time.
 	Queries []registry.Query
 	World   World
+	First   uint64        // the number of slot t0
+	Start   time.Time     // when slot t0 begins; zero: the Unix epoch
+	Lead    time.Duration // from slot to slot; 0: no grid, and a slot counts as an hour
 	// Ring makes the median that of the last Ring executions, as in the Loop;
 	// otherwise it is that of all.
 	Ring bool
@@ -68,8 +72,8 @@ type Replay struct {
 	p     *planner
 	all   []*item
 	times []timeline
-	start time.Time
 	slot  uint64        // the latest
+	clock time.Time     // in that slot
 	most  time.Duration // longest execution seen, and largest estimate
 	from  uint64        // first of the latest slots that held everything, and were not played, 0 = none
 }
@@ -83,24 +87,31 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	if c.Budget <= 0 {
 		return nil, fmt.Errorf("budget: %s leaves nothing to do", c.Budget)
 	}
+	if c.Start.IsZero() {
+		c.Start = time.Unix(0, 0).UTC()
+	}
 	r := &Replay{
-		c: c, p: newPlanner(c.Policy, c.Budget), start: time.Unix(0, 0).UTC(),
+		c: c, p: newPlanner(c.Policy, c.Budget), slot: c.First,
 		all:   make([]*item, len(c.Queries)),
 		times: make([]timeline, len(c.Queries)),
 	}
 	r.p.allow(rule(c.Rule), c.Budget)
-	r.p.now = r.start
-	always := []registry.Holder{{Caller: registry.Anonymous, Since: r.start}}
+	r.p.slot, r.p.now, r.p.lead = c.First+1, c.Start, c.Lead
+	always := []registry.Holder{{Caller: registry.Anonymous, Since: c.Start}}
 	for i, q := range c.Queries {
 		if i > 0 && q.ID <= c.Queries[i-1].ID {
 			return nil, fmt.Errorf("replay: the ids of the queries must ascend, %q does not", q.ID)
 		}
-		q.Holders, q.CreatedAt = always, r.start
+		if len(q.Holders) == 0 {
+			q.Holders = always
+		}
 		k := r.p.hold(q.ID)
 		k.ask(q)
 		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
-		k.Stats.Policy = c.Policy.String()
-		r.complete(k, 0, c.World.Execute(i, 0, 0))
+		k.Stats.Policy, k.Stats.Served = c.Policy.String(), q.Refreshes
+		x := c.World.Execute(i, c.First, c.First)
+		r.clock = c.Start.Add(x.Elapsed)
+		r.complete(k, x)
 		if c.Only == nil {
 			r.p.settle(k)
 		}
@@ -134,14 +145,15 @@ func (r *Replay) Slot(each func(Played)) (all bool) {
 
 func (r *Replay) play(each func(Played)) {
 	now := r.now()
+	r.clock = now
 	r.narrow()
-	r.p.begin(r.slot, now, 0)
+	r.p.begin(r.slot, now, r.c.Lead)
 	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
 	for x := s.next(now); x != nil; x = s.next(now) {
 		each(r.execute(s, x))
 	}
 	r.p.debt = s.debt()
-	r.p.end(now)
+	r.p.end(r.clock)
 }
 
 // execute plays one execution as the rule of the slot allows it.
@@ -155,6 +167,7 @@ func (r *Replay) execute(s *slotBudget, x *execution) Played {
 	a, whole := s.finish(x, a, false)
 	s.spare = x
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
+	r.clock = r.clock.Add(k.Elapsed)
 	r.learn(c, k, whole)
 	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
 }
@@ -162,12 +175,15 @@ func (r *Replay) execute(s *slotBudget, x *execution) Played {
 // Debt is what the slots to come have to repay.
 func (r *Replay) Debt() time.Duration { return r.p.debt }
 
-func (r *Replay) now() time.Time { return r.start.Add(time.Duration(r.slot) * time.Hour) }
+// now is when the slot begins.
+func (r *Replay) now() time.Time {
+	return r.c.Start.Add(time.Duration(r.slot-r.c.First) * cmp.Or(r.c.Lead, time.Hour))
+}
 
 // learn takes in what an execution brought.
 func (r *Replay) learn(c *item, k Known, whole bool) {
 	if k.Outcome.Complete() {
-		r.complete(c, r.slot, k)
+		r.complete(c, k)
 		r.p.observe(c, k.Outcome == registry.Changed)
 		return
 	}
@@ -178,9 +194,9 @@ func (r *Replay) learn(c *item, k Known, whole bool) {
 
 // complete takes in a complete execution, with the median that the replay is to
 // have.
-func (r *Replay) complete(c *item, slot uint64, k Known) {
-	x := Sample{Slot: slot, Elapsed: k.Elapsed}
-	if slot > 0 {
+func (r *Replay) complete(c *item, k Known) {
+	x := Sample{Slot: r.slot, Elapsed: k.Elapsed}
+	if r.slot > r.c.First {
 		x.Changed, x.Jaccard = k.Outcome == registry.Changed, k.Jaccard
 	}
 	c.Stats.Complete(r.p.policy, x)
@@ -193,6 +209,7 @@ func (r *Replay) complete(c *item, slot uint64, k Known) {
 		c.Median = c.past.median()
 	}
 	c.Estimate = c.Median
+	c.start, c.Stats.CheckedAt, c.Overdue = r.now(), r.clock, 0
 	r.most = max(r.most, k.Elapsed)
 }
 

@@ -124,14 +124,14 @@ func (s *comparison) update(ctx context.Context, e registry.Endpoint, own string
 	if err != nil {
 		return err
 	}
-	key := fmt.Sprint(news.Last.Number, news.Revision, e.Budget, e.Rule, e.Timeout, own, e.Shadows)
+	key := fmt.Sprint(news.Last.Number, news.Revision, e.Slot, e.Budget, e.Rule, e.Timeout, own, e.Shadows)
 	if s.key == key {
 		return nil
 	}
 	made := Comparison{Endpoint: e.Name, Budget: e.Budget, Slot: news.Last.Number}
 	for i, spelling := range append([]string{own}, e.Shadows...) {
 		x := Compared{Policy: spelling, Current: i == 0}
-		if x.Estimate, err = estimateOf(ctx, spelling, e, news.Entries); err != nil {
+		if x.Estimate, err = estimateOf(ctx, spelling, e, news); err != nil {
 			return err
 		}
 		made.Policies = append(made.Policies, x)
@@ -141,14 +141,12 @@ func (s *comparison) update(ctx context.Context, e registry.Endpoint, own string
 }
 
 // estimateOf is nil where there is no history yet.
-func estimateOf(ctx context.Context, spelling string, e registry.Endpoint, entries []policy.Entry) (*Report, error) {
-	p, err := scheduler.ParsePolicy(spelling)
+func estimateOf(ctx context.Context, spelling string, e registry.Endpoint, news scheduler.News) (*Report, error) {
+	c, err := configOf(spelling, e, news)
 	if err != nil {
 		return nil, err
 	}
-	r, err := Play(ctx, Config{
-		Policy: p, Rule: e.Rule, Budget: time.Duration(e.Budget), Timeout: time.Duration(e.Timeout), Entries: entries, Work: work,
-	})
+	r, err := Play(ctx, c)
 	if errors.Is(err, ErrNoHistory) {
 		return nil, nil
 	}
@@ -156,4 +154,24 @@ func estimateOf(ctx context.Context, spelling string, e registry.Endpoint, entri
 		return nil, err
 	}
 	return &r, nil
+}
+
+// configOf plays a policy at an endpoint with its settings in force.
+func configOf(spelling string, e registry.Endpoint, news scheduler.News) (Config, error) {
+	p, err := scheduler.ParsePolicy(spelling)
+	if err != nil {
+		return Config{}, err
+	}
+	grid, err := scheduler.ParseSlot(e.Slot)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{
+		Policy: p, Rule: e.Rule, Budget: time.Duration(e.Budget), Timeout: time.Duration(e.Timeout),
+		Entries: news.Entries, Last: news.Last, Work: work,
+	}
+	if next := grid.Next(news.Last.Started); !next.IsZero() {
+		c.Lead = next.Sub(news.Last.Started)
+	}
+	return c, nil
 }

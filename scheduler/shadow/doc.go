@@ -11,6 +11,10 @@
 // slot took, or one of the two nearest. Estimates are means over the histories with
 // their standard deviations.
 //
+// The queries keep their settings, such as weight, urgency, life, min_interval,
+// max_staleness, from and until, as they are in force now; a query that is paused
+// was wanted until then. Slots count as evenly spaced, one step of the grid apart.
+//
 // The record cannot show whether a result changed and came back between two
 // executions (it counts as unchanged), or rates that rose or fell (a query has
 // one). Each query's record begins with its oldest remembered execution: the slots

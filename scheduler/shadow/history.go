@@ -28,9 +28,9 @@ const (
 	rateStep = 14
 )
 
-// A history is what is recorded of an endpoint, its slots from 0.
+// A history is what is recorded of an endpoint.
 type history struct {
-	from, to   uint64 // slots of the endpoint; from is t0
+	from, to   uint64 // slots; from is t0
 	queries    []registry.Query
 	executions [][]policy.Sample // oldest first, those after from
 	before     []policy.Sample   // the last one until then
@@ -58,12 +58,28 @@ func newHistory(entries []policy.Entry, work int) (*history, error) {
 	for _, e := range entries {
 		all := e.Stats.Samples
 		n, _ := slices.BinarySearchFunc(all, h.from+1, func(x policy.Sample, s uint64) int { return cmp.Compare(x.Slot, s) })
-		h.queries = append(h.queries, registry.Query{ID: e.Query.ID, Constants: e.Query.Constants, Form: e.Query.Form})
+		h.queries = append(h.queries, unpaused(e.Query))
 		h.before = append(h.before, all[max(0, n-1)])
 		h.executions = append(h.executions, all[n:])
 	}
 	h.chances = h.likelihood()
 	return h, nil
+}
+
+// unpaused returns a query that is paused now as one that was wanted until then.
+func unpaused(q registry.Query) registry.Query {
+	p := q.Paused()
+	if p == nil {
+		return q
+	}
+	q.Pause, q.Holders = nil, slices.Clone(q.Holders)
+	for i := range q.Holders {
+		h := &q.Holders[i]
+		if h.Pause = nil; h.Until == nil || h.Until.After(p.At) {
+			h.Until = &p.At
+		}
+	}
+	return q
 }
 
 // affordable is how many histories work allows, 0 = any.

@@ -20,6 +20,12 @@ type Config struct {
 	// Entries are the queries of the endpoint with their statistics: the
 	// executions in Stats.Samples are the record.
 	Entries []policy.Entry
+	// Lead is the time from one slot to the next; 0: there is no grid.
+	Lead time.Duration
+	// Last is a slot with the time at which it started. The times of the others
+	// follow from it, as if all were as far apart. Without it they are those of a
+	// clock that shows the Unix epoch at t0.
+	Last scheduler.Slot
 	// Samples is how many histories are played, 0 for 16.
 	Samples int
 	Seed    uint64
@@ -57,24 +63,44 @@ func Play(ctx context.Context, c Config) (Report, error) {
 
 // play plays the policy in one history.
 func play(c Config, s *sampledHistory) (tally, error) {
-	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
-		Policy: c.Policy, Rule: cmp.Or(c.Rule, scheduler.RuleStrict), Budget: c.Budget, Timeout: c.Timeout,
-		Queries: s.queries, World: s, Ring: true, Ranked: true,
-	})
+	r, err := c.replay(s)
 	if err != nil {
-		return tally{}, fmt.Errorf("shadow: %w", err)
+		return tally{}, err
 	}
 	t := tally{changes: s.count()}
 	last := make([]uint64, len(s.queries))
-	for slot := uint64(1); slot <= s.to-s.from; slot++ {
+	for slot := s.from + 1; slot <= s.to; slot++ {
 		r.Slot(func(x scheduler.Played) {
 			if !x.Outcome.Complete() {
 				t.used += x.Elapsed
 				return
 			}
-			s.add(&t, x.Query, slot, last[x.Query], x.Elapsed)
+			s.add(&t, x.Query, slot, max(last[x.Query], s.from), x.Elapsed)
 			last[x.Query] = slot
 		})
 	}
 	return t, nil
+}
+
+// replay prepares to play the policy in a history.
+func (c *Config) replay(s *sampledHistory) (*scheduler.Replay, error) {
+	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
+		Policy: c.Policy, Rule: cmp.Or(c.Rule, scheduler.RuleStrict), Budget: c.Budget, Timeout: c.Timeout,
+		Queries: s.queries, World: s, First: s.from, Start: c.start(s.from), Lead: c.Lead, Ring: true, Ranked: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("shadow: %w", err)
+	}
+	return r, nil
+}
+
+// start is when a slot that is not after c.Last began.
+func (c *Config) start(slot uint64) time.Time {
+	if c.Last.Started.IsZero() {
+		return time.Time{}
+	}
+	const century = 100 * 365 * 24 * time.Hour // longer records are from other grids
+	lead := cmp.Or(c.Lead, time.Hour)
+	ago := min(c.Last.Number-min(c.Last.Number, slot), uint64(century/lead))
+	return c.Last.Started.Add(-time.Duration(ago) * lead)
 }

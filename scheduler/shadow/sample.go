@@ -17,7 +17,7 @@ import (
 type sampledHistory struct {
 	*history
 	seed    uint64
-	changes [][]change // by query, in slots after from, ascending
+	changes [][]change // by query, ascending
 }
 
 // A change leaves a part of the result alike, 1 − Jaccard distance. Parts multiply,
@@ -65,7 +65,7 @@ func (s *sampledHistory) between(q int, r *rand.Rand, rate float64, after, to ui
 		at = 1 + math.Floor(r.ExpFloat64()/rate)
 	}
 	for ; at <= slots; at += 1 + math.Floor(r.ExpFloat64()/rate) {
-		s.changes[q] = append(s.changes[q], change{slot: after - s.from + uint64(at)})
+		s.changes[q] = append(s.changes[q], change{slot: after + uint64(at)})
 	}
 	return s.changes[q][n:]
 }
@@ -80,12 +80,9 @@ func (s *sampledHistory) within(query int, after, to uint64) []change {
 
 func bySlot(e change, slot uint64) int { return cmp.Compare(e.slot, slot) }
 
-// Execute says what an execution would have brought.
+// Execute returns what an execution would have brought.
 func (s *sampledHistory) Execute(query int, slot, last uint64) scheduler.Known {
 	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: s.cost(query, slot)}
-	if slot == 0 {
-		return k
-	}
 	if found := s.within(query, last, slot); len(found) > 0 {
 		alike := 1.0
 		for _, e := range found {
@@ -99,8 +96,8 @@ func (s *sampledHistory) Execute(query int, slot, last uint64) scheduler.Known {
 // cost is what a recorded execution in the slot took, else what one of the two
 // nearest took.
 func (s *sampledHistory) cost(query int, slot uint64) time.Duration {
-	all, at := s.executions[query], slot+s.from
-	n, found := slices.BinarySearchFunc(all, at, func(x policy.Sample, s uint64) int { return cmp.Compare(x.Slot, s) })
+	all := s.executions[query]
+	n, found := slices.BinarySearchFunc(all, slot, func(x policy.Sample, s uint64) int { return cmp.Compare(x.Slot, s) })
 	before := s.before[query]
 	if n > 0 {
 		before = all[n-1]
@@ -145,10 +142,10 @@ func (s *sampledHistory) add(t *tally, query int, slot, last uint64, took time.D
 func (s *sampledHistory) recorded() tally {
 	t := tally{changes: s.count()}
 	for q, samples := range s.executions {
-		var last uint64
+		last := s.from
 		for _, x := range samples {
-			s.add(&t, q, x.Slot-s.from, last, x.Elapsed)
-			last = x.Slot - s.from
+			s.add(&t, q, x.Slot, last, x.Elapsed)
+			last = x.Slot
 		}
 	}
 	return t
