@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ type setting struct {
 var settingFields = []setting{
 	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{scheduler.RuleStrict, scheduler.RuleDebt}},
 	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
-	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
+	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
 	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
 	{Name: "headers", Lines: true, Private: true}, {Name: "auth", Private: true, Options: []string{"", "basic", "digest", "bearer"}},
 	{Name: "username", Private: true}, {Name: "password", Secret: true, Private: true},
@@ -66,44 +67,51 @@ type settingFigures struct {
 	Longest             string // duration of the runs in the costliest slot
 }
 
+// settingsIn returns where an endpoint holds each setting of the form. The header
+// fields and the sign-in have secrets and are read and written on their own.
+func settingsIn(e *registry.Endpoint) map[string]any {
+	return map[string]any{
+		"url": &e.URL, "slot": &e.Slot, "budget": &e.Budget, "policy": &e.Policy, "rule": &e.Rule,
+		"concurrency": &e.Concurrency, "timeout": &e.Timeout, "min_gap": &e.MinGap,
+		"max_rows": &e.MaxRows, "max_bytes": &e.MaxBytes, "max_columns": &e.MaxColumns, "timeout_param": &e.TimeoutParam,
+		"blackout": &e.Blackout, "default_graph_uri": &e.DefaultGraphURI, "named_graph_uri": &e.NamedGraphURI,
+		"profile_share": &e.ProfileShare, "fallback_policy": &e.FallbackPolicy,
+		"allow_service": &e.AllowService, "own_services": &e.OwnServices, "allow_public": &e.AllowPublic,
+	}
+}
+
 // settingsOf fills the form with the settings in force.
 func settingsOf(e registry.Endpoint) settingsForm {
-	v := url.Values{}
-	set := func(name string, value any) { v.Set(name, fmt.Sprint(value)) }
-	set("name", e.Name)
-	set("url", e.URL)
-	set("slot", e.Slot)
-	set("budget", short(e.Budget))
-	set("policy", e.Policy)
-	set("rule", e.Rule)
-	set("concurrency", e.Concurrency)
-	set("timeout", short(e.Timeout))
-	set("min_gap", short(e.MinGap))
-	set("max_rows", e.MaxRows)
-	set("max_bytes", e.MaxBytes)
-	set("max_columns", e.MaxColumns)
-	set("timeout_param", e.TimeoutParam)
-	set("profile_share", e.ProfileShare)
-	set("fallback_policy", e.FallbackPolicy)
-	set("default_graph_uri", strings.Join(e.DefaultGraphURI, "\n"))
-	var dark []string
-	for _, b := range e.Blackout {
-		dark = append(dark, b.Start+" for "+short(b.For))
-	}
-	set("blackout", strings.Join(dark, "\n"))
-	set("own_services", strings.Join(e.OwnServices, "\n"))
-	if e.AllowService {
-		set("allow_service", "1")
-	}
-	if e.AllowPublic {
-		set("allow_public", "1")
-	}
-	v.Set("tag", tagOf(e))
-	v.Set("headers", headerLines(e.Masked().Headers))
 	kind, user, _ := signInOf(e.Auth)
-	v.Set("auth", kind)
-	v.Set("username", user)
+	v := url.Values{"name": {e.Name}, "tag": {tagOf(e)}, "headers": {headerLines(e.Masked().Headers)}, "auth": {kind}, "username": {user}}
+	for name, setting := range settingsIn(&e) {
+		if text := write(setting); text != "" {
+			v.Set(name, text)
+		}
+	}
 	return settingsForm{form: form{Values: v, Fields: settingNames}, Secret: secretWords(e.Auth)}
+}
+
+// write returns the value of a setting as the form shows it.
+func write(setting any) string {
+	switch x := setting.(type) {
+	case *registry.Duration:
+		return short(*x)
+	case *bool:
+		if *x {
+			return "1"
+		}
+		return ""
+	case *[]string:
+		return strings.Join(*x, "\n")
+	case *[]registry.Blackout:
+		var list []string
+		for _, b := range *x {
+			list = append(list, b.Start+" for "+short(b.For))
+		}
+		return strings.Join(list, "\n")
+	}
+	return fmt.Sprint(reflect.ValueOf(setting).Elem())
 }
 
 // short formats a duration without the zeros that Go adds: 1m, not 1m0s.
@@ -128,45 +136,45 @@ func tagOf(e registry.Endpoint) string {
 }
 
 // apply reads the form into e and records fields that cannot be parsed. Settings that
-// are not in the form keep their values.
+// are not in the form keep their values, except check boxes, which are then off.
 func (f *form) apply(e *registry.Endpoint) {
 	was := *e
-	text := func(name string, to *string) {
-		if f.Values.Has(name) {
-			*to = strings.TrimSpace(f.Get(name))
+	for name, setting := range settingsIn(e) {
+		if on, ok := setting.(*bool); ok {
+			*on = f.Get(name) != ""
+		} else if f.Values.Has(name) {
+			f.read(name, setting)
 		}
 	}
-	text("url", &e.URL)
-	text("slot", &e.Slot)
-	text("policy", &e.Policy)
-	text("rule", &e.Rule)
-	text("timeout_param", &e.TimeoutParam)
-	text("fallback_policy", &e.FallbackPolicy)
-	f.duration("budget", &e.Budget)
-	f.duration("timeout", &e.Timeout)
-	f.duration("min_gap", &e.MinGap)
-	f.whole("concurrency", &e.Concurrency)
-	f.whole("max_rows", &e.MaxRows)
-	f.whole("max_columns", &e.MaxColumns)
-	if s := f.Get("max_bytes"); s != "" {
-		if err := e.MaxBytes.UnmarshalText([]byte(s)); err != nil {
-			f.bad("max_bytes", "Write a size such as 64MiB.")
-		}
-	}
-	if s := f.Get("profile_share"); s != "" {
-		x, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			f.bad("profile_share", "Write a number from 0 to 1.")
-		}
-		e.ProfileShare = x
-	}
-	e.AllowService = f.Get("allow_service") != ""
-	e.OwnServices = lines(f.Get("own_services"))
-	e.AllowPublic = f.Get("allow_public") != ""
-	e.DefaultGraphURI = lines(f.Get("default_graph_uri"))
-	f.blackouts(&e.Blackout)
 	f.headers(was, e)
 	f.signIn(was, e)
+}
+
+// read parses a field into a setting.
+func (f *form) read(name string, setting any) {
+	text := strings.TrimSpace(f.Get(name))
+	switch x := setting.(type) {
+	case *string:
+		*x = text
+	case *registry.Duration:
+		f.duration(name, x)
+	case *int:
+		f.whole(name, x)
+	case *[]string:
+		*x = lines(text)
+	case *[]registry.Blackout:
+		f.blackouts(x)
+	case *registry.Size:
+		if text != "" && x.UnmarshalText([]byte(text)) != nil {
+			f.bad(name, "Write a size such as 64MiB.")
+		}
+	case *float64:
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			*x = n
+		} else if text != "" {
+			f.bad(name, "Write a number from 0 to 1.")
+		}
+	}
 }
 
 func (f *form) duration(name string, to *registry.Duration) {

@@ -3,9 +3,11 @@ package ui
 import (
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/docs/docstest"
@@ -44,7 +46,7 @@ func TestLabelsAreSettings(t *testing.T) {
 		settings []string
 		besides  []string // settings of the API that the form does not have
 	}{
-		{"/endpoints/city", append(signIn, endpoint...), []string{"name", "shadows", "named_graph_uri", "password_file"}},
+		{"/endpoints/city", append(signIn, endpoint...), []string{"name", "shadows", "password_file"}},
 		{"/add-endpoint", append(signIn, endpoint...), nil},
 		{"/register", registration, []string{"replace", "ordered", "default_graph_uri", "named_graph_uri", "from", "until", "urgency", "life"}},
 		{queryPath(q.ID) + "/settings", registration, nil},
@@ -76,6 +78,46 @@ func TestLabelsAreSettings(t *testing.T) {
 				t.Errorf("%s: the form does not have the setting %s", f.page, s)
 			}
 		}
+	}
+}
+
+// TestEverySettingHasAField: the form of an endpoint shows and saves every setting.
+func TestEverySettingHasAField(t *testing.T) {
+	full := registry.Endpoint{URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(5 * time.Second), Policy: "rr", Rule: "debt",
+		FallbackPolicy: "dj", ProfileShare: 0.25, TimeoutParam: "t", AllowService: true, OwnServices: []string{"http://own.example/"}, AllowPublic: true,
+		Concurrency: 3, Timeout: registry.Duration(4 * time.Second), MinGap: registry.Duration(70 * time.Millisecond),
+		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 77, MaxBytes: 1 << 20, MaxColumns: 55,
+		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1", "http://n.example/2"},
+		Headers: map[string]string{"X-Key": "k3y"}, Auth: registry.Auth{Basic: &registry.Password{Username: "u", Password: "s3cret"}}}
+	elsewhere := []string{"Name", "Shadows", "Pause"} // fixed, or set by buttons of the page
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && !slices.Contains(elsewhere, name) {
+			t.Errorf("the test sets no %s", name)
+		}
+	}
+	r := signedIn(t, registry.RoleAdmin)
+	for _, name := range []string{"full", "plain"} {
+		e := full
+		if name == "plain" {
+			e = registry.Endpoint{URL: full.URL, Slot: "never"}
+		}
+		e.Name = name
+		if _, err := r.reg.CreateEndpoint(admin, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fields := r.get("/endpoints/full").status(200).fields()
+	plain := r.get("/endpoints/plain").status(200).fields()
+	tag := slices.Index(plain, "tag")
+	fields = with(fields, "tag", plain[tag+1], "allow_service", "1", "allow_public", "1", "headers", "X-Key: k3y", "password", "s3cret", "policy", "rr")
+	r.post("/endpoints/plain", fields...).status(303)
+	got, err := r.reg.Endpoint("plain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Name, got.Shadows = "", nil
+	if !reflect.DeepEqual(got, full) {
+		t.Errorf("the form saves\n%+v, want\n%+v", got, full)
 	}
 }
 

@@ -68,12 +68,12 @@ func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", f.typ)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	if !packs(r) {
-		write(w, r, http.StatusOK, f.plain)
+		writeAll(w, r, http.StatusOK, f.plain)
 		return
 	}
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Content-Encoding", "gzip")
-	write(w, r, http.StatusOK, f.packed)
+	writeAll(w, r, http.StatusOK, f.packed)
 }
 
 func packs(r *http.Request) bool {
@@ -120,7 +120,7 @@ func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if packs(r) {
 		w.Header().Set("Content-Encoding", "gzip")
-		write(w, r, status, p.z.Bytes())
+		writeAll(w, r, status, p.z.Bytes())
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(p.size))
@@ -139,7 +139,7 @@ func (p *packed) send(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-func write(w http.ResponseWriter, r *http.Request, status int, b []byte) {
+func writeAll(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
