@@ -22,10 +22,27 @@ type Explanation struct {
 	Inputs     map[string]float64 `json:"inputs"`   // what the rank was computed from
 	Estimate   registry.Duration  `json:"estimate"` // expected execution time, 0 = unknown
 	Why        string             `json:"why"`      // one sentence for people
+	Code       string             `json:"code"`     // the reason as a word, see the constants
 	LastRun    Run                `json:"last_run"`
 	PassedOver *PassedOver        `json:"passed_over,omitempty"`
 	NextDue    time.Time          `json:"next_due,omitzero"`
 }
+
+// The codes of explanations. The code of a query that a tier puts before others is
+// the tier.
+const (
+	CodePlanning = "planning" // the order is being made
+	CodeRunning  = "running"  // it runs, or has run, in the running slot
+	CodeClosed   = "closed"   // the next slot does not ask the endpoint
+	CodePaused   = "paused"
+	CodeInactive = "inactive" // no holder wants executions now
+	CodeBackOff  = "back_off" // it failed, or its answers were older than its result
+	CodeCut      = "cut"      // it used up whole budgets
+	CodeTooSoon  = "too_soon" // its min_interval has not passed
+	CodeNotDue   = "not_due"
+	CodeDebt     = "debt"  // it waits until the debt is repaid
+	CodeOrder    = "order" // its place in the order of the policy decides
+)
 
 // PassedOver is the last slot in which a query was eligible but did not run.
 type PassedOver struct {
@@ -44,7 +61,7 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		x := l.unplanned(query)
-		x.Why = "the order of the endpoint's queries is being made, because its settings were edited or many queries came at once; it is known in a moment"
+		x.Code, x.Why = CodePlanning, "the order of the endpoint's queries is being made, because its settings were edited or many queries came at once; it is known in a moment"
 		return x, nil
 	}
 	x, found, err := l.planned(query, now)
@@ -93,7 +110,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 		return false, nil
 	}
 	x.Slot, x.Tier, x.LastRun = x.Slot+1, TierNew, news.Entries[i].Stats.LastRun
-	x.Why = "it was registered after the running slot had begun; the next one looks at it"
+	x.Code, x.Why = TierNew, "it was registered after the running slot had begun; the next one looks at it"
 	return true, nil
 }
 
@@ -102,7 +119,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 func (l *Loop) explain(c *item, now time.Time) Explanation {
 	x := l.describe(c, now)
 	if shut := l.closedReason(now); shut != "" && !c.ran {
-		x.Eligible, x.Why = false, shut+"; when slots ask it again: "+x.Why
+		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why
 	}
 	return x
 }
@@ -134,28 +151,28 @@ func (l *Loop) describe(c *item, now time.Time) Explanation {
 	x.Inputs["median_seconds"] = c.Median.Seconds()
 	x.NextDue = l.expected(c, now)
 	if c.ran {
-		x.Why = "it runs, or has run, in the slot that is running"
+		x.Code, x.Why = CodeRunning, "it runs, or has run, in the slot that is running"
 		return x
 	}
 	if p.hints.has(c) && p.follows(c) {
 		x.Tier, x.Eligible = TierHinted, true
-		x.Why = "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
+		x.Code, x.Why = TierHinted, "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
 		x.NextDue = l.slotTime(l.asksFrom(now), 1)
 	}
 	if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
-		x.Tier, x.Eligible, x.Why = TierInterval, true, claim+": intervals go before ranked queries, in at most their share of the budget while others wait"
+		x.Tier, x.Eligible, x.Code, x.Why = TierInterval, true, TierInterval, claim+": intervals go before ranked queries, in at most their share of the budget while others wait"
 		x.NextDue = l.slotTime(l.asksFrom(now), 1)
 	}
 	if c.in == nil {
 		if x.Why == "" {
-			x.Why = l.ineligibleReason(c)
+			x.Code, x.Why = l.ineligibleReason(c)
 		}
 		return x
 	}
 	x.Rank, _ = c.in.place(c)
 	x.Of = c.in.len()
 	if x.Why == "" {
-		x.Why = p.placeText(c, x.Rank, x.Of)
+		x.Code, x.Why = p.placeReason(c, x.Rank, x.Of)
 	}
 	if n := l.last.Number; n >= c.since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}
@@ -163,22 +180,22 @@ func (l *Loop) describe(c *item, now time.Time) Explanation {
 	return x
 }
 
-// placeText describes a query's place in the order in a sentence.
-func (p *planner) placeText(c *item, rank, of int) string {
+// placeReason describes a query's place in the order: a code and a sentence.
+func (p *planner) placeReason(c *item, rank, of int) (code, why string) {
 	switch c.tier {
 	case TierNew:
-		return fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
+		return TierNew, fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
 	case TierRefresh:
 		if c.in == &p.ranked {
-			return "a refresh was asked for; it needs more than refreshes have in any slot, so it goes first among the ranked ones"
+			return TierRefresh, "a refresh was asked for; it needs more than refreshes have in any slot, so it goes first among the ranked ones"
 		}
-		return fmt.Sprintf("a refresh was asked for; those run first, in at most half the budget: number %d of %d", rank, of)
+		return TierRefresh, fmt.Sprintf("a refresh was asked for; those run first, in at most half the budget: number %d of %d", rank, of)
 	}
+	place := fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
 	if r := repayment(p.debt, p.budget); p.debt > r && c.Estimate > p.budget-r {
-		return fmt.Sprintf("number %d of %d in the order of %s; it needs about %s, and waits until the debt of %s is repaid, %s a slot",
-			rank, of, p.policy, c.Estimate, p.debt, p.budget/2)
+		return CodeDebt, fmt.Sprintf("%s; it needs about %s, and waits until the debt of %s is repaid, %s a slot", place, c.Estimate, p.debt, p.budget/2)
 	}
-	return fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
+	return CodeOrder, place
 }
 
 // passedOverReason is why the last slot did not execute an eligible query.
@@ -205,25 +222,25 @@ func (l *Loop) passedOverReason(c *item) string {
 	return "the budget was used up before its turn"
 }
 
-// ineligibleReason is why a query is not eligible.
-func (l *Loop) ineligibleReason(c *item) string {
+// ineligibleReason is why a query is not eligible: a code and a sentence.
+func (l *Loop) ineligibleReason(c *item) (code, why string) {
 	s := &c.Stats
 	switch c.why {
 	case paused:
-		return "it is paused"
+		return CodePaused, "it is paused"
 	case inactive:
-		return "no holder wants executions now"
+		return CodeInactive, "no holder wants executions now"
 	case backingOff:
 		if s.Failures == 0 {
-			return fmt.Sprintf("its last %d answers were older than its result; it is left out until slot %d", s.Outdated, s.NotBefore)
+			return CodeBackOff, fmt.Sprintf("its last %d answers were older than its result; it is left out until slot %d", s.Outdated, s.NotBefore)
 		}
-		return fmt.Sprintf("it failed %d times in a row and is left out until slot %d", s.Failures, s.NotBefore)
+		return CodeBackOff, fmt.Sprintf("it failed %d times in a row and is left out until slot %d", s.Failures, s.NotBefore)
 	case cutOut:
-		return fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)
+		return CodeCut, fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)
 	case tooSoon:
-		return fmt.Sprintf("its min_interval has not passed: not before %s", c.free(l.planner.now).UTC().Format(time.RFC3339))
+		return CodeTooSoon, fmt.Sprintf("its min_interval has not passed: not before %s", c.free(l.planner.now).UTC().Format(time.RFC3339))
 	case notDue:
-		return fmt.Sprintf("the policy %s has it due in slot %d", l.planner.policy, c.key.Due)
+		return CodeNotDue, fmt.Sprintf("the policy %s has it due in slot %d", l.planner.policy, c.key.Due)
 	}
-	return ""
+	return "", ""
 }

@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 		w.register("a")
 		w.run()
 		synctest.Wait() // the slot of minute 0 runs
-		if x := w.explain("q_a"); x.Eligible || !strings.Contains(x.Why, "running") || x.Slot != 1 {
+		if x := w.explain("q_a"); x.Eligible || x.Code != scheduler.CodeRunning || x.Slot != 1 {
 			t.Errorf("while it runs: %+v", x)
 		}
 		w.register("late")
@@ -67,7 +67,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("passed over: %+v, %+v", x, x.PassedOver)
 		}
 		// With rank 3 of 4 s each, 8 s come before: that is still this slot.
-		if x = w.explain("q_late"); x.Rank != 3 || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
+		if x = w.explain("q_late"); x.Rank != 3 || x.Code != scheduler.CodeOrder || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
 			t.Errorf("last in the order: %+v", x)
 		}
 		w.register("fails")
@@ -77,10 +77,10 @@ func TestExplain(t *testing.T) {
 			t.Errorf("after the first failure it may run in the next slot: %+v", x)
 		}
 		until(270 * time.Second) // slot 5: the second failure, out until slot 7
-		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || !strings.Contains(x.Why, "until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
+		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || x.Code != scheduler.CodeBackOff || !strings.Contains(x.Why, "until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
 			t.Errorf("backing off: %+v", x)
 		}
-		if x = w.explain("q_paused"); x.Eligible || x.Why != "it is paused" || !x.NextDue.IsZero() {
+		if x = w.explain("q_paused"); x.Eligible || x.Code != scheduler.CodePaused || x.Why != "it is paused" || !x.NextDue.IsZero() {
 			t.Errorf("paused: %+v", x)
 		}
 		if _, err := w.loop.Explain("q_nobody"); !errors.Is(err, registry.ErrNotFound) {
@@ -185,7 +185,7 @@ func TestExplainDue(t *testing.T) {
 		// Baseline in slot 1 (minute 0), due in 2 (minute 1), ttl 2: due in 4 (minute
 		// 3), ttl 4: due in 8, which is minute 7.
 		x := w.explain("q_a")
-		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || !strings.Contains(x.Why, "slot 8") {
+		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || x.Code != scheduler.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
 			t.Errorf("not due: %+v", x)
 		}
 		due, err := w.loop.Due([]string{"q_a", "q_nobody"})
@@ -235,7 +235,7 @@ func TestExplainEndpoint(t *testing.T) {
 		if err := w.loop.Reconfigure(e); err != nil {
 			t.Fatal(err)
 		}
-		if x = w.explain("q_b"); x.Eligible || !strings.Contains(x.Why, "paused since") || !x.NextDue.IsZero() {
+		if x = w.explain("q_b"); x.Eligible || x.Code != scheduler.CodeClosed || !strings.Contains(x.Why, "paused since") || !x.NextDue.IsZero() {
 			t.Errorf("paused: %+v", x)
 		}
 		w.stop()

@@ -302,7 +302,7 @@ func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, err
 
 func (m *memory) Explain(_, query string) (scheduler.Explanation, error) {
 	q, err := m.Query(query)
-	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Rank: 1, Of: 2,
+	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Code: scheduler.CodeOrder, Rank: 1, Of: 2,
 		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: scheduler.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
 		PassedOver: &scheduler.PassedOver{Slot: 2, Reason: "budget"}}, err
 }

@@ -484,8 +484,7 @@ func chanceOf(s scheduler.Stats, x scheduler.Explanation) (float64, bool) {
 // whySay states the main reason in one sentence. For a ranked query this is the input
 // that determines its rank; for others it is the scheduler's reason.
 func whySay(x scheduler.Explanation, chance float64, known bool) string {
-	plain := fmt.Sprintf("number %d of %d in the order of %s", x.Rank, x.Of, x.Policy)
-	if x.Why != plain {
+	if x.Code != scheduler.CodeOrder {
 		return sentence(x.Why)
 	}
 	place := "It is " + ordinal(x.Rank) + " of " + count(x.Of) + " in the order of " + x.Policy
