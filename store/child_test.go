@@ -24,7 +24,7 @@ import (
 // may not write beyond a limit.
 const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
 
-var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever}
+var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever, "window": runKillLoop}
 
 func childMain() bool {
 	task := childTasks[os.Getenv(childTask)]
