@@ -102,7 +102,7 @@ func TestLabelsAndOrderDoNotMatter(t *testing.T) {
 func numbered(t *testing.T, lines string) *labeller {
 	b := NewBuilder(Construct, Options{KeepLabels: true})
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
-		tr, err := parseLine([]byte(line))
+		tr, err := parseLine(line)
 		if err != nil {
 			t.Fatal(err)
 		}

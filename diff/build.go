@@ -160,7 +160,7 @@ func (b *Builder) Triple(s, p, o Term) error {
 	var t [3]Term
 	for i, x := range [3]Term{s, p, o} {
 		x, err := b.check(x)
-		if err == nil && x.Lang != "" && !validLang(x.Lang) {
+		if err == nil && x.Lang != "" && !ValidLang(x.Lang) {
 			err = malformed("bad language tag")
 		}
 		if err == nil && x.Kind == Blank && b.opts.KeepLabels && !validLabel(x.Value) {
@@ -174,26 +174,6 @@ func (b *Builder) Triple(s, p, o Term) error {
 	from := len(b.res.text)
 	b.res.text = appendLine(b.res.text, t[0], t[1], t[2])
 	return b.endRow(from)
-}
-
-// validLang reports whether a language tag is valid in N-Triples: letters, then
-// parts of letters and digits, each after a hyphen.
-func validLang(tag string) bool {
-	n, first := 0, true // characters in the current part
-	for i := range len(tag) {
-		switch c := tag[i]; {
-		case c == '-':
-			if n == 0 {
-				return false
-			}
-			n, first = 0, false
-		case !isLang(c) || first && '0' <= c && c <= '9':
-			return false
-		default:
-			n++
-		}
-	}
-	return n > 0
 }
 
 // relabelTerm replaces the label of a blank node by a number, because foreign

@@ -55,7 +55,7 @@ func TestLongRealHistory(t *testing.T) {
 	b := NewBuilder(Construct, Options{})
 	present := map[string]bool{}
 	for _, line := range lines(t, filepath.Join(root, "base.nt.gz")) {
-		x, err := parseLine([]byte(line))
+		x, err := parseLine(line)
 		if err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}

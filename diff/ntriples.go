@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,6 +16,14 @@ func appendLine(dst []byte, s, p, o Term) []byte {
 	dst = append(dst, ' ')
 	dst = appendNT(dst, o)
 	return append(dst, " ."...)
+}
+
+// String returns t in the syntax of N-Triples; "" if it is unbound.
+func (t Term) String() string {
+	if t.Kind == Unbound {
+		return ""
+	}
+	return string(appendNT(nil, t))
 }
 
 func appendNT(dst []byte, t Term) []byte {
@@ -41,14 +48,24 @@ func appendNT(dst []byte, t Term) []byte {
 	return dst
 }
 
+// escapedInIRI marks the bytes that an IRIREF must not contain.
+var escapedInIRI = func() (t [256]bool) {
+	for c := range 0x21 {
+		t[c] = true
+	}
+	for _, c := range []byte("<>\"{}|^`\\") {
+		t[c] = true
+	}
+	return t
+}()
+
 // appendIRI escapes only what an IRIREF must not contain, so that every string
 // is restored when it is read.
 func appendIRI(dst []byte, s string) []byte {
 	dst = append(dst, '<')
 	from := 0
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c <= 0x20, c == '<', c == '>', c == '"', c == '{', c == '}', c == '|', c == '^', c == '`', c == '\\':
+		if c := s[i]; escapedInIRI[c] {
 			dst = append(dst, s[from:i]...)
 			dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
 			from = i + 1
@@ -75,22 +92,190 @@ func appendNTString(dst []byte, s string) []byte {
 	return append(dst, s[from:]...)
 }
 
-// parseLine reads one N-Triples statement, canonical or not.
-func parseLine(line []byte) (t [3]Term, err error) {
-	rest := line
+// A Line is the unread part of a line of N-Triples. All readers of the syntax
+// use it and differ in what they make of the terms. It accepts whatever has one
+// meaning only: terms without white space between them, and IRIs that are
+// relative, empty, or contain characters that they should not. Its errors wrap
+// ErrMalformed. It does not check that the line is UTF-8.
+type Line string
+
+func (l *Line) skip() {
+	for len(*l) > 0 && ((*l)[0] == ' ' || (*l)[0] == '\t') {
+		*l = (*l)[1:]
+	}
+}
+
+// Empty reports whether only white space or a comment is left.
+func (l *Line) Empty() bool {
+	l.skip()
+	return *l == "" || (*l)[0] == '#'
+}
+
+// Stop reads the full stop, after which only a comment may follow.
+func (l *Line) Stop() error {
+	if l.skip(); *l == "" || (*l)[0] != '.' {
+		return malformed("triple without its full stop")
+	}
+	if *l = (*l)[1:]; !l.Empty() {
+		return malformed("text after the full stop")
+	}
+	return nil
+}
+
+// Triple reads a whole statement.
+func (l *Line) Triple() (t [3]Term, err error) {
 	for i := range t {
-		if t[i], rest, err = parseNT(bytes.TrimLeft(rest, " \t")); err != nil {
+		if t[i], err = l.Term(); err != nil {
 			return t, err
 		}
+	}
+	if err = l.Stop(); err != nil {
+		return t, err
+	}
+	return t, checkTriple(t[0], t[1], t[2])
+}
+
+// Term reads an IRI, a blank node or a literal. The term is not normalised.
+func (l *Line) Term() (t Term, err error) {
+	l.skip()
+	switch s := string(*l); {
+	case strings.HasPrefix(s, "<"):
+		t.Kind = IRI
+		t.Value, err = l.iri()
+	case strings.HasPrefix(s, "_:"):
+		return l.blank()
+	case strings.HasPrefix(s, `"`):
+		return l.literal()
+	default:
+		err = malformed("no term where one is required")
+	}
+	return t, err
+}
+
+func (l *Line) iri() (string, error) {
+	end := strings.IndexByte(string(*l), '>')
+	if end < 0 {
+		return "", malformed("IRI without an end")
+	}
+	raw := string((*l)[1:end])
+	*l = (*l)[end+1:]
+	if strings.IndexByte(raw, '<') >= 0 {
+		return "", malformed("IRI in an IRI")
+	}
+	s, ok := UnescapeNT(raw, false)
+	if !ok {
+		return "", malformed("bad escape in an IRI")
+	}
+	return s, nil
+}
+
+func (l *Line) blank() (Term, error) {
+	label := string((*l)[2:])
+	if end := strings.IndexAny(label, " \t<\"#"); end >= 0 {
+		label = label[:end]
+	}
+	// The full stop of the statement may follow at once; a label cannot end in one.
+	label = strings.TrimRight(label, ".")
+	*l = (*l)[2+len(label):]
+	if !validLabel(label) {
+		return Term{}, malformed("bad blank node label")
+	}
+	return Term{Kind: Blank, Value: label}, nil
+}
+
+// validLabel reports whether s is valid after "_:" in a canonical line.
+func validLabel(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= 0x20 || c == '<' || c == '>' || c == '"' || c == '#' || c == '\\' {
+			return false
+		}
+	}
+	return s != "" && s[len(s)-1] != '.' && utf8.ValidString(s)
+}
+
+func (l *Line) literal() (Term, error) {
+	end := 1
+	for {
+		n := strings.IndexByte(string((*l)[end:]), '"')
+		if n < 0 {
+			return Term{}, malformed("string without an end")
+		}
+		if end += n; !escapedAt(*l, end) {
+			break
+		}
+		end++
+	}
+	value, ok := UnescapeNT(string((*l)[1:end]), true)
+	if !ok {
+		return Term{}, malformed("bad escape in a string")
+	}
+	*l = (*l)[end+1:]
+	t := Term{Kind: Literal, Value: value}
+	var err error
+	switch s := string(*l); {
+	case strings.HasPrefix(s, "^^<"):
+		*l = (*l)[2:]
+		if t.Datatype, err = l.iri(); t.Datatype == "" && err == nil {
+			err = malformed("empty datatype")
+		}
+	case strings.HasPrefix(s, "@"):
+		t.Lang, err = l.lang()
+	}
+	return t, err
+}
+
+// lang reads a language tag and the sign before it.
+func (l *Line) lang() (string, error) {
+	end := 1
+	for end < len(*l) && isLang((*l)[end]) {
+		end++
+	}
+	tag := string((*l)[1:end])
+	if *l = (*l)[end:]; !ValidLang(tag) {
+		return "", malformed("bad language tag")
+	}
+	return tag, nil
+}
+
+func isLang(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-'
+}
+
+// ValidLang reports whether a language tag is valid in N-Triples and Turtle:
+// letters, then parts of letters and digits, each after a hyphen.
+func ValidLang(tag string) bool {
+	n, first := 0, true // characters in the current part
+	for i := range len(tag) {
+		switch c := tag[i]; {
+		case c == '-':
+			if n == 0 {
+				return false
+			}
+			n, first = 0, false
+		case !isLang(c) || first && '0' <= c && c <= '9':
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 0
+}
+
+// parseLine reads a statement into terms in normal form.
+func parseLine(line string) (t [3]Term, err error) {
+	if !utf8.ValidString(line) {
+		return t, malformed("not UTF-8")
+	}
+	l := Line(line)
+	if t, err = l.Triple(); err != nil {
+		return t, err
+	}
+	for i := range t {
 		if t[i], err = t[i].normal(); err != nil {
 			return t, err
 		}
 	}
-	rest = bytes.TrimLeft(rest, " \t")
-	if len(rest) == 0 || rest[0] != '.' || len(bytes.TrimSpace(rest[1:])) > 0 {
-		return t, malformed("triple without its full stop")
-	}
-	return t, checkTriple(t[0], t[1], t[2])
+	return t, nil
 }
 
 func checkTriple(s, p, o Term) error {
@@ -105,150 +290,43 @@ func checkTriple(s, p, o Term) error {
 	return nil
 }
 
-// parseNT reads one term at the start of b.
-func parseNT(b []byte) (t Term, rest []byte, err error) {
-	switch {
-	case len(b) > 0 && b[0] == '<':
-		t.Kind = IRI
-		t.Value, rest, err = parseIRI(b)
-	case len(b) > 2 && b[0] == '_' && b[1] == ':':
-		n := bytes.IndexAny(b, " \t")
-		if n < 0 {
-			n = len(b)
-		}
-		t, rest = Term{Kind: Blank, Value: string(b[2:n])}, b[n:]
-		if !validLabel(t.Value) {
-			err = malformed("bad blank node label")
-		}
-	case len(b) > 0 && b[0] == '"':
-		return parseNTLiteral(b)
-	default:
-		err = malformed("triple without a term where one is required")
+// UnescapeNT undoes \uXXXX and \UXXXXXXXX and, if short is set, the short
+// escapes of strings, as N-Triples and Turtle have them. It returns false for
+// any other escape and for one that is no character.
+func UnescapeNT(s string, short bool) (string, bool) {
+	i := strings.IndexByte(s, '\\')
+	if i < 0 {
+		return s, true
 	}
-	return t, rest, err
-}
-
-// validLabel reports whether s is valid after "_:" in a canonical line.
-func validLabel(s string) bool {
-	return s != "" && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= 0x20 || strings.ContainsRune(`<>"\`, r)
-	})
-}
-
-func parseIRI(b []byte) (string, []byte, error) {
-	n := bytes.IndexByte(b, '>')
-	if n < 0 {
-		return "", nil, malformed("IRI without an end")
-	}
-	s, ok := unescapeNT(b[1:n], false)
-	if !ok {
-		return "", nil, malformed("bad escape in an IRI")
-	}
-	return s, b[n+1:], nil
-}
-
-func parseNTLiteral(b []byte) (t Term, rest []byte, err error) {
-	n := stringEnd(b, 1)
-	if n < 0 {
-		return t, nil, malformed("string without an end")
-	}
-	v, ok := unescapeNT(b[1:n], true)
-	if !ok {
-		return t, nil, malformed("bad escape in a string")
-	}
-	t, rest = Term{Kind: Literal, Value: v}, b[n+1:]
-	switch {
-	case bytes.HasPrefix(rest, []byte("^^<")):
-		t.Datatype, rest, err = parseIRI(rest[2:])
-	case len(rest) > 0 && rest[0] == '@':
-		n := 1
-		for n < len(rest) && isLang(rest[n]) {
-			n++
-		}
-		if n == 1 {
-			return t, nil, malformed("empty language tag")
-		}
-		t.Lang, rest = string(rest[1:n]), rest[n:]
-	}
-	return t, rest, err
-}
-
-func isLang(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-'
-}
-
-// stringEnd gives the index of the quote that ends the string whose inside
-// begins at i, or -1.
-func stringEnd(b []byte, i int) int {
-	for i < len(b) {
-		k := bytes.IndexByte(b[i:], '"')
-		if k < 0 {
-			return -1
-		}
-		i += k
-		if !escapedAt(b, i) {
-			return i
-		}
-		i++
-	}
-	return -1
-}
-
-// escapedAt reports whether an odd number of backslashes precedes b[i].
-func escapedAt(b []byte, i int) bool {
-	n := 0
-	for i-n > 0 && b[i-n-1] == '\\' {
-		n++
-	}
-	return n%2 == 1
-}
-
-// unescapeNT undoes \uXXXX and \UXXXXXXXX, and in strings the short escapes.
-func unescapeNT(s []byte, short bool) (string, bool) {
-	if !utf8.Valid(s) {
-		return "", false
-	}
-	if bytes.IndexByte(s, '\\') < 0 {
-		return string(s), true
-	}
-	var out []byte
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			out = append(out, s[i])
-			i++
-			continue
-		}
-		if i+1 >= len(s) {
+	out := make([]byte, 0, len(s))
+	for ; i >= 0; i = strings.IndexByte(s, '\\') {
+		out = append(out, s[:i]...)
+		if s = s[i+1:]; s == "" {
 			return "", false
 		}
-		n := map[byte]int{'u': 4, 'U': 8}[s[i+1]]
-		if n == 0 {
-			k := strings.IndexByte(`tbnrf"'\`, s[i+1])
-			if k < 0 || !short {
-				return "", false
-			}
-			out = append(out, "\t\b\n\r\f\"'\\"[k])
-			i += 2
+		if k := strings.IndexByte(`tbnrf"'\`, s[0]); k >= 0 && short {
+			out, s = append(out, "\t\b\n\r\f\"'\\"[k]), s[1:]
 			continue
 		}
-		r, ok := hexRune(s[i+2:], n)
+		n := map[byte]int{'u': 4, 'U': 8}[s[0]]
+		r, ok := hexRune(s[1:], n)
 		if !ok {
 			return "", false
 		}
-		out = utf8.AppendRune(out, r)
-		i += 2 + n
+		out, s = utf8.AppendRune(out, r), s[1+n:]
 	}
-	return string(out), true
+	return string(append(out, s...)), true
 }
 
-func hexRune(s []byte, n int) (rune, bool) {
-	if len(s) < n {
+// hexRune reads a character of n hexadecimal digits.
+func hexRune(s string, n int) (rune, bool) {
+	if n == 0 || len(s) < n {
 		return 0, false
 	}
 	var r rune
-	for _, c := range s[:n] {
-		d := unhex(c)
-		if d < 0 || r > 0x10ffff {
+	for i := range n {
+		d := unhex(s[i])
+		if d < 0 || r > utf8.MaxRune {
 			return 0, false
 		}
 		r = r<<4 | d

@@ -7,7 +7,7 @@ import "bytes"
 // canonical are unbound.
 func RowTerms(form Form, vars []string, row []byte) []Term {
 	if form.Graph() {
-		t, err := parseLine(row)
+		t, err := parseLine(string(row))
 		if err != nil {
 			return make([]Term, 3)
 		}

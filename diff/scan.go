@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 )
@@ -30,6 +31,32 @@ func scanString(b []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+// stringEnd returns the index of the quote that ends the string whose content
+// begins at i, or -1.
+func stringEnd(b []byte, i int) int {
+	for i < len(b) {
+		k := bytes.IndexByte(b[i:], '"')
+		if k < 0 {
+			return -1
+		}
+		i += k
+		if !escapedAt(b, i) {
+			return i
+		}
+		i++
+	}
+	return -1
+}
+
+// escapedAt reports whether an odd number of backslashes precedes b[i].
+func escapedAt[S ~string | ~[]byte](b S, i int) bool {
+	n := 0
+	for i-n > 0 && b[i-n-1] == '\\' {
+		n++
+	}
+	return n%2 == 1
 }
 
 // A scanner reads JSON from a body that is valid UTF-8. Its methods stop at the

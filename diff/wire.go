@@ -82,7 +82,7 @@ func parseTriples(doc []byte) (Rows, error) {
 	}
 	var rows Rows
 	for _, line := range *body.Triples {
-		t, err := parseLine([]byte(line))
+		t, err := parseLine(line)
 		if err != nil {
 			return nil, err
 		}

@@ -1,9 +1,12 @@
 package endpoint
 
 import (
+	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -62,4 +65,30 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	b.ReportMetric(float64(decoded)/float64(unchanged), "decode_ratio")
 	b.SetBytes(int64(x.buf.Len()))
+}
+
+// BenchmarkNTriples decodes 10,000 triples: IRIs, literals of each kind, and a
+// few with escapes.
+func BenchmarkNTriples(b *testing.B) {
+	var body bytes.Buffer
+	for i := range 10_000 {
+		fmt.Fprintf(&body, "<http://dbpedia.org/resource/Thing_%d> <http://dbpedia.org/ontology/p%d> ", i/4, i%4)
+		switch i % 4 {
+		case 0:
+			fmt.Fprintf(&body, "<http://dbpedia.org/resource/Other_%d> .\n", i*7)
+		case 1:
+			fmt.Fprintf(&body, "\"the number %d of them\"@en .\n", i)
+		case 2:
+			fmt.Fprintf(&body, "\"%d\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n", i)
+		default:
+			fmt.Fprintf(&body, "\"M\\u00FCnchen \\\"%d\\\"\" .\n", i)
+		}
+	}
+	b.SetBytes(int64(body.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if res, _, err := decode(nTriples, body.Bytes(), construct(), diff.Options{}); err != nil || res.Len() != 10_000 {
+			b.Fatal(err)
+		}
+	}
 }

@@ -296,7 +296,7 @@ func (t *ttl) iri() (string, error) {
 	if n < 0 || bytes.ContainsAny(t.b[t.i+1:t.i+n], "<\"\r\n\t ") {
 		return "", malformed("IRI without an end")
 	}
-	s, ok := unescape(t.b[t.i+1:t.i+n], false)
+	s, ok := diff.UnescapeNT(string(t.b[t.i+1:t.i+n]), false)
 	if !ok {
 		return "", malformed("bad escape in an IRI")
 	}
@@ -317,6 +317,8 @@ func (t *ttl) name() string {
 }
 
 func nameByte(c byte) bool { return isLetter(c) || digit(c) || c == '_' || c == '-' || c >= 0x80 }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
@@ -390,7 +392,7 @@ func (t *ttl) literal() (diff.Term, error) {
 		}
 		t.i++
 	}
-	value, ok := unescape(t.b[from:t.i], true)
+	value, ok := diff.UnescapeNT(string(t.b[from:t.i]), true)
 	if !ok {
 		return diff.Term{}, malformed("bad escape in a string")
 	}
@@ -402,15 +404,17 @@ func (t *ttl) literal() (diff.Term, error) {
 // a datatype.
 func (t *ttl) tagged(term diff.Term) (diff.Term, error) {
 	t.space()
-	rest := ntLine(t.b[t.i:])
+	rest := t.b[t.i:]
 	if len(rest) > 0 && rest[0] == '@' {
-		tag, err := rest.language()
-		t.i = len(t.b) - len(rest)
-		if err != nil {
-			err = malformed("%v", err)
+		n := 1
+		for n < len(rest) && (isLetter(rest[n]) || digit(rest[n]) || rest[n] == '-') {
+			n++
 		}
-		term.Lang = tag
-		return term, err
+		t.i += n
+		if term.Lang = string(rest[1:n]); !diff.ValidLang(term.Lang) {
+			return term, malformed("bad language tag")
+		}
+		return term, nil
 	}
 	if !bytes.HasPrefix(rest, []byte("^^")) {
 		return term, nil

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/freshet/freshet/diff"
 )
 
 // A Hint reports what may have changed at an endpoint. It only makes queries
@@ -94,22 +95,23 @@ func (h *Hint) lines(r io.Reader, take func(line string) bool) error {
 
 func (h *Hint) triple(line string) bool { return h.terms(line, nil) }
 
-// terms touches the IRIs of one statement.
+// terms touches the IRIs of one statement, with or without its full stop, of a
+// triple or a quad.
 func (h *Hint) terms(line string, prefixes map[string]string) bool {
 	var iris []string
 	n := 0
-	for ; line != "" && line != "."; n++ {
-		iri, rest, ok := nextTerm(line, prefixes)
-		if !ok || n == 4 {
+	for rest := diff.Line(line); !rest.Empty() && rest[0] != '.'; n++ {
+		t, err := nextTerm(&rest, prefixes)
+		if err != nil || n == 4 || n == 1 && t.Kind != diff.IRI {
 			return false
 		}
-		if n == 1 && iri == "" {
-			return false // a predicate is an IRI
+		if t.Kind != diff.IRI || n == 1 && t.Value == rdfType {
+			continue
 		}
-		if n != 1 || iri != rdfType {
-			iris = append(iris, iri)
+		if strings.ContainsAny(t.Value, " \t\"") { // two terms, or a term and a string, in one
+			return false
 		}
-		line = rest
+		iris = append(iris, t.Value)
 	}
 	if n < 3 {
 		return false
@@ -120,90 +122,16 @@ func (h *Hint) terms(line string, prefixes map[string]string) bool {
 	return true
 }
 
-// nextTerm reads one term; iri is "" for what has none.
-func nextTerm(s string, prefixes map[string]string) (iri, rest string, ok bool) {
-	switch s[0] {
-	case '<':
-		end := strings.IndexByte(s, '>')
-		if end < 2 || strings.ContainsAny(s[:end], " \t\"") {
-			return "", "", false
-		}
-		iri, ok = unescapeIRI(s[1:end])
-		return iri, strings.TrimLeft(s[end+1:], " \t"), ok
-	case '"':
-		end := endOfLiteral(s)
-		if end < 0 {
-			return "", "", false
-		}
-		s = s[end:]
-		if strings.HasPrefix(s, "^^<") {
-			end = strings.IndexByte(s, '>')
-		} else if end = strings.IndexAny(s, " \t"); end < 0 {
-			end = len(s)
-		} else {
-			end--
-		}
-		if end < -1 {
-			return "", "", false
-		}
-		return "", strings.TrimLeft(s[min(end+1, len(s)):], " \t"), true
+// nextTerm reads one term, which may be a prefixed name.
+func nextTerm(l *diff.Line, prefixes map[string]string) (diff.Term, error) {
+	s := string(*l)
+	word, _, _ := strings.Cut(s, " ")
+	prefix, local, _ := strings.Cut(word, ":")
+	if base, known := prefixes[prefix]; known && s[0] != '<' && s[0] != '"' {
+		*l = diff.Line(s[len(word):])
+		return diff.Term{Kind: diff.IRI, Value: base + local}, nil
 	}
-	word, rest, _ := strings.Cut(s, " ")
-	rest = strings.TrimLeft(rest, " \t")
-	if strings.HasPrefix(word, "_:") {
-		return "", rest, true
-	}
-	prefix, local, named := strings.Cut(word, ":")
-	base, known := prefixes[prefix]
-	if !named || !known {
-		return "", "", false
-	}
-	return base + local, rest, true
-}
-
-// endOfLiteral is the place after the closing quote, -1 when there is none.
-func endOfLiteral(s string) int {
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return -1
-}
-
-func unescapeIRI(s string) (string, bool) {
-	if !strings.Contains(s, `\`) {
-		return s, true
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		i := strings.IndexByte(s, '\\')
-		if i < 0 {
-			b.WriteString(s)
-			break
-		}
-		b.WriteString(s[:i])
-		s = s[i+1:]
-		width := 4
-		if strings.HasPrefix(s, "U") {
-			width = 8
-		} else if !strings.HasPrefix(s, "u") {
-			return "", false
-		}
-		if len(s) <= width {
-			return "", false
-		}
-		r, err := strconv.ParseUint(s[1:1+width], 16, 32)
-		if err != nil {
-			return "", false
-		}
-		b.WriteRune(rune(r))
-		s = s[1+width:]
-	}
-	return b.String(), true
+	return l.Term()
 }
 
 // MatchesAnyTriple reports whether a pattern of the query names no IRI, so that

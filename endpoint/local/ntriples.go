@@ -8,9 +8,10 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/freshet/freshet/diff"
 )
 
 // BadLine is a line of a file that is not a triple.
@@ -24,19 +25,6 @@ type BadLine struct {
 // errNotTriple is what is wrong with a line.
 var errNotTriple = errors.New("not an N-Triples triple")
 
-const (
-	iriPattern   = "<(?:[^\\x00-\\x20<>\"{}|^`\\\\]|\\\\u[0-9A-Fa-f]{4}|\\\\U[0-9A-Fa-f]{8})*>"
-	blankPattern = `_:[\pL\pN_](?:[\pL\pN_.\-]*[\pL\pN_\-])?`
-	literal      = `"(?:[^"\\\r\n]|\\[tbnrf"'\\]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*"`
-	langPattern  = `@[A-Za-z]+(?:-[A-Za-z0-9]+)*`
-)
-
-// triplePattern is the grammar of N-Triples 1.1 for one triple. It is strict
-// because triples become part of SPARQL updates: nothing but a triple may pass.
-var triplePattern = regexp.MustCompile(
-	`^[ \t]*(` + iriPattern + `|` + blankPattern + `)[ \t]*(` + iriPattern + `)[ \t]*(` +
-		iriPattern + `|` + blankPattern + `|` + literal + `(?:` + langPattern + `|\^\^` + iriPattern + `)?)[ \t]*\.[ \t]*(?:#.*)?$`)
-
 // triple is one statement in terms that N-Triples and SPARQL share.
 type triple struct{ subject, predicate, object string }
 
@@ -46,56 +34,35 @@ func (t triple) hasBlank() bool {
 	return strings.HasPrefix(t.subject, "_:") || strings.HasPrefix(t.object, "_:")
 }
 
-// parseTriple reads one line. IRIs and literals are not changed, except that \u
-// escapes become the characters they stand for: SPARQL would replace them
-// before it looks for quotes.
+var labelPattern = regexp.MustCompile(`^[\pL\pN_](?:[\pL\pN_.\-]*[\pL\pN_\-])?$`)
+
+// parseTriple reads one line, strictly: triples become part of SPARQL updates,
+// so nothing but a triple may pass. Its terms have no escape that SPARQL would
+// replace by a character with a meaning.
 func parseTriple(line string) (triple, error) {
 	if !utf8.ValidString(line) {
 		return triple{}, fmt.Errorf("%w: not UTF-8", errNotTriple)
 	}
-	m := triplePattern.FindStringSubmatch(line)
-	if m == nil {
-		return triple{}, errNotTriple
+	l := diff.Line(line)
+	terms, err := l.Triple()
+	if err != nil {
+		return triple{}, fmt.Errorf("%w: %w", errNotTriple, err)
 	}
-	t := triple{m[1], m[2], m[3]}
-	for _, term := range []*string{&t.subject, &t.predicate, &t.object} {
-		if !strings.Contains(*term, `\u`) && !strings.Contains(*term, `\U`) {
-			continue
+	for _, t := range terms {
+		iri := t.Datatype
+		switch t.Kind {
+		case diff.IRI:
+			iri = t.Value
+		case diff.Blank:
+			if !labelPattern.MatchString(t.Value) {
+				return triple{}, fmt.Errorf("%w: bad blank node label", errNotTriple)
+			}
 		}
-		var err error
-		if *term, err = unescape(*term); err != nil {
-			return triple{}, err
+		if strings.ContainsFunc(iri, func(r rune) bool { return r <= 0x20 || strings.ContainsRune("<>\"{}|^`\\", r) }) {
+			return triple{}, fmt.Errorf("%w: bad character in an IRI", errNotTriple)
 		}
 	}
-	return t, nil
-}
-
-var unicodeEscape = regexp.MustCompile(`\\(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)`)
-
-// keptEscapes must stay escaped inside a quoted string.
-var keptEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`)
-
-func unescape(term string) (string, error) {
-	var failed error
-	out := unicodeEscape.ReplaceAllStringFunc(term, func(escape string) string {
-		if escape[1] != 'u' && escape[1] != 'U' {
-			return escape
-		}
-		code, err := strconv.ParseUint(escape[2:], 16, 32)
-		if err != nil || !utf8.ValidRune(rune(code)) {
-			failed = fmt.Errorf("%w: %s is no character", errNotTriple, escape)
-			return ""
-		}
-		char := string(rune(code))
-		if term[0] == '"' {
-			return keptEscapes.Replace(char)
-		}
-		if strings.ContainsAny(char, "<>\"{}|^`\\") || code <= 0x20 {
-			failed = fmt.Errorf("%w: %s in an IRI", errNotTriple, escape)
-		}
-		return char
-	})
-	return out, failed
+	return triple{terms[0].String(), terms[1].String(), terms[2].String()}, nil
 }
 
 // readTriples reads an N-Triples file, plain or .gz, line by line. Comments and
