@@ -34,7 +34,7 @@ func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
 	c := &cobra.Command{
 		Use: t.use, Short: t.short, Args: cobra.NoArgs, Long: t.long, Example: t.example,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := exclusive(c); err != nil {
+			if err := checkFlags(c.Flags()); err != nil {
 				return err
 			}
 			if figures != "" {
@@ -63,10 +63,12 @@ func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
 	return c
 }
 
-// exclusive rejects flags that would be ignored: those of the generator beside
-// --workload, and all others beside --figures.
-func exclusive(c *cobra.Command) (err error) {
-	f := c.Flags()
+// checkFlags rejects flags that would be ignored: those of the generator beside
+// --workload, all others beside --figures, and --seeds without --figures.
+func checkFlags(f *pflag.FlagSet) (err error) {
+	if f.Changed("seeds") && !f.Changed("figures") {
+		return cli.UsageErrorf("--seeds needs --figures; the seed of one workload is --seed")
+	}
 	f.Visit(func(g *pflag.Flag) {
 		shared := slices.Contains([]string{"workload", "out", "policy", "json"}, g.Name)
 		switch {

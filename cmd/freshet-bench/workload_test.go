@@ -183,6 +183,7 @@ func TestBenchWorkloadMistakes(t *testing.T) {
 		{"cei", "--policy", "nonsense"}, {"cei", "--policy", "sedf:x"}, {"cei", "--workload", filepath.Join(dir, "none")}, {"cei", "--rank", "0"},
 		{"cei", "--budget", "x"}, {"cei", "--life", "window"}, {"sup", "--life", "append"}, {"sup", "--data", "other"}, {"sup", "--x", "0"}, {"wic", "--urgency", "exp,3"},
 		{"wic", "--policy", "sedf:p"}, {"allocation", "--policy", "sqrt"}, {"cei", "--figures", dir, "--seeds", "0"}, {"cei", "--figures", dir, "--seed", "3"},
+		{"cei", "--seeds", "3"}, {"cei", "--workload", write(`{}`), "--seeds", "3"}, {"wic", "--figures", dir, "--json"}, {"sup", "--figures", dir, "--workload", write(`{}`)},
 		{"cei", "--workload", write(`{}`), "--seed", "2"},
 	} {
 		if code, out, stderr := runCLI(t, nil, "", append([]string{"bench"}, args...)...); code != cli.ExitUsage || stderr == "" || out != "" {
