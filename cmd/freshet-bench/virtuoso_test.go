@@ -3,11 +3,16 @@
 package main
 
 import (
-	"bytes"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
@@ -68,29 +73,12 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	v := virtuosotest.Start(t, virtuosotest.Options{})
-	more := append([]string{"record", "--out", killed, "--endpoint", v.URL, "--update-param", "query", "--graph", graph}, args...)
-	bin := binary(t)
-	size, kills := int64(0), 0
-	for {
-		c := exec.Command(bin, more...)
-		var stderr bytes.Buffer
-		c.Stderr = &stderr
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- c.Wait() }()
-		over, err := killAfterProgress(c, ended, killed, &size)
-		if over {
-			if err != nil {
-				t.Fatalf("%v\n%s", err, stderr.String())
-			}
-			break
-		}
-		if kills++; kills%2 == 0 {
+	more := append([]string{"record", "--out", killed, "--endpoint", slowed(t, v.URL), "--update-param", "query", "--graph", graph}, args...)
+	kills := killUntilDone(t, killed, more, func(kills int) {
+		if kills%2 == 0 {
 			appendTo(t, killed+".part", "\x64torn") // as a crash leaves what was being written
 		}
-	}
+	})
 	if kills < 3 {
 		t.Errorf("the recording was killed %d times only", kills)
 	}
@@ -101,6 +89,26 @@ func TestBenchRecordVirtuosoKilled(t *testing.T) {
 	if g, w := countsOf(got), countsOf(want); g != w {
 		t.Errorf("after %d kills on Virtuoso the trace has\n%s\nin one go on the embedded engine\n%s", kills, g, w)
 	}
+}
+
+// slowed is an endpoint in front of another that takes its time, so that also a
+// busy machine kills a recording before it ends.
+func slowed(t *testing.T, endpoint string) string {
+	t.Helper()
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: u.Scheme, Host: u.Host}) },
+		ErrorLog: log.New(io.Discard, "", 0), // of requests that a kill ended
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(20 * time.Millisecond)
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + u.Path
 }
 
 // Virtuoso refuses literals that are not of their datatype, with all that comes
