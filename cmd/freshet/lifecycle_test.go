@@ -97,13 +97,25 @@ func TestGracefulStop(t *testing.T) {
 	}
 }
 
-// Who follows a query of an endpoint that is removed hears at once that it ended,
-// not with the next heartbeat.
+// A follower of a query whose endpoint is removed hears at once that the query
+// ended, not with the next heartbeat. On a busy machine a heartbeat may be due
+// anyway, so that several removals are tried.
 func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 	s := newStage(t, "")
 	s.must(t, "SELECT ?s { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
-	// The file's endpoint would be there again: this one is only known by the API.
+	for try := 1; heartbeatsUntilRemoved(t, s); try++ {
+		if try == 3 {
+			t.Fatalf("the end came after a heartbeat in each of %d tries", try)
+		}
+	}
+}
+
+// heartbeatsUntilRemoved removes an endpoint and reports whether a follower of its
+// query got a heartbeat before the end.
+func heartbeatsUntilRemoved(t *testing.T, s *stage) bool {
+	t.Helper()
+	// An endpoint of the file would come back; this one is known by the API only.
 	s.must(t, "", "endpoint", "add", "other", s.endpoint, "--set", "slot=never")
 	s.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
 	s.must(t, "", "endpoint", "tick", "other")
@@ -116,22 +128,15 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 		}
 		receive(t, c, "snapshot")
 	}
-	resp, err := http.Get(s.srv.Url + "/v1/queries/lost")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var lost struct{ ID string }
-	err = json.NewDecoder(resp.Body).Decode(&lost)
-	resp.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.fetch("/v1/queries/lost", &lost)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.srv.Url+"/v1/queries/"+lost.ID+"/changes", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/event-stream")
-	if resp, err = http.DefaultClient.Do(r); err != nil {
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
@@ -142,13 +147,14 @@ func TestRemovedEndpointEndsItsQueries(t *testing.T) {
 		}
 	}
 	s.must(t, "", "endpoint", "rm", "other")
-	if m := receive(t, c, "complete"); m["id"] != "lost" || m["reason"] != "released" || beats > 0 {
-		t.Errorf("after %d heartbeats: %v", beats, m)
+	if m := receive(t, c, "complete"); m["id"] != "lost" || m["reason"] != "released" {
+		t.Errorf("the end is %v", m)
 	}
 	rest, err := io.ReadAll(events)
-	if err != nil || !strings.Contains(string(rest), "event: complete") || strings.Contains(string(rest), "\n:") {
+	if err != nil || !strings.Contains(string(rest), "event: complete") {
 		t.Errorf("the event stream goes on with %q, %v", rest, err)
 	}
+	return beats > 0 || strings.Contains(string(rest), "\n:")
 }
 
 // SIGHUP brings new tokens and endpoints in force; a bad file keeps the old
