@@ -76,12 +76,15 @@ func (w town) debt(t *testing.T) float64 {
 // Over sockets: an execution goes beyond its slot's budget and finishes, later
 // slots repay it, and kill -9 in the middle of one forgives nothing.
 func TestDebtOverSockets(t *testing.T) {
-	const budget, timeout = 1.6, 6.0 // a quarter of the budget is the time for the commit that lends
 	slow := &dawdler{}
 	ep := httptest.NewServer(slow)
 	defer ep.Close()
 	addr, data := clitest.FreeAddr(t), t.TempDir()
-	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, rule: debt, budget: 1600ms, timeout: 6s}]\n", ep.URL)
+	budget, timeout := 1.6, 6.0
+	settings := func() []string {
+		return []string{fmt.Sprintf("budget=%gs", budget), fmt.Sprintf("timeout=%gs", timeout)}
+	}
+	yaml := fmt.Sprintf("endpoints: [{name: city, url: %q, slot: never, policy: rr, rule: debt}]\n", ep.URL)
 	srv := clitest.Serve(t, binary(t), addr, data, yaml)
 	w := town{env: map[string]string{"FRESHET_SERVER": srv.Url}, endpoint: ep.URL}
 	tick := func() ledgerEntry {
@@ -89,9 +92,18 @@ func TestDebtOverSockets(t *testing.T) {
 		return readEntry(t, w.must(t, "", "endpoint", "tick", "city", "--json"))
 	}
 	w.add(t, "ASK { ?s ?p ?o }")
-	slow.takes.Store(int64(3 * time.Second))
-	s := tick()
-	if s.Complete != 1 || s.Used < 3 || math.Abs(s.Debt-(s.Used-budget)) > 1e-6 {
+	// A quarter of the budget, or a second, is the time for the commit that lends. A
+	// machine that is too busy for that cuts the execution; then all takes longer.
+	var s ledgerEntry
+	for try := 1; ; try++ {
+		w.must(t, "", append([]string{"endpoint", "set", "city"}, settings()...)...)
+		slow.takes.Store(int64(2 * budget * float64(time.Second)))
+		if s = tick(); s.Complete == 1 || try == 3 {
+			break
+		}
+		budget, timeout = 2*budget, 2*timeout
+	}
+	if s.Complete != 1 || s.Used < 2*budget || math.Abs(s.Debt-(s.Used-budget)) > 1e-6 {
 		t.Fatalf("a long execution: %+v", s)
 	}
 	if d := w.debt(t); d != s.Debt {
@@ -122,16 +134,20 @@ func TestDebtOverSockets(t *testing.T) {
 
 	slow.takes.Store(int64(time.Hour))
 	asked := slow.asked.Load()
-	go http.Post(srv.Url+"/v1/endpoints/city/tick", "application/json", nil) // ends with the process
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatal("no execution goes beyond the budget")
+	url := srv.Url
+	go func() { // again where a slow commit had it cut; ends with the process
+		for {
+			resp, err := http.Post(url+"/v1/endpoints/city/tick", "application/json", nil)
+			if err != nil {
+				return
+			}
+			resp.Body.Close()
 		}
+	}()
+	clitest.Eventually(t, "an execution beyond the budget", func() bool {
 		line, _, _ := strings.Cut(w.must(t, "", "endpoint", "slots", "city", "--limit", "1", "--json"), "\n")
-		if slow.asked.Load() > asked && readEntry(t, line).Lent == timeout {
-			break
-		}
-	}
+		return slow.asked.Load() > asked && readEntry(t, line).Lent == timeout
+	})
 	srv.Kill()
 	slow.takes.Store(0)
 	srv = clitest.Serve(t, binary(t), addr, data, yaml)
