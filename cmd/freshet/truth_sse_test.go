@@ -234,11 +234,12 @@ func (s *steady) listen(ctx context.Context) {
 	})
 }
 
-// hears waits until the follower has heard of everything up to an offset. What
-// comes only after the stream had nothing to tell was not announced.
+// hears waits until the follower has heard of everything up to an offset. A change
+// that comes only after an idle period was not announced. One heartbeat proves no
+// idle period: it may have been due when the change was committed.
 func (s *steady) hears(ctx context.Context, offset uint64) error {
 	for idle := s.idle.Load(); s.offset.Load() < offset; time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil || s.idle.Load() > idle {
+		if ctx.Err() != nil || s.idle.Load() > idle+1 {
 			return fmt.Errorf("%d changes are committed, %d were announced: %v", offset, s.offset.Load(), ctx.Err())
 		}
 	}
