@@ -19,22 +19,24 @@ import (
 // A slowpoke is a SPARQL endpoint of mixed habits that watches how it is
 // treated: some queries are cheap, some slow, some never end, some fail.
 type slowpoke struct {
-	mu       sync.Mutex
-	running  int
-	most     int           // most executions at once
-	busy     time.Duration // execution seconds since the last take
-	asked    int
-	finished int
+	mu      sync.Mutex
+	running int
+	most    int           // most executions at once
+	busy    time.Duration // execution seconds since the last take
+	asked   int
+	late    time.Duration // by how much the machine woke a request too late, at most, since the last take
 }
 
 func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A request that was cut before we looked at it must not count as running.
+	const settle = 20 * time.Millisecond
+	arrived := time.Now()
 	select {
-	case <-time.After(20 * time.Millisecond):
+	case <-time.After(settle):
 	case <-r.Context().Done():
 		return
 	}
-	s.enter()
+	s.enter(time.Since(arrived) - settle)
 	began := time.Now()
 	defer func() { s.leave(time.Since(began)) }()
 	var n int
@@ -70,9 +72,10 @@ func (s *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"head":{},"boolean":true}`)
 }
 
-func (s *slowpoke) enter() {
+func (s *slowpoke) enter(late time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.late = max(s.late, late)
 	s.asked++
 	s.running++
 	s.most = max(s.most, s.running)
@@ -82,7 +85,6 @@ func (s *slowpoke) leave(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
-	s.finished++
 	s.busy += d
 }
 
@@ -106,12 +108,12 @@ func (s *slowpoke) rest(t *testing.T) {
 }
 
 // take returns what was counted since the last call.
-func (s *slowpoke) take() (most int, busy time.Duration, asked int) {
+func (s *slowpoke) take() (most int, busy, late time.Duration, asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most, busy, asked = s.most, s.busy, s.asked
-	s.most, s.busy, s.asked = s.running, 0, 0
-	return most, busy, asked
+	most, busy, late, asked = s.most, s.busy, s.late, s.asked
+	s.most, s.busy, s.late, s.asked = s.running, 0, 0, 0
+	return most, busy, late, asked
 }
 
 // No slot takes more of a real endpoint than its budget and concurrency,
@@ -151,7 +153,7 @@ func TestBoundOverSockets(t *testing.T) {
 			slot--
 			time.Sleep(200 * time.Millisecond)
 		}
-		most, busy, n := poke.take()
+		most, busy, late, n := poke.take()
 		asked += n
 		if s.Used > budget.Seconds() {
 			t.Errorf("slot %d used %.3f s of %s", slot, s.Used, budget)
@@ -159,22 +161,23 @@ func TestBoundOverSockets(t *testing.T) {
 		if most > lanes {
 			t.Errorf("slot %d: %d executions at once, at most %d are allowed", slot, most, lanes)
 		}
-		// What the endpoint sees of an execution is inside what we count, except for
-		// the moment in which it learns of a cut, which a busy machine delays now and
-		// then, by less than its three lanes of a second. Most slots use up their
-		// budget.
-		if busy.Seconds() > s.Used+3 {
-			t.Errorf("slot %d: the endpoint was busy for %s, %.3f s are reported", slot, busy, s.Used)
+		// The endpoint sees less of an execution than the server counts, except that it
+		// learns late of a cut. A machine that wakes requests late delays that as well,
+		// in both processes and in each lane. Most slots use up their budget.
+		more := busy.Seconds() - s.Used - 2*lanes*late.Seconds()
+		says := fmt.Sprintf("slot %d: the endpoint was busy for %s, %.3f s are reported, a request woke %s late", slot, busy, s.Used, late)
+		if more > 3 {
+			t.Error(says)
 		}
-		if busy.Seconds() > s.Used+float64(n)*0.005+0.1 {
-			beyond = append(beyond, fmt.Sprintf("slot %d: the endpoint was busy for %s, %.3f s are reported", slot, busy, s.Used))
+		if more > float64(n)*0.005+0.1 {
+			beyond = append(beyond, says)
 		}
 	}
 	if len(beyond) > slot/5 {
 		t.Errorf("in %d of %d slots:\n%s", len(beyond), slot, strings.Join(beyond, "\n"))
 	}
 	poke.rest(t)
-	if _, _, n := poke.take(); asked+n > run {
+	if _, _, _, n := poke.take(); asked+n > run {
 		t.Errorf("%d requests for %d executions", asked+n, run)
 	}
 	if complete < 300 {

@@ -20,6 +20,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/endpoint/local/city"
 )
 
@@ -328,14 +329,11 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	f := &captureFollower{t: t, addr: s.addr}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() { defer close(stopped); f.run(stop) }()
-	for i := range 600 {
-		if f.mu.Lock(); f.epoch != "" || i == 599 {
-			f.mu.Unlock()
-			break
-		}
-		f.mu.Unlock()
-		time.Sleep(20 * time.Millisecond)
-	}
+	clitest.Eventually(t, "the follower's subscription", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.epoch != ""
+	})
 	for n := 1; n <= rounds; n++ {
 		s.update(t, fmt.Sprintf(`INSERT DATA { <http://x/%d> <http://x/n> "%d" }`, n, n))
 		if n%5 == 0 {
@@ -348,16 +346,11 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	s.tick()
 	var list captureList
 	s.fetch("/v1/profiles/both/captures?limit=1000", &list)
-	end := time.Now().Add(30 * time.Second)
-	for time.Now().Before(end) {
+	clitest.Eventually(t, "the last capture", func() bool {
 		f.mu.Lock()
-		done := f.seq == list.Seq
-		f.mu.Unlock()
-		if done {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		defer f.mu.Unlock()
+		return f.seq == list.Seq
+	})
 	close(stop)
 	<-stopped
 	var rows struct {
