@@ -50,7 +50,7 @@ func TestFirstAboveBudgetRunsAlone(t *testing.T) {
 	if n, cost := (&slotBudget{p: s.p}).preview(); n == 0 || cost == 0 {
 		t.Error("what is left would run in another slot")
 	}
-	s.finish(r, Answer{Outcome: registry.Unchanged, Elapsed: time.Millisecond}, false)
+	s.Finish(r, Answer{Outcome: registry.Unchanged, Elapsed: time.Millisecond}, false)
 	if got := started(s, noon); got != "" {
 		t.Errorf("beside it started %s", got)
 	}
@@ -75,7 +75,7 @@ func TestFirstIsOne(t *testing.T) {
 		if r == nil || r.c.Query.ID != "a" {
 			t.Fatalf("%s: first is %+v", name, r)
 		}
-		if _, whole := s.finish(r, Answer{Outcome: registry.Unchanged}, false); whole || s.used != 0 {
+		if _, whole := s.Finish(r, Answer{Outcome: registry.Unchanged}, false); whole || s.used != 0 {
 			t.Fatalf("%s: it used %s", name, s.used)
 		}
 		// 15 and 12 s do not fit the 10 that are left.
@@ -132,7 +132,7 @@ func TestCharged(t *testing.T) {
 	if r == nil || r.c.Query.ID != "a" || r.limit != 7*time.Second || r.whole {
 		t.Errorf("first is %+v", r)
 	}
-	if a, whole := s.finish(r, Answer{Outcome: registry.Cut, Elapsed: 7 * time.Second}, false); whole || a.Elapsed != 7*time.Second || s.used != p.budget {
+	if a, whole := s.Finish(r, Answer{Outcome: registry.Cut, Elapsed: 7 * time.Second}, false); whole || a.Elapsed != 7*time.Second || s.used != p.budget {
 		t.Errorf("cut by the rest of a budget counts as whole: %v, used %s", whole, s.used)
 	}
 }
@@ -141,7 +141,7 @@ func TestCharged(t *testing.T) {
 // all that it may take: when another ends early the rest of the slot is used.
 func TestReserveOnCredit(t *testing.T) {
 	p := newPlanner(named("rr"), 10*time.Second)
-	p.allow(RuleDebt, 10*time.Second)
+	p.SetBudget(RuleDebt, 10*time.Second)
 	for id, cost := range map[string]time.Duration{"a": 4 * time.Second, "b": time.Second, "c": 3 * time.Second} {
 		q, x := estimated(id, cost)
 		if id == "b" {
@@ -156,7 +156,7 @@ func TestReserveOnCredit(t *testing.T) {
 		t.Fatalf("started %s", got)
 	}
 	later := noon.Add(time.Second)
-	s.finish(a, Answer{Outcome: registry.Unchanged, Elapsed: time.Second}, false)
+	s.Finish(a, Answer{Outcome: registry.Unchanged, Elapsed: time.Second}, false)
 	// 10 s, less 1 that were used and the 6 of b. It has 40 less 1 and 1.
 	if got := started(s, later); got != "c:38s " {
 		t.Errorf("then started %q", got)
@@ -178,7 +178,7 @@ func TestRepaying(t *testing.T) {
 		{100, 5, 95, "b:5s c:5s d:5s "},  // whatever is owed
 	} {
 		p := newPlanner(named("rr"), 10*time.Second)
-		p.allow(RuleDebt, 10*time.Second)
+		p.SetBudget(RuleDebt, 10*time.Second)
 		p.debt = exactly(c.debt)
 		for i, cost := range []time.Duration{12, 3, 2, 4} {
 			p.put(estimated(string(rune('a'+i)), cost*time.Second))
@@ -191,7 +191,7 @@ func TestRepaying(t *testing.T) {
 		got := ""
 		for r := s.next(noon); r != nil; r = s.next(noon) {
 			got += fmt.Sprintf("%s:%v ", r.c.Query.ID, r.limit)
-			s.finish(r, Answer{Outcome: registry.Unchanged}, false) // in no time
+			s.Finish(r, Answer{Outcome: registry.Unchanged}, false) // in no time
 		}
 		if got != c.starts {
 			t.Errorf("with a debt of %g s it starts %q, want %q", c.debt, got, c.starts)
@@ -230,7 +230,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 	upTo := func(n int) time.Duration { return time.Duration(r.IntN(n + 1)) }
 	for range 20_000 {
 		p := newPlanner(named("rr"), 0)
-		p.allow(RuleDebt, 1+upTo(12))
+		p.SetBudget(RuleDebt, 1+upTo(12))
 		p.debt = upTo(60)
 		c := &item{in: &p.ranked}
 		if r.IntN(2) == 0 {
@@ -244,7 +244,7 @@ func TestDebtOfManyBudgets(t *testing.T) {
 		}
 	}
 	p := newPlanner(named("rr"), 0)
-	p.allow(RuleDebt, 1)
+	p.SetBudget(RuleDebt, 1)
 	p.debt = 1000 * time.Hour
 	if got, want := p.covers(0, &item{in: &p.ranked}), uint64(p.debt)+1; got != want {
 		t.Errorf("a debt of %d budgets: due in slot %d, want %d", p.debt, got, want)

@@ -13,7 +13,7 @@ import (
 type budgetTimer struct {
 	clock Clock
 	left  time.Duration // when nothing of runs is counted
-	runs  []*execution
+	runs  []*request
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
 	over  bool
@@ -21,7 +21,7 @@ type budgetTimer struct {
 
 // watch starts a budgetTimer for what runs. end stops it.
 func (r *runner) watch() (end func()) {
-	w := &budgetTimer{clock: r.l.clock, left: r.budget.committed() - r.budget.used, runs: slices.Clone(r.budget.runs)}
+	w := &budgetTimer{clock: r.l.clock, left: r.budget.Left(), runs: slices.Clone(r.running)}
 	w.look()
 	return w.end
 }
@@ -35,13 +35,13 @@ func (w *budgetTimer) look() {
 		return
 	}
 	now, left := w.clock.Now(), w.left
-	var going []*execution
+	var going []*request
 	for _, r := range w.runs {
 		if took := r.took.Load(); took > 0 {
 			left -= time.Duration(took)
 			continue
 		}
-		left -= r.elapsed(now)
+		left -= r.Elapsed(now)
 		going = append(going, r)
 	}
 	n := time.Duration(len(going))

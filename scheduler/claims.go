@@ -27,8 +27,8 @@ type claim struct {
 	c *item
 }
 
-// claimFor sets how intervals are ranked, nil for not at all, and their share.
-func (p *planner) claimFor(ranking *interval.Ranking, share float64) {
+// SetClaims sets how intervals are ranked, nil for not at all, and their share.
+func (p *planner) SetClaims(ranking *interval.Ranking, share float64) {
 	p.claims.ranking, p.claims.share = ranking, share
 }
 
@@ -39,19 +39,16 @@ func (p *planner) openRounds(now time.Time) {
 	p.rankClaims()
 }
 
-// onExecution shows the profiles an execution. was is when the query was checked
-// before; ended reports that it ended a round.
-func (p *planner) onExecution(c *item, was, start time.Time, out Outcome) (ended bool) {
-	run := &out.Stats.LastRun
-	if !run.Outcome.Complete() {
-		return false
-	}
-	if out.Checked.Before(start) { // the answer comes from a cache
-		start = out.Checked
+// onExecution shows the profiles a complete execution that began at start. was is
+// when the query was checked before; ended reports that it ended a round.
+func (p *planner) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
+	run := &x.Stats.LastRun
+	if x.Checked.Before(start) { // the answer comes from a cache
+		start = x.Checked
 	}
 	return p.rounds.Observe(rounds.Observation{
-		Execution: rounds.Execution{Start: start, End: out.At, Slot: run.Slot, Tier: run.Why},
-		Query:     c.Query.ID, Delta: out.Delta, Before: was, Checked: out.Checked,
+		Execution: rounds.Execution{Start: start, End: x.At, Slot: run.Slot, Tier: run.Why},
+		Query:     c.Query.ID, Delta: x.Delta, Before: was, Checked: x.Checked,
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // count adds an outcome to the summary and to the notes for followers.
-func (r *runner) count(c *item, was Stats, out Outcome) {
+func (r *runner) count(q *registry.Query, was Stats, out Outcome) {
 	s := &r.slot
 	switch o := out.Stats.LastRun.Outcome; {
 	case o == registry.Changed:
@@ -25,20 +25,20 @@ func (r *runner) count(c *item, was Stats, out Outcome) {
 	default:
 		s.Failed++
 	}
-	limit := c.Query.MaxStaleness()
+	limit := q.MaxStaleness()
 	status := was.StateWithin(limit) != out.Stats.StateWithin(limit) || (was.Failures > 0) != (out.Stats.Failures > 0)
 	if out.Delta != nil || status {
 		r.notes = append(r.notes, Note{Query: out.Query, Changed: out.Delta != nil, Status: status})
 	}
 }
 
-func (r *runner) report(c *item, x Run) {
+func (r *runner) report(q *registry.Query, x Run) {
 	level := slog.LevelDebug
 	if !x.Outcome.Complete() && x.Outcome != registry.Cut && x.Outcome != registry.Dropped {
 		level = slog.LevelWarn
 	}
 	if r.l.log.Enabled(r.ctx, level) {
-		r.l.log.Log(r.ctx, level, "execution", "query", c.Query.ID, "slot", x.Slot, "outcome", x.Outcome,
+		r.l.log.Log(r.ctx, level, "execution", "query", q.ID, "slot", x.Slot, "outcome", x.Outcome,
 			"elapsed", x.Elapsed, "why", x.Why, "error", x.Error)
 	}
 }
@@ -106,8 +106,8 @@ func (r *runner) flush(lends bool) error {
 	b := Batch{Outcomes: r.pending, Policy: r.learnt}
 	r.addRounds(&b)
 	s := r.summary()
-	if lends || r.budget.lent && s.Finished.IsZero() {
-		s.Lent = r.budget.lendable().Seconds()
+	if lends || r.budget.Lent() && s.Finished.IsZero() {
+		s.Lent = r.budget.Lendable().Seconds()
 	}
 	b.Slot = &s
 	r.l.mu.Lock()
@@ -120,16 +120,14 @@ func (r *runner) flush(lends bool) error {
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	r.budget.lent = r.budget.lent || lends
+	if lends {
+		r.budget.Lend()
+	}
 	r.l.logHealth(r.health, h)
 	r.health = h
 	r.l.mu.Lock()
 	r.l.health = h
-	for _, ch := range changes {
-		if c := r.budget.p.all[ch.Query]; c != nil {
-			c.Stats.Position = ch.Position()
-		}
-	}
+	r.l.planner.Committed(changes)
 	r.l.mu.Unlock()
 	r.pending = nil
 	if notes := r.notes; len(notes) > 0 {
@@ -142,7 +140,7 @@ func (r *runner) flush(lends bool) error {
 // lend commits that executions may go beyond the budget once they are about to, so
 // that the excess is repaid even after a crash.
 func (r *runner) lend(now time.Time) error {
-	if soon, ok := r.budget.unlent(now); !ok || soon > 0 {
+	if !r.budget.LendsNow(now) {
 		return nil
 	}
 	return r.flush(true)
@@ -150,40 +148,42 @@ func (r *runner) lend(now time.Time) error {
 
 // summary is the slot's summary so far.
 func (r *runner) summary() Slot {
-	r.slot.Used = r.budget.used.Seconds()
-	r.slot.Repaid, r.slot.Debt = r.budget.repaid.Seconds(), r.budget.debt().Seconds()
-	r.slot.ClaimedSeconds = r.budget.onClaims.Seconds()
+	t := r.budget.Totals()
+	r.slot.Used, r.slot.Repaid, r.slot.Debt = t.Used.Seconds(), t.Repaid.Seconds(), t.Debt.Seconds()
+	r.slot.ClaimedSeconds = t.Claimed.Seconds()
 	return r.slot
 }
 
 // close ends the plan's slot and commits the rest with the final summary.
 func (r *runner) close() error {
 	now := r.l.clock.Now()
-	if _, ok := r.policy.(Collective); ok && r.slot.Changed > 0 { // it will ask for related queries
+	_, learns := r.policy.(Collective)
+	if learns && r.slot.Changed > 0 { // it will ask for related queries
 		r.l.index()
 	}
 	r.l.mu.Lock()
-	p, why := r.budget.p, r.stopped
+	why := r.stopped
 	if r.l.nextExec != nil {
 		why = "the endpoint's settings were edited"
 	}
+	end := r.l.planner.End(now, why)
+	r.pending = append(r.pending, taught(end.Taught, now)...)
+	r.l.mu.Unlock()
 	if why == "" {
-		r.slot.Skipped = p.waiting()
-	} else if p.waiting() > 0 {
+		r.slot.Skipped = end.Waiting
+	} else if end.Waiting > 0 {
 		r.slot.Error = why
 	}
-	p.closeRounds(now, why)
-	p.end(now)
-	r.pending = append(r.pending, p.lessons(now)...)
-	r.learnt = p.learnt()
-	r.slot.Stretch = p.ranking.Stretch
-	r.l.mu.Unlock()
+	if learns {
+		r.learnt = &PolicyState{Policy: r.policy.String(), State: end.Shared}
+	}
+	r.slot.Stretch = end.Stretch
 	r.slot.Finished = now.UTC()
 	if err := r.flush(false); err != nil {
 		return err
 	}
 	r.l.mu.Lock()
-	p.debt = r.budget.debt()
+	r.l.planner.Owe(r.budget.Totals().Debt)
 	r.l.mu.Unlock()
 	s := &r.slot
 	level := slog.LevelInfo
@@ -191,8 +191,16 @@ func (r *runner) close() error {
 		level = slog.LevelDebug
 	}
 	r.l.log.Log(r.ctx, level, "slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
-		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.budget.used, "took", now.Sub(s.Started), "error", s.Error)
+		"failed", s.Failed, "cut", s.Cut, "skipped", s.Skipped, "used", r.budget.Totals().Used, "took", now.Sub(s.Started), "error", s.Error)
 	return nil
+}
+
+// taught are outcomes for the queries that learnt without having run.
+func taught(list []*Candidate, now time.Time) (out []Outcome) {
+	for _, c := range list {
+		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
+	}
+	return out
 }
 
 // logHealth logs a change of the endpoint's health since the last record.

@@ -16,8 +16,8 @@ func (l *Loop) Due(queries []string) ([]time.Time, error) {
 		return nil, err
 	}
 	for i, id := range queries {
-		if c := l.planner.all[id]; c != nil {
-			due[i] = l.expected(c, now)
+		if f, ok := l.planner.Forecast(id); ok {
+			due[i] = l.expected(f, now)
 		}
 	}
 	return due, nil
@@ -31,26 +31,24 @@ func (l *Loop) refreshPlan(now time.Time) error {
 	if err := l.merge(now); err != nil {
 		return err
 	}
-	l.planner.advance(now)
-	if !l.planner.ordered { // one look at all queries serves every question until something moves
-		l.planner.rank()
-		l.planner.sort()
-	}
+	l.planner.Refresh(now)
 	return nil
 }
 
 // expected predicts when a query runs. A waiting query runs as soon as it may; a
 // query in the order runs when the budgets of the coming slots cover the queries
-// before it.
-func (l *Loop) expected(c *item, now time.Time) time.Time {
-	if c.ran {
-		return l.afterRun(c, now)
+// before it. One that has run in the current slot is unknown before its end, except
+// after a failure.
+func (l *Loop) expected(f Forecast, now time.Time) time.Time {
+	switch {
+	case f.Ran && f.Slots == 0:
+		return time.Time{}
+	case f.Ran:
+		return l.slotTime(now, f.Slots)
+	case f.Eligible:
+		return l.slotTime(l.asksFrom(now), f.Slots)
 	}
-	if c.in == nil {
-		return l.askingSlot(l.eligibleAt(c, now), now)
-	}
-	_, cost := c.in.place(c)
-	return l.slotTime(l.asksFrom(now), l.planner.covers(cost, c))
+	return l.askingSlot(l.eligibleAt(f, now), now)
 }
 
 // asksFrom is the moment after which slots ask the endpoint: now, unless its health
@@ -71,58 +69,15 @@ func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 	return slot
 }
 
-// afterRun predicts when a query that has run in the current slot may run next.
-// Before the end of the slot that is known only after a failure.
-func (l *Loop) afterRun(c *item, now time.Time) time.Time {
-	if c.Stats.NotBefore <= l.planner.slot {
-		return time.Time{}
-	}
-	return l.slotTime(now, c.Stats.NotBefore-l.planner.slot)
-}
-
-// covers counts the slots from now to the one in which the budgets, less
-// repayments, have covered what is before a query, so that it may start. Its cost
-// does not grow with the debt.
-func (p *planner) covers(cost time.Duration, c *item) (n uint64) {
-	n = 1
-	if p.debt > 0 {
-		part := func(of time.Duration) time.Duration {
-			if c.in != &p.ranked {
-				of /= 2
-			}
-			return of
-		}
-		r := repayment(p.debt, p.budget)
-		slots, have := (p.debt-1)/r, part(p.budget-r) // that many leave some of it, with so much each
-		room := have - max(c.Estimate, 1)
-		if k := (max(0, cost-room) + have - 1) / max(1, have); room >= 0 && k < slots {
-			return n + uint64(k)
-		}
-		n += uint64(slots)
-		cost = max(0, cost-slots*have)
-		last := part(p.budget - (p.debt - slots*r))
-		if cost < last {
-			return n
-		}
-		n++
-		cost -= last
-	}
-	share := p.budget
-	if c.in != &p.ranked {
-		share = p.share
-	}
-	return n + uint64(cost/max(1, share))
-}
-
 // eligibleAt predicts when a waiting query becomes eligible; zero when that depends
 // on what people do.
-func (l *Loop) eligibleAt(c *item, now time.Time) time.Time {
+func (l *Loop) eligibleAt(f Forecast, now time.Time) time.Time {
 	var next time.Time
-	if c.slot > 0 {
-		next = l.slotTime(now, c.slot-min(c.slot, l.planner.slot)+1)
+	if f.Slots > 0 {
+		next = l.slotTime(now, f.Slots)
 	}
-	if c.timed {
-		at := l.gridAfter(time.Unix(0, c.time).Add(-1))
+	if !f.At.IsZero() {
+		at := l.gridAfter(f.At.Add(-1))
 		if next.IsZero() || !at.IsZero() && at.Before(next) {
 			next = at
 		}

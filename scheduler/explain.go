@@ -82,7 +82,7 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 // unplanned is the explanation of a query that is not in the plan.
 func (l *Loop) unplanned(query string) Explanation {
 	return Explanation{
-		Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.slot, Inputs: map[string]float64{},
+		Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.Slot(), Inputs: map[string]float64{},
 	}
 }
 
@@ -91,11 +91,11 @@ func (l *Loop) planned(query string, now time.Time) (x Explanation, found bool, 
 	if err := l.refreshPlan(now); err != nil {
 		return Explanation{}, false, err
 	}
-	c := l.planner.all[query]
-	if c == nil {
+	c, found := l.planner.Explain(query, now)
+	if !found {
 		return Explanation{}, false, nil
 	}
-	return l.explain(c, now), true, nil
+	return l.explain(query, &c, now), true, nil
 }
 
 // announced explains a query that was registered while the slot runs, after a
@@ -114,11 +114,17 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 	return true, nil
 }
 
-// explain explains the query, and its endpoint where that keeps the next slot from
-// asking anything.
-func (l *Loop) explain(c *item, now time.Time) Explanation {
-	x := l.describe(c, now)
-	if shut := l.closedReason(now); shut != "" && !c.ran {
+// explain explains a place in the plan, and the endpoint where that keeps the next
+// slot from asking anything.
+func (l *Loop) explain(query string, c *Place, now time.Time) Explanation {
+	x := l.unplanned(query)
+	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
+	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
+	x.NextDue = l.expected(c.Forecast, now)
+	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
+		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}
+	}
+	if shut := l.closedReason(now); shut != "" && !c.Ran {
 		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why
 	}
 	return x
@@ -139,67 +145,8 @@ func (l *Loop) closedReason(now time.Time) string {
 	return ""
 }
 
-func (l *Loop) describe(c *item, now time.Time) Explanation {
-	p := l.planner
-	x := Explanation{
-		Query: c.Query.ID, Endpoint: l.set.endpoint.Name, Policy: p.policy.String(), Slot: p.slot,
-		Eligible: c.in != nil, Tier: c.tier, Inputs: p.inputs(c),
-		Estimate: registry.Duration(c.Estimate), LastRun: c.Stats.LastRun,
-	}
-	x.Inputs["executions"] = float64(c.Stats.Executions)
-	x.Inputs["changes"] = float64(c.Stats.Changes)
-	x.Inputs["median_seconds"] = c.Median.Seconds()
-	x.NextDue = l.expected(c, now)
-	if c.ran {
-		x.Code, x.Why = CodeRunning, "it runs, or has run, in the slot that is running"
-		return x
-	}
-	if p.hints.has(c) && p.follows(c) {
-		x.Tier, x.Eligible = TierHinted, true
-		x.Code, x.Why = TierHinted, "a hint says that it may have changed: those run before ranked ones, in at most a quarter of the budget"
-		x.NextDue = l.slotTime(l.asksFrom(now), 1)
-	}
-	if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && x.Why == "" && p.claims.ranking != nil && p.claimable(c) {
-		x.Tier, x.Eligible, x.Code, x.Why = TierInterval, true, TierInterval, claim+": intervals go before ranked queries, in at most their share of the budget while others wait"
-		x.NextDue = l.slotTime(l.asksFrom(now), 1)
-	}
-	if c.in == nil {
-		if x.Why == "" {
-			x.Code, x.Why = l.ineligibleReason(c)
-		}
-		return x
-	}
-	x.Rank, _ = c.in.place(c)
-	x.Of = c.in.len()
-	if x.Why == "" {
-		x.Code, x.Why = p.placeReason(c, x.Rank, x.Of)
-	}
-	if n := l.last.Number; n >= c.since && n > 0 && !l.running {
-		x.PassedOver = &PassedOver{Slot: n, Reason: l.passedOverReason(c)}
-	}
-	return x
-}
-
-// placeReason describes a query's place in the order: a code and a sentence.
-func (p *planner) placeReason(c *item, rank, of int) (code, why string) {
-	switch c.tier {
-	case TierNew:
-		return TierNew, fmt.Sprintf("new queries run before ranked ones, in at most half the budget: number %d of %d", rank, of)
-	case TierRefresh:
-		if c.in == &p.ranked {
-			return TierRefresh, "a refresh was asked for; it needs more than refreshes have in any slot, so it goes first among the ranked ones"
-		}
-		return TierRefresh, fmt.Sprintf("a refresh was asked for; those run first, in at most half the budget: number %d of %d", rank, of)
-	}
-	place := fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
-	if r := repayment(p.debt, p.budget); p.debt > r && c.Estimate > p.budget-r {
-		return CodeDebt, fmt.Sprintf("%s; it needs about %s, and waits until the debt of %s is repaid, %s a slot", place, c.Estimate, p.debt, p.budget/2)
-	}
-	return CodeOrder, place
-}
-
 // passedOverReason is why the last slot did not execute an eligible query.
-func (l *Loop) passedOverReason(c *item) string {
+func (l *Loop) passedOverReason(c *Place) string {
 	budget := exactly(l.last.Budget)
 	had := budget - exactly(l.last.Repaid)
 	switch {
@@ -210,37 +157,14 @@ func (l *Loop) passedOverReason(c *item) string {
 			c.Estimate, had, budget)
 	case exactly(l.last.Used) > had:
 		return "an execution that took longer than expected used up the slot, and more"
-	case c.Estimate > l.planner.budget:
+	case c.Estimate > budget:
 		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
 	case c.Estimate > 0:
 		return fmt.Sprintf("it needs about %s, more than was left when its turn came", c.Estimate)
-	case c.tier == TierNew && exactly(l.last.Used) < had:
+	case c.Tier == TierNew && exactly(l.last.Used) < had:
 		return "the half of the budget that new queries may use was used up before its turn"
-	case c.tier == TierRefresh && exactly(l.last.Used) < had:
+	case c.Tier == TierRefresh && exactly(l.last.Used) < had:
 		return "the half of the budget that refreshes may use was used up before its turn"
 	}
 	return "the budget was used up before its turn"
-}
-
-// ineligibleReason is why a query is not eligible: a code and a sentence.
-func (l *Loop) ineligibleReason(c *item) (code, why string) {
-	s := &c.Stats
-	switch c.why {
-	case paused:
-		return CodePaused, "it is paused"
-	case inactive:
-		return CodeInactive, "no holder wants executions now"
-	case backingOff:
-		if s.Failures == 0 {
-			return CodeBackOff, fmt.Sprintf("its last %d answers were older than its result; it is left out until slot %d", s.Outdated, s.NotBefore)
-		}
-		return CodeBackOff, fmt.Sprintf("it failed %d times in a row and is left out until slot %d", s.Failures, s.NotBefore)
-	case cutOut:
-		return CodeCut, fmt.Sprintf("it used up the whole budget %d times and is left out until slot %d", s.Cuts, s.NotBefore)
-	case tooSoon:
-		return CodeTooSoon, fmt.Sprintf("its min_interval has not passed: not before %s", c.free(l.planner.now).UTC().Format(time.RFC3339))
-	case notDue:
-		return CodeNotDue, fmt.Sprintf("the policy %s has it due in slot %d", l.planner.policy, c.key.Due)
-	}
-	return "", ""
 }

@@ -74,7 +74,7 @@ func (l *Loop) currentHealth() registry.Health { return l.healthFrom(l.executor)
 func (l *Loop) healthFrom(x Executor) registry.Health {
 	h, s := x.Health(), &l.streak
 	h.Incomplete = s.n
-	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.tally.of(registry.Live) == 0
+	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.Count(registry.Live) == 0
 	switch {
 	case h.State == registry.HealthFailing && s.n > 0 && s.since.Before(h.Since):
 		h.Since = s.since

@@ -41,28 +41,8 @@ type Hinted struct {
 	Skipped  int  `json:"skipped"`  // lines that could not be parsed
 }
 
-// Hint marks the queries that h may affect, for the next slot. It may be called at
-// any time.
-func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
-	now := l.clock.Now()
-	l.index()
-	if !l.mu.TryLockPlan(readerWait) {
-		l.mu.Lock()
-	}
-	defer l.mu.Unlock()
-	switch {
-	case l.merging: // queries already merged are marked at once
-		l.late = both(l.late, h)
-	case !l.running && l.mu.half == nil:
-		if err := l.merge(now); err != nil {
-			return Hinted{}, err
-		}
-	}
-	return l.planner.hint(h), nil
-}
-
-// both returns a hint that marks the queries of two hints, or all.
-func both(a *registry.Hint, b registry.Hint) *registry.Hint {
+// JoinHints returns a hint that marks the queries of two hints, or all.
+func JoinHints(a *registry.Hint, b registry.Hint) *registry.Hint {
 	if a != nil {
 		b.All = b.All || a.All || len(a.Touched)+len(b.Touched) > maxHinted
 		b.Touched = append(slices.Clip(a.Touched), b.Touched...)
@@ -73,30 +53,16 @@ func both(a *registry.Hint, b registry.Hint) *registry.Hint {
 	return &b
 }
 
-// index completes the index of constants. Other goroutines may acquire the lock
-// between two pieces.
-func (l *Loop) index() {
-	for more := true; more; {
-		l.mu.Lock()
-		more = l.planner.index.grow(l.planner.order)
-		l.mu.Unlock()
-	}
-}
+// GrowIndex indexes the constants of more queries, for hints and related queries. It
+// reports whether some are left.
+func (p *planner) GrowIndex() (more bool) { return p.index.grow(p.order) }
 
-// Hint is Loop.Hint for an endpoint's loop.
-func (m *Manager) Hint(endpoint string, h registry.Hint) (Hinted, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return Hinted{}, err
-	}
-	return l.Hint(h)
-}
-
-func (p *planner) hint(h registry.Hint) Hinted {
+// Hint marks the queries that h may affect, for the next slot.
+func (p *planner) Hint(h registry.Hint) Hinted {
 	if p.hints == nil {
 		p.hints = &hints{marked: map[*item]struct{}{}}
 	}
-	for p.index.grow(p.order) {
+	for p.GrowIndex() {
 	}
 	t := p.hints
 	done := Hinted{Queries: len(p.all), Skipped: h.Skipped}

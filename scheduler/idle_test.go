@@ -19,7 +19,7 @@ func idle(t *testing.T, profiles int, when func(query string) registry.When) tim
 		t.Fatal(err)
 	}
 	p := newPlanner(policy, time.Hour)
-	p.claimFor(&interval.Ranking{Kind: interval.MRSF, Preemptive: true}, 0.5)
+	p.SetClaims(&interval.Ranking{Kind: interval.MRSF, Preemptive: true}, 0.5)
 	now := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 	id := func(n int) string { return fmt.Sprintf("q_%02d", n%20) }
 	for i := range 20 {

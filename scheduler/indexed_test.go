@@ -29,7 +29,7 @@ func TestLongIndexesAreNotQuadratic(t *testing.T) {
 		q := naming("q_many", n)
 		return growth.Input{Size: n, Work: func() {
 			x := newPlanner(p, time.Second)
-			x.hint(registry.Hint{All: true})
+			x.Hint(registry.Hint{All: true})
 			for range 10 {
 				x.put(q, Stats{})
 			}
@@ -47,7 +47,7 @@ func TestManyConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := newPlanner(p, time.Second)
-	x.hint(registry.Hint{All: true})
+	x.Hint(registry.Hint{All: true})
 	for id, n := range map[string]int{"q_most": maxIndexed, "q_more": maxIndexed + 1, "q_one": 1} {
 		x.put(naming(id, n), Stats{})
 	}

@@ -85,7 +85,7 @@ func BenchmarkLockHeld(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p.reset(x, RuleStrict, budget)
+			p.SetPolicy(x, RuleStrict, budget)
 		}
 	}
 	slot := func(p *planner) {
@@ -109,8 +109,8 @@ func BenchmarkLockHeld(b *testing.B) {
 		do           func(*planner)
 	}{
 		{"index-piece", "rr", func(p *planner) { p.index.grow(p.order) }}, // what a loop does at a time before a hint, or kin
-		{"hint", "rr", func(p *planner) { index(p); p.hint(registry.Hint{Touched: []string{"http://example.org/some/1"}}) }},
-		{"hint-all", "rr", func(p *planner) { index(p); p.hint(registry.Hint{All: true}); slot(p) }},
+		{"hint", "rr", func(p *planner) { index(p); p.Hint(registry.Hint{Touched: []string{"http://example.org/some/1"}}) }},
+		{"hint-all", "rr", func(p *planner) { index(p); p.Hint(registry.Hint{All: true}); slot(p) }},
 		{"kin", "hybrid", func(p *planner) { index(p); p.related(&p.order[0].Candidate) }},
 		{"policy-to-sjf", "rr", reset("sjf:lambda=0.5", time.Hour)},
 		{"policy-to-hybrid", "rr", reset("hybrid", time.Hour)},

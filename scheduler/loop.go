@@ -90,7 +90,6 @@ type Loop struct {
 	halted     error           // why no slot begins, nil if slots do
 	health     registry.Health // as recorded
 	streak     streak
-	edited     time.Time      // see News.Edited
 	merging    bool           // news from the ledger is being merged into the plan
 	late       *registry.Hint // a hint that came during the merge; it also applies to queries merged after it
 }
@@ -129,7 +128,7 @@ func NewLoop(c Config) (*Loop, error) {
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.limiter.resize(set.endpoint.Concurrency)
 	l.blank()
-	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.tally.all()})
+	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.Census().States})
 	return l, nil
 }
 
@@ -137,9 +136,9 @@ func NewLoop(c Config) (*Loop, error) {
 func (l *Loop) blank() {
 	e := l.set.endpoint
 	l.planner, l.loaded, l.revision = newPlanner(l.set.policy, time.Duration(e.Budget)), false, 0
-	l.planner.allow(rule(e.Rule), time.Duration(e.Budget))
-	l.planner.claimFor(l.set.ranking, e.ProfileShare)
-	l.planner.let = l.mu.let
+	l.planner.SetBudget(rule(e.Rule), time.Duration(e.Budget))
+	l.planner.SetClaims(l.set.ranking, e.ProfileShare)
+	l.planner.Yield(l.mu.let)
 }
 
 // SystemClock is the system's clock.
@@ -404,9 +403,9 @@ func (l *Loop) adopt() {
 	old := l.set
 	l.set, l.waiting = *l.waiting, nil
 	if e := l.set.endpoint; old.policy.String() != l.set.policy.String() || old.endpoint.Budget != e.Budget || old.endpoint.Rule != e.Rule {
-		l.planner.reset(l.set.policy, rule(e.Rule), time.Duration(e.Budget))
+		l.planner.SetPolicy(l.set.policy, rule(e.Rule), time.Duration(e.Budget))
 	}
-	l.planner.claimFor(l.set.ranking, l.set.endpoint.ProfileShare)
+	l.planner.SetClaims(l.set.ranking, l.set.endpoint.ProfileShare)
 	l.limiter.resize(l.set.endpoint.Concurrency)
 }
 
@@ -441,41 +440,22 @@ func (l *Loop) merge(now time.Time) error {
 	first := !l.loaded
 	if first {
 		l.health, l.streak = news.Health, streakOf(news.Health)
-		l.edited = news.Edited
 		l.last = news.Last
 		l.last.Endpoint = name
-		l.planner.slot, l.planner.debt = news.Last.Number+1, news.Last.Owes()
-		l.planner.restore(news.Policy)
+		l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)
 		if news.Last.Number > 0 && now.After(l.ended) {
 			l.ended = now // the latest possible time; the end of another process's last request is unknown
 		}
 	}
-	l.planner.now = now.Round(0)
-	if news.Full {
-		l.planner.keep(held)
-	}
-	for i, id := range news.Removed {
-		l.planner.pause(i)
-		l.planner.drop(id)
-	}
-	if news.Edited.After(l.edited) {
-		l.edited = news.Edited
-		l.planner.forgive(l.edited)
-	}
-	for i, e := range news.Entries {
-		l.planner.pause(i)
-		s := e.Stats.Clone()
-		s.Forgive(l.edited)
-		l.planner.put(e.Query, s)
-	}
-	if news.Reprofiled {
-		l.planner.rounds.Load(news.Profiles, news.Models, l.planner.slot)
-	}
+	l.planner.Merge(now, Update{
+		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
+		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
+	})
 	l.revision, l.loaded = news.Revision, true
 	l.loadedOnce.Do(func() { close(l.up) })
 	if h := l.late; h != nil {
 		l.late = nil
-		l.planner.hint(*h)
+		l.planner.Hint(*h)
 	}
 	return nil
 }
@@ -494,7 +474,7 @@ func (l *Loop) State() LoopState {
 	s, now := *l.seen.Load(), l.clock.Now()
 	if l.mu.TryLock(readerWait) {
 		if l.loaded && !l.running && l.mu.half == nil {
-			l.planner.advance(now) // a holder may have expired
+			l.planner.Advance(now) // a holder may have expired
 		}
 		if l.loaded || !l.merging {
 			s = l.state(now)
@@ -544,10 +524,11 @@ const readerWait = 50 * time.Millisecond
 // state computes the state and stores it for readers that find the lock held. The
 // caller holds the lock.
 func (l *Loop) state(now time.Time) LoopState {
+	n := l.planner.Census()
 	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),
-		Queries: len(l.planner.all), Debt: l.planner.debt.Seconds(), Last: l.last, Health: l.currentHealth(),
-		States: l.planner.tally.all(), Results: l.planner.tally.results, Oldest: l.planner.oldest.at(),
+		Queries: n.Queries, Debt: l.planner.Debt().Seconds(), Last: l.last, Health: l.currentHealth(),
+		States: n.States, Results: n.Results, Oldest: n.Oldest,
 	}
 	l.seen.Store(&s)
 	return s

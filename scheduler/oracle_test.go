@@ -271,13 +271,13 @@ func slotWithin(t *rapid.T, p *planner, slot uint64, timeout time.Duration, play
 	planned, _ := s.preview()
 	for r := s.next(now); r != nil; r = s.next(now) {
 		id := r.c.Query.ID
-		starts = append(starts, fmt.Sprint(id, " ", s.bound(r)))
+		starts = append(starts, fmt.Sprint(id, " ", s.Limit(r)))
 		took, outcome := play(id)
-		now = now.Add(min(took, s.bound(r)))
+		now = now.Add(min(took, s.Limit(r)))
 		if took > timeout {
-			took, outcome = s.bound(r), registry.Cut // as an executor does
+			took, outcome = s.Limit(r), registry.Cut // as an executor does
 		}
-		a, whole := s.finish(r, Answer{Outcome: outcome, Elapsed: took}, false)
+		a, whole := s.Finish(r, Answer{Outcome: outcome, Elapsed: took}, false)
 		st := r.c.Stats
 		switch { // observe, without results
 		case a.Outcome.Complete():
@@ -333,7 +333,7 @@ func testRule(t *testing.T, name string) {
 		}
 		planners := []*planner{newPlanner(policy, budget), newPlanner(policy, budget)}
 		for _, p := range planners {
-			p.allow(rule(name), budget)
+			p.SetBudget(rule(name), budget)
 		}
 		var all []registry.Query
 		register := func(count int) {

@@ -7,6 +7,29 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// Cut lists the executions that have to be cut now and were not yet, because the
+// budget or a share of it is used up.
+func (s *slotBudget) Cut(now time.Time) []*execution {
+	cut, _ := s.over(now)
+	for _, r := range cut {
+		r.cut = true
+	}
+	return cut
+}
+
+// Wait is the shortest time until running executions may have to be cut, or the
+// ledger has to know that they may exceed the budget.
+func (s *slotBudget) Wait(now time.Time) time.Duration {
+	if len(s.runs) == 0 {
+		return time.Hour
+	}
+	_, wait := s.over(now)
+	if soon, ok := s.unlent(now); ok {
+		wait = min(wait, soon)
+	}
+	return wait
+}
+
 // over lists the executions that have to be cut now, because the budget or the
 // share of the front tiers is used up. If there are none, wait is the shortest time
 // until there can be one.
@@ -112,19 +135,33 @@ func (s *slotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 	return max(0, left/time.Duration(max(1, len(s.runs)))), true
 }
 
+// LendsNow reports whether executions are about to exceed the budget, which the
+// ledger has to record first.
+func (s *slotBudget) LendsNow(now time.Time) bool {
+	soon, ok := s.unlent(now)
+	return ok && soon <= 0
+}
+
+// Lend says that the ledger has recorded that executions may exceed the budget.
+func (s *slotBudget) Lend() { s.lent = true }
+
+// Lent reports whether the ledger has recorded it.
+func (s *slotBudget) Lent() bool { return s.lent }
+
 // lendAhead is the longest time before the end of the budget at which that commit
 // begins.
 const lendAhead = time.Second
 
-// lendable is what running executions may still add to the debt.
-func (s *slotBudget) lendable() time.Duration { return s.credit - s.excess() }
+// Lendable is what running executions may still add to the debt.
+func (s *slotBudget) Lendable() time.Duration { return s.credit - s.excess() }
 
-// committed is the budget plus the credit that the ledger has recorded.
-func (s *slotBudget) committed() time.Duration {
+// Left is what running executions may take together, their elapsed time included:
+// the rest of the budget, and the credit if the ledger has recorded it.
+func (s *slotBudget) Left() time.Duration {
 	if s.lent {
-		return s.budget + s.credit
+		return s.budget + s.credit - s.used
 	}
-	return s.budget
+	return s.budget - s.used
 }
 
 // going lists the executions that were not told to stop, all or those of the front
@@ -138,10 +175,10 @@ func (s *slotBudget) going(front bool) (list []*execution) {
 	return list
 }
 
-// finish books an answer and applies the budget to it: an execution that exceeded
+// Finish books an answer and applies the budget to it: an execution that exceeded
 // its limit counts as cut, whatever its answer, and is charged what was left.
 // stopped reports that the process is ending.
-func (s *slotBudget) finish(r *execution, a Answer, stopped bool) (Answer, bool) {
+func (s *slotBudget) Finish(r *execution, a Answer, stopped bool) (Answer, bool) {
 	if last := len(s.runs) - 1; s.runs[last] == r {
 		s.runs = s.runs[:last]
 	} else {

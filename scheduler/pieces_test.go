@@ -32,7 +32,7 @@ func TestWorkOnThePlanGoesInPieces(t *testing.T) {
 		prepare func(*planner)
 		do      func(*planner)
 	}{
-		{"another budget", nil, func(p *planner) { p.reset(p.policy, RuleStrict, time.Minute) }},
+		{"another budget", nil, func(p *planner) { p.SetPolicy(p.policy, RuleStrict, time.Minute) }},
 		{"all are gone", nil, func(p *planner) { p.keep(nil) }},
 		{"back-offs are forgiven", func(p *planner) {
 			for _, c := range p.order {

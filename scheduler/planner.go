@@ -73,6 +73,7 @@ type planner struct {
 	slots   slotQueue
 	times   timeQueue
 	looked  time.Time // when advance last looked at those that wait for a moment
+	edited  time.Time // see Update
 	rests   []*item   // left out by a policy that sees all; some may have been lifted since
 	shared  []float64 // the policy's state of the endpoint
 	ranking Ranking   // of the slot, without its keys
@@ -120,9 +121,9 @@ func newPlanner(p Policy, budget time.Duration) *planner {
 	return x
 }
 
-// allow puts a rule and a budget in force. What is in order stays there:
-// see reset.
-func (p *planner) allow(r rule, budget time.Duration) {
+// SetBudget puts a rule and a budget in force. What is in order stays there:
+// see SetPolicy.
+func (p *planner) SetBudget(r rule, budget time.Duration) {
 	p.rule, p.budget, p.share = r, budget, r.share(budget)
 	p.ordered = false
 }
@@ -194,6 +195,10 @@ func (p *planner) forgive(edited time.Time) {
 	}
 }
 
+// Yield makes long work on the plan give others a turn after each piece: let calls
+// work, which needs nothing that others may touch meanwhile.
+func (p *planner) Yield(let func(work func())) { p.let = let }
+
 // piece is how many queries are worked on before others have a turn.
 const piece = 256
 
@@ -241,15 +246,15 @@ func (p *planner) keep(held map[string]bool) {
 	}
 }
 
-// reset applies another policy, rule or budget to everything. A debt remains.
-func (p *planner) reset(policy Policy, r rule, budget time.Duration) {
+// SetPolicy applies another policy, rule or budget to everything. A debt remains.
+func (p *planner) SetPolicy(policy Policy, r rule, budget time.Duration) {
 	p.scatter()
 	if policy.String() != p.policy.String() {
 		p.shared, p.ranking = nil, Ranking{}
 	}
 	p.ranked.source = newSource(policy, &p.order)
 	p.policy, p.name = policy, policy.String()
-	p.allow(r, budget)
+	p.SetBudget(r, budget)
 	for i, c := range p.order {
 		p.pause(i)
 		p.learn(c, c.Stats)
@@ -316,6 +321,20 @@ func (p *planner) begin(slot uint64, now time.Time, lead time.Duration) {
 				p.heads = append(p.heads, c)
 			}
 		}
+	}
+}
+
+// Advance looks again at whatever waited for the next slot or this moment. No slot
+// may be running.
+func (p *planner) Advance(now time.Time) { p.advance(now) }
+
+// Refresh is Advance, and puts the queries in order unless they are: one look at all
+// of them serves every question until something moves.
+func (p *planner) Refresh(now time.Time) {
+	p.advance(now)
+	if !p.ordered {
+		p.rank()
+		p.sort()
 	}
 }
 

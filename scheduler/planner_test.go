@@ -355,7 +355,7 @@ func playCheap(p *planner, now time.Time) (n int) {
 	s := newSlotBudget(p, 1, time.Hour, 0)
 	s.preview()
 	for r := s.next(now); r != nil; r = s.next(now) {
-		a, _ := s.finish(r, Answer{Outcome: registry.Unchanged, Elapsed: 3 * time.Millisecond}, false)
+		a, _ := s.Finish(r, Answer{Outcome: registry.Unchanged, Elapsed: 3 * time.Millisecond}, false)
 		st := r.c.Stats
 		x := Sample{Slot: p.slot, Elapsed: a.Elapsed}
 		st.Complete(p.policy, x)

@@ -158,7 +158,7 @@ func (r *Replay) first(slot uint64, executed int) {
 		}
 		c := x.c
 		k := r.c.World.Execute(int(c.number), slot, c.Stats.Last)
-		budget.finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
+		budget.Finish(x, Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}, false)
 		r.complete(c, k)
 		budget.spare = x
 	}

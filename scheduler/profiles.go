@@ -12,7 +12,7 @@ import (
 // once it is committed.
 func (r *runner) addRounds(b *Batch) {
 	r.l.mu.Lock()
-	u := r.budget.p.rounds.Drain()
+	u := r.l.planner.Rounds().Drain()
 	r.l.mu.Unlock()
 	b.Rounds, b.Models = u.Rounds, u.Models
 	for i := range u.Rounds {
@@ -46,7 +46,7 @@ func (l *Loop) NextRound(p registry.Profile) time.Time {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.planner.rounds.NextPredicted(p.ID, now)
+	return l.planner.Rounds().NextPredicted(p.ID, now)
 }
 
 // NextRound is Loop.NextRound of the profile's endpoint.
@@ -73,7 +73,7 @@ const (
 func (l *Loop) wakeTime(next time.Time) (until time.Time, expire bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.planner.rounds.NextExpiry()
+	at := l.planner.Rounds().NextExpiry()
 	if at.IsZero() {
 		return next, false
 	}
@@ -93,8 +93,8 @@ func (l *Loop) wakeTime(next time.Time) (until time.Time, expire bool) {
 func (l *Loop) expireRounds() error {
 	now := l.clock.Now()
 	l.mu.LockPlan()
-	l.planner.rounds.Expire(now, l.planner.slot)
-	u := l.planner.rounds.Drain()
+	l.planner.Rounds().Expire(now, l.planner.Slot())
+	u := l.planner.Rounds().Drain()
 	name := l.set.endpoint.Name
 	var err error
 	if len(u.Rounds) > 0 {

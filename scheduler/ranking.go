@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"maps"
-	"slices"
-	"time"
 
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -157,32 +155,7 @@ func (p *planner) absorb() {
 
 // related lists the queries that share a constant with c.
 func (p *planner) related(c *Candidate) []*Candidate {
-	for p.index.grow(p.order) {
+	for p.GrowIndex() {
 	}
 	return p.index.related(c)
-}
-
-// lessons are outcomes for the queries that learnt without having run.
-func (p *planner) lessons(now time.Time) []Outcome {
-	var out []Outcome
-	for _, c := range p.taught {
-		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
-	}
-	p.taught = p.taught[:0]
-	return out
-}
-
-// learnt is the shared state to be recorded, nil when there is none.
-func (p *planner) learnt() *PolicyState {
-	if _, ok := p.policy.(Collective); !ok {
-		return nil
-	}
-	return &PolicyState{Policy: p.policy.String(), State: slices.Clone(p.shared)}
-}
-
-// restore takes up what was recorded.
-func (p *planner) restore(s PolicyState) {
-	if _, ok := p.policy.(Collective); ok && s.Policy == p.policy.String() {
-		p.shared, p.ordered = slices.Clone(s.State), false
-	}
 }

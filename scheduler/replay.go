@@ -95,7 +95,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		all:   make([]*item, len(c.Queries)),
 		times: make([]timeline, len(c.Queries)),
 	}
-	r.p.allow(rule(c.Rule), c.Budget)
+	r.p.SetBudget(rule(c.Rule), c.Budget)
 	r.p.slot, r.p.now, r.p.lead = c.First+1, c.Start, c.Lead
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: c.Start}}
 	for i, q := range c.Queries {
@@ -162,9 +162,9 @@ func (r *Replay) execute(s *slotBudget, x *execution) Played {
 	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
 	a := Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}
 	if k.Elapsed > s.timeout {
-		a = Answer{Outcome: registry.Cut, Elapsed: s.bound(x)}
+		a = Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
 	}
-	a, whole := s.finish(x, a, false)
+	a, whole := s.Finish(x, a, false)
 	s.spare = x
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.clock = r.clock.Add(k.Elapsed)

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -24,7 +26,7 @@ const (
 )
 
 // A runner runs one slot. While the slot lasts, only the runner accesses the
-// planner, under the loop's lock, and the budget's executions.
+// plan, under the loop's lock.
 type runner struct {
 	l        *Loop
 	ctx      context.Context
@@ -35,6 +37,7 @@ type runner struct {
 	budget   *slotBudget
 	slot     Slot
 	health   registry.Health // as last recorded
+	running  []*request
 	results  chan answered
 	asked    chan struct{} // a requested lane, nil if none is
 	acquired bool          // a lane was granted and is not used yet
@@ -48,8 +51,15 @@ type runner struct {
 	holds    bool // the loop's handover
 }
 
+// A request is a running execution on its way to the endpoint.
+type request struct {
+	*execution
+	stop func()
+	took atomic.Int64 // what it took, in nanoseconds from 1 once it is over
+}
+
 type answered struct {
-	r *execution
+	r *request
 	a Answer
 	d *difference // from the last result, nil if nothing was compared
 }
@@ -100,7 +110,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
 		health: l.health, results: make(chan answered, e.Concurrency),
 		slot: Slot{
-			Endpoint: e.Name, Number: l.planner.slot, Started: now.UTC(), Tick: onTick,
+			Endpoint: e.Name, Number: l.planner.Slot(), Started: now.UTC(), Tick: onTick,
 			Budget: time.Duration(e.Budget).Seconds(),
 		},
 	}
@@ -108,14 +118,11 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	if next := l.set.schedule.Next(now); !next.IsZero() {
 		lead = next.Sub(now)
 	}
-	l.planner.begin(r.slot.Number, now, lead)
-	l.planner.openRounds(now)
-	r.budget = newSlotBudget(l.planner, e.Concurrency, time.Duration(e.Timeout), l.charge)
-	l.charge -= r.budget.charged
+	r.budget = l.planner.Begin(now, Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.charge})
+	l.charge -= r.budget.Totals().Charged
 	r.checkHealth(now)
 	if r.stopped == "" {
-		l.planner.sort()
-		n, cost := r.budget.preview()
+		n, cost := r.budget.Preview()
 		r.slot.Planned, r.slot.PlannedSeconds = n, cost.Seconds()
 	}
 	return r, nil
@@ -127,12 +134,12 @@ func (r *runner) checkHealth(now time.Time) {
 	h := r.executor.Health()
 	switch {
 	case !restricted(h):
-		r.budget.width = cap(r.results)
+		r.budget.SetWidth(cap(r.results))
 	case h.Until.After(now):
 		r.stopped = healthReason(h)
 		r.slot.Throttled = h.State == registry.HealthThrottled
 	default:
-		r.budget.width = 1
+		r.budget.SetWidth(1)
 	}
 }
 
@@ -145,10 +152,10 @@ func (r *runner) execute() error {
 	for {
 		blocked := r.start()
 		var err error
-		if len(r.budget.runs) == 0 && r.window.open() {
+		if len(r.running) == 0 && r.window.open() {
 			err = r.flush(false)
 		}
-		if err != nil || len(r.budget.runs) == 0 && !blocked {
+		if err != nil || len(r.running) == 0 && !blocked {
 			return err
 		}
 		alarm.Reset(r.maxWait(blocked))
@@ -171,7 +178,7 @@ func (r *runner) execute() error {
 // cancelled fires if the process ends while the slot only waits. Running executions
 // have their own context.
 func (r *runner) cancelled() <-chan struct{} {
-	if len(r.budget.runs) > 0 {
+	if len(r.running) > 0 {
 		return nil
 	}
 	return r.ctx.Done()
@@ -196,7 +203,7 @@ func (r *runner) start() (blocked bool) {
 		}
 		r.acquired = true
 		r.l.mu.Lock()
-		x := r.budget.next(now)
+		x := r.budget.Next(now)
 		r.l.mu.Unlock()
 		r.acquired = false
 		if x == nil {
@@ -224,44 +231,38 @@ func (r *runner) gapEnd() time.Time {
 
 // mayStart reports whether an execution could start, without starting it.
 func (r *runner) mayStart() bool {
-	if r.gap > 0 && len(r.budget.runs) > 0 {
+	if r.gap > 0 && len(r.running) > 0 {
 		return false
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return r.l.nextExec == nil && !r.budget.alone && len(r.budget.runs) < r.budget.width && (r.budget.p.waiting() > 0 || r.budget.p.hinted() || r.budget.p.claimed()) &&
-		!r.budget.spent()
+	return r.l.nextExec == nil && r.budget.MayStart()
 }
 
 // launch executes in the background. execute waits for the answer.
 func (r *runner) launch(x *execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	x.stop = cancel
+	y := &request{execution: x, stop: cancel}
+	r.running = append(r.running, y)
 	r.slot.Run++
-	if x.tier == TierInterval {
+	if x.Tier() == TierInterval {
 		r.slot.Claimed++
 	}
-	q, was, limit := &x.c.Query, x.c.Stats, r.budget.bound(x)
+	q, was, limit := x.Query(), x.Stats(), r.budget.Limit(x)
 	go func() {
 		defer cancel()
 		a := r.executor.Execute(ctx, q, was.Memory, limit)
 		a, d := r.l.compare(ctx, q.ID, was, a, limit)
-		x.took.Store(int64(max(1, a.Elapsed)))
+		y.took.Store(int64(max(1, a.Elapsed)))
 		r.l.limiter.release()
-		r.results <- answered{x, a, d}
+		r.results <- answered{y, a, d}
 	}()
 }
 
 // maxWait is the longest wait before the runner has to act.
 func (r *runner) maxWait(blocked bool) time.Duration {
 	now := r.l.clock.Now()
-	wait := time.Hour
-	if len(r.budget.runs) > 0 {
-		_, wait = r.budget.over(now)
-		if soon, ok := r.budget.unlent(now); ok {
-			wait = min(wait, soon)
-		}
-	}
+	wait := r.budget.Wait(now)
 	if len(r.pending) > 0 {
 		wait = min(wait, r.flushTime().Sub(now))
 	}
@@ -275,10 +276,11 @@ func (r *runner) maxWait(blocked bool) time.Duration {
 func (r *runner) onAlarm() error {
 	defer r.watch()()
 	now := r.l.clock.Now()
-	cut, _ := r.budget.over(now)
-	for _, x := range cut {
-		x.cut = true
-		x.stop()
+	cut := r.budget.Cut(now)
+	for _, x := range r.running {
+		if slices.Contains(cut, x.execution) {
+			x.stop()
+		}
 	}
 	if err := r.lend(now); err != nil {
 		return err
@@ -293,11 +295,13 @@ func (r *runner) onAlarm() error {
 func (r *runner) take(x answered) error {
 	defer r.watch()()
 	now := r.l.clock.Now()
-	c := x.r.c
-	a, whole := r.budget.finish(x.r, x.a, r.ctx.Err() != nil)
-	was := c.Stats
-	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.tier, answer: a, served: x.r.served, whole: whole, compared: x.d}
-	prev := func() (*diff.Result, error) { return r.l.ledger.Result(c.Query.ID) }
+	q, was := x.r.Query(), x.r.Stats()
+	r.running = slices.DeleteFunc(r.running, func(y *request) bool { return y == x.r })
+	r.l.mu.Lock()
+	a, whole := r.budget.Finish(x.r.execution, x.a, r.ctx.Err() != nil)
+	r.l.mu.Unlock()
+	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole, compared: x.d}
+	prev := func() (*diff.Result, error) { return r.l.ledger.Result(q.ID) }
 	out, err := observe(r.policy, was, e, prev)
 	if err != nil {
 		return err
@@ -312,27 +316,17 @@ func (r *runner) take(x answered) error {
 			return err
 		}
 	}
-	out.Query = c.Query.ID
+	out.Query = q.ID
 	if r.ctx.Err() == nil {
-		r.l.streak.observe(c.Query.ID, out.Stats.LastRun)
+		r.l.streak.observe(q.ID, out.Stats.LastRun)
 	}
 	if now.After(r.l.ended) { // else a trial run ended later
 		r.l.ended = now
 	}
-	if out.Stats.LastRun.Outcome.Complete() {
-		c.start = r.slot.Started
-	}
-	r.budget.p.learn(c, out.Stats)
-	if c.held {
-		r.budget.p.count(c)
-	}
-	if o := out.Stats.LastRun.Outcome; o.Complete() {
-		r.budget.p.observe(c, o == registry.Changed)
-	}
-	ended := r.budget.p.onExecution(c, was.CheckedAt, x.r.start, out)
+	ended := r.budget.Record(x.r.execution, Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.l.mu.Unlock()
-	r.count(c, was, out)
-	r.report(c, out.Stats.LastRun)
+	r.count(q, was, out)
+	r.report(q, out.Stats.LastRun)
 	r.checkHealth(now)
 	out.Stats = out.Stats.Frozen()
 	if len(r.pending) == 0 {
@@ -363,10 +357,10 @@ func (r *runner) releaseUnused() {
 func (r *runner) abort() {
 	r.window.close()
 	r.release()
-	for _, x := range r.budget.runs {
+	for _, x := range r.running {
 		x.stop()
 	}
-	for range r.budget.runs {
+	for range r.running {
 		<-r.results
 	}
 }

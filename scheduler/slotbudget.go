@@ -1,8 +1,11 @@
 package scheduler
 
 import (
-	"sync/atomic"
+	"slices"
 	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
 
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -56,9 +59,42 @@ type execution struct {
 	served  uint64
 	claim   rounds.Claim // of an interval, where tier says so
 	bounded bool         // by the share of intervals
-	stop    func()
-	took    atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }
+
+// Terms are the conditions of a slot.
+type Terms struct {
+	Lead    time.Duration // from its grid time to the next, 0 = no grid
+	Width   int           // executions at a time
+	Timeout time.Duration // of one execution
+	Charged time.Duration // for trial runs before it, at most a whole budget is taken from it
+}
+
+// Begin begins the next slot.
+func (p *planner) Begin(now time.Time, t Terms) *slotBudget {
+	p.begin(p.slot, now, t.Lead)
+	p.openRounds(now)
+	return newSlotBudget(p, t.Width, t.Timeout, t.Charged)
+}
+
+// An Ending is what a slot leaves behind.
+type Ending struct {
+	Waiting int          // eligible queries that did not run
+	Stretch float64      // see Ranking
+	Taught  []*Candidate // queries whose state is new although they did not run, until the next slot
+	Shared  []float64    // state of the policy, if it is a Collective
+}
+
+// End ends the slot. stopped is why nothing more could start, empty when the budget
+// decided. The debt stays as it is until Owe.
+func (p *planner) End(now time.Time, stopped string) Ending {
+	waiting := p.waiting()
+	p.closeRounds(now, stopped)
+	p.end(now)
+	return Ending{Waiting: waiting, Stretch: p.ranking.Stretch, Taught: p.taught, Shared: slices.Clone(p.shared)}
+}
+
+// Owe sets the debt that later slots have to repay.
+func (p *planner) Owe(debt time.Duration) { p.debt = debt }
 
 func newSlotBudget(p *planner, width int, timeout, charged time.Duration) *slotBudget {
 	s := &slotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
@@ -87,6 +123,24 @@ func (s *slotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
 // open reports whether the cost of a query is unknown: it never completed, or was
 // cut after more than its median.
 func (c *item) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
+
+// Query is what is executed.
+func (r *execution) Query() *registry.Query { return &r.c.Query }
+
+// Stats is what is known of the query, without this execution until Record.
+func (r *execution) Stats() Stats { return r.c.Stats }
+
+// Tier is what brought the query into the slot.
+func (r *execution) Tier() string { return r.tier }
+
+// Start is when the execution began.
+func (r *execution) Start() time.Time { return r.start }
+
+// Served is how many refresh requests were waiting when the execution began.
+func (r *execution) Served() uint64 { return r.served }
+
+// Elapsed is how long the execution has been running.
+func (r *execution) Elapsed(now time.Time) time.Duration { return r.elapsed(now) }
 
 func (r *execution) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
 
@@ -160,6 +214,18 @@ func (s *slotBudget) room(now time.Time) (ranked, front time.Duration) {
 	}
 	return ranked - inFront, frontRoom
 }
+
+// SetWidth sets how many executions may run at a time from now on.
+func (s *slotBudget) SetWidth(n int) { s.width = n }
+
+// MayStart reports whether Next could start an execution. It is false when nothing
+// waits or the budget is used up.
+func (s *slotBudget) MayStart() bool {
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.hinted() || s.p.claimed()) && !s.spent()
+}
+
+// Next starts the next execution. It returns nil if none may start now.
+func (s *slotBudget) Next(now time.Time) *execution { return s.next(now) }
 
 // next returns the execution that starts now, nil if none may.
 func (s *slotBudget) next(now time.Time) *execution {
@@ -272,13 +338,60 @@ func (s *slotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 	return r
 }
 
-// bound is the limit for the executor.
-func (s *slotBudget) bound(r *execution) time.Duration { return min(r.limit, s.timeout) }
+// Limit is how long an execution may take: its part of the budget, at most the
+// timeout.
+func (s *slotBudget) Limit(r *execution) time.Duration { return min(r.limit, s.timeout) }
+
+// Totals are the sums of a slot.
+type Totals struct {
+	Used    time.Duration // by finished executions, Charged included
+	Charged time.Duration // by trial runs before the slot
+	Repaid  time.Duration // of the debt of earlier slots
+	Claimed time.Duration // used by executions that intervals claimed
+	Debt    time.Duration // that later slots have to repay
+}
+
+// Totals returns the sums so far.
+func (s *slotBudget) Totals() Totals {
+	return Totals{Used: s.used, Charged: s.charged, Repaid: s.repaid, Claimed: s.onClaims, Debt: s.debt()}
+}
+
+// A Completion is what follows from a finished execution.
+type Completion struct {
+	Stats   Stats
+	Delta   *diff.Delta // nil: the result has not changed
+	Checked time.Time   // when the answer was true
+	At      time.Time   // when the execution ended
+}
+
+// Record takes in what follows from a finished execution. ended reports that it
+// ended a round of a profile.
+func (s *slotBudget) Record(r *execution, x Completion) (ended bool) {
+	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
+	run := &x.Stats.LastRun
+	if run.Outcome.Complete() {
+		c.start = p.begun
+	}
+	p.learn(c, x.Stats)
+	if c.held {
+		p.count(c)
+	}
+	if !run.Outcome.Complete() {
+		return false
+	}
+	p.observe(c, run.Outcome == registry.Changed)
+	return p.onExecution(c, was, r.start, x)
+}
 
 // typical replaces an unknown cost where a plan is only counted.
 const typical = 100 * time.Millisecond
 
-// preview counts what the slot would execute if everything took its estimate.
+// Preview counts what the slot would execute if everything took its estimate.
+func (s *slotBudget) Preview() (n int, cost time.Duration) {
+	s.p.sort()
+	return s.preview()
+}
+
 func (s *slotBudget) preview() (n int, cost time.Duration) {
 	left := s.budget - s.used
 	add := func(c *item) {

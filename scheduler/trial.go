@@ -45,8 +45,7 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 		l.mu.Unlock()
 		return refusedBy(h), nil
 	}
-	budget := time.Duration(l.set.endpoint.Budget)
-	limit := budget - repayment(l.planner.debt, budget) - l.charge - l.reserved
+	limit := l.planner.Unowed() - l.charge - l.reserved
 	limit = min(limit, time.Duration(l.set.endpoint.Timeout))
 	x := l.executor
 	if limit > 0 {

@@ -1,0 +1,42 @@
+package scheduler
+
+import "github.com/freshet/freshet/registry"
+
+// Hint marks the queries that h may affect, for the next slot. It may be called at
+// any time.
+func (l *Loop) Hint(h registry.Hint) (Hinted, error) {
+	now := l.clock.Now()
+	l.index()
+	if !l.mu.TryLockPlan(readerWait) {
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	switch {
+	case l.merging: // queries already merged are marked at once
+		l.late = JoinHints(l.late, h)
+	case !l.running && l.mu.half == nil:
+		if err := l.merge(now); err != nil {
+			return Hinted{}, err
+		}
+	}
+	return l.planner.Hint(h), nil
+}
+
+// index completes the index of constants. Other goroutines may acquire the lock
+// between two pieces.
+func (l *Loop) index() {
+	for more := true; more; {
+		l.mu.Lock()
+		more = l.planner.GrowIndex()
+		l.mu.Unlock()
+	}
+}
+
+// Hint is Loop.Hint for an endpoint's loop.
+func (m *Manager) Hint(endpoint string, h registry.Hint) (Hinted, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return Hinted{}, err
+	}
+	return l.Hint(h)
+}
