@@ -26,17 +26,6 @@ func listEntryOf(c *item) listEntry {
 
 func (e *listEntry) class() int { return int(e.rank>>slotBits) + classRefresh }
 
-// prefixOf orders ids by their first eight bytes.
-func prefixOf(id string) (x uint64) {
-	for i := range 8 {
-		x <<= 8
-		if i < len(id) {
-			x |= uint64(id[i])
-		}
-	}
-	return x
-}
-
 func (e *listEntry) before(f *listEntry) bool {
 	switch {
 	case (e.rank^f.rank)>>slotBits != 0:

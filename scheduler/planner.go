@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/internal/selection"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
@@ -151,7 +152,7 @@ func (p *planner) put(q registry.Query, s Stats) {
 
 // hold makes room for a query.
 func (p *planner) hold(id string) *item {
-	c := &item{prefix: prefixOf(id), held: true, Candidate: Candidate{Number: int32(len(p.order))}}
+	c := &item{prefix: selection.Prefix(id), held: true, Candidate: Candidate{Number: int32(len(p.order))}}
 	p.all[id] = c
 	p.order = append(p.order, c)
 	return c

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/internal/selection"
 )
 
 // TestWaitList does to a list of several blocks what slots do, and compares
@@ -20,7 +22,7 @@ func TestWaitList(t *testing.T) {
 			c := &item{key: key}
 			serial++
 			c.Query.ID = fmt.Sprintf("%02d q%d", r.IntN(3), serial) // many share their first bytes
-			c.prefix = prefixOf(c.Query.ID)
+			c.prefix = selection.Prefix(c.Query.ID)
 			c.Stats.Last, c.Estimate = last, time.Duration(1+r.IntN(1000))
 			i, _ := slices.BinarySearchFunc(list, c, order)
 			list = slices.Insert(list, i, c)

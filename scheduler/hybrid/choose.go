@@ -76,7 +76,7 @@ func (t *table) choose() {
 
 // prefer puts a query before those ranked by the index.
 func (t *table) prefer(i int32, class int8) {
-	t.rows[i].class = class
+	t.rows[i].class, t.rest[i] = class, chosen(i)
 	t.special = append(t.special, i)
 }
 
@@ -122,13 +122,13 @@ func (t *table) prefix() (in []int32) {
 		sum += t.costs[last]
 	}
 	edge := t.room[:0]
-	for i := range t.rows {
-		switch r := &t.rows[i]; {
-		case r.c == nil || r.left > last:
-		case r.left < last:
+	for i, left := range t.lefts {
+		switch {
+		case left < last:
 			in = append(in, int32(i))
-		default:
-			edge = append(edge, choice{value: float64(r.due), low: -r.worth, last: r.last, cost: g.cost(r.cost), row: int32(i)})
+		case left == last:
+			r := &t.rows[i]
+			edge = append(edge, choice{value: float64(r.due), low: -r.worth, last: r.last, id: r.id, cost: g.cost(r.cost), row: int32(i)})
 		}
 	}
 	t.room = edge

@@ -11,21 +11,24 @@ import (
 )
 
 // A table holds what a slot needs to know of every query, side by side. A slot
-// scans it three times: for the load of all deadlines, for the deadline and the
-// worth of each query, and for the queries that have to go first.
+// scans the rows twice: for the load of all deadlines, and for the deadline and the
+// worth of each query. With many queries the time of a slot is that of reading them
+// from memory, so everything else looks at few rows or at shorter lists.
 type table struct {
 	policy  Policy
 	first   rateEstimate // estimate for queries without a state
 	rows    []row
 	weights [][rates]float64 // likelihoods of the rates, by row
+	lefts   []int32          // slots until the deadline, by row
 	free    []int32
 
 	view    *view // of the last plan, as are the fields below
 	guard   guard
 	costs   []time.Duration // sum of the queries' costs by the slots left until their deadline
 	bigs    []int
+	recent  []int32  // rows that were executed in the slot before
 	special []int32  // rows that go before all others
-	rest    []choice // others that Next has not returned
+	rest    []choice // by row at first; those that Next has not returned
 	least   time.Duration
 	batch   int // how many queries Next returns
 	removed int // queries removed since the last plan
@@ -41,6 +44,7 @@ type table struct {
 // A row is one query. Rates, excitation and so on are copies from its state.
 type row struct {
 	c         *policy.Candidate // nil in a free row
+	id        uint64            // the first bytes of the query's id
 	last      uint64
 	overdue   uint64
 	staleness time.Duration
@@ -54,7 +58,6 @@ type row struct {
 	known     bool // it has a state
 	planned   bool // by the last plan
 	class     int8
-	left      int32  // slots until the deadline
 	due       uint64 // the deadline
 	worth     float64
 	bonus     float64 // see relief
@@ -63,7 +66,7 @@ type row struct {
 // A choice is a row's place in an order: by value, low, last execution and id.
 type choice struct {
 	value, low float64
-	last       uint64
+	last, id   uint64
 	cost       time.Duration
 	row        int32
 }
@@ -76,8 +79,10 @@ func (t *table) before(a, b *choice) bool {
 		return a.low < b.low
 	case a.last != b.last:
 		return a.last < b.last
+	case a.id != b.id:
+		return a.id < b.id
 	}
-	return t.rows[a.row].id() < t.rows[b.row].id()
+	return t.name(a.row) < t.name(b.row)
 }
 
 func (t *table) compare(a, b choice) int {
@@ -87,11 +92,12 @@ func (t *table) compare(a, b choice) int {
 	return 1
 }
 
-func (r *row) id() string {
-	if r.c == nil { // removed since the plan
-		return ""
+// name is the id of a row's query, "" if it was removed since the plan.
+func (t *table) name(row int32) string {
+	if c := t.rows[row].c; c != nil {
+		return c.Query.ID
 	}
-	return r.c.Query.ID
+	return ""
 }
 
 const firstBatch = 128
@@ -117,7 +123,7 @@ func (t *table) Put(c *policy.Candidate) {
 // rowOf reads what a plan needs of a query.
 func rowOf(c *policy.Candidate, first *rateEstimate) row {
 	r := row{
-		c: c, last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, price: price(c),
+		c: c, id: selection.Prefix(c.Query.ID), last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, price: price(c),
 		once: c.Stats.Executions <= 1, mean: first.mean,
 	}
 	if s := c.Stats.State; len(s) == estimateSize {
@@ -135,7 +141,7 @@ func (t *table) place() int32 {
 		t.free = t.free[:n-1]
 		return i
 	}
-	t.rows, t.weights = append(t.rows, row{}), append(t.weights, [rates]float64{})
+	t.rows, t.weights, t.lefts = append(t.rows, row{}), append(t.weights, [rates]float64{}), append(t.lefts, 0)
 	return int32(len(t.rows) - 1)
 }
 
@@ -161,12 +167,10 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 	t.evaluate(m.Turned && t.policy.form != noGuard)
 	if t.policy.form == noGuard { // without deadlines no query is postponed
 		t.probe()
-		t.collect()
 		return policy.Ranking{}
 	}
 	t.choose()
 	t.probe()
-	t.collect()
 	g := &t.guard
 	r := policy.Ranking{Inputs: map[string]float64{
 		"d": float64(g.d), "h": float64(g.h), "stretch": g.stretch, "reserve_seconds": g.reserve.Seconds(), "clock": t.view.start,
@@ -177,11 +181,14 @@ func (t *table) Plan(m policy.Moment) policy.Ranking {
 	return r
 }
 
-// evaluate computes the deadline and the worth of every query.
+// evaluate computes the deadline and the worth of every query, and lists those that
+// Next is to return.
 func (t *table) evaluate(turned bool) {
 	clear(t.costs)
 	clear(t.bigs)
 	t.costs, t.bigs = t.costs[:0], t.bigs[:0] // up to the longest wait
+	t.recent, t.least = t.recent[:0], math.MaxInt64
+	t.rest = slices.Grow(t.rest[:0], len(t.rows))[:len(t.rows)]
 	var looks [64]prospect
 	var gains [64]float64
 	var which [64]int32
@@ -189,20 +196,27 @@ func (t *table) evaluate(turned bool) {
 	finish := func() {
 		t.view.gains(looks[:n], gains[:n])
 		for k, i := range which[:n] {
-			t.rows[i].worth = gains[k] / t.rows[i].price
+			r := &t.rows[i]
+			r.worth = gains[k] / r.price
+			t.rest[i] = choice{value: -(r.worth + r.bonus), last: r.last, id: r.id, cost: r.cost, row: i}
 		}
 		n = 0
 	}
 	for i := range t.rows {
 		r := &t.rows[i]
 		if r.c == nil {
+			t.lefts[i], t.rest[i] = math.MaxInt32, chosen(int32(i))
 			continue
 		}
-		t.schedule(r)
+		t.lefts[i] = int32(t.schedule(r))
 		r.class, r.planned, r.bonus = classIndex, true, 0
 		if turned {
 			r.bonus = t.view.relief(t.guard.slot, r.last, r.due)
 		}
+		if r.last+1 == t.guard.slot {
+			t.recent = append(t.recent, int32(i))
+		}
+		t.least = min(t.least, r.cost)
 		looks[n], which[n] = t.prospect(r, &t.weights[i]), int32(i)
 		if n++; n == len(looks) {
 			finish()
@@ -211,13 +225,15 @@ func (t *table) evaluate(turned bool) {
 	finish()
 }
 
+// chosen takes the place of a row that is not among the rest.
+func chosen(row int32) choice { return choice{value: math.Inf(1), cost: math.MaxInt64, row: row} }
+
 // schedule computes the deadline of a query and adds its cost to the sums by slots
-// left.
-func (t *table) schedule(r *row) {
+// left, which it returns.
+func (t *table) schedule(r *row) (left int) {
 	g := &t.guard
 	r.due = g.deadline(r)
 	l := g.left(r.due)
-	r.left = int32(l)
 	if l >= len(t.costs) {
 		t.costs = slices.Grow(t.costs, l+1-len(t.costs))[:l+1] // the elements beyond the old length are zero
 		t.bigs = slices.Grow(t.bigs, l+1-len(t.bigs))[:l+1]
@@ -226,6 +242,7 @@ func (t *table) schedule(r *row) {
 	if g.big(r.cost) {
 		t.bigs[l]++
 	}
+	return l
 }
 
 // prospect is view.prospect for a row.
@@ -248,20 +265,6 @@ func (v *view) relief(slot, last, deadline uint64) float64 {
 	const part = 0.3 // yield of a live slot's last seconds, relative to the mean of the slot
 	age, wait := float64(slot-min(slot, last)), float64(max(1, deadline-min(deadline, last)))
 	return part * v.yield() * min(1, age/wait)
-}
-
-// collect lists the queries that Next returns after the special ones.
-func (t *table) collect() {
-	t.rest = t.rest[:0]
-	for i := range t.rows {
-		if r := &t.rows[i]; r.c != nil && r.class == classIndex {
-			t.rest = append(t.rest, choice{value: -(r.worth + r.bonus), last: r.last, cost: r.cost, row: int32(i)})
-		}
-	}
-	t.measure()
-	for _, i := range t.special {
-		t.least = min(t.least, t.rows[i].cost)
-	}
 }
 
 // measure finds the smallest estimate of the rest.
@@ -291,7 +294,9 @@ func (t *table) Next() []policy.Ranked {
 		}
 		selection.MoveFirst(t.rest, n, t.before)
 		for _, c := range t.rest[:n] {
-			t.offer(c.row)
+			if c.cost < math.MaxInt64 {
+				t.offer(c.row)
+			}
 		}
 		t.rest = t.rest[n:]
 	}
@@ -330,13 +335,9 @@ func (t *table) probe() {
 		room -= t.rows[i].cost
 	}
 	var first []int32
-	for i := range t.rows {
-		r := &t.rows[i]
-		if r.c == nil || r.last+1 != g.slot || !t.learnsFrom(r, t.weights[i][:]) {
-			continue
-		}
-		if r.class == classIndex {
-			first = append(first, int32(i))
+	for _, i := range t.recent {
+		if r := &t.rows[i]; t.learnsFrom(r, t.weights[i][:]) && r.class == classIndex {
+			first = append(first, i)
 		}
 	}
 	slices.SortFunc(first, func(i, j int32) int {

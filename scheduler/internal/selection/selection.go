@@ -1,4 +1,5 @@
-// Package selection finds the smallest of many without sorting all.
+// Package selection finds the smallest of many without sorting all, and compares ids
+// without reading them.
 package selection
 
 // MoveFirst moves the n smallest elements to the front, in no order, in time that
@@ -31,4 +32,15 @@ func MoveFirst[T any](list []T, n int, before func(a, b *T) bool) {
 			return
 		}
 	}
+}
+
+// Prefix orders ids by their first eight bytes, which nearly always differ.
+func Prefix(id string) (x uint64) {
+	for i := range 8 {
+		x <<= 8
+		if i < len(id) {
+			x |= uint64(id[i])
+		}
+	}
+	return x
 }
