@@ -1,9 +1,11 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"go.etcd.io/bbolt"
 )
 
 // A bench is a store with queries whose statistics are of full length.
@@ -130,6 +133,91 @@ func BenchmarkSlot(b *testing.B) {
 			b.ReportMetric(float64(each)/float64(one), "fdatasyncs/execution")
 			b.ReportMetric(float64(written.GetPageCount()-before.GetPageCount())/float64(b.N), "pages/slot")
 		})
+	}
+}
+
+// BenchmarkChanges finds 1,000 changes of 100 rows: the last result is read, the new one
+// and the delta are prepared, and all are committed, so many together. bare is the same
+// number of bytes written to as many keys of a plain bbolt file.
+func BenchmarkChanges(b *testing.B) {
+	const n = 1000
+	for _, together := range []int{1, 64} {
+		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
+			s, bare := newBench(b, n), newBareFile(b)
+			var ours, theirs time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				s.slot++
+				outcomes := make([]scheduler.Outcome, n)
+				for i := range outcomes {
+					outcomes[i] = s.outcome(i, true)
+				}
+				b.StartTimer()
+				began := processorTime(b)
+				for batch := range slices.Chunk(outcomes, together) {
+					for i := range batch {
+						s.prepare(b, &batch[i])
+					}
+					s.record(b, scheduler.Batch{Outcomes: batch, Slot: &scheduler.Slot{Endpoint: "city", Number: s.slot}})
+				}
+				ours += processorTime(b) - began
+				b.StopTimer()
+				began = processorTime(b)
+				for batch := range slices.Chunk(outcomes, together) {
+					bare.write(b, batch)
+				}
+				theirs += processorTime(b) - began
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(ours.Microseconds())/float64(b.N*n), "cpu-us/change")
+			b.ReportMetric(float64(theirs.Microseconds())/float64(b.N*n), "bare-cpu-us/change")
+			b.ReportMetric(float64(ours)/float64(theirs), "x-bare")
+		})
+	}
+}
+
+func (s *bench) prepare(b *testing.B, o *scheduler.Outcome) {
+	_, err := s.d.Result(o.Query)
+	if err == nil {
+		o.Prepared, err = s.d.Prepare(nil, o.Result, o.Delta)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A bareFile is a bbolt file with the three buckets that each change writes to.
+type bareFile struct {
+	bolt    *bbolt.DB
+	changes uint64
+}
+
+func newBareFile(b *testing.B) *bareFile {
+	f, err := bbolt.Open(filepath.Join(b.TempDir(), "bare"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { f.Close() })
+	return &bareFile{bolt: f}
+}
+
+func (f *bareFile) write(b *testing.B, batch []scheduler.Outcome) {
+	err := f.bolt.Update(func(tx *bbolt.Tx) error {
+		put := func(bucket string, k, v []byte) error {
+			to, err := tx.CreateBucketIfNotExists([]byte(bucket))
+			return errors.Join(err, to.Put(k, v))
+		}
+		for _, o := range batch {
+			f.changes++
+			p, r := o.Prepared.(*prepared), record{stats: o.Stats}
+			if err := errors.Join(put("results", []byte(o.Query), p.result), put("changes", key8(f.changes), p.delta), put("stats", []byte(o.Query), r.append(nil))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
 }
 

@@ -36,6 +36,17 @@ type town struct {
 }
 
 func newTown(b testing.TB, queries, rows int) *town {
+	w := startTown(b, queries, rows)
+	w.d.bolt.NoSync = true
+	if s := w.tick(b); s.Complete != queries {
+		b.Fatalf("baselines: %+v", s)
+	}
+	w.d.bolt.NoSync = false
+	return w
+}
+
+// startTown is newTown before the first slot.
+func startTown(b testing.TB, queries, rows int) *town {
 	w := &town{d: open(b, b.TempDir(), Options{}), body: rowsBody(rows, 0)}
 	ep := httptest.NewServer(w)
 	b.Cleanup(ep.Close)
@@ -45,6 +56,7 @@ func newTown(b testing.TB, queries, rows int) *town {
 		b.Fatal(err)
 	}
 	b.Cleanup(w.client.Close)
+	w.d.bolt.NoSync = true
 	for i := range queries {
 		id := fmt.Sprintf("q_%026d", i)
 		w.ids = append(w.ids, id)
@@ -56,6 +68,7 @@ func newTown(b testing.TB, queries, rows int) *town {
 			b.Fatal(err)
 		}
 	}
+	w.d.bolt.NoSync = false
 	if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w, Executor: w}); err != nil {
 		b.Fatal(err)
 	}
@@ -68,11 +81,6 @@ func newTown(b testing.TB, queries, rows int) *town {
 			b.Error(err)
 		}
 	})
-	w.d.bolt.NoSync = true // a thousand baselines, each committed at once
-	if s := w.tick(b); s.Complete != queries {
-		b.Fatalf("baselines: %+v", s)
-	}
-	w.d.bolt.NoSync = false
 	return w
 }
 
@@ -275,14 +283,14 @@ func BenchmarkUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop is a slot of 1,000 executions of which 10 bring a change, with
-// loop, loopback and commits, beside one bare fdatasync per slot.
+// BenchmarkLoop is a slot of 1,000 executions of which none, 10 or all bring a change,
+// with loop, loopback and commits, beside one bare fdatasync per slot.
 func BenchmarkLoop(b *testing.B) {
-	for _, changes := range []int{0, 10} {
+	for _, changes := range []int{0, 10, 1000} {
 		b.Run(fmt.Sprintf("executions=1000/changes=%d", changes), func(b *testing.B) {
 			w := newTown(b, 1000, 20)
 			bare := newSyncer(b, w.d)
-			version, commits := 0, 0
+			version, commits, used := 0, 0, time.Duration(0)
 			for b.Loop() {
 				b.StopTimer()
 				if version++; changes > 0 {
@@ -290,16 +298,36 @@ func BenchmarkLoop(b *testing.B) {
 				}
 				bare.sync(b)
 				b.StartTimer()
+				began := processorTime(b)
 				if s := w.tick(b); s.Changed != changes {
 					b.Fatalf("slot %+v", s)
 				}
+				used += processorTime(b) - began
 				commits += len(w.commits)
 			}
 			each, one := b.Elapsed()/time.Duration(b.N*1000), bare.spent/time.Duration(bare.n)
 			b.ReportMetric(float64(each.Nanoseconds()), "ns/execution")
+			b.ReportMetric(float64(used.Microseconds())/float64(b.N*1000), "cpu-us/execution")
 			b.ReportMetric(float64(one.Nanoseconds()), "ns/fdatasync")
 			b.ReportMetric(float64(each)/float64(one), "fdatasyncs/execution")
 			b.ReportMetric(float64(commits)/float64(b.N), "commits/slot")
 		})
+	}
+}
+
+// BenchmarkBaselines is the first slot of an endpoint: every query has its first result
+// of 10 rows.
+func BenchmarkBaselines(b *testing.B) {
+	const n = 10_000
+	for b.Loop() {
+		b.StopTimer()
+		w := startTown(b, n, 10)
+		b.StartTimer()
+		began := processorTime(b)
+		if s := w.tick(b); s.Complete != n {
+			b.Fatalf("slot %+v", s)
+		}
+		b.ReportMetric(float64((processorTime(b)-began).Microseconds())/n, "cpu-us/baseline")
+		b.ReportMetric(float64(len(w.commits)), "commits")
 	}
 }
