@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,6 +220,51 @@ func (f *bareFile) write(b *testing.B, batch []scheduler.Outcome) {
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkRegister registers queries from one client and from 16 at a time.
+func BenchmarkRegister(b *testing.B) {
+	for _, clients := range []int{1, 16} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			const n = 1600
+			var used time.Duration
+			commits := 0
+			for b.Loop() {
+				b.StopTimer()
+				d := open(b, b.TempDir(), Options{})
+				put(b, d, "q_first", "city")
+				b.StartTimer()
+				began, first := processorTime(b), txID(b, d)
+				var all sync.WaitGroup
+				for c := range clients {
+					all.Go(func() {
+						for i := range n / clients {
+							if err := register(d, fmt.Sprintf("q_%02d%024d", c, i), nil)(); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				all.Wait()
+				used += processorTime(b) - began
+				commits += txID(b, d) - first
+			}
+			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "registrations/s")
+			b.ReportMetric(float64(used.Microseconds())/float64(b.N*n), "cpu-us/registration")
+			b.ReportMetric(float64(b.N*n)/float64(commits), "registrations/commit")
+		})
+	}
+}
+
+// txID is the number of the last commit.
+func txID(t testing.TB, d *DB) int {
+	t.Helper()
+	tx, err := d.bolt.Begin(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	return tx.ID()
 }
 
 // BenchmarkSince asks for ten edited queries among few and many: the cost must

@@ -26,7 +26,8 @@ func many(t testing.TB, d *DB, n int) {
 			if i%500 == 499 {
 				q.Pause = &registry.Pause{By: "ops", At: start}
 			}
-			if err := d.keep(tx, &storedQuery{}, q, false); err != nil {
+			x := edited{now: q}
+			if err := errors.Join(x.check(d, q.ID), applyEdit(tx, &x)); err != nil {
 				return err
 			}
 		}
@@ -157,7 +158,8 @@ func TestListLongTexts(t *testing.T) {
 			q := registry.Query{ID: fmt.Sprintf("q_%06d", i), Endpoint: "city", Text: "ASK {} #" + strings.Repeat("x", size<<20),
 				Holders: []registry.Holder{{Caller: "app"}}}
 			want = append(want, q.ID)
-			if err := d.keep(tx, &storedQuery{}, q, false); err != nil {
+			x := edited{now: q}
+			if err := errors.Join(x.check(d, q.ID), applyEdit(tx, &x)); err != nil {
 				return err
 			}
 		}

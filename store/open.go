@@ -55,6 +55,7 @@ type DB struct {
 	broken    atomic.Pointer[error]
 	failed    chan struct{} // closed when broken is set
 	digests   digests
+	edits     editQueue
 	disk      *disk
 	renewal   func() error // of the generation
 	entered   atomic.Bool  // the generation has been renewed

@@ -63,87 +63,23 @@ func (d *DB) Query(id string) (registry.Query, error) {
 	return s.Query, err
 }
 
-// An edited is a query before and after an edit.
-type edited struct {
-	old   storedQuery
-	now   registry.Query
-	found bool
-}
-
-func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
-	old, err := findQuery(tx, id)
-	e := edited{old: old, now: registry.Query{ID: id}, found: err == nil}
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return e, err
-	}
-	if e.found { // edits get a deep copy, so that they cannot modify old
-		err = json.Unmarshal(old.json, &e.now)
-		return e, err
-	}
-	return e, nil
-}
-
-func (d *DB) finishEdit(tx *bbolt.Tx, id string, e *edited) error {
-	if e.now.ID != id || e.found && e.now.Endpoint != e.old.Endpoint {
-		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
-	}
-	switch {
-	case len(e.now.Holders) > 0:
-		return d.keep(tx, &e.old, e.now, e.found)
-	case e.found:
-		return removeQuery(tx, &e.old)
-	}
-	return nil
-}
-
-// EditQueries implements registry.Store. An edit without effect writes nothing and
-// assigns no revision.
+// EditQueries implements registry.Store. Edits that arrive while another transaction
+// runs share the next one. An edit without effect assigns no revision.
 func (d *DB) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
-	var q registry.Query
-	ended := false
-	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		ids, err := namedBy(tx, n)
-		if err != nil {
-			return false, err
-		}
-		list := make([]edited, len(ids))
-		others := make([]*registry.Query, 0, len(ids))
-		for i, id := range ids {
-			if list[i], err = beginEdit(tx, id); err != nil {
-				return false, err
-			}
-			if i > 0 {
-				others = append(others, &list[i].now)
-			}
-		}
-		if err := edit(&list[0].now, others, list[0].found); err != nil {
-			return false, err
-		}
-		q, frees = list[0].now, true
-		same := 0
-		for i := range list { // releases come first
-			x := len(list) - 1 - i
-			switch err := d.finishEdit(tx, ids[x], &list[x]); {
-			case err == errUnchanged:
-				same++
-			case err != nil:
-				return false, err
-			}
-			gone := len(list[x].now.Holders) == 0
-			frees, ended = frees && gone, ended || gone
-		}
-		if same == len(list) {
-			return false, errUnchanged
-		}
-		return frees, nil
-	})
-	if err != nil {
-		return registry.Query{}, err
+	e := &queryEdit{names: n, edit: edit}
+	d.edits.add(e)
+	d.edits.turn.Lock()
+	defer d.edits.turn.Unlock()
+	for !e.done {
+		d.editTogether()
 	}
-	if ended {
-		d.wakePurge()
+	if e.panic != nil {
+		panic(e.panic)
 	}
-	return q, nil
+	if e.err != nil {
+		return registry.Query{}, e.err
+	}
+	return e.queries[0].now, nil
 }
 
 // EditQuery is EditQueries for one query.
@@ -178,35 +114,8 @@ func namedBy(tx *bbolt.Tx, n registry.Names) ([]string, error) {
 	return ids, nil
 }
 
-// keep stores a new or edited query and its index entries.
-func (d *DB) keep(tx *bbolt.Tx, old *storedQuery, q registry.Query, found bool) error {
-	if q.Endpoint == "" || len(q.ID) > 500 {
-		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", q.ID)
-	}
-	text, err := json.Marshal(&q)
-	if err != nil {
-		return fmt.Errorf("query %s: %w", q.ID, err)
-	}
-	if found && bytes.Equal(text, old.json) {
-		return errUnchanged
-	}
-	c := loadCounters(tx)
-	next := storedQuery{Query: q, json: text, serial: old.serial, space: old.space}
-	if found {
-		err = unindex(tx, old)
-	} else if err = d.disk.room(); err == nil {
-		err = d.admit(tx, &c, &next)
-	}
-	if err != nil {
-		return err
-	}
-	c.revision++
-	next.revision = c.revision
-	return errors.Join(index(tx, &next), account(tx, &next.Query, old.Holders, q.Holders), next.save(tx), c.save(tx))
-}
-
 // admit assigns a new query its number and space.
-func (d *DB) admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
+func admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
 	// A removed query of the same id may still wait for the purge with its endpoint.
 	if v := tx.Bucket(bQueries).Get([]byte(s.ID)); v != nil {
 		dead, err := parseQuery(v)

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/freshet/freshet/registry"
+	"go.etcd.io/bbolt"
+)
+
+// maxEdits is the number of edits that share a transaction.
+const maxEdits = 64
+
+// editQueue collects the edits that wait for a transaction. The caller that holds turn
+// runs it for all of them.
+type editQueue struct {
+	turn    sync.Mutex
+	mu      sync.Mutex // guards waiting
+	waiting []*queryEdit
+}
+
+func (q *editQueue) add(e *queryEdit) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, e)
+}
+
+// take removes and returns the oldest edits, at most n.
+func (q *editQueue) take(n int) []*queryEdit {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n = min(n, len(q.waiting))
+	list := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	return list
+}
+
+// A queryEdit is one call of EditQueries.
+type queryEdit struct {
+	names   registry.Names
+	edit    func(q *registry.Query, others []*registry.Query, found bool) error
+	queries []edited // those that names concerns, in its order
+	err     error
+	panic   any // of edit
+	done    bool
+}
+
+// An edited is a query before and after an edit.
+type edited struct {
+	old   storedQuery
+	now   registry.Query
+	found bool
+	text  []byte // now, as JSON
+	same  bool   // the edit had no effect
+}
+
+// prepare reads the queries, edits them in memory, and checks that they can be stored.
+func (e *queryEdit) prepare(d *DB, tx *bbolt.Tx) error {
+	ids, err := namedBy(tx, e.names)
+	if err != nil {
+		return err
+	}
+	e.queries = make([]edited, len(ids))
+	others := make([]*registry.Query, 0, len(ids))
+	for i, id := range ids {
+		x := &e.queries[i]
+		if *x, err = beginEdit(tx, id); err != nil {
+			return err
+		}
+		if i > 0 {
+			others = append(others, &x.now)
+		}
+	}
+	if err := e.call(others); err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if err := e.queries[i].check(d, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call calls edit. A panic in it is kept for the caller of EditQueries, as the
+// transaction may be run by another one.
+func (e *queryEdit) call(others []*registry.Query) (err error) {
+	defer func() {
+		if e.panic = recover(); e.panic != nil {
+			err = errPanic
+		}
+	}()
+	return e.edit(&e.queries[0].now, others, e.queries[0].found)
+}
+
+var errPanic = errors.New("an edit panicked")
+
+func beginEdit(tx *bbolt.Tx, id string) (edited, error) {
+	old, err := findQuery(tx, id)
+	if errors.Is(err, registry.ErrNotFound) {
+		return edited{now: registry.Query{ID: id}}, nil
+	}
+	x := edited{old: old, now: registry.Query{ID: id}, found: true}
+	if err == nil { // edits get a deep copy, so that they cannot modify old
+		err = json.Unmarshal(old.json, &x.now)
+	}
+	return x, err
+}
+
+// check returns an error if the edited query cannot be stored.
+func (x *edited) check(d *DB, id string) (err error) {
+	switch {
+	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
+		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
+	case len(x.now.Holders) == 0:
+		x.same = !x.found
+		return nil
+	case x.now.Endpoint == "" || len(id) > 500:
+		return fmt.Errorf("query %s: it needs an endpoint, and an id of at most 500 bytes", id)
+	}
+	if x.text, err = json.Marshal(&x.now); err != nil {
+		return fmt.Errorf("query %s: %w", id, err)
+	}
+	if x.same = x.found && bytes.Equal(x.text, x.old.json); x.found {
+		return nil
+	}
+	return d.disk.room()
+}
+
+// editTogether runs waiting edits in one transaction. The error of one edit does not
+// affect the others; an error of the transaction is that of all. The caller has the
+// turn.
+func (d *DB) editTogether() {
+	var list []*queryEdit
+	failure := errPanic
+	defer func() {
+		if list == nil { // the transaction did not begin
+			list = d.edits.take(maxEdits)
+		}
+		for _, e := range list {
+			e.done = true
+			if e.err == nil {
+				e.err = failure
+			}
+		}
+	}()
+	ended := false
+	failure = d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
+		most := maxEdits
+		if d.disk.refusal() != nil {
+			most = 1 // it may be written if it frees space
+		}
+		list = d.edits.take(most)
+		kept, removed := 0, 0
+		for _, e := range list {
+			if e.err = e.prepare(d, tx); e.err != nil {
+				continue
+			}
+			for _, x := range slices.Backward(e.queries) { // releases come first
+				if x.same {
+					continue
+				}
+				if err := applyEdit(tx, &x); err != nil {
+					return false, err
+				}
+				if len(x.now.Holders) > 0 {
+					kept++
+				} else {
+					removed++
+				}
+			}
+		}
+		if kept+removed == 0 {
+			return false, errUnchanged
+		}
+		ended = removed > 0
+		return kept == 0, nil
+	})
+	if failure == nil && ended {
+		d.wakePurge()
+	}
+}
+
+// applyEdit stores or removes an edited query.
+func applyEdit(tx *bbolt.Tx, x *edited) error {
+	if len(x.now.Holders) == 0 {
+		return removeQuery(tx, &x.old)
+	}
+	c := loadCounters(tx)
+	next := storedQuery{Query: x.now, json: x.text, serial: x.old.serial, space: x.old.space}
+	var err error
+	if x.found {
+		err = unindex(tx, &x.old)
+	} else {
+		err = admit(tx, &c, &next)
+	}
+	if err != nil {
+		return err
+	}
+	c.revision++
+	next.revision = c.revision
+	return errors.Join(index(tx, &next), account(tx, &next.Query, x.old.Holders, x.now.Holders), next.save(tx), c.save(tx))
+}
