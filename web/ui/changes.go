@@ -123,7 +123,7 @@ func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from,
 	d := c.Delta
 	at := queryPath(q.ID)
 	own := fmt.Sprintf("%s/changes/%d", at, c.Seq)
-	out := changeView{Seq: c.Seq, When: v.past(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
+	out := changeView{Seq: c.Seq, When: v.Past(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
 		Ask: q.Form == diff.Ask, Compare: fmt.Sprintf("%s?b=%d#compare", at, c.Seq),
 		JSON: fmt.Sprintf("/v1%s/changes?after=%s:%d&limit=1", at, c.Epoch, c.Prev)}
 	if d == nil {

@@ -19,8 +19,12 @@ const (
 	minus = "−"
 )
 
+type integer interface {
+	~int | ~int64 | ~uint | ~uint64
+}
+
 // count groups digits in threes: 11,306.
-func count[N int | int64 | uint64](n N) string {
+func count[N integer](n N) string {
 	s := strings.TrimPrefix(strconv.FormatInt(int64(n), 10), "-") // counters stay far below 2^63
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -31,11 +35,14 @@ func count[N int | int64 | uint64](n N) string {
 	return s
 }
 
-func plural(n int, one, many string) string {
+func plural[N integer](n N, one, many string) string { return count(n) + " " + agree(n, one, many) }
+
+// agree returns the form of a word that fits a number.
+func agree[N integer](n N, one, many string) string {
 	if n == 1 {
-		return count(n) + " " + one
+		return one
 	}
-	return count(n) + " " + many
+	return many
 }
 
 // A measure is a number with its unit, which is displayed in smaller type.
@@ -129,7 +136,7 @@ func span(d time.Duration) string {
 }
 
 // amount formats a size in bytes: 1.2 GiB.
-func amount[N int | int64 | uint64](n N) string {
+func amount[N integer](n N) string {
 	x, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0
 	for ; x >= 1024 && i < len(units)-1; i++ {
@@ -168,19 +175,19 @@ func unit(d time.Duration) string {
 // A clock formats times relative to one moment, the same for a whole page.
 type clock struct{ now time.Time }
 
-// when formats a time as text that the script keeps current; the title attribute has
+// When formats a time as text that the script keeps current; the title attribute has
 // the full time. A past time never reads as a future one, however long the page has
 // been open.
-func (c clock) when(t time.Time) template.HTML {
+func (c clock) When(t time.Time) template.HTML {
 	if !t.IsZero() && t.After(c.now) {
 		return timeTag("", t, ago(t, c.now))
 	}
-	return c.past(t)
+	return c.Past(t)
 }
 
-// past is like when, for events that have happened. An event that occurred while the
+// Past is like When, for events that have happened. An event that occurred while the
 // page was built is not shown as a future one.
-func (c clock) past(t time.Time) template.HTML {
+func (c clock) Past(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
@@ -192,9 +199,9 @@ func timeTag(kind string, t time.Time, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, kind, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), text))
 }
 
-// next is like when, for future events: once one is due, it reads "now" until the page
+// Next is like When, for future events: once one is due, it reads "now" until the page
 // is updated.
-func (c clock) next(t time.Time) template.HTML {
+func (c clock) Next(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
@@ -205,9 +212,9 @@ func (c clock) next(t time.Time) template.HTML {
 	return timeTag(" data-next", t, text)
 }
 
-// fixed formats a time as a static clock time: 06:00:00, with the date unless it is
+// Fixed formats a time as a static clock time: 06:00:00, with the date unless it is
 // today.
-func (c clock) fixed(t time.Time) template.HTML {
+func (c clock) Fixed(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}

@@ -181,7 +181,7 @@ func (v menu) pulse() pulse {
 		case st.Next.IsZero():
 			b.When = "by hand"
 		default:
-			b.When = v.next(later(st.Next, st.NextTry))
+			b.When = v.Next(later(st.Next, st.NextTry))
 		}
 		if st.Last.Budget > 0 {
 			b.Level.fill(st.Last.Used / st.Last.Budget)

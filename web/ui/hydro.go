@@ -179,6 +179,6 @@ func (h *hydrograph) describe(v endpointHandler, slots []scheduler.Slot) {
 	for i := len(slots) - 1; i >= max(0, len(slots)-8); i-- {
 		s := slots[i]
 		h.Rows = append(h.Rows, slotRow{Number: count(s.Number), Error: clip(s.Error, 200), Used: seconds(s.Used), Planned: seconds(s.PlannedSeconds),
-			Changed: count(s.Changed), Passed: count(s.Skipped), When: v.fixed(s.Started)})
+			Changed: count(s.Changed), Passed: count(s.Skipped), When: v.Fixed(s.Started)})
 	}
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"time"
 
@@ -102,12 +101,4 @@ func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
 	}
 	f.Status = 0
 	return v.again(f, &flash{"fail", "It did not answer as a SPARQL endpoint does.", clip(err.Error(), longestWord)})
-}
-
-// addressOf returns the host of a URL, or the whole text if it does not parse.
-func addressOf(raw string) string {
-	if u, err := url.Parse(raw); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return raw
 }

@@ -150,7 +150,7 @@ func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (o
 		o.Slot = "#" + count(st.Last.Number)
 	}
 	if e.Pause == nil && !st.Next.IsZero() {
-		o.Next = v.next(later(st.Next, st.NextTry))
+		o.Next = v.Next(later(st.Next, st.NextTry))
 	}
 	v.judge(&o, e, st, slots)
 	return o, nil
@@ -368,7 +368,7 @@ func (v overviewHandler) lines(changes []registry.Change) []changeLine {
 			}
 			names[c.Query] = name
 		}
-		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.past(c.Time), Delta: deltaOf(c.Delta, c.Baseline), offset: c.Offset}
+		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.Past(c.Time), Delta: deltaOf(c.Delta, c.Baseline), offset: c.Offset}
 		if v.sections["queries"] {
 			out[i].Link = queryPath(c.Query)
 		}

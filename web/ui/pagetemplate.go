@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"reflect"
+	"time"
 )
 
 // A pageTemplate is the parsed templates of a page: its own file among the shared ones.
@@ -30,12 +32,30 @@ func (l *pageTemplate) part(w io.Writer, name string, data any) error {
 func functions(a assets) template.FuncMap {
 	return template.FuncMap{
 		"asset":    func(name string) string { return a[name].url },
-		"count":    func(n int) string { return count(n) },
-		"amount":   func(n int64) string { return amount(n) },
+		"count":    func(n any) string { return count(whole(n)) },
+		"amount":   func(n any) string { return amount(whole(n)) },
+		"plural":   func(n any, one, many string) string { return plural(whole(n), one, many) },
+		"agree":    func(n any, one, many string) string { return agree(whole(n), one, many) },
 		"took":     took,
+		"cost":     func(d any) template.HTML { return cost(duration(d)).HTML() },
+		"span":     func(d any) string { return span(duration(d)) },
+		"share":    share,
+		"figures":  figures,
+		"meter":    meter,
 		"cut":      func(n int, s string) string { return clip(s, n) },
 		"list":     func(v ...any) []any { return v },
-		"plural":   plural,
 		"sentence": sentence,
 	}
 }
+
+// whole returns a number of any integer type.
+func whole(n any) int64 {
+	v := reflect.ValueOf(n)
+	if v.CanUint() {
+		return int64(v.Uint())
+	}
+	return v.Int()
+}
+
+// duration returns a time.Duration or a registry.Duration.
+func duration(d any) time.Duration { return time.Duration(whole(d)) }

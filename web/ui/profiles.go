@@ -134,7 +134,7 @@ func (v profileHandler) rows(list []profileDigest) (rows []profileRow, err error
 			return nil, err
 		}
 		rows = append(rows, profileRow{Name: clip(d.name(), 120), Link: profilePath(d.ID), About: plural(d.Items, "query", "queries") + " on " + d.Endpoint, State: d.state(),
-			Strip: roundStrip(rounds), Captured: count(d.Captured), Expired: count(d.Expired), Open: count(d.Open), Ended: v.past(d.Ended)})
+			Strip: roundStrip(rounds), Captured: count(d.Captured), Expired: count(d.Expired), Open: count(d.Open), Ended: v.Past(d.Ended)})
 	}
 	return rows, nil
 }
@@ -334,7 +334,7 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	}
 	if v.RoundClock != nil {
 		if at := v.RoundClock.NextRound(*p); !at.IsZero() {
-			out.Foot = append(out.Foot, "the next round opens "+v.next(at))
+			out.Foot = append(out.Foot, "the next round opens "+v.Next(at))
 		}
 		out.Foot = append(out.Foot, template.HTML(template.HTMLEscapeString(plural(v.RoundClock.Following(p.ID), "follower", "followers"))))
 	}
@@ -423,7 +423,7 @@ func (v profileHandler) facts(d *profileDigest, p *registry.Profile) facts {
 	add("Open", text(count(d.Open)), text("rounds"))
 	ended := template.HTML(none)
 	if !d.Ended.IsZero() {
-		ended = v.past(d.Ended)
+		ended = v.Past(d.Ended)
 	}
 	add("Last end", ended, text("captured or expired"))
 	budget := text(none)
@@ -440,7 +440,7 @@ func (v profileHandler) facts(d *profileDigest, p *registry.Profile) facts {
 }
 
 func (v profileHandler) roundRow(r *registry.Round) roundRow {
-	row := roundRow{Number: count(r.Number), Opened: v.past(r.OpenedAt), Ended: v.past(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
+	row := roundRow{Number: count(r.Number), Opened: v.Past(r.OpenedAt), Ended: v.Past(r.EndedAt), Why: sentence(clip(r.Reason, shownLostRound))}
 	switch r.State {
 	case registry.RoundCaptured:
 		row.State = state{"live", "captured"}

@@ -180,7 +180,7 @@ func (v queriesHandler) nextRun(due time.Time, running bool) template.HTML {
 	if due.IsZero() && running {
 		return afterSlot
 	}
-	return v.next(due)
+	return v.Next(due)
 }
 
 // rows reads the current data of the rows. Queries removed since the list was ordered
@@ -214,7 +214,7 @@ func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 		}
 		q, st := &it.Query, it.Status
 		r := queryRow{ID: q.ID, Name: v.name(q), Link: queryPath(q.ID), MayAct: v.May(registry.RoleApp), Form: string(q.Form), Endpoint: q.Endpoint, State: stateOf(q, st),
-			Strip: stripOf(stats, slot), Changes: count(snap.changes[i]), Cost: cost(st.Median).HTML(), Checked: v.past(st.CheckedAt), Changed: v.past(st.ChangedAt), Next: none}
+			Strip: stripOf(stats, slot), Changes: count(snap.changes[i]), Cost: cost(st.Median).HTML(), Checked: v.Past(st.CheckedAt), Changed: v.Past(st.ChangedAt), Next: none}
 		if r.Tags = q.Tags(); len(r.Tags) > 4 {
 			r.Tags = append(slices.Clone(r.Tags[:3]), "+"+strconv.Itoa(len(r.Tags)-3))
 		}

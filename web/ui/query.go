@@ -84,16 +84,11 @@ type reason struct {
 }
 
 type whoView struct {
-	List  []follower
+	List  []*follower
 	More  int // those visible to the visitor
 	Rest  int // number of all others
 	Known bool
 	Link  bool
-}
-
-type follower struct {
-	Name, Who, Way, Behind string
-	Bad                    bool
 }
 
 // An askedView shows the settings that the holders ask for; "" if they ask for
@@ -190,20 +185,20 @@ func (v queryHandler) lede(q *registry.Query, st registry.Status, x scheduler.Ex
 	case st.Position.Seq == 0:
 		l.Strong = "It has no result yet."
 	case st.State == registry.Stale, st.State == registry.Failing, st.State == registry.Idle:
-		l.Strong = template.HTML(strings.ToUpper(string(st.State[:1]))+string(st.State[1:])) + ": the result is of " + v.fixed(st.CheckedAt) + "."
+		l.Strong = template.HTML(strings.ToUpper(string(st.State[:1]))+string(st.State[1:])) + ": the result is of " + v.Fixed(st.CheckedAt) + "."
 	case st.CheckedAt.IsZero():
 	default:
-		l.Strong = "Changed " + v.past(st.ChangedAt) + ", checked " + v.past(st.CheckedAt) + "."
+		l.Strong = "Changed " + v.Past(st.ChangedAt) + ", checked " + v.Past(st.CheckedAt) + "."
 	}
 	if p := q.PausedFor(v.caller); p != nil && q.Paused() == nil {
 		rest = append(rest, "You have paused it; other holders want it to run.")
 	}
 	if p := q.Paused(); p != nil {
-		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.past(p.At))+".")
+		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.Past(p.At))+".")
 	} else {
 		switch {
 		case !x.NextDue.IsZero():
-			rest = append(rest, again(st)+string(v.next(x.NextDue))+".")
+			rest = append(rest, again(st)+string(v.Next(x.NextDue))+".")
 		case x.Rank > 0:
 			rest = append(rest, "It is "+ordinal(x.Rank)+" of "+count(x.Of)+" that are due on "+esc(q.Endpoint)+".")
 		}
@@ -303,7 +298,7 @@ func (v queryHandler) facts(q *registry.Query, st registry.Status, s scheduler.S
 	f.List = append(f.List, spent)
 	checked := fact{Label: "Checked", Value: none, Sub: "not yet"}
 	if !st.CheckedAt.IsZero() {
-		checked.Value, checked.Sub = v.past(st.CheckedAt), "no upper limit asked for"
+		checked.Value, checked.Sub = v.Past(st.CheckedAt), "no upper limit asked for"
 		if m := q.MaxStaleness(); m > 0 {
 			checked.Sub = template.HTML("may be " + span(m) + " old at most")
 		}
@@ -564,7 +559,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 			if s.Query != q.ID {
 				continue
 			}
-			if !deliveryHandler(v).mine(s) {
+			if !v.mine(s) {
 				w.Rest++
 				continue
 			}
@@ -572,30 +567,13 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 				w.More++
 				continue
 			}
-			w.List = append(w.List, followerOf(s, st))
+			f := &follower{Subscription: s, clock: v.clock}
+			f.behind(st.Position)
+			w.List = append(w.List, f)
 		}
 		seen, after = seen+len(page), page[len(page)-1].ID
 	}
 	return w, nil
-}
-
-var ways = map[registry.Way]string{registry.WebSub: "WebSub", registry.Webhook: "Webhook", registry.WebSocket: "WebSocket", registry.SSE: "Server-sent events", registry.SEPA: "SEPA"}
-
-func followerOf(s registry.Subscription, st registry.Status) follower {
-	f := follower{Name: followerName(s), Who: whose(s), Way: cmp.Or(ways[s.Way], string(s.Way)), Behind: "0"}
-	at := s.Cursor
-	if s.Seen.Epoch != "" {
-		at = s.Seen
-	}
-	switch {
-	case s.State != registry.Active:
-		f.Behind, f.Bad = string(s.State), s.State == registry.Disabled
-	case at.Epoch != st.Position.Epoch:
-		f.Behind, f.Bad = plural(int(st.Position.Seq), "change", "changes"), true
-	case at.Seq < st.Position.Seq:
-		f.Behind, f.Bad = plural(int(st.Position.Seq-at.Seq), "change", "changes"), true
-	}
-	return f
 }
 
 func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {

@@ -104,7 +104,7 @@ func (r *resultView) versions(v resultHandler, q *registry.Query, st registry.St
 		return err
 	}
 	if !at.IsZero() {
-		r.Since, r.Permalink = v.fixed(at), r.Path+"?"+url.Values{"at": {at.UTC().Format(time.RFC3339Nano)}}.Encode()+"#compare"
+		r.Since, r.Permalink = v.Fixed(at), r.Path+"?"+url.Values{"at": {at.UTC().Format(time.RFC3339Nano)}}.Encode()+"#compare"
 	}
 	var other time.Time
 	if a > 0 {

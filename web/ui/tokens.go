@@ -62,14 +62,14 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f, Lives: lives}
 	used, _ := keys.(interface{ Used(string) time.Time })
 	for _, t := range all {
-		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.past(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
+		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.Past(t.CreatedAt), Expires: "never", Used: "unused", Mine: v.token != "" && t.Name == v.caller.Name,
 			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
 		if t.ExpiresAt != nil {
-			row.Expires, row.Expired = v.when(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
+			row.Expires, row.Expired = v.When(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
 		}
 		if used != nil {
 			if at := used.Used(t.Name); !at.IsZero() {
-				row.Used = v.past(at) // this request counts as a use
+				row.Used = v.Past(at) // this request counts as a use
 			} else {
 				p.Idle++
 			}

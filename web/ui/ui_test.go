@@ -183,10 +183,10 @@ func TestPastStaysPast(t *testing.T) {
 		at   time.Duration
 		past bool
 	}{{-time.Hour, true}, {0, true}, {time.Second, false}} {
-		if got := strings.Contains(string(v.when(now.Add(c.at))), "<time data-past "); got != c.past {
-			t.Errorf("%s from now: past %t in %s", c.at, got, v.when(now.Add(c.at)))
+		if got := strings.Contains(string(v.When(now.Add(c.at))), "<time data-past "); got != c.past {
+			t.Errorf("%s from now: past %t in %s", c.at, got, v.When(now.Add(c.at)))
 		}
-		if got := string(v.past(now.Add(c.at))); !strings.Contains(got, "<time data-past ") || !strings.Contains(got, " ago<") {
+		if got := string(v.Past(now.Add(c.at))); !strings.Contains(got, "<time data-past ") || !strings.Contains(got, " ago<") {
 			t.Errorf("%s from now, and it has happened: %s", c.at, got)
 		}
 	}

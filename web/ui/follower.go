@@ -1,0 +1,105 @@
+package ui
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// A follower is a subscription with its lag.
+type follower struct {
+	registry.Subscription
+	clock
+	Lag     uint64 // changes that it has not received
+	Waiting time.Duration
+}
+
+const lagging = 5 * time.Second // a follower that is behind for longer is reported
+
+// The conditions of followers, worst first.
+const (
+	givenUp = iota
+	failingNow
+	laggingNow
+	notAgreed
+	pausedNow
+	served
+)
+
+var conditions = [...]state{{"failing", "given up"}, {"failing", "failing"}, {"stale", "lagging"}, {"new", "not agreed yet"}, {"paused", "paused"}, {"live", "live"}}
+
+func (f *follower) condition() int {
+	switch {
+	case f.Subscription.State == registry.Disabled:
+		return givenUp
+	case f.Failures > 0:
+		return failingNow
+	case f.Subscription.State == registry.Active && f.Waiting > lagging:
+		return laggingNow
+	case f.Subscription.State == registry.Pending:
+		return notAgreed
+	case f.Subscription.State == registry.SubscriptionPaused:
+		return pausedNow
+	}
+	return served
+}
+
+// State overrides the stored state with the displayed one.
+func (f *follower) State() state { return conditions[f.condition()] }
+
+func (f *follower) Path() string     { return "/deliveries/" + url.PathEscape(f.ID) }
+func (f *follower) Anonymous() bool  { return f.Caller == registry.Anonymous }
+func (f *follower) Address() string  { return addressOf(f.Callback) }
+func (f *follower) WaitsFor() string { return span(f.Waiting.Truncate(time.Second)) }
+func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
+
+// Is reports whether a subscription has a stored state.
+func (f *follower) Is(s registry.SubscriptionState) bool { return f.Subscription.State == s }
+
+// Title returns the name that the client program gives itself, else the label given by
+// its owner, else its address.
+func (f *follower) Title() string {
+	switch {
+	case f.Way.Connected() && f.Client != "":
+		return clip(f.Client, 80)
+	case !f.Way.Connected() && f.Name != "":
+		return clip(f.Name, 80)
+	case !f.Way.Connected() && f.Callback != "":
+		return clip(f.Address(), 80)
+	case f.Anonymous():
+		return "a follower without a token"
+	}
+	return f.Caller
+}
+
+// position returns how far a follower has come.
+func (f *follower) position() registry.Position {
+	if f.Seen.Epoch != "" {
+		return f.Seen
+	}
+	return f.Cursor
+}
+
+// behind counts the changes up to a position that the follower has not received.
+func (f *follower) behind(head registry.Position) {
+	switch at := f.position(); {
+	case at.Epoch != head.Epoch:
+		f.Lag = head.Seq
+	case head.Seq > at.Seq:
+		f.Lag = head.Seq - at.Seq
+	}
+}
+
+// mine reports whether the visitor may see and manage a subscription.
+func (v *visit) mine(s registry.Subscription) bool {
+	return v.May(registry.RoleAdmin) || s.Caller == v.caller.Name
+}
+
+// addressOf returns the host of a URL, or the whole text if it does not parse.
+func addressOf(raw string) string {
+	if u, err := url.Parse(raw); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return raw
+}
