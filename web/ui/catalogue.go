@@ -198,3 +198,36 @@ func (c *catalogue) forget(hour int64, digests []registry.QueryDigest) {
 }
 
 func digestID(d registry.QueryDigest, id string) int { return strings.Compare(d.ID, id) }
+
+// Tallied is the number of queries in each state.
+type tallied map[registry.State]int
+
+func tallyStates(list []registry.QueryDigest) tallied {
+	n := tallied{}
+	for i := range list {
+		n[list[i].State]++
+	}
+	return n
+}
+
+// A sorting is a sort order of the list with its default direction.
+type sorting struct {
+	key, label, aria string
+	by               func(*snapshot) func(a, b int32) int
+}
+
+// ages returns the median and the 95th percentile of the time since active results
+// were last checked; negative if there are none.
+func ages(digests []registry.QueryDigest, now time.Time) (median, most time.Duration) {
+	list := make([]time.Duration, 0, len(digests))
+	for i := range digests {
+		if d := &digests[i]; d.State != registry.Paused && !d.CheckedAt.IsZero() {
+			list = append(list, now.Sub(d.CheckedAt))
+		}
+	}
+	if len(list) == 0 {
+		return -1, -1
+	}
+	slices.Sort(list)
+	return list[len(list)/2], list[len(list)*95/100]
+}

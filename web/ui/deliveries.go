@@ -77,7 +77,7 @@ func (v deliveryHandler) page() (content, error) {
 		}
 		p.Table.Rows = append(p.Table.Rows, row)
 	}
-	p.Pages = pages(from, to-from, len(shown), shownReceivers, func(from int) string { return v.address("/deliveries", "from", strconv.Itoa(from), "q", "way") })
+	p.Pages = pages(from, to-from, len(shown), shownReceivers, func(from int) string { return address(q, "/deliveries", "from", strconv.Itoa(from), "q", "way") })
 	if p.Pages != nil {
 		p.Pages.More = more
 	}
@@ -117,7 +117,7 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 		}
 		for _, s := range page {
 			after = s.ID
-			if !v.mine(s) {
+			if !owns(v.caller, s) {
 				continue
 			}
 			if more = len(all) == mostReceivers; more {
@@ -218,7 +218,7 @@ func (v deliveryHandler) sums(all []*follower) deliverySums {
 // visitor or the visitor is an admin.
 func (v deliveryHandler) subscription() (*follower, error) {
 	s, err := v.Subscriptions.Subscription(v.r.PathValue("id"))
-	if err == nil && v.mine(s) {
+	if err == nil && owns(v.caller, s) {
 		return &follower{Subscription: s, clock: v.clock}, nil
 	}
 	if err != nil && !isMissing(err) {

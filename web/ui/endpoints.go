@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -69,48 +68,6 @@ func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endp
 	return r
 }
 
-// A sum adds up slots.
-type sum struct {
-	slots, failed, run, changed, skipped, cut, failures int
-	used, budget                                        float64
-	first, last                                         time.Time
-}
-
-func total(slots []scheduler.Slot) sum {
-	var t sum
-	for i, s := range slots {
-		if i == 0 {
-			t.last = s.Started
-		}
-		t.first = s.Started
-		t.slots++
-		t.run, t.changed, t.skipped, t.cut, t.failures = t.run+s.Run, t.changed+s.Changed, t.skipped+s.Skipped, t.cut+s.Cut, t.failures+s.Failed
-		t.used += s.Used
-		if judgeSlot(s) == failed {
-			t.failed++
-		}
-		if s.Error == "" || s.Run > 0 {
-			t.budget += s.Budget
-		}
-	}
-	return t
-}
-
-// spoken describes a schedule in words if it has a short form.
-func spoken(slot string) string {
-	switch {
-	case slot == scheduler.Never:
-		return "by hand"
-	case strings.HasPrefix(slot, "@every "):
-		if d, err := time.ParseDuration(strings.TrimSpace(slot[len("@every "):])); err == nil {
-			return "every " + span(d)
-		}
-	case strings.HasPrefix(slot, "@"):
-		return slot[1:]
-	}
-	return slot
-}
-
 func endpointsLede(rows []endpointRow, queries int) lede {
 	unasked := 0
 	var t troubles
@@ -147,22 +104,17 @@ func endpointsLede(rows []endpointRow, queries int) lede {
 // would another policy do better?
 type endpointPage struct {
 	overviewEndpoint
-	URL        string
-	Toc        []tocEntry
-	Lede       lede
-	Health     health
-	Numbers    []pair
-	Covers     string         // the time span of the numbers
-	Now        policyChoice   // the active policy
-	Others     []policyChoice // the alternatives
-	Policy     form           // to choose the policy
-	WhatIf     string         // what the comparison is based on; "" if there is none
-	Compared   []policyChoice
-	CanCompare bool
-	Settings   settingsForm
-	Paused     bool
-	Admin      bool
-	Path       string
+	URL     string
+	Toc     []tocEntry
+	Lede    lede
+	Health  health
+	Numbers []pair
+	Covers  string // the time span of the numbers
+	policyView
+	Settings settingsForm
+	Paused   bool
+	Admin    bool
+	Path     string
 }
 
 type tocEntry struct {
@@ -203,8 +155,8 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 		return content{}, err
 	}
 	p.Now, p.Others = policies(e)
-	p.Policy = form{Fields: policyFields}
-	if err := policyHandler(v).whatIf(p, e); err != nil {
+	p.Choice = form{Fields: policyFields}
+	if err := policyHandler(v).whatIf(&p.policyView, e); err != nil {
 		return content{}, err
 	}
 	if err := p.Settings.explain(e, recent, slots, v); err != nil {
@@ -340,17 +292,6 @@ func (v endpointHandler) tick() error {
 	}
 	v.say("good", "Slot "+count(slot.Number)+" of "+name+" ran "+plural(slot.Run, "query", "queries")+" and found "+plural(slot.Changed, "change", "changes")+".", detail)
 	return v.back(endpointPath(name))
-}
-
-// refused shows on the next page why an action was refused if the user can correct it.
-// It returns any other error.
-func (v *visit) refused(what string, err error, path string) error {
-	f := form{}
-	if err := f.refuse(err); err != nil {
-		return err
-	}
-	v.say("fail", what+".", f.Problem)
-	return v.back(path)
 }
 
 func (v endpointHandler) pause() error {

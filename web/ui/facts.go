@@ -120,22 +120,6 @@ func lengthOf(d time.Duration) template.HTML {
 	return template.HTML(u)
 }
 
-// ages returns the median and the 95th percentile of the time since active results
-// were last checked; negative if there are none.
-func ages(digests []registry.QueryDigest, now time.Time) (median, most time.Duration) {
-	list := make([]time.Duration, 0, len(digests))
-	for i := range digests {
-		if d := &digests[i]; d.State != registry.Paused && !d.CheckedAt.IsZero() {
-			list = append(list, now.Sub(d.CheckedAt))
-		}
-	}
-	if len(list) == 0 {
-		return -1, -1
-	}
-	slices.Sort(list)
-	return list[len(list)/2], list[len(list)*95/100]
-}
-
 // A bin aggregates the slots of a time interval.
 type bin struct {
 	complete, changed int
@@ -222,37 +206,4 @@ func (v overviewHandler) followersFact(past []point) (fact, error) {
 	}
 	f.Spark = trendLine(past, func(p point) float64 { return float64(p.followers) }, "Followers", figures)
 	return f, nil
-}
-
-// Counted is a count of followers. Counting reads all of them, so the interval between
-// counts is a multiple of the time one takes.
-type counted struct{ n, failing int }
-
-// mostFollowers is the maximum number counted.
-const mostFollowers = 10_000
-
-func (s *Server) followers() (n, failing int, err error) {
-	oldest := func(took time.Duration) time.Duration { return max(time.Second, 2*idleIndex*took) }
-	c, err := s.counted.get(time.Now(), oldest, func() (counted, error) { return countFollowers(s.Subscriptions.Subscriptions) })
-	return c.n, c.failing, err
-}
-
-func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
-	for after := ""; c.n < mostFollowers; {
-		page, err := list(after, 500)
-		if err != nil {
-			return c, err
-		}
-		if len(page) == 0 {
-			break
-		}
-		for _, x := range page {
-			c.n++
-			if x.Failures > 0 || x.State == registry.Disabled {
-				c.failing++
-			}
-		}
-		after = page[len(page)-1].ID
-	}
-	return c, nil
 }

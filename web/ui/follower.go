@@ -91,9 +91,9 @@ func (f *follower) behind(head registry.Position) {
 	}
 }
 
-// mine reports whether the visitor may see and manage a subscription.
-func (v *visit) mine(s registry.Subscription) bool {
-	return v.May(registry.RoleAdmin) || s.Caller == v.caller.Name
+// owns reports whether a caller may see and manage a subscription.
+func owns(c registry.Caller, s registry.Subscription) bool {
+	return c.Role.Includes(registry.RoleAdmin) || s.Caller == c.Name
 }
 
 // addressOf returns the host of a URL, or the whole text if it does not parse.
@@ -102,4 +102,37 @@ func addressOf(raw string) string {
 		return u.Host
 	}
 	return raw
+}
+
+// Counted is a count of followers. Counting reads all of them, so the interval between
+// counts is a multiple of the time one takes.
+type counted struct{ n, failing int }
+
+// mostFollowers is the maximum number counted.
+const mostFollowers = 10_000
+
+func (s *Server) followers() (n, failing int, err error) {
+	oldest := func(took time.Duration) time.Duration { return max(time.Second, 2*idleIndex*took) }
+	c, err := s.counted.get(time.Now(), oldest, func() (counted, error) { return countFollowers(s.Subscriptions.Subscriptions) })
+	return c.n, c.failing, err
+}
+
+func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
+	for after := ""; c.n < mostFollowers; {
+		page, err := list(after, 500)
+		if err != nil {
+			return c, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, x := range page {
+			c.n++
+			if x.Failures > 0 || x.State == registry.Disabled {
+				c.failing++
+			}
+		}
+		after = page[len(page)-1].ID
+	}
+	return c, nil
 }

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -88,17 +87,6 @@ func (f form) refusal() *refusal {
 		r.Fields = append(r.Fields, fieldError{name, f.Errors[name]})
 	}
 	return r
-}
-
-// again answers a rejected form with its page. Submitted values are kept; errors show
-// at the top and beside their fields.
-func (v *visit) again(f form, look, section string, c content) error {
-	frame := v.frame(section, c)
-	if frame.Refused = f.refusal(); frame.Refused != nil {
-		frame.Title = "Not saved: " + frame.Title
-	}
-	v.render(cmp.Or(f.Status, http.StatusOK), look, frame)
-	return nil
 }
 
 // bad records the error of a field.

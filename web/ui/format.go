@@ -255,3 +255,19 @@ func seconds(s float64) string {
 	}
 	return took(s)
 }
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -190,3 +190,13 @@ func (v menu) pulse() pulse {
 	}
 	return p
 }
+
+// themes are listed in the order in which the button cycles through them.
+var themes = []string{"auto", "light", "dark"}
+
+func theme(r *http.Request) string {
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		return c.Value
+	}
+	return "auto"
+}

@@ -8,23 +8,11 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
 )
-
-// A feed is a list to which new entries are added at the top.
-type feed struct {
-	List     string // id of the element
-	Template string // template of one entry
-	Most     int    // maximum number of entries shown
-	// After returns the entries after a position, oldest first, and the position after
-	// them.
-	After func(at registry.Offset) ([]any, registry.Offset, error)
-	At    registry.Offset // the position up to which the page shows the list
-}
 
 // An event is a message to the script, see static/live.js.
 type event struct {
@@ -70,31 +58,6 @@ func (s *Server) stream(p page) http.Handler {
 			web.NoteError(w, err)
 		}
 	})
-}
-
-// Shares counts the open streams of each token, so that no token can use all of them.
-type shares struct {
-	most int
-	mu   sync.Mutex
-	n    map[string]int
-}
-
-func (s *shares) take(who string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n[who] >= s.most {
-		return false
-	}
-	s.n[who]++
-	return true
-}
-
-func (s *shares) give(who string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n[who]--; s.n[who] == 0 {
-		delete(s.n, who)
-	}
 }
 
 // takeStream reserves a stream. If callers are authenticated, it also counts against

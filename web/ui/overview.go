@@ -2,12 +2,8 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
 	"html/template"
-	"regexp"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -24,34 +20,6 @@ type overviewPage struct {
 	At        string // the log position up to which changes are shown
 	First     bool   // nothing is registered yet
 }
-
-// A lede is the first sentence of a page: the answer, and the problems.
-type lede struct {
-	Strong string
-	Rest   []phrase
-}
-
-type phrase struct{ Text, Link string }
-
-// An overviewEndpoint is the section of one endpoint.
-type overviewEndpoint struct {
-	Name, Link    string
-	ID            string
-	State         state
-	Slot          string
-	Next          template.HTML
-	Policy        string
-	Queries       string
-	Hydro         *hydrograph
-	Strong, Words string
-	Fails         string // how it fails, in words
-	Since         string // since when it fails, in words
-	Action, Do    string // label and path of the form beside the words
-	Rank          int
-}
-
-// A state is displayed as a shape and a word.
-type state struct{ Class, Word string }
 
 // A changeLine is a line of the list of changes.
 type changeLine struct {
@@ -123,110 +91,6 @@ func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoin
 	return all, nil
 }
 
-// slots returns an endpoint's last slots, newest first; none if it has just been
-// removed.
-func (v *visit) slots(name string, most int) ([]scheduler.Slot, error) {
-	list, err := v.History.Slots(name, most)
-	if err != nil && isMissing(err) {
-		return nil, nil
-	}
-	return list, err
-}
-
-func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (overviewEndpoint, error) {
-	o := overviewEndpoint{Name: e.Name, ID: "ep-" + e.Name, Policy: e.Policy, State: state{"new", "starting"}, Rank: 2}
-	if v.sections["endpoints"] {
-		o.Link = endpointPath(e.Name)
-	}
-	o.Hydro = v.hydro(e.Name, slots)
-	st, err := v.Daemon.State(e.Name)
-	if isMissing(err) {
-		return o, nil
-	} else if err != nil {
-		return o, err
-	}
-	o.Queries = plural(st.Queries, "query", "queries")
-	if st.Last.Number > 0 {
-		o.Slot = "#" + count(st.Last.Number)
-	}
-	if e.Pause == nil && !st.Next.IsZero() {
-		o.Next = v.Next(later(st.Next, st.NextTry))
-	}
-	v.judge(&o, e, st, slots)
-	return o, nil
-}
-
-// judge determines an endpoint's state and the suggested action.
-func (v endpointHandler) judge(o *overviewEndpoint, e registry.Endpoint, st scheduler.LoopState, slots []scheduler.Slot) {
-	act := func(label, verb string) {
-		if v.May(registry.RoleAdmin) {
-			o.Action, o.Do = label, endpointPath(e.Name)+"/"+verb
-		}
-	}
-	without := func(s scheduler.Slot) bool { x := judgeSlot(s); return x == failed || x == unfinished }
-	bad := 0
-	for bad < len(slots) && without(slots[bad]) {
-		bad++
-	}
-	switch h := st.Health; {
-	case e.Pause != nil:
-		o.State, o.Rank = state{"paused", "paused by " + e.Pause.By + ", " + ago(e.Pause.At, v.now)}, 3
-		o.Words = "No slot runs until someone resumes it. The last results are still served."
-		act("Resume", "resume")
-	case h.State == registry.HealthFailing:
-		o.State, o.Rank, o.Fails, o.Since = state{"failing", "failing"}, 0, fails(h), since(h.Since, v.now)
-		if bad > 1 {
-			o.State.Word = "failing for " + count(bad) + " slots"
-		}
-		o.Strong, o.Words = clip(h.Error, 300), "There is no result yet."
-		if st.Results > 0 {
-			o.Words = "The last results are served as stale."
-		}
-		switch {
-		case !st.NextTry.IsZero():
-			o.Words += " The next try is " + ago(st.NextTry, v.now) + "."
-		case h.Until.IsZero():
-			o.Words += " None of the last " + count(h.Incomplete) + " executions was complete; each query is tried again ever more rarely."
-		default:
-			o.Words += " It is tried again in the next slot in which a query is due."
-		}
-		act("Run a slot now", "tick")
-	case h.State == registry.HealthThrottled:
-		o.State, o.Rank = state{"stale", "asked us to wait"}, 1
-		o.Strong, o.Words = clip(h.Error, 300), "It answered that it wants fewer requests."
-		if !st.NextTry.IsZero() {
-			o.Words += " Slots go on " + ago(st.NextTry, v.now) + "."
-		}
-	case st.Last.Number == 0:
-		o.State = state{"new", "no slot yet"}
-		act("Run a slot now", "tick")
-	case total(slots).run == 0:
-		o.State = state{"off", "not asked"}
-		o.Words = "No slot had anything to ask, so nothing is known of its health."
-	default:
-		o.State = state{"live", "live"}
-		o.full(slots)
-		if st.Debt > 0 {
-			o.Words = "In debt: " + took(st.Debt) + ", repaid " + took(time.Duration(e.Budget).Seconds()/2) + " a slot."
-		}
-	}
-}
-
-// full reports in words when the budget is the bottleneck of an endpoint.
-func (o *overviewEndpoint) full(slots []scheduler.Slot) {
-	slots = slots[:min(len(slots), hydroSlots)]
-	used, skipped := 0, 0
-	for _, s := range slots {
-		if s.Budget > 0 && s.Used >= 0.9*s.Budget {
-			used++
-		}
-		skipped += s.Skipped
-	}
-	if len(slots) >= 8 && used*2 > len(slots) && skipped > 0 {
-		o.Words = fmt.Sprintf("The budget is used up in %d of %d slots.", used, len(slots))
-	}
-}
-
 func overviewLede(f facts, endpoints int, troubles []phrase) lede {
 	var l lede
 	fresh, results := f.fresh, f.results
@@ -256,67 +120,6 @@ func (v overviewHandler) troubles(endpoints []overviewEndpoint) []phrase {
 		return t.phrases("/endpoints")
 	}
 	return t.phrases("")
-}
-
-// Troubles of endpoints: the first few are named, the others counted.
-type troubles struct {
-	named []phrase
-	n     int
-}
-
-const troublesNamed = 3
-
-// add records an endpoint in a class of states; fails describes the failure, if any.
-// Problems come first.
-func (t *troubles) add(endpoint phrase, class, fails string) {
-	words := map[string]string{"failing": fails + ".", "stale": "asked us to wait.", "paused": "is paused."}[class]
-	if words == "" {
-		return
-	}
-	if t.n++; t.n <= troublesNamed {
-		t.named = append(t.named, endpoint, phrase{Text: words})
-	}
-}
-
-// phrases returns the phrases for a lede; list is the address of the full list, "" for
-// this page.
-func (t *troubles) phrases(list string) []phrase {
-	if more := t.n - troublesNamed; more > 0 {
-		return append(t.named, phrase{plural(more, "more endpoint needs a look.", "more endpoints need a look."), list})
-	}
-	return t.named
-}
-
-// leadingStatus matches the status code at the start of an endpoint's error.
-var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)
-
-// failsSince converts the words of fails to the tense used with a start time.
-func failsSince(fails, since string) string {
-	if since == "" {
-		return fails
-	}
-	return strings.NewReplacer("does not answer", "has not answered", "answers", "has answered").Replace(fails) + since
-}
-
-// fails describes how an endpoint fails.
-func fails(h registry.Health) string {
-	if h.Until.IsZero() && h.Failures == 0 {
-		return "answers nothing complete"
-	}
-	if status := leadingStatus.FindString(h.Error); status != "" {
-		return "answers with status " + status
-	}
-	return "does not answer"
-}
-
-func since(t, now time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	if now.Sub(t) > 20*time.Hour {
-		return " since " + t.UTC().Format("2 Jan, 15:04")
-	}
-	return " since " + t.UTC().Format("15:04")
 }
 
 // newest returns the last changes of all queries, newest first.
@@ -374,12 +177,4 @@ func (v overviewHandler) lines(changes []registry.Change) []changeLine {
 		}
 	}
 	return out
-}
-
-// name returns the name by which the visitor knows a query.
-func (v *visit) name(q *registry.Query) string {
-	if n := strings.TrimSpace(q.NameFor(v.caller.Name)); n != "" {
-		return n
-	}
-	return q.ID
 }

@@ -1,6 +1,8 @@
 package ui
 
-import "net/url"
+import (
+	"net/url"
+)
 
 // A pager shows which part of a list a page holds, and links to the others.
 type pager struct {
@@ -25,11 +27,12 @@ func pages(from, shown, all, step int, link func(from int) string) *pager {
 	return p
 }
 
-// address returns the address of a list with one parameter set and some others kept.
-func (v *visit) address(path, name, value string, keep ...string) string {
+// address returns the address of a list with one parameter set and some of the
+// present ones kept.
+func address(now url.Values, path, name, value string, keep ...string) string {
 	q := url.Values{}
 	for _, k := range keep {
-		if s := v.r.URL.Query().Get(k); s != "" {
+		if s := now.Get(k); s != "" {
 			q.Set(k, s)
 		}
 	}

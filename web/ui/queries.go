@@ -70,12 +70,6 @@ const (
 	mostAtOnce   = 200 // maximum number of queries that one form acts on
 )
 
-// A sorting is a sort order of the list with its default direction.
-type sorting struct {
-	key, label, aria string
-	by               func(*snapshot) func(a, b int32) int
-}
-
 func order(key string) (sorting, bool) {
 	for _, s := range sorts {
 		if s.key == key {
@@ -254,13 +248,6 @@ func (v queriesHandler) due(snap *snapshot, list []int32) (map[string]time.Time,
 	return due, nil
 }
 
-func stateOf(q *registry.Query, st registry.Status) state {
-	if q.Paused() != nil {
-		return state{"paused", "paused"}
-	}
-	return state{string(st.State), string(st.State)}
-}
-
 // offer fills the selects, with the number of queries in each state.
 func (d *queriesPage) offer(snap *snapshot) {
 	n := snap.states
@@ -346,30 +333,6 @@ func queriesLede(snap *snapshot) lede {
 	l := lede{Strong: plural(total, "change", "changes") + " in 24 hours"}
 	l.Rest = []phrase{{Text: "from " + plural(len(snap.digests), "query", "queries") + "."}}
 	return l.states(n)
-}
-
-// states reports how many queries have problems, with links to their lists.
-func (l lede) states(n tallied) lede {
-	for _, x := range []struct {
-		state       registry.State
-		one, others string
-	}{{registry.Failing, "query fails.", "queries fail."}, {registry.Stale, "is stale.", "are stale."}} {
-		if n[x.state] > 0 {
-			l.Rest = append(l.Rest, phrase{plural(n[x.state], x.one, x.others), "/queries?state=" + string(x.state)})
-		}
-	}
-	return l
-}
-
-// Tallied is the number of queries in each state.
-type tallied map[registry.State]int
-
-func tallyStates(list []registry.QueryDigest) tallied {
-	n := tallied{}
-	for i := range list {
-		n[list[i].State]++
-	}
-	return n
 }
 
 // A verb is an action on queries.

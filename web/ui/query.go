@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -29,16 +28,6 @@ type queryPage struct {
 	Who     whoView
 	Asked   askedView
 	Trouble *trouble
-}
-
-// A queryHead shows a query's name, its state and the available actions.
-type queryHead struct {
-	ID, Name, Path         string
-	Endpoint, EndpointLink string
-	Form                   string
-	State                  state
-	Tags                   []string
-	Paused, MayAct, Mine   bool
 }
 
 // A queryLede is the first sentence of the page: fresh or not, since when, and when it
@@ -102,8 +91,6 @@ type askedView struct {
 	Feed                              bool
 }
 
-type kv struct{ Label, Link string }
-
 func (v queryHandler) page() (content, error) {
 	q, err := v.resolve()
 	if err != nil {
@@ -152,27 +139,6 @@ func (v queryHandler) page() (content, error) {
 		c.Live = append(c.Live, part{"compare", "query-result", d.Result})
 	}
 	return c, nil
-}
-
-// resolve finds the query that the path names, by id or name.
-func (v *visit) resolve() (registry.Query, error) {
-	id := v.r.PathValue("id")
-	q, err := v.Registry.Resolve(v.caller, id)
-	if isMissing(err) {
-		return q, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no query " + clip(id, 60),
-			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering the same query again brings it back under the same address."}
-	}
-	return q, err
-}
-
-func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
-	_, holds := q.Holder(v.caller.Name)
-	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
-		Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
-	if v.Has("endpoint") {
-		h.EndpointLink = endpointPath(q.Endpoint)
-	}
-	return h
 }
 
 func (v queryHandler) lede(q *registry.Query, st registry.Status, x scheduler.Explanation) queryLede {
@@ -312,19 +278,6 @@ func (v queryHandler) facts(q *registry.Query, st registry.Status, s scheduler.S
 	holders := plural(len(q.Holders), "registration holds it", "registrations hold it")
 	f.List = append(f.List, fact{Label: "Followers", Value: template.HTML(count(followers)), Sub: template.HTML(holders)})
 	return f, nil
-}
-
-// sizeOf describes the size of a result.
-func sizeOf(q *registry.Query, rows int) string {
-	switch {
-	case q.Form == diff.Ask:
-		return "true or false"
-	case q.Form.Graph():
-		return plural(rows, "triple", "triples")
-	case q.Ordered:
-		return plural(rows, "row", "rows") + ", ordered"
-	}
-	return plural(rows, "row", "rows") + ", unordered"
 }
 
 // changes returns the plot of the last changes and a page of their list.
@@ -559,7 +512,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 			if s.Query != q.ID {
 				continue
 			}
-			if !v.mine(s) {
+			if !owns(v.caller, s) {
 				w.Rest++
 				continue
 			}

@@ -47,14 +47,6 @@ type found struct {
 // A finding is an error of the query. Warnings belong to the query itself.
 type finding struct{ Where, Text string }
 
-// A trial is a single execution whose result is not stored.
-type trial struct {
-	Words []string // column headings
-	Bad   string
-	Table *preview
-	took  time.Duration
-}
-
 // page returns the initial page; a query may be passed in.
 func (v registerHandler) page() (content, error) {
 	q := v.r.URL.Query()
@@ -341,12 +333,6 @@ func resultWords(r *diff.Result) string {
 		return plural(r.Len(), "triple", "triples")
 	}
 	return plural(r.Len(), "row", "rows")
-}
-
-// A preview shows the first rows of a result.
-type preview struct {
-	grid
-	All int // total number of rows
 }
 
 const previewRows = 20

@@ -43,8 +43,7 @@ type resultView struct {
 }
 
 const (
-	versionsOffered = 30
-	resultRows      = 20
+	resultRows = 20
 )
 
 // result shows version ?b=, or the version at time ?at=, or else the newest, alone or
@@ -131,8 +130,6 @@ func (r *resultView) explain(err error) error {
 }
 
 var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle"}
-
-func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func sequence(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 53)

@@ -2,47 +2,15 @@ package ui
 
 import (
 	"errors"
+	"log/slog"
+	"net/http"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
 )
-
-// A page describes one kind of page.
-type page struct {
-	path    string // router pattern without a method
-	look    string // its template, templates/{look}.html
-	section string // its navigation section, "" for none
-	need    registry.Role
-	build   func(*visit) (content, error)
-	live    bool // has a live stream
-	absent  bool // the server lacks what the page shows
-}
-
-// A content is the data of one response.
-type content struct {
-	Title string
-	Data  any
-	Live  []part // the parts that the live stream updates
-	Feed  *feed  // a list to which new entries are added at the top
-}
-
-// A part of a page is updated live. Its template renders one element, which has the
-// part's id.
-type part struct {
-	ID, Template string
-	Data         any
-}
-
-// An action handles a form's POST. It writes its own answer, usually with v.back or
-// v.to.
-type action struct {
-	path string
-	need registry.Role // "" if no role is required
-	run  func(*visit) error
-
-	absent bool // the server lacks what the action needs
-}
 
 // pages lists all pages, actions all forms, and texts the plain-text resources.
 func (s *Server) pages() []page {
@@ -148,4 +116,42 @@ func (s *Server) parse(look string) error {
 	l, err := newPageTemplate(look, s.assets)
 	s.templates[look] = l
 	return err
+}
+
+// New returns the server of the pages.
+func New(c Config) (*Server, error) {
+	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Store == nil || c.Gate == nil || c.Index == nil {
+		return nil, errors.New("ui: a part of the configuration is missing")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Rechecks == nil {
+		c.Rechecks = web.NoRechecks{}
+	}
+	if c.Documents == nil {
+		c.Documents = web.Unshared{}
+	}
+	if c.Streams <= 0 {
+		c.Streams = usualStreams
+	}
+	if c.Limits.Body <= 0 {
+		c.Limits.Body = 1 << 20
+	}
+	if c.Limits.Recheck <= 0 {
+		c.Limits.Recheck = 25 * time.Second
+	}
+	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
+	if s.Profiles != nil {
+		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
+	}
+	var err error
+	if s.assets, err = loadAssets(); err != nil {
+		return nil, err
+	}
+	return s, s.serveAll()
 }

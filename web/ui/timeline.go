@@ -270,20 +270,6 @@ func (a *axis) mark(x placed) mark {
 	return m
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 func laneWords(n map[string]int) string {
 	var words []string
 	for _, state := range []string{"captured", "expired", "open", "to come"} {

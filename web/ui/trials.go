@@ -57,3 +57,17 @@ func (k *trials) kept(key [sha256.Size]byte, now time.Time) *trial {
 	}
 	return nil
 }
+
+// A trial is a single execution whose result is not stored.
+type trial struct {
+	Words []string // column headings
+	Bad   string
+	Table *preview
+	took  time.Duration
+}
+
+// A preview shows the first rows of a result.
+type preview struct {
+	grid
+	All int // total number of rows
+}

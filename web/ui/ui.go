@@ -2,10 +2,8 @@ package ui
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"net/http"
-	"runtime"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -28,12 +26,8 @@ type Config struct {
 
 const (
 	usualStreams = 64
-	lookEvery    = time.Second    // how often a live page checks for slots without changes
-	mostTries    = 4              // concurrent trial executions
-	mostSessions = 1000           // signed-in browsers
-	mostOfOne    = 50             // sessions with the same token
-	idleSession  = 12 * time.Hour // a session ends after this time without a request
-	longSession  = 7 * 24 * time.Hour
+	lookEvery    = time.Second      // how often a live page checks for slots without changes
+	mostTries    = 4                // concurrent trial executions
 	slowestWrite = 60 * time.Second // how long a browser may take to read a page
 	heartbeat    = 15 * time.Second // interval between keep-alive messages of a stream
 	slowestEvent = 10 * time.Second
@@ -62,44 +56,6 @@ type Server struct {
 
 var _ web.Pages = (*Server)(nil)
 
-// New returns the server of the pages.
-func New(c Config) (*Server, error) {
-	if c.Registry == nil || c.Queries == nil || c.History == nil || c.Daemon == nil || c.Store == nil || c.Gate == nil || c.Index == nil {
-		return nil, errors.New("ui: a part of the configuration is missing")
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Rechecks == nil {
-		c.Rechecks = web.NoRechecks{}
-	}
-	if c.Documents == nil {
-		c.Documents = web.Unshared{}
-	}
-	if c.Streams <= 0 {
-		c.Streams = usualStreams
-	}
-	if c.Limits.Body <= 0 {
-		c.Limits.Body = 1 << 20
-	}
-	if c.Limits.Recheck <= 0 {
-		c.Limits.Recheck = 25 * time.Second
-	}
-	s := &Server{Config: c, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), joins: make(chan struct{}, mostJoins), done: make(chan struct{})}
-	if s.Profiles != nil {
-		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
-	}
-	var err error
-	if s.assets, err = loadAssets(); err != nil {
-		return nil, err
-	}
-	return s, s.serveAll()
-}
-
 // Close ends the live streams. Call it once, when the server stops.
 func (s *Server) Close() { close(s.done) }
 
@@ -126,3 +82,28 @@ type Setting struct {
 // Storage is the size of the store in bytes; Free is the part of Size that is
 // available for reuse.
 type Storage struct{ Size, Free int64 }
+
+// Shares counts the open streams of each token, so that no token can use all of them.
+type shares struct {
+	most int
+	mu   sync.Mutex
+	n    map[string]int
+}
+
+func (s *shares) take(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n[who] >= s.most {
+		return false
+	}
+	s.n[who]++
+	return true
+}
+
+func (s *shares) give(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n[who]--; s.n[who] == 0 {
+		delete(s.n, who)
+	}
+}

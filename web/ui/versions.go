@@ -19,6 +19,8 @@ const (
 	heaviest   = 64 << 20 // total bytes of their rows
 	fewChanges = 200      // up to this number the cost is negligible
 	mostJoins  = 2        // concurrent larger comparisons
+
+	versionsOffered = 30
 )
 
 // between returns the log of one query between two of its versions as one step.

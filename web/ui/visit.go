@@ -2,14 +2,12 @@ package ui
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/web"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // A visit is one request to a page with the data that all handlers share.
@@ -45,14 +43,6 @@ func (v *visit) endBuild() {
 	}
 }
 
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-
-// ServeHTTP serves all requests outside the API.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Security-Policy", policy)
-	s.mux.ServeHTTP(w, r)
-}
-
 func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 	return &visit{Server: s, w: w, r: r, clock: clock{s.Now().UTC()}}
 }
@@ -63,123 +53,6 @@ func (v *visit) Has(look string) bool { return v.templates[look] != nil }
 
 // May reports whether the caller has a role.
 func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(role) }
-
-// show serves a page.
-func (s *Server) show(p page) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := s.visit(w, r)
-		if !v.enter(p.path, p.need) {
-			return
-		}
-		if v.startBuild() != nil {
-			return // the browser has disconnected
-		}
-		defer v.endBuild()
-		c, err := p.build(v)
-		if err != nil {
-			v.fail(err)
-			return
-		}
-		f := v.frame(p.section, c)
-		if p.live {
-			f.Events = "/ui/events" + strings.TrimPrefix(r.URL.RequestURI(), "/")
-			if r.URL.Path != "/" {
-				f.Events = "/ui/events" + r.URL.RequestURI()
-			}
-		}
-		v.render(http.StatusOK, p.look, f)
-	})
-}
-
-// act handles a form.
-func (s *Server) act(a action) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := s.visit(w, r)
-		r.Body = http.MaxBytesReader(w, r.Body, int64(s.Limits.Body))
-		if !v.enter(a.path, a.need) {
-			return
-		}
-		if err := r.ParseForm(); err != nil {
-			v.fail(formError(err))
-			return
-		}
-		if err := a.run(v); err != nil {
-			v.fail(err)
-		}
-	})
-}
-
-func formError(err error) error {
-	var big *http.MaxBytesError
-	switch {
-	case errors.As(err, &big):
-		return err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &registry.Problem{Kind: registry.KindBodyTooSlow, Title: "The form did not arrive", Detail: "It has to arrive within half a minute."}
-	}
-	return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read"}
-}
-
-// enter checks the caller's role. If the role is missing, it answers with the sign-in
-// form or status 403.
-func (v *visit) enter(route string, need registry.Role) bool {
-	web.Note(v.w, route, "")
-	err := v.authenticate()
-	switch {
-	case need == "":
-		return true
-	case errors.Is(err, web.ErrUnauthorized):
-		if strings.HasPrefix(v.r.URL.Path, "/ui/events") {
-			web.Answer(v.w, v.r, forbidden("sign in"))
-			return false
-		}
-		sessionHandler{v}.ask()
-		return false
-	case err != nil:
-		v.fail(err)
-		return false
-	}
-	web.Note(v.w, route, v.caller.Name)
-	if !v.May(need) {
-		v.fail(forbidden("This needs the role " + string(need) + "; the token " + v.caller.Name + " has " + string(v.caller.Role) + "."))
-		return false
-	}
-	return true
-}
-
-// authenticate identifies the caller. It runs for every request, so that revoking a
-// token takes effect at once.
-func (v *visit) authenticate() error {
-	v.token = v.Token(v.r)
-	caller, err := v.Gate.Authenticate("", v.token)
-	if err != nil && v.token != "" && !errors.Is(err, web.ErrUnauthorized) {
-		return err
-	}
-	v.caller = caller
-	return err
-}
-
-func forbidden(detail string) error {
-	return &registry.Problem{Kind: registry.KindForbidden, Detail: detail}
-}
-
-// render writes a page.
-func (v *visit) render(status int, look string, f *frame) {
-	b, err := pack(func(w io.Writer) error { return v.templates[look].page(w, f) })
-	if err != nil {
-		if look != "error" {
-			v.fail(err)
-			return
-		}
-		web.Answer(v.w, v.r, err)
-		return
-	}
-	h := v.w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	v.endBuild()
-	b.send(v.w, v.r, status)
-}
 
 // to redirects a form to a page of this server.
 func (v *visit) to(path string) error {
@@ -237,15 +110,30 @@ type (
 	menu               struct{ *visit } // the surroundings of every page
 )
 
-// fragment sends one part of a page to the script.
-func (v *visit) fragment(look, name string, data any) error {
-	b, err := pack(func(w io.Writer) error { return v.templates[look].part(w, name, data) })
-	if err != nil {
-		return err
+// name returns the name by which the visitor knows a query.
+func (v *visit) name(q *registry.Query) string {
+	if n := strings.TrimSpace(q.NameFor(v.caller.Name)); n != "" {
+		return n
 	}
-	h := v.w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	b.send(v.w, v.r, http.StatusOK)
-	return nil
+	return q.ID
+}
+
+// slots returns an endpoint's last slots, newest first; none if it has just been
+// removed.
+func (v *visit) slots(name string, most int) ([]scheduler.Slot, error) {
+	list, err := v.History.Slots(name, most)
+	if err != nil && isMissing(err) {
+		return nil, nil
+	}
+	return list, err
+}
+
+// isMissing reports whether err means that an object does not exist.
+func isMissing(err error) bool { return errors.Is(err, registry.ErrNotFound) }
+
+// isGap reports whether err means that the log no longer reaches that far back.
+func isGap(err error) bool {
+	var gap *registry.GapError
+	var p *registry.Problem
+	return errors.As(err, &gap) || errors.As(err, &p) && p.Kind == registry.KindGap
 }

@@ -1,0 +1,312 @@
+package ui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A settingsForm holds the editable settings of an endpoint. Each has an explanation,
+// with figures of this server where available.
+type settingsForm struct {
+	form
+	List    []setting
+	Figures settingFigures
+	Secret  string // how it signs in if a file on the server holds the secret
+	From    string // summary of the sources of the settings
+}
+
+// A setting is one field of the form. Its name is the same as in the API.
+type setting struct {
+	Name    string
+	Options []string // of a select element
+	Check   bool     // a check box
+	Lines   bool     // several lines
+	Secret  bool     // never shown; an empty field keeps the current value
+	Private bool     // for admins only
+	Above   bool     // shown here, but set in the section above
+
+	Source string // source of the value, "" for a default
+	Revert string // address to restore the configuration file's value, "" if there is none
+}
+
+// The fields of the form in display order.
+var settingFields = []setting{
+	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{scheduler.RuleStrict, scheduler.RuleDebt}},
+	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
+	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
+	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
+	{Name: "headers", Lines: true, Private: true}, {Name: "auth", Private: true, Options: []string{"", "basic", "digest", "bearer"}},
+	{Name: "username", Private: true}, {Name: "password", Secret: true, Private: true},
+}
+
+// settingNames lists the fields of both endpoint forms.
+var settingNames = func() []string {
+	list := []string{"name"}
+	for _, s := range settingFields {
+		list = append(list, s.Name)
+	}
+	return list
+}()
+
+// settingFigures are the figures quoted in the help texts; "" if unknown.
+type settingFigures struct {
+	Debt                bool   // the budget rule is debt
+	Share               string // the budget's share of the endpoint's time
+	Slots, Used, Passed string // number of recent slots, the time they used, the executions they skipped
+	Longest             string // duration of the runs in the costliest slot
+}
+
+// settingsIn returns where an endpoint holds each setting of the form. The header
+// fields and the sign-in have secrets and are read and written on their own.
+func settingsIn(e *registry.Endpoint) map[string]any {
+	return map[string]any{
+		"url": &e.URL, "slot": &e.Slot, "budget": &e.Budget, "policy": &e.Policy, "rule": &e.Rule,
+		"concurrency": &e.Concurrency, "timeout": &e.Timeout, "min_gap": &e.MinGap,
+		"max_rows": &e.MaxRows, "max_bytes": &e.MaxBytes, "max_columns": &e.MaxColumns, "timeout_param": &e.TimeoutParam,
+		"blackout": &e.Blackout, "default_graph_uri": &e.DefaultGraphURI, "named_graph_uri": &e.NamedGraphURI,
+		"profile_share": &e.ProfileShare, "fallback_policy": &e.FallbackPolicy,
+		"allow_service": &e.AllowService, "own_services": &e.OwnServices, "allow_public": &e.AllowPublic,
+	}
+}
+
+// settingsOf fills the form with the settings in force.
+func settingsOf(e registry.Endpoint) settingsForm {
+	kind, user, _ := signInOf(e.Auth)
+	v := url.Values{"name": {e.Name}, "tag": {tagOf(e)}, "headers": {headerLines(e.Masked().Headers)}, "auth": {kind}, "username": {user}}
+	for name, setting := range settingsIn(&e) {
+		if text := write(setting); text != "" {
+			v.Set(name, text)
+		}
+	}
+	return settingsForm{form: form{Values: v, Fields: settingNames}, Secret: secretWords(e.Auth)}
+}
+
+// write returns the value of a setting as the form shows it.
+func write(setting any) string {
+	switch x := setting.(type) {
+	case *registry.Duration:
+		return short(*x)
+	case *bool:
+		if *x {
+			return "1"
+		}
+		return ""
+	case *[]string:
+		return strings.Join(*x, "\n")
+	case *[]registry.Blackout:
+		var list []string
+		for _, b := range *x {
+			list = append(list, b.Start+" for "+short(b.For))
+		}
+		return strings.Join(list, "\n")
+	}
+	return fmt.Sprint(reflect.ValueOf(setting).Elem())
+}
+
+// short formats a duration without the zeros that Go adds: 1m, not 1m0s.
+func short(d registry.Duration) string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// tagOf identifies the current settings, so that a save does not overwrite a
+// concurrent edit.
+func tagOf(e registry.Endpoint) string {
+	e.Pause = nil
+	b, _ := json.Marshal(e.Masked()) // marshalling cannot fail
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:8])
+}
+
+// apply reads the form into e and records fields that cannot be parsed. Settings that
+// are not in the form keep their values, except check boxes, which are then off.
+func (f *form) apply(e *registry.Endpoint) {
+	was := *e
+	for name, setting := range settingsIn(e) {
+		if on, ok := setting.(*bool); ok {
+			*on = f.Get(name) != ""
+		} else if f.Values.Has(name) {
+			f.read(name, setting)
+		}
+	}
+	f.headers(was, e)
+	f.signIn(was, e)
+}
+
+// read parses a field into a setting.
+func (f *form) read(name string, setting any) {
+	text := strings.TrimSpace(f.Get(name))
+	switch x := setting.(type) {
+	case *string:
+		*x = text
+	case *registry.Duration:
+		f.duration(name, x)
+	case *int:
+		f.whole(name, x)
+	case *[]string:
+		*x = lines(text)
+	case *[]registry.Blackout:
+		f.blackouts(x)
+	case *registry.Size:
+		if text != "" && x.UnmarshalText([]byte(text)) != nil {
+			f.bad(name, "Write a size such as 64MiB.")
+		}
+	case *float64:
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			*x = n
+		} else if text != "" {
+			f.bad(name, "Write a number from 0 to 1.")
+		}
+	}
+}
+
+func (f *form) duration(name string, to *registry.Duration) {
+	s := strings.ReplaceAll(strings.TrimSpace(f.Get(name)), " ", "")
+	if s == "" {
+		*to = 0
+		return
+	}
+	if err := to.UnmarshalText([]byte(s)); err != nil {
+		f.bad(name, "Write a duration such as 500ms, 90s or 10m.")
+	}
+}
+
+func (f *form) whole(name string, to *int) {
+	s := strings.TrimSpace(f.Get(name))
+	if s == "" {
+		*to = 0
+		return
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		f.bad(name, "Write a whole number.")
+		return
+	}
+	*to = n
+}
+
+// blackouts parses one blackout per line: a cron spec, "for", a duration.
+func (f *form) blackouts(to *[]registry.Blackout) {
+	*to = nil
+	for _, line := range strings.Split(strings.ReplaceAll(f.Get("blackout"), "\r", ""), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		start, long, ok := strings.Cut(line, " for ")
+		b := registry.Blackout{Start: strings.TrimSpace(start)}
+		if !ok || b.For.UnmarshalText([]byte(strings.TrimSpace(long))) != nil {
+			f.bad("blackout", "Write each as a cron spec and a length: 0 2 * * * for 1h.")
+			return
+		}
+		*to = append(*to, b)
+	}
+}
+
+// explain adds to each setting its effect on this server and its source.
+func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v endpointHandler) error {
+	sources, err := v.Registry.Sources(e.Name)
+	if err != nil {
+		return err
+	}
+	s.List, s.From, s.Figures = nil, origin(sources), figuresOf(e, t, slots)
+	for _, f := range settingFields {
+		if f.Private && (!v.May(registry.RoleAdmin) || s.Secret != "" && f.Name != "headers") {
+			continue
+		}
+		if source, ok := sources[f.Name]; ok { // the parts of a sign-in have no sources of their own
+			f.explain(source, endpointPath(e.Name))
+		}
+		s.List = append(s.List, f)
+	}
+	return nil
+}
+
+func (f *setting) explain(s registry.Source, path string) {
+	switch s.From {
+	case registry.FromDefault:
+	case registry.FromHere:
+		f.Source = upper(s.String()) + "."
+		if s.File != nil {
+			f.Revert = path + "/revert?setting=" + f.Name
+		}
+	case registry.FromFile:
+		f.Source = "From the configuration file."
+	default:
+		f.Source = "From a " + s.From + "."
+	}
+}
+
+// origin summarises the sources: "From the configuration file, changed here by ops on
+// 18 Nov 2026".
+func origin(sources map[string]registry.Source) string {
+	filed := false
+	last, changed := registry.Source{}, false
+	for _, s := range sources {
+		filed = filed || s.From != registry.FromDefault && s.From != registry.FromHere || s.File != nil
+		if s.From == registry.FromHere && (!changed || s.At.After(last.At)) {
+			last, changed = s, true
+		}
+	}
+	last.File = nil
+	switch {
+	case filed && changed:
+		return "From the configuration file, " + last.String()
+	case filed:
+		return "From the configuration file"
+	case changed:
+		return upper(last.String())
+	}
+	return ""
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigures {
+	f := settingFigures{Debt: e.Rule == scheduler.RuleDebt, Longest: longestRun(slots)}
+	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && d > 0 {
+			f.Share = share(time.Duration(e.Budget).Seconds() / d.Seconds()).String()
+		}
+	}
+	if t.budget > 0 && t.slots > 0 {
+		f.Slots = plural(t.slots, "slot", "slots")
+		if t.used > 0 {
+			f.Used = took(t.used / float64(max(1, t.slots-t.failed)))
+		}
+		if n := t.skipped / t.slots; n > 0 {
+			f.Passed = plural(n, "query", "queries")
+		}
+	}
+	return f
+}
+
+// longestRun returns the average duration of the runs in the costliest slot; "" if no
+// slot ran.
+func longestRun(slots []scheduler.Slot) string {
+	most := 0.0
+	for _, s := range slots {
+		if s.Run > 0 {
+			most = max(most, s.Used/float64(s.Run))
+		}
+	}
+	if most == 0 {
+		return ""
+	}
+	return took(most)
+}
