@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -38,7 +39,7 @@ type Ablation struct {
 }
 
 // Ablate plays each policy over one more trace.
-func (a *Ablation) Ablate(ctx context.Context, name string, t *Trace, budget time.Duration, rule string, done func(Row)) error {
+func (a *Ablation) Ablate(ctx context.Context, name string, t *trace.Trace, budget time.Duration, rule string, done func(Row)) error {
 	var setups []Setup
 	for _, p := range a.Policies {
 		setups = append(setups, Setup{Policy: p, Budget: budget, Rule: rule})

@@ -8,12 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/bench/trace/tracetest"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // brute recomputes the metrics from the trace and the schedule alone, word by
 // word after the definitions, revision by revision.
-func brute(tr *Trace, slots [][]int) Metrics {
+func brute(tr *trace.Trace, slots [][]int) Metrics {
 	var m Metrics
 	version := func(q, rev int) []int64 {
 		var rows []int64
@@ -110,7 +112,7 @@ func drawSetup(t *rapid.T) Setup {
 // force; and the quick way without a schedule gives the same.
 func TestMetricsByBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr, s := drawTrace(t), drawSetup(t)
+		tr, s := tracetest.Draw(t), drawSetup(t)
 		w := NewWorld(tr)
 		quick, err := w.Simulate(t.Context(), s)
 		if err != nil {
@@ -148,7 +150,7 @@ func TestMetricsByBruteForce(t *testing.T) {
 // Under strict no slot exceeds its budget.
 func TestStrictNeverOverruns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr, s := drawTrace(t), drawSetup(t)
+		tr, s := tracetest.Draw(t), drawSetup(t)
 		s.Rule = scheduler.RuleStrict
 		row, err := NewWorld(tr).Simulate(t.Context(), s)
 		if err != nil {
@@ -164,7 +166,7 @@ func TestStrictNeverOverruns(t *testing.T) {
 // their budgets and one.
 func TestDebtIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr, s := drawTrace(t), drawSetup(t)
+		tr, s := tracetest.Draw(t), drawSetup(t)
 		s.Rule = scheduler.RuleDebt
 		row, err := NewWorld(tr).Simulate(t.Context(), s)
 		if err != nil {
@@ -184,7 +186,7 @@ func TestDebtIsBounded(t *testing.T) {
 // unlimited and the policy is not selective.
 func TestUnlimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr := drawTrace(t)
+		tr := tracetest.Draw(t)
 		for _, p := range []string{"rr", "sjf", "ljf", "cr", "dj"} {
 			row, err := NewWorld(tr).Simulate(t.Context(), Setup{Policy: p, Budget: time.Hour, Rule: scheduler.RuleStrict})
 			if err != nil {

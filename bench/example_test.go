@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -17,11 +18,11 @@ const tinyTrace = `{"queries":2,"revisions":3,"exec_ms":[[10,20],[10,20],[10,20]
 
 // A trace is played under a policy and a budget, and measured against the truth.
 func ExampleWorld_Simulate() {
-	trace, err := bench.ReadJSON(strings.NewReader(tinyTrace))
+	tr, err := trace.ReadJSON(strings.NewReader(tinyTrace))
 	if err != nil {
 		panic(err)
 	}
-	w := bench.NewWorld(trace)
+	w := bench.NewWorld(tr)
 	for _, policy := range []string{"rr", "cv"} {
 		row, err := w.Simulate(context.Background(), bench.Setup{Policy: policy, Budget: 25 * time.Millisecond, Rule: scheduler.RuleStrict})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -16,7 +17,7 @@ var rewrite = flag.Bool("update", false, "write the golden files again")
 
 // Schedules of a small trace, slot by slot, for every policy under both rules.
 func TestGoldenSchedules(t *testing.T) {
-	tr, err := Load(filepath.Join("testdata", "small.json"))
+	tr, err := trace.Load(filepath.Join("testdata", "small.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/bench/trace/tracetest"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -33,7 +35,7 @@ func (x *ticking) result(q, slot int) *diff.Result {
 	var rows []string
 	if i := x.w.series[q]; i >= 0 {
 		s := &x.w.t.Series[i]
-		for _, r := range s.Versions[s.at(slot)].Rows {
+		for _, r := range s.Versions[s.At(slot)].Rows {
 			rows = append(rows, strconv.FormatInt(r, 10))
 		}
 	}
@@ -82,7 +84,7 @@ func (x *ticking) baseline(l *schedulertest.Memory) {
 // The daemon's own loop over an endpoint that ticks through a trace makes the
 // choices that the simulation makes, slot by slot and in the same order.
 func TestLiveLoopAgrees(t *testing.T) {
-	tr, err := Generate(t.Context(), likeness(60, 60), 3)
+	tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,14 +162,5 @@ func (x *ticking) play(t *testing.T, e registry.Endpoint) {
 	cancel()
 	if err := <-over; err != nil {
 		t.Fatal(err)
-	}
-}
-
-// likeness is a tiny world of so many queries and revisions.
-func likeness(queries, revisions int) Likeness {
-	return Likeness{
-		Queries: queries, Forms: map[string]int{"ASK": 3, "SELECT": queries - 3}, Revisions: revisions, Empty: revisions / 6, Changing: 16,
-		Changes: 150, Once: 4, Twice: 3, Most: revisions * 2 / 3, Crowd: 10, Interval: 4, Deviation: 7,
-		Total: [2]float64{60, 120}, Affected: 30, Burst: [2]int{10, 20},
 	}
 }

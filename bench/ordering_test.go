@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // The generated trace shows the paper's ordering of policies. It plays 10
 // million executions, so the race detector is spared it.
 func TestLongOrdering(t *testing.T) {
-	tr, err := Generate(t.Context(), Knuth2016(), 1)
+	tr, err := trace.Generate(t.Context(), trace.Knuth2016(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestLongOrdering(t *testing.T) {
 // Round robin without limit, 22 million executions, is within 20 times a bare
 // pass over the same times. It is a ratio that the race detector would spoil.
 func TestLongUnlimitedIsCheap(t *testing.T) {
-	tr, err := Generate(t.Context(), Knuth2016(), 1)
+	tr, err := trace.Generate(t.Context(), trace.Knuth2016(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

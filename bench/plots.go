@@ -10,32 +10,34 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/freshet/freshet/bench/figure"
 )
 
 // figures lists all plots of a study.
-func (s *Study) figures() []figure {
-	list := []figure{
-		{"changes", "Queries whose result changes, by revision.", s.plotChanges},
-		{"distinct", "Queries whose result has changed at least once up to each revision.", s.plotDistinct},
-		{"runtime", "Seconds that executing all queries takes in each revision, and those whose result changed in it.", s.plotRuntime},
+func (s *Study) figures() []figure.Figure {
+	var list []figure.Figure
+	add := func(name, caption string, draw func() (*plot.Plot, error)) {
+		list = append(list, figure.Figure{Name: name, Caption: caption, Make: draw})
 	}
+	add("changes", "Queries whose result changes, by revision.", s.plotChanges)
+	add("distinct", "Queries whose result has changed at least once up to each revision.", s.plotDistinct)
+	add("runtime", "Seconds that executing all queries takes in each revision, and those whose result changed in it.", s.plotRuntime)
 	for _, b := range Budgets() {
 		k := fmt.Sprintf("%gs", b.Seconds())
-		list = append(list,
-			figure{"detection-" + k, "Changes found against executions needed, budget " + seconds(b) + ". Filled: this trace; rings: the paper's own figures for the same policies. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) }},
-			figure{"delay-" + k, "How many of the results that went stale were so for at least so many slots, budget " + seconds(b) + ". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) }},
-			figure{"progress-" + k, "Changes found up to each revision, budget " + seconds(b) + ".", func() (*plot.Plot, error) { return s.plotProgress(b) }},
-			figure{"spent-" + k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget " + seconds(b) + ".", func() (*plot.Plot, error) { return s.plotSpent(b) }},
-		)
+		add("detection-"+k, "Changes found against executions needed, budget "+seconds(b)+". Filled: this trace; rings: the paper's own figures for the same policies. Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) })
+		add("delay-"+k, "How many of the results that went stale were so for at least so many slots, budget "+seconds(b)+". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) })
+		add("progress-"+k, "Changes found up to each revision, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotProgress(b) })
+		add("spent-"+k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotSpent(b) })
 	}
 	return list
 }
 
-func seconds(budget time.Duration) string { return group(int(budget.Seconds())) + " s" }
+func seconds(budget time.Duration) string { return figure.Thousands(int(budget.Seconds())) + " s" }
 
 func (s *Study) plotChanges() (*plot.Plot, error) {
 	t := s.World.t
-	p := newPlot("Changed results per revision", "revision", "queries whose result changed")
+	p := figure.New("Changed results per revision", "revision", "queries whose result changed")
 	bars := make(plotter.XYs, t.Revisions)
 	for i := range bars {
 		bars[i].X = float64(i + 1)
@@ -53,7 +55,7 @@ func (s *Study) plotChanges() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.Color, l.Width = palette[5], vg.Points(0.4)
+		l.Color, l.Width = figure.Palette[5], vg.Points(0.4)
 		p.Add(l)
 	}
 	return p, nil
@@ -67,19 +69,19 @@ func (s *Study) plotDistinct() (*plot.Plot, error) {
 			first[q.Versions[1].Rev]++
 		}
 	}
-	p := newPlot("Queries that have changed so far", "revision", "distinct queries")
+	p := figure.New("Queries that have changed so far", "revision", "distinct queries")
 	sum, line := 0, make(plotter.XYs, t.Revisions+1)
 	for i := range line {
 		sum += first[i]
 		line[i] = plotter.XY{X: float64(i), Y: float64(sum)}
 	}
-	return p, (&lines{p: p}).add("", line)
+	return p, (&figure.Lines{Plot: p}).Add("", line)
 }
 
 func (s *Study) plotRuntime() (*plot.Plot, error) {
 	t := s.World.t
-	p := newPlot("Runtime per revision", "revision", "seconds (logarithmic)")
-	logarithmic(&p.Y)
+	p := figure.New("Runtime per revision", "revision", "seconds (logarithmic)")
+	figure.Logarithmic(&p.Y)
 	var all, changed plotter.XYs
 	cost := make([]int64, t.Revisions+1)
 	for _, q := range t.Series {
@@ -95,26 +97,26 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 			changed = append(changed, plotter.XY{X: float64(rev), Y: float64(cost[rev]) / 1000})
 		}
 	}
-	l := lines{p: p}
-	if err := l.add("all queries", all); err != nil {
+	l := figure.Lines{Plot: p}
+	if err := l.Add("all queries", all); err != nil {
 		return nil, err
 	}
-	return p, l.add("queries that changed", changed)
+	return p, l.Add("queries that changed", changed)
 }
 
 func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Detection against executions, budget "+seconds(budget), "executions (logarithmic)", "changes found, %")
-	logarithmic(&p.X)
+	p := figure.New("Detection against executions, budget "+seconds(budget), "executions (logarithmic)", "changes found, %")
+	figure.Logarithmic(&p.X)
 	all := float64(max(1, s.World.changes))
 	var ours, theirs plotter.XYs
-	var names labels
+	var names figure.Labels
 	for _, r := range s.rowsOf(budget) {
 		if r.Total == 0 {
 			continue
 		}
 		at := plotter.XY{X: float64(r.Total), Y: 100 * float64(r.Relevant) / all}
 		ours = append(ours, at)
-		names.points, names.texts = append(names.points, at), append(names.texts, short(r.Policy))
+		names.Points, names.Texts = append(names.Points, at), append(names.Texts, short(r.Policy))
 		if ref := find(Published(), r.Policy, r.BudgetMS); ref != nil {
 			there := plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256}
 			theirs = append(theirs, there)
@@ -139,11 +141,11 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		dots.Shape, dots.Color, dots.Radius = set.shape, palette[set.colour], vg.Points(3)
+		dots.Shape, dots.Color, dots.Radius = set.shape, figure.Palette[set.colour], vg.Points(3)
 		p.Add(dots)
 		p.Legend.Add(set.name, dots)
 	}
-	names.others = theirs
+	names.Others = theirs
 	p.Add(&names)
 	p.Y.Min, p.Y.Max = 0, 108
 	p.X.Min /= 1.3
@@ -155,7 +157,7 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 func addBond(p *plot.Plot, a, b plotter.XY) error {
 	l, err := plotter.NewLine(plotter.XYs{a, b})
 	if err == nil {
-		l.Color, l.Width = palette[7], vg.Points(0.7)
+		l.Color, l.Width = figure.Palette[7], vg.Points(0.7)
 		p.Add(l)
 	}
 	return err
@@ -170,10 +172,10 @@ func short(policy string) string {
 }
 
 func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Delays, budget "+seconds(budget), "delay in slots, + 1 (logarithmic)", "results stale at least as long (logarithmic)")
-	logarithmic(&p.X)
-	logarithmic(&p.Y)
-	l := lines{p: p}
+	p := figure.New("Delays, budget "+seconds(budget), "delay in slots, + 1 (logarithmic)", "results stale at least as long (logarithmic)")
+	figure.Logarithmic(&p.X)
+	figure.Logarithmic(&p.Y)
+	l := figure.Lines{Plot: p}
 	for _, r := range s.shown(budget) {
 		delays := slices.Sorted(slices.Values(r.Detail.Delays))
 		var points plotter.XYs
@@ -185,23 +187,23 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 		if len(points) == 1 { // a line needs two ends
 			points = append(points, plotter.XY{X: points[0].X * 1.05, Y: points[0].Y})
 		}
-		if err := l.add(short(r.Policy), points); err != nil {
+		if err := l.Add(short(r.Policy), points); err != nil {
 			return nil, err
 		}
 	}
-	return padded(p), nil
+	return figure.Padded(p), nil
 }
 
 func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Changes found over time, budget "+seconds(budget), "revision", "changes found")
-	l := lines{p: p}
+	p := figure.New("Changes found over time, budget "+seconds(budget), "revision", "changes found")
+	l := figure.Lines{Plot: p}
 	for _, r := range s.shown(budget) {
 		var points plotter.XYs
 		step := max(1, len(r.Detail.Relevant)/400)
 		for slot := 0; slot < len(r.Detail.Relevant); slot += step {
 			points = append(points, plotter.XY{X: float64(slot), Y: float64(r.Detail.Relevant[slot])})
 		}
-		if err := l.add(short(r.Policy), points); err != nil {
+		if err := l.Add(short(r.Policy), points); err != nil {
 			return nil, err
 		}
 	}
@@ -210,7 +212,7 @@ func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
 
 // plotSpent has a bar for each policy, the first one at the top.
 func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
-	p := newPlot("Where the seconds went, budget "+seconds(budget), "share of all seconds, %", "")
+	p := figure.New("Where the seconds went, budget "+seconds(budget), "share of all seconds, %", "")
 	rows := slices.Clone(s.rowsOf(budget))
 	slices.Reverse(rows)
 	var names []string
@@ -233,7 +235,7 @@ func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
 			return nil, err
 		}
 		bars.Horizontal = true
-		bars.Color, bars.LineStyle.Width = palette[[...]int{7, 8, 1, 4, 5}[g]], 0
+		bars.Color, bars.LineStyle.Width = figure.Palette[[...]int{7, 8, 1, 4, 5}[g]], 0
 		if below != nil {
 			bars.StackOn(below)
 		}

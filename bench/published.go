@@ -1,6 +1,8 @@
 package bench
 
-import "time"
+import (
+	"time"
+)
 
 // A Reference is a figure that others have published or found, to be shown
 // beside ours. Counts that are not given are -1.

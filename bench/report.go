@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/bench/figure"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
 )
 
 // html writes the page. It holds everything: tables, plots, style.
-func (s *Study) html(w io.Writer, pictures []picture) error {
+func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 	type figureView struct {
 		Name, Caption string
 		SVG           template.HTML
 	}
 	var figures []figureView
 	for i, p := range pictures {
-		figures = append(figures, figureView{p.name, p.caption, template.HTML(inline(p.svg, i))}) // our own plots
+		figures = append(figures, figureView{p.Name, p.Caption, p.Inline(i)})
 	}
 	var tables []tableView
 	for i, b := range Budgets() {
@@ -28,21 +29,10 @@ func (s *Study) html(w io.Writer, pictures []picture) error {
 	}
 	t := s.World.t
 	return page.Execute(w, map[string]any{
-		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule, "Findings": s.findings(), "Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy, "Queries": group(t.Queries), "Revisions": group(t.Revisions), "Changes": group(s.World.changes),
+		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule, "Findings": s.findings(), "Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy, "Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.World.changes),
 		"Published": PublishedSource, "Independent": IndependentSource, "Tables": tables, "Figures": figures,
-		"Statistics": Knuth2016().Compare(t), "Source": Knuth2016().Source,
+		"Statistics": trace.Knuth2016().Compare(t), "Source": trace.Knuth2016().Source,
 	})
-}
-
-var svgIDs = regexp.MustCompile(`(id="|url\(#|xlink:href="#|href="#)`)
-
-// inline makes a plot part of a page: no XML head, and ids of its own.
-func inline(svg []byte, n int) string {
-	text := string(svg)
-	if i := strings.Index(text, "<svg"); i > 0 {
-		text = text[i:]
-	}
-	return svgIDs.ReplaceAllString(text, "${1}f"+strconv.Itoa(n)+"-")
 }
 
 type tableView struct {
@@ -89,19 +79,10 @@ func (m tableColumn) others(r *Reference, ours float64) string {
 	return text
 }
 
-// group writes a count with commas.
-func group(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"name":    func(m tableColumn) string { return m.name },
 	"meaning": func(m tableColumn) string { return m.meaning },
-	"digits": func(s Statistic, v float64) string {
+	"digits": func(s trace.Statistic, v float64) string {
 		return strconv.FormatFloat(v, 'f', s.Digits, 64)
 	},
 }).Parse(`<!doctype html>

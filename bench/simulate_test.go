@@ -8,20 +8,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // readTrace reads the exchange format from a text.
-func readTrace(t testing.TB, text string) *Trace {
+func readTrace(t testing.TB, text string) *trace.Trace {
 	t.Helper()
-	tr, err := ReadJSON(strings.NewReader(text))
+	tr, err := trace.ReadJSON(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tr
 }
 
-func simulate(t testing.TB, tr *Trace, s Setup) Row {
+func simulate(t testing.TB, tr *trace.Trace, s Setup) Row {
 	t.Helper()
 	row, err := NewWorld(tr).Simulate(context.Background(), s)
 	if err != nil {
@@ -116,5 +117,33 @@ func TestTinyCuts(t *testing.T) {
 	}
 	if d := cmp.Diff([][2]int{{1, 0}, {3, 0}, {7, 0}}, got.Cuts); d != "" {
 		t.Errorf("cuts -want +got:\n%s", d)
+	}
+}
+
+// A simulation charges an execution that has a gap, and counts it as failed only.
+func TestGapsAreFailures(t *testing.T) {
+	tr := readTrace(t, `{"queries":3,"revisions":4,"exec_ms":[[9,2,3],[1,9,3],[1,9,3],[1,2,3],[1,2,3]],
+"changes":[{"id":0,"initial":[1],"versions":[{"rev":4,"rows":[0]}]},{"id":1,"initial":[0],"versions":[{"rev":3,"rows":[1]}]}],
+"gaps":[{"rev":0,"id":0,"outcome":"error"},{"rev":1,"id":1,"outcome":"partial"}]}`)
+	row := simulate(t, tr, Setup{Policy: "rr", Budget: time.Second, Rule: scheduler.RuleStrict})
+	if row.Failed != 1 || row.Relevant != 2 || row.Total != 11 {
+		t.Errorf("failed %d, relevant %d, total %d; want 1, 2 and 11", row.Failed, row.Relevant, row.Total)
+	}
+}
+
+// |{1,1,2} ∩ {1,2,2}| = 2, |∪| = 4: distance 1 − 2/4.
+func TestJaccard(t *testing.T) {
+	for _, c := range []struct {
+		a, b []int64
+		want float64
+	}{
+		{[]int64{1, 1, 2}, []int64{2, 1, 2}, 0.5},
+		{nil, nil, 0},
+		{nil, []int64{1}, 1},
+		{[]int64{2, 1}, []int64{1, 2}, 0},
+	} {
+		if got := jaccard(c.a, c.b); got != c.want {
+			t.Errorf("%v, %v: %g, want %g", c.a, c.b, got, c.want)
+		}
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/freshet/freshet/bench/figure"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -72,7 +72,7 @@ func NewStudy(plan []Setup) *Study {
 }
 
 // Add plays all setups over one more trace.
-func (s *Study) Add(ctx context.Context, name string, t *Trace, done func(Row)) error {
+func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
 	w := NewWorld(t)
 	rows, err := w.SimulateAll(ctx, s.plan, done)
 	if err != nil {
@@ -93,17 +93,14 @@ func (s *Study) Add(ctx context.Context, name string, t *Trace, done func(Row)) 
 // as SVG, PDF and PNG, the tables for LaTeX and all rows as CSV and JSON. The same study gives the same
 // bytes.
 func (s *Study) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	files := map[string][]byte{}
-	var pictures []picture
+	var pictures []figure.Picture
 	for _, f := range s.figures() {
-		p, err := f.draw()
+		p, err := f.Draw()
 		if err != nil {
-			return fmt.Errorf("plot %s: %w", f.name, err)
+			return fmt.Errorf("plot %s: %w", f.Name, err)
 		}
-		files[f.name+".svg"], files[f.name+".pdf"], files[f.name+".png"] = p.svg, p.pdf, p.png
+		p.AddTo(files)
 		pictures = append(pictures, p)
 	}
 	var csv, lines, page, tex bytes.Buffer
@@ -118,12 +115,7 @@ func (s *Study) Write(dir string) error {
 		return err
 	}
 	files["study.csv"], files["study.jsonl"], files["study.tex"], files["report.html"] = csv.Bytes(), lines.Bytes(), tex.Bytes(), page.Bytes()
-	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return figure.WriteFiles(dir, files)
 }
 
 // rowsOf are the rows of the first trace under one budget.

@@ -9,15 +9,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/bench/figure/figuretest"
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/bench/trace/tracetest"
 	"github.com/freshet/freshet/scheduler"
 )
 
 // A study writes the paper's figures beside ours and needs nothing else; a
 // second one writes the same bytes.
 func TestStudy(t *testing.T) {
-	var traces []*Trace
+	var traces []*trace.Trace
 	for seed := range uint64(2) {
-		tr, err := Generate(t.Context(), likeness(60, 60), 5+seed)
+		tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 5+seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,12 +40,12 @@ func TestStudy(t *testing.T) {
 			t.Fatalf("%d simulations of %d setups", done, setups)
 		}
 		for _, f := range s.figures() {
-			p, err := f.make()
+			p, err := f.Make()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := legible(t, p); err != nil {
-				t.Errorf("figure %s: %v", f.name, err)
+			if err := figuretest.Legible(p); err != nil {
+				t.Errorf("figure %s: %v", f.Name, err)
 			}
 		}
 		dir := t.TempDir()

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/freshet/freshet/bench/figure"
 )
 
 // A tableColumn is one column of a study's tables.
@@ -56,7 +58,7 @@ func (s *Study) summaries(budget time.Duration) (out []summary) {
 			for t := range s.Rows {
 				sample = append(sample, tableColumns[m].of(&s.Rows[t][i]))
 			}
-			sum.means[m], sum.deviation[m] = meanDeviation(sample)
+			sum.means[m], sum.deviation[m] = figure.MeanDeviation(sample)
 		}
 		out = append(out, sum)
 	}
@@ -93,9 +95,9 @@ func decimal(v float64, digits int) string {
 		return whole
 	}
 	if fraction == "" {
-		return group(n)
+		return figure.Thousands(n)
 	}
-	return group(n) + "." + fraction
+	return figure.Thousands(n) + "." + fraction
 }
 
 // apart is by how many per cent a value differs from another one.

@@ -3,6 +3,7 @@ package bench
 import (
 	"time"
 
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -130,10 +131,10 @@ func (y *Tally) fetch(i int) {
 		return
 	}
 	passed := now - was
-	if s.Versions[was].same != s.Versions[now].same {
+	if !s.Versions[was].Same(s.Versions[now]) {
 		passed--
 		y.m.Relevant++
-		delay := y.slot - s.staleSince(was, now)
+		delay := y.slot - staleSince(s, was, now)
 		y.m.AbsDelayDetected += delay
 		y.m.MaxDelayDetected = max(y.m.MaxDelayDetected, delay)
 		y.d.Delays = append(y.d.Delays, delay)
@@ -144,9 +145,9 @@ func (y *Tally) fetch(i int) {
 // staleSince is the revision since which the version fetched has not been the
 // true one, when now is: the first change after it, or after the latest moment
 // at which the result equalled it again.
-func (s *Series) staleSince(fetched, now int) int {
+func staleSince(s *trace.Series, fetched, now int) int {
 	for k := now; ; k-- {
-		if s.Versions[k-1].same == s.Versions[fetched].same {
+		if s.Versions[k-1].Same(s.Versions[fetched]) {
 			return s.Versions[k].Rev
 		}
 	}
@@ -160,10 +161,10 @@ func (y *Tally) stale(i int) (since int, stale bool) {
 	for now+1 < len(s.Versions) && s.Versions[now+1].Rev <= y.slot {
 		now++
 	}
-	if s.Versions[was].same == s.Versions[now].same {
+	if s.Versions[was].Same(s.Versions[now]) {
 		return 0, false
 	}
-	return s.staleSince(was, now), true
+	return staleSince(s, was, now), true
 }
 
 // finish adds the series that are stale at the end.

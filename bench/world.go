@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -12,7 +13,7 @@ import (
 // A World answers from a trace. It is read only once it is made, and may be
 // shared by simulations that run at the same time.
 type World struct {
-	t       *Trace
+	t       *trace.Trace
 	series  []int32 // of each query its place in t.Series, -1 = it never changes
 	gaps    map[[2]int]registry.Outcome
 	totals  []slotTotal
@@ -36,14 +37,14 @@ var Groups = [...]struct {
 }{{"never", 0}, {"once", 1}, {"2 to 9 times", 9}, {"10 to 99 times", 99}, {"more often", 1 << 30}}
 
 // NewWorld prepares a trace for simulations.
-func NewWorld(t *Trace) *World {
+func NewWorld(t *trace.Trace) *World {
 	w := &World{
 		t: t, series: make([]int32, t.Queries), gaps: map[[2]int]registry.Outcome{}, groups: make([]uint8, t.Queries),
 		totals: make([]slotTotal, t.Revisions+1), queries: make([]registry.Query, t.Queries), changes: t.Changes(),
 	}
 	for q := range w.queries {
 		w.series[q] = -1
-		w.queries[q] = registry.Query{ID: name(q), Constants: t.constants(q)}
+		w.queries[q] = registry.Query{ID: name(q), Constants: constants(t, q)}
 	}
 	for i, s := range t.Series {
 		w.series[s.Query] = int32(i)
@@ -68,7 +69,7 @@ func NewWorld(t *Trace) *World {
 // numbers.
 func name(q int) string { return fmt.Sprintf("%08d", q) }
 
-func (t *Trace) constants(q int) []string {
+func constants(t *trace.Trace, q int) []string {
 	if t.Features == nil {
 		return nil
 	}
@@ -108,9 +109,9 @@ func (w *World) Execute(q int, slot, last uint64) scheduler.Known {
 	}
 	if i := w.series[q]; i >= 0 {
 		s := &w.t.Series[i]
-		was, now := s.Versions[s.at(int(last))], s.Versions[s.at(int(slot))]
-		if was.same != now.same {
-			k.Outcome, k.Jaccard = registry.Changed, Jaccard(was.Rows, now.Rows)
+		was, now := s.Versions[s.At(int(last))], s.Versions[s.At(int(slot))]
+		if !was.Same(now) {
+			k.Outcome, k.Jaccard = registry.Changed, jaccard(was.Rows, now.Rows)
 		}
 	}
 	return k
@@ -123,3 +124,30 @@ func (w *World) Total(slot uint64) (cost, longest time.Duration, ok bool) {
 }
 
 var _ scheduler.World = (*World)(nil)
+
+// jaccard returns the distance between two bags of rows: one minus the size of their
+// intersection over that of their union, 0 if both are empty.
+func jaccard(a, b []int64) float64 {
+	if !slices.IsSorted(a) {
+		a = slices.Sorted(slices.Values(a))
+	}
+	if !slices.IsSorted(b) {
+		b = slices.Sorted(slices.Values(b))
+	}
+	both, i, j := 0, 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i] < b[j]:
+			i++
+		case a[i] > b[j]:
+			j++
+		default:
+			both, i, j = both+1, i+1, j+1
+		}
+	}
+	union := len(a) + len(b) - both
+	if union == 0 {
+		return 0
+	}
+	return 1 - float64(both)/float64(union)
+}

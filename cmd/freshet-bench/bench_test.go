@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
@@ -205,16 +206,16 @@ func killAfterProgress(c *exec.Cmd, ended <-chan error, path string, size *int64
 	}
 }
 
-func loadVersions(t *testing.T, path string) *bench.Trace {
+func loadVersions(t *testing.T, path string) *trace.Trace {
 	t.Helper()
-	tr, err := bench.Load(path)
+	tr, err := trace.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tr
 }
 
-func versionsOf(tr *bench.Trace) string {
+func versionsOf(tr *trace.Trace) string {
 	var b strings.Builder
 	for _, s := range tr.Series {
 		for _, v := range s.Versions {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/endpoint/local"
@@ -157,10 +157,10 @@ func TestBenchRecordTroubled(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	got, truth := loadVersions(t, out), loadVersions(t, plain)
-	var gaps []bench.Gap
-	want := &bench.Trace{}
+	var gaps []trace.Gap
+	want := &trace.Trace{}
 	for i, s := range truth.Series {
-		known := bench.Series{Query: s.Query}
+		known := trace.Series{Query: s.Query}
 		last, at := []int64(nil), 0
 		for rev := range hours + 1 {
 			for at+1 < len(s.Versions) && s.Versions[at+1].Rev <= rev {
@@ -170,7 +170,7 @@ func TestBenchRecordTroubled(t *testing.T) {
 				continue
 			}
 			if f, ok := e.faults[spot{rev, queries[i]}]; ok {
-				gaps = append(gaps, bench.Gap{Rev: rev, Query: s.Query, Outcome: f.outcome})
+				gaps = append(gaps, trace.Gap{Rev: rev, Query: s.Query, Outcome: f.outcome})
 				continue
 			}
 			rows, since := s.Versions[at].Rows, rev
@@ -178,7 +178,7 @@ func TestBenchRecordTroubled(t *testing.T) {
 				since = 0 // what is known first counts as what was there at t0
 			}
 			if last == nil || !cmp.Equal(rows, last) {
-				known.Versions, last = append(known.Versions, bench.Version{Rev: since, Rows: rows}), rows
+				known.Versions, last = append(known.Versions, trace.Version{Rev: since, Rows: rows}), rows
 			}
 		}
 		want.Series = append(want.Series, known)
@@ -196,7 +196,7 @@ func TestBenchRecordTroubled(t *testing.T) {
 	}
 }
 
-func sameGaps(t *testing.T, got, want []bench.Gap) {
+func sameGaps(t *testing.T, got, want []trace.Gap) {
 	t.Helper()
 	type key struct{ rev, query int }
 	left := map[key]string{}
@@ -402,7 +402,7 @@ func recordsWithout(t *testing.T, args []string, plain string, bad int, more ...
 
 // countsOf lists the revisions in which results changed, with their sizes. Rows
 // are not the same on two engines, which write literals in two ways.
-func countsOf(tr *bench.Trace) string {
+func countsOf(tr *trace.Trace) string {
 	var b strings.Builder
 	for _, s := range tr.Series {
 		for _, v := range s.Versions {

@@ -3,9 +3,10 @@ package main
 import (
 	"strings"
 
-	"github.com/freshet/freshet/bench"
-	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 func generateCommand(w *cli.Env) *cobra.Command {
@@ -21,7 +22,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var names []string
-			for _, l := range bench.Likenesses() {
+			for _, l := range trace.Likenesses() {
 				names = append(names, l.Name)
 				if l.Name != like {
 					continue
@@ -29,9 +30,9 @@ that ends in .json gives the exchange format, any other the compact one. With
 				if out == "" {
 					return cli.UsageErrorf("--out is missing: where to write the trace")
 				}
-				generate := bench.Generate
+				generate := trace.Generate
 				if drift {
-					generate = bench.GenerateDrifting
+					generate = trace.GenerateDrifting
 				}
 				t, err := generate(c.Context(), l, seed)
 				if err != nil {

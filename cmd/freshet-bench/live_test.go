@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/diff"
@@ -95,7 +96,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 	}
 }
 
-func playLive(t *testing.T, args []string, tr *bench.Trace, policy string, budget time.Duration) (ran [][]int, left []scheduler.Entry) {
+func playLive(t *testing.T, args []string, tr *trace.Trace, policy string, budget time.Duration) (ran [][]int, left []scheduler.Entry) {
 	h := recordingSource{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
 	queries, steps, err := h.open(t.Context(), &cli.Env{Stderr: t.Output()})
 	defer h.close()

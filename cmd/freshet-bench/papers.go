@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/papers"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
 func ceiCommand(w *cli.Env) *cobra.Command {
-	p := bench.CEIBaseline()
+	p := papers.CEIBaseline()
 	return workloadCommand(w, workloadKind{
 		use: "cei", short: "Capture complex execution intervals",
 		long: `Generates profiles that watch up to k resources each (AuctionWatch(k)), or reads a
@@ -34,14 +34,14 @@ everything beforehand; single, in which each interval counts for itself.`,
 			f.Float64Var(&p.Beta, "beta", p.Beta, "how much profiles prefer to watch few resources: Zipf(β, k)")
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
-		generate: func() (bench.Workload, error) { return p.Generate() },
-		read:     func() bench.Workload { return &bench.CEILoad{} },
-		figures:  bench.CEIExperiments,
+		generate: func() (papers.Workload, error) { return p.Generate() },
+		read:     func() papers.Workload { return &papers.CEILoad{} },
+		figures:  papers.CEIExperiments,
 	})
 }
 
 func supCommand(w *cli.Env) *cobra.Command {
-	p := bench.SUPBaseline()
+	p := papers.SUPBaseline()
 	return workloadCommand(w, workloadKind{
 		use: "sup", short: "Satisfy notification rules with few probes",
 		long: `Generates pages and models of their updates, or reads one page or a set of them,
@@ -61,14 +61,14 @@ the updates) and learned (rates by hour and weekday, from four epochs before).`,
 			f.Float64Var(&p.Z, "z", p.Z, "probability with which fpn keeps an update (Z)")
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
-		generate: func() (bench.Workload, error) { return p.Generate() },
-		read:     func() bench.Workload { return &bench.SUPFile{} },
-		figures:  bench.SUPExperiments,
+		generate: func() (papers.Workload, error) { return p.Generate() },
+		read:     func() papers.Workload { return &papers.SUPFile{} },
+		figures:  papers.SUPExperiments,
 	})
 }
 
 func wicCommand(w *cli.Env) *cobra.Command {
-	p := bench.WICBaseline()
+	p := papers.WICBaseline()
 	return workloadCommand(w, workloadKind{
 		use: "wic", short: "Monitor pages by urgency and life",
 		long: `Generates pages with noisy estimates of when they change, or reads a workload, and
@@ -91,14 +91,14 @@ had.`,
 			f.Float64Var(&p.Sigma, "sigma", p.Sigma, "standard deviation by which the estimates are spread, in instants (σ)")
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
-		generate: func() (bench.Workload, error) { return p.Generate() },
-		read:     func() bench.Workload { return &bench.WICLoad{} },
-		figures:  bench.WICExperiments,
+		generate: func() (papers.Workload, error) { return p.Generate() },
+		read:     func() papers.Workload { return &papers.WICLoad{} },
+		figures:  papers.WICExperiments,
 	})
 }
 
 func allocationCommand(w *cli.Env) *cobra.Command {
-	p := bench.AllocationBaseline()
+	p := papers.AllocationBaseline()
 	return workloadCommand(w, workloadKind{
 		use: "allocation", short: "Divide retrievals among sources and over the day",
 		long: `Answers one of three questions, by what the workload has. rates and N: how many
@@ -120,8 +120,8 @@ the square root rule (allocation-only), or both (combined).`,
 			f.IntVar(&p.Days, "days", p.Days, "days")
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
-		generate: func() (bench.Workload, error) { return p.Generate() },
-		read:     func() bench.Workload { return &bench.AllocationLoad{} },
-		figures:  bench.AllocationExperiments,
+		generate: func() (papers.Workload, error) { return p.Generate() },
+		read:     func() papers.Workload { return &papers.AllocationLoad{} },
+		figures:  papers.AllocationExperiments,
 	})
 }

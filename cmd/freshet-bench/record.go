@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/freshet/freshet/bench"
-	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 func recordCommand(w *cli.Env) *cobra.Command {
@@ -51,13 +52,13 @@ literals that are not of their datatype, are named and left out.`,
 				}
 			}
 			bar := progress(w, len(steps)+1, "recording")
-			err = bench.Recording{
+			err = trace.Recording{
 				Path: out, Queries: queries, Ask: ask, Base: h.load, Steps: steps, Volatile: !h.remote, Timeout: h.timeout,
 				About:    map[string]string{"endpoint": h.endpoint, "graph": h.graph},
 				Progress: func(done, _ int) { bar.Set(done) },
 			}.Run(c.Context())
 			bar.Close()
-			if errors.Is(err, bench.ErrRecorded) {
+			if errors.Is(err, trace.ErrRecorded) {
 				return cli.UsageErrorf("--out: %v", err)
 			}
 			if err == nil && h.checkpoints != nil {

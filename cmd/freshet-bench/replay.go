@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/server"
@@ -29,7 +30,7 @@ type endToEnd struct {
 	w        *cli.Env
 	list     []registry.Query
 	ids      []string // by query, as the server names them
-	steps    []bench.Step
+	steps    []trace.Step
 	srv      *server.Server
 	arrivals *bench.Arrivals
 	memory   []scheduler.Memory

@@ -15,7 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
@@ -68,18 +68,18 @@ func collectGarbageLess() (undo func()) {
 }
 
 // loadTrace reads a trace. A missing file is a usage error.
-func loadTrace(path string) (*bench.Trace, error) {
+func loadTrace(path string) (*trace.Trace, error) {
 	if path == "" {
 		return nil, cli.UsageErrorf("--trace is missing: which trace to read")
 	}
-	t, err := bench.Load(path)
+	t, err := trace.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.UsageErrorf("the trace %s does not exist", path)
 	}
 	return t, err
 }
 
-func saveTrace(path string, t *bench.Trace) error {
+func saveTrace(path string, t *trace.Trace) error {
 	return writeFile(path, func(w io.Writer) error {
 		if strings.HasSuffix(path, ".json") {
 			return t.WriteJSON(w)

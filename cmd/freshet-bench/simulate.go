@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/spf13/cobra"
 )
 
 func simulateCommand(w *cli.Env) *cobra.Command {

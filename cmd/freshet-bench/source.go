@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/endpoint"
@@ -58,7 +58,7 @@ func (h *recordingSource) flags(c *cobra.Command) {
 }
 
 // open checks the command line and starts or reaches the endpoint.
-func (h *recordingSource) open(ctx context.Context, w *cli.Env) ([]registry.Query, []bench.Step, error) {
+func (h *recordingSource) open(ctx context.Context, w *cli.Env) ([]registry.Query, []trace.Step, error) {
 	h.w, h.remote = w, h.endpoint != ""
 	for _, f := range []struct{ flag, value string }{{"changesets", h.changesets}, {"base", h.base}, {"queries", h.queries}} {
 		if f.value == "" {
@@ -73,7 +73,7 @@ func (h *recordingSource) open(ctx context.Context, w *cli.Env) ([]registry.Quer
 		return nil, nil, cli.UsageErrorf("--queries: %v", err)
 	}
 	defer f.Close()
-	queries, err := bench.ReadQueries(f, h.queries)
+	queries, err := trace.ReadQueries(f, h.queries)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -253,7 +253,7 @@ func (h *recordingSource) apply(before, list []local.Changeset) func(context.Con
 
 // steps lists the revisions: one per changeset, or one per hour from the first
 // changeset to the last one.
-func (h *recordingSource) steps() ([]bench.Step, error) {
+func (h *recordingSource) steps() ([]trace.Step, error) {
 	all, err := local.Changesets(h.changesets)
 	if err != nil {
 		return nil, cli.UsageErrorf("--changesets: %v", err)
@@ -261,7 +261,7 @@ func (h *recordingSource) steps() ([]bench.Step, error) {
 	if len(all) == 0 {
 		return nil, cli.UsageErrorf("--changesets: there are none in %s", h.changesets)
 	}
-	var steps []bench.Step
+	var steps []trace.Step
 	whole := all
 	for len(all) > 0 && (h.limit == 0 || len(steps) < h.limit) {
 		n := 1
@@ -272,7 +272,7 @@ func (h *recordingSource) steps() ([]bench.Step, error) {
 		if h.perChangeset {
 			name = all[0].Name
 		}
-		steps = append(steps, bench.Step{Name: name, Apply: h.apply(whole[:len(whole)-len(all)], all[:n])})
+		steps = append(steps, trace.Step{Name: name, Apply: h.apply(whole[:len(whole)-len(all)], all[:n])})
 		if all = all[n:]; len(all) == 0 || h.perChangeset || h.skipEmpty {
 			continue
 		}
@@ -287,7 +287,7 @@ func (h *recordingSource) steps() ([]bench.Step, error) {
 func hour(c local.Changeset) string { return c.Name[:len("2006/01/02/15")] }
 
 // idle appends the hours between two that have changesets.
-func (h *recordingSource) idle(steps []bench.Step, from, to string) ([]bench.Step, error) {
+func (h *recordingSource) idle(steps []trace.Step, from, to string) ([]trace.Step, error) {
 	const layout = "2006/01/02/15"
 	a, err := time.Parse(layout, from)
 	if err != nil {
@@ -298,7 +298,7 @@ func (h *recordingSource) idle(steps []bench.Step, from, to string) ([]bench.Ste
 		return nil, cli.UsageErrorf("--changesets: %s is not an hour", to)
 	}
 	for t := a.Add(time.Hour); t.Before(b) && (h.limit == 0 || len(steps) < h.limit); t = t.Add(time.Hour) {
-		steps = append(steps, bench.Step{Name: t.Format(layout)})
+		steps = append(steps, trace.Step{Name: t.Format(layout)})
 	}
 	return steps, nil
 }

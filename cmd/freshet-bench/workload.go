@@ -14,17 +14,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/figure"
+	"github.com/freshet/freshet/bench/papers"
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
 // A workloadKind is a benchmark with its own kind of workload.
 type workloadKind struct {
 	use, short, long, example string
-	flags                     func(f *pflag.FlagSet)         // of the generator
-	generate                  func() (bench.Workload, error) // by these
-	read                      func() bench.Workload          // an empty one, to read into
-	figures                   func(seeds int) ([]bench.Experiment, error)
+	flags                     func(f *pflag.FlagSet)          // of the generator
+	generate                  func() (papers.Workload, error) // by these
+	read                      func() papers.Workload          // an empty one, to read into
+	figures                   func(seeds int) ([]figure.Experiment, error)
 }
 
 func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
@@ -45,7 +46,7 @@ func workloadCommand(w *cli.Env, t workloadKind) *cobra.Command {
 				return err
 			}
 			if out != "" {
-				if err := writeFile(out, func(w io.Writer) error { return bench.WriteWorkload(w, l) }); err != nil {
+				if err := writeFile(out, func(w io.Writer) error { return papers.WriteWorkload(w, l) }); err != nil {
 					return err
 				}
 			}
@@ -83,16 +84,16 @@ func checkFlags(f *pflag.FlagSet) (err error) {
 }
 
 // workload reads the workload at path, or generates one without a path.
-func (t workloadKind) workload(c *cobra.Command, path string) (bench.Workload, error) {
+func (t workloadKind) workload(c *cobra.Command, path string) (papers.Workload, error) {
 	if path == "" {
 		l, err := t.generate()
-		if errors.Is(err, bench.ErrWorkload) {
+		if errors.Is(err, papers.ErrWorkload) {
 			return nil, cli.UsageErrorf("%v", err)
 		}
 		return l, err
 	}
 	l := t.read()
-	err := bench.ReadWorkload(path, l)
+	err := papers.ReadWorkload(path, l)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.UsageErrorf("the workload %s does not exist", path)
 	}
@@ -100,17 +101,17 @@ func (t workloadKind) workload(c *cobra.Command, path string) (bench.Workload, e
 }
 
 // runLoad runs all policies and then prints their results.
-func runLoad(w *cli.Env, l bench.Workload, policies string, asJSON bool) error {
+func runLoad(w *cli.Env, l papers.Workload, policies string, asJSON bool) error {
 	list := l.Policies()
 	if policies != "" {
 		list = strings.Split(policies, ",")
 	}
-	results := make([]bench.Result, len(list))
+	results := make([]papers.Result, len(list))
 	for i, p := range list {
 		var err error
 		list[i] = strings.TrimSpace(p)
 		results[i], err = l.Run(list[i])
-		if errors.Is(err, bench.ErrNoPolicy) {
+		if errors.Is(err, papers.ErrNoPolicy) {
 			return cli.UsageErrorf("--policy: %v", err)
 		}
 		if err != nil {
@@ -130,7 +131,7 @@ func runLoad(w *cli.Env, l bench.Workload, policies string, asJSON bool) error {
 	return nil
 }
 
-func printResults(out io.Writer, policies []string, results []bench.Result) error {
+func printResults(out io.Writer, policies []string, results []papers.Result) error {
 	t := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	for i, r := range results {
 		cells := r.Cells()
@@ -158,7 +159,7 @@ func drawFigures(w *cli.Env, t workloadKind, dir string, seeds int) error {
 	if err != nil {
 		return err
 	}
-	if err := bench.WriteExperiments(dir, t.short, list); err != nil {
+	if err := figure.WriteExperiments(dir, t.short, list); err != nil {
 		return err
 	}
 	fmt.Fprintf(w.Stderr, "%d experiments, means of seeds 1 to %d; the report is %s/report.html\n", len(list), seeds, dir)
@@ -166,7 +167,7 @@ func drawFigures(w *cli.Env, t workloadKind, dir string, seeds int) error {
 }
 
 // capacity is the flag --budget: a number, or one for each chronon.
-type capacity struct{ c *bench.Capacity }
+type capacity struct{ c *papers.Capacity }
 
 func (v capacity) String() string {
 	if v.c == nil {
@@ -182,7 +183,7 @@ func (v capacity) String() string {
 func (v capacity) Type() string { return "ints" }
 
 func (v capacity) Set(s string) error {
-	var c bench.Capacity
+	var c papers.Capacity
 	for _, word := range strings.Split(s, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 0 {

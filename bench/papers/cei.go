@@ -1,0 +1,307 @@
+package papers
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/rounds/interval"
+	"github.com/freshet/freshet/scheduler/wic"
+)
+
+// A CEILoad is a set of complex execution intervals to be captured in chronons 1
+// to K, with C probes in each, of resources 0 to N−1. The policy wic, which knows
+// single resources alone, needs the updates besides.
+//
+// Source: H. Roitman, A. Gal, L. Raschid, "Query scheduling in the presence of
+// complex user profiles", section 2.
+type CEILoad struct {
+	N       int        `json:"n"`
+	K       int        `json:"K"`
+	C       Capacity   `json:"C"`
+	CEIs    []CEI      `json:"ceis"`
+	Life    string     `json:"life,omitempty"` // "window" or "overwrite", for wic
+	W       int        `json:"W"`
+	Updates [][]uint64 `json:"updates,omitempty"` // chronons, by resource
+}
+
+// A CEI belongs to a profile. The rank of a profile is the size of the largest of
+// its CEIs.
+type CEI struct {
+	Profile int                `json:"profile"`
+	EIs     []interval.EI[int] `json:"eis"`
+}
+
+// A CEIResult is what a policy captured.
+type CEIResult struct {
+	Policy   string `json:"policy"`
+	Captured int    `json:"captured"`
+	// Completeness is the gained completeness, equation 1: captured CEIs of all.
+	Completeness float64 `json:"completeness"`
+	Probes       [][]int `json:"probes"` // resources in the order chosen, per chronon
+
+	Elapsed time.Duration `json:"-"` // that choosing and capturing took
+}
+
+// The policies of CEI workloads besides the rankings of package interval.
+const (
+	// wicPolicy probes the resources with the most pending updates.
+	wicPolicy = "wic"
+	// offlinePolicy knows all CEIs beforehand, see offline.
+	offlinePolicy = "offline"
+	// singlePolicy takes each EI for a CEI of its own, as section 4.3 does: its
+	// completeness is the share of the EIs that it captures, by earliest deadline
+	// first and, where deadlines tie, most EIs to a probe. Where all CEIs have as
+	// many EIs and either no two EIs share a probe or every EI lasts one chronon,
+	// no policy captures a larger share of the CEIs.
+	singlePolicy = "single"
+)
+
+// Policies are the rankings, wic where the updates are known, the offline
+// approximation and the bound.
+func (l *CEILoad) Policies() []string {
+	var list []string
+	for _, r := range interval.Rankings() {
+		list = append(list, r.String())
+	}
+	if l.Updates != nil {
+		list = append(list, wicPolicy)
+	}
+	return append(list, offlinePolicy, singlePolicy)
+}
+
+// Check returns an error if the workload is invalid.
+func (l *CEILoad) Check() error {
+	if l.K < 1 || l.N < 0 {
+		return fmt.Errorf("%w: %d chronons, %d resources", ErrWorkload, l.K, l.N)
+	}
+	if err := l.C.check(); err != nil {
+		return err
+	}
+	for i, c := range l.CEIs {
+		if len(c.EIs) == 0 {
+			return fmt.Errorf("%w: CEI %d is empty", ErrWorkload, i)
+		}
+		for _, e := range c.EIs {
+			if e.Resource < 0 || e.Resource >= l.N || e.Start < 1 || e.Start > e.Finish {
+				return fmt.Errorf("%w: CEI %d asks for resource %d in chronons %d to %d", ErrWorkload, i, e.Resource, e.Start, e.Finish)
+			}
+		}
+	}
+	if l.Updates != nil && len(l.Updates) != l.N {
+		return fmt.Errorf("%w: updates of %d resources, there are %d", ErrWorkload, len(l.Updates), l.N)
+	}
+	if l.Updates != nil && l.Life != wic.Window && l.Life != wic.Overwrite || l.W < 0 {
+		return fmt.Errorf("%w: life is %q with W = %d; there are window and overwrite", ErrWorkload, l.Life, l.W)
+	}
+	return nil
+}
+
+// EIs counts all execution intervals.
+func (l *CEILoad) EIs() (n int) {
+	for _, c := range l.CEIs {
+		n += len(c.EIs)
+	}
+	return n
+}
+
+// Run plays a policy.
+func (l *CEILoad) Run(policy string) (Result, error) {
+	r := interval.Ranking{Kind: interval.SEDF, Preemptive: true} // where the order is not asked for
+	w := newCEIWorld(l)
+	choose := w.claims
+	switch policy {
+	case wicPolicy:
+		if l.Updates == nil {
+			return nil, unknownPolicy(policy, l)
+		}
+		choose = newPendingUpdates(l).choose
+	case offlinePolicy:
+		choose = newOffline(l).choose
+	case singlePolicy:
+		w = newCEIWorld(l.singles())
+		choose = w.fullest
+	default:
+		var err error
+		if r, err = interval.ParseRanking(policy); err != nil {
+			return nil, unknownPolicy(policy, l)
+		}
+	}
+	out, err := w.play(r, choose)
+	out.Policy = policy
+	return out, err
+}
+
+// singles makes a CEI of each EI.
+func (l *CEILoad) singles() *CEILoad {
+	s := *l
+	s.CEIs = nil
+	for _, c := range l.CEIs {
+		for i := range c.EIs {
+			s.CEIs = append(s.CEIs, CEI{Profile: len(s.CEIs), EIs: c.EIs[i : i+1]})
+		}
+	}
+	return &s
+}
+
+// A ceiWorld plays a workload chronon by chronon. A CEI is revealed when the first
+// of its EIs starts.
+type ceiWorld struct {
+	l      *CEILoad
+	agenda *interval.Agenda[int]
+	order  []int // CEIs by their first start
+	first  []uint64
+	ranks  map[int]int
+	next   int
+}
+
+func newCEIWorld(l *CEILoad) *ceiWorld {
+	w := &ceiWorld{l: l, order: make([]int, len(l.CEIs)), first: make([]uint64, len(l.CEIs)), ranks: map[int]int{}}
+	for i, c := range l.CEIs {
+		w.order[i], w.first[i] = i, c.EIs[0].Start
+		for _, e := range c.EIs {
+			w.first[i] = min(w.first[i], e.Start)
+		}
+		w.ranks[c.Profile] = max(w.ranks[c.Profile], len(c.EIs))
+	}
+	slices.SortStableFunc(w.order, func(a, b int) int { return int(w.first[a]) - int(w.first[b]) })
+	return w
+}
+
+// play lets choose pick the resources of each chronon.
+func (w *ceiWorld) play(r interval.Ranking, choose func(t, c int) []int) (*CEIResult, error) {
+	w.agenda = interval.NewAgenda[int](r)
+	out := &CEIResult{Probes: make([][]int, w.l.K)}
+	start := time.Now()
+	for t := 1; t <= w.l.K; t++ {
+		w.agenda.Advance(uint64(t))
+		if err := w.reveal(uint64(t)); err != nil {
+			return out, err
+		}
+		chosen := choose(t, w.l.C.At(t))
+		out.Probes[t-1] = chosen
+		for _, r := range chosen {
+			for _, hit := range w.agenda.Probe(r) {
+				if hit.Left == 0 {
+					out.Captured++
+				}
+			}
+		}
+	}
+	out.Elapsed = time.Since(start)
+	if n := len(w.l.CEIs); n > 0 {
+		out.Completeness = float64(out.Captured) / float64(n)
+	}
+	return out, nil
+}
+
+func (w *ceiWorld) reveal(t uint64) error {
+	for ; w.next < len(w.order) && w.first[w.order[w.next]] <= t; w.next++ {
+		i := w.order[w.next]
+		c := w.l.CEIs[i]
+		if err := w.agenda.Open(interval.CEI[int]{ID: uint64(i), Rank: w.ranks[c.Profile], EIs: c.EIs}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claims takes the first c of the agenda's order.
+func (w *ceiWorld) claims(_, c int) []int {
+	chosen := []int{}
+	if c == 0 {
+		return chosen
+	}
+	for claim := range w.agenda.Order() {
+		if chosen = append(chosen, claim.Resource); len(chosen) == c {
+			break
+		}
+	}
+	return chosen
+}
+
+// fullest takes the c resources with the earliest deadlines, of these the ones
+// that most EIs with that deadline ask for.
+func (w *ceiWorld) fullest(_, c int) []int {
+	type need struct {
+		finish uint64
+		n      int
+	}
+	needs := map[int]need{}
+	for claim := range w.agenda.Claims() {
+		n, asked := needs[claim.Resource]
+		if !asked || claim.Finish < n.finish {
+			n = need{finish: claim.Finish}
+		}
+		if claim.Finish == n.finish {
+			n.n++
+		}
+		needs[claim.Resource] = n
+	}
+	resources := slices.Sorted(maps.Keys(needs))
+	slices.SortStableFunc(resources, func(a, b int) int {
+		return cmp.Or(cmp.Compare(needs[a].finish, needs[b].finish), cmp.Compare(needs[b].n, needs[a].n))
+	})
+	return append([]int{}, resources[:min(c, len(resources))]...)
+}
+
+// pendingUpdates is WIC as the paper compares with: uniform urgency, π = 1 where a
+// resource is updated, so that a resource is worth its uncaptured updates that are
+// still alive.
+type pendingUpdates struct {
+	l     *CEILoad
+	pages []pendingPage
+	gains []float64
+}
+
+type pendingPage struct {
+	updates  []uint64 // ascending; nil where no CEI asks for the resource
+	from, to int      // those pending
+}
+
+func newPendingUpdates(l *CEILoad) *pendingUpdates {
+	p := &pendingUpdates{l: l, pages: make([]pendingPage, l.N), gains: make([]float64, l.N)}
+	for _, c := range l.CEIs {
+		for _, e := range c.EIs {
+			if page := &p.pages[e.Resource]; page.updates == nil {
+				page.updates = slices.Sorted(slices.Values(l.Updates[e.Resource]))
+			}
+		}
+	}
+	return p
+}
+
+func (p *pendingUpdates) choose(t, c int) []int {
+	for i := range p.pages {
+		page := &p.pages[i]
+		for page.to < len(page.updates) && page.updates[page.to] <= uint64(t) {
+			page.to++
+		}
+		if p.l.Life == wic.Overwrite {
+			page.from = max(page.from, page.to-1)
+		}
+		for p.l.Life == wic.Window && page.from < page.to && page.updates[page.from]+uint64(p.l.W) < uint64(t) {
+			page.from++
+		}
+		p.gains[i] = float64(page.to - page.from)
+	}
+	chosen := wic.Top(p.gains, c)
+	for _, i := range chosen {
+		p.pages[i].from = p.pages[i].to
+	}
+	return chosen
+}
+
+// Cells are its figures.
+func (r *CEIResult) Cells() []Cell {
+	probes := 0
+	for _, p := range r.Probes {
+		probes += len(p)
+	}
+	return []Cell{
+		{"captured", strconv.Itoa(r.Captured)}, {"completeness", fmt.Sprintf("%.3f", r.Completeness)}, {"probes", strconv.Itoa(probes)},
+	}
+}

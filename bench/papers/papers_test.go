@@ -1,0 +1,176 @@
+package papers
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/freshet/freshet/bench/figure"
+	"github.com/freshet/freshet/scheduler/wic"
+)
+
+// The findings of section 4: SUP is right where its model is; less where there is
+// more noise, and where more updates have to be counted; more in wider windows.
+// Poisson has the largest variance of models. fbSUP is above SUP for X > 1, for
+// moderately more probes, and like it for X = 1.
+func TestSUPFindings(t *testing.T) {
+	const seeds = 2
+	type gained struct {
+		Probes, Utility int
+		Effective       float64
+	}
+	mean := func(p SUPParams) map[string]gained {
+		t.Helper()
+		outcomes, err := p.run(seeds, optimalPolicy, supPolicy, fbsupPolicy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := map[string]gained{}
+		for policy, o := range outcomes {
+			effective, _ := figure.MeanDeviation(o.effective)
+			r[policy] = gained{o.probes, o.utility, effective}
+		}
+		if r[optimalPolicy].Effective < 1-1e-9 {
+			t.Errorf("%+v: SUP on the truth has effective utility %v", p, r[optimalPolicy].Effective)
+		}
+		return r
+	}
+	for _, data := range SUPData() {
+		last := 2.0
+		for _, z := range []float64{1, 0.8, 0.6, 0.4} {
+			got := mean(SUPParams{Data: data, X: 1, Life: "overwrite", Model: "fpn", Z: z})[supPolicy].Effective
+			if z == 1 && got < 1-1e-9 || got >= last {
+				t.Errorf("%s, FPN(%g): %.3f after %.3f", data, z, got, last)
+			}
+			last = got
+		}
+		for _, x := range []int{1, 2, 3, 5} {
+			p := SUPParams{Data: data, X: x, Life: "overwrite", Model: "fpn", Z: 0.6}
+			r := mean(p)
+			static, fed := r[supPolicy], r[fbsupPolicy]
+			p.Life, p.Y = "window", 40
+			wide := mean(p)[supPolicy]
+			p.Y = 10
+			if narrow := mean(p)[supPolicy]; narrow.Effective >= wide.Effective {
+				t.Errorf("%s, X = %d: window(10) %.3f, window(40) %.3f", data, x, narrow.Effective, wide.Effective)
+			}
+			cost := float64(fed.Probes) / float64(static.Probes)
+			t.Logf("%s, X = %d: SUP %.3f with %d probes, fbSUP %.3f with %d", data, x, static.Effective, static.Probes, fed.Effective, fed.Probes)
+			if x == 1 && (fed.Utility != static.Utility || cost != 1) || x > 1 && (fed.Utility <= static.Utility || cost > 2.2) {
+				t.Errorf("%s, X = %d: SUP %d of %d probes, fbSUP %d of %d", data, x, static.Utility, static.Probes, fed.Utility, fed.Probes)
+			}
+		}
+	}
+}
+
+// With an exact model WIC needs at least as many probes as SUP for the same,
+// and three times as many where every third update is to be reported: it does
+// not know the rule. With a Poisson model the two are level for X = 1 and as
+// many probes (SUP waits for the end of an interval, WIC probes at its start),
+// and WIC needs more for X = 3.
+func TestSUPAgainstWIC(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		x     int
+	}{{"fpn", 1}, {"fpn", 3}, {"poisson", 3}} {
+		e, err := supAgainstWIC(c.model, c.x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sup := e.Curve(supPolicy).Points[0]
+		for _, p := range e.Curve("wic, 1000 chronons").Points {
+			t.Logf("%s, X = %d: WIC has %.3f with %g probes, SUP %.3f with %g", c.model, c.x, p[1], p[0], sup[1], sup[0])
+			if p[0] < sup[0] && p[1] >= sup[1] || c.x == 3 && p[0] < 2*sup[0] && p[1] >= sup[1] {
+				t.Errorf("%s, X = %d: WIC has %.3f with %g probes, SUP %.3f with %g", c.model, c.x, p[1], p[0], sup[1], sup[0])
+			}
+		}
+	}
+}
+
+// Section 5.3: completeness rises with r, timeliness falls, for several seeds.
+func TestWICTradeoff(t *testing.T) {
+	type shares struct{ captured, zero float64 }
+	mean := func(p WICParams) (out shares) {
+		o, err := p.outcome(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.captured, _ = figure.MeanDeviation(o.captured)
+		out.zero, _ = figure.MeanDeviation(o.zero)
+		return out
+	}
+	for _, life := range []string{wic.Append, wic.Overwrite} {
+		p := WICBaseline()
+		p.Life, p.Urgency = wic.Life{Kind: life}, wic.Urgency{Kind: wic.Exp, Param: 0}
+		hasty := mean(p)
+		p.Urgency.Param = 1
+		patient := mean(p)
+		t.Logf("%s, seeds 1 to 5: captured/without delay %.2f/%.2f at r = 0, %.2f/%.2f at r = 1", life, hasty.captured, hasty.zero, patient.captured, patient.zero)
+		if patient.captured <= hasty.captured || patient.zero >= hasty.zero {
+			t.Errorf("%s: r = 0 captures %.3f, %.3f at once, r = 1 %.3f, %.3f at once", life, hasty.captured, hasty.zero, patient.captured, patient.zero)
+		}
+	}
+}
+
+// The ordering of the paper's table, by about what an independent simulation had:
+// even 720, retrieval only 618, allocation only 383, combined 350 minutes.
+func TestAllocationStrategies(t *testing.T) {
+	got, err := strategies(3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := math.Inf(1)
+	for k, want := range []float64{720, 618, 383, 350} {
+		average, _ := figure.MeanDeviation(got[k].averages)
+		t.Logf("seeds 1 to 3: strategy %d waits %.0f minutes on average, at most %.0f", k+1, average, got[k].most)
+		if average < 0.93*want || average > 1.07*want {
+			t.Errorf("strategy %d waits %.0f minutes, another simulation had %.0f", k+1, average, want)
+		}
+		if average >= last {
+			t.Errorf("strategy %d waits %.0f minutes, the one before %.0f", k+1, average, last)
+		}
+		last = average
+	}
+	if got[3].most <= got[1].most || got[3].deviation <= got[0].deviation {
+		t.Errorf("dividing by rate lets rare sources wait longer: %+v", got)
+	}
+}
+
+// A report has all it shows, and nothing from elsewhere.
+func TestWriteExperiments(t *testing.T) {
+	dir := t.TempDir()
+	e := figure.Experiment{Name: "one", Title: "One & only", X: "x", Y: "y", Source: "a paper", Note: "Noted."}
+	for x := range 4 {
+		e.Add("first", float64(x), float64(x*x))
+		e.Add("second", float64(x), 1)
+	}
+	e.Add("lonely", 2, 3)
+	e.AddMean("mean", 2, []float64{2, 4, 6})
+	e.Quote("what is printed", "42 %", "%d %%", 41)
+	if err := figure.WriteExperiments(dir, "A title", []figure.Experiment{e}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<svg", "One &amp; only", "<td>9</td>", "lonely", "After: a paper.", "<td>4 ± 2</td>", "<td>42 %</td><td>41 %</td>"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	if strings.Contains(string(page), "src=") || strings.Contains(string(page), "<script") {
+		t.Error("the page needs something else")
+	}
+	csv, err := os.ReadFile(filepath.Join(dir, "one.csv"))
+	if want := "x,first,second,lonely,mean,mean: deviation\n0,0,1,,,\n1,1,1,,,\n2,4,1,3,4,2\n3,9,1,,,\n"; err != nil || string(csv) != want {
+		t.Errorf("%v\n%s", err, csv)
+	}
+	for _, name := range []string{"one.svg", "one.pdf", "one.png", "figures.json"} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() < 100 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

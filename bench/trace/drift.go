@@ -1,0 +1,52 @@
+package trace
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+)
+
+// GenerateDrifting makes a trace as Generate does, in which half of the queries
+// that change stop half-way and others, which have never changed, start in their
+// place: from then on these have the changes that those would have had, and each
+// takes the time that the other would have taken. What a policy has learnt until
+// then is wrong of them. Changes per revision and total times stay as published.
+func GenerateDrifting(ctx context.Context, l Likeness, seed uint64) (*Trace, error) {
+	t, err := Generate(ctx, l, seed)
+	if err != nil {
+		return nil, err
+	}
+	t.drift(t.Revisions/2, rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)))
+	return t, t.Seal()
+}
+
+// drift hands the changes after a revision from every other query that changes
+// to one that does not.
+func (t *Trace) drift(after int, r *rand.Rand) {
+	changes := map[int]bool{}
+	for _, s := range t.Series {
+		changes[s.Query] = true
+	}
+	var calm []int
+	for q := range t.Queries {
+		if !changes[q] {
+			calm = append(calm, q)
+		}
+	}
+	r.Shuffle(len(calm), func(i, j int) { calm[i], calm[j] = calm[j], calm[i] })
+	turns := r.Perm(len(t.Series))[:min(len(t.Series)/2, len(calm))]
+	for n, i := range turns {
+		from, to := &t.Series[i], calm[n]
+		k := slices.IndexFunc(from.Versions, func(v Version) bool { return v.Rev > after })
+		if k < 0 {
+			continue
+		}
+		heir := Series{Query: to, Versions: []Version{{Rows: slices.Clone(from.Versions[k-1].Rows)}}}
+		heir.Versions = append(heir.Versions, from.Versions[k:]...)
+		for _, row := range t.Times[after+1:] {
+			row[from.Query], row[to] = row[to], row[from.Query]
+		}
+		from.Versions = from.Versions[:k:k]
+		t.Series = append(t.Series, heir)
+	}
+}

@@ -1,0 +1,64 @@
+package trace_test
+
+import (
+	"testing"
+
+	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/bench/trace/tracetest"
+)
+
+// Half-way some queries stop changing and others start; how much changes when,
+// and what everything takes, stays.
+func TestDrift(t *testing.T) {
+	l := tracetest.Small(200, 120)
+	plain, err := trace.Generate(t.Context(), l, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drifted, err := trace.GenerateDrifting(t.Context(), l, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := func(row []int32) (ms int64) {
+		for _, x := range row {
+			ms += int64(x)
+		}
+		return ms
+	}
+	for i := range plain.Times {
+		if a, b := sum(plain.Times[i]), sum(drifted.Times[i]); a != b {
+			t.Fatalf("revision %d takes %d ms, without drift %d", i, b, a)
+		}
+	}
+	perRevision := func(tr *trace.Trace) (n [121]int) {
+		for _, s := range tr.Series {
+			for _, v := range s.Versions[1:] {
+				n[v.Rev]++
+			}
+		}
+		return n
+	}
+	if a, b := perRevision(plain), perRevision(drifted); a != b {
+		t.Errorf("changes per revision %v, without drift %v", b, a)
+	}
+	const half = 60
+	was := map[int]bool{}
+	for _, s := range plain.Series {
+		was[s.Query] = true
+	}
+	stopped, started := 0, 0
+	for _, s := range drifted.Series {
+		switch first, last := s.Versions[min(1, len(s.Versions)-1)].Rev, s.Versions[len(s.Versions)-1].Rev; {
+		case !was[s.Query]:
+			started++
+			if first <= half {
+				t.Errorf("query %d, which never changed, changes in revision %d", s.Query, first)
+			}
+		case last <= half:
+			stopped++
+		}
+	}
+	if started < len(plain.Series)/4 || stopped < started {
+		t.Errorf("%d of %d queries stop, %d start", stopped, len(plain.Series), started)
+	}
+}

@@ -1,0 +1,121 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/knakk/sparql"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	analysis "github.com/freshet/freshet/registry/sparql"
+)
+
+// ReadQueries reads queries to record: JSON lines {"id":…,"query":…} with other
+// members as they like, or a bank of queries in .rq files, each after a comment
+// "# tag: name". What the file is follows from its name.
+func ReadQueries(r io.Reader, name string) ([]registry.Query, error) {
+	texts, ids, err := readTexts(r, strings.HasSuffix(name, ".rq"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	out := make([]registry.Query, len(texts))
+	for i, text := range texts {
+		a, err := analysis.Analyse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: query %s: %w", name, ids[i], err)
+		}
+		form := diff.Form(a.Form)
+		out[i] = registry.Query{
+			ID: ids[i], Text: text, Normal: a.Normal, Form: form, Ordered: a.Ordered && form == diff.Select,
+			OrderKeys: a.OrderKeys, Limit: a.Limit, Constants: a.Constants,
+		}
+	}
+	return out, nil
+}
+
+func readTexts(r io.Reader, bank bool) (texts, ids []string, err error) {
+	if bank {
+		all := sparql.LoadBank(r)
+		for tag := range all {
+			ids = append(ids, tag)
+		}
+		slices.Sort(ids)
+		for _, tag := range ids {
+			text, err := all.Prepare(tag)
+			if err != nil {
+				return nil, nil, fmt.Errorf("query %s: %w", tag, err)
+			}
+			texts = append(texts, text)
+		}
+	} else if texts, ids, err = readLines(r); err != nil {
+		return nil, nil, err
+	}
+	if len(texts) == 0 {
+		return nil, nil, errors.New("there are no queries in it")
+	}
+	return texts, ids, nil
+}
+
+func readLines(r io.Reader) (texts, ids []string, err error) {
+	seen := map[string]bool{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var q struct {
+			ID    json.RawMessage `json:"id"`
+			Query string          `json:"query"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
+			return nil, nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		id := strings.Trim(string(q.ID), `"`)
+		switch {
+		case q.Query == "":
+			return nil, nil, fmt.Errorf("line %d: there is no query", n)
+		case id == "" || id == "null":
+			id = fmt.Sprint(n)
+		}
+		if seen[id] {
+			return nil, nil, fmt.Errorf("line %d: the id %s is there twice", n, id)
+		}
+		seen[id] = true
+		texts, ids = append(texts, q.Query), append(ids, id)
+	}
+	return texts, ids, lines.Err()
+}
+
+// sharedConstants numbers the constants that several queries have, up to as
+// many as still tell something.
+func sharedConstants(queries []registry.Query) [][]int {
+	const most = 60
+	count := map[string]int{}
+	for _, q := range queries {
+		for _, c := range q.Constants {
+			count[c]++
+		}
+	}
+	number := map[string]int{}
+	out := make([][]int, len(queries))
+	for i, q := range queries {
+		out[i] = []int{}
+		for _, c := range q.Constants {
+			if count[c] < 2 || count[c] > most {
+				continue
+			}
+			if _, known := number[c]; !known {
+				number[c] = len(number)
+			}
+			out[i] = append(out[i], number[c])
+		}
+	}
+	return out
+}

@@ -1,0 +1,334 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+)
+
+// A Recording asks an endpoint all queries in every revision of its dataset and
+// writes the trace. What is done is kept in a file beside the trace, one
+// revision after the other, each whole and on the disk before the next begins:
+// when the process is killed, the next call goes on behind the last whole
+// revision, and none is repeated or lost.
+type Recording struct {
+	Path    string // of the trace; the unfinished one is Path + ".part"
+	Queries []registry.Query
+	Ask     scheduler.Executor
+	// Base brings the dataset to t0. It may be called again when the process
+	// was killed meanwhile.
+	Base  func(context.Context) error
+	Steps []Step
+	// Volatile says that the dataset ends with the process: when a recording
+	// goes on, Base and all steps that were done are applied again.
+	Volatile bool
+	Timeout  time.Duration // of one execution; 0 = a minute
+	// About is kept in the file. A recording that goes on must be about the same.
+	About map[string]string
+	// Progress, when given, is called after each revision, t0 included.
+	Progress func(done, of int)
+}
+
+// A Step leads from one revision to the next.
+type Step struct {
+	Name string
+	// Apply changes the dataset; applying it twice is as good as once. nil:
+	// nothing changed, so no query is asked, and all times stay as they were.
+	Apply func(context.Context) error
+}
+
+// ErrRecorded says that the trace is already there.
+var ErrRecorded = errors.New("the trace has been recorded already")
+
+// Run records the missing steps and replaces the trace.
+func (c Recording) Run(ctx context.Context) (err error) {
+	if _, err := os.Stat(c.Path); err == nil {
+		return fmt.Errorf("%s: %w", c.Path, ErrRecorded)
+	}
+	s, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.file.Close()) }()
+	if err := c.play(ctx, s); err != nil {
+		return err
+	}
+	if err := s.w.Close(); err != nil {
+		return err
+	}
+	if err := s.file.Sync(); err != nil {
+		return err
+	}
+	return rename(c.Path+".part", c.Path)
+}
+
+// rename also makes the directory entry durable.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// play goes through the revisions; those that are in the file are at most
+// applied again.
+func (c Recording) play(ctx context.Context, s *session) error {
+	done := s.w.rev
+	if done == 0 || c.Volatile {
+		if err := c.Base(ctx); err != nil {
+			return fmt.Errorf("bring the dataset to its base: %w", err)
+		}
+	}
+	c.progress(done)
+	for rev := 0; rev <= len(c.Steps); rev++ {
+		if rev < done && !c.Volatile {
+			continue
+		}
+		asks := rev == 0
+		if rev > 0 && c.Steps[rev-1].Apply != nil {
+			asks = true
+			if err := c.Steps[rev-1].Apply(ctx); err != nil {
+				return fmt.Errorf("%s: %w", c.Steps[rev-1].Name, err)
+			}
+		}
+		if rev < done {
+			continue
+		}
+		f := Frame{Times: s.w.prev}
+		if asks {
+			var err error
+			if f, err = c.ask(ctx, s, rev); err != nil {
+				return err
+			}
+		}
+		if err := s.write(f, asks); err != nil {
+			return err
+		}
+		c.progress(rev + 1)
+	}
+	return nil
+}
+
+func (c Recording) progress(done int) {
+	if c.Progress != nil {
+		c.Progress(done, len(c.Steps)+1)
+	}
+}
+
+// ask executes all queries in one revision. Answers that are not complete are
+// gaps and never versions.
+func (c Recording) ask(ctx context.Context, s *session, rev int) (Frame, error) {
+	f := Frame{Times: make([]int32, len(c.Queries))}
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	for i := range c.Queries {
+		if err := c.patience(ctx); err != nil {
+			return f, err
+		}
+		a := c.Ask.Execute(ctx, &c.Queries[i], s.memory[i], timeout)
+		if ctx.Err() != nil {
+			return f, ctx.Err() // half a revision is none
+		}
+		f.Times[i] = int32(min(max(1, a.Elapsed.Round(time.Millisecond).Milliseconds()), math.MaxInt32))
+		if !a.Outcome.Complete() {
+			f.Gaps = append(f.Gaps, Gap{Rev: rev, Query: i, Outcome: string(a.Outcome), Error: a.Error})
+			continue
+		}
+		s.memory[i] = a.Memory
+		if a.Result == nil {
+			continue // the very bytes of the last answer
+		}
+		if rows := RowIDs(a.Result); !s.known[i] || !slices.Equal(rows, s.rows[i]) {
+			s.known[i], s.rows[i] = true, rows
+			f.Versions = append(f.Versions, Begun{Query: i, Rows: rows})
+		}
+	}
+	return f, nil
+}
+
+// patience waits while the endpoint wants no requests.
+func (c Recording) patience(ctx context.Context) error {
+	for {
+		h := c.Ask.Health()
+		wait := time.Until(h.Until)
+		if h.Until.IsZero() || wait <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// RowIDs names the rows of a result by 53 bits of a hash, which every JSON
+// reader keeps: in their sequence when that is part of the result, else
+// ascending. A boolean is one row, 1 or 0.
+func RowIDs(r *diff.Result) []int64 {
+	if r.Form() == diff.Ask {
+		if r.Boolean() {
+			return []int64{1}
+		}
+		return []int64{0}
+	}
+	out := make([]int64, r.Len())
+	for i := range out {
+		out[i] = int64(xxh3.Hash(r.Row(i)) >> 11)
+	}
+	if !r.Ordered() {
+		slices.Sort(out)
+	}
+	return out
+}
+
+// A session is an unfinished recording.
+type session struct {
+	file   *os.File
+	w      *Writer
+	rows   [][]int64 // the last version of each query
+	known  []bool
+	memory []scheduler.Memory
+}
+
+func (s *session) write(f Frame, durable bool) error {
+	if err := s.w.Write(f); err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	if !durable { // it would be the same again
+		return nil
+	}
+	return s.file.Sync()
+}
+
+// head is ordered, for those queries whose sequence counts; the rows of the
+// others are sorted, so that equal bags are equal lists.
+func (c Recording) head() Head {
+	return Head{Queries: len(c.Queries), Ordered: true, Features: sharedConstants(c.Queries), About: c.about()}
+}
+
+func (c Recording) about() map[string]string {
+	h := xxh3.New()
+	for _, q := range c.Queries {
+		fmt.Fprintf(h, "%s\x00%s\x00", q.ID, q.Text)
+	}
+	queries := h.Sum64()
+	h.Reset()
+	for _, s := range c.Steps {
+		fmt.Fprintf(h, "%s\x00%t\x00", s.Name, s.Apply != nil)
+	}
+	out := map[string]string{"queries": fmt.Sprintf("%016x", queries), "revisions": fmt.Sprintf("%d:%016x", len(c.Steps), h.Sum64())}
+	for k, v := range c.About {
+		out[k] = v
+	}
+	return out
+}
+
+// open begins a recording, or takes up one that was not finished.
+func (c Recording) open() (*session, error) {
+	path := c.Path + ".part"
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.create(path)
+	} else if err != nil {
+		return nil, err
+	}
+	s, err := c.resume(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (c Recording) create(path string) (*session, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	s := c.session(f)
+	if s.w, err = NewWriter(f, c.head()); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c Recording) session(f *os.File) *session {
+	n := len(c.Queries)
+	return &session{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
+}
+
+// resume reads the complete part of a file and drops the rest.
+func (c Recording) resume(f *os.File) (*session, error) {
+	r, err := newFrameReader(f)
+	if errors.Is(err, errCutOff) { // killed before the head was written
+		return c.again(f)
+	} else if err != nil {
+		return nil, err
+	}
+	want := c.about()
+	for k, v := range r.head.About {
+		if want[k] != v {
+			return nil, fmt.Errorf("an unfinished recording of something else (%s) is there: finish it as it was begun, or remove the file", k)
+		}
+	}
+	s := c.session(f)
+	for {
+		at := r.at
+		frame, err := r.next()
+		switch {
+		case err == nil:
+		case err == io.EOF || errors.Is(err, errCutOff) || errors.Is(err, ErrTrace) && (c.Volatile || r.nothingFollows()):
+			// The end mark, or what a crash left half written: it is written again.
+			if err := f.Truncate(at); err != nil {
+				return nil, err
+			}
+			if _, err := f.Seek(at, io.SeekStart); err != nil {
+				return nil, err
+			}
+			s.w, err = resume(f, r.head, r.prev, r.rev)
+			return s, err
+		default:
+			return nil, err // the dataset is further than what can be read
+		}
+		for _, v := range frame.Versions {
+			s.known[v.Query], s.rows[v.Query] = true, v.Rows
+		}
+	}
+}
+
+func (c Recording) again(f *os.File) (*session, error) {
+	if err := f.Truncate(0); err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	s := c.session(f)
+	var err error
+	s.w, err = NewWriter(f, c.head())
+	return s, err
+}
