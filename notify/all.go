@@ -139,27 +139,10 @@ func (t *allStream) write(kind string, fields ...field) error {
 	return t.e.event(kind, t.id, frameless(fields...))
 }
 
-// wait waits for a wake-up, or until a moment whatever comes. A reader that gets
-// nothing for long is moved on past what it may not see, by an id without data.
+// wait waits until there may be an event. After a quiet heartbeat interval it moves
+// the reader past changes that it may not see, by an id without data.
 func (t *allStream) wait(until time.Time) error {
-	quiet := t.s.opts.Timing.Ping
-	pause, awake := quiet, t.awake.C()
-	if !until.IsZero() {
-		pause, awake = min(quiet, time.Until(until)), nil
-		if pause <= 0 {
-			return nil
-		}
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-t.ctx.Done():
-		return nil
-	case <-awake:
-		return nil
-	case <-timer.C:
-	}
-	if pause < quiet {
+	if !waitFor(t.ctx, t.awake.C(), t.s.opts.Timing.Ping, until) {
 		return nil
 	}
 	id := t.cursor.EventID()

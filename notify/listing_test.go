@@ -92,8 +92,8 @@ func TestListingOfStreams(t *testing.T) {
 			r.record(id, rows("a", v))
 		}
 		time.Sleep(20 * time.Millisecond)
-		if y, _ := r.srv.Subscription(x.ID); y.Cursor.Seq != 1 {
-			t.Errorf("%s: while it is paused it stands at %v", name, y.Cursor)
+		if y, _ := r.srv.Subscription(x.ID); y.Cursor.Seq > 2 { // one change may have been under way
+			t.Errorf("%s: while it is paused it is at %v", name, y.Cursor)
 		}
 		if y, err := r.srv.Halt(x.ID, false); err != nil || y.State != registry.Active {
 			t.Fatalf("%s: resumed: %+v %v", name, y, err)
@@ -141,6 +141,10 @@ func TestPauseWebSocket(t *testing.T) {
 	}
 	if _, err := r.srv.Halt(x.ID, true); err != nil {
 		t.Fatal(err)
+	}
+	p.send(`{"type":"ping"}`)
+	for m := p.skipAlive(); m.Type != "pong"; m = p.skipAlive() { // what the session did before is done
+		t.Errorf("got %s, want pong", m.raw)
 	}
 	r.record(id, rows("a", "b"))
 	r.record(id, rows("a", "c"))

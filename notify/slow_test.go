@@ -121,7 +121,7 @@ func TestManyReaders(t *testing.T) {
 	if n := r.srv.Stats().Subscriptions; n != readers {
 		t.Errorf("%d subscriptions, want %d", n, readers)
 	}
-	before := runtime.NumGoroutine()
+	before := r.goroutines()
 	var first, later uint64
 	for i := 1; i <= steps; i++ {
 		r.eventually("those who read are within what the log keeps", func() bool {
@@ -162,6 +162,20 @@ func number(b []byte, name string) (n int) {
 	if end := strings.IndexAny(rest, ",}"); end > 0 {
 		fmt.Sscan(rest[:end], &n)
 	}
+	return n
+}
+
+// goroutines counts the goroutines once their number stays the same: those of
+// handshakes end later than the client knows.
+func (r *rig) goroutines() (n int) {
+	same := 0
+	r.eventually("the number of goroutines stays the same", func() bool {
+		same++
+		if now := runtime.NumGoroutine(); now != n {
+			n, same = now, 0
+		}
+		return same > 20
+	})
 	return n
 }
 
@@ -209,7 +223,7 @@ func TestStalledSnapshot(t *testing.T) {
 		for i := range peers {
 			peers[i] = r.hello()
 		}
-		before := runtime.NumGoroutine()
+		before := r.goroutines()
 		for _, p := range peers {
 			p.send(`{"type":"subscribe","id":"a","query":"q"}`)
 		}

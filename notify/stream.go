@@ -130,12 +130,12 @@ func (t *stream) run() (err error) {
 
 // step brings the next event, or waits until there may be one.
 func (t *stream) step() error {
-	if t.listed.paused.Load() {
-		return t.wait(time.Time{})
-	}
 	st, _, err := t.s.opts.Log.Current(t.cursor.Query, false)
 	if err != nil {
 		return err
+	}
+	if t.listed.paused.Load() { // after the log was read, so that no change from after the pause is sent
+		return t.wait(time.Time{})
 	}
 	ev, err := t.cursor.Next(t.ctx, &t.s.reader, st.Position, time.Now())
 	if err != nil {
@@ -202,24 +202,10 @@ func (t *stream) bring(e StreamEvent) error {
 	return nil
 }
 
-// wait waits for a wake-up, or until a moment whatever comes. A consumer that got
-// nothing for the length of a heartbeat is told so.
+// wait waits until there may be an event. After a quiet heartbeat interval it sends
+// a sign of life.
 func (t *stream) wait(until time.Time) error {
-	quiet := time.Until(t.last.Add(t.s.opts.Timing.Ping))
-	pause, awake := quiet, t.awake.C()
-	if !until.IsZero() {
-		pause, awake = min(quiet, time.Until(until)), nil
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-t.ctx.Done():
-		return nil
-	case <-awake:
-		return nil
-	case <-timer.C:
-	}
-	if pause < quiet {
+	if !waitFor(t.ctx, t.awake.C(), time.Until(t.last.Add(t.s.opts.Timing.Ping)), until) {
 		return nil
 	}
 	if until.IsZero() {
@@ -228,4 +214,28 @@ func (t *stream) wait(until time.Time) error {
 		}
 	}
 	return t.bring(StreamEvent{Kind: StreamIdle, At: t.cursor.At()})
+}
+
+// waitFor waits for a wake-up or, if until is set, for that moment. It waits no
+// longer than quiet, and reports whether that time passed without a wake-up.
+func waitFor(ctx context.Context, awake <-chan struct{}, quiet time.Duration, until time.Time) (idle bool) {
+	pause := quiet
+	if !until.IsZero() {
+		pause, awake = min(quiet, time.Until(until)), nil
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-awake:
+		return false
+	case <-timer.C:
+	}
+	select {
+	case <-awake: // it came at the same time
+		return false
+	default:
+		return pause == quiet
+	}
 }

@@ -157,6 +157,9 @@ func listen(t *testing.T, rt *rapid.T, r *rig, id string, wish notify.StreamOpti
 		if ev.Kind != notify.StreamIdle && (ev.Kind != notify.StreamMoved || ev.At != st.Position) {
 			continue
 		}
+		if wish.Rate > 0 && ev.At != st.Position {
+			continue // a heartbeat while the rate holds a change back
+		}
 		if meanwhile--; meanwhile < 0 {
 			return
 		}

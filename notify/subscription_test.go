@@ -194,7 +194,7 @@ func TestRateFolds(t *testing.T) {
 	id := r.log.Add("q", "SELECT", false)
 	r.record(id, rows("a"))
 	p := r.hello()
-	p.follow("x", "q", `,"rate":"100ms"`)
+	p.follow("x", "q", `,"rate":"300ms"`)
 	p.expect("snapshot")
 	r.log.Record(id, rows("a", "b"), time.Now())
 	r.log.Record(id, rows("c"), time.Now())

@@ -379,7 +379,7 @@ func TestH34H35H56Question(t *testing.T) {
 // A lease that ends is the end, without a word and also when nothing changes.
 func TestH38LeaseEnds(t *testing.T) {
 	r := newRig(t, func(s *setup) {
-		s.lease = websub.Lease{Least: 50 * time.Millisecond, Usual: time.Second, Most: time.Second}
+		s.lease = websub.Lease{Least: 50 * time.Millisecond, Usual: 2 * time.Second, Most: 2 * time.Second}
 	})
 	s := newSubscriber(t)
 	r.subscribe(s)
