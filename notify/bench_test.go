@@ -29,9 +29,9 @@ import (
 const crowdEnv = "FRESHET_TEST_CROWD"
 
 // crowdMain opens connections that each follow one of the queries in turn, or
-// all of them, says so, and then says "all" whenever each has as many more
-// deltas as it follows queries. Clients live in a process of their own, so that
-// their memory and their work are not the server's.
+// all of them. It prints a line when they are open, whenever each has as many more
+// deltas as it follows queries, and when one is lost. Clients are in a process of
+// their own, so that their memory and their work are not the server's.
 func crowdMain(spec string) {
 	var url, list string
 	var n, each int
@@ -72,6 +72,7 @@ func crowdRead(conn *websocket.Conn, got *atomic.Int64, all int64) {
 	for {
 		_, m, err := conn.ReadMessage()
 		if err != nil {
+			fmt.Println("lost:", err)
 			return
 		}
 		if strings.HasPrefix(string(m), `{"type":"delta"`) && got.Add(1)%all == 0 {
@@ -101,6 +102,9 @@ func (r *rig) crowd(b *testing.B, n, each int, queries []string) (all func()) {
 	wait := func() {
 		if !lines.Scan() {
 			b.Fatal("the clients have gone")
+		}
+		if text := lines.Text(); strings.HasPrefix(text, "lost") {
+			b.Fatal("a client has gone: ", text)
 		}
 	}
 	wait()
@@ -185,7 +189,10 @@ func BenchmarkDelivery(b *testing.B) {
 
 func benchDelivery(b *testing.B, size, queries, connections, each int) {
 	allowFiles(b, connections+1000)
-	r := newRig(b, nil)
+	r := newRig(b, func(o *notify.Options) {
+		// A ping in the middle of a bare write would end the connection.
+		o.Timing.Ping, o.Timing.Read, o.Timing.Write = time.Hour, 2*time.Hour, 10*time.Minute
+	})
 	ids := make([]string, queries)
 	for i := range ids {
 		ids[i] = r.log.Add(fmt.Sprint("busy", i), diff.Select, false)

@@ -132,8 +132,11 @@ func TestPauseWebSocket(t *testing.T) {
 	p := r.hello()
 	for _, q := range []string{"q", "other"} {
 		p.send(`{"type":"subscribe","id":"` + q + `","query":"` + q + `"}`)
-		p.expect("subscribed")
-		p.expect("snapshot")
+		for _, want := range []string{"subscribed", "snapshot"} {
+			if m := p.skipAlive(); m.Type != want {
+				t.Fatalf("got %s, want %s", m.raw, want)
+			}
+		}
 	}
 	x := r.srv.Subscriptions("", 10)[0]
 	if x.Name != "q" {
