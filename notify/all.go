@@ -60,7 +60,7 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		t.ctx, t.e, t.awake = ctx, e, s.opts.Hub.FollowAll() // before the first read, so that no commit slips between
+		t.ctx, t.e, t.awake = ctx, e, s.opts.Waker.FollowAll() // before the first read, so that no commit slips between
 		defer t.awake.Close()
 		t.listed = s.list(about, t.cursor.At(), func() { cancel(ErrDropped) }, t.awake.signal)
 		defer s.listing.remove(t.listed)

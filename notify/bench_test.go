@@ -209,7 +209,7 @@ func benchDelivery(b *testing.B, size, queries, connections, each int) {
 		}
 	}
 	change()
-	r.hub.Wake(ids...)
+	r.waker.Wake(ids...)
 	var mu sync.Mutex
 	var sockets []socket
 	r.accepted = func(c net.Conn) {
@@ -238,7 +238,7 @@ func benchDelivery(b *testing.B, size, queries, connections, each int) {
 		all()
 	}
 	deliver := func() {
-		r.hub.Wake(ids...)
+		r.waker.Wake(ids...)
 		all()
 	}
 	var delivered, written time.Duration
@@ -288,7 +288,7 @@ func (r *rig) frame(ids []string, change func()) []byte {
 	p.expect("subscribed")
 	p.expect("snapshot")
 	change()
-	r.hub.Wake(ids...)
+	r.waker.Wake(ids...)
 	m := p.expect("delta").raw
 	if len(m) < 126 || len(m) >= 1<<16 {
 		r.t.Fatalf("a message of %d bytes has another header", len(m))

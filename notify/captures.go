@@ -161,7 +161,7 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		awake := s.opts.Hub.Follow(p.ID) // before the first read, so that no commit slips between
+		awake := s.opts.Waker.Follow(p.ID) // before the first read, so that no commit slips between
 		defer awake.Close()
 		about := eventsOf(r, caller)
 		about.Profile, about.Endpoint = p.ID, p.Endpoint

@@ -114,7 +114,7 @@ func (l *complexLog) happen(r *rig, captured ...bool) {
 	for _, c := range captured {
 		l.add(c)
 	}
-	r.hub.Wake("p_1")
+	r.waker.Wake("p_1")
 }
 
 // message reads the next frame that is not a sign of life, as it is.
@@ -184,7 +184,7 @@ func TestFollowProfile(t *testing.T) {
 	l.mu.Lock()
 	l.gone = true
 	l.mu.Unlock()
-	r.hub.Wake("p_1")
+	r.waker.Wake("p_1")
 	q.says("type=complete", "id=s", "reason=released")
 }
 
@@ -200,7 +200,7 @@ func TestAcknowledgeCaptures(t *testing.T) {
 	for range 40 {
 		l.add(true)
 	}
-	r.hub.Wake("p_1")
+	r.waker.Wake("p_1")
 	for i := range 16 {
 		p.says("type=captured", fmt.Sprint("seq=", i+1))
 	}
@@ -251,7 +251,7 @@ func TestCaptureStream(t *testing.T) {
 	l.mu.Lock()
 	l.gone = true
 	l.mu.Unlock()
-	r.hub.Wake("p_1")
+	r.waker.Wake("p_1")
 	if e := late.next(); e.kind != "complete" || e.Reason != "released" {
 		t.Errorf("%+v", e)
 	}

@@ -2,9 +2,9 @@
 //
 // # Architecture
 //
-// Data flows one way: commit → hub → way out → cursor → log → encoder → client.
+// Data flows one way: commit → waker → way out → cursor → log → encoder → client.
 //
-// A commit appends changes to the log and then wakes followers through the Hub,
+// A commit appends changes to the log and then wakes followers through the Waker,
 // which carries no data. A way out is whatever serves one kind of client: a
 // WebSocket session, an event stream, a SEPA connection, a webhook, a WebSub
 // subscription. It owns a cursor (package cursor) and knows nothing of positions,

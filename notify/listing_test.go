@@ -215,6 +215,6 @@ func TestListingNamesConnections(t *testing.T) {
 			t.Errorf("%s is listed as %+v", path, x)
 		}
 		s.stop()
-		r.eventually("it has gone", func() bool { r.hub.Wake(id); return len(r.srv.Subscriptions("", 10)) == 0 })
+		r.eventually("it has gone", func() bool { r.waker.Wake(id); return len(r.srv.Subscriptions("", 10)) == 0 })
 	}
 }

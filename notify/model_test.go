@@ -112,7 +112,7 @@ func (w *truth) record(r *rig, id string, res *diff.Result) bool {
 		w.docs[id] = append(w.docs[id], res.Document())
 	}
 	w.mu.Unlock()
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	return changed
 }
 

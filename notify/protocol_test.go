@@ -272,7 +272,7 @@ func TestErrors(t *testing.T) {
 	q.send(`{"type":"subscribe","id":"x","query":"q"}`)
 	q.expect("subscribed")
 	r.log.Remove(id)
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	if m := q.expect("complete"); m.ID != "x" || m.Reason != "released" {
 		t.Errorf("complete: %s", m.raw)
 	}

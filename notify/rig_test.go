@@ -52,19 +52,19 @@ var open = gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}}
 
 // A rig is a running server over a log in memory.
 type rig struct {
-	t    testing.TB
-	log  *notifytest.Log
-	hub  *notify.Hub
-	srv  *notify.Server
-	http *httptest.Server
-	tick int
+	t     testing.TB
+	log   *notifytest.Log
+	waker *notify.Waker
+	srv   *notify.Server
+	http  *httptest.Server
+	tick  int
 
 	accepted func(net.Conn) // is called with each connection, unless nil
 }
 
 func newRig(t testing.TB, change func(*notify.Options)) *rig {
-	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub()}
-	o := notify.Options{Log: r.log, Hub: r.hub, Registrar: r.log, Gate: open, Head: r.log.Head, PublicURL: "http://fresh.example"}
+	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker()}
+	o := notify.Options{Log: r.log, Waker: r.waker, Registrar: r.log, Gate: open, Head: r.log.Head, PublicURL: "http://fresh.example"}
 	if change != nil {
 		change(&o)
 	}
@@ -106,7 +106,7 @@ func newRig(t testing.TB, change func(*notify.Options)) *rig {
 func (r *rig) record(id string, res *diff.Result) bool {
 	r.tick++
 	changed := r.log.Record(id, res, time.Unix(1_790_000_000+int64(r.tick), 0))
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	return changed
 }
 

@@ -24,11 +24,11 @@ import (
 // Subprotocol is the one that Server speaks.
 const Subprotocol = "freshet.v1"
 
-// Options are what a Server is made of. Log, Hub, Registrar and Gate are
+// Options are what a Server is made of. Log, Waker, Registrar and Gate are
 // needed; Head too, for the store-wide stream.
 type Options struct {
 	Log       Log
-	Hub       *Hub
+	Waker     *Waker
 	Registrar Registrar
 	Gate      Gate
 	// Head is the offset of the newest change of all.
@@ -133,7 +133,7 @@ type Server struct {
 	buffers   sync.Pool // of *[]byte, for what is about to be written
 	up        websocket.Upgrader
 
-	topicsMu sync.Mutex // before a topic's and the hub's
+	topicsMu sync.Mutex // before a topic's and the waker's
 	topics   map[string]*topic
 
 	drain    chan struct{} // closed when the server goes down

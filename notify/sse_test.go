@@ -125,7 +125,7 @@ func TestEventStream(t *testing.T) {
 		}
 	}
 	r.log.Remove(id)
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	if e := late.next(); e.kind != "complete" || e.Reason != "released" {
 		t.Errorf("complete: %+v", e)
 	}

@@ -79,7 +79,7 @@ const (
 // (wrapped) when no one holds the query any more, ErrDropped.
 func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
-		awake := s.opts.Hub.Follow(query) // before the first read, so that no commit slips between
+		awake := s.opts.Waker.Follow(query) // before the first read, so that no commit slips between
 		defer awake.Close()
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)

@@ -182,10 +182,10 @@ func TestStreamEnds(t *testing.T) {
 		}
 		if ev.Kind == notify.StreamSnapshot {
 			r.log.Remove(id)
-			r.hub.Wake(id)
+			r.waker.Wake(id)
 		}
 	}
-	if n := r.hub.Followers(id); n != 0 {
+	if n := r.waker.Followers(id); n != 0 {
 		t.Errorf("%d followers are left", n)
 	}
 }

@@ -99,7 +99,7 @@ func TestGapWhileFollowing(t *testing.T) {
 	p.follow("a", "q", "")
 	p.expect("snapshot")
 	r.log.Renumber(id, "new")
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	if m := p.expect("subscribed"); m.Resumed || m.Reason != "other_epoch" || m.Epoch != "new" {
 		t.Errorf("subscribed: %s", m.raw)
 	}
@@ -133,7 +133,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("alive: %s", m.raw)
 	}
 	r.log.Fail(id, "endpoint answered 503")
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	m := p.skipAlive()
 	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !strings.Contains(m.raw, `"reason":"stale"`) || !m.CheckedAt.Equal(st.CheckedAt) || !m.NextDue.Equal(soon) {
 		t.Errorf("status: %s", m.raw)
@@ -367,7 +367,7 @@ func TestGapWithoutNewBeginning(t *testing.T) {
 			p.follow("a", "q", "")
 			p.expect("snapshot")
 			r.log.Renumber(id, "new")
-			r.hub.Wake(id)
+			r.waker.Wake(id)
 			if m := p.expect(c.kind); !strings.Contains(m.raw, `"id":"a"`) || !strings.Contains(m.raw, c.want) {
 				t.Errorf("told %s", m.raw)
 			}
@@ -434,7 +434,7 @@ func TestSlowPredictionHoldsNobodyUp(t *testing.T) {
 	p.follow("a", "q", "")
 	p.expect("snapshot")
 	r.log.Fail(id, "endpoint answered 503")
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	<-asked
 	defer close(answer)
 	r.hello().follow("b", "q", "")

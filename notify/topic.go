@@ -35,7 +35,7 @@ func (s *Server) join(sub *subscription) {
 	t := s.topics[sub.follows]
 	if t == nil {
 		t = &topic{query: sub.follows, srv: s, stale: true}
-		t.follower = s.opts.Hub.Call(t.query, t.wake)
+		t.follower = s.opts.Waker.Call(t.query, t.wake)
 		s.topics[t.query] = t
 	}
 	t.mu.Lock()
@@ -61,7 +61,7 @@ func (s *Server) part(sub *subscription) {
 	}
 }
 
-// wake runs within Hub.Wake and leaves the rest to the worker pool.
+// wake runs within Waker.Wake and leaves the rest to the worker pool.
 func (t *topic) wake() {
 	if t.queued.CompareAndSwap(false, true) {
 		t.srv.workers.push(t)

@@ -23,7 +23,7 @@ import (
 // serves them for real.
 func (w *world) outbox(c *Config) {
 	w.t.Helper()
-	w.wakes = notify.NewHub()
+	w.wakes = notify.NewWaker()
 	w.subs = notifytest.NewSubscriptions()
 	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
 	if err != nil {
@@ -33,7 +33,7 @@ func (w *world) outbox(c *Config) {
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}, Schedule: []time.Duration{time.Millisecond}})
-	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Hub: w.wakes, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.Webhook: sender}})
+	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.Webhook: sender}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

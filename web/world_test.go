@@ -36,7 +36,7 @@ type world struct {
 	token   string // sent with every request
 
 	subs   *notifytest.Subscriptions
-	wakes  *notify.Hub
+	wakes  *notify.Waker
 	engine *deliver.Engine
 }
 

@@ -171,7 +171,7 @@ func (d demo) print(ctx context.Context, w *cli.Env, srv *server.Server, names m
 	if d.quiet {
 		return nil
 	}
-	f := srv.Hub.FollowAll()
+	f := srv.Waker.FollowAll()
 	defer f.Close()
 	at, err := srv.Store.Head()
 	if err != nil {

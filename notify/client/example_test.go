@@ -36,7 +36,7 @@ func departures() (address string, stop func()) {
 		panic(err)
 	}
 	log.Record(log.Add("departures", diff.Select, false), rows, time.Now())
-	live := notify.NewServer(notify.Options{Log: log, Hub: notify.NewHub(), Registrar: log, Gate: everybody{}, Head: log.Head})
+	live := notify.NewServer(notify.Options{Log: log, Waker: notify.NewWaker(), Registrar: log, Gate: everybody{}, Head: log.Head})
 	s := httptest.NewServer(live)
 	return s.URL, func() {
 		_ = live.Shutdown(context.Background()) // it does not fail without a deadline

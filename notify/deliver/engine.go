@@ -77,10 +77,10 @@ func (r Reply) Problem() string {
 	return fmt.Sprintf("the callback answered %d", r.Status)
 }
 
-// Options of an Engine. Store, Hub, Guard and Ways are required.
+// Options of an Engine. Store, Waker, Guard and Ways are required.
 type Options struct {
 	Store Store
-	Hub   *notify.Hub
+	Waker *notify.Waker
 	Guard *Guard
 	Ways  map[registry.Way]Way
 	// UserAgent of all requests.
@@ -163,7 +163,7 @@ type Engine struct {
 // New makes an engine that knows all stored subscriptions. Run makes it go.
 func New(o Options) (*Engine, error) {
 	o.fill()
-	e := &Engine{opts: o, follow: o.Hub.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
+	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
 		hosts: make(map[string]*host), work: make(chan struct{}, 1), failed: make(chan error, 1)}
 	e.limiters[wide].places, e.limiters[narrow].places = o.Limits.Wide, o.Limits.Narrow
 	e.ways = make(map[registry.Way]*tally, len(o.Ways))
@@ -198,7 +198,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	go e.writer.run(writing)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all := e.opts.Hub.FollowAll()
+	all := e.opts.Waker.FollowAll()
 	defer all.Close()
 	defer e.follow.Close()
 	timer := time.NewTimer(time.Hour)

@@ -112,17 +112,17 @@ type stand struct {
 	*Engine
 	t     *testing.T
 	store *table
-	hub   *notify.Hub
+	waker *notify.Waker
 	stop  func() error
 }
 
 func newStand(t *testing.T, edit func(*Options), all ...registry.Subscription) *stand {
 	t.Helper()
-	s := &stand{t: t, store: &table{m: map[string]registry.Subscription{}}, hub: notify.NewHub()}
+	s := &stand{t: t, store: &table{m: map[string]registry.Subscription{}}, waker: notify.NewWaker()}
 	for _, x := range all {
 		s.store.m[x.ID] = x
 	}
-	o := Options{Store: s.store, Hub: s.hub, Guard: guard(t, "127.0.0.0/8"), Ways: map[registry.Way]Way{"count": counter{}}, UserAgent: "test"}
+	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"), Ways: map[registry.Way]Way{"count": counter{}}, UserAgent: "test"}
 	if edit != nil {
 		edit(&o)
 	}
@@ -180,7 +180,7 @@ func TestOneAtATime(t *testing.T) {
 				if err := s.owe("a", 1); err != nil {
 					t.Error(err)
 				}
-				s.hub.Wake("q")
+				s.waker.Wake("q")
 			}
 		})
 	}
@@ -351,7 +351,7 @@ func TestBooks(t *testing.T) {
 				if _, err := s.Edit(id, func(x *registry.Subscription, _ bool) error { *x = owed(id, srv.URL, 3); return nil }); err != nil {
 					t.Error(err)
 				}
-				s.hub.Wake("q")
+				s.waker.Wake("q")
 				if err := s.Drop(id, nil); err != nil {
 					t.Error(err)
 				}
@@ -364,7 +364,7 @@ func TestBooks(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.subscribers)+len(s.queries)+len(s.hosts)+len(s.timers) == 0
 	})
-	if n := s.hub.Followers("q"); n != 0 {
+	if n := s.waker.Followers("q"); n != 0 {
 		t.Errorf("%d followers are left", n)
 	}
 }
@@ -442,7 +442,7 @@ func TestReadOnlyStore(t *testing.T) {
 	if err := s.owe("b", 1); !errors.Is(err, registry.ErrReadOnly) {
 		t.Errorf("an edit meanwhile: %v", err)
 	}
-	s.hub.Wake("q")
+	s.waker.Wake("q")
 	time.Sleep(50 * time.Millisecond)
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls while nothing can be entered", n)

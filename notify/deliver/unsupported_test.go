@@ -55,7 +55,7 @@ func TestUnsupportedSubscriptions(t *testing.T) {
 			t.Errorf("%s: the reason is %q", id, x.LastError)
 		}
 	}
-	s.hub.Wake("q")
+	s.waker.Wake("q")
 	if _, err := s.Resume("newer"); err != nil {
 		t.Error(err)
 	}

@@ -35,15 +35,15 @@ var document = sync.OnceValues(func() (*docstest.Document, error) { return docst
 // A rig is a server over a log in memory. The text of a query is its name.
 type rig struct {
 	*testing.T
-	log  *notifytest.Log
-	hub  *notify.Hub
-	live *notify.Server
-	http *httptest.Server
-	gate gate
-	mu   sync.Mutex
-	regs []registry.Registration
-	tick int
-	held atomic.Int64
+	log   *notifytest.Log
+	waker *notify.Waker
+	live  *notify.Server
+	http  *httptest.Server
+	gate  gate
+	mu    sync.Mutex
+	regs  []registry.Registration
+	tick  int
+	held  atomic.Int64
 }
 
 type gate struct {
@@ -95,9 +95,9 @@ func (r *rig) wait(what string, happened func() bool) {
 }
 
 func newRig(t *testing.T, edit func(*notify.Options, *sepa.Server)) *rig {
-	r := &rig{T: t, log: notifytest.NewLog("store"), hub: notify.NewHub()}
+	r := &rig{T: t, log: notifytest.NewLog("store"), waker: notify.NewWaker()}
 	r.gate.tokens = map[string]registry.Caller{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}}
-	o := notify.Options{Log: r.log, Hub: r.hub, Registrar: r.log, Gate: &r.gate, Head: r.log.Head}
+	o := notify.Options{Log: r.log, Waker: r.waker, Registrar: r.log, Gate: &r.gate, Head: r.log.Head}
 	s := &sepa.Server{Status: func(registry.Kind) int { return http.StatusUnprocessableEntity }, Registrar: r, Gate: &r.gate, Logger: slog.New(slog.DiscardHandler)}
 	if edit != nil {
 		edit(&o, s)
@@ -124,7 +124,7 @@ func newRig(t *testing.T, edit func(*notify.Options, *sepa.Server)) *rig {
 func (r *rig) record(id string, res *diff.Result) {
 	r.tick++
 	r.log.Record(id, res, time.Unix(1_790_000_000+int64(r.tick), 0))
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 }
 
 func table(ordered bool, values ...string) *diff.Result {
@@ -263,7 +263,7 @@ func TestFormat(t *testing.T) {
 	id := r.log.Add("q", diff.Select, false)
 	p := r.dial("", nil)
 	p.subscribe("q", "my alias <\u2028>")
-	r.wait("nobody follows", func() bool { return r.hub.Followers(id) > 0 })
+	r.wait("nobody follows", func() bool { return r.waker.Followers(id) > 0 })
 	r.record(id, table(false, "a", "a"))
 	text := p.read()
 	_, rest, _ := strings.Cut(text, `"spuid":"`)
@@ -402,7 +402,7 @@ func TestEnds(t *testing.T) {
 		p.subscribe(name, name)
 		spuid := p.spuid()
 		c.do(id)
-		r.hub.Wake(id)
+		r.waker.Wake(id)
 		if m := p.read(); !strings.Contains(m, fmt.Sprintf(`"status_code":%d`, c.status)) || !strings.Contains(m, fmt.Sprintf(`"alias":%q`, name)) {
 			t.Errorf("%s: %s", name, m)
 		}
@@ -551,7 +551,7 @@ func TestCloses(t *testing.T) {
 	if err := <-down; err != nil {
 		t.Error(err)
 	}
-	if n := r.held.Load(); n != 0 || r.hub.Followers(id) != 0 {
-		t.Errorf("%d holds and %d followers are left", n, r.hub.Followers(id))
+	if n := r.held.Load(); n != 0 || r.waker.Followers(id) != 0 {
+		t.Errorf("%d holds and %d followers are left", n, r.waker.Followers(id))
 	}
 }

@@ -43,7 +43,7 @@ type rig struct {
 	*webhook.Manager
 	t         *testing.T
 	log       *notifytest.Log
-	hub       *notify.Hub
+	waker     *notify.Waker
 	store     deliver.Store
 	format    notify.Format
 	schedule  []time.Duration
@@ -54,7 +54,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub(), store: notifytest.NewSubscriptions(),
+	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(),
 		format: notify.Format{PublicURL: "http://fresh.example"}, schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}}
 	r.start()
 	t.Cleanup(func() { r.stop() })
@@ -76,7 +76,7 @@ func (r *rig) start() {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 	})
-	engine, err := deliver.New(deliver.Options{Store: r.store, Hub: r.hub, Guard: guard, UserAgent: "freshet/test", Timing: r.timing,
+	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test", Timing: r.timing,
 		Ways: map[registry.Way]deliver.Way{registry.Webhook: sender}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -96,7 +96,7 @@ func (r *rig) start() {
 func (r *rig) record(id string, res *diff.Result) {
 	r.tick++
 	r.log.Record(id, res, time.Unix(1_790_000_000+int64(r.tick), 0))
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 }
 
 func (r *rig) get(id string) registry.Subscription {

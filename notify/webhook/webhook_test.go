@@ -55,7 +55,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("the change: %s, %v", all[2].Data, err)
 	}
 	r.log.Remove(id)
-	r.hub.Wake(id)
+	r.waker.Wake(id)
 	until(t, "the end", func() bool { _, err := r.store.Subscription(s.ID); return errors.Is(err, registry.ErrNotFound) })
 	if len(h.messages(webhook.TypeEnded)) != 1 {
 		t.Error("the receiver is not told of the end")

@@ -26,7 +26,7 @@ import (
 type crowd struct {
 	tb    testing.TB
 	log   *notifytest.Log
-	hub   *notify.Hub
+	waker *notify.Waker
 	query string
 	got   atomic.Int64
 	most  atomic.Int64 // bytes of heap in use while delivering
@@ -37,7 +37,7 @@ type crowd struct {
 
 func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 	tb.Helper()
-	c := &crowd{tb: tb, log: notifytest.NewLog("store"), hub: notify.NewHub(), rows: rows}
+	c := &crowd{tb: tb, log: notifytest.NewLog("store"), waker: notify.NewWaker(), rows: rows}
 	c.query = c.log.Add("q", diff.Select, false)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -80,7 +80,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 			return deliver.Content{Version: st.Position.String(), Type: "application/sparql-results+json", Body: res.Document()}, nil
 		}},
 	})
-	c.Engine, err = deliver.New(deliver.Options{Store: db, Hub: c.hub, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.WebSub: way}})
+	c.Engine, err = deliver.New(deliver.Options{Store: db, Waker: c.waker, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.WebSub: way}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (c *crowd) change(subscribers int) {
 	}
 	want := c.got.Load() + int64(subscribers)
 	c.log.Record(c.query, notifytest.Rows(values...), time.Unix(1_790_000_000+int64(c.tick), 0))
-	c.hub.Wake(c.query)
+	c.waker.Wake(c.query)
 	var m runtime.MemStats
 	for end := time.Now().Add(2 * time.Minute); c.got.Load() < want; time.Sleep(20 * time.Millisecond) {
 		runtime.ReadMemStats(&m)

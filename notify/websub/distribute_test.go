@@ -45,7 +45,7 @@ func TestH7H42NothingIsLeftOut(t *testing.T) {
 	r.subscribe(s)
 	for i := range 3 {
 		r.log.Record(r.query, rowsUpTo(i+1), time.Unix(1_790_000_000+int64(i), 0))
-		r.hub.Wake(r.query)
+		r.waker.Wake(r.query)
 		if d := s.last(i + 1); strings.Count(d.body, `"value"`) != i+1 {
 			t.Errorf("delivery %d holds %s", i+1, d.body)
 		}
@@ -240,7 +240,7 @@ func TestThresholdAndRate(t *testing.T) {
 	record := func(values ...string) {
 		r.tick++
 		r.log.Record(r.query, notifytest.Rows(values...), time.Unix(1_790_000_000+int64(r.tick), 0))
-		r.hub.Wake(r.query)
+		r.waker.Wake(r.query)
 	}
 	record("a", "b")
 	subscribe("/cb", "freshet.min_rows=3").want(t, 202)
@@ -293,7 +293,7 @@ func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {
 	record := func(values string) {
 		r.tick++
 		r.log.Record(r.query, notifytest.Rows(strings.Fields(values)...), time.Unix(1_790_000_000+int64(r.tick), 0))
-		r.hub.Wake(r.query)
+		r.waker.Wake(r.query)
 	}
 	record("a b c")
 	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "freshet.min_rows": {"3"}}

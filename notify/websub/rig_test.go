@@ -46,7 +46,7 @@ func (g gate) Authenticate(from, token string) (registry.Caller, error) {
 type rig struct {
 	t      *testing.T
 	log    *notifytest.Log
-	hub    *notify.Hub
+	waker  *notify.Waker
 	store  deliver.Store
 	engine *deliver.Engine
 	way    *websub.Hub
@@ -78,7 +78,7 @@ type setup struct {
 
 func newRig(t *testing.T, edit ...func(*setup)) *rig {
 	t.Helper()
-	r := &rig{t: t, log: notifytest.NewLog("store"), hub: notify.NewHub(), store: notifytest.NewSubscriptions(), logged: &journal{}, form: "srj"}
+	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(), logged: &journal{}, form: "srj"}
 	r.setup = setup{allow: []string{"127.0.0.0/8"}, gate: gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}},
 		schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}}
 	for _, e := range edit {
@@ -157,7 +157,7 @@ func (r *rig) start() {
 		},
 		Lease: r.setup.lease, Schedule: r.setup.schedule, Patience: r.setup.patience,
 	})
-	r.engine, err = deliver.New(deliver.Options{Store: r.store, Hub: r.hub, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.WebSub: r.way},
+	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.WebSub: r.way},
 		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()})
 	if err != nil {
 		r.t.Fatal(err)
@@ -216,7 +216,7 @@ func (r *rig) topic() string { return r.http.URL + "/v1/queries/" + r.query + "/
 func (r *rig) change() {
 	r.tick++
 	r.log.Record(r.query, notifytest.Rows(fmt.Sprint("v", r.tick)), time.Unix(1_790_000_000+int64(r.tick), 0))
-	r.hub.Wake(r.query)
+	r.waker.Wake(r.query)
 }
 
 // content is what GET answers for the topic.

@@ -332,7 +332,7 @@ func TestH30NoRedirect(t *testing.T) {
 // When the query ends, or the subscriber's right, the subscriber is told.
 func TestH32H33Denied(t *testing.T) {
 	for name, lose := range map[string]func(r *rig){
-		"query ends": func(r *rig) { r.log.Remove(r.query); r.hub.Wake(r.query) },
+		"query ends": func(r *rig) { r.log.Remove(r.query); r.waker.Wake(r.query) },
 		"right ends": func(r *rig) { r.withdrawn.Store(registry.Anonymous, true); r.change() },
 		"dropped": func(r *rig) {
 			if err := r.engine.Drop(r.subscription().ID, func(s *registry.Subscription) { r.way.Deny(s, "dropped by the operator") }); err != nil {

@@ -29,7 +29,7 @@ type rig struct {
 	store   *store.DB
 	reg     *registry.Registry
 	daemon  *scheduler.Manager
-	hub     *notify.Hub
+	hub     *notify.Waker
 	gate    *web.TokenGate
 	pages   *Server
 	server  *httptest.Server
@@ -131,7 +131,7 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 // newRigWith lets a test add optional parts.
 func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token) *rig {
 	t.Helper()
-	r := &rig{t: t, hub: notify.NewHub(), oracle: &oracle{results: map[string]*diff.Result{}}}
+	r := &rig{t: t, hub: notify.NewWaker(), oracle: &oracle{results: map[string]*diff.Result{}}}
 	var err error
 	if r.store, err = store.Open(t.TempDir(), store.Options{}); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func newOutbox(s *Server, c web.Config) (*outbox, error) {
 		Format: s.Format(),
 	})
 	engine, err := deliver.New(deliver.Options{
-		Store: s.Store, Hub: s.Hub, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
+		Store: s.Store, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
 		Ways: map[registry.Way]deliver.Way{registry.WebSub: sub, registry.Webhook: hooks},
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ type Server struct {
 	Store    *store.DB
 	Registry *registry.Registry
 	fleet    *fleet
-	Hub      *notify.Hub
+	Waker    *notify.Waker
 	live     *notify.Server
 	outbox   *outbox
 	gate     *web.TokenGate
@@ -57,7 +57,7 @@ type Server struct {
 
 // New opens everything in the order of what needs what. Nothing runs yet.
 func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
-	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Hub: notify.NewHub(), metrics: web.NewMetrics(cli.Version())}
+	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -112,7 +112,7 @@ func (s *Server) assemble() error {
 	s.Registry, err = registry.Open(registry.Config{
 		Store: s.Store, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Profiles: s.Store, SlotInterval: scheduler.Gap,
-		QueryEdited: func(id string) { s.Hub.Wake(id) },
+		QueryEdited: func(id string) { s.Waker.Wake(id) },
 		QueryHidden: func(string) {
 			if s.live != nil { // no client follows before
 				s.live.Recheck()
@@ -124,7 +124,7 @@ func (s *Server) assemble() error {
 			}
 			if _, err := s.Store.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
 				s.metrics.Forget(name)
-				s.Hub.WakeAll() // its queries ended with it
+				s.Waker.WakeAll() // its queries ended with it
 			}
 		},
 	})
@@ -155,12 +155,12 @@ func (s *Server) wake(notes []scheduler.Note) {
 			ids = append(ids, n.Profile)
 		}
 	}
-	s.Hub.Wake(ids...)
+	s.Waker.Wake(ids...)
 }
 
 func (s *Server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.Store, Hub: s.Hub, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.Head, Due: s.due,
+		Log: s.Store, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.Head, Due: s.due,
 		Captures: s.Store, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
@@ -171,7 +171,7 @@ func (s *Server) serveHTTP() error {
 		Registry: s.Registry, Gate: s.gate,
 		Data:      web.Data{Queries: s.Store, History: sharing{s.Store, s.live}, Store: s.Store},
 		Loops:     web.Loops{Daemon: s.fleet.Manager, Hints: s.fleet.Manager, Shadows: shadow.NewComparer(s.fleet.Manager, s.Store)},
-		Profiling: web.Profiling{Profiles: s.Store, RoundClock: roundClock{s.fleet.Manager, s.Hub}},
+		Profiling: web.Profiling{Profiles: s.Store, RoundClock: roundClock{s.fleet.Manager, s.Waker}},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feeds: feeds,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
 		Protocols: web.Protocols{Live: s.live,
@@ -187,7 +187,7 @@ func (s *Server) serveHTTP() error {
 	}
 	conf.Hub, conf.Outbox = s.outbox.hub, web.Outbox{Subscriptions: s.outbox, Webhooks: s.outbox.hooks, DeliveryMetrics: s.outbox}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store, Follow: func() (<-chan struct{}, func()) {
-		f := s.Hub.FollowAll()
+		f := s.Waker.FollowAll()
 		return f.C(), f.Close
 	}})
 	if err != nil {
@@ -312,7 +312,7 @@ func (h health) Disk() registry.Storage { return h.Store.Storage() }
 // A roundClock is web.RoundClock: loops open rounds, and the hub knows who follows.
 type roundClock struct {
 	*scheduler.Manager
-	hub *notify.Hub
+	hub *notify.Waker
 }
 
 // Following is web.RoundClock's.

@@ -23,8 +23,8 @@ func woken(f *notify.Follower) bool {
 	}
 }
 
-func TestHub(t *testing.T) {
-	h := notify.NewHub()
+func TestWaker(t *testing.T) {
+	h := notify.NewWaker()
 	a, ab, all := h.Follow("a"), h.Follow("a", "b"), h.FollowAll()
 	h.Wake("b", "c")
 	if woken(a) || !woken(ab) || !woken(all) {
@@ -67,8 +67,8 @@ func TestHub(t *testing.T) {
 
 func sorted(s []string) []string { slices.Sort(s); return s }
 
-func TestHubConcurrent(t *testing.T) {
-	h := notify.NewHub()
+func TestWakerConcurrent(t *testing.T) {
+	h := notify.NewWaker()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -92,13 +92,13 @@ func TestHubConcurrent(t *testing.T) {
 // and a stream that waits says so at every heartbeat.
 func TestStreamWakesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		log, hub := notifytest.NewLog("store"), notify.NewHub()
-		srv := notify.NewServer(notify.Options{Log: log, Hub: hub, Registrar: log, Gate: open, Head: log.Head})
+		log, waker := notifytest.NewLog("store"), notify.NewWaker()
+		srv := notify.NewServer(notify.Options{Log: log, Waker: waker, Registrar: log, Gate: open, Head: log.Head})
 		id := log.Add("q", diff.Select, false)
 		st, _, _ := log.Current(id, false)
 		record := func(v string) {
 			log.Record(id, rows(v), time.Now())
-			hub.Wake(id)
+			waker.Wake(id)
 		}
 		go func() {
 			for _, v := range []string{"a", "b", "c"} {
@@ -107,7 +107,7 @@ func TestStreamWakesUp(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			log.Remove(id)
-			hub.Wake(id)
+			waker.Wake(id)
 		}()
 		var seqs []uint64
 		var beats int
@@ -124,7 +124,7 @@ func TestStreamWakesUp(t *testing.T) {
 		if !slices.Equal(seqs, []uint64{1, 2, 3}) || !errors.Is(last, registry.ErrNotFound) || beats < 8 {
 			t.Errorf("%v, %d heartbeats, %v", seqs, beats, last)
 		}
-		if hub.Followers(id) != 0 {
+		if waker.Followers(id) != 0 {
 			t.Error("a stream that ended still follows")
 		}
 	})

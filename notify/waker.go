@@ -2,19 +2,19 @@ package notify
 
 import "sync"
 
-// A Hub carries wake-ups from the writers of changes to their followers.
+// A Waker carries wake-ups from the writers of changes to their followers.
 // It carries no data and starts no goroutine. A wake-up says "look at the log
 // again"; several may arrive as one, none is lost. All methods may be called
 // concurrently.
-type Hub struct {
+type Waker struct {
 	mu      sync.Mutex
 	queries map[string]map[*Follower]struct{}
 	all     map[*Follower]struct{}
 }
 
-// NewHub returns a hub without followers.
-func NewHub() *Hub {
-	return &Hub{
+// NewWaker returns a waker without followers.
+func NewWaker() *Waker {
+	return &Waker{
 		queries: make(map[string]map[*Follower]struct{}),
 		all:     make(map[*Follower]struct{}),
 	}
@@ -24,7 +24,7 @@ func NewHub() *Hub {
 // there is something new in the log or in a query's status. It must be
 // called after the commit, never before. It does not block; its cost grows with
 // the number of followers of these queries only.
-func (h *Hub) Wake(queries ...string) {
+func (h *Waker) Wake(queries ...string) {
 	if len(queries) == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (h *Hub) Wake(queries ...string) {
 
 // WakeAll is Wake of every query that is followed: for what ends many at once, as
 // the removal of an endpoint.
-func (h *Hub) WakeAll() {
+func (h *Waker) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for q, followers := range h.queries {
@@ -58,8 +58,8 @@ func (h *Hub) WakeAll() {
 // Follow returns a follower of these queries. Follow first and read the log
 // afterwards: what is committed between the two is then seen twice at worst
 // and never missed.
-func (h *Hub) Follow(queries ...string) *Follower {
-	f := &Follower{hub: h, c: make(chan struct{}, 1), dirty: make(map[string]struct{})}
+func (h *Waker) Follow(queries ...string) *Follower {
+	f := &Follower{waker: h, c: make(chan struct{}, 1), dirty: make(map[string]struct{})}
 	for _, q := range queries {
 		f.Add(q)
 	}
@@ -67,15 +67,15 @@ func (h *Hub) Follow(queries ...string) *Follower {
 }
 
 // Call has f called at every wake-up of a query, in the place of a signal. f runs
-// within Wake, so it has to be quick and must not use the hub.
-func (h *Hub) Call(query string, f func()) *Follower {
-	w := &Follower{hub: h, call: f}
+// within Wake, so it has to be quick and must not use the waker.
+func (h *Waker) Call(query string, f func()) *Follower {
+	w := &Follower{waker: h, call: f}
 	w.Add(query)
 	return w
 }
 
 // FollowAll returns a follower that is woken by every change.
-func (h *Hub) FollowAll() *Follower {
+func (h *Waker) FollowAll() *Follower {
 	f := h.Follow()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ func (h *Hub) FollowAll() *Follower {
 }
 
 // Followers counts those who follow a query.
-func (h *Hub) Followers(query string) int {
+func (h *Waker) Followers(query string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.queries[query])
@@ -93,13 +93,13 @@ func (h *Hub) Followers(query string) int {
 // A Follower is one reader's interest in any number of queries. It remembers
 // which of them awoke, so that one goroutine can follow many.
 type Follower struct {
-	hub  *Hub
-	c    chan struct{}
-	call func() // instead of c, when it is set
+	waker *Waker
+	c     chan struct{}
+	call  func() // instead of c, when it is set
 
 	mu    sync.Mutex
 	dirty map[string]struct{} // at most one entry per followed query
-	adds  map[string]int      // guarded by hub.mu: how often each query was added
+	adds  map[string]int      // guarded by waker.mu: how often each query was added
 }
 
 // C delivers at least one value after a wake-up. It is never closed.
@@ -107,7 +107,7 @@ func (f *Follower) C() <-chan struct{} { return f.c }
 
 // Add follows one more query. Adding it again needs as many calls of Remove.
 func (f *Follower) Add(query string) {
-	h := f.hub
+	h := f.waker
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f.adds == nil {
@@ -124,8 +124,8 @@ func (f *Follower) Add(query string) {
 
 // Remove undoes one Add.
 func (f *Follower) Remove(query string) {
-	f.hub.mu.Lock()
-	defer f.hub.mu.Unlock()
+	f.waker.mu.Lock()
+	defer f.waker.mu.Unlock()
 	if f.adds[query]--; f.adds[query] > 0 {
 		return
 	}
@@ -134,10 +134,10 @@ func (f *Follower) Remove(query string) {
 
 func (f *Follower) drop(query string) {
 	delete(f.adds, query)
-	set := f.hub.queries[query]
+	set := f.waker.queries[query]
 	delete(set, f)
 	if len(set) == 0 {
-		delete(f.hub.queries, query)
+		delete(f.waker.queries, query)
 	}
 	f.mu.Lock()
 	delete(f.dirty, query)
@@ -146,9 +146,9 @@ func (f *Follower) drop(query string) {
 
 // Close ends all interest.
 func (f *Follower) Close() {
-	f.hub.mu.Lock()
-	defer f.hub.mu.Unlock()
-	delete(f.hub.all, f)
+	f.waker.mu.Lock()
+	defer f.waker.mu.Unlock()
+	delete(f.waker.all, f)
 	for q := range f.adds {
 		f.drop(q)
 	}
