@@ -31,7 +31,7 @@ import (
 // back with it loses nothing and gets nothing twice. A filter of rows (vars, where)
 // leaves out queries that it cannot be applied to.
 //
-// At most cursor.MaxHeld queries are held back at a time: of more, the one that has
+// At most cursor.MaxWithheld queries are held back at a time: of more, the one that has
 // waited longest is sent although its filter would have it wait, and what changed
 // within one rate comes in several rounds.
 func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allow func(*registry.Change) bool) {

@@ -87,8 +87,8 @@ type Subscription struct {
 	Cursor     Position       `json:"cursor"`
 	Seen       Position       `json:"seen,omitzero"`     // later than Cursor while a filter withholds changes
 	Version    string         `json:"version,omitempty"` // entity tag of the content that a WebSub callback has
-	Pledge     *OutboxMessage `json:"pledge,omitempty"`  // the message that is being delivered
-	Held       []Withheld     `json:"held,omitempty"`    // without Query: what a filter or a rate withholds
+	Outbox     *OutboxMessage `json:"pledge,omitempty"`  // the message that is being delivered
+	Withheld   []Withheld     `json:"held,omitempty"`    // without Query: what a filter or a rate withholds
 	RateCursor Position       `json:"round,omitzero"`    // without Query: the position up to which the rate lets changes through
 
 	Failures     int        `json:"failures,omitempty"` // consecutive

@@ -13,10 +13,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// MaxHeld is how many queries' changes a MultiCursor holds back at a time. It
+// MaxWithheld is how many queries' changes a MultiCursor holds back at a time. It
 // bounds memory and the length of an event id. Of more, the one that has waited
 // longest is sent although its filter would have it wait.
-const MaxHeld = 64
+const MaxWithheld = 64
 
 // A MultiCursor is a reader's place in the changes of all queries: everything up
 // to At was looked at, and all of it sent but what is held back. Filter and Rate
@@ -123,7 +123,7 @@ func (m *MultiCursor) pick() (h *held, anyway bool) {
 	if fresh != nil {
 		return fresh, false
 	}
-	relieve := m.full && len(m.held) >= MaxHeld
+	relieve := m.full && len(m.held) >= MaxWithheld
 	m.full = false
 	if relieve {
 		return oldest, true
@@ -165,7 +165,7 @@ func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 		if err != nil {
 			return Event{}, err
 		}
-		if wanted && m.held[next.Query] == nil && len(m.held) >= MaxHeld {
+		if wanted && m.held[next.Query] == nil && len(m.held) >= MaxWithheld {
 			m.full = true
 			break
 		}

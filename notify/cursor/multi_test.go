@@ -54,7 +54,7 @@ func (f *manyFollower) drain() {
 		default:
 			f.take(ev)
 		}
-		if n := len(f.m.State().Held); n > cursor.MaxHeld {
+		if n := len(f.m.State().Withheld); n > cursor.MaxWithheld {
 			f.t.Fatalf("%d queries are held back", n)
 		}
 	}

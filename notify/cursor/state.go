@@ -34,7 +34,7 @@ func (m *MultiCursor) Resume(id string) error {
 	}
 	parts := strings.Split(id, "~")
 	at, err := registry.ParsePosition(parts[0])
-	if err != nil || len(parts) > MaxHeld+1 {
+	if err != nil || len(parts) > MaxWithheld+1 {
 		return errEventID
 	}
 	m.Jump(at)
@@ -56,7 +56,7 @@ func (m *MultiCursor) Resume(id string) error {
 // A State is a MultiCursor as it is stored between steps.
 type State struct {
 	At, Round registry.Offset
-	Held      []registry.Withheld // what has waited longest first
+	Withheld  []registry.Withheld // what has waited longest first
 	Sent      time.Time           // when the reader was sent its last message
 }
 
@@ -64,9 +64,9 @@ type State struct {
 func (m *MultiCursor) State() State {
 	s := State{At: m.at, Round: m.round, Sent: m.sent}
 	for q, h := range m.held {
-		s.Held = append(s.Held, registry.Withheld{Query: q, From: h.base, Until: h.last.Position(), First: h.first, Fresh: h.fresh})
+		s.Withheld = append(s.Withheld, registry.Withheld{Query: q, From: h.base, Until: h.last.Position(), First: h.first, Fresh: h.fresh})
 	}
-	slices.SortFunc(s.Held, func(a, b registry.Withheld) int { return cmp.Compare(a.First, b.First) })
+	slices.SortFunc(s.Withheld, func(a, b registry.Withheld) int { return cmp.Compare(a.First, b.First) })
 	return s
 }
 
@@ -74,8 +74,8 @@ func (m *MultiCursor) State() State {
 func (m *MultiCursor) Restore(s State) {
 	m.Jump(s.At)
 	m.round, m.sent = s.Round, s.Sent
-	m.held = make(map[string]*held, len(s.Held))
-	for _, h := range s.Held {
+	m.held = make(map[string]*held, len(s.Withheld))
+	for _, h := range s.Withheld {
 		last := registry.Change{Query: h.Query, Epoch: h.Until.Epoch, Seq: h.Until.Seq}
 		m.held[h.Query] = &held{base: h.From, first: h.First, last: last, fresh: h.Fresh}
 	}

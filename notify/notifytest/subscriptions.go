@@ -108,8 +108,8 @@ func full(id string) registry.Subscription {
 		Filter: json.RawMessage(`{"min_rows":2}`), Rate: registry.Duration(time.Second), State: registry.Active, Reason: "r", CreatedAt: at,
 		Intent: &registry.Intent{Mode: "subscribe", Secret: "s", Lease: registry.Duration(time.Minute), At: at, Filter: json.RawMessage(`{"min_rows":3}`), Rate: registry.Duration(time.Minute)},
 		Cursor: registry.Position{Epoch: "e", Seq: 1<<53 - 1}, Seen: registry.Position{Epoch: "e", Seq: 7}, Version: `"e.7.srj"`,
-		Pledge:     &registry.OutboxMessage{ID: "msg_1", Type: "t", From: registry.Position{Epoch: "e", Seq: 1}, Until: registry.Position{Epoch: "e", Seq: 2}, At: at},
-		Held:       []registry.Withheld{{Query: "q_2", From: registry.Position{Epoch: "f", Seq: 1}, Until: registry.Position{Epoch: "f", Seq: 3}, First: 8, Fresh: true}},
+		Outbox:     &registry.OutboxMessage{ID: "msg_1", Type: "t", From: registry.Position{Epoch: "e", Seq: 1}, Until: registry.Position{Epoch: "e", Seq: 2}, At: at},
+		Withheld:   []registry.Withheld{{Query: "q_2", From: registry.Position{Epoch: "f", Seq: 1}, Until: registry.Position{Epoch: "f", Seq: 3}, First: 8, Fresh: true}},
 		RateCursor: registry.Position{Epoch: "e", Seq: 9},
 		Failures:   3, FailingSince: &at, LastError: "x", LastAttempt: &at, NextTry: &at, LastDelivery: &at, Deliveries: 9, GaveUp: 1,
 		Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_0", At: at}, Attempts: 10, Error: "e", GivenUp: at, Replay: true}}}

@@ -68,7 +68,7 @@ func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registr
 		limit = 0
 	}
 	from := p.From
-	if s.Pledge != nil && s.Pledge.ID == p.ID && s.Seen.Epoch != "" {
+	if s.Outbox != nil && s.Outbox.ID == p.ID && s.Seen.Epoch != "" {
 		from = s.Seen
 	}
 	net, _, err := cursor.Sum(ctx, &w.reader, s.Query, from, p.Until, limit)

@@ -192,12 +192,12 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 		if e.Filter != nil && string(filter) != string(s.Filter) {
 			// What was held back may now be wanted, and the other way round: the
 			// receiver needs a new beginning.
-			s.Filter, s.Pledge, s.Seen = filter, nil, registry.Position{}
+			s.Filter, s.Outbox, s.Seen = filter, nil, registry.Position{}
 			if s.Query != "" {
 				s.Cursor = registry.Position{}
 			}
-			for i := range s.Held {
-				s.Held[i].Fresh = true
+			for i := range s.Withheld {
+				s.Withheld[i].Fresh = true
 			}
 		}
 		return nil
@@ -239,7 +239,7 @@ func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, e
 		case r.After != nil && r.ID != "":
 			return refuse("/id", "say either id or after")
 		case r.After != nil:
-			s.Cursor, s.Seen, s.Pledge, s.Held = *r.After, registry.Position{}, nil, nil
+			s.Cursor, s.Seen, s.Outbox, s.Withheld = *r.After, registry.Position{}, nil, nil
 			s.NextTry, s.Failures = nil, 0
 			return nil
 		}

@@ -33,12 +33,12 @@ func (w *Sender) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	case err != nil || !ev.Until.IsZero():
 		return deliver.Step{Hold: ev.Until}, err
 	case ev.Kind == cursor.Change:
-		return w.outbox(s, TypeChanged, ev.At, ""), nil
+		return w.prepare(s, TypeChanged, ev.At, ""), nil
 	case ev.Kind == cursor.Snapshot:
 		if ev.Reason == cursor.Begin && s.GaveUp > 0 {
 			ev.Reason = "given_up"
 		}
-		return w.outbox(s, TypeSnapshot, st.Position, ev.Reason), nil
+		return w.prepare(s, TypeSnapshot, st.Position, ev.Reason), nil
 	}
 	if settled, moved := c.Settle(); moved {
 		ev = settled
@@ -87,7 +87,7 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 	}
 	m := cursor.MultiCursor{Filter: filter, Rate: time.Duration(s.Rate), Limit: w.opts.Format.MaxChange, Stored: true,
 		Wants: func(c *registry.Change) (bool, error) { return w.concerns(s, c) }}
-	before := cursor.State{At: s.Cursor, Round: s.RateCursor, Held: s.Held}
+	before := cursor.State{At: s.Cursor, Round: s.RateCursor, Withheld: s.Withheld}
 	if s.LastDelivery != nil {
 		before.Sent = *s.LastDelivery
 	}
@@ -99,12 +99,12 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 	after := m.State()
 	switch {
 	case ev.Kind == cursor.Gap && ev.Query == "":
-		return w.outbox(s, TypeGap, ev.At, ev.Reason), nil
-	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Held) == 0: // as it is in the log
-		return w.outbox(s, TypeChanged, after.At, ev.Query), nil
+		return w.prepare(s, TypeGap, ev.At, ev.Reason), nil
+	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Withheld) == 0: // as it is in the log
+		return w.prepare(s, TypeChanged, after.At, ev.Query), nil
 	case ev.Kind != cursor.Wait:
 		return store(before, after, w.message(&ev)), nil
-	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Held, before.Held):
+	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Withheld, before.Withheld):
 		return store(before, after, nil), nil
 	}
 	return deliver.Step{Hold: ev.Until}, nil
@@ -113,8 +113,8 @@ func (w *Sender) planAll(ctx context.Context, s *registry.Subscription, now time
 // store writes down where a webhook of many queries is, and its next message.
 func store(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		if s.Cursor == before.At && slices.Equal(s.Held, before.Held) {
-			s.Cursor, s.RateCursor, s.Held, s.Pledge = after.At, after.Round, after.Held, next
+		if s.Cursor == before.At && slices.Equal(s.Withheld, before.Withheld) {
+			s.Cursor, s.RateCursor, s.Withheld, s.Outbox = after.At, after.Round, after.Withheld, next
 		}
 		return nil
 	}}
@@ -155,5 +155,5 @@ func (w *Sender) concerns(s *registry.Subscription, c *registry.Change) (bool, e
 // release drops what is held back of a query up to a position: its message has
 // been settled. Subscriptions stored by earlier versions hold it back until then.
 func release(s *registry.Subscription, query string, until registry.Position) {
-	s.Held = slices.DeleteFunc(s.Held, func(h registry.Withheld) bool { return h.Query == query && h.Until == until })
+	s.Withheld = slices.DeleteFunc(s.Withheld, func(h registry.Withheld) bool { return h.Query == query && h.Until == until })
 }

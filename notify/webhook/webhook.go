@@ -150,8 +150,8 @@ func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.St
 			return w.send(ctx, s, s.Dead[i].OutboxMessage, w.replayed)
 		}
 	}
-	if s.Pledge != nil {
-		return w.send(ctx, s, *s.Pledge, w.done)
+	if s.Outbox != nil {
+		return w.send(ctx, s, *s.Outbox, w.done)
 	}
 	if s.Query == "" {
 		return w.planAll(ctx, s, now)
@@ -173,19 +173,19 @@ func Disable(s *registry.Subscription, reason string) {
 
 // ended sends the last message, once the query has no holders.
 func (w *Sender) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
-	if s.Pledge == nil || s.Pledge.Type != TypeEnded {
-		return w.outbox(s, TypeEnded, s.Cursor, ""), nil
+	if s.Outbox == nil || s.Outbox.Type != TypeEnded {
+		return w.prepare(s, TypeEnded, s.Cursor, ""), nil
 	}
-	return w.send(ctx, s, *s.Pledge, w.done)
+	return w.send(ctx, s, *s.Outbox, w.done)
 }
 
-// outbox fixes the next message.
-func (w *Sender) outbox(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
+// prepare fixes the content of the next message.
+func (w *Sender) prepare(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
 	from, seen := s.Cursor, s.Seen
 	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		if s.Cursor == from && s.Seen == seen {
-			s.Pledge = p
+			s.Outbox = p
 		}
 		return nil
 	}}
@@ -223,11 +223,11 @@ func (w *Sender) send(ctx context.Context, s *registry.Subscription, p registry.
 
 // replace puts another message in the place of one that cannot be sent.
 func replace(s *registry.Subscription, id string, other *registry.OutboxMessage) {
-	if s.Pledge != nil && s.Pledge.ID == id {
-		s.Pledge = nil
+	if s.Outbox != nil && s.Outbox.ID == id {
+		s.Outbox = nil
 		switch {
 		case other.Type != "":
-			s.Pledge = other
+			s.Outbox = other
 		case s.Query != "":
 			s.Seen = other.Until // nothing is sent, so that the next message begins where the last one ended
 		default:
@@ -295,14 +295,14 @@ func (w *Sender) verify(s *registry.Subscription) (deliver.Step, error) {
 
 // done enters the outcome of an attempt.
 func (w *Sender) done(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
-	kept := s.Pledge != nil && s.Pledge.ID == p.ID
+	kept := s.Outbox != nil && s.Outbox.ID == p.ID
 	switch {
 	case r.OK():
 		deliver.Delivered(s, r)
 		if !kept {
 			return
 		}
-		if s.Pledge = nil; p.Query != "" {
+		if s.Outbox = nil; p.Query != "" {
 			release(s, p.Query, p.Until)
 			return
 		}
@@ -336,7 +336,7 @@ func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply)
 		s.Dead = slices.Delete(s.Dead, 0, over)
 	}
 	s.GaveUp++
-	s.Pledge, s.Seen, s.Failures, s.NextTry = nil, registry.Position{}, 0, nil
+	s.Outbox, s.Seen, s.Failures, s.NextTry = nil, registry.Position{}, 0, nil
 	if p.Query != "" {
 		release(s, p.Query, p.Until)
 		return

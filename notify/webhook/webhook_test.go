@@ -349,7 +349,7 @@ func TestManyQueriesHeld(t *testing.T) {
 	r.record(a, notifytest.Rows("1", "2", "3"))
 	until(t, "both held back", func() bool {
 		x := r.get(s.ID)
-		return len(x.Held) == 2 && !x.Held[0].Fresh && !x.Held[1].Fresh && x.Held[0].Until.Seq == 3
+		return len(x.Withheld) == 2 && !x.Withheld[0].Fresh && !x.Withheld[1].Fresh && x.Withheld[0].Until.Seq == 3
 	})
 	r.stop()
 	r.start()
@@ -383,7 +383,7 @@ func TestManyQueriesHeld(t *testing.T) {
 	if want := (told{b, 0, 3}); got[0] != want {
 		t.Errorf("moved %+v, want %+v", got[0], want)
 	}
-	until(t, "nothing held back", func() bool { return len(r.get(s.ID).Held) == 0 })
+	until(t, "nothing held back", func() bool { return len(r.get(s.ID).Withheld) == 0 })
 	rate, none := registry.Duration(300*time.Millisecond), json.RawMessage("null")
 	if _, err := r.Update(registry.Caller{}, s.ID, registry.WebhookEdit{Rate: &rate, Filter: &none}); err != nil {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func TestManyQueriesHeld(t *testing.T) {
 	if _, err := r.Engine.Resume(s.ID); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "told after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Held) == 0 })
+	until(t, "told after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Withheld) == 0 })
 }
 
 // Who may no longer read is not told.
@@ -570,7 +570,7 @@ func TestManyQueriesKeepUpWithTheirRate(t *testing.T) {
 				t.Errorf("300 changes of one query came as %d messages", n)
 			}
 			r.record(ids[0], notifytest.Rows("later"))
-			until(t, "an idle webhook", func() bool { x := r.get(s.ID); return len(x.Held) == 0 && x.Pledge == nil })
+			until(t, "an idle webhook", func() bool { x := r.get(s.ID); return len(x.Withheld) == 0 && x.Outbox == nil })
 			if newest(h, ids[0], uint64(2+300/queries)) {
 				t.Error("the next round did not wait for the rate")
 			}
