@@ -33,7 +33,7 @@ func (w *world) outbox(c *Config) {
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}, Schedule: []time.Duration{time.Millisecond}})
-	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.Webhook: sender}})
+	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.Webhook: sender}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestSubscribedAgainAtItsEnd(t *testing.T) {
 	defer srv.Close()
 	store := &reviver{table: table{m: map[string]registry.Subscription{}}, after: owed("a", srv.URL, 1)}
 	s := newStand(t, func(o *Options) {
-		o.Store, o.Ways = store, map[registry.Way]Way{"count": ending{}}
+		o.Store, o.Senders = store, map[registry.Way]Sender{"count": ending{}}
 	})
 	store.note = s.update
 	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = owed("a", srv.URL, 0); return nil }); err != nil {

@@ -70,7 +70,7 @@ func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 
 // next asks a subscription's way out what to do.
 func (e *Engine) next(ctx context.Context, s *registry.Subscription) (Step, error) {
-	way := e.opts.Ways[s.Way]
+	way := e.opts.Senders[s.Way]
 	if way == nil {
 		return Step{}, fmt.Errorf("%w: it delivers by %q, which is unknown; run the version that stored it, or drop it", ErrUnsupported, s.Way)
 	}

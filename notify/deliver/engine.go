@@ -20,8 +20,8 @@ import (
 // ErrStopped says that the engine has ended.
 var ErrStopped = errors.New("deliveries have stopped")
 
-// A Way knows what a way out says to its subscribers.
-type Way interface {
+// A Sender decides what the subscriptions of one way are sent.
+type Sender interface {
 	// Next decides what is to be done for a subscription now. It is called for
 	// one subscription at a time and many concurrently, and may wait for the log
 	// and for ctx only.
@@ -77,12 +77,12 @@ func (r Reply) Problem() string {
 	return fmt.Sprintf("the callback answered %d", r.Status)
 }
 
-// Options of an Engine. Store, Waker, Guard and Ways are required.
+// Options of an Engine. Store, Waker, Guard and Senders are required.
 type Options struct {
-	Store Store
-	Waker *notify.Waker
-	Guard *Guard
-	Ways  map[registry.Way]Way
+	Store   Store
+	Waker   *notify.Waker
+	Guard   *Guard
+	Senders map[registry.Way]Sender
 	// UserAgent of all requests.
 	UserAgent string
 	Limits    Limits
@@ -166,8 +166,8 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
 		hosts: make(map[string]*host), work: make(chan struct{}, 1), failed: make(chan error, 1)}
 	e.limiters[wide].places, e.limiters[narrow].places = o.Limits.Wide, o.Limits.Narrow
-	e.ways = make(map[registry.Way]*tally, len(o.Ways))
-	for w := range o.Ways {
+	e.ways = make(map[registry.Way]*tally, len(o.Senders))
+	for w := range o.Senders {
 		e.ways[w] = new(tally)
 	}
 	e.writer = newWriter(o.Store, e.fail)

@@ -122,7 +122,7 @@ func newStand(t *testing.T, edit func(*Options), all ...registry.Subscription) *
 	for _, x := range all {
 		s.store.m[x.ID] = x
 	}
-	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"), Ways: map[registry.Way]Way{"count": counter{}}, UserAgent: "test"}
+	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"), Senders: map[registry.Way]Sender{"count": counter{}}, UserAgent: "test"}
 	if edit != nil {
 		edit(&o)
 	}

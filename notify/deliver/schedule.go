@@ -17,7 +17,7 @@ import (
 // A subscriber is what the engine keeps in memory of a subscription.
 type subscriber struct {
 	id, query, host string
-	lane            int // index of its limiter
+	limiter         int // index of its limiter
 
 	state   state
 	rerun   bool      // something came while it was running
@@ -65,9 +65,9 @@ func (e *Engine) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s.Callback), at: -1, lane: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s.Callback), at: -1, limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
-			x.lane = wide
+			x.limiter = wide
 		}
 		e.enter(x)
 	}
@@ -128,7 +128,7 @@ func (e *Engine) enqueue(x *subscriber) {
 	default:
 		e.schedule(x, time.Time{})
 		x.state = queued
-		e.limiters[x.lane].queue.push(x)
+		e.limiters[x.limiter].queue.push(x)
 	}
 }
 
@@ -221,7 +221,7 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 	h.running--
 	for next := h.waiting.pop(); next != nil; next = h.waiting.pop() {
 		if !next.gone {
-			e.limiters[next.lane].queue.push(next)
+			e.limiters[next.limiter].queue.push(next)
 			break
 		}
 	}
@@ -236,9 +236,9 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 		return
 	}
 	if v.called {
-		x.lane = narrow
+		x.limiter = narrow
 		if v.well {
-			x.lane = wide
+			x.limiter = wide
 		}
 	}
 	again := x.rerun || v.more

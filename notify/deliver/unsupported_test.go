@@ -43,7 +43,7 @@ func TestUnsupportedSubscriptions(t *testing.T) {
 	}
 	paused := owed("paused", srv.URL+"/paused", 1)
 	paused.Way, paused.State = "carrier-pigeon", registry.SubscriptionPaused
-	s := newStand(t, func(o *Options) { o.Ways["unsupporting"] = unsupporting{} }, append(all, paused, owed("good", srv.URL+"/good", 1))...)
+	s := newStand(t, func(o *Options) { o.Senders["unsupporting"] = unsupporting{} }, append(all, paused, owed("good", srv.URL+"/good", 1))...)
 	until(t, "the delivery to another subscription", func() bool { return s.Stats().Taken == 1 })
 	for id := range stored {
 		var x registry.Subscription

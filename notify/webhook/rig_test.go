@@ -77,7 +77,7 @@ func (r *rig) start() {
 		},
 	})
 	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test", Timing: r.timing,
-		Ways: map[registry.Way]deliver.Way{registry.Webhook: sender}})
+		Senders: map[registry.Way]deliver.Sender{registry.Webhook: sender}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

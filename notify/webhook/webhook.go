@@ -96,14 +96,14 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// A Sender decides what webhooks are sent. It is a deliver.Way.
+// A Sender decides what webhooks are sent. It is a deliver.Sender.
 type Sender struct {
 	opts   Options
 	reader cursor.Reader
 	rules  cursor.Rules
 }
 
-var _ deliver.Way = (*Sender)(nil)
+var _ deliver.Sender = (*Sender)(nil)
 
 // New makes a sender.
 func New(o Options) *Sender {
@@ -120,7 +120,7 @@ func New(o Options) *Sender {
 		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange, Page: 1}}
 }
 
-// Next is deliver.Way's.
+// Next is deliver.Sender's.
 func (w *Sender) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	now := w.opts.Now()
 	switch {

@@ -94,7 +94,7 @@ var Schedule = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minut
 // give up a version.
 const calm = 10 * time.Minute
 
-// A Hub sends subscribers what the Recommendation wants. It is a deliver.Way.
+// A Hub sends subscribers what the Recommendation wants. It is a deliver.Sender.
 type Hub struct {
 	opts   Options
 	link   string
@@ -129,7 +129,7 @@ func (a *asking) count() int {
 	return len(a.m)
 }
 
-var _ deliver.Way = (*Hub)(nil)
+var _ deliver.Sender = (*Hub)(nil)
 
 // New makes a hub.
 func New(o Options) *Hub {
@@ -168,7 +168,7 @@ func (h *Hub) path(topic string) (path string, ok bool) {
 	return path, ok && !strange && strings.HasPrefix(path, "/")
 }
 
-// Next is deliver.Way's.
+// Next is deliver.Sender's.
 func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	now := h.opts.Now()
 	switch {

@@ -157,7 +157,7 @@ func (r *rig) start() {
 		},
 		Lease: r.setup.lease, Schedule: r.setup.schedule, Patience: r.setup.patience,
 	})
-	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Ways: map[registry.Way]deliver.Way{registry.WebSub: r.way},
+	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Senders: map[registry.Way]deliver.Sender{registry.WebSub: r.way},
 		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()})
 	if err != nil {
 		r.t.Fatal(err)

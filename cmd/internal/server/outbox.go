@@ -47,7 +47,7 @@ func newOutbox(s *Server, c web.Config) (*outbox, error) {
 	})
 	engine, err := deliver.New(deliver.Options{
 		Store: s.Store, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
-		Ways: map[registry.Way]deliver.Way{registry.WebSub: sub, registry.Webhook: hooks},
+		Senders: map[registry.Way]deliver.Sender{registry.WebSub: sub, registry.Webhook: hooks},
 	})
 	if err != nil {
 		return nil, err
