@@ -147,9 +147,9 @@ func (s *Server) Subscriptions(after string, limit int) []registry.Subscription 
 	return list
 }
 
-// Standing goes through all of them, as they are when it begins. Followers that come
-// or go meanwhile do not wait for it.
-func (s *Server) Standing(yield func(registry.Subscription) bool) {
+// AllSubscriptions goes through the subscriptions of connections as they are when it
+// begins. Followers that come or go meanwhile do not wait for it.
+func (s *Server) AllSubscriptions(yield func(registry.Subscription) bool) {
 	for _, x := range s.listing.after("", math.MaxInt) {
 		if !yield(x.show()) {
 			return
@@ -177,10 +177,10 @@ func (s *Server) Drop(id string) error {
 	return nil
 }
 
-// Halt pauses one of them, or lets it go on. Its connection stays,
+// SetPaused pauses one of them, or lets it go on. Its connection stays,
 // and what changes meanwhile waits in the log; when the log is trimmed beyond
 // its position, that is a gap like any other.
-func (s *Server) Halt(id string, on bool) (registry.Subscription, error) {
+func (s *Server) SetPaused(id string, on bool) (registry.Subscription, error) {
 	x, err := s.listing.find(id)
 	if err != nil {
 		return registry.Subscription{}, err

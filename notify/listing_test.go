@@ -85,7 +85,7 @@ func TestListingOfStreams(t *testing.T) {
 		if name == "query" {
 			s.next()
 		}
-		if y, err := r.srv.Halt(x.ID, true); err != nil || y.State != registry.SubscriptionPaused {
+		if y, err := r.srv.SetPaused(x.ID, true); err != nil || y.State != registry.SubscriptionPaused {
 			t.Fatalf("%s: paused: %+v %v", name, y, err)
 		}
 		for _, v := range []string{"b", "c", "d"} {
@@ -95,7 +95,7 @@ func TestListingOfStreams(t *testing.T) {
 		if y, _ := r.srv.Subscription(x.ID); y.Cursor.Seq > 2 { // one change may have been under way
 			t.Errorf("%s: while it is paused it is at %v", name, y.Cursor)
 		}
-		if y, err := r.srv.Halt(x.ID, false); err != nil || y.State != registry.Active {
+		if y, err := r.srv.SetPaused(x.ID, false); err != nil || y.State != registry.Active {
 			t.Fatalf("%s: resumed: %+v %v", name, y, err)
 		}
 		for seq := uint64(1); seq < 4; { // nothing is lost, whether folded or not
@@ -142,7 +142,7 @@ func TestPauseWebSocket(t *testing.T) {
 	if x.Name != "q" {
 		x = r.srv.Subscriptions("", 10)[1]
 	}
-	if _, err := r.srv.Halt(x.ID, true); err != nil {
+	if _, err := r.srv.SetPaused(x.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	p.send(`{"type":"ping"}`)
@@ -161,7 +161,7 @@ func TestPauseWebSocket(t *testing.T) {
 	if y, err := r.srv.Subscription(x.ID); err != nil || y.State != registry.SubscriptionPaused || y.Cursor.Seq != 1 || y.Deliveries != 1 || y.LastDelivery == nil {
 		t.Errorf("paused: %+v %v", y, err)
 	}
-	if _, err := r.srv.Halt(x.ID, false); err != nil {
+	if _, err := r.srv.SetPaused(x.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	at := uint64(1)
@@ -172,7 +172,7 @@ func TestPauseWebSocket(t *testing.T) {
 		at = m.Seq
 		return at == 3
 	})
-	if _, err := r.srv.Halt("live_none", true); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := r.srv.SetPaused("live_none", true); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("paused nobody: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func TestListingPages(t *testing.T) {
 		t.Fatalf("%d ids, want 434, each once in order", len(ids))
 	}
 	n := 0
-	for range s.Standing {
+	for range s.AllSubscriptions {
 		n++
 	}
 	if n != 434 || len(s.listing.order) > 900 {

@@ -12,8 +12,8 @@ import (
 type DeliveryMetrics interface {
 	// Deliveries counts deliveries, one entry for each way out.
 	Deliveries() []Deliveries
-	// Standing goes through all subscriptions in any order.
-	Standing(yield func(registry.Subscription, error) bool)
+	// AllSubscriptions goes through all subscriptions in any order.
+	AllSubscriptions(yield func(registry.Subscription, error) bool)
 }
 
 // Deliveries holds the counters of one delivery type since the start of the process.
@@ -93,7 +93,7 @@ type oldestKey struct {
 }
 
 func (b *backlog) read() error {
-	for x, err := range b.s.DeliveryMetrics.Standing {
+	for x, err := range b.s.DeliveryMetrics.AllSubscriptions {
 		if err == nil {
 			err = b.add(&x)
 		}

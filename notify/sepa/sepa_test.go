@@ -491,7 +491,7 @@ func TestManaged(t *testing.T) {
 	if len(list) != 1 || list[0].Way != registry.SEPA || list[0].Name != "mine" || list[0].Query != id || list[0].State != registry.Active {
 		t.Fatalf("listed: %+v", list)
 	}
-	if _, err := r.live.Halt(list[0].ID, true); err != nil {
+	if _, err := r.live.SetPaused(list[0].ID, true); err != nil {
 		t.Fatal(err)
 	}
 	r.record(id, table(false, "b"))
@@ -500,7 +500,7 @@ func TestManaged(t *testing.T) {
 	if x, err := r.live.Subscription(list[0].ID); err != nil || x.State != registry.SubscriptionPaused || x.Cursor.Seq != 1 || x.Deliveries != 1 {
 		t.Errorf("paused: %+v %v", x, err)
 	}
-	if _, err := r.live.Halt(list[0].ID, false); err != nil {
+	if _, err := r.live.SetPaused(list[0].ID, false); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 2 {

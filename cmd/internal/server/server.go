@@ -32,24 +32,24 @@ import (
 
 // A Server is the running program: all parts, wired.
 type Server struct {
-	conf     *config.Config
-	log      *slog.Logger
-	listener net.Listener
-	Store    *store.DB
-	Registry *registry.Registry
-	fleet    *fleet
-	Waker    *notify.Waker
-	live     *notify.Server
-	outbox   *outbox
-	gate     *web.TokenGate
-	metrics  *web.Metrics
-	pages    *ui.Server
-	http     *http.Server
-	phase    atomic.Int32                    // starting, ready or stopping
-	cert     atomic.Pointer[tls.Certificate] // nil without TLS
-	started  time.Time
-	inForce  atomic.Pointer[config.Config] // what the page of settings shows
-	behind   bool                          // something did not end in time and may use the store still
+	conf       *config.Config
+	log        *slog.Logger
+	listener   net.Listener
+	Store      *store.DB
+	Registry   *registry.Registry
+	fleet      *fleet
+	Waker      *notify.Waker
+	live       *notify.Server
+	deliveries *deliveries
+	gate       *web.TokenGate
+	metrics    *web.Metrics
+	pages      *ui.Server
+	http       *http.Server
+	phase      atomic.Int32                    // starting, ready or stopping
+	cert       atomic.Pointer[tls.Certificate] // nil without TLS
+	started    time.Time
+	inForce    atomic.Pointer[config.Config] // what the page of settings shows
+	behind     bool                          // something did not end in time and may use the store still
 
 	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
 	WhenStopping func()
@@ -182,10 +182,10 @@ func (s *Server) serveHTTP() error {
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log,
 	}
 	var err error
-	if s.outbox, err = newOutbox(s, conf); err != nil {
+	if s.deliveries, err = newDeliveries(s, conf); err != nil {
 		return err
 	}
-	conf.Hub, conf.Outbox = s.outbox.hub, web.Outbox{Subscriptions: s.outbox, Webhooks: s.outbox.hooks, DeliveryMetrics: s.outbox}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, DeliveryMetrics: s.deliveries}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
@@ -337,7 +337,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stopSlots()
 	failed := make(chan error, 4)
 	go func() { failed <- s.fleet.Run(slots) }()
-	go func() { failed <- s.outbox.engine.Run(slots) }()
+	go func() { failed <- s.deliveries.engine.Run(slots) }()
 	go func() { failed <- s.Store.Watch(slots) }() // a registration may be the first to find the disk broken
 	go func() { failed <- s.accept() }()
 	go s.sweep(slots)

@@ -17,9 +17,9 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// An outbox is everything that calls callbacks: the engine, with the hub and
-// the webhooks on it.
-type outbox struct {
+// deliveries joins the engine that calls callbacks, its senders, and the live
+// connections.
+type deliveries struct {
 	engine *deliver.Engine
 	websub *websub.Hub
 	hub    http.Handler
@@ -28,8 +28,8 @@ type outbox struct {
 	live   *notify.Server
 }
 
-// newOutbox returns the outbox of a server with API c.
-func newOutbox(s *Server, c web.Config) (*outbox, error) {
+// newDeliveries returns those of a server with API c.
+func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	guard, err := deliver.NewGuard(s.conf.WebSub.AllowCallbackNetworks)
 	if err != nil {
 		return nil, cli.UsageErrorf("websub.allow_callback_networks: %v", err)
@@ -52,7 +52,7 @@ func newOutbox(s *Server, c web.Config) (*outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outbox{
+	return &deliveries{
 		engine: engine, store: s.Store, live: s.live, websub: sub,
 		hub:   websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Sender: hooks, Resolve: s.Registry.Resolve},
@@ -77,8 +77,8 @@ func userAgent(contact string) string {
 	return "freshet/" + cli.Version() + " (+" + contact + ")"
 }
 
-// Subscriptions is web.Subscriptions'.
-func (o *outbox) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
+// Subscriptions implements web.Subscriptions.
+func (o *deliveries) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
 	stored, err := o.store.Subscriptions(after, limit)
 	if err != nil {
 		return nil, err
@@ -88,9 +88,9 @@ func (o *outbox) Subscriptions(after string, limit int) ([]registry.Subscription
 	return all[:min(len(all), limit)], nil
 }
 
-// Standing is web.DeliveryMetrics'. Subscriptions that are kept come page by page,
+// AllSubscriptions implements web.DeliveryMetrics. Stored subscriptions come first,
 // then those of connections.
-func (o *outbox) Standing(yield func(registry.Subscription, error) bool) {
+func (o *deliveries) AllSubscriptions(yield func(registry.Subscription, error) bool) {
 	for after := ""; ; {
 		page, err := o.store.Subscriptions(after, 500)
 		if err != nil {
@@ -107,19 +107,19 @@ func (o *outbox) Standing(yield func(registry.Subscription, error) bool) {
 		}
 		after = page[len(page)-1].ID
 	}
-	o.live.Standing(func(x registry.Subscription) bool { return yield(x, nil) })
+	o.live.AllSubscriptions(func(x registry.Subscription) bool { return yield(x, nil) })
 }
 
-// Subscription is web.Subscriptions'.
-func (o *outbox) Subscription(id string) (registry.Subscription, error) {
+// Subscription implements web.Subscriptions.
+func (o *deliveries) Subscription(id string) (registry.Subscription, error) {
 	if x, err := o.live.Subscription(id); err == nil {
 		return x, nil
 	}
 	return o.store.Subscription(id)
 }
 
-// Deliveries is web.DeliveryMetrics'.
-func (o *outbox) Deliveries() (list []web.Deliveries) {
+// Deliveries implements web.DeliveryMetrics.
+func (o *deliveries) Deliveries() (list []web.Deliveries) {
 	for _, w := range o.live.WayStats() {
 		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})
 	}
@@ -129,8 +129,8 @@ func (o *outbox) Deliveries() (list []web.Deliveries) {
 	return list
 }
 
-// Act is web.Subscriptions'.
-func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
+// Act implements web.Subscriptions.
+func (o *deliveries) Act(id, verb string) (registry.Subscription, error) {
 	if x, err := o.live.Subscription(id); err == nil {
 		switch verb {
 		case "drop":
@@ -139,9 +139,9 @@ func (o *outbox) Act(id, verb string) (registry.Subscription, error) {
 			if x.State != registry.Active {
 				return x, &registry.Problem{Kind: registry.KindConflict, Detail: "it is paused already"}
 			}
-			return o.live.Halt(id, true)
+			return o.live.SetPaused(id, true)
 		}
-		return o.live.Halt(id, false)
+		return o.live.SetPaused(id, false)
 	}
 	switch verb {
 	case "pause":
