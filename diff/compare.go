@@ -169,13 +169,77 @@ func (m *matcher) resync(i, j int) (di, dj int) {
 	return 1, 1
 }
 
-// An equalRows holds the equal rows of one hash, as a chain of indices in
-// removed + 1. Probing past each of them would be quadratic in the number of
-// repetitions.
-type equalRows struct{ first, last, left int32 }
+// A rowTable finds the rows of old that are left to pair. Its hash has a random
+// seed, so that an endpoint cannot construct collisions.
+type rowTable struct {
+	old     *Result
+	seed    maphash.Seed
+	buckets []bucket
+	below   []int32 // old row → the next of its bucket
+	seen    byte    // keeps the fetching of memory from being removed as useless
+}
 
-// matchByHash pairs the rows that matchInStep left. The hash has a random seed,
-// so that an endpoint cannot construct collisions.
+// A bucket holds the equal rows that are left to pair, as a stack: top is the
+// index of a row + 1. Several buckets for them would make probing quadratic in
+// the number of repetitions.
+type bucket struct {
+	tag uint32 // of the rows' hash
+	top int32  // 0: free
+}
+
+const exhausted = -1 // the top of a bucket whose rows are all paired
+
+func (t *rowTable) mask() uint64 { return uint64(len(t.buckets) - 1) }
+
+// find returns the bucket of a row; a free one if there is none.
+func (t *rowTable) find(row []byte, sum uint64) *bucket {
+	tag := uint32(sum >> 32)
+	for k := sum & t.mask(); ; k = (k + 1) & t.mask() {
+		b := &t.buckets[k]
+		if b.top == 0 {
+			b.tag = tag
+			return b
+		}
+		if b.tag == tag && b.top != exhausted && bytes.Equal(t.old.arrived(int(b.top-1)), row) {
+			return b
+		}
+	}
+}
+
+// each calls f with each of the rows and its bucket. It goes ahead in blocks:
+// the memory of a block's buckets and rows is fetched together instead of one
+// after the other.
+func (t *rowTable) each(r *Result, rows []int32, stop *stopper, f func(i int32, b *bucket)) error {
+	const block = 32
+	var sums [block]uint64
+	var spans [block]span
+	for part := range slices.Chunk(rows, block) {
+		size := 0
+		for n, i := range part {
+			row := r.arrived(int(i))
+			sums[n], size = maphash.Bytes(t.seed, row), size+64+len(row)
+		}
+		for n := range part {
+			if top := t.buckets[sums[n]&t.mask()].top; top > 0 {
+				spans[n] = t.old.rows[top-1]
+			}
+		}
+		for _, s := range spans[:len(part)] {
+			for at := s.from; at < s.to; at += 64 {
+				t.seen += t.old.text[at]
+			}
+		}
+		for n, i := range part {
+			f(i, t.find(r.arrived(int(i)), sums[n]))
+		}
+		if err := stop.spend(size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matchByHash pairs the rows that matchInStep left.
 func (m *matcher) matchByHash() error {
 	if len(m.removed) == 0 || len(m.added) == 0 {
 		return nil
@@ -184,79 +248,82 @@ func (m *matcher) matchByHash() error {
 	for size < 2*len(m.removed) {
 		size *= 2
 	}
-	slots, mask := make([]equalRows, size), uint64(size-1)
-	sums := make([]uint64, len(m.removed))
-	next := make([]int32, len(m.removed)) // the next equal row, as in equalRows
-	seed := maphash.MakeSeed()
-	for n, i := range m.removed {
-		row := m.old.arrived(int(i))
-		if err := m.stop.spend(64 + len(row)); err != nil {
-			return err
-		}
-		sums[n] = maphash.Bytes(seed, row)
-		k := sums[n] & mask
-		for ; slots[k].first != 0; k = (k + 1) & mask {
-			if o := slots[k].last - 1; sums[o] == sums[n] && bytes.Equal(m.old.arrived(int(m.removed[o])), row) {
-				next[o] = int32(n + 1)
-				break
-			}
-		}
-		if slots[k].first == 0 {
-			slots[k].first = int32(n + 1)
-			slots[k].left = int32(n + 1)
-		}
-		slots[k].last = int32(n + 1)
+	t := rowTable{old: m.old, seed: maphash.MakeSeed(), buckets: make([]bucket, size), below: make([]int32, m.old.Len())}
+	err := t.each(m.old, m.removed, m.stop, func(i int32, b *bucket) { t.below[i], b.top = b.top, i+1 })
+	if err != nil {
+		return err
 	}
-	m.added = slices.DeleteFunc(m.added, func(j int32) bool {
-		sum := maphash.Bytes(seed, m.new.arrived(int(j)))
-		for k := sum & mask; slots[k].first != 0; k = (k + 1) & mask {
-			s := &slots[k]
-			if n := s.first - 1; sums[n] != sum || !m.same(int(m.removed[n]), int(j)) {
-				continue
-			}
-			if s.left == 0 {
-				return false
-			}
-			n := s.left - 1
-			s.left = next[n]
-			m.match[m.removed[n]] = j
-			return true
+	left := m.added[:0]
+	err = t.each(m.new, m.added, m.stop, func(j int32, b *bucket) {
+		if b.top == 0 {
+			left = append(left, j)
+			return
 		}
-		return false
+		i := b.top - 1
+		m.match[i] = j
+		if b.top = t.below[i]; b.top == 0 {
+			b.top = exhausted
+		}
 	})
+	if err != nil {
+		return err
+	}
+	m.added = left
 	m.removed = slices.DeleteFunc(m.removed, func(i int32) bool { return m.match[i] >= 0 })
 	return m.stop.check()
 }
 
 // mergeOrder derives new's canonical order by merging the sorted added rows
-// into old's order. This is cheaper than sorting if most rows stayed.
+// into old's order, and hashes new on the way. This is cheaper than sorting if
+// most rows stayed. The rows that stayed are read from old: a stored result is
+// in canonical order in memory.
 func (m *matcher) mergeOrder() {
+	if m.new.stored != nil {
+		return // it is sorted
+	}
 	m.old.sort()
 	m.new.sorting.Do(func() {
-		row := func(k int) []byte { return m.new.arrived(int(m.added[k])) }
-		var added []int32
-		if p := sortedPerm(len(m.added), row); p == nil {
-			added = m.added
-		} else {
-			for _, k := range p {
-				added = append(added, m.added[k])
-			}
-		}
-		perm := make([]int32, 0, m.new.Len())
-		for c := range m.old.rows {
-			i := c
-			if m.old.perm != nil {
-				i = int(m.old.perm[c])
-			}
-			j := m.match[i]
-			if j < 0 {
-				continue
-			}
-			for len(added) > 0 && bytes.Compare(m.new.arrived(int(added[0])), m.new.arrived(int(j))) < 0 {
-				perm, added = append(perm, added[0]), added[1:]
-			}
-			perm = append(perm, j)
-		}
-		m.new.perm = append(perm, added...)
+		m.new.perm = make([]int32, 0, m.new.Len())
+		sum := m.new.digest(m.merged)
+		m.new.hashing.Do(func() { m.new.sum = sum })
 	})
+}
+
+// merged yields new's rows in canonical order and records that order.
+func (m *matcher) merged(yield func([]byte) bool) {
+	added := slices.Clone(m.added)
+	if order := sortedPerm(len(added), func(k int) []byte { return m.new.arrived(int(added[k])) }); order != nil {
+		for k, at := range order {
+			added[k] = m.added[at]
+		}
+	}
+	add := func(j int32, row []byte) bool {
+		m.new.perm = append(m.new.perm, j)
+		return yield(row)
+	}
+	for c := range m.old.rows {
+		i := c
+		if m.old.perm != nil {
+			i = int(m.old.perm[c])
+		}
+		j := m.match[i]
+		if j < 0 {
+			continue
+		}
+		row := m.old.arrived(i)
+		for len(added) > 0 && bytes.Compare(m.new.arrived(int(added[0])), row) < 0 {
+			if !add(added[0], m.new.arrived(int(added[0]))) {
+				return
+			}
+			added = added[1:]
+		}
+		if !add(j, row) {
+			return
+		}
+	}
+	for _, j := range added {
+		if !add(j, m.new.arrived(int(j))) {
+			return
+		}
+	}
 }

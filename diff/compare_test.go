@@ -1,9 +1,12 @@
 package diff
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -424,4 +427,93 @@ func TestFingerprintsKnowPlaces(t *testing.T) {
 	if err != nil || !got.Approximate() {
 		t.Errorf("%v, %v: not approximate any more", got, err)
 	}
+}
+
+// Results large enough for many blocks of rows, with repetitions and blank
+// nodes, old in the order of arrival and as it comes from a store: the delta,
+// the order and the hash are those of a comparison by a map and of sorting.
+func TestCompareIsPlain(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		form := []Form{Select, Construct, Ask}[r.IntN(3)]
+		n, kinds := 1+r.IntN(1500), 1+r.IntN(2000)
+		result := func(from int) *Result {
+			b := NewBuilder(form, Options{KeepLabels: true})
+			switch form {
+			case Ask:
+				_ = b.SetBoolean(r.IntN(2) == 0)
+			case Select:
+				_ = b.SetVars([]string{"x", "y"})
+			}
+			for range n {
+				if form == Ask {
+					break
+				}
+				x := Term{Kind: IRI, Value: fmt.Sprintf("http://x/%d", from+r.IntN(kinds))}
+				y := []Term{blankTerm("b%d", r.IntN(9)), {Kind: Literal, Value: strings.Repeat("\n", r.IntN(3)), Lang: "en"}}[r.IntN(2)]
+				if form == Select {
+					_ = b.Row(x, y)
+				} else {
+					_ = b.Triple(x, iri("p"), y)
+				}
+			}
+			res, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		old, now := result(0), result(r.IntN(kinds+1))
+		fresh, err := Decode(now.clone().Document(), form, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.IntN(2) == 0 {
+			stored, err := Decode(old.Document(), form, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored.KnownHash(old.Hash())
+			old = stored
+		}
+		d := Compare(old, now)
+		count := map[string]int{}
+		for _, row := range old.all() {
+			count[string(row)]--
+		}
+		for _, row := range fresh.all() {
+			count[string(row)]++
+		}
+		var added, removed Rows
+		for row, k := range count {
+			for ; k > 0; k-- {
+				added = append(added, []byte(row))
+			}
+			for ; k < 0; k++ {
+				removed = append(removed, []byte(row))
+			}
+		}
+		slices.SortFunc(added, bytes.Compare)
+		slices.SortFunc(removed, bytes.Compare)
+		if d == nil {
+			d = &Delta{OldHash: old.Hash(), NewHash: fresh.Hash()}
+			if len(added)+len(removed) > 0 || old.Hash() != fresh.Hash() {
+				t.Fatalf("seed %d: no delta", seed)
+			}
+		}
+		same := func(a, b Rows) bool {
+			return slices.EqualFunc(a, b, func(x, y []byte) bool { return bytes.Equal(x, y) })
+		}
+		if !same(d.Added, added) || !same(d.Removed, removed) {
+			t.Fatalf("seed %d: %d added, %d removed; want %d, %d", seed, len(d.Added), len(d.Removed), len(added), len(removed))
+		}
+		if d.NewHash != fresh.Hash() || now.Hash() != fresh.Hash() || !bytes.Equal(now.Document(), fresh.Document()) {
+			t.Fatalf("seed %d: the inherited order gives another document", seed)
+		}
+	}
+}
+
+// clone returns the result as it was before anything was computed from it.
+func (r *Result) clone() *Result {
+	return &Result{form: r.form, ordered: r.ordered, boolean: r.boolean, vars: r.vars, text: r.text, rows: r.rows}
 }

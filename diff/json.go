@@ -346,16 +346,15 @@ func (d *decoder) endRow(from int) {
 	}
 }
 
-// appendValue copies a raw string. One with escapes is decoded and encoded
-// canonically.
+// appendValue copies a raw string. The escapes of one that has some are made
+// canonical.
 func (d *decoder) appendValue(dst, raw []byte, escaped bool) []byte {
 	if !escaped {
 		return append(dst, raw...)
 	}
-	v, ok := unescape(make([]byte, 0, len(raw)), raw)
+	dst, ok := reescape(dst, raw)
 	if !ok {
 		d.fail("bad escape in a string")
-		return dst
 	}
-	return appendEscaped(dst, v)
+	return dst
 }

@@ -394,3 +394,21 @@ func TestKeepLabels(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Escapes are made canonical as if the text were decoded and encoded again.
+func FuzzReescape(f *testing.F) {
+	for _, s := range []string{"", `a\/b\"c\\\\`, `\u00e9\u0022\u005C\u000a\u0001\u007f`, `\ud83d\ude00\ud83d`, `\b\f\n\r\t\x`, `\`, `\u12`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		b := []byte(s)
+		if j := scanString(b, 0); j < len(b) && b[j] != '\\' || !utf8.ValidString(s) {
+			return // not the content of a JSON string
+		}
+		got, ok := reescape([]byte("x"), b)
+		value, valid := unescape(nil, b)
+		if ok != valid || ok && string(got) != string(appendEscaped([]byte("x"), value)) {
+			t.Fatalf("%q: %q, %t; want %q, %t", s, got, ok, appendEscaped([]byte("x"), value), valid)
+		}
+	})
+}

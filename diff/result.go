@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"iter"
 	"math/bits"
 	"sync"
 
@@ -133,7 +134,7 @@ func (r *Result) Document() []byte {
 	}
 	r.writing.Do(func() {
 		b := make([]byte, 0, r.Size())
-		_ = r.write(func(p []byte) error { b = append(b, p...); return nil })
+		_ = r.write(r.canonical, func(p []byte) error { b = append(b, p...); return nil })
 		r.document = b
 	})
 	return r.document
@@ -147,16 +148,14 @@ const (
 
 // WriteTo writes Document in pieces, without building it. It stops at the first
 // error of w.
-func (r *Result) WriteTo(w io.Writer) (int64, error) { return r.writeTo(w, writtenAtOnce) }
-
-func (r *Result) writeTo(w io.Writer, atOnce int) (int64, error) {
+func (r *Result) WriteTo(w io.Writer) (int64, error) {
 	if r.stored != nil {
 		n, err := w.Write(r.stored)
 		return int64(n), err
 	}
-	buf := bufio.NewWriterSize(w, min(atOnce, r.Size()))
+	buf := bufio.NewWriterSize(w, min(writtenAtOnce, r.Size()))
 	n := int64(0)
-	err := r.write(func(p []byte) error {
+	err := r.write(r.canonical, func(p []byte) error {
 		m, err := buf.Write(p)
 		n += int64(m)
 		return err
@@ -167,21 +166,31 @@ func (r *Result) writeTo(w io.Writer, atOnce int) (int64, error) {
 	return n - int64(buf.Buffered()), err
 }
 
+// canonical yields the rows in canonical order.
+func (r *Result) canonical(yield func([]byte) bool) {
+	r.sort()
+	for i := range r.rows {
+		if !yield(r.Row(i)) {
+			return
+		}
+	}
+}
+
 // write passes the pieces of the document to emit. It stops at the first error
-// of emit.
-func (r *Result) write(emit func([]byte) error) error {
+// of emit. rows yields r's rows in canonical order.
+func (r *Result) write(rows iter.Seq[[]byte], emit func([]byte) error) error {
 	if err := emit(r.head()); err != nil || r.form == Ask {
 		return err
 	}
-	r.sort()
-	comma, feed := []byte{','}, []byte{'\n'}
-	for i := range r.rows {
-		if !r.form.Graph() && i > 0 {
+	comma, feed, first := []byte{','}, []byte{'\n'}, true
+	for row := range rows {
+		if !r.form.Graph() && !first {
 			if err := emit(comma); err != nil {
 				return err
 			}
 		}
-		if err := emit(r.Row(i)); err != nil {
+		first = false
+		if err := emit(row); err != nil {
 			return err
 		}
 		if r.form.Graph() {
@@ -198,12 +207,28 @@ func (r *Result) write(emit func([]byte) error) error {
 
 // Hash is "sha256:" and the hexadecimal SHA-256 of Document.
 func (r *Result) Hash() string {
-	r.hashing.Do(func() {
-		h := sha256.New()
-		_, _ = r.writeTo(h, hashedAtOnce) // a hash returns no error
-		r.sum = "sha256:" + hex.EncodeToString(h.Sum(nil))
-	})
+	r.hashing.Do(func() { r.sum = r.digest(r.canonical) })
 	return r.sum
+}
+
+// KnownHash sets the hash of a result that was stored together with it, unless it
+// has been computed.
+func (r *Result) KnownHash(sum string) {
+	if sum != "" {
+		r.hashing.Do(func() { r.sum = sum })
+	}
+}
+
+func (r *Result) digest(rows iter.Seq[[]byte]) string {
+	h := sha256.New()
+	if r.stored != nil {
+		h.Write(r.stored)
+	} else {
+		buf := bufio.NewWriterSize(h, hashedAtOnce)
+		_ = r.write(rows, func(p []byte) error { _, err := buf.Write(p); return err }) // a hash returns no error
+		_ = buf.Flush()
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // A Fingerprint is a fast 128-bit digest for use within one installation. A

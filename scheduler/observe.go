@@ -48,6 +48,9 @@ func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, erro
 			a.Outcome, out.Result, out.Delta, out.Prepared = registry.Changed, a.Result, d, prepared
 			s.Hash, s.Rows, s.ChangedAt = a.Result.Hash(), a.Result.Len(), out.Checked
 		}
+		if a.Result != nil {
+			s.Fingerprint = a.Result.Fingerprint()
+		}
 		taken := Sample{Slot: x.slot, Elapsed: a.Elapsed}
 		if d != nil && old.Executions > 0 {
 			taken.Changed, taken.Jaccard = true, d.Jaccard
@@ -75,18 +78,28 @@ func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, erro
 // ageUnit is how exactly an Age tells when an answer came about.
 const ageUnit = time.Second
 
-// step compares in three tiers, cheapest first. Without a result the executor
-// has seen that the bytes are the same. stop ends it early, nil never.
+// step compares in three tiers, cheapest first: the bytes, of which the executor
+// has seen that they are the same if there is no result; the fingerprint, or the
+// hash where that is not known; the rows. stop ends it early, nil never.
 func step(stop func() error, old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
-	if now == nil || old.Executions > 0 && now.Hash() == old.Hash {
+	switch {
+	case now == nil:
 		return nil, nil
-	}
-	if old.Executions == 0 {
+	case old.Executions == 0:
 		return diff.CompareUntil(stop, nil, now)
+	case old.Fingerprint != diff.Fingerprint{}:
+		if now.Fingerprint() == old.Fingerprint {
+			return nil, nil
+		}
+	case now.Hash() == old.Hash:
+		return nil, nil
 	}
 	was, err := prev()
 	if err != nil {
 		return nil, fmt.Errorf("read the last result: %w", err)
+	}
+	if was != nil {
+		was.KnownHash(old.Hash)
 	}
 	return diff.CompareUntil(stop, was, now)
 }

@@ -60,7 +60,7 @@ func TestObserveCompletes(t *testing.T) {
 		t.Errorf("baseline: %+v", first)
 	}
 	want := Stats{
-		Last: 3, Executions: 1, Samples: []Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(), Rows: 2,
+		Last: 3, Executions: 1, Samples: []Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(), Fingerprint: ab.Fingerprint(), Rows: 2,
 		CheckedAt: first.Checked, ChangedAt: first.Checked, Policy: "ttl:max=32:reset", Memory: memory,
 		LastRun: Run{Slot: 3, At: ended, Elapsed: time.Second, Outcome: registry.Changed, Why: TierRanked},
 	}
@@ -97,6 +97,34 @@ func TestObserveCompletes(t *testing.T) {
 
 // An answer out of a cache that is older than the last one brings back what was
 // the result before: it is no change, no sample, and no check.
+// The same rows in another order are recognised by the fingerprint, or by the hash
+// where the fingerprint is not known, as after a restart.
+func TestObserveSameRows(t *testing.T) {
+	p := named("ttl:max=32")
+	first, err := observe(p, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a", "b")}), mustNotRead(t))
+	if err != nil || first.Stats.Fingerprint == (diff.Fingerprint{}) {
+		t.Fatalf("%+v, %v", first.Stats, err)
+	}
+	restarted := first.Stats
+	restarted.Fingerprint = diff.Fingerprint{}
+	unread := first.Stats
+	unread.Hash = "not looked at"
+	for name, was := range map[string]Stats{"running": first.Stats, "restarted": restarted, "hash": unread} {
+		same, err := observe(p, was, seen(2, Answer{Outcome: registry.Changed, Result: rows(t, "b", "a")}), mustNotRead(t))
+		if err != nil || same.Delta != nil || same.Stats.LastRun.Outcome != registry.Unchanged || same.Stats.Fingerprint != first.Stats.Fingerprint {
+			t.Errorf("%s: %+v, %v", name, same, err)
+		}
+	}
+	for name, was := range map[string]Stats{"running": first.Stats, "restarted": restarted} {
+		now := rows(t, "b", "c")
+		moved, err := observe(p, was, seen(2, Answer{Outcome: registry.Changed, Result: now}),
+			func() (*diff.Result, error) { return rows(t, "a", "b"), nil })
+		if err != nil || moved.Delta == nil || moved.Delta.OldHash != was.Hash || moved.Stats.Hash != now.Hash() || moved.Stats.Fingerprint != now.Fingerprint() {
+			t.Errorf("%s: %+v, %v", name, moved, err)
+		}
+	}
+}
+
 func TestObserveOldAnswers(t *testing.T) {
 	was, is := rows(t, "a"), rows(t, "b")
 	first, err := observe(named("ttl:max=32"), Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)

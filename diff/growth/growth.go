@@ -68,9 +68,9 @@ func measure(work func()) (seconds, bytes float64) {
 		gc := debug.SetGCPercent(-1) // marking would be charged to the allocating thread
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := processor()
+		start := Processor()
 		work()
-		took := processor() - start
+		took := Processor() - start
 		runtime.ReadMemStats(&after)
 		debug.SetGCPercent(gc)
 		seconds = min(seconds, max(took, time.Microsecond).Seconds())

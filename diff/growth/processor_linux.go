@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processor is the processor time of this thread.
-func processor() time.Duration {
+// Processor is the processor time of this thread.
+func Processor() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		return time.Duration(time.Now().UnixNano())

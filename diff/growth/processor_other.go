@@ -4,5 +4,5 @@ package growth
 
 import "time"
 
-// processor is the wall-clock time, where threads have no clock of their own.
-func processor() time.Duration { return time.Duration(time.Now().UnixNano()) }
+// Processor is the wall-clock time, where threads have no clock of their own.
+func Processor() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -29,14 +30,17 @@ type Stats struct {
 	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were rejected because of their Age
 	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, at most doubts
 
-	Changes   uint64            `json:"changes"`          // without the baseline
-	Policy    string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
-	Position  registry.Position `json:"position"`         // set by the ledger; Record ignores an outcome whose epoch is not the query's, because that query was removed
-	Hash      string            `json:"hash"`
-	Rows      int               `json:"rows"`
-	CheckedAt time.Time         `json:"checked_at,omitzero"`
-	ChangedAt time.Time         `json:"changed_at,omitzero"`
-	LastRun   Run               `json:"last_run"` // the last execution, whatever its outcome
+	Changes  uint64            `json:"changes"`          // without the baseline
+	Policy   string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
+	Position registry.Position `json:"position"`         // set by the ledger; Record ignores an outcome whose epoch is not the query's, because that query was removed
+	Hash     string            `json:"hash"`
+	// Fingerprint is that of the result with this Hash, which is faster to compare.
+	// It is not stored: zero after a restart, until an answer has been decoded.
+	Fingerprint diff.Fingerprint `json:"-"`
+	Rows        int              `json:"rows"`
+	CheckedAt   time.Time        `json:"checked_at,omitzero"`
+	ChangedAt   time.Time        `json:"changed_at,omitzero"`
+	LastRun     Run              `json:"last_run"` // the last execution, whatever its outcome
 	// IncompleteSince is the time of the first of the executions in a row without a
 	// result, zero if the last one was complete.
 	IncompleteSince time.Time             `json:"incomplete_since,omitzero"`
