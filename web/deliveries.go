@@ -26,9 +26,6 @@ type Deliveries struct {
 	Dropped     uint64 // messages given up
 }
 
-// ways are all values of the label way.
-var ways = []registry.Way{registry.WebSocket, registry.SSE, registry.SEPA, registry.WebSub, registry.Webhook}
-
 type deliveryCollector struct{ s *server }
 
 var (
@@ -54,7 +51,7 @@ func (c deliveryCollector) Collect(ch chan<- prometheus.Metric) {
 		for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "retried": d.Retried, "dropped": d.Dropped} {
 			put(deliveriesDesc, prometheus.CounterValue, float64(n), way, result)
 		}
-		if d.Way != registry.WebSub && d.Way != registry.Webhook {
+		if d.Way.Connected() {
 			put(connectionsDesc, prometheus.GaugeValue, float64(d.Connections), way)
 		}
 	}
@@ -71,7 +68,7 @@ func (c deliveryCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(lagDesc, err)
 		return
 	}
-	for _, way := range ways {
+	for _, way := range registry.Ways {
 		put(waitingDesc, prometheus.GaugeValue, float64(b.waiting[way]), string(way))
 		put(lagDesc, prometheus.GaugeValue, lags[way].Seconds(), string(way))
 	}

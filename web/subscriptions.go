@@ -186,8 +186,8 @@ func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.S
 
 func listSubscriptions(c *call) error {
 	way, state, query := c.params.Get("way"), c.params.Get("state"), c.params.Get("query")
-	if way != "" && !slices.Contains(ways, registry.Way(way)) {
-		return malformed("?way", "way is one of %s", join(ways))
+	if way != "" && !slices.Contains(registry.Ways, registry.Way(way)) {
+		return malformed("?way", "way is one of %s", join(registry.Ways))
 	}
 	if state != "" && !slices.Contains(seenStates, registry.SubscriptionState(state)) {
 		return malformed("?state", "state is one of %s", join(seenStates))
