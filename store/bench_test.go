@@ -324,6 +324,48 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// BenchmarkSearch searches 100,000 queries of usual length for a text: one that none
+// contains, one that few contain, one of which JSON escapes a part, and one that is a
+// key of the stored form.
+func BenchmarkSearch(b *testing.B) {
+	const n = 100_000
+	d := open(b, b.TempDir(), Options{})
+	size := 0
+	registerAll(b, d, n, func(i int) registry.Query {
+		text := fmt.Sprintf("PREFIX wd: <http://www.wikidata.org/entity/>\nPREFIX wdt: <http://www.wikidata.org/prop/direct/>\n"+
+			"SELECT ?item ?label ?place WHERE {\n  ?item wdt:P31 wd:Q%d ;\n    wdt:P276 ?place .\n  ?item rdfs:label ?label\n"+
+			"  FILTER (LANG(?label) = \"en\" && STRLEN(?label) > %d)\n  OPTIONAL { ?item wdt:P571 ?since }\n}\nORDER BY ?label LIMIT 500", i, i%7)
+		size += len(text)
+		return registry.Query{ID: fmt.Sprintf("q_%026d", i), Endpoint: "city", Text: text, Normal: text, Constants: []string{fmt.Sprint("http://www.wikidata.org/entity/Q", i)},
+			Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprint("items ", i), Tags: []string{"items"}, Since: start}}}
+	})
+	for _, c := range []struct {
+		name   string
+		filter registry.QueryFilter
+		want   int
+	}{
+		{"none", registry.QueryFilter{Text: "nowhere"}, 0},
+		{"none-of-endpoint", registry.QueryFilter{Text: "nowhere", Endpoint: "city"}, 0},
+		{"few", registry.QueryFilter{Text: "wd:q9999 "}, 1},
+		{"escaped", registry.QueryFilter{Text: "<http://www.wikidata.org/nowhere>"}, 0},
+		{"key", registry.QueryFilter{Text: "weight"}, 0},
+		{"frequent-letters", registry.QueryFilter{Text: "tea"}, 0},
+		{"no-state", registry.QueryFilter{State: registry.Live}, 0},
+		{"no-tag", registry.QueryFilter{Tag: "none"}, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			before := processorTime(b)
+			for b.Loop() {
+				if items, _, err := d.List(c.filter, "", 100); err != nil || len(items) != c.want {
+					b.Fatal(len(items), err)
+				}
+			}
+			b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64(size)/n, "bytes/text")
+		})
+	}
+}
+
 // BenchmarkDigests reads what lists are ordered by when a few queries, or all,
 // were executed since the last time.
 func BenchmarkDigests(b *testing.B) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +15,7 @@ import (
 
 // Digests caches what was read of each query, so that the cost of a further read
 // depends on what has changed: it compares a registration's revision and a hash of its
-// statistics. It needs a few hundred bytes per query. After the first search it also
-// holds the searchable text of short queries.
+// statistics. It needs a few hundred bytes per query.
 type digests struct {
 	mu   sync.Mutex
 	list []digested // in id order
@@ -28,18 +26,13 @@ type digested struct {
 	wish             registry.Query // the fields on which the state depends
 	serial, revision uint64
 	sum              uint64 // hash of the statistics when they were read
-	words            string // searchable text, see wordsOf; "" before the first search
 }
 
-// longWords is the maximum size in bytes of a query's cached search text; a longer one
-// is read each time.
-const longWords = 2048
-
 // Digests returns the data by which lists of queries are sorted and counted, in id
-// order: of all queries, or of those that contain a text as in Filter.Text. The
+// order: of all queries, or of those that contain a text as in QueryFilter.Text. The
 // digests form a consistent snapshot.
 func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
-	text = strings.ToLower(text)
+	search := newTextSearch(text)
 	d.digests.mu.Lock()
 	defer d.digests.mu.Unlock()
 	old := d.digests.list
@@ -47,7 +40,6 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 	out := make([]registry.QueryDigest, 0, len(old)+16)
 	err := d.view(func(tx *bbolt.Tx) error {
 		owners := map[uint64]string{}
-		var room []byte
 		stats, queries := tx.Bucket(bStats).Cursor(), tx.Bucket(bQueries).Cursor()
 		qk, qv := queries.First()
 		for k, v := stats.First(); k != nil; k, v = stats.Next() {
@@ -77,7 +69,7 @@ func (d *DB) Digests(text string) ([]registry.QueryDigest, error) {
 			if err != nil {
 				return fmt.Errorf("query %s: %w", k, err)
 			}
-			fits, err := x.mentions(&room, qv, text)
+			fits, err := search.finds(k, qv)
 			if err != nil {
 				return err
 			}
@@ -124,9 +116,6 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 		return x, err
 	}
 	st := &r.stats
-	if !same {
-		x.words = ""
-	}
 	x.serial, x.revision, x.sum = serial, revision, sum
 	x.State = scheduler.StateOf(&x.wish, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
@@ -161,53 +150,6 @@ func changedOf(samples []scheduler.Sample) (n int) {
 		}
 	}
 	return n
-}
-
-// mentions is mentions for the digest's query, which is stored as v.
-func (x *digested) mentions(room *[]byte, v []byte, text string) (bool, error) {
-	if text == "" {
-		return true, nil
-	}
-	if len(v) > longWords || strings.Contains(text, wordsEnd) {
-		return mentionsRaw(room, v, text)
-	}
-	if x.words == "" {
-		s, err := parseQuery(v)
-		if err != nil {
-			return false, err
-		}
-		x.words = wordsOf(&s.Query)
-	}
-	return strings.Contains(x.words, text), nil
-}
-
-// mentionsRaw is mentions for a registration in its stored form: decoding it costs
-// much more than finding that the text is not in it. Room is a buffer for the
-// lower-case bytes.
-func mentionsRaw(room *[]byte, v []byte, text string) (bool, error) {
-	if text == "" {
-		return true, nil
-	}
-	if verbatim(text) {
-		*room = lower((*room)[:0], v)
-		if !bytes.Contains(*room, []byte(text)) {
-			return false, nil
-		}
-	}
-	s, err := parseQuery(v)
-	return err == nil && mentions(&s.Query, text), err
-}
-
-// lower appends v with its ASCII letters in lower case. This suffices for an ASCII
-// search text, except for the two non-ASCII letters that fold to ASCII ones.
-func lower(b, v []byte) []byte {
-	b = append(b, v...)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return b
 }
 
 // Recent calls f for the changes after an offset that were committed at or after

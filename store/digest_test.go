@@ -60,7 +60,7 @@ func TestDigestsFollowTheQueries(t *testing.T) {
 			case 0:
 				if _, err := d.EditQuery(id, func(q *registry.Query, found bool) error {
 					if !found {
-						q.ID, q.Endpoint, q.Text = id, "city", "ASK {} # "+strings.Repeat("Long ", rnd.IntN(2)*longWords)
+						q.ID, q.Endpoint, q.Text = id, "city", "ASK {} # "+strings.Repeat("Long ", rnd.IntN(2)*500)
 					}
 					q.Holders = []registry.Holder{{Caller: "app", Name: fmt.Sprint("named in ", round), Tags: []string{"t"}}}
 					return nil

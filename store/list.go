@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -19,15 +18,14 @@ const lookAtOnce = 500
 // cursor, "" at the end. Each item is consistent in itself; a page that examined many
 // queries may combine several snapshots.
 func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []registry.ListedQuery, next string, err error) {
-	f.Text = strings.ToLower(f.Text)
 	if limit <= 0 {
 		return nil, "", nil
 	}
-	room := pageBytes
+	l, room := newLister(d, &f), pageBytes
 	for more := true; more; {
 		// One item beyond the limit shows whether there is a next page.
 		var found []registry.ListedQuery
-		found, cursor, more, err = d.look(&f, cursor, limit+1-len(items), &room)
+		found, cursor, more, err = l.look(cursor, limit+1-len(items), &room)
 		if err != nil {
 			return nil, "", fmt.Errorf("list queries: %w", err)
 		}
@@ -41,18 +39,20 @@ func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []reg
 
 // look examines the next few queries after cursor and returns where it stopped. It
 // subtracts the size of the texts from room and stops when room is used up.
-func (d *DB) look(f *registry.QueryFilter, cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		ids, ok := newIDs(tx, f.Endpoint)
+func (l *lister) look(cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
+	err = l.view(func(tx *bbolt.Tx) error {
+		ids, ok := newIDs(tx, l.filter.Endpoint)
 		if !ok {
 			return nil
 		}
+		l.begin(tx)
 		id := ids.after(cursor)
+		var last []byte
 		for range lookAtOnce {
-			if id == "" || len(items) == limit || *room <= 0 && len(items) > 1 {
+			if id == nil || len(items) == limit || *room <= 0 && len(items) > 1 {
 				break
 			}
-			item, fits, err := d.match(tx, f, id)
+			item, fits, err := l.match(id)
 			if err != nil {
 				return fmt.Errorf("query %s: %w", id, err)
 			}
@@ -60,9 +60,9 @@ func (d *DB) look(f *registry.QueryFilter, cursor string, limit int, room *int) 
 				items = append(items, item)
 				*room -= len(item.Query.Text)
 			}
-			stop, id = id, ids.next()
+			last, id = id, ids.next()
 		}
-		more = id != "" && len(items) < limit
+		stop, more = string(last), id != nil && len(items) < limit
 		return nil
 	})
 	return items, stop, more, err
@@ -82,8 +82,8 @@ func newIDs(tx *bbolt.Tx, endpoint string) (ids, bool) {
 	return ids{c: tx.Bucket(bMembers).Cursor(), prefix: key8(s.number)}, ok
 }
 
-// after returns the smallest id greater than the given one, "" if there is none.
-func (i *ids) after(id string) string {
+// after returns the smallest id greater than the given one, nil if there is none.
+func (i *ids) after(id string) []byte {
 	from := append(slices.Clone(i.prefix), id...)
 	k, _ := i.c.Seek(from)
 	if id != "" && string(k) == string(from) {
@@ -92,41 +92,93 @@ func (i *ids) after(id string) string {
 	return i.id(k)
 }
 
-func (i *ids) next() string {
+func (i *ids) next() []byte {
 	k, _ := i.c.Next()
 	return i.id(k)
 }
 
-func (i *ids) id(k []byte) string {
+func (i *ids) id(k []byte) []byte {
 	if !hasPrefix(k, i.prefix) {
-		return ""
+		return nil
 	}
-	return string(k[len(i.prefix):])
+	return k[len(i.prefix):]
+}
+
+// along reads the values of keys that are asked for in ascending order. Keys that
+// follow each other in the bucket cost a fraction of a search.
+type along struct {
+	c    *bbolt.Cursor
+	k, v []byte
+}
+
+// get returns the value of a key, nil if there is none.
+func (a *along) get(key []byte) []byte {
+	if a.k != nil && bytes.Compare(a.k, key) < 0 {
+		a.k, a.v = a.c.Next()
+	}
+	if a.k == nil || bytes.Compare(a.k, key) < 0 {
+		a.k, a.v = a.c.Seek(key)
+	}
+	if !bytes.Equal(a.k, key) {
+		return nil
+	}
+	return a.v
+}
+
+// A lister selects the queries of a list.
+type lister struct {
+	*DB
+	filter *registry.QueryFilter
+	text   *textSearch
+	exact  []*probe // of the tag and the holder
+
+	// Of one transaction:
+	tx             *bbolt.Tx
+	queries, stats along
+	live           map[uint64]bool // by space: its endpoint exists
+}
+
+func newLister(d *DB, f *registry.QueryFilter) *lister {
+	return &lister{DB: d, filter: f, text: newTextSearch(f.Text), exact: []*probe{newProbe(f.Tag), newProbe(f.Holder)}}
+}
+
+func (l *lister) begin(tx *bbolt.Tx) {
+	l.tx, l.live = tx, map[uint64]bool{}
+	l.queries, l.stats = along{c: tx.Bucket(bQueries).Cursor()}, along{c: tx.Bucket(bStats).Cursor()}
 }
 
 // match reads a query and reports whether the filter accepts it.
-func (d *DB) match(tx *bbolt.Tx, f *registry.QueryFilter, id string) (registry.ListedQuery, bool, error) {
-	_, stats, ok := liveRecord(tx, id)
-	if !ok {
-		return registry.ListedQuery{}, false, nil
+func (l *lister) match(id []byte) (item registry.ListedQuery, fits bool, err error) {
+	v := l.queries.get(id)
+	if len(v) < 24 || !l.alive(number(after(v))) || l.hopeless(id, v) {
+		return item, false, nil
 	}
-	v := tx.Bucket(bQueries).Get([]byte(id))
-	if hopeless(f, v, stats) {
-		return registry.ListedQuery{}, false, nil
+	if fits, err = l.text.finds(id, v); err != nil || !fits {
+		return item, false, err
 	}
 	s, err := parseQuery(v)
-	if err != nil || !admits(f, &s.Query) {
-		return registry.ListedQuery{}, false, err
+	if err != nil || !admits(l.filter, &s.Query) {
+		return item, false, err
 	}
-	item, err := d.item(tx, &s)
-	return item, f.State == "" || item.Status.State == f.State, err
+	item, err = l.item(l.tx, &s)
+	return item, l.filter.State == "" || item.Status.State == l.filter.State, err
+}
+
+// alive reports whether the endpoint of a space exists.
+func (l *lister) alive(space uint64) bool {
+	alive, known := l.live[space]
+	if !known {
+		alive = owner(l.tx, space) != ""
+		l.live[space] = alive
+	}
+	return alive
 }
 
 // hopeless reports from the stored bytes alone that the filter rejects a query.
 // Decoding a registration costs ten times as much, and a selective filter has to
 // examine all queries.
-func hopeless(f *registry.QueryFilter, v, stats []byte) bool {
-	switch f.State {
+func (l *lister) hopeless(id, v []byte) bool {
+	switch l.filter.State {
 	case "":
 	case registry.Paused:
 		if !bytes.Contains(v, []byte(`"pause":`)) {
@@ -137,59 +189,21 @@ func hopeless(f *registry.QueryFilter, v, stats []byte) bool {
 			return true
 		}
 	default:
-		if !recordTries(stats).mayBe(f.State) {
+		if !recordTries(l.stats.get(id)).mayBe(l.filter.State) {
 			return true
 		}
 	}
-	for _, exact := range []string{f.Tag, f.Holder} {
-		if exact != "" && verbatim(exact) && !bytes.Contains(v, []byte(`"`+exact+`"`)) {
-			return true
-		}
-	}
-	return f.Text != "" && verbatim(f.Text) && !bytes.Contains(bytes.ToLower(v), []byte(f.Text))
+	return slices.ContainsFunc(l.exact, func(p *probe) bool { return !p.mayBeIn(v) })
 }
 
-// verbatim reports whether JSON encodes a text without escapes.
-func verbatim(s string) bool {
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' || strings.IndexByte("\"\\<>&", c) >= 0 {
-			return false
-		}
-	}
-	return true
-}
-
+// admits reports whether a query has the filter's tag and holder.
 func admits(f *registry.QueryFilter, q *registry.Query) bool {
 	if f.Tag != "" && !slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return slices.Contains(h.Tags, f.Tag) }) {
 		return false
 	}
-	if f.Holder != "" {
-		if _, ok := q.Holder(f.Holder); !ok {
-			return false
-		}
-	}
-	return f.Text == "" || mentions(q, f.Text)
+	_, held := q.Holder(f.Holder)
+	return f.Holder == "" || held
 }
-
-// mentions searches a query's user-visible fields for a lower-case text.
-func mentions(q *registry.Query, text string) bool {
-	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	return in(q.ID) || in(q.Text) || slices.ContainsFunc(q.Holders, func(h registry.Holder) bool { return in(h.Name) })
-}
-
-// wordsOf concatenates the fields that mentions searches, in lower case.
-func wordsOf(q *registry.Query) string {
-	var b strings.Builder
-	b.WriteString(strings.ToLower(q.ID) + wordsEnd + strings.ToLower(q.Text))
-	for _, h := range q.Holders {
-		b.WriteString(wordsEnd + strings.ToLower(h.Name))
-	}
-	return b.String()
-}
-
-// wordsEnd terminates each field; a search text that contains it is searched in each
-// field separately.
-const wordsEnd = "\x00"
 
 func (d *DB) item(tx *bbolt.Tx, s *storedQuery) (registry.ListedQuery, error) {
 	r, err := d.parseRecord(tx.Bucket(bStats).Get([]byte(s.ID)))

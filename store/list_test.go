@@ -16,16 +16,25 @@ import (
 // many registers n queries in one transaction, every tenth at the port.
 func many(t testing.TB, d *DB, n int) {
 	t.Helper()
+	registerAll(t, d, n, func(i int) registry.Query {
+		q := registry.Query{ID: fmt.Sprintf("q_%06d", i), Endpoint: "city", Text: "SELECT ?s { ?s a <http://example.org/Stop> }",
+			Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprintf("Stop %d", i), Tags: []string{fmt.Sprint("mod", i%7)}}}}
+		if i%10 == 0 {
+			q.Endpoint = "port"
+		}
+		if i%500 == 499 {
+			q.Pause = &registry.Pause{By: "ops", At: start}
+		}
+		return q
+	})
+}
+
+// registerAll registers n queries in one transaction.
+func registerAll(t testing.TB, d *DB, n int, query func(i int) registry.Query) {
+	t.Helper()
 	if err := d.update(func(tx *bbolt.Tx) error {
 		for i := range n {
-			q := registry.Query{ID: fmt.Sprintf("q_%06d", i), Endpoint: "city", Text: "SELECT ?s { ?s a <http://example.org/Stop> }",
-				Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprintf("Stop %d", i), Tags: []string{fmt.Sprint("mod", i%7)}}}}
-			if i%10 == 0 {
-				q.Endpoint = "port"
-			}
-			if i%500 == 499 {
-				q.Pause = &registry.Pause{By: "ops", At: start}
-			}
+			q := query(i)
 			x := edited{now: q}
 			if err := errors.Join(x.check(d, q.ID), applyEdit(tx, &x)); err != nil {
 				return err
