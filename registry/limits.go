@@ -91,22 +91,75 @@ func (r *Registry) limitRate(c Caller) error {
 		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", r.limits.TokenRate, l.Burst())}
 }
 
-// admit returns a problem if the limits do not allow the caller to hold a
-// query. What the same transaction releases makes room for it. The answer is
-// valid until another registration is admitted.
-func (r *Registry) admit(own takeover, c Caller, fresh *Query) error {
+// admissions counts the queries that are admitted and not yet stored, so that several
+// can be registered at a time. Where these could exceed a limit together, they are
+// registered one at a time.
+type admissions struct {
+	alone   sync.RWMutex // held for reading by those that are counted
+	mu      sync.Mutex   // guards pending
+	pending map[string]Holdings
+}
+
+// everyone is the key of pending for all callers together. No caller has this name.
+const everyone = ""
+
+// add adds to what is pending of a caller. It returns what was pending before, of the
+// caller and of everyone.
+func (a *admissions) add(caller string, queries int, bytes int64) (own, all Holdings) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pending == nil {
+		a.pending = map[string]Holdings{}
+	}
+	own, all = a.pending[caller], a.pending[everyone]
+	for _, k := range []string{caller, everyone} {
+		h := a.pending[k]
+		h.Queries, h.Bytes = h.Queries+queries, h.Bytes+bytes
+		if a.pending[k] = h; h == (Holdings{}) {
+			delete(a.pending, k)
+		}
+	}
+	return own, all
+}
+
+// admit returns a problem if the limits do not allow the caller to hold a query. What
+// the same transaction releases makes room for it. done must be called when the query
+// is stored.
+func (r *Registry) admit(own takeover, c Caller, fresh *Query) (done func(), err error) {
+	a := &r.admissions
+	a.alone.RLock()
+	mine, all := a.add(c.Name, 1, fresh.Size())
+	done = func() {
+		a.add(c.Name, -1, -fresh.Size())
+		a.alone.RUnlock()
+	}
+	if r.fits(own, c, fresh, mine, all) == nil {
+		return done, nil
+	}
+	done()
+	a.alone.Lock() // now nothing is pending
+	if err := r.fits(own, c, fresh, Holdings{}, Holdings{}); err != nil {
+		a.alone.Unlock()
+		return nil, err
+	}
+	return a.alone.Unlock, nil
+}
+
+// fits is admit while other queries are pending: of the caller, and of everyone.
+func (r *Registry) fits(own takeover, c Caller, fresh *Query, mine, all Holdings) error {
 	known, err := r.store.Query(fresh.ID)
 	found := err == nil
 	if _, holds := known.Holder(c.Name); found && holds {
 		return nil
 	}
-	if err := r.admitTotal(own, found); err != nil || !isLimited(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
+	if err := r.fitsTotal(own, found, all.Queries); err != nil || !isLimited(c) || r.limits.TokenQueries <= 0 && r.limits.TokenBytes <= 0 {
 		return err
 	}
 	h, err := r.store.Holdings(c.Name)
 	if err != nil {
 		return err
 	}
+	h.Queries, h.Bytes = h.Queries+mine.Queries, h.Bytes+mine.Bytes
 	freed, err := r.released(own)
 	if err != nil {
 		return err
@@ -120,13 +173,13 @@ func (r *Registry) admit(own takeover, c Caller, fresh *Query) error {
 	return r.admitBytes(c, h, "query", fresh.Size(), "text, normal form, constants and graphs")
 }
 
-// admitTotal is admit for the limit of all callers together.
-func (r *Registry) admitTotal(own takeover, found bool) error {
+// fitsTotal is fits for the limit of all callers together.
+func (r *Registry) fitsTotal(own takeover, found bool, pending int) error {
 	if found || r.limits.Queries <= 0 {
 		return nil
 	}
 	n, err := r.store.CountQueries("")
-	if err != nil || n < r.limits.Queries {
+	if n += pending; err != nil || n < r.limits.Queries {
 		return err
 	}
 	freed, err := r.released(own)
@@ -165,7 +218,7 @@ func (r *Registry) released(own takeover) (list []Query, err error) {
 	return list, err
 }
 
-// admitBytes is admit for limits.token_bytes.
+// admitBytes is fits for limits.token_bytes.
 func (r *Registry) admitBytes(c Caller, h Holdings, kind string, size int64, of string) error {
 	if most := r.limits.TokenBytes; most > 0 && h.Bytes+size > most {
 		return overQuota("with this %s of %d bytes (%s) %s would hold %d bytes, and limits.token_bytes allows %d", kind, size, of, c.Name, h.Bytes+size, most)
@@ -173,7 +226,7 @@ func (r *Registry) admitBytes(c Caller, h Holdings, kind string, size int64, of 
 	return nil
 }
 
-// admitProfile is admit for a profile.
+// admitProfile is fits for a profile while no query is pending.
 func (r *Registry) admitProfile(c Caller, fresh *Profile) error {
 	if !isLimited(c) || r.limits.TokenProfiles <= 0 && r.limits.TokenBytes <= 0 {
 		return nil

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -249,5 +251,75 @@ func TestReplaceAtTheLimit(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A meetingStore lets edits go on when several have come.
+type meetingStore struct {
+	registry.Store
+	left atomic.Int32
+	all  chan struct{}
+}
+
+func (s *meetingStore) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
+	if s.left.Add(-1) == 0 {
+		close(s.all)
+	}
+	select {
+	case <-s.all:
+	case <-time.After(time.Minute):
+		return registry.Query{}, errors.New("the other edits did not come")
+	}
+	return s.Store.EditQueries(n, edit)
+}
+
+// Registrations far from the limits do not wait for each other.
+func TestRegistrationsAtTheSameTime(t *testing.T) {
+	r := newRig(t, registry.Limits{Queries: 100, TokenQueries: 50, TokenBytes: 1 << 20})
+	s := &meetingStore{Store: r.store, all: make(chan struct{})}
+	s.left.Store(4)
+	r.conf.Store = s
+	r.reopen(t)
+	var all sync.WaitGroup
+	for n := range 4 {
+		all.Go(func() {
+			if _, _, err := r.Register([]registry.Caller{alice, bob}[n%2], ask(n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Limits are exact among registrations at the same time: none is exceeded, and no
+// registration that fits is refused.
+func TestLimitsAmongRegistrationsAtTheSameTime(t *testing.T) {
+	const each, total = 12, 20
+	r := newRig(t, registry.Limits{Queries: total, TokenQueries: each})
+	var all sync.WaitGroup
+	var stored atomic.Int32
+	for i := range 8 {
+		caller := []registry.Caller{alice, bob}[i%2]
+		all.Go(func() {
+			for n := range each {
+				_, created, err := r.Register(caller, ask(100*i+n))
+				var p *registry.Problem
+				if created {
+					stored.Add(1)
+				} else if !errors.As(err, &p) || p.Kind != registry.KindQuota && p.Kind != registry.KindLimit {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	n, err := r.store.CountQueries("")
+	if err != nil || n != total || stored.Load() != total {
+		t.Errorf("%d queries are registered, %d were created, want %d (%v)", n, stored.Load(), total, err)
+	}
+	for _, c := range []registry.Caller{alice, bob} {
+		if h, err := r.store.Holdings(c.Name); err != nil || h.Queries > each {
+			t.Errorf("%s holds %d queries, the limit is %d (%v)", c.Name, h.Queries, each, err)
+		}
 	}
 }

@@ -48,8 +48,8 @@ func (r *Registry) CreateProfile(c Caller, req ProfileRequest) (p Profile, creat
 	if err != nil {
 		return Profile{}, false, err
 	}
-	r.admitting.Lock()
-	defer r.admitting.Unlock()
+	r.admissions.alone.Lock()
+	defer r.admissions.alone.Unlock()
 	if err := r.admitProfile(c, &fresh); err != nil {
 		return Profile{}, false, err
 	}

@@ -32,7 +32,7 @@ type Registry struct {
 
 	revision atomic.Uint64 // see Revision
 
-	admitting    sync.Mutex // held from counting what a limit bounds until the registration is stored
+	admissions   admissions
 	rateLimiters callerLimiters
 
 	mu              sync.Mutex
@@ -125,11 +125,11 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 	}
 	holder := reg.holder(c.Name, r.now().UTC())
 	holder.Live = live
-	r.admitting.Lock()
-	defer r.admitting.Unlock()
-	if err := r.admit(own, c, &fresh); err != nil {
+	done, err := r.admit(own, c, &fresh)
+	if err != nil {
 		return Query{}, false, err
 	}
+	defer done()
 	may := false
 	if reg.Public {
 		if may, err = r.mayPublish(c, fresh.Endpoint); err != nil {
