@@ -44,7 +44,7 @@ func (a *Ablation) Ablate(ctx context.Context, name string, t *trace.Trace, budg
 	for _, p := range a.Policies {
 		setups = append(setups, Setup{Policy: p, Budget: budget, Rule: rule})
 	}
-	rows, err := NewWorld(t).SimulateAll(ctx, setups, done)
+	rows, err := NewSimulator(t).RunAll(ctx, setups, done)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

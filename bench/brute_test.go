@@ -113,13 +113,13 @@ func drawSetup(t *rapid.T) Setup {
 func TestMetricsByBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
-		w := NewWorld(tr)
-		quick, err := w.Simulate(t.Context(), s)
+		w := NewSimulator(tr)
+		quick, err := w.Run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Schedule = true
-		full, err := w.Simulate(t.Context(), s)
+		full, err := w.Run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestStrictNeverOverruns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
 		s.Rule = scheduler.RuleStrict
-		row, err := NewWorld(tr).Simulate(t.Context(), s)
+		row, err := NewSimulator(tr).Run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestDebtIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
 		s.Rule = scheduler.RuleDebt
-		row, err := NewWorld(tr).Simulate(t.Context(), s)
+		row, err := NewSimulator(tr).Run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestUnlimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := tracetest.Draw(t)
 		for _, p := range []string{"rr", "sjf", "ljf", "cr", "dj"} {
-			row, err := NewWorld(tr).Simulate(t.Context(), Setup{Policy: p, Budget: time.Hour, Rule: scheduler.RuleStrict})
+			row, err := NewSimulator(tr).Run(t.Context(), Setup{Policy: p, Budget: time.Hour, Rule: scheduler.RuleStrict})
 			if err != nil {
 				t.Fatal(err)
 			}

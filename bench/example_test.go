@@ -17,14 +17,14 @@ const tinyTrace = `{"queries":2,"revisions":3,"exec_ms":[[10,20],[10,20],[10,20]
 	"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
 
 // A trace is played under a policy and a budget, and measured against the truth.
-func ExampleWorld_Simulate() {
+func ExampleSimulator_Run() {
 	tr, err := trace.ReadJSON(strings.NewReader(tinyTrace))
 	if err != nil {
 		panic(err)
 	}
-	w := bench.NewWorld(tr)
+	w := bench.NewSimulator(tr)
 	for _, policy := range []string{"rr", "cv"} {
-		row, err := w.Simulate(context.Background(), bench.Setup{Policy: policy, Budget: 25 * time.Millisecond, Rule: scheduler.RuleStrict})
+		row, err := w.Run(context.Background(), bench.Setup{Policy: policy, Budget: 25 * time.Millisecond, Rule: scheduler.RuleStrict})
 		if err != nil {
 			panic(err)
 		}

@@ -21,14 +21,14 @@ func TestGoldenSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(tr)
+	w := NewSimulator(tr)
 	for _, d := range scheduler.Policies() {
 		p := d.Spelling()
 		t.Run(d.Name, func(t *testing.T) {
 			var got bytes.Buffer
 			for _, rule := range []string{scheduler.RuleOverrun, scheduler.RuleStrict, scheduler.RuleDebt} {
 				for _, budget := range []time.Duration{800 * time.Millisecond, 3 * time.Second} {
-					row, err := w.Simulate(t.Context(), Setup{Policy: p, Budget: budget, Rule: rule, Schedule: true})
+					row, err := w.Run(t.Context(), Setup{Policy: p, Budget: budget, Rule: rule, Schedule: true})
 					if err != nil {
 						t.Fatal(err)
 					}

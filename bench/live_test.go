@@ -22,7 +22,7 @@ import (
 // long: the loop's own clock is that of the bubble.
 type ticking struct {
 	t       testing.TB
-	w       *World
+	w       *Simulator
 	slot    int
 	timeout time.Duration
 	ran     [][]int
@@ -88,7 +88,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(tr)
+	w := NewSimulator(tr)
 	policies := []string{"cr:lambda=0.5", "ttl:max=8:reset", "ttl:max=16:half", "hybrid:d=8:h=4", "hybrid:d=8:h=4:no-turn"}
 	for _, d := range scheduler.Policies() { // each as it is by default
 		if !d.Simulated {
@@ -106,7 +106,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 		}
 		for _, budget := range []time.Duration{4 * time.Second, 40 * time.Second} {
 			t.Run(fmt.Sprint(policy, "/", rule, "/", budget), func(t *testing.T) {
-				want, err := w.Simulate(t.Context(), Setup{Policy: policy, Budget: budget, Rule: rule, Timeout: timeout, Schedule: true, Ring: true})
+				want, err := w.Run(t.Context(), Setup{Policy: policy, Budget: budget, Rule: rule, Timeout: timeout, Schedule: true, Ring: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,9 +131,9 @@ func TestLiveLoopAgrees(t *testing.T) {
 	}
 }
 
-func schedule(t *testing.T, w *World, policy string) [][]int {
+func schedule(t *testing.T, w *Simulator, policy string) [][]int {
 	t.Helper()
-	row, err := w.Simulate(t.Context(), Setup{Policy: policy, Budget: 4 * time.Second, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+	row, err := w.Run(t.Context(), Setup{Policy: policy, Budget: 4 * time.Second, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
 	if err != nil {
 		t.Fatal(err)
 	}

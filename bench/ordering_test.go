@@ -15,13 +15,13 @@ func TestLongOrdering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(tr)
+	w := NewSimulator(tr)
 	play := func(budget time.Duration, policies ...string) map[string]Row {
 		var setups []Setup
 		for _, p := range policies {
 			setups = append(setups, Setup{Policy: p, Budget: budget, Rule: scheduler.RuleOverrun})
 		}
-		rows, err := w.SimulateAll(t.Context(), setups, func(Row) {})
+		rows, err := w.RunAll(t.Context(), setups, func(Row) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func TestLongUnlimitedIsCheap(t *testing.T) {
 			}
 		}
 	})
-	w := NewWorld(tr)
+	w := NewSimulator(tr)
 	rr := best(func() {
-		row, err := w.Simulate(t.Context(), Setup{Policy: "rr", Budget: 1000 * time.Second, Rule: scheduler.RuleOverrun})
+		row, err := w.Run(t.Context(), Setup{Policy: "rr", Budget: 1000 * time.Second, Rule: scheduler.RuleOverrun})
 		if err != nil || row.Total != 22_080_000 {
 			t.Fatalf("%d executions, %v", row.Total, err)
 		}
 	})
-	prepare := best(func() { NewWorld(tr) })
+	prepare := best(func() { NewSimulator(tr) })
 	t.Logf("bare pass %v, rr %v, preparing the trace once %v (sum %d)", bare, rr, prepare, sum)
 	if rr+prepare > 20*bare {
 		t.Errorf("rr takes %v + %v, more than 20 times the bare pass of %v", rr, prepare, bare)

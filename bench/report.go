@@ -73,7 +73,7 @@ func (m tableColumn) others(r *Reference, ours float64) string {
 		return ""
 	}
 	text := decimal(m.paper(r), m.digits)
-	if by := apart(ours, m.paper(r)); by != "" {
+	if by := percentDifference(ours, m.paper(r)); by != "" {
 		text += " (" + by + ")"
 	}
 	return text

@@ -14,10 +14,10 @@ import (
 	"text/tabwriter"
 )
 
-// SimulateAll plays several setups, as many at a time as there are processors,
+// RunAll plays several setups, as many at a time as there are processors,
 // and returns their rows in the order of the setups. done
 // is called after each, one call at a time.
-func (w *World) SimulateAll(ctx context.Context, setups []Setup, done func(Row)) ([]Row, error) {
+func (w *Simulator) RunAll(ctx context.Context, setups []Setup, done func(Row)) ([]Row, error) {
 	for _, s := range setups {
 		if err := s.Check(); err != nil {
 			return nil, err
@@ -33,7 +33,7 @@ func (w *World) SimulateAll(ctx context.Context, setups []Setup, done func(Row))
 	for range min(len(setups), runtime.GOMAXPROCS(0)) {
 		wait.Go(func() {
 			for i := range next {
-				row, err := w.Simulate(ctx, setups[i])
+				row, err := w.Run(ctx, setups[i])
 				mu.Lock()
 				rows[i] = row
 				if err != nil && failed == nil {
@@ -66,8 +66,8 @@ func WriteRows(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// columns are the members of a row that fit a table, in the order of its JSON.
-var columns = []struct {
+// rowColumns are the members of a row that fit a table, in the order of its JSON.
+var rowColumns = []struct {
 	name string
 	get  func(*Row) string
 }{
@@ -108,16 +108,16 @@ func spellParams(params map[string]any) string {
 // WriteCSV writes rows with a head. Schedules do not fit.
 func WriteCSV(w io.Writer, rows []Row) error {
 	c := csv.NewWriter(w)
-	head := make([]string, len(columns))
-	for i, k := range columns {
+	head := make([]string, len(rowColumns))
+	for i, k := range rowColumns {
 		head[i] = k.name
 	}
 	if err := c.Write(head); err != nil {
 		return err
 	}
 	for _, r := range rows {
-		line := make([]string, len(columns))
-		for i, k := range columns {
+		line := make([]string, len(rowColumns))
+		for i, k := range rowColumns {
 			line[i] = k.get(&r)
 		}
 		if err := c.Write(line); err != nil {

@@ -52,9 +52,9 @@ func (s Setup) Check() error {
 	return nil
 }
 
-// Simulate plays one setup over the whole trace. It ends early, with its error,
+// Run plays one setup over the whole trace. It ends early, with its error,
 // when ctx does.
-func (w *World) Simulate(ctx context.Context, s Setup) (Row, error) {
+func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	if err := s.Check(); err != nil {
 		return Row{}, err
 	}
@@ -87,7 +87,7 @@ func (w *World) Simulate(ctx context.Context, s Setup) (Row, error) {
 	return row, nil
 }
 
-func (w *World) slot(r *scheduler.Replay, y *Tally, row *Row, schedule bool) {
+func (w *Simulator) slot(r *scheduler.Replay, y *tally, row *Row, schedule bool) {
 	y.begin()
 	each := y.play
 	if schedule {
@@ -113,7 +113,7 @@ func (w *World) slot(r *scheduler.Replay, y *Tally, row *Row, schedule bool) {
 const clairvoyant = "cv"
 
 // oracle gives the clairvoyant policy its knowledge.
-func (y *Tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64, cost time.Duration) {
+func (y *tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64, cost time.Duration) {
 	q, err := strconv.Atoi(c.Query.ID) // as name spells it
 	if err != nil || y.w.series[q] < 0 {
 		return 0, 0
@@ -126,7 +126,7 @@ func (y *Tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64
 }
 
 // staleNow lists the queries whose result is stale in the current slot.
-func (y *Tally) staleNow() (list []int) {
+func (y *tally) staleNow() (list []int) {
 	for i := range y.fetched {
 		if _, stale := y.stale(i); stale {
 			list = append(list, y.w.t.Series[i].Query)

@@ -24,7 +24,7 @@ func readTrace(t testing.TB, text string) *trace.Trace {
 
 func simulate(t testing.TB, tr *trace.Trace, s Setup) Row {
 	t.Helper()
-	row, err := NewWorld(tr).Simulate(context.Background(), s)
+	row, err := NewSimulator(tr).Run(context.Background(), s)
 	if err != nil {
 		t.Fatalf("%s %s %s: %v", s.Policy, s.Budget, s.Rule, err)
 	}
@@ -87,7 +87,7 @@ func TestTinyClairvoyant(t *testing.T) {
 func TestTinyRevert(t *testing.T) {
 	tr := readTrace(t, `{"queries":2,"revisions":4,"exec_ms":[[1,1],[1000,2000],[1000,2000],[1000,2000],[1000,2000]],
 "changes":[{"id":0,"initial":[1],"versions":[{"rev":1,"rows":[2]},{"rev":2,"rows":[1]},{"rev":3,"rows":[3]}]}]}`)
-	y := newTally(NewWorld(tr), time.Second)
+	y := newTally(NewSimulator(tr), time.Second)
 	for slot := 1; slot <= 4; slot++ {
 		y.begin()
 		if slot%2 == 0 {

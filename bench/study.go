@@ -54,9 +54,9 @@ func Plan(rule string, more ...string) []Setup {
 // Plots show the first trace; tables and findings the mean of all of them.
 type Study struct {
 	Rule   string
-	Traces []string // what they are called
-	Rows   [][]Row  // by trace, in the order of the plan
-	World  *World   // of the first trace
+	Traces []string   // what they are called
+	Rows   [][]Row    // by trace, in the order of the plan
+	World  *Simulator // of the first trace
 
 	plan   []Setup
 	totals []int // changes of each trace
@@ -73,8 +73,8 @@ func NewStudy(plan []Setup) *Study {
 
 // Add plays all setups over one more trace.
 func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
-	w := NewWorld(t)
-	rows, err := w.SimulateAll(ctx, s.plan, done)
+	w := NewSimulator(t)
+	rows, err := w.RunAll(ctx, s.plan, done)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -100,8 +100,8 @@ func decimal(v float64, digits int) string {
 	return figure.Thousands(n) + "." + fraction
 }
 
-// apart is by how many per cent a value differs from another one.
-func apart(v, from float64) string {
+// percentDifference is by how many per cent a value differs from another one.
+func percentDifference(v, from float64) string {
 	if from <= 0 || v == from {
 		return ""
 	}
@@ -113,7 +113,7 @@ func apart(v, from float64) string {
 func (s *Study) csv(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"trace"}
-	for _, k := range columns {
+	for _, k := range rowColumns {
 		head = append(head, k.name)
 	}
 	for _, m := range tableColumns {
@@ -128,7 +128,7 @@ func (s *Study) csv(w io.Writer) error {
 		for i := range s.Rows[t] {
 			r := &s.Rows[t][i]
 			line := []string{name}
-			for _, k := range columns {
+			for _, k := range rowColumns {
 				line = append(line, k.get(r))
 			}
 			published := find(Published(), r.Policy, r.BudgetMS)

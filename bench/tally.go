@@ -38,9 +38,9 @@ type Detail struct {
 	Spent      [len(Groups)]time.Duration // on queries by how often they change
 }
 
-// A Tally measures a schedule against the trace.
-type Tally struct {
-	w       *World
+// A tally measures a schedule against the trace.
+type tally struct {
+	w       *Simulator
 	m       Metrics
 	d       Detail
 	fetched []int // by series: the version last fetched
@@ -54,21 +54,21 @@ type Tally struct {
 	budget  time.Duration
 }
 
-func newTally(w *World, budget time.Duration) *Tally {
-	return &Tally{
+func newTally(w *Simulator, budget time.Duration) *tally {
+	return &tally{
 		w: w, budget: budget, fetched: make([]int, len(w.t.Series)), last: make([]int, len(w.t.Series)), done: make([]bool, w.t.Queries),
 		d: Detail{Executions: make([]int, w.t.Revisions+1), Relevant: make([]int, w.t.Revisions+1)},
 	}
 }
 
 // begin opens the next slot.
-func (y *Tally) begin() {
+func (y *tally) begin() {
 	y.slot++
 	y.inSlot = 0
 }
 
 // end closes a slot, after which so much is owed.
-func (y *Tally) end(debt time.Duration) {
+func (y *tally) end(debt time.Duration) {
 	y.debt = max(y.debt, debt)
 	y.over = max(y.over, y.inSlot-y.budget)
 	y.used += y.inSlot
@@ -76,7 +76,7 @@ func (y *Tally) end(debt time.Duration) {
 }
 
 // play counts one execution.
-func (y *Tally) play(x scheduler.Played) {
+func (y *tally) play(x scheduler.Played) {
 	y.inSlot += x.Elapsed
 	y.d.Spent[y.w.groups[x.Query]] += x.Elapsed
 	switch {
@@ -89,7 +89,7 @@ func (y *Tally) play(x scheduler.Played) {
 	}
 }
 
-func (y *Tally) complete(q int) {
+func (y *tally) complete(q int) {
 	y.m.Total++
 	if !y.done[q] {
 		y.done[q] = true
@@ -101,7 +101,7 @@ func (y *Tally) complete(q int) {
 }
 
 // playAll counts the execution of everything.
-func (y *Tally) playAll() {
+func (y *tally) playAll() {
 	s := &y.w.totals[y.slot]
 	y.inSlot += s.cost
 	for g, d := range s.groups {
@@ -120,7 +120,7 @@ func (y *Tally) playAll() {
 }
 
 // fetch brings a series up to the current slot.
-func (y *Tally) fetch(i int) {
+func (y *tally) fetch(i int) {
 	s := &y.w.t.Series[i]
 	was, now := y.fetched[i], y.fetched[i]
 	for now+1 < len(s.Versions) && s.Versions[now+1].Rev <= y.slot {
@@ -154,7 +154,7 @@ func staleSince(s *trace.Series, fetched, now int) int {
 }
 
 // stale reports whether a series is stale in the current slot, and since when.
-func (y *Tally) stale(i int) (since int, stale bool) {
+func (y *tally) stale(i int) (since int, stale bool) {
 	s := &y.w.t.Series[i]
 	was := y.fetched[i]
 	now := was
@@ -168,7 +168,7 @@ func (y *Tally) stale(i int) (since int, stale bool) {
 }
 
 // finish adds the series that are stale at the end.
-func (y *Tally) finish() (Metrics, Detail) {
+func (y *tally) finish() (Metrics, Detail) {
 	m := y.m
 	y.slot = y.w.t.Revisions
 	m.AbsDelay, m.MaxDelay = m.AbsDelayDetected, m.MaxDelayDetected

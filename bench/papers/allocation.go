@@ -7,13 +7,13 @@ import (
 	"github.com/freshet/freshet/scheduler/retrieval"
 )
 
-// An AllocationLoad is one of three questions: how to divide N retrievals a day
+// An AllocationWorkload is one of three questions: how to divide N retrievals a day
 // among sources with given rates (and weights); when to make m retrievals of a
 // source whose rate varies over the day; or, with Sources, how late postings
 // are reported under the four strategies of the paper.
 //
 // Source: K. C. Sia, "Efficient Monitoring Algorithm for Fast News Alert".
-type AllocationLoad struct {
+type AllocationWorkload struct {
 	Rates   []float64 `json:"rates,omitzero"`
 	Weights []float64 `json:"weights,omitempty"`
 	N       float64   `json:"N,omitempty"`
@@ -66,7 +66,7 @@ type StrategyResult struct {
 }
 
 // Policies depend on the question.
-func (l *AllocationLoad) Policies() []string {
+func (l *AllocationWorkload) Policies() []string {
 	switch {
 	case l.Sources != nil:
 		return []string{evenStrategy, retrievalStrategy, allocationStrategy, combinedStrategy}
@@ -77,7 +77,7 @@ func (l *AllocationLoad) Policies() []string {
 }
 
 // Check returns an error if the workload is invalid.
-func (l *AllocationLoad) Check() error {
+func (l *AllocationWorkload) Check() error {
 	questions := 0
 	for _, asked := range []bool{l.Rates != nil, l.Daily != nil, l.Sources != nil} {
 		if asked {
@@ -116,7 +116,7 @@ func (l *AllocationLoad) Check() error {
 }
 
 // Run plays a policy.
-func (l *AllocationLoad) Run(policy string) (Result, error) {
+func (l *AllocationWorkload) Run(policy string) (Result, error) {
 	switch {
 	case l.Sources != nil:
 		return l.strategy(policy)

@@ -27,7 +27,7 @@ func AllocationExperiments(seeds int) ([]figure.Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
-		for k, policy := range (&AllocationLoad{Sources: []Source{}}).Policies() {
+		for k, policy := range (&AllocationWorkload{Sources: []Source{}}).Policies() {
 			more.AddMean(policy, perDay, outcomes[k].averages)
 			if perDay != 1 {
 				continue

@@ -11,7 +11,7 @@ import (
 // strategy plays one of the paper's four strategies: each source is retrieved at
 // its times of the day on all days, and what it posts, a Poisson process with its
 // daily pattern, waits for the next retrieval.
-func (l *AllocationLoad) strategy(policy string) (Result, error) {
+func (l *AllocationWorkload) strategy(policy string) (Result, error) {
 	if !slices.Contains(l.Policies(), policy) {
 		return nil, unknownPolicy(policy, l)
 	}
@@ -31,7 +31,7 @@ func (l *AllocationLoad) strategy(policy string) (Result, error) {
 
 // division is how many retrievals a day each source gets. Sources that get less
 // than one a day are retrieved every so many days.
-func (l *AllocationLoad) division(policy string, rates []float64) []float64 {
+func (l *AllocationWorkload) division(policy string, rates []float64) []float64 {
 	if policy == evenStrategy || policy == retrievalStrategy {
 		return retrieval.Allocate(make([]float64, len(rates)), nil, l.N)
 	}
@@ -115,8 +115,8 @@ func AllocationBaseline() AllocationParams {
 }
 
 // Generate makes the sources. The same parameters make the same ones.
-func (p AllocationParams) Generate() (*AllocationLoad, error) {
-	l := &AllocationLoad{N: p.PerDay * float64(p.Sources), Days: p.Days, Seed: p.Seed, Sources: make([]Source, p.Sources)}
+func (p AllocationParams) Generate() (*AllocationWorkload, error) {
+	l := &AllocationWorkload{N: p.PerDay * float64(p.Sources), Days: p.Days, Seed: p.Seed, Sources: make([]Source, p.Sources)}
 	rng := rand.New(rand.NewPCG(p.Seed, 0xa10))
 	for i := range l.Sources {
 		shift := float64(rng.IntN(max(1, p.Patterns))) / float64(max(1, p.Patterns))

@@ -12,13 +12,13 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// A CEILoad is a set of complex execution intervals to be captured in chronons 1
+// A CEIWorkload is a set of complex execution intervals to be captured in chronons 1
 // to K, with C probes in each, of resources 0 to N−1. The policy wic, which knows
 // single resources alone, needs the updates besides.
 //
 // Source: H. Roitman, A. Gal, L. Raschid, "Query scheduling in the presence of
 // complex user profiles", section 2.
-type CEILoad struct {
+type CEIWorkload struct {
 	N       int        `json:"n"`
 	K       int        `json:"K"`
 	C       Capacity   `json:"C"`
@@ -62,7 +62,7 @@ const (
 
 // Policies are the rankings, wic where the updates are known, the offline
 // approximation and the bound.
-func (l *CEILoad) Policies() []string {
+func (l *CEIWorkload) Policies() []string {
 	var list []string
 	for _, r := range interval.Rankings() {
 		list = append(list, r.String())
@@ -74,7 +74,7 @@ func (l *CEILoad) Policies() []string {
 }
 
 // Check returns an error if the workload is invalid.
-func (l *CEILoad) Check() error {
+func (l *CEIWorkload) Check() error {
 	if l.K < 1 || l.N < 0 {
 		return fmt.Errorf("%w: %d chronons, %d resources", ErrWorkload, l.K, l.N)
 	}
@@ -101,7 +101,7 @@ func (l *CEILoad) Check() error {
 }
 
 // EIs counts all execution intervals.
-func (l *CEILoad) EIs() (n int) {
+func (l *CEIWorkload) EIs() (n int) {
 	for _, c := range l.CEIs {
 		n += len(c.EIs)
 	}
@@ -109,9 +109,9 @@ func (l *CEILoad) EIs() (n int) {
 }
 
 // Run plays a policy.
-func (l *CEILoad) Run(policy string) (Result, error) {
+func (l *CEIWorkload) Run(policy string) (Result, error) {
 	r := interval.Ranking{Kind: interval.SEDF, Preemptive: true} // where the order is not asked for
-	w := newCEIWorld(l)
+	w := newCEIRun(l)
 	choose := w.claims
 	switch policy {
 	case wicPolicy:
@@ -122,8 +122,8 @@ func (l *CEILoad) Run(policy string) (Result, error) {
 	case offlinePolicy:
 		choose = newOffline(l).choose
 	case singlePolicy:
-		w = newCEIWorld(l.singles())
-		choose = w.fullest
+		w = newCEIRun(l.singles())
+		choose = w.earliestDeadlines
 	default:
 		var err error
 		if r, err = interval.ParseRanking(policy); err != nil {
@@ -136,7 +136,7 @@ func (l *CEILoad) Run(policy string) (Result, error) {
 }
 
 // singles makes a CEI of each EI.
-func (l *CEILoad) singles() *CEILoad {
+func (l *CEIWorkload) singles() *CEIWorkload {
 	s := *l
 	s.CEIs = nil
 	for _, c := range l.CEIs {
@@ -147,10 +147,10 @@ func (l *CEILoad) singles() *CEILoad {
 	return &s
 }
 
-// A ceiWorld plays a workload chronon by chronon. A CEI is revealed when the first
+// A ceiRun plays a workload chronon by chronon. A CEI is revealed when the first
 // of its EIs starts.
-type ceiWorld struct {
-	l      *CEILoad
+type ceiRun struct {
+	l      *CEIWorkload
 	agenda *interval.Agenda[int]
 	order  []int // CEIs by their first start
 	first  []uint64
@@ -158,8 +158,8 @@ type ceiWorld struct {
 	next   int
 }
 
-func newCEIWorld(l *CEILoad) *ceiWorld {
-	w := &ceiWorld{l: l, order: make([]int, len(l.CEIs)), first: make([]uint64, len(l.CEIs)), ranks: map[int]int{}}
+func newCEIRun(l *CEIWorkload) *ceiRun {
+	w := &ceiRun{l: l, order: make([]int, len(l.CEIs)), first: make([]uint64, len(l.CEIs)), ranks: map[int]int{}}
 	for i, c := range l.CEIs {
 		w.order[i], w.first[i] = i, c.EIs[0].Start
 		for _, e := range c.EIs {
@@ -172,7 +172,7 @@ func newCEIWorld(l *CEILoad) *ceiWorld {
 }
 
 // play lets choose pick the resources of each chronon.
-func (w *ceiWorld) play(r interval.Ranking, choose func(t, c int) []int) (*CEIResult, error) {
+func (w *ceiRun) play(r interval.Ranking, choose func(t, c int) []int) (*CEIResult, error) {
 	w.agenda = interval.NewAgenda[int](r)
 	out := &CEIResult{Probes: make([][]int, w.l.K)}
 	start := time.Now()
@@ -198,7 +198,7 @@ func (w *ceiWorld) play(r interval.Ranking, choose func(t, c int) []int) (*CEIRe
 	return out, nil
 }
 
-func (w *ceiWorld) reveal(t uint64) error {
+func (w *ceiRun) reveal(t uint64) error {
 	for ; w.next < len(w.order) && w.first[w.order[w.next]] <= t; w.next++ {
 		i := w.order[w.next]
 		c := w.l.CEIs[i]
@@ -210,7 +210,7 @@ func (w *ceiWorld) reveal(t uint64) error {
 }
 
 // claims takes the first c of the agenda's order.
-func (w *ceiWorld) claims(_, c int) []int {
+func (w *ceiRun) claims(_, c int) []int {
 	chosen := []int{}
 	if c == 0 {
 		return chosen
@@ -223,9 +223,9 @@ func (w *ceiWorld) claims(_, c int) []int {
 	return chosen
 }
 
-// fullest takes the c resources with the earliest deadlines, of these the ones
+// earliestDeadlines takes the c resources with the earliest deadlines, of these the ones
 // that most EIs with that deadline ask for.
-func (w *ceiWorld) fullest(_, c int) []int {
+func (w *ceiRun) earliestDeadlines(_, c int) []int {
 	type need struct {
 		finish uint64
 		n      int
@@ -252,7 +252,7 @@ func (w *ceiWorld) fullest(_, c int) []int {
 // resource is updated, so that a resource is worth its uncaptured updates that are
 // still alive.
 type pendingUpdates struct {
-	l     *CEILoad
+	l     *CEIWorkload
 	pages []pendingPage
 	gains []float64
 }
@@ -262,7 +262,7 @@ type pendingPage struct {
 	from, to int      // those pending
 }
 
-func newPendingUpdates(l *CEILoad) *pendingUpdates {
+func newPendingUpdates(l *CEIWorkload) *pendingUpdates {
 	p := &pendingUpdates{l: l, pages: make([]pendingPage, l.N), gains: make([]float64, l.N)}
 	for _, c := range l.CEIs {
 		for _, e := range c.EIs {

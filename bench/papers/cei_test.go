@@ -105,7 +105,7 @@ func TestCEIFindings(t *testing.T) {
 func TestLawOfflineBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(1, 3).Draw(t, "k")
-		l := &CEILoad{K: 8, C: Capacity{rapid.IntRange(1, 2).Draw(t, "C")}}
+		l := &CEIWorkload{K: 8, C: Capacity{rapid.IntRange(1, 2).Draw(t, "C")}}
 		for i := range rapid.IntRange(1, 8).Draw(t, "CEIs") {
 			c := CEI{Profile: i}
 			for range k { // each EI has a resource of its own
@@ -165,7 +165,7 @@ func TestLawSingleBounds(t *testing.T) {
 	})
 }
 
-func run(t *rapid.T, l *CEILoad, policy string) *CEIResult {
+func run(t *rapid.T, l *CEIWorkload, policy string) *CEIResult {
 	r, err := l.Run(policy)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func run(t *rapid.T, l *CEILoad, policy string) *CEIResult {
 
 // schedulable says whether all EIs can have a probe each: earliest deadline first
 // finds out.
-func schedulable(l *CEILoad) bool {
+func schedulable(l *CEIWorkload) bool {
 	r, err := l.Run(singlePolicy)
 	return err == nil && r.(*CEIResult).Captured == l.EIs()
 }

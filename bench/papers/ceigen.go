@@ -51,14 +51,14 @@ func (p CEIParams) Check() error {
 // the j-th update of that and ends with the chronon before the next one (overwrite)
 // or W chronons later. Updates are Poisson, at most one of a resource in a chronon.
 // The same parameters make the same workload.
-func (p CEIParams) Generate() (*CEILoad, error) {
+func (p CEIParams) Generate() (*CEIWorkload, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, 0xce1))
-	l := &CEILoad{N: p.N, K: p.K, C: p.C, CEIs: []CEI{}, Life: p.Life, W: p.W, Updates: make([][]uint64, p.N)}
+	l := &CEIWorkload{N: p.N, K: p.K, C: p.C, CEIs: []CEI{}, Life: p.Life, W: p.W, Updates: make([][]uint64, p.N)}
 	for i := range l.Updates {
-		l.Updates[i] = arrivals(rng, p.Lambda, p.K)
+		l.Updates[i] = poissonTimes(rng, p.Lambda, p.K)
 	}
 	ranks, resources := newZipf(p.Beta, p.Rank), newZipf(p.Alpha, p.N)
 	for m := range p.M {
@@ -78,7 +78,7 @@ func (p CEIParams) Generate() (*CEILoad, error) {
 }
 
 // watch adds the CEIs of a profile.
-func (l *CEILoad) watch(profile int, resources []int) {
+func (l *CEIWorkload) watch(profile int, resources []int) {
 	n := math.MaxInt
 	for _, r := range resources {
 		n = min(n, len(l.Updates[r]))
@@ -99,9 +99,9 @@ func (l *CEILoad) watch(profile int, resources []int) {
 	}
 }
 
-// arrivals are the chronons, of k, in which something that happens lambda times on
+// poissonTimes are the chronons, of k, in which something that happens lambda times on
 // average happens at least once.
-func arrivals(rng *rand.Rand, lambda float64, k int) []uint64 {
+func poissonTimes(rng *rand.Rand, lambda float64, k int) []uint64 {
 	out := []uint64{}
 	for t := rng.ExpFloat64() / lambda * float64(k); t < float64(k); t += rng.ExpFloat64() / lambda * float64(k) {
 		if at := uint64(t) + 1; len(out) == 0 || out[len(out)-1] != at {

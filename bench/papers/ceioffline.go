@@ -20,19 +20,19 @@ import (
 // when it was looked at, and the CEIs in both O and G lie in it whole. Those EIs
 // together are independent, as part of O's, hence no more than |I| ≤ k·|G|.
 type offline struct {
-	l      *CEILoad
-	places []place // by EI, with the chronon assigned
-	at     [][]int // EIs by chronon
-	seen   []int   // chronon: round in which the search passed it
+	l      *CEIWorkload
+	places []assignment // by EI, with the chronon assigned
+	at     [][]int      // EIs by chronon
+	seen   []int        // chronon: round in which the search passed it
 	round  int
 }
 
-type place struct {
+type assignment struct {
 	resource, from, to int
 	chronon            int // 0 = none
 }
 
-func newOffline(l *CEILoad) *offline {
+func newOffline(l *CEIWorkload) *offline {
 	o := &offline{l: l, at: make([][]int, l.K+1), seen: make([]int, l.K+1)}
 	order := make([]int, len(l.CEIs))
 	end := make([]uint64, len(l.CEIs))
@@ -55,7 +55,7 @@ func newOffline(l *CEILoad) *offline {
 func (o *offline) admit(c CEI) {
 	first := len(o.places)
 	for _, e := range c.EIs {
-		o.places = append(o.places, place{resource: e.Resource, from: int(e.Start), to: int(min(e.Finish, uint64(o.l.K)))})
+		o.places = append(o.places, assignment{resource: e.Resource, from: int(e.Start), to: int(min(e.Finish, uint64(o.l.K)))})
 		if o.round++; !o.assign(len(o.places) - 1) {
 			for i := first; i < len(o.places); i++ {
 				o.free(i)

@@ -8,12 +8,12 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// A SUPLoad is one page whose every X-th update is to be reported: the true
+// A SUPWorkload is one page whose every X-th update is to be reported: the true
 // updates, and those that a model expects.
 //
 // Source: H. Roitman, A. Gal, L. Bright, L. Raschid, "A dual framework and
 // algorithms for targeted data delivery".
-type SUPLoad struct {
+type SUPWorkload struct {
 	N       int    `json:"N"` // chronons
 	X       int    `json:"X"`
 	Life    string `json:"life"` // "overwrite" or "window"
@@ -37,10 +37,10 @@ const (
 )
 
 // Policies are optimal, sup and fbsup.
-func (l *SUPLoad) Policies() []string { return []string{optimalPolicy, supPolicy, fbsupPolicy} }
+func (l *SUPWorkload) Policies() []string { return []string{optimalPolicy, supPolicy, fbsupPolicy} }
 
 // Check returns an error if the workload is invalid.
-func (l *SUPLoad) Check() error {
+func (l *SUPWorkload) Check() error {
 	if l.N < 0 {
 		return fmt.Errorf("%w: %d chronons", ErrWorkload, l.N)
 	}
@@ -63,7 +63,7 @@ func within(what string, list []int, n int) error {
 	return nil
 }
 
-func (l *SUPLoad) rule() update.Rule {
+func (l *SUPWorkload) rule() update.Rule {
 	r := update.Rule{X: l.X}
 	if l.Life == "window" {
 		r.Life = update.Within(l.Y)
@@ -72,7 +72,7 @@ func (l *SUPLoad) rule() update.Rule {
 }
 
 // Run plays a policy.
-func (l *SUPLoad) Run(policy string) (Result, error) {
+func (l *SUPWorkload) Run(policy string) (Result, error) {
 	rule, truth, model := l.rule(), slices.Sorted(slices.Values(l.Updates)), slices.Sorted(slices.Values(l.Model))
 	spans := rule.Spans(truth, l.N)
 	out := &SUPResult{Policy: policy}

@@ -214,7 +214,7 @@ func quoteAgainstWIC(e *figure.Experiment, model string) {
 
 // wic runs WIC over the pages with m probes a chronon, of which there are so many.
 func (s *SUPSet) wic(chronons, m int) (probes int, effective float64, err error) {
-	l := &WICLoad{Pages: len(s.Pages), N: chronons, C: Capacity{m}, Life: wic.Life{Kind: wic.Overwrite}}
+	l := &WICWorkload{Pages: len(s.Pages), N: chronons, C: Capacity{m}, Life: wic.Life{Kind: wic.Overwrite}}
 	coarse := SUPChronons / chronons
 	for _, page := range s.Pages {
 		pi := make([]float64, chronons)

@@ -13,7 +13,7 @@ import (
 
 // A SUPSet are the pages of a data set; a policy runs over each of them.
 type SUPSet struct {
-	Pages []*SUPLoad `json:"pages"`
+	Pages []*SUPWorkload `json:"pages"`
 }
 
 // A SUPFile is what a file holds: one page, or a set of them.
@@ -28,7 +28,7 @@ func (f *SUPFile) UnmarshalJSON(b []byte) error {
 	if f.Workload = set; set.Pages != nil {
 		return nil
 	}
-	page := &SUPLoad{}
+	page := &SUPWorkload{}
 	f.Workload = page
 	return json.Unmarshal(b, page)
 }
@@ -47,7 +47,7 @@ type SUPSetResult struct {
 }
 
 // Policies are those of a page.
-func (s *SUPSet) Policies() []string { return (&SUPLoad{}).Policies() }
+func (s *SUPSet) Policies() []string { return (&SUPWorkload{}).Policies() }
 
 // Check returns an error if the page is invalid.
 func (s *SUPSet) Check() error {
@@ -176,7 +176,7 @@ func (p SUPParams) Generate() (*SUPSet, error) {
 		for t := range rates {
 			rates[t] = shape[t] / total * float64(d.events) * share / sum
 		}
-		l := &SUPLoad{N: SUPChronons, X: p.X, Life: p.Life, Y: p.Y, Updates: rates.Sample(rng)}
+		l := &SUPWorkload{N: SUPChronons, X: p.X, Life: p.Life, Y: p.Y, Updates: rates.Sample(rng)}
 		switch p.Model {
 		case "fpn":
 			l.Model = update.Noisy(noise, l.Updates, l.N, p.Z)

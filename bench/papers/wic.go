@@ -7,12 +7,12 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// A WICLoad are pages that change with given probabilities, C of which can be
+// A WICWorkload are pages that change with given probabilities, C of which can be
 // monitored in each of N instants.
 //
 // Source: S. Pandey, K. Dhamdhere, C. Olston, "WIC: A general-purpose algorithm
 // for monitoring web information sources".
-type WICLoad struct {
+type WICWorkload struct {
 	Pages   int         `json:"n"`
 	N       int         `json:"N"`
 	C       Capacity    `json:"C"`
@@ -37,10 +37,10 @@ type WICResult struct {
 }
 
 // Policies is wic alone.
-func (l *WICLoad) Policies() []string { return []string{wicPolicy} }
+func (l *WICWorkload) Policies() []string { return []string{wicPolicy} }
 
 // Check returns an error if the workload is invalid.
-func (l *WICLoad) Check() error {
+func (l *WICWorkload) Check() error {
 	if err := l.C.check(); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (l *WICLoad) Check() error {
 }
 
 // Run plays a policy.
-func (l *WICLoad) Run(policy string) (Result, error) {
+func (l *WICWorkload) Run(policy string) (Result, error) {
 	if policy != wicPolicy {
 		return nil, unknownPolicy(policy, l)
 	}
@@ -107,7 +107,7 @@ func (l *WICLoad) Run(policy string) (Result, error) {
 }
 
 // changes counts the true changes.
-func (l *WICLoad) changes() (n int) {
+func (l *WICWorkload) changes() (n int) {
 	for _, u := range l.Updates {
 		n += len(u)
 	}
@@ -116,7 +116,7 @@ func (l *WICLoad) changes() (n int) {
 
 // delays returns, for each true change that a schedule captures, the number of
 // instants between the change and its capture.
-func (l *WICLoad) delays(schedule [][]int) (delays []int) {
+func (l *WICWorkload) delays(schedule [][]int) (delays []int) {
 	prev := make([]int, l.Pages)
 	for j, pages := range schedule {
 		for _, i := range pages {
@@ -142,7 +142,7 @@ func fractions(delays []int, all int) (captured, zero float64) {
 }
 
 // alive are the changes after prev that can still be had at instant j.
-func (l *WICLoad) alive(updates []int, prev, j int) []int {
+func (l *WICWorkload) alive(updates []int, prev, j int) []int {
 	to, _ := slices.BinarySearch(updates, j+1)
 	from, _ := slices.BinarySearch(updates, prev+1)
 	switch l.Life.Kind {

@@ -37,15 +37,15 @@ func WICBaseline() WICParams {
 // begin with the truth, to which false positives and negatives and a spread are
 // added (section 5 of the paper). The same parameters
 // make the same one; other settings of life, urgency and C see the same changes.
-func (p WICParams) Generate() (*WICLoad, error) {
+func (p WICParams) Generate() (*WICWorkload, error) {
 	if p.Pages < 0 || p.N < 1 || !(p.Changes >= 0) || !(p.FPN >= 0 && p.FPN <= 1) || !(p.Sigma >= 0 && p.Sigma <= float64(p.N)) {
 		return nil, fmt.Errorf("%w: %d pages, %d instants, %v changes, FPN = %v, σ = %v", ErrWorkload, p.Pages, p.N, p.Changes, p.FPN, p.Sigma)
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, 0x31c))
-	l := &WICLoad{Pages: p.Pages, N: p.N, C: p.C, Life: p.Life, Urgency: p.Urgency, Pi: make([][]float64, p.Pages), Updates: make([][]int, p.Pages)}
+	l := &WICWorkload{Pages: p.Pages, N: p.N, C: p.C, Life: p.Life, Urgency: p.Urgency, Pi: make([][]float64, p.Pages), Updates: make([][]int, p.Pages)}
 	for i := range l.Pi {
 		l.Updates[i] = []int{}
-		for _, t := range arrivals(rng, p.Changes, p.N) {
+		for _, t := range poissonTimes(rng, p.Changes, p.N) {
 			l.Updates[i] = append(l.Updates[i], int(t))
 		}
 		l.Pi[i] = p.estimate(rng, l.Updates[i])

@@ -28,8 +28,8 @@ const (
 	compactVersion = 1
 )
 
-// A Head is what a trace's compact file says of it before the first revision.
-type Head struct {
+// A Header is what a trace's compact file says of it before the first revision.
+type Header struct {
 	Queries  int     `json:"queries"`
 	Ordered  bool    `json:"ordered,omitempty"`
 	Features [][]int `json:"features,omitempty"`
@@ -42,12 +42,12 @@ type Head struct {
 // in it (at t0 those of the queries that are worth noting), and the gaps.
 type Frame struct {
 	Times    []int32
-	Versions []Begun
+	Versions []NewVersion
 	Gaps     []Gap
 }
 
-// A Begun version is one that is first seen in a frame.
-type Begun struct {
+// A NewVersion version is one that is first seen in a frame.
+type NewVersion struct {
 	Query int
 	Rows  []int64
 }
@@ -56,14 +56,14 @@ type Begun struct {
 type Writer struct {
 	w    io.Writer
 	z    *zstd.Encoder
-	head Head
+	head Header
 	prev []int32
 	rev  int
 	buf  []byte
 }
 
 // NewWriter writes the head.
-func NewWriter(w io.Writer, h Head) (*Writer, error) {
+func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 }
 
 // resume returns a writer that appends after the data that has been read.
-func resume(w io.Writer, h Head, prev []int32, rev int) (*Writer, error) {
+func resume(w io.Writer, h Header, prev []int32, rev int) (*Writer, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
 	return &Writer{w: w, z: z, head: h, prev: prev, rev: rev}, err
 }
@@ -139,7 +139,7 @@ var errCutOff = errors.New("the file is cut off: its recording was not finished"
 type frameReader struct {
 	r    *bufio.Reader
 	z    *zstd.Decoder
-	head Head
+	head Header
 	prev []int32
 	rev  int
 	at   int64 // bytes read up to the end of the last whole frame
@@ -153,7 +153,7 @@ func newFrameReader(r io.Reader) (*frameReader, error) {
 	c := &frameReader{r: bufio.NewReaderSize(r, 1<<20), z: z}
 	line, err := c.r.ReadString('\n')
 	if err == io.EOF && strings.HasPrefix(fmt.Sprintf("%s %d\n", compactName, compactVersion), line) {
-		return nil, fmt.Errorf("%w: first line: %w", ErrTrace, errCutOff)
+		return nil, fmt.Errorf("%w: first line: %w", ErrInvalid, errCutOff)
 	}
 	var name string
 	var version int
@@ -188,7 +188,7 @@ func (c *frameReader) frame() ([]byte, error) {
 	place := fmt.Sprintf("frame of revision %d, byte %d", c.rev, c.at)
 	n, err := binary.ReadUvarint(c.r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrTrace, place, errCutOff)
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, place, errCutOff)
 	}
 	if n > maxFrame {
 		return nil, wrong(place, "%d bytes are too many", n)
@@ -198,7 +198,7 @@ func (c *frameReader) frame() ([]byte, error) {
 		return nil, err
 	}
 	if len(packed) < int(n)+8 {
-		return nil, fmt.Errorf("%w: %s: %w", ErrTrace, place, errCutOff)
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, place, errCutOff)
 	}
 	packed, sum := packed[:n], packed[n:]
 	if binary.LittleEndian.Uint64(sum) != xxh3.Hash(packed) {
@@ -263,7 +263,7 @@ func (c *frameReader) parse(b []byte) (Frame, error) {
 		if !ok || q >= uint64(c.head.Queries) || size > uint64(len(b)) {
 			return bad()
 		}
-		v := Begun{Query: int(q), Rows: make([]int64, size)}
+		v := NewVersion{Query: int(q), Rows: make([]int64, size)}
 		last := int64(0)
 		for i := range v.Rows {
 			d, n := binary.Varint(b)
@@ -293,7 +293,7 @@ func ReadCompact(r io.Reader) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := newAssembly(c.head)
+	b := newBuilder(c.head)
 	for {
 		f, err := c.next()
 		if err == io.EOF {
@@ -306,17 +306,17 @@ func ReadCompact(r io.Reader) (*Trace, error) {
 	}
 }
 
-// An assembly makes a trace of frames.
-type assembly struct {
+// An builder makes a trace of frames.
+type builder struct {
 	t      *Trace
 	series map[int]int // query → index in t.Series
 }
 
-func newAssembly(h Head) *assembly {
-	return &assembly{t: &Trace{Queries: h.Queries, Revisions: -1, Ordered: h.Ordered, Features: h.Features}, series: map[int]int{}}
+func newBuilder(h Header) *builder {
+	return &builder{t: &Trace{Queries: h.Queries, Revisions: -1, Ordered: h.Ordered, Features: h.Features}, series: map[int]int{}}
 }
 
-func (b *assembly) add(f Frame) {
+func (b *builder) add(f Frame) {
 	t := b.t
 	t.Revisions++
 	t.Times = append(t.Times, f.Times)
@@ -336,7 +336,7 @@ func (b *assembly) add(f Frame) {
 	t.Gaps = append(t.Gaps, f.Gaps...)
 }
 
-func (b *assembly) trace() (*Trace, error) {
+func (b *builder) trace() (*Trace, error) {
 	if b.t.Revisions < 0 {
 		return nil, wrong("trace", "not even t0 is there")
 	}
@@ -346,7 +346,7 @@ func (b *assembly) trace() (*Trace, error) {
 // WriteCompact writes the compact format.
 func (t *Trace) WriteCompact(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<20)
-	c, err := NewWriter(b, Head{Queries: t.Queries, Ordered: t.Ordered, Features: t.Features})
+	c, err := NewWriter(b, Header{Queries: t.Queries, Ordered: t.Ordered, Features: t.Features})
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (t *Trace) WriteCompact(w io.Writer) error {
 		f := Frame{Times: times}
 		for i, s := range t.Series {
 			if k := next[i]; k < len(s.Versions) && s.Versions[k].Rev == rev {
-				f.Versions = append(f.Versions, Begun{s.Query, s.Versions[k].Rows})
+				f.Versions = append(f.Versions, NewVersion{s.Query, s.Versions[k].Rows})
 				next[i]++
 			}
 		}

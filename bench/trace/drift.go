@@ -11,7 +11,7 @@ import (
 // place: from then on these have the changes that those would have had, and each
 // takes the time that the other would have taken. What a policy has learnt until
 // then is wrong of them. Changes per revision and total times stay as published.
-func GenerateDrifting(ctx context.Context, l Likeness, seed uint64) (*Trace, error) {
+func GenerateDrifting(ctx context.Context, l Target, seed uint64) (*Trace, error) {
 	t, err := Generate(ctx, l, seed)
 	if err != nil {
 		return nil, err

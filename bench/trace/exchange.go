@@ -19,14 +19,14 @@ import (
 //
 // The last three may be left out. Members that are not known are passed over.
 
-// entry is one element of "changes".
-type entry struct {
-	ID       int        `json:"id"`
-	Initial  []int64    `json:"initial"`
-	Versions []revision `json:"versions"`
+// jsonSeries is one element of "changes".
+type jsonSeries struct {
+	ID       int           `json:"id"`
+	Initial  []int64       `json:"initial"`
+	Versions []jsonVersion `json:"versions"`
 }
 
-type revision struct {
+type jsonVersion struct {
 	Rev  int     `json:"rev"`
 	Rows []int64 `json:"rows"`
 }
@@ -36,10 +36,10 @@ func ReadJSON(r io.Reader) (*Trace, error) {
 	d := jsontext.NewDecoder(bufio.NewReaderSize(r, 1<<20))
 	t := &Trace{Queries: -1, Revisions: -1}
 	if err := t.decode(d); err != nil {
-		if errors.Is(err, ErrTrace) {
+		if errors.Is(err, ErrInvalid) {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: at %s, byte %d: %w", ErrTrace, pointer(d), d.InputOffset(), err)
+		return nil, fmt.Errorf("%w: at %s, byte %d: %w", ErrInvalid, pointer(d), d.InputOffset(), err)
 	}
 	switch {
 	case t.Queries < 0:
@@ -145,7 +145,7 @@ func (t *Trace) row(d *jsontext.Decoder) error {
 }
 
 func (t *Trace) entry(d *jsontext.Decoder) error {
-	e := entry{ID: -1}
+	e := jsonSeries{ID: -1}
 	if err := json.UnmarshalDecode(d, &e); err != nil {
 		return err
 	}

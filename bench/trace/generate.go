@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// A Likeness is what is published about a dataset's history, to generate
+// A Target is what is published about a dataset's history, to generate
 // another one that has the same statistics.
-type Likeness struct {
+type Target struct {
 	Name, Source string
 
 	Queries   int
@@ -33,8 +33,8 @@ type Likeness struct {
 
 // Knuth2016 is what Knuth, Hartig, Sack publish about their three months of
 // DBpedia Live and 10,000 queries of its log.
-func Knuth2016() Likeness {
-	return Likeness{
+func Knuth2016() Target {
+	return Target{
 		Name: "knuth2016", Source: "Knuth, Hartig, Sack 2016, section 5",
 		Queries: 10000, Forms: map[string]int{"DESCRIBE": 11, "CONSTRUCT": 93, "ASK": 438, "SELECT": 9458},
 		Revisions: 2208, Empty: 437, Changing: 352, Changes: 15256, Once: 191, Twice: 38, Most: 1765, Crowd: 32,
@@ -42,12 +42,12 @@ func Knuth2016() Likeness {
 	}
 }
 
-// Likenesses are all that can be generated.
-func Likenesses() []Likeness { return []Likeness{Knuth2016()} }
+// Targets are all that can be generated.
+func Targets() []Target { return []Target{Knuth2016()} }
 
 // Generate makes a trace with the statistics of a likeness. The same seed gives
 // the same trace.
-func Generate(ctx context.Context, l Likeness, seed uint64) (*Trace, error) {
+func Generate(ctx context.Context, l Target, seed uint64) (*Trace, error) {
 	g := &generator{l: l, r: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	g.empty()
 	g.place()
@@ -65,7 +65,7 @@ func Generate(ctx context.Context, l Likeness, seed uint64) (*Trace, error) {
 // A generator works on the queries that change, most changes first; name gives
 // them their numbers.
 type generator struct {
-	l      Likeness
+	l      Target
 	r      *rand.Rand
 	active []int   // revisions in which something changed
 	load   []int   // queries that change, by revision

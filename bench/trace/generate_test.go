@@ -31,8 +31,8 @@ func TestGenerateLikeKnuth2016(t *testing.T) {
 }
 
 // small is a likeness that tests can afford to play with the race detector.
-func small() Likeness {
-	return Likeness{
+func small() Target {
+	return Target{
 		Name: "small", Source: "these tests", Queries: 300, Forms: map[string]int{"ASK": 20, "SELECT": 280},
 		Revisions: 200, Empty: 30, Changing: 40, Changes: 700, Once: 15, Twice: 6, Most: 150, Crowd: 12,
 		Interval: 8, Deviation: 22, Total: [2]float64{200, 420}, Affected: 40, Burst: [2]int{60, 80},

@@ -89,7 +89,7 @@ func rename(from, to string) error {
 
 // play goes through the revisions; those that are in the file are at most
 // applied again.
-func (c Recording) play(ctx context.Context, s *session) error {
+func (c Recording) play(ctx context.Context, s *unfinished) error {
 	done := s.w.rev
 	if done == 0 || c.Volatile {
 		if err := c.Base(ctx); err != nil {
@@ -134,14 +134,14 @@ func (c Recording) progress(done int) {
 
 // ask executes all queries in one revision. Answers that are not complete are
 // gaps and never versions.
-func (c Recording) ask(ctx context.Context, s *session, rev int) (Frame, error) {
+func (c Recording) ask(ctx context.Context, s *unfinished, rev int) (Frame, error) {
 	f := Frame{Times: make([]int32, len(c.Queries))}
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = time.Minute
 	}
 	for i := range c.Queries {
-		if err := c.patience(ctx); err != nil {
+		if err := c.waitForHealth(ctx); err != nil {
 			return f, err
 		}
 		a := c.Ask.Execute(ctx, &c.Queries[i], s.memory[i], timeout)
@@ -159,14 +159,14 @@ func (c Recording) ask(ctx context.Context, s *session, rev int) (Frame, error) 
 		}
 		if rows := RowIDs(a.Result); !s.known[i] || !slices.Equal(rows, s.rows[i]) {
 			s.known[i], s.rows[i] = true, rows
-			f.Versions = append(f.Versions, Begun{Query: i, Rows: rows})
+			f.Versions = append(f.Versions, NewVersion{Query: i, Rows: rows})
 		}
 	}
 	return f, nil
 }
 
-// patience waits while the endpoint wants no requests.
-func (c Recording) patience(ctx context.Context) error {
+// waitForHealth waits while the endpoint wants no requests.
+func (c Recording) waitForHealth(ctx context.Context) error {
 	for {
 		h := c.Ask.Health()
 		wait := time.Until(h.Until)
@@ -201,8 +201,8 @@ func RowIDs(r *diff.Result) []int64 {
 	return out
 }
 
-// A session is an unfinished recording.
-type session struct {
+// A unfinished is an unfinished recording.
+type unfinished struct {
 	file   *os.File
 	w      *Writer
 	rows   [][]int64 // the last version of each query
@@ -210,7 +210,7 @@ type session struct {
 	memory []scheduler.Memory
 }
 
-func (s *session) write(f Frame, durable bool) error {
+func (s *unfinished) write(f Frame, durable bool) error {
 	if err := s.w.Write(f); err != nil {
 		return fmt.Errorf("write the recording: %w", err)
 	}
@@ -222,8 +222,8 @@ func (s *session) write(f Frame, durable bool) error {
 
 // head is ordered, for those queries whose sequence counts; the rows of the
 // others are sorted, so that equal bags are equal lists.
-func (c Recording) head() Head {
-	return Head{Queries: len(c.Queries), Ordered: true, Features: sharedConstants(c.Queries), About: c.about()}
+func (c Recording) head() Header {
+	return Header{Queries: len(c.Queries), Ordered: true, Features: sharedConstants(c.Queries), About: c.about()}
 }
 
 func (c Recording) about() map[string]string {
@@ -244,7 +244,7 @@ func (c Recording) about() map[string]string {
 }
 
 // open begins a recording, or takes up one that was not finished.
-func (c Recording) open() (*session, error) {
+func (c Recording) open() (*unfinished, error) {
 	path := c.Path + ".part"
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -260,7 +260,7 @@ func (c Recording) open() (*session, error) {
 	return s, nil
 }
 
-func (c Recording) create(path string) (*session, error) {
+func (c Recording) create(path string) (*unfinished, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -276,16 +276,16 @@ func (c Recording) create(path string) (*session, error) {
 	return s, nil
 }
 
-func (c Recording) session(f *os.File) *session {
+func (c Recording) session(f *os.File) *unfinished {
 	n := len(c.Queries)
-	return &session{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
+	return &unfinished{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
 }
 
 // resume reads the complete part of a file and drops the rest.
-func (c Recording) resume(f *os.File) (*session, error) {
+func (c Recording) resume(f *os.File) (*unfinished, error) {
 	r, err := newFrameReader(f)
 	if errors.Is(err, errCutOff) { // killed before the head was written
-		return c.again(f)
+		return c.restart(f)
 	} else if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (c Recording) resume(f *os.File) (*session, error) {
 		frame, err := r.next()
 		switch {
 		case err == nil:
-		case err == io.EOF || errors.Is(err, errCutOff) || errors.Is(err, ErrTrace) && (c.Volatile || r.nothingFollows()):
+		case err == io.EOF || errors.Is(err, errCutOff) || errors.Is(err, ErrInvalid) && (c.Volatile || r.nothingFollows()):
 			// The end mark, or what a crash left half written: it is written again.
 			if err := f.Truncate(at); err != nil {
 				return nil, err
@@ -320,7 +320,7 @@ func (c Recording) resume(f *os.File) (*session, error) {
 	}
 }
 
-func (c Recording) again(f *os.File) (*session, error) {
+func (c Recording) restart(f *os.File) (*unfinished, error) {
 	if err := f.Truncate(0); err != nil {
 		return nil, err
 	}

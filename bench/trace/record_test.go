@@ -187,7 +187,7 @@ func TestRecordRefuses(t *testing.T) {
 	if err := os.WriteFile(path+".part", part, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.recording(path, false).Run(t.Context()); !errors.Is(err, ErrTrace) {
+	if err := c.recording(path, false).Run(t.Context()); !errors.Is(err, ErrInvalid) {
 		t.Errorf("damaged in the middle, lasting dataset: %v", err)
 	}
 }

@@ -176,7 +176,7 @@ func (s Statistic) Holds() bool {
 }
 
 // Compare compares a trace with the published values of a likeness.
-func (l Likeness) Compare(t *Trace) []Statistic {
+func (l Target) Compare(t *Trace) []Statistic {
 	m := measure(t, l.Burst)
 	exact := func(name string, v, target int) Statistic {
 		return Statistic{Name: name, Value: float64(v), Target: float64(target), Exact: true}
@@ -257,7 +257,7 @@ func measure(t *Trace, burst [2]int) measures {
 }
 
 // WriteCheck prints every statistic beside its target.
-func (l Likeness) WriteCheck(w io.Writer, t *Trace) error {
+func (l Target) WriteCheck(w io.Writer, t *Trace) error {
 	tab := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(tab, "%s\tthis trace\tpublished\t\n", l.Source)
 	for _, s := range l.Compare(t) {

@@ -43,11 +43,11 @@ type Gap struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// ErrTrace is wrapped by the errors about traces that contradict themselves.
-var ErrTrace = errors.New("bad trace")
+// ErrInvalid is wrapped by the errors about traces that contradict themselves.
+var ErrInvalid = errors.New("bad trace")
 
 func wrong(place, format string, a ...any) error {
-	return fmt.Errorf("%w: %s: %s", ErrTrace, place, fmt.Sprintf(format, a...))
+	return fmt.Errorf("%w: %s: %s", ErrInvalid, place, fmt.Sprintf(format, a...))
 }
 
 // Seal checks a trace that was built in memory and prepares it for use. It drops

@@ -103,7 +103,7 @@ func TestReadJSONErrors(t *testing.T) {
 		`{"queries":1,"revisions":0,"exec_ms":[[1]]} x`:                                                                                                "follows",
 	} {
 		_, err := trace.ReadJSON(strings.NewReader(text))
-		if !errors.Is(err, trace.ErrTrace) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, trace.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n  gives %v\n  want an error with %q", text, err, want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestCompactDamage(t *testing.T) {
 	}
 	whole := b.Bytes()
 	for n := range whole {
-		if _, err := trace.ReadCompact(bytes.NewReader(whole[:n])); !errors.Is(err, trace.ErrTrace) {
+		if _, err := trace.ReadCompact(bytes.NewReader(whole[:n])); !errors.Is(err, trace.ErrInvalid) {
 			t.Fatalf("cut off at %d of %d: %v", n, len(whole), err)
 		}
 		hurt := bytes.Clone(whole)

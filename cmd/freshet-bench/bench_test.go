@@ -240,11 +240,11 @@ func hearsAll(t *testing.T, more ...string) {
 	if code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
-	var r bench.Arrived
+	var r bench.ReplayReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	want := bench.Arrived{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used} // t0 and six hours, of which five change two results
+	want := bench.ReplayReport{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used} // t0 and six hours, of which five change two results
 	if r != want {
 		t.Errorf("report %+v\nwant %+v", r, want)
 	}

@@ -22,7 +22,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var names []string
-			for _, l := range trace.Likenesses() {
+			for _, l := range trace.Targets() {
 				names = append(names, l.Name)
 				if l.Name != like {
 					continue

@@ -84,7 +84,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			const budget = 350 * time.Millisecond
-			want, err := bench.NewWorld(tr).Simulate(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+			want, err := bench.NewSimulator(tr).Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,9 +181,9 @@ func TestShadowsForetellScarcity(t *testing.T) {
 			tr.Times[i][q] = int32(100 + 50*q + 7*(i*(q+3)%5))
 		}
 	}
-	w := bench.NewWorld(tr)
+	w := bench.NewSimulator(tr)
 	really := func(policy string) (bench.Row, []scheduler.Entry) {
-		row, err := w.Simulate(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+		row, err := w.Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ everything beforehand; single, in which each interval counts for itself.`,
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
 		generate: func() (papers.Workload, error) { return p.Generate() },
-		read:     func() papers.Workload { return &papers.CEILoad{} },
+		read:     func() papers.Workload { return &papers.CEIWorkload{} },
 		figures:  papers.CEIExperiments,
 	})
 }
@@ -92,7 +92,7 @@ had.`,
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
 		generate: func() (papers.Workload, error) { return p.Generate() },
-		read:     func() papers.Workload { return &papers.WICLoad{} },
+		read:     func() papers.Workload { return &papers.WICWorkload{} },
 		figures:  papers.WICExperiments,
 	})
 }
@@ -121,7 +121,7 @@ the square root rule (allocation-only), or both (combined).`,
 			f.Uint64Var(&p.Seed, "seed", p.Seed, "seed")
 		},
 		generate: func() (papers.Workload, error) { return p.Generate() },
-		read:     func() papers.Workload { return &papers.AllocationLoad{} },
+		read:     func() papers.Workload { return &papers.AllocationWorkload{} },
 		figures:  papers.AllocationExperiments,
 	})
 }

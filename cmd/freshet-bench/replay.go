@@ -32,7 +32,7 @@ type endToEnd struct {
 	ids      []string // by query, as the server names them
 	steps    []trace.Step
 	srv      *server.Server
-	arrivals *bench.Arrivals
+	arrivals *bench.ReplayCheck
 	memory   []scheduler.Memory
 }
 
@@ -74,7 +74,7 @@ outside of the budget.`,
 	return c
 }
 
-func (r *endToEnd) run(ctx context.Context) (report bench.Arrived, err error) {
+func (r *endToEnd) run(ctx context.Context) (report bench.ReplayReport, err error) {
 	if r.list, r.steps, err = r.open(ctx, r.w); err != nil {
 		r.close()
 		return report, err
@@ -123,7 +123,7 @@ func (r *endToEnd) server(dir string) (*server.Server, error) {
 
 // play registers and follows all queries and plays the revisions.
 func (r *endToEnd) play(ctx context.Context) error {
-	r.arrivals = bench.NewArrivals(len(r.list))
+	r.arrivals = bench.NewReplayCheck(len(r.list))
 	r.memory = make([]scheduler.Memory, len(r.list))
 	ask, err := r.client()
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *endToEnd) follow(ctx context.Context, i int) error {
 	held := false
 	return client.Follow(ctx, client.Options{Server: r.srv.URL(), Query: r.ids[i]}, func(e client.Event) error {
 		if e.Result != nil && (e.Kind == client.Snapshot || e.Kind == client.Delta) {
-			r.arrivals.Hear(i, e.Result.Hash(), e.State.Seq, held && e.Kind == client.Delta)
+			r.arrivals.Receive(i, e.Result.Hash(), e.State.Seq, held && e.Kind == client.Delta)
 			held = true
 		}
 		return nil
@@ -199,7 +199,7 @@ func (r *endToEnd) truth(ctx context.Context, ask scheduler.Executor) error {
 		if a.Outcome.Complete() {
 			r.memory[i] = a.Memory
 			if a.Result != nil {
-				r.arrivals.Truth(i, a.Result.Hash())
+				r.arrivals.SetTruth(i, a.Result.Hash())
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (r *endToEnd) tick(ctx context.Context) error {
 		if err := r.srv.Call(ctx, http.MethodGet, "/v1/queries/"+id, nil, &q); err != nil {
 			return err
 		}
-		for deadline := time.Now().Add(time.Minute); r.arrivals.Heard(i) < q.Seq; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); r.arrivals.ReceivedSeq(i) < q.Seq; time.Sleep(time.Millisecond) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -228,6 +228,6 @@ func (r *endToEnd) tick(ctx context.Context) error {
 			}
 		}
 	}
-	r.arrivals.Slot(s.Complete, s.Cut, s.Failed, s.Used)
+	r.arrivals.EndSlot(s.Complete, s.Cut, s.Failed, s.Used)
 	return nil
 }

@@ -49,7 +49,7 @@ policies:
 				return err
 			}
 			bar := progress(w, len(setups), "simulating")
-			rows, err := bench.NewWorld(t).SimulateAll(c.Context(), setups, func(bench.Row) { bar.Add(1) })
+			rows, err := bench.NewSimulator(t).RunAll(c.Context(), setups, func(bench.Row) { bar.Add(1) })
 			bar.Close()
 			if err != nil {
 				return err

@@ -38,8 +38,8 @@ func Draw(t *rapid.T) *trace.Trace {
 }
 
 // Small describes a small dataset of so many queries and revisions.
-func Small(queries, revisions int) trace.Likeness {
-	return trace.Likeness{
+func Small(queries, revisions int) trace.Target {
+	return trace.Target{
 		Queries: queries, Forms: map[string]int{"ASK": 3, "SELECT": queries - 3}, Revisions: revisions, Empty: revisions / 6, Changing: 16,
 		Changes: 150, Once: 4, Twice: 3, Most: revisions * 2 / 3, Crowd: 10, Interval: 4, Deviation: 7,
 		Total: [2]float64{60, 120}, Affected: 30, Burst: [2]int{10, 20},

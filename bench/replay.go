@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Arrivals compares what subscribers hear of a running server with the truth.
+// ReplayCheck compares what subscribers hear of a running server with the truth.
 // Its methods may be called concurrently.
-type Arrivals struct {
+type ReplayCheck struct {
 	mu      sync.Mutex
-	queries []arrived
-	report  Arrived
+	queries []subscriber
+	report  ReplayReport
 }
 
-type arrived struct {
+type subscriber struct {
 	truth string // hash of the true result, "" before the first
 	heard string // hash of what the subscriber holds
 	past  map[string]bool
 	seq   uint64
 }
 
-// Arrived is the outcome of a replay.
-type Arrived struct {
+// ReplayReport is the outcome of a replay.
+type ReplayReport struct {
 	Policy    string  `json:"policy"`
 	BudgetMS  int64   `json:"budget_ms"`
 	Queries   int     `json:"queries"`
@@ -39,17 +39,17 @@ type Arrived struct {
 	Used      float64 `json:"used"` // seconds of all executions
 }
 
-// NewArrivals begins with nothing known of n queries.
-func NewArrivals(n int) *Arrivals {
-	a := &Arrivals{queries: make([]arrived, n)}
+// NewReplayCheck begins with nothing known of n queries.
+func NewReplayCheck(n int) *ReplayCheck {
+	a := &ReplayCheck{queries: make([]subscriber, n)}
 	for i := range a.queries {
 		a.queries[i].past = map[string]bool{}
 	}
 	return a
 }
 
-// Truth says what a query answers from now on, by the hash of its result.
-func (a *Arrivals) Truth(query int, hash string) {
+// SetTruth says what a query answers from now on, by the hash of its result.
+func (a *ReplayCheck) SetTruth(query int, hash string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := &a.queries[query]
@@ -60,9 +60,9 @@ func (a *Arrivals) Truth(query int, hash string) {
 	q.past[hash] = true
 }
 
-// Hear says that a subscriber holds a result now, and whether that was a change
+// Receive says that a subscriber holds a result now, and whether that was a change
 // of one that it held before.
-func (a *Arrivals) Hear(query int, hash string, seq uint64, change bool) {
+func (a *ReplayCheck) Receive(query int, hash string, seq uint64, change bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := &a.queries[query]
@@ -75,15 +75,15 @@ func (a *Arrivals) Hear(query int, hash string, seq uint64, change bool) {
 	q.heard, q.seq = hash, max(q.seq, seq)
 }
 
-// Heard returns the last step that a query's subscriber has received.
-func (a *Arrivals) Heard(query int) uint64 {
+// ReceivedSeq returns the last step that a query's subscriber has received.
+func (a *ReplayCheck) ReceivedSeq(query int) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.queries[query].seq
 }
 
-// Slot closes a revision.
-func (a *Arrivals) Slot(complete, cut, failed int, used float64) {
+// EndSlot closes a revision.
+func (a *ReplayCheck) EndSlot(complete, cut, failed int, used float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := &a.report
@@ -99,7 +99,7 @@ func (a *Arrivals) Slot(complete, cut, failed int, used float64) {
 }
 
 // Report returns the outcome.
-func (a *Arrivals) Report() Arrived {
+func (a *ReplayCheck) Report() ReplayReport {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.report
@@ -108,7 +108,7 @@ func (a *Arrivals) Report() Arrived {
 }
 
 // Write prints the report, as one JSON object or for people.
-func (r Arrived) Write(w io.Writer, asJSON bool) error {
+func (r ReplayReport) Write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}

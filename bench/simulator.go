@@ -10,9 +10,9 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A World answers from a trace. It is read only once it is made, and may be
+// A Simulator answers from a trace. It is read only once it is made, and may be
 // shared by simulations that run at the same time.
-type World struct {
+type Simulator struct {
 	t       *trace.Trace
 	series  []int32 // of each query its place in t.Series, -1 = it never changes
 	gaps    map[[2]int]registry.Outcome
@@ -36,9 +36,9 @@ var Groups = [...]struct {
 	Most int
 }{{"never", 0}, {"once", 1}, {"2 to 9 times", 9}, {"10 to 99 times", 99}, {"more often", 1 << 30}}
 
-// NewWorld prepares a trace for simulations.
-func NewWorld(t *trace.Trace) *World {
-	w := &World{
+// NewSimulator prepares a trace for simulations.
+func NewSimulator(t *trace.Trace) *Simulator {
+	w := &Simulator{
 		t: t, series: make([]int32, t.Queries), gaps: map[[2]int]registry.Outcome{}, groups: make([]uint8, t.Queries),
 		totals: make([]slotTotal, t.Revisions+1), queries: make([]registry.Query, t.Queries), changes: t.Changes(),
 	}
@@ -81,7 +81,7 @@ func constants(t *trace.Trace, q int) []string {
 	return slices.Compact(out)
 }
 
-func (w *World) total(row []int32) (s slotTotal) {
+func (w *Simulator) total(row []int32) (s slotTotal) {
 	var longest int32
 	var groups [len(Groups)]int64
 	for q, ms := range row {
@@ -99,7 +99,7 @@ func (w *World) total(row []int32) (s slotTotal) {
 func milliseconds[T int32 | int64](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // Execute implements scheduler.World.
-func (w *World) Execute(q int, slot, last uint64) scheduler.Known {
+func (w *Simulator) Execute(q int, slot, last uint64) scheduler.Known {
 	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: milliseconds(w.t.Times[slot][q])}
 	if len(w.gaps) > 0 {
 		if o, gap := w.gaps[[2]int{int(slot), q}]; gap && slot > 0 {
@@ -118,12 +118,12 @@ func (w *World) Execute(q int, slot, last uint64) scheduler.Known {
 }
 
 // Total implements scheduler.World.
-func (w *World) Total(slot uint64) (cost, longest time.Duration, ok bool) {
+func (w *Simulator) Total(slot uint64) (cost, longest time.Duration, ok bool) {
 	s := &w.totals[slot]
 	return s.cost, s.longest, !s.gaps
 }
 
-var _ scheduler.World = (*World)(nil)
+var _ scheduler.World = (*Simulator)(nil)
 
 // jaccard returns the distance between two bags of rows: one minus the size of their
 // intersection over that of their union, 0 if both are empty.
