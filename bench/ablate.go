@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -13,9 +12,9 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Ablations are hybrid as it is, hybrid with one part left out each, and the
-// policies to compare with, as they are spelled. Deadlines are the same
-// throughout, except in the form without deadlines.
+// Ablations returns the spellings of hybrid, of hybrid without each of its parts,
+// and of the policies to compare with. All forms of hybrid have the same deadlines,
+// except the one without deadlines.
 func Ablations(deadlines string) []string {
 	out := []string{deadlines}
 	for _, d := range scheduler.Policies() {
@@ -31,14 +30,14 @@ func Ablations(deadlines string) []string {
 	return append(out, "rr", "cr:lambda=0", "dj", "ttl:max=32:reset", "ttl:max=256:half", "sqrt", "cv")
 }
 
-// An Ablation compares policies over several traces, by what Row has of each.
+// An Ablation compares policies over several traces.
 type Ablation struct {
 	Traces   []string
 	Policies []string
 	Rows     [][]Row // by trace, then by policy
 }
 
-// Ablate plays each policy over one more trace.
+// Ablate runs each policy over one more trace.
 func (a *Ablation) Ablate(ctx context.Context, name string, t *trace.Trace, budget time.Duration, rule string, done func(Row)) error {
 	var setups []Setup
 	for _, p := range a.Policies {
@@ -52,10 +51,9 @@ func (a *Ablation) Ablate(ctx context.Context, name string, t *trace.Trace, budg
 	return nil
 }
 
-// WriteTable writes a line for each policy, and for each trace how many changes
-// it found, of how many there are, how long results were stale in all and at
-// most, in slots. The policy that found most, apart from the clairvoyant, has a
-// star.
+// WriteTable writes a line for each policy. For each trace it has the changes found
+// and the slots for which results were stale, in total and at most. A star marks the
+// policy that found most, the clairvoyant policy excluded.
 func (a *Ablation) WriteTable(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprint(tab, "policy")
@@ -89,15 +87,5 @@ func mostFound(rows []Row) (n int) {
 	return n
 }
 
-// WriteJSON writes one object a line: a Row with the trace's name.
-func (a *Ablation) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	for i, name := range a.Traces {
-		for _, r := range a.Rows[i] {
-			if err := e.Encode(traced{name, r}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+// WriteJSON writes one object a line: a Row with the name of its trace.
+func (a *Ablation) WriteJSON(w io.Writer) error { return writeTraced(w, a.Traces, a.Rows) }

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Indexes of the columns that the findings use.
+// relevantAt, delayAt and longestAt are the indexes of the columns of the findings.
 var (
 	relevantAt = columnAt("relevant")
 	delayAt    = columnAt("abs delay")
@@ -22,7 +22,7 @@ func columnAt(name string) int {
 	return slices.IndexFunc(tableColumns, func(m tableColumn) bool { return m.name == name })
 }
 
-// findings says in words what the tables show.
+// findings describes the tables in words.
 func (s *Study) findings() (out []string) {
 	all := 0.0
 	for _, n := range s.totals {
@@ -38,14 +38,14 @@ func (s *Study) findings() (out []string) {
 	return slices.DeleteFunc(out, func(text string) bool { return text == "" })
 }
 
-// ranked lists the policies that can run, by a tableColumn, the best first.
+// ranked lists the policies that can run by a column, the best first.
 func ranked(list []summary, m int) []summary {
 	out := slices.DeleteFunc(slices.Clone(list), func(s summary) bool { return s.policy == clairvoyant })
 	slices.SortStableFunc(out, func(a, b summary) int { return tableColumns[m].best * cmp.Compare(b.means[m], a.means[m]) })
 	return out
 }
 
-// found says which policy finds most, and where the default is.
+// found names the policy that finds most and the rank of the default.
 func found(list []summary, budget time.Duration, all float64) string {
 	order := ranked(list, relevantAt)
 	if len(order) == 0 {
@@ -78,7 +78,7 @@ func found(list []summary, budget time.Duration, all float64) string {
 	return text + "."
 }
 
-// leaders are the policies that share the best value of a ranked list.
+// leaders returns the policies that share the best value of a ranked list.
 func leaders(order []summary, m int) []summary {
 	n := slices.IndexFunc(order, func(s summary) bool { return s.means[m] != order[0].means[m] })
 	if n < 0 {
@@ -87,7 +87,7 @@ func leaders(order []summary, m int) []summary {
 	return order[:n]
 }
 
-// named lists a few policies, or counts many, with the verb.
+// named writes the names of a few policies, or the number of many, with a verb.
 func named(list []summary, one, several string) string {
 	switch len(list) {
 	case 1:
@@ -98,7 +98,7 @@ func named(list []summary, one, several string) string {
 	return fmt.Sprintf("%d policies %s", len(list), several)
 }
 
-// lateness says for how long results are stale.
+// lateness describes for how long results are stale.
 func lateness(list []summary, budget time.Duration) string {
 	sum, longest := ranked(list, delayAt), ranked(list, longestAt)
 	if len(sum) == 0 {
@@ -114,8 +114,8 @@ func lateness(list []summary, budget time.Duration) string {
 	return text
 }
 
-// order compares the order of the paper's policies by changes found with ours.
-// Policies that the paper has within one per cent of each other have no order.
+// order compares the paper's order of policies by changes found with ours. Policies
+// within one per cent of each other in the paper count as equal.
 func order(list []summary, budget time.Duration) string {
 	type pair struct {
 		policy      string

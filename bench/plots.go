@@ -120,7 +120,7 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 		if ref := find(Published(), r.Policy, r.BudgetMS); ref != nil {
 			there := plotter.XY{X: float64(ref.Total), Y: 100 * float64(ref.Relevant) / 15256}
 			theirs = append(theirs, there)
-			if err := addBond(p, at, there); err != nil {
+			if err := connect(p, at, there); err != nil {
 				return nil, err
 			}
 		}
@@ -153,8 +153,8 @@ func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 	return p, nil
 }
 
-// addBond joins two points that belong together.
-func addBond(p *plot.Plot, a, b plotter.XY) error {
+// connect draws a line between our point and the paper's.
+func connect(p *plot.Plot, a, b plotter.XY) error {
 	l, err := plotter.NewLine(plotter.XYs{a, b})
 	if err == nil {
 		l.Color, l.Width = figure.Palette[7], vg.Points(0.7)
@@ -163,7 +163,7 @@ func addBond(p *plot.Plot, a, b plotter.XY) error {
 	return err
 }
 
-// short spells a policy for the narrow places of a plot.
+// short abbreviates a spelling for plots.
 func short(policy string) string {
 	for _, word := range []string{"lambda=", "max="} {
 		policy = strings.ReplaceAll(policy, word, "")
@@ -210,7 +210,7 @@ func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
 	return p, nil
 }
 
-// plotSpent has a bar for each policy, the first one at the top.
+// plotSpent draws a bar for each policy, the first one at the top.
 func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
 	p := figure.New("Where the seconds went, budget "+seconds(budget), "share of all seconds, %", "")
 	rows := slices.Clone(s.rowsOf(budget))

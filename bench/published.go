@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// A Reference is a figure that others have published or found, to be shown
-// beside ours. Counts that are not given are -1.
+// A Reference is a result of another study to compare ours with. Counts that are not
+// given are -1.
 type Reference struct {
 	Budget   time.Duration
-	Policy   string // as spelled here
+	Policy   string // our spelling
 	Total    int
 	Relevant int
 	AbsDelay int
@@ -20,8 +20,8 @@ type Reference struct {
 // PublishedSource names where Published comes from.
 const PublishedSource = "Knuth, Hartig, Sack: Scheduling Refresh Queries for Keeping Results from a SPARQL Endpoint Up-to-Date (extended version), 2016, tables 1 to 3"
 
-// Published are the figures of the paper's three tables, measured on DBpedia
-// Live, August to October 2015, under the rule overrun.
+// Published returns the results in the paper's three tables, measured on DBpedia
+// Live from August to October 2015 under the rule overrun.
 func Published() []Reference {
 	const wide, middle, narrow = 1000 * time.Second, 50 * time.Second, 10 * time.Second
 	list := []Reference{
@@ -75,8 +75,8 @@ func Published() []Reference {
 // IndependentSource names where Independent comes from.
 const IndependentSource = "an independent simulation on synthetic traces with the same published statistics, mean of three seeds, rule overrun"
 
-// Independent are figures that another implementation found on traces of its
-// own, calibrated to the same statistics.
+// Independent returns the results of another implementation on traces of its own,
+// calibrated to the same statistics.
 func Independent() []Reference {
 	const middle, narrow = 50 * time.Second, 10 * time.Second
 	return []Reference{
@@ -95,7 +95,7 @@ func Independent() []Reference {
 	}
 }
 
-// find returns the reference for a policy under a budget, if there is one.
+// find returns the reference for a policy under a budget, nil if there is none.
 func find(list []Reference, policy string, budgetMS int64) *Reference {
 	for i := range list {
 		if list[i].Policy == policy && list[i].Budget.Milliseconds() == budgetMS {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// ReplayCheck compares what subscribers hear of a running server with the truth.
-// Its methods may be called concurrently.
+// ReplayCheck compares the results that subscribers of a running server receive with
+// the true ones. Its methods may be called concurrently.
 type ReplayCheck struct {
 	mu      sync.Mutex
 	queries []subscriber
@@ -17,29 +17,29 @@ type ReplayCheck struct {
 
 type subscriber struct {
 	truth string // hash of the true result, "" before the first
-	heard string // hash of what the subscriber holds
+	heard string // hash of the result that the subscriber holds
 	past  map[string]bool
 	seq   uint64
 }
 
-// ReplayReport is the outcome of a replay.
+// ReplayReport summarises a replay.
 type ReplayReport struct {
 	Policy    string  `json:"policy"`
 	BudgetMS  int64   `json:"budget_ms"`
 	Queries   int     `json:"queries"`
 	Revisions int     `json:"revisions"`
 	Changes   int     `json:"changes"`          // of the true results
-	Received  int     `json:"received"`         // changes that subscribers heard of, baselines not counted
-	Stale     int     `json:"stale"`            // sum over revisions of the results that were not the true ones
-	StaleEnd  int     `json:"stale_at_the_end"` // of them at the end
-	Wrong     int     `json:"wrong"`            // results heard that were never true: must be none
+	Received  int     `json:"received"`         // changes that subscribers received, without baselines
+	Stale     int     `json:"stale"`            // stale results, summed over the revisions
+	StaleEnd  int     `json:"stale_at_the_end"` // stale results at the end
+	Wrong     int     `json:"wrong"`            // results received that were never true: must be 0
 	Total     int     `json:"total"`            // complete executions
 	Cut       int     `json:"cut"`
 	Failed    int     `json:"failed"`
 	Used      float64 `json:"used"` // seconds of all executions
 }
 
-// NewReplayCheck begins with nothing known of n queries.
+// NewReplayCheck returns a check of n queries.
 func NewReplayCheck(n int) *ReplayCheck {
 	a := &ReplayCheck{queries: make([]subscriber, n)}
 	for i := range a.queries {
@@ -48,7 +48,7 @@ func NewReplayCheck(n int) *ReplayCheck {
 	return a
 }
 
-// SetTruth says what a query answers from now on, by the hash of its result.
+// SetTruth sets the hash of a query's true result.
 func (a *ReplayCheck) SetTruth(query int, hash string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,8 +60,8 @@ func (a *ReplayCheck) SetTruth(query int, hash string) {
 	q.past[hash] = true
 }
 
-// Receive says that a subscriber holds a result now, and whether that was a change
-// of one that it held before.
+// Receive records the result that a subscriber holds now. change reports whether it
+// arrived as a change of an earlier result.
 func (a *ReplayCheck) Receive(query int, hash string, seq uint64, change bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,14 +75,14 @@ func (a *ReplayCheck) Receive(query int, hash string, seq uint64, change bool) {
 	q.heard, q.seq = hash, max(q.seq, seq)
 }
 
-// ReceivedSeq returns the last step that a query's subscriber has received.
+// ReceivedSeq returns the last seq that a query's subscriber has received.
 func (a *ReplayCheck) ReceivedSeq(query int) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.queries[query].seq
 }
 
-// EndSlot closes a revision.
+// EndSlot adds the figures of a slot and ends its revision.
 func (a *ReplayCheck) EndSlot(complete, cut, failed int, used float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +98,7 @@ func (a *ReplayCheck) EndSlot(complete, cut, failed int, used float64) {
 	r.Stale += r.StaleEnd
 }
 
-// Report returns the outcome.
+// Report returns the summary so far.
 func (a *ReplayCheck) Report() ReplayReport {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +107,7 @@ func (a *ReplayCheck) Report() ReplayReport {
 	return r
 }
 
-// Write prints the report, as one JSON object or for people.
+// Write prints the report as one JSON object or as text.
 func (r ReplayReport) Write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)

@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// html writes the page. It holds everything: tables, plots, style.
+// html writes the report as one page with tables, plots and style.
 func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 	type figureView struct {
 		Name, Caption string
@@ -45,7 +45,7 @@ type tableRow struct {
 	Cells  []cell
 }
 
-// A cell holds our figure and those of others.
+// A cell holds our value and those of others.
 type cell struct {
 	Ours, Published, Independent string
 	Best                         bool
@@ -67,7 +67,7 @@ func (s *Study) table(n int, budget time.Duration) tableView {
 	return v
 }
 
-// others is a published figure, and how far ours is from it.
+// others writes a published value and the difference of ours.
 func (m tableColumn) others(r *Reference, ours float64) string {
 	if r == nil || m.paper == nil || m.paper(r) < 0 {
 		return ""

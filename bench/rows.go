@@ -14,9 +14,9 @@ import (
 	"text/tabwriter"
 )
 
-// RunAll plays several setups, as many at a time as there are processors,
-// and returns their rows in the order of the setups. done
-// is called after each, one call at a time.
+// RunAll runs several setups, as many at a time as there are processors, and returns
+// their rows in the order of the setups. It calls done after each setup, one call at
+// a time.
 func (w *Simulator) RunAll(ctx context.Context, setups []Setup, done func(Row)) ([]Row, error) {
 	for _, s := range setups {
 		if err := s.Check(); err != nil {
@@ -66,7 +66,7 @@ func WriteRows(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// rowColumns are the members of a row that fit a table, in the order of its JSON.
+// rowColumns are the columns of the CSV, in the order of the JSON members.
 var rowColumns = []struct {
 	name string
 	get  func(*Row) string
@@ -105,7 +105,7 @@ func spellParams(params map[string]any) string {
 	return strings.Join(list, " ")
 }
 
-// WriteCSV writes rows with a head. Schedules do not fit.
+// WriteCSV writes rows below their column names, without schedules.
 func WriteCSV(w io.Writer, rows []Row) error {
 	c := csv.NewWriter(w)
 	head := make([]string, len(rowColumns))
@@ -128,7 +128,7 @@ func WriteCSV(w io.Writer, rows []Row) error {
 	return c.Error()
 }
 
-// WriteTable writes rows for people, with the columns of a study.
+// WriteTable writes rows as a text table with the columns of a study.
 func WriteTable(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "policy\tbudget\t")
@@ -146,8 +146,8 @@ func WriteTable(w io.Writer, rows []Row) error {
 	return t.Flush()
 }
 
-// SplitPolicies splits a list of spellings at its commas, except those inside a
-// spelling: what begins with a digit belongs to the one before.
+// SplitPolicies splits a list of spellings at its commas. A comma before a digit is
+// part of a spelling.
 func SplitPolicies(list string) []string {
 	var out []string
 	for _, word := range strings.Split(list, ",") {

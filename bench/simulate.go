@@ -13,23 +13,23 @@ import (
 
 // A Setup is one policy under one budget.
 type Setup struct {
-	Policy   string // as spelled; "cv" is the clairvoyant one
+	Policy   string // spelling; "cv" is the clairvoyant policy
 	Budget   time.Duration
 	Rule     string        // one of scheduler.Rules
 	Timeout  time.Duration // of one execution, 0 = none
-	Schedule bool          // keep what ran when
-	Ring     bool          // estimate as the live loop does, from the last 63 executions
+	Schedule bool          // keep the executions of each slot
+	Ring     bool          // estimate from the last 63 executions, as the live loop does
 }
 
-// A Row is what a simulation gives.
+// A Row is the result of a simulation.
 type Row struct {
 	Policy   string         `json:"policy"`
 	Params   map[string]any `json:"params"`
 	BudgetMS int64          `json:"budget_ms"`
 	Rule     string         `json:"rule"`
 	Metrics
-	// Slots lists the complete executions in order, per slot, Cuts slot and id
-	// of each cut run; both only with Setup.Schedule.
+	// Slots lists the complete executions of each slot in order. Cuts lists slot and
+	// query of each execution that was cut. Both need Setup.Schedule.
 	Slots [][]int  `json:"slots,omitzero"`
 	Cuts  [][2]int `json:"cuts,omitzero"`
 
@@ -52,8 +52,7 @@ func (s Setup) Check() error {
 	return nil
 }
 
-// Run plays one setup over the whole trace. It ends early, with its error,
-// when ctx does.
+// Run runs one setup over the whole trace. It stops early with the error of ctx.
 func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	if err := s.Check(); err != nil {
 		return Row{}, err
@@ -108,11 +107,12 @@ func (w *Simulator) slot(r *scheduler.Replay, y *tally, row *Row, schedule bool)
 	y.end(r.Debt())
 }
 
-// clairvoyant is the policy that knows all results beforehand: a yardstick that
-// exists in simulations alone.
+// clairvoyant is the policy that knows all results in advance. It exists in
+// simulations only, as an upper bound.
 const clairvoyant = "cv"
 
-// oracle gives the clairvoyant policy its knowledge.
+// oracle tells the clairvoyant policy since when a result is stale, and the cost of
+// its query.
 func (y *tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64, cost time.Duration) {
 	q, err := strconv.Atoi(c.Query.ID) // as name spells it
 	if err != nil || y.w.series[q] < 0 {
@@ -135,8 +135,7 @@ func (y *tally) staleNow() (list []int) {
 	return list
 }
 
-// params reads the parameters from a policy's canonical spelling, defaults
-// included.
+// params returns the parameters of a policy's canonical spelling, including defaults.
 func params(p scheduler.Policy) map[string]any {
 	words := strings.Split(p.String(), ":")
 	out := map[string]any{}
@@ -153,7 +152,7 @@ func params(p scheduler.Policy) map[string]any {
 	return out
 }
 
-// paramOf finds the parameter that can be written as a word alone.
+// paramOf returns the parameter whose value may be spelled without its name.
 func paramOf(policy, word string) string {
 	for _, d := range scheduler.Policies() {
 		for _, p := range d.Params {

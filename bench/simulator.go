@@ -10,27 +10,26 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A Simulator answers from a trace. It is read only once it is made, and may be
-// shared by simulations that run at the same time.
+// A Simulator runs policies over a trace. Its methods may be called concurrently.
 type Simulator struct {
 	t       *trace.Trace
-	series  []int32 // of each query its place in t.Series, -1 = it never changes
+	series  []int32 // by query: the index in t.Series, -1 if it never changes
 	gaps    map[[2]int]registry.Outcome
 	totals  []slotTotal
-	groups  []uint8 // of each query its place in Groups
+	groups  []uint8 // by query: the index in Groups
 	queries []registry.Query
 	changes int
 }
 
-// slotTotal is what executing everything in a slot costs.
+// slotTotal is the cost of executing all queries in a slot.
 type slotTotal struct {
 	cost, longest time.Duration
 	groups        [len(Groups)]time.Duration
 	gaps          bool
 }
 
-// Groups classifies queries by the maximum number of changes of their result over the
-// whole trace.
+// Groups classifies queries by the number of changes of their results over the whole
+// trace.
 var Groups = [...]struct {
 	Name string
 	Most int
@@ -65,7 +64,7 @@ func NewSimulator(t *trace.Trace) *Simulator {
 	return w
 }
 
-// name is the id under which the scheduler knows a query: in the order of the
+// name returns the id of a query for the scheduler. The order of ids is that of the
 // numbers.
 func name(q int) string { return fmt.Sprintf("%08d", q) }
 

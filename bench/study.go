@@ -13,9 +13,9 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Configurations are the policies of a study as they are spelled: those of the
-// paper's tables in their order, and then those that came after it, as far as
-// the scheduler knows them. The server's default is among them.
+// Configurations returns the spellings of a study's policies: those of the paper's
+// tables in their order, then newer ones, the server's default among them. It leaves
+// out policies that the scheduler does not know.
 func Configurations() []string {
 	wanted := []string{
 		"cv", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
@@ -28,14 +28,14 @@ func Configurations() []string {
 	})
 }
 
-// Budgets are those of the paper's tables: as good as unlimited, roughly what
-// all changed queries take at most, and scarce.
+// Budgets returns the budgets of the paper's tables: practically unlimited, about the
+// most that all changed queries of a slot take, and scarce.
 func Budgets() []time.Duration {
 	return []time.Duration{1000 * time.Second, 50 * time.Second, 10 * time.Second}
 }
 
-// Plan lists the setups of a study, budget by budget: the configurations and
-// then more policies, each once.
+// Plan lists the setups of a study by budget: the configurations and then further
+// policies, each once.
 func Plan(rule string, more ...string) []Setup {
 	var out []Setup
 	for _, b := range Budgets() {
@@ -50,11 +50,11 @@ func Plan(rule string, more ...string) []Setup {
 	return out
 }
 
-// A Study is what a report shows: the same setups over one or several traces.
-// Plots show the first trace; tables and findings the mean of all of them.
+// A Study runs the same setups over one or several traces. Its plots show the first
+// trace, its tables and findings the means of all traces.
 type Study struct {
 	Rule   string
-	Traces []string   // what they are called
+	Traces []string   // names
 	Rows   [][]Row    // by trace, in the order of the plan
 	World  *Simulator // of the first trace
 
@@ -62,7 +62,7 @@ type Study struct {
 	totals []int // changes of each trace
 }
 
-// NewStudy has no trace yet.
+// NewStudy returns a study without traces.
 func NewStudy(plan []Setup) *Study {
 	s := &Study{plan: plan}
 	if len(plan) > 0 {
@@ -71,7 +71,7 @@ func NewStudy(plan []Setup) *Study {
 	return s
 }
 
-// Add plays all setups over one more trace.
+// Add runs all setups over one more trace. It calls done after each.
 func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
 	w := NewSimulator(t)
 	rows, err := w.RunAll(ctx, s.plan, done)
@@ -89,9 +89,9 @@ func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(
 	return nil
 }
 
-// Write writes report.html, which needs nothing else, and beside it every plot
-// as SVG, PDF and PNG, the tables for LaTeX and all rows as CSV and JSON. The same study gives the same
-// bytes.
+// Write writes report.html, which is complete in itself, and beside it every plot
+// as SVG, PDF and PNG, the tables for LaTeX, and all rows as CSV and JSON. The same
+// study gives the same bytes.
 func (s *Study) Write(dir string) error {
 	files := map[string][]byte{}
 	var pictures []figure.Picture
@@ -107,7 +107,7 @@ func (s *Study) Write(dir string) error {
 	if err := s.csv(&csv); err != nil {
 		return err
 	}
-	if err := s.lines(&lines); err != nil {
+	if err := writeTraced(&lines, s.Traces, s.Rows); err != nil {
 		return err
 	}
 	s.latex(&tex)
@@ -118,7 +118,7 @@ func (s *Study) Write(dir string) error {
 	return figure.WriteFiles(dir, files)
 }
 
-// rowsOf are the rows of the first trace under one budget.
+// rowsOf returns the rows of the first trace under one budget.
 func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
 	for i := range s.Rows[0] {
 		if s.Rows[0][i].BudgetMS == budget.Milliseconds() {
@@ -128,7 +128,7 @@ func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
 	return out
 }
 
-// shown picks the policies that fit one plot of lines.
+// shown selects the policies that fit into one plot of lines.
 func (s *Study) shown(budget time.Duration) (out []*Row) {
 	for _, r := range s.rowsOf(budget) {
 		switch r.Policy {

@@ -17,14 +17,14 @@ import (
 type tableColumn struct {
 	name, meaning string
 	digits        int
-	best          int // 1: more is better, -1: less is better, 0: neither
+	best          int // 1: the largest is best, -1: the smallest, 0: neither
 	of            func(*Row) float64
-	paper         func(*Reference) float64 // negative where it is not given; nil: no such column
+	paper         func(*Reference) float64 // negative if it is not given; nil: the paper has no such column
 }
 
 func count(n int) float64 { return float64(n) }
 
-// tableColumns are the paper's columns, and then the clock and the cuts.
+// tableColumns are the columns of the paper, followed by ours.
 var tableColumns = []tableColumn{
 	{"total", "complete executions", 0, 0, func(r *Row) float64 { return count(r.Total) }, func(r *Reference) float64 { return count(r.Total) }},
 	{"irrelevant", "executions that found the result they had before", 0, 0, func(r *Row) float64 { return count(r.Irrelevant) }, func(r *Reference) float64 { return count(r.Total - r.Relevant) }},
@@ -65,8 +65,8 @@ func (s *Study) summaries(budget time.Duration) (out []summary) {
 	return out
 }
 
-// best are the policies with the best value of a tableColumn. The clairvoyant policy
-// is left out: nothing that runs can have its knowledge.
+// best returns the policies with the best value of a column. It excludes the
+// clairvoyant policy, which no endpoint can run.
 func best(list []summary, m int) map[string]bool {
 	out := map[string]bool{}
 	if tableColumns[m].best == 0 {
@@ -87,7 +87,7 @@ func best(list []summary, m int) map[string]bool {
 	return out
 }
 
-// decimal writes a number with commas and so many digits behind the point.
+// decimal writes a number with commas and so many decimal places.
 func decimal(v float64, digits int) string {
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', digits, 64), ".")
 	n, err := strconv.Atoi(whole)
@@ -100,7 +100,7 @@ func decimal(v float64, digits int) string {
 	return figure.Thousands(n) + "." + fraction
 }
 
-// percentDifference is by how many per cent a value differs from another one.
+// percentDifference writes by how many per cent a value differs from another one.
 func percentDifference(v, from float64) string {
 	if from <= 0 || v == from {
 		return ""
@@ -108,8 +108,7 @@ func percentDifference(v, from float64) string {
 	return fmt.Sprintf("%+.0f %%", 100*(v/from-1))
 }
 
-// csv writes all rows with their trace and, where the paper has the setup, the
-// paper's own values.
+// csv writes all rows with their trace and, for setups of the paper, its values.
 func (s *Study) csv(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"trace"}
@@ -151,12 +150,12 @@ func (s *Study) csv(w io.Writer) error {
 	return c.Error()
 }
 
-// lines writes all rows as JSON, one object a line, with their trace.
-func (s *Study) lines(w io.Writer) error {
+// writeTraced writes all rows as JSON, one object a line, with their trace.
+func writeTraced(w io.Writer, traces []string, rows [][]Row) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	for t, name := range s.Traces {
-		for _, r := range s.Rows[t] {
+	for t, name := range traces {
+		for _, r := range rows[t] {
 			if err := e.Encode(traced{name, r}); err != nil {
 				return err
 			}
@@ -165,14 +164,14 @@ func (s *Study) lines(w io.Writer) error {
 	return nil
 }
 
-// traced is a row with the trace that it comes from.
+// traced is a row with the name of its trace.
 type traced struct {
 	Trace string `json:"trace"`
 	Row
 }
 
-// latex writes a table for each budget, with the paper's values in small print.
-// It needs the package booktabs.
+// latex writes a table for each budget, with the values of the paper in small
+// print. The tables need the package booktabs.
 func (s *Study) latex(w io.Writer) {
 	tex := strings.NewReplacer("%", `\%`, "_", `\_`, " ± ", `\,$\pm$\,`)
 	var shown []int
@@ -208,7 +207,7 @@ func (s *Study) latex(w io.Writer) {
 	}
 }
 
-// text is the mean of a tableColumn and, over several traces, its deviation.
+// text writes the mean of a column and, over several traces, its deviation.
 func (s *summary) text(m int) string {
 	text := decimal(s.means[m], tableColumns[m].digits)
 	if d := s.deviation[m]; d > 0 {

@@ -8,43 +8,43 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Metrics are the measures of Knuth, Hartig, Sack 2016, section 5.4, taken from
-// the trace. A version is the result of a query in a revision; a change is a
-// revision whose version differs from the one before. Delays count slots.
+// Metrics are the measures of Knuth, Hartig, Sack 2016, section 5.4, computed from
+// the trace. A version is the result of a query in a revision. A change is a revision
+// whose version differs from the one before. Delays are in slots.
 type Metrics struct {
 	Total            int     `json:"total"`       // complete executions
-	Relevant         int     `json:"relevant"`    // whose version differs from the one last fetched
+	Relevant         int     `json:"relevant"`    // those whose version differs from the one fetched before
 	Irrelevant       int     `json:"irrelevant"`  // the others
-	Effectivity      float64 `json:"effectivity"` // relevant of total, 0 when nothing ran
-	AbsDelay         int     `json:"abs_delay"`   // from when the fetched result was stale to its refresh, or to the end
+	Effectivity      float64 `json:"effectivity"` // relevant / total, 0 if nothing ran
+	AbsDelay         int     `json:"abs_delay"`   // from the moment a result becomes stale to its refresh, or to the end
 	MaxDelay         int     `json:"max_delay"`
-	AbsDelayDetected int     `json:"abs_delay_detected"` // without what was stale at the end
+	AbsDelayDetected int     `json:"abs_delay_detected"` // without results that are stale at the end
 	MaxDelayDetected int     `json:"max_delay_detected"`
-	AbsMiss          int     `json:"abs_miss"`           // all changes but the relevant executions
-	MaxMiss          int     `json:"max_miss"`           // most changes that one query passed over at once
-	Distinct         int     `json:"distinct"`           // queries that completed
-	Cut              int     `json:"cut"`                // runs ended by the budget, in no other count
-	Failed           int     `json:"failed,omitempty"`   // runs without a complete answer, in no other count
-	Used             float64 `json:"used"`               // seconds of all executions, t0 free
+	AbsMiss          int     `json:"abs_miss"`           // all changes minus the relevant executions
+	MaxMiss          int     `json:"max_miss"`           // most changes of one query between two executions
+	Distinct         int     `json:"distinct"`           // queries with a complete execution
+	Cut              int     `json:"cut"`                // executions ended by the budget, in no other count
+	Failed           int     `json:"failed,omitempty"`   // executions without a complete answer, in no other count
+	Used             float64 `json:"used"`               // seconds of all executions after t0
 	MaxOverrun       float64 `json:"max_overrun"`        // seconds beyond the budget in one slot
 	MaxDebt          float64 `json:"max_debt,omitempty"` // seconds owed at the end of a slot, at most
 }
 
-// Detail is what plots show.
+// Detail holds the data of plots.
 type Detail struct {
 	Executions []int                      // complete ones up to each slot, from slot 0
-	Relevant   []int                      // of them, likewise
-	Delays     []int                      // of every relevant execution and of what is stale at the end
-	Spent      [len(Groups)]time.Duration // on queries by how often they change
+	Relevant   []int                      // relevant ones up to each slot
+	Delays     []int                      // of each relevant execution and each result that is stale at the end
+	Spent      [len(Groups)]time.Duration // by group of queries
 }
 
-// A tally measures a schedule against the trace.
+// A tally computes the metrics of a schedule.
 type tally struct {
 	w       *Simulator
 	m       Metrics
 	d       Detail
 	fetched []int // by series: the version last fetched
-	last    []int // by series: slot in which it was
+	last    []int // by series: the slot of that execution
 	done    []bool
 	used    time.Duration
 	over    time.Duration
@@ -67,7 +67,7 @@ func (y *tally) begin() {
 	y.inSlot = 0
 }
 
-// end closes a slot, after which so much is owed.
+// end closes a slot that leaves a debt.
 func (y *tally) end(debt time.Duration) {
 	y.debt = max(y.debt, debt)
 	y.over = max(y.over, y.inSlot-y.budget)
@@ -100,7 +100,7 @@ func (y *tally) complete(q int) {
 	}
 }
 
-// playAll counts the execution of everything.
+// playAll counts the execution of all queries.
 func (y *tally) playAll() {
 	s := &y.w.totals[y.slot]
 	y.inSlot += s.cost
@@ -119,7 +119,7 @@ func (y *tally) playAll() {
 	}
 }
 
-// fetch brings a series up to the current slot.
+// fetch records that the version of the current slot is fetched.
 func (y *tally) fetch(i int) {
 	s := &y.w.t.Series[i]
 	was, now := y.fetched[i], y.fetched[i]
@@ -142,9 +142,9 @@ func (y *tally) fetch(i int) {
 	y.m.MaxMiss = max(y.m.MaxMiss, passed)
 }
 
-// staleSince is the revision since which the version fetched has not been the
-// true one, when now is: the first change after it, or after the latest moment
-// at which the result equalled it again.
+// staleSince returns the revision in which the fetched version became stale, where
+// now is the true one: the first change after the last version that equals the
+// fetched one.
 func staleSince(s *trace.Series, fetched, now int) int {
 	for k := now; ; k-- {
 		if s.Versions[k-1].Same(s.Versions[fetched]) {
@@ -167,7 +167,7 @@ func (y *tally) stale(i int) (since int, stale bool) {
 	return staleSince(s, was, now), true
 }
 
-// finish adds the series that are stale at the end.
+// finish adds the results that are stale at the end.
 func (y *tally) finish() (Metrics, Detail) {
 	m := y.m
 	y.slot = y.w.t.Revisions

@@ -32,7 +32,7 @@ type Source struct {
 	Daily []float64 `json:"daily"`
 }
 
-// maxRetrievals is the largest m: placing takes time and room in proportion to its
+// maxRetrievals is the largest m. Placing takes time and memory in proportion to its
 // square.
 const maxRetrievals = 2000
 
@@ -47,7 +47,7 @@ const (
 	combinedStrategy   = "combined"        // divided and placed
 )
 
-// An AllocationResult answers the first two questions.
+// An AllocationResult answers one of the first two questions.
 type AllocationResult struct {
 	Policy string    `json:"policy"`
 	M      []float64 `json:"m,omitzero"`    // per source, summing to N
@@ -56,7 +56,7 @@ type AllocationResult struct {
 	Delay float64 `json:"delay"`
 }
 
-// A StrategyResult answers the third, in minutes.
+// A StrategyResult answers the third question. Delays are in minutes.
 type StrategyResult struct {
 	Policy   string  `json:"policy"`
 	Postings int     `json:"postings"`
@@ -65,7 +65,7 @@ type StrategyResult struct {
 	Stddev   float64 `json:"stddev"`
 }
 
-// Policies depend on the question.
+// Policies returns the policies of the question.
 func (l *AllocationWorkload) Policies() []string {
 	switch {
 	case l.Sources != nil:
@@ -115,7 +115,7 @@ func (l *AllocationWorkload) Check() error {
 	return nil
 }
 
-// Run plays a policy.
+// Run runs a policy.
 func (l *AllocationWorkload) Run(policy string) (Result, error) {
 	switch {
 	case l.Sources != nil:
@@ -140,7 +140,7 @@ func (l *AllocationWorkload) Run(policy string) (Result, error) {
 	return nil, unknownPolicy(policy, l)
 }
 
-// Cells are its figures.
+// Cells returns the values of a table row.
 func (r *AllocationResult) Cells() []Cell {
 	list := r.M
 	name := "retrievals a day"
@@ -158,7 +158,7 @@ func (r *AllocationResult) Cells() []Cell {
 	return []Cell{{"expected delay", fmt.Sprintf("%.6g", r.Delay)}, {name, text}}
 }
 
-// Cells are its figures.
+// Cells returns the values of a table row.
 func (r *StrategyResult) Cells() []Cell {
 	return []Cell{
 		{"average delay, min", fmt.Sprintf("%.0f", r.Average)}, {"max delay, min", fmt.Sprintf("%.0f", r.Max)},
@@ -166,7 +166,7 @@ func (r *StrategyResult) Cells() []Cell {
 	}
 }
 
-// moments is the mean and standard deviation of what is added up.
+// moments computes the mean, the standard deviation and the maximum of its values.
 type moments struct {
 	n            int
 	sum, squares float64

@@ -40,17 +40,17 @@ func AllocationExperiments(seeds int) ([]figure.Experiment, error) {
 	return []figure.Experiment{e, more, placing()}, nil
 }
 
-// siaDelays are the paper's own: average, largest, standard deviation, in minutes.
+// siaDelays holds the paper's average, maximum and standard deviation, in minutes.
 var siaDelays = [4]string{"645, 1440, 392", "581, 1440, 405", "433, 9120, 542", "395, 10073, 560"}
 
-// strategyOutcome is what a strategy gave over some seeds, in minutes.
+// strategyOutcome holds the delays of a strategy over several seeds, in minutes.
 type strategyOutcome struct {
 	averages  []float64 // by seed
 	deviation float64   // of the delays, in the mean of the seeds
 	most      float64
 }
 
-// strategies plays all of them over some seeds.
+// strategies runs all strategies over several seeds.
 func strategies(seeds int, perDay float64) ([4]strategyOutcome, error) {
 	var out [4]strategyOutcome
 	for seed := 1; seed <= seeds; seed++ {
@@ -74,7 +74,7 @@ func strategies(seeds int, perDay float64) ([4]strategyOutcome, error) {
 	return out, nil
 }
 
-// placing is the paper's example of one source.
+// placing runs the paper's example of one source.
 func placing() figure.Experiment {
 	e := figure.Experiment{
 		Name: "placing", Title: "Placing retrievals in the day", Source: allocationPaper + ", multiple retrievals per period", X: "retrievals a day (m)", Y: "expected delay, minutes per posting",

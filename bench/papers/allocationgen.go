@@ -8,9 +8,9 @@ import (
 	"github.com/freshet/freshet/scheduler/retrieval"
 )
 
-// strategy plays one of the paper's four strategies: each source is retrieved at
-// its times of the day on all days, and what it posts, a Poisson process with its
-// daily pattern, waits for the next retrieval.
+// strategy runs one of the paper's four strategies. Each source is retrieved at the
+// same times on all days. Its postings, a Poisson process with a daily pattern, wait
+// for the next retrieval.
 func (l *AllocationWorkload) strategy(policy string) (Result, error) {
 	if !slices.Contains(l.Policies(), policy) {
 		return nil, unknownPolicy(policy, l)
@@ -29,8 +29,8 @@ func (l *AllocationWorkload) strategy(policy string) (Result, error) {
 	return &StrategyResult{Policy: policy, Postings: delays.n, Average: delays.mean(), Max: delays.most, Stddev: delays.deviation()}, nil
 }
 
-// division is how many retrievals a day each source gets. Sources that get less
-// than one a day are retrieved every so many days.
+// division returns the retrievals a day of each source. A source with less than one is
+// retrieved every few days.
 func (l *AllocationWorkload) division(policy string, rates []float64) []float64 {
 	if policy == evenStrategy || policy == retrievalStrategy {
 		return retrieval.Allocate(make([]float64, len(rates)), nil, l.N)
@@ -38,9 +38,9 @@ func (l *AllocationWorkload) division(policy string, rates []float64) []float64 
 	return retrieval.Allocate(rates, nil, l.N)
 }
 
-// plan is when a source is retrieved: at times within a period of so many days.
-// Real numbers of retrievals are met over a long period: 4.4 a day are 22 in 5
-// days. Those placed in the day keep to it: 4 a day, or one every 3 days.
+// plan returns the retrieval times of a source within a period of days. Evenly spaced
+// retrievals reach fractional rates over a long period: 4.4 a day are 22 in 5 days.
+// Retrievals placed in the day are a whole number a day, or one every few days.
 func plan(policy string, s Source, m float64) (times []float64, period float64) {
 	placed := policy == retrievalStrategy || policy == combinedStrategy
 	if m < 1 || !placed {
@@ -54,14 +54,14 @@ func plan(policy string, s Source, m float64) (times []float64, period float64) 
 	return retrieval.Schedule(retrieval.NewDaily(s.Daily), int(math.Round(m))), 1
 }
 
-// offset spreads evenly spaced retrievals over their period, so that they have
-// nothing to do with the daily pattern.
+// offset shifts evenly spaced retrievals within their period, so that they are
+// independent of the daily pattern.
 func offset(s Source) float64 {
 	_, f := math.Modf(s.Rate * 7919.77)
 	return math.Abs(f)
 }
 
-// until is how long t has to wait for the next of the times.
+// until returns the time from t to the next retrieval.
 func until(times []float64, period, t float64) float64 {
 	at := math.Mod(t, period)
 	for _, x := range times {
@@ -72,7 +72,7 @@ func until(times []float64, period, t float64) float64 {
 	return times[0] + period - at
 }
 
-// postings draws the postings of a source in so many days.
+// postings draws the postings of a source and calls each with their times in days.
 func postings(rng *rand.Rand, s Source, days int, each func(t float64)) {
 	sum := 0.0
 	for _, r := range s.Daily {
@@ -92,7 +92,7 @@ func postings(rng *rand.Rand, s Source, days int, each func(t float64)) {
 	}
 }
 
-// AllocationParams are what a generated set of sources has.
+// AllocationParams are the parameters of a generated set of sources.
 type AllocationParams struct {
 	Sources int
 	// Exponent is that of the power law of posting rates: the i-th source posts
@@ -108,13 +108,13 @@ type AllocationParams struct {
 	Seed     uint64
 }
 
-// AllocationBaseline has the paper's shape: rates by a power law, a daily pattern,
-// inactive at night, one retrieval a day.
+// AllocationBaseline returns the paper's setting: rates of a power law, a daily
+// pattern with quiet nights, and one retrieval a day.
 func AllocationBaseline() AllocationParams {
 	return AllocationParams{Sources: 1000, Exponent: 0.97, Rate: 100, Night: 0.5, Patterns: 4, PerDay: 1, Days: 28, Seed: 1}
 }
 
-// Generate makes the sources. The same parameters make the same ones.
+// Generate makes the sources. The same parameters give the same sources.
 func (p AllocationParams) Generate() (*AllocationWorkload, error) {
 	l := &AllocationWorkload{N: p.PerDay * float64(p.Sources), Days: p.Days, Seed: p.Seed, Sources: make([]Source, p.Sources)}
 	rng := rand.New(rand.NewPCG(p.Seed, 0xa10))

@@ -35,32 +35,32 @@ type CEI struct {
 	EIs     []interval.EI[int] `json:"eis"`
 }
 
-// A CEIResult is what a policy captured.
+// A CEIResult is the result of a policy.
 type CEIResult struct {
 	Policy   string `json:"policy"`
 	Captured int    `json:"captured"`
-	// Completeness is the gained completeness, equation 1: captured CEIs of all.
+	// Completeness is the gained completeness, equation 1: the captured share of the CEIs.
 	Completeness float64 `json:"completeness"`
-	Probes       [][]int `json:"probes"` // resources in the order chosen, per chronon
+	Probes       [][]int `json:"probes"` // resources of each chronon in the order chosen
 
-	Elapsed time.Duration `json:"-"` // that choosing and capturing took
+	Elapsed time.Duration `json:"-"` // by choosing and capturing
 }
 
 // The policies of CEI workloads besides the rankings of package interval.
 const (
 	// wicPolicy probes the resources with the most pending updates.
 	wicPolicy = "wic"
-	// offlinePolicy knows all CEIs beforehand, see offline.
+	// offlinePolicy knows all CEIs in advance, see offline.
 	offlinePolicy = "offline"
-	// singlePolicy takes each EI for a CEI of its own, as section 4.3 does: its
-	// completeness is the share of the EIs that it captures, by earliest deadline
-	// first and, where deadlines tie, most EIs to a probe. Where all CEIs have as
-	// many EIs and either no two EIs share a probe or every EI lasts one chronon,
-	// no policy captures a larger share of the CEIs.
+	// singlePolicy treats each EI as a CEI of its own, as section 4.3 does. Its
+	// completeness is the share of the EIs that it captures: earliest deadline first
+	// and, for equal deadlines, most EIs to a probe. No policy captures a larger share of
+	// the CEIs if all CEIs have the same number of EIs and either no two EIs share a
+	// probe or every EI lasts one chronon.
 	singlePolicy = "single"
 )
 
-// Policies are the rankings, wic where the updates are known, the offline
+// Policies returns the rankings, wic if the updates are known, the offline
 // approximation and the bound.
 func (l *CEIWorkload) Policies() []string {
 	var list []string
@@ -100,7 +100,7 @@ func (l *CEIWorkload) Check() error {
 	return nil
 }
 
-// EIs counts all execution intervals.
+// EIs returns the number of execution intervals.
 func (l *CEIWorkload) EIs() (n int) {
 	for _, c := range l.CEIs {
 		n += len(c.EIs)
@@ -108,9 +108,9 @@ func (l *CEIWorkload) EIs() (n int) {
 	return n
 }
 
-// Run plays a policy.
+// Run runs a policy.
 func (l *CEIWorkload) Run(policy string) (Result, error) {
-	r := interval.Ranking{Kind: interval.SEDF, Preemptive: true} // where the order is not asked for
+	r := interval.Ranking{Kind: interval.SEDF, Preemptive: true} // where the order does not matter
 	w := newCEIRun(l)
 	choose := w.claims
 	switch policy {
@@ -147,7 +147,7 @@ func (l *CEIWorkload) singles() *CEIWorkload {
 	return &s
 }
 
-// A ceiRun plays a workload chronon by chronon. A CEI is revealed when the first
+// A ceiRun runs a workload chronon by chronon. A CEI is revealed when the first
 // of its EIs starts.
 type ceiRun struct {
 	l      *CEIWorkload
@@ -209,7 +209,7 @@ func (w *ceiRun) reveal(t uint64) error {
 	return nil
 }
 
-// claims takes the first c of the agenda's order.
+// claims returns the first c resources in the order of the agenda.
 func (w *ceiRun) claims(_, c int) []int {
 	chosen := []int{}
 	if c == 0 {
@@ -223,8 +223,8 @@ func (w *ceiRun) claims(_, c int) []int {
 	return chosen
 }
 
-// earliestDeadlines takes the c resources with the earliest deadlines, of these the ones
-// that most EIs with that deadline ask for.
+// earliestDeadlines returns the c resources with the earliest deadlines. Of equal
+// ones it prefers those of most EIs with that deadline.
 func (w *ceiRun) earliestDeadlines(_, c int) []int {
 	type need struct {
 		finish uint64
@@ -248,9 +248,9 @@ func (w *ceiRun) earliestDeadlines(_, c int) []int {
 	return append([]int{}, resources[:min(c, len(resources))]...)
 }
 
-// pendingUpdates is WIC as the paper compares with: uniform urgency, π = 1 where a
-// resource is updated, so that a resource is worth its uncaptured updates that are
-// still alive.
+// pendingUpdates is WIC as the paper uses it: with uniform urgency and π = 1 where a
+// resource is updated, the gain of a resource is the number of its live uncaptured
+// updates.
 type pendingUpdates struct {
 	l     *CEIWorkload
 	pages []pendingPage
@@ -258,8 +258,8 @@ type pendingUpdates struct {
 }
 
 type pendingPage struct {
-	updates  []uint64 // ascending; nil where no CEI asks for the resource
-	from, to int      // those pending
+	updates  []uint64 // ascending; nil if no CEI needs the resource
+	from, to int      // range of the pending updates
 }
 
 func newPendingUpdates(l *CEIWorkload) *pendingUpdates {
@@ -295,7 +295,7 @@ func (p *pendingUpdates) choose(t, c int) []int {
 	return chosen
 }
 
-// Cells are its figures.
+// Cells returns the values of a table row.
 func (r *CEIResult) Cells() []Cell {
 	probes := 0
 	for _, p := range r.Probes {

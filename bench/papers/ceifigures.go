@@ -71,7 +71,7 @@ var (
 	ceiBounded = []string{"sedf:np", "sedf:p", "mrsf:p", "medf:p", wicPolicy, offlinePolicy, singlePolicy}
 )
 
-// ceiSweeps are the experiments in which one parameter of the baseline varies.
+// ceiSweeps lists the experiments that vary one parameter of the baseline.
 func ceiSweeps() []struct {
 	figure.Experiment
 	policies []string
@@ -123,7 +123,7 @@ func ceiSweeps() []struct {
 	return list
 }
 
-// bursts are mean·every probes in every so-manieth chronon.
+// bursts has mean·every probes in each chronon that is a multiple of every.
 func bursts(every, mean, k int) Capacity {
 	c := make(Capacity, k)
 	for t := every - 1; t < k; t += every {
@@ -147,7 +147,7 @@ func CEIExperiments(seeds int) ([]figure.Experiment, error) {
 	return append(out, e), err
 }
 
-// ceiRuntime measures what an EI costs, the best of up to five runs.
+// ceiRuntime measures the time per EI as the minimum of up to five runs.
 func ceiRuntime(profiles []float64) (figure.Experiment, error) {
 	e := figure.Experiment{
 		Name: "runtime", Title: "Runtime per execution interval", Source: ceiPaper + ", figure 8", X: "profiles (m)", Y: "microseconds per EI", LogX: true,

@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// CEIParams are what a generated CEI workload has: table 1 of "Query scheduling in
-// the presence of complex user profiles", and its names.
+// CEIParams are the parameters of a generated CEI workload, with the names of table 1
+// of "Query scheduling in the presence of complex user profiles".
 type CEIParams struct {
 	N      int      // resources
 	M      int      // profiles
@@ -27,7 +27,7 @@ type CEIParams struct {
 	Seed   uint64
 }
 
-// CEIBaseline are the baseline values of table 1.
+// CEIBaseline returns the baseline values of table 1.
 func CEIBaseline() CEIParams {
 	return CEIParams{N: 1000, M: 100, K: 1000, C: Capacity{1}, Lambda: 20, Rank: 3, Life: wic.Window, W: 10, Seed: 1}
 }
@@ -45,12 +45,12 @@ func (p CEIParams) Check() error {
 	return p.C.check()
 }
 
-// Generate makes a workload of the template AuctionWatch(k): a profile watches up
-// to k resources, and wants to be told when there was a j-th update of all of them,
-// for each j. The j-th of its CEIs has an EI for each resource, which starts with
-// the j-th update of that and ends with the chronon before the next one (overwrite)
-// or W chronons later. Updates are Poisson, at most one of a resource in a chronon.
-// The same parameters make the same workload.
+// Generate makes a workload of the template AuctionWatch(k). A profile watches up to
+// k resources and has a CEI for the j-th update of all of them, for each j. The CEI
+// has an EI for each resource, which starts with the j-th update of the resource and
+// ends in the chronon before the next one (overwrite) or W chronons later. Updates
+// are Poisson, at most one of a resource in a chronon. The same parameters give the
+// same workload.
 func (p CEIParams) Generate() (*CEIWorkload, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func (l *CEIWorkload) watch(profile int, resources []int) {
 	}
 }
 
-// poissonTimes are the chronons, of k, in which something that happens lambda times on
-// average happens at least once.
+// poissonTimes draws the chronons of k in which an event with lambda occurrences on
+// average occurs at least once.
 func poissonTimes(rng *rand.Rand, lambda float64, k int) []uint64 {
 	out := []uint64{}
 	for t := rng.ExpFloat64() / lambda * float64(k); t < float64(k); t += rng.ExpFloat64() / lambda * float64(k) {

@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// offline is an approximation by a client that knows all CEIs beforehand. It takes
-// the CEIs one by one, those with fewer EIs first, then those that end earlier, and
-// admits each one whose EIs can be scheduled together with those of all admitted
-// before, by augmenting paths in the bipartite graph of EIs and places (chronons,
-// C_j places each). A probe that an admitted CEI's EI overlaps in its resource is
-// not shared when admitting, only when capturing.
+// offline is an approximation that knows all CEIs in advance. It considers the CEIs
+// with fewer EIs first, then those that end earlier, and admits each CEI whose EIs
+// can be scheduled together with those of all CEIs admitted before. It uses
+// augmenting paths in the bipartite graph of EIs and probes (C_j in chronon j). EIs of
+// the same resource share a probe when they are captured, but not for admission.
 //
 // Without intra-resource overlap it captures at least 1/k of the optimum, k the
 // largest rank, which is better than the 2k that the paper quotes for its own
@@ -51,7 +50,7 @@ func newOffline(l *CEIWorkload) *offline {
 	return o
 }
 
-// admit takes a CEI in if all of it fits, else nothing of it.
+// admit admits a CEI if all of its EIs fit.
 func (o *offline) admit(c CEI) {
 	first := len(o.places)
 	for _, e := range c.EIs {
@@ -66,7 +65,7 @@ func (o *offline) admit(c CEI) {
 	}
 }
 
-// assign finds a chronon for an EI, moving others where it has to.
+// assign finds a chronon for an EI. It moves other EIs if necessary.
 func (o *offline) assign(i int) bool {
 	p := &o.places[i]
 	for t := p.from; t <= p.to; t++ {
@@ -103,7 +102,7 @@ func (o *offline) free(i int) {
 	}
 }
 
-// choose lists the resources of a chronon, each once.
+// choose returns the resources of a chronon, each once.
 func (o *offline) choose(t, _ int) []int {
 	chosen := make([]int, 0, len(o.at[t]))
 	for _, i := range o.at[t] {

@@ -22,7 +22,7 @@ type SUPWorkload struct {
 	Model   []int  `json:"model"`
 }
 
-// A SUPResult is what a policy probed.
+// A SUPResult is the result of a policy.
 type SUPResult struct {
 	Policy  string `json:"policy"`
 	Probes  []int  `json:"probes"`  // chronons
@@ -31,12 +31,12 @@ type SUPResult struct {
 
 // The policies of SUP workloads.
 const (
-	optimalPolicy = "optimal" // sup whose model is the truth
+	optimalPolicy = "optimal" // sup with the true updates as its model
 	supPolicy     = "sup"
 	fbsupPolicy   = "fbsup"
 )
 
-// Policies are optimal, sup and fbsup.
+// Policies returns optimal, sup and fbsup.
 func (l *SUPWorkload) Policies() []string { return []string{optimalPolicy, supPolicy, fbsupPolicy} }
 
 // Check returns an error if the workload is invalid.
@@ -71,7 +71,7 @@ func (l *SUPWorkload) rule() update.Rule {
 	return r
 }
 
-// Run plays a policy.
+// Run runs a policy.
 func (l *SUPWorkload) Run(policy string) (Result, error) {
 	rule, truth, model := l.rule(), slices.Sorted(slices.Values(l.Updates)), slices.Sorted(slices.Values(l.Model))
 	spans := rule.Spans(truth, l.N)
@@ -93,7 +93,7 @@ func (l *SUPWorkload) Run(policy string) (Result, error) {
 	return out, nil
 }
 
-// Cells are its figures.
+// Cells returns the values of a table row.
 func (r *SUPResult) Cells() []Cell {
 	return []Cell{{"probes", strconv.Itoa(len(r.Probes))}, {"utility", strconv.Itoa(r.Utility)}}
 }

@@ -13,13 +13,13 @@ import (
 
 const supPaper = "Roitman, Gal, Bright, Raschid, A dual framework and algorithms for targeted data delivery"
 
-// supOutcome is what a policy gained over some seeds.
+// supOutcome sums the results of a policy over several seeds.
 type supOutcome struct {
 	probes, utility int // of all seeds
 	effective       []float64
 }
 
-// run plays policies over some seeds.
+// run runs policies over several seeds.
 func (p SUPParams) run(seeds int, policies ...string) (map[string]*supOutcome, error) {
 	out := map[string]*supOutcome{}
 	for _, policy := range policies {
@@ -126,7 +126,7 @@ func supLives(seeds int, data string) (figure.Experiment, error) {
 	return e, nil
 }
 
-// supNamedModels are the models that figures compare.
+// supNamedModels lists the models that the figures compare.
 var supNamedModels = []struct {
 	name, model string
 	z           float64
@@ -151,10 +151,9 @@ func supModels(seeds int, data string) (figure.Experiment, error) {
 	return e, nil
 }
 
-// supAgainstWIC compares utility over probes. WIC gets the same model, as
-// probabilities of 0 and 1, and M probes a chronon; it does not know the rule. It
-// probes what is expected to have changed, so that the probes counted are those
-// made, at most as many as allowed.
+// supAgainstWIC compares utility over probes. WIC has the same model as probabilities
+// of 0 and 1, and M probes a chronon, but does not know the rule. It probes only pages
+// with an expected change, so it may make fewer probes than it is allowed.
 func supAgainstWIC(model string, x int) (figure.Experiment, error) {
 	e := figure.Experiment{
 		Name: fmt.Sprintf("wic-%s-%d", model, x), Title: fmt.Sprintf("SUP and WIC, data set week, model %s, X = %d", model, x), Source: supPaper + ", figure 4",
@@ -212,7 +211,7 @@ func quoteAgainstWIC(e *figure.Experiment, model string) {
 	e.Quote("wic: probes for the same utility", paper[1], "%s, %.1f times as many", figure.Thousands(int(enough)), enough/sup[0])
 }
 
-// wic runs WIC over the pages with m probes a chronon, of which there are so many.
+// wic runs WIC over the pages in so many chronons with m probes each.
 func (s *SUPSet) wic(chronons, m int) (probes int, effective float64, err error) {
 	l := &WICWorkload{Pages: len(s.Pages), N: chronons, C: Capacity{m}, Life: wic.Life{Kind: wic.Overwrite}}
 	coarse := SUPChronons / chronons

@@ -11,15 +11,15 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// A SUPSet are the pages of a data set; a policy runs over each of them.
+// A SUPSet holds the pages of a data set. A policy runs over each of them.
 type SUPSet struct {
 	Pages []*SUPWorkload `json:"pages"`
 }
 
-// A SUPFile is what a file holds: one page, or a set of them.
+// A SUPFile holds one page or a set of pages.
 type SUPFile struct{ Workload }
 
-// UnmarshalJSON looks which of the two it is.
+// UnmarshalJSON reads a set if the member pages exists, otherwise a page.
 func (f *SUPFile) UnmarshalJSON(b []byte) error {
 	set := &SUPSet{}
 	if err := json.Unmarshal(b, set); err != nil {
@@ -33,10 +33,10 @@ func (f *SUPFile) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, page)
 }
 
-// MarshalJSON writes what it holds.
+// MarshalJSON writes the page or the set.
 func (f *SUPFile) MarshalJSON() ([]byte, error) { return json.Marshal(f.Workload) }
 
-// A SUPSetResult is what a policy gained over all pages.
+// A SUPSetResult is the result of a policy over all pages.
 type SUPSetResult struct {
 	Policy  string `json:"policy"`
 	Pages   int    `json:"pages"`
@@ -46,10 +46,10 @@ type SUPSetResult struct {
 	Effective float64 `json:"effective"`
 }
 
-// Policies are those of a page.
+// Policies returns the policies of a page.
 func (s *SUPSet) Policies() []string { return (&SUPWorkload{}).Policies() }
 
-// Check returns an error if the page is invalid.
+// Check returns an error if a page is invalid.
 func (s *SUPSet) Check() error {
 	for i, l := range s.Pages {
 		if err := l.Check(); err != nil {
@@ -59,7 +59,7 @@ func (s *SUPSet) Check() error {
 	return nil
 }
 
-// Run plays a policy over each page.
+// Run runs a policy over each page.
 func (s *SUPSet) Run(policy string) (Result, error) {
 	out := &SUPSetResult{Policy: policy, Pages: len(s.Pages)}
 	best := 0
@@ -79,7 +79,7 @@ func (s *SUPSet) Run(policy string) (Result, error) {
 	return out, nil
 }
 
-// Cells are its figures.
+// Cells returns the values of a table row.
 func (r *SUPSetResult) Cells() []Cell {
 	return []Cell{
 		{"pages", fmt.Sprint(r.Pages)}, {"probes", fmt.Sprint(r.Probes)}, {"utility", fmt.Sprint(r.Utility)},
@@ -87,8 +87,8 @@ func (r *SUPSetResult) Cells() []Cell {
 	}
 }
 
-// SUPParams are what a generated set of pages has: tables 1 and 2 of "A dual
-// framework and algorithms for targeted data delivery".
+// SUPParams are the parameters of a generated set of pages, after tables 1 and 2 of
+// "A dual framework and algorithms for targeted data delivery".
 type SUPParams struct {
 	Data  string // one of SUPData
 	X     int
@@ -99,7 +99,7 @@ type SUPParams struct {
 	Seed  uint64
 }
 
-// SUPChronons is how many an epoch has, whatever the data set.
+// SUPChronons is the number of chronons in an epoch of any data set.
 const SUPChronons = 1000
 
 // supData describes the data sets: objects and update events as in table 2.
@@ -142,13 +142,13 @@ func SUPData() []string {
 	return names
 }
 
-// SUPBaseline is a data set under overwrite with FPN(0.6).
+// SUPBaseline returns the parameters of one data set with overwrite and FPN(0.6).
 func SUPBaseline() SUPParams {
 	return SUPParams{Data: "auction", X: 1, Life: "overwrite", Model: "fpn", Z: 0.6, Seed: 1}
 }
 
-// Generate makes the pages. The same parameters make the same ones, and other
-// rules or models see the same updates.
+// Generate makes the pages. The same parameters give the same pages. Other rules and
+// models have the same updates.
 func (p SUPParams) Generate() (*SUPSet, error) {
 	at := slices.Index(SUPData(), p.Data)
 	if at < 0 {
@@ -196,11 +196,10 @@ func (p SUPParams) Generate() (*SUPSet, error) {
 	return s, s.Check()
 }
 
-// pastEpochs is how many epochs the model learned looks back on.
+// pastEpochs is the number of epochs that the model "learned" learns from.
 const pastEpochs = 4
 
-// learned is what a Week makes of the updates of past epochs: where it expects them
-// in the next one.
+// learned returns the updates that a Week expects after the updates of past epochs.
 func learned(past []int, span time.Duration) []int {
 	chronon := span / SUPChronons
 	start := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) // a Monday

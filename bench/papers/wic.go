@@ -25,7 +25,7 @@ type WICWorkload struct {
 	Updates [][]int `json:"updates,omitempty"`
 }
 
-// A WICResult is what was monitored.
+// A WICResult is the result of a policy.
 type WICResult struct {
 	Policy   string  `json:"policy"`
 	Schedule [][]int `json:"schedule"` // pages, per instant
@@ -36,7 +36,7 @@ type WICResult struct {
 	ZeroDelay *float64 `json:"zero_delay,omitempty"`
 }
 
-// Policies is wic alone.
+// Policies returns wic.
 func (l *WICWorkload) Policies() []string { return []string{wicPolicy} }
 
 // Check returns an error if the workload is invalid.
@@ -75,7 +75,7 @@ func (l *WICWorkload) Check() error {
 	return nil
 }
 
-// Run plays a policy.
+// Run runs a policy.
 func (l *WICWorkload) Run(policy string) (Result, error) {
 	if policy != wicPolicy {
 		return nil, unknownPolicy(policy, l)
@@ -106,7 +106,7 @@ func (l *WICWorkload) Run(policy string) (Result, error) {
 	return out, nil
 }
 
-// changes counts the true changes.
+// changes returns the number of true changes.
 func (l *WICWorkload) changes() (n int) {
 	for _, u := range l.Updates {
 		n += len(u)
@@ -129,8 +129,8 @@ func (l *WICWorkload) delays(schedule [][]int) (delays []int) {
 	return delays
 }
 
-// fractions are those of all changes that were captured, and that were captured
-// without delay.
+// fractions returns the shares of all changes that were captured, and that were
+// captured without delay.
 func fractions(delays []int, all int) (captured, zero float64) {
 	now := 0
 	for _, d := range delays {
@@ -141,7 +141,7 @@ func fractions(delays []int, all int) (captured, zero float64) {
 	return float64(len(delays)) / max(1, float64(all)), float64(now) / max(1, float64(all))
 }
 
-// alive are the changes after prev that can still be had at instant j.
+// alive returns the changes after prev that can still be captured at instant j.
 func (l *WICWorkload) alive(updates []int, prev, j int) []int {
 	to, _ := slices.BinarySearch(updates, j+1)
 	from, _ := slices.BinarySearch(updates, prev+1)
@@ -157,7 +157,7 @@ func (l *WICWorkload) alive(updates []int, prev, j int) []int {
 	return updates[from:to]
 }
 
-// Cells are its figures.
+// Cells returns the values of a table row.
 func (r *WICResult) Cells() []Cell {
 	n := 0
 	for _, pages := range r.Schedule {

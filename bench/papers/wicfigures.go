@@ -10,14 +10,14 @@ import (
 
 const wicPaper = "Pandey, Dhamdhere, Olston, WIC: A general-purpose algorithm for monitoring web information sources"
 
-// A wicOutcome is the outcome of a schedule, measured against the true changes.
+// A wicOutcome measures schedules against the true changes.
 type wicOutcome struct {
 	captured, zero []float64   // share of all changes, by seed
 	utility        []float64   // of the captured changes by their true age, per change, by seed
 	delays         [11]float64 // share of the captured changes, in the mean of the seeds
 }
 
-// outcome plays some seeds.
+// outcome runs several seeds.
 func (p WICParams) outcome(seeds int) (wicOutcome, error) {
 	var out wicOutcome
 	for seed := 1; seed <= seeds; seed++ {
@@ -43,7 +43,7 @@ func (p WICParams) outcome(seeds int) (wicOutcome, error) {
 	return out, nil
 }
 
-// worth is what a change captured so late is worth.
+// worth returns the value of a change that is captured with a delay.
 func worth(u wic.Urgency, delay int) float64 {
 	switch {
 	case u.Kind == wic.Exp:

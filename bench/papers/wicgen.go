@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// WICParams are what a generated WIC workload has.
+// WICParams are the parameters of a generated WIC workload.
 type WICParams struct {
 	Pages   int
 	N       int
@@ -24,8 +24,8 @@ type WICParams struct {
 	Seed  uint64
 }
 
-// WICBaseline has the paper's accuracy of estimates and length of epoch: a day of
-// minutes.
+// WICBaseline returns parameters with the paper's accuracy of estimates and its epoch
+// of a day in minutes.
 func WICBaseline() WICParams {
 	return WICParams{
 		Pages: 60, N: 1440, C: Capacity{1}, Life: wic.Life{Kind: wic.Append}, Urgency: wic.Urgency{Kind: wic.Exp, Param: 0.5},
@@ -33,10 +33,10 @@ func WICBaseline() WICParams {
 	}
 }
 
-// Generate makes a workload: changes of Poisson processes, and probabilities that
-// begin with the truth, to which false positives and negatives and a spread are
-// added (section 5 of the paper). The same parameters
-// make the same one; other settings of life, urgency and C see the same changes.
+// Generate makes a workload with changes of Poisson processes. The probabilities are
+// the true changes with false positives and negatives and a spread (section 5 of the
+// paper). The same parameters give the same workload. Other settings of life, urgency
+// and C have the same changes.
 func (p WICParams) Generate() (*WICWorkload, error) {
 	if p.Pages < 0 || p.N < 1 || !(p.Changes >= 0) || !(p.FPN >= 0 && p.FPN <= 1) || !(p.Sigma >= 0 && p.Sigma <= float64(p.N)) {
 		return nil, fmt.Errorf("%w: %d pages, %d instants, %v changes, FPN = %v, σ = %v", ErrWorkload, p.Pages, p.N, p.Changes, p.FPN, p.Sigma)
@@ -53,7 +53,7 @@ func (p WICParams) Generate() (*WICWorkload, error) {
 	return l, l.Check()
 }
 
-// estimate adds the noise.
+// estimate returns the probabilities of a page's changes, with noise.
 func (p WICParams) estimate(rng *rand.Rand, updates []int) []float64 {
 	pi := make([]float64, p.N)
 	for _, at := range updates {

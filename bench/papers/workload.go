@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	// ErrWorkload is wrapped by the errors about workloads that make no sense.
+	// ErrWorkload is wrapped by errors about invalid workloads.
 	ErrWorkload = errors.New("bad workload")
-	// ErrNoPolicy is wrapped by Run when a policy cannot run over a workload.
+	// ErrNoPolicy is wrapped by the error of Run for a policy that the workload lacks.
 	ErrNoPolicy = errors.New("no such policy")
 )
 
-// A Capacity is how many resources can be probed in a chronon: the same in all
-// of them, written as a number, or a list with one number for each; chronons
-// beyond its end have the last.
+// A Capacity is the number of probes in a chronon. In JSON it is one number for all
+// chronons or a list with a number for each. Chronons after the end of the list have
+// the last number.
 type Capacity []int
 
-// At is that of chronon t, from 1.
+// At returns the capacity of chronon t, which counts from 1.
 func (c Capacity) At(t int) int {
 	if len(c) == 0 {
 		return 0
@@ -52,7 +52,7 @@ func (c *Capacity) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &(*c)[0])
 }
 
-// MarshalJSON writes a number where one is enough.
+// MarshalJSON writes a list of one number as that number.
 func (c Capacity) MarshalJSON() ([]byte, error) {
 	if len(c) == 1 {
 		return json.Marshal(c[0])
@@ -60,24 +60,24 @@ func (c Capacity) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]int(c))
 }
 
-// A Workload is that of one of the benchmarks beside traces: plain data, read
-// and written as JSON.
+// A Workload is the input of a paper's experiment: plain data that is read and
+// written as JSON.
 type Workload interface {
-	// Check says what is wrong with it.
+	// Check returns an error if the workload is invalid.
 	Check() error
-	// Policies are those that can run over it.
+	// Policies returns the policies that can run over it.
 	Policies() []string
-	// Run plays one of them. What it returns is written as one line of JSON.
+	// Run runs one of them. Its result is written as one line of JSON.
 	Run(policy string) (Result, error)
 }
 
-// A Result is what a policy made of a workload.
+// A Result is the result of a policy on a workload.
 type Result interface {
-	// Cells are its figures for a table, by name.
+	// Cells returns its values for a table.
 	Cells() []Cell
 }
 
-// A Cell is one figure of a result.
+// A Cell is one named value of a result.
 type Cell struct{ Name, Value string }
 
 // ReadWorkload reads a workload into l.
@@ -106,7 +106,7 @@ func unknownPolicy(policy string, l Workload) error {
 	return fmt.Errorf("%w: %q cannot run over this workload; there are %s", ErrNoPolicy, policy, strings.Join(l.Policies(), ", "))
 }
 
-// ascending says whether all of list lie in 1 to n and none comes after a later.
+// ascending returns an error unless list ascends and lies within 1 to n.
 func ascending(what string, list []int, n int) error {
 	if !sort.IntsAreSorted(list) {
 		return fmt.Errorf("%w: %s are not in ascending order", ErrWorkload, what)

@@ -28,25 +28,25 @@ const (
 	compactVersion = 1
 )
 
-// A Header is what a trace's compact file says of it before the first revision.
+// A Header begins a compact file.
 type Header struct {
 	Queries  int     `json:"queries"`
 	Ordered  bool    `json:"ordered,omitempty"`
 	Features [][]int `json:"features,omitempty"`
-	// About is what the writer keeps with the trace, such as what was
-	// recorded; it does not count.
+	// About holds notes of the writer, such as the recorded endpoint. Readers of the
+	// trace ignore it.
 	About map[string]string `json:"about,omitempty"`
 }
 
-// A Frame is one revision: the times of all queries, the versions that begin
-// in it (at t0 those of the queries that are worth noting), and the gaps.
+// A Frame holds one revision: the times of all queries, the versions that begin in
+// it, and the gaps. The frame of t0 has the versions of queries that may change.
 type Frame struct {
 	Times    []int32
 	Versions []NewVersion
 	Gaps     []Gap
 }
 
-// A NewVersion version is one that is first seen in a frame.
+// A NewVersion is a version that begins in a frame.
 type NewVersion struct {
 	Query int
 	Rows  []int64
@@ -62,7 +62,7 @@ type Writer struct {
 	buf  []byte
 }
 
-// NewWriter writes the head.
+// NewWriter writes the header and returns a writer of frames.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Writer) frame(text []byte) error {
 	return err
 }
 
-// Write writes the next revision in one call of the underlying writer.
+// Write writes the next revision by one call of the underlying writer.
 func (c *Writer) Write(f Frame) error {
 	if len(f.Times) != c.head.Queries {
 		return wrong(fmt.Sprintf("revision %d", c.rev), "%d times for %d queries", len(f.Times), c.head.Queries)
@@ -129,7 +129,7 @@ func (c *Writer) Write(f Frame) error {
 	return c.frame(b)
 }
 
-// Close writes the end. It leaves the underlying writer open.
+// Close writes the end mark. It does not close the underlying writer.
 func (c *Writer) Close() error { return c.frame(nil) }
 
 // errCutOff says that a compact file ends in the middle.
@@ -175,7 +175,7 @@ func newFrameReader(r io.Reader) (*frameReader, error) {
 	return c, nil
 }
 
-// nothingFollows says whether the frame that could not be read was the last.
+// nothingFollows reports whether the file ends after the frame that was read.
 func (c *frameReader) nothingFollows() bool {
 	_, err := c.r.Peek(1)
 	return err == io.EOF
@@ -215,7 +215,7 @@ func (c *frameReader) frame() ([]byte, error) {
 	return text, nil
 }
 
-// next reads the next revision; io.EOF after the last one.
+// next reads the next revision. It returns io.EOF after the last one.
 func (c *frameReader) next() (Frame, error) {
 	text, err := c.frame()
 	if err != nil {
@@ -373,8 +373,7 @@ func (t *Trace) WriteCompact(w io.Writer) error {
 	return b.Flush()
 }
 
-// Load reads a trace file of either format; they are told apart by their first
-// bytes.
+// Load reads a trace file of either format.
 func Load(path string) (*Trace, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -388,7 +387,7 @@ func Load(path string) (*Trace, error) {
 	return t, nil
 }
 
-// Read is Load of a stream.
+// Read reads a trace of either format. It tells the formats apart by their first bytes.
 func Read(r io.Reader) (*Trace, error) {
 	b := bufio.NewReaderSize(r, 1<<20)
 	if first, _ := b.Peek(len(compactName)); bytes.Equal(first, []byte(compactName)) {

@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// GenerateDrifting makes a trace as Generate does, in which half of the queries
-// that change stop half-way and others, which have never changed, start in their
-// place: from then on these have the changes that those would have had, and each
-// takes the time that the other would have taken. What a policy has learnt until
-// then is wrong of them. Changes per revision and total times stay as published.
+// GenerateDrifting makes a trace as Generate does, but with a change of habits in the
+// middle: half of the queries that change stop, and others that never changed take
+// over their changes and execution times. What a policy learned about them no longer
+// holds. Changes per revision and total times stay as published.
 func GenerateDrifting(ctx context.Context, l Target, seed uint64) (*Trace, error) {
 	t, err := Generate(ctx, l, seed)
 	if err != nil {
@@ -20,8 +19,8 @@ func GenerateDrifting(ctx context.Context, l Target, seed uint64) (*Trace, error
 	return t, t.Seal()
 }
 
-// drift hands the changes after a revision from every other query that changes
-// to one that does not.
+// drift moves the changes after a revision from half of the changing queries to
+// queries that do not change.
 func (t *Trace) drift(after int, r *rand.Rand) {
 	changes := map[int]bool{}
 	for _, s := range t.Series {

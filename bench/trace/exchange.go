@@ -17,7 +17,7 @@ import (
 //	 "changes":[{"id":q,"initial":[row ids],"versions":[{"rev":r,"rows":[row ids]},…]},…],
 //	 "ordered":bool,"features":[[ints] per query],"gaps":[{"rev":r,"id":q,"outcome":"…"},…]}
 //
-// The last three may be left out. Members that are not known are passed over.
+// The last three are optional. Readers ignore unknown members.
 
 // jsonSeries is one element of "changes".
 type jsonSeries struct {
@@ -31,7 +31,7 @@ type jsonVersion struct {
 	Rows []int64 `json:"rows"`
 }
 
-// ReadJSON reads the exchange format. The errors name the place.
+// ReadJSON reads the exchange format. Its errors name the place.
 func ReadJSON(r io.Reader) (*Trace, error) {
 	d := jsontext.NewDecoder(bufio.NewReaderSize(r, 1<<20))
 	t := &Trace{Queries: -1, Revisions: -1}

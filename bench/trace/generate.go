@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// A Target is what is published about a dataset's history, to generate
-// another one that has the same statistics.
+// A Target holds the published statistics of a dataset's history. Generate makes a
+// trace with the same statistics.
 type Target struct {
 	Name, Source string
 
@@ -31,8 +31,8 @@ type Target struct {
 	Burst     [2]int  // revisions with many more changes
 }
 
-// Knuth2016 is what Knuth, Hartig, Sack publish about their three months of
-// DBpedia Live and 10,000 queries of its log.
+// Knuth2016 returns the statistics that Knuth, Hartig, Sack publish about three
+// months of DBpedia Live and 10,000 queries of its log.
 func Knuth2016() Target {
 	return Target{
 		Name: "knuth2016", Source: "Knuth, Hartig, Sack 2016, section 5",
@@ -42,11 +42,11 @@ func Knuth2016() Target {
 	}
 }
 
-// Targets are all that can be generated.
+// Targets lists the statistics that Generate knows.
 func Targets() []Target { return []Target{Knuth2016()} }
 
-// Generate makes a trace with the statistics of a likeness. The same seed gives
-// the same trace.
+// Generate makes a trace with the statistics of a target. The same seed gives the
+// same trace.
 func Generate(ctx context.Context, l Target, seed uint64) (*Trace, error) {
 	g := &generator{l: l, r: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	g.empty()
@@ -76,7 +76,7 @@ type generator struct {
 	noise  uint64
 }
 
-// empty draws the revisions without a change, none of them in the burst.
+// empty draws the revisions without changes, none of them in the burst.
 func (g *generator) empty() {
 	all := make([]int, 0, g.l.Revisions)
 	for rev := 1; rev <= g.l.Revisions; rev++ {
@@ -99,8 +99,8 @@ func (g *generator) empty() {
 
 func (g *generator) burst(rev int) bool { return rev >= g.l.Burst[0] && rev <= g.l.Burst[1] }
 
-// counts are the changes of each changing query: a capped power law between the
-// one that changes most and those that change twice.
+// counts returns the changes of each changing query: a capped power law between the
+// query that changes most and those that change twice.
 func (g *generator) counts() []int {
 	l := g.l
 	middle := l.Changing - l.Once - l.Twice - 1
@@ -158,11 +158,11 @@ func (g *generator) place() {
 
 func (g *generator) full(rev int) bool { return g.load[rev] >= g.l.Crowd }
 
-// steady is from how many changes on a query changes all the time; others have
-// periods without a change.
+// steady is the number of changes above which a query changes all the time. Other
+// queries have periods without changes.
 const steady = 60
 
-// scattered draws n revisions with something to change, evenly.
+// scattered draws n active revisions evenly.
 func (g *generator) scattered(n int) []int {
 	list := slices.DeleteFunc(slices.Clone(g.active), g.full)
 	g.r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -171,8 +171,8 @@ func (g *generator) scattered(n int) []int {
 	return list
 }
 
-// clustered draws n revisions in a few periods during which the query changes
-// every other hour or so: real results change in very irregular intervals.
+// clustered draws n revisions in a few periods of frequent changes, because real
+// results change in very irregular intervals.
 func (g *generator) clustered(n int) []int {
 	took := map[int]bool{}
 	chance := 0.03 + 0.2*g.r.Float64()
@@ -196,8 +196,7 @@ func (g *generator) clustered(n int) []int {
 	return list
 }
 
-// somewhere is the place of a revision in g.active, a third of the time one in
-// the burst.
+// somewhere draws an index in g.active. A third of the draws lie in the burst.
 func (g *generator) somewhere() int {
 	if g.r.IntN(3) == 0 {
 		rev := g.l.Burst[0] + g.r.IntN(g.l.Burst[1]-g.l.Burst[0]+1)
@@ -207,8 +206,8 @@ func (g *generator) somewhere() int {
 	return g.r.IntN(len(g.active))
 }
 
-// crowd moves single changes into one revision of the burst until it has as
-// many as there are to be at most.
+// crowd moves single changes into one revision of the burst until it has the maximum
+// number of changes.
 func (g *generator) crowd() {
 	top := g.l.Burst[0]
 	for rev := g.l.Burst[0]; rev <= g.l.Burst[1]; rev++ {
@@ -236,8 +235,8 @@ func (g *generator) move(k, i, to int) {
 	slices.Sort(g.at[k])
 }
 
-// intervals gives the number, sum and sum of squares of the times between the
-// changes of one query, from t0 on.
+// intervals returns the number, sum and sum of squares of the times between the
+// changes of one query, beginning at t0.
 func intervals(at []int) (n, sum, squares float64) {
 	last := 0
 	for _, rev := range at {
@@ -247,8 +246,8 @@ func intervals(at []int) (n, sum, squares float64) {
 	return n, sum, squares
 }
 
-// fit moves the changes of queries that change rarely until the intervals have
-// the mean and the deviation that they should have.
+// fit moves the changes of queries that change rarely until the intervals have the
+// target's mean and deviation.
 func (g *generator) fit(ctx context.Context) error {
 	var n, sum, squares float64
 	var rare []int
@@ -292,7 +291,7 @@ func (g *generator) fit(ctx context.Context) error {
 	return nil
 }
 
-// name gives the changing queries their numbers, anywhere among all.
+// name draws the numbers of the changing queries.
 func (g *generator) name(t *Trace) {
 	g.ids = g.r.Perm(t.Queries)[:len(g.at)]
 	g.ask = make([]bool, len(g.at))
@@ -302,8 +301,8 @@ func (g *generator) name(t *Trace) {
 	}
 }
 
-// results draws what the changing queries answer. A change replaces some rows,
-// few of many or all of them; an ASK query turns round.
+// results draws the results of the changing queries. A change replaces some or all
+// rows; that of an ASK query inverts it.
 func (g *generator) results(t *Trace) {
 	next := int64(2) // 0 and 1 are the answers of ASK
 	rows := func(n int) []int64 {

@@ -16,9 +16,9 @@ import (
 	analysis "github.com/freshet/freshet/registry/sparql"
 )
 
-// ReadQueries reads queries to record: JSON lines {"id":…,"query":…} with other
-// members as they like, or a bank of queries in .rq files, each after a comment
-// "# tag: name". What the file is follows from its name.
+// ReadQueries reads queries to record. A file whose name ends in .rq is a bank of
+// queries, each below a comment "# tag: name". Other files hold JSON lines with the
+// members id and query; further members are ignored.
 func ReadQueries(r io.Reader, name string) ([]registry.Query, error) {
 	texts, ids, err := readTexts(r, strings.HasSuffix(name, ".rq"))
 	if err != nil {
@@ -93,8 +93,8 @@ func readLines(r io.Reader) (texts, ids []string, err error) {
 	return texts, ids, lines.Err()
 }
 
-// sharedConstants numbers the constants that several queries have, up to as
-// many as still tell something.
+// sharedConstants numbers the constants that several queries share. It leaves out
+// constants of so many queries that they are no evidence of a relation.
 func sharedConstants(queries []registry.Query) [][]int {
 	const most = 60
 	count := map[string]int{}

@@ -19,41 +19,39 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A Recording asks an endpoint all queries in every revision of its dataset and
-// writes the trace. What is done is kept in a file beside the trace, one
-// revision after the other, each whole and on the disk before the next begins:
-// when the process is killed, the next call goes on behind the last whole
-// revision, and none is repeated or lost.
+// A Recording executes all queries in every revision of an endpoint's dataset and
+// writes the trace. Each revision is durable in a file beside the trace before the
+// next one begins. After a crash, Run continues after the last complete revision, so
+// that none is repeated or lost.
 type Recording struct {
 	Path    string // of the trace; the unfinished one is Path + ".part"
 	Queries []registry.Query
 	Ask     scheduler.Executor
-	// Base brings the dataset to t0. It may be called again when the process
-	// was killed meanwhile.
+	// Base brings the dataset to t0. It may run again after a crash.
 	Base  func(context.Context) error
 	Steps []Step
-	// Volatile says that the dataset ends with the process: when a recording
-	// goes on, Base and all steps that were done are applied again.
+	// Volatile means that the dataset ends with the process: a recording that continues
+	// runs Base and all finished steps again.
 	Volatile bool
 	Timeout  time.Duration // of one execution; 0 = a minute
-	// About is kept in the file. A recording that goes on must be about the same.
+	// About is stored in the file. A recording continues only if it is the same.
 	About map[string]string
-	// Progress, when given, is called after each revision, t0 included.
+	// Progress, unless nil, is called after each revision, t0 included.
 	Progress func(done, of int)
 }
 
 // A Step leads from one revision to the next.
 type Step struct {
 	Name string
-	// Apply changes the dataset; applying it twice is as good as once. nil:
-	// nothing changed, so no query is asked, and all times stay as they were.
+	// Apply changes the dataset and is idempotent. nil means that nothing changed: no
+	// query is executed, and all times stay as they were.
 	Apply func(context.Context) error
 }
 
-// ErrRecorded says that the trace is already there.
+// ErrRecorded means that the trace exists already.
 var ErrRecorded = errors.New("the trace has been recorded already")
 
-// Run records the missing steps and replaces the trace.
+// Run records the missing steps and writes the trace.
 func (c Recording) Run(ctx context.Context) (err error) {
 	if _, err := os.Stat(c.Path); err == nil {
 		return fmt.Errorf("%s: %w", c.Path, ErrRecorded)
@@ -87,8 +85,7 @@ func rename(from, to string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// play goes through the revisions; those that are in the file are at most
-// applied again.
+// play goes through the revisions. It does not ask again for revisions in the file.
 func (c Recording) play(ctx context.Context, s *unfinished) error {
 	done := s.w.rev
 	if done == 0 || c.Volatile {
@@ -132,8 +129,8 @@ func (c Recording) progress(done int) {
 	}
 }
 
-// ask executes all queries in one revision. Answers that are not complete are
-// gaps and never versions.
+// ask executes all queries in one revision. Incomplete answers become gaps, never
+// versions.
 func (c Recording) ask(ctx context.Context, s *unfinished, rev int) (Frame, error) {
 	f := Frame{Times: make([]int32, len(c.Queries))}
 	timeout := c.Timeout
@@ -146,7 +143,7 @@ func (c Recording) ask(ctx context.Context, s *unfinished, rev int) (Frame, erro
 		}
 		a := c.Ask.Execute(ctx, &c.Queries[i], s.memory[i], timeout)
 		if ctx.Err() != nil {
-			return f, ctx.Err() // half a revision is none
+			return f, ctx.Err() // a revision is complete or not there
 		}
 		f.Times[i] = int32(min(max(1, a.Elapsed.Round(time.Millisecond).Milliseconds()), math.MaxInt32))
 		if !a.Outcome.Complete() {
@@ -155,7 +152,7 @@ func (c Recording) ask(ctx context.Context, s *unfinished, rev int) (Frame, erro
 		}
 		s.memory[i] = a.Memory
 		if a.Result == nil {
-			continue // the very bytes of the last answer
+			continue // same bytes as the last answer
 		}
 		if rows := RowIDs(a.Result); !s.known[i] || !slices.Equal(rows, s.rows[i]) {
 			s.known[i], s.rows[i] = true, rows
@@ -165,7 +162,7 @@ func (c Recording) ask(ctx context.Context, s *unfinished, rev int) (Frame, erro
 	return f, nil
 }
 
-// waitForHealth waits while the endpoint wants no requests.
+// waitForHealth waits until the endpoint accepts requests.
 func (c Recording) waitForHealth(ctx context.Context) error {
 	for {
 		h := c.Ask.Health()
@@ -181,9 +178,9 @@ func (c Recording) waitForHealth(ctx context.Context) error {
 	}
 }
 
-// RowIDs names the rows of a result by 53 bits of a hash, which every JSON
-// reader keeps: in their sequence when that is part of the result, else
-// ascending. A boolean is one row, 1 or 0.
+// RowIDs returns an id for each row of a result: 53 bits of a hash, which every JSON
+// reader keeps. The ids of an ordered result keep its order, others ascend. A boolean
+// is one row, 1 or 0.
 func RowIDs(r *diff.Result) []int64 {
 	if r.Form() == diff.Ask {
 		if r.Boolean() {
@@ -201,7 +198,7 @@ func RowIDs(r *diff.Result) []int64 {
 	return out
 }
 
-// A unfinished is an unfinished recording.
+// An unfinished recording has its file open.
 type unfinished struct {
 	file   *os.File
 	w      *Writer
@@ -214,14 +211,14 @@ func (s *unfinished) write(f Frame, durable bool) error {
 	if err := s.w.Write(f); err != nil {
 		return fmt.Errorf("write the recording: %w", err)
 	}
-	if !durable { // it would be the same again
+	if !durable { // a repetition would be the same
 		return nil
 	}
 	return s.file.Sync()
 }
 
-// head is ordered, for those queries whose sequence counts; the rows of the
-// others are sorted, so that equal bags are equal lists.
+// head returns the header. The trace is ordered because some results are; the rows of
+// other results are sorted, so that equal bags are equal lists.
 func (c Recording) head() Header {
 	return Header{Queries: len(c.Queries), Ordered: true, Features: sharedConstants(c.Queries), About: c.about()}
 }
@@ -243,7 +240,7 @@ func (c Recording) about() map[string]string {
 	return out
 }
 
-// open begins a recording, or takes up one that was not finished.
+// open begins a recording or continues an unfinished one.
 func (c Recording) open() (*unfinished, error) {
 	path := c.Path + ".part"
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -281,7 +278,7 @@ func (c Recording) session(f *os.File) *unfinished {
 	return &unfinished{file: f, rows: make([][]int64, n), known: make([]bool, n), memory: make([]scheduler.Memory, n)}
 }
 
-// resume reads the complete part of a file and drops the rest.
+// resume reads the complete frames of a file and truncates the rest.
 func (c Recording) resume(f *os.File) (*unfinished, error) {
 	r, err := newFrameReader(f)
 	if errors.Is(err, errCutOff) { // killed before the head was written
@@ -302,7 +299,7 @@ func (c Recording) resume(f *os.File) (*unfinished, error) {
 		switch {
 		case err == nil:
 		case err == io.EOF || errors.Is(err, errCutOff) || errors.Is(err, ErrInvalid) && (c.Volatile || r.nothingFollows()):
-			// The end mark, or what a crash left half written: it is written again.
+			// The end mark, or a frame that a crash left incomplete. Both are written again.
 			if err := f.Truncate(at); err != nil {
 				return nil, err
 			}

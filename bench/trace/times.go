@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 )
 
-// Costs are drawn like those of a public endpoint: most queries take some
-// milliseconds, a few take half of the time. Those whose results change often
-// are dearer than the others: they have more to read.
+// Execution times are drawn like those of a public endpoint: most queries take some
+// milliseconds, and a few take half of the total. Queries whose results change often
+// cost more than others, because they read more.
 const (
 	usual    = 0.011 // seconds, median of queries that hardly change
 	spread   = 1.1   // deviation of the logarithm
@@ -19,16 +19,16 @@ const (
 	dearTo   = 50.0
 )
 
-// busy says what a query usually takes that changes at least so many times,
-// and the deviation of its logarithm. The busiest take most of the time that
-// all changing ones take.
+// busy holds the usual time of queries with at least so many changes, and the
+// deviation of its logarithm. The busiest queries take most of the time of all
+// changing queries.
 var busy = []struct {
 	changes         int
 	seconds, spread float64
 }{{1000, 1.5, 0.15}, {100, 0.6, 0.4}, {3, 0.03, 1}}
 
-// times draws the execution times. Each revision has a load, which makes all
-// times longer, so that the totals span what they should.
+// times draws the execution times. The load of a revision scales all of its times, so
+// that the totals span the target's range.
 func (g *generator) times(t *Trace) {
 	cost, goal := g.costs(t), g.totals()
 	changed := make([][]int, t.Revisions+1)
@@ -59,9 +59,9 @@ func (g *generator) times(t *Trace) {
 	g.slow(t, changed)
 }
 
-// slow makes one execution so slow that the changed queries of its revision
-// take as long as those of any revision are to take at most; the others of the
-// revision are a little faster, so that the total stays.
+// slow makes one execution so slow that the changed queries of its revision take the
+// target's maximum. The other queries of the revision get faster, so that the total
+// stays.
 func (g *generator) slow(t *Trace, changed [][]int) {
 	k := len(g.at) - 1 // it changes once
 	q, rev := g.ids[k], g.at[k][0]
@@ -87,8 +87,8 @@ func (g *generator) slow(t *Trace, changed [][]int) {
 	}
 }
 
-// wobble draws by how much the times of a revision differ from the usual ones,
-// and returns their sum.
+// wobble draws the factors between the usual times and those of a revision, and
+// returns the sum of the times.
 func (g *generator) wobble(rev int, cost, noise []float64) (sum float64) {
 	x := uint64(rev)*0x9e3779b97f4a7c15 + g.noise
 	for q := range noise {
@@ -101,7 +101,7 @@ func (g *generator) wobble(rev int, cost, noise []float64) (sum float64) {
 	return sum
 }
 
-// costs are the usual times of the queries, in seconds.
+// costs draws the usual times of the queries, in seconds.
 func (g *generator) costs(t *Trace) []float64 {
 	cost := make([]float64, t.Queries)
 	for q := range cost {
@@ -125,8 +125,8 @@ func (g *generator) costs(t *Trace) []float64 {
 	return cost
 }
 
-// totals are the seconds that all queries take together, by revision: a slow
-// walk that touches both ends of its range.
+// totals draws the total seconds of each revision: a slow walk that reaches both ends
+// of the range.
 func (g *generator) totals() []float64 {
 	walk := make([]float64, g.l.Revisions+1)
 	v := 0.0
@@ -142,8 +142,8 @@ func (g *generator) totals() []float64 {
 	return walk
 }
 
-// features draws what queries share: each belongs to one or two topics, and
-// those that change at the same time belong to the same topic more often.
+// features draws the topics of queries, one or two for each. Queries that change at
+// the same time share a topic more often.
 func (g *generator) features(t *Trace) {
 	topics := max(1, t.Queries/25)
 	t.Features = make([][]int, t.Queries)
@@ -160,7 +160,7 @@ func (g *generator) features(t *Trace) {
 	}
 }
 
-// A Statistic is one figure of a trace beside what it should be.
+// A Statistic is one value of a trace beside its target.
 type Statistic struct {
 	Name   string
 	Value  float64
@@ -169,13 +169,13 @@ type Statistic struct {
 	Digits int
 }
 
-// Holds says whether the figure, rounded as published, is the target.
+// Holds reports whether the value, rounded as published, equals the target.
 func (s Statistic) Holds() bool {
 	scale := math.Pow10(s.Digits)
 	return math.Round(s.Value*scale) == math.Round(s.Target*scale)
 }
 
-// Compare compares a trace with the published values of a likeness.
+// Compare compares a trace with the published values.
 func (l Target) Compare(t *Trace) []Statistic {
 	m := measure(t, l.Burst)
 	exact := func(name string, v, target int) Statistic {

@@ -8,34 +8,34 @@ import (
 	"slices"
 )
 
-// A Trace is the whole truth about a set of queries over the revisions of a
-// dataset. Queries are numbered from 0, revisions from 1; revision 0 is the
-// start, t0. It must not be changed once it is used.
+// A Trace holds the results and execution times of a set of queries over the
+// revisions of a dataset. Queries are numbered from 0, revisions from 1. Revision 0
+// is the start, t0. A trace must not change once it is in use.
 type Trace struct {
 	Queries   int
 	Revisions int
 	Times     [][]int32 // milliseconds of query q in revision i: Times[i][q], Revisions+1 rows
-	Ordered   bool      // versions are equal iff their lists are, else iff their bags are
-	Series    []Series  // of the queries that may change, ascending ids
-	Features  [][]int   // per query, what it shares with others; nil when unknown
-	Gaps      []Gap     // executions without a complete answer, ascending by revision and query
+	Ordered   bool      // versions are compared as lists, otherwise as bags
+	Series    []Series  // of the queries that may change, by ascending id
+	Features  [][]int   // by query: what it shares with others; nil if unknown
+	Gaps      []Gap     // executions without a complete answer, by revision and query
 }
 
 // A Series is the history of one query's result.
 type Series struct {
 	Query    int
-	Versions []Version // the first is that of t0; each differs from the one before
+	Versions []Version // the first one is that of t0; each differs from the one before
 }
 
-// A Version is what a query answers from a revision on.
+// A Version is the result of a query from a revision on.
 type Version struct {
 	Rev  int
-	Rows []int64 // row ids, repeats allowed; ascending unless the trace is ordered
+	Rows []int64 // row ids with repeats, ascending unless the trace is ordered
 	same int     // index of the first version of the series with the same rows
 }
 
-// A Gap is an execution that brought no complete answer when the trace was
-// recorded. The version before it remains valid.
+// A Gap is an execution without a complete answer during the recording. The version
+// before it remains valid.
 type Gap struct {
 	Rev     int    `json:"rev"`
 	Query   int    `json:"id"`
@@ -43,7 +43,7 @@ type Gap struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// ErrInvalid is wrapped by the errors about traces that contradict themselves.
+// ErrInvalid is wrapped by errors about invalid traces.
 var ErrInvalid = errors.New("bad trace")
 
 func wrong(place, format string, a ...any) error {
@@ -131,7 +131,7 @@ func (t *Trace) sealSeries(s *Series) error {
 	return nil
 }
 
-// rowsKey is the same for the same lists only.
+// rowsKey returns a key that only equal lists share.
 func rowsKey(rows []int64) string {
 	b := make([]byte, 0, 8*len(rows))
 	for _, r := range rows {
@@ -158,7 +158,7 @@ func (s *Series) At(rev int) int {
 	return max(0, upper(s.Versions, rev)-1)
 }
 
-// upper counts the versions up to and including a revision.
+// upper returns the number of versions up to and including a revision.
 func upper(list []Version, rev int) int {
 	i, _ := slices.BinarySearchFunc(list, rev+1, func(v Version, rev int) int { return cmp.Compare(v.Rev, rev) })
 	return i
