@@ -73,4 +73,12 @@
 // rows, sort by bytes, and write the rows between head and tail. Ordered results:
 // delete the rows at the indices removed_at of the old sequence, then insert the
 // added rows so that they are at the indices added_at of the new one.
+//
+// # Cost
+//
+// BenchmarkChanged goes from the body to the delta against a stored result, with
+// 1 % of the rows changed. In processor time of a busy machine: 10,000 rows
+// (4 MB) 8.5 ms, 7.0 times as fast as encoding/json with a map and a hash;
+// 500,000 rows 0.69 s, 5.1 times as fast. That a body with other bytes holds the
+// same rows costs 17 to 24 % more than parsing it. The store's work comes on top.
 package diff

@@ -20,6 +20,11 @@
 //   - error: everything else.
 //
 // Only unchanged and changed answers have a Memory.
+//
+// An unchanged answer is recognised by a digest that is computed while the body
+// is read, and is not decoded. BenchmarkUnchanged compares Execute with net/http
+// draining the same body: 0.98 times as long for 4 MB, 1.28 times for one row,
+// and 4 KB and 45 allocations more for either.
 package endpoint
 
 import (
@@ -59,8 +64,9 @@ var ErrNoContact = errors.New("a contact is required for endpoints that are not 
 // A Client sends queries to one endpoint. It is safe for concurrent use.
 type Client struct {
 	settings     registry.Endpoint
-	base         string // URL without fragment
-	agent        string
+	base         string   // URL without fragment
+	agent        []string // the User-Agent, as requests share it
+	caller       string   // see identity
 	seed         uint64
 	log          *slog.Logger
 	http         *http.Client
@@ -68,7 +74,7 @@ type Client struct {
 	health       *health
 	auth         authenticator
 	resendWithin time.Duration // no request is sent again after this time
-	buffers      sync.Pool     // of *bytes.Buffer, for bodies
+	buffers      sync.Pool     // of *body
 }
 
 // New returns a client. It opens no connection and reads no secret. Its errors
@@ -95,7 +101,8 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 	c := &Client{
 		settings:     e,
 		base:         base,
-		agent:        userAgent(o.Version, o.Contact),
+		agent:        []string{userAgent(o.Version, o.Contact)},
+		caller:       callerOf(&e),
 		seed:         o.Seed,
 		log:          o.Logger.With("endpoint", e.Name),
 		http:         newHTTPClient(e.Concurrency),
@@ -145,8 +152,10 @@ func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit
 	v := c.ask(ctx, q, m, limit)
 	c.gate.release(v.sent)
 	c.health.end(pass, v)
-	c.log.Debug("executed", "query", q.ID, "outcome", string(v.Outcome), "elapsed", v.Elapsed,
-		"status", v.status, "error", v.Error)
+	if c.log.Enabled(ctx, slog.LevelDebug) {
+		c.log.Debug("executed", "query", q.ID, "outcome", string(v.Outcome), "elapsed", v.Elapsed,
+			"status", v.status, "error", v.Error)
+	}
 	return v.Answer
 }
 

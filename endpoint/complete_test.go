@@ -6,8 +6,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -323,8 +326,8 @@ func TestMaxBytes(t *testing.T) {
 		}
 		c := client(t, serve(t, send(200, typeNT, bomb, "Content-Encoding", "gzip")), small)
 		want(t, execute(t, c, construct()), registry.Failed, "larger than max_bytes")
-		if b := c.buffer(); b.Cap() > 8*limit {
-			t.Errorf("%d bytes were kept for a limit of %d", b.Cap(), limit)
+		if b := c.buffer(); b.buf.Cap() > 8*limit {
+			t.Errorf("%d bytes were kept for a limit of %d", b.buf.Cap(), limit)
 		}
 	})
 	t.Run("exactly at it", func(t *testing.T) {
@@ -382,5 +385,58 @@ func TestTimeIsUp(t *testing.T) {
 				t.Errorf("elapsed %v, health %v", a.Elapsed, foreign.Health())
 			}
 		})
+	}
+}
+
+// The same bytes are the same answer however they arrive, and no others are.
+func TestBytesAreRecognisedInAnyPieces(t *testing.T) {
+	const seed = 3
+	r := rand.New(rand.NewPCG(seed, 0))
+	body := rows(3000)
+	var answer atomic.Value
+	var calls atomic.Uint64
+	answer.Store(body)
+	c := client(t, serve(t, func(w http.ResponseWriter, q *http.Request) {
+		r := rand.New(rand.NewPCG(seed, calls.Add(1)))
+		w.Header().Set("Content-Type", typeJSON)
+		text := answer.Load().(string)
+		if text[0] != '{' {
+			w.Header().Set("Content-Encoding", "gzip")
+		}
+		for len(text) > 0 {
+			n := 1 + r.IntN(min(len(text), 20_000))
+			io.WriteString(w, text[:n])
+			w.(http.Flusher).Flush()
+			text = text[n:]
+		}
+	}), nil)
+	first := execute(t, c, sel("S"))
+	for n := range 12 {
+		answer.Store([]string{body, zipped(body)}[n%2])
+		want(t, c.Execute(t.Context(), sel("S"), first.Memory, long), registry.Unchanged, "")
+	}
+	at := len(`{"head":{"vars":["x"]},"results":{"bindings":[`) + r.IntN(1000)*len(`{"x":{"type":"literal","value":"0"}},`)
+	k := at + strings.IndexAny(body[at:], "0123456789")
+	answer.Store(body[:k] + string('0'+(body[k]-'0'+1)%10) + body[k+1:])
+	if a := c.Execute(t.Context(), sel("S"), first.Memory, long); a.Outcome != registry.Changed || a.Memory.Body == first.Memory.Body {
+		t.Errorf("seed %d: %s %s after byte %d changed", seed, a.Outcome, a.Error, k)
+	}
+}
+
+// A large answer that is unchanged needs no memory of its own.
+func TestUnchangedAllocates(t *testing.T) {
+	body := rows(100_000)
+	c := client(t, serve(t, send(200, typeJSON, body, "Content-Length", strconv.Itoa(len(body)))), nil)
+	m := execute(t, c, sel("S")).Memory
+	least := uint64(math.MaxUint64)
+	for range 20 { // a collection of garbage may empty the pool in between
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		want(t, c.Execute(t.Context(), sel("S"), m, long), registry.Unchanged, "")
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > 256<<10 {
+		t.Errorf("%d bytes for a body of %d", least, len(body))
 	}
 }

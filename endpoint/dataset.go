@@ -2,7 +2,7 @@ package endpoint
 
 import (
 	"net/url"
-	"regexp"
+	"strings"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/sparql"
@@ -27,12 +27,11 @@ func (c *Client) dataset(q *registry.Query) url.Values {
 	return v
 }
 
-// mayNameGraphs matches every text that may contain FROM or a pragma with that
-// effect, including texts where escapes hide a part of it.
-var mayNameGraphs = regexp.MustCompile(`(?i)from|graph-uri|\\u`)
-
+// namesGraphs reports whether the text has FROM or a pragma with that effect. It
+// analyses only texts that may, also those where escapes hide a part of it.
 func namesGraphs(text string) bool {
-	if !mayNameGraphs.MatchString(text) {
+	lower := strings.ToLower(text)
+	if !strings.Contains(lower, "from") && !strings.Contains(lower, "graph-uri") && !strings.Contains(lower, `\u`) {
 		return false
 	}
 	a, err := sparql.Analyse(text)

@@ -50,13 +50,16 @@ var formats = map[string]format{
 // results have. Among those, the first bytes decide rather than the type, which
 // proxies and old servers get wrong.
 func formatOf(form diff.Form, contentType string, body []byte) (format, error) {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return 0, fmt.Errorf("the answer has no known media type (Content-Type %q)%s", bounded(oneLine(contentType)), quoteBody(body))
-	}
+	media := contentType
 	f, known := formats[media]
 	if !known {
-		return 0, fmt.Errorf("the answer is %s, which is not a format of results%s", media, quoteBody(body))
+		var err error
+		if media, _, err = mime.ParseMediaType(contentType); err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+			return 0, fmt.Errorf("the answer has no known media type (Content-Type %q)%s", bounded(oneLine(contentType)), quoteBody(body))
+		}
+		if f, known = formats[media]; !known {
+			return 0, fmt.Errorf("the answer is %s, which is not a format of results%s", media, quoteBody(body))
+		}
 	}
 	start := bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n")
 	xml := bytes.HasPrefix(start, []byte("<?xml")) || bytes.HasPrefix(start, []byte("<!--"))

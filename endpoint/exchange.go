@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/zeebo/xxh3"
 )
 
 // errorBody is how many bytes of a refusal are read.
@@ -19,10 +21,17 @@ const errorBody = 16 << 10
 type exchange struct {
 	status int
 	header http.Header
-	buf    *bytes.Buffer // the decompressed body
-	framed bool          // a missing end would have been detected
-	err    error         // why the body is incomplete
-	start  time.Time     // when the request was sent
+	*body
+	framed bool      // a missing end would have been detected
+	err    error     // why the body is incomplete
+	start  time.Time // when the request was sent
+}
+
+// A body is a decompressed body. It is digested while it is read, when its bytes
+// are still in the processor's caches.
+type body struct {
+	buf    bytes.Buffer
+	digest *xxh3.Hasher
 }
 
 var (
@@ -41,10 +50,10 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 	defer o.cancel(nil)
 	resp, err := c.send(o.ctx, r, m)
 	if err != nil {
-		return &exchange{buf: c.buffer(), start: start}, o.failed(err)
+		return &exchange{body: c.buffer(), start: start}, o.failed(err)
 	}
 	defer resp.Body.Close()
-	x := &exchange{status: resp.StatusCode, header: resp.Header, buf: c.buffer(), start: start}
+	x := &exchange{status: resp.StatusCode, header: resp.Header, body: c.buffer(), start: start}
 	limit := int64(c.settings.MaxBytes)
 	if x.status != http.StatusOK {
 		limit = min(limit, errorBody)
@@ -62,7 +71,7 @@ func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange,
 // that can be met.
 func (c *Client) send(ctx context.Context, r *request, m Memory) (*http.Response, error) {
 	for again := false; ; again = true {
-		req, err := r.with(ctx, m)
+		req, err := r.with(ctx, m, again)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +113,11 @@ func (x *exchange) read(resp *http.Response, limit int64) {
 	if plain && resp.ContentLength > 0 {
 		x.buf.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}
-	_, err := x.buf.ReadFrom(io.LimitReader(body, limit+1))
+	body = io.LimitReader(body, limit+1)
+	if x.status == http.StatusOK {
+		body = io.TeeReader(body, x.digest)
+	}
+	_, err := x.buf.ReadFrom(body)
 	x.err = unexpected(err)
 	if int64(x.buf.Len()) > limit {
 		x.err = errTooLarge
@@ -119,17 +132,19 @@ func unexpected(err error) error {
 	return err
 }
 
-func (c *Client) buffer() *bytes.Buffer {
-	if b, ok := c.buffers.Get().(*bytes.Buffer); ok {
-		b.Reset()
-		return b
+func (c *Client) buffer() *body {
+	b, ok := c.buffers.Get().(*body)
+	if !ok {
+		return &body{digest: xxh3.NewSeed(c.seed)}
 	}
-	return new(bytes.Buffer)
+	b.buf.Reset()
+	b.digest.Reset()
+	return b
 }
 
 // release returns the body's memory to the pool. Nothing may refer to it
 // afterwards.
-func (c *Client) release(x *exchange) { c.buffers.Put(x.buf) }
+func (c *Client) release(x *exchange) { c.buffers.Put(x.body) }
 
 // checkRedirect follows redirects only to the same host, including from http to
 // https. Credentials and queries are for the configured endpoint.

@@ -65,7 +65,7 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 		return result(registry.Partial, "the connection ended without saying whether the answer had")
 	}
 	cap := c.rowCapFor(q, x.header)
-	sum := c.fingerprint(body, cap)
+	sum := c.fingerprint(x.digest.Sum128(), cap)
 	if sum == m.Body {
 		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: newMemory(sum, x.header, r.identity, m.Vars)}}
 	}
@@ -97,7 +97,7 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 // warning returns what Virtuoso reports in headers if an answer with status 200
 // is incomplete, for example S1TAT for its time limit.
 func warning(h http.Header) string {
-	state, message := h.Get("X-SQL-State"), h.Get("X-SQL-Message")
+	state, message := h.Get("X-Sql-State"), h.Get("X-Sql-Message") // as net/http spells it
 	if state == "" && message == "" {
 		return ""
 	}
@@ -145,9 +145,9 @@ type rowCap struct{ rows, told, learnt int }
 // applies it to triples too: for those its last report counts.
 func (c *Client) rowCapFor(q *registry.Query, h http.Header) rowCap {
 	var k rowCap
-	if said, err := strconv.Atoi(h.Get("X-SPARQL-MaxRows")); err == nil && said > 0 {
-		k.told = said
-		c.health.told(said)
+	if said := number(h.Get("X-Sparql-Maxrows")); said > 0 {
+		k.told = int(said)
+		c.health.told(k.told)
 	} else if q.Form.Graph() {
 		k.learnt = c.health.maxRows()
 	}
@@ -208,15 +208,18 @@ func (k rowCap) stop(q *registry.Query) int {
 	return k.rows
 }
 
-// fingerprint digests a body together with the cap that it was judged under. If
-// the cap falls to the number of rows, equal bytes no longer mean that the
-// answer is complete. Zero is reserved for "unknown".
-func (c *Client) fingerprint(body []byte, k rowCap) [2]uint64 {
-	h := xxh3.Hash128Seed(body, c.seed^uint64(k.rows)*0x9e3779b97f4a7c15)
-	if h.Hi == 0 && h.Lo == 0 {
-		h.Lo = 1
+// fingerprint combines the digest of a body with the cap that it was judged
+// under. If the cap falls to the number of rows, equal bytes no longer mean that
+// the answer is complete. Zero is reserved for "unknown".
+func (c *Client) fingerprint(body xxh3.Uint128, k rowCap) [2]uint64 {
+	if k.rows != 0 {
+		sum := body.Bytes()
+		body = xxh3.Hash128Seed(sum[:], c.seed^uint64(k.rows)*0x9e3779b97f4a7c15)
 	}
-	return [2]uint64{h.Hi, h.Lo}
+	if body.Hi == 0 && body.Lo == 0 {
+		body.Lo = 1
+	}
+	return [2]uint64{body.Hi, body.Lo}
 }
 
 // refusal is the verdict on any status except 200 and 304.
@@ -299,11 +302,19 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 func age(h http.Header) time.Duration {
-	n, err := strconv.ParseInt(strings.TrimSpace(h.Get("Age")), 10, 64)
-	if err != nil || n < 0 {
+	return time.Duration(min(number(h.Get("Age")), 1<<31)) * time.Second // RFC 9111 allows no more
+}
+
+// number reads a header's number; 0 if it is none or negative.
+func number(s string) int64 {
+	if s = strings.TrimSpace(s); s == "" {
 		return 0
 	}
-	return time.Duration(min(n, 1<<31)) * time.Second // RFC 9111 allows no more
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // unreachable is the verdict on a request without an answer.

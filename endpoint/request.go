@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,13 +27,15 @@ import (
 const longestGET = 2000
 
 // The Accept headers. Formats that show their own end have the highest q,
-// except that N-Triples is by far the cheapest for graphs.
-const (
-	acceptRows  = "application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, application/xml;q=0.2"
-	acceptGraph = "application/n-triples, text/turtle;q=0.7, application/rdf+xml;q=0.5, text/plain;q=0.2"
+// except that N-Triples is by far the cheapest for graphs. Requests share the
+// lists.
+var (
+	acceptRows  = []string{"application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, application/xml;q=0.2"}
+	acceptGraph = []string{"application/n-triples, text/turtle;q=0.7, application/rdf+xml;q=0.5, text/plain;q=0.2"}
+	acceptGzip  = []string{"gzip"}
 )
 
-func acceptFor(f diff.Form) string {
+func acceptFor(f diff.Form) []string {
 	if f.Graph() {
 		return acceptGraph
 	}
@@ -45,7 +48,7 @@ func acceptFor(f diff.Form) string {
 type call struct {
 	sparql.GenericCall
 	more   url.Values // parameters besides query
-	accept string
+	accept []string
 }
 
 var _ sparql.Provider = call{}
@@ -58,36 +61,31 @@ func (k call) GenRequest(endpoint string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	form, err := io.ReadAll(req.Body)
-	if err != nil {
+	form := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, form); err != nil {
 		return nil, err
 	}
 	if len(k.more) > 0 {
 		form = append(append(form, '&'), k.more.Encode()...)
 	}
-	if short := withQuery(endpoint, string(form)); len(short) <= longestGET {
-		req, err = http.NewRequest(http.MethodGet, short, nil)
-	} else {
-		req, err = http.NewRequest(http.MethodPost, endpoint, bytes.NewReader(form))
+	if len(endpoint)+1+len(form) <= longestGET {
+		req.Method, req.Body, req.GetBody, req.ContentLength = http.MethodGet, nil, nil, 0
+		if strings.Contains(endpoint, "?") {
+			req.URL.RawQuery += "&" + string(form)
+		} else {
+			req.URL.RawQuery = string(form)
+		}
+		req.Header = http.Header{"Accept": k.accept}
+		return req, nil
 	}
+	req, err = http.NewRequest(http.MethodPost, endpoint, bytes.NewReader(form))
 	if err != nil {
 		return nil, err
 	}
-	if req.Method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		// A query is safe to repeat on a new connection if the kept one was closed.
-		// An empty value tells net/http so and is not sent.
-		req.Header["Idempotency-Key"] = []string{}
-	}
-	req.Header.Set("Accept", k.accept)
+	// A query is safe to repeat on a new connection if the kept one was closed. An
+	// empty Idempotency-Key tells net/http so and is not sent.
+	req.Header = http.Header{"Accept": k.accept, "Content-Type": {"application/x-www-form-urlencoded"}, "Idempotency-Key": {}}
 	return req, nil
-}
-
-func withQuery(endpoint, query string) string {
-	if strings.Contains(endpoint, "?") {
-		return endpoint + "&" + query
-	}
-	return endpoint + "?" + query
 }
 
 // A request is a call that is ready to be sent, repeatedly if necessary.
@@ -119,23 +117,26 @@ func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, e
 			req.Header.Set(name, value)
 		}
 	}
-	req.Header.Set("User-Agent", c.agent)
-	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header["User-Agent"], req.Header["Accept-Encoding"] = c.agent, acceptGzip
 	return &request{req, identity}, nil
 }
 
 // identity digests everything that Freshet chooses and that determines the
 // answer: an ETag given under other settings must not be used.
 func (c *Client) identity(q *registry.Query, more url.Values) string {
-	e := &c.settings
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q %q %q %d", c.base, q.Text, more.Encode(), acceptFor(q.Form), e.MaxRows)
-	names := make([]string, 0, len(e.Headers))
-	for name := range e.Headers {
-		names = append(names, name)
+	b := make([]byte, 0, 1024)
+	for _, part := range [...]string{c.base, q.Text, more.Encode(), acceptFor(q.Form)[0]} {
+		b = append(strconv.AppendQuote(b, part), ' ')
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	b = strconv.AppendInt(b, int64(c.settings.MaxRows), 10)
+	return strconv.FormatUint(xxh3.HashSeed(append(b, c.caller...), c.seed), 16)
+}
+
+// callerOf is the part of an identity that is the same for all queries: the
+// headers and the credentials.
+func callerOf(e *registry.Endpoint) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		fmt.Fprintf(&b, " %q %q", name, e.Headers[name])
 	}
 	for _, p := range []*registry.Password{e.Auth.Basic, e.Auth.Digest} {
@@ -146,12 +147,16 @@ func (c *Client) identity(q *registry.Query, more url.Values) string {
 	if t := e.Auth.Bearer; t != nil {
 		fmt.Fprintf(&b, " bearer %q %q", t.Token, t.TokenFile)
 	}
-	return strconv.FormatUint(xxh3.HashStringSeed(b.String(), c.seed), 16)
+	return b.String()
 }
 
-// with returns a request to send. It is conditional if m has validators.
-func (r *request) with(ctx context.Context, m Memory) (*http.Request, error) {
-	req := r.template.Clone(ctx)
+// with returns a request to send, again if it has been sent before. It is
+// conditional if m has validators.
+func (r *request) with(ctx context.Context, m Memory, again bool) (*http.Request, error) {
+	req := r.template.WithContext(ctx)
+	if again { // the transport may still hold the header of the first
+		req = r.template.Clone(ctx)
+	}
 	if r.template.GetBody != nil {
 		body, err := r.template.GetBody()
 		if err != nil {
@@ -195,7 +200,7 @@ func unbind(s, identity string) string {
 // newMemory returns the memory of a complete answer.
 func newMemory(sum [2]uint64, h http.Header, identity string, vars []string) Memory {
 	m := Memory{Body: sum, Vars: vars}
-	if tag := h.Get("ETag"); tag != "" {
+	if tag := h.Get("Etag"); tag != "" {
 		m.ETag = identity + " " + tag
 	}
 	if at := h.Get("Last-Modified"); at != "" && strongLastModified(at, h.Get("Date")) {

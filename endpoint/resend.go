@@ -27,6 +27,7 @@ type resendGuard struct {
 	cancel context.CancelCauseFunc
 	within time.Duration
 	gap    time.Duration
+	trace  httptrace.ClientTrace
 
 	mu   sync.Mutex
 	sent time.Time // when the unanswered request got its connection
@@ -37,19 +38,18 @@ type resendGuard struct {
 func (c *Client) guardResend(parent context.Context) *resendGuard {
 	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
-	o.ctx = httptrace.WithClientTrace(o.ctx, &httptrace.ClientTrace{
-		GetConn:              func(string) { o.look(time.Now()) },
-		GotConn:              o.connected,
-		GotFirstResponseByte: func() { o.mark(time.Time{}) },
-	})
+	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.answered
+	o.ctx = httptrace.WithClientTrace(o.ctx, &o.trace)
 	return o
 }
 
-func (o *resendGuard) look(t time.Time) {
+func (o *resendGuard) look(string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.want = t
+	o.want = time.Now()
 }
+
+func (o *resendGuard) answered() { o.mark(time.Time{}) }
 
 // mark returns how long the previous request was unanswered, and whether there
 // was one.
