@@ -271,3 +271,20 @@ func later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+func ordinal(n int) string {
+	suffix := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return count(n) + suffix
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

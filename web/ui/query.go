@@ -18,8 +18,7 @@ import (
 // when it does?
 type queryPage struct {
 	Head    queryHead
-	Lede    queryLede
-	Facts   facts
+	Now     queryNow
 	Changes changesView
 	Result  resultView
 	Text    textView
@@ -27,25 +26,39 @@ type queryPage struct {
 	Notes   []registry.Warning
 	Who     whoView
 	Asked   askedView
-	Trouble *trouble
 }
 
-// A queryLede is the first sentence of the page: fresh or not, since when, and when it
-// runs next.
-type queryLede struct{ Strong, Rest template.HTML }
+// A queryNow is the state of a query, from which the page states whether its result is
+// fresh, what is wrong with it, and its figures.
+type queryNow struct {
+	clock
+	Query     *registry.Query
+	Status    registry.Status
+	Stats     scheduler.Stats
+	X         scheduler.Explanation
+	Mine      bool          // the visitor has paused it, and others want it to run
+	Size      string        // of its result
+	Day       int           // its changes in the last 24 hours
+	Slowest   time.Duration // the 95th percentile of its last runs; 0 if it is unknown
+	Followers int
+}
 
-// A trouble is shown before a stale result.
-type trouble struct{ Kind, Strong, Words string }
+// Failing reports whether the last runs failed and the query is not paused.
+func (n queryNow) Failing() bool {
+	return n.Query.Paused() == nil && n.Status.Failures > 0 && n.Status.Error != ""
+}
+
+// Since returns since when it fails.
+func (n queryNow) Since() string { return since(n.Status.FailingSince, n.now) }
 
 type changesView struct {
-	ID, Path     string
-	Plot         *changePlot
-	List         []changeView
-	Span         string
-	Newer, Older string
-	Tried        bool // there were runs, but none was complete
-	Gone         bool // the changes of this page are no longer in the log
-	recent       []registry.Change
+	ID, Path string
+	Plot     *changePlot
+	List     []changeView
+	Pages    *pager
+	Gone     bool // the changes of this page are no longer in the log
+	Tried    bool // there were runs, but none was complete
+	recent   []registry.Change
 }
 
 type textView struct {
@@ -80,15 +93,13 @@ type whoView struct {
 	Link  bool
 }
 
-// An askedView shows the settings that the holders ask for; "" if they ask for
-// nothing.
+// An askedView shows the settings that the holders ask for.
 type askedView struct {
-	MaxStaleness, MinInterval, Weight string
-	Public                            bool
-	Holders, Hash                     string
-	DefaultGraphs, NamedGraphs        []string
-	Path                              string // of the query in the API
-	Feed                              bool
+	Query   *registry.Query
+	Hash    string
+	Holders string
+	Path    string // of the query in the API
+	Feed    bool
 }
 
 func (v queryHandler) page() (content, error) {
@@ -113,7 +124,7 @@ func (v queryHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	d := queryPage{Head: v.head(&q, st), Lede: v.lede(&q, st, x), Notes: st.Warnings(&q), Text: v.text(&q), Trouble: v.trouble(&q, st, stats), Asked: v.asked(&q, st)}
+	d := queryPage{Head: v.head(&q, st), Notes: st.Warnings(&q), Text: v.text(&q), Asked: v.asked(&q, st)}
 	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not running has no last slot
 	d.Why = v.why(&q, st, stats, x, e, loop)
 	n := newNamer(q.Text)
@@ -129,11 +140,12 @@ func (v queryHandler) page() (content, error) {
 	if d.Who, err = v.who(&q, st); err != nil {
 		return content{}, err
 	}
-	if d.Facts, err = v.facts(&q, st, stats, len(d.Who.List)+d.Who.More+d.Who.Rest); err != nil {
+	if d.Now, err = v.state(&q, st, stats, x); err != nil {
 		return content{}, err
 	}
+	d.Now.Followers = len(d.Who.List) + d.Who.More + d.Who.Rest
 	c := content{Title: clip(d.Head.Name, 80), Data: d, Live: []part{
-		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Lede}, {"facts", "facts", d.Facts}, {"trouble", "query-trouble", d.Trouble},
+		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Now}, {"facts", "query-facts", d.Now}, {"trouble", "query-trouble", d.Now},
 		{"changes", "query-changes", d.Changes}, {"why", "query-why", d.Why}, {"who", "query-who", d.Who}}}
 	if !past {
 		c.Live = append(c.Live, part{"compare", "query-result", d.Result})
@@ -141,143 +153,21 @@ func (v queryHandler) page() (content, error) {
 	return c, nil
 }
 
-func (v queryHandler) lede(q *registry.Query, st registry.Status, x scheduler.Explanation) queryLede {
-	var l queryLede
-	var rest []string
-	esc := template.HTMLEscapeString
-	switch {
-	case st.Position.Seq == 0 && st.State == registry.Failing:
-		l.Strong = "Failing: no run was complete yet."
-	case st.Position.Seq == 0:
-		l.Strong = "It has no result yet."
-	case st.State == registry.Stale, st.State == registry.Failing, st.State == registry.Idle:
-		l.Strong = template.HTML(strings.ToUpper(string(st.State[:1]))+string(st.State[1:])) + ": the result is of " + v.Fixed(st.CheckedAt) + "."
-	case st.CheckedAt.IsZero():
-	default:
-		l.Strong = "Changed " + v.Past(st.ChangedAt) + ", checked " + v.Past(st.CheckedAt) + "."
-	}
-	if p := q.PausedFor(v.caller); p != nil && q.Paused() == nil {
-		rest = append(rest, "You have paused it; other holders want it to run.")
-	}
-	if p := q.Paused(); p != nil {
-		rest = append(rest, "Paused by "+esc(p.By)+pausedFor(p)+" "+string(v.Past(p.At))+".")
-	} else {
-		switch {
-		case !x.NextDue.IsZero():
-			rest = append(rest, again(st)+string(v.Next(x.NextDue))+".")
-		case x.Rank > 0:
-			rest = append(rest, "It is "+ordinal(x.Rank)+" of "+count(x.Of)+" that are due on "+esc(q.Endpoint)+".")
-		}
-	}
-	l.Rest = template.HTML(strings.Join(rest, " "))
-	return l
-}
-
-func pausedFor(p *registry.Pause) string {
-	if p.All {
-		return " for all holders"
-	}
-	return ""
-}
-
-// again returns the start of the sentence about the next run.
-func again(st registry.Status) string {
-	switch {
-	case st.Position.Seq > 0:
-		return "It runs again "
-	case st.Outcome != "":
-		return "It is tried again "
-	}
-	return "It runs first "
-}
-
-func ordinal(n int) string {
-	suffix := "th"
-	if n%100 < 11 || n%100 > 13 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return count(n) + suffix
-}
-
-// trouble explains why the result is missing or old, and what happens next.
-func (v queryHandler) trouble(q *registry.Query, st registry.Status, s scheduler.Stats) *trouble {
-	if st.State == registry.Idle {
-		return &trouble{Kind: "warn", Strong: sentence(st.Error), Words: "What was found before is served as it is. A later until goes on."}
-	}
-	if q.Paused() != nil || st.Failures == 0 || st.Error == "" {
-		return nil
-	}
-	t := &trouble{Kind: "warn", Strong: clip(st.Error, 600), Words: "The last run ended as " + string(st.Outcome) + "."}
-	if st.Failures > 1 {
-		t.Words = "The last " + count(st.Failures) + " runs were not complete"
-		if !st.FailingSince.IsZero() {
-			t.Words += "," + since(st.FailingSince, v.now)
-		}
-		t.Words += "."
-	}
-	if st.State == registry.Failing {
-		t.Kind = "fail"
-	}
-	switch {
-	case st.Position.Seq == 0:
-		t.Words += " There is no result yet."
-	case st.State == registry.Failing:
-		t.Words += " The endpoint refuses this text now. The last result is still served."
-	case st.State == registry.Stale:
-		t.Words += " The last result is served as stale."
-	}
-	if s.NotBefore > s.LastRun.Slot+1 {
-		t.Words += " It is left out until slot " + count(s.NotBefore) + "."
-	}
-	return t
-}
-
-func (v queryHandler) facts(q *registry.Query, st registry.Status, s scheduler.Stats, followers int) (facts, error) {
+func (v queryHandler) state(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation) (queryNow, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
-		return facts{}, err
+		return queryNow{}, err
 	}
-	f := facts{Label: "This query in figures"}
-	rows := fact{Label: "Version", Value: none, Sub: "no result yet", Mono: true}
-	if st.Position.Seq > 0 {
-		rows.Value = template.HTML(template.HTMLEscapeString(st.Position.String()))
-		rows.Sub = template.HTML(sizeOf(q, st.Rows))
-	}
-	f.List = append(f.List, rows)
-	f.List = append(f.List, fact{Label: "Changes, 24 h", Value: template.HTML(count(snap.changesOf(q.ID))), Sub: template.HTML(count(st.Changes) + " in all")})
-	spent := fact{Label: "Cost, median", Value: cost(st.Median).HTML(), Sub: "of the last runs"}
-	if n := len(s.Samples); n > 1 {
-		times := make([]time.Duration, n)
+	n := queryNow{clock: v.clock, Query: q, Status: st, Stats: s, X: x, Mine: q.PausedFor(v.caller) != nil && q.Paused() == nil, Size: sizeOf(q, st.Rows), Day: snap.changesOf(q.ID)}
+	if k := len(s.Samples); k > 1 {
+		times := make([]time.Duration, k)
 		for i, m := range s.Samples {
 			times[i] = m.Elapsed
 		}
 		slices.Sort(times)
-		spent.Sub = template.HTML("95th percentile " + cost(times[n*95/100]).String())
+		n.Slowest = times[k*95/100]
 	}
-	f.List = append(f.List, spent)
-	checked := fact{Label: "Checked", Value: none, Sub: "not yet"}
-	if !st.CheckedAt.IsZero() {
-		checked.Value, checked.Sub = v.Past(st.CheckedAt), "no upper limit asked for"
-		if m := q.MaxStaleness(); m > 0 {
-			checked.Sub = template.HTML("may be " + span(m) + " old at most")
-		}
-	}
-	f.List = append(f.List, checked)
-	runs := fact{Label: "Executions", Value: template.HTML(count(st.Executions)), Sub: template.HTML("complete, since " + q.CreatedAt.UTC().Format("2 Jan"))}
-	if st.Executions > 0 {
-		runs.Sub = template.HTML(share(float64(st.Changes)/float64(st.Executions)).String() + " found a change")
-	}
-	f.List = append(f.List, runs)
-	holders := plural(len(q.Holders), "registration holds it", "registrations hold it")
-	f.List = append(f.List, fact{Label: "Followers", Value: template.HTML(count(followers)), Sub: template.HTML(holders)})
-	return f, nil
+	return n, nil
 }
 
 // changes returns the plot of the last changes and a page of their list.
@@ -313,21 +203,21 @@ func (v queryHandler) changes(q *registry.Query, st registry.Status, n namer) (c
 	return c, nil
 }
 
+// pager makes the pager of a page of changes, given oldest first.
 func (c *changesView) pager(newest uint64, list []registry.Change) {
 	if c.Gone = len(list) == 0; c.Gone {
-		c.Newer = c.Path + "#changes"
 		return
 	}
 	first, last := list[0].Seq, list[len(list)-1].Seq
-	c.Span = fmt.Sprintf("%s to %s of %s", count(last), count(first), count(newest))
-	if last < newest {
-		c.Newer = fmt.Sprintf("%s?before=%d#changes", c.Path, min(newest, last+listedChanges)+1)
-		if last+listedChanges >= newest {
-			c.Newer = c.Path + "#changes"
-		}
+	c.Pages = &pager{First: int(last), Last: int(first), All: int(newest)}
+	switch {
+	case last+listedChanges < newest:
+		c.Pages.Prev = fmt.Sprintf("%s?before=%d#changes", c.Path, last+listedChanges+1)
+	case last < newest:
+		c.Pages.Prev = c.Path + "#changes"
 	}
 	if first > 1 {
-		c.Older = fmt.Sprintf("%s?before=%d#changes", c.Path, first)
+		c.Pages.Next = fmt.Sprintf("%s?before=%d#changes", c.Path, first)
 	}
 }
 
@@ -530,13 +420,6 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 }
 
 func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
-	a := askedView{Weight: figures(q.Weight()), Public: q.Public(), DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs, Path: "/v1" + queryPath(q.ID), Feed: v.Feeds != nil}
-	if m := q.MaxStaleness(); m > 0 {
-		a.MaxStaleness = span(m)
-	}
-	if m := q.MinInterval(); m > 0 {
-		a.MinInterval = span(m)
-	}
 	var names []string
 	for _, h := range q.Holders {
 		if v.May(registry.RoleAdmin) || h.Caller == v.caller.Name {
@@ -546,9 +429,5 @@ func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
 	if rest := len(q.Holders) - len(names); rest > 0 {
 		names = append(names, plural(rest, "other", "others"))
 	}
-	a.Holders = clip(strings.Join(names, ", "), 400)
-	if st.Hash != "" {
-		a.Hash = clip(st.Hash, 26)
-	}
-	return a
+	return askedView{Query: q, Hash: st.Hash, Holders: clip(strings.Join(names, ", "), 400), Path: "/v1" + queryPath(q.ID), Feed: v.Feeds != nil}
 }

@@ -275,8 +275,6 @@ func origin(sources map[string]registry.Source) string {
 	return ""
 }
 
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
 func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigures {
 	f := settingFigures{Debt: e.Rule == scheduler.RuleDebt, Longest: longestRun(slots)}
 	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok {
