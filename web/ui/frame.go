@@ -143,10 +143,10 @@ func (v menu) counts() map[string]tally {
 		out["endpoints"] = tally{failing, "failing: "}
 	}
 	if v.profiles != nil {
-		if all, err := v.profiles.look(); err == nil && all.broken > 0 {
-			out["profiles"] = tally{all.broken, "without one of their queries: "}
+		if all, err := v.profiles.look(); err == nil && all.Broken > 0 {
+			out["profiles"] = tally{all.Broken, "without one of their queries: "}
 		} else if err == nil {
-			out["profiles"] = tally{n: len(all.list)}
+			out["profiles"] = tally{n: len(all.List)}
 		}
 	}
 	if v.Subscriptions != nil && v.May(registry.RoleAdmin) {

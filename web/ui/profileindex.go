@@ -36,12 +36,15 @@ type profileDigest struct {
 
 // A profileSnapshot is the index at one moment, problems first. It is immutable.
 type profileSnapshot struct {
-	list                 []profileDigest
-	captured, expired    uint64
-	open, losing, broken int
-	endpoints            map[string]int
-	brokenOne            string // name of the first broken profile
+	List              []profileDigest
+	Captured, Expired uint64
+	Losing, Broken    int // numbers of profiles
+	endpoints         map[string]int
+	BrokenOne         string // name of the first broken profile
 }
+
+// Ended returns the number of rounds that ended.
+func (s *profileSnapshot) Ended() uint64 { return s.Captured + s.Expired }
 
 // look returns a current snapshot, reading the profiles if needed.
 func (x *profileIndex) look() (*profileSnapshot, error) {
@@ -61,9 +64,9 @@ func (x *profileIndex) refresh() (*profileSnapshot, error) {
 		}
 		cursor = next
 	}
-	slices.SortFunc(s.list, byLosses)
-	if s.broken > 0 {
-		s.brokenOne = s.list[0].name()
+	slices.SortFunc(s.List, byLosses)
+	if s.Broken > 0 {
+		s.BrokenOne = s.List[0].name()
 	}
 	return s, nil
 }
@@ -74,21 +77,24 @@ func digestOf(it *registry.ListedProfile) profileDigest {
 }
 
 func (s *profileSnapshot) add(d profileDigest) {
-	s.list = append(s.list, d)
-	s.captured, s.expired, s.open = s.captured+d.Captured, s.expired+d.Expired, s.open+d.Open
+	s.List = append(s.List, d)
+	s.Captured, s.Expired = s.Captured+d.Captured, s.Expired+d.Expired
 	s.endpoints[d.Endpoint]++
 	if d.Expired > 0 {
-		s.losing++
+		s.Losing++
 	}
 	if d.Broken {
-		s.broken++
+		s.Broken++
 	}
 }
 
 func (d *profileDigest) name() string { return cmp.Or(d.Name, d.ID) }
 
-// lost returns the fraction of the ended rounds that were not captured.
-func (d *profileDigest) lost() float64 {
+// Ends returns the number of its rounds that ended.
+func (d profileDigest) Ends() uint64 { return d.Captured + d.Expired }
+
+// Lost returns the fraction of the ended rounds that were not captured.
+func (d profileDigest) Lost() float64 {
 	if d.Expired == 0 {
 		return 0
 	}
@@ -104,7 +110,7 @@ func byLosses(a, b profileDigest) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(b.lost(), a.lost()), cmp.Compare(b.Expired, a.Expired), byProfileName(a, b))
+	return cmp.Or(cmp.Compare(b.Lost(), a.Lost()), cmp.Compare(b.Expired, a.Expired), byProfileName(a, b))
 }
 
 func byProfileName(a, b profileDigest) int {
@@ -128,8 +134,8 @@ var profileOrders = []profileOrder{
 func (s *profileSnapshot) find(text, endpoint, sort string) []profileDigest {
 	text = strings.ToLower(strings.TrimSpace(text))
 	var out []profileDigest
-	for i := range s.list {
-		d := &s.list[i]
+	for i := range s.List {
+		d := &s.List[i]
 		if (endpoint == "" || d.Endpoint == endpoint) && (text == "" || strings.Contains(strings.ToLower(d.Name), text) || strings.Contains(d.ID, text)) {
 			out = append(out, *d)
 		}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"html/template"
 	"net/url"
 	"slices"
@@ -14,15 +15,14 @@ import (
 // A profilesPage answers: which intervals were captured, which are open now, which
 // were lost and why?
 type profilesPage struct {
-	Lede       lede
-	List       profileList
-	Text       string
-	Endpoints  []choice
-	Sorts      []choice
-	Span       string
-	Prev, Next string
-	Many       bool // there are enough profiles for a search field
-	May        bool
+	All       *profileSnapshot
+	List      profileList
+	Text      string
+	Endpoints []choice
+	Sorts     []choice
+	Pages     *pager
+	Many      bool // there are enough profiles for a search field
+	May       bool
 }
 
 // A profileList shows a few profiles with their intervals, and more as rows.
@@ -55,69 +55,29 @@ func (v profileHandler) list() (content, error) {
 	q := v.r.URL.Query()
 	text, endpoint, sort := clip(q.Get("q"), 200), q.Get("endpoint"), q.Get("sort")
 	found := snap.find(text, endpoint, sort)
-	p := profilesPage{May: v.May(registry.RoleApp), Lede: profilesLede(snap), Text: text, Many: len(snap.list) > drawnProfiles, Endpoints: choices("All endpoints", snap.endpoints, endpoint)}
+	p := profilesPage{May: v.May(registry.RoleApp), All: snap, Text: text, Many: len(snap.List) > drawnProfiles, Endpoints: choices("All endpoints", snap.endpoints, endpoint)}
 	for _, o := range profileOrders {
 		p.Sorts = append(p.Sorts, choice{o.key, o.label, o.key == sort})
 	}
-	p.List.None, p.List.Nothing = len(snap.list) == 0, len(found) == 0
+	p.List.None, p.List.Nothing = len(snap.List) == 0, len(found) == 0
 	if len(found) > drawnProfiles {
 		found = p.page(q, found)
 		p.List.Rows, err = v.rows(found)
 	} else {
 		p.List.Sheets, err = v.sheets(found)
 	}
-	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "lede-small", p.Lede}, {"profile-list", "profile-list", p.List}}}, err
+	return content{Title: "Profiles", Data: p, Live: []part{{"lede", "profiles-lede", snap}, {"profile-list", "profile-list", p.List}}}, err
 }
 
 // page selects the requested page of the matching profiles.
 func (p *profilesPage) page(q url.Values, found []profileDigest) []profileDigest {
 	n, _ := strconv.Atoi(q.Get("page"))
-	n = max(1, min(n, (len(found)+shownProfiles-1)/shownProfiles))
-	from := (n - 1) * shownProfiles
+	from := (max(1, min(n, (len(found)+shownProfiles-1)/shownProfiles)) - 1) * shownProfiles
 	shown := found[from:min(from+shownProfiles, len(found))]
-	link := func(n int) string {
-		to := url.Values{"page": {strconv.Itoa(n)}}
-		for _, k := range []string{"q", "endpoint", "sort"} {
-			if s := q.Get(k); s != "" {
-				to.Set(k, s)
-			}
-		}
-		return "/profiles?" + to.Encode()
-	}
-	p.Span = count(from+1) + " to " + count(from+len(shown)) + " of " + count(len(found))
-	if n > 1 {
-		p.Prev = link(n - 1)
-	}
-	if from+len(shown) < len(found) {
-		p.Next = link(n + 1)
-	}
+	p.Pages = pages(from, len(shown), len(found), shownProfiles, func(from int) string {
+		return address(q, "/profiles", "page", strconv.Itoa(from/shownProfiles+1), "q", "endpoint", "sort")
+	})
 	return shown
-}
-
-// profilesLede summarises all profiles, not only those on the page.
-func profilesLede(s *profileSnapshot) lede {
-	var l lede
-	switch ended := s.captured + s.expired; {
-	case len(s.list) == 0:
-		return lede{Strong: "No profile is kept.", Rest: []phrase{{Text: "A profile wants several queries, each run in an interval of its own."}}}
-	case ended == 0:
-		l.Strong = "No round has ended yet."
-	case s.expired == 0:
-		l.Strong = "All " + plural(int(s.captured), "round that ended was captured.", "rounds that ended were captured.")
-		if s.captured == 1 {
-			l.Strong = "The one round that ended was captured."
-		}
-	default:
-		l.Strong = share(float64(s.captured)/float64(ended)).String() + " of the " + count(ended) + " rounds that ended were captured."
-		l.Rest = append(l.Rest, phrase{Text: count(s.losing) + " of " + plural(len(s.list), "profile", "profiles") + " lost " + plural(int(s.expired), "round.", "rounds.")})
-	}
-	switch {
-	case s.broken == 1:
-		l.Rest = append(l.Rest, phrase{Text: clip(s.brokenOne, 120) + " misses a query."})
-	case s.broken > 1:
-		l.Rest = append(l.Rest, phrase{Text: count(s.broken) + " profiles miss a query."})
-	}
-	return l
 }
 
 func profilePath(id string) string { return "/profiles/" + url.PathEscape(id) }
@@ -140,7 +100,7 @@ func (v profileHandler) rows(list []profileDigest) (rows []profileRow, err error
 }
 
 func (d *profileDigest) state() state {
-	switch lost := d.lost(); {
+	switch lost := d.Lost(); {
 	case d.Broken:
 		return state{"failing", "misses a query"}
 	case lost >= 0.5:
@@ -346,13 +306,18 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 
 // A profilePage shows one profile: its intervals, and its rounds in words.
 type profilePage struct {
-	Sheet        profileSheet
-	Lede         lede
-	State        state
-	Facts        facts
-	Rounds       []roundRow
-	Newer, Older string
+	clock
+	Sheet   profileSheet
+	Digest  profileDigest
+	Profile registry.Profile
+	Missing string // a query that it misses
+	State   state
+	Rounds  []roundRow
+	Pages   *pager
 }
+
+// Weight returns the weight of the profile, which is 1 unless it is set.
+func (p profilePage) Weight() string { return figures(cmp.Or(p.Profile.Weight, 1)) }
 
 type roundRow struct {
 	Number        string
@@ -373,7 +338,10 @@ func (v profileHandler) page() (content, error) {
 		return content{}, missingProfile(err)
 	}
 	d := digestOf(&it)
-	page := profilePage{State: d.state(), Lede: profileLede(&d, &it), Facts: v.facts(&d, &p)}
+	page := profilePage{clock: v.clock, Digest: d, Profile: p, State: d.state(), Pages: &pager{}}
+	if d.Broken {
+		page.Missing = it.Status.Missing[0]
+	}
 	if page.Sheet, err = v.sheet(it); err != nil {
 		return content{}, err
 	}
@@ -386,57 +354,12 @@ func (v profileHandler) page() (content, error) {
 		page.Rounds = append(page.Rounds, v.roundRow(&rounds[i]))
 	}
 	if before > 0 {
-		page.Newer = profilePath(p.ID) + "#rounds"
+		page.Pages.Prev = profilePath(p.ID) + "#rounds"
 	}
 	if next > 0 {
-		page.Older = profilePath(p.ID) + "?before=" + strconv.FormatUint(next, 10) + "#rounds"
+		page.Pages.Next = profilePath(p.ID) + "?before=" + strconv.FormatUint(next, 10) + "#rounds"
 	}
 	return content{Title: page.Sheet.Name, Data: page, Live: []part{{"profile-now", "profile-now", page}, {"rounds", "profile-rounds", page}}}, nil
-}
-
-func profileLede(d *profileDigest, it *registry.ListedProfile) lede {
-	var l lede
-	switch ended := d.Captured + d.Expired; {
-	case ended == 0:
-		l.Strong = "No round has ended yet."
-	case d.Expired == 0 && d.Captured == 1:
-		l.Strong = "The one round that ended was captured."
-	case d.Expired == 0:
-		l.Strong = "All " + count(d.Captured) + " rounds that ended were captured."
-	default:
-		l.Strong = share(1-d.lost()).String() + " of the " + count(ended) + " rounds that ended were captured."
-	}
-	if d.Broken {
-		l.Rest = append(l.Rest, phrase{Text: "It misses the query " + clip(it.Status.Missing[0], 60) + ", which is not watched any more: register it again, or remove the profile."})
-	}
-	return l
-}
-
-func (v profileHandler) facts(d *profileDigest, p *registry.Profile) facts {
-	text := func(s string) template.HTML { return template.HTML(template.HTMLEscapeString(s)) }
-	f := facts{Label: "This profile in figures"}
-	add := func(label string, value, sub template.HTML) {
-		f.List = append(f.List, fact{Label: label, Value: value, Sub: sub})
-	}
-	add("Captured", text(count(d.Captured)), text("rounds"))
-	add("Expired", text(count(d.Expired)), text(share(d.lost()).String()+" of those that ended"))
-	add("Open", text(count(d.Open)), text("rounds"))
-	ended := template.HTML(none)
-	if !d.Ended.IsZero() {
-		ended = v.Past(d.Ended)
-	}
-	add("Last end", ended, text("captured or expired"))
-	budget := text(none)
-	if p.Budget > 0 {
-		budget = cost(time.Duration(p.Budget)).HTML()
-	}
-	add("Budget a slot", budget, text("of its own"))
-	weight := p.Weight
-	if weight == 0 {
-		weight = 1
-	}
-	add("Weight", text(figures(weight)), text("kept by "+clip(p.Owner, 60)))
-	return f
 }
 
 func (v profileHandler) roundRow(r *registry.Round) roundRow {

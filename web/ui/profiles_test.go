@@ -184,13 +184,13 @@ func TestProfilesInTroubleComeFirst(t *testing.T) {
 		s.add(d)
 	}
 	var got []string
-	for _, d := range (&profileSnapshot{list: sorted(s.list)}).find("", "", "") {
+	for _, d := range (&profileSnapshot{List: sorted(s.List)}).find("", "", "") {
 		got = append(got, d.ID)
 	}
 	if order := strings.Join(got, ""); order != "dcbae" {
 		t.Errorf("the order is %s", order)
 	}
-	if s.captured != 24 || s.expired != 2 || s.losing != 2 || s.broken != 1 {
+	if s.Captured != 24 || s.Expired != 2 || s.Losing != 2 || s.Broken != 1 {
 		t.Errorf("summed up as %+v", s)
 	}
 }

@@ -26,9 +26,7 @@ type queriesPage struct {
 	Rows      []queryRow
 	Heads     map[string]sortHead
 	Caption   string
-	Span      string // the range shown and the total
-	Prev      string
-	Following string
+	Pages     *pager
 	Clear     string // address without filters, if some filter matches nothing
 	None      bool   // nothing is registered
 	MayAct    bool
@@ -128,8 +126,8 @@ func (v queriesHandler) page() (content, error) {
 		return content{}, err
 	}
 	d.None = len(snap.digests) == 0
-	d.offer(snap)
-	d.pages(page, from, len(shown), len(list))
+	d.offer(p, snap)
+	d.pages(p, from, len(shown), len(list))
 	d.Lede = queriesLede(snap)
 	c := content{Title: "Queries", Data: d, Live: []part{{"lede", "lede", d.Lede}}}
 	for _, r := range d.Rows {
@@ -249,7 +247,7 @@ func (v queriesHandler) due(snap *snapshot, list []int32) (map[string]time.Time,
 }
 
 // offer fills the selects, with the number of queries in each state.
-func (d *queriesPage) offer(snap *snapshot) {
+func (d *queriesPage) offer(now url.Values, snap *snapshot) {
 	n := snap.states
 	d.Endpoints = choices("All endpoints", snap.facets.endpoints, d.Filter.Endpoint)
 	d.Tags = choices("Any tag", snap.facets.tags, d.Filter.Tag)
@@ -260,7 +258,7 @@ func (d *queriesPage) offer(snap *snapshot) {
 	d.Heads = map[string]sortHead{}
 	for _, s := range sorts {
 		d.Sorts = append(d.Sorts, choice{s.key, s.label, s.key == d.Filter.Sort})
-		h := sortHead{Link: d.link("sort", s.key)}
+		h := sortHead{Link: address(now, "/queries", "sort", s.key, kept...)}
 		if s.key == d.Filter.Sort {
 			h.Aria = s.aria
 		}
@@ -288,37 +286,17 @@ func choices(all string, counts map[string]int, chosen string) []choice {
 	return out
 }
 
-// link returns this page's address with one parameter changed, starting at the first
-// page.
-func (d *queriesPage) link(key, value string) string {
-	p := url.Values{}
-	for k, s := range map[string]string{"q": d.Filter.Text, "endpoint": d.Filter.Endpoint, "state": d.Filter.State, "tag": d.Filter.Tag, "sort": d.Filter.Sort} {
-		if s != "" {
-			p.Set(k, s)
-		}
-	}
-	if d.Filter.Sort == sorts[0].key {
-		p.Del("sort")
-	}
-	p.Set(key, value)
-	return "/queries?" + p.Encode()
-}
+// kept are the parameters of the list that its links keep.
+var kept = []string{"q", "endpoint", "state", "tag", "sort"}
 
-func (d *queriesPage) pages(page, from, shown, all int) {
-	what := plural(all, "query", "queries")
+func (d *queriesPage) pages(now url.Values, from, shown, all int) {
 	d.Caption = fmt.Sprintf("Queries, %d of %s, sorted by %s", shown, count(all), d.Filter.Sort)
-	if shown > 0 {
-		d.Span = fmt.Sprintf("%s to %s of %s", count(from+1), count(from+shown), count(all))
-	} else if !d.None {
+	if shown == 0 && !d.None {
 		d.Clear = "/queries"
-		d.Span = what
 	}
-	if page > 1 {
-		d.Prev = d.link("page", strconv.Itoa(page-1))
-	}
-	if from+shown < all {
-		d.Following = d.link("page", strconv.Itoa(page+1))
-	}
+	d.Pages = pages(from, shown, all, queriesShown, func(from int) string {
+		return address(now, "/queries", "page", strconv.Itoa(from/queriesShown+1), kept...)
+	})
 }
 
 func queriesLede(snap *snapshot) lede {

@@ -36,8 +36,7 @@ type resultView struct {
 	Same        bool
 	Added       side
 	Removed     side
-	Span        string
-	Prev, More  string
+	Pages       *pager
 	Problem     string
 	Description string
 }
@@ -151,7 +150,7 @@ func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64,
 	shown := min(resultRows, res.Len()-row)
 	r.Grid = n.grid(q.Form, res.Vars(), shown, func(i int) []diff.Term { return res.Terms(row + i) }, noSign,
 		func(i, col int) string { return fmt.Sprintf("%s/result?b=%d&row=%d&col=%d", r.Path, b, row+i, col) })
-	r.page(row, shown, res.Len(), resultRows)
+	r.page(row, shown, res.Len())
 	return nil
 }
 
@@ -185,38 +184,27 @@ func (r *resultView) compare(v resultHandler, q *registry.Query, st registry.Sta
 	r.Added.Title = "+ " + what + " only in " + strconv.FormatUint(b, 10)
 	r.Removed = n.side(d, d.Removed, d.OldVars, d.RemovedAt, minus, row, resultRows, cells+"removed")
 	r.Removed.Title = minus + " " + gone + " only in " + strconv.FormatUint(a, 10)
-	r.page(row, min(resultRows, all-row), all, resultRows)
+	r.page(row, min(resultRows, all-row), all)
 	return nil
 }
 
-// page shows the range of rows and the links to the others.
-func (r *resultView) page(row, shown, all, step int) {
-	if all == 0 {
-		return
-	}
-	link := func(row int) string {
+// page makes the pager of rows.
+func (r *resultView) page(row, shown, all int) {
+	r.Pages = pages(row, shown, all, resultRows, func(row int) string {
 		s := fmt.Sprintf("%s?b=%s&row=%d", r.Path, r.B, row+1)
 		if r.A != "" {
 			s += "&a=" + r.A
 		}
 		return s + "#compare"
-	}
-	r.Span = fmt.Sprintf("%s to %s of %s", count(row+1), count(row+shown), count(all))
-	if row > 0 {
-		r.Prev = link(max(0, row-step))
-	}
-	if row+shown < all {
-		r.More = link(row + step)
-	}
+	})
 }
 
 // A changePage shows one change with all its rows.
 type changePage struct {
-	Head       queryHead
-	Change     changeView
-	Heading    string
-	Prev, More string
-	Span       string
+	Head    queryHead
+	Change  changeView
+	Heading string
+	Pages   *pager
 }
 
 func (v resultHandler) changePage() (content, error) {
@@ -235,15 +223,7 @@ func (v resultHandler) changePage() (content, error) {
 	}
 	row = min(max(0, row-1), max(0, all-1)/rowsOnPage*rowsOnPage)
 	d := changePage{Head: queryHandler(v).head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage), Heading: "Change " + count(c.Seq)}
-	if all > 0 {
-		d.Span = fmt.Sprintf("%s to %s of %s", count(row+1), count(min(all, row+rowsOnPage)), count(all))
-	}
-	if row > 0 {
-		d.Prev = fmt.Sprintf("%s?row=%d", d.Change.Link, max(0, row-rowsOnPage)+1)
-	}
-	if row+rowsOnPage < all {
-		d.More = fmt.Sprintf("%s?row=%d", d.Change.Link, row+rowsOnPage+1)
-	}
+	d.Pages = pages(row, min(all-row, rowsOnPage), all, rowsOnPage, func(row int) string { return fmt.Sprintf("%s?row=%d", d.Change.Link, row+1) })
 	return content{Title: d.Heading + " of " + clip(d.Head.Name, 60), Data: d}, nil
 }
 
