@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -317,6 +318,7 @@ func TestStreamsAreBounded(t *testing.T) {
 // A listener reads a live stream.
 type listener struct {
 	t    *testing.T
+	body io.Closer
 	in   *bufio.Scanner
 	seen map[string]int
 }
@@ -341,13 +343,13 @@ func (r *rig) stream(path string, headers ...string) *listener {
 	}
 	in := bufio.NewScanner(res.Body)
 	in.Buffer(nil, 4<<20)
-	return &listener{r.t, in, map[string]int{}}
+	return &listener{r.t, res.Body, in, map[string]int{}}
 }
 
 // until reads up to an event of a type for which f returns true.
 func (l *listener) until(typ string, f func(event) bool) {
 	l.t.Helper()
-	over := time.AfterFunc(30*time.Second, func() { panic("no " + typ + " came") })
+	over := time.AfterFunc(2*time.Minute, func() { l.body.Close() })
 	defer over.Stop()
 	name := ""
 	for l.in.Scan() {
