@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// tokens of the three roles, and a world that asks for them.
+// lockedWorld returns a world that requires tokens, and a token of each role.
 func lockedWorld(t *testing.T, edit ...func(*Config)) (*world, map[registry.Role]string) {
 	t.Helper()
 	w := newWorld(t, edit...)
@@ -25,7 +25,7 @@ func lockedWorld(t *testing.T, edit ...func(*Config)) (*world, map[registry.Role
 	return w, secrets
 }
 
-// Every route against every role: what the table says is what is enforced.
+// Every route enforces the role of the table.
 func TestRoles(t *testing.T) {
 	w, secrets := lockedWorld(t)
 	w.token = secrets[registry.RoleApp]
@@ -106,8 +106,8 @@ func TestTokenEndsStream(t *testing.T) {
 	}
 }
 
-// Public queries are read without a token, and of others not even the
-// existence is told.
+// Callers without a token can read public queries, and cannot find out whether other
+// queries exist.
 func TestPublic(t *testing.T) {
 	w, secrets := lockedWorld(t)
 	w.token = secrets[registry.RoleApp]
@@ -176,7 +176,7 @@ func TestTokens(t *testing.T) {
 	w.get("/v1/tokens").status(200)
 }
 
-// Once closed, a gate does not open because the last token went away.
+// A closed gate stays closed when its last token is removed.
 func TestGateStaysClosed(t *testing.T) {
 	m := newMemory(morning)
 	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file")}}, m, func() time.Time { return morning })
@@ -204,8 +204,8 @@ func TestGateStaysClosed(t *testing.T) {
 	}
 }
 
-// A name identifies its token as long as that is valid, and nothing afterwards.
-// On a server without tokens every caller is an admin.
+// A name identifies a caller as long as its token is valid. On a server without tokens
+// every caller is an admin.
 func TestGateKnowsNames(t *testing.T) {
 	m, now, end := newMemory(morning), morning, morning.Add(time.Hour)
 	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: hashSecret("a secret of the file"), ExpiresAt: &end}}, m, func() time.Time { return now })
@@ -235,7 +235,7 @@ func TestGateKnowsNames(t *testing.T) {
 	}
 }
 
-// Who looks after tokens sees which are not used any more.
+// The list of tokens shows when each was last used.
 func TestGateNotesUse(t *testing.T) {
 	w, secrets := lockedWorld(t)
 	g := w.config.Gate.(*TokenGate)

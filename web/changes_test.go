@@ -13,7 +13,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// seqs of a page of changes.
+// seqs returns the numbers of a page of changes.
 func (a *answer) seqs(key string) (out []float64) {
 	a.t.Helper()
 	for _, c := range a.status(200).json()["changes"].([]any) {
@@ -58,8 +58,7 @@ func TestQueryChanges(t *testing.T) {
 	w.get("/v1/queries/nobody/changes").problem(404, "not-found")
 }
 
-// Without after the page begins with the oldest change that is kept, wherever
-// retention has cut.
+// Without after, the page begins with the oldest stored change.
 func TestChangesFromOldest(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -99,8 +98,7 @@ func TestLatestChange(t *testing.T) {
 	}
 }
 
-// A page of large changes ends early, and the next continues: a client that
-// asks for a thousand gets what fits into a page.
+// A page of large changes ends early, and the next page continues after it.
 func TestLargeChanges(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -122,7 +120,7 @@ func TestLargeChanges(t *testing.T) {
 	}
 }
 
-// An error contains nothing of what it replaces.
+// An error has no header of the answer that it replaces.
 func TestErrorIsNoRepresentation(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.ChangeJSON = func(registry.Change) ([]byte, error) { return nil, errors.New("a broken change") }
@@ -151,7 +149,7 @@ func TestAllChanges(t *testing.T) {
 	if got := w.get("/v1/changes").seqs("offset"); len(got) != all || got[0] != 1 {
 		t.Errorf("%v", got)
 	}
-	// Paging with a filter meets every change once.
+	// Pages with a filter contain every matching change once.
 	var met []float64
 	next := ""
 	for range 20 {

@@ -9,25 +9,24 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Gate lets callers in. An empty token is registry.Anonymous with the role
-// admin on a server that asks for no tokens; everywhere else, and for a token
-// that is not valid (any more), the error wraps ErrUnauthorized. Wrong tokens
-// are counted for the address that they come from (registry.ClientAddress, or ""
-// for what is no guess); too many are answered with ErrGuessing. Any other
-// error is the server's fault. *TokenGate is one.
+// A Gate authenticates callers. On a server without tokens an empty token is
+// registry.Anonymous with the role admin. Otherwise the error wraps ErrUnauthorized for
+// an empty or invalid token. Wrong tokens are counted by address
+// (registry.ClientAddress; "" is not counted). After too many, the error is ErrGuessing.
+// Any other error is the server's fault. *TokenGate implements Gate.
 type Gate interface {
 	Authenticate(from, token string) (registry.Caller, error)
 }
 
-// Pages are the window for people. A browser that signed in there may read the
-// API as well: links from the pages to results need no other way in.
+// Pages serve the pages for people. A browser that is signed in there may also read the
+// API, so links from the pages to results work.
 type Pages interface {
 	http.Handler
-	// Token is what the browser signed in with, "" when it did not.
+	// Token returns the token that the browser signed in with, "" if it did not.
 	Token(r *http.Request) string
 }
 
-// Limits of the API. Zero values stand for the defaults.
+// Limits bound requests. Zero means the default.
 type Limits struct {
 	Body     registry.Size // bytes of a request body, default 1 MiB
 	BodyTime time.Duration // how long a client may take to send one, default 30 s
@@ -37,7 +36,7 @@ type Limits struct {
 const (
 	defaultBody     = 1 << 20
 	defaultBodyTime = 30 * time.Second
-	defaultRecheck  = 25 * time.Second // as often as a WebSocket's token is looked at
+	defaultRecheck  = 25 * time.Second // as often as the token of a WebSocket is checked
 )
 
 // Config is what the API is made of. Registry, Gate, Data, Loops.Daemon,

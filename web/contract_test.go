@@ -12,14 +12,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// seen are the (method, path, status) that the tests of this package met.
+// seen holds the (method, path, status) that the tests of this package received.
 var seen = struct {
 	sync.Mutex
 	m map[string]bool
 }{m: map[string]bool{}}
 
-// check holds an answer against the OpenAPI document: the status is one that
-// the operation lists, and the body is what the document says.
+// check compares an answer with the OpenAPI document: the operation lists its status,
+// and its body fits the schema.
 func (w *world) check(r *http.Request, a *answer) {
 	w.t.Helper()
 	resources := "same-origin"
@@ -77,7 +77,7 @@ func (w *world) check(r *http.Request, a *answer) {
 	}
 }
 
-// everywhere are the statuses that any call may answer with.
+// everywhere lists the statuses that any call may answer with.
 var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true, 408: true, 429: true, 507: true}
 
 func (w *world) body(r *http.Request, a *answer, schema string) {
@@ -145,7 +145,7 @@ func escape(s string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "+", "%2B").Replace(s)
 }
 
-// The document and the route table know the same calls.
+// The document and the route table contain the same calls.
 func TestDocumentKnowsEveryRoute(t *testing.T) {
 	w := newWorld(t)
 	paths := w.document()["paths"].(map[string]any)
@@ -176,7 +176,7 @@ func TestDocumentKnowsEveryRoute(t *testing.T) {
 	}
 }
 
-// Run after the others: every status that the document lists has been met.
+// Every status that the document lists was received. This test runs after the others.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 && !partialRun() {
@@ -185,7 +185,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// partialRun does not mind -skip, with which the long tests are left out: none
+// partialRun reports whether -run selects tests. -skip leaves out long tests only, and none
 // is in this package.
 func partialRun() bool {
 	return slices.ContainsFunc(os.Args, func(a string) bool {

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// Serving is the server of a handler of New. Everything that it answers passes
-// the handler, which gives every body its time: net/http would answer OPTIONS *
-// by itself, and wait for its body without end.
+// Serving returns the HTTP server for a handler of New. Every request reaches the
+// handler, which limits the time of its body: net/http would answer OPTIONS * by
+// itself, without such a limit.
 func Serving(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		DisableGeneralOptionsHandler: true}
 }
 
-// slowestAnswer is how long a client may take to take a short answer.
+// slowestAnswer is the time in which a client must read a short answer.
 const slowestAnswer = 60 * time.Second
 
-// deadlines gives every request its time: the body Limits.BodyTime to arrive,
-// the answer slowestAnswer to be taken. They are set for each request, because
-// on a kept connection those of the last one are still in force. They hold
-// whether a handler reads the body or not, because the server reads what is
-// left of it before it answers; it lifts the one of the body at its end. GET and
-// HEAD have no use for a body, and some of them never end: theirs is read before
-// anything else. Writers without deadlines, as in tests, have none.
+// deadlines sets the deadlines of a request: Limits.BodyTime for its body,
+// slowestAnswer for its answer. A kept connection still has those of its previous
+// request. They apply whether a handler reads the body or not, because the server
+// reads the rest of it before it answers. The server removes the deadline of the
+// body at its end. The body of GET and HEAD is discarded first, because some of their
+// answers never end. Writers without deadlines, as in tests, are left alone.
 func (s *server) deadlines(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(slowestAnswer))
@@ -44,7 +43,7 @@ func (s *server) deadlines(w http.ResponseWriter, r *http.Request) error {
 	return unread(err)
 }
 
-// unread is the problem of a body that could not be read.
+// unread returns the problem to report if a body cannot be read.
 func unread(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &problem{Problem: newProblem("body-too-slow", "the body did not arrive in time")}

@@ -18,11 +18,11 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// longest is how long a test waits for what should come at once.
+// longest is how long a test waits for an event that should happen at once.
 const longest = time.Minute
 
-// requests are all routes and all ways in which a request is refused before it
-// reaches one, each as its first line and further fields.
+// requests returns a request of each route, and one for each way in which a request is
+// refused before it reaches a route, as the first line and further fields.
 func requests(s *server) []string {
 	var all []string
 	for _, rt := range s.table() {
@@ -38,8 +38,8 @@ func requests(s *server) []string {
 		"POST /v1/queries\r\nAuthorization: Bearer wrong", "POST /v1/queries?a=%zz", "POST /v1/queries\r\nExpect: 100-continue")
 }
 
-// A body that is announced and does not arrive ends the connection, whatever was
-// asked for and whether anything reads it.
+// The server closes a connection whose announced body does not arrive, for every
+// request, whether or not a handler reads the body.
 func TestEveryBodyHasTime(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"open": func(*Config) {},
@@ -67,8 +67,8 @@ func TestEveryBodyHasTime(t *testing.T) {
 	}
 }
 
-// ends fails the test when the server does not end a connection whose body
-// never arrives. What has begun trickles on.
+// ends fails the test if the server does not close a connection whose body never
+// arrives in full. The beginning of the body arrives byte by byte.
 func ends(t *testing.T, addr, line, body string) {
 	first, fields, _ := strings.Cut(line, "\r\n")
 	if !strings.Contains(fields, "Host:") {
@@ -112,7 +112,7 @@ func ends(t *testing.T, addr, line, body string) {
 	<-trickled
 }
 
-// The same over HTTP/2, where a body ends with its stream.
+// Over HTTP/2, the server ends the stream of a body that does not arrive.
 func TestEveryBodyHasTimeOverHTTP2(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.BodyTime = 200 * time.Millisecond })
 	srv := httptest.NewUnstartedServer(nil)
@@ -149,8 +149,8 @@ func TestEveryBodyHasTimeOverHTTP2(t *testing.T) {
 	}
 }
 
-// A body that arrived costs what follows nothing of its time: streams and slots
-// go on after it, and the connection takes further requests.
+// The deadline of a body that has arrived does not end the call: streams and slots
+// continue after it, and the connection accepts further requests.
 func TestBodyTimeEndsWithTheBody(t *testing.T) {
 	const bodyTime = 200 * time.Millisecond
 	outlive := func(ctx context.Context) error {

@@ -73,7 +73,7 @@ type Executor interface {
 type Planner interface {
 	// Explain reports the place of a query in the plan of its endpoint.
 	Explain(endpoint, query string) (scheduler.Explanation, error)
-	// Due predicts when queries of one endpoint run next, in the order asked; zero
+	// Due predicts when queries of one endpoint run next, in the order of ids; zero
 	// if unknown.
 	Due(endpoint string, queries []string) ([]time.Time, error)
 	// State reports how an endpoint's loop is doing.
@@ -93,9 +93,9 @@ type Shadows interface {
 	Compare(ctx context.Context, endpoint string) (shadow.Comparison, error)
 }
 
-// RoundClock knows about the rounds of profiles that are still to come.
+// RoundClock predicts the rounds of profiles.
 type RoundClock interface {
-	// NextRound is when time opens a profile's next round, zero if unknown.
+	// NextRound returns when the schedule opens a profile's next round, zero if unknown.
 	NextRound(p registry.Profile) time.Time
 	// Following counts the connections that follow a profile.
 	Following(profile string) int
@@ -111,24 +111,24 @@ type Followers interface {
 	ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
 }
 
-// Rechecks reports that tokens have changed.
+// Rechecks reports changes of tokens.
 type Rechecks interface {
 	// Rechecked is closed when the tokens of followers are to be checked again,
 	// which happens every Limits.Recheck in any case.
 	Rechecked() <-chan struct{}
 }
 
-// NoRechecks reports nothing.
+// NoRechecks never reports a change.
 type NoRechecks struct{}
 
-// Rechecked is Rechecks'.
+// Rechecked implements Rechecks.
 func (NoRechecks) Rechecked() <-chan struct{} { return nil }
 
 // Feeds writes changes as Atom.
 type Feeds interface {
-	// QueryFeed writes the changes of one query; it knows the parameter archive.
+	// QueryFeed writes the changes of one query. It reads the parameter archive.
 	QueryFeed(q *registry.Query, params url.Values) (Feed, error)
-	// AllFeed writes all changes; it knows the parameters archive, tag and endpoint.
+	// AllFeed writes all changes. It reads the parameters archive, tag and endpoint.
 	AllFeed(params url.Values) (Feed, error)
 }
 
@@ -143,7 +143,7 @@ type Health interface {
 	Disk() registry.Storage
 }
 
-// alwaysWell is a server that has no Health.
+// alwaysWell is the default Health.
 type alwaysWell struct{}
 
 func (alwaysWell) Ready() error           { return nil }
@@ -163,5 +163,5 @@ type TokenStore interface {
 	DeleteToken(name string) error   // registry.ErrNotFound
 }
 
-// A Clock tells the time; tests hand in their own.
+// A Clock returns the current time.
 type Clock func() time.Time

@@ -24,8 +24,8 @@ type Document interface {
 	Close()
 }
 
-// lent answers with a document. describe sets headers once it is there; nil:
-// there are none.
+// lent answers with a document. describe, unless nil, sets headers once the document
+// exists.
 func (c *call) lent(status int, typ, class, key string, describe func(), write func(io.Writer) error) error {
 	doc, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *call) send(status int, typ string, doc Document) error {
 	return nil
 }
 
-// Unshared are documents that each reader holds for itself.
+// Unshared gives each reader a document of its own.
 type Unshared struct{}
 
 type held struct {

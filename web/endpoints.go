@@ -12,14 +12,14 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// An endpointView is the endpoint resource: the settings, secrets masked, and
-// how its loop is doing. Only admins see how it signs in.
+// An endpointView is the endpoint resource: the settings with masked secrets, and the
+// state of its loop. Only admins see the credentials.
 type endpointView struct {
 	registry.Endpoint
-	State *stateView `json:"state"` // null while its loop is not up
+	State *stateView `json:"state"` // null while its loop is starting
 
-	// Of a single endpoint only: where each setting comes from, by its name, and
-	// what an edit should be told.
+	// Only for a single endpoint: the source of each setting, by its name, and notes
+	// on an edit.
 	Sources map[string]registry.Source `json:"sources,omitempty"`
 	Notes   []string                   `json:"notes,omitempty"`
 }
@@ -27,7 +27,7 @@ type endpointView struct {
 type stateView struct {
 	Running bool                   `json:"running"`
 	Next    *time.Time             `json:"next"`
-	NextTry *time.Time             `json:"next_try,omitempty"` // while its health forbids to ask
+	NextTry *time.Time             `json:"next_try,omitempty"` // while the endpoint is backing off
 	Queries int                    `json:"queries"`
 	States  map[registry.State]int `json:"states"`
 	Debt    float64                `json:"debt_seconds"`
@@ -75,12 +75,12 @@ func listEndpoints(c *call) error {
 	return c.json(http.StatusOK, map[string]any{"endpoints": views})
 }
 
-// answerEndpoint answers with an endpoint; its ETag is of the settings alone.
+// answerEndpoint answers with an endpoint. The ETag covers its settings only.
 func (c *call) answerEndpoint(status int, e registry.Endpoint, err error) error {
 	return c.answerEdited(status, e, e, err)
 }
 
-// answerEdited is answerEndpoint with notes on what was edited.
+// answerEdited is answerEndpoint with notes on an edit.
 func (c *call) answerEdited(status int, was, e registry.Endpoint, err error) error {
 	if err != nil {
 		return err
@@ -155,8 +155,8 @@ func patchEndpoint(c *call) error {
 	return c.answerEdited(http.StatusOK, was, e, err)
 }
 
-// revertEndpoint takes the configuration file's values back: of the settings
-// that the query names, or of all.
+// revertEndpoint restores the configuration file's values of the settings that the
+// URL names, or of all settings.
 func revertEndpoint(c *call) error {
 	e, err := c.Registry.RevertEndpoint(c.r.PathValue("name"), c.r.URL.Query()["setting"]...)
 	return c.answerEndpoint(http.StatusOK, e, err)

@@ -60,7 +60,7 @@ func TestPatchEndpoint(t *testing.T) {
 	if m := string(w.get("/metrics").status(200).body); !strings.Contains(m, `freshet_endpoint_debt_seconds{endpoint="city"} 5`) {
 		t.Error("no metric of the debt")
 	}
-	// Secrets: kept when shown values come back, dropped by null, replaced by new ones.
+	// A mask keeps a secret, null drops it, and a new value replaces it.
 	w.do("PATCH", at, `{"auth":{"basic":{"password":"(set)"}},"headers":{"X-Key":"(set)","X-New":"v"}}`, merge7396).status(200)
 	if e := w.m.endpoints["city"]; e.Auth.Basic.Password != "hush" || e.Headers["X-Key"] != "hush" || e.Headers["X-New"] != "v" {
 		t.Errorf("%+v", e)
@@ -85,7 +85,7 @@ func TestPatchEndpoint(t *testing.T) {
 	w.get(at).problem(404, "not-found")
 }
 
-// A file that the configuration names stays, and cannot be sent elsewhere.
+// A file named in the configuration is kept, and its content cannot be sent to another host.
 func TestPatchKeepsFile(t *testing.T) {
 	w := newWorld(t)
 	e := w.m.endpoints["city"]
@@ -98,8 +98,8 @@ func TestPatchKeepsFile(t *testing.T) {
 	w.do("PATCH", "/v1/endpoints/city", `{"url":"http://elsewhere.example.org/"}`, merge7396).problem(422, "bad-endpoint")
 }
 
-// An endpoint says where its settings come from; an edit that the file may
-// override says so, and the file's value can be taken back.
+// An endpoint shows the source of each setting. An edit of a setting of the file says
+// that the file may override it, and revert restores the file's value.
 func TestEndpointSources(t *testing.T) {
 	w := newWorld(t)
 	at := "/v1/endpoints/city"
@@ -135,7 +135,7 @@ func TestEndpointSources(t *testing.T) {
 	}
 }
 
-// Readers see how an endpoint does, not how we sign in.
+// Readers see the state of an endpoint, not its credentials.
 func TestEndpointForReaders(t *testing.T) {
 	w, secrets := lockedWorld(t)
 	w.token = secrets[registry.RoleRead]
@@ -199,7 +199,7 @@ func TestBackup(t *testing.T) {
 		return 0, errors.New("no space")
 	}
 	w.get("/v1/backup").problem(500, "internal")
-	// Once bytes have left, the connection is cut: a short copy must not look whole.
+	// After the first byte the connection is closed on an error, so that a short copy is noticed.
 	w.m.backup = func(out io.Writer) (int64, error) {
 		io.WriteString(out, "half")
 		return 4, errors.New("read error")

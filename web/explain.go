@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// An explanationView is scheduler.Explanation with the statistics it rests on.
+// An explanationView is a scheduler.Explanation with the statistics behind it.
 type explanationView struct {
 	scheduler.Explanation
 	LastRun    *runView   `json:"last_run"`
@@ -67,7 +67,7 @@ func explainQuery(c *call) error {
 		Statistics: viewStats(stats, it.Status)})
 }
 
-// viewRun is null when there has been none.
+// viewRun returns nil if there has been no run.
 func viewRun(r scheduler.Run) *runView {
 	if r.At.IsZero() {
 		return nil

@@ -14,10 +14,10 @@ type Feed struct {
 	ETag     string
 	Modified time.Time
 	Self     string // path and query of its own URL
-	Topic    bool   // the hub delivers it
+	Topic    bool   // the hub accepts subscriptions to it
 }
 
-// queryFeed serves a query's changes as Atom, a topic.
+// queryFeed serves a query's changes as Atom. The feed is a WebSub topic.
 func queryFeed(c *call) error {
 	q, err := c.query()
 	if err != nil {
@@ -31,7 +31,7 @@ func queryFeed(c *call) error {
 	return c.feed(key, func() (Feed, error) { return c.Feeds.QueryFeed(&q, c.params) }, q.Public())
 }
 
-// allFeed serves all changes as Atom, or those of a tag or an endpoint.
+// allFeed serves the changes of all queries as Atom, or those of a tag or an endpoint.
 func allFeed(c *call) error {
 	head, err := c.History.Head()
 	if err != nil {

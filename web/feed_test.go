@@ -45,7 +45,7 @@ func TestFeeds(t *testing.T) {
 	}
 }
 
-// What only streams can do is refused elsewhere, not passed over.
+// Parameters that only streams support are refused elsewhere.
 func TestFiltersNeedStreams(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)

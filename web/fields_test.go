@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// The document and the program know the same members of what is answered and
-// asked: those too that an answer has only now and then.
+// The document and the program have the same members in requests and answers, also
+// optional ones.
 func TestDocumentKnowsEveryField(t *testing.T) {
 	d, err := openDocument()
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *fields) compare(at string, schema any, typ reflect.Type) {
 	}
 }
 
-// properties collects those of a schema and of all that it is made of.
+// properties collects the properties of a schema and of its parts.
 func (f *fields) properties(schema any, into map[string]any) {
 	if schema == nil {
 		return
@@ -92,7 +92,7 @@ func (f *fields) properties(schema any, into map[string]any) {
 	maps.Copy(into, props)
 }
 
-// members collects what encoding/json writes of a struct.
+// members collects the JSON members of a struct.
 func members(typ reflect.Type, into map[string]reflect.Type) {
 	for i := range typ.NumField() {
 		x := typ.Field(i)

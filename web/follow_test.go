@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// followed serves streams that last until their request ends, doing meanwhile
-// what lose says. It tells on ended whether the request did end.
+// followed serves streams that last until their request ends, and calls lose meanwhile.
+// It reports on ended whether the request ended.
 func followed(t *testing.T, lose func(*world, string)) (w *world, secrets map[registry.Role]string, ended chan bool) {
 	ended = make(chan bool, 1)
 	last := func(rw http.ResponseWriter, r *http.Request, query string) {
@@ -32,8 +32,7 @@ func followed(t *testing.T, lose func(*world, string)) (w *world, secrets map[re
 	return w, secrets, ended
 }
 
-// A stream ends soon after its token is deleted, or its query is not public any
-// more.
+// A stream ends soon after its token is deleted, or its query is no longer public.
 func TestStreamEndsWithTheRight(t *testing.T) {
 	withdraw := func(w *world, _ string) {
 		if err := w.m.DeleteToken(string(registry.RoleRead)); err != nil {
@@ -72,7 +71,7 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 }
 
-// A caller that keeps the right keeps the stream.
+// A stream continues while its caller has access.
 func TestStreamGoesOn(t *testing.T) {
 	asked := make(chan struct{}, 1000)
 	cut := make(chan bool, 1)

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the body, decoding ends with a value or with a problem that can be
-// told; what is accepted is JSON that the standard library reads alike.
+// Decoding any body returns a value or a problem for the client. The standard library
+// reads every accepted body as the same value.
 func FuzzReadJSON(f *testing.F) {
 	for _, s := range []string{`{"name":"a","tags":["x"],"for":"5s"}`, `{"name":null}`, `{"name":"a","name":"b"}`, `{} {}`, "{\"name\":\"\xff\"}", `[[[[`, `{"for":-1}`,
 		`{"name":"\ud800"}`, `{"nested":{"a":{"b":{}}}}`, "\ufeff{}", `{"weight":1e999}`} {
@@ -53,7 +53,7 @@ func FuzzReadJSON(f *testing.F) {
 	})
 }
 
-// Merging never panics, and patching with what is there changes nothing.
+// Merging never panics, and a patch with the present values changes nothing.
 func FuzzMerge(f *testing.F) {
 	f.Add(`{"a":{"b":1}}`, `{"a":{"b":null,"c":[1]}}`)
 	f.Add(`[1]`, `{"a":null}`)
@@ -72,8 +72,8 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// Whatever Accept says, the choice is one of the offers, and one that the
-// client did not refuse by name.
+// Negotiation chooses one of the offers for any Accept, and never one that the client
+// refused by name.
 func FuzzNegotiate(f *testing.F) {
 	for _, s := range []string{"", "*/*", "text/csv;q=0.5, application/json", "text/*;q=0", "a/b;c=d;q=1;e", ";;;,,,", "text/csv;q=2", "text/csv;q=NaN", "*/x"} {
 		f.Add(s)
@@ -105,7 +105,7 @@ func FuzzAnyTag(f *testing.F) {
 	})
 }
 
-// The law of negotiation: a format named with the highest weight wins.
+// The format that is named with the highest weight wins.
 func TestNegotiateLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := [][]string{{"a/a"}, {"b/b"}, {"c/c"}}

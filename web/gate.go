@@ -43,7 +43,7 @@ type TokenGate struct {
 	guesses guesses
 }
 
-// NewTokenGate builds a gate of the file's tokens and the store's.
+// NewTokenGate returns a gate with the tokens of the file and of the store.
 func NewTokenGate(file []registry.Token, store TokenStore, now Clock) (*TokenGate, error) {
 	g := &TokenGate{store: store, now: now, used: map[string]time.Time{}}
 	g.SetFile(file)
@@ -77,7 +77,7 @@ func (g *TokenGate) On() bool {
 	return err != nil || g.closed
 }
 
-// all tokens, the file's first.
+// all returns all tokens, the file's first.
 func (g *TokenGate) all() ([]registry.Token, error) {
 	stored, err := g.store.Tokens()
 	if err != nil {

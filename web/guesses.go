@@ -61,9 +61,8 @@ func (g *guesses) succeeded(p proof) {
 	}
 }
 
-// A recent map remembers the last mostAddresses/2 keys that were asked for, and
-// at most twice as many. The older half goes as a whole, which makes forgetting
-// cheap.
+// A recent map keeps at least the last mostAddresses/2 keys that were used and at most
+// twice as many. It drops the older half at once, which is cheap.
 type recent[K comparable, V any] struct{ young, old map[K]V }
 
 func (r *recent[K, V]) get(k K) (V, bool) {

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Wrong tokens are bounded for each address, and for the others nothing changes.
+// Wrong tokens are limited for each address, without effect on other addresses.
 func TestGuessesAreBounded(t *testing.T) {
 	now := morning
 	known, unused := "a token that is in use", "a token not used so far"
@@ -67,8 +67,8 @@ func TestGuessesAreBounded(t *testing.T) {
 	}
 }
 
-// Guesses from ever new addresses take no more memory than so much, and leave
-// what is in use alone.
+// Guesses from many addresses take a bounded amount of memory, and addresses in use are
+// kept.
 func TestGuessesTakeBoundedMemory(t *testing.T) {
 	var g guesses
 	mine := proof{"mine", "x"}
@@ -87,7 +87,7 @@ func TestGuessesTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// A secret that is short is never let in, whatever the file says.
+// A short secret is never accepted, even if the file contains it.
 func TestShortSecrets(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		g := gateOf(t, registry.Token{Name: "short", Role: registry.RoleAdmin, SHA256: hashSecret("7")},

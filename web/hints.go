@@ -32,7 +32,7 @@ func hintEndpoint(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil { // which says what is missing
+	if _, err := c.Registry.Endpoint(c.r.PathValue("name")); err != nil { // the error names it
 		return err
 	}
 	done, err := c.Hints.Hint(c.r.PathValue("name"), h)
@@ -43,7 +43,7 @@ func hintEndpoint(c *call) error {
 }
 
 func (c *call) readHint() (h registry.Hint, err error) {
-	if c.r.ContentLength == 0 { // something changed, that is all
+	if c.r.ContentLength == 0 { // an empty hint: anything may have changed
 		h.All = true
 		return h, nil
 	}
@@ -90,10 +90,10 @@ func (c *call) jsonHint() (h registry.Hint, err error) {
 	return h, nil
 }
 
-// changesetParts are the names of a changeset's files.
+// changesetParts are the form fields of a changeset.
 var changesetParts = []string{"clear", "removed", "added", "reinserted"}
 
-// parts reads a changeset as a form of N-Triples files.
+// parts reads a changeset from a form with N-Triples files.
 func (c *call) parts(h *registry.Hint, r io.Reader) error {
 	_, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {

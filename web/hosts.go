@@ -22,7 +22,7 @@ func newHosts(listen, public string) hosts {
 	return h
 }
 
-// hostName takes the port, the brackets and the case away. It is "" if the port
+// hostName returns a host in lower case without its port and brackets, "" if the port
 // is invalid.
 func hostName(s string) string {
 	if name, port, err := net.SplitHostPort(s); err == nil {
@@ -47,8 +47,8 @@ func (h hosts) admit(r *http.Request) bool {
 	if ip.Unmap().IsLoopback() {
 		return true
 	}
-	// Listening on all addresses, the listen address is the one that the
-	// connection came in by. A literal address cannot be rebound.
+	// A server on all addresses accepts the address of the connection. DNS rebinding
+	// cannot change a literal address.
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {
 		return false
@@ -68,8 +68,8 @@ func (s *server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// forwardedBy are the fields in which proxies name the client that they speak
-// for, besides all that begin with X-Forwarded.
+// forwardedBy lists the header fields by which proxies name the original client,
+// besides all that begin with X-Forwarded.
 var forwardedBy = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
 	"True-Client-Ip", "Cf-Connecting-Ip", "Fly-Client-Ip"}
 

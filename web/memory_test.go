@@ -15,8 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// A memory implements everything that the API needs, small and in memory. It
-// keeps to the contracts of the interfaces that it implements.
+// A memory is a small store in memory that implements everything that the API needs.
 type memory struct {
 	mu        sync.Mutex
 	now       time.Time

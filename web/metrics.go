@@ -13,40 +13,40 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// Metrics counts for Prometheus in a registry of its own:
+// Metrics has a Prometheus registry of its own, with these metrics:
 //
 //	freshet_build_info{version}                        1
 //	freshet_http_requests_total{route,method,status}   requests answered
 //	freshet_http_request_seconds{route}                how long they took (streams: until they ended)
 //	freshet_slots_total{endpoint}                      slots finished
-//	freshet_executions_total{endpoint,result}          executions by complete, failed, cut; skipped counts those passed over
+//	freshet_executions_total{endpoint,result}          executions by result: complete, failed, cut; skipped counts queries that were passed over
 //	freshet_changes_total{endpoint}                    changes committed
 //	freshet_slot_used_seconds_total{endpoint}          execution seconds used
 //	freshet_slot_budget_seconds_total{endpoint}        execution seconds that the finished slots allowed
 //	freshet_slot_last_timestamp_seconds{endpoint}      when the last slot ended
 //	freshet_connections{kind}                          followers connected now, by kind (websocket, sse, sepa)
-//	freshet_subscriptions{way,state}                   subscriptions by way out (websocket, sse, sepa, websub, webhook) and state
-//	freshet_deliveries_total{way,result}               messages with changes: delivered (written, or taken by the callback),
-//	                                                   failed (attempts that the callback did not take, connections whose
+//	freshet_subscriptions{way,state}                   subscriptions by way (websocket, sse, sepa, websub, webhook) and state
+//	freshet_deliveries_total{way,result}               messages with changes: delivered (written, or accepted by the callback),
+//	                                                   failed (attempts that the callback rejected, connections whose
 //	                                                   reader was too slow), retried (attempts after one that failed), dropped
 //	                                                   (given up: dead letters, versions of a topic)
 //	freshet_waiting_changes{way}                       changes that followers have not received, summed over subscriptions
 //	freshet_delivery_lag_seconds{way}                  for how long the oldest of them has waited
 //	freshet_slot_seconds{endpoint}                     histogram of how long the finished slots took
 //	freshet_oldest_result_age_seconds{endpoint}        since the oldest result was last known to be true
-//	freshet_endpoint_next_try_seconds{endpoint}        until the endpoint is asked again, 0 when it is asked as usual
+//	freshet_endpoint_next_try_seconds{endpoint}        until the next request to the endpoint may be sent, 0 without a back-off
 //	freshet_endpoint_slot_interval_seconds{endpoint}   usual time between two slots
 //	freshet_store_size_bytes                           size of the store's file
-//	freshet_store_unused_bytes                         of that, free to be used again
+//	freshet_store_unused_bytes                         the part of it that is free for reuse
 //	freshet_endpoint_queries{endpoint}                 queries registered
-//	freshet_endpoint_health{endpoint,state}            1 for the state that it is in: healthy, throttled or failing
+//	freshet_endpoint_health{endpoint,state}            1 for its current state: healthy, throttled or failing
 //	freshet_queries{endpoint,state}                    queries by state: new, live, stale, failing, paused, idle
 //	freshet_endpoint_debt_seconds{endpoint}            execution seconds beyond budgets, not yet repaid
 //	freshet_store_read_only                            1 while the disk is full and nothing can be written
 //	freshet_store_free_bytes                           free on the disk that holds the store
-//	freshet_store_reserve_bytes                        kept free of what is new
+//	freshet_store_reserve_bytes                        space kept free: new registrations are refused below it
 //
-// and those of the Go runtime and the process.
+// and the metrics of the Go runtime and the process.
 type Metrics struct {
 	registry  *prometheus.Registry
 	requests  *prometheus.CounterVec
@@ -60,7 +60,7 @@ type Metrics struct {
 	took      *prometheus.HistogramVec
 }
 
-// NewMetrics starts counting.
+// NewMetrics returns metrics that have counted nothing yet.
 func NewMetrics(version string) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -89,7 +89,7 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// ObserveSlot counts a slot that is over and committed.
+// ObserveSlot counts a finished and committed slot.
 func (m *Metrics) ObserveSlot(s scheduler.Slot) {
 	m.slots.WithLabelValues(s.Endpoint).Inc()
 	for result, n := range map[string]int{"complete": s.Complete, "failed": s.Failed, "cut": s.Cut, "skipped": s.Skipped} {
@@ -102,7 +102,7 @@ func (m *Metrics) ObserveSlot(s scheduler.Slot) {
 	m.last.WithLabelValues(s.Endpoint).Set(float64(s.Finished.UnixMilli()) / 1000)
 }
 
-// Forget drops what was counted for an endpoint that is no more.
+// Forget drops the metrics of a deleted endpoint.
 func (m *Metrics) Forget(endpoint string) {
 	l := prometheus.Labels{"endpoint": endpoint}
 	for _, v := range []*prometheus.CounterVec{m.slots, m.runs, m.changes, m.used, m.budget} {
@@ -115,8 +115,8 @@ func (m *Metrics) Forget(endpoint string) {
 // Register adds a collector of another part of the program.
 func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
-// observeRequest keeps the labels few: routes are patterns of the table, ""
-// for what none of them took, and methods are the usual ones.
+// observeRequest counts a request. The number of label values is bounded: a route is a
+// pattern of the table, or "" if none matched, and an unusual method is "other".
 func (m *Metrics) observeRequest(route, method string, status int, took time.Duration) {
 	switch method {
 	case "GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS":
@@ -127,7 +127,7 @@ func (m *Metrics) observeRequest(route, method string, status int, took time.Dur
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// handler adds what is asked of the daemon at the moment of the scrape.
+// handler adds the metrics that are computed at the moment of the scrape.
 func (m *Metrics) handler(s *server) http.Handler {
 	now := prometheus.NewRegistry()
 	now.MustRegister(endpointCollector{s}, ageCollector{s}, storageCollector{s})
@@ -188,7 +188,7 @@ func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, e := range all {
 		st, err := c.s.Daemon.State(e.Name)
 		if err != nil {
-			continue // its loop is not up
+			continue // its loop is starting
 		}
 		ch <- prometheus.MustNewConstMetric(queriesDesc, prometheus.GaugeValue, float64(st.Queries), e.Name)
 		for _, s := range registry.States() {

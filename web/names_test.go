@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A name that others gave to several queries is refused with their ids wherever
-// a path names a query, and so is one of several profiles.
+// A name that others gave to several queries or profiles is refused with their ids on
+// every path.
 func TestAmbiguousNames(t *testing.T) {
 	w := newWorld(t)
 	w.m.publish(w.register(selectText), table(t))
@@ -43,7 +43,7 @@ func TestAmbiguousNames(t *testing.T) {
 			t.Errorf("%s %s: %s", rt.method, path, a.body)
 		}
 		if rt.topic {
-			w.token = "" // both are public: a stranger is told the same
+			w.token = "" // both are public: the answer without a token is the same
 			w.do(rt.method, path, body).problem(409, "ambiguous-name")
 			w.token = secrets["ops"]
 		}
@@ -51,7 +51,7 @@ func TestAmbiguousNames(t *testing.T) {
 	w.get("/v1/queries/" + ids[1]).status(200)
 }
 
-// The same name for another text is refused until the caller says replace.
+// The same name for another text is refused without replace.
 func TestReplaceName(t *testing.T) {
 	w := newWorld(t)
 	old := w.register(selectText, `"name":"sel"`)

@@ -13,8 +13,8 @@ var errPauseField = unprocessable("bad-endpoint", "/pause", "an endpoint is paus
 // stored secret.
 const mask = "(set)"
 
-// patched applies a merge patch (RFC 7396) to an endpoint's settings; null
-// brings a setting back to its default.
+// patched applies a merge patch (RFC 7396) to an endpoint's settings. null resets a
+// setting to its default.
 func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, error) {
 	if _, ok := patch["pause"]; ok {
 		return e, errPauseField
@@ -24,7 +24,7 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 	}
 	old := e
 	if to, ok := patch["url"].(string); ok && registry.LeavesHost(e, registry.Endpoint{URL: to}) {
-		old = e.Masked() // its secrets do not go there: what is not sent again is refused below
+		old = e.Masked() // secrets must not be sent to another host: those that are not repeated are refused below
 	}
 	before, err := json.Marshal(old)
 	if err != nil {
@@ -49,7 +49,7 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 	return next, noFiles(e, next)
 }
 
-// merge is MergePatch of RFC 7396, section 2.
+// merge is the function MergePatch of RFC 7396, section 2.
 func merge(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {

@@ -17,10 +17,10 @@ type profileView struct {
 	Owner     string             `json:"owner"`
 	Items     []itemView         `json:"items"`
 	Window    *registry.Span     `json:"window"`
-	Budget    registry.Duration  `json:"budget"` // execution seconds in a slot at most, 0s = no bound of its own
+	Budget    registry.Duration  `json:"budget"` // most execution seconds per slot, 0s = no bound of its own
 	Weight    float64            `json:"weight"`
 	Policy    string             `json:"policy"` // the endpoint's
-	State     string             `json:"state"`  // live, or broken when a query of it is gone
+	State     string             `json:"state"`  // live, or broken if one of its queries was deleted
 	Epoch     string             `json:"epoch"`
 	Seq       uint64             `json:"seq"`
 	Captured  uint64             `json:"captured"`
@@ -86,8 +86,8 @@ type intervalView struct {
 	Reason     string     `json:"reason,omitempty"`
 }
 
-// A profileViewer writes profiles and rounds for one caller; it remembers the
-// queries and endpoints that it has met.
+// A profileViewer renders profiles and rounds for one caller. It caches the queries
+// and endpoints that it has read.
 type profileViewer struct {
 	*call
 	names  map[string]string
@@ -98,7 +98,7 @@ func (c *call) profileViewer() *profileViewer {
 	return &profileViewer{c, map[string]string{}, map[string]string{}}
 }
 
-// name is the caller's name for a query; "" also for one that is gone.
+// name returns the caller's name for a query, "" if it has none or was deleted.
 func (v *profileViewer) name(id string) string {
 	n, ok := v.names[id]
 	if !ok {
@@ -142,7 +142,7 @@ func (v *profileViewer) profile(it registry.ListedProfile) (profileView, error) 
 	return w, v.policies(&w)
 }
 
-// policies warns where nothing hurries because of the profile.
+// policies warns about endpoints whose policy ignores the deadlines of profiles.
 func (v *profileViewer) policies(w *profileView) error {
 	policy, ok := v.policy[w.Endpoint]
 	if !ok {
@@ -197,7 +197,7 @@ func (v *profileViewer) interval(r *registry.Round, i int) intervalView {
 	return w
 }
 
-// positive is null for 0.
+// positive returns nil for 0.
 func positive(n uint64) *uint64 {
 	if n == 0 {
 		return nil

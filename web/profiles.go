@@ -9,13 +9,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Profiles finds profiles with what has come of them.
+// Profiles reads profiles with their progress and their rounds.
 type Profiles interface {
 	ProfileList
 	Rounds
 }
 
-// ProfileList finds profiles.
+// ProfileList reads profiles with their progress.
 type ProfileList interface {
 	// ListProfiles returns a page in id order after cursor, at most limit, and
 	// the next cursor, "" at the end.
@@ -26,12 +26,12 @@ type ProfileList interface {
 
 // Rounds reads the rounds of profiles.
 type Rounds interface {
-	// Rounds returns a profile's rounds below a number (0: all of them), newest
-	// first, at most limit of a state ("": any). next is where to go on, 0 at the
-	// end; a page may be short of limit before it.
+	// Rounds returns at most limit of a profile's rounds below a number (0: all) with
+	// a state ("": any), newest first. next is the number for the next page, 0 at the
+	// end. A page may be shorter than limit before the end.
 	Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error)
-	// Captured returns the captures that follow p, oldest first, and a
-	// *registry.GapError where the log does not continue from it.
+	// Captured returns the captures after p, oldest first. The error is a
+	// *registry.GapError if the log does not continue from p.
 	Captured(id string, p registry.Position, limit int) ([]registry.RoundEnd, error)
 }
 
@@ -65,7 +65,7 @@ func listProfiles(c *call) error {
 	return c.json(http.StatusOK, page)
 }
 
-// linkNext says where the next page is: the same parameters, a new cursor.
+// linkNext links the next page: the same parameters with a new cursor.
 func (c *call) linkNext(path, cursor string, keep ...string) {
 	p := url.Values{"cursor": {cursor}}
 	for _, k := range keep {
@@ -93,7 +93,7 @@ func createProfile(c *call) error {
 	return c.answerProfile(status, p)
 }
 
-// profile is the one that the path names by id or name.
+// profile returns the profile that the path names by id or name.
 func (c *call) profile() (registry.Profile, error) {
 	return c.Registry.ResolveProfile(c.caller, c.r.PathValue("id"))
 }
@@ -135,8 +135,8 @@ func patchProfile(c *call) error {
 	return c.answerProfile(http.StatusOK, p)
 }
 
-// patchMatched edits the profile of the path. The lock is free again before the
-// answer is written, which a client may not read.
+// patchMatched edits the profile of the path. It releases the lock before the answer
+// is written, because a client may be slow to read it.
 func (c *call) patchMatched(edit registry.ProfilePatch) (registry.Profile, error) {
 	c.edit.Lock()
 	defer c.edit.Unlock()
@@ -170,8 +170,8 @@ func deleteProfile(c *call) error {
 
 var roundStates = []registry.RoundState{"", registry.RoundOpen, registry.RoundCaptured, registry.RoundExpired}
 
-// listCaptures shows rounds: as a list to look through, newest first; as a log
-// to follow from a position; or as an event stream.
+// listCaptures serves rounds as a list, newest first, as a log after a position, or as
+// an event stream.
 func listCaptures(c *call) error {
 	p, err := c.profile()
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *call) capturesAfter(p registry.Profile, after registry.Position, limit 
 	return c.json(http.StatusOK, page)
 }
 
-// A capturePage is a piece of a profile's rounds with the counts of all.
+// A capturePage is a page of a profile's rounds with the totals of the profile.
 type capturePage struct {
 	Profile  string      `json:"profile"`
 	Epoch    string      `json:"epoch"`

@@ -13,8 +13,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A complexMemory keeps profiles and rounds, to the contracts of the interfaces
-// that it implements.
+// A complexMemory keeps profiles and rounds in memory.
 type complexMemory struct {
 	mu       sync.Mutex
 	profiles map[string]registry.Profile
@@ -172,7 +171,7 @@ func TestProfiles(t *testing.T) {
 	w.get("/v1/profiles/"+id+"/captures").problem(404, "not-found")
 }
 
-// A profile that cannot be captured is refused with a pointer to what to change.
+// A profile that cannot be captured is refused with a pointer to the setting to change.
 func TestProfileProblems(t *testing.T) {
 	w := newWorld(t)
 	a := w.register(selectText)

@@ -7,8 +7,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// tokens closes the gate; it returns a secret of each name. Its first is an
-// admin's, the others are of the role app.
+// tokens creates a token for each name and returns the secrets. The first token has the
+// role admin, the others app.
 func (w *world) tokens(admin string, apps ...string) map[string]string {
 	w.t.Helper()
 	secrets := map[string]string{}
@@ -26,7 +26,7 @@ func (w *world) tokens(admin string, apps ...string) map[string]string {
 	return secrets
 }
 
-// What an endpoint answers to a failed execution is for callers with a token.
+// Only callers with a token see the endpoint's answer to a failed execution.
 func TestEndpointErrorNeedsToken(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText, `"public":true`)

@@ -53,7 +53,7 @@ func listQueries(c *call) error {
 	return c.json(http.StatusOK, page)
 }
 
-// nextPage repeats the parameters that we know, escaped, with the new cursor.
+// nextPage returns the URL of the next page: the known parameters with a new cursor.
 func (c *call) nextPage(cursor string) string {
 	p := url.Values{"cursor": {cursor}}
 	for _, k := range []string{"endpoint", "state", "tag", "q", "limit"} {
@@ -84,7 +84,7 @@ type registrationBody struct {
 	Replace         bool              `json:"replace"`
 }
 
-// registration reads the body of the two ways to register.
+// registration reads a registration: JSON, or a bare query with the fields in the URL.
 func (c *call) registration() (registry.Registration, error) {
 	typ, err := c.mediaType(typeJSON, typeSPARQL)
 	if err != nil {
@@ -112,11 +112,11 @@ func (c *call) registration() (registry.Registration, error) {
 		NamedGraphURI: body.NamedGraphURI, From: body.From, Until: body.Until, Public: body.Public, Urgency: body.Urgency, Life: body.Life, Replace: body.Replace}, err
 }
 
-// Fields of a registration that are lists: repeated parameters.
+// lists are the fields of a registration whose parameter may be repeated.
 var lists = []string{"tags", "default_graph_uri", "default-graph-uri", "named_graph_uri", "named-graph-uri"}
 
-// fromParams reads the fields beside a bare query text from the URL. The
-// spellings of the SPARQL 1.1 Protocol are taken for the graphs, too.
+// fromParams reads the fields of a registration from the URL. For the graphs it also
+// accepts the spellings of the SPARQL 1.1 Protocol.
 func (c *call) fromParams() (reg registry.Registration, err error) {
 	for name, values := range c.params {
 		one := values[0]
@@ -193,7 +193,7 @@ func registerQuery(c *call) error {
 	return c.json(status, v)
 }
 
-// answer with the resource of a query that has just been edited.
+// answer answers with the resource of a query that was just edited.
 func (c *call) answer(status int, q registry.Query, err error) error {
 	if err != nil {
 		return err
@@ -238,8 +238,8 @@ func patchQuery(c *call) error {
 	return c.answer(http.StatusOK, q, err)
 }
 
-// patchHeld edits the caller's registration. The lock is free again before the
-// answer is written, which a client may not read.
+// patchHeld edits the caller's registration. It releases the lock before the answer is
+// written, because a client may be slow to read it.
 func (c *call) patchHeld(p registry.Patch) (registry.Query, error) {
 	c.edit.Lock()
 	defer c.edit.Unlock()
@@ -250,8 +250,8 @@ func (c *call) patchHeld(p registry.Patch) (registry.Query, error) {
 	return c.Registry.Patch(c.caller, q.ID, p)
 }
 
-// heldQuery is the query of the path; If-Match is held against the caller's
-// registration of it.
+// heldQuery returns the query of the path after it has checked If-Match against the
+// caller's registration.
 func (c *call) heldQuery() (registry.Query, error) {
 	q, err := c.query()
 	if err != nil {

@@ -35,7 +35,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("link %s is %v", k, links[k])
 		}
 	}
-	// The same question in other words, by a bare text.
+	// The same question in another spelling, as a bare text.
 	b := w.do("POST", "/v1/queries?endpoint=city&default-graph-uri=http%3A%2F%2Fexample.org%2Fg&tags=x&tags=y&weight=3&ordered=false&public=1&max_staleness=1m&min_interval=1s&from=2026-01-01T00:00:00Z&until=2127-01-01T00:00:00Z&name=again&urgency=&life=",
 		"select $s where { $s ?p ?o } # the same", "Content-Type: application/sparql-query; charset=utf-8").status(200)
 	if b.string("id") != id || b.string("name") != "again" || b.json()["weight"] != 3.0 {
@@ -153,7 +153,7 @@ func TestValidate(t *testing.T) {
 	w.post("/v1/queries/validate?run=1", `{"query":"ASK {}"}`).problem(500, "internal")
 }
 
-// At most a few trials run at once; the rest is told to come back.
+// The number of concurrent trials is limited; further ones get Retry-After.
 func TestTrialsAreFew(t *testing.T) {
 	w := newWorld(t)
 	enter, leave := make(chan struct{}), make(chan struct{})
@@ -248,7 +248,7 @@ func TestPatchAndRelease(t *testing.T) {
 	w.get(at).problem(404, "not-found")
 }
 
-// What one holds is not another's to edit; an admin may end it all the same.
+// A caller cannot edit the registration of another; an admin can end it.
 func TestHolders(t *testing.T) {
 	w, secrets := lockedWorld(t)
 	w.token = secrets[registry.RoleAdmin]
@@ -302,8 +302,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// When a query runs next is the scheduler's to tell; a page asks it once per
-// endpoint, whatever it contains.
+// A page asks the scheduler once per endpoint when its queries run next.
 func TestNextDue(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)

@@ -16,7 +16,7 @@ import (
 type queryView struct {
 	ID            string             `json:"id"`
 	Endpoint      string             `json:"endpoint"`
-	Name          string             `json:"name"` // the caller's own, else the first that a holder gave
+	Name          string             `json:"name"` // the caller's own, else the first of any holder
 	Form          diff.Form          `json:"form"`
 	Ordered       bool               `json:"ordered"`
 	Query         string             `json:"query"`
@@ -33,13 +33,13 @@ type queryView struct {
 	Executions    uint64             `json:"executions"`
 	Changes       uint64             `json:"changes"`
 	Median        *float64           `json:"median_seconds"`
-	BudgetShare   *float64           `json:"budget_share"` // null until an execution was complete
+	BudgetShare   *float64           `json:"budget_share"` // null before the first complete execution
 	Outcome       registry.Outcome   `json:"outcome,omitempty"`
 	Error         string             `json:"error,omitempty"`
 	FailingSince  *time.Time         `json:"failing_since,omitempty"`
 	Failures      int                `json:"failures,omitempty"`
 	Warnings      []registry.Warning `json:"warnings"`
-	Tags          []string           `json:"tags"` // of all holders, as the settings that follow
+	Tags          []string           `json:"tags"` // of all holders, like the following settings
 	Weight        float64            `json:"weight"`
 	MaxStaleness  registry.Duration  `json:"max_staleness"`
 	MinInterval   registry.Duration  `json:"min_interval"`
@@ -137,9 +137,8 @@ func (v *viewer) registrations(q registry.Query) []registry.Holder {
 	return out
 }
 
-// share is what the query is expected to take of its endpoint's budget: the
-// median of its execution times, times how often in a slot it has lately been
-// executed, over K.
+// share returns the expected share of the endpoint's budget K: the median execution
+// time, times the recent executions per slot, divided by K.
 func (v *viewer) share(q registry.Query, st registry.Status) (*float64, error) {
 	if st.Executions == 0 {
 		return nil, nil
@@ -164,8 +163,8 @@ func (v *viewer) share(q registry.Query, st registry.Status) (*float64, error) {
 	return &f, nil
 }
 
-// frequency is executions per slot between the first sample and the last; a
-// query that ran only once is taken to run in every slot.
+// frequency returns the executions per slot between the first and the last sample. A
+// query with one sample counts as run in every slot.
 func frequency(s []scheduler.Sample) float64 {
 	if len(s) < 2 {
 		return 1
@@ -185,7 +184,7 @@ func seconds(st registry.Status) *float64 {
 	return &s
 }
 
-// moment is t in UTC, null when it is not known.
+// moment returns t in UTC, nil if it is zero.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -201,7 +200,7 @@ func optional(s string) *string {
 	return &s
 }
 
-// list is never null in JSON.
+// list returns s as a list that is never null in JSON.
 func list[T any](l []T) []T {
 	if l == nil {
 		return []T{}

@@ -42,13 +42,13 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap gives http.ResponseController access to the writer.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Flush is there for those who look for it directly.
+// Flush implements http.Flusher.
 func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }
 
-// Hijack is there for WebSocket libraries that look for it directly.
+// Hijack implements http.Hijacker, which WebSocket libraries need.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
 	if err == nil {
@@ -75,7 +75,7 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			s.answerProblem(rec, r, err)
 			return
 		}
-		if r.Method == http.MethodOptions && r.URL.Path == "*" { // asks whether there is a server
+		if r.Method == http.MethodOptions && r.URL.Path == "*" { // a ping of the server
 			rec.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -90,8 +90,8 @@ func (s *server) outermost(next http.Handler) http.Handler {
 	})
 }
 
-// clean refuses what the router would answer with a redirect: a Location made
-// of what the client sent.
+// clean reports whether the router serves a path as it is. Otherwise it would redirect
+// to a Location built from what the client sent.
 func clean(p string) bool {
 	return strings.HasPrefix(p, "/") && path.Clean(p) == p
 }
@@ -104,7 +104,7 @@ func guard(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin") // what is read with CORS, by the configured origins, is not concerned
+	h.Set("Cross-Origin-Resource-Policy", "same-origin") // does not affect reads with CORS by the configured origins
 }
 
 // rescue answers 500 after a panic, or reports that the connection must be closed

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// mediaTypes of the representations, by suffix.
+// mediaTypes maps the suffixes of representations to media types.
 var mediaTypes = map[string]string{
 	"srj": "application/sparql-results+json",
 	"srx": "application/sparql-results+xml",
@@ -22,11 +22,11 @@ var mediaTypes = map[string]string{
 	"ttl": "text/turtle; charset=utf-8",
 }
 
-// MediaType is the Content-Type of a representation, "" for an unknown suffix.
+// MediaType returns the Content-Type of a representation, "" for an unknown suffix.
 func MediaType(suffix string) string { return mediaTypes[suffix] }
 
-// Representations are the suffixes under which a result of a form is served,
-// the preferred one first.
+// Representations returns the suffixes of the representations of a form, the preferred
+// one first.
 func Representations(f diff.Form) []string {
 	switch {
 	case f.Graph():
@@ -37,12 +37,11 @@ func Representations(f diff.Form) []string {
 	return []string{"srj", "srx", "csv", "tsv"}
 }
 
-// errNotAcceptable: the form has no representation of that suffix.
+// errNotAcceptable reports that a form has no representation with that suffix.
 var errNotAcceptable = errors.New("no such representation of a result of this form")
 
-// Represent writes a result: the same bytes for equal results, always. Memory
-// does not grow with the result, except for srj and nt, which are its canonical
-// document.
+// Represent writes a result. Equal results give the same bytes. Its memory does not
+// grow with the result, except for srj and nt, which are the canonical document.
 func Represent(w io.Writer, r *diff.Result, suffix string) error {
 	if !slices.Contains(Representations(r.Form()), suffix) {
 		return errNotAcceptable
@@ -161,7 +160,7 @@ func quoteCSV(b *bufio.Writer, s string) {
 	b.WriteByte('"')
 }
 
-// writeTSV follows section 4 of the same: terms in Turtle's syntax.
+// writeTSV follows section 4 of that document: terms in the syntax of Turtle.
 func writeTSV(b *bufio.Writer, r *diff.Result) {
 	for i, v := range r.Vars() {
 		if i > 0 {
@@ -218,8 +217,8 @@ func iriTSV(b *bufio.Writer, s string) {
 	b.WriteByte('>')
 }
 
-// writeTurtle groups the canonical triples, whose order keeps a subject's
-// together: every term of N-Triples is a term of Turtle.
+// writeTurtle groups the canonical triples by subject; their order keeps the triples of
+// a subject together. Every term of N-Triples is a term of Turtle.
 func writeTurtle(b *bufio.Writer, r *diff.Result) {
 	var subject, predicate []byte
 	for i := range r.Len() {

@@ -13,8 +13,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// accepted are the media ranges that ask for a representation, ours first.
-// The others are names under which clients know the same thing.
+// accepted maps the suffixes to media types: the one that is sent, and the aliases that
+// clients may ask for.
 var accepted = map[string][]string{
 	"srj": {"application/sparql-results+json", "application/json"},
 	"srx": {"application/sparql-results+xml", "application/xml", "text/xml"},
@@ -24,7 +24,7 @@ var accepted = map[string][]string{
 	"ttl": {"text/turtle"},
 }
 
-// results serves the last complete result; suffix "" negotiates.
+// results serves the last complete result. The suffix "" negotiates its format.
 func results(suffix string) func(*call) error {
 	return func(c *call) error {
 		q, err := c.query()
@@ -102,8 +102,9 @@ func resultTag(st registry.Status, suffix string) string {
 	return fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%s", st.Position.Epoch, st.Position.Seq, suffix))
 }
 
-// noResult says when it is worth asking again. What the endpoint answered is for
-// callers with a token: its words may name hosts, graphs and users.
+// noResult returns the problem of a query without a result; Retry-After is its next
+// run. Only callers with a token see the endpoint's error, which may name hosts, graphs
+// and users.
 func (c *call) noResult(q registry.Query, st registry.Status) error {
 	wait := 5.0
 	due, err := c.Daemon.Due(q.Endpoint, []string{q.ID})
@@ -123,19 +124,19 @@ func (c *call) noResult(q registry.Query, st registry.Status) error {
 	return &problem{Problem: newProblem("no-result", detail), retryAfter: int(clip(wait, 1, 3600))}
 }
 
-// describe sets what a representation of a result and a 304 have in common.
+// describe sets the header of a representation of a result, also for status 304.
 func (c *call) describe(q registry.Query, suffix, tag string, st registry.Status) {
 	c.topic(q, "/results."+suffix, tag, st.ChangedAt)
 	c.w.Header().Set("Freshet-Checked-At", st.CheckedAt.UTC().Format(time.RFC3339Nano))
 }
 
-// topic sets the header of something that can be followed by WebSub: exactly
-// one self link, which names this very representation.
+// topic sets the header of a WebSub topic: a hub link, and one self link to this very
+// representation.
 func (c *call) topic(q registry.Query, path, tag string, changed time.Time) {
 	c.linkTopic("/v1/queries/"+url.PathEscape(q.ID)+path, tag, changed, q.Public())
 }
 
-// linkTopic says what a topic is called, in which version, and where its hub is.
+// linkTopic links a topic to itself and to its hub, and sets its validators.
 func (c *call) linkTopic(self, tag string, changed time.Time, public bool) {
 	c.linkHub()
 	c.linkSelf(self, tag, changed, public)
@@ -154,8 +155,8 @@ func (c *call) linkSelf(self, tag string, changed time.Time, public bool) {
 	}
 }
 
-// A patientWriter lets a client take as long as it likes in all, but not
-// longer than slowestPiece for each piece: a blocked reader goes away.
+// A patientWriter gives the client slowestPiece for each piece and no limit in total, so
+// that a slow reader gets everything and a blocked one is disconnected.
 type patientWriter struct {
 	w  io.Writer
 	rc *http.ResponseController

@@ -41,7 +41,7 @@ func TestResults(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", k, d)
 		}
 	}
-	// A change moves every validator.
+	// A change alters every validator.
 	w.m.now = morning.Add(time.Minute)
 	w.m.publish(id, table(t))
 	w.m.now = morning.Add(time.Hour) // and time alone moves none
@@ -177,7 +177,7 @@ func represent(t *testing.T, r *diff.Result, suffix string) []byte {
 	return b.Bytes()
 }
 
-// What other readers take for the end of a line is quoted, too.
+// Characters that some readers treat as the end of a line are quoted.
 func TestCSVQuotes(t *testing.T) {
 	for value, want := range map[string]string{"a\rb": "\"a\rb\"", "a\nb": "\"a\nb\"", `a"b`: `"a""b"`, "a,b": `"a,b"`, "a b": "a b"} {
 		got := represent(t, table(t, [2]diff.Term{lit(value), lit("x")}), "csv")
@@ -187,7 +187,7 @@ func TestCSVQuotes(t *testing.T) {
 	}
 }
 
-// CSV is read back by the standard library's reader.
+// The standard library reads the CSV back.
 func TestCSV(t *testing.T) {
 	r := awkward()
 	text := represent(t, r, "csv")
@@ -211,7 +211,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TSV cells are terms of N-Triples, which the RDF library reads back.
+// TSV cells are terms of N-Triples; the RDF library reads them back.
 func TestTSV(t *testing.T) {
 	r := awkward()
 	lines := strings.Split(string(represent(t, r, "tsv")), "\n")
@@ -289,7 +289,7 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// Turtle says the same triples as the canonical document.
+// The Turtle document has the same triples as the canonical document.
 func TestTurtle(t *testing.T) {
 	blank := diff.Term{Kind: diff.Blank, Value: "b"}
 	r := graph(t, [3]diff.Term{iri("a"), iri("p"), dangerous}, [3]diff.Term{iri("a"), iri("p"), iri("x")}, [3]diff.Term{iri("a"), iri("q"), lit("1")},
@@ -322,7 +322,7 @@ func TestTurtle(t *testing.T) {
 	}
 }
 
-// A store that cannot answer is our fault, and its words stay in the log.
+// A failure of the store is answered with 500, and its text is only logged.
 func TestStoreFails(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -353,7 +353,7 @@ func TestNoResultWait(t *testing.T) {
 	}
 }
 
-// A client may be slow in all, not in any piece: each has a deadline of its own.
+// A client may be slow in total: each piece has a deadline of its own.
 func TestPatience(t *testing.T) {
 	d := &deadlined{ResponseRecorder: httptest.NewRecorder()}
 	c := &call{w: d}

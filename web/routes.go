@@ -8,9 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A route is one call of the API. The table below is the only list of them:
-// dispatch, 405 with Allow, roles and the test of the OpenAPI document all
-// read it.
+// A route is one call of the API. The table below is the only list of routes: dispatch,
+// 405 with Allow, roles and the test of the OpenAPI document read it.
 type route struct {
 	method string
 	path   string
@@ -126,7 +125,7 @@ func (s *server) table() []route {
 	return t
 }
 
-// index says what is served, as far as it needs no further names.
+// index links the calls whose path has no parameters.
 func index(c *call) error {
 	links := map[string]string{}
 	for _, rt := range c.routes {

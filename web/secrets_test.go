@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Secrets do not follow an endpoint to another host, nor away from https: they
-// are sent again with the URL, or dropped.
+// Secrets are not sent to another host, nor without TLS: an edit of the URL repeats
+// them or drops them.
 func TestSecretsStayWithTheirHost(t *testing.T) {
 	for _, to := range []string{"http://evil.example/sparql", "http://city.example:8080/sparql", "http://city.example/sparql"} {
 		w := newWorld(t)

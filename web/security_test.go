@@ -41,7 +41,7 @@ func TestHosts(t *testing.T) {
 	w.do("POST", "/v1/endpoints/city/tick", "", "Host: evil.example.org").problem(421, "misdirected")
 }
 
-// Listening on every address, the one that the connection came in by is ours.
+// A server on all addresses accepts the address of the connection as its host.
 func TestHostIsLocalAddress(t *testing.T) {
 	h := newHosts(":8080", "")
 	for local, want := range map[string]bool{"192.0.2.7:8080": true, "192.0.2.8:8080": false} {
@@ -58,8 +58,8 @@ func TestHostIsLocalAddress(t *testing.T) {
 	}
 }
 
-// Behind a proxy a server without tokens is not everybody's: what was forwarded
-// is refused on every route, until there are tokens or the operator insists.
+// A server without tokens refuses forwarded requests on every route, unless it is
+// insecure.
 func TestForwardedWithoutTokens(t *testing.T) {
 	fields := []string{"Forwarded: for=203.0.113.9", "Via: 1.1 front", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: a", "X-Forwarded-Proto: https", "X-Real-IP: 203.0.113.9",
 		"CF-Connecting-IP: 203.0.113.9", "True-Client-IP: 203.0.113.9", "X-Forwarded-For: "}
@@ -93,7 +93,7 @@ type countedPages struct{ n *atomic.Int64 }
 func (p countedPages) ServeHTTP(http.ResponseWriter, *http.Request) { p.n.Add(1) }
 func (countedPages) Token(*http.Request) string                     { return "" }
 
-// gateOf is a gate of the tokens given.
+// gateOf returns a gate with these tokens.
 func gateOf(t *testing.T, tokens ...registry.Token) *TokenGate {
 	t.Helper()
 	g, err := NewTokenGate(tokens, newMemory(morning), time.Now)
@@ -155,7 +155,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// What is not of the table is 404, never a redirect made of what was asked.
+// A path outside the table is answered with 404, never with a redirect.
 func TestUnknownPaths(t *testing.T) {
 	w := newWorld(t)
 	for _, p := range []string{"/nowhere", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles/a/b", "/v1/webhooks/a/b",
@@ -177,7 +177,7 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// Whatever is sent, no header of the answer repeats it.
+// No header of an answer repeats what the client sent.
 func TestNothingEchoed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://app.example.org"} })
 	id := w.register(selectText)
@@ -228,8 +228,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// Raw bytes over a real connection: splitting, smuggling and nonsense are
-// answered with 4xx or a closed connection, and the server goes on.
+// Request splitting, smuggling and malformed requests over a real connection are
+// answered with 4xx or a closed connection, and the server keeps serving.
 func TestRawRequests(t *testing.T) {
 	w := newWorld(t)
 	srv := httptest.NewServer(w.h)
@@ -268,7 +268,7 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// The index lists what there is.
+// The index links the calls without parameters.
 func TestIndex(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/v1", "/v1/"} {
@@ -326,7 +326,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// One line per request says what became of it.
+// The log has one line per request with its outcome.
 func TestRequestLog(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -342,8 +342,8 @@ func TestRequestLog(t *testing.T) {
 	}
 }
 
-// The time for a body ends with the body: a call that takes longer than that
-// is not given up, and one whose body never comes is.
+// The deadline of a body does not apply to the call: a call that takes longer is not
+// ended, and one whose body never arrives is.
 func TestBodyTime(t *testing.T) {
 	const bodyTime = 200 * time.Millisecond
 	w := newWorld(t, func(c *Config) { c.Limits.BodyTime = bodyTime })
@@ -390,7 +390,7 @@ func TestBodyTime(t *testing.T) {
 	}
 }
 
-// A gate that fails is our fault, not the caller's.
+// A failing gate is answered with 500.
 func TestGateFails(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Gate = brokenGate{} })
 	w.get("/v1/queries").problem(500, "internal")
@@ -407,7 +407,7 @@ func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
 	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)
 }
 
-// timed is an answer that keeps the deadlines it is given.
+// timed is a response that records its deadlines.
 type timed struct {
 	*httptest.ResponseRecorder
 	reads, writes []time.Time
@@ -423,8 +423,7 @@ func (d *timed) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// A client that lets the time for the body pass gets an answer that says so:
-// the server would read for as long again before it answers.
+// A client whose body is too slow gets a problem that says so.
 func TestBodyTimeIsNotRenewed(t *testing.T) {
 	w := newWorld(t)
 	d := &timed{ResponseRecorder: httptest.NewRecorder()}
@@ -437,7 +436,7 @@ func TestBodyTimeIsNotRenewed(t *testing.T) {
 	}
 }
 
-// Who asks and does not read goes away in the end, whatever was asked for.
+// A client that does not read its answer is disconnected, for every kind of answer.
 func TestAnswersHaveTime(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)

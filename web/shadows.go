@@ -33,13 +33,13 @@ func addShadow(c *call) error {
 	return c.reshade(func(e *registry.Endpoint) error { return scheduler.AddShadow(e, b.Policy) })
 }
 
-// dropShadow takes the policy of a parameter, as its spelling holds characters
-// that paths and their readers treat differently.
+// dropShadow reads the policy from a parameter, because policies contain characters that
+// are special in paths.
 func dropShadow(c *call) error {
 	return c.reshade(func(e *registry.Endpoint) error { return scheduler.RemoveShadow(e, c.r.URL.Query().Get("policy")) })
 }
 
-// reshade answers with the choice that is in force then.
+// reshade edits the endpoint's shadows and answers with the new list.
 func (c *call) reshade(edit func(*registry.Endpoint) error) error {
 	e, err := c.Registry.UpdateEndpoint(c.caller, c.r.PathValue("name"), edit)
 	if errors.Is(err, scheduler.ErrPolicy) {

@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// The state of the disk is told where operators look, and reading goes on.
+// /readyz and the metrics report the state of the disk, and reading still works.
 func TestStorageState(t *testing.T) {
 	now := registry.Storage{Free: 5000, Reserve: 1000}
 	starting := 0

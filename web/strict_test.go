@@ -42,7 +42,7 @@ func TestPreconditionsOfReading(t *testing.T) {
 	}
 }
 
-// A body is UTF-8 and not compressed, whatever takes it.
+// Every call requires an uncompressed body in UTF-8.
 func TestBodiesAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -84,7 +84,7 @@ func TestRepeatedParameters(t *testing.T) {
 	w.get("/v1/queries/"+id+"/changes?where=s:=:a&where=o:=:b&vars=s&vars=o", "Accept: text/event-stream").status(200)
 }
 
-// A cursor is one that a page gave.
+// A cursor that no page returned is refused.
 func TestMadeUpCursors(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
@@ -99,7 +99,7 @@ func TestMadeUpCursors(t *testing.T) {
 	w.get("/v1/queries?cursor=q_00000000000000000000000000").status(200) // it may have ended meanwhile
 }
 
-// Settings whose default is kept as 0 are not taken as 0.
+// A setting whose default is stored as 0 cannot be set to 0.
 func TestZeroIsNoDefault(t *testing.T) {
 	w := newWorld(t)
 	for setting, good := range map[string]string{`"budget":"0s"`: `"budget":"5s"`, `"timeout":"0s"`: `"timeout":"1s"`, `"timeout":"0ms"`: `"timeout":null`, `"concurrency":0`: `"concurrency":2`,
@@ -114,7 +114,7 @@ func TestZeroIsNoDefault(t *testing.T) {
 	}
 }
 
-// An unknown member is answered with the one that was meant, or those there are.
+// The problem of an unknown member suggests the intended one or lists all.
 func TestUnknownMembers(t *testing.T) {
 	w := newWorld(t)
 	for _, x := range [][4]string{
@@ -134,7 +134,7 @@ func TestUnknownMembers(t *testing.T) {
 	}
 }
 
-// What the URL and the headers of an endpoint cannot be.
+// Invalid URLs and headers of an endpoint are refused.
 func TestEndpointsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	w.do("PATCH", "/v1/endpoints/city", `{"auth":null,"headers":null}`, "Content-Type: application/json").status(200)

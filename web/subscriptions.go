@@ -124,7 +124,7 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error)
 		newest = st.Position
 	}
 	if missing(err) {
-		return v, nil // its end is on its way to the subscriber
+		return v, nil // the subscriber will be notified of its end
 	}
 	if err != nil {
 		return v, err
@@ -139,7 +139,7 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v Lag, err error)
 	return v, err
 }
 
-// seenStates are those that a subscription can be seen in.
+// seenStates are the states of subscriptions in lists.
 var seenStates = []registry.SubscriptionState{registry.Pending, registry.Active, registry.SubscriptionPaused, registry.Disabled}
 
 func join[T ~string](list []T) string {
@@ -155,8 +155,8 @@ func (c *call) mine(s registry.Subscription) bool {
 	return c.caller.Role.Includes(registry.RoleAdmin) || s.Caller == c.caller.Name
 }
 
-// collect finds up to limit of the caller's subscriptions that fit, and the
-// cursor of the next page.
+// collect returns up to limit of the caller's subscriptions that fit, and the cursor of
+// the next page.
 func (c *call) collect(fits func(registry.Subscription) bool) (list []registry.Subscription, next string, err error) {
 	limit, err := c.limit(usualPage, mostPage)
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *call) pageOf(member string, views any, next string) error {
 	return c.json(http.StatusOK, body)
 }
 
-// subscription returns the one that the path names, if it belongs to the caller.
+// subscription returns the subscription of the path if it belongs to the caller.
 func (c *call) subscription() (registry.Subscription, error) {
 	s, err := c.Subscriptions.Subscription(c.r.PathValue("id"))
 	if err == nil && !c.mine(s) {

@@ -19,8 +19,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// outbox adds webhooks over the world's memory, served by the engine that
-// serves them for real.
+// outbox adds webhooks over the world's memory, with the real delivery engine.
 func (w *world) outbox(c *Config) {
 	w.t.Helper()
 	w.wakes = notify.NewWaker()
@@ -80,7 +79,7 @@ func (w *world) until(what string, ok func() bool) {
 	}
 }
 
-// The hub is reached without a token, by POST only, and says what it says.
+// The hub accepts POST without a token, and its answer is passed on.
 func TestHub(t *testing.T) {
 	w := newWorld(t)
 	for _, status := range []int{202, 400, 401, 403, 404, 408, 413, 415, 429, 503} {
@@ -190,7 +189,7 @@ func TestWebhooks(t *testing.T) {
 	w.post(sub+"/resume", "").problem(404, "not-found")
 }
 
-// With tokens everybody sees and manages what is theirs, and admins all.
+// On a server with tokens callers see and manage their own subscriptions, and admins all.
 func TestSubscriptionsBelongToSomebody(t *testing.T) {
 	w := newWorld(t)
 	secrets := map[string]string{}
@@ -231,7 +230,7 @@ func TestSubscriptionsBelongToSomebody(t *testing.T) {
 	w.do("DELETE", sub, "").status(204)
 }
 
-// A topic in memory is what GET answers, for every representation.
+// A topic in memory equals the answer of GET, for every representation.
 func TestTopicsAreWhatGetAnswers(t *testing.T) {
 	w := newWorld(t)
 	topics, err := NewTopics(w.config)

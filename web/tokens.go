@@ -27,7 +27,7 @@ func (s *server) viewToken(t registry.Token) tokenView {
 	return v
 }
 
-// keys are the gate's, or those of the store where the gate keeps none.
+// keys returns the gate if it manages tokens, else the store's tokens.
 func (s *server) keys() (Keys, error) {
 	if k, ok := s.Gate.(Keys); ok {
 		return k, nil

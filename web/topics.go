@@ -15,15 +15,14 @@ import (
 // ErrNoTopic reports that a path is not a topic or has no content now.
 var ErrNoTopic = fmt.Errorf("no topic: %w", registry.ErrNotFound)
 
-// Topics answers for topics without a connection: a topic's bytes are those of
-// GET because the same code writes them. A topic is a path that a rel=self link
-// names.
+// Topics renders topics in memory. The same code answers GET, so the bytes are the
+// same. A topic is a path that a rel=self link names.
 type Topics struct {
 	s      *server
-	routes map[string]route // by what follows the id
+	routes map[string]route // by the part of the path after the id
 }
 
-// NewTopics makes the topics of the API that New makes of the same Config.
+// NewTopics returns the topics of the API that New builds from the same Config.
 func NewTopics(c Config) (*Topics, error) {
 	s, err := newServer(c)
 	if err != nil {
@@ -60,9 +59,9 @@ func (t *Topics) Find(path string) (registry.Query, error) {
 	return q, err
 }
 
-// A Topic is what GET answers with 200.
+// A Topic is the content that GET answers with status 200.
 type Topic struct {
-	At      registry.Position // of its query; it shows this one, or a later one when changes follow each other closely
+	At      registry.Position // of its query; Body may already contain later changes
 	Version string            // ETag
 	Type    string
 	Body    []byte
@@ -75,7 +74,7 @@ func (t *Topics) Read(ctx context.Context, path string) (Topic, error) {
 	if err != nil {
 		return Topic{}, err
 	}
-	const patience = 3 // for changes that come while it is rendered
+	const patience = 3 // attempts, because a change may be committed while it is rendered
 	for try := 1; ; try++ {
 		before, _, err := t.s.History.Current(q.ID, false)
 		if missing(err) {
@@ -89,7 +88,7 @@ func (t *Topics) Read(ctx context.Context, path string) (Topic, error) {
 			return x, err
 		}
 		if now, _, err := t.s.History.Current(q.ID, false); err != nil || now.Position == before.Position {
-			return x, nil // if the query has ended meanwhile, so will its subscriptions
+			return x, nil // if the query has ended, its subscriptions end as well
 		}
 	}
 }
@@ -114,7 +113,7 @@ func (t *Topics) render(ctx context.Context, path, id, topic string) (Topic, err
 	return Topic{Version: w.header.Get("ETag"), Type: w.header.Get("Content-Type"), Body: w.body.Bytes()}, nil
 }
 
-// An inMemory is a response in memory.
+// An inMemory keeps a response in memory.
 type inMemory struct {
 	header http.Header
 	status int

@@ -23,8 +23,7 @@ func (u *unreadWriter) Write(b []byte) (int, error) {
 	return u.ResponseWriter.Write(b)
 }
 
-// A client that edits something and does not read the answer holds up no other
-// edit.
+// A client that does not read the answer to an edit does not delay other edits.
 func TestUnreadAnswerHoldsUpNoEdit(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.register(selectText), w.register(askText)

@@ -33,7 +33,7 @@ type trialView struct {
 	Error   string          `json:"error,omitempty"`
 }
 
-// trialRows are the first rows that a trial shows.
+// trialRows is the number of rows that a trial shows.
 const trialRows = 20
 
 func validateQuery(c *call) error {
@@ -89,7 +89,7 @@ func viewTrial(a scheduler.Answer) *trialView {
 	return v
 }
 
-// firstRows is the beginning of a result, as changes show rows.
+// firstRows returns the first rows of a result in the format of changes.
 func firstRows(r *diff.Result) json.RawMessage {
 	if r.Form() == diff.Ask {
 		return r.Document()

@@ -13,7 +13,7 @@ import (
 // *registry.Problem.
 type Webhooks interface {
 	WebhookSettings
-	// Replay sends again what a webhook has missed.
+	// Replay sends the missed changes of a webhook again.
 	Replay(id string, r registry.Replay) (registry.Subscription, error)
 }
 
@@ -29,7 +29,7 @@ type WebhookSettings interface {
 // usualGrace is the default grace period of an old secret.
 const usualGrace = 24 * time.Hour
 
-// A webhookView is a subscription with what only webhooks have.
+// A webhookView is a subscription with the additional fields of webhooks.
 type webhookView struct {
 	subscriptionView
 	Secret      string           `json:"secret,omitempty"` // only in the answer that creates it
@@ -79,7 +79,7 @@ func (c *call) answerWebhook(status int, s registry.Subscription, secret bool) e
 	return c.json(status, v)
 }
 
-// webhook returns the one that the path names.
+// webhook returns the webhook of the path.
 func (c *call) webhook() (registry.Subscription, error) {
 	s, err := c.subscription()
 	if err == nil && s.Way != registry.Webhook {
@@ -198,7 +198,7 @@ func dropWebhook(c *call) error {
 	return actOnSubscription("drop")(c)
 }
 
-// optional reads a body that may be left out.
+// optional decodes a body that may be empty.
 func (c *call) optional(v any) error {
 	if c.r.ContentLength == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (c *call) optional(v any) error {
 	return c.decode(v, typeJSON)
 }
 
-// hub hands a subscription request over to the hub.
+// hub passes a WebSub request to the hub.
 func hub(c *call) error {
 	c.Hub.ServeHTTP(c.w, c.r)
 	return nil

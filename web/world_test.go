@@ -23,8 +23,7 @@ import (
 	"github.com/freshet/freshet/web/docs/docstest"
 )
 
-// A world is the API over a memory. Every answer that goes through it is held
-// against the OpenAPI document.
+// A world is the API over a memory. It checks every answer against the OpenAPI document.
 type world struct {
 	complex *complexMemory
 	t       *testing.T
@@ -97,8 +96,8 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	return w
 }
 
-// streams replace the package that serves followers. A function that is not set
-// says which stream it would be.
+// streams implement Followers for tests. Without a function they write the name of the
+// stream.
 type streams struct {
 	query func(w http.ResponseWriter, r *http.Request, q registry.Query)
 	all   func(w http.ResponseWriter, r *http.Request, keep func(*registry.Change) bool)
@@ -144,7 +143,7 @@ func (c condition) Starting() int { return *c.starting }
 
 func (c condition) Disk() registry.Storage { return *c.disk }
 
-// feeds replace the package that writes feeds.
+// feeds implement Feeds for tests.
 type feeds struct{}
 
 func (feeds) QueryFeed(q *registry.Query, params url.Values) (Feed, error) {
@@ -168,7 +167,7 @@ func sse(w http.ResponseWriter, text string) {
 	fmt.Fprintf(w, "data: %s\n\n", text)
 }
 
-// marshalChange writes what the notify package would, as far as tests look.
+// marshalChange writes the members of a change that tests read.
 func marshalChange(c registry.Change) ([]byte, error) {
 	m := map[string]any{"query": c.Query, "epoch": c.Epoch, "prev": c.Prev, "seq": c.Seq, "offset": c.Offset, "time": c.Time.UTC(), "checked_at": c.CheckedAt.UTC(),
 		"slot": c.Slot, "form": c.Delta.Form, "jaccard": c.Delta.Jaccard, "hash": c.Delta.NewHash, "previous_hash": c.Delta.OldHash}
