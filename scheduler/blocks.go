@@ -8,7 +8,7 @@ import (
 )
 
 // blocks keep entries in order: a list of blocks, each of which holds a piece of the
-// order, the sum of its estimates and the smallest one. So the first entry that
+// order, the sum of its estimates and a bound below them. So the first entry that
 // fits what is left, the rank of any one, and the cost of all that come before it
 // are found without a look at the candidates, which are likely far away in memory.
 // With 1,000,000 entries there are some 4,000 blocks, and a step reads their heads
@@ -21,7 +21,7 @@ const full = 512
 type block struct {
 	entries []listEntry   // never empty
 	sum     time.Duration // of their estimates
-	least   time.Duration // the smallest
+	least   time.Duration // no estimate is smaller
 }
 
 func (b *block) measure() {
@@ -81,17 +81,14 @@ func (l *blocks) cut(e listEntry) {
 		panic("scheduler: what a query is ordered by has changed while it was in the order")
 	}
 	k := &(*l)[b]
-	estimate := k.entries[i].estimate
+	k.sum -= k.entries[i].estimate
 	if i == 0 { // as slots do: moves nothing
 		k.entries[0], k.entries = listEntry{}, k.entries[1:]
 	} else {
 		k.entries = slices.Delete(k.entries, i, i+1)
 	}
-	switch k.sum -= estimate; {
-	case len(k.entries) == 0:
+	if len(k.entries) == 0 {
 		*l = slices.Delete(*l, b, b+1)
-	case estimate == k.least:
-		k.measure()
 	}
 	l.join(b)
 }
@@ -113,11 +110,15 @@ func (l blocks) fits(left time.Duration) *item {
 		if l[b].least > left {
 			continue
 		}
+		least := time.Duration(math.MaxInt64)
 		for i := range l[b].entries {
-			if e := &l[b].entries[i]; e.estimate <= left {
+			e := &l[b].entries[i]
+			if e.estimate <= left {
 				return e.c
 			}
+			least = min(least, e.estimate)
 		}
+		l[b].least = least // those that were smaller are gone
 	}
 	return nil
 }
