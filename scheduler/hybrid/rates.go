@@ -1,12 +1,13 @@
 package hybrid
 
-import "math"
+import (
+	"math"
 
-// The change rates that a query may have: 2^(k−14) per live slot.
-const (
-	rates    = 17
-	rateStep = 14
+	"github.com/freshet/freshet/scheduler/policy"
 )
+
+// rates is how many change rates a query may have. They are per live slot.
+const rates = policy.Rates
 
 // A rateEstimate is the estimate for one query: the likelihood of each rate, and
 // the excitation, which is the probability that a related query's change implies a
@@ -74,7 +75,7 @@ func isPending(state []float64) bool { return len(state) == estimateSize && stat
 func (b *rateEstimate) isPending() bool { return b.sample != noSample }
 
 func (b *rateEstimate) rate() float64 {
-	sum, rate := 0.0, math.Ldexp(1, -rateStep)
+	sum, rate := 0.0, policy.LowestRate
 	for _, w := range b.w {
 		sum += float64(w * rate)
 		rate *= 2
@@ -86,7 +87,7 @@ func (b *rateEstimate) rate() float64 {
 // are multiplied by r. e^(−2a) is the square of e^(−a), so one exponential serves
 // all rates.
 func survival(w []float64, r, tau float64) float64 {
-	sum, e := 0.0, math.Exp(-r*tau*(1.0/(1<<rateStep)))
+	sum, e := 0.0, math.Exp(-r*tau*policy.LowestRate)
 	for _, x := range w[:rates] {
 		sum += float64(x * e)
 		e *= e
@@ -101,7 +102,7 @@ func (b *rateEstimate) learn(slot uint64, tau, r float64, changed bool) {
 	const least = 1e-12
 	leak := min(0.25, 0.002*tau)
 	was, sum := b.w, 0.0
-	e := math.Exp(-r * tau * (1.0 / (1 << rateStep)))
+	e := math.Exp(-r * tau * policy.LowestRate)
 	for k := range b.w {
 		up, down := was[min(k+1, rates-1)], was[max(k-1, 0)]
 		w := was[k] + float64(leak*(up+down-2*was[k]))

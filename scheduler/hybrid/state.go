@@ -1,6 +1,10 @@
 package hybrid
 
-import "math"
+import (
+	"math"
+
+	"github.com/freshet/freshet/scheduler/policy"
+)
 
 // An endpointState is hybrid's shared state: the clock of live slots, how likely
 // changes are after changes, and how often related queries change together.
@@ -260,7 +264,7 @@ func cell(mean float64, changed bool, age float64) int {
 // cellsOf is the first cell of a mean rate.
 func cellsOf(mean float64) int {
 	_, k := math.Frexp(mean) // mean in [2^(k−1), 2^k)
-	return min(max(k-1+rateStep, 0), rates-1) * ageCells
+	return min(max(k-1+policy.RateStep, 0), rates-1) * ageCells
 }
 
 // ageRow is the row for an age in slots since the last change. Row r ends at

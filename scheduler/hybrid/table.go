@@ -256,7 +256,7 @@ func (t *table) prospect(r *row, w *[rates]float64) prospect {
 		c = int(r.cells) + ageRow(v.start-v.calendar.clock(r.changed))
 	}
 	tau := max(0, v.now-v.calendar.clock(r.last))
-	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * (1.0 / (1 << rateStep)))}
+	return prospect{w: w, leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * policy.LowestRate)}
 }
 
 // relief is the additional worth, per second, of an execution in an empty slot: it

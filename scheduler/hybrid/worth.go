@@ -50,7 +50,7 @@ func (p Policy) past(m policy.Moment) *view {
 
 // leaves is 1 − e^(−rλ) for all rates.
 func leaves(r float64) (leave [rates]float64) {
-	e := math.Exp(-r * (1.0 / (1 << rateStep)))
+	e := math.Exp(-r * policy.LowestRate)
 	for k := range leave {
 		leave[k] = 1 - e
 		e *= e
@@ -106,7 +106,7 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 	}
 	p.tau = max(0, v.now-v.calendar.clock(last))
 	at := v.cellOf(mean, changed)
-	p.e, p.leave = math.Exp(-v.ratio[at]*p.tau*(1.0/(1<<rateStep))), &v.leave[at]
+	p.e, p.leave = math.Exp(-v.ratio[at]*p.tau*policy.LowestRate), &v.leave[at]
 	return p
 }
 

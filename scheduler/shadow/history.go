@@ -22,11 +22,8 @@ const (
 	minSamples = 4
 )
 
-// The rates of change that a query can have: 2^(k−rateStep) per slot, k < rates.
-const (
-	rates    = 17
-	rateStep = 14
-)
+// rates is how many rates of change a query can have.
+const rates = policy.Rates
 
 // A history is what is recorded of an endpoint.
 type history struct {
@@ -99,7 +96,7 @@ func (h *history) likelihood() [][rates]float64 {
 			out[q][k] = 1.0 / rates
 		}
 		for last, x := range h.intervals(q) {
-			e, sum := math.Exp(-float64(x.Slot-last)/(1<<rateStep)), 0.0
+			e, sum := math.Exp(-float64(x.Slot-last)*policy.LowestRate), 0.0
 			for k := range out[q] {
 				if x.Changed {
 					out[q][k] *= 1 - e

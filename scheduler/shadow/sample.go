@@ -36,7 +36,7 @@ func (h *history) sample(seed uint64) *sampledHistory {
 	s := &sampledHistory{history: h, seed: seed, changes: make([][]change, len(h.queries))}
 	r := rand.New(rand.NewPCG(seed, 0))
 	for q, k := range h.drawRates(r) {
-		rate := math.Ldexp(1, k-rateStep)
+		rate := math.Ldexp(policy.LowestRate, k)
 		last, alike := max(h.before[q].Slot, h.from), 0.0
 		for since, x := range h.intervals(q) {
 			if last = x.Slot; x.Changed {
