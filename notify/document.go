@@ -146,14 +146,14 @@ func (d *Documents) class(name string) chan struct{} {
 	return d.places[name]
 }
 
-// open is Open for what is kept for the followers.
-func (d *Documents) open(key documentKey, make func() ([]byte, error)) (*Document, error) {
-	get := func() (*content, error) { return d.content(key, make) }
-	c, err := get()
+// open is Open for what all followers share. now makes the bytes from what the
+// caller holds; again makes them without it.
+func (d *Documents) open(key documentKey, now, again func() ([]byte, error)) (*Document, error) {
+	c, err := d.content(key, now)
 	if err != nil {
 		return nil, err
 	}
-	return lend(c, get), nil
+	return lend(c, func() (*content, error) { return d.content(key, again) }), nil
 }
 
 // lend makes a document of its content. again gets it once more.

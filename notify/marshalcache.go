@@ -72,17 +72,11 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 		}
 	}
 	now := *ev.StreamContent
-	body, err := s.documents.content(key, func() ([]byte, error) { return write(&now), nil })
-	if err != nil {
-		return nil, err
-	}
-	return lend(body, func() (*content, error) {
-		return s.documents.content(key, func() ([]byte, error) {
-			c, err := again()
-			if err != nil {
-				return nil, err
-			}
-			return write(c), nil
-		})
-	}), nil
+	return s.documents.open(key, func() ([]byte, error) { return write(&now), nil }, func() ([]byte, error) {
+		c, err := again()
+		if err != nil {
+			return nil, err
+		}
+		return write(c), nil
+	})
 }

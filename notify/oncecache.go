@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"container/list"
 	"sync"
 	"time"
@@ -99,11 +100,7 @@ func (k *onceCache[K, V]) admit(m *cacheEntry[K, V], weigh func(V) int) {
 	}
 	m.weight = weigh(m.value)
 	k.weight += m.weight
-	most := k.capacity
-	if most == 0 {
-		most = keepWeight
-	}
-	for k.weight > most && len(k.byKey) > 1 {
+	for k.weight > cmp.Or(k.capacity, keepWeight) && len(k.byKey) > 1 {
 		k.drop(k.oldest())
 	}
 }

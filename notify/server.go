@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -74,28 +75,22 @@ type Timing struct {
 	Retry time.Duration // after which an EventSource comes back, default 2 s
 }
 
-func orDefault[T int | int64 | float64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
-}
-
 func (o *Options) fill() {
 	l, t := &o.Limits, &o.Timing
-	orDefault(&l.Message, 1<<20)
-	orDefault(&l.Subscriptions, 1000)
-	orDefault(&l.Window, 16)
-	orDefault(&l.Change, 8<<20)
-	orDefault(&l.Part, 32<<10)
-	orDefault(&l.Fold, 16)
-	orDefault(&l.Rate, 100)
-	orDefault(&l.Burst, 2000)
-	orDefault(&t.Init, 10*time.Second)
-	orDefault(&t.Ping, 25*time.Second)
-	orDefault(&t.Read, 60*time.Second)
-	orDefault(&t.Write, 10*time.Second)
-	orDefault(&t.Close, 2*time.Second)
-	orDefault(&t.Retry, 2*time.Second)
+	l.Message = cmp.Or(l.Message, 1<<20)
+	l.Subscriptions = cmp.Or(l.Subscriptions, 1000)
+	l.Window = cmp.Or(l.Window, 16)
+	l.Change = cmp.Or(l.Change, 8<<20)
+	l.Part = cmp.Or(l.Part, 32<<10)
+	l.Fold = cmp.Or(l.Fold, 16)
+	l.Rate = cmp.Or(l.Rate, 100)
+	l.Burst = cmp.Or(l.Burst, 2000)
+	t.Init = cmp.Or(t.Init, 10*time.Second)
+	t.Ping = cmp.Or(t.Ping, 25*time.Second)
+	t.Read = cmp.Or(t.Read, 60*time.Second)
+	t.Write = cmp.Or(t.Write, 10*time.Second)
+	t.Close = cmp.Or(t.Close, 2*time.Second)
+	t.Retry = cmp.Or(t.Retry, 2*time.Second)
 	if o.Credential == nil {
 		o.Credential = Bearer
 	}

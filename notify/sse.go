@@ -225,19 +225,15 @@ func (s *Server) snapshotEvent(query string, filter *cursor.Filter, ev *StreamEv
 	head = frameless(fields...)
 	head = append(head[:len(head)-1], `,"results":`...)
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, "result " + filterKey(filter)}
-	body, err := s.documents.content(key, func() ([]byte, error) { return rows.json(0, rows.len()), nil })
-	if err != nil {
-		return nil, nil, err
-	}
-	return head, lend(body, func() (*content, error) {
-		return s.documents.content(key, func() ([]byte, error) {
-			rows, err := s.table(query, at, filter)
-			if err != nil {
-				return nil, err
-			}
-			return rows.json(0, rows.len()), nil
-		})
-	}), nil
+	now := func() ([]byte, error) { return rows.json(0, rows.len()), nil }
+	doc, err = s.documents.open(key, now, func() ([]byte, error) {
+		rows, err := s.table(query, at, filter)
+		if err != nil {
+			return nil, err
+		}
+		return rows.json(0, rows.len()), nil
+	})
+	return head, doc, err
 }
 
 // openChange opens the members of a change as MarshalChange writes them.

@@ -70,7 +70,8 @@ func (sub *subscription) addPart(rows *tableRows, to int, last bool) error {
 	}
 	query, at, from := sub.follows, t.status.Position, t.from
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, fmt.Sprintf("rows %d to %d %s", from, to, filterKey(filter))}
-	doc, err := s.srv.documents.open(key, func() ([]byte, error) {
+	now := func() ([]byte, error) { return rows.json(from, to), nil }
+	doc, err := s.srv.documents.open(key, now, func() ([]byte, error) {
 		rows, err := s.srv.table(query, at, filter)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@
 package cursor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -202,11 +203,7 @@ func (c *Cursor) read(r *Reader, newest registry.Position) ([]registry.Change, e
 	if seen == newest {
 		return nil, nil
 	}
-	limit := c.Rules.Page
-	if limit == 0 {
-		limit = PageSize
-	}
-	return r.page(c.Query, seen, newest, limit)
+	return r.page(c.Query, seen, newest, cmp.Or(c.Rules.Page, PageSize))
 }
 
 // folds reports whether waiting changes go out as one.

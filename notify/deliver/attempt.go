@@ -125,7 +125,7 @@ func (e *Engine) postpone(ctx context.Context, x *subscriber, err error) outcome
 func existing(do func(*registry.Subscription) error) func(*registry.Subscription, bool) error {
 	return func(s *registry.Subscription, found bool) error {
 		if !found {
-			return registry.ErrNotFound
+			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
 		}
 		return do(s)
 	}

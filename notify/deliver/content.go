@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -88,11 +89,7 @@ func (c *Contents) join(topic string, at registry.Position) (r *rendering, mine 
 	if r != nil && r.at.Epoch == at.Epoch && r.at.Seq >= at.Seq && !r.collected() {
 		return r, false, nil
 	}
-	budget := c.Budget
-	if budget == 0 {
-		budget = 256 << 20
-	}
-	if c.bytes >= budget && (r == nil || r.size > small) {
+	if c.bytes >= cmp.Or(c.Budget, 256<<20) && (r == nil || r.size > small) {
 		return nil, false, ErrBusy
 	}
 	c.sweep()

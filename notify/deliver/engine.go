@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,22 +113,17 @@ type Timing struct {
 	Slow    time.Duration // an answer that took longer is not given the wide limiter, default 2 s
 }
 
-func or[T int | float64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
-}
-
 func (o *Options) fill() {
-	or(&o.Limits.Wide, 256)
-	or(&o.Limits.Narrow, 64)
-	or(&o.Limits.PerHost, 16)
-	or(&o.Limits.Rate, 50)
-	or(&o.Limits.Burst, 100)
-	or(&o.Timing.Connect, 5*time.Second)
-	or(&o.Timing.Header, 15*time.Second)
-	or(&o.Timing.Total, 30*time.Second)
-	or(&o.Timing.Slow, 2*time.Second)
+	l, t := &o.Limits, &o.Timing
+	l.Wide = cmp.Or(l.Wide, 256)
+	l.Narrow = cmp.Or(l.Narrow, 64)
+	l.PerHost = cmp.Or(l.PerHost, 16)
+	l.Rate = cmp.Or(l.Rate, 50)
+	l.Burst = cmp.Or(l.Burst, 100)
+	t.Connect = cmp.Or(t.Connect, 5*time.Second)
+	t.Header = cmp.Or(t.Header, 15*time.Second)
+	t.Total = cmp.Or(t.Total, 30*time.Second)
+	t.Slow = cmp.Or(t.Slow, 2*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

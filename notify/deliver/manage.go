@@ -1,32 +1,22 @@
 package deliver
 
-import (
-	"fmt"
-
-	"github.com/freshet/freshet/registry"
-)
+import "github.com/freshet/freshet/registry"
 
 // Pause keeps a subscription's changes waiting in the log until Resume.
 func (e *Engine) Pause(id string) (registry.Subscription, error) {
-	return e.Edit(id, func(s *registry.Subscription, found bool) error {
-		if !found {
-			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
-		}
+	return e.Edit(id, existing(func(s *registry.Subscription) error {
 		if s.State != registry.Active {
 			return conflict("only an active subscription can be paused; this one is " + string(s.State))
 		}
 		s.State = registry.SubscriptionPaused
 		return nil
-	})
+	}))
 }
 
 // Resume undoes Pause, and being disabled: whatever waits is tried at once. One
 // whose callback has not agreed yet is asked again.
 func (e *Engine) Resume(id string) (registry.Subscription, error) {
-	return e.Edit(id, func(s *registry.Subscription, found bool) error {
-		if !found {
-			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
-		}
+	return e.Edit(id, existing(func(s *registry.Subscription) error {
 		s.NextTry, s.Failures, s.FailingSince = nil, 0, nil
 		switch {
 		case s.State == registry.Disabled && s.Intent != nil && s.Intent.Mode == "denied":
@@ -37,22 +27,19 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 			s.State, s.Reason = registry.Active, ""
 		}
 		return nil
-	})
+	}))
 }
 
 // Drop ends a subscription. end says what is to be done for it first, by
 // leaving it in another state than registry.Ended; nil: nothing.
 func (e *Engine) Drop(id string, end func(s *registry.Subscription)) error {
-	_, err := e.Edit(id, func(s *registry.Subscription, found bool) error {
-		if !found {
-			return fmt.Errorf("subscription: %w", registry.ErrNotFound)
-		}
+	_, err := e.Edit(id, existing(func(s *registry.Subscription) error {
 		s.State = registry.Ended
 		if end != nil {
 			end(s)
 		}
 		return nil
-	})
+	}))
 	return err
 }
 

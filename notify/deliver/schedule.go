@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"container/heap"
+	"container/list"
 	"context"
 	"errors"
 	"net/netip"
@@ -307,27 +308,16 @@ func (t *timers) Pop() any {
 }
 
 // A queue is first in, first out. It holds each entry once at most.
-type queue struct {
-	items []*subscriber
-	head  int
-}
+type queue struct{ items list.List }
 
-func (q *queue) len() int { return len(q.items) - q.head }
+func (q *queue) len() int { return q.items.Len() }
 
-func (q *queue) push(x *subscriber) { q.items = append(q.items, x) }
+func (q *queue) push(x *subscriber) { q.items.PushBack(x) }
 
 func (q *queue) pop() *subscriber {
-	if q.head == len(q.items) {
+	first := q.items.Front()
+	if first == nil {
 		return nil
 	}
-	x := q.items[q.head]
-	q.items[q.head] = nil
-	if q.head++; q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	} else if q.head > 1024 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	return x
+	return q.items.Remove(first).(*subscriber)
 }

@@ -1,6 +1,7 @@
 package sepa
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -47,26 +48,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Live.Accept(w, r, registry.SEPA, c.serve, c.take)
 }
 
-func (s *Server) limit() int {
-	if s.Limit == 0 {
-		return 100
-	}
-	return s.Limit
-}
+func (s *Server) limit() int { return cmp.Or(s.Limit, 100) }
 
-func (s *Server) ping() time.Duration {
-	if s.Ping == 0 {
-		return 25 * time.Second
-	}
-	return s.Ping
-}
+func (s *Server) ping() time.Duration { return cmp.Or(s.Ping, 25*time.Second) }
 
-func (s *Server) idle() time.Duration {
-	if s.Idle == 0 {
-		return 30 * time.Second
-	}
-	return s.Idle
-}
+func (s *Server) idle() time.Duration { return cmp.Or(s.Idle, 30*time.Second) }
 
 // A client is one connection. Every subscription has a goroutine, which holds
 // a cursor and waits with it when the client reads slowly.

@@ -84,12 +84,16 @@ func (w *Sender) change(ctx context.Context, s *registry.Subscription, p registr
 	if net.Delta == nil {
 		return nil, &registry.OutboxMessage{Until: p.Until}, nil
 	}
-	write := notify.MarshalChange
-	if !filter.All() {
-		write = notify.MarshalFiltered
-	}
-	data, err := write(net, w.opts.Format)
+	data, err := w.marshal(net, filter)
 	return data, nil, err
+}
+
+// marshal writes a change, or what a filter left of it.
+func (w *Sender) marshal(c registry.Change, filter *cursor.Filter) ([]byte, error) {
+	if filter.All() {
+		return notify.MarshalChange(c, w.opts.Format)
+	}
+	return notify.MarshalFiltered(c, w.opts.Format)
 }
 
 // held writes what a message about a query that was kept back tells.
@@ -121,11 +125,7 @@ func (w *Sender) held(ctx context.Context, s *registry.Subscription, p registry.
 	if err != nil {
 		return nil, nil, err
 	}
-	write := notify.MarshalChange
-	if !filter.All() {
-		write = notify.MarshalFiltered
-	}
-	data, err := write(net, w.opts.Format)
+	data, err := w.marshal(net, filter)
 	return data, nil, err
 }
 

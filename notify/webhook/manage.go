@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -53,19 +54,12 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	if err != nil {
 		return s, err
 	}
-	most, perHost := m.Most, m.PerHost
-	if most == 0 {
-		most = 1_000_000
-	}
-	if perHost == 0 {
-		perHost = 1000
-	}
 	u, err := m.Guard.Check(r.URL)
 	if err != nil {
 		return s, refuse("/url", "url cannot be called: %v", err)
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if all, of := m.Engine.Counts(host); all >= most || of >= perHost && !m.Engine.Trusted(host) {
+	if all, of := m.Engine.Counts(host); all >= cmp.Or(m.Most, 1_000_000) || of >= cmp.Or(m.PerHost, 1000) && !m.Engine.Trusted(host) {
 		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
 	}
 	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {

@@ -42,6 +42,7 @@
 package websub
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -134,20 +135,11 @@ var _ deliver.Sender = (*Hub)(nil)
 // New makes a hub.
 func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
-	if o.Lease.Least == 0 {
-		o.Lease.Least = time.Minute
-	}
-	if o.Lease.Usual == 0 {
-		o.Lease.Usual = 10 * 24 * time.Hour
-	}
-	if o.Lease.Most == 0 {
-		o.Lease.Most = 30 * 24 * time.Hour
-	}
+	const day = 24 * time.Hour
+	o.Lease = Lease{cmp.Or(o.Lease.Least, time.Minute), cmp.Or(o.Lease.Usual, 10*day), cmp.Or(o.Lease.Most, 30*day)}
+	o.Patience = cmp.Or(o.Patience, day)
 	if len(o.Schedule) == 0 {
 		o.Schedule = Schedule
-	}
-	if o.Patience == 0 {
-		o.Patience = 24 * time.Hour
 	}
 	if o.Now == nil {
 		o.Now = time.Now

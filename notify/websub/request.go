@@ -1,6 +1,7 @@
 package websub
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -52,22 +53,11 @@ type Handler struct {
 
 // NewHandler makes the handler of a hub whose subscriptions an engine serves.
 func NewHandler(h *Hub, e *deliver.Engine, g *deliver.Guard, gate notify.Gate, c Caps, log *slog.Logger) *Handler {
-	set := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	set(&c.Pending, 10_000)
-	set(&c.Subscriptions, 1_000_000)
-	set(&c.PerHost, 10_000)
-	set(&c.ClientBurst, 100)
-	set(&c.HostBurst, 50)
-	if c.ClientRate == 0 {
-		c.ClientRate = 10
-	}
-	if c.HostRate == 0 {
-		c.HostRate = 5
-	}
+	c.Pending = cmp.Or(c.Pending, 10_000)
+	c.Subscriptions = cmp.Or(c.Subscriptions, 1_000_000)
+	c.PerHost = cmp.Or(c.PerHost, 10_000)
+	c.ClientRate, c.ClientBurst = cmp.Or(c.ClientRate, 10), cmp.Or(c.ClientBurst, 100)
+	c.HostRate, c.HostBurst = cmp.Or(c.HostRate, 5), cmp.Or(c.HostBurst, 50)
 	return &Handler{hub: h, engine: e, guard: g, gate: gate, log: log, caps: c,
 		clients: buckets{rate: rate.Limit(c.ClientRate), burst: c.ClientBurst}, hosts: buckets{rate: rate.Limit(c.HostRate), burst: c.HostBurst}}
 }
