@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A admission is a connection's place among those that the limits count.
+// An admission is a connection's place among those that the limits count.
 type admission struct {
 	from    string // address, "" when it is not counted
 	refused string // why there is no room for the connection, "" when there is

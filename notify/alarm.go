@@ -12,7 +12,7 @@ func (a *alarm) set(at time.Time, fire func()) {
 	a.at, a.timer = at, time.AfterFunc(time.Until(at), fire)
 }
 
-// earlier has it fire at a moment, unless it fires before.
+// earlier makes the alarm fire at a time unless it fires before.
 func (a *alarm) earlier(at time.Time) {
 	if a.off() || at.Before(a.at) {
 		a.at = at
@@ -27,7 +27,7 @@ func (a *alarm) reset() { a.at = time.Time{} }
 
 func (a *alarm) stop() { a.timer.Stop() }
 
-// nextTime is when there is something to do next, whatever comes.
+// nextTime is the earliest deadline of the session.
 func (s *session) nextTime() time.Time {
 	next := s.subs.earliest(s.beat)
 	if !s.login.ready && s.hello.Before(next) {
@@ -39,7 +39,7 @@ func (s *session) nextTime() time.Time {
 	return next
 }
 
-// runTimer does what it is time for.
+// runTimer handles the deadlines that have passed.
 func (s *session) runTimer(now time.Time) error {
 	s.alarm.reset()
 	switch {
@@ -56,7 +56,7 @@ func (s *session) runTimer(now time.Time) error {
 	return s.heartbeat(now)
 }
 
-// heartbeat keeps the connection and what the client knows fresh.
+// heartbeat pings the client, checks its token, and reports quiet subscriptions.
 func (s *session) heartbeat(now time.Time) error {
 	s.out.addPing()
 	if !s.login.ready {

@@ -15,7 +15,7 @@ import (
 // registry.ErrNotFound when there is no such profile (any more), and are a
 // *registry.GapError where the log does not continue.
 type Captures interface {
-	// ProfileStatus tells the position of the newest capture, and the counts.
+	// ProfileStatus returns the position of the newest capture, and the counts.
 	ProfileStatus(profile string) (registry.ProfileStatus, error)
 	// EndOf finds the place of a capture among the ends of its profile's rounds,
 	// captured and expired; Seq 0 is before the first.
@@ -24,10 +24,9 @@ type Captures interface {
 	Ends(profile, epoch string, end uint64, limit int) ([]registry.RoundEnd, error)
 }
 
-// A capturesCursor is one reader's place in a profile's history. What it was
-// told to resume from is a capture; it remembers besides how far it has come
-// among all ends, so that each expiry, too, is told once to each connection and
-// never passed over.
+// A capturesCursor is a reader's place in a profile's history. A reader resumes from
+// a capture. The cursor also counts all ends of rounds, so that each connection gets
+// each expiry once.
 type capturesCursor struct {
 	profile string
 	pos     registry.Position // the newest capture that was sent
@@ -87,7 +86,7 @@ func (c *capturesCursor) passed(e *registry.RoundEnd) {
 	}
 }
 
-// A captureResult is where a result stood that a capture is about.
+// A captureResult is the position of a result in a capture.
 type captureResult struct {
 	Query string `json:"query"`
 	registry.Position
@@ -145,7 +144,7 @@ func expired(e *registry.RoundEnd) []field {
 //
 // A request says where to go on by Last-Event-ID or, failing that, by after;
 // without them the stream begins with what comes next. After a reconnection
-// expiries since the capture named are told again; their round tells them apart.
+// expiries since the named capture are sent again, with the same round.
 func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile) {
 	at, given, ok := eventPosition(w, r)
 	if !ok {
@@ -196,7 +195,7 @@ func (s *Server) writeCapturesGap(e *events, c *capturesCursor, gap *registry.Ga
 	return e.event("gap", c.pos.String(), frameless(field{"reason", gap.Reason}))
 }
 
-// endOfProfile tells that a profile is gone.
+// endOfProfile writes the end of a stream whose profile is gone.
 func (s *Server) endOfProfile(e *events, err error) error {
 	if errors.Is(err, registry.ErrNotFound) {
 		e.event("complete", "", frameless(field{"reason", "released"}))
@@ -232,7 +231,7 @@ func (s *Server) writeCaptures(ctx context.Context, e *events, c *capturesCursor
 	return nil
 }
 
-// writeRoundEnds tells a page of what follows, if there is something.
+// writeRoundEnds writes the next page of ends, and reports whether there was one.
 func (s *Server) writeRoundEnds(e *events, c *capturesCursor) (told bool, err error) {
 	page, err := c.next(s.opts.Captures)
 	var gap *registry.GapError

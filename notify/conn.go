@@ -16,9 +16,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Conn is a WebSocket connection in another dialect than freshet.v1, under
-// the same rules: what a client may send, how slow it may read, how it is
-// counted, and how it is told that the server goes down.
+// A Conn is a WebSocket connection with another protocol than freshet.v1. The same
+// rules apply: limits on what a client sends, on slow reading and on connections, and
+// the close code when the server goes down.
 type Conn struct {
 	srv  *Server
 	conn *websocket.Conn

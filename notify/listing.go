@@ -16,7 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrDropped says that an operator ended a subscription at the server.
+// ErrDropped reports that an operator ended a subscription.
 var ErrDropped = errors.New("dropped")
 
 // A listing holds the subscriptions of connected clients, for operators. The zero

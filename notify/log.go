@@ -20,7 +20,7 @@ type Registrar interface {
 	// that ends the hold: the registration is released 24 h after the last one.
 	// An error that wraps ErrRefused says what the caller has to change, one
 	// that wraps ErrLimit that there are too many; their texts are shown to the
-	// caller. Any other error is logged, and the caller told to try later.
+	// caller. Any other error is logged, and the client is asked to try later.
 	Follow(ctx context.Context, caller registry.Caller, endpoint, sparql string) (registry.Query, func(), error)
 }
 

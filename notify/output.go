@@ -15,20 +15,19 @@ import (
 type output struct {
 	wire *wire
 	pool *sync.Pool // of *[]byte
-	wait waiter     // is told before a write waits for the client
+	wait waiter     // hands off before a write waits for the client
 
 	frames *[]byte   // that are not written yet; nil: none
 	doc    *Document // the rest of the last frame, without the closing brace
 }
 
-// errGone says that the connection is broken: no one can be told.
+// errGone reports that the connection is broken, so no close frame can be sent.
 var errGone = errors.New("connection is gone")
 
 // endOfMessage closes a message whose last member is a document.
 var endOfMessage = []byte("}")
 
-// flushAt is the number of bytes from which on frames are not collected any more
-// but written.
+// flushAt is the number of collected bytes at which frames are written.
 const flushAt = 32 << 10
 
 // write adds a message, and writes when enough has been collected.

@@ -9,7 +9,7 @@ import (
 )
 
 // subscribeProfile opens a subscription to a profile's captures. It shares with
-// those to queries whatever is not about results: ids, windows, wake-ups, the
+// subscriptions to queries all that is not about results: ids, windows, wake-ups, the
 // listing and the end.
 func (s *session) subscribeProfile(r request) error {
 	var ref string
@@ -110,8 +110,8 @@ func (sub *subscription) addEnd(e *registry.RoundEnd) error {
 	return nil
 }
 
-// heartbeatOfCaptures tells a quiet client that nothing was captured, or finds that
-// something was.
+// heartbeatOfCaptures confirms to a quiet client that nothing was captured, or
+// enqueues the subscription if something was.
 func (sub *subscription) heartbeatOfCaptures() error {
 	s := sub.session
 	page, err := sub.captures.next(s.srv.opts.Captures)

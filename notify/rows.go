@@ -38,7 +38,7 @@ func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*t
 	}, weighTable)
 }
 
-// filterKey tells filters apart.
+// filterKey identifies a filter.
 func filterKey(f *cursor.Filter) string { return short(string(f.JSON())) }
 
 func weighTable(t *tableRows) int {

@@ -137,7 +137,7 @@ type Server struct {
 	mu       sync.Mutex // guards closed together with wg.Add, cuts and sessions
 	closed   bool
 	tracked  map[io.Closer]struct{} // connections to cut when there is no more time
-	sessions map[*session]struct{}  // to be told when the server goes down or tokens change
+	sessions map[*session]struct{}  // that end with the server and check changed tokens
 	recheck  chan struct{}          // closed by the next Recheck
 
 	addresses map[string]int // connections of each address
@@ -216,7 +216,7 @@ type Stats struct {
 	Slow          uint64 // connections whose reader was too slow
 }
 
-// Stats returns the present counts.
+// Stats returns the current counts.
 func (s *Server) Stats() Stats {
 	return Stats{s.connections.Load(), s.subscriptions.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
 }
@@ -231,9 +231,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// upgrade takes a WebSocket connection over and serves it in the background. What
-// prepare needs of the request it takes before it returns. The function that it
-// returns has gone called when the connection is closed.
+// upgrade takes a WebSocket connection over and serves it in the background. prepare
+// copies what it needs of the request. The function that it returns serves the
+// connection and calls gone when it is closed.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, up *websocket.Upgrader, way registry.Way, prepare func(*websocket.Conn, *wire, admission) func(gone func())) {
 	at, ok := s.admit(r)
 	if !ok {
@@ -343,8 +343,8 @@ func (s *Server) beginDrain() {
 	}
 }
 
-// Recheck has the tokens of all connections checked again, now: they have
-// changed. Without, that happens at every heartbeat.
+// Recheck checks the tokens of all connections again after tokens have changed.
+// Otherwise they are checked at every heartbeat.
 func (s *Server) Recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,8 +362,8 @@ func (s *Server) Rechecked() <-chan struct{} {
 	return s.recheck
 }
 
-// register enters a session among those to be told when the server goes down or
-// tokens change.
+// register adds or removes a session that ends with the server and checks changed
+// tokens.
 func (s *Server) register(e *session, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	}
 	if given {
 		o.After = &p
-	} else if st.Position.Seq == 0 { // no result yet: whatever comes is a change
+	} else if st.Position.Seq == 0 { // no result yet: the first event is a change
 		o.After = &st.Position
 	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {

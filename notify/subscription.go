@@ -307,8 +307,8 @@ func (sub *subscription) change(c *registry.Change) error {
 	return nil
 }
 
-// snapshot replaces what the client has by the present result. Where the log does
-// not continue, the client is told why.
+// snapshot sends the current result. If the log does not continue where the client is,
+// the subscription begins again with the reason.
 func (sub *subscription) snapshot(lost string) error {
 	if lost != "" {
 		return sub.restart(lost)
@@ -323,10 +323,9 @@ func (sub *subscription) snapshot(lost string) error {
 	return sub.transferResult(&st)
 }
 
-// state reports a transition between live and stale. For a follower there are no
-// other states: what it holds is kept up to date or it is not, and clients of the
-// first version know these two. reason tells stale, failing and idle apart. A query
-// that was never complete is stale too: its client waits for nothing otherwise.
+// state reports a transition between live and stale, the only states that a follower
+// needs and that clients of the first version know. reason distinguishes stale,
+// failing and idle. A query that fails before its first result is stale, too.
 func (sub *subscription) state(st *registry.Status) error {
 	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
 	if stale == sub.stale || st.State == registry.Paused {
@@ -355,8 +354,8 @@ func timeOrNil(t time.Time) any {
 	return t
 }
 
-// heartbeat tells a quiet client up to when nothing changed, or finds that
-// something did.
+// heartbeat confirms to a quiet client that nothing changed, or enqueues the
+// subscription if something did.
 func (sub *subscription) heartbeat() error {
 	if sub.captures != nil {
 		return sub.heartbeatOfCaptures()

@@ -96,9 +96,9 @@ func (t *topic) current() (*registry.Status, error) {
 	return t.status, nil
 }
 
-// due predicts when the query runs next, once for all who are told the same
-// status; zero if that cannot be predicted. The lock is not held meanwhile: it can take
-// as long as a slot takes to begin, and others would wait to come or go.
+// due predicts when the query runs next, once for all followers that get the same
+// status; zero if that cannot be predicted. It does not hold the lock during the
+// prediction, which may take as long as a slot takes to begin.
 func (t *topic) due(endpoint string) time.Time {
 	if t.srv.opts.Due == nil {
 		return time.Time{}
@@ -121,7 +121,7 @@ func (t *topic) due(endpoint string) time.Time {
 	return next
 }
 
-// expire has the status read again: the caller saw that it is old.
+// expire makes the next caller read the status again.
 func (t *topic) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 type turnQueue struct {
 	srv   *Server
 	byID  map[string]*subscription
-	queue []*subscription             // those that have something to look at, in turn
-	holds map[*subscription]time.Time // until when their rate holds them back
+	queue []*subscription             // that may have something to send, in turn
+	holds map[*subscription]time.Time // when their rate allows the next message
 }
 
-// enter takes a subscription in. What is committed from now on wakes it.
+// enter adds a subscription. Every later commit wakes it.
 func (q *turnQueue) enter(sub *subscription) {
 	q.byID[sub.id] = sub
 	q.srv.join(sub)
 	q.srv.subscriptions.Add(1)
 }
 
-// leave takes a subscription out.
+// leave removes a subscription.
 func (q *turnQueue) leave(sub *subscription) {
 	sub.over = true
 	delete(q.byID, sub.id)
@@ -46,7 +46,7 @@ func (q *turnQueue) close() {
 	q.queue, q.holds = nil, nil
 }
 
-// enqueue puts a subscription in turn to be looked at.
+// enqueue gives a subscription a turn.
 func (q *turnQueue) enqueue(sub *subscription) {
 	if !sub.queued && !sub.over {
 		sub.queued = true
@@ -62,7 +62,7 @@ func (q *turnQueue) next() *subscription {
 	return sub
 }
 
-// hold has a subscription looked at when its rate allows the next message.
+// hold enqueues a subscription when its rate allows the next message.
 func (q *turnQueue) hold(sub *subscription, until time.Time) {
 	if q.holds == nil {
 		q.holds = make(map[*subscription]time.Time)
@@ -90,7 +90,7 @@ func (q *turnQueue) endHolds(now time.Time) {
 	}
 }
 
-// foldAll has what waits of each go out as one change.
+// foldAll folds the waiting changes of each subscription into one.
 func (q *turnQueue) foldAll() {
 	for _, sub := range q.byID {
 		sub.cursor.Hold()

@@ -20,10 +20,9 @@ func NewWaker() *Waker {
 	}
 }
 
-// Wake says to the followers of these queries, and to those of all queries, that
-// there is something new in the log or in a query's status. It must be
-// called after the commit, never before. It does not block; its cost grows with
-// the number of followers of these queries only.
+// Wake wakes the followers of these queries and those of all queries: there may be
+// something new in the log or in a query's status. It must be called after the commit.
+// It does not block. Its cost grows with the number of followers of these queries.
 func (h *Waker) Wake(queries ...string) {
 	if len(queries) == 0 {
 		return
@@ -40,8 +39,8 @@ func (h *Waker) Wake(queries ...string) {
 	}
 }
 
-// WakeAll is Wake of every query that is followed: for what ends many at once, as
-// the removal of an endpoint.
+// WakeAll wakes the followers of every query, for changes that affect many queries at
+// once such as the removal of an endpoint.
 func (h *Waker) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,8 +55,7 @@ func (h *Waker) WakeAll() {
 }
 
 // Follow returns a follower of these queries. Follow first and read the log
-// afterwards: what is committed between the two is then seen twice at worst
-// and never missed.
+// afterwards: a commit between the two is then seen twice at worst and never missed.
 func (h *Waker) Follow(queries ...string) *Follower {
 	f := &Follower{waker: h, c: make(chan struct{}, 1), dirty: make(map[string]struct{})}
 	for _, q := range queries {
@@ -66,8 +64,8 @@ func (h *Waker) Follow(queries ...string) *Follower {
 	return f
 }
 
-// Call has f called at every wake-up of a query, in the place of a signal. f runs
-// within Wake, so it has to be quick and must not use the waker.
+// Call returns a follower that calls f at every wake-up of a query instead of sending a
+// signal. f runs within Wake, so it must be quick and must not use the waker.
 func (h *Waker) Call(query string, f func()) *Follower {
 	w := &Follower{waker: h, call: f}
 	w.Add(query)
@@ -83,15 +81,15 @@ func (h *Waker) FollowAll() *Follower {
 	return f
 }
 
-// Followers counts those who follow a query.
+// Followers returns the number of followers of a query.
 func (h *Waker) Followers(query string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.queries[query])
 }
 
-// A Follower is one reader's interest in any number of queries. It remembers
-// which of them awoke, so that one goroutine can follow many.
+// A Follower is one reader's interest in any number of queries. It collects the
+// queries that were woken, so that one goroutine can follow many.
 type Follower struct {
 	waker *Waker
 	c     chan struct{}
@@ -154,7 +152,7 @@ func (f *Follower) Close() {
 	}
 }
 
-// Take returns the queries that awoke since the last call.
+// Take returns the queries that were woken since the last call.
 func (f *Follower) Take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,6 +181,6 @@ func (f *Follower) mark(query string) {
 func (f *Follower) signal() {
 	select {
 	case f.c <- struct{}{}:
-	default: // one is waiting already and is as good
+	default: // a signal is waiting already
 	}
 }

@@ -50,7 +50,7 @@ type wire struct {
 // lag is the time of one write from which its reader counts as lagging.
 const lag = loan.Lag
 
-// A waiter is told before its goroutine waits for a client.
+// A waiter hands off before its goroutine waits for a client.
 type waiter interface{ handOff() }
 
 func newWire(c net.Conn, t *Timing, onSlow func()) *wire {
@@ -83,7 +83,7 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // send writes all of p, of doc and of tail, and nothing comes between their bytes.
-// It tells first, unless that is nil, before it waits.
+// Before it waits it calls first, unless that is nil.
 func (w *wire) send(p []byte, doc *Document, tail []byte, first waiter) error {
 	if !w.mu.TryLock() {
 		if first != nil {

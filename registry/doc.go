@@ -65,9 +65,18 @@
 //     and its rate.
 //   - follower: a program that receives changes: a connected client or the callback
 //     of a webhook or a WebSub subscription.
+//   - way: the protocol by which a follower receives changes. See [Way]. The code
+//     that decides what the subscriptions of one way are sent is its sender.
 //   - subscription: what one follower asked for, with its cursor and its failures.
 //     See [Subscription].
+//   - window: the number of messages that a client may leave unacknowledged.
+//   - fold: to add up waiting changes into one net change, for a reader that lags or
+//     whose rate or filter withholds them. See [Withheld].
 //   - lease: the time after which a WebSub subscription ends unless it is renewed.
 //   - delivery: one message to a callback. A delivery that failed too often is given
 //     up and becomes a dead letter. See [DeadLetter].
+//   - outbox: the message of a subscription whose content is fixed before its first
+//     attempt. See [OutboxMessage].
+//   - wake-up: the signal to followers to look at the log again. It carries no data.
+//   - hub: the WebSub hub of this server.
 package registry

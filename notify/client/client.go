@@ -51,7 +51,7 @@ type Options struct {
 	Trouble func(error)
 }
 
-// A Kind says what an Event tells.
+// A Kind is the kind of an Event.
 type Kind string
 
 // The kinds of events. Snapshot, Delta and Alive bring a new State.

@@ -272,7 +272,7 @@ func (f *Filter) project(vars []string, row []byte) []byte {
 	}
 	var bindings map[string]json.RawMessage
 	if json.Unmarshal(row, &bindings) != nil {
-		return row // not a row of ours
+		return row // not a row in this form
 	}
 	out := []byte{'{'}
 	for _, v := range f.head(vars) {

@@ -86,8 +86,8 @@ func compact(d *diff.Delta) *diff.Delta {
 	return own
 }
 
-// A bound says how far a net change can have come at most, which tells without
-// adding up the log again that it does not pass a filter yet. The sum of two
+// A bound is an upper bound on a net change. It shows, without adding up the log
+// again, that the change does not pass a filter yet. The sum of two
 // changes differs in at most as many rows as both of them together. The zero
 // value knows nothing.
 type bound struct {

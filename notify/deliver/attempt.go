@@ -17,11 +17,11 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An outcome is what came of serving a subscription.
+// An outcome is the result of one turn of a subscription.
 type outcome struct {
-	gone     bool // the subscription is no more
+	gone     bool // the subscription is deleted
 	called   bool // its callback was called
-	well     bool // and answered well, in time
+	well     bool // the callback accepted the call in time
 	more     bool // there may be more to do at once
 	hold, at time.Time
 }
@@ -30,10 +30,10 @@ type outcome struct {
 // version of the server does not know. The subscription is shown as failing.
 var ErrUnsupported = errors.New("this version of the server cannot serve the subscription")
 
-// mostEditsInARow is after how many edits others get their turn.
+// mostEditsInARow is the number of edits after which others get their turn.
 const mostEditsInARow = 100
 
-// serve does the next thing for a subscription: edits, then at most one call.
+// serve runs one turn of a subscription: edits, then at most one call.
 func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 	if err := e.opts.Writable(); err != nil {
 		return e.postpone(ctx, x, err)
@@ -68,7 +68,7 @@ func (e *Engine) serve(ctx context.Context, x *subscriber) outcome {
 	return outcome{more: true}
 }
 
-// next asks a subscription's way out what to do.
+// next asks the sender of a subscription's way for the next step.
 func (e *Engine) next(ctx context.Context, s *registry.Subscription) (Step, error) {
 	way := e.opts.Senders[s.Way]
 	if way == nil {
@@ -105,14 +105,14 @@ func (e *Engine) unsupported(ctx context.Context, x *subscriber, s *registry.Sub
 	return outcome{hold: *after.NextTry}
 }
 
-// postpone is a fault of ours: it is logged, and looked at again a little later.
+// postpone logs an internal error and schedules another turn after a pause.
 func (e *Engine) postpone(ctx context.Context, x *subscriber, err error) outcome {
 	if ctx.Err() != nil || errors.Is(err, ErrStopped) {
 		return outcome{}
 	}
 	pause := 5 * time.Second
 	switch {
-	case errors.Is(err, registry.ErrReadOnly): // the store itself says so, once
+	case errors.Is(err, registry.ErrReadOnly): // the store logs this once
 	case errors.Is(err, ErrBusy):
 		pause = 250 * time.Millisecond
 	default:
@@ -121,7 +121,7 @@ func (e *Engine) postpone(ctx context.Context, x *subscriber, err error) outcome
 	return outcome{hold: e.opts.Now().Add(pause)}
 }
 
-// existing makes an edit that a subscription has to be there for.
+// existing returns an edit that fails when the subscription is not stored.
 func existing(do func(*registry.Subscription) error) func(*registry.Subscription, bool) error {
 	return func(s *registry.Subscription, found bool) error {
 		if !found {
@@ -131,14 +131,14 @@ func existing(do func(*registry.Subscription) error) func(*registry.Subscription
 	}
 }
 
-// deliver makes a call and enters what became of it.
+// deliver makes a call and records its reply.
 func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subscription, c *Call) outcome {
 	r := e.call(ctx, c)
 	if c.Release != nil {
 		c.Release()
 	}
 	if r.Err != nil && ctx.Err() != nil {
-		return outcome{} // the process ends: whether it arrived is not known, so it is sent again
+		return outcome{} // the process ends; the message may have arrived and is sent again
 	}
 	e.stats.sent.Add(1)
 	if r.OK() {
@@ -168,8 +168,8 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	return v
 }
 
-// record enters what became of a call. While the store takes no writes it tries
-// again, so that no callback is called twice for it.
+// record stores the reply to a call. While the store accepts no writes it retries, so
+// that the callback is not called twice.
 func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	for {
 		s, err := e.writer.edit(id, do)
@@ -186,7 +186,7 @@ func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscr
 	}
 }
 
-// call sends the request. Redirects are answers like any other.
+// call sends the request. It does not follow redirects.
 func (e *Engine) call(ctx context.Context, c *Call) (r Reply) {
 	r.Sent = e.opts.Now()
 	defer func() { r.At = e.opts.Now() }()
@@ -211,13 +211,13 @@ func (e *Engine) call(ctx context.Context, c *Call) (r Reply) {
 	if c.Read > 0 && r.OK() {
 		r.Body, r.Err = io.ReadAll(io.LimitReader(resp.Body, int64(c.Read)+1))
 	}
-	// A short rest is read so that the connection can be used again.
+	// Read a short rest so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	return r
 }
 
-// describe says what went wrong without the callback's URL, which the errors of
-// the HTTP client repeat.
+// describe describes an error without the callback's URL, which errors of the HTTP
+// client contain.
 func describe(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -231,23 +231,23 @@ func describe(err error) string {
 		return "the callback did not answer in time"
 	}
 	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil { // it names our own address, too
+	if errors.As(err, &op) && op.Err != nil { // its text contains the server's own address
 		err = errors.New(op.Op + ": " + op.Err.Error())
 	}
 	text := strings.ToValidUTF8(err.Error(), "")
 	return text[:min(len(text), 200)]
 }
 
-// Delivered notes that a callback took what it was sent.
+// Delivered records an accepted delivery.
 func Delivered(s *registry.Subscription, r Reply) {
 	s.Failures, s.FailingSince, s.LastError, s.NextTry = 0, nil, "", nil
 	s.LastAttempt, s.LastDelivery = utc(r.At), utc(r.At)
 	s.Deliveries++
 }
 
-// Refused notes that it did not, and when to try again by a schedule whose last
-// entry repeats. Each pause is lengthened by up to a tenth, by chance, so that
-// callbacks that failed together do not come back together.
+// Refused records a failed delivery and sets the time of the next try. The last entry
+// of the schedule repeats. Each pause is lengthened by a random tenth at most, so that
+// callbacks that failed together are not retried together.
 func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
 	s.Failures = max(s.Failures, 0) // a damaged store may say otherwise
 	pause := schedule[min(s.Failures, len(schedule)-1)]
@@ -259,9 +259,8 @@ func Refused(s *registry.Subscription, r Reply, schedule []time.Duration) {
 	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
 }
 
-// BackingOff tells whether the time of a subscription's next try is still to come. An
-// attempt in the future is from before the clock was set back, and what was to
-// come after it no measure.
+// BackingOff reports whether a subscription's next try is in the future. A last
+// attempt in the future means that the clock was set back; the next try is then due.
 func BackingOff(s *registry.Subscription, now time.Time) bool {
 	return s.NextTry != nil && now.Before(*s.NextTry) && (s.LastAttempt == nil || !s.LastAttempt.After(now))
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrNoContent says that a topic has nothing to show now.
+// ErrNoContent reports that a topic has no content.
 var ErrNoContent = errors.New("the topic has no content")
 
-// ErrBusy says that so much is being delivered that more has to wait.
+// ErrBusy reports that deliveries use all of the memory allowed.
 var ErrBusy = errors.New("too much is under way")
 
 // A Content is what a topic's URL serves at one moment.
 type Content struct {
-	At      registry.Position // the query was at least here
+	At      registry.Position // the query's position, or a later one
 	Version string            // its entity tag
 	Type    string            // media type
-	Body    []byte            // the same for all readers: not to be changed
+	Body    []byte            // shared by all readers; must not be modified
 }
 
-// Contents lets all deliveries of one version of a topic share its bytes. It
-// keeps nothing alive by itself. The zero value is not ready: set Read.
+// Contents lets all deliveries of one version of a topic share its bytes. It holds no
+// content that is not in use. Read must be set.
 type Contents struct {
-	// Read renders a topic, which is a path of ours, or says ErrNoContent.
+	// Read renders the topic at a path. It may return ErrNoContent.
 	Read func(ctx context.Context, topic string) (Content, error)
-	// Budget is how many bytes may be under way, about; 0 means 256 MiB.
+	// Budget is the approximate number of bytes in use; 0 means 256 MiB.
 	Budget int64
 
 	mu     sync.Mutex
 	shared map[string]*rendering
-	bytes  int64 // under way, each shared body once
+	bytes  int64 // in use, each shared body counted once
 }
 
 type rendering struct {
@@ -42,16 +42,16 @@ type rendering struct {
 	ready   chan struct{} // closed when done
 	err     error
 	content weak.Pointer[Content]
-	strong  *Content // while it is in use
+	strong  *Content // while in use
 	users   int
-	size    int64 // of what users have in common
+	size    int64 // of the body
 }
 
-// small bodies may always go.
+// small is the size of a body that may exceed the budget.
 const small = 64 << 10
 
-// Get returns a topic's content, of its query's position at or later, and what
-// to call when it has been sent. ErrBusy says to come back a little later.
+// Get returns a topic's content at a position of its query or later, and a function
+// to call after sending it. On ErrBusy the caller retries a little later.
 func (c *Contents) Get(ctx context.Context, topic string, at registry.Position) (*Content, func(), error) {
 	for {
 		r, mine, err := c.join(topic, at)
@@ -78,7 +78,7 @@ func (c *Contents) Get(ctx context.Context, topic string, at registry.Position) 
 	}
 }
 
-// join finds the rendering of a version, or begins one, which is then ours.
+// join finds the rendering of a version or adds one, which the caller renders (mine).
 func (c *Contents) join(topic string, at registry.Position) (r *rendering, mine bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *rendering) collected() bool {
 	}
 }
 
-// sweepAbove is how many topics are remembered before the dead are looked for.
+// sweepAbove is the number of topics above which collected ones are removed.
 const sweepAbove = 1024
 
 func (c *Contents) sweep() {

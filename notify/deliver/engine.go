@@ -18,24 +18,24 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrStopped says that the engine has ended.
+// ErrStopped reports that the engine has ended.
 var ErrStopped = errors.New("deliveries have stopped")
 
 // A Sender decides what the subscriptions of one way are sent.
 type Sender interface {
-	// Next decides what is to be done for a subscription now. It is called for
-	// one subscription at a time and many concurrently, and may wait for the log
-	// and for ctx only.
+	// Next decides the next step of a subscription. Calls for one subscription
+	// do not overlap, calls for several may. Next may wait only for the log and ctx.
+	// An error that wraps ErrUnsupported is shown as a failure of the subscription.
 	Next(ctx context.Context, s *registry.Subscription) (Step, error)
 }
 
-// A Step is what Next decided: an edit of the subscription, after which Next is
-// asked again; else a call; else nothing.
+// A Step is an edit of the subscription, after which Next is asked again; or a
+// call; or, when both are nil, nothing to do.
 type Step struct {
 	Edit func(s *registry.Subscription) error
 	Call *Call
-	// Of nothing: Hold is the time before which there is no point in looking
-	// again, whatever changes; At when to look again although nothing changed.
+	// With nothing to do, wake-ups before Hold are ignored, and Next is asked again
+	// at At even without a wake-up.
 	Hold, At time.Time
 }
 
@@ -44,28 +44,28 @@ type Call struct {
 	Method, URL string
 	Header      http.Header
 	Body        []byte
-	Read        int    // bytes of the answer that are wanted, the rest is ignored
-	Asks        bool   // it asks or tells about the subscription itself: not counted as a delivery
-	Last        bool   // once it is taken there is nothing more to do until something happens
+	Read        int    // bytes of the answer to read
+	Asks        bool   // a verification or a denial, which is not counted as a delivery
+	Last        bool   // after success there is nothing to do before the next wake-up
 	Release     func() // called once the call is over; may be nil
 
-	// Done enters the outcome, in a transaction. The subscription may have been
-	// edited since Next saw it. A subscription that is gone is not entered.
+	// Done records the reply in a transaction. The subscription may have been
+	// edited since Next. Done is not called when it has been deleted.
 	Done func(s *registry.Subscription, r Reply) error
 }
 
-// A Reply is what became of a call.
+// A Reply is the result of a call.
 type Reply struct {
-	Sent, At time.Time // when it was sent, when it was over
-	Status   int       // 0 when there was no answer
+	Sent, At time.Time // its beginning and its end
+	Status   int       // 0 without an answer
 	Body     []byte    // at most Call.Read bytes and one
-	Err      error     // why there was none
+	Err      error     // why there is no answer
 }
 
-// OK says whether the callback took it.
+// OK reports whether the callback accepted the call.
 func (r Reply) OK() bool { return r.Err == nil && r.Status/100 == 2 }
 
-// Problem says in words why not. It never holds what the callback sent.
+// Problem describes a failure. The text never contains what the callback sent.
 func (r Reply) Problem() string {
 	switch {
 	case r.OK():
@@ -91,12 +91,12 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time // nil: time.Now
 	// Writable returns an error that wraps registry.ErrReadOnly while the store
-	// takes no writes: no callback is called then, because what came of it could
-	// not be entered. nil: it always does.
+	// accepts no writes. No callback is called then, because its reply could not be
+	// recorded. nil means always writable.
 	Writable func() error
 }
 
-// Limits bound what deliveries may take. Zero fields get the default.
+// Limits bound concurrent requests and their rate. Zero fields get the default.
 type Limits struct {
 	Wide    int     // requests at once to callbacks that answered well, default 256
 	Narrow  int     // requests at once to all others, default 64
@@ -105,12 +105,12 @@ type Limits struct {
 	Burst   int     // default 100
 }
 
-// Timing says how long a request may take. Zero fields get the default.
+// Timing bounds the duration of a request. Zero fields get the default.
 type Timing struct {
 	Connect time.Duration // and the TLS handshake, default 5 s
 	Header  time.Duration // until the answer begins, default 15 s
 	Total   time.Duration // default 30 s
-	Slow    time.Duration // an answer that took longer is not given the wide limiter, default 2 s
+	Slow    time.Duration // a slower callback does not use the wide limiter, default 2 s
 }
 
 func (o *Options) fill() {
@@ -135,7 +135,7 @@ func (o *Options) fill() {
 	}
 }
 
-// An Engine delivers. Its methods may be called concurrently.
+// An Engine calls callbacks. Its methods may be called concurrently.
 type Engine struct {
 	opts   Options
 	client *http.Client
@@ -144,7 +144,7 @@ type Engine struct {
 
 	mu          sync.Mutex
 	subscribers map[string]*subscriber
-	queries     map[string]map[*subscriber]struct{} // "": those who follow all queries
+	queries     map[string]map[*subscriber]struct{} // "": followers of all queries
 	timers      timers
 	limiters    [2]limiter
 	hosts       map[string]*host
@@ -156,7 +156,7 @@ type Engine struct {
 	ways    map[registry.Way]*tally
 }
 
-// New makes an engine that knows all stored subscriptions. Run makes it go.
+// New returns an engine with all stored subscriptions. Run starts it.
 func New(o Options) (*Engine, error) {
 	o.fill()
 	e := &Engine{opts: o, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
@@ -186,8 +186,8 @@ func New(o Options) (*Engine, error) {
 	}
 }
 
-// Run delivers until ctx ends, and returns when no request is under way any
-// more. It returns an error when the store failed, and nil otherwise.
+// Run delivers until ctx ends. It returns after the last request has ended, with an
+// error if the store failed.
 func (e *Engine) Run(ctx context.Context) error {
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriting()
@@ -215,10 +215,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	cancel()
 	e.running.Wait()
-	stopWriting() // what was delivered is entered before
+	stopWriting() // after all replies are recorded
 	<-e.writer.ended
 	e.client.CloseIdleConnections()
-	if err == nil { // told to stop in the same moment
+	if err == nil { // ctx may have ended at the same time
 		select {
 		case err = <-e.failed:
 		default:
@@ -227,7 +227,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// fail ends Run: without the store nothing can be delivered in order.
+// fail ends Run: without the store, messages cannot be kept in order.
 func (e *Engine) fail(err error) {
 	select {
 	case e.failed <- err:
@@ -235,7 +235,7 @@ func (e *Engine) fail(err error) {
 	}
 }
 
-// Edit changes a stored subscription, or makes one, and looks at it at once.
+// Edit changes or creates a stored subscription and schedules it at once.
 func (e *Engine) Edit(id string, do func(s *registry.Subscription, found bool) error) (registry.Subscription, error) {
 	s, err := e.writer.edit(id, do)
 	if errors.Is(err, ErrStopped) {
@@ -260,7 +260,7 @@ type Stats struct {
 	Running, Queued, Hosts int
 }
 
-// Stats returns the present counts.
+// Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -272,20 +272,20 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// A tally is kept of each way out.
+// A tally counts the deliveries of one way.
 type tally struct{ taken, failed, retried, givenUp atomic.Uint64 }
 
-// A WayStats counts deliveries of one way out since the start. Questions
-// (verifications, denials) are not deliveries.
+// A WayStats counts deliveries of one way since the start. Verifications and denials
+// are not deliveries.
 type WayStats struct {
 	Way     registry.Way
-	Taken   uint64 // by the callback
-	Failed  uint64 // attempts that it did not take
-	Retried uint64 // attempts that followed one that failed
+	Taken   uint64 // accepted by the callback
+	Failed  uint64 // failed attempts
+	Retried uint64 // attempts after a failed one
 	GivenUp uint64 // messages that were given up
 }
 
-// WayStats returns the present counts.
+// WayStats returns the current counts.
 func (e *Engine) WayStats() []WayStats {
 	list := make([]WayStats, 0, len(e.ways))
 	for way, t := range e.ways {
@@ -294,7 +294,7 @@ func (e *Engine) WayStats() []WayStats {
 	return list
 }
 
-// count enters an attempt and what the subscription became by it.
+// count counts an attempt that changed a subscription from before to after.
 func (t *tally) count(r Reply, before, after *registry.Subscription) {
 	if r.OK() {
 		t.taken.Add(1)
@@ -307,7 +307,8 @@ func (t *tally) count(r Reply, before, after *registry.Subscription) {
 	t.givenUp.Add(after.GaveUp - before.GaveUp)
 }
 
-// Counts says how many subscriptions there are in all and towards a host.
+// Counts returns the number of subscriptions, of all and of those with callbacks on
+// a host.
 func (e *Engine) Counts(name string) (all, host int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -317,8 +318,8 @@ func (e *Engine) Counts(name string) (all, host int) {
 	return len(e.subscribers), host
 }
 
-// Trusted says whether a host is in one of the networks that the operator
-// listed, as far as is known: by its address, or by where its name led last.
+// Trusted reports whether a host is in one of the networks that the operator listed.
+// A name counts by the address that it last resolved to.
 func (e *Engine) Trusted(name string) bool {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return e.opts.Guard.Allowed(a)
@@ -329,7 +330,7 @@ func (e *Engine) Trusted(name string) bool {
 	return h != nil && h.trusted
 }
 
-// dialled notes where a name led.
+// dialled records whether a name resolved to a trusted address.
 func (e *Engine) dialled(name string, trusted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -338,7 +339,7 @@ func (e *Engine) dialled(name string, trusted bool) {
 	}
 }
 
-// A host is what all callbacks of one host name share.
+// A host holds what all callbacks with one host name share.
 type host struct {
 	entries int
 	running int

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// ErrForbidden says that a callback leads where none may.
+// ErrForbidden reports a callback at an address that must not be called.
 var ErrForbidden = errors.New("this address may not be called")
 
-// A Guard decides which addresses callbacks may have. It is asked twice: about
-// what a URL says when it is registered, and about what is really dialled, after
-// names are resolved, each time. The second cannot be tricked by a name that
-// changes its address (DNS rebinding) nor by an unusual spelling of one.
+// A Guard decides which addresses may be called. It checks the text of a URL when the
+// callback is registered, and each address that is dialled after names are resolved.
+// The second check holds against names that change their address (DNS rebinding) and
+// unusual spellings.
 type Guard struct {
 	allow []netip.Prefix
 }
 
-// NewGuard makes a guard that lets calls through to public addresses and to the
-// networks given (CIDR).
+// NewGuard returns a guard that admits public addresses and the given networks
+// (CIDR).
 func NewGuard(allow []string) (*Guard, error) {
 	g := &Guard{}
 	for _, s := range allow {
@@ -40,16 +40,16 @@ func NewGuard(allow []string) (*Guard, error) {
 	return g, nil
 }
 
-// Allowed says whether an address is in one of the networks that the operator
-// listed. Those are trusted: they are free of port policy and rates.
+// Allowed reports whether an address is in one of the networks that the operator
+// listed. These are trusted: port policy and rates do not apply.
 func (g *Guard) Allowed(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// reserved are networks that are not the public internet, besides those that
-// netip knows by name. Source: the IANA special-purpose registries. Of IPv6 only
-// 2000::/3 is allocated at all, which leaves out IPv4 behind translators, too.
+// reserved lists networks outside the public internet that netip has no method for,
+// from the IANA special-purpose registries. Of IPv6 only 2000::/3 is allocated, which
+// also excludes translated IPv4 addresses.
 var reserved = func() (list []netip.Prefix) {
 	for _, s := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24",
@@ -73,8 +73,8 @@ func public(a netip.Addr) bool {
 	return !slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// publicPort lets the ports of the web and unprivileged ones through, except
-// where other services than HTTP usually are and would read a request as theirs.
+// publicPort admits the ports of the web and unprivileged ports, except those where
+// other services usually listen.
 func publicPort(port uint16) bool {
 	return port == 80 || port == 443 || port >= 1024 && !slices.Contains([]uint16{
 		1433, 1521, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 4369, 5432, 5672, 5984, 5985, 5986, 6000, 6379, 6443, 6667, 7000, 7001,
@@ -82,7 +82,7 @@ func publicPort(port uint16) bool {
 	}, port)
 }
 
-// Admits says whether a request may be sent to an address.
+// Admits reports whether a request may be sent to an address.
 func (g *Guard) Admits(a netip.AddrPort) bool {
 	ip := a.Addr().Unmap()
 	if ip.Zone() != "" {
@@ -91,7 +91,7 @@ func (g *Guard) Admits(a netip.AddrPort) bool {
 	return g.Allowed(ip) || public(ip) && publicPort(a.Port())
 }
 
-// control is net.Dialer's: it sees what is dialled.
+// control checks the address that is dialled, for net.Dialer.
 func (g *Guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" || !g.Admits(a) {
@@ -100,12 +100,12 @@ func (g *Guard) control(_ context.Context, network, address string, _ syscall.Ra
 	return nil
 }
 
-// mostURL is how long a callback may be, in bytes.
+// mostURL is the largest length of a callback in bytes.
 const mostURL = 2048
 
-// Check says why a callback cannot be one, by what its text tells. Names are
-// not resolved: what they lead to is seen when they are called. Its errors are
-// for the author of the callback and do not repeat it.
+// Check checks the text of a callback. It does not resolve names: their addresses are
+// checked at each call. Its errors are for the author of the callback and do not
+// contain it.
 func (g *Guard) Check(callback string) (*url.URL, error) {
 	if len(callback) > mostURL {
 		return nil, fmt.Errorf("it is longer than %d bytes", mostURL)
@@ -120,7 +120,7 @@ func (g *Guard) Check(callback string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("only http and https are called")
 	case u.Host == "" || u.Opaque != "" || u.Hostname() == "":
-		return nil, errors.New("it names no host")
+		return nil, errors.New("it has no host")
 	case u.User != nil:
 		return nil, errors.New("it must not carry a user name or password")
 	case u.Fragment != "" || strings.Contains(callback, "#"):
@@ -132,7 +132,7 @@ func (g *Guard) Check(callback string) (*url.URL, error) {
 	}
 	if p := u.Port(); p != "" {
 		if port, err = strconv.ParseUint(p, 10, 16); err != nil || port == 0 {
-			return nil, errors.New("its port is none")
+			return nil, errors.New("its port is not a number from 1 to 65535")
 		}
 	}
 	if !g.text(u.Hostname(), uint16(port)) {
@@ -141,8 +141,8 @@ func (g *Guard) Check(callback string) (*url.URL, error) {
 	return u, nil
 }
 
-// refusal says why a host and port may not be called, and which setting of the
-// server would allow it.
+// refusal explains why a host and port may not be called, and names the setting of
+// the server that would allow it.
 func (g *Guard) refusal(host string, port uint16) error {
 	const remedy = "the server's setting websub.allow_callback_networks lists networks that may be called besides, such as 127.0.0.0/8"
 	if publicPort(port) || !g.text(host, 443) {
@@ -151,7 +151,7 @@ func (g *Guard) refusal(host string, port uint16) error {
 	return fmt.Errorf("%w: port %d is that of another service than HTTP; %s", ErrForbidden, port, remedy)
 }
 
-// text judges a host by what it says.
+// text checks a host by its text.
 func (g *Guard) text(host string, port uint16) bool {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if a, err := netip.ParseAddr(name); err == nil {
@@ -164,11 +164,11 @@ func (g *Guard) text(host string, port uint16) bool {
 	if numeric(last) { // 127.1, 2130706433, 0x7f000001, 0177.0.0.1: an IPv4 address to some
 		return false
 	}
-	return len(g.allow) > 0 || publicPort(port) // an allowed network may be behind the name: the dialer tells
+	return len(g.allow) > 0 || publicPort(port) // the name may resolve to an allowed network; the dialer checks
 }
 
-// numeric says whether the last label of a name makes it an IPv4 address in
-// the eyes of the URL standard.
+// numeric reports whether the last label of a name makes it an IPv4 address by the URL
+// standard.
 func numeric(label string) bool {
 	if label == "" {
 		return true
@@ -179,9 +179,8 @@ func numeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// transport makes the only transport that callbacks are called with: no proxy
-// of the environment, no redirects, nothing unbounded.
-// dialled is told whether a host's address is in a listed network.
+// transport returns the transport of all calls: without proxies, and with bounds on
+// everything. It reports to dialled whether a host's address is in a listed network.
 func (g *Guard) transport(t Timing, conns int, dialled func(host string, trusted bool)) *http.Transport {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: t.Connect, ControlContext: g.control, KeepAlive: -1}

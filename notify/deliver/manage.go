@@ -2,7 +2,7 @@ package deliver
 
 import "github.com/freshet/freshet/registry"
 
-// Pause keeps a subscription's changes waiting in the log until Resume.
+// Pause stops deliveries of a subscription until Resume. Its changes wait in the log.
 func (e *Engine) Pause(id string) (registry.Subscription, error) {
 	return e.Edit(id, existing(func(s *registry.Subscription) error {
 		if s.State != registry.Active {
@@ -13,8 +13,8 @@ func (e *Engine) Pause(id string) (registry.Subscription, error) {
 	}))
 }
 
-// Resume undoes Pause, and being disabled: whatever waits is tried at once. One
-// whose callback has not agreed yet is asked again.
+// Resume makes a paused or disabled subscription active and delivers at once what
+// waits. A callback that has not confirmed yet is asked again.
 func (e *Engine) Resume(id string) (registry.Subscription, error) {
 	return e.Edit(id, existing(func(s *registry.Subscription) error {
 		s.NextTry, s.Failures, s.FailingSince = nil, 0, nil
@@ -30,8 +30,8 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 	}))
 }
 
-// Drop ends a subscription. end says what is to be done for it first, by
-// leaving it in another state than registry.Ended; nil: nothing.
+// Drop ends a subscription. If end is not nil, it may set another state than
+// registry.Ended to have something done first.
 func (e *Engine) Drop(id string, end func(s *registry.Subscription)) error {
 	_, err := e.Edit(id, existing(func(s *registry.Subscription) error {
 		s.State = registry.Ended

@@ -15,18 +15,18 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A subscriber is what the engine keeps in memory of a subscription.
+// A subscriber is the engine's entry in memory for a subscription.
 type subscriber struct {
 	id, query, host string
 	limiter         int // index of its limiter
 
 	state   state
-	rerun   bool      // something came while it was running
-	granted bool      // its host's rate has been asked
-	gone    bool      // no longer known
-	hold    time.Time // wake-ups do not count before
-	due     time.Time // when to look at it, zero for never
-	at      int       // place among the timers, -1 for none
+	rerun   bool      // a wake-up came while it was running
+	granted bool      // its host's rate allows the next call
+	gone    bool      // forgotten
+	hold    time.Time // wake-ups before are ignored
+	due     time.Time // the time of its timer, zero for none
+	at      int       // index in the timers, -1 for none
 }
 
 type state uint8
@@ -37,8 +37,8 @@ const (
 	running
 )
 
-// The limiters: wide for callbacks that answered well last time, narrow for all
-// others.
+// The limiters: wide for callbacks that answered well last time, narrow for the
+// rest.
 const (
 	wide = iota
 	narrow
@@ -50,7 +50,7 @@ type limiter struct {
 	queue           queue
 }
 
-// update enters a subscription as it is stored now, and looks at it.
+// update takes over a stored subscription and enqueues it.
 func (e *Engine) update(s *registry.Subscription) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,7 +59,7 @@ func (e *Engine) update(s *registry.Subscription) {
 		if x == nil {
 			return
 		}
-		// Read under the lock: a subscription made after that is entered after it.
+		// Read under the lock: the update of a subscription created later comes later.
 		if _, err := e.opts.Store.Subscription(s.ID); errors.Is(err, registry.ErrNotFound) {
 			e.forget(x)
 		}
@@ -97,7 +97,7 @@ func (e *Engine) enter(x *subscriber) {
 	h.entries++
 }
 
-// forget drops a subscriber. What is under way for it ends.
+// forget drops a subscriber. A call under way is not cut off.
 func (e *Engine) forget(x *subscriber) {
 	if x.gone {
 		return
@@ -118,7 +118,8 @@ func (e *Engine) forget(x *subscriber) {
 	}
 }
 
-// enqueue puts a subscriber in the queue of its limiter, unless it is there, or held.
+// enqueue puts a subscriber into the queue of its limiter unless it is queued or on
+// hold.
 func (e *Engine) enqueue(x *subscriber) {
 	switch {
 	case x.gone || x.state == queued:
@@ -151,7 +152,7 @@ func (e *Engine) signal() {
 	}
 }
 
-// start begins what may run now and says how long until there is more to do.
+// start launches what may run now and returns the time until the next timer.
 func (e *Engine) start(ctx context.Context) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,8 +181,8 @@ func (e *Engine) start(ctx context.Context) time.Duration {
 	return min(max(0, e.timers[0].due.Sub(now)), time.Hour)
 }
 
-// launch starts a subscriber unless its host is busy. A host's waiting subscribers do
-// not hold up others.
+// launch serves a subscriber in a goroutine. If its host is busy, it waits for the
+// host and other hosts go on.
 func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 	if x.gone {
 		return
@@ -212,7 +213,7 @@ func (e *Engine) launch(ctx context.Context, x *subscriber, in int) {
 	}()
 }
 
-// finish gives the places back and decides when to look at the subscriber again.
+// finish releases the places and schedules the subscriber's next turn.
 func (e *Engine) finish(x *subscriber, in int, v outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,7 +228,7 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 		}
 	}
 	x.state, x.granted = idle, false
-	if v.gone && !x.rerun { // else there may be a new one of the same id
+	if v.gone && !x.rerun { // otherwise there may be a new one with the same id
 		e.forget(x)
 	}
 	if x.gone {
@@ -255,7 +256,7 @@ func (e *Engine) finish(x *subscriber, in int, v outcome) {
 	}
 }
 
-// schedule sets an entry's timer; the zero time takes it away.
+// schedule sets an entry's timer; the zero time removes it.
 func (e *Engine) schedule(x *subscriber, due time.Time) {
 	x.due = due
 	switch {
@@ -269,7 +270,7 @@ func (e *Engine) schedule(x *subscriber, due time.Time) {
 	}
 }
 
-// hostOf is the name that a callback's host is counted under.
+// hostOf returns the name under which a callback's host is counted.
 func hostOf(callback string) string {
 	u, err := url.Parse(callback)
 	if err != nil {

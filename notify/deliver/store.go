@@ -8,35 +8,34 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Store keeps subscriptions. Methods may be called concurrently; what they
-// return is the caller's.
+// A Store stores subscriptions. Methods may be called concurrently. The caller owns
+// what they return.
 type Store interface {
 	// Subscription returns one; it wraps registry.ErrNotFound.
 	Subscription(id string) (registry.Subscription, error)
-	// Subscriptions returns those after an id, in the order of ids, at most limit.
+	// Subscriptions returns at most limit subscriptions after an id, in id order.
 	Subscriptions(after string, limit int) ([]registry.Subscription, error)
-	// EditSubscriptions makes all edits, in their order, in one durable
-	// transaction. When it returns an error none of them is in effect; one that
-	// wraps registry.ErrReadOnly passes, after any other nothing can be delivered.
+	// EditSubscriptions applies all edits in order in one durable transaction. If it
+	// returns an error, none of them takes effect. An error that wraps
+	// registry.ErrReadOnly is temporary; any other ends the engine.
 	EditSubscriptions([]*registry.SubscriptionEdit) error
 }
 
-// A waitingEdit waits for its transaction.
+// A waitingEdit is an edit whose transaction has not committed yet.
 type waitingEdit struct {
 	registry.SubscriptionEdit
 	done chan error
 }
 
-// mostEdits is how many edits share a transaction at most.
+// mostEdits is the largest number of edits in a transaction.
 const mostEdits = 1000
 
-// A writer groups edits of many goroutines into few transactions, since each
-// costs the disk the same.
+// A writer groups the edits of many goroutines into few transactions.
 type writer struct {
 	store Store
 	in    chan *waitingEdit
 	ended chan struct{}
-	fail  func(error) // the store is broken
+	fail  func(error) // called when the store fails
 }
 
 func newWriter(s Store, fail func(error)) *writer {
@@ -87,7 +86,7 @@ func (w *writer) write(batch []*waitingEdit) {
 	}
 }
 
-// edit makes one edit and returns what it left.
+// edit applies one edit and returns the subscription after it.
 func (w *writer) edit(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	e := &waitingEdit{registry.SubscriptionEdit{ID: id, Do: do}, make(chan error, 1)}
 	select {

@@ -1,5 +1,5 @@
-// Package loan lets a writer use something large and shared without keeping it
-// in memory while its reader is slow.
+// Package loan lets a writer use a large shared value without keeping it in memory
+// while its reader is slow.
 package loan
 
 import (
@@ -34,7 +34,7 @@ func (l *Loan[T]) Get() (v T, ok bool) {
 	return l.value, l.has
 }
 
-// Drop lets the value go.
+// Drop releases the value.
 func (l *Loan[T]) Drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -295,7 +295,7 @@ func (c *client) unsubscribe(r *unsubscribe) (alias string, err error) {
 	return sub.alias, sub.end(nil)
 }
 
-// end tells the client that a subscription is over, and why, once.
+// end reports the end of a subscription and its reason to the client, once.
 func (s *subscription) end(why error) error {
 	if !s.c.remove(s) {
 		return nil
@@ -364,7 +364,7 @@ func (s *subscription) follow(ctx context.Context, wish notify.StreamOptions) er
 	return nil
 }
 
-// tell sends an event, of whose content it lets go before.
+// tell sends an event. It releases the content before it waits for the client.
 func (s *subscription) tell(ev *notify.StreamEvent, write func(*notify.StreamContent) []byte) error {
 	doc, err := s.c.s.Live.OpenEvent(s.query.ID, "sepa", ev, write)
 	if err != nil || doc.Size() == 0 {

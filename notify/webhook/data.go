@@ -12,10 +12,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// data writes the content of a message, or says what has to be sent in
-// its place: a message without a type means that there is nothing to send.
-//
-// Cursor is what a receiver was last sent, whatever was read since (Seen).
+// data writes the content of a message. If that is not possible, it returns the message
+// to send instead; one without a type means that there is nothing to send.
 func (w *Sender) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
 		return w.held(ctx, s, p)
@@ -96,7 +94,7 @@ func (w *Sender) marshal(c registry.Change, filter *cursor.Filter) ([]byte, erro
 	return notify.MarshalFiltered(c, w.opts.Format)
 }
 
-// held writes what a message about a query that was kept back tells.
+// held writes a message about a query whose changes were withheld.
 func (w *Sender) held(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
 	if p.Type != TypeChanged {
 		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
