@@ -68,8 +68,8 @@
 //
 // The ratios vary by a fifth from run to run. On two busy virtual AMD EPYC processors
 // the medians of three runs are 6.0 KB for an idle connection, and for one change of
-// 613 B a ratio of 1.41 with 100 followers, 1.20 with 1,000 and 1.34 with 10,000. The
-// goals are at most 7 KB, and 1.4 from 1,000 followers on.
+// 613 B a ratio of 1.20 with 1,000 and 1.34 to 1.40 with 10,000 followers, of 11 KB
+// one of 1.27 and 1.39. The goals are at most 7 KB, and 1.4 from 1,000 followers on.
 //
 // Finding, filling and writing a message takes 2 to 3.5 µs besides the kernel's part
 // of the write, which is 4 to 6 µs. So the ratio stays above 1.3 where a write is that
