@@ -99,9 +99,9 @@ func (w *wideReader) take(e event) {
 	slices.Sort(h.bag)
 }
 
-// Whatever the wish and wherever the stream is cut, a reader that comes back
-// with the last id holds of every query what the filter leaves of its result;
-// what thresholds keep back is less than they ask for. Nothing is told twice.
+// With any filter and rate, a reader that resumes from the last id after every cut
+// has what the filter leaves of each result. A threshold withholds less than it asks
+// for. No change is sent twice.
 func TestAllModel(t *testing.T) {
 	wishes := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "min_rows=3&rate=2ms"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -171,8 +171,8 @@ func TestAllModel(t *testing.T) {
 	})
 }
 
-// What a filter keeps back of many queries is bounded: then the one that has
-// waited longest is told all the same.
+// The number of queries that a filter withholds is bounded. Above it the change that
+// has waited longest is sent in spite of the filter.
 func TestAllKeepsBackABoundedNumber(t *testing.T) {
 	r := newRig(t, nil)
 	var ids []string
@@ -206,8 +206,8 @@ func TestAllKeepsBackABoundedNumber(t *testing.T) {
 	}
 }
 
-// What changed within one rate may come in several rounds; the rate counts from
-// the last of them, whatever that one had to tell.
+// The changes within one rate may come in several rounds. The rate counts from the
+// last round, even if that one only moves positions.
 func TestAllRateCountsAfterAllRounds(t *testing.T) {
 	r := newRig(t, nil)
 	var ids []string

@@ -68,7 +68,7 @@
 //
 // The ratios vary by a fifth from run to run. On two busy virtual AMD EPYC processors
 // the medians of three runs are 6.0 KB for an idle connection, and for one change of
-// 613 B a ratio of 1.20 with 1,000 and 1.34 to 1.40 with 10,000 followers, of 11 KB
+// 613 B a ratio of 1.20 to 1.34 with 1,000 and 1.34 to 1.40 with 10,000 followers, of 11 KB
 // one of 1.27 and 1.39. The goals are at most 7 KB, and 1.4 from 1,000 followers on.
 //
 // Finding, filling and writing a message takes 2 to 3.5 µs besides the kernel's part

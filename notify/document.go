@@ -12,12 +12,11 @@ import (
 	"github.com/freshet/freshet/notify/loan"
 )
 
-// Documents are the bodies of messages, shared by all who send the same. A sender
-// holds the piece that it is writing and, while its reader takes what it is sent,
-// the document. When the reader keeps it waiting it lets go of the document and
-// asks for it again afterwards; what was not kept meanwhile is made again. So the
-// memory of documents is bounded by what is kept, however many readers stall and
-// wherever each of them is. Methods may be called concurrently.
+// Documents are the bodies of messages, shared by all senders of the same message. A
+// sender holds the piece that it writes and, while its reader keeps up, the document.
+// While the reader is slow, the sender releases the document and gets it again
+// afterwards; a document that was not kept is made again. So stalled readers do not
+// keep documents in memory. Methods may be called concurrently.
 type Documents struct {
 	cache onceCache[documentKey, *content]
 
@@ -41,7 +40,7 @@ type documentKey struct {
 }
 
 // A content is what a document says, in pieces that each are memory of their own:
-// who holds a piece does not hold the rest.
+// holding a piece does not hold the rest.
 type content struct {
 	pieces [][]byte // of chunk bytes, but the last
 	size   int

@@ -70,7 +70,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// Whatever follows over a connection can be seen, paused without loss and ended.
+// Event streams are listed, can be paused without loss, and can be ended.
 func TestListingOfStreams(t *testing.T) {
 	for name, path := range map[string]string{"query": "/v1/queries/%s/changes?min_rows=1", "all": "/v1/changes?tag=t", "all with a rate": "/v1/changes?rate=1ms"} {
 		r := newRig(t, nil)
@@ -173,7 +173,7 @@ func TestPauseWebSocket(t *testing.T) {
 		return at == 3
 	})
 	if _, err := r.srv.SetPaused("live_none", true); !errors.Is(err, registry.ErrNotFound) {
-		t.Errorf("paused nobody: %v", err)
+		t.Errorf("pause of an unknown id: %v", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A login is who a connection belongs to.
+// A login is the client of a connection with its token.
 type login struct {
 	from   string // the client's address
 	token  string // of init, else of the upgrade request
@@ -20,8 +20,7 @@ type login struct {
 	expiry time.Time // of the token, zero: never
 }
 
-// check asks the gate who the token belongs to, now. The error closes the
-// connection.
+// check asks the gate for the caller of the token. Its error closes the connection.
 func (l *login) check(s *Server) error {
 	caller, err := s.opts.Gate.Authenticate(l.from, l.token)
 	switch {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A onceCache keeps values that many ask for, so that each is made once. Values are
-// immutable. It is bounded in number and weight: the least recently used goes first,
-// and what is not asked for goes after a while. The newest one stays, whatever it
-// weighs. The zero value is empty.
+// A onceCache makes each value once for all callers that ask for it. Values are
+// immutable. The cache is bounded in number and weight: it drops the least recently
+// used value first, and unused values after a while. The newest value always stays.
+// The zero value is empty.
 type onceCache[K comparable, V any] struct {
 	capacity int // weight; 0: keepWeight
 
@@ -46,8 +46,8 @@ const (
 	keepTime = 20 * time.Second
 )
 
-// get returns what belongs to a key. Errors go to all who asked meanwhile, and are
-// not kept.
+// get returns the value of a key. All concurrent callers get the same error; errors
+// are not kept.
 func (k *onceCache[K, V]) get(key K, make func() (V, error), weigh func(V) int) (V, error) {
 	k.mu.Lock()
 	m := k.byKey[key]

@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Pages of those who are connected hold each once and in the order of their ids,
-// whichever followers come and go.
+// Pages hold each connected follower once, in the order of ids, while others come and
+// go.
 func TestListingPages(t *testing.T) {
 	s := NewServer(Options{})
 	var here []*listed

@@ -105,7 +105,7 @@ func TestAcksAreFree(t *testing.T) {
 	p.expect("pong")
 }
 
-// A client that was told to go cannot stay by sending signs of life.
+// A client that was sent a close frame cannot stay by sending signs of life.
 func TestPongsDoNotOutliveTheClose(t *testing.T) {
 	r := newRig(t, quick)
 	p := r.dial(nil) // and no init

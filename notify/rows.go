@@ -13,8 +13,7 @@ type tableRows struct {
 	kept diff.Rows // nil: all of res
 }
 
-// keepTables is the weight in bytes of the results that are kept for those who are
-// in the middle of one.
+// keepTables bounds the bytes of results kept for clients in the middle of one.
 const keepTables = 64 << 20
 
 func tableOf(f *cursor.Filter, res *diff.Result) *tableRows {

@@ -22,8 +22,8 @@ func wide(version, n int) *diff.Result {
 	return rows(values...)
 }
 
-// TestSlowReader: who does not read is closed with 4001, which it finds when it
-// reads again; meanwhile no one waits for it, and it costs no memory.
+// A client that does not read is closed with 4001, which it finds when it reads again.
+// It delays no other client.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Timing.Write = 2 * time.Second })
 	id := r.log.Add("q", "SELECT", false)
@@ -58,7 +58,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestLaggingReader: who reads, but slowly, gets what waited as one exact delta.
+// A client that reads slowly gets the waiting changes as one exact delta.
 func TestLaggingReader(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)

@@ -80,9 +80,8 @@ func view(t *testing.T, f *cursor.Filter, r *diff.Result) []string {
 	return out
 }
 
-// Whatever the filter, the pace and the cuts, a consumer that has heard
-// everything holds what the filter leaves of the result; what thresholds hold
-// back is less than they ask for.
+// With any filter, rate and cuts, a consumer of all events has what the filter leaves
+// of the result. A threshold withholds less than it asks for.
 func TestStreamModel(t *testing.T) {
 	wishes := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "where=s:%3E:20&rate=2ms"}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -90,7 +90,7 @@ func TestResumeFromNothing(t *testing.T) {
 	}
 }
 
-// A gap that opens while a client follows is told, and a snapshot given.
+// After a gap that opens while it follows, a client gets the reason and a snapshot.
 func TestGapWhileFollowing(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.log.Add("q", "SELECT", false)
@@ -417,8 +417,7 @@ type gateFunc func(string) (registry.Caller, error)
 
 func (f gateFunc) Authenticate(_, token string) (registry.Caller, error) { return f(token) }
 
-// While the scheduler takes its time to tell when a query is due, others come to
-// follow it.
+// A slow prediction of a query's next execution does not delay new followers.
 func TestSlowPredictionHoldsNobodyUp(t *testing.T) {
 	asked, answer := make(chan struct{}, 2), make(chan struct{})
 	r := newRig(t, func(o *notify.Options) {

@@ -36,7 +36,7 @@ type wire struct {
 	timing  *Timing
 	onSlow  func()        // called once when slow is set
 	slow    atomic.Bool   // a write was blocked for the timeout
-	blocked atomic.Bool   // a write took long enough to fall behind; cleared by who folds
+	blocked atomic.Bool   // a write took long enough to fall behind; cleared when changes are folded
 	ends    atomic.Int64  // when the client's time to close is over, in ns since 1970; 0: no close frame is out
 	lags    atomic.Uint64 // how often that was
 

@@ -81,10 +81,10 @@ func (f *follower) message() {
 	f.c.Sent(f.w.now)
 }
 
-// Whatever the filter, the rate, the reader's pace and the cuts, and whatever
-// happens to the log: changes lead from each position to the next, none is sent
-// sooner than the rate allows, and a reader that has heard everything has what the
-// filter leaves of the result; what thresholds hold back is less than they ask for.
+// With any filter, rate, pace and cuts, and any history of the log, changes lead from
+// each position to the next, and none is sent sooner than the rate allows. A reader of
+// all events has what the filter leaves of the result. A threshold withholds less than
+// it asks for.
 func TestCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()

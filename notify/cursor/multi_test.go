@@ -88,9 +88,9 @@ func (f *manyFollower) take(ev cursor.Event) {
 	}
 }
 
-// Whatever the filter and the rate, and however the reader resumes, by an event id
-// or by a stored state: of every query it has what the filter leaves of the result;
-// what thresholds hold back is less than they ask for. Nothing is sent twice.
+// With any filter and rate, a reader that resumes by event ids or stored states has
+// what the filter leaves of each result. A threshold withholds less than it asks for.
+// No change is sent twice.
 func TestMultiCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()

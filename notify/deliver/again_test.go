@@ -9,8 +9,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A reviver is a store in which, in the very transaction that ends a
-// subscription, somebody subscribes again.
+// A reviver is a store in which a client subscribes again in the transaction that ends
+// its subscription.
 type reviver struct {
 	table
 	after registry.Subscription
@@ -47,8 +47,7 @@ func (ending) Next(_ context.Context, s *registry.Subscription) (Step, error) {
 	}}}, nil
 }
 
-// Who subscribes again while the end of the subscription before is being
-// entered is served.
+// A client that subscribes again while its subscription is being ended is served.
 func TestSubscribedAgainAtItsEnd(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
@@ -63,7 +62,7 @@ func TestSubscribedAgainAtItsEnd(t *testing.T) {
 	until(t, "the deliveries of the second", func() bool { return s.Stats().Taken == 3 })
 }
 
-// Nor does a late word of the end take the new one out of the books.
+// A late report of the end does not remove the new subscription.
 func TestLateWordOfTheEnd(t *testing.T) {
 	s := newStand(t, nil, owed("a", "http://127.0.0.1:1/", 0))
 	gone := owed("a", "http://127.0.0.1:1/", 0)

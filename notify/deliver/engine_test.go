@@ -84,8 +84,7 @@ func (s *table) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
 	return nil
 }
 
-// A counter is a way that calls as often as it is told: a subscription is owed
-// Lease calls and has had Deliveries.
+// A counter is a sender that makes as many calls as a subscription's Lease says.
 type counter struct{ mark func(id string) }
 
 func (c counter) Next(_ context.Context, s *registry.Subscription) (Step, error) {
@@ -191,8 +190,8 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// The lanes bound how many calls are under way, and hosts that are not listed
-// have fewer places and a rate.
+// The limiters bound the calls under way. Hosts outside the listed networks have fewer
+// places and a rate.
 func TestBounds(t *testing.T) {
 	var now, most atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +208,7 @@ func TestBounds(t *testing.T) {
 		most   int32
 		slower time.Duration
 	}{
-		"lanes":     {Limits{Wide: 5, Narrow: 3}, true, 8, 0},
+		"limiters":  {Limits{Wide: 5, Narrow: 3}, true, 8, 0},
 		"per host":  {Limits{Wide: 50, Narrow: 50, PerHost: 2, Rate: 1e6, Burst: 1e6}, false, 2, 0},
 		"host rate": {Limits{Wide: 50, Narrow: 50, PerHost: 50, Rate: 200, Burst: 10}, false, 50, 130 * time.Millisecond}, // 30 of 40 wait 5 ms each
 	} {
@@ -337,8 +336,7 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// What a subscription waits for survives a subscription's being looked at and
-// edited at any time; when it is gone its entry goes as well.
+// Edits, wake-ups and drops at any time leave no entry of a dropped subscription.
 func TestBooks(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 	defer srv.Close()

@@ -386,7 +386,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What cannot be told as rows ends the subscription, and nothing follows its end.
+// A change that cannot be written as rows ends the subscription. Nothing follows.
 func TestEnds(t *testing.T) {
 	r := newRig(t, nil)
 	for name, c := range map[string]struct {
@@ -434,8 +434,7 @@ func TestTokensEnd(t *testing.T) {
 	}
 }
 
-// A client that does not read is closed with 4001 and delays no other; one that
-// comes back begins with the whole.
+// A client that does not read is closed with 4001 and delays no other.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, func(o *notify.Options, _ *sepa.Server) {
 		o.Timing.Write, o.Timing.Close = 2*time.Second, 5*time.Second
@@ -457,8 +456,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Who connects and subscribes to nothing is not waited for for ever, nor who has
-// unsubscribed from everything; one that follows something may be silent.
+// A connection without subscriptions is closed after a while. One with subscriptions
+// may be silent.
 func TestIdleConnections(t *testing.T) {
 	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Idle = 1500 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)

@@ -179,7 +179,7 @@ func (c *client) take(ctx context.Context, conn *notify.Conn, frame []byte) erro
 	return conn.Write(why.message(alias))
 }
 
-// caller is who a token belongs to, now.
+// caller returns the current caller of a token.
 func (c *client) caller(token string) (registry.Caller, error) {
 	who, err := c.s.Gate.Authenticate(c.from, token)
 	if err == nil && !who.MayRegister() {

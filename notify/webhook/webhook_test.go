@@ -334,8 +334,8 @@ func TestManyQueries(t *testing.T) {
 	until(t, "what comes after", func() bool { return len(h.messages(webhook.TypeChanged)) == 41 })
 }
 
-// Thresholds and rates of many queries hold for each of them: what waits goes out
-// as one net change that begins where the receiver is, over a restart, too.
+// Thresholds and rates hold for each of many queries. Waiting changes are sent as one
+// net change from the receiver's position, also after a restart.
 func TestManyQueriesHeld(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	a, b := r.log.Add("a", diff.Select, false), r.log.Add("b", diff.Select, false)
@@ -418,7 +418,7 @@ func TestManyQueriesHeld(t *testing.T) {
 	until(t, "told after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Withheld) == 0 })
 }
 
-// Who may no longer read is not told.
+// A caller that may no longer read gets no messages.
 func TestWithdrawn(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	id := r.log.Add("q", diff.Select, false)
@@ -431,7 +431,7 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
-// A change that is too large is told by its counts, and a result by a link.
+// A change that is too large is sent as counts, and a result as a link.
 func TestLarge(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	id := r.log.Add("q", diff.Select, false)
@@ -452,8 +452,8 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// Whatever happens, at the end every receiver holds the query's result; nothing
-// counts twice, nothing comes out of order.
+// After random failures every receiver has its query's result. No message counts twice
+// or comes out of order.
 func TestModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("FRESHET_SEED"); s != "" {
@@ -533,8 +533,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A rate makes messages fewer and never a webhook late: whatever waits when its
-// time has come goes out, be it many changes of one query or of many queries.
+// A rate never leaves changes behind: when it allows the next messages, all waiting
+// changes are sent, of one query or of many.
 func TestManyQueriesKeepUpWithTheirRate(t *testing.T) {
 	for name, queries := range map[string]int{"one query": 1, "many queries": 150} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Without an allow list no callback on this machine or network is called,
-// whatever its spelling, and its state is never heard of.
+// Without an allow list no callback on this machine or network is called, with any
+// spelling of its address.
 func TestX1PrivateCallbacks(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.allow = []string{} })
 	var hits atomic.Int32
@@ -188,7 +188,7 @@ func TestX5Isolation(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.limits = deliver.Limits{Wide: 8, Narrow: 4} })
 	bad := newSubscriber(t)
 	bad.set(nil, func(int) int { return hang })
-	for i := range 3 { // one place of the narrow lane is left for those who are new
+	for i := range 3 { // one place of the narrow limiter is left for new callbacks
 		r.ask("mode", "subscribe", "topic", r.topic(), "callback", fmt.Sprint(bad.http.URL, "/", i)).want(t, 202)
 	}
 	r.settled()
@@ -234,8 +234,8 @@ func TestX6BodyIsTheTopic(t *testing.T) {
 	}
 }
 
-// Neither secrets nor the query strings of callbacks stand in the log or in what
-// is kept of an error.
+// Neither secrets nor the query strings of callbacks appear in the log or in a stored
+// error.
 func TestX7Secrets(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	s.set(nil, func(n int) int { return 500 })

@@ -132,7 +132,7 @@ func (h *Handler) client(r *http.Request) (name string, free bool) {
 	if err != nil {
 		return host, false
 	}
-	if a = a.Unmap().WithZone(""); a.Is6() { // who has one address has the network
+	if a = a.Unmap().WithZone(""); a.Is6() { // a client with one address has the network
 		p, _ := a.Prefix(64)
 		return p.String(), h.guard.Allowed(a)
 	}
@@ -253,7 +253,7 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 	return registry.Duration(min(max(wanted, l.Least), l.Most)), nil
 }
 
-// admit settles who asks and whether the topic is for them.
+// admit authenticates the caller and checks that it may read the topic.
 func (h *Handler) admit(r *http.Request, q *request) error {
 	token := notify.Bearer(r)
 	caller, err := h.gate.Authenticate(registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token)

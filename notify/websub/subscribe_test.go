@@ -31,7 +31,7 @@ func TestH1H24H25H31Subscribe(t *testing.T) {
 	}
 }
 
-// A form that stops in the middle is told so.
+// A form that stops in the middle gets an answer that says so.
 func TestFormTooSlow(t *testing.T) {
 	r := newRig(t)
 	q := httptest.NewRequest("POST", "/v1/hub", iotest.ErrReader(os.ErrDeadlineExceeded))
@@ -329,7 +329,7 @@ func TestH30NoRedirect(t *testing.T) {
 	r.settled()
 }
 
-// When the query ends, or the subscriber's right, the subscriber is told.
+// A subscriber gets a denial when the query or its right to read ends.
 func TestH32H33Denied(t *testing.T) {
 	for name, lose := range map[string]func(r *rig){
 		"query ends": func(r *rig) { r.log.Remove(r.query); r.waker.Wake(r.query) },
