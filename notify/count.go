@@ -26,21 +26,3 @@ func (c *counts) of(way registry.Way) *count {
 	}
 	return &c[len(live)]
 }
-
-// A WayStats counts what one way out does.
-type WayStats struct {
-	Way         registry.Way
-	Connections int64  // open now
-	Delivered   uint64 // changes and snapshots written since the start
-	Slow        uint64 // connections that were cut off because nothing was read
-}
-
-// WayStats returns the present counts of WebSocket, SSE and SEPA.
-func (s *Server) WayStats() []WayStats {
-	var list []WayStats
-	for i, way := range live {
-		c := &s.counts[i]
-		list = append(list, WayStats{way, c.open.Load(), c.delivered.Load(), c.slow.Load()})
-	}
-	return list
-}

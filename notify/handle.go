@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -122,15 +121,6 @@ func ambiguous(err error) error {
 		return &refusal{code: CodeAmbiguous, message: p.Detail}
 	}
 	return nil
-}
-
-// unavailable hides an inner error from the client and keeps it in the log.
-func (s *Server) unavailable(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	s.opts.Logger.Error(doing, "error", err)
-	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
 }
 
 // subscribe opens a subscription: first the wake-ups, then the log.

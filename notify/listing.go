@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
-	"net/http"
 	"slices"
 	"sort"
 	"strings"
@@ -43,18 +41,6 @@ type listed struct {
 
 	// Both ask the way out and do not wait: end it, look again.
 	end, look func()
-}
-
-// list enters a subscription at position p among those that can be seen,
-// unless about names no way out.
-func (s *Server) list(about registry.Subscription, p registry.Position, end, look func()) *listed {
-	about.CreatedAt = time.Now().UTC()
-	x := &listed{about: about, count: s.counts.of(about.Way), at: p, end: end, look: look}
-	if about.Way == "" {
-		return x
-	}
-	s.listing.add(x)
-	return x
 }
 
 // add gives x an id, greater than all before.
@@ -136,61 +122,3 @@ func (x *listed) show() registry.Subscription {
 	}
 	return s
 }
-
-// Subscriptions lists what connected clients follow now, by WebSocket, SSE and
-// SEPA: those after an id, in the order of ids, at most limit.
-func (s *Server) Subscriptions(after string, limit int) []registry.Subscription {
-	var list []registry.Subscription
-	for _, x := range s.listing.after(after, limit) {
-		list = append(list, x.show())
-	}
-	return list
-}
-
-// AllSubscriptions goes through the subscriptions of connections as they are when it
-// begins. Followers that come or go meanwhile do not wait for it.
-func (s *Server) AllSubscriptions(yield func(registry.Subscription) bool) {
-	for _, x := range s.listing.after("", math.MaxInt) {
-		if !yield(x.show()) {
-			return
-		}
-	}
-}
-
-// Subscription returns one of them; it wraps registry.ErrNotFound.
-func (s *Server) Subscription(id string) (registry.Subscription, error) {
-	x, err := s.listing.find(id)
-	if err != nil {
-		return registry.Subscription{}, err
-	}
-	return x.show(), nil
-}
-
-// Drop ends one of them: its client is sent complete with the reason dropped,
-// one of SEPA an error and unsubscribed. It may come back.
-func (s *Server) Drop(id string) error {
-	x, err := s.listing.find(id)
-	if err != nil {
-		return err
-	}
-	x.end()
-	return nil
-}
-
-// SetPaused pauses one of them, or lets it go on. Its connection stays,
-// and what changes meanwhile waits in the log; when the log is trimmed beyond
-// its position, that is a gap like any other.
-func (s *Server) SetPaused(id string, on bool) (registry.Subscription, error) {
-	x, err := s.listing.find(id)
-	if err != nil {
-		return registry.Subscription{}, err
-	}
-	x.paused.Store(on)
-	if !on {
-		x.look()
-	}
-	return x.show(), nil
-}
-
-// Program is what a request says that its program is, shortened.
-func Program(r *http.Request) string { return shortened(strings.ToValidUTF8(r.UserAgent(), "")) }

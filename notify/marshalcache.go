@@ -80,3 +80,19 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 		return write(c), nil
 	})
 }
+
+// table is a result at a position, or what a filter leaves of it. It is errMoved
+// when there is another one by now and that one is not kept.
+func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
+	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
+	return s.tables.get(key, func() (*tableRows, error) {
+		st, res, err := s.results.current(query)
+		switch {
+		case err != nil:
+			return nil, err
+		case res == nil || st.Position != at:
+			return nil, errMoved
+		}
+		return tableOf(f, res), nil
+	}, weighTable)
+}

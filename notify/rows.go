@@ -3,7 +3,6 @@ package notify
 import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/cursor"
-	"github.com/freshet/freshet/registry"
 )
 
 // tableRows are the rows of a result, or what a filter leaves of them.
@@ -19,22 +18,6 @@ const keepTables = 64 << 20
 func tableOf(f *cursor.Filter, res *diff.Result) *tableRows {
 	vars, kept := f.Rows(res)
 	return &tableRows{res, vars, kept}
-}
-
-// table is a result at a position, or what a filter leaves of it. It is errMoved
-// when there is another one by now and that one is not kept.
-func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
-	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
-	return s.tables.get(key, func() (*tableRows, error) {
-		st, res, err := s.results.current(query)
-		switch {
-		case err != nil:
-			return nil, err
-		case res == nil || st.Position != at:
-			return nil, errMoved
-		}
-		return tableOf(f, res), nil
-	}, weighTable)
 }
 
 // filterKey identifies a filter.

@@ -376,3 +376,76 @@ func (s *Server) register(e *session, on bool) {
 		s.sessions[e] = struct{}{}
 	}
 }
+
+// sharePage reads a page once for all cursors that go the same step. No one may
+// write to it.
+func (s *Server) sharePage(query string, from, newest registry.Position, read func() ([]registry.Change, error)) ([]registry.Change, error) {
+	return s.pages.get(documentKey{changeKey: changeKey{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
+}
+
+func pageWeight(page []registry.Change) int {
+	n := len(page) * 512
+	for i := range page {
+		n += int(cursor.DeltaSize(page[i].Delta))
+	}
+	return n
+}
+
+// foldPlaces are for readers for whom more than a page of the log is added up.
+// Each keeps a processor busy for as long as that takes: one processor stays free.
+func foldPlaces() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)) }
+
+// longFold waits for a place, or for the end of ctx.
+func (s *Server) longFold(ctx context.Context) (leave func()) {
+	select {
+	case s.folds <- struct{}{}:
+		return func() { <-s.folds }
+	case <-ctx.Done():
+		return func() {}
+	}
+}
+
+// admit counts a client in; ok is false once the server goes down.
+func (s *Server) admit(r *http.Request) (p admission, ok bool) {
+	p.from = registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	if s.opts.Limits.OneAddress <= 0 || local(p.from) {
+		p.from = ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return p, false
+	}
+	s.wg.Add(1)
+	n := s.connections.Add(1)
+	if most := s.opts.Limits.Connections; most > 0 && n > int64(most) {
+		p.refused = "too many connections"
+	}
+	if p.from != "" {
+		if s.addresses[p.from]++; s.addresses[p.from] > s.opts.Limits.OneAddress {
+			p.refused = "too many connections from this address"
+		}
+	}
+	return p, true
+}
+
+func (s *Server) release(p admission) {
+	if p.from != "" {
+		s.mu.Lock()
+		if s.addresses[p.from]--; s.addresses[p.from] == 0 {
+			delete(s.addresses, p.from)
+		}
+		s.mu.Unlock()
+	}
+	s.connections.Add(-1)
+	s.wg.Done()
+}
+
+// unavailable hides an inner error from the client and keeps it in the log.
+func (s *Server) unavailable(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.opts.Logger.Error(doing, "error", err)
+	return &refusal{code: CodeUnavailable, message: "not now; try again later", retryAfter: 5 * time.Second}
+}
