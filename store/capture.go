@@ -24,7 +24,7 @@ func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (i
 			in = s.number
 		}
 		text := strings.ToLower(f.Text)
-		return eachNeed(tx, in, cursor, func(n *storedProfile) (bool, error) {
+		return eachProfile(tx, in, cursor, func(n *storedProfile) (bool, error) {
 			if n.ID == cursor || f.Owner != "" && n.Owner != f.Owner || !mentionsProfile(&n.Profile, text) {
 				return true, nil
 			}
@@ -43,7 +43,7 @@ func (d *DB) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (i
 // ProfileItem returns one profile. It wraps registry.ErrNotFound.
 func (d *DB) ProfileItem(id string) (item registry.ListedProfile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		n, err := findNeed(tx, id)
+		n, err := findProfile(tx, id)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ const lookAtRounds = 5000
 // shorter than limit.
 func (d *DB) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		n, err := findNeed(tx, id)
+		n, err := findProfile(tx, id)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (d *DB) Captured(id string, p registry.Position, limit int) (list []registr
 // first.
 func (d *DB) Ends(id string, epoch string, end uint64, limit int) (list []registry.RoundEnd, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		n, err := findNeed(tx, id)
+		n, err := findProfile(tx, id)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (d *DB) EndOf(id string, p registry.Position) (end uint64, err error) {
 // endOf finds the position of a capture among its profile's ends. Seq 0 is the
 // position before the first one.
 func (d *DB) endOf(tx *bbolt.Tx, id string, p registry.Position) (storedProfile, uint64, error) {
-	n, err := findNeed(tx, id)
+	n, err := findProfile(tx, id)
 	if err != nil {
 		return n, 0, err
 	}

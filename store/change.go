@@ -13,9 +13,9 @@ const changeVersion = 1
 
 const changeBaseline = 1
 
-// A logged change is a change as stored in the log. Its delta stays packed until the
+// A logEntry change is a change as stored in the log. Its delta stays packed until the
 // transaction has ended.
-type logged struct {
+type logEntry struct {
 	query, endpoint string
 	serial, seq     uint64
 	offset          uint64
@@ -25,7 +25,7 @@ type logged struct {
 	delta           []byte // packed
 }
 
-func (l *logged) append(b []byte) []byte {
+func (l *logEntry) append(b []byte) []byte {
 	flags := byte(0)
 	if l.baseline {
 		flags |= changeBaseline
@@ -40,13 +40,13 @@ func (l *logged) append(b []byte) []byte {
 	return append(b, l.delta...)
 }
 
-// parseLogged parses a log entry; delta refers to the file's mapped memory.
-func parseLogged(k, v []byte) (logged, error) {
+// parseLogEntry parses a log entry; delta refers to the file's mapped memory.
+func parseLogEntry(k, v []byte) (logEntry, error) {
 	in := scan{b: v}
 	if in.byte() != changeVersion || len(k) != 16 {
 		in.fail()
 	}
-	l := logged{serial: number(k), seq: number(after(k))}
+	l := logEntry{serial: number(k), seq: number(after(k))}
 	l.baseline = in.byte()&changeBaseline != 0
 	l.offset, l.at, l.checked, l.slot = in.number(), in.time(), in.time(), in.number()
 	l.query, l.endpoint = in.text(), in.text()
@@ -58,7 +58,7 @@ func parseLogged(k, v []byte) (logged, error) {
 }
 
 // change unpacks l.
-func (d *DB) change(l *logged) (registry.Change, error) {
+func (d *DB) change(l *logEntry) (registry.Change, error) {
 	raw, err := d.pack.unpack(l.delta)
 	if err != nil {
 		return registry.Change{}, fmt.Errorf("change %d of %s: %w", l.seq, l.query, err)
@@ -73,7 +73,7 @@ func (d *DB) change(l *logged) (registry.Change, error) {
 	}, nil
 }
 
-func (d *DB) changes(list []logged) ([]registry.Change, error) {
+func (d *DB) changes(list []logEntry) ([]registry.Change, error) {
 	var out []registry.Change
 	for i := range list {
 		c, err := d.change(&list[i])

@@ -198,7 +198,7 @@ func (c *checker) history(s *storedQuery, seq uint64, hash string) {
 	cur := c.tx.Bucket(bChanges).Cursor()
 	last, offset, reached := uint64(0), uint64(0), ""
 	for k, v := cur.Seek(key8(s.serial)); hasPrefix(k, key8(s.serial)); k, v = cur.Next() {
-		l, err := parseLogged(k, v)
+		l, err := parseLogEntry(k, v)
 		if err != nil {
 			c.found("query %s: %v", s.ID, err)
 			return
@@ -221,7 +221,7 @@ func (c *checker) history(s *storedQuery, seq uint64, hash string) {
 	}
 }
 
-func (c *checker) delta(l *logged) (*diff.Delta, error) {
+func (c *checker) delta(l *logEntry) (*diff.Delta, error) {
 	change, err := c.db.change(l)
 	return change.Delta, err
 }
@@ -272,7 +272,7 @@ func (c *checker) log() error {
 	err := c.tx.Bucket(bChanges).ForEach(func(k, v []byte) error {
 		n++
 		size += uint64(len(k) + len(v))
-		l, err := parseLogged(k, v)
+		l, err := parseLogEntry(k, v)
 		if err != nil {
 			c.found("%v", err)
 		} else if string(c.tx.Bucket(bOffsets).Get(key8(l.offset))) != string(k) {
@@ -300,7 +300,7 @@ func (c *checker) old() error {
 	err := c.tx.Bucket(bChanges).ForEach(func(k, v []byte) error {
 		if before != nil && number(before) == number(k) {
 			expected++
-			l, err := parseLogged(before, c.tx.Bucket(bChanges).Get(before))
+			l, err := parseLogEntry(before, c.tx.Bucket(bChanges).Get(before))
 			if err == nil && c.tx.Bucket(bOld).Get(key8(l.offset)) == nil {
 				c.found("change %d of %s: retention does not know it", l.seq, l.query)
 			}

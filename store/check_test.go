@@ -49,7 +49,7 @@ func TestCheckFinds(t *testing.T) {
 			c := tx.Bucket(bChanges).Cursor()
 			c.First()
 			k, v := c.Next()
-			l, err := parseLogged(k, v)
+			l, err := parseLogEntry(k, v)
 			if err != nil {
 				return err
 			}

@@ -168,7 +168,7 @@ func (d *DB) Recent(o registry.Offset, since time.Time, f func(query string, at 
 			n := 0
 			k, at := c.Seek(key8(from))
 			for ; k != nil && n < 5000; k, at = c.Next() {
-				l, err := parseLogged(at, changes.Get(at))
+				l, err := parseLogEntry(at, changes.Get(at))
 				if err != nil {
 					return err
 				}
@@ -199,7 +199,7 @@ func firstSince(tx *bbolt.Tx, since time.Time) uint64 {
 		if k == nil {
 			return true
 		}
-		l, err := parseLogged(at, changes.Get(at))
+		l, err := parseLogEntry(at, changes.Get(at))
 		return err != nil || !l.at.Before(since)
 	}))
 }

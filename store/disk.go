@@ -57,8 +57,8 @@ func (d *disk) refusal() error {
 
 const fullDetail = "the server's disk is full and nothing of this was stored: make room there; the server goes on by itself"
 
-// ran records that a commit found the disk full, and returns the error to report.
-func (d *disk) ran(err error, need int64) error {
+// markFull records that a commit found the disk full, and returns the error to report.
+func (d *disk) markFull(err error, need int64) error {
 	err = fmt.Errorf("%w: %w: %w", registry.ErrReadOnly, err, registry.StorageFull(fullDetail))
 	if d.stuck.CompareAndSwap(nil, &fullDisk{err, need}) {
 		d.log.Error("the disk is full: the server only reads until there is room again; nothing is lost", "directory", d.dir, "error", err)

@@ -101,7 +101,7 @@ func putEndpoint(tx *bbolt.Tx, name string, c *registry.Configured) error {
 		return errUnchanged // the health follows from the settings alone
 	}
 	n := loadCounters(tx)
-	s, err := needSpace(tx, &n, name)
+	s, err := ensureSpace(tx, &n, name)
 	if err != nil {
 		return err
 	}

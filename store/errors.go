@@ -24,8 +24,8 @@ var (
 // trusted, and the process should exit.
 var ErrBroken = errors.New("the store takes no writes after a failed commit")
 
-// explain adds the remedy to an error of opening path.
-func explain(path string, err error) error {
+// withRemedy adds the remedy to an error of opening path.
+func withRemedy(path string, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open %s: %w: stop the other freshet, or give this one its own data directory", path, ErrLocked)
@@ -120,7 +120,7 @@ func (d *DB) commit(tx *bbolt.Tx) error {
 	}
 	err := fmt.Errorf("commit to %s: %w", d.path, failure)
 	if full(failure) && !d.inEffect(id) {
-		return d.disk.ran(err, tx.Stats().PageAlloc)
+		return d.disk.markFull(err, tx.Stats().PageAlloc)
 	}
 	return d.breaks(err)
 }

@@ -18,13 +18,13 @@ const pageBytes = 4 << 20
 // A page collects changes up to a size limit; it always accepts the first one.
 type page struct {
 	limit, bytes int
-	list         []logged
+	list         []logEntry
 }
 
 func newPage(limit int) page { return page{limit: limit, bytes: pageBytes} }
 
-// take copies l and reports whether there is space for another change.
-func (p *page) take(l logged) bool {
+// add copies l and reports whether there is space for another change.
+func (p *page) add(l logEntry) bool {
 	size := unpackedSize(l.delta)
 	if len(p.list) > 0 && size > p.bytes {
 		return false
@@ -68,11 +68,11 @@ func (d *DB) follow(tx *bbolt.Tx, r *record, p registry.Position, list *page) er
 		return &registry.GapError{Reason: registry.TooOld}
 	}
 	for ; hasPrefix(k, key8(r.serial)); k, v = c.Next() {
-		l, err := parseLogged(k, v)
+		l, err := parseLogEntry(k, v)
 		if err != nil {
 			return err
 		}
-		if !list.take(l) {
+		if !list.add(l) {
 			return nil
 		}
 	}
@@ -112,14 +112,14 @@ func (d *DB) All(o registry.Offset, limit int) ([]registry.Change, error) {
 func followAll(tx *bbolt.Tx, from uint64, list *page) error {
 	c, changes := tx.Bucket(bOffsets).Cursor(), tx.Bucket(bChanges)
 	for k, at := c.Seek(key8(from + 1)); k != nil; k, at = c.Next() {
-		l, err := parseLogged(at, changes.Get(at))
+		l, err := parseLogEntry(at, changes.Get(at))
 		if err != nil {
 			return err
 		}
 		if r, _, ok := liveRecord(tx, l.query); !ok || r.serial != l.serial {
 			continue
 		}
-		if !list.take(l) {
+		if !list.add(l) {
 			return nil
 		}
 	}
@@ -150,8 +150,8 @@ func (d *DB) Latest(query string) (registry.Change, error) {
 		if v == nil {
 			return fmt.Errorf("latest change of query %s: %w", query, registry.ErrNotFound)
 		}
-		l, err := parseLogged(k, v)
-		list.take(l)
+		l, err := parseLogEntry(k, v)
+		list.add(l)
 		return err
 	})
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lookAtOnce is the number of queries that a list examines in one transaction. A long
+// scanAtOnce is the number of queries that a list examines in one transaction. A long
 // read transaction prevents the reuse of freed pages.
-const lookAtOnce = 500
+const scanAtOnce = 500
 
 // List returns a page of at most limit queries after cursor in id order, and the next
 // cursor, "" at the end. Each item is consistent in itself; a page that examined many
@@ -25,7 +25,7 @@ func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []reg
 	for more := true; more; {
 		// One item beyond the limit shows whether there is a next page.
 		var found []registry.ListedQuery
-		found, cursor, more, err = l.look(cursor, limit+1-len(items), &room)
+		found, cursor, more, err = l.scanSome(cursor, limit+1-len(items), &room)
 		if err != nil {
 			return nil, "", fmt.Errorf("list queries: %w", err)
 		}
@@ -37,9 +37,9 @@ func (d *DB) List(f registry.QueryFilter, cursor string, limit int) (items []reg
 	return items, "", nil
 }
 
-// look examines the next few queries after cursor and returns where it stopped. It
+// scanSome examines the next few queries after cursor and returns where it stopped. It
 // subtracts the size of the texts from room and stops when room is used up.
-func (l *lister) look(cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
+func (l *lister) scanSome(cursor string, limit int, room *int) (items []registry.ListedQuery, stop string, more bool, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
 		ids, ok := newIDs(tx, l.filter.Endpoint)
 		if !ok {
@@ -48,7 +48,7 @@ func (l *lister) look(cursor string, limit int, room *int) (items []registry.Lis
 		l.begin(tx)
 		id := ids.after(cursor)
 		var last []byte
-		for range lookAtOnce {
+		for range scanAtOnce {
 			if id == nil || len(items) == limit || *room <= 0 && len(items) > 1 {
 				break
 			}
@@ -189,7 +189,7 @@ func (l *lister) hopeless(id, v []byte) bool {
 			return true
 		}
 	default:
-		if !recordTries(l.stats.get(id)).mayBe(l.filter.State) {
+		if !recordAttempts(l.stats.get(id)).mayBe(l.filter.State) {
 			return true
 		}
 	}

@@ -69,11 +69,11 @@ type DB struct {
 // at a time can open a store.
 func Open(dir string, o Options) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, explain(dir, err)
+		return nil, withRemedy(dir, err)
 	}
 	path := filepath.Join(dir, File)
 	if err := plausible(path); err != nil {
-		return nil, explain(path, err)
+		return nil, withRemedy(path, err)
 	}
 	var b *bbolt.DB
 	err := guarded(func() (err error) {
@@ -91,7 +91,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, explain(path, err)
+		return nil, withRemedy(path, err)
 	}
 	d := &DB{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now, wake: make(chan struct{}, 1), failed: make(chan struct{})}
 	if d.log == nil {
@@ -105,10 +105,10 @@ func Open(dir string, o Options) (*DB, error) {
 		err = guarded(d.enter)
 	}
 	if c := (*crash)(nil); errors.As(err, &c) {
-		return nil, explain(path, err) // closing could block on a lock held by the failed code
+		return nil, withRemedy(path, err) // closing could block on a lock held by the failed code
 	}
 	if err != nil {
-		return nil, errors.Join(explain(path, err), b.Close())
+		return nil, errors.Join(withRemedy(path, err), b.Close())
 	}
 	d.sweepTemporary()
 	d.startWork()
@@ -188,7 +188,7 @@ func (d *DB) enter() error {
 		return err
 	}
 	// Existing data can be read and followed without a write.
-	d.disk.ran(err, 0)
+	d.disk.markFull(err, 0)
 	return d.bolt.View(func(tx *bbolt.Tx) error {
 		d.epoch, d.seed = string(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
 		return nil

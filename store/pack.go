@@ -17,16 +17,16 @@ type packer struct {
 	dec *zstd.Decoder
 }
 
-// largest is the maximum unpacked size of a value; it limits the memory that a damaged
+// maxUnpacked is the maximum unpacked size of a value; it limits the memory that a damaged
 // file can consume.
-const largest = 1<<31 - 1
+const maxUnpacked = 1<<31 - 1
 
 func newPacker() (*packer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, err
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(largest))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
 		return nil, err
 	}
@@ -41,32 +41,32 @@ func (p *packer) close() {
 // Forms of a packed value: its unpacked size as a varint, followed by the raw bytes or
 // by one compressed frame per piece.
 const (
-	plain   = 0
-	squeeze = 1
+	formRaw  = 0
+	formZstd = 1
 	// Compressing smaller values is not worth the time.
-	smallest = 256
+	minCompressed = 256
 )
 
-// atOnce is the amount compressed between two calls of stop: a few milliseconds of
+// pieceSize is the amount compressed between two calls of stop: a few milliseconds of
 // work.
-const atOnce = 1 << 20
+const pieceSize = 1 << 20
 
 // pack appends the output of from to dst in the shorter form. It calls stop, unless
 // nil, before each piece and returns its first error.
 func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, error) {
-	w := packing{enc: p.enc, stop: stop}
+	w := packWriter{enc: p.enc, stop: stop}
 	if _, err := from.WriteTo(&w); err != nil {
 		return nil, err
 	}
 	dst = binary.AppendUvarint(dst, uint64(w.size))
 	if len(w.raw) == w.size {
-		return append(append(dst, plain), w.raw...), nil
+		return append(append(dst, formRaw), w.raw...), nil
 	}
-	return append(append(dst, squeeze), w.frames...), nil
+	return append(append(dst, formZstd), w.frames...), nil
 }
 
-// A packing is a value while it is packed.
-type packing struct {
+// A packWriter is a value while it is packed.
+type packWriter struct {
 	enc    *zstd.Encoder
 	stop   func() error
 	size   int
@@ -75,8 +75,8 @@ type packing struct {
 }
 
 // Write compresses b, in pieces if it is long.
-func (w *packing) Write(b []byte) (int, error) {
-	for piece := range slices.Chunk(b, atOnce) {
+func (w *packWriter) Write(b []byte) (int, error) {
+	for piece := range slices.Chunk(b, pieceSize) {
 		if w.stop != nil {
 			if err := w.stop(); err != nil {
 				return 0, err
@@ -87,10 +87,10 @@ func (w *packing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (w *packing) add(piece []byte) {
+func (w *packWriter) add(piece []byte) {
 	first := w.size == 0
 	w.size += len(piece)
-	if first && len(piece) < smallest {
+	if first && len(piece) < minCompressed {
 		w.raw = slices.Clone(piece)
 		return
 	}
@@ -103,37 +103,37 @@ func (w *packing) add(piece []byte) {
 	}
 }
 
-// densest is the maximum number of bytes that one compressed byte can represent: a
-// block of 128 KiB takes four bytes. toSpare is extra room that allows the last block
+// maxRatio is the maximum number of bytes that one compressed byte can represent: a
+// block of 128 KiB takes four bytes. spareRoom is extra room that allows the last block
 // to be decompressed fast.
 const (
-	densest = 1 << 15
-	toSpare = 16
+	maxRatio  = 1 << 15
+	spareRoom = 16
 )
 
 // unpackedSize returns the unpacked size of a packed value.
 func unpackedSize(b []byte) int {
 	n, _ := binary.Uvarint(b)
-	return int(min(n, largest))
+	return int(min(n, maxUnpacked))
 }
 
 // unpack returns the unpacked value in newly allocated memory.
 func (p *packer) unpack(b []byte) ([]byte, error) {
 	size, n := binary.Uvarint(b)
-	if n <= 0 || n >= len(b) || size > largest {
+	if n <= 0 || n >= len(b) || size > maxUnpacked {
 		return nil, fmt.Errorf("%w: a value is cut short", ErrDamaged)
 	}
 	form, body := b[n], b[n+1:]
-	if form == squeeze && size > uint64(len(body))*densest {
+	if form == formZstd && size > uint64(len(body))*maxRatio {
 		return nil, fmt.Errorf("%w: %d bytes cannot unpack to %d", ErrDamaged, len(body), size)
 	}
 	var out []byte
 	var err error
 	switch form {
-	case plain:
+	case formRaw:
 		out = append(make([]byte, 0, len(body)), body...)
-	case squeeze:
-		out, err = p.dec.DecodeAll(body, make([]byte, 0, size+toSpare))
+	case formZstd:
+		out, err = p.dec.DecodeAll(body, make([]byte, 0, size+spareRoom))
 	default:
 		return nil, fmt.Errorf("%w: a value has the unknown form %d", ErrDamaged, form)
 	}

@@ -51,8 +51,8 @@ func parseNeed(v []byte) (storedProfile, error) {
 	return n, nil
 }
 
-// findNeed returns a live profile, or registry.ErrNotFound.
-func findNeed(tx *bbolt.Tx, id string) (storedProfile, error) {
+// findProfile returns a live profile, or registry.ErrNotFound.
+func findProfile(tx *bbolt.Tx, id string) (storedProfile, error) {
 	var v []byte
 	if id != "" {
 		v = tx.Bucket(bProfiles).Get([]byte(id))
@@ -94,7 +94,7 @@ func (p *progress) save(tx *bbolt.Tx, id string) error {
 // Profile implements registry.ProfileStore.
 func (d *DB) Profile(id string) (p registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		n, err := findNeed(tx, id)
+		n, err := findProfile(tx, id)
 		p = n.Profile
 		return err
 	})
@@ -105,7 +105,7 @@ func (d *DB) Profile(id string) (p registry.Profile, err error) {
 func (d *DB) EditProfile(id string, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 	var p registry.Profile
 	err := d.edit(func(tx *bbolt.Tx) (frees bool, err error) {
-		old, err := findNeed(tx, id)
+		old, err := findProfile(tx, id)
 		found := err == nil
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			return false, err
@@ -147,7 +147,7 @@ func (d *DB) keepProfile(tx *bbolt.Tx, old *storedProfile, p registry.Profile, f
 		return errUnchanged
 	}
 	c := loadCounters(tx)
-	sp, err := needSpace(tx, &c, p.Endpoint)
+	sp, err := ensureSpace(tx, &c, p.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -210,9 +210,9 @@ func discardProfile(tx *bbolt.Tx, n *storedProfile) error {
 	)
 }
 
-// eachNeed calls f for live profiles in id order: those of one endpoint's space, or
+// eachProfile calls f for live profiles in id order: those of one endpoint's space, or
 // all for 0.
-func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (bool, error)) error {
+func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (bool, error)) error {
 	c := tx.Bucket(bProfiles).Cursor()
 	for k, v := c.Seek([]byte(from)); k != nil; k, v = c.Next() {
 		at := number(after(v))
@@ -233,7 +233,7 @@ func eachNeed(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile) (b
 // FindProfile implements registry.ProfileStore.
 func (d *DB) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		return eachNeed(tx, 0, "", func(n *storedProfile) (bool, error) {
+		return eachProfile(tx, 0, "", func(n *storedProfile) (bool, error) {
 			if name != "" && n.Name == name && (owner == "" || n.Owner == owner) {
 				list = append(list, n.Profile)
 			}

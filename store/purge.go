@@ -126,7 +126,7 @@ func (p *purger) history(serial uint64) error {
 		if !hasPrefix(k, key8(serial)) {
 			return nil
 		}
-		l, err := parseLogged(k, v)
+		l, err := parseLogEntry(k, v)
 		if err != nil {
 			return err
 		}

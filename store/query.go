@@ -126,7 +126,7 @@ func admit(tx *bbolt.Tx, c *counters, s *storedQuery) error {
 			return err
 		}
 	}
-	sp, err := needSpace(tx, c, s.Endpoint)
+	sp, err := ensureSpace(tx, c, s.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func removeQuery(tx *bbolt.Tx, s *storedQuery) error {
 		return fmt.Errorf("%w: endpoint %s of query %s is missing", ErrDamaged, s.Endpoint, s.ID)
 	}
 	sp.queries--
-	if err := sp.remember(tx, c.revision, s.ID); err != nil {
+	if err := sp.addRemoval(tx, c.revision, s.ID); err != nil {
 		return err
 	}
 	return errors.Join(discard(tx, s), sp.save(tx), c.save(tx))

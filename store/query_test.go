@@ -414,7 +414,7 @@ func TestSinceForgets(t *testing.T) {
 		c := loadCounters(tx)
 		for i := range maxRemovals + 5 {
 			c.revision++
-			if err := s.remember(tx, c.revision, fmt.Sprint("q_", i)); err != nil {
+			if err := s.addRemoval(tx, c.revision, fmt.Sprint("q_", i)); err != nil {
 				return err
 			}
 		}

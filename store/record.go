@@ -48,7 +48,7 @@ func (d *DB) Record(endpoint string, b scheduler.Batch) ([]registry.Change, erro
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
-	for _, id := range w.strangers {
+	for _, id := range w.skipped {
 		d.log.Warn("an outcome was passed over: it does not follow from the result kept", "query", id, "endpoint", endpoint)
 	}
 	return w.changes, nil
@@ -79,16 +79,16 @@ func (d *DB) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome, err
 
 // A writer is the transaction of one Record.
 type writer struct {
-	db        *DB
-	tx        *bbolt.Tx
-	endpoint  string
-	now       time.Time
-	slot      uint64 // of the batch, 0 if it has none
-	counters  counters
-	space     space
-	records   map[string]*record
-	changes   []registry.Change
-	strangers []string // outcomes that are based on a result other than the stored one
+	db       *DB
+	tx       *bbolt.Tx
+	endpoint string
+	now      time.Time
+	slot     uint64 // of the batch, 0 if it has none
+	counters counters
+	space    space
+	records  map[string]*record
+	changes  []registry.Change
+	skipped  []string // outcomes that are based on a result other than the stored one
 }
 
 func (w *writer) batch(b *scheduler.Batch) error {
@@ -155,7 +155,7 @@ func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 		return nil // it no longer has a holder
 	}
 	if !w.follows(r, o) {
-		w.strangers = append(w.strangers, o.Query)
+		w.skipped = append(w.skipped, o.Query)
 		return nil
 	}
 	r.stats = o.Stats
@@ -186,7 +186,7 @@ func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) error {
 	w.counters.offset++
 	packed := o.Prepared.(*prepared)
-	l := logged{
+	l := logEntry{
 		query: o.Query, endpoint: w.endpoint, serial: r.serial, seq: r.seq + 1, offset: w.counters.offset,
 		at: w.now, checked: o.Checked.UTC(), slot: slotOf(o, slot), baseline: r.seq == 0, delta: packed.delta,
 	}
@@ -209,7 +209,7 @@ func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) e
 	return w.trimQuery(r)
 }
 
-func (w *writer) announce(l *logged, delta *diff.Delta) registry.Change {
+func (w *writer) announce(l *logEntry, delta *diff.Delta) registry.Change {
 	return registry.Change{
 		Query: l.query, Endpoint: l.endpoint, Epoch: w.db.queryEpoch(l.serial), Prev: l.seq - 1, Seq: l.seq,
 		Offset: l.offset, Time: l.at, CheckedAt: l.checked, Slot: l.slot, Baseline: l.baseline, Delta: delta,

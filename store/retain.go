@@ -25,7 +25,7 @@ func (w *writer) supersede(r *record) error {
 	if v == nil {
 		return nil // the first change, or the first of this epoch
 	}
-	l, err := parseLogged(k, v)
+	l, err := parseLogEntry(k, v)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (w *writer) trimQuery(r *record) error {
 		if !hasPrefix(k, key8(r.serial)) || r.seq-first < keep {
 			return nil
 		}
-		l, err := parseLogged(k, v)
+		l, err := parseLogEntry(k, v)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (w *writer) retain() error {
 // all queries, unless the change's query was removed and only waits to be purged:
 // these followers never see such changes.
 func (w *writer) drop(offset uint64, key []byte) error {
-	l, err := parseLogged(key, w.tx.Bucket(bChanges).Get(key))
+	l, err := parseLogEntry(key, w.tx.Bucket(bChanges).Get(key))
 	if err != nil {
 		return err
 	}

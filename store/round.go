@@ -32,7 +32,7 @@ func (w *writer) rounds(list []registry.Round) error {
 }
 
 func (w *writer) round(r registry.Round) error {
-	n, err := findNeed(w.tx, r.Profile)
+	n, err := findProfile(w.tx, r.Profile)
 	if errors.Is(err, registry.ErrNotFound) {
 		return nil // removed in the meantime
 	}
@@ -190,9 +190,9 @@ func forgetRounds(tx *bbolt.Tx) error {
 	return err
 }
 
-// needs lists an endpoint's profiles with their open rounds.
-func needs(tx *bbolt.Tx, s *space) (list []rounds.ProfileState, err error) {
-	err = eachNeed(tx, s.number, "", func(n *storedProfile) (bool, error) {
+// profileStates lists an endpoint's profiles with their open rounds.
+func profileStates(tx *bbolt.Tx, s *space) (list []rounds.ProfileState, err error) {
+	err = eachProfile(tx, s.number, "", func(n *storedProfile) (bool, error) {
 		p, err := findProgress(tx, n.ID)
 		if err != nil {
 			return false, err

@@ -64,15 +64,15 @@ func TestTextSearch(t *testing.T) {
 // A search without a match allocates per transaction, not per query.
 func TestSearchWithoutMatchAllocatesLittle(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
-	many(t, d, 5*lookAtOnce)
+	many(t, d, 5*scanAtOnce)
 	for _, f := range []registry.QueryFilter{{Text: "nowhere"}, {Text: "nowhere", Endpoint: "city"}, {State: registry.Stale}, {Tag: "none"}} {
 		n := testing.AllocsPerRun(5, func() {
 			if items, _, err := d.List(f, "", 10); err != nil || len(items) > 0 {
 				t.Fatal(items, err)
 			}
 		})
-		if n > lookAtOnce {
-			t.Errorf("%+v: %.0f allocations for %d queries", f, n, 5*lookAtOnce)
+		if n > scanAtOnce {
+			t.Errorf("%+v: %.0f allocations for %d queries", f, n, 5*scanAtOnce)
 		}
 	}
 }

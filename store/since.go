@@ -44,7 +44,7 @@ func (d *DB) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		}
 		if n.Reprofiled = rev == 0 || s.profiled > rev || rev < s.floor; n.Reprofiled {
 			var err error
-			if n.Profiles, err = needs(tx, &s); err == nil {
+			if n.Profiles, err = profileStates(tx, &s); err == nil {
 				n.Models, err = models(tx, n.Profiles)
 			}
 			if err != nil {

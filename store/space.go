@@ -38,8 +38,8 @@ func findSpace(tx *bbolt.Tx, name string) (space, bool) {
 	return s, true
 }
 
-// needSpace returns the space, creating it if needed.
-func needSpace(tx *bbolt.Tx, c *counters, name string) (space, error) {
+// ensureSpace returns the space, creating it if needed.
+func ensureSpace(tx *bbolt.Tx, c *counters, name string) (space, error) {
 	s, ok := findSpace(tx, name)
 	if ok {
 		return s, nil
@@ -76,8 +76,8 @@ func liveRecord(tx *bbolt.Tx, id string) (record, []byte, bool) {
 // maxRemovals is the number of removals per endpoint that Since can report.
 const maxRemovals = 10_000
 
-// remember records a removal and deletes the oldest beyond the limit.
-func (s *space) remember(tx *bbolt.Tx, revision uint64, id string) error {
+// addRemoval records a removal and deletes the oldest beyond the limit.
+func (s *space) addRemoval(tx *bbolt.Tx, revision uint64, id string) error {
 	b := tx.Bucket(bRemovals)
 	if err := b.Put(key16(s.number, revision), []byte(id)); err != nil {
 		return err

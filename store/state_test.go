@@ -103,7 +103,7 @@ func TestFirstRecordsAreRead(t *testing.T) {
 		if err != nil || r.stats.Failures != uint32(c.failures) || r.stats.LastRun.Error != "down" || !r.stats.IncompleteSince.Equal(c.since) {
 			t.Errorf("%+v, %v", r.stats, err)
 		}
-		if got := recordTries(b); got != (tries{failures: c.failures}) {
+		if got := recordAttempts(b); got != (attempts{failures: c.failures}) {
 			t.Errorf("tries alone: %+v", got)
 		}
 	}

@@ -143,13 +143,13 @@ func parseRecord(b []byte) (record, error) {
 	return r, in.end("a query's statistics")
 }
 
-// tries are the numbers of a record that determine the query's state.
-type tries struct {
+// attempts are the numbers of a record that determine the query's state.
+type attempts struct {
 	executions, failures, cuts, outdated uint64
 }
 
-// recordTries is parseRecord for these numbers only.
-func recordTries(b []byte) (t tries) {
+// recordAttempts is parseRecord for these numbers only.
+func recordAttempts(b []byte) (t attempts) {
 	in := scan{b: b}
 	version := in.byte()
 	for range 3 {
@@ -165,7 +165,7 @@ func recordTries(b []byte) (t tries) {
 }
 
 // mayBe reports whether a query that is neither paused nor idle may be in a state.
-func (t tries) mayBe(s registry.State) bool {
+func (t attempts) mayBe(s registry.State) bool {
 	missed := t.failures+t.cuts+t.outdated > 0
 	switch s {
 	case registry.New:

@@ -66,7 +66,7 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	if head := recordHead(r.append(nil)); head.serial != r.serial || head.space != r.space || head.seq != r.seq {
 		t.Fatalf("head alone %+v", head)
 	}
-	if got, s := recordTries(r.append(nil)), &r.stats; got != (tries{s.Executions, uint64(s.Failures), uint64(s.Cuts), uint64(s.Outdated)}) {
+	if got, s := recordAttempts(r.append(nil)), &r.stats; got != (attempts{s.Executions, uint64(s.Failures), uint64(s.Cuts), uint64(s.Outdated)}) {
 		t.Fatalf("tries alone %+v", got)
 	}
 	for _, hash := range []string{"", "sha256:", "sha256:" + strings.Repeat("ab", 32), "sha256:" + strings.Repeat("AB", 32), "md5:00", "sha256:zz"} {
@@ -116,10 +116,10 @@ func TestPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	noise := make([]byte, atOnce/2)
+	noise := make([]byte, pieceSize/2)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
-	for _, raw := range []string{"", "x", strings.Repeat("x", smallest), strings.Repeat("some rows ", 100_000), string(noise),
-		strings.Repeat("x", atOnce), strings.Repeat("x", atOnce+1), strings.Repeat("some rows ", atOnce)} {
+	for _, raw := range []string{"", "x", strings.Repeat("x", minCompressed), strings.Repeat("some rows ", 100_000), string(noise),
+		strings.Repeat("x", pieceSize), strings.Repeat("x", pieceSize+1), strings.Repeat("some rows ", pieceSize)} {
 		b, err := p.pack([]byte("head"), nil, strings.NewReader(raw))
 		if err != nil {
 			t.Fatal(err)
@@ -142,9 +142,9 @@ func TestPack(t *testing.T) {
 	} else if got, err := p.unpack(b); err != nil || string(got) != "some bytes, each in a piece of its own" {
 		t.Errorf("single bytes came back as %q, %v", got, err)
 	}
-	huge := append(binary.AppendUvarint(nil, largest), squeeze)
+	huge := append(binary.AppendUvarint(nil, maxUnpacked), formZstd)
 	if _, err := p.unpack(append(huge, noise[:100]...)); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "cannot unpack") {
-		t.Errorf("100 bytes that are said to unpack to %d: %v", largest, err)
+		t.Errorf("100 bytes that are said to unpack to %d: %v", maxUnpacked, err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestPreparingEnds(t *testing.T) {
 			return over
 		}, result, delta)
 		if err == nil {
-			if least := 2 * result.Size() / atOnce; last-1 < least || last-1 > 2*least {
+			if least := 2 * result.Size() / pieceSize; last-1 < least || last-1 > 2*least {
 				t.Errorf("preparing %d bytes twice asks %d times, want one for each MiB", result.Size(), last-1)
 			}
 			if p == nil {
