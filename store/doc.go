@@ -52,6 +52,17 @@
 //	models    query id → update.Week, as JSON, of queries that profiles predict
 //	subscriptions id → registry.Subscription, as JSON: those that outlive a connection
 //
+// # Cost
+//
+// A commit is two fdatasyncs, so changes and registrations share commits. Of 1,000
+// changes of 100 rows, 64 in a commit, each takes 0.1 ms of processor time: reading the
+// last result, compressing the new one and the delta, and the commit. That is 3.5 to 4.4
+// times as much as writing the same bytes to a bare bbolt file, and a seventh of what a
+// change takes in a commit of its own. A slot of 1,000 changed answers over loopback
+// takes about 23 commits. Registrations from 16 clients at a time take a third of the
+// processor time of those from one. BenchmarkChanges, BenchmarkLoop, BenchmarkBaselines
+// and BenchmarkRegister measure that.
+//
 // # Lists
 //
 // A list with a selective filter examines every query. It reads the stored bytes of
