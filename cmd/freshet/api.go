@@ -26,7 +26,7 @@ type api struct {
 	w         *cli.Env
 }
 
-// flags adds what every command that talks to a server takes.
+// flags adds the flags of all commands that talk to a server.
 func (a *api) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&a.server, "server", "", "server to talk to (default FRESHET_SERVER, else http://127.0.0.1:8080)")
@@ -66,8 +66,8 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// Error is what the server says, with the members of the request that it is
-// about where the text does not name them.
+// Error returns the text of the problem. It adds the members of the request that the
+// problem is about, unless the text names them.
 func (p *problem) Error() string {
 	text := p.Title
 	if p.Detail != "" {
@@ -111,9 +111,9 @@ func (a *api) do(ctx context.Context, method, path string, in, out any) error {
 	return nil
 }
 
-// change sends a request that changes what ref names and says that it is done;
-// with --json it prints the server's answer instead, or, where that is empty,
-// an object of ref and what was done.
+// change sends a request that changes the object ref, and reports that it is done.
+// With --json it prints the answer of the server instead, or an object with ref and
+// done if the answer is empty.
 func (a *api) change(ctx context.Context, method, path string, in any, ref, done string) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, method, path, in, &raw); err != nil {
@@ -129,8 +129,8 @@ func (a *api) change(ctx context.Context, method, path string, in any, ref, done
 	return cli.PrintJSON(a.w.Stdout, raw)
 }
 
-// send returns the response to a request that succeeded; what did not is an
-// error with the exit code that fits.
+// send returns the response of a successful request. Other responses are errors with
+// their exit code.
 func (a *api) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	headers := http.Header{}
 	if body != nil {
@@ -139,7 +139,7 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body i
 	return a.sendWith(ctx, method, path, headers, body)
 }
 
-// sendWith is send with headers of one's own.
+// sendWith is send with the given headers.
 func (a *api) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
 	u, err := url.Parse(a.base())
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -175,7 +175,7 @@ func (a *api) sendWith(ctx context.Context, method, path string, headers http.He
 	return nil, a.refusal(resp)
 }
 
-// unreachable is the error of a request that got no answer.
+// unreachable returns the error of a request without an answer.
 func (a *api) unreachable(err error) error {
 	hint := "start a server with 'freshet serve', or name another one with --server"
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -189,7 +189,7 @@ func (a *api) refusal(resp *http.Response) error {
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if json.Unmarshal(b, &p) != nil && resp.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
-	} // other answers that are no problem document keep the status line
+	} // other answers that are no problem documents keep the status line
 	code := cli.ExitFailure
 	switch resp.StatusCode {
 	case http.StatusNotFound:
@@ -229,7 +229,7 @@ func each[T any](ctx context.Context, a *api, path, member string, visit func(T)
 	return nil
 }
 
-// nextPage reads the path of Link: <…>; rel="next".
+// nextPage returns the path of the header Link: <…>; rel="next".
 func nextPage(resp *http.Response) string {
 	for _, l := range resp.Header.Values("Link") {
 		for part := range strings.SplitSeq(l, ",") {

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +18,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// An endpointView is the endpoint resource as far as the command line shows it.
+// An endpointView holds the members of the endpoint resource that the commands print.
 type endpointView struct {
 	Name   string              `json:"name"`
 	URL    string              `json:"url"`
@@ -30,7 +29,7 @@ type endpointView struct {
 	State  scheduler.LoopState `json:"state"`
 }
 
-// condition is an endpoint's state in a word.
+// condition writes an endpoint's state in a word or two.
 func (e endpointView) condition() string {
 	switch s := e.State; {
 	case e.Pause != nil:
@@ -44,7 +43,7 @@ func (e endpointView) condition() string {
 	}
 }
 
-// why is what the endpoint itself says on its health.
+// why returns the last error of an endpoint that is not healthy.
 func (e endpointView) why() string {
 	if e.Pause != nil || e.State.Health.State == registry.Healthy {
 		return ""
@@ -127,7 +126,7 @@ func (a *api) endpointRevert() *cobra.Command {
 		}}
 }
 
-// changeEndpoint is change with what the server notes on the edit.
+// changeEndpoint is change that also prints the server's notes on the edit.
 func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, name, done string) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, method, path, in, &raw); err != nil {
@@ -152,25 +151,9 @@ func (a *api) changeEndpoint(ctx context.Context, method, path string, in any, n
 func (a *api) endpointList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List endpoints", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-			if !a.asJSON {
-				fmt.Fprintln(t, "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY")
-			}
-			err := each(c.Context(), a, "/v1/endpoints", "endpoints", func(raw json.RawMessage) error {
-				if a.asJSON {
-					return cli.PrintJSON(a.w.Stdout, raw)
-				}
-				var e endpointView
-				if err := json.Unmarshal(raw, &e); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why())
-				return err
+			return printTable(c.Context(), a, "/v1/endpoints", "endpoints", "NAME\tSTATE\tQUERIES\tSLOT\tBUDGET\tPOLICY\tURL\tWHY", func(e endpointView) []any {
+				return []any{e.Name, e.condition(), e.State.Queries, e.Slot, e.Budget, e.Policy, e.URL, e.why()}
 			})
-			if err != nil {
-				return err
-			}
-			return t.Flush()
 		}}
 }
 
@@ -190,7 +173,7 @@ func (a *api) endpointShow() *cobra.Command {
 		}}
 }
 
-// printEndpoint prints an endpoint with where its settings come from.
+// printEndpoint prints an endpoint and the sources of its settings.
 func printEndpoint(w io.Writer, body io.Reader) error {
 	raw, err := io.ReadAll(body)
 	if err != nil {
@@ -215,35 +198,17 @@ func (a *api) endpointSlots() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "slots NAME", Short: "Show the last slots, newest first", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-			if !a.asJSON {
-				fmt.Fprintln(t, "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT")
-			}
-			err := each(c.Context(), a, endpointPath(args[0])+"/slots?limit="+strconv.Itoa(limit), "slots", func(raw json.RawMessage) error {
-				return a.printSlot(t, raw)
+			path := endpointPath(args[0]) + "/slots?limit=" + strconv.Itoa(limit)
+			return printTable(c.Context(), a, path, "slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
+				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped,
+					fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s)}
 			})
-			if err != nil {
-				return err
-			}
-			return t.Flush()
 		}}
 	c.Flags().IntVar(&limit, "limit", 20, "how many")
 	return c
 }
 
-func (a *api) printSlot(t io.Writer, raw json.RawMessage) error {
-	if a.asJSON {
-		return cli.PrintJSON(a.w.Stdout, raw)
-	}
-	var s scheduler.Slot
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%.3g s\t%.3g s\t%s\n", s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped, s.Used, s.Budget, owed(s))
-	return err
-}
-
-// owed tells what a slot repaid, and what later ones have to.
+// owed writes what a slot repaid, and the debt that it leaves.
 func owed(s scheduler.Slot) string {
 	var words []string
 	if s.Repaid > 0 {

@@ -2,22 +2,73 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// mostEntries is how many entries of a list of objects are printed for people.
+// mostEntries is the number of entries printed of a list of objects.
 const mostEntries = 8
+
+// printTable prints the members of a list below a header, a line for each, or with
+// --json as they came.
+func printTable[T any](ctx context.Context, a *api, path, member, header string, cells func(T) []any) error {
+	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
+	if !a.asJSON {
+		fmt.Fprintln(t, header)
+	}
+	err := each(ctx, a, path, member, func(raw json.RawMessage) error {
+		if a.asJSON {
+			return cli.PrintJSON(a.w.Stdout, raw)
+		}
+		var v T
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return err
+		}
+		list := cells(v)
+		_, err := fmt.Fprintf(t, strings.TrimSuffix(strings.Repeat("%v\t", len(list)), "\t")+"\n", list...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// withParams adds query parameters to a path. It leaves out empty ones.
+func withParams(path string, params map[string]string) string {
+	v := url.Values{}
+	for name, value := range params {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return path + "?" + v.Encode()
+}
+
+// setChanged copies the values of the flags that were given into a request body.
+func setChanged(c *cobra.Command, body, values map[string]any) {
+	for flag, value := range values {
+		if c.Flags().Changed(flag) {
+			body[strings.ReplaceAll(flag, "-", "_")] = value
+		}
+	}
+}
 
 // printFields prints a JSON object as aligned lines, in the server's order:
 // the members of an object below its name, a list in one line, and a list of
-// objects with one line for each. remark, unless nil, is put behind the member
-// of a name; members that skip names are left out.
+// objects with one line for each. remark, unless nil, returns the text after a
+// member. Members in skip are left out.
 func printFields(w io.Writer, body io.Reader, remark func(name string) string, skip ...string) error {
 	raw, err := io.ReadAll(body)
 	if err != nil {
@@ -45,7 +96,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// objectOf reads an object's members in their order.
+// objectOf returns an object's members in their order.
 func objectOf(raw json.RawMessage) (fields []field, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -86,7 +137,7 @@ func (f field) print(w io.Writer, indent, remark string) {
 	fmt.Fprintln(w)
 }
 
-// lines are those of a value that needs several: text with line breaks, or a
+// lines returns the lines of a value that needs several: text with line breaks, or a
 // list of objects.
 func (f field) lines() (lines []string, ok bool) {
 	var text string
@@ -112,7 +163,7 @@ func (f field) lines() (lines []string, ok bool) {
 	return lines, true
 }
 
-// plainValue is a JSON value in one line for people.
+// plainValue writes a JSON value as text in one line.
 func plainValue(raw json.RawMessage) string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -152,7 +203,7 @@ func orDash(s string) string {
 	return s
 }
 
-// ago is how long ago t was, in one unit, for lists.
+// ago writes the time since t in one unit, for lists.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
 		return "–"

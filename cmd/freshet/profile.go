@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A profileView is the profile resource as far as the command line shows it.
+// A profileView holds the members of the profile resource that the commands print.
 type profileView struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -72,11 +71,7 @@ hold blanks with double quotes.`,
 					return cli.UsageErrorf("%s is no JSON object: %v", args[0], err)
 				}
 			}
-			for flag, value := range map[string]any{"name": name, "window": window, "budget": budget, "endpoint": endpoint, "weight": weight} {
-				if c.Flags().Changed(flag) {
-					body[flag] = value
-				}
-			}
+			setChanged(c, body, map[string]any{"name": name, "window": window, "budget": budget, "endpoint": endpoint, "weight": weight})
 			if len(items) > 0 {
 				list, err := parseItems(items)
 				if err != nil {
@@ -115,7 +110,7 @@ func (a *api) printProfile(raw json.RawMessage) error {
 	return err
 }
 
-// parseItems reads what --item says.
+// parseItems parses the values of --item.
 func parseItems(texts []string) (list []registry.Item, err error) {
 	for _, text := range texts {
 		item, err := registry.ParseItem(text)
@@ -131,33 +126,11 @@ func (a *api) profileList() *cobra.Command {
 	var endpoint, text string
 	c := &cobra.Command{Use: "list", Short: "List profiles", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			v := url.Values{}
-			for k, s := range map[string]string{"endpoint": endpoint, "q": text} {
-				if s != "" {
-					v.Set(k, s)
-				}
-			}
-			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-			if !a.asJSON {
-				fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST")
-			}
 			now := time.Now()
-			err := each(c.Context(), a, "/v1/profiles?"+v.Encode(), "profiles", func(raw json.RawMessage) error {
-				if a.asJSON {
-					return cli.PrintJSON(a.w.Stdout, raw)
-				}
-				var p profileView
-				if err := json.Unmarshal(raw, &p); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items),
-					p.Captured, p.Expired, p.Open, ago(p.EndedAt, now))
-				return err
+			path := withParams("/v1/profiles", map[string]string{"endpoint": endpoint, "q": text})
+			return printTable(c.Context(), a, path, "profiles", "ID\tNAME\tENDPOINT\tPOLICY\tSTATE\tQUERIES\tCAPTURED\tEXPIRED\tOPEN\tLAST", func(p profileView) []any {
+				return []any{p.ID, p.Name, p.Endpoint, p.Policy, p.State, len(p.Items), p.Captured, p.Expired, p.Open, ago(p.EndedAt, now)}
 			})
-			if err != nil {
-				return err
-			}
-			return t.Flush()
 		}}
 	c.Flags().StringVar(&endpoint, "endpoint", "", "only this endpoint")
 	c.Flags().StringVar(&text, "q", "", "only where name or id holds this")
@@ -185,11 +158,7 @@ func (a *api) profileSet() *cobra.Command {
 		Example: "  freshet profile set oil --weight 3 --budget 4s",
 		RunE: func(c *cobra.Command, args []string) error {
 			body := map[string]any{}
-			for flag, value := range map[string]any{"name": name, "budget": budget, "weight": weight} {
-				if c.Flags().Changed(flag) {
-					body[flag] = value
-				}
-			}
+			setChanged(c, body, map[string]any{"name": name, "budget": budget, "weight": weight})
 			if len(body) == 0 {
 				return cli.UsageErrorf("nothing to set: give --name, --budget or --weight")
 			}
@@ -213,7 +182,7 @@ func (a *api) profileRemove() *cobra.Command {
 		}}
 }
 
-// A roundView is a round as far as the command line shows it.
+// A roundView holds the members of a round that the commands print.
 type roundView struct {
 	Round     uint64    `json:"round"`
 	State     string    `json:"state"`
@@ -239,12 +208,9 @@ func (a *api) profileCaptures() *cobra.Command {
 	c := &cobra.Command{Use: "captures ID", Short: "Show a profile's rounds, newest first: captured, expired and open ones", Args: cobra.ExactArgs(1),
 		Example: "  freshet profile captures oil\n  freshet profile captures oil --state expired --json",
 		RunE: func(c *cobra.Command, args []string) error {
-			v := url.Values{}
-			if state != "" {
-				v.Set("state", state)
-			}
 			shown := 0
-			err := each(c.Context(), a, "/v1/profiles/"+url.PathEscape(args[0])+"/captures?"+v.Encode(), "rounds", func(raw json.RawMessage) error {
+			path := withParams("/v1/profiles/"+url.PathEscape(args[0])+"/captures", map[string]string{"state": state})
+			err := each(c.Context(), a, path, "rounds", func(raw json.RawMessage) error {
 				if shown++; most > 0 && shown > most {
 					return errEnough
 				}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +21,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A queryView is the query resource as far as the command line shows it.
+// A queryView holds the members of the query resource that the commands print.
 type queryView struct {
 	ID        string         `json:"id"`
 	Endpoint  string         `json:"endpoint"`
@@ -45,8 +44,8 @@ type queryView struct {
 	} `json:"warnings"`
 }
 
-// why says in one line why a query that is not live or new is not, as far as the
-// last execution tells.
+// why returns in one line why a query is neither live nor new, according to its last
+// execution.
 func (q *queryView) why() string {
 	if q.State == "live" || q.State == "new" || q.Error == "" {
 		return ""
@@ -61,7 +60,7 @@ func (q *queryView) why() string {
 	return s
 }
 
-// shortened is a text in one line of at most so many bytes.
+// shortened returns a text in one line of at most so many bytes.
 func shortened(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) <= most {
@@ -97,7 +96,7 @@ func queryCommand(w *cli.Env) *cobra.Command {
 	return c
 }
 
-// act does what a verb says to a query and says what became of it.
+// act applies a verb to a query and reports the outcome.
 func (a *api) act(ctx context.Context, ref, verb, done string) error {
 	var raw json.RawMessage
 	if err := a.do(ctx, http.MethodPost, "/v1/queries/"+url.PathEscape(ref)+"/"+verb, nil, &raw); err != nil {
@@ -132,14 +131,13 @@ func (a *api) readQuery(path string) (string, error) {
 	if err != nil {
 		return "", cli.UsageErrorf("the query cannot be read: %v", err)
 	}
-	if !utf8.Valid(b) { // JSON would carry something else in its place
+	if !utf8.Valid(b) { // JSON would replace the bytes
 		return "", cli.UsageErrorf("%s is not UTF-8: convert it first", path)
 	}
 	return string(b), nil
 }
 
 func (a *api) queryAdd() *cobra.Command {
-	body := map[string]any{}
 	var name, endpoint, maxStaleness, minInterval string
 	var tags, defaultGraphs, namedGraphs []string
 	var weight float64
@@ -154,18 +152,14 @@ registration of the old one. The new query begins a history of its own.`,
 			if err != nil {
 				return err
 			}
-			body["query"] = text
-			for _, f := range []struct {
-				flag, field string
-				value       any
-			}{
-				{"endpoint", "endpoint", endpoint}, {"name", "name", name}, {"tag", "tags", tags}, {"weight", "weight", weight},
-				{"ordered", "ordered", ordered}, {"public", "public", public}, {"replace", "replace", replace},
-				{"max-staleness", "max_staleness", maxStaleness}, {"min-interval", "min_interval", minInterval},
-				{"default-graph", "default_graph_uri", defaultGraphs}, {"named-graph", "named_graph_uri", namedGraphs},
-			} {
-				if c.Flags().Changed(f.flag) {
-					body[f.field] = f.value
+			body := map[string]any{"query": text}
+			setChanged(c, body, map[string]any{
+				"endpoint": endpoint, "name": name, "weight": weight, "ordered": ordered, "public": public, "replace": replace,
+				"max-staleness": maxStaleness, "min-interval": minInterval,
+			})
+			for member, list := range map[string][]string{"tags": tags, "default_graph_uri": defaultGraphs, "named_graph_uri": namedGraphs} {
+				if list != nil {
+					body[member] = list
 				}
 			}
 			var q json.RawMessage
@@ -208,17 +202,11 @@ func (a *api) queryList() *cobra.Command {
 	var endpoint, state, tag, text string
 	c := &cobra.Command{Use: "list", Short: "List queries", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			v := url.Values{}
-			for k, s := range map[string]string{"endpoint": endpoint, "state": state, "tag": tag, "q": text} {
-				if s != "" {
-					v.Set(k, s)
-				}
-			}
-			path := "/v1/queries"
-			if len(v) > 0 {
-				path += "?" + v.Encode()
-			}
-			return a.listQueries(c.Context(), path)
+			path := withParams("/v1/queries", map[string]string{"endpoint": endpoint, "state": state, "tag": tag, "q": text})
+			now := time.Now()
+			return printTable(c.Context(), a, path, "queries", "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY", func(q queryView) []any {
+				return []any{q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.why()}
+			})
 		}}
 	f := c.Flags()
 	f.StringVar(&endpoint, "endpoint", "", "only this endpoint")
@@ -226,29 +214,6 @@ func (a *api) queryList() *cobra.Command {
 	f.StringVar(&tag, "tag", "", "only this tag")
 	f.StringVar(&text, "q", "", "only where name, id or text holds this")
 	return c
-}
-
-func (a *api) listQueries(ctx context.Context, path string) error {
-	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-	if !a.asJSON {
-		fmt.Fprintln(t, "ID\tNAME\tENDPOINT\tFORM\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tWHY")
-	}
-	now := time.Now()
-	err := each(ctx, a, path, "queries", func(raw json.RawMessage) error {
-		if a.asJSON {
-			return cli.PrintJSON(a.w.Stdout, raw)
-		}
-		var q queryView
-		if err := json.Unmarshal(raw, &q); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", q.ID, q.Name, q.Endpoint, q.Form, q.State, q.Rows, q.Changes, ago(q.CheckedAt, now), ago(q.ChangedAt, now), q.why())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return t.Flush()
 }
 
 func (a *api) queryShow() *cobra.Command {
@@ -320,8 +285,8 @@ type trial struct {
 	Error   string          `json:"error"`
 }
 
-// printAnalysis prints what would become of a registration, and the trial run if
-// there was one. The error says that the run was not complete.
+// printAnalysis prints the analysis of a query, and its trial run if there was one. It
+// returns an error if that was not complete.
 func (a *api) printAnalysis(raw json.RawMessage) error {
 	var v struct {
 		queryView
@@ -349,7 +314,7 @@ func (a *api) printAnalysis(raw json.RawMessage) error {
 	return v.Run.printRows(a.w.Stdout)
 }
 
-// problem says why a trial run was not complete.
+// problem returns an error that says why a trial run was not complete.
 func (t *trial) problem() error {
 	if t == nil || t.Outcome == "complete" {
 		return nil
@@ -357,7 +322,7 @@ func (t *trial) problem() error {
 	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, tame(t.Error))
 }
 
-// size is how much the trial run brought.
+// size returns the number of rows of a trial run, or its truth value.
 func (t *trial) size() string {
 	var ask struct{ Boolean *bool }
 	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {

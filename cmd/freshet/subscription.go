@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// A subscriptionView is a subscription as far as the command line shows it.
+// A subscriptionView holds the members of a subscription that the commands print.
 type subscriptionView struct {
 	ID        string     `json:"id"`
 	Way       string     `json:"way"`
@@ -54,7 +53,7 @@ func (v subscriptionView) what() string {
 	return "everything"
 }
 
-// trouble says what is wrong, and when it is tried again.
+// trouble writes what is wrong, and when the server tries again.
 func (v subscriptionView) trouble(now time.Time) string {
 	text := v.Reason
 	if text == "" {
@@ -66,7 +65,7 @@ func (v subscriptionView) trouble(now time.Time) string {
 	return text
 }
 
-// rounded leaves of a duration what people read.
+// rounded shortens a duration to tenths of a second, or to seconds from a minute on.
 func rounded(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -115,13 +114,7 @@ func (a *api) subscriptionList() *cobra.Command {
 	var way, state, query string
 	c := &cobra.Command{Use: "list", Short: "List subscriptions", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			v := url.Values{}
-			for k, s := range map[string]string{"way": way, "state": state, "query": query} {
-				if s != "" {
-					v.Set(k, s)
-				}
-			}
-			return a.listSubscriptions(c.Context(), "/v1/subscriptions?"+v.Encode(), "subscriptions")
+			return a.listSubscriptions(c.Context(), withParams("/v1/subscriptions", map[string]string{"way": way, "state": state, "query": query}), "subscriptions")
 		}}
 	c.Flags().StringVar(&way, "way", "", "only this way out: websub, webhook, websocket, sse, sepa")
 	c.Flags().StringVar(&state, "state", "", "only this state: pending, active, paused, disabled")
@@ -149,28 +142,12 @@ func (a *api) subscriptionShow() *cobra.Command {
 }
 
 func (a *api) listSubscriptions(ctx context.Context, path, member string) error {
-	t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-	if !a.asJSON {
-		fmt.Fprintln(t, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE")
-	}
 	now := time.Now()
-	err := each(ctx, a, path, member, func(raw json.RawMessage) error {
-		if a.asJSON {
-			return cli.PrintJSON(a.w.Stdout, raw)
-		}
-		var v subscriptionView
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return err
-		}
+	return printTable(ctx, a, path, member, "ID\tWAY\tCALLER\tFOLLOWS\tSTATE\tBEHIND\tTO\tTROUBLE", func(v subscriptionView) []any {
 		behind := "-"
 		if v.Lag.Changes > 0 {
 			behind = fmt.Sprintf("%d, %s", v.Lag.Changes, rounded(v.Lag.Behind))
 		}
-		_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(now))
-		return err
+		return []any{v.ID, v.Way, v.Caller, v.what(), v.State, behind, v.Callback, v.trouble(now)}
 	})
-	if err != nil {
-		return err
-	}
-	return t.Flush()
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -74,24 +72,6 @@ func (a *api) tokenAdd() *cobra.Command {
 func (a *api) tokenList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List tokens", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t := tabwriter.NewWriter(a.w.Stdout, 0, 4, 2, ' ', 0)
-			if !a.asJSON {
-				fmt.Fprintln(t, "NAME\tROLE")
-			}
-			err := each(c.Context(), a, "/v1/tokens", "tokens", func(raw json.RawMessage) error {
-				if a.asJSON {
-					return cli.PrintJSON(a.w.Stdout, raw)
-				}
-				var v registry.Token
-				if err := json.Unmarshal(raw, &v); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(t, "%s\t%s\n", v.Name, v.Role)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			return t.Flush()
+			return printTable(c.Context(), a, "/v1/tokens", "tokens", "NAME\tROLE", func(v registry.Token) []any { return []any{v.Name, v.Role} })
 		}}
 }
