@@ -18,10 +18,10 @@ func ablateCommand(w *cli.Env) *cobra.Command {
 	var budget time.Duration
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "ablate", Short: "See what each part of hybrid is good for", Args: cobra.NoArgs,
-		Long: `Plays hybrid over traces as it is and with one part left out each, and the other
-policies beside it. One line per policy; for each trace the changes found, the
-slots during which results were stale, and the longest of it. --json prints the
+		Use: "ablate", Short: "Measure what each part of hybrid contributes", Args: cobra.NoArgs,
+		Long: `Runs hybrid, hybrid without each of its parts, and other policies over traces. It
+prints one line per policy: for each trace the changes found, and the slots for
+which results were stale, in total and at most. --json prints the
 rows of 'simulate', with the trace's name.`,
 		Example: `  freshet bench generate --seed 1 --out a.trace
   freshet bench generate --seed 1 --drift --out d.trace
@@ -57,8 +57,8 @@ rows of 'simulate', with the trace's name.`,
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&traces, "trace", nil, "traces to play, separated by commas")
-	f.StringVar(&policy, "policy", "hybrid:d=256:h=4", "hybrid with the deadlines that it is to have")
+	f.StringSliceVar(&traces, "trace", nil, "traces, separated by commas")
+	f.StringVar(&policy, "policy", "hybrid:d=256:h=4", "hybrid with its deadlines")
 	f.DurationVar(&budget, "budget", 10*time.Second, "budget of a slot")
 	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: "+strings.Join(scheduler.Rules(), " or "))
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")

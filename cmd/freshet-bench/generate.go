@@ -47,7 +47,7 @@ that ends in .json gives the exchange format, any other the compact one. With
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&like, "like", "knuth2016", "whose statistics to have")
+	f.StringVar(&like, "like", "knuth2016", "dataset whose statistics the trace has")
 	f.Uint64Var(&seed, "seed", 1, "seed")
 	f.BoolVar(&drift, "drift", false, "let half of the queries that change stop half-way, and others start")
 	f.StringVar(&out, "out", "", "file to write")

@@ -19,13 +19,13 @@ func recordCommand(w *cli.Env) *cobra.Command {
 		Long: `Applies changesets in the layout of DBpedia Live to the embedded engine, or to any
 SPARQL 1.1 endpoint that takes updates, runs all queries in each revision and
 writes the trace. Answers that fail or are not complete are recorded as such and
-never become versions. What is done is kept in OUT.part: when the recording is
-interrupted, the same command goes on where it was. So that nothing is applied
-twice then, updates leave marks in a graph of their own at a remote endpoint,
-<urn:freshet:recording:…>, which is emptied in the end; queries over all graphs
-of the endpoint would see them. The graph should be empty, or hold the base: what
-else is there is in the results. Triples that the endpoint refuses, such as
-literals that are not of their datatype, are named and left out.`,
+never become versions. The progress is kept in OUT.part: after an interruption,
+the same command continues there. So that it applies nothing twice, updates of a
+remote endpoint leave marks in the graph <urn:freshet:recording:…>, which is
+emptied at the end. Queries over all graphs of the endpoint would see the marks.
+The graph of the dataset should be empty or hold the base; further data is part of
+the results. Triples that the endpoint refuses, such as literals that do not fit
+their datatype, are reported and left out.`,
 		Example: `  freshet bench record --changesets changesets --base base.nt.gz --queries queries.jsonl --out t.trace
   freshet bench record --endpoint http://127.0.0.1:8890/sparql --update-param query --graph http://example.org/g …`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// errRefused says that an endpoint rejects an update for good: trying again does not
-// help.
+// errRefused means that an endpoint rejects an update permanently, so that a retry does
+// not help.
 var errRefused = errors.New("the endpoint refuses an update")
 
-// deliver sends an update. If the endpoint refuses it, deliver finds the triples that
-// it refuses, names them and leaves them out: real data has literals that do not fit
-// their datatype, and some stores reject these. The rest is still one request, so
-// that its mark covers all of it.
+// deliver sends an update. If the endpoint refuses it, deliver finds and reports the
+// triples that the endpoint refuses, and leaves them out: real data has literals that
+// do not fit their datatype, and some stores reject these. The rest remains one
+// request, so that its mark covers all of it.
 func (h *recordingSource) deliver(ctx context.Context, update string, mark func(string) string) error {
 	refusal := h.post(ctx, mark(update))
 	if !errors.Is(refusal, errRefused) {

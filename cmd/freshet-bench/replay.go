@@ -45,9 +45,9 @@ func replayCommand(w *cli.Env) *cobra.Command {
 		Use: "replay", Short: "Replay changesets against the real server, end to end", Args: cobra.NoArgs,
 		Long: `Starts the server over the embedded engine, or over any endpoint that takes
 updates, registers the queries, follows each over a WebSocket, and then, revision
-by revision, applies the changesets and runs a slot through the API. What the
-subscribers hear is compared with the true results, which are asked for besides,
-outside of the budget.`,
+by revision, applies the changesets and runs a slot through the API. It compares what the
+subscribers receive with the true results, which it requests outside of the
+budget.`,
 		Example: "  freshet bench replay --changesets changesets --base base.nt.gz --queries queries.jsonl --policy ttl:max=8:reset --budget 500ms --limit 50",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := scheduler.ParsePolicy(r.policy); err != nil {

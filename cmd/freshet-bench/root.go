@@ -22,8 +22,8 @@ import (
 func benchCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Compare refresh policies over recorded or generated histories",
-		Long: `Plays refresh policies over traces: what every query would have answered in every
-revision of a dataset, and how long that would have taken. Traces are generated
+		Long: `Runs refresh policies over traces. A trace holds the result of every query in
+every revision of a dataset, and the time of each execution. Traces are generated
 from published statistics, recorded from an endpoint while changesets are
 replayed, or exchanged as JSON. Four more benchmarks have workloads of their own:
 complex execution intervals, notification rules, web monitoring, and the

@@ -19,11 +19,11 @@ func simulateCommand(w *cli.Env) *cobra.Command {
 	var schedule, asJSON, asCSV, ring bool
 	c := &cobra.Command{
 		Use: "simulate", Short: "Run policies over a trace", Args: cobra.NoArgs,
-		Long: `Plays policies over a trace with the planner and the statistics of the server, and
+		Long: `Runs policies over a trace with the planner and the statistics of the server, and
 prints one row per policy and budget. Under the rule strict no slot takes more
 than its budget. Under debt an execution that has started may finish within
 --timeout, and later slots repay what it took beyond the budget, at most half of
-one each. Under overrun the last execution of a slot may take what it takes. The
+one each. Under overrun the last execution of a slot may take any time. The
 policies:
 
 ` + policyHelp(),
@@ -64,19 +64,19 @@ policies:
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&trace, "trace", "", "trace to play, of either format")
+	f.StringVar(&trace, "trace", "", "trace of either format")
 	f.StringVar(&policies, "policy", "", "policies, separated by commas")
 	f.StringSliceVar(&budgets, "budget", []string{"10s"}, "budgets of a slot, separated by commas")
 	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: "+strings.Join(scheduler.Rules(), " or "))
 	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
-	f.BoolVar(&schedule, "schedule", false, "add what ran when, with --json")
+	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	f.BoolVar(&asCSV, "csv", false, "print CSV")
 	return c
 }
 
-// policyHelp lists the policies as they are spelled.
+// policyHelp lists the spellings of the policies.
 func policyHelp() string {
 	var b strings.Builder
 	for _, d := range scheduler.Policies() {
@@ -85,7 +85,7 @@ func policyHelp() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// simulations are all policies under all budgets, budget by budget.
+// simulations lists all policies under all budgets, by budget.
 func simulations(policies string, budgets []string, rule string) ([]bench.Setup, error) {
 	if policies == "" {
 		return nil, cli.UsageErrorf("--policy is missing: which policies to run")

@@ -46,7 +46,7 @@ func (h *recordingSource) flags(c *cobra.Command) {
 	f.StringVar(&h.base, "base", "", "dataset before the first changeset: .nt or .nt.gz")
 	f.StringVar(&h.queries, "queries", "", "queries: JSON lines with id and query, or a bank of .rq")
 	f.StringVar(&h.endpoint, "endpoint", "", "SPARQL endpoint to ask (default: the embedded engine)")
-	f.StringVar(&h.update, "update", "", "where the endpoint takes updates (default: the endpoint)")
+	f.StringVar(&h.update, "update", "", "URL for updates (default: the endpoint)")
 	f.StringVar(&h.param, "update-param", "update", "form parameter of an update; Virtuoso wants query")
 	f.StringVar(&h.graph, "graph", "", "graph that holds the dataset (default: the default graph)")
 	f.StringVar(&h.engine, "engine", "", "engine file (default: looked for, see 'make deps')")
@@ -57,7 +57,8 @@ func (h *recordingSource) flags(c *cobra.Command) {
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "longest execution of one query")
 }
 
-// open checks the command line and starts or reaches the endpoint.
+// open checks the command line, and starts the embedded engine unless --endpoint names
+// another one.
 func (h *recordingSource) open(ctx context.Context, w *cli.Env) ([]registry.Query, []trace.Step, error) {
 	h.w, h.remote = w, h.endpoint != ""
 	for _, f := range []struct{ flag, value string }{{"changesets", h.changesets}, {"base", h.base}, {"queries", h.queries}} {
@@ -114,7 +115,7 @@ func (h *recordingSource) close() {
 	}
 }
 
-// client asks the endpoint as the server would.
+// client returns the client of the server for the endpoint.
 func (h *recordingSource) client() (*endpoint.Client, error) {
 	e := registry.Endpoint{Name: "bench", URL: h.url, Timeout: registry.Duration(h.timeout)}
 	if h.graph != "" {
@@ -134,13 +135,13 @@ func (h *recordingSource) load(ctx context.Context) error {
 	return h.send(ctx, h.first())
 }
 
-// first is the base as a changeset.
+// first returns the base as a changeset.
 func (h *recordingSource) first() local.Changeset {
 	return local.Changeset{Name: "the base", Added: h.base}
 }
 
-// triplesPerRequest keeps below the thousand triples or so that Virtuoso takes in
-// one request.
+// triplesPerRequest is below the about 1,000 triples that Virtuoso accepts in one
+// request.
 const triplesPerRequest = 500
 
 // send applies a changeset over the network.
@@ -175,8 +176,7 @@ func (h *recordingSource) notAhead(ctx context.Context, changeset string) error 
 }
 
 // notBehind returns an error when a recording cannot continue because the endpoint
-// has lost what was applied. It checks the last of these changesets that changed
-// anything, or else the base.
+// lost data. It checks the last of the changesets that changed anything, or the base.
 func (h *recordingSource) notBehind(ctx context.Context, before []local.Changeset) error {
 	if h.checkpoints == nil || !h.checkpoints.resuming {
 		return nil
@@ -197,8 +197,8 @@ func (h *recordingSource) notBehind(ctx context.Context, before []local.Changese
 	return nil
 }
 
-// dataException matches an answer of Virtuoso, with status 400 or 500, to a value
-// that is not of its datatype: an SQLSTATE of class 22.
+// dataException matches the error of Virtuoso, with status 400 or 500, about a value
+// that does not fit its datatype: an SQLSTATE of class 22.
 var dataException = regexp.MustCompile(`^Virtuoso 22\d\d\d Error`)
 
 func (h *recordingSource) post(ctx context.Context, update string) error {
@@ -227,7 +227,8 @@ func (h *recordingSource) post(ctx context.Context, update string) error {
 	return err
 }
 
-// apply applies changesets to the endpoint, after those before.
+// apply returns a function that applies a list of changesets, which follows those
+// before.
 func (h *recordingSource) apply(before, list []local.Changeset) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := h.notAhead(ctx, list[len(list)-1].Name); err != nil {
@@ -283,10 +284,10 @@ func (h *recordingSource) steps() ([]trace.Step, error) {
 	return steps, nil
 }
 
-// hour is the hour in a changeset's name.
+// hour returns the hour in a changeset's name.
 func hour(c local.Changeset) string { return c.Name[:len("2006/01/02/15")] }
 
-// idle appends the hours between two that have changesets.
+// idle appends the hours between two hours with changesets.
 func (h *recordingSource) idle(steps []trace.Step, from, to string) ([]trace.Step, error) {
 	const layout = "2006/01/02/15"
 	a, err := time.Parse(layout, from)

@@ -16,10 +16,10 @@ func studyCommand(w *cli.Env) *cobra.Command {
 	var out, rule, policies string
 	c := &cobra.Command{
 		Use: "study", Short: "Run the whole study and write a report", Args: cobra.NoArgs,
-		Long: `Plays all policies under the three budgets of Knuth, Hartig and Sack (1000 s, 50 s
-and 10 s) and writes one HTML page that needs nothing else: findings in words,
-tables beside the paper's, plots. Beside it are all plots as SVG, PDF and PNG, the
-tables for LaTeX, and all figures as CSV and JSON. With several traces, tables
+		Long: `Runs all policies under the three budgets of Knuth, Hartig and Sack (1000 s, 50 s
+and 10 s) and writes one HTML page that is complete in itself, with findings, plots,
+and tables beside the paper's. It also writes all plots as SVG, PDF and PNG, the
+tables for LaTeX, and all values as CSV and JSON. With several traces, tables
 have means and standard deviations. --policy adds policies, your own for example.`,
 		Example: `  freshet bench generate --out t.trace && freshet bench study --trace t.trace --out report
   freshet bench study --trace a.trace,b.trace,c.trace --policy hybrid:d=128,wic --out report`,
@@ -62,9 +62,9 @@ have means and standard deviations. --policy adds policies, your own for example
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&traces, "trace", nil, "traces to play, of either format, separated by commas")
+	f.StringSliceVar(&traces, "trace", nil, "traces of either format, separated by commas")
 	f.StringVar(&out, "out", "", "directory to write")
-	f.StringVar(&policies, "policy", "", "more policies to play, separated by commas")
+	f.StringVar(&policies, "policy", "", "further policies, separated by commas")
 	f.StringVar(&rule, "rule", scheduler.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
 	return c
 }

@@ -166,7 +166,7 @@ func drawFigures(w *cli.Env, t workloadKind, dir string, seeds int) error {
 	return nil
 }
 
-// capacity is the flag --budget: a number, or one for each chronon.
+// capacity is the value of --budget: a number, or one for each chronon.
 type capacity struct{ c *papers.Capacity }
 
 func (v capacity) String() string {
@@ -195,7 +195,7 @@ func (v capacity) Set(s string) error {
 	return nil
 }
 
-// windowed is a flag that is "overwrite" or "window,10".
+// windowed is the value of a flag: "overwrite" or "window,10".
 type windowed struct {
 	life *string
 	n    *int
@@ -227,7 +227,7 @@ func (v windowed) Set(s string) error {
 	return nil
 }
 
-// checked is a flag whose text is parsed.
+// checked is the value of a flag that a function parses.
 type checked struct {
 	show func() string
 	set  func(string) error

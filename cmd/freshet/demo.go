@@ -21,7 +21,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A demo is the main job with everything it needs brought along.
+// A demo is a server with its own endpoints, data, queries and followers.
 type demo struct {
 	listen, data, engine, slot string
 	set                        func(name string) bool // whether the flag was given
@@ -60,11 +60,11 @@ says where. Webhooks and WebSub callbacks may be on this machine.`,
 }
 
 func (d demo) run(ctx context.Context, w *cli.Env) error {
-	log := config.Log{Level: "error", Format: "auto"}.Logger(w) // an endpoint that fails on purpose is on the pages
+	log := config.Log{Level: "error", Format: "auto"}.Logger(w) // the pages show the endpoint that fails on purpose
 	if d.every <= 0 || d.changesets < 0 {
 		return cli.UsageErrorf("--every is a time above 0s, --changesets 0 or more")
 	}
-	signal.Ignore(syscall.SIGPIPE) // a reader who has seen enough ends the demo in order, so that it leaves nothing behind
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe ends the demo in order, so that it leaves nothing behind
 	fmt.Fprintln(w.Stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
 	town := city.New(d.seed)
 	s, err := d.serveCity(ctx, w, town)
@@ -97,7 +97,7 @@ for everything, %s too little for its queries, %s is down for 15 s of every 90 s
 		cli.Version(), srv.URL(), s.urls[cityEndpoint], d.seed, len(names), cityEndpoint, archiveEndpoint, partnerEndpoint)
 	const parts = 3
 	live := make(chan error, parts)
-	until := func(err error) { // without changes, or a word on them, it is none
+	until := func(err error) { // the demo ends when one of its parts fails
 		if err != nil {
 			stop()
 		}
@@ -147,7 +147,7 @@ func (d demo) config(urls map[string]string) (*config.Config, func(), error) {
 	return &c, done, nil
 }
 
-// live lets the city change.
+// live changes the data of the city.
 func (d demo) live(ctx context.Context, town *city.City, e *local.Engine) error {
 	n := 0
 	return local.RunEvery(ctx, d.every, func() error {

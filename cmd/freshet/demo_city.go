@@ -27,7 +27,7 @@ const (
 	partnerEndpoint = "partner" // is down for a while every now and then
 )
 
-// demoServers serve the endpoints on loopback.
+// demoServers serves the endpoints on loopback.
 type demoServers struct {
 	engine *local.Engine
 	urls   map[string]string
@@ -83,8 +83,7 @@ func serveLoopback(ctx context.Context, h http.Handler) (address string, stop fu
 	return "http://" + l.Addr().String(), func() { _ = s.Close(); <-done }, nil
 }
 
-// An unreliable endpoint is under maintenance for the last fifteen seconds of
-// every minute and a half.
+// An unreliable endpoint is under maintenance in the last 15 of every 90 seconds.
 type unreliable struct {
 	http.Handler
 	since time.Time
@@ -100,7 +99,7 @@ func (u *unreliable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><title>Maintenance</title><p>The partner's endpoint is under maintenance.")
 }
 
-// endpoints are the settings of the demo's endpoints.
+// endpoints returns the settings of the demo's endpoints.
 func (d demo) endpoints(urls map[string]string) []registry.Endpoint {
 	budget := func(most time.Duration) registry.Duration {
 		if gap := scheduler.Gap(registry.Endpoint{Slot: d.slot}); gap > 0 {
@@ -154,16 +153,16 @@ func (d demo) register(srv *server.Server) (map[string]string, error) {
 	return names, nil
 }
 
-// hurry is a profile of the demo: when a departure is five minutes late or more,
-// how to get away from the stop by other means, within two slots.
+// hurry returns the profile of the demo: when a departure is at least five minutes
+// late, it asks within two slots for other ways to leave the stop.
 func hurry() registry.ProfileRequest {
 	late := registry.When{Changed: "late-departures", Where: []registry.Condition{{Var: "delay", Op: ">=", Value: 5.0}}}
 	return registry.ProfileRequest{Name: "getting away", Window: registry.Span{Slots: 2}, Items: []registry.Item{
 		{Query: "late-departures", When: late}, {Query: "bikes-harbour", When: late}, {Query: "departures-central", When: late}}}
 }
 
-// applications are what a visitor finds following: a display over the WebSocket,
-// and a webhook of a small service.
+// applications runs the followers of the demo: a display over the WebSocket and a
+// service with a webhook.
 func (d demo) applications(ctx context.Context, srv *server.Server) error {
 	service, stop, err := serveLoopback(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -185,8 +184,8 @@ func (d demo) applications(ctx context.Context, srv *server.Server) error {
 
 const demoHook = "late departures board"
 
-// hook makes the webhook, in place of one that an earlier demo has left in the
-// store. The server may only begin to listen.
+// hook makes the webhook. It replaces one that an earlier demo left in the store, and
+// retries while the server starts.
 func (d demo) hook(ctx context.Context, srv *server.Server, service string) error {
 	var list struct {
 		Webhooks []struct{ ID, Name string }

@@ -43,7 +43,7 @@ all that there probably were, including those that no execution found in time.`,
 				}
 				return printShadows(a.w.Stdout, raw)
 			}},
-		&cobra.Command{Use: "rm NAME POLICY...", Short: "Compare with them no more", Args: cobra.MinimumNArgs(2),
+		&cobra.Command{Use: "rm NAME POLICY...", Short: "Remove policies from the comparison", Args: cobra.MinimumNArgs(2),
 			Example: "  freshet endpoint shadow rm coins rr", RunE: func(c *cobra.Command, args []string) error {
 				for _, policy := range args[1:] {
 					path := shadowsPath(args[0]) + "?policy=" + url.QueryEscape(policy)
@@ -82,7 +82,7 @@ func printShadows(w io.Writer, raw json.RawMessage) error {
 	return t.Flush()
 }
 
-// spread writes an estimate with what is left open.
+// spread writes an estimate with its range.
 func spread(e shadow.Estimate) string {
 	if e.Low == e.High {
 		return fmt.Sprintf("%.4g", e.Mean)

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 )
 
-// hintPiece is about how many bytes of IRIs go into one request.
+// hintPiece is the approximate number of bytes of IRIs in one request.
 const hintPiece = 256 << 10
 
 func hintCommand(w *cli.Env) *cobra.Command {
@@ -60,7 +60,7 @@ whose only IRIs are in literals, so every hint concerns its query.`,
 	f.StringArrayVar(&touched, "touched", nil, "IRI of a changed triple; may be given several times")
 	f.StringVar(&source, "changesets", "", "directory or URL of published changesets")
 	f.StringVar(&from, "from", "", "first changeset, as YYYY-MM-DD-HH-NNNNNN (default: after the last one published)")
-	f.StringVar(&state, "state", "", "file that keeps the place from one start to the next")
+	f.StringVar(&state, "state", "", "file that keeps the position between starts")
 	f.DurationVar(&every, "every", 10*time.Second, "how often to look for new changesets")
 	f.BoolVar(&once, "once", false, "end when there is no new changeset")
 	return c
@@ -82,8 +82,8 @@ func (a *api) hintTouched(ctx context.Context, endpoint string, iris []string) e
 	return err
 }
 
-// hint sends a hint in requests of moderate size. What several of them affect
-// is counted as often.
+// hint sends a hint in requests of moderate size. A query that several requests
+// affect counts several times.
 func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (scheduler.Hinted, error) {
 	sum := scheduler.Hinted{}
 	send := func(body any) error {

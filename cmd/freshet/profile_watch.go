@@ -27,15 +27,15 @@ capture printed. With --json each event is one object a line: event, id, data.`,
 		}}
 }
 
-// A captureWatch follows an event stream and comes back where it was cut.
+// A captureWatch follows an event stream and resumes it after a cut.
 type captureWatch struct {
 	*api
 	path string
 	last string          // id of the last event
-	told map[uint64]bool // expired rounds since, which are told again after a cut
+	told map[uint64]bool // expired rounds since then, which the server repeats after a cut
 }
 
-// A streamed event is one of a stream.
+// A streamed is one event of the stream.
 type streamed struct {
 	Event string          `json:"event"`
 	ID    string          `json:"id,omitempty"`

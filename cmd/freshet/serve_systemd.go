@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A supervisor is the service manager that started the process, as systemd's
-// sd_notify knows it: READY, STOPPING and the watchdog are all that is needed of
-// the protocol, one datagram each. Without one all of it does nothing.
+// A supervisor is the service manager that started the process. It receives READY,
+// STOPPING and the watchdog of systemd's sd_notify protocol, one datagram each.
+// Without a service manager nothing is sent.
 type supervisor struct {
 	socket string
-	every  time.Duration // a sign of life is due within this time; 0 for none
+	every  time.Duration // the watchdog's limit between two signs of life; 0 for none
 	log    *slog.Logger
 }
 
@@ -35,12 +35,12 @@ func (s supervisor) tell(state string) {
 		_, err = c.Write([]byte(state))
 	}
 	if err != nil {
-		s.log.Warn("the service manager was not told", "state", state, "error", err)
+		s.log.Warn("the service manager cannot be notified", "state", state, "error", err)
 	}
 }
 
-// watchdog gives a sign of life for as long as alive returns, until ctx ends.
-// A server that hangs gives none, and the service manager restarts it.
+// watchdog sends signs of life until ctx ends. It calls alive before each, which does
+// not return in a server that hangs; then the service manager restarts the server.
 func (s supervisor) watchdog(ctx context.Context, alive func()) {
 	if s.socket == "" || s.every == 0 {
 		return

@@ -91,7 +91,7 @@ func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
 	return s.Wait()
 }
 
-// history is the changesets to play, none when no directory is named.
+// history returns the changesets to play, none without a directory.
 func (o sparqlOptions) history() ([]local.Changeset, error) {
 	if o.changesets == "" {
 		return nil, nil
@@ -106,7 +106,7 @@ func (o sparqlOptions) history() ([]local.Changeset, error) {
 	return todo, nil
 }
 
-// check finds what is wrong with the command line before the engine starts.
+// check returns the errors of the command line before the engine starts.
 func (o sparqlOptions) check() error {
 	if o.every <= 0 {
 		return cli.UsageErrorf("--every: %s is no time between two changesets", o.every)
@@ -121,12 +121,12 @@ func (o sparqlOptions) check() error {
 	return nil
 }
 
-// format is what the name of a file says of its format.
+// format returns the format of a file by its name.
 func format(path string) string {
 	return strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(path, ".gz")), ".")
 }
 
-// replay applies the changesets one after another, one each time every passes.
+// replay applies the changesets in order, one after each period.
 func replay(ctx context.Context, e *local.Engine, todo []local.Changeset, every time.Duration, log *slog.Logger) error {
 	for i, c := range todo {
 		select {

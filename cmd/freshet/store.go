@@ -43,8 +43,8 @@ once the copy is complete, and stays as it is when something fails before.`,
 	return c
 }
 
-// replaceable refuses what must not give way to a backup: a running server would
-// go on writing to a file that has no name any more.
+// replaceable returns an error for a file that a backup must not replace, such as the
+// store of a running server, which would continue to write to the removed file.
 func replaceable(path string) error {
 	switch i, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -59,7 +59,7 @@ func replaceable(path string) error {
 	return nil
 }
 
-// writeWhole writes a file that is either complete or not there.
+// writeWhole writes a file atomically: it is complete or does not exist.
 func writeWhole(path string, r io.Reader) (n int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-backup-*")
 	if err != nil {
@@ -81,7 +81,7 @@ func writeWhole(path string, r io.Reader) (n int64, err error) {
 }
 
 func storeCommand(w *cli.Env) *cobra.Command {
-	c := &cobra.Command{Use: "store", Short: "Look after the store of a server that is not running"}
+	c := &cobra.Command{Use: "store", Short: "Check, copy, export and import the store of a stopped server"}
 	var data string
 	var asJSON bool
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -97,7 +97,7 @@ func storeCommand(w *cli.Env) *cobra.Command {
 		defer db.Close()
 		return do(db)
 	}
-	c.AddCommand(&cobra.Command{Use: "check", Short: "Read everything and say whether it agrees", Args: cobra.NoArgs,
+	c.AddCommand(&cobra.Command{Use: "check", Short: "Read everything and check that it is consistent", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := open((*store.DB).Check); err != nil {
 				return err

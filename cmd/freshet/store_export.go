@@ -16,8 +16,8 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
-// An exported is one line of an export: one of its fields is set. Results and
-// history are not exported: a backup carries them.
+// An exported is one line of an export, with one of its fields set. Results and
+// history are not exported; a backup holds them.
 type exported struct {
 	Endpoint *registry.Endpoint `json:"endpoint,omitempty"`
 	Token    *registry.Token    `json:"token,omitempty"`

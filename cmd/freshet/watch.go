@@ -38,7 +38,7 @@ every message is one line, as it came.`,
 			o := client.Options{Server: a.base(), Token: token, Query: args[0], Trouble: func(err error) {
 				fmt.Fprintf(w.Stderr, "connection lost (%v), coming back\n", err)
 			}}
-			// The first connection tells at once whether there is a server at all.
+			// This request fails at once if there is no server.
 			if err := a.do(c.Context(), "GET", "/v1/queries/"+url.PathEscape(args[0]), nil, nil); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ every message is one line, as it came.`,
 	return c
 }
 
-// watchError gives the errors of the client the exit codes of the command line.
+// watchError adds exit codes to the errors of the client.
 func watchError(err error) error {
 	if r, ok := errors.AsType[*client.RefusedError](err); ok {
 		code := cli.ExitFailure
@@ -102,7 +102,7 @@ func (a *api) watched(e client.Event, rows int) error {
 	return nil
 }
 
-// statusLine says since when the result is not known to be true, and why.
+// statusLine writes since when the result may be stale, and why.
 func statusLine(e client.Event) string {
 	line := clockTime(e.CheckedAt) + " " + cmp.Or(e.Reason, e.Health)
 	if e.Error != "" {
@@ -118,7 +118,7 @@ func clockTime(t time.Time) string {
 	return t.Local().Format("15:04:05")
 }
 
-// quantity is a number of things.
+// quantity writes a number of things.
 func quantity(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -138,7 +138,7 @@ func size(r *diff.Result) string {
 	return quantity(r.Len(), "row")
 }
 
-// A painter colours text for a terminal that wants it: green added, yellow removed.
+// A painter colours text, if true: green for added, yellow for removed.
 type painter bool
 
 func (p painter) added(s string) string   { return p.paint("32", s) }
@@ -157,7 +157,7 @@ func deltaSize(d *diff.Delta, p painter) string {
 	return p.added(fmt.Sprintf("+%d", len(d.Added))) + " " + p.removed(fmt.Sprintf("−%d", len(d.Removed)))
 }
 
-// printDelta shows at most max rows of each side.
+// printDelta prints at most max rows of each side.
 func printDelta(w io.Writer, d *diff.Delta, max int, p painter) {
 	side := func(sign string, rows diff.Rows, vars []string, paint func(string) string) {
 		for i, row := range rows {
@@ -172,7 +172,7 @@ func printDelta(w io.Writer, d *diff.Delta, max int, p painter) {
 	side("+", d.Added, d.Vars, p.added)
 }
 
-// rowText is one row for people: variables with short terms, or a triple.
+// rowText writes one row as text: variables with short terms, or a triple.
 func rowText(form diff.Form, vars []string, row []byte) string {
 	if form.Graph() {
 		return clean(string(row))
@@ -207,7 +207,7 @@ func shortTerm(t diff.Term) string {
 	return s
 }
 
-// tame keeps what an endpoint sent from steering the terminal.
+// tame replaces characters of an endpoint's text that control a terminal.
 func tame(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -217,7 +217,7 @@ func tame(s string) string {
 	}, s)
 }
 
-// clean is tame text of a bounded length.
+// clean returns tame text of a bounded length.
 func clean(s string) string {
 	s = tame(s)
 	const most = 200
@@ -227,7 +227,7 @@ func clean(s string) string {
 	return s
 }
 
-// changeLine is one change on one line, with its first rows below.
+// changeLine writes one change in a line, with its first rows below.
 func changeLine(name string, c registry.Change, color bool) string {
 	var b strings.Builder
 	p := painter(color)

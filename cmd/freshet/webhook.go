@@ -23,14 +23,14 @@ func webhookCommand(w *cli.Env) *cobra.Command {
 				if err := a.do(c.Context(), http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil); err != nil {
 					return err
 				}
-				fmt.Fprintf(w.Stderr, "%s is no more\n", id)
+				fmt.Fprintf(w.Stderr, "%s is removed\n", id)
 			}
 			return nil
 		}})
 	return c
 }
 
-// A hookView is a webhook in the answer that makes its secret.
+// A hookView holds the id and the new secret of a webhook.
 type hookView struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret"`
@@ -68,7 +68,7 @@ is asked with a message of type webhook.verify until it answers 2xx.`,
 	return c
 }
 
-// printSecret posts body and prints what comes back.
+// printSecret posts body and prints the secret in the answer, and the id if asked.
 func (a *api) printSecret(c *cobra.Command, path string, body any, id bool) error {
 	var raw json.RawMessage
 	if err := a.do(c.Context(), http.MethodPost, path, body, &raw); err != nil {

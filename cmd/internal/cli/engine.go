@@ -7,8 +7,7 @@ import (
 	"github.com/freshet/freshet/endpoint/local"
 )
 
-// OpenEngine starts the embedded engine; without its file the command line was
-// not ready to run, which is a usage error.
+// OpenEngine starts the embedded engine. A missing engine file is a usage error.
 func OpenEngine(ctx context.Context, explicit string, log *slog.Logger) (*local.Engine, error) {
 	path, err := local.FindEngine(explicit)
 	if err != nil {

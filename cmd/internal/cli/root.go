@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Finish adds to a program's commands what all programs have in common: the
-// version, help and completion, usage errors with the right exit code, and the
-// examples of commands that have none of their own, by their path below root.
+// Finish adds the common parts of all programs to root: version, help, completion,
+// usage errors with their exit code, and examples, by command path, of commands that
+// have none.
 func Finish(root *cobra.Command, examples map[string]string) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = Version()
@@ -23,7 +23,7 @@ func Finish(root *cobra.Command, examples map[string]string) {
 	exemplify(root, examples)
 }
 
-// helpCommand is cobra's help, with an error for a command that does not exist.
+// helpCommand replaces cobra's help. It returns an error for an unknown command.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
@@ -43,7 +43,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
-			if err == nil && about.DisableFlagParsing { // another program knows
+			if err == nil && about.DisableFlagParsing { // another program has the help
 				return about.RunE(about, append(rest, "--help"))
 			}
 			if err != nil || len(rest) > 0 {
@@ -81,7 +81,7 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// exemplify gives each command below c without an example the one of the table.
+// exemplify adds the examples of a table to the commands below c that have none.
 func exemplify(c *cobra.Command, table map[string]string) {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	if text, ok := table[path]; ok && c.Example == "" {

@@ -1,4 +1,4 @@
-// Package cli is what the programs below cmd have in common: the process around
+// Package cli holds the common parts of the programs below cmd: the process around
 // them, exit codes, help, completion, version and errors.
 package cli
 
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 )
 
-// An Env is what a program sees of the process around it. Tests pass their own.
+// An Env is the process around a program. Tests pass their own.
 type Env struct {
 	Stdin    io.Reader
 	Stdout   io.Writer // data
@@ -29,7 +29,7 @@ type Env struct {
 	Exec     func(path string, args, env []string) error // replaces this process; nil in tests
 }
 
-// OSEnv is the environment of this process.
+// OSEnv returns the environment of this process.
 func OSEnv() *Env {
 	tty := term.IsTerminal(int(os.Stderr.Fd()))
 	return &Env{
@@ -38,7 +38,7 @@ func OSEnv() *Env {
 	}
 }
 
-// colorful says whether to print in colour: to terminals that have some, unless
+// colorful reports whether to print in colour: on terminals with colours, unless
 // NO_COLOR is set.
 func colorful(terminal bool, getenv func(string) string) bool {
 	return terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
@@ -66,12 +66,12 @@ func (e *ExitError) Unwrap() error { return e.err }
 // WithCode gives err an exit code.
 func WithCode(code int, err error) error { return &ExitError{code, err} }
 
-// UsageErrorf is an error of the command line or the configuration.
+// UsageErrorf returns an error of the command line or the configuration.
 func UsageErrorf(format string, a ...any) error {
 	return WithCode(ExitUsage, fmt.Errorf(format, a...))
 }
 
-// ExitCode finds the code that fits err.
+// ExitCode returns the exit code of err.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -117,8 +117,8 @@ func Run(ctx context.Context, root *cobra.Command, args []string, w *Env) int {
 	return ExitOK
 }
 
-// printable replaces what could control a terminal: text of a message may come from
-// a damaged file or a server.
+// printable replaces characters that control a terminal. The text of a message may
+// come from a damaged file or a server.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
@@ -128,7 +128,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// ListenError adds to an error of net.Listen what to do about it.
+// ListenError adds a remedy to an error of net.Listen.
 func ListenError(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

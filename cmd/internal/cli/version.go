@@ -25,9 +25,9 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// buildOf reads what Go recorded when it built the program. The version is
-// release, else the one that Go recorded from a tag or from "go install
-// MODULE@VERSION", else newest with the revision.
+// buildOf returns the build that Go recorded. The version is release if set, else the
+// one that Go recorded from a tag or from "go install MODULE@VERSION", else newest with
+// the revision.
 func buildOf(release string, info *debug.BuildInfo) build {
 	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
@@ -60,17 +60,17 @@ func buildOf(release string, info *debug.BuildInfo) build {
 	return b
 }
 
-// ThisBuild describes this program.
+// ThisBuild returns the build of this program.
 var ThisBuild = sync.OnceValue(func() build {
 	info, _ := debug.ReadBuildInfo() // nil without one
 	return buildOf(Release, info)
 })
 
-// Version is the version of this program, such as v0.1.0 or, for a source without
+// Version returns the version of this program, such as v0.1.0 or, for a source without
 // a tag, v0.1.0+6255db7a0b1c.
 func Version() string { return ThisBuild().Version }
 
-// String is one line for people.
+// String describes the build in one line.
 func (b build) String() string {
 	words := []string{b.Go, b.Platform}
 	if b.Revision != "" {

@@ -13,8 +13,7 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-// A History is what happens to the data: which queries' results change before
-// which slot.
+// A History lists the slots before which the results of queries change.
 type History struct {
 	Changes [][]int // by query, ascending slots
 	slots   int
@@ -74,8 +73,8 @@ func (p History) Write(t *testing.T) (args []string) {
 	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
 }
 
-// Within fails unless a figure lies in what an estimate leaves open: three
-// standard deviations about the mean.
+// Within fails the test unless a value lies in the range of an estimate or within
+// three standard deviations of its mean.
 func Within(t *testing.T, what string, is float64, e shadow.Estimate) {
 	t.Helper()
 	low, high := math.Min(e.Low, e.Mean-3*e.Dev)-1e-9, math.Max(e.High, e.Mean+3*e.Dev)+1e-9

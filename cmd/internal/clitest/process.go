@@ -29,7 +29,7 @@ import (
 type Process struct {
 	t      testing.TB
 	Cmd    *exec.Cmd
-	Url    string // what it says it serves
+	Url    string // that it serves
 	Stderr *Tail
 	Ended  chan struct{}
 	Err    error // of Wait, once ended is closed
@@ -61,13 +61,13 @@ func Build(t testing.TB, program string, flags ...string) string {
 
 var serves = regexp.MustCompile(`(?:serving|triples) at (http\S+)`)
 
-// Start runs a command that serves and waits until it says where.
+// Start runs a command that serves, and waits until it prints its URL.
 func Start(t testing.TB, bin string, args ...string) *Process {
 	t.Helper()
 	return StartTo(t, nil, bin, args...)
 }
 
-// StartTo is start with a file for what the command prints.
+// StartTo is Start with a file for standard output.
 func StartTo(t testing.TB, stdout *os.File, bin string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: exec.Command(bin, args...), Stderr: &Tail{}, Ended: make(chan struct{})}
@@ -110,7 +110,7 @@ func (p *Process) watch(lines *bufio.Scanner, ready chan<- string) {
 	close(p.Ended)
 }
 
-// Kill ends the process at once, as a power cut would.
+// Kill ends the process at once, like a power cut.
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill() // it may have ended already
 	<-p.Ended
@@ -151,9 +151,8 @@ func (t *Tail) String() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// FreeAddr is an address for a process that is to come back to it. Its port is
-// below those that the system gives away by itself, so that no connection of
-// another test sits on it meanwhile.
+// FreeAddr returns a loopback address for a process that restarts on it. Its port is
+// below those of outgoing connections, so that no other connection takes it meanwhile.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	const first, ports = 20000, 12000
@@ -172,8 +171,8 @@ func FreeAddr(t testing.TB) string {
 
 var lastPort atomic.Int64
 
-// SkipPart skips a test that needs what this machine does not have, or fails it
-// where FRESHET_REQUIRE names the part.
+// SkipPart skips a test that needs a missing part of the machine. It fails the test if
+// FRESHET_REQUIRE names the part.
 func SkipPart(t testing.TB, name, how string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), name) {
@@ -200,7 +199,7 @@ func Serve(t testing.TB, bin, addr, data, yaml string) *Process {
 	return Start(t, bin, "serve", "--config", file, "--listen", addr, "--data", data)
 }
 
-// Main runs the tests of a package and removes what they have built.
+// Main runs the tests of a package and removes the programs that they built.
 func Main(m *testing.M) {
 	code := m.Run()
 	builds.Range(func(_, build any) bool {
@@ -221,8 +220,7 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Run runs one command line of a program in this process and returns what it
-// prints.
+// Run runs one command line of a program in this process and returns its output.
 func Run(t *testing.T, root func(*cli.Env) *cobra.Command, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

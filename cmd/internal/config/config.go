@@ -23,13 +23,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Config is the configuration in force. Sources, the later winning: defaults,
-// the file, FRESHET_… variables, flags.
+// A Config is the configuration in force. Its sources are defaults, the file,
+// FRESHET_… variables and flags; later ones override earlier ones.
 type Config struct {
 	Listen          string              `yaml:"listen"`
-	PublicURL       string              `yaml:"public_url"` // what Link headers and topics are built from
+	PublicURL       string              `yaml:"public_url"` // base of Link headers and topics
 	Data            string              `yaml:"data"`       // directory of the store
-	Contact         string              `yaml:"contact"`    // goes into the User-Agent
+	Contact         string              `yaml:"contact"`    // part of the User-Agent
 	DefaultEndpoint string              `yaml:"default_endpoint"`
 	Tokens          []registry.Token    `yaml:"tokens"`
 	Origins         []string            `yaml:"origins"`
@@ -40,9 +40,9 @@ type Config struct {
 	WebSub          WebSub              `yaml:"websub"`
 	Log             Log                 `yaml:"log"`
 
-	File     string  `yaml:"-"` // that it was read from, "" for none
+	File     string  `yaml:"-"` // the configuration file, "" for none
 	Insecure bool    `yaml:"-"` // serve without tokens on the network
-	Sources  Sources `yaml:"-"` // where the values come from
+	Sources  Sources `yaml:"-"` // sources of the values
 }
 
 // TLS names the files of a certificate and its key; both or none.
@@ -51,7 +51,7 @@ type TLS struct {
 	Key  string `yaml:"key"`
 }
 
-// Certificate reads the files, nil without.
+// Certificate reads the files. It returns nil if none are set.
 func (t TLS) Certificate() (*tls.Certificate, error) {
 	switch {
 	case t.Cert == "" && t.Key == "":
@@ -73,15 +73,15 @@ type Retention struct {
 	Bytes   registry.Size     `yaml:"bytes"`
 }
 
-// Limits bound what clients may cost; 0 means no limit.
+// Limits bounds the resources of clients; 0 means no limit.
 type Limits struct {
 	Queries     int           `yaml:"queries"`
 	Body        registry.Size `yaml:"body"`
 	Connections int           `yaml:"connections"`
 	Change      registry.Size `yaml:"change"`  // a larger change is announced truncated
-	Reserve     registry.Size `yaml:"reserve"` // of the disk, kept free of what is new
+	Reserve     registry.Size `yaml:"reserve"` // disk space that new registrations must leave free
 
-	// Of each token but those of admins:
+	// Limits of each token that is not an admin's:
 	TokenQueries  int           `yaml:"token_queries"`
 	TokenBytes    registry.Size `yaml:"token_bytes"` // of these queries and profiles
 	TokenProfiles int           `yaml:"token_profiles"`
@@ -95,8 +95,8 @@ type WebSub struct {
 	AllowCallbackNetworks []string `yaml:"allow_callback_networks"`
 }
 
-// Log says what is logged to standard error and how: auto is text on a
-// terminal and JSON elsewhere.
+// Log configures the log on standard error. The format auto is text on a terminal and
+// JSON elsewhere.
 type Log struct {
 	Level  string `yaml:"level"`
 	Format string `yaml:"format"`
@@ -113,8 +113,8 @@ func Default() Config {
 	}
 }
 
-// Check says what is wrong with c, naming the key, and fills what follows from
-// other values.
+// Check returns an error that names the invalid key. It fills values that follow from
+// others.
 func (c *Config) Check() error {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Config) Check() error {
 	return c.checkEndpoints()
 }
 
-// Listening takes over the port that the system chose for port 0.
+// Listening replaces port 0 by the port that the system chose.
 func (c *Config) Listening(addr string) {
 	if !strings.HasSuffix(c.Listen, ":0") {
 		return
@@ -198,8 +198,7 @@ func publicHost(host string) string {
 	return host
 }
 
-// checkOrigins takes one origin each: a pattern may allow more than its author
-// intended.
+// checkOrigins refuses patterns, which may allow more than their author intended.
 func (c *Config) checkOrigins() error {
 	for i, o := range c.Origins {
 		o = strings.TrimSuffix(o, "/")
@@ -246,8 +245,8 @@ func (c *Config) checkEndpoints() error {
 	return nil
 }
 
-// privateURL says whether a URL's host is a loopback or private address or a
-// name without dots.
+// privateURL reports whether a URL's host is a loopback or private address, or a name
+// that only private networks resolve.
 func privateURL(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -260,25 +259,25 @@ func privateURL(raw string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-// Safe refuses to serve strangers without tokens: on an address of the network,
-// or by a proxy that makes public_url lead to this machine.
+// Safe returns an error if clients beyond this machine could reach a server without
+// tokens: on an address of the network, or through a proxy that public_url names.
 func (c *Config) Safe() error {
 	if len(c.Tokens) > 0 || c.Insecure {
 		return nil
 	}
 	const remedy = "Configure tokens ('freshet token add --local ops --role admin' makes one), "
 	if host, _, _ := net.SplitHostPort(c.Listen); !loopback(host) {
-		return cli.UsageErrorf("listening on %s without tokens would let anybody on the network in.\n"+
+		return cli.UsageErrorf("listening on %s without tokens would let anyone on the network in.\n"+
 			remedy+"listen on 127.0.0.1, or pass --insecure.", c.Listen)
 	}
 	if u, err := url.Parse(c.PublicURL); err == nil && !loopback(u.Hostname()) {
-		return cli.UsageErrorf("public_url %s without tokens would let anybody in whom a proxy leads here.\n"+
+		return cli.UsageErrorf("public_url %s without tokens would let in anyone who comes through a proxy.\n"+
 			remedy+"take public_url away, or pass --insecure.", c.PublicURL)
 	}
 	return nil
 }
 
-// loopback reports whether a host can be reached from this machine only.
+// loopback reports whether only this machine can reach a host.
 func loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
@@ -298,8 +297,8 @@ func (l Log) Logger(w *cli.Env) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.Stderr, o))
 }
 
-// inSeconds makes each duration a number that a log store can sum up: took
-// becomes took_seconds.
+// inSeconds logs durations as numbers of seconds, so that log stores can add them:
+// took becomes took_seconds.
 func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	d := a.Value.Any()
 	switch d := d.(type) {

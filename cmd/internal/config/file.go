@@ -24,9 +24,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// readFile reads the YAML file over c. Unknown keys are errors that name the
-// line. A file of comments alone says nothing, and neither does a key without a
-// value.
+// readFile reads the YAML file into c. Unknown keys are errors that name the line. A
+// file with comments only and a key without a value change nothing.
 func (c *Config) readFile(path string) error {
 	b, err := fileText(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,13 +45,13 @@ func (c *Config) readFile(path string) error {
 		return err
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return cli.UsageErrorf("%s: there is a second document in it; everything belongs into the first, before the line of dashes", path)
+		return cli.UsageErrorf("%s: there is a second document in it; write everything into the first, before the line of dashes", path)
 	}
 	return nil
 }
 
-// givenEndpoints refuses settings of endpoints that are written as 0 and would
-// silently become the default.
+// givenEndpoints refuses endpoint settings of 0 that would silently become the
+// default.
 func givenEndpoints(tree any) error {
 	root, _ := tree.(map[string]any)
 	list, _ := root["endpoints"].([]any)
@@ -65,15 +64,15 @@ func givenEndpoints(tree any) error {
 	return nil
 }
 
-// fileText reads a file without the byte order mark that some editors begin it
-// with: it would be taken for part of the first key.
+// fileText reads a file and removes the byte order mark of some editors, which would
+// become part of the first key.
 func fileText(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	return bytes.TrimPrefix(b, []byte("\ufeff")), err
 }
 
-// lineOf finds the line of a bad value where the parser does not say: the
-// errors of our own types quote the value, and the file contains it.
+// lineOf finds the line of a bad value if the parser does not name it: the errors of
+// our own types quote the value.
 func lineOf(file []byte, err error) string {
 	quoted := quotedValue.FindStringSubmatch(err.Error())
 	if quoted == nil || strings.Contains(err.Error(), "] ") {
@@ -93,8 +92,8 @@ var (
 	wrongType    = regexp.MustCompile(`cannot unmarshal \S+(?: \{\})? into Go struct field \S+ of type (\S+)`)
 )
 
-// plain says in the words of the configuration what the parser says in those of
-// this program, and which key an unknown one may have been meant for.
+// plain replaces Go types in a parser's message by words of the configuration, and
+// suggests a key for an unknown one.
 func plain(message string) string {
 	message = wrongType.ReplaceAllStringFunc(message, func(s string) string {
 		kinds := map[string]string{"string": "text", "int": "a whole number", "float64": "a number", "bool": "true or false"}
@@ -111,7 +110,7 @@ func plain(message string) string {
 	})
 }
 
-// keys lists the keys of a configuration type and of all that it holds.
+// keys lists the keys of a configuration type, those of nested types included.
 func keys(t reflect.Type) (list []string) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -128,8 +127,8 @@ func keys(t reflect.Type) (list []string) {
 	return list
 }
 
-// settable are the values that a variable of the environment may set, by key:
-// all but the lists of endpoints and tokens.
+// settable returns the values that environment variables may set, by key: all except
+// the lists of endpoints and tokens.
 func (c *Config) settable() map[string]any {
 	return map[string]any{
 		"listen": &c.Listen, "public_url": &c.PublicURL, "data": &c.Data, "contact": &c.Contact,
@@ -143,13 +142,13 @@ func (c *Config) settable() map[string]any {
 	}
 }
 
-// Variable is the name of the variable that sets a key: FRESHET_LIMITS_BODY for
+// Variable returns the name of the variable for a key, such as FRESHET_LIMITS_BODY for
 // limits.body.
 func Variable(key string) string {
 	return "FRESHET_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// readEnv reads FRESHET_… variables over c.
+// readEnv reads FRESHET_… variables into c.
 func (c *Config) readEnv(getenv func(string) string) error {
 	values := c.settable()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -186,7 +185,7 @@ func (c *Config) readEnv(getenv func(string) string) error {
 	return nil
 }
 
-// HashSecret is how the configuration and the store keep a secret.
+// HashSecret returns the hash of a secret that the configuration and the store hold.
 func HashSecret(secret string) string {
 	h := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(h[:])

@@ -30,7 +30,7 @@ func (s *Flags) Register(c *cobra.Command) {
 	s.set = f.Changed
 }
 
-// Load reads all sources in their order and checks the outcome.
+// Load reads all sources in their order and checks the configuration.
 func (s *Flags) Load(w *cli.Env) (*Config, error) {
 	c := Default()
 	file := s.file

@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// SetEndpoints replaces the endpoints of c by those of a running server. from says
-// of each of their settings that is no default where the server has it from.
+// SetEndpoints replaces the endpoints of c by those of a running server. from returns
+// the sources of an endpoint's settings.
 func (c *Config) SetEndpoints(all []registry.Endpoint, from func(endpoint string) map[string]registry.Source) {
 	o := Sources{}
 	for key, source := range c.Sources {
@@ -29,9 +29,8 @@ func (c *Config) SetEndpoints(all []registry.Endpoint, from func(endpoint string
 	c.Endpoints, c.Sources = all, o
 }
 
-// Printed is the configuration with a remark behind each value that is no
-// default: where it comes from. of is the server whose endpoints are shown, ""
-// for those of the file.
+// Printed returns the configuration with the source of each value that is no default
+// as a remark. of is the server whose endpoints are shown, "" for those of the file.
 func (c *Config) Printed(of string) string {
 	head := "# What the configuration file, the environment and the flags say; what has no\n" +
 		"# remark is a default. Endpoints may have been changed since at the running\n" +
@@ -44,8 +43,8 @@ func (c *Config) Printed(of string) string {
 	return head + remarked(c.String(), c.Sources)
 }
 
-// remarked adds to each line of a document in block style where its value comes
-// from. It follows the keys by their indentation.
+// remarked adds the sources of values to the lines of a document in block style. It
+// follows the keys by their indentation.
 func remarked(text string, o Sources) string {
 	type level struct {
 		indent int
@@ -89,7 +88,7 @@ func remarked(text string, o Sources) string {
 	return strings.Join(lines, "\n")
 }
 
-// PrintedJSON is printed for programs: the remarks are the member sources.
+// PrintedJSON is Printed as JSON, with the sources as a member.
 func (c *Config) PrintedJSON() (json.RawMessage, error) {
 	doc, err := yaml.YAMLToJSON([]byte(c.String()))
 	if err != nil {

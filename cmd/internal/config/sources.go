@@ -10,19 +10,18 @@ import (
 	"github.com/freshet/freshet/web/ui"
 )
 
-// Origins tell where values of the configuration come from, by key as in
-// "limits.body" or "endpoints.city.slot". What is not there is a default.
+// Sources holds the source of each value of the configuration that is no default, by
+// key such as "limits.body" or "endpoints.city.slot".
 type Sources map[string]string
 
 const (
 	fromFile   = registry.FromFile
-	fromSecret = "secret file" // the file names another one that holds it
+	fromSecret = "secret file" // another file that the configuration names
 	fromEnv    = "environment"
 	FromFlag   = "flag"
 )
 
-// sourcesOf finds out where each value comes from. The sources have been read
-// without error before.
+// sourcesOf returns the sources of all values, which were read without error.
 func (s *Flags) sourcesOf(file string, getenv func(string) string) Sources {
 	o := Sources{}
 	if b, err := fileText(file); err == nil {
@@ -57,8 +56,8 @@ func (s *Flags) sourcesOf(file string, getenv func(string) string) Sources {
 	return o
 }
 
-// OfEndpoint is where a setting of an endpoint comes from, "" for a default. One of
-// several parts comes from a secret file if one of them does.
+// OfEndpoint returns the source of an endpoint's setting, "" for a default. A setting of
+// several parts is from a secret file if one of its parts is.
 func (o Sources) OfEndpoint(endpoint, name string) string {
 	key := "endpoints." + endpoint + "." + name
 	from := o[key]
@@ -73,8 +72,7 @@ func (o Sources) OfEndpoint(endpoint, name string) string {
 	return from
 }
 
-// Reloaded are the origins after a reload, which brings tokens and endpoints in
-// force and nothing else.
+// Reloaded returns the sources after a reload, which applies tokens and endpoints only.
 func (o Sources) Reloaded(now Sources) Sources {
 	at := func(key string) bool {
 		return strings.HasPrefix(key, "endpoints.") || strings.HasPrefix(key, "tokens.")
@@ -93,8 +91,8 @@ func (o Sources) Reloaded(now Sources) Sources {
 	return out
 }
 
-// Shown lists the configuration in force for people: secrets masked, of each
-// endpoint and token what was set, of the rest the defaults, too.
+// Shown lists the configuration in force, with masked secrets. It leaves out defaults
+// of endpoints and tokens.
 func (c *Config) Shown() []ui.Setting {
 	var tree yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions([]byte(c.String()), &tree, yaml.UseOrderedMap()); err != nil {
@@ -114,8 +112,8 @@ func (c *Config) Shown() []ui.Setting {
 	return out
 }
 
-// ShownEndpoints lists the settings of endpoints in force that are not
-// defaults, secrets masked, and says of each where it comes from.
+// ShownEndpoints lists the settings of endpoints in force that are not defaults, with
+// masked secrets and their sources.
 func ShownEndpoints(all []registry.Endpoint, sources func(name string) (map[string]registry.Source, error)) (out []ui.Setting, err error) {
 	for _, e := range all {
 		of, err := sources(e.Name)
@@ -140,8 +138,8 @@ func ShownEndpoints(all []registry.Endpoint, sources func(name string) (map[stri
 	return out, nil
 }
 
-// flatten visits the leaves of a document in its order. Members of a list that
-// have a name are found under it; other lists are one value, and so is a token.
+// flatten visits the leaves of a document in order. The path of a list's member is its
+// name; a list whose members have no names is one value, and so is a token.
 func flatten(prefix string, v any, visit func(key, value string)) {
 	switch v := v.(type) {
 	case yaml.MapSlice:
@@ -183,7 +181,7 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// named says whether all members of a list have a name.
+// named reports whether all members of a list have a name.
 func named(list []any) bool {
 	for _, x := range list {
 		m, ok := x.(yaml.MapSlice)

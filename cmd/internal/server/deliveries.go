@@ -59,7 +59,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	}, nil
 }
 
-// reader lets deliveries show topics as GET does.
+// reader reads topics for deliveries as GET does.
 func reader(t *web.Topics) func(context.Context, string) (deliver.Content, error) {
 	return func(ctx context.Context, path string) (deliver.Content, error) {
 		x, err := t.Read(ctx, path)

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/web"
 )
 
-// feeds let the API serve what notify writes.
+// feeds lets the API serve the Atom feeds of notify.
 type feeds struct{ *atom.Source }
 
 // QueryFeed is web.Feeds'.
@@ -24,7 +24,7 @@ func served(d atom.Document, err error) (web.Feed, error) {
 	return web.Feed{Body: d.Body, Type: atom.Type, ETag: d.ETag, Modified: d.Modified, Self: d.Self, Topic: d.Topic}, err
 }
 
-// tagged says whether a query has a tag, now.
+// tagged reports whether a query has a tag now.
 func (s *Server) tagged(query, tag string) bool {
 	q, err := s.Store.Query(query)
 	return err == nil && slices.Contains(q.Tags(), tag)

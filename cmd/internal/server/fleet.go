@@ -41,7 +41,7 @@ func newFleet(db *store.DB, contact string, log *slog.Logger, l scheduler.Ledger
 	}
 }
 
-// check says whether an endpoint with these settings could be asked.
+// check returns an error if an endpoint with these settings cannot be asked.
 func (f *fleet) check(e registry.Endpoint) error {
 	if err := scheduler.Validate(e); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (f *fleet) syncAll() error {
 	return nil
 }
 
-// sync brings the loop of an endpoint up to date with its stored settings. It does
-// not hold up other endpoints while it waits for work of the loop to end.
+// sync updates the loop of an endpoint to its stored settings. Other endpoints do not
+// wait while it waits for the loop.
 func (f *fleet) sync(name string) error {
 	turn := f.turn(name)
 	turn.Lock()
@@ -93,8 +93,8 @@ func (f *fleet) sync(name string) error {
 	return f.Add(e, c)
 }
 
-// turn is the lock of an endpoint. It is kept when the endpoint is removed, since
-// another of the name may wait for it.
+// turn returns the lock of an endpoint. The lock outlives the endpoint, because
+// another edit of the name may wait for it.
 func (f *fleet) turn(name string) *sync.Mutex {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *fleet) drop(name string) error {
 	return f.Remove(name)
 }
 
-// dial makes a client, in the place of another unless that is nil.
+// dial makes a client that replaces another one, unless that is nil.
 func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Client, error) {
 	// Nothing is newer than the last revision: only the health is wanted.
 	news, err := f.store.Since(e.Name, math.MaxUint64-1)
@@ -132,7 +132,7 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client) (*endpoint.Cl
 	}
 	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before}
 	if news.Last.Number > 0 {
-		o.LastRequest = time.Now() // at the latest, by a process before this one
+		o.LastRequest = time.Now() // a process before this one may have asked just now
 	}
 	return endpoint.New(e, o)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/freshet/freshet/web/ui"
 )
 
-// managing is what the pages about the server itself show and do.
+// managing returns what the pages about the server itself need.
 func (s *Server) managing() ui.Managing {
 	return ui.Managing{
 		Settings: s.settings,
@@ -29,8 +29,8 @@ func (s *Server) managing() ui.Managing {
 	}
 }
 
-// settings are what is in force: of the endpoints that is what the store holds,
-// which the configuration file and edits have brought there.
+// settings returns the settings in force. Those of endpoints come from the store, which
+// the configuration file and edits change.
 func (s *Server) settings() ([]ui.Setting, error) {
 	out := slices.DeleteFunc(s.inForce.Load().Shown(), func(x ui.Setting) bool { return strings.HasPrefix(x.Key, "endpoints.") })
 	all, err := s.Registry.Endpoints()
@@ -41,7 +41,7 @@ func (s *Server) settings() ([]ui.Setting, error) {
 	return append(out, endpoints...), err
 }
 
-// probe asks an endpoint that is not stored one question that costs it little.
+// probe runs one cheap query at an endpoint that is not stored.
 func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, error) {
 	if err := registry.CheckEndpoint(e, f.check); err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A registrar tells the live server which errors the caller can correct.
+// A registrar marks the errors that a caller of the live server can correct.
 type registrar struct{ *registry.Registry }
 
 func (r registrar) Follow(ctx context.Context, c registry.Caller, endpoint, sparql string) (registry.Query, func(), error) {

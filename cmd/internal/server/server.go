@@ -55,7 +55,7 @@ type Server struct {
 	WhenStopping func()
 }
 
-// New opens everything in the order of what needs what. Nothing runs yet.
+// New opens all parts in the order of their dependencies. Nothing runs yet.
 func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
 	s = &Server{started: time.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
@@ -95,8 +95,8 @@ func New(conf *config.Config, log *slog.Logger) (s *Server, err error) {
 	return s, s.serveHTTP()
 }
 
-// listen takes the address first: that two servers want the same one is the
-// most common mistake.
+// listen opens the address before anything else, because an address in use is the most
+// common mistake.
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) assemble() error {
 	return s.fleet.syncAll()
 }
 
-// wake tells followers what was committed.
+// wake notifies the followers of committed changes.
 func (s *Server) wake(notes []scheduler.Note) {
 	ids := make([]string, 0, len(notes))
 	for _, n := range notes {
@@ -205,12 +205,12 @@ func (s *Server) serveHTTP() error {
 	return nil
 }
 
-// Format is how changes are written for clients.
+// Format returns the format of changes for clients.
 func (s *Server) Format() notify.Format {
 	return notify.Format{MaxChange: int64(s.conf.Limits.Change), PublicURL: s.conf.PublicURL}
 }
 
-// documents let the API share the bodies of its answers.
+// documents lets the API share the bodies of its answers.
 type documents struct{ *notify.Documents }
 
 // Open is web.Documents'.
@@ -222,8 +222,8 @@ func (d documents) Open(class, key string, write func(io.Writer) (any, error)) (
 	return doc, nil
 }
 
-// A sharing is the store as web.History, with results that its readers share among each other
-// and with followers.
+// A sharing is the store as web.History. Its readers share results with each other and
+// with followers.
 type sharing struct {
 	*store.DB
 	live *notify.Server
@@ -248,7 +248,7 @@ func (s *Server) due(endpoint, query string) (time.Time, error) {
 	return due[0], nil
 }
 
-// unlessZero says no limit as the live server takes it.
+// unlessZero writes a limit of 0 as the live server's "no limit".
 func unlessZero(limit registry.Size) int64 {
 	if limit == 0 {
 		return -1
@@ -256,7 +256,7 @@ func unlessZero(limit registry.Size) int64 {
 	return int64(limit)
 }
 
-// orMost says no limit as the API takes it.
+// orMost writes a limit of 0 as the API's "no limit".
 func orMost(limit registry.Size) int64 {
 	if limit == 0 {
 		return math.MaxInt64
@@ -318,20 +318,20 @@ type roundClock struct {
 // Following is web.RoundClock's.
 func (c roundClock) Following(profile string) int { return c.hub.Followers(profile) }
 
-// URL is where the server can be reached.
+// URL returns the URL of the server.
 func (s *Server) URL() string { return s.conf.PublicURL }
 
-// How long a stop takes at most: followers are told to come back while slots end,
-// then requests may finish. What has not ended then is left behind.
+// The longest times of a stop: followers are told to reconnect while slots end, then
+// requests may finish. StopGrace bounds the whole stop.
 const (
 	followersGrace = 10 * time.Second
 	requestsGrace  = 5 * time.Second
 	StopGrace      = followersGrace + requestsGrace
 )
 
-// Run serves until ctx ends, and then stops in order: not ready, no more
-// slots, sockets closed with "come back", what is committed stays. It returns
-// within stopGrace.
+// Run serves until ctx ends. Then it stops in order: it is no longer ready, ends the
+// slots, and closes connections with a request to reconnect. It returns within
+// StopGrace.
 func (s *Server) Run(ctx context.Context) error {
 	slots, stopSlots := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSlots()
@@ -415,7 +415,7 @@ func (s *Server) LogStart() error {
 	return nil
 }
 
-// Alive returns when the store can be read and no endpoint's loop is stuck.
+// Alive returns if the store is readable and no endpoint's loop is stuck.
 func (s *Server) Alive() {
 	all, err := s.Store.Endpoints()
 	if err != nil {

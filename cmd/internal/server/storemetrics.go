@@ -11,7 +11,7 @@ var (
 	storeUnusedDesc = prometheus.NewDesc("freshet_store_unused_bytes", "Bytes of the store's file that are free to be used again.", nil, nil)
 )
 
-// A storeCollector tells how large the store is.
+// A storeCollector reports the size of the store.
 type storeCollector struct{ db *store.DB }
 
 func (c storeCollector) Describe(ch chan<- *prometheus.Desc) {
