@@ -289,8 +289,8 @@ func TestRequest(t *testing.T) {
 	t.Run("own graphs replace the endpoint's, own limit the timeout", func(t *testing.T) {
 		q := sel("SELECT")
 		q.NamedGraphs = []string{"http://own"}
-		want(t, c.Execute(t.Context(), q, Memory{}, 1500*time.Millisecond), registry.Changed)
-		if form.Get("default-graph-uri") != "" || form.Get("named-graph-uri") != "http://own" || form.Get("timeout") != "1500" {
+		want(t, c.Execute(t.Context(), q, Memory{}, 4*time.Second), registry.Changed)
+		if form.Get("default-graph-uri") != "" || form.Get("named-graph-uri") != "http://own" || form.Get("timeout") != "4000" {
 			t.Errorf("%v", form)
 		}
 	})

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"bytes"
 	"encoding/xml"
 	"strconv"
 	"strings"
@@ -70,31 +69,13 @@ func (x *rdfXMLReader) in(s xmlScope, e xml.StartElement) (xmlScope, error) {
 	return s, nil
 }
 
-// children calls f for each child element of the current one, up to its end
-// tag. Text between them is an error.
+// children is eachChild with a limit to the depth.
 func (x *rdfXMLReader) children(f func(xml.StartElement) error) error {
 	if x.depth++; x.depth > deepest {
 		return malformed("more than %d elements deep", deepest)
 	}
 	defer func() { x.depth-- }()
-	for {
-		t, err := x.dec.Token()
-		if err != nil {
-			return err
-		}
-		switch t := t.(type) {
-		case xml.EndElement:
-			return nil
-		case xml.CharData:
-			if len(bytes.TrimSpace(t)) > 0 {
-				return malformed("text between elements")
-			}
-		case xml.StartElement:
-			if err := f(t); err != nil {
-				return err
-			}
-		}
-	}
+	return eachChild(x.dec, f)
 }
 
 func (x *rdfXMLReader) fresh() diff.Term {

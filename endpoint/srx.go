@@ -178,8 +178,19 @@ func nothingMore(dec *xml.Decoder) error {
 // children calls f for each child element of the format's name space, up to the
 // parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
+	return eachChild(x.dec, func(e xml.StartElement) error {
+		if e.Name.Space != srxSpace {
+			return skip(x.dec)
+		}
+		return f(e)
+	})
+}
+
+// eachChild calls f for each child element of the current one, up to its end
+// tag. Text between them is an error. f has to read up to the child's end tag.
+func eachChild(dec *xml.Decoder, f func(xml.StartElement) error) error {
 	for {
-		t, err := x.dec.Token()
+		t, err := dec.Token()
 		if err != nil {
 			return err
 		}
@@ -191,12 +202,7 @@ func (x *srx) children(f func(xml.StartElement) error) error {
 				return malformed("text between elements")
 			}
 		case xml.StartElement:
-			if t.Name.Space != srxSpace {
-				err = skip(x.dec)
-			} else {
-				err = f(t)
-			}
-			if err != nil {
+			if err := f(t); err != nil {
 				return err
 			}
 		}
