@@ -73,7 +73,7 @@ func (s *server) table() []route {
 		t = append(t, route{method: "GET", path: "/v1/queries/{id}/results." + x, need: read, topic: true, stream: true, run: results(x)})
 	}
 	if s.Live != nil {
-		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: live})
+		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: handled(s.Live)})
 	}
 	if s.Feeds != nil {
 		t = append(t,
@@ -90,10 +90,10 @@ func (s *server) table() []route {
 			route{method: "DELETE", path: "/v1/endpoints/{name}/shadows", need: admin, run: dropShadow})
 	}
 	if s.SEPA != nil {
-		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: sepa})
+		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: handled(s.SEPA)})
 	}
 	if s.Hub != nil {
-		t = append(t, route{method: "POST", path: "/v1/hub", run: hub})
+		t = append(t, route{method: "POST", path: "/v1/hub", run: handled(s.Hub)})
 	}
 	if s.Subscriptions != nil && s.Webhooks != nil {
 		t = append(t,
@@ -120,7 +120,7 @@ func (s *server) table() []route {
 			route{method: "GET", path: "/v1/profiles/{id}/captures", need: read, stream: true, run: listCaptures})
 	}
 	if s.Metrics != nil {
-		t = append(t, route{method: "GET", path: "/metrics", need: read, run: metrics})
+		t = append(t, route{method: "GET", path: "/metrics", need: read, run: handled(s.Metrics.handler(s))})
 	}
 	return t
 }
@@ -136,19 +136,12 @@ func index(c *call) error {
 	return c.json(http.StatusOK, map[string]any{"links": links})
 }
 
-func live(c *call) error {
-	c.Live.ServeHTTP(c.w, c.r)
-	return nil
-}
-
-func sepa(c *call) error {
-	c.SEPA.ServeHTTP(c.w, c.r)
-	return nil
-}
-
-func metrics(c *call) error {
-	c.Metrics.handler(c.server).ServeHTTP(c.w, c.r)
-	return nil
+// handled passes a call to a handler.
+func handled(h http.Handler) func(*call) error {
+	return func(c *call) error {
+		h.ServeHTTP(c.w, c.r)
+		return nil
+	}
 }
 
 func healthz(c *call) error { return c.text(http.StatusOK, "ok\n") }

@@ -52,7 +52,7 @@ func TestUnreadAnswerHoldsUpNoEdit(t *testing.T) {
 				t.Errorf("PATCH of another query: %d", code)
 			}
 			close(u.release)
-		case <-time.After(20 * time.Second):
+		case <-time.After(longest):
 			t.Errorf("PATCH %s was not read, and an edit of another query waits for it", path)
 			close(u.release)
 			<-other

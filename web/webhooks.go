@@ -205,9 +205,3 @@ func (c *call) optional(v any) error {
 	}
 	return c.decode(v, typeJSON)
 }
-
-// hub passes a WebSub request to the hub.
-func hub(c *call) error {
-	c.Hub.ServeHTTP(c.w, c.r)
-	return nil
-}
