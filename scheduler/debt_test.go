@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
@@ -327,83 +325,6 @@ func checkDebt(t *testing.T, w *world, budget, timeout time.Duration) {
 	t.Logf("%d slots, %d beyond their budget, at most %.1f s more than the budgets in a row", len(slots), over, most)
 }
 
-// TestReplayDebt: in any replay every slot repays what it can of the debt, at most
-// half its budget; nothing exceeds what is left while more is owed; all slots in
-// a row stay within their budgets and one overrun; and under rr every query that can
-// complete does so again within the slots that repaying takes.
-func TestReplayDebt(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawPlayed(t)
-		policy := rapid.SampledFrom([]string{"rr", "rr", "sjf", "ljf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
-		budget := time.Duration(rapid.IntRange(1, 40).Draw(t, "budget")) * time.Millisecond
-		timeout := time.Duration(rapid.IntRange(0, 12).Draw(t, "timeout")) * time.Millisecond
-		p, err := scheduler.ParsePolicy(policy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := scheduler.NewReplay(scheduler.ReplayConfig{
-			Policy: p, Rule: scheduler.RuleDebt, Budget: budget, Timeout: timeout, Queries: w.queries(), World: w, Ranked: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var debt, sum, low, longest time.Duration
-		last := make([]int, len(w.times[0]))
-		for slot := 1; slot < len(w.times); slot++ {
-			repaid := min(debt, budget/2)
-			var used, over time.Duration
-			r.Slot(func(x scheduler.Played) {
-				used, over = used+x.Elapsed, over+x.Over
-				longest = max(longest, x.Over)
-				if timeout > 0 && x.Elapsed > timeout {
-					t.Fatalf("slot %d: query %d takes %s, the timeout is %s", slot, x.Query, x.Elapsed, timeout)
-				}
-				if x.Outcome.Complete() {
-					last[x.Query] = slot
-				}
-			})
-			rest, beyond := debt-repaid, max(0, used-(budget-repaid))
-			if beyond != over || rest > 0 && beyond > 0 {
-				t.Fatalf("slot %d: %s are owed, it exceeds its budget by %s and says %s", slot, rest, beyond, over)
-			}
-			if debt = rest + beyond; r.Debt() != debt {
-				t.Fatalf("slot %d ends with a debt of %s, want %s", slot, r.Debt(), debt)
-			}
-			sum += used - budget
-			if sum-low > longest {
-				t.Fatalf("slot %d: some slots in a row took %s more than their budgets, the longest overrun is %s", slot, sum-low, longest)
-			}
-			low = min(low, sum)
-			if policy != "rr" || timeout > 0 {
-				continue
-			}
-			patience := len(last) * (2 + int(2*longest/budget))
-			for q, at := range last {
-				if slot-at > patience {
-					t.Fatalf("query %d has waited from slot %d to slot %d", q, at, slot)
-				}
-			}
-		}
-	})
-}
-
-// Where estimates are right and everything fits, nothing is borrowed: the rule
-// makes no difference.
-func TestReplayDebtLikeStrict(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawPlayed(t)
-		budget := 9 * time.Millisecond // the longest
-		for i := range w.times {
-			w.times[i] = w.times[0]
-		}
-		policy := rapid.SampledFrom([]string{"rr", "sjf", "cr", "dj", "ttl", "hybrid:d=4:h=2"}).Draw(t, "policy")
-		strict, lent := w.replay(t, policy, scheduler.RuleStrict, budget, true), w.replay(t, policy, scheduler.RuleDebt, budget, true)
-		if fmt.Sprint(strict) != fmt.Sprint(lent) {
-			t.Fatalf("%s:\nstrict %v\ndebt   %v", policy, strict, lent)
-		}
-	})
-}
-
 // Who waits for the end of a debt is told so, and when that is.
 func TestDebtIsExplained(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -510,39 +431,4 @@ func TestDebtNeedsItsRecord(t *testing.T) {
 			w.stop()
 		}
 	})
-}
-
-// A slot that could hold everything repays all the same.
-func TestReplayRepaysUnranked(t *testing.T) {
-	w := played{}
-	for _, ms := range []time.Duration{1, 3, 1, 1} { // slot 0 is t0
-		times := make([]time.Duration, 5)
-		for q := range times {
-			times[q] = ms * time.Millisecond
-		}
-		w.times, w.changed = append(w.times, times), append(w.changed, make([]bool, 5))
-	}
-	p, err := scheduler.ParsePolicy("rr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
-		Policy: p, Rule: scheduler.RuleDebt, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Slot 1: 3 + 3 + 3, and the fourth, expected to take the 1 ms left, 3: 2 too
-	// many. Slot 2 has 8 for 5, slot 3 can hold everything and owes nothing.
-	for slot, want := range []struct {
-		all  bool
-		ran  int
-		debt time.Duration
-	}{{false, 4, 2 * time.Millisecond}, {false, 5, 0}, {true, 0, 0}} {
-		n := 0
-		all := r.Slot(func(scheduler.Played) { n++ })
-		if all != want.all || n != want.ran || r.Debt() != want.debt {
-			t.Errorf("slot %d: everything %v, %d executions, %s owed; want %+v", slot+1, all, n, r.Debt(), want)
-		}
-	}
 }

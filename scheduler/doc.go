@@ -1,10 +1,11 @@
 // Package scheduler decides which query runs when, runs it, and determines what
 // follows from its answer.
 //
-// Its pure half knows statistics (Stats), policies (Policy, one file each and
-// one line in policy.Definitions), the planner with its budget rule, and what an
-// answer means (observe). Its shell is the Loop, one per endpoint, and the
-// Manager, which owns the loops.
+// A Loop runs the slots of one endpoint; a Manager owns the loops. The Loop asks
+// package plan, which decides what is due, what fits the budget and which query is
+// next, by the order of a policy. Packages policy and hybrid hold the policies,
+// package rounds follows profiles. These are pure: the Loop passes times, slots and
+// results to them. It also decides what an answer means (observe).
 //
 // # A slot
 //
@@ -17,26 +18,6 @@
 // the end of the slot. Followers are notified after the commit. Slots whose grid time
 // passes while another runs are skipped; they take no number.
 //
-// # The budget
-//
-// K bounds the execution seconds of a slot: finished executions plus the
-// elapsed time of running ones. When that reaches K all running ones are cut
-// (under the rule strict, see below).
-// The order is: refresh requests and new queries, together at most K/2, hinted
-// ones, at most K/4, what open intervals of profiles claim, at most their share
-// while others wait, then ranked ones. New queries that failed go behind those
-// never tried. A query starts when its estimate fits what is left, or else is
-// passed over; the first ranked one always starts, alone when its estimate
-// exceeds K. With several executions at a time what is left is counted after
-// what the running ones are expected to take: the larger of estimate and
-// elapsed time, or all of its limit for one that was cut before. The gap that
-// an endpoint wants between the end of one request and the start of the next
-// makes its executions one at a time.
-//
-// Where refresh requests and new queries leave too little for the first ranked
-// query, it is remembered and begins the next slot but one at the latest, so
-// that neither side can starve the other.
-//
 // # Profiles
 //
 // A profile's rounds are complex execution intervals: one interval for each of
@@ -46,32 +27,6 @@
 // captures it, whatever tier chose it; the endpoint's policy, if it is sedf, mrsf
 // or medf, lets intervals claim executions. A missed interval ends its round.
 // Everything that follows from an execution is recorded with it.
-//
-// # Rules
-//
-// strict is as above: a run that reaches the end of the budget is cut there, uses
-// what was left, and tells nothing but that it takes at least that long. Cut with
-// a whole budget for the n-th time since it was last complete, a query is left out
-// of the next 2^n − 1 slots, n at most 8.
-//
-// debt lets what has started finish within its timeout. Estimates have to fit all
-// the same, and what a slot takes beyond its budget is a debt: each later one has
-// its budget less r = min(debt, K/2), and the debt is less by r. While some of it
-// remains after that, the slot is strict, and a first query that exceeds what is
-// left waits for its end instead of being cut, so that it always comes. One
-// timeout is all that a slot may borrow. Hence any slots in a row use at most
-// their budgets and one timeout, and after 2·timeout/K slots nothing is owed. With
-// several executions at a time the timeout is for the one that began first; the
-// others are cut when, without it, the budget is used up. Refresh requests and new
-// queries that exceed their half take it from later slots, not from ranked ones;
-// one that needs more than K/4 is ranked first of all, for a slot that repays has
-// no more for sure. Before executions go beyond the budget the ledger knows that
-// they may: after a crash all that they might have taken is owed. A debt outlives
-// restarts, pauses, and a change of rule or budget.
-//
-// Replays know overrun besides, the rule of Knuth, Hartig and Sack: in order, a
-// query starts while anything is left, and the last one takes what it takes. It
-// exceeds the budget and never repays, so no endpoint is asked like that.
 //
 // # Policies
 //

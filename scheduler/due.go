@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"github.com/freshet/freshet/scheduler/plan"
+)
 
 // Due predicts when queries are expected to run next, as Explain does for one. The
 // times are in the order of queries; zero means unknown. All are zero while the
@@ -39,7 +43,7 @@ func (l *Loop) refreshPlan(now time.Time) error {
 // query in the order runs when the budgets of the coming slots cover the queries
 // before it. One that has run in the current slot is unknown before its end, except
 // after a failure.
-func (l *Loop) expected(f Forecast, now time.Time) time.Time {
+func (l *Loop) expected(f plan.Forecast, now time.Time) time.Time {
 	switch {
 	case f.Ran && f.Slots == 0:
 		return time.Time{}
@@ -71,7 +75,7 @@ func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 
 // eligibleAt predicts when a waiting query becomes eligible; zero when that depends
 // on what people do.
-func (l *Loop) eligibleAt(f Forecast, now time.Time) time.Time {
+func (l *Loop) eligibleAt(f plan.Forecast, now time.Time) time.Time {
 	var next time.Time
 	if f.Slots > 0 {
 		next = l.slotTime(now, f.Slots)

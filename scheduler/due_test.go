@@ -55,10 +55,10 @@ func TestDueRanksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.planner.policy, l.planner.ranked.source = counted, nil
+	l.planner.SetPolicy(counted, RuleStrict, 10*time.Second)
 	const n = 100
 	entry := func(i int) Entry {
-		return Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: Stats{Executions: 2, Last: 1, Policy: l.planner.name, Floor: time.Second}}
+		return Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: Stats{Executions: 2, Last: 1, Policy: p.String(), Floor: time.Second}}
 	}
 	ledger.news = News{Revision: 1, Last: Slot{Number: 1}}
 	for i := range n {

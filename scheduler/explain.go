@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // An Explanation describes a query's place in the plan: why it ran or did not, and
@@ -32,16 +33,16 @@ type Explanation struct {
 // the tier.
 const (
 	CodePlanning = "planning" // the order is being made
-	CodeRunning  = "running"  // it runs, or has run, in the running slot
 	CodeClosed   = "closed"   // the next slot does not ask the endpoint
-	CodePaused   = "paused"
-	CodeInactive = "inactive" // no holder wants executions now
-	CodeBackOff  = "back_off" // it failed, or its answers were older than its result
-	CodeCut      = "cut"      // it used up whole budgets
-	CodeTooSoon  = "too_soon" // its min_interval has not passed
-	CodeNotDue   = "not_due"
-	CodeDebt     = "debt"  // it waits until the debt is repaid
-	CodeOrder    = "order" // its place in the order of the policy decides
+	CodeRunning  = plan.CodeRunning
+	CodePaused   = plan.CodePaused
+	CodeInactive = plan.CodeInactive
+	CodeBackOff  = plan.CodeBackOff
+	CodeCut      = plan.CodeCut
+	CodeTooSoon  = plan.CodeTooSoon
+	CodeNotDue   = plan.CodeNotDue
+	CodeDebt     = plan.CodeDebt
+	CodeOrder    = plan.CodeOrder
 )
 
 // PassedOver is the last slot in which a query was eligible but did not run.
@@ -116,7 +117,7 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 
 // explain explains a place in the plan, and the endpoint where that keeps the next
 // slot from asking anything.
-func (l *Loop) explain(query string, c *Place, now time.Time) Explanation {
+func (l *Loop) explain(query string, c *plan.Place, now time.Time) Explanation {
 	x := l.unplanned(query)
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
@@ -146,7 +147,7 @@ func (l *Loop) closedReason(now time.Time) string {
 }
 
 // passedOverReason is why the last slot did not execute an eligible query.
-func (l *Loop) passedOverReason(c *Place) string {
+func (l *Loop) passedOverReason(c *plan.Place) string {
 	budget := exactly(l.last.Budget)
 	had := budget - exactly(l.last.Repaid)
 	switch {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -128,6 +129,16 @@ type Slot struct {
 	Stretch        float64   `json:"stretch,omitempty"`         // the policy's deadlines could not all be met and count as this many times as long
 	Error          string    `json:"error,omitempty"`           // why nothing could run, or nothing more
 	Throttled      bool      `json:"throttled,omitempty"`       // that is: the endpoint asked us to wait
+}
+
+// Owes is the debt that later slots have to repay, as far as this record tells.
+// One that was not finished owes all that it might still have taken: nothing
+// records for how long the endpoint went on with what was being executed.
+func (s Slot) Owes() time.Duration { return exactly(s.Debt) + exactly(s.Lent) }
+
+// exactly is the duration of which these are the seconds.
+func exactly(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
 // A Clock tells the time and waits. The live one is the system's; a replay's

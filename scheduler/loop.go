@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // Errors of loops. Users see these texts.
@@ -75,7 +76,7 @@ type Loop struct {
 	waiting    *settings // replaces set after the running slot
 	executor   Executor
 	nextExec   Executor // replaces executor after the running slot
-	planner    *planner
+	planner    *plan.Planner
 	revision   uint64
 	loaded     bool
 	loadedOnce sync.Once // closes up
@@ -135,8 +136,8 @@ func NewLoop(c Config) (*Loop, error) {
 // blank makes an empty planner.
 func (l *Loop) blank() {
 	e := l.set.endpoint
-	l.planner, l.loaded, l.revision = newPlanner(l.set.policy, time.Duration(e.Budget)), false, 0
-	l.planner.SetBudget(rule(e.Rule), time.Duration(e.Budget))
+	l.planner, l.loaded, l.revision = plan.New(l.set.policy, time.Duration(e.Budget)), false, 0
+	l.planner.SetBudget(plan.Rule(e.Rule), time.Duration(e.Budget))
 	l.planner.SetClaims(l.set.ranking, e.ProfileShare)
 	l.planner.Yield(l.mu.let)
 }
@@ -214,7 +215,7 @@ func (l *Loop) step(ctx context.Context) error {
 		return nil
 	case <-arrived:
 		now := l.clock.Now()
-		if early := until.Sub(now); early > 0 && early <= timerSlack {
+		if early := until.Sub(now); early > 0 && early <= plan.TimerSlack {
 			// The timer fired slightly early. A new search could skip this grid
 			// time.
 			_ = l.clock.Sleep(ctx, until)
@@ -232,7 +233,7 @@ func (l *Loop) step(ctx context.Context) error {
 		}
 		l.mu.Lock()
 		l.grid = next
-		missed := now.Sub(next) > clockCheck || !l.set.blackouts.end(now).IsZero()
+		missed := now.Sub(next) > plan.ClockCheck || !l.set.blackouts.end(now).IsZero()
 		l.mu.Unlock()
 		if missed || halted { // the machine was suspended, or the clock was set
 			return nil
@@ -279,17 +280,13 @@ func (l *Loop) schedule() time.Time {
 	return l.next
 }
 
-// clockCheck is the longest wait before the loop reads the clock again: timers do
-// not notice when the clock is set or the machine is suspended.
-const clockCheck = time.Minute
-
-// await waits for a time in the background, at most for clockCheck. stop ends the
+// await waits for a time in the background, at most for plan.ClockCheck. stop ends the
 // wait and may be called twice. A zero time never arrives.
 func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{}, stop func()) {
 	if until.IsZero() {
 		return nil, func() {}
 	}
-	if soon := l.clock.Now().Add(clockCheck); soon.Before(until) {
+	if soon := l.clock.Now().Add(plan.ClockCheck); soon.Before(until) {
 		until = soon
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -403,7 +400,7 @@ func (l *Loop) adopt() {
 	old := l.set
 	l.set, l.waiting = *l.waiting, nil
 	if e := l.set.endpoint; old.policy.String() != l.set.policy.String() || old.endpoint.Budget != e.Budget || old.endpoint.Rule != e.Rule {
-		l.planner.SetPolicy(l.set.policy, rule(e.Rule), time.Duration(e.Budget))
+		l.planner.SetPolicy(l.set.policy, plan.Rule(e.Rule), time.Duration(e.Budget))
 	}
 	l.planner.SetClaims(l.set.ranking, l.set.endpoint.ProfileShare)
 	l.limiter.resize(l.set.endpoint.Concurrency)
@@ -447,7 +444,7 @@ func (l *Loop) merge(now time.Time) error {
 			l.ended = now // the latest possible time; the end of another process's last request is unknown
 		}
 	}
-	l.planner.Merge(now, Update{
+	l.planner.Merge(now, plan.Update{
 		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})

@@ -2,88 +2,64 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
-// counting is round robin that counts the queries which it is asked about.
-type counting struct {
-	Policy
-	asked *int
-}
-
-func (p counting) Key(c *Candidate) Key {
-	*p.asked++
-	return p.Policy.Key(c)
-}
-
-// TestWorkOnThePlanGoesInPieces does what concerns all queries of an endpoint at
-// once, and counts how many of them are worked on before others have a turn.
-func TestWorkOnThePlanGoesInPieces(t *testing.T) {
-	const n = 5000
-	for _, w := range []struct {
-		name    string
-		prepare func(*planner)
-		do      func(*planner)
-	}{
-		{"another budget", nil, func(p *planner) { p.SetPolicy(p.policy, RuleStrict, time.Minute) }},
-		{"all are gone", nil, func(p *planner) { p.keep(nil) }},
-		{"back-offs are forgiven", func(p *planner) {
-			for _, c := range p.order {
-				c.Stats.NotBefore, c.Stats.Failures = p.slot+9, 3
-			}
-		}, func(p *planner) { p.forgive(p.now.Add(time.Hour)) }},
-		{"all wait for one slot", func(p *planner) {
-			for _, c := range p.order {
-				s := c.Stats
-				s.NotBefore = p.slot + 1
-				p.put(c.Query, s)
-			}
-		}, func(p *planner) { p.begin(p.slot+1, p.now.Add(time.Minute), time.Minute) }},
-		{"all wait for one moment", rarely, func(p *planner) { p.begin(p.slot+1, p.now.Add(2*time.Hour), time.Minute) }},
-		{"the clock is set back", rarely, func(p *planner) { p.begin(p.slot+1, p.now.Add(-9*time.Hour), time.Minute) }},
-		{"all have run", func(p *planner) {
-			for _, c := range p.order {
-				p.pick(c)
-			}
-		}, func(p *planner) { p.end(p.now) }},
-	} {
-		t.Run(w.name, func(t *testing.T) {
-			p, asked := planned(t, "rr", registered(n)), 0
-			if w.prepare != nil {
-				w.prepare(p)
-			}
-			p.policy, p.looked = counting{p.policy, &asked}, p.now
-			most, sum, left := 0, 0, len(p.all)
-			turn := func() {
-				done := asked + left - len(p.all)
-				most, sum, asked, left = max(most, done), sum+done, 0, len(p.all)
-			}
-			p.let = func(work func()) {
-				turn()
-				work()
-			}
-			w.do(p)
-			if turn(); sum < n || most > piece {
-				t.Errorf("%d queries are worked on, and up to %d of them without a break, want %d and at most %d", sum, most, n, piece)
-			}
-		})
+// registered are queries of eight constants each, of which all share one.
+func registered(n int) []Entry {
+	list := make([]Entry, n)
+	for i := range list {
+		q := query(fmt.Sprintf("q%07d", i))
+		q.Constants = []string{"http://example.org/all"}
+		for k := range 7 {
+			q.Constants = append(q.Constants, fmt.Sprintf("http://example.org/some/%d", (i+k*k*31)%n))
+		}
+		slices.Sort(q.Constants)
+		s := Stats{Policy: "rr", Executions: 3, Last: uint64(1 + i%900), CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, i*1e6, time.UTC)}
+		s.Remember(Sample{Elapsed: time.Duration(1+i%1000) * time.Millisecond})
+		list[i] = Entry{Query: q, Stats: s}
 	}
+	return list
 }
 
-// rarely lets all queries wait until an hour has passed since they ran.
-func rarely(p *planner) {
-	for _, c := range p.order {
-		q, s := c.Query, c.Stats
-		q.Holders = []registry.Holder{{Caller: registry.Anonymous, MinInterval: registry.Duration(time.Hour)}}
-		s.CheckedAt = p.now
-		p.put(q, s)
+// rarely are such queries that may run an hour after now at the earliest.
+func rarely(now time.Time, n int) []Entry {
+	list := registered(n)
+	for i := range list {
+		list[i].Query.Holders = []registry.Holder{{Caller: registry.Anonymous, MinInterval: registry.Duration(time.Hour)}}
+		list[i].Stats.CheckedAt = now
+	}
+	return list
+}
+
+// TestLoopYieldsThePlan puts many queries in order while another goroutine waits for
+// the loop's lock.
+func TestLoopYieldsThePlan(t *testing.T) {
+	l := shelved(t, "rr", &shelf{entries: registered(9)})
+	var turns atomic.Int64
+	go func() {
+		l.mu.Lock()
+		turns.Add(1)
+		l.mu.Unlock()
+	}()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for end := time.Now().Add(time.Minute); turns.Load() == 0; {
+		l.planner.SetBudget(RuleStrict, time.Second) // the order is not known any more
+		l.planner.Refresh(l.clock.Now())
+		if time.Now().After(end) {
+			t.Fatal("the plan of a loop is worked on without a break")
+		}
 	}
 }
 
@@ -116,16 +92,13 @@ func shelved(t *testing.T, policy string, s *shelf) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.planner.let == nil {
-		t.Error("the plan of a loop is worked on without a break")
-	}
 	return l
 }
 
 // TestOthersHaveTurnsWhileThePlanIsWorkedOn calls all that pages and the API call,
 // in each of the breaks of long work on the plan.
 func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
-	const n = 3 * piece
+	const n = 800 // several pieces
 	everything := []string{"http://example.org/some/1"}
 	for _, w := range []struct {
 		name, policy string
@@ -151,8 +124,6 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 			return err
 		}},
 		{"the state", "rr", true, func(l *Loop) error {
-			l.planner.looked = l.clock.Now().Add(9 * time.Hour) // the clock is set back
-			rarely(l.planner)
 			l.State()
 			return nil
 		}},
@@ -164,8 +135,14 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if w.name == "the state" {
+				l.mu.Lock()
+				l.planner.Advance(l.clock.Now().Add(9 * time.Hour)) // the clock is set back
+				l.planner.Merge(l.clock.Now(), plan.Update{Entries: rarely(l.clock.Now(), n)})
+				l.mu.Unlock()
+			}
 			breaks := 0
-			l.planner.let = func(work func()) {
+			l.planner.Yield(func(work func()) {
 				l.mu.let(func() {
 					work()
 					if breaks++; breaks > 2 { // readers wait a little each time
@@ -183,7 +160,7 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 						<-called
 					}
 				})
-			}
+			})
 			if err := w.do(l); err != nil {
 				t.Fatal(err)
 			}
@@ -194,22 +171,26 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 				t.Error("the plan is half done for ever")
 			}
 			l.schedule()
-			if b := time.Duration(l.set.endpoint.Budget); b != 7*time.Second || l.planner.budget != b {
-				t.Errorf("the budget is %s, of the plan %s, want 7s", b, l.planner.budget)
+			if b := time.Duration(l.set.endpoint.Budget); b != 7*time.Second || l.planner.Unowed() != b {
+				t.Errorf("the budget is %s, of the plan %s, want 7s", b, l.planner.Unowed())
 			}
 			if err := l.news(); err != nil {
 				t.Fatal(err)
 			}
+			l.mu.Lock()
+			l.planner.Merge(l.clock.Now(), plan.Update{Entries: registered(n)}) // all may run
+			l.mu.Unlock()
 			whole := 0
-			for _, c := range l.planner.order {
-				if slices.Contains(c.Query.Constants, "http://example.org/some/2") {
-					if whole++; !l.planner.hints.has(c) {
-						t.Errorf("the hint does not mark %s", c.Query.ID)
+			for _, e := range registered(n) {
+				if slices.Contains(e.Query.Constants, "http://example.org/some/2") {
+					if x, ok := l.planner.Explain(e.Query.ID, l.clock.Now()); !ok || x.Code != TierHinted {
+						t.Errorf("the hint does not mark %s: %+v", e.Query.ID, x)
 					}
+					whole++
 				}
 			}
-			if whole == 0 || len(l.planner.all) != n {
-				t.Errorf("the plan has %d queries, %d of the hint", len(l.planner.all), whole)
+			if held := l.planner.Census().Queries; whole == 0 || held != n {
+				t.Errorf("the plan has %d queries, %d of the hint", held, whole)
 			}
 			if x, err := l.Explain("q0000007"); err != nil || x.Why == "" || strings.Contains(x.Why, "is being made") {
 				t.Errorf("explained as %+v, %v", x, err)

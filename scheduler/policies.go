@@ -8,6 +8,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/hybrid"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -34,6 +35,38 @@ type (
 
 // Ring is how many complete executions Stats.Samples remembers.
 const Ring = policy.Ring
+
+// The effect of a hint, and the simulator.
+type (
+	Hinted       = plan.Hinted
+	Replay       = plan.Replay
+	ReplayConfig = plan.ReplayConfig
+	World        = plan.World
+	Known        = plan.Known
+	Played       = plan.Played
+)
+
+// NewReplay starts a replay at t0; see plan.NewReplay.
+func NewReplay(c ReplayConfig) (*Replay, error) { return plan.NewReplay(c) }
+
+// Rules lists the budget rules: all that a replay knows.
+func Rules() []string { return plan.Rules() }
+
+// The budget rules. Endpoints may have strict and debt, replays all three.
+const (
+	RuleStrict  = plan.RuleStrict
+	RuleDebt    = plan.RuleDebt
+	RuleOverrun = plan.RuleOverrun
+)
+
+// The tiers of a slot, in the order in which they are planned.
+const (
+	TierRefresh  = plan.TierRefresh
+	TierNew      = plan.TierNew
+	TierHinted   = plan.TierHinted
+	TierInterval = plan.TierInterval
+	TierRanked   = plan.TierRanked
+)
 
 // ErrPolicy is wrapped by the errors about policy spellings.
 var ErrPolicy = policy.ErrPolicy

@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // known makes a ranked query with a history: its baseline in the first of the
@@ -258,14 +259,20 @@ func TestPolicies(t *testing.T) {
 				p = Clairvoyant(told)
 			}
 			covered[strings.Split(c.policy, ":")[0]] = true
-			plan := newPlanner(p, time.Hour)
+			var entries []Entry
 			for _, q := range c.given {
-				plan.put(known(p, q.id, q.history...))
+				query, stats := known(p, q.id, q.history...)
+				entries = append(entries, Entry{Query: query, Stats: stats})
 			}
-			plan.begin(c.slot, time.Unix(0, 0), 0)
+			now := time.Unix(0, 0)
+			planner := plan.New(p, time.Hour)
+			planner.Resume(c.slot, 0, "", nil)
+			planner.Merge(now, plan.Update{Entries: entries})
+			slot := planner.Begin(now, plan.Terms{Width: 1, Timeout: time.Hour})
 			var got []string
-			for _, x := range plan.ranked.all() {
-				got = append(got, x.Query.ID)
+			for x := slot.Next(now); x != nil; x = slot.Next(now) {
+				got = append(got, x.Query().ID)
+				slot.Finish(x, Answer{Outcome: registry.Unchanged}, false)
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("order (-want +got):\n%s", d)

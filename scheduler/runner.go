@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // Limits on how many unchanged outcomes wait for a common commit, and for how long.
@@ -34,7 +35,7 @@ type runner struct {
 	executor Executor
 	policy   Policy
 	gap      time.Duration
-	budget   *slotBudget
+	budget   *plan.SlotBudget
 	slot     Slot
 	health   registry.Health // as last recorded
 	running  []*request
@@ -53,7 +54,7 @@ type runner struct {
 
 // A request is a running execution on its way to the endpoint.
 type request struct {
-	*execution
+	*plan.Execution
 	stop func()
 	took atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }
@@ -118,7 +119,7 @@ func (l *Loop) open(ctx context.Context, onTick bool) (*runner, error) {
 	if next := l.set.schedule.Next(now); !next.IsZero() {
 		lead = next.Sub(now)
 	}
-	r.budget = l.planner.Begin(now, Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.charge})
+	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.charge})
 	l.charge -= r.budget.Totals().Charged
 	r.checkHealth(now)
 	if r.stopped == "" {
@@ -240,9 +241,9 @@ func (r *runner) mayStart() bool {
 }
 
 // launch executes in the background. execute waits for the answer.
-func (r *runner) launch(x *execution) {
+func (r *runner) launch(x *plan.Execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	y := &request{execution: x, stop: cancel}
+	y := &request{Execution: x, stop: cancel}
 	r.running = append(r.running, y)
 	r.slot.Run++
 	if x.Tier() == TierInterval {
@@ -278,7 +279,7 @@ func (r *runner) onAlarm() error {
 	now := r.l.clock.Now()
 	cut := r.budget.Cut(now)
 	for _, x := range r.running {
-		if slices.Contains(cut, x.execution) {
+		if slices.Contains(cut, x.Execution) {
 			x.stop()
 		}
 	}
@@ -298,7 +299,7 @@ func (r *runner) take(x answered) error {
 	q, was := x.r.Query(), x.r.Stats()
 	r.running = slices.DeleteFunc(r.running, func(y *request) bool { return y == x.r })
 	r.l.mu.Lock()
-	a, whole := r.budget.Finish(x.r.execution, x.a, r.ctx.Err() != nil)
+	a, whole := r.budget.Finish(x.r.Execution, x.a, r.ctx.Err() != nil)
 	r.l.mu.Unlock()
 	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole, compared: x.d}
 	prev := func() (*diff.Result, error) { return r.l.ledger.Result(q.ID) }
@@ -323,7 +324,7 @@ func (r *runner) take(x answered) error {
 	if now.After(r.l.ended) { // else a trial run ended later
 		r.l.ended = now
 	}
-	ended := r.budget.Record(x.r.execution, Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
+	ended := r.budget.Record(x.r.Execution, plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.l.mu.Unlock()
 	r.count(q, was, out)
 	r.report(q, out.Stats.LastRun)

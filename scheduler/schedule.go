@@ -10,6 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
@@ -254,7 +255,7 @@ func live(spelling string) (Policy, error) {
 // limits names the setting that is wrong, and why it is.
 func limits(e registry.Endpoint, s Schedule) (setting string, err error) {
 	switch {
-	case e.Rule == RuleOverrun:
+	case e.Rule == plan.RuleOverrun:
 		return "rule", errors.New("overrun exceeds the budget and never repays, so it is for the simulator alone; use strict or debt")
 	case e.Rule != RuleStrict && e.Rule != RuleDebt:
 		return "rule", fmt.Errorf("%q is not known, use strict or debt", e.Rule)

@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A reason is why a query is not eligible.
+type reason uint8
+
+const (
+	eligible reason = iota
+	paused
+	inactive
+	backingOff
+	cutOut
+	tooSoon
+	notDue
+)
+
+// A placement says where a query belongs and when to look again.
+type placement struct {
+	tier string
+	list *waitList
+	key  policy.Key
+	slot uint64
+	at   time.Time
+	why  reason
+}
+
+func (v *placement) again(at time.Time) {
+	if v.at.IsZero() || at.Before(v.at) {
+		v.at = at
+	}
+}
+
+// judge decides where a query belongs. Eligibility comes first, order by policy
+// afterwards. A query is left out while it is paused, while no holder wants
+// executions (from, until), while it backs off from failures or cuts, and while
+// min_interval has not passed since the start of the slot of its last complete
+// execution. A refresh request overrides failures and min_interval, nothing
+// else. A new query that was cut is ranked from then on: what it used is its
+// estimate. max_staleness does not jump the order: it makes a query of a
+// selective policy due in the last slot that can keep it.
+func (p *Planner) judge(c *item) placement {
+	var v placement
+	if !c.plain {
+		if c.Query.Paused() != nil {
+			return placement{why: paused}
+		}
+		if b := boundary(&c.Query, p.now); !b.IsZero() {
+			v.again(b)
+		}
+		if !c.Query.Active(p.now) {
+			v.why = inactive
+			return v
+		}
+	}
+	wanted := c.asked > c.Stats.Served
+	if c.Stats.NotBefore > p.slot && (!wanted || c.Stats.Cuts > 0) {
+		v.slot, v.why = c.Stats.NotBefore, backingOff
+		if c.Stats.Cuts > 0 {
+			v.why = cutOut
+		}
+		return v
+	}
+	if wanted {
+		v.tier, v.list = TierRefresh, &p.asked
+		if c.Estimate > p.share || c.Stats.Floor >= p.share {
+			v.list = &p.ranked
+		}
+		v.key = policy.Key{Class: classRefresh, Value: float64(c.Stats.Last)}
+		return v
+	}
+	if !c.plain {
+		if free := c.free(p.now); free.After(p.now) {
+			v.again(free)
+			v.why = tooSoon
+			return v
+		}
+	}
+	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
+		v.tier, v.list = TierNew, &p.fresh
+		// What has failed already goes behind what was never tried.
+		v.key = policy.Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
+		return v
+	}
+	p.judgeRanked(c, &v)
+	return v
+}
+
+// judgeStale looks at max_staleness: a query in which it would run out before the
+// next slot is overdue, which makes it due.
+func (p *Planner) judgeStale(c *item, v *placement) {
+	d := c.Query.MaxStaleness()
+	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
+		return
+	}
+	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) && !inFuture(c.Stats.CheckedAt, p.now) {
+		v.again(at)
+	} else {
+		c.Overdue = p.slot
+	}
+}
+
+// judgeRanked asks the policy.
+func (p *Planner) judgeRanked(c *item, v *placement) {
+	if !c.plain {
+		p.judgeStale(c, v)
+	}
+	v.key = p.policy.Key(&c.Candidate)
+	if v.key.Due > p.slot {
+		v.slot, v.why = v.key.Due, notDue
+		return
+	}
+	v.tier, v.list = TierRanked, &p.ranked
+}
+
+// boundary is the next moment at which a holder's interest begins or ends.
+func boundary(q *registry.Query, now time.Time) time.Time {
+	var next time.Time
+	for _, h := range q.Holders {
+		for _, t := range [2]*time.Time{h.From, h.Until} {
+			if t != nil && t.After(now) && (next.IsZero() || t.Before(next)) {
+				next = *t
+			}
+		}
+	}
+	return next
+}
+
+// free is the moment from which min_interval allows the next execution. It is
+// counted from slot start to slot start, else a query would miss the slot that
+// comes exactly one interval later. After a restart the start of the execution
+// itself replaces that of its slot. One in the future is from before the clock
+// was set back, and is ignored.
+func (c *item) free(now time.Time) time.Time {
+	d := c.Query.MinInterval()
+	if d == 0 || c.Stats.Executions == 0 {
+		return time.Time{}
+	}
+	from := c.start
+	if from.IsZero() {
+		from = c.Stats.CheckedAt
+		if r := c.Stats.LastRun; r.Outcome.Complete() {
+			from = r.At.Add(-r.Elapsed)
+		}
+	}
+	if inFuture(from, now) {
+		return time.Time{}
+	}
+	return from.Add(d - min(d/20, TimerSlack))
+}
+
+// inFuture reports whether a recorded time is so far in the future that the clock
+// must have been set back since.
+func inFuture(t, now time.Time) bool { return t.Sub(now) > ClockCheck }
+
+// ClockCheck is how often at least a user of a plan has to read the clock: timers do
+// not notice when the clock is set or the machine is suspended.
+const ClockCheck = time.Minute
+
+// TimerSlack is how late a slot may start after its grid time. Without it an
+// interval of three slots that is counted from a late start would take four.
+const TimerSlack = 50 * time.Millisecond

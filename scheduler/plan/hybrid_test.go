@@ -1,0 +1,263 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A steady world has the same costs in every slot, and changes that follow from
+// a number.
+type steady struct {
+	costs []time.Duration
+	rates []float64 // changes per slot
+	seed  uint64
+}
+
+func (w steady) Execute(query int, slot, last uint64) Known {
+	k := Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+	for s := last + 1; s <= slot && slot > 0; s++ {
+		x := (uint64(query)<<32 + s + w.seed) * 0x9e3779b97f4a7c15
+		x = (x ^ x>>29) * 0xbf58476d1ce4e5b9
+		if float64(x>>11)/(1<<53) < w.rates[query] {
+			k.Outcome, k.Jaccard = registry.Changed, 0.5
+		}
+	}
+	return k
+}
+
+func (steady) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
+
+func replay(t rapid.TB, p policy.Policy, budget time.Duration, w steady) *Replay {
+	t.Helper()
+	queries := make([]registry.Query, len(w.costs))
+	for i := range queries {
+		queries[i] = registry.Query{ID: fmt.Sprintf("q%06d", i), Constants: []string{fmt.Sprint("urn:", i%3)}}
+	}
+	r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: budget, Queries: queries, World: w, Ring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The law of the guard: with exact estimates, and unless the slot reports that
+// its deadlines cannot all be met, no query waits longer than d slots, h·d when
+// it is dear.
+func TestGuardLaw(t *testing.T) {
+	const budget = 10 * time.Second
+	rapid.Check(t, func(t *rapid.T) {
+		d, h := rapid.Uint64Range(1, 24).Draw(t, "d"), rapid.Uint64Range(1, 4).Draw(t, "h")
+		p, err := parse(fmt.Sprintf("hybrid:d=%d:h=%d", d, h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := steady{seed: rapid.Uint64().Draw(t, "seed")}
+		cost := rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond, time.Second, 2400 * time.Millisecond,
+			2500 * time.Millisecond, 5 * time.Second, 5100 * time.Millisecond, 9 * time.Second, 10 * time.Second})
+		for range rapid.IntRange(1, 60).Draw(t, "queries") {
+			w.costs = append(w.costs, cost.Draw(t, "cost"))
+			w.rates = append(w.rates, rapid.SampledFrom([]float64{0, 0, 0.01, 0.5, 1}).Draw(t, "rate"))
+		}
+		var total, most time.Duration
+		for _, c := range w.costs {
+			total, most = total+c, max(most, c)
+		}
+		// Where all fit half of the slots that there are, nothing is stretched.
+		easy := most <= budget/5 && float64(total) < 0.4*float64(budget)*float64(min(d, 8))
+		keepsDeadlines(t, p, d, h, budget, w, easy)
+	})
+}
+
+// keepsDeadlines plays 80 slots and fails where the guard's law is broken. Where it is
+// easy nothing may be stretched.
+func keepsDeadlines(t rapid.TB, p policy.Policy, d, h uint64, budget time.Duration, w steady, easy bool) {
+	t.Helper()
+	const dear = 0.24 // of the budget: from there on a query waits h times as long
+	r := replay(t, p, budget, w)
+	last := make([]uint64, len(w.costs))
+	for slot := uint64(1); slot <= 80; slot++ {
+		var used time.Duration
+		r.Slot(func(x Played) {
+			used += x.Elapsed
+			if x.Outcome.Complete() {
+				last[x.Query] = slot
+			}
+		})
+		if used > budget {
+			t.Fatalf("slot %d used %s", slot, used)
+		}
+		if s := r.p.ranking.Stretch; s > 0 {
+			if easy {
+				t.Fatalf("slot %d: deadlines are stretched by %g where there is room", slot, s)
+			}
+			continue
+		}
+		for i, l := range last {
+			wait := d
+			if float64(w.costs[i]) > dear*float64(budget) {
+				wait *= h
+			}
+			if slot-l >= wait && slot > l {
+				t.Fatalf("slot %d: query %d of %s, last run in %d, is past its deadline of %d slots, and nothing is reported", slot, i, w.costs[i], l, wait)
+			}
+		}
+	}
+}
+
+// A query that takes no time still has to start before the budget is used up.
+func TestGuardLawOfFreeQueries(t *testing.T) {
+	p, err := parse("hybrid:d=1:h=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := steady{costs: []time.Duration{0, 10 * time.Second, 2500 * time.Millisecond}, rates: []float64{0, 0.5, 0}}
+	keepsDeadlines(t, p, 1, 2, 10*time.Second, w, false)
+}
+
+// Deadlines that cannot all be met are stretched, and no query starves.
+func TestGuardStretches(t *testing.T) {
+	p, err := parse("hybrid:d=4:h=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := steady{}
+	for i := range 200 {
+		w.costs = append(w.costs, time.Duration(100+i)*time.Millisecond)
+		w.rates = append(w.rates, []float64{0, 1}[i%2])
+	}
+	r := replay(t, p, time.Second, w)
+	last, longest := make([]uint64, 200), uint64(0)
+	for slot := uint64(1); slot <= 600; slot++ {
+		r.Slot(func(x Played) {
+			longest = max(longest, slot-last[x.Query])
+			last[x.Query] = slot
+		})
+		if r.p.ranking.Stretch <= 1 {
+			t.Fatalf("slot %d: 200 queries of 0.2 s every 4 slots of a second need 10 times the budget, but the stretch is %g", slot, r.p.ranking.Stretch)
+		}
+	}
+	for i, l := range last {
+		longest = max(longest, 600-l)
+		if l == 0 {
+			t.Errorf("query %d never ran", i)
+		}
+	}
+	// All take 40 s, so 40 slots at least; a slot holds at least 0.7 s.
+	if longest > 100 {
+		t.Errorf("one waited %d slots", longest)
+	}
+}
+
+// A pulse is a world in which a few queries change in every slot but each fourth,
+// and no others ever do.
+type pulse struct{ hot, queries int }
+
+func (w pulse) Execute(query int, slot, last uint64) Known {
+	k := Known{Outcome: registry.Unchanged, Elapsed: 100 * time.Millisecond}
+	if query < w.hot && slot > 0 && slot-slot/4 > last-last/4 {
+		k.Outcome, k.Jaccard = registry.Changed, 0.5
+	}
+	return k
+}
+
+func (pulse) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
+
+// When the first executions of a slot say that nothing has changed, the others
+// that change often are not asked, but queries that have waited long.
+func TestTurn(t *testing.T) {
+	w := pulse{hot: 6, queries: 200}
+	var queries []registry.Query
+	for i := range w.queries {
+		queries = append(queries, registry.Query{ID: fmt.Sprintf("q%04d", i)})
+	}
+	play := func(spelling string) (live, empty int) {
+		p, err := parse(spelling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: time.Second, Queries: queries, World: w, Ring: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for slot := uint64(1); slot <= 400; slot++ {
+			hot, all := 0, 0
+			r.Slot(func(x Played) {
+				all++
+				if x.Query < w.hot {
+					hot++
+				}
+			})
+			if all != 10 {
+				t.Fatalf("%s, slot %d: %d executions, the budget holds 10", spelling, slot, all)
+			}
+			switch {
+			case slot <= 200: // to learn
+			case slot%4 == 0:
+				empty += hot
+			default:
+				live += hot
+			}
+		}
+		return live, empty
+	}
+	live, empty := play("hybrid:d=64:h=4")
+	if live < 150*6-10 || empty > 50*3 {
+		t.Errorf("queries that change: %d executions in 150 live slots, %d in 50 empty ones, want nearly all 6 and at most 3 a slot", live, empty)
+	}
+	if _, without := play("hybrid:d=64:h=4:no-turn"); without < 2*empty {
+		t.Errorf("%d executions in empty slots with turns, %d without", empty, without)
+	}
+}
+
+// In whatever order queries are told, every policy makes the same choices; and
+// strict never spends more than there is.
+func TestEveryPolicyIsFair(t *testing.T) {
+	outcomes := []registry.Outcome{registry.Unchanged, registry.Unchanged, registry.Changed, registry.Failed, registry.Cut}
+	rapid.Check(t, func(t *rapid.T) {
+		var spellings []string
+		for _, d := range definitions() {
+			if !d.Simulated {
+				spellings = append(spellings, d.Name)
+			}
+		}
+		p, err := parse(rapid.SampledFrom(spellings).Draw(t, "policy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		planners := []*Planner{New(p, 10*time.Second), New(p, 10*time.Second)}
+		var all []registry.Query
+		for i := range rapid.IntRange(1, 14).Draw(t, "queries") {
+			q := query(fmt.Sprintf("q%02d", i))
+			q.Constants = []string{fmt.Sprint("urn:", i%4)}
+			all = append(all, q)
+		}
+		for _, p := range planners {
+			for _, q := range rapid.Permutation(all).Draw(t, "order") {
+				p.put(q, policy.Stats{})
+			}
+		}
+		cost := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second, 6 * time.Second, 11 * time.Second})
+		for slot := uint64(1); slot <= 20; slot++ {
+			type fate struct {
+				took    time.Duration
+				outcome registry.Outcome
+			}
+			fates := map[string]fate{}
+			for _, q := range all {
+				fates[q.ID] = fate{cost.Draw(t, "cost"), rapid.SampledFrom(outcomes).Draw(t, "outcome")}
+			}
+			play := func(id string) (time.Duration, registry.Outcome) { return fates[id].took, fates[id].outcome }
+			want, got := slotOf(t, planners[0], slot, play), slotOf(t, planners[1], slot, play)
+			if !slices.Equal(got, want) {
+				t.Fatalf("slot %d under %s: %v in one order, %v in another", slot, p, want, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff/growth"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// naming is a query with n constants, sorted as analysis gives them.
+func naming(id string, n int) registry.Query {
+	q := registry.Query{ID: id}
+	for i := range n {
+		q.Constants = append(q.Constants, fmt.Sprintf("http://x/%07d", i))
+	}
+	return q
+}
+
+// What it costs to index a query grows with its text at most, in all indexes.
+func TestLongIndexesAreNotQuadratic(t *testing.T) {
+	p, err := parse("hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	growth.Check(t, growth.Sizes(4000, func(n int) growth.Input {
+		q := naming("q_many", n)
+		return growth.Input{Size: n, Work: func() {
+			x := New(p, time.Second)
+			x.Hint(registry.Hint{All: true})
+			for range 10 {
+				x.put(q, policy.Stats{})
+			}
+			x.related(&x.all[q.ID].Candidate)
+			x.drop(q.ID)
+		}}
+	})...)
+}
+
+// A query with more constants than are indexed is kin of none, and every hint may
+// be about it.
+func TestManyConstants(t *testing.T) {
+	p, err := parse("hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := New(p, time.Second)
+	x.Hint(registry.Hint{All: true})
+	for id, n := range map[string]int{"q_most": maxIndexed, "q_more": maxIndexed + 1, "q_one": 1} {
+		x.put(naming(id, n), policy.Stats{})
+	}
+	var got []string
+	for _, c := range x.related(&x.all["q_one"].Candidate) {
+		got = append(got, c.Query.ID)
+	}
+	if !slices.Equal(got, []string{"q_most"}) || len(x.related(&x.all["q_more"].Candidate)) != 0 {
+		t.Errorf("kin of q_one: %v", got)
+	}
+	found, _ := x.index.affected([]string{"http://y/"})
+	if _, ok := found[x.all["q_more"]]; !ok || len(found) != 1 {
+		t.Errorf("a hint about something else affects %d queries", len(found))
+	}
+	for id := range x.all {
+		x.drop(id)
+	}
+	if len(x.index.by) != 0 || len(x.index.open) != 0 {
+		t.Errorf("after all are gone: %d constants and %d queries are indexed", len(x.index.by), len(x.index.open))
+	}
+}

@@ -1,0 +1,56 @@
+package plan
+
+import "time"
+
+// A listEntry is an item with its place in the order: by class, value, low,
+// slot of the last execution, and id.
+type listEntry struct {
+	value, low float64
+	rank       uint64 // the class above the slot
+	id         uint64 // the first bytes of the id, which nearly always tell it from others
+	estimate   time.Duration
+	c          *item
+}
+
+const (
+	slotBits = 48
+	slotMask = 1<<slotBits - 1
+)
+
+func listEntryOf(c *item) listEntry {
+	return listEntry{
+		value: c.key.Value, low: c.key.Low, rank: uint64(c.key.Class-classRefresh)<<slotBits | c.Stats.Last&slotMask,
+		id: c.prefix, estimate: c.Estimate, c: c,
+	}
+}
+
+func (e *listEntry) class() int { return int(e.rank>>slotBits) + classRefresh }
+
+func (e *listEntry) before(f *listEntry) bool {
+	switch {
+	case (e.rank^f.rank)>>slotBits != 0:
+		return e.rank < f.rank
+	case e.value != f.value:
+		return e.value < f.value
+	case e.low != f.low:
+		return e.low < f.low
+	case e.rank != f.rank:
+		return e.rank < f.rank
+	case e.id != f.id:
+		return e.id < f.id
+	}
+	return e.c.Query.ID < f.c.Query.ID
+}
+
+// before is the total order of candidates: key, then age, then id.
+func before(a, b *item) bool {
+	e, f := listEntryOf(a), listEntryOf(b)
+	return e.before(&f)
+}
+
+func (e listEntry) compare(f listEntry) int {
+	if e.before(&f) {
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,226 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// Cut lists the executions that have to be cut now and were not yet, because the
+// budget or a share of it is used up.
+func (s *SlotBudget) Cut(now time.Time) []*Execution {
+	cut, _ := s.over(now)
+	for _, r := range cut {
+		r.cut = true
+	}
+	return cut
+}
+
+// Wait is the shortest time until running executions may have to be cut, or the
+// ledger has to know that they may exceed the budget.
+func (s *SlotBudget) Wait(now time.Time) time.Duration {
+	if len(s.runs) == 0 {
+		return time.Hour
+	}
+	_, wait := s.over(now)
+	if soon, ok := s.unlent(now); ok {
+		wait = min(wait, soon)
+	}
+	return wait
+}
+
+// over lists the executions that have to be cut now, because the budget or the
+// share of the front tiers is used up. If there are none, wait is the shortest time
+// until there can be one.
+func (s *SlotBudget) over(now time.Time) (cut []*Execution, wait time.Duration) {
+	if s.credit > 0 {
+		return s.overdrawn(now)
+	}
+	all, front := s.budget-s.used, s.share-s.front
+	unpromised := all // to ranked ones that run
+	var n, inFront, going, goingFront time.Duration
+	for _, r := range s.runs {
+		e := r.elapsed(now)
+		all -= e
+		n++
+		if !r.cut {
+			going++
+		}
+		if !r.front {
+			unpromised -= r.reserve(now)
+			continue
+		}
+		front -= e
+		unpromised -= e
+		inFront++
+		if !r.cut {
+			goingFront++
+		}
+	}
+	front = min(front, unpromised)
+	claimed, wait := s.overClaims(now)
+	for _, r := range s.runs {
+		if rest := r.limit - r.elapsed(now); !r.cut && rest <= 0 {
+			cut = append(cut, r)
+		} else if !r.cut {
+			wait = min(wait, rest)
+		}
+	}
+	switch {
+	case going == 0:
+		return nil, time.Hour
+	case all < n:
+		return s.going(false), 0
+	case goingFront > 0 && front < inFront:
+		return s.going(true), 0
+	case len(cut) > 0:
+		return cut, 0
+	case len(claimed) > 0:
+		return claimed, 0
+	case goingFront > 0:
+		wait = min(wait, front/inFront)
+	}
+	return nil, min(wait, all/n)
+}
+
+// overdrawn is over for a slot with credit. The credit is for one execution, the
+// one that has run longest: it may finish within its timeout. The others are cut
+// when they and the finished executions use up the budget. All are cut when the
+// credit is used up; finished executions of the front tiers may have used part of
+// it.
+func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Duration) {
+	going, n := s.going(false), time.Duration(len(s.runs))
+	if len(going) == 0 {
+		return nil, time.Hour
+	}
+	all := s.reach(now)
+	if all < n {
+		return going, 0
+	}
+	wait = all / n
+	for _, r := range going {
+		rest := r.limit - r.elapsed(now)
+		if rest <= 0 {
+			cut = append(cut, r)
+		}
+		wait = min(wait, rest)
+	}
+	if len(cut) > 0 {
+		return cut, 0
+	}
+	others := going[1:]
+	if len(others) == 0 {
+		return nil, wait
+	}
+	left := s.budget + max(0, s.front-s.share) - s.used
+	for _, r := range s.runs {
+		if r != going[0] {
+			left -= r.elapsed(now)
+		}
+	}
+	if left < n {
+		return others, 0
+	}
+	return nil, min(wait, left/n)
+}
+
+// unlent is the shortest time until executions come near the end of the budget.
+// Before they exceed it, the ledger has to record that they may.
+func (s *SlotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
+	if s.credit == 0 || s.lent {
+		return 0, false
+	}
+	left := s.reach(now) - s.credit - min(s.budget/4, lendAhead)
+	return max(0, left/time.Duration(max(1, len(s.runs)))), true
+}
+
+// LendsNow reports whether executions are about to exceed the budget, which the
+// ledger has to record first.
+func (s *SlotBudget) LendsNow(now time.Time) bool {
+	soon, ok := s.unlent(now)
+	return ok && soon <= 0
+}
+
+// Lend says that the ledger has recorded that executions may exceed the budget.
+func (s *SlotBudget) Lend() { s.lent = true }
+
+// Lent reports whether the ledger has recorded it.
+func (s *SlotBudget) Lent() bool { return s.lent }
+
+// lendAhead is the longest time before the end of the budget at which that commit
+// begins.
+const lendAhead = time.Second
+
+// Lendable is what running executions may still add to the debt.
+func (s *SlotBudget) Lendable() time.Duration { return s.credit - s.excess() }
+
+// Left is what running executions may take together, their elapsed time included:
+// the rest of the budget, and the credit if the ledger has recorded it.
+func (s *SlotBudget) Left() time.Duration {
+	if s.lent {
+		return s.budget + s.credit - s.used
+	}
+	return s.budget - s.used
+}
+
+// going lists the executions that were not told to stop, all or those of the front
+// tiers.
+func (s *SlotBudget) going(front bool) (list []*Execution) {
+	for _, r := range s.runs {
+		if !r.cut && (r.front || !front) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Finish books an answer and applies the budget to it: an execution that exceeded
+// its limit counts as cut, whatever its answer, and is charged what was left.
+// stopped reports that the process is ending.
+func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (registry.Answer, bool) {
+	if last := len(s.runs) - 1; s.runs[last] == r {
+		s.runs = s.runs[:last]
+	} else {
+		s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
+	}
+	a = s.judge(r, a, stopped)
+	left := s.budget + s.credit - s.used
+	if a.Outcome == registry.Cut {
+		a.Elapsed = min(a.Elapsed, left)
+		if s.serial && !stopped && s.credit == 0 {
+			a.Elapsed = min(r.limit, left)
+		}
+		r.c.short = !stopped && r.limit < s.p.budget
+	}
+	taken := min(a.Elapsed, left)
+	s.used += taken
+	if r.front {
+		s.front += taken
+	}
+	if r.tier == TierHinted {
+		s.onHints += taken
+	}
+	s.booked(r, taken)
+	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
+	return a, whole
+}
+
+// judge distinguishes the budget's limit from the endpoint's timeout: an execution
+// that ends at the smaller of the two ended because of it.
+func (s *SlotBudget) judge(r *Execution, a registry.Answer, stopped bool) registry.Answer {
+	switch {
+	case a.Outcome == registry.Cut:
+		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
+			a.Outcome, a.Error = registry.Timeout, "no complete answer within "+s.timeout.String()
+		}
+	case a.Outcome.Complete():
+		if a.Elapsed > r.limit {
+			a.Outcome = registry.Cut
+		}
+	case a.Outcome == registry.Timeout && r.limit <= s.timeout && a.Elapsed >= r.limit-r.limit/10,
+		a.Elapsed >= r.limit:
+		a.Outcome = registry.Cut
+	}
+	return a
+}

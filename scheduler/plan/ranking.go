@@ -1,0 +1,161 @@
+package plan
+
+import (
+	"maps"
+
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// rank lets a policy that sees all give the keys of the slot that starts.
+func (p *Planner) rank() {
+	p.ordered = true
+	p.ranking = policy.Ranking{}
+	r, ok := p.policy.(policy.Ranker)
+	if !ok && p.ranked.source == nil {
+		return
+	}
+	p.aside(func() { p.rankBy(r) })
+}
+
+// sort puts in order what rank has left until it is asked for, so that looking up
+// places takes no longer than anything else.
+func (p *Planner) sort() { p.aside(p.ranked.sort) }
+
+func (p *Planner) rankBy(r policy.Ranker) {
+	if s := p.ranked.source; s != nil {
+		p.ranking = s.begin(p.moment())
+		p.ranked.reload()
+		return
+	}
+	list := p.lookAt(p.room[:0])
+	clear(p.rests)
+	p.rests = p.rests[:0]
+	views, seen, stay := p.views[:0], p.seen[:0], list[:0]
+	for _, c := range list {
+		if c.tier != TierRanked {
+			stay = append(stay, c) // a refresh request
+			continue
+		}
+		views, seen = append(views, &c.Candidate), append(seen, c)
+	}
+	var keys []policy.Key
+	if x, ok := r.(policy.Explainer); ok {
+		keys, p.ranking = x.Plan(p.moment(), views)
+	} else {
+		keys = r.Rank(p.moment(), views)
+	}
+	for i, c := range seen {
+		c.key = keys[i]
+		if c.key.Due > p.slot {
+			c.in, c.tier, c.why, c.rests = nil, "", notDue, true
+			p.rests = append(p.rests, c)
+			continue
+		}
+		stay = append(stay, c)
+	}
+	p.ranked.load(stay)
+	p.room, p.views, p.seen = list[:0], views[:0], seen[:0]
+}
+
+// lookAt appends what a policy that sees all is to see, and those that go before
+// it, to a list. Where that is nearly everything it goes as they lie in memory,
+// which is quicker than to visit thousands of queries in another order.
+func (p *Planner) lookAt(list []*item) []*item {
+	if 2*(p.ranked.len()+len(p.rests)) > len(p.order) {
+		for _, c := range p.order {
+			if c.in == &p.ranked || p.awake(c) {
+				list = append(list, c)
+			}
+		}
+		return list
+	}
+	list = p.ranked.unordered(list)
+	for _, c := range p.rests {
+		if p.awake(c) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// awake ends the rest of a query that its policy left out of the last slot.
+func (p *Planner) awake(c *item) bool {
+	if !c.rests {
+		return false
+	}
+	c.rests = false
+	c.tier, c.why, c.since = TierRanked, eligible, p.slot
+	return true
+}
+
+// inputs names what a query's place was computed from.
+func (p *Planner) inputs(c *item) map[string]float64 {
+	if s := p.ranked.source; s != nil {
+		in := s.table.Explain(p.moment(), &c.Candidate)
+		maps.Copy(in, p.ranking.Inputs)
+		return in
+	}
+	x, ok := p.policy.(policy.Explainer)
+	if !ok {
+		return p.policy.Inputs(&c.Candidate)
+	}
+	in := x.Explain(p.moment(), p.ranking, &c.Candidate)
+	maps.Copy(in, p.ranking.Inputs)
+	return in
+}
+
+func (p *Planner) moment() policy.Moment {
+	return policy.Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned}
+}
+
+// observe takes in a complete execution while the slot lasts. The policy's table
+// may then have what is left of the slot planned again.
+func (p *Planner) observe(c *item, changed bool) {
+	if p.turned || p.ranked.source == nil || !p.ranked.source.table.Observe(&c.Candidate, changed) {
+		return
+	}
+	p.turned = true
+	was := p.ranking
+	p.rank()
+	if p.let != nil {
+		p.sort()
+	}
+	p.ranking.Stretch, p.ranking.Inputs = was.Stretch, was.Inputs
+}
+
+// absorb lets the policy learn from the slot that ends.
+func (p *Planner) absorb() {
+	p.taught = p.taught[:0]
+	p.turned = false
+	r, ok := p.policy.(policy.Collective)
+	if !ok {
+		return
+	}
+	var ran []*policy.Candidate
+	for _, c := range p.ran {
+		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && c.held {
+			ran = append(ran, &c.Candidate)
+		}
+	}
+	kin := p.related
+	if p.let != nil { // the loop has made the index, as far as it is needed
+		kin = p.index.related
+	}
+	var l policy.Lesson
+	p.aside(func() { l = r.Absorb(p.moment(), ran, kin) })
+	p.shared = l.Shared
+	for _, t := range l.States {
+		t.Candidate.SetState(t.State)
+		if t.Keep {
+			p.ranked.source.learn(p.order[t.Candidate.Number])
+			p.taught = append(p.taught, t.Candidate)
+		}
+	}
+}
+
+// related lists the queries that share a constant with c.
+func (p *Planner) related(c *policy.Candidate) []*policy.Candidate {
+	for p.GrowIndex() {
+	}
+	return p.index.related(c)
+}

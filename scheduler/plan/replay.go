@@ -1,0 +1,264 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A World is an endpoint whose answers are known beforehand. Queries are numbered
+// from 0. The slot ReplayConfig.First is t0.
+type World interface {
+	// Execute returns what an execution brings if nothing cuts it. last is the slot
+	// of the complete execution before it; at t0 it is t0. The answer depends on
+	// the arguments alone.
+	Execute(query int, slot, last uint64) Known
+	// Total returns the cost of executing everything in a slot, and the longest
+	// single cost. ok is false if it is not known, or if not all executions would
+	// be complete.
+	Total(slot uint64) (cost, longest time.Duration, ok bool)
+}
+
+// Known is what one execution brings.
+type Known struct {
+	Outcome registry.Outcome // Unchanged, Changed, or what went wrong
+	Elapsed time.Duration
+	Jaccard float64 // of a changed one
+}
+
+// A ReplayConfig says what is played.
+type ReplayConfig struct {
+	Policy policy.Policy
+	Rule   string // one of Rules
+	Budget time.Duration
+	// Timeout of one execution, 0 = none. Under RuleDebt it bounds the debt.
+	Timeout time.Duration
+	// Queries need an id and whatever the policy reads. Their ids ascend: the place
+	// in this list is the query's number. A query without holders gets one that
+	// wants executions all the time.
+	Queries []registry.Query
+	World   World
+	First   uint64        // the number of slot t0
+	Start   time.Time     // when slot t0 begins; zero: the Unix epoch
+	Lead    time.Duration // from slot to slot; 0: no grid, and a slot counts as an hour
+	// Ring makes the median that of the last Ring executions, as in the Loop;
+	// otherwise it is that of all.
+	Ring bool
+	// Ranked makes every slot go in order, also when it can hold everything.
+	Ranked bool
+	// Only, when given, lists the queries that the policy is to look at in a
+	// slot; it would leave the others out.
+	Only func(slot uint64) []int
+}
+
+// A Played is one execution of a replay.
+type Played struct {
+	Query   int
+	Outcome registry.Outcome
+	Elapsed time.Duration // what the budget paid
+	Over    time.Duration // of it, beyond the budget
+}
+
+// A Replay plays the slots of one endpoint in a known world, one execution at a
+// time: with the planner, the budget rules, the policies and the statistics of
+// the Loop, but without its shell of ledger, clock, goroutines and results. It
+// is for one goroutine.
+type Replay struct {
+	c     ReplayConfig
+	p     *Planner
+	all   []*item
+	times []timeline
+	slot  uint64        // the latest
+	clock time.Time     // in that slot
+	most  time.Duration // longest execution seen, and largest estimate
+	from  uint64        // first of the latest slots that held everything, and were not played, 0 = none
+}
+
+// NewReplay starts at t0: the first result of every query is known, with its
+// execution time, and was free.
+func NewReplay(c ReplayConfig) (*Replay, error) {
+	if !slices.Contains(Rules(), c.Rule) {
+		return nil, fmt.Errorf("rule: %q is not known, use %s", c.Rule, strings.Join(Rules(), " or "))
+	}
+	if c.Budget <= 0 {
+		return nil, fmt.Errorf("budget: %s leaves nothing to do", c.Budget)
+	}
+	if c.Start.IsZero() {
+		c.Start = time.Unix(0, 0).UTC()
+	}
+	r := &Replay{
+		c: c, p: New(c.Policy, c.Budget), slot: c.First,
+		all:   make([]*item, len(c.Queries)),
+		times: make([]timeline, len(c.Queries)),
+	}
+	r.p.SetBudget(Rule(c.Rule), c.Budget)
+	r.p.slot, r.p.now, r.p.lead = c.First+1, c.Start, c.Lead
+	always := []registry.Holder{{Caller: registry.Anonymous, Since: c.Start}}
+	for i, q := range c.Queries {
+		if i > 0 && q.ID <= c.Queries[i-1].ID {
+			return nil, fmt.Errorf("replay: the ids of the queries must ascend, %q does not", q.ID)
+		}
+		if len(q.Holders) == 0 {
+			q.Holders = always
+		}
+		k := r.p.hold(q.ID)
+		k.ask(q)
+		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
+		k.Stats.Policy, k.Stats.Served = c.Policy.String(), q.Refreshes
+		x := c.World.Execute(i, c.First, c.First)
+		r.clock = c.Start.Add(x.Elapsed)
+		r.complete(k, x)
+		if c.Only == nil {
+			r.p.settle(k)
+		}
+	}
+	return r, nil
+}
+
+// Slot plays the next slot and calls each for its executions, in order. When
+// everything fits the budget in whatever order, each is not called and all is
+// true: every query completed. A slot that can hold everything needs no
+// ranking; it is played only when a later one cannot, which has to know what
+// it taught.
+func (r *Replay) Slot(each func(Played)) (all bool) {
+	now := r.slot + 1
+	if r.holdsAll(now) {
+		r.slot = now
+		if r.from == 0 {
+			r.from = now
+		}
+		return true
+	}
+	if r.from > 0 {
+		for r.slot, r.from = r.from, 0; r.slot < now; r.slot++ {
+			r.play(func(Played) {})
+		}
+	}
+	r.slot = now
+	r.play(each)
+	return false
+}
+
+func (r *Replay) play(each func(Played)) {
+	now := r.now()
+	r.clock = now
+	r.narrow()
+	r.p.begin(r.slot, now, r.c.Lead)
+	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
+	for x := s.next(now); x != nil; x = s.next(now) {
+		each(r.execute(s, x))
+	}
+	r.p.debt = s.debt()
+	r.p.end(r.clock)
+}
+
+// execute plays one execution as the rule of the slot allows it.
+func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
+	i, c, before := int(x.c.number), x.c, s.excess()
+	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
+	a := registry.Answer{Outcome: k.Outcome, Elapsed: k.Elapsed}
+	if k.Elapsed > s.timeout {
+		a = registry.Answer{Outcome: registry.Cut, Elapsed: s.Limit(x)}
+	}
+	a, whole := s.Finish(x, a, false)
+	s.spare = x
+	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
+	r.clock = r.clock.Add(k.Elapsed)
+	r.learn(c, k, whole)
+	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
+}
+
+// Debt is what the slots to come have to repay.
+func (r *Replay) Debt() time.Duration { return r.p.debt }
+
+// now is when the slot begins.
+func (r *Replay) now() time.Time {
+	return r.c.Start.Add(time.Duration(r.slot-r.c.First) * cmp.Or(r.c.Lead, time.Hour))
+}
+
+// learn takes in what an execution brought.
+func (r *Replay) learn(c *item, k Known, whole bool) {
+	if k.Outcome.Complete() {
+		r.complete(c, k)
+		r.p.observe(c, k.Outcome == registry.Changed)
+		return
+	}
+	c.Stats.Incomplete(policy.Attempt{Slot: r.slot, Outcome: k.Outcome, Elapsed: k.Elapsed, Whole: whole})
+	c.Estimate = max(c.Median, c.Stats.Floor)
+	r.most = max(r.most, c.Estimate) // a cut one's is above what it ever took
+}
+
+// complete takes in a complete execution, with the median that the replay is to
+// have.
+func (r *Replay) complete(c *item, k Known) {
+	x := policy.Sample{Slot: r.slot, Elapsed: k.Elapsed}
+	if r.slot > r.c.First {
+		x.Changed, x.Jaccard = k.Outcome == registry.Changed, k.Jaccard
+	}
+	c.Stats.Complete(r.p.policy, x)
+	c.SetState(c.Stats.State)
+	if r.c.Ring {
+		c.Stats.Remember(x)
+		c.Median = c.Stats.Median()
+	} else {
+		c.past.add(k.Elapsed)
+		c.Median = c.past.median()
+	}
+	c.Estimate = c.Median
+	c.start, c.Stats.CheckedAt, c.Overdue = r.now(), r.clock, 0
+	r.most = max(r.most, k.Elapsed)
+}
+
+// holdsAll says whether a slot can execute everything in any order. It cannot
+// be said of policies that leave queries out.
+func (r *Replay) holdsAll(slot uint64) bool {
+	if r.c.Ranked || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
+		return false
+	}
+	_, ranks := r.c.Policy.(policy.Ranker)
+	if _, learns := r.c.Policy.(policy.Collective); ranks && !learns {
+		return false
+	}
+	cost, longest, ok := r.c.World.Total(slot)
+	if !ok || cost >= r.c.Budget || r.p.debt > 0 || r.c.Timeout > 0 && longest > r.c.Timeout {
+		return false
+	}
+	// No estimate is above the most that was seen so far, so it fits whatever
+	// the others have left when its query comes up.
+	if r.p.rule.fits() && cost+r.most > r.c.Budget {
+		return false
+	}
+	r.most = max(r.most, longest)
+	return true
+}
+
+// narrow leaves in the order only what the policy is to look at.
+func (r *Replay) narrow() {
+	if r.c.Only == nil {
+		return
+	}
+	for _, c := range r.p.ranked.all() {
+		r.p.lift(c)
+	}
+	for _, i := range r.c.Only(r.slot) {
+		if c := r.all[i]; c.Stats.NotBefore <= r.slot {
+			r.p.lift(c) // may have been left out of an earlier slot
+			c.tier = TierRanked
+			r.p.ranked.insert(c)
+		}
+	}
+}
+
+// Entries lists the queries with their statistics, by number.
+func (r *Replay) Entries() []policy.Entry {
+	out := make([]policy.Entry, len(r.all))
+	for i, c := range r.all {
+		out[i] = policy.Entry{Query: c.Query, Stats: c.Stats.Clone()}
+	}
+	return out
+}

@@ -1,0 +1,440 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/scheduler/rounds"
+)
+
+// A slotBudget is the account of one slot: time used, executions in progress, time
+// left. It applies the budget rule. With one execution at a time the rule is: in
+// order, a query starts if its estimate fits what is left. The first query always
+// starts, alone if its estimate exceeds the budget. With several executions at a
+// time, the expected time of the running ones is subtracted first.
+//
+// A debt of earlier slots is repaid first, which reduces the budget. While more
+// debt remains, the slot is strict, and a first query that exceeds what is left
+// waits. So a debt is always repaid, and then the first in order runs. Under the
+// rule debt, a slot without debt has credit: budget and shares decide what starts,
+// and started executions may finish as long as together they exceed the budget by
+// at most the credit.
+type SlotBudget struct {
+	p        *Planner
+	width    int           // executions at a time, now
+	serial   bool          // never more than one
+	timeout  time.Duration // of one execution
+	repaid   time.Duration // of the debt, by this slot
+	budget   time.Duration // the endpoint's, less that
+	share    time.Duration // of it, for refresh requests and new queries together
+	owes     time.Duration // what remains of the debt when that is repaid
+	credit   time.Duration // how far running executions may exceed the budget
+	lent     bool          // the ledger knows that they may
+	charged  time.Duration // used by trial runs before the slot began
+	used     time.Duration // by finished executions, charges included
+	front    time.Duration // of it, by refresh requests and new queries
+	onHints  time.Duration // of it, by what hints put before its turn
+	onClaims time.Duration // of it, by what intervals claimed
+	runs     []*Execution
+	spare    *Execution // a finished one, to be used again
+	opener   *item
+	begun    bool // something has started, whatever it took
+	alone    bool // nothing else starts in this slot
+}
+
+// An execution is one in progress.
+type Execution struct {
+	c       *item
+	tier    string
+	front   bool
+	start   time.Time
+	share   time.Duration // of the budget, what there was for it
+	limit   time.Duration // what it may take: that, or more on credit
+	open    bool          // its cost is not known, it may take all of its limit
+	whole   bool          // its limit is the whole budget
+	cut     bool          // told to stop because the budget is used up
+	served  uint64
+	claim   rounds.Claim // of an interval, where tier says so
+	bounded bool         // by the share of intervals
+}
+
+// Terms are the conditions of a slot.
+type Terms struct {
+	Lead    time.Duration // from its grid time to the next, 0 = no grid
+	Width   int           // executions at a time
+	Timeout time.Duration // of one execution
+	Charged time.Duration // for trial runs before it, at most a whole budget is taken from it
+}
+
+// Begin begins the next slot.
+func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
+	p.begin(p.slot, now, t.Lead)
+	p.openRounds(now)
+	return newSlotBudget(p, t.Width, t.Timeout, t.Charged)
+}
+
+// An Ending is what a slot leaves behind.
+type Ending struct {
+	Waiting int                 // eligible queries that did not run
+	Stretch float64             // see Ranking
+	Taught  []*policy.Candidate // queries whose state is new although they did not run, until the next slot
+	Shared  []float64           // state of the policy, if it is a Collective
+}
+
+// End ends the slot. stopped is why nothing more could start, empty when the budget
+// decided. The debt stays as it is until Owe.
+func (p *Planner) End(now time.Time, stopped string) Ending {
+	waiting := p.waiting()
+	p.closeRounds(now, stopped)
+	p.end(now)
+	return Ending{Waiting: waiting, Stretch: p.ranking.Stretch, Taught: p.taught, Shared: slices.Clone(p.shared)}
+}
+
+// Owe sets the debt that later slots have to repay.
+func (p *Planner) Owe(debt time.Duration) { p.debt = debt }
+
+func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
+	s := &SlotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
+	s.budget = p.budget - s.repaid
+	s.share = s.budget / 2
+	s.charged = min(charged, s.budget)
+	s.used = s.charged
+	if s.owes = p.debt - s.repaid; s.owes == 0 {
+		s.credit = p.rule.credit(timeout)
+		s.opener = p.opener()
+	}
+	return s
+}
+
+// debt is what later slots have to repay.
+func (s *SlotBudget) debt() time.Duration {
+	if !s.p.rule.fits() {
+		return 0
+	}
+	return s.owes + s.excess()
+}
+
+// excess is by how much finished executions have exceeded the budget.
+func (s *SlotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
+
+// open reports whether the cost of a query is unknown: it never completed, or was
+// cut after more than its median.
+func (c *item) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
+
+// Query is what is executed.
+func (r *Execution) Query() *registry.Query { return &r.c.Query }
+
+// Stats is what is known of the query, without this execution until Record.
+func (r *Execution) Stats() policy.Stats { return r.c.Stats }
+
+// Tier is what brought the query into the slot.
+func (r *Execution) Tier() string { return r.tier }
+
+// Start is when the execution began.
+func (r *Execution) Start() time.Time { return r.start }
+
+// Served is how many refresh requests were waiting when the execution began.
+func (r *Execution) Served() uint64 { return r.served }
+
+// Elapsed is how long the execution has been running.
+func (r *Execution) Elapsed(now time.Time) time.Duration { return r.elapsed(now) }
+
+func (r *Execution) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
+
+// reserve is the smallest time that the execution is now expected to take.
+func (r *Execution) reserve(now time.Time) time.Duration {
+	if r.open && r.c.Estimate > 0 {
+		return max(r.share, r.elapsed(now))
+	}
+	return max(r.c.Estimate, r.elapsed(now))
+}
+
+// left is the rest of the budget, and of the share of the front tiers, after the
+// time that running executions have taken so far.
+func (s *SlotBudget) left(now time.Time) (all, front time.Duration) {
+	all, front = s.budget-s.used, s.share-s.front
+	for _, r := range s.runs {
+		all -= r.elapsed(now)
+		if r.front {
+			front -= r.elapsed(now)
+		}
+	}
+	return all, min(front, all)
+}
+
+// grant is the limit of an execution for which part of the budget is available.
+func (s *SlotBudget) grant(part time.Duration, now time.Time) time.Duration {
+	if s.credit == 0 {
+		return part
+	}
+	return s.reach(now)
+}
+
+// reach is the rest of budget and credit.
+func (s *SlotBudget) reach(now time.Time) time.Duration {
+	all := s.budget + s.credit - s.used
+	for _, r := range s.runs {
+		all -= r.elapsed(now)
+	}
+	return all
+}
+
+// spent reports whether finished executions leave nothing of the budget.
+func (s *SlotBudget) spent() bool {
+	left := s.budget - s.used
+	if s.credit > 0 {
+		left += max(0, s.front-s.share)
+	}
+	return left <= 0
+}
+
+// room is the time that the estimate of another execution has to fit. The front
+// tiers borrow what they take on credit from later slots, not from the other tiers.
+func (s *SlotBudget) room(now time.Time) (ranked, front time.Duration) {
+	ranked, front = s.budget-s.used, s.share-s.front
+	var inFront time.Duration
+	unknown := false
+	for _, r := range s.runs {
+		if !r.front {
+			ranked -= r.reserve(now)
+			continue
+		}
+		inFront += r.reserve(now)
+		unknown = unknown || r.open
+	}
+	frontRoom := min(front-inFront, ranked-inFront)
+	if unknown { // may take all that its tier has
+		inFront = max(inFront, front)
+	}
+	if s.credit > 0 { // what is above their share is borrowed
+		inFront = min(inFront, front)
+	}
+	return ranked - inFront, frontRoom
+}
+
+// SetWidth sets how many executions may run at a time from now on.
+func (s *SlotBudget) SetWidth(n int) { s.width = n }
+
+// MayStart reports whether Next could start an execution. It is false when nothing
+// waits or the budget is used up.
+func (s *SlotBudget) MayStart() bool {
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.hinted() || s.p.claimed()) && !s.spent()
+}
+
+// Next starts the next execution. It returns nil if none may start now.
+func (s *SlotBudget) Next(now time.Time) *Execution { return s.next(now) }
+
+// next returns the execution that starts now, nil if none may.
+func (s *SlotBudget) next(now time.Time) *Execution {
+	if s.alone || len(s.runs) >= s.width {
+		return nil
+	}
+	if c := s.opener; c != nil {
+		s.opener = nil
+		if c.in == &s.p.ranked {
+			return s.first(c, now)
+		}
+	}
+	if !s.p.rule.fits() {
+		return s.whatever(now)
+	}
+	ranked, front := s.room(now)
+	least := time.Duration(0)
+	if !s.serial {
+		least = minShare
+	}
+	if front > least {
+		for _, t := range s.p.front() {
+			if c := t.fits(front); c != nil {
+				_, left := s.left(now)
+				return s.begin(c, now, left, true)
+			}
+		}
+	}
+	if ranked > least {
+		if c := s.hinted(now, ranked); c != nil {
+			return s.early(c, now, ranked)
+		}
+		if r := s.claimed(now, ranked, false); r != nil {
+			return r
+		}
+	}
+	if !s.begun && ranked > 0 {
+		if c := s.p.ranked.first(); c != nil && s.leads(c, ranked) {
+			return s.first(c, now)
+		}
+	}
+	if ranked <= least {
+		return nil
+	}
+	c := s.p.ranked.fits(ranked)
+	if c == nil {
+		return s.claimed(now, ranked, true)
+	}
+	left, _ := s.left(now)
+	if c.open() {
+		left = ranked // all that is not promised to others
+	}
+	return s.begin(c, now, left, false)
+}
+
+// leads reports whether the first query in order may start regardless of its
+// estimate. While a debt remains, it has to fit.
+func (s *SlotBudget) leads(c *item, room time.Duration) bool {
+	return s.owes == 0 || c.Estimate <= room
+}
+
+// whatever starts the first query in order while any budget is left.
+func (s *SlotBudget) whatever(now time.Time) *Execution {
+	c, left := s.p.ranked.first(), s.budget-s.used
+	if c == nil || left <= 0 {
+		return nil
+	}
+	return s.begin(c, now, left, false)
+}
+
+// early starts what a hint puts before its turn, as if it were its turn.
+func (s *SlotBudget) early(c *item, now time.Time, room time.Duration) *Execution {
+	left, _ := s.left(now)
+	if c.open() {
+		left = room
+	}
+	r := s.begin(c, now, left, false)
+	r.tier = TierHinted
+	return r
+}
+
+// minShare is the smallest remainder worth granting when several executions run.
+const minShare = time.Millisecond
+
+// first starts a query with all the budget that is left, alone if it may need more.
+func (s *SlotBudget) first(c *item, now time.Time) *Execution {
+	left, _ := s.left(now)
+	if left <= 0 {
+		return nil
+	}
+	s.alone = c.Estimate > left
+	r := s.begin(c, now, left, false)
+	r.whole = s.credit == 0 && left == s.p.budget
+	return r
+}
+
+func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
+	r := s.spare
+	if s.spare = nil; r == nil {
+		r = &Execution{}
+	}
+	*r = Execution{
+		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now),
+		open:   c.open(),
+		served: c.asked,
+	}
+	s.p.pick(c)
+	s.begun = true
+	s.runs = append(s.runs, r)
+	return r
+}
+
+// Limit is how long an execution may take: its part of the budget, at most the
+// timeout.
+func (s *SlotBudget) Limit(r *Execution) time.Duration { return min(r.limit, s.timeout) }
+
+// Totals are the sums of a slot.
+type Totals struct {
+	Used    time.Duration // by finished executions, Charged included
+	Charged time.Duration // by trial runs before the slot
+	Repaid  time.Duration // of the debt of earlier slots
+	Claimed time.Duration // used by executions that intervals claimed
+	Debt    time.Duration // that later slots have to repay
+}
+
+// Totals returns the sums so far.
+func (s *SlotBudget) Totals() Totals {
+	return Totals{Used: s.used, Charged: s.charged, Repaid: s.repaid, Claimed: s.onClaims, Debt: s.debt()}
+}
+
+// A Completion is what follows from a finished execution.
+type Completion struct {
+	Stats   policy.Stats
+	Delta   *diff.Delta // nil: the result has not changed
+	Checked time.Time   // when the answer was true
+	At      time.Time   // when the execution ended
+}
+
+// Record takes in what follows from a finished execution. ended reports that it
+// ended a round of a profile.
+func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
+	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
+	run := &x.Stats.LastRun
+	if run.Outcome.Complete() {
+		c.start = p.begun
+	}
+	p.learn(c, x.Stats)
+	if c.held {
+		p.count(c)
+	}
+	if !run.Outcome.Complete() {
+		return false
+	}
+	p.observe(c, run.Outcome == registry.Changed)
+	return p.onExecution(c, was, r.start, x)
+}
+
+// typical replaces an unknown cost where a plan is only counted.
+const typical = 100 * time.Millisecond
+
+// Preview counts what the slot would execute if everything took its estimate.
+func (s *SlotBudget) Preview() (n int, cost time.Duration) {
+	s.p.sort()
+	return s.preview()
+}
+
+func (s *SlotBudget) preview() (n int, cost time.Duration) {
+	left := s.budget - s.used
+	add := func(c *item) {
+		e := c.Estimate
+		if e == 0 && c.Stats.Executions == 0 {
+			e = typical
+		}
+		n++
+		cost += e
+		left -= e
+	}
+	if s.opener != nil {
+		add(s.opener)
+		if left <= 0 {
+			return n, cost
+		}
+	}
+	share := min(s.share, left)
+	for _, t := range s.p.front() {
+		t.take(share, func(c *item) time.Duration {
+			before := left
+			add(c)
+			share -= before - left
+			return share
+		})
+	}
+	for _, c := range s.p.early() {
+		add(c)
+	}
+	for _, c := range s.p.claimedEarly() {
+		add(c)
+	}
+	first := s.p.ranked.first()
+	if n == 0 && first != nil && s.leads(first, left) {
+		add(first)
+	} else {
+		first = nil // looked at like all others
+	}
+	s.p.ranked.take(left, func(c *item) time.Duration {
+		if c != first && c != s.opener {
+			add(c)
+		}
+		return left
+	})
+	return n, cost
+}

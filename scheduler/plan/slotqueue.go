@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/freshet/freshet/scheduler/internal/selection"
+)
+
+// A slotQueue holds items that wait for a slot, one page for each slot in
+// which some do. Each candidate knows its page and its place there, so that it
+// can be taken out. Hardly any step has to look at another candidate.
+type slotQueue struct {
+	pages []page // in the order of slots
+}
+
+type page struct {
+	slot uint64
+	list []*item // in no order
+}
+
+// find returns where the page of a slot is, or belongs. Most look for the last.
+func (a *slotQueue) find(slot uint64) (i int, found bool) {
+	if n := len(a.pages); n > 0 && a.pages[n-1].slot == slot {
+		return n - 1, true
+	}
+	return slices.BinarySearchFunc(a.pages, slot, func(p page, slot uint64) int { return cmp.Compare(p.slot, slot) })
+}
+
+// set makes c wait until a slot, which is not 0.
+func (a *slotQueue) set(c *item, slot uint64) {
+	a.drop(c)
+	i, found := a.find(slot)
+	if !found {
+		a.pages = slices.Insert(a.pages, i, page{slot: slot})
+	}
+	p := &a.pages[i]
+	c.slot, c.seat = slot, int32(len(p.list))
+	p.list = append(p.list, c)
+}
+
+// drop ends c's waiting, if it waits.
+func (a *slotQueue) drop(c *item) {
+	if c.slot == 0 {
+		return
+	}
+	i, _ := a.find(c.slot)
+	p := &a.pages[i]
+	n := len(p.list) - 1
+	last := p.list[n]
+	p.list[c.seat], last.seat = last, c.seat
+	p.list[n], p.list = nil, p.list[:n]
+	c.slot = 0
+	if n == 0 {
+		a.pages = slices.Delete(a.pages, i, i+1)
+	}
+}
+
+// due takes out those that wait until the slot or less and calls each for them.
+func (a *slotQueue) due(slot uint64, each func(*item)) {
+	for len(a.pages) > 0 && a.pages[0].slot <= slot {
+		list := a.pages[0].list
+		a.pages = slices.Delete(a.pages, 0, 1)
+		for _, c := range list {
+			c.slot = 0
+			each(c)
+		}
+	}
+}
+
+// next lists so many at most, soonest first, then by id.
+func (a *slotQueue) next(most int) (list []*item) {
+	for _, p := range a.pages {
+		room := min(most-len(list), len(p.list))
+		entries := make([]listEntry, len(p.list))
+		for i, c := range p.list {
+			entries[i] = listEntry{id: c.prefix, c: c}
+		}
+		selection.MoveFirst(entries, room, (*listEntry).before)
+		slices.SortFunc(entries[:room], listEntry.compare)
+		for _, e := range entries[:room] {
+			list = append(list, e.c)
+		}
+		if len(list) == most {
+			break
+		}
+	}
+	return list
+}

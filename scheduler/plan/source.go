@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"math"
+	"time"
+
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// A source is where an order gets its queries from: the table of a policy that
+// keeps one. It counts those that the table has not returned in this slot. A nil
+// source has no table.
+type source struct {
+	table   policy.Table
+	order   *[]*item // of the planner
+	plan    uint32   // counts plans
+	listed  int      // queries in the table
+	waiting int      // of these, not returned since the plan
+	entries []listEntry
+}
+
+// newSource is nil for policies without a table.
+func newSource(p policy.Policy, order *[]*item) *source {
+	t, ok := p.(policy.Tabular)
+	if !ok {
+		return nil
+	}
+	return &source{table: t.NewTable(), order: order}
+}
+
+// put adds a query that takes its place in the order. It counts as returned.
+func (s *source) put(c *item) {
+	if s == nil || c.tier != TierRanked {
+		return
+	}
+	if !c.listed {
+		s.listed++
+	}
+	c.listed, c.returned = true, s.plan
+	s.table.Put(&c.Candidate)
+}
+
+// learn takes in a new state of a query that has not run.
+func (s *source) learn(c *item) {
+	if s != nil && c.listed {
+		s.table.Put(&c.Candidate)
+	}
+}
+
+// remove takes out a query that leaves the order. It says whether the table had
+// not returned it.
+func (s *source) remove(c *item) bool {
+	if s == nil || !c.listed {
+		return false
+	}
+	s.table.Remove(&c.Candidate)
+	s.listed--
+	c.listed = false
+	if c.returned == s.plan {
+		return false
+	}
+	s.waiting--
+	return true
+}
+
+// begin makes a new plan, of which nothing is returned yet.
+func (s *source) begin(m policy.Moment) policy.Ranking {
+	r := s.table.Plan(m)
+	s.plan++
+	s.waiting = s.listed
+	return r
+}
+
+func (s *source) len() int {
+	if s == nil {
+		return 0
+	}
+	return s.waiting
+}
+
+// least is at most the smallest estimate of those that are not returned.
+func (s *source) least() time.Duration { return s.table.Least() }
+
+// next returns the next queries, which come before all that it returns later. What
+// a table forgets to return comes last, by the policy's keys.
+func (s *source) next() []listEntry {
+	s.entries = s.entries[:0]
+	list := s.table.Next()
+	for _, x := range list {
+		c := (*s.order)[x.Candidate.Number]
+		if !c.listed || c.returned == s.plan {
+			continue
+		}
+		s.take(c, x.Key)
+	}
+	if len(list) > 0 {
+		return s.entries
+	}
+	for _, c := range *s.order {
+		if c.listed && c.returned != s.plan {
+			s.take(c, policy.Key{Class: math.MaxInt16, Value: float64(c.Stats.Last)})
+		}
+	}
+	return s.entries
+}
+
+func (s *source) take(c *item, k policy.Key) {
+	c.returned, c.key = s.plan, k
+	s.waiting--
+	s.entries = append(s.entries, listEntryOf(c))
+}
+
+// all returns everything.
+func (s *source) all() (list []listEntry) {
+	for s.waiting > 0 {
+		list = append(list, s.next()...)
+	}
+	return list
+}
