@@ -202,6 +202,9 @@ func digestID(d registry.QueryDigest, id string) int { return strings.Compare(d.
 // Tallied is the number of queries in each state.
 type tallied map[registry.State]int
 
+// Of returns the number of queries in a state.
+func (n tallied) Of(s registry.State) int { return n[s] }
+
 func tallyStates(list []registry.QueryDigest) tallied {
 	n := tallied{}
 	for i := range list {

@@ -13,8 +13,14 @@ import (
 
 // An endpointsPage lists the endpoints, problems first.
 type endpointsPage struct {
-	Lede lede
+	Lede endpointsLede
 	Rows []endpointRow
+}
+
+// An endpointsLede answers how many endpoints answer.
+type endpointsLede struct {
+	All, Answer, Unasked, Queries int
+	Troubles                      troubles
 }
 
 type endpointRow struct {
@@ -50,7 +56,7 @@ func (v endpointHandler) list() (content, error) {
 		p.Rows = append(p.Rows, rowOf(o, e, slots))
 	}
 	slices.SortStableFunc(p.Rows, func(a, b endpointRow) int { return cmp.Compare(a.Rank, b.Rank) })
-	p.Lede = endpointsLede(p.Rows, queries)
+	p.Lede = ledeOf(p.Rows, queries)
 	return content{Title: "Endpoints", Data: p, Live: []part{{"endpoint-rows", "endpoint-rows", p}}}, nil
 }
 
@@ -68,35 +74,15 @@ func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endp
 	return r
 }
 
-func endpointsLede(rows []endpointRow, queries int) lede {
-	unasked := 0
-	var t troubles
+func ledeOf(rows []endpointRow, queries int) endpointsLede {
+	l := endpointsLede{All: len(rows), Queries: queries}
 	for _, r := range rows {
 		if r.State.Class == "off" || r.State.Class == "new" {
-			unasked++
+			l.Unasked++
 		}
-		t.add(phrase{r.Name, r.Link}, r.State.Class, r.Fails)
+		l.Troubles.add(r.overviewEndpoint, r.Link, r.Fails)
 	}
-	bad, l := t.n, lede{Rest: t.phrases("")}
-	switch {
-	case len(rows) == 0:
-		return lede{Strong: "No endpoint has a name yet.", Rest: []phrase{{Text: "Any SPARQL 1.1 service will do; it needs to know nothing of Freshet."}}}
-	case unasked == len(rows):
-		l.Strong = "No endpoint was asked anything yet."
-	case bad == 0 && len(rows) == 1:
-		l.Strong = "The endpoint answers."
-	case bad == 0 && unasked == 0:
-		l.Strong = "All " + count(len(rows)) + " endpoints answer."
-	default:
-		n := len(rows) - bad - unasked
-		l.Strong = count(n) + " of " + plural(len(rows), "endpoint", "endpoints") + " " + agree(n, "answers.", "answer.")
-	}
-	if 0 < unasked && unasked < len(rows) {
-		l.Rest = append(l.Rest, phrase{Text: count(unasked) + " had nothing to answer yet."})
-	}
-	if bad == 0 {
-		l.Rest = append(l.Rest, phrase{Text: agree(len(rows), "It has ", "They have ") + plural(queries, "query", "queries") + "."})
-	}
+	l.Answer = l.All - l.Troubles.N - l.Unasked
 	return l
 }
 

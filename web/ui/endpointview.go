@@ -126,30 +126,26 @@ const troublesNamed = 3
 
 // Troubles of endpoints: the first few are named, the others counted.
 type troubles struct {
-	named []phrase
-	n     int
+	Named []troubled
+	N     int
+	List  string // address of the full list, "" for this page
 }
 
-// add records an endpoint in a class of states; fails describes the failure, if any.
-// Problems come first.
-func (t *troubles) add(endpoint phrase, class, fails string) {
-	words := map[string]string{"failing": fails + ".", "stale": "asked us to wait.", "paused": "is paused."}[class]
-	if words == "" {
-		return
-	}
-	if t.n++; t.n <= troublesNamed {
-		t.named = append(t.named, endpoint, phrase{Text: words})
+// A troubled endpoint has a state that needs a look.
+type troubled struct{ Name, Link, Class, Fails string }
+
+// add records an endpoint unless it runs normally. Problems come first.
+func (t *troubles) add(o overviewEndpoint, link, fails string) {
+	switch o.State.Class {
+	case "failing", "stale", "paused":
+		if t.N++; t.N <= troublesNamed {
+			t.Named = append(t.Named, troubled{o.Name, link, o.State.Class, fails})
+		}
 	}
 }
 
-// phrases returns the phrases for a lede; list is the address of the full list, "" for
-// this page.
-func (t *troubles) phrases(list string) []phrase {
-	if more := t.n - troublesNamed; more > 0 {
-		return append(t.named, phrase{plural(more, "more endpoint needs a look.", "more endpoints need a look."), list})
-	}
-	return t.named
-}
+// More returns the number of endpoints that are not named.
+func (t troubles) More() int { return t.N - len(t.Named) }
 
 // leadingStatus matches the status code at the start of an endpoint's error.
 var leadingStatus = regexp.MustCompile(`^[1-5][0-9]{2}\b`)

@@ -12,7 +12,7 @@ import (
 
 // An overviewPage answers: is everything fresh, and if not, where and since when?
 type overviewPage struct {
-	Lede      lede
+	Lede      overviewLede
 	Facts     facts
 	Endpoints []overviewEndpoint
 	Others    int // number of endpoints that are not drawn
@@ -54,13 +54,13 @@ func (v overviewHandler) page() (content, error) {
 	if d.Facts, err = v.facts(all); err != nil {
 		return content{}, err
 	}
-	d.Lede = overviewLede(d.Facts, len(endpoints), troubles)
+	d.Lede = overviewLede{len(endpoints), d.Facts.fresh, d.Facts.results, troubles, d.Facts.states}
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err
 	}
 	d.Changes, d.At = lines, at.String()
-	c := content{Title: "Overview", Data: d, Live: []part{{"lede", "lede", d.Lede}, {"facts", "facts", d.Facts}}}
+	c := content{Title: "Overview", Data: d, Live: []part{{"lede", "overview-lede", d.Lede}, {"facts", "facts", d.Facts}}}
 	for _, e := range d.Endpoints {
 		c.Live = append(c.Live, part{e.ID, "ep", e})
 	}
@@ -91,35 +91,23 @@ func (v overviewHandler) endpoints(d *overviewPage, endpoints []registry.Endpoin
 	return all, nil
 }
 
-func overviewLede(f facts, endpoints int, troubles []phrase) lede {
-	var l lede
-	fresh, results := f.fresh, f.results
-	switch {
-	case endpoints == 0:
-		return lede{Strong: "Nothing to keep fresh yet.", Rest: []phrase{{Text: "Three steps, about two minutes."}}}
-	case results == 0:
-		l.Strong = "No query is registered yet."
-	case fresh == results && results == 1:
-		l.Strong = "The one result is fresh."
-	case fresh == results:
-		l.Strong = "All " + count(results) + " results are fresh."
-	default:
-		l.Strong = count(fresh) + " of " + plural(results, "result is", "results are") + " fresh."
-	}
-	l.Rest = troubles
-	return l.states(f.states)
+// An overviewLede answers whether everything is fresh.
+type overviewLede struct {
+	Endpoints, Fresh, Results int
+	Troubles                  troubles
+	States                    tallied
 }
 
-// troubles lists the phrases about endpoints that do not run normally.
-func (v overviewHandler) troubles(endpoints []overviewEndpoint) []phrase {
+// troubles returns the endpoints that do not run normally.
+func (v overviewHandler) troubles(endpoints []overviewEndpoint) troubles {
 	var t troubles
 	for _, o := range endpoints {
-		t.add(phrase{o.Name, "#" + o.ID}, o.State.Class, failsSince(o.Fails, o.Since))
+		t.add(o, "#"+o.ID, failsSince(o.Fails, o.Since))
 	}
 	if v.sections["endpoints"] {
-		return t.phrases("/endpoints")
+		t.List = "/endpoints"
 	}
-	return t.phrases("")
+	return t
 }
 
 // newest returns the last changes of all queries, newest first.

@@ -18,7 +18,7 @@ import (
 // several queries.
 type queriesPage struct {
 	Filter    queriesFilter
-	Lede      lede
+	Lede      queriesLede
 	Endpoints []choice
 	States    []choice
 	Tags      []choice
@@ -128,8 +128,8 @@ func (v queriesHandler) page() (content, error) {
 	d.None = len(snap.digests) == 0
 	d.offer(p, snap)
 	d.pages(p, from, len(shown), len(list))
-	d.Lede = queriesLede(snap)
-	c := content{Title: "Queries", Data: d, Live: []part{{"lede", "lede", d.Lede}}}
+	d.Lede = snap.lede()
+	c := content{Title: "Queries", Data: d, Live: []part{{"lede", "queries-lede", d.Lede}}}
 	for _, r := range d.Rows {
 		c.Live = append(c.Live, part{"row-" + r.ID, "query-row", r})
 	}
@@ -299,18 +299,18 @@ func (d *queriesPage) pages(now url.Values, from, shown, all int) {
 	})
 }
 
-func queriesLede(snap *snapshot) lede {
-	n := snap.states
-	total := 0
-	for _, c := range snap.byHour {
-		total += int(c)
+// A queriesLede answers how much changed, and which queries have problems.
+type queriesLede struct {
+	Changes, Queries int // changes of the last 24 hours
+	States           tallied
+}
+
+func (s *snapshot) lede() queriesLede {
+	l := queriesLede{Queries: len(s.digests), States: s.states}
+	for _, c := range s.byHour {
+		l.Changes += int(c)
 	}
-	if len(snap.digests) == 0 {
-		return lede{Strong: "No query is registered yet."}
-	}
-	l := lede{Strong: plural(total, "change", "changes") + " in 24 hours"}
-	l.Rest = []phrase{{Text: "from " + plural(len(snap.digests), "query", "queries") + "."}}
-	return l.states(n)
+	return l
 }
 
 // A verb is an action on queries.
