@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ func BenchmarkSlot(b *testing.B) {
 			{"overdue", "hybrid:d=1", time.Duration(n) * time.Millisecond / 100},
 		} {
 			b.Run(fmt.Sprintf("deadlines=%s/queries=%d", state.name, n), func(b *testing.B) {
+				runtime.LockOSThread() // for processor
+				defer runtime.UnlockOSThread()
 				p, err := policy.Parse([]policy.Definition{hybrid.Definition()}, state.policy)
 				if err != nil {
 					b.Fatal(err)
