@@ -40,8 +40,8 @@ func binary(t testing.TB) string {
 
 func TestMain(m *testing.M) { clitest.Main(m) }
 
-// Convert, simulate in the three formats, twice the same; mistakes are usage
-// errors.
+// A converted trace can be simulated. Each output format is reproducible, and
+// mistakes are usage errors.
 func TestBenchSimulate(t *testing.T) {
 	dir := t.TempDir()
 	in, packed := filepath.Join(dir, "t.json"), filepath.Join(dir, "t.trace")
@@ -89,8 +89,8 @@ func TestBenchSimulate(t *testing.T) {
 	}
 }
 
-// A small history in the layout of DBpedia Live: a counter that goes up each
-// hour but the third.
+// writeHistory writes a small history in the layout of DBpedia Live: a counter that
+// increases each hour except the third.
 func writeHistory(t *testing.T, hours int) (args []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -186,9 +186,8 @@ func killUntilDone(t *testing.T, path string, args []string, after func(kills in
 	}
 }
 
-// killAfterProgress kills the process once its file has grown. over says that
-// the process ended by itself, or that it had finished the trace before the
-// signal arrived.
+// killAfterProgress kills the process once its file has grown. over reports that the
+// process ended by itself, or finished the trace before the signal arrived.
 func killAfterProgress(c *exec.Cmd, ended <-chan error, path string, size *int64) (over bool, err error) {
 	for {
 		select {
@@ -225,14 +224,14 @@ func versionsOf(tr *trace.Trace) string {
 	return b.String()
 }
 
-// The real server hears of every change when the budget is ample and the
-// policy not selective.
+// Subscribers of the real server receive every change if the budget is ample and the
+// policy runs every query.
 func TestBenchReplay(t *testing.T) {
 	clitest.NeedEngine(t)
 	hearsAll(t)
 }
 
-// hearsAll replays a history with ample budget.
+// hearsAll replays a history with an ample budget.
 func hearsAll(t *testing.T, more ...string) {
 	t.Helper()
 	args := append(append([]string{"bench", "replay", "--policy", "rr", "--budget", "20s", "--json"}, writeHistory(t, 6)...), more...)
@@ -250,7 +249,7 @@ func hearsAll(t *testing.T, more ...string) {
 	}
 }
 
-// A benchmark that is told to stop has not done its work, and says so.
+// An interrupted benchmark fails with a message.
 func TestBenchStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -262,7 +261,7 @@ func TestBenchStopped(t *testing.T) {
 	}
 }
 
-// The generated history can be recorded and played, and is the same each time.
+// The generated history is reproducible, and can be recorded and simulated.
 func TestBenchSample(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -313,10 +312,10 @@ func same(t *testing.T, a, b fs.FS) {
 	}
 }
 
-// Every command shows how it is used.
+// Every command has an example.
 func TestExamplesAndJSON(t *testing.T) { clitest.CheckCommands(t, newRoot, "bench") }
 
-// Commands that write a file name it in one JSON object when asked.
+// Commands that write a file name it in one JSON object with --json.
 func TestJSONOutput(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.trace")
 	for line, file := range map[string]string{"bench generate --out " + trace: trace, "bench convert " + filepath.Join("..", "..", "bench", "testdata", "small.json") + " " + trace: trace} {

@@ -23,8 +23,8 @@ import (
 	"github.com/freshet/freshet/endpoint/local"
 )
 
-// A troubled endpoint is the embedded engine behind a handler that spoils some
-// of its answers. It knows the revision by the counter that updates set.
+// A troubled endpoint is the embedded engine behind a handler that spoils some of its
+// answers. It reads the revision from the counter in updates.
 type troubled struct {
 	next   http.Handler
 	faults map[spot]fault
@@ -34,7 +34,7 @@ type troubled struct {
 	met map[spot]int
 }
 
-// A spot is a query, by a part of its text, in a revision.
+// A spot is a query in a revision. A part of its text identifies the query.
 type spot struct {
 	rev  int
 	text string
@@ -90,7 +90,7 @@ func pass(w http.ResponseWriter, whole *httptest.ResponseRecorder, status int, b
 	_, _ = w.Write(body)
 }
 
-// The ways in which endpoints fail to answer in full.
+// The faults of endpoints that give incomplete answers.
 var (
 	// The connection ends in the middle of the body.
 	torn = fault{"partial", func(w http.ResponseWriter, whole *httptest.ResponseRecorder) {
@@ -103,19 +103,18 @@ var (
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}}
-	// All is well by HTTP, but the document has no end.
+	// The HTTP response is complete, but the document has no end.
 	endless = fault{"partial", func(w http.ResponseWriter, whole *httptest.ResponseRecorder) {
 		b := whole.Body.Bytes()
 		pass(w, whole, http.StatusOK, b[:len(b)-4])
 	}}
-	// A whole document of what there was when the time was up, as Virtuoso
-	// gives it.
+	// A complete document with the rows found until the time was up, as from Virtuoso.
 	anytime = fault{"partial", func(w http.ResponseWriter, whole *httptest.ResponseRecorder) {
 		whole.Header().Set("X-SQL-State", "S1TAT")
 		whole.Header().Set("X-SQL-Message", "anytime query: time is up")
 		pass(w, whole, http.StatusOK, []byte(`{"head":{"vars":["n"]},"results":{"bindings":[]}}`))
 	}}
-	// A page for people, with status 200.
+	// An HTML page with status 200.
 	page = fault{"partial", func(w http.ResponseWriter, whole *httptest.ResponseRecorder) {
 		whole.Header().Set("Content-Type", "text/html")
 		pass(w, whole, http.StatusOK, []byte("<html><body>Maintenance</body></html>"))
@@ -126,10 +125,9 @@ var (
 	}}
 )
 
-// Recorded over HTTP from an endpoint some of whose answers fail or are not
-// whole, each of those is a gap with its reason, and none is a version: a result
-// changes in the next revision that was answered in full, against the last one
-// that was.
+// Answers that fail or are incomplete become gaps with a reason, never versions. A
+// result changes in the next revision with a complete answer, compared with the last
+// complete one.
 func TestBenchRecordTroubled(t *testing.T) {
 	clitest.NeedEngine(t)
 	const hours = 8 // each is a revision; in the third nothing is applied or asked
@@ -215,8 +213,8 @@ func sameGaps(t *testing.T, got, want []trace.Gap) {
 	}
 }
 
-// An endpoint that refuses whole updates because of single triples gets them
-// without these, each of which is named; all others arrive.
+// An endpoint that refuses updates because of single triples gets all other triples.
+// The refused ones are reported.
 func TestBenchRecordRefusedTriples(t *testing.T) {
 	clitest.NeedEngine(t)
 	args := writeHistory(t, 4)
@@ -244,7 +242,7 @@ func TestBenchRecordRefusedTriples(t *testing.T) {
 	recordsWithout(t, args, plain, 2, "--endpoint", s.URL)
 }
 
-// Data that are there already would be in the results, so they are spoken of.
+// A recording warns about data that exists before, which would be in the results.
 func TestBenchRecordNotEmpty(t *testing.T) {
 	clitest.NeedEngine(t)
 	args := writeHistory(t, 3)
@@ -266,9 +264,9 @@ func TestBenchRecordNotEmpty(t *testing.T) {
 	}
 }
 
-// An endpoint that has been brought further than the file of the recording tells
-// is not asked: its answers would be those of another revision. A part of the next
-// one is what a crash leaves, and is taken up.
+// A recording does not ask an endpoint whose data is ahead of the file: its answers
+// would belong to another revision. A partial next revision, as after a crash, is
+// completed.
 func TestBenchRecordAhead(t *testing.T) {
 	clitest.NeedEngine(t)
 	args := writeHistory(t, 8)
@@ -327,7 +325,7 @@ func TestBenchRecordAhead(t *testing.T) {
 	}
 }
 
-// Nor is an endpoint that has lost what was applied, be it all or the last of it.
+// A recording does not ask an endpoint that lost all or the last of its updates.
 func TestBenchRecordBehind(t *testing.T) {
 	clitest.NeedEngine(t)
 	args := writeHistory(t, 6)
@@ -370,8 +368,8 @@ func TestBenchRecordBehind(t *testing.T) {
 	}
 }
 
-// addBadTriples puts literals that are no numbers into the base and a changeset
-// of a history.
+// addBadTriples adds invalid number literals to the base and to a changeset of a
+// history.
 func addBadTriples(t *testing.T, args []string) {
 	t.Helper()
 	const bad = `<http://x/s%d> <http://x/long> "#VALUE!"^^<http://www.w3.org/2001/XMLSchema#float> .` + "\n"
@@ -386,8 +384,8 @@ func addBadTriples(t *testing.T, args []string) {
 	}
 }
 
-// recordsWithout records a history with bad triples and wants the changes of the
-// one that has none.
+// recordsWithout records a history with bad triples. The changes must be those of the
+// history without them.
 func recordsWithout(t *testing.T, args []string, plain string, bad int, more ...string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "sifted.trace")
@@ -400,8 +398,8 @@ func recordsWithout(t *testing.T, args []string, plain string, bad int, more ...
 	}
 }
 
-// countsOf lists the revisions in which results changed, with their sizes. Rows
-// are not the same on two engines, which write literals in two ways.
+// countsOf lists the revisions in which results changed, with their sizes. Row ids
+// differ between engines, which write literals differently.
 func countsOf(tr *trace.Trace) string {
 	var b strings.Builder
 	for _, s := range tr.Series {

@@ -22,9 +22,9 @@ import (
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
-// A timed executor asks the real endpoint and reports the times of a trace. It
-// is also the clock of the loop, which goes on by these: however long the
-// machine takes, no budget is over before.
+// A timed executor asks the real endpoint and reports the times of a trace. It is also
+// the clock of the loop and advances by these times, so that a slow machine does not
+// use up budgets.
 type timed struct {
 	scheduler.Executor
 	now   atomic.Int64
@@ -35,7 +35,7 @@ type timed struct {
 
 func (x *timed) Now() time.Time { return time.Unix(0, x.now.Load()) }
 
-// Sleep waits for ctx alone: slots are asked for.
+// Sleep waits for ctx only, because the test starts the slots.
 func (x *timed) Sleep(ctx context.Context, _ time.Time) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -59,9 +59,9 @@ func (x *timed) Execute(ctx context.Context, q *registry.Query, m scheduler.Memo
 	return a
 }
 
-// The loop of the server over an embedded endpoint whose data ticks on, and the
-// simulation on the trace recorded from the same, choose the same queries slot
-// by slot when told the same execution times.
+// The loop of the server over an embedded endpoint and the simulation on the trace
+// recorded from it choose the same queries in each slot, given the same execution
+// times.
 func TestBenchLiveAgrees(t *testing.T) {
 	clitest.NeedEngine(t)
 	args := writeHistory(t, 16)
@@ -163,10 +163,9 @@ func playLive(t *testing.T, args []string, tr *trace.Trace, policy string, budge
 	return x.ran, news.Entries
 }
 
-// Where the budget binds, what the history of one policy says of another is what
-// the loop does under that one over the same data and with the same times: as
-// many executions, as many changes found, missed and as late, within what the
-// history leaves open.
+// Under a tight budget, the estimates of a policy from the history of another agree
+// with the loop under that policy over the same data and times: executions, changes
+// found and missed, and delay lie within the range of the estimate.
 func TestShadowsForetellScarcity(t *testing.T) {
 	clitest.NeedEngine(t)
 	const budget, seed = 1200 * time.Millisecond, 11

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 )
 
-// What --json prints of workloads that were worked out by hand, to the letter.
+// The JSON results of workloads agree with results computed by hand.
 func TestBenchWorkloads(t *testing.T) {
 	for _, c := range []struct {
 		name, bench, workload, policies string
@@ -113,8 +113,8 @@ func TestBenchRetrieval(t *testing.T) {
 	}
 }
 
-// The same flags make the same workload, which gives the same lines when it is
-// read again; another seed makes another one.
+// The same flags give the same workload, and a written workload gives the same results
+// when it is read. Another seed gives another workload.
 func TestBenchGenerated(t *testing.T) {
 	for bench, flags := range map[string][]string{
 		"cei":        {"--resources", "50", "--profiles", "20", "--chronons", "200", "--lambda", "9", "--alpha", "1", "--life", "overwrite", "--budget", "1,0,2"},
@@ -146,8 +146,7 @@ func TestBenchGenerated(t *testing.T) {
 	}
 }
 
-// What is written has every field of the format, whatever its value, and a list
-// where one belongs, though it be empty.
+// A written workload has every field of the format, with empty lists instead of null.
 func TestBenchWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.json")
 	for _, c := range []struct {
