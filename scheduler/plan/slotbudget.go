@@ -57,6 +57,7 @@ type Execution struct {
 	whole   bool          // its limit is the whole budget
 	cut     bool          // told to stop because the budget is used up
 	served  uint64
+	marked  bool         // by a hint, which is used up when it completes
 	claim   rounds.Claim // of an interval, where tier says so
 	bounded bool         // by the share of intervals
 }
@@ -330,7 +331,7 @@ func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front boo
 	*r = Execution{
 		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now),
 		open:   c.open(),
-		served: c.asked,
+		served: c.asked, marked: s.p.hints.has(c),
 	}
 	s.p.pick(c)
 	s.begun = true
@@ -377,6 +378,9 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 		p.count(c)
 	}
 	if !run.Outcome.Complete() {
+		if r.marked && c.held {
+			p.hints.marked[c] = struct{}{}
+		}
 		return false
 	}
 	p.observe(c, run.Outcome == registry.Changed)
