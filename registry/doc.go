@@ -29,6 +29,12 @@
 // When queries run:
 //
 //   - slot: one run of an endpoint's schedule. Slots are numbered from 1.
+//   - grid: the times at which an endpoint's slots begin. A tick is a slot that runs
+//     on request.
+//   - plan: what the scheduler knows of an endpoint's queries and the order in which
+//     it would run them.
+//   - eligible: a query that may run in the next slot. It is passed over if it is
+//     eligible and does not run in a slot.
 //   - budget: the upper bound on an endpoint's execution seconds in one slot, K in
 //     formulas. A share is a part of it that some executions may use.
 //   - debt: execution seconds beyond a budget, which later slots repay.

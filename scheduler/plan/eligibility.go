@@ -36,14 +36,14 @@ func (v *placement) again(at time.Time) {
 	}
 }
 
-// judge decides where a query belongs. Eligibility comes first, order by policy
-// afterwards. A query is left out while it is paused, while no holder wants
-// executions (from, until), while it backs off from failures or cuts, and while
-// min_interval has not passed since the start of the slot of its last complete
-// execution. A refresh request overrides failures and min_interval, nothing
-// else. A new query that was cut is ranked from then on: what it used is its
-// estimate. max_staleness does not jump the order: it makes a query of a
-// selective policy due in the last slot that can keep it.
+// judge decides where a query belongs: eligibility first, then the order by policy. A
+// query is left out while it is paused, while no holder wants executions (from,
+// until), while it backs off from failures or cuts, and until min_interval has passed
+// since the start of the slot of its last complete execution. A refresh request
+// overrides failures and min_interval only. A new query that was cut is ranked from
+// then on, with the time that it used as its estimate. max_staleness does not change
+// the order: it makes a query of a selective policy due in the last slot that can keep
+// it.
 func (p *Planner) judge(c *item) placement {
 	var v placement
 	if !c.plain {
@@ -91,8 +91,8 @@ func (p *Planner) judge(c *item) placement {
 	return v
 }
 
-// judgeStale looks at max_staleness: a query in which it would run out before the
-// next slot is overdue, which makes it due.
+// judgeStale applies max_staleness: a query whose result would become too old before
+// the next slot is overdue, which makes it due.
 func (p *Planner) judgeStale(c *item, v *placement) {
 	d := c.Query.MaxStaleness()
 	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {

@@ -5,14 +5,14 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A tally counts an endpoint's queries by state. It is kept as queries change:
-// counting them costs nothing.
+// A tally counts an endpoint's queries by state. It is updated with every change of
+// a query, so reading it costs nothing.
 type tally struct {
 	states  [6]int // as in registry.States
 	results int    // queries that have a result
 }
 
-// A tallied is what a tally holds of one query, the zero value nothing.
+// A tallied is what a tally holds of one query. The zero value counts nothing.
 type tallied struct {
 	state  uint8 // from 1
 	result bool
@@ -36,7 +36,7 @@ func stateIndex(s registry.State) int {
 
 func (t *tally) of(s registry.State) int { return t.states[stateIndex(s)] }
 
-// all are the counts by state, those of none included.
+// all returns the counts by state, zeros included.
 func (t *tally) all() map[registry.State]int {
 	m := make(map[registry.State]int, len(t.states))
 	for i, s := range registry.States() {
@@ -45,7 +45,7 @@ func (t *tally) all() map[registry.State]int {
 	return m
 }
 
-// move counts a query as what it is now instead of as what it was.
+// move replaces what a query counts as.
 func (t *tally) move(c *item, to tallied) {
 	for _, x := range []struct {
 		of tallied
@@ -61,7 +61,7 @@ func (t *tally) move(c *item, to tallied) {
 	c.worth = to
 }
 
-// count counts a query that the planner holds as what it is now.
+// count updates the tally for a query that the planner holds.
 func (p *Planner) count(c *item) {
 	s := registry.Idle
 	switch {
