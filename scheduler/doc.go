@@ -22,10 +22,10 @@
 //
 // A profile's rounds are complex execution intervals: one interval for each of
 // its queries, in time or in slots. What opens rounds (a change, a prediction, a
-// multiple of a period) is looked at where it happens: in the slot that finds the
+// multiple of a period) is checked where it occurs: in the slot that finds the
 // change, or when a slot begins. Any complete execution inside an interval
-// captures it, whatever tier chose it; the endpoint's policy, if it is sedf, mrsf
-// or medf, lets intervals claim executions. A missed interval ends its round.
+// captures it, whatever tier chose it. Under the policies sedf, mrsf and medf
+// intervals claim executions. A missed interval ends its round.
 // Everything that follows from an execution is recorded with it.
 //
 // # Policies
@@ -67,6 +67,6 @@
 // of them are overdue. It allocates about twice per execution, however many queries
 // there are. A query takes 1.2 to 1.5 KB in the planner, its text aside, while it
 // has one execution to remember; all 63 take 2 to 4 KB more, and the state of the
-// policy 8 bytes a number. BenchmarkRank, BenchmarkRankAll and BenchmarkSlot of
-// package hybrid measure that.
+// policy 8 bytes a number. BenchmarkRank and BenchmarkRankAll of package plan and
+// BenchmarkSlot of package hybrid measure that.
 package scheduler
