@@ -10,7 +10,7 @@ import (
 
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/bench/trace/tracetest"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // brute recomputes the metrics from the trace and the schedule alone, word by
@@ -104,7 +104,7 @@ func drawSetup(t *rapid.T) Setup {
 		Timeout: timeout,
 		Policy:  rapid.SampledFrom([]string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "dj", "ttl:max=4:reset", "ttl:max=8:half", "cv"}).Draw(t, "policy"),
 		Budget:  time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * 100 * time.Millisecond,
-		Rule:    rapid.SampledFrom(scheduler.Rules()).Draw(t, "rule"),
+		Rule:    rapid.SampledFrom(plan.Rules()).Draw(t, "rule"),
 	}
 }
 
@@ -151,7 +151,7 @@ func TestMetricsByBruteForce(t *testing.T) {
 func TestStrictNeverOverruns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
-		s.Rule = scheduler.RuleStrict
+		s.Rule = plan.RuleStrict
 		row, err := NewSimulator(tr).Run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestStrictNeverOverruns(t *testing.T) {
 func TestDebtIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr, s := tracetest.Draw(t), drawSetup(t)
-		s.Rule = scheduler.RuleDebt
+		s.Rule = plan.RuleDebt
 		row, err := NewSimulator(tr).Run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +188,7 @@ func TestUnlimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := tracetest.Draw(t)
 		for _, p := range []string{"rr", "sjf", "ljf", "cr", "dj"} {
-			row, err := NewSimulator(tr).Run(t.Context(), Setup{Policy: p, Budget: time.Hour, Rule: scheduler.RuleStrict})
+			row, err := NewSimulator(tr).Run(t.Context(), Setup{Policy: p, Budget: time.Hour, Rule: plan.RuleStrict})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/bench/trace"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // Two queries over three revisions: the second changes in revision 2. A budget
@@ -24,7 +24,7 @@ func ExampleSimulator_Run() {
 	}
 	w := bench.NewSimulator(tr)
 	for _, policy := range []string{"rr", "cv"} {
-		row, err := w.Run(context.Background(), bench.Setup{Policy: policy, Budget: 25 * time.Millisecond, Rule: scheduler.RuleStrict})
+		row, err := w.Run(context.Background(), bench.Setup{Policy: policy, Budget: 25 * time.Millisecond, Rule: plan.RuleStrict})
 		if err != nil {
 			panic(err)
 		}

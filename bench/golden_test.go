@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 var rewrite = flag.Bool("update", false, "write the golden files again")
@@ -26,7 +27,7 @@ func TestGoldenSchedules(t *testing.T) {
 		p := d.Spelling()
 		t.Run(d.Name, func(t *testing.T) {
 			var got bytes.Buffer
-			for _, rule := range []string{scheduler.RuleOverrun, scheduler.RuleStrict, scheduler.RuleDebt} {
+			for _, rule := range []string{plan.RuleOverrun, plan.RuleStrict, plan.RuleDebt} {
 				for _, budget := range []time.Duration{800 * time.Millisecond, 3 * time.Second} {
 					row, err := w.Run(t.Context(), Setup{Policy: p, Budget: budget, Rule: rule, Schedule: true})
 					if err != nil {
@@ -56,7 +57,7 @@ func TestGoldenSchedules(t *testing.T) {
 
 // The keys of --json are part of the format.
 func TestRowKeys(t *testing.T) {
-	row := simulate(t, readTrace(t, tiny), Setup{Policy: "ttl:max=8:half", Budget: 10 * time.Second, Rule: scheduler.RuleStrict, Schedule: true})
+	row := simulate(t, readTrace(t, tiny), Setup{Policy: "ttl:max=8:half", Budget: 10 * time.Second, Rule: plan.RuleStrict, Schedule: true})
 	var b strings.Builder
 	if err := WriteRows(&b, []Row{row}); err != nil {
 		t.Fatal(err)

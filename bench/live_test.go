@@ -14,6 +14,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -73,7 +75,7 @@ func (x *ticking) baseline(l *schedulertest.Memory) {
 		takes := milliseconds(x.w.t.Times[0][i])
 		b.Outcomes = append(b.Outcomes, scheduler.Outcome{
 			Query: q.ID, Result: r, Delta: diff.Compare(nil, r), At: time.Now(), Checked: time.Now(),
-			Stats: scheduler.Stats{Executions: 1, Samples: []scheduler.Sample{{Elapsed: takes}}, Hash: r.Hash(), Rows: r.Len()},
+			Stats: policy.Stats{Executions: 1, Samples: []policy.Sample{{Elapsed: takes}}, Hash: r.Hash(), Rows: r.Len()},
 		})
 	}
 	if _, err := l.Record("e", b); err != nil {
@@ -100,9 +102,9 @@ func TestLiveLoopAgrees(t *testing.T) {
 	}
 	borrowers := []string{"rr", "dj", "ttl:max=8:reset", "hybrid:d=8:h=4"}
 	for i, policy := range append(policies, borrowers...) {
-		rule, timeout := scheduler.RuleStrict, 24*time.Hour
+		rule, timeout := plan.RuleStrict, 24*time.Hour
 		if i >= len(policies) {
-			rule, timeout = scheduler.RuleDebt, 5*time.Second
+			rule, timeout = plan.RuleDebt, 5*time.Second
 		}
 		for _, budget := range []time.Duration{4 * time.Second, 40 * time.Second} {
 			t.Run(fmt.Sprint(policy, "/", rule, "/", budget), func(t *testing.T) {
@@ -110,7 +112,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rule == scheduler.RuleDebt && budget == 4*time.Second && (want.MaxDebt == 0 || want.MaxDebt > 5) {
+				if rule == plan.RuleDebt && budget == 4*time.Second && (want.MaxDebt == 0 || want.MaxDebt > 5) {
 					t.Errorf("at most %g s are owed", want.MaxDebt)
 				}
 				bubble.Test(t, func(t *testing.T) {
@@ -133,7 +135,7 @@ func TestLiveLoopAgrees(t *testing.T) {
 
 func schedule(t *testing.T, w *Simulator, policy string) [][]int {
 	t.Helper()
-	row, err := w.Run(t.Context(), Setup{Policy: policy, Budget: 4 * time.Second, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+	row, err := w.Run(t.Context(), Setup{Policy: policy, Budget: 4 * time.Second, Rule: plan.RuleStrict, Schedule: true, Ring: true})
 	if err != nil {
 		t.Fatal(err)
 	}

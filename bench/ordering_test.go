@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/bench/trace"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // The generated trace shows the paper's ordering of policies. It plays 10
@@ -19,7 +19,7 @@ func TestLongOrdering(t *testing.T) {
 	play := func(budget time.Duration, policies ...string) map[string]Row {
 		var setups []Setup
 		for _, p := range policies {
-			setups = append(setups, Setup{Policy: p, Budget: budget, Rule: scheduler.RuleOverrun})
+			setups = append(setups, Setup{Policy: p, Budget: budget, Rule: plan.RuleOverrun})
 		}
 		rows, err := w.RunAll(t.Context(), setups, func(Row) {})
 		if err != nil {
@@ -76,7 +76,7 @@ func TestLongUnlimitedIsCheap(t *testing.T) {
 	})
 	w := NewSimulator(tr)
 	rr := best(func() {
-		row, err := w.Run(t.Context(), Setup{Policy: "rr", Budget: 1000 * time.Second, Rule: scheduler.RuleOverrun})
+		row, err := w.Run(t.Context(), Setup{Policy: "rr", Budget: 1000 * time.Second, Rule: plan.RuleOverrun})
 		if err != nil || row.Total != 22_080_000 {
 			t.Fatalf("%d executions, %v", row.Total, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // The tables of web/docs/results.md have policies that exist, and those of a whole
@@ -28,7 +28,7 @@ func TestResultsPage(t *testing.T) {
 			if strings.HasPrefix(line, " ") {
 				row = "hybrid:" + row
 			}
-			if err := (Setup{Policy: row, Budget: time.Second, Rule: scheduler.RuleStrict}).Check(); err != nil {
+			if err := (Setup{Policy: row, Budget: time.Second, Rule: plan.RuleStrict}).Check(); err != nil {
 				t.Errorf("row %q: %v", line, err)
 			}
 			rows = append(rows, row)

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A Setup is one policy under one budget.
 type Setup struct {
 	Policy   string // spelling; "cv" is the clairvoyant policy
 	Budget   time.Duration
-	Rule     string        // one of scheduler.Rules
+	Rule     string        // one of plan.Rules
 	Timeout  time.Duration // of one execution, 0 = none
 	Schedule bool          // keep the executions of each slot
 	Ring     bool          // estimate from the last 63 executions, as the live loop does
@@ -46,8 +48,8 @@ func (s Setup) Check() error {
 		return fmt.Errorf("budget %s leaves nothing to do", s.Budget)
 	case s.Timeout < 0:
 		return fmt.Errorf("timeout %s leaves nothing to do", s.Timeout)
-	case !slices.Contains(scheduler.Rules(), s.Rule):
-		return fmt.Errorf("rule %q is not known, use %s", s.Rule, strings.Join(scheduler.Rules(), " or "))
+	case !slices.Contains(plan.Rules(), s.Rule):
+		return fmt.Errorf("rule %q is not known, use %s", s.Rule, strings.Join(plan.Rules(), " or "))
 	}
 	return nil
 }
@@ -63,13 +65,13 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	}
 	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule}
 	y := newTally(w, s.Budget)
-	c := scheduler.ReplayConfig{
+	c := plan.ReplayConfig{
 		Policy: p, Rule: s.Rule, Budget: s.Budget, Timeout: s.Timeout, Queries: w.queries, World: w, Ring: s.Ring, Ranked: s.Schedule,
 	}
 	if p.String() == clairvoyant {
-		c.Policy, c.Only = scheduler.Clairvoyant(y.oracle), func(uint64) []int { return y.staleNow() }
+		c.Policy, c.Only = policy.Clairvoyant(y.oracle), func(uint64) []int { return y.staleNow() }
 	}
-	r, err := scheduler.NewReplay(c)
+	r, err := plan.NewReplay(c)
 	if err != nil {
 		return Row{}, err
 	}
@@ -86,13 +88,13 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	return row, nil
 }
 
-func (w *Simulator) slot(r *scheduler.Replay, y *tally, row *Row, schedule bool) {
+func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {
 	y.begin()
 	each := y.play
 	if schedule {
 		done := []int{}
 		defer func() { row.Slots[y.slot-1] = done }()
-		each = func(x scheduler.Played) {
+		each = func(x plan.Played) {
 			y.play(x)
 			if x.Outcome.Complete() {
 				done = append(done, x.Query)
@@ -113,7 +115,7 @@ const clairvoyant = "cv"
 
 // oracle tells the clairvoyant policy since when a result is stale, and the cost of
 // its query.
-func (y *tally) oracle(m scheduler.Moment, c *scheduler.Candidate) (since uint64, cost time.Duration) {
+func (y *tally) oracle(m policy.Moment, c *policy.Candidate) (since uint64, cost time.Duration) {
 	q, err := strconv.Atoi(c.Query.ID) // as name spells it
 	if err != nil || y.w.series[q] < 0 {
 		return 0, 0
@@ -136,7 +138,7 @@ func (y *tally) staleNow() (list []int) {
 }
 
 // params returns the parameters of a policy's canonical spelling, including defaults.
-func params(p scheduler.Policy) map[string]any {
+func params(p policy.Policy) map[string]any {
 	words := strings.Split(p.String(), ":")
 	out := map[string]any{}
 	for _, word := range words[1:] {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/bench/trace"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // readTrace reads the exchange format from a text.
@@ -49,7 +49,7 @@ const tiny = `{"queries":3,"revisions":5,
 //
 // All four changes less three relevant executions: one missed.
 func TestTinyRoundRobin(t *testing.T) {
-	got := simulate(t, readTrace(t, tiny), Setup{Policy: "rr", Budget: 4 * time.Second, Rule: scheduler.RuleOverrun, Schedule: true})
+	got := simulate(t, readTrace(t, tiny), Setup{Policy: "rr", Budget: 4 * time.Second, Rule: plan.RuleOverrun, Schedule: true})
 	want := Row{
 		Policy: "rr", Params: map[string]any{}, BudgetMS: 4000, Rule: "overrun",
 		Metrics: Metrics{
@@ -68,7 +68,7 @@ func TestTinyRoundRobin(t *testing.T) {
 //
 //	slots 1 and 2: query 0, delay 0 each. slot 3: query 1. slot 4: query 0.
 func TestTinyClairvoyant(t *testing.T) {
-	got := simulate(t, readTrace(t, tiny), Setup{Policy: "cv", Budget: 5 * time.Second, Rule: scheduler.RuleOverrun, Schedule: true})
+	got := simulate(t, readTrace(t, tiny), Setup{Policy: "cv", Budget: 5 * time.Second, Rule: plan.RuleOverrun, Schedule: true})
 	want := Metrics{Total: 4, Relevant: 4, Effectivity: 1, Distinct: 2, Used: 16}
 	if d := cmp.Diff(want, got.Metrics); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -91,7 +91,7 @@ func TestTinyRevert(t *testing.T) {
 	for slot := 1; slot <= 4; slot++ {
 		y.begin()
 		if slot%2 == 0 {
-			y.play(scheduler.Played{Query: 0, Outcome: "unchanged", Elapsed: time.Second})
+			y.play(plan.Played{Query: 0, Outcome: "unchanged", Elapsed: time.Second})
 		}
 		y.end(0)
 	}
@@ -111,7 +111,7 @@ func TestTinyRevert(t *testing.T) {
 // cut again in slot 3 and left out of three.
 func TestTinyCuts(t *testing.T) {
 	tr := readTrace(t, `{"queries":1,"revisions":7,"exec_ms":[[1000],[3000],[3000],[3000],[3000],[3000],[3000],[3000]],"changes":[]}`)
-	got := simulate(t, tr, Setup{Policy: "rr", Budget: 2 * time.Second, Rule: scheduler.RuleStrict, Schedule: true})
+	got := simulate(t, tr, Setup{Policy: "rr", Budget: 2 * time.Second, Rule: plan.RuleStrict, Schedule: true})
 	if d := cmp.Diff(Metrics{Cut: 3, Used: 6}, got.Metrics); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -125,7 +125,7 @@ func TestGapsAreFailures(t *testing.T) {
 	tr := readTrace(t, `{"queries":3,"revisions":4,"exec_ms":[[9,2,3],[1,9,3],[1,9,3],[1,2,3],[1,2,3]],
 "changes":[{"id":0,"initial":[1],"versions":[{"rev":4,"rows":[0]}]},{"id":1,"initial":[0],"versions":[{"rev":3,"rows":[1]}]}],
 "gaps":[{"rev":0,"id":0,"outcome":"error"},{"rev":1,"id":1,"outcome":"partial"}]}`)
-	row := simulate(t, tr, Setup{Policy: "rr", Budget: time.Second, Rule: scheduler.RuleStrict})
+	row := simulate(t, tr, Setup{Policy: "rr", Budget: time.Second, Rule: plan.RuleStrict})
 	if row.Failed != 1 || row.Relevant != 2 || row.Total != 11 {
 		t.Errorf("failed %d, relevant %d, total %d; want 1, 2 and 11", row.Failed, row.Relevant, row.Total)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // A Simulator runs policies over a trace. Its methods may be called concurrently.
@@ -97,9 +97,9 @@ func (w *Simulator) total(row []int32) (s slotTotal) {
 
 func milliseconds[T int32 | int64](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// Execute implements scheduler.World.
-func (w *Simulator) Execute(q int, slot, last uint64) scheduler.Known {
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: milliseconds(w.t.Times[slot][q])}
+// Execute implements plan.World.
+func (w *Simulator) Execute(q int, slot, last uint64) plan.Known {
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: milliseconds(w.t.Times[slot][q])}
 	if len(w.gaps) > 0 {
 		if o, gap := w.gaps[[2]int{int(slot), q}]; gap && slot > 0 {
 			k.Outcome = o
@@ -116,13 +116,13 @@ func (w *Simulator) Execute(q int, slot, last uint64) scheduler.Known {
 	return k
 }
 
-// Total implements scheduler.World.
+// Total implements plan.World.
 func (w *Simulator) Total(slot uint64) (cost, longest time.Duration, ok bool) {
 	s := &w.totals[slot]
 	return s.cost, s.longest, !s.gaps
 }
 
-var _ scheduler.World = (*Simulator)(nil)
+var _ plan.World = (*Simulator)(nil)
 
 // jaccard returns the distance between two bags of rows: one minus the size of their
 // intersection over that of their union, 0 if both are empty.

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/bench/figure/figuretest"
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/bench/trace/tracetest"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // A study writes the paper's figures beside ours and needs nothing else; a
@@ -30,7 +30,7 @@ func TestStudy(t *testing.T) {
 	var first map[string][]byte
 	for range 2 {
 		done := 0
-		s := NewStudy(Plan(scheduler.RuleOverrun, "ttl:max=4:half", "rr"))
+		s := NewStudy(Plan(plan.RuleOverrun, "ttl:max=4:half", "rr"))
 		for _, tr := range traces {
 			if err := s.Add(t.Context(), "test.trace", tr, func(Row) { done++ }); err != nil {
 				t.Fatal(err)

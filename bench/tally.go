@@ -5,7 +5,7 @@ import (
 
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // Metrics are the measures of Knuth, Hartig, Sack 2016, section 5.4, computed from
@@ -76,7 +76,7 @@ func (y *tally) end(debt time.Duration) {
 }
 
 // play counts one execution.
-func (y *tally) play(x scheduler.Played) {
+func (y *tally) play(x plan.Played) {
 	y.inSlot += x.Elapsed
 	y.d.Spent[y.w.groups[x.Query]] += x.Elapsed
 	switch {

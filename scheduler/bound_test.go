@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -177,7 +178,7 @@ func TestLongNobodyStarves(t *testing.T) {
 		rule   string
 		width  int
 		within time.Duration
-	}{{scheduler.RuleStrict, 1, budget}, {scheduler.RuleStrict, 3, budget}, {scheduler.RuleDebt, 1, timeout}, {scheduler.RuleDebt, 3, timeout}} {
+	}{{plan.RuleStrict, 1, budget}, {plan.RuleStrict, 3, budget}, {plan.RuleDebt, 1, timeout}, {plan.RuleDebt, 3, timeout}} {
 		width := c.width
 		t.Run(fmt.Sprintf("rule=%s/concurrency=%d", c.rule, width), func(t *testing.T) {
 			seed := uint64(7 + width)
@@ -185,7 +186,7 @@ func TestLongNobodyStarves(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				e := endpoint("never", budget, "rr")
 				e.Concurrency, e.Rule = width, c.rule
-				if c.rule == scheduler.RuleDebt {
+				if c.rule == plan.RuleDebt {
 					e.Timeout = registry.Duration(timeout)
 				}
 				replies := mix(t, seed, budget, false)
@@ -219,7 +220,7 @@ func TestLongNobodyStarves(t *testing.T) {
 					w.tick()
 				}
 				w.stop()
-				if c.rule == scheduler.RuleDebt {
+				if c.rule == plan.RuleDebt {
 					checkDebt(t, w, budget, timeout)
 				} else {
 					checkBound(t, w, budget, width)

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // count adds an outcome to the summary and to the notes for followers.
-func (r *runner) count(q *registry.Query, was Stats, out Outcome) {
+func (r *runner) count(q *registry.Query, was policy.Stats, out Outcome) {
 	s := &r.slot
 	switch o := out.Stats.LastRun.Outcome; {
 	case o == registry.Changed:
@@ -32,7 +33,7 @@ func (r *runner) count(q *registry.Query, was Stats, out Outcome) {
 	}
 }
 
-func (r *runner) report(q *registry.Query, x Run) {
+func (r *runner) report(q *registry.Query, x policy.Run) {
 	level := slog.LevelDebug
 	if !x.Outcome.Complete() && x.Outcome != registry.Cut && x.Outcome != registry.Dropped {
 		level = slog.LevelWarn
@@ -157,7 +158,7 @@ func (r *runner) summary() Slot {
 // close ends the plan's slot and commits the rest with the final summary.
 func (r *runner) close() error {
 	now := r.l.clock.Now()
-	_, learns := r.policy.(Collective)
+	_, learns := r.policy.(policy.Collective)
 	if learns && r.slot.Changed > 0 { // it will ask for related queries
 		r.l.index()
 	}
@@ -196,7 +197,7 @@ func (r *runner) close() error {
 }
 
 // taught are outcomes for the queries that learnt without having run.
-func taught(list []*Candidate, now time.Time) (out []Outcome) {
+func taught(list []*policy.Candidate, now time.Time) (out []Outcome) {
 	for _, c := range list {
 		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
 	}

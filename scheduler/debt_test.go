@@ -12,13 +12,14 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func indebted(slot string, budget, timeout time.Duration, width int) registry.Endpoint {
 	e := endpoint(slot, budget, "rr")
-	e.Rule, e.Timeout, e.Concurrency = scheduler.RuleDebt, registry.Duration(timeout), width
+	e.Rule, e.Timeout, e.Concurrency = plan.RuleDebt, registry.Duration(timeout), width
 	return e
 }
 
@@ -119,7 +120,7 @@ func TestDebtIsKept(t *testing.T) {
 		if s := w.tick(); s.Repaid != 5 || s.Debt != 9 || s.Run != 0 || s.Skipped != 1 {
 			t.Errorf("after a restart: %+v", s)
 		}
-		e.Rule = scheduler.RuleStrict
+		e.Rule = plan.RuleStrict
 		if err := w.loop.Reconfigure(e); err != nil {
 			t.Fatal(err)
 		}
@@ -355,11 +356,11 @@ func TestDebtIsExplained(t *testing.T) {
 			t.Errorf("a refresh under debt: %+v", x)
 		}
 		e := indebted("@every 1m", 10*time.Second, 30*time.Second, 1)
-		e.Rule = scheduler.RuleStrict
+		e.Rule = plan.RuleStrict
 		if err := w.loop.Reconfigure(e); err != nil {
 			t.Fatal(err)
 		}
-		if x = w.explain(b.ID); x.Code != scheduler.TierRefresh || !strings.Contains(x.Why, "those run first") {
+		if x = w.explain(b.ID); x.Code != plan.TierRefresh || !strings.Contains(x.Why, "those run first") {
 			t.Errorf("a refresh under strict: %+v", x)
 		}
 		w.stop()
@@ -370,7 +371,7 @@ func TestDebtIsExplained(t *testing.T) {
 func TestDebtOfProfile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := attentive("never", "mrsf")
-		e.FallbackPolicy, e.Rule, e.Timeout = "ttl:max=64:reset", scheduler.RuleDebt, registry.Duration(30*time.Second)
+		e.FallbackPolicy, e.Rule, e.Timeout = "ttl:max=64:reset", plan.RuleDebt, registry.Duration(30*time.Second)
 		var longer atomic.Bool
 		r := schedulertest.Rows(t, "same")
 		w := newWorld(t, e, func(*registry.Query, int) reply {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A difference is the step from the last result to an answer, ready to be
@@ -23,7 +24,7 @@ var errOver = errors.New("the time is over")
 // compare compares a complete answer with the last result, and prepares what the
 // ledger will write, as part of its execution: it ends when that has to, and the
 // budget pays for it. An answer that is not ready in time is cut.
-func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, limit time.Duration) (Answer, *difference) {
+func (l *Loop) compare(ctx context.Context, query string, was policy.Stats, a Answer, limit time.Duration) (Answer, *difference) {
 	if !a.Outcome.Complete() || a.Result == nil || a.Elapsed > limit {
 		return a, nil
 	}
@@ -50,7 +51,7 @@ func (l *Loop) compare(ctx context.Context, query string, was Stats, a Answer, l
 }
 
 // step is what was compared, unless the answer was not.
-func (x *observation) step(old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
+func (x *observation) step(old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
 	if c := x.compared; now != nil && c != nil {
 		return c.delta, c.prepared, c.err
 	}

@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A countedRanker counts how often all queries are ranked.
 type countedRanker struct {
-	Ranker
+	policy.Ranker
 	times int
 }
 
-func (c *countedRanker) Rank(m Moment, all []*Candidate) []Key {
+func (c *countedRanker) Rank(m policy.Moment, all []*policy.Candidate) []policy.Key {
 	c.times++
 	return c.Ranker.Rank(m, all)
 }
@@ -38,27 +40,27 @@ func (fit) Health() registry.Health { return registry.Health{State: registry.Hea
 // A client that asks about one query after the other does not make the loop rank
 // all queries each time. Followers do so when all of their queries change.
 func TestDueRanksOnce(t *testing.T) {
-	const policy = "wic:urgency=uniform:life=overwrite"
-	p, err := ParsePolicy(policy)
+	const spelling = "wic:urgency=uniform:life=overwrite"
+	p, err := ParsePolicy(spelling)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted := &countedRanker{Ranker: p.(Ranker)}
+	counted := &countedRanker{Ranker: p.(policy.Ranker)}
 	ledger := &quietLedger{}
 	l, err := NewLoop(Config{
 		Endpoint: registry.Endpoint{
 			Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1m",
-			Budget: registry.Duration(10 * time.Second), Timeout: registry.Duration(time.Second), Policy: policy,
+			Budget: registry.Duration(10 * time.Second), Timeout: registry.Duration(time.Second), Policy: spelling,
 		},
 		Ledger: ledger, Executor: fit{}, Wake: func([]Note) {},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.planner.SetPolicy(counted, RuleStrict, 10*time.Second)
+	l.planner.SetPolicy(counted, plan.RuleStrict, 10*time.Second)
 	const n = 100
-	entry := func(i int) Entry {
-		return Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: Stats{Executions: 2, Last: 1, Policy: p.String(), Floor: time.Second}}
+	entry := func(i int) policy.Entry {
+		return policy.Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: policy.Stats{Executions: 2, Last: 1, Policy: p.String(), Floor: time.Second}}
 	}
 	ledger.news = News{Revision: 1, Last: Slot{Number: 1}}
 	for i := range n {
@@ -76,7 +78,7 @@ func TestDueRanksOnce(t *testing.T) {
 		t.Errorf("%d queries were ranked %d times to tell when each is due, want once", n, counted.times)
 	}
 	// A change of a query's place makes the loop rank all queries again.
-	ledger.news = News{Revision: 2, Entries: []Entry{entry(n)}}
+	ledger.news = News{Revision: 2, Entries: []policy.Entry{entry(n)}}
 	if ask(); counted.times != 2 {
 		t.Errorf("ranked %d times after one more query came, want 2", counted.times)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // An Explanation describes a query's place in the plan: why it ran or did not, and
@@ -24,7 +25,7 @@ type Explanation struct {
 	Estimate   registry.Duration  `json:"estimate"` // expected execution time, 0 = unknown
 	Why        string             `json:"why"`      // one sentence for people
 	Code       string             `json:"code"`     // the reason as a word, see the constants
-	LastRun    Run                `json:"last_run"`
+	LastRun    policy.Run         `json:"last_run"`
 	PassedOver *PassedOver        `json:"passed_over,omitempty"`
 	NextDue    time.Time          `json:"next_due,omitzero"`
 }
@@ -106,12 +107,12 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	i := slices.IndexFunc(news.Entries, func(e Entry) bool { return e.Query.ID == x.Query })
+	i := slices.IndexFunc(news.Entries, func(e policy.Entry) bool { return e.Query.ID == x.Query })
 	if i < 0 {
 		return false, nil
 	}
-	x.Slot, x.Tier, x.LastRun = x.Slot+1, TierNew, news.Entries[i].Stats.LastRun
-	x.Code, x.Why = TierNew, "it was registered after the running slot had begun; the next one looks at it"
+	x.Slot, x.Tier, x.LastRun = x.Slot+1, plan.TierNew, news.Entries[i].Stats.LastRun
+	x.Code, x.Why = plan.TierNew, "it was registered after the running slot had begun; the next one looks at it"
 	return true, nil
 }
 
@@ -162,9 +163,9 @@ func (l *Loop) passedOverReason(c *plan.Place) string {
 		return fmt.Sprintf("it needs about %s, more than the budget: it runs alone once it is first", c.Estimate)
 	case c.Estimate > 0:
 		return fmt.Sprintf("it needs about %s, more than was left when its turn came", c.Estimate)
-	case c.Tier == TierNew && exactly(l.last.Used) < had:
+	case c.Tier == plan.TierNew && exactly(l.last.Used) < had:
 		return "the half of the budget that new queries may use was used up before its turn"
-	case c.Tier == TierRefresh && exactly(l.last.Used) < had:
+	case c.Tier == plan.TierRefresh && exactly(l.last.Used) < had:
 		return "the half of the budget that refreshes may use was used up before its turn"
 	}
 	return "the budget was used up before its turn"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -39,13 +40,13 @@ func TestExplain(t *testing.T) {
 			t.Errorf("while it runs: %+v", x)
 		}
 		w.register("late")
-		if x := w.explain("q_late"); x.Tier != scheduler.TierNew || x.Slot != 2 {
+		if x := w.explain("q_late"); x.Tier != plan.TierNew || x.Slot != 2 {
 			t.Errorf("registered while the slot runs: %+v", x)
 		}
 		until(30 * time.Second)
 		w.register("b")
 		// Registered a moment ago; q_b and q_late were created at the same time.
-		if x := w.explain("q_b"); x.Tier != scheduler.TierNew || x.Rank != 1 || x.Of != 2 || !x.Eligible || x.Slot != 2 ||
+		if x := w.explain("q_b"); x.Tier != plan.TierNew || x.Rank != 1 || x.Of != 2 || !x.Eligible || x.Slot != 2 ||
 			!x.NextDue.Equal(epoch().Add(time.Minute)) || x.PassedOver != nil {
 			t.Errorf("new: %+v", x)
 		}
@@ -53,7 +54,7 @@ func TestExplain(t *testing.T) {
 		// In slot 2 q_b used 4 of the 5 s that new queries have, q_late was cut after
 		// 1 s and is ranked now. q_a, which is first, fitted the 5 s that were left.
 		x := w.explain("q_late")
-		if x.Tier != scheduler.TierRanked || x.Rank != 1 || x.Of != 3 || x.LastRun.Outcome != registry.Cut || x.Estimate != registry.Duration(time.Second) {
+		if x.Tier != plan.TierRanked || x.Rank != 1 || x.Of != 3 || x.LastRun.Outcome != registry.Cut || x.Estimate != registry.Duration(time.Second) {
 			t.Errorf("cut in its tier: %+v", x)
 		}
 		if x = w.explain("q_b"); x.Rank != 3 || x.Inputs["last"] != 2 || x.Inputs["executions"] != 1 || x.Inputs["median_seconds"] != 4 {
@@ -212,7 +213,7 @@ func TestExplainEndpoint(t *testing.T) {
 		w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: epoch().Add(150 * time.Second), Error: "429"})
 		// q_b is the first of slot 3, minute 2, but that asks nothing; q_a is due in slot 4.
 		x := w.explain("q_b")
-		if x.Eligible || x.Tier != scheduler.TierNew || !strings.Contains(x.Why, "asked us to wait until") || !strings.Contains(x.Why, "429") ||
+		if x.Eligible || x.Tier != plan.TierNew || !strings.Contains(x.Why, "asked us to wait until") || !strings.Contains(x.Why, "429") ||
 			!strings.Contains(x.Why, "number 1 of 1") || !x.NextDue.Equal(epoch().Add(3*time.Minute)) {
 			t.Errorf("throttled: %+v", x)
 		}

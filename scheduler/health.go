@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // Executions can show that an endpoint is failing although it answers: with a page
@@ -40,7 +41,7 @@ func streakOf(h registry.Health) streak {
 }
 
 // observe adds an execution of a query.
-func (s *streak) observe(query string, x Run) {
+func (s *streak) observe(query string, x policy.Run) {
 	switch x.Outcome {
 	case registry.Throttled, registry.Dropped:
 		return

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
@@ -24,7 +24,7 @@ func about(iris ...string) func(*registry.Query) {
 
 func touched(iris ...string) registry.Hint { return registry.Hint{Touched: iris} }
 
-func (w *world) hint(h registry.Hint) scheduler.Hinted {
+func (w *world) hint(h registry.Hint) plan.Hinted {
 	w.t.Helper()
 	done, err := w.loop.Hint(h)
 	if err != nil {
@@ -70,19 +70,19 @@ func TestHintGoesFirst(t *testing.T) {
 		w.settled(17)
 		for _, c := range []struct {
 			hint  registry.Hint
-			want  scheduler.Hinted
+			want  plan.Hinted
 			first []string
 		}{
-			{touched("http://x/9"), scheduler.Hinted{Affected: 2, Queries: 17}, []string{"q_00009", "q_open"}},
-			{touched("http://elsewhere/"), scheduler.Hinted{Affected: 1, Queries: 17}, []string{"q_open"}},
-			{registry.Hint{}, scheduler.Hinted{Queries: 17}, nil},
-			{registry.Hint{All: true}, scheduler.Hinted{Affected: 17, Queries: 17, All: true}, nil},
+			{touched("http://x/9"), plan.Hinted{Affected: 2, Queries: 17}, []string{"q_00009", "q_open"}},
+			{touched("http://elsewhere/"), plan.Hinted{Affected: 1, Queries: 17}, []string{"q_open"}},
+			{registry.Hint{}, plan.Hinted{Queries: 17}, nil},
+			{registry.Hint{All: true}, plan.Hinted{Affected: 17, Queries: 17, All: true}, nil},
 		} {
 			if got := w.hint(c.hint); got != c.want {
 				t.Errorf("%v: %+v, want %+v", c.hint.Touched, got, c.want)
 			}
 			for _, id := range c.first {
-				if x, err := w.loop.Explain(id); err != nil || x.Tier != scheduler.TierHinted || !strings.Contains(x.Why, "hint") {
+				if x, err := w.loop.Explain(id); err != nil || x.Tier != plan.TierHinted || !strings.Contains(x.Why, "hint") {
 					t.Errorf("%s is explained as %s: %s (%v)", id, x.Tier, x.Why, err)
 				}
 			}
@@ -93,7 +93,7 @@ func TestHintGoesFirst(t *testing.T) {
 				t.Errorf("%v: first %v, want %v", c.hint.Touched, got, c.first)
 			}
 			for _, id := range c.first {
-				if why := w.stats(id).LastRun.Why; why != scheduler.TierHinted {
+				if why := w.stats(id).LastRun.Why; why != plan.TierHinted {
 					t.Errorf("%s ran as %s", id, why)
 				}
 			}
@@ -121,7 +121,7 @@ func TestHintBeforeDue(t *testing.T) {
 		if s := w.tick(); s.Run != 1 || s.Planned != 1 || w.service.ran("q_free") != free+1 || w.service.ran("q_slow") != slow || w.service.ran("q_paused") != 0 {
 			t.Errorf("after the hint: %+v", s)
 		}
-		if x, err := w.loop.Explain("q_free"); err != nil || x.Tier == scheduler.TierHinted {
+		if x, err := w.loop.Explain("q_free"); err != nil || x.Tier == plan.TierHinted {
 			t.Errorf("the mark stays: %+v %v", x, err)
 		}
 		w.hint(registry.Hint{All: true})

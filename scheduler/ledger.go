@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
@@ -43,7 +44,7 @@ type Ledger interface {
 // News is what Since brings.
 type News struct {
 	Revision uint64 // to ask from next time
-	Entries  []Entry
+	Entries  []policy.Entry
 	// Full says that removals since the revision asked for are no longer known:
 	// Entries holds every query of the endpoint, as for revision 0, and whatever
 	// is not among them is gone. Removed is empty then.
@@ -90,7 +91,7 @@ type Batch struct {
 // only Stats.State is new.
 type Outcome struct {
 	Query   string
-	Stats   Stats        // the new statistics, whole
+	Stats   policy.Stats // the new statistics, whole
 	Result  *diff.Result // the new result, only when it differs from the one kept
 	Delta   *diff.Delta  // how to get there; nil together with Result
 	Checked time.Time    // when the answer was true

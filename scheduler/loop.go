@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // Errors of loops. Users see these texts.
@@ -457,7 +458,7 @@ func (l *Loop) merge(now time.Time) error {
 	return nil
 }
 
-func idsOf(entries []Entry) map[string]bool {
+func idsOf(entries []policy.Entry) map[string]bool {
 	ids := make(map[string]bool, len(entries))
 	for i := range entries {
 		ids[entries[i].Query.ID] = true

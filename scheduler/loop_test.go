@@ -11,6 +11,8 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -461,14 +463,14 @@ func TestTrialIsCharged(t *testing.T) {
 	})
 }
 
-func findQuery(w *world, id string) (scheduler.Entry, bool) {
+func findQuery(w *world, id string) (policy.Entry, bool) {
 	n, _ := w.ledger.Since(city, 0)
 	for _, e := range n.Entries {
 		if e.Query.ID == id {
 			return e, true
 		}
 	}
-	return scheduler.Entry{}, false
+	return policy.Entry{}, false
 }
 
 // A refresh request is answered once, in the next slot, whatever the policy.
@@ -484,7 +486,7 @@ func TestRefresh(t *testing.T) {
 		if s := w.tick(); s.Run != 1 {
 			t.Errorf("the slot after the request: %+v", s)
 		}
-		if s := w.stats("q_a"); s.LastRun.Why != scheduler.TierRefresh || s.Served != 2 || s.Last != 3 || s.State[0] != 4 {
+		if s := w.stats("q_a"); s.LastRun.Why != plan.TierRefresh || s.Served != 2 || s.Last != 3 || s.State[0] != 4 {
 			t.Errorf("the query: %+v", s)
 		}
 		if s := w.tick(); s.Run != 0 { // due in 3 + 4 = 7
@@ -524,7 +526,7 @@ func TestRegistrationsMeanwhile(t *testing.T) {
 		}
 		// Registered again it is new: its old statistics are gone.
 		w.register("a")
-		if s := w.tick(); s.Run != 2 || w.stats("q_a").Executions != 1 || w.stats("q_a").LastRun.Why != scheduler.TierNew {
+		if s := w.tick(); s.Run != 2 || w.stats("q_a").Executions != 1 || w.stats("q_a").LastRun.Why != plan.TierNew {
 			t.Errorf("registered again: %+v %+v", s, w.stats("q_a"))
 		}
 		w.stop()

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A Manager owns the loops of all endpoints. Its methods may be called
@@ -281,7 +282,7 @@ func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
 
 // InForce returns the settings of an endpoint that are in force, defaults included,
 // and the policy that orders its ranked queries.
-func (m *Manager) InForce(endpoint string) (registry.Endpoint, Policy, error) {
+func (m *Manager) InForce(endpoint string) (registry.Endpoint, policy.Policy, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
 		return registry.Endpoint{}, nil, err

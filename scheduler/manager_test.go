@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -80,7 +81,7 @@ func TestManager(t *testing.T) {
 			t.Errorf("after the update: %+v, %v, %d", s, err, other.ran(qa.ID))
 		}
 		e.Policy = "lru"
-		if err := m.Update(e, nil); !errors.Is(err, scheduler.ErrPolicy) {
+		if err := m.Update(e, nil); !errors.Is(err, policy.ErrPolicy) {
 			t.Errorf("a bad update: %v", err)
 		}
 		if err := m.Remove("beta"); err != nil {

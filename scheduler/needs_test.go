@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -544,7 +545,7 @@ func TestExplainInterval(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if x.Tier == scheduler.TierInterval {
+			if x.Tier == plan.TierInterval {
 				if !strings.Contains(x.Why, "profile x") || !x.Eligible {
 					t.Errorf("%+v", x)
 				}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // An observation is one finished execution of a query in a slot.
@@ -23,7 +24,7 @@ type observation struct {
 // observe says what follows from an execution: the new statistics and, when
 // the result is another one, the step to it. prev fetches the last complete
 // result; it is called only when the hashes differ. An error is prev's.
-func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, error)) (Outcome, error) {
+func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*diff.Result, error)) (Outcome, error) {
 	s, a := old, x.answer
 	if a.Outcome.Complete() && a.Result == nil && (a.Outcome == registry.Changed || old.Executions == 0) {
 		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"
@@ -51,7 +52,7 @@ func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, erro
 		if a.Result != nil {
 			s.Fingerprint = a.Result.Fingerprint()
 		}
-		taken := Sample{Slot: x.slot, Elapsed: a.Elapsed}
+		taken := policy.Sample{Slot: x.slot, Elapsed: a.Elapsed}
 		if d != nil && old.Executions > 0 {
 			taken.Changed, taken.Jaccard = true, d.Jaccard
 		}
@@ -62,7 +63,7 @@ func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, erro
 			s.CheckedAt = out.Checked
 		}
 	default:
-		s.Incomplete(Attempt{Slot: x.slot, At: x.at, Outcome: a.Outcome, Elapsed: a.Elapsed, Whole: x.whole})
+		s.Incomplete(policy.Attempt{Slot: x.slot, At: x.at, Outcome: a.Outcome, Elapsed: a.Elapsed, Whole: x.whole})
 	}
 	if a.Outcome == registry.Cut && (a.Error == "" || x.whole) {
 		a.Error = "the time that the budget leaves it ended after " + a.Elapsed.Round(time.Millisecond).String()
@@ -70,7 +71,7 @@ func observe(p Policy, old Stats, x observation, prev func() (*diff.Result, erro
 	if o := a.Outcome; o != registry.Cut && o != registry.Throttled && o != registry.Dropped {
 		s.Served = max(s.Served, x.served)
 	}
-	s.LastRun = Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier}
+	s.LastRun = policy.Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier}
 	out.Stats = s
 	return out, nil
 }
@@ -81,7 +82,7 @@ const ageUnit = time.Second
 // step compares in three tiers, cheapest first: the bytes, of which the executor
 // has seen that they are the same if there is no result; the fingerprint, or the
 // hash where that is not known; the rows. stop ends it early, nil never.
-func step(stop func() error, old Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
+func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
 	switch {
 	case now == nil:
 		return nil, nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 func rows(t testing.TB, values ...string) *diff.Result {
@@ -34,7 +36,7 @@ func rows(t testing.TB, values ...string) *diff.Result {
 var ended = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func seen(slot uint64, a Answer) observation {
-	return observation{slot: slot, at: ended, tier: TierRanked, answer: a}
+	return observation{slot: slot, at: ended, tier: plan.TierRanked, answer: a}
 }
 
 func mustNotRead(t *testing.T) func() (*diff.Result, error) {
@@ -50,7 +52,7 @@ func TestObserveCompletes(t *testing.T) {
 	ab, abc := rows(t, "a", "b"), rows(t, "a", "b", "c")
 	memory := Memory{Body: [2]uint64{1, 2}, ETag: "x"}
 
-	first, err := observe(p, Stats{Failures: 2, NotBefore: 9, Floor: time.Hour, Cuts: 1},
+	first, err := observe(p, policy.Stats{Failures: 2, NotBefore: 9, Floor: time.Hour, Cuts: 1},
 		seen(3, Answer{Outcome: registry.Changed, Result: ab, Memory: memory, Elapsed: time.Second, Age: time.Minute}), mustNotRead(t))
 	if err != nil {
 		t.Fatal(err)
@@ -59,10 +61,10 @@ func TestObserveCompletes(t *testing.T) {
 	if first.Delta == nil || !first.Delta.Baseline || first.Result != ab || !first.Checked.Equal(ended.Add(-time.Minute)) || !first.At.Equal(ended) {
 		t.Errorf("baseline: %+v", first)
 	}
-	want := Stats{
-		Last: 3, Executions: 1, Samples: []Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(), Fingerprint: ab.Fingerprint(), Rows: 2,
+	want := policy.Stats{
+		Last: 3, Executions: 1, Samples: []policy.Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(), Fingerprint: ab.Fingerprint(), Rows: 2,
 		CheckedAt: first.Checked, ChangedAt: first.Checked, Policy: "ttl:max=32:reset", Memory: memory,
-		LastRun: Run{Slot: 3, At: ended, Elapsed: time.Second, Outcome: registry.Changed, Why: TierRanked},
+		LastRun: policy.Run{Slot: 3, At: ended, Elapsed: time.Second, Outcome: registry.Changed, Why: plan.TierRanked},
 	}
 	if d := cmp.Diff(want, s); d != "" {
 		t.Errorf("a baseline is an execution and no change, and ends back-off and cuts (-want +got):\n%s", d)
@@ -101,7 +103,7 @@ func TestObserveCompletes(t *testing.T) {
 // where the fingerprint is not known, as after a restart.
 func TestObserveSameRows(t *testing.T) {
 	p := named("ttl:max=32")
-	first, err := observe(p, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a", "b")}), mustNotRead(t))
+	first, err := observe(p, policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a", "b")}), mustNotRead(t))
 	if err != nil || first.Stats.Fingerprint == (diff.Fingerprint{}) {
 		t.Fatalf("%+v, %v", first.Stats, err)
 	}
@@ -109,13 +111,13 @@ func TestObserveSameRows(t *testing.T) {
 	restarted.Fingerprint = diff.Fingerprint{}
 	unread := first.Stats
 	unread.Hash = "not looked at"
-	for name, was := range map[string]Stats{"running": first.Stats, "restarted": restarted, "hash": unread} {
+	for name, was := range map[string]policy.Stats{"running": first.Stats, "restarted": restarted, "hash": unread} {
 		same, err := observe(p, was, seen(2, Answer{Outcome: registry.Changed, Result: rows(t, "b", "a")}), mustNotRead(t))
 		if err != nil || same.Delta != nil || same.Stats.LastRun.Outcome != registry.Unchanged || same.Stats.Fingerprint != first.Stats.Fingerprint {
 			t.Errorf("%s: %+v, %v", name, same, err)
 		}
 	}
-	for name, was := range map[string]Stats{"running": first.Stats, "restarted": restarted} {
+	for name, was := range map[string]policy.Stats{"running": first.Stats, "restarted": restarted} {
 		now := rows(t, "b", "c")
 		moved, err := observe(p, was, seen(2, Answer{Outcome: registry.Changed, Result: now}),
 			func() (*diff.Result, error) { return rows(t, "a", "b"), nil })
@@ -127,7 +129,7 @@ func TestObserveSameRows(t *testing.T) {
 
 func TestObserveOldAnswers(t *testing.T) {
 	was, is := rows(t, "a"), rows(t, "b")
-	first, err := observe(named("ttl:max=32"), Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
+	first, err := observe(named("ttl:max=32"), policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +172,7 @@ func TestObserveCutHasWords(t *testing.T) {
 	for _, why := range []string{"", "the time given for it ended first"} {
 		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
 		x.whole = true
-		got, err := observe(named("rr"), Stats{}, x, nil)
+		got, err := observe(named("rr"), policy.Stats{}, x, nil)
 		if err != nil || got.Stats.StateWithin(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") || !strings.Contains(got.Stats.LastRun.Error, "2s") {
 			t.Errorf("%+v, %v", got.Stats.LastRun, err)
 		}
@@ -180,14 +182,14 @@ func TestObserveCutHasWords(t *testing.T) {
 // Nothing but a complete answer touches the result, Last or the policy's state.
 func TestObserveIncomplete(t *testing.T) {
 	p := named("ttl:max=32")
-	base, err := observe(p, Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a"), Elapsed: 4 * time.Second}), nil)
+	base, err := observe(p, policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a"), Elapsed: 4 * time.Second}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name      string
 		outcome   registry.Outcome
-		before    func(*Stats)
+		before    func(*policy.Stats)
 		whole     bool
 		elapsed   time.Duration
 		failures  uint32
@@ -197,21 +199,21 @@ func TestObserveIncomplete(t *testing.T) {
 	}{
 		// The n-th failure in slot 100: until slot 100 + 2^(n−1), at most 64.
 		{"first failure", registry.Failed, nil, false, 0, 1, 0, 101, 0},
-		{"fourth", registry.Partial, func(s *Stats) { s.Failures = 3 }, false, 0, 4, 0, 108, 0},
-		{"seventh", registry.Timeout, func(s *Stats) { s.Failures = 6 }, false, 0, 7, 0, 164, 0},
-		{"hundredth", registry.Failed, func(s *Stats) { s.Failures = 99 }, false, 0, 100, 0, 164, 0},
+		{"fourth", registry.Partial, func(s *policy.Stats) { s.Failures = 3 }, false, 0, 4, 0, 108, 0},
+		{"seventh", registry.Timeout, func(s *policy.Stats) { s.Failures = 6 }, false, 0, 7, 0, 164, 0},
+		{"hundredth", registry.Failed, func(s *policy.Stats) { s.Failures = 99 }, false, 0, 100, 0, 164, 0},
 		{"rejected", registry.Rejected, nil, false, 0, 1, 0, 108, 0},
-		{"rejected for long", registry.Rejected, func(s *Stats) { s.Failures = 20 }, false, 0, 21, 0, 612, 0},
+		{"rejected for long", registry.Rejected, func(s *policy.Stats) { s.Failures = 20 }, false, 0, 21, 0, 612, 0},
 		{"throttled", registry.Throttled, nil, false, 0, 1, 0, 0, 0},
 		// A cut one costs at least the larger of its estimate and what it used.
 		{"cut early", registry.Cut, nil, false, time.Second, 0, 0, 0, 4 * time.Second},
 		{"cut late", registry.Cut, nil, false, 6 * time.Second, 0, 0, 0, 6 * time.Second},
-		{"cut again", registry.Cut, func(s *Stats) { s.Floor = 9 * time.Second }, false, 6 * time.Second, 0, 0, 0, 9 * time.Second},
+		{"cut again", registry.Cut, func(s *policy.Stats) { s.Floor = 9 * time.Second }, false, 6 * time.Second, 0, 0, 0, 9 * time.Second},
 		// The n-th time with the whole budget: left out of the next 2^n − 1 slots.
 		{"whole budget", registry.Cut, nil, true, 10 * time.Second, 0, 1, 102, 10 * time.Second},
-		{"whole budget, third", registry.Cut, func(s *Stats) { s.Cuts = 2 }, true, 10 * time.Second, 0, 3, 108, 10 * time.Second},
-		{"whole budget, twentieth", registry.Cut, func(s *Stats) { s.Cuts = 19 }, true, 10 * time.Second, 0, 20, 356, 10 * time.Second},
-		{"cut keeps failures", registry.Cut, func(s *Stats) { s.Failures = 2 }, false, time.Second, 2, 0, 0, 4 * time.Second},
+		{"whole budget, third", registry.Cut, func(s *policy.Stats) { s.Cuts = 2 }, true, 10 * time.Second, 0, 3, 108, 10 * time.Second},
+		{"whole budget, twentieth", registry.Cut, func(s *policy.Stats) { s.Cuts = 19 }, true, 10 * time.Second, 0, 20, 356, 10 * time.Second},
+		{"cut keeps failures", registry.Cut, func(s *policy.Stats) { s.Failures = 2 }, false, time.Second, 2, 0, 0, 4 * time.Second},
 		{"nothing in it", registry.Changed, nil, false, 0, 1, 0, 101, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -253,7 +255,7 @@ func TestRefreshIsServed(t *testing.T) {
 	} {
 		x := seen(5, Answer{Outcome: outcome, Result: rows(t, "a"), Error: "e"})
 		x.served = 3
-		got, err := observe(named("rr"), Stats{Served: 1}, x, nil)
+		got, err := observe(named("rr"), policy.Stats{Served: 1}, x, nil)
 		if err != nil || got.Stats.Served != want {
 			t.Errorf("%s: %d requests served, want %d (%v)", outcome, got.Stats.Served, want, err)
 		}
@@ -263,16 +265,16 @@ func TestRefreshIsServed(t *testing.T) {
 func TestRefoldAfterTheRing(t *testing.T) {
 	// The ring has dropped the baseline: all 63 samples are folded. Without a
 	// change among them the ttl is at its maximum.
-	s := Stats{Executions: 200}
-	for i := range uint64(Ring) {
-		s.Samples = append(s.Samples, Sample{Slot: 100 + i})
+	s := policy.Stats{Executions: 200}
+	for i := range uint64(policy.Ring) {
+		s.Samples = append(s.Samples, policy.Sample{Slot: 100 + i})
 	}
 	s.Refold(named("ttl:max=1048576"))
 	if s.State[0] != 1<<20 {
 		t.Errorf("ttl %v", s.State)
 	}
 	// One sample that is the baseline leaves the start.
-	s = Stats{Executions: 1, Samples: []Sample{{Slot: 9}}}
+	s = policy.Stats{Executions: 1, Samples: []policy.Sample{{Slot: 9}}}
 	s.Refold(named("ttl:max=32"))
 	if s.State != nil || s.Policy != "ttl:max=32:reset" {
 		t.Errorf("after the baseline alone: %v %q", s.State, s.Policy)

@@ -12,12 +12,13 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // registered are queries of eight constants each, of which all share one.
-func registered(n int) []Entry {
-	list := make([]Entry, n)
+func registered(n int) []policy.Entry {
+	list := make([]policy.Entry, n)
 	for i := range list {
 		q := query(fmt.Sprintf("q%07d", i))
 		q.Constants = []string{"http://example.org/all"}
@@ -25,15 +26,15 @@ func registered(n int) []Entry {
 			q.Constants = append(q.Constants, fmt.Sprintf("http://example.org/some/%d", (i+k*k*31)%n))
 		}
 		slices.Sort(q.Constants)
-		s := Stats{Policy: "rr", Executions: 3, Last: uint64(1 + i%900), CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, i*1e6, time.UTC)}
-		s.Remember(Sample{Elapsed: time.Duration(1+i%1000) * time.Millisecond})
-		list[i] = Entry{Query: q, Stats: s}
+		s := policy.Stats{Policy: "rr", Executions: 3, Last: uint64(1 + i%900), CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, i*1e6, time.UTC)}
+		s.Remember(policy.Sample{Elapsed: time.Duration(1+i%1000) * time.Millisecond})
+		list[i] = policy.Entry{Query: q, Stats: s}
 	}
 	return list
 }
 
 // rarely are such queries that may run an hour after now at the earliest.
-func rarely(now time.Time, n int) []Entry {
+func rarely(now time.Time, n int) []policy.Entry {
 	list := registered(n)
 	for i := range list {
 		list[i].Query.Holders = []registry.Holder{{Caller: registry.Anonymous, MinInterval: registry.Duration(time.Hour)}}
@@ -55,7 +56,7 @@ func TestLoopYieldsThePlan(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for end := time.Now().Add(time.Minute); turns.Load() == 0; {
-		l.planner.SetBudget(RuleStrict, time.Second) // the order is not known any more
+		l.planner.SetBudget(plan.RuleStrict, time.Second) // the order is not known any more
 		l.planner.Refresh(l.clock.Now())
 		if time.Now().After(end) {
 			t.Fatal("the plan of a loop is worked on without a break")
@@ -66,7 +67,7 @@ func TestLoopYieldsThePlan(t *testing.T) {
 // A shelf is a ledger of queries.
 type shelf struct {
 	Ledger
-	entries []Entry
+	entries []policy.Entry
 	read    func()      // before each answer
 	write   func(Batch) // before each commit, which succeeds
 }
@@ -183,7 +184,7 @@ func TestOthersHaveTurnsWhileThePlanIsWorkedOn(t *testing.T) {
 			whole := 0
 			for _, e := range registered(n) {
 				if slices.Contains(e.Query.Constants, "http://example.org/some/2") {
-					if x, ok := l.planner.Explain(e.Query.ID, l.clock.Now()); !ok || x.Code != TierHinted {
+					if x, ok := l.planner.Explain(e.Query.ID, l.clock.Now()); !ok || x.Code != plan.TierHinted {
 						t.Errorf("the hint does not mark %s: %+v", e.Query.ID, x)
 					}
 					whole++

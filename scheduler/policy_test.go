@@ -16,16 +16,17 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // known makes a ranked query with a history: its baseline in the first of the
 // slots, then executions. "7+" is one in slot 7 that found a change, "7+.5" one
 // of Jaccard distance 0.5 (otherwise 1), "7/20" one that took 20 ms (otherwise a
 // second).
-func known(p Policy, id string, history ...string) (registry.Query, Stats) {
-	var s Stats
+func known(p policy.Policy, id string, history ...string) (registry.Query, policy.Stats) {
+	var s policy.Stats
 	for _, h := range history {
-		x := Sample{Elapsed: time.Second}
+		x := policy.Sample{Elapsed: time.Second}
 		h, ms, timed := strings.Cut(h, "/")
 		if timed {
 			n, _ := strconv.Atoi(ms)
@@ -49,7 +50,7 @@ func known(p Policy, id string, history ...string) (registry.Query, Stats) {
 }
 
 // named is a policy of the table.
-func named(spelling string) Policy {
+func named(spelling string) policy.Policy {
 	p, err := ParsePolicy(spelling)
 	if err != nil {
 		panic(err)
@@ -58,7 +59,7 @@ func named(spelling string) Policy {
 }
 
 // told is an oracle that reads the future in the id of a query.
-func told(_ Moment, c *Candidate) (since uint64, cost time.Duration) {
+func told(_ policy.Moment, c *policy.Candidate) (since uint64, cost time.Duration) {
 	fmt.Sscanf(c.Query.ID, "s%d,c%d", &since, &cost)
 	return since, cost
 }
@@ -256,13 +257,13 @@ func TestPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.policy == "cv" {
-				p = Clairvoyant(told)
+				p = policy.Clairvoyant(told)
 			}
 			covered[strings.Split(c.policy, ":")[0]] = true
-			var entries []Entry
+			var entries []policy.Entry
 			for _, q := range c.given {
 				query, stats := known(p, q.id, q.history...)
-				entries = append(entries, Entry{Query: query, Stats: stats})
+				entries = append(entries, policy.Entry{Query: query, Stats: stats})
 			}
 			now := time.Unix(0, 0)
 			planner := plan.New(p, time.Hour)
@@ -341,7 +342,7 @@ func TestParsePolicy(t *testing.T) {
 		"sup:x=0", "sup:life=append", "fbsup:life=window", "fbsup:life=window,x", "hybrid:h=-1", "hybrid:form=best", "hybrid:d=4294967295",
 	} {
 		_, err := ParsePolicy(bad)
-		if !errors.Is(err, ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
+		if !errors.Is(err, policy.ErrPolicy) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
 			t.Errorf("%q: the error is %v", bad, err)
 		}
 	}
@@ -379,9 +380,9 @@ func TestFoldIsPure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var s Stats
-		for i := range rapid.IntRange(0, Ring).Draw(t, "executions") {
-			x := Sample{Slot: s.Last + 1 + rapid.Uint64Range(0, 5).Draw(t, "wait"), Elapsed: time.Second, Changed: rapid.Bool().Draw(t, "changed")}
+		var s policy.Stats
+		for i := range rapid.IntRange(0, policy.Ring).Draw(t, "executions") {
+			x := policy.Sample{Slot: s.Last + 1 + rapid.Uint64Range(0, 5).Draw(t, "wait"), Elapsed: time.Second, Changed: rapid.Bool().Draw(t, "changed")}
 			if i > 0 {
 				before := slices.Clone(s.State)
 				next := p.Fold(s.State, s.Last, x)

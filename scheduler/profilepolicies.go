@@ -22,21 +22,21 @@ type claiming struct {
 
 func (p claiming) String() string { return p.ranking.String() }
 
-func claimingDefinition(kind interval.Kind, doc string) Definition {
-	return Definition{
+func claimingDefinition(kind interval.Kind, doc string) policy.Definition {
+	return policy.Definition{
 		Name: string(kind),
-		Params: []Param{{Name: "mode", Default: "p", Values: []string{"p", "np"},
+		Params: []policy.Param{{Name: "mode", Default: "p", Values: []string{"p", "np"},
 			Doc: "p: the best interval comes first; np: intervals of what has been captured in part come before all others"}},
 		Doc:    doc + "; then the second policy",
 		Source: "Roitman, Gal, Raschid, Query scheduling in the presence of complex user profiles, section 3.1",
-		Build: func(a policy.Args) (Policy, error) {
+		Build: func(a policy.Args) (policy.Policy, error) {
 			return claiming{hybrid.Default(), interval.Ranking{Kind: kind, Preemptive: a["mode"] == "p"}}, nil
 		},
 	}
 }
 
-func claimingDefinitions() []Definition {
-	return []Definition{
+func claimingDefinitions() []policy.Definition {
+	return []policy.Definition{
 		claimingDefinition(interval.SEDF, "profiles, the interval that ends first"),
 		claimingDefinition(interval.MRSF, "profiles, the round that lacks least"),
 		claimingDefinition(interval.MEDF, "profiles, the round that has least time left in all"),
@@ -51,10 +51,10 @@ func MindsIntervals(policy string) bool {
 }
 
 // second reads the policy for what no interval claims.
-func second(spelling string) (Policy, error) {
+func second(spelling string) (policy.Policy, error) {
 	p, err := live(spelling)
 	if _, claims := p.(claiming); claims {
-		return nil, fmt.Errorf("%w %q: it is for what no interval claims, so it cannot be one that looks at intervals", ErrPolicy, spelling)
+		return nil, fmt.Errorf("%w %q: it is for what no interval claims, so it cannot be one that looks at intervals", policy.ErrPolicy, spelling)
 	}
 	return p, err
 }

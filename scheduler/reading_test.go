@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // While the loop's lock is held, as by taking in very many queries, readers get
@@ -65,7 +66,7 @@ func (*reading) Since(_ string, revision uint64) (News, error) {
 		if revision == 0 {
 			q := registry.Query{ID: id, Endpoint: "city"}
 			q.Holders = []registry.Holder{{Caller: "anonymous"}}
-			n.Entries = append(n.Entries, Entry{Query: q})
+			n.Entries = append(n.Entries, policy.Entry{Query: q})
 		}
 	}
 	return n, nil

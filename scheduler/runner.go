@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // Limits on how many unchanged outcomes wait for a common commit, and for how long.
@@ -33,7 +34,7 @@ type runner struct {
 	ctx      context.Context
 	name     string
 	executor Executor
-	policy   Policy
+	policy   policy.Policy
 	gap      time.Duration
 	budget   *plan.SlotBudget
 	slot     Slot
@@ -246,7 +247,7 @@ func (r *runner) launch(x *plan.Execution) {
 	y := &request{Execution: x, stop: cancel}
 	r.running = append(r.running, y)
 	r.slot.Run++
-	if x.Tier() == TierInterval {
+	if x.Tier() == plan.TierInterval {
 		r.slot.Claimed++
 	}
 	q, was, limit := x.Query(), x.Stats(), r.budget.Limit(x)

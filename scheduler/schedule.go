@@ -192,7 +192,7 @@ func (l blackouts) next(s Schedule, t time.Time) time.Time {
 // settings are what an endpoint's settings mean to the scheduler.
 type settings struct {
 	endpoint  registry.Endpoint
-	policy    Policy            // that orders everything: the second one where there is a ranking
+	policy    policy.Policy     // that orders everything: the second one where there is a ranking
 	ranking   *interval.Ranking // of the intervals of profiles, nil for policies that do not look at them
 	schedule  Schedule
 	blackouts blackouts
@@ -242,12 +242,12 @@ func read(e registry.Endpoint) (settings, error) {
 }
 
 // live reads a policy of a live endpoint.
-func live(spelling string) (Policy, error) {
+func live(spelling string) (policy.Policy, error) {
 	table := Policies()
 	p, err := policy.Parse(table, spelling)
 	name, _, _ := strings.Cut(spelling, ":")
-	if err == nil && slices.ContainsFunc(table, func(d Definition) bool { return d.Name == name && d.Simulated }) {
-		return nil, fmt.Errorf("%w %q: it has to know which results have changed before asking, so it runs in the simulator alone", ErrPolicy, spelling)
+	if err == nil && slices.ContainsFunc(table, func(d policy.Definition) bool { return d.Name == name && d.Simulated }) {
+		return nil, fmt.Errorf("%w %q: it has to know which results have changed before asking, so it runs in the simulator alone", policy.ErrPolicy, spelling)
 	}
 	return p, err
 }
@@ -257,7 +257,7 @@ func limits(e registry.Endpoint, s Schedule) (setting string, err error) {
 	switch {
 	case e.Rule == plan.RuleOverrun:
 		return "rule", errors.New("overrun exceeds the budget and never repays, so it is for the simulator alone; use strict or debt")
-	case e.Rule != RuleStrict && e.Rule != RuleDebt:
+	case e.Rule != plan.RuleStrict && e.Rule != plan.RuleDebt:
 		return "rule", fmt.Errorf("%q is not known, use strict or debt", e.Rule)
 	case e.Budget <= 0:
 		return "budget", errors.New("it must be greater than 0")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // MaxShadows is how many policies an endpoint may have in its shadow, so that a
@@ -58,7 +59,7 @@ func RemoveShadow(e *registry.Endpoint, spelling string) error {
 	return nil
 }
 
-func samePolicy(spelling string, p Policy) bool {
+func samePolicy(spelling string, p policy.Policy) bool {
 	q, err := ParsePolicy(spelling)
 	return err == nil && q.String() == p.String()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 func shadowed(policy string, shadows ...string) registry.Endpoint {
@@ -58,7 +59,7 @@ func TestShadowChoice(t *testing.T) {
 	if err := scheduler.RemoveShadow(&e, "cr"); !errors.Is(err, registry.ErrNotFound) {
 		t.Error(err)
 	}
-	if err := scheduler.AddShadow(&e, "cv"); !errors.Is(err, scheduler.ErrPolicy) {
+	if err := scheduler.AddShadow(&e, "cv"); !errors.Is(err, policy.ErrPolicy) {
 		t.Error(err)
 	}
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 func TestStateOf(t *testing.T) {
 	at, late := ended, ended.Add(time.Hour)
-	run := func(o registry.Outcome) Run { return Run{Slot: 3, At: at, Outcome: o, Error: "why"} }
+	run := func(o registry.Outcome) policy.Run { return policy.Run{Slot: 3, At: at, Outcome: o, Error: "why"} }
 	holder := func(from, until *time.Time) registry.Query {
 		return registry.Query{Holders: []registry.Holder{{Caller: "a", From: from, Until: until, MaxStaleness: registry.Duration(time.Minute)}}}
 	}
@@ -21,30 +22,30 @@ func TestStateOf(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		query registry.Query
-		stats Stats
+		stats policy.Stats
 		want  registry.State
 	}{
-		{"not tried", always, Stats{}, registry.New},
-		{"answered only that it is to wait", always, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
-		{"cut short of the budget", always, Stats{Floor: time.Second, LastRun: run(registry.Cut)}, registry.New},
-		{"refused", always, Stats{Failures: 1, NotBefore: 9, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
-		{"failed", always, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Failed)}, registry.Failing},
-		{"failed, then asked to wait", always, Stats{Failures: 2, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
-		{"the budget is too small", always, Stats{Cuts: 1, IncompleteSince: at, LastRun: run(registry.Cut)}, registry.Failing},
-		{"complete", always, Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Live},
-		{"complete, then failed", always, Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Timeout)}, registry.Stale},
-		{"complete, then refused", always, Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
-		{"complete, then cut twice", always, Stats{Executions: 1, Cuts: 2, LastRun: run(registry.Cut)}, registry.Live},
-		{"complete, then always cut", always, Stats{Executions: 1, Cuts: 3, LastRun: run(registry.Cut)}, registry.Stale},
-		{"outdated twice, within max_staleness", always, Stats{Executions: 1, Outdated: 2, CheckedAt: at.Add(-time.Minute), LastRun: run(registry.Outdated)}, registry.Live},
-		{"outdated, beyond max_staleness", always, Stats{Executions: 1, Outdated: 1, CheckedAt: at.Add(-time.Minute - 1), LastRun: run(registry.Outdated)}, registry.Stale},
-		{"outdated for a few slots", always, Stats{Executions: 1, Outdated: 3, CheckedAt: at, LastRun: run(registry.Outdated)}, registry.Stale},
-		{"paused", paused, Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Paused},
-		{"until is over", holder(nil, &at), Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Idle},
-		{"from is to come", holder(&late, nil), Stats{}, registry.Idle},
-		{"within from and until", holder(&at, &late), Stats{}, registry.New},
+		{"not tried", always, policy.Stats{}, registry.New},
+		{"answered only that it is to wait", always, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
+		{"cut short of the budget", always, policy.Stats{Floor: time.Second, LastRun: run(registry.Cut)}, registry.New},
+		{"refused", always, policy.Stats{Failures: 1, NotBefore: 9, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
+		{"failed", always, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Failed)}, registry.Failing},
+		{"failed, then asked to wait", always, policy.Stats{Failures: 2, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
+		{"the budget is too small", always, policy.Stats{Cuts: 1, IncompleteSince: at, LastRun: run(registry.Cut)}, registry.Failing},
+		{"complete", always, policy.Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Live},
+		{"complete, then failed", always, policy.Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Timeout)}, registry.Stale},
+		{"complete, then refused", always, policy.Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
+		{"complete, then cut twice", always, policy.Stats{Executions: 1, Cuts: 2, LastRun: run(registry.Cut)}, registry.Live},
+		{"complete, then always cut", always, policy.Stats{Executions: 1, Cuts: 3, LastRun: run(registry.Cut)}, registry.Stale},
+		{"outdated twice, within max_staleness", always, policy.Stats{Executions: 1, Outdated: 2, CheckedAt: at.Add(-time.Minute), LastRun: run(registry.Outdated)}, registry.Live},
+		{"outdated, beyond max_staleness", always, policy.Stats{Executions: 1, Outdated: 1, CheckedAt: at.Add(-time.Minute - 1), LastRun: run(registry.Outdated)}, registry.Stale},
+		{"outdated for a few slots", always, policy.Stats{Executions: 1, Outdated: 3, CheckedAt: at, LastRun: run(registry.Outdated)}, registry.Stale},
+		{"paused", paused, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Paused},
+		{"until is over", holder(nil, &at), policy.Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Idle},
+		{"from is to come", holder(&late, nil), policy.Stats{}, registry.Idle},
+		{"within from and until", holder(&at, &late), policy.Stats{}, registry.New},
 	} {
-		if got := StateOf(&c.query, &c.stats, at); got != c.want {
+		if got := policy.StateOf(&c.query, &c.stats, at); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -66,7 +67,7 @@ func TestWrongAges(t *testing.T) {
 		{"a day", func(int, time.Duration) time.Duration { return 24 * time.Hour }, 24*time.Hour + 2*time.Minute},
 	} {
 		const slot = 10 * time.Second
-		var s Stats
+		var s policy.Stats
 		is := rows(t, "first")
 		taken := ended
 		longest := time.Duration(0)
@@ -113,7 +114,7 @@ func TestWrongAges(t *testing.T) {
 func TestOldCopiesMakeNoChange(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		var s Stats
+		var s policy.Stats
 		is := rows(t, "true")
 		for n := range 200 {
 			at := ended.Add(time.Duration(n) * time.Minute)

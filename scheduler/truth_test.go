@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -202,12 +203,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func statsOf(t *testing.T, l *schedulertest.Memory) map[string]scheduler.Stats {
+func statsOf(t *testing.T, l *schedulertest.Memory) map[string]policy.Stats {
 	n, err := l.Since(city, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]scheduler.Stats{}
+	out := map[string]policy.Stats{}
 	for _, e := range n.Entries {
 		out[e.Query.ID] = e.Stats
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 )
 
@@ -233,7 +234,7 @@ func (w *world) tick() scheduler.Slot {
 	return s
 }
 
-func (w *world) stats(id string) scheduler.Stats {
+func (w *world) stats(id string) policy.Stats {
 	w.t.Helper()
 	n, err := w.ledger.Since(city, 0)
 	if err != nil {
@@ -245,7 +246,7 @@ func (w *world) stats(id string) scheduler.Stats {
 		}
 	}
 	w.t.Fatalf("no query %s", id)
-	return scheduler.Stats{}
+	return policy.Stats{}
 }
 
 func (w *world) slots() []scheduler.Slot { return w.ledger.Slots(city) }

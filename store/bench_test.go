@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
 
@@ -22,7 +23,7 @@ type bench struct {
 	d       *DB
 	ids     []string
 	results [2]*diff.Result // the states between which queries change
-	stats   []scheduler.Stats
+	stats   []policy.Stats
 	at      []int // which state each query is in
 	slot    uint64
 }
@@ -36,7 +37,7 @@ func newBench(b *testing.B, n int) *bench {
 	for i := range n {
 		id := fmt.Sprintf("q_%026d", i)
 		put(b, s.d, id, "city")
-		o := outcome(scheduler.Stats{}, nil, id, 1, s.results[0])
+		o := outcome(policy.Stats{}, nil, id, 1, s.results[0])
 		for slot := uint64(2); slot < 70; slot++ {
 			o.Stats = outcome(o.Stats, s.results[0], id, slot, s.results[0]).Stats
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // The test binary runs itself again as a process that can be killed, or that
@@ -228,7 +229,7 @@ func writeUntilFull(d *DB) error {
 	}
 }
 
-func expectUntouched(d *DB, stats scheduler.Stats, hash string) error {
+func expectUntouched(d *DB, stats policy.Stats, hash string) error {
 	now, err := d.Stats("q_a")
 	if err != nil || now.Position != stats.Position || now.Last != stats.Last {
 		return fmt.Errorf("the failed batch is in effect: %v, before it %v (%v)", now.Position, stats.Position, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/zeebo/xxh3"
 	"go.etcd.io/bbolt"
 )
@@ -117,7 +117,7 @@ func (d *DB) digest(was *digested, endpoint string, query, stats []byte) (digest
 	}
 	st := &r.stats
 	x.serial, x.revision, x.sum = serial, revision, sum
-	x.State = scheduler.StateOf(&x.wish, st, now)
+	x.State = policy.StateOf(&x.wish, st, now)
 	x.CheckedAt, x.ChangedAt, x.Executions, x.Changes, x.Median = st.CheckedAt, st.ChangedAt, st.Executions, st.Changes, st.Median()
 	x.Lately = registry.RecentRuns{Runs: len(st.Samples), Changed: changedOf(st.Samples)}
 	return x, nil
@@ -143,7 +143,7 @@ func (x *digested) turns(now time.Time) bool {
 	return x.wish.Paused() == nil && x.wish.Active(now) == (x.State == registry.Idle)
 }
 
-func changedOf(samples []scheduler.Sample) (n int) {
+func changedOf(samples []policy.Sample) (n int) {
 	for _, s := range samples {
 		if s.Changed {
 			n++

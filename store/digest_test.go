@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -109,7 +110,7 @@ func TestRecent(t *testing.T) {
 	now := start
 	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
 	put(t, d, "q_a", "city")
-	var s scheduler.Stats
+	var s policy.Stats
 	var last = bag(t, "0")
 	for i := range 9 { // a baseline and eight changes, a minute apart
 		now = start.Add(time.Duration(i) * time.Minute)

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
 
@@ -227,7 +227,7 @@ func (d *DB) Item(id string) (item registry.ListedQuery, err error) {
 }
 
 // Stats returns the scheduler's statistics of one query.
-func (d *DB) Stats(id string) (stats scheduler.Stats, err error) {
+func (d *DB) Stats(id string) (stats policy.Stats, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		_, v, ok := liveRecord(tx, id)
 		if !ok {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
 
@@ -113,31 +113,31 @@ func TestList(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	run := func(o registry.Outcome) scheduler.Run { return scheduler.Run{Outcome: o, Error: "what went wrong"} }
-	times := func(ms ...int) (s []scheduler.Sample) {
+	run := func(o registry.Outcome) policy.Run { return policy.Run{Outcome: o, Error: "what went wrong"} }
+	times := func(ms ...int) (s []policy.Sample) {
 		for _, n := range ms {
-			s = append(s, scheduler.Sample{Elapsed: time.Duration(n) * time.Millisecond})
+			s = append(s, policy.Sample{Elapsed: time.Duration(n) * time.Millisecond})
 		}
 		return s
 	}
 	pause, now := &registry.Pause{By: "ops"}, time.Now()
 	for _, c := range []struct {
 		pause  *registry.Pause
-		stats  scheduler.Stats
+		stats  policy.Stats
 		state  registry.State
 		median time.Duration
 		err    string
 	}{
-		{nil, scheduler.Stats{}, registry.New, 0, ""},
-		{nil, scheduler.Stats{Failures: 2, LastRun: run(registry.Throttled)}, registry.New, 0, "what went wrong"},
-		{nil, scheduler.Stats{Failures: 2, IncompleteSince: now, LastRun: run(registry.Timeout)}, registry.Failing, 0, "what went wrong"},
-		{nil, scheduler.Stats{Executions: 2, Failures: 1, IncompleteSince: now, LastRun: run(registry.Rejected)}, registry.Failing, 0, "what went wrong"},
-		{nil, scheduler.Stats{Executions: 3, LastRun: run(registry.Unchanged), Samples: times(9, 1, 4)}, registry.Live, 4 * time.Millisecond, ""},
-		{nil, scheduler.Stats{Executions: 2, LastRun: run(registry.Changed), Samples: times(9, 2)}, registry.Live, 5500 * time.Microsecond, ""},
-		{nil, scheduler.Stats{Executions: 2, Failures: 1, LastRun: run(registry.Partial)}, registry.Stale, 0, "what went wrong"},
-		{nil, scheduler.Stats{Executions: 2, LastRun: run(registry.Cut)}, registry.Live, 0, "what went wrong"},
-		{pause, scheduler.Stats{Executions: 2, Failures: 1}, registry.Paused, 0, ""},
-		{pause, scheduler.Stats{}, registry.Paused, 0, ""},
+		{nil, policy.Stats{}, registry.New, 0, ""},
+		{nil, policy.Stats{Failures: 2, LastRun: run(registry.Throttled)}, registry.New, 0, "what went wrong"},
+		{nil, policy.Stats{Failures: 2, IncompleteSince: now, LastRun: run(registry.Timeout)}, registry.Failing, 0, "what went wrong"},
+		{nil, policy.Stats{Executions: 2, Failures: 1, IncompleteSince: now, LastRun: run(registry.Rejected)}, registry.Failing, 0, "what went wrong"},
+		{nil, policy.Stats{Executions: 3, LastRun: run(registry.Unchanged), Samples: times(9, 1, 4)}, registry.Live, 4 * time.Millisecond, ""},
+		{nil, policy.Stats{Executions: 2, LastRun: run(registry.Changed), Samples: times(9, 2)}, registry.Live, 5500 * time.Microsecond, ""},
+		{nil, policy.Stats{Executions: 2, Failures: 1, LastRun: run(registry.Partial)}, registry.Stale, 0, "what went wrong"},
+		{nil, policy.Stats{Executions: 2, LastRun: run(registry.Cut)}, registry.Live, 0, "what went wrong"},
+		{pause, policy.Stats{Executions: 2, Failures: 1}, registry.Paused, 0, ""},
+		{pause, policy.Stats{}, registry.Paused, 0, ""},
 	} {
 		got := statusOf(&registry.Query{Pause: c.pause, Holders: []registry.Holder{{Caller: "a"}}}, &c.stats, now)
 		if !got.FailingSince.Equal(c.stats.IncompleteSince) || got.Failures != int(c.stats.Failures) {

@@ -11,6 +11,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -39,7 +40,7 @@ type life struct {
 	values   []string // the result, nil before the first
 	seq      uint64
 	log      []happened
-	stats    scheduler.Stats
+	stats    policy.Stats
 }
 
 type happened struct {
@@ -153,14 +154,14 @@ func (m *model) record(rt *rapid.T) {
 		values := rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 3).Draw(rt, "values")
 		l := m.lives[id]
 		if l == nil {
-			batch.Outcomes = append(batch.Outcomes, outcome(scheduler.Stats{}, nil, id, m.slot, bag(m.tb, values...)))
+			batch.Outcomes = append(batch.Outcomes, outcome(policy.Stats{}, nil, id, m.slot, bag(m.tb, values...)))
 			continue
 		}
 		var o scheduler.Outcome
 		if kind == "failed" {
 			o = scheduler.Outcome{Query: id, Stats: l.stats, At: m.now}
 			o.Stats.Failures++
-			o.Stats.LastRun = scheduler.Run{Slot: m.slot, At: m.now, Outcome: registry.Failed, Error: "refused"}
+			o.Stats.LastRun = policy.Run{Slot: m.slot, At: m.now, Outcome: registry.Failed, Error: "refused"}
 		} else {
 			o = outcome(l.stats, m.result(l), id, m.slot, bag(m.tb, values...))
 			o.Stats.Failures = 0

@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 )
@@ -389,7 +390,7 @@ func TestLateBaseline(t *testing.T) {
 	}
 	late := next(t, d, "q_a", 1, bag(t, "x"))
 	late.Stats.Position, late.Stats.Served = n.Entries[0].Stats.Position, 3
-	failed := scheduler.Outcome{Query: "q_a", Stats: scheduler.Stats{Failures: 1, Served: 3, Position: n.Entries[0].Stats.Position}}
+	failed := scheduler.Outcome{Query: "q_a", Stats: policy.Stats{Failures: 1, Served: 3, Position: n.Entries[0].Stats.Position}}
 	remove(t, d, "q_a")
 	put(t, d, "q_a", "city")
 	for _, o := range []scheduler.Outcome{late, failed} {

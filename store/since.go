@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"go.etcd.io/bbolt"
 )
 
@@ -80,7 +81,7 @@ func (d *DB) entries(tx *bbolt.Tx, s *space, rev uint64, n *scheduler.News) erro
 		if err != nil {
 			return fmt.Errorf("query %s: %w", id, err)
 		}
-		n.Entries = append(n.Entries, scheduler.Entry{Query: q.Query, Stats: r.stats})
+		n.Entries = append(n.Entries, policy.Entry{Query: q.Query, Stats: r.stats})
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A query is in the list of its state and in no other, in its digest, and where it
@@ -27,7 +28,7 @@ func TestStatesAgree(t *testing.T) {
 				n++
 				id := fmt.Sprintf("q_%03d", n)
 				put(t, d, id, "city", registry.Holder{Caller: "a", From: window[0], Until: window[1]})
-				s := scheduler.Stats{Executions: executions, LastRun: scheduler.Run{Slot: 1, At: now, Outcome: o}}
+				s := policy.Stats{Executions: executions, LastRun: policy.Run{Slot: 1, At: now, Outcome: o}}
 				switch o {
 				case registry.Failed, registry.Rejected:
 					s.Failures, s.NotBefore, s.IncompleteSince = 1, 9, now
@@ -92,7 +93,7 @@ func TestFirstRecordsAreRead(t *testing.T) {
 		b = binary.AppendVarint(binary.AppendVarint(b, 0), 0)
 		b = putHash(b, "")
 		b = putTime(putTime(b, time.Time{}), time.Time{})
-		b = appendRun(b, &scheduler.Run{Slot: 3, At: at, Outcome: registry.Failed, Error: "down"})
+		b = appendRun(b, &policy.Run{Slot: 3, At: at, Outcome: registry.Failed, Error: "down"})
 		b = putText(b, "rr")
 		b = binary.AppendUvarint(b, 0)
 		b = append(b, make([]byte, 16)...)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A record is a query's entry in the stats bucket. It is small, because each execution
@@ -14,7 +14,7 @@ type record struct {
 	serial uint64 // of the query
 	space  uint64 // its endpoint's number
 	seq    uint64 // of its newest change
-	stats  scheduler.Stats
+	stats  policy.Stats
 	dirty  bool // must be written at the end of the transaction
 }
 
@@ -70,7 +70,7 @@ func (r *record) append(b []byte) []byte {
 	return appendSamples(b, s.Samples)
 }
 
-func appendRun(b []byte, r *scheduler.Run) []byte {
+func appendRun(b []byte, r *policy.Run) []byte {
 	b = binary.AppendUvarint(b, r.Slot)
 	b = putTime(b, r.At)
 	b = binary.AppendVarint(b, int64(r.Elapsed))
@@ -81,7 +81,7 @@ func appendRun(b []byte, r *scheduler.Run) []byte {
 
 // appendSamples uses five or six bytes for most samples: the distance from the
 // previous slot with the flags in its low bits, and the time.
-func appendSamples(b []byte, samples []scheduler.Sample) []byte {
+func appendSamples(b []byte, samples []policy.Sample) []byte {
 	b = binary.AppendUvarint(b, uint64(len(samples)))
 	last := uint64(0)
 	for _, s := range samples {
@@ -180,22 +180,22 @@ func (t attempts) mayBe(s registry.State) bool {
 	return true
 }
 
-func parseRun(in *scan) scheduler.Run {
-	return scheduler.Run{Slot: in.number(), At: in.time(), Elapsed: time.Duration(in.signed()),
+func parseRun(in *scan) policy.Run {
+	return policy.Run{Slot: in.number(), At: in.time(), Elapsed: time.Duration(in.signed()),
 		Outcome: registry.Outcome(in.text()), Error: in.text(), Why: in.text()}
 }
 
-func parseSamples(in *scan) []scheduler.Sample {
+func parseSamples(in *scan) []policy.Sample {
 	n := in.count()
 	if n == 0 {
 		return nil
 	}
-	samples := make([]scheduler.Sample, n)
+	samples := make([]policy.Sample, n)
 	last := uint64(0)
 	for i := range samples {
 		step := in.number()
 		last += uint64(int64(step) >> 2) // signed, in case slot numbers decrease
-		s := scheduler.Sample{Slot: last, Elapsed: time.Duration(in.signed()), Changed: step&sampleChanged != 0}
+		s := policy.Sample{Slot: last, Elapsed: time.Duration(in.signed()), Changed: step&sampleChanged != 0}
 		if step&sampleJaccard != 0 {
 			s.Jaccard = in.float()
 		}

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // statusOf returns the status of a query's result. It leaves out the time of the next
 // run, which only the scheduler knows.
-func statusOf(q *registry.Query, s *scheduler.Stats, now time.Time) registry.Status {
+func statusOf(q *registry.Query, s *policy.Stats, now time.Time) registry.Status {
 	st := registry.Status{
-		State:      scheduler.StateOf(q, s, now),
+		State:      policy.StateOf(q, s, now),
 		Position:   s.Position,
 		Hash:       s.Hash,
 		Rows:       s.Rows,
@@ -38,7 +38,7 @@ func statusOf(q *registry.Query, s *scheduler.Stats, now time.Time) registry.Sta
 
 // median returns the median execution time; for an even number, the mean of the middle
 // two.
-func median(samples []scheduler.Sample) time.Duration {
+func median(samples []policy.Sample) time.Duration {
 	if len(samples) == 0 {
 		return 0
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"go.uber.org/goleak"
 )
 
@@ -105,12 +106,12 @@ func next(t testing.TB, d *DB, id string, slot uint64, result *diff.Result) sche
 	return outcome(s, old, id, slot, result)
 }
 
-func outcome(s scheduler.Stats, old *diff.Result, id string, slot uint64, result *diff.Result) scheduler.Outcome {
+func outcome(s policy.Stats, old *diff.Result, id string, slot uint64, result *diff.Result) scheduler.Outcome {
 	at := start.Add(time.Duration(slot) * time.Minute)
 	delta := diff.Compare(old, result)
 	s.Last, s.Executions, s.CheckedAt = slot, s.Executions+1, at
-	s.LastRun = scheduler.Run{Slot: slot, At: at, Elapsed: 40 * time.Millisecond, Outcome: registry.Unchanged, Why: "ranked"}
-	sample := scheduler.Sample{Slot: slot, Elapsed: 40 * time.Millisecond}
+	s.LastRun = policy.Run{Slot: slot, At: at, Elapsed: 40 * time.Millisecond, Outcome: registry.Unchanged, Why: "ranked"}
+	sample := policy.Sample{Slot: slot, Elapsed: 40 * time.Millisecond}
 	o := scheduler.Outcome{Query: id, Checked: at, At: at}
 	if delta != nil {
 		o.Result, o.Delta = result, delta

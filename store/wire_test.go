@@ -13,7 +13,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -82,15 +82,15 @@ func TestRecordKeepsEveryField(t *testing.T) {
 // included.
 func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		sample := rapid.Custom(func(rt *rapid.T) scheduler.Sample {
-			return scheduler.Sample{
+		sample := rapid.Custom(func(rt *rapid.T) policy.Sample {
+			return policy.Sample{
 				Slot:    rapid.Uint64Max(1<<61-1).Draw(rt, "slot"),
 				Elapsed: time.Duration(rapid.Int64().Draw(rt, "elapsed")),
 				Changed: rapid.Bool().Draw(rt, "changed"),
 				Jaccard: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(rt, "jaccard"),
 			}
 		})
-		r := record{stats: scheduler.Stats{
+		r := record{stats: policy.Stats{
 			Last:    rapid.Uint64().Draw(rt, "last"),
 			Hash:    rapid.String().Draw(rt, "hash"),
 			Samples: rapid.SliceOfN(sample, 1, 63).Draw(rt, "samples"),

@@ -26,7 +26,7 @@ func (w *world) check(r *http.Request, a *answer) {
 	if a.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/freshet.") { // the client, for pages of every origin
 		resources = "cross-origin"
 	}
-	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": resources, "Content-Security-Policy": policy} {
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": resources, "Content-Security-Policy": contentPolicy} {
 		if got := a.Header.Get(name); got != want {
 			w.t.Errorf("%s %s: %s is %q", r.Method, r.URL.Path, name, got)
 		}

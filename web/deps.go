@@ -11,6 +11,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
@@ -22,7 +24,7 @@ type Queries interface {
 	// Item returns one query; it wraps registry.ErrNotFound.
 	Item(id string) (registry.ListedQuery, error)
 	// Stats returns what the scheduler recorded of one query.
-	Stats(id string) (scheduler.Stats, error)
+	Stats(id string) (policy.Stats, error)
 }
 
 // History reads results, changes and slots.
@@ -83,7 +85,7 @@ type Planner interface {
 // Hints takes hints about what changed at an endpoint.
 type Hints interface {
 	// Hint marks the queries that a hint says may be affected.
-	Hint(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+	Hint(endpoint string, h registry.Hint) (plan.Hinted, error)
 }
 
 // Shadows estimates what other policies would do.

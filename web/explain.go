@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // An explanationView is a scheduler.Explanation with the statistics behind it.
@@ -68,14 +69,14 @@ func explainQuery(c *call) error {
 }
 
 // viewRun returns nil if there has been no run.
-func viewRun(r scheduler.Run) *runView {
+func viewRun(r policy.Run) *runView {
 	if r.At.IsZero() {
 		return nil
 	}
 	return &runView{r.Slot, r.At.UTC(), r.Elapsed.Seconds(), r.Outcome, r.Error, r.Why}
 }
 
-func viewStats(s scheduler.Stats, st registry.Status) statsView {
+func viewStats(s policy.Stats, st registry.Status) statsView {
 	v := statsView{Last: s.Last, Executions: s.Executions, Changes: s.Changes, Median: seconds(st), Failures: s.Failures, Cuts: s.Cuts,
 		NotBefore: s.NotBefore, Samples: make([]sampleView, len(s.Samples))}
 	for i, x := range s.Samples {

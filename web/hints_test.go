@@ -7,19 +7,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 func TestHints(t *testing.T) {
 	var got registry.Hint
 	var of string
 	w, secrets := lockedWorld(t, func(c *Config) {
-		c.Hints = hinter(func(endpoint string, h registry.Hint) (scheduler.Hinted, error) {
+		c.Hints = hinter(func(endpoint string, h registry.Hint) (plan.Hinted, error) {
 			if endpoint != "city" {
-				return scheduler.Hinted{}, registry.ErrNotFound
+				return plan.Hinted{}, registry.ErrNotFound
 			}
 			of, got = endpoint, h
-			return scheduler.Hinted{Affected: len(h.Touched), Queries: 7, All: h.All, Skipped: h.Skipped}, nil
+			return plan.Hinted{Affected: len(h.Touched), Queries: 7, All: h.All, Skipped: h.Skipped}, nil
 		})
 	})
 	w.token = secrets[registry.RoleApp]

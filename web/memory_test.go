@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A memory is a small store in memory that implements everything that the API needs.
@@ -193,8 +194,8 @@ func (m *memory) Item(id string) (registry.ListedQuery, error) {
 	return registry.ListedQuery{Query: q, Status: m.status[id]}, err
 }
 
-func (m *memory) Stats(id string) (scheduler.Stats, error) {
-	return scheduler.Stats{Last: 3, Executions: 2, Samples: []scheduler.Sample{{Slot: 1, Elapsed: time.Second}, {Slot: 3, Elapsed: time.Second, Changed: true, Jaccard: .5}}}, nil
+func (m *memory) Stats(id string) (policy.Stats, error) {
+	return policy.Stats{Last: 3, Executions: 2, Samples: []policy.Sample{{Slot: 1, Elapsed: time.Second}, {Slot: 3, Elapsed: time.Second, Changed: true, Jaccard: .5}}}, nil
 }
 
 // publish makes r the result of a query, as a slot would.
@@ -302,7 +303,7 @@ func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, err
 func (m *memory) Explain(_, query string) (scheduler.Explanation, error) {
 	q, err := m.Query(query)
 	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Code: scheduler.CodeOrder, Rank: 1, Of: 2,
-		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: scheduler.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
+		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: policy.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
 		PassedOver: &scheduler.PassedOver{Slot: 2, Reason: "budget"}}, err
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A queryView is the query resource.
@@ -165,7 +165,7 @@ func (v *viewer) share(q registry.Query, st registry.Status) (*float64, error) {
 
 // frequency returns the executions per slot between the first and the last sample. A
 // query with one sample counts as run in every slot.
-func frequency(s []scheduler.Sample) float64 {
+func frequency(s []policy.Sample) float64 {
 	if len(s) < 2 {
 		return 1
 	}

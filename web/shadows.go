@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A shadowBody names a policy.
@@ -42,7 +43,7 @@ func dropShadow(c *call) error {
 // reshade edits the endpoint's shadows and answers with the new list.
 func (c *call) reshade(edit func(*registry.Endpoint) error) error {
 	e, err := c.Registry.UpdateEndpoint(c.caller, c.r.PathValue("name"), edit)
-	if errors.Is(err, scheduler.ErrPolicy) {
+	if errors.Is(err, policy.ErrPolicy) {
 		return unprocessable("bad-endpoint", "/policy", "%v", err)
 	}
 	if err != nil {

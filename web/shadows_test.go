@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
@@ -22,11 +23,11 @@ func shadowsOf(ctx context.Context, endpoint string) (shadow.Comparison, error) 
 	if err != nil {
 		return shadow.Comparison{}, err
 	}
-	var entries []scheduler.Entry
+	var entries []policy.Entry
 	for i, id := range []string{"a", "b", "c"} {
-		e := scheduler.Entry{Query: registry.Query{ID: id}, Stats: scheduler.Stats{Last: 12, Executions: 5}}
+		e := policy.Entry{Query: registry.Query{ID: id}, Stats: policy.Stats{Last: 12, Executions: 5}}
 		for slot := range uint64(5) {
-			e.Stats.Samples = append(e.Stats.Samples, scheduler.Sample{Slot: 3 * slot, Elapsed: time.Second, Changed: i == 0 && slot == 2})
+			e.Stats.Samples = append(e.Stats.Samples, policy.Sample{Slot: 3 * slot, Elapsed: time.Second, Changed: i == 0 && slot == 2})
 		}
 		entries = append(entries, e)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/web/docs"
 	"github.com/freshet/freshet/web/docs/docstest"
 )
@@ -79,8 +80,8 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
 	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"), Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
 		Data: Data{Queries: w.m, History: w.m, Store: w.m},
-		Loops: Loops{Daemon: w.m, Shadows: comparer(shadowsOf), Hints: hinter(func(string, registry.Hint) (scheduler.Hinted, error) {
-			return scheduler.Hinted{}, registry.ErrNotFound
+		Loops: Loops{Daemon: w.m, Shadows: comparer(shadowsOf), Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
+			return plan.Hinted{}, registry.ErrNotFound
 		})},
 		Profiling:  Profiling{Profiles: w.complex},
 		Publishing: Publishing{Followers: streams{}, Feeds: feeds{}, ChangeJSON: marshalChange},
@@ -124,9 +125,9 @@ func (s streams) ProfileCaptures(w http.ResponseWriter, _ *http.Request, _ strin
 }
 
 // A hinter is Hints.
-type hinter func(endpoint string, h registry.Hint) (scheduler.Hinted, error)
+type hinter func(endpoint string, h registry.Hint) (plan.Hinted, error)
 
-func (f hinter) Hint(endpoint string, h registry.Hint) (scheduler.Hinted, error) {
+func (f hinter) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
 	return f(endpoint, h)
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/shadow"
 )
@@ -84,7 +86,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			const budget = 350 * time.Millisecond
-			want, err := bench.NewSimulator(tr).Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+			want, err := bench.NewSimulator(tr).Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: plan.RuleStrict, Schedule: true, Ring: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +98,7 @@ func TestBenchLiveAgrees(t *testing.T) {
 	}
 }
 
-func playLive(t *testing.T, args []string, tr *trace.Trace, policy string, budget time.Duration) (ran [][]int, left []scheduler.Entry) {
+func playLive(t *testing.T, args []string, tr *trace.Trace, spelling string, budget time.Duration) (ran [][]int, left []policy.Entry) {
 	h := recordingSource{changesets: args[1], base: args[3], queries: args[5], timeout: time.Minute}
 	queries, steps, err := h.open(t.Context(), &cli.Env{Stderr: t.Output()})
 	defer h.close()
@@ -126,14 +128,14 @@ func playLive(t *testing.T, args []string, tr *trace.Trace, policy string, budge
 		}
 		b.Outcomes = append(b.Outcomes, scheduler.Outcome{
 			Query: q.ID, Result: a.Result, Delta: diff.Compare(nil, a.Result), At: time.Now(), Checked: time.Now(),
-			Stats: scheduler.Stats{Executions: 1, Samples: []scheduler.Sample{{Elapsed: a.Elapsed}}, Hash: a.Result.Hash(), Rows: a.Result.Len(), Memory: a.Memory},
+			Stats: policy.Stats{Executions: 1, Samples: []policy.Sample{{Elapsed: a.Elapsed}}, Hash: a.Result.Hash(), Rows: a.Result.Len(), Memory: a.Memory},
 		})
 	}
 	if _, err := ledger.Record(replayEndpoint, b); err != nil {
 		t.Fatal(err)
 	}
 	loop, err := scheduler.NewLoop(scheduler.Config{Ledger: ledger, Clock: x, Executor: x, Endpoint: registry.Endpoint{
-		Name: replayEndpoint, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: policy, Timeout: registry.Duration(time.Hour),
+		Name: replayEndpoint, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: spelling, Timeout: registry.Duration(time.Hour),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -181,8 +183,8 @@ func TestShadowsForetellScarcity(t *testing.T) {
 		}
 	}
 	w := bench.NewSimulator(tr)
-	really := func(policy string) (bench.Row, []scheduler.Entry) {
-		row, err := w.Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: scheduler.RuleStrict, Schedule: true, Ring: true})
+	really := func(policy string) (bench.Row, []policy.Entry) {
+		row, err := w.Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: plan.RuleStrict, Schedule: true, Ring: true})
 		if err != nil {
 			t.Fatal(err)
 		}

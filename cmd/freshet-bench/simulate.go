@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 func simulateCommand(w *cli.Env) *cobra.Command {
@@ -67,7 +68,7 @@ policies:
 	f.StringVar(&trace, "trace", "", "trace of either format")
 	f.StringVar(&policies, "policy", "", "policies, separated by commas")
 	f.StringSliceVar(&budgets, "budget", []string{"10s"}, "budgets of a slot, separated by commas")
-	f.StringVar(&rule, "rule", scheduler.RuleStrict, "budget rule: "+strings.Join(scheduler.Rules(), " or "))
+	f.StringVar(&rule, "rule", plan.RuleStrict, "budget rule: "+strings.Join(plan.Rules(), " or "))
 	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
 	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")

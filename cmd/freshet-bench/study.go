@@ -8,7 +8,7 @@ import (
 
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 func studyCommand(w *cli.Env) *cobra.Command {
@@ -65,6 +65,6 @@ have means and standard deviations. --policy adds policies, your own for example
 	f.StringSliceVar(&traces, "trace", nil, "traces of either format, separated by commas")
 	f.StringVar(&out, "out", "", "directory to write")
 	f.StringVar(&policies, "policy", "", "further policies, separated by commas")
-	f.StringVar(&rule, "rule", scheduler.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
+	f.StringVar(&rule, "rule", plan.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
 	return c
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // hintPiece is the approximate number of bytes of IRIs in one request.
@@ -84,10 +84,10 @@ func (a *api) hintTouched(ctx context.Context, endpoint string, iris []string) e
 
 // hint sends a hint in requests of moderate size. A query that several requests
 // affect counts several times.
-func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (scheduler.Hinted, error) {
-	sum := scheduler.Hinted{}
+func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (plan.Hinted, error) {
+	sum := plan.Hinted{}
 	send := func(body any) error {
-		var done scheduler.Hinted
+		var done plan.Hinted
 		if err := a.do(ctx, http.MethodPost, endpointPath(endpoint)+"/hints", body, &done); err != nil {
 			return err
 		}

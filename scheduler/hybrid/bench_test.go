@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/hybrid"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -51,18 +51,18 @@ func BenchmarkSlot(b *testing.B) {
 					w.rates = append(w.rates, []float64{0, 0.5, 0.02}[max(0, i%100-97)])
 					queries = append(queries, registry.Query{ID: fmt.Sprintf("q%07d", i)})
 				}
-				r, err := scheduler.NewReplay(scheduler.ReplayConfig{Policy: p, Rule: scheduler.RuleStrict, Budget: state.budget, Queries: queries, World: w, Ring: true})
+				r, err := plan.NewReplay(plan.ReplayConfig{Policy: p, Rule: plan.RuleStrict, Budget: state.budget, Queries: queries, World: w, Ring: true})
 				if err != nil {
 					b.Fatal(err)
 				}
 				for range 60 {
-					r.Slot(func(scheduler.Played) {})
+					r.Slot(func(plan.Played) {})
 				}
 				executed := 0
 				var slots []time.Duration
 				for b.Loop() {
 					begin := processor(b)
-					r.Slot(func(scheduler.Played) { executed++ })
+					r.Slot(func(plan.Played) { executed++ })
 					slots = append(slots, processor(b)-begin)
 				}
 				slices.Sort(slots)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/hybrid"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -19,8 +19,8 @@ type steady struct {
 	seed  uint64
 }
 
-func (w steady) Execute(query int, slot, last uint64) scheduler.Known {
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+func (w steady) Execute(query int, slot, last uint64) plan.Known {
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
 	for s := last + 1; s <= slot && slot > 0; s++ {
 		x := (uint64(query)<<32 + s + w.seed) * 0x9e3779b97f4a7c15
 		x = (x ^ x>>29) * 0xbf58476d1ce4e5b9
@@ -37,8 +37,8 @@ func (steady) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0
 // fourth, and the others never change.
 type pulse struct{ hot, queries int }
 
-func (w pulse) Execute(query int, slot, last uint64) scheduler.Known {
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: 100 * time.Millisecond}
+func (w pulse) Execute(query int, slot, last uint64) plan.Known {
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: 100 * time.Millisecond}
 	if query < w.hot && slot > 0 && slot-slot/4 > last-last/4 {
 		k.Outcome, k.Jaccard = registry.Changed, 0.5
 	}
@@ -51,12 +51,12 @@ func (pulse) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0,
 // a different slot. The first query is an exception.
 type waning struct{ steady }
 
-func (w waning) Execute(query int, slot, last uint64) scheduler.Known {
+func (w waning) Execute(query int, slot, last uint64) plan.Known {
 	wane := uint64(60 + 40*query)
 	if query == 0 {
 		return w.steady.Execute(query, slot, last)
 	}
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
 	if last < wane {
 		k = w.steady.Execute(query, min(slot, wane), last)
 	}
@@ -85,7 +85,7 @@ func (r recorder) Absorb(m policy.Moment, ran []*policy.Candidate, related func(
 // many there are: no slot counts as empty because they have not changed, and the
 // clock does no harm. Where queries do change together, the policy learns it.
 func TestTrust(t *testing.T) {
-	play := func(spelling string, w scheduler.World, queries int) (found int, trusted bool, empty float64) {
+	play := func(spelling string, w plan.World, queries int) (found int, trusted bool, empty float64) {
 		p, err := policy.Parse([]policy.Definition{hybrid.Definition()}, spelling)
 		if err != nil {
 			t.Fatal(err)
@@ -95,12 +95,12 @@ func TestTrust(t *testing.T) {
 		for i := range list {
 			list[i] = registry.Query{ID: fmt.Sprintf("q%04d", i)}
 		}
-		r, err := scheduler.NewReplay(scheduler.ReplayConfig{Policy: recorder{p.(hybrid.Policy), &shared}, Rule: scheduler.RuleStrict, Budget: time.Second, Queries: list, World: w, Ring: true})
+		r, err := plan.NewReplay(plan.ReplayConfig{Policy: recorder{p.(hybrid.Policy), &shared}, Rule: plan.RuleStrict, Budget: time.Second, Queries: list, World: w, Ring: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 600 {
-			r.Slot(func(x scheduler.Played) {
+			r.Slot(func(x plan.Played) {
 				if x.Outcome == registry.Changed {
 					found++
 				}

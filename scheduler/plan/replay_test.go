@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A played is a small world with everything written down.
@@ -145,7 +146,7 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 	for slot, row := range stale {
 		copy(w.changed[slot], row[:])
 	}
-	oracle := func(m scheduler.Moment, c *scheduler.Candidate) (uint64, time.Duration) {
+	oracle := func(m policy.Moment, c *policy.Candidate) (uint64, time.Duration) {
 		for q, x := range w.queries() {
 			if x.ID == c.Query.ID && stale[m.Slot][q] {
 				return m.Slot, w.times[m.Slot][q]
@@ -155,7 +156,7 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 	}
 	for _, rule := range []string{plan.RuleStrict, plan.RuleOverrun} {
 		r, err := plan.NewReplay(plan.ReplayConfig{
-			Policy: scheduler.Clairvoyant(oracle), Rule: rule, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w, Ranked: true,
+			Policy: policy.Clairvoyant(oracle), Rule: rule, Budget: 10 * time.Millisecond, Queries: w.queries(), World: w, Ranked: true,
 			Only: func(slot uint64) (list []int) {
 				for q, is := range stale[slot] {
 					if is {

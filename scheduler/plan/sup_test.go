@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A rhythm is a world of queries whose updates are known; an execution takes a
@@ -167,7 +168,7 @@ func TestSatisfyHolders(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := registry.Query{ID: "q", Holders: []registry.Holder{c.holder}}
-		k := &scheduler.Candidate{Query: q}
+		k := &policy.Candidate{Query: q}
 		if c.first == 5 {
 			k.Overdue = 5
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/shadow"
@@ -170,8 +171,8 @@ func (t *hunchTable) Explain(m policy.Moment, c *policy.Candidate) map[string]fl
 // change.
 type uneven struct{}
 
-func (uneven) Execute(query int, slot, _ uint64) scheduler.Known {
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: time.Duration(10+query) * time.Millisecond}
+func (uneven) Execute(query int, slot, _ uint64) plan.Known {
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: time.Duration(10+query) * time.Millisecond}
 	if query%4 == 0 && slot > 0 {
 		k.Outcome, k.Jaccard = registry.Changed, 0.5
 	}
@@ -191,13 +192,13 @@ func TestTableInSimulator(t *testing.T) {
 		queries = append(queries, registry.Query{ID: fmt.Sprintf("q%02d", i), Constants: []string{fmt.Sprint("urn:", i%20)}})
 	}
 	before := calls
-	r, err := scheduler.NewReplay(scheduler.ReplayConfig{Policy: p, Rule: scheduler.RuleStrict, Budget: 300 * time.Millisecond, Queries: queries, World: uneven{}, Ring: true})
+	r, err := plan.NewReplay(plan.ReplayConfig{Policy: p, Rule: plan.RuleStrict, Budget: 300 * time.Millisecond, Queries: queries, World: uneven{}, Ring: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	changing, others := 0, 0
 	for range 200 {
-		r.Slot(func(x scheduler.Played) {
+		r.Slot(func(x plan.Played) {
 			if x.Query%4 == 0 {
 				changing++
 			} else {

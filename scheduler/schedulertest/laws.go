@@ -11,6 +11,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 func testEmpty(t *testing.T, b *bench) {
@@ -144,14 +146,14 @@ func testStats(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	o := outcome(q.ID, 7, nil, Rows(t, "x"))
 	at := start.Add(time.Hour)
-	o.Stats = scheduler.Stats{
+	o.Stats = policy.Stats{
 		Last: 7, Executions: 90, Changes: 11, Hash: o.Result.Hash(), Rows: 1, CheckedAt: at, ChangedAt: at.Add(-time.Minute),
-		LastRun:  scheduler.Run{Slot: 7, At: at, Elapsed: 1500 * time.Millisecond, Outcome: registry.Changed, Error: "e", Why: scheduler.TierNew},
+		LastRun:  policy.Run{Slot: 7, At: at, Elapsed: 1500 * time.Millisecond, Outcome: registry.Changed, Error: "e", Why: plan.TierNew},
 		Failures: 3, Cuts: 2, NotBefore: 12, Floor: 3 * time.Second, Policy: "ttl:max=32:reset", State: []float64{4, -0.5}, Served: 9,
 		Memory: scheduler.Memory{Body: [2]uint64{1 << 63, 2}, ETag: `"abc"`, LastModified: "Fri, 20 Nov 2026 09:00:00 GMT"},
 	}
-	for i := range uint64(scheduler.Ring) {
-		o.Stats.Samples = append(o.Stats.Samples, scheduler.Sample{
+	for i := range uint64(policy.Ring) {
+		o.Stats.Samples = append(o.Stats.Samples, policy.Sample{
 			Slot: i + 1, Elapsed: time.Duration(i) * time.Millisecond, Changed: i%2 == 1, Jaccard: float64(i) / 64})
 	}
 	own := b.entry(alpha, q.ID).Stats.Position.Epoch

@@ -12,6 +12,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A Seeder registers queries in the store of the ledger under test. Register adds a
@@ -140,7 +142,7 @@ func (b *bench) result(id string) *diff.Result {
 }
 
 // entry returns one query of an endpoint.
-func (b *bench) entry(endpoint, id string) scheduler.Entry {
+func (b *bench) entry(endpoint, id string) policy.Entry {
 	b.t.Helper()
 	for _, e := range b.since(endpoint, 0).Entries {
 		if e.Query.ID == id {
@@ -148,7 +150,7 @@ func (b *bench) entry(endpoint, id string) scheduler.Entry {
 		}
 	}
 	b.t.Fatalf("query %s is not among those of %s", id, endpoint)
-	return scheduler.Entry{}
+	return policy.Entry{}
 }
 
 // outcome describes one complete execution in a slot. now is nil if the result did
@@ -156,9 +158,9 @@ func (b *bench) entry(endpoint, id string) scheduler.Entry {
 func outcome(id string, slot uint64, was, now *diff.Result) scheduler.Outcome {
 	at := start.Add(time.Duration(slot) * time.Minute)
 	o := scheduler.Outcome{Query: id, Checked: at.Add(-time.Second), At: at}
-	o.Stats = scheduler.Stats{
+	o.Stats = policy.Stats{
 		Last: slot, Executions: slot, CheckedAt: o.Checked,
-		LastRun: scheduler.Run{Slot: slot, At: at, Elapsed: time.Second, Outcome: registry.Unchanged, Why: scheduler.TierRanked},
+		LastRun: policy.Run{Slot: slot, At: at, Elapsed: time.Second, Outcome: registry.Unchanged, Why: plan.TierRanked},
 	}
 	if now != nil {
 		o.Result, o.Delta = now, diff.Compare(was, now)
@@ -168,7 +170,7 @@ func outcome(id string, slot uint64, was, now *diff.Result) scheduler.Outcome {
 	return o
 }
 
-func ids(entries []scheduler.Entry) []string {
+func ids(entries []policy.Entry) []string {
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Query.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
@@ -37,7 +38,7 @@ type Memory struct {
 
 type kept struct {
 	query  registry.Query
-	stats  scheduler.Stats
+	stats  policy.Stats
 	result *diff.Result
 }
 
@@ -127,7 +128,7 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		}
 		seen[e.id] = true
 		if k := m.queries[e.id]; k != nil {
-			n.Entries = append(n.Entries, scheduler.Entry{Query: k.query, Stats: k.stats})
+			n.Entries = append(n.Entries, policy.Entry{Query: k.query, Stats: k.stats})
 		} else {
 			n.Removed = append(n.Removed, e.id)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/scheduler/update"
 )
@@ -84,7 +85,7 @@ func opened(p registry.Profile, number uint64, slot uint64) registry.Round {
 
 func done(r registry.Round, item int, slot uint64) registry.Round {
 	r.Intervals = append([]registry.Interval(nil), r.Intervals...)
-	r.Intervals[item].Done = &registry.Execution{At: start.Add(time.Duration(slot) * time.Minute), Slot: slot, Why: scheduler.TierInterval}
+	r.Intervals[item].Done = &registry.Execution{At: start.Add(time.Duration(slot) * time.Minute), Slot: slot, Why: plan.TierInterval}
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/scheduler/shadow"
@@ -249,7 +250,7 @@ func TestCompareUnderDebt(t *testing.T) {
 			return time.Second, r
 		}}
 		e := shadowed("rr")
-		e.Rule, e.Timeout = scheduler.RuleDebt, registry.Duration(10*time.Second)
+		e.Rule, e.Timeout = plan.RuleDebt, registry.Duration(10*time.Second)
 		m, c := start(t, e, s)
 		tick(t, m, 40)
 		// Times are known exactly, so rr does what it did.
@@ -257,7 +258,7 @@ func TestCompareUnderDebt(t *testing.T) {
 		if d := lent.Total.Mean - float64(lent.Same.Total); math.Abs(d) > 2 || lent.Used.High > 3*float64(lent.To-lent.From+1)+10 {
 			t.Errorf("under debt: %+v", lent)
 		}
-		e.Rule = scheduler.RuleStrict
+		e.Rule = plan.RuleStrict
 		if err := m.Update(e, s); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -14,7 +15,7 @@ import (
 type Config struct {
 	Policy policy.Policy
 	Budget time.Duration
-	Rule   string // scheduler.RuleStrict when empty, or RuleDebt
+	Rule   string // plan.RuleStrict when empty, or RuleDebt
 	// Timeout of one execution, 0 = none.
 	Timeout time.Duration
 	// Entries are the queries of the endpoint with their statistics: the
@@ -70,7 +71,7 @@ func play(c Config, s *sampledHistory) (tally, error) {
 	t := tally{changes: s.count()}
 	last := make([]uint64, len(s.queries))
 	for slot := s.from + 1; slot <= s.to; slot++ {
-		r.Slot(func(x scheduler.Played) {
+		r.Slot(func(x plan.Played) {
 			if !x.Outcome.Complete() {
 				t.used += x.Elapsed
 				return
@@ -83,9 +84,9 @@ func play(c Config, s *sampledHistory) (tally, error) {
 }
 
 // replay prepares to play the policy in a history.
-func (c *Config) replay(s *sampledHistory) (*scheduler.Replay, error) {
-	r, err := scheduler.NewReplay(scheduler.ReplayConfig{
-		Policy: c.Policy, Rule: cmp.Or(c.Rule, scheduler.RuleStrict), Budget: c.Budget, Timeout: c.Timeout,
+func (c *Config) replay(s *sampledHistory) (*plan.Replay, error) {
+	r, err := plan.NewReplay(plan.ReplayConfig{
+		Policy: c.Policy, Rule: cmp.Or(c.Rule, plan.RuleStrict), Budget: c.Budget, Timeout: c.Timeout,
 		Queries: s.queries, World: s, First: s.from, Start: c.start(s.from), Lead: c.Lead, Ring: true, Ranked: true,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -23,8 +24,8 @@ type steady struct {
 	seed  uint64
 }
 
-func (w steady) Execute(query int, slot, last uint64) scheduler.Known {
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
+func (w steady) Execute(query int, slot, last uint64) plan.Known {
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: w.costs[query]}
 	for s := last + 1; s <= slot && slot > 0; s++ {
 		x := (uint64(query)<<32 + s + w.seed) * 0x9e3779b97f4a7c15
 		x = (x ^ x>>29) * 0xbf58476d1ce4e5b9
@@ -46,13 +47,13 @@ func parse(t *testing.T, spelling string) policy.Policy {
 	return p
 }
 
-func replay(t *testing.T, spelling string, budget time.Duration, w steady) *scheduler.Replay {
+func replay(t *testing.T, spelling string, budget time.Duration, w steady) *plan.Replay {
 	t.Helper()
 	queries := make([]registry.Query, len(w.costs))
 	for i := range queries {
 		queries[i] = registry.Query{ID: fmt.Sprintf("q%06d", i), Constants: []string{fmt.Sprint("urn:", i%3)}}
 	}
-	r, err := scheduler.NewReplay(scheduler.ReplayConfig{Policy: parse(t, spelling), Rule: scheduler.RuleStrict, Budget: budget, Queries: queries, World: w, Ring: true})
+	r, err := plan.NewReplay(plan.ReplayConfig{Policy: parse(t, spelling), Rule: plan.RuleStrict, Budget: budget, Queries: queries, World: w, Ring: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func recordedBy(t *testing.T, spelling string, budget time.Duration, w steady, s
 	t.Helper()
 	r := replay(t, spelling, budget, w)
 	for range slots {
-		r.Slot(func(scheduler.Played) {})
+		r.Slot(func(plan.Played) {})
 	}
 	return r.Entries()
 }
@@ -97,7 +98,7 @@ func TestShadowKnowsAll(t *testing.T) {
 		r := replay(t, spelling, 3*time.Second, w)
 		var total, relevant int
 		for range 60 {
-			r.Slot(func(x scheduler.Played) {
+			r.Slot(func(x plan.Played) {
 				total++
 				if x.Outcome == registry.Changed {
 					relevant++
@@ -152,7 +153,7 @@ func scored(t *testing.T, spelling string, budget time.Duration, w steady, slots
 				s.changes++
 			}
 		}
-		r.Slot(func(x scheduler.Played) {
+		r.Slot(func(x plan.Played) {
 			s.total++
 			for since := last[x.Query] + 1; since <= slot; since++ {
 				if changed(x.Query, since) {

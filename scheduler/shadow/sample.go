@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -81,8 +81,8 @@ func (s *sampledHistory) within(query int, after, to uint64) []change {
 func bySlot(e change, slot uint64) int { return cmp.Compare(e.slot, slot) }
 
 // Execute returns what an execution would have brought.
-func (s *sampledHistory) Execute(query int, slot, last uint64) scheduler.Known {
-	k := scheduler.Known{Outcome: registry.Unchanged, Elapsed: s.cost(query, slot)}
+func (s *sampledHistory) Execute(query int, slot, last uint64) plan.Known {
+	k := plan.Known{Outcome: registry.Unchanged, Elapsed: s.cost(query, slot)}
 	if found := s.within(query, last, slot); len(found) > 0 {
 		alike := 1.0
 		for _, e := range found {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -129,7 +130,7 @@ func choices(t *testing.T, c Config) map[uint64][]string {
 	}
 	chosen := map[uint64][]string{}
 	for slot := h.from + 1; slot <= h.to; slot++ {
-		r.Slot(func(x scheduler.Played) {
+		r.Slot(func(x plan.Played) {
 			if x.Outcome.Complete() {
 				chosen[slot] = append(chosen[slot], h.queries[x.Query].ID)
 			}

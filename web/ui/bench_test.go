@@ -14,6 +14,7 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
 )
@@ -53,10 +54,10 @@ func crowd(b testing.TB, n int) http.Handler {
 		if _, err := db.EditQuery(q.ID, func(x *registry.Query, _ bool) error { *x = q; return nil }); err != nil {
 			b.Fatal(err)
 		}
-		s := scheduler.Stats{Last: 63, Executions: 63, Changes: uint64(i % 9), Hash: results[0].Hash(), Rows: 20, CheckedAt: time.Now().Add(-time.Duration(i) * time.Millisecond), ChangedAt: time.Now(), Policy: "rr",
-			LastRun: scheduler.Run{Slot: 63, At: time.Now(), Elapsed: time.Millisecond, Outcome: registry.Changed}}
+		s := policy.Stats{Last: 63, Executions: 63, Changes: uint64(i % 9), Hash: results[0].Hash(), Rows: 20, CheckedAt: time.Now().Add(-time.Duration(i) * time.Millisecond), ChangedAt: time.Now(), Policy: "rr",
+			LastRun: policy.Run{Slot: 63, At: time.Now(), Elapsed: time.Millisecond, Outcome: registry.Changed}}
 		for k := range 63 {
-			s.Samples = append(s.Samples, scheduler.Sample{Slot: uint64(k + 1), Elapsed: time.Duration(i%50+1) * time.Millisecond, Changed: k%9 < i%9, Jaccard: .3})
+			s.Samples = append(s.Samples, policy.Sample{Slot: uint64(k + 1), Elapsed: time.Duration(i%50+1) * time.Millisecond, Changed: k%9 < i%9, Jaccard: .3})
 		}
 		batch.Outcomes = append(batch.Outcomes, scheduler.Outcome{Query: q.ID, Stats: s, Result: results[0], Delta: diff.Compare(nil, results[0])})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A query without any complete result is visible on every page: its state, the
@@ -141,7 +142,7 @@ func TestJudgeSlot(t *testing.T) {
 // A run cut by the budget is not drawn as a failure.
 func TestStripOfCutRun(t *testing.T) {
 	for outcome, failed := range map[registry.Outcome]bool{registry.Cut: false, registry.Partial: false, registry.Failed: true, registry.Rejected: true} {
-		s := scheduler.Stats{}
+		s := policy.Stats{}
 		s.LastRun.Slot, s.LastRun.At, s.LastRun.Outcome = 7, time.Now(), outcome
 		if x := stripOf(s, 9); (x.Failed != "") != failed || (x.Partial == "") != failed {
 			t.Errorf("%s: failed %q, partial %q, %s", outcome, x.Failed, x.Partial, x.About)

@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/web"
 )
@@ -222,7 +222,7 @@ func TestEndpointInDebt(t *testing.T) {
 	r.post("/endpoints/city", with(fields, "rule", "overrun")...).status(422)
 	r.follow(r.post("/endpoints/city", with(fields, "rule", "debt")...)).has("The settings of city are in force.")
 	e, err := r.reg.Endpoint("city")
-	if err != nil || e.Rule != scheduler.RuleDebt {
+	if err != nil || e.Rule != plan.RuleDebt {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	if err := r.daemon.Update(e, r.oracle); err != nil {

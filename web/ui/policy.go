@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // chosen returns the form that selects a policy: one of the list, or one given as
@@ -66,7 +67,7 @@ func (v policyHandler) compare() error {
 	if errors.Is(err, same) {
 		f.Values = url.Values{} // a policy given as text takes precedence over the list
 	}
-	if errors.Is(err, scheduler.ErrPolicy) {
+	if errors.Is(err, policy.ErrPolicy) {
 		err = &registry.Problem{Kind: registry.KindBadEndpoint, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A queryPage answers: is this result current, what changed last, and why does it run
@@ -34,7 +35,7 @@ type queryNow struct {
 	clock
 	Query     *registry.Query
 	Status    registry.Status
-	Stats     scheduler.Stats
+	Stats     policy.Stats
 	X         scheduler.Explanation
 	Mine      bool          // the visitor has paused it, and others want it to run
 	Size      string        // of its result
@@ -153,7 +154,7 @@ func (v queryHandler) page() (content, error) {
 	return c, nil
 }
 
-func (v queryHandler) state(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation) (queryNow, error) {
+func (v queryHandler) state(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation) (queryNow, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
 		return queryNow{}, err
@@ -257,7 +258,7 @@ func (v queryHandler) text(q *registry.Query) textView {
 }
 
 // why explains when and why the query ran or did not run.
-func (v queryHandler) why(q *registry.Query, st registry.Status, s scheduler.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
+func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
 	w := whyView{Strip: stripOf(s, loop.Last.Number)}
 	w.Strip.Values = slotWords(s, loop.Last.Number)
 	chance, known := chanceOf(s, x)
@@ -308,7 +309,7 @@ func (v queryHandler) why(q *registry.Query, st registry.Status, s scheduler.Sta
 
 // chanceOf returns the probability that the result has changed by now: the policy's
 // own estimate if it makes one, else the one derived from the change rate.
-func chanceOf(s scheduler.Stats, x scheduler.Explanation) (float64, bool) {
+func chanceOf(s policy.Stats, x scheduler.Explanation) (float64, bool) {
 	if p, ok := x.Inputs["chance"]; ok {
 		return p, true
 	}

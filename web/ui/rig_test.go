@@ -359,7 +359,7 @@ var (
 // elements, unique ids, no inline script, style or handler, no other host.
 func (a *response) wellBuilt() {
 	a.t.Helper()
-	if got := a.Header.Get("Content-Security-Policy"); got != policy || strings.Contains(got, "unsafe") {
+	if got := a.Header.Get("Content-Security-Policy"); got != contentPolicy || strings.Contains(got, "unsafe") {
 		a.t.Errorf("%s: policy %q", a.Request.URL, got)
 	}
 	var open []string

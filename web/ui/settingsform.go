@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // A settingsForm holds the editable settings of an endpoint. Each has an explanation,
@@ -41,7 +42,7 @@ type setting struct {
 
 // The fields of the form in display order.
 var settingFields = []setting{
-	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{scheduler.RuleStrict, scheduler.RuleDebt}},
+	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{plan.RuleStrict, plan.RuleDebt}},
 	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
 	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
 	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
@@ -276,7 +277,7 @@ func origin(sources map[string]registry.Source) string {
 }
 
 func figuresOf(e registry.Endpoint, t sum, slots []scheduler.Slot) settingFigures {
-	f := settingFigures{Debt: e.Rule == scheduler.RuleDebt, Longest: longestRun(slots)}
+	f := settingFigures{Debt: e.Rule == plan.RuleDebt, Longest: longestRun(slots)}
 	if every, ok := strings.CutPrefix(e.Slot, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d > 0 {
 			f.Share = share(time.Duration(e.Budget).Seconds() / d.Seconds()).String()

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A strip shows a query's last slots as ticks: low = ran, tall = changed (the height
@@ -22,7 +22,7 @@ type strip struct {
 const stripSlots = 36
 
 // stripOf draws the recorded executions of a query up to its endpoint's last slot.
-func stripOf(s scheduler.Stats, last uint64) strip {
+func stripOf(s policy.Stats, last uint64) strip {
 	last = max(last, s.Last, s.LastRun.Slot)
 	if s.LastRun.At.IsZero() && len(s.Samples) == 0 {
 		return strip{Empty: true, About: "not run yet"}
@@ -66,7 +66,7 @@ func stripOf(s scheduler.Stats, last uint64) strip {
 }
 
 // slotWords describes each slot of a strip, oldest first.
-func slotWords(s scheduler.Stats, last uint64) string {
+func slotWords(s policy.Stats, last uint64) string {
 	last = max(last, s.Last, s.LastRun.Slot)
 	words := make([]string, 0, stripSlots)
 	said := map[uint64]string{}
