@@ -7,19 +7,6 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A reason is why a query is not eligible.
-type reason uint8
-
-const (
-	eligible reason = iota
-	paused
-	inactive
-	backingOff
-	cutOut
-	tooSoon
-	notDue
-)
-
 // A placement says where a query belongs and when to look again.
 type placement struct {
 	tier string

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/internal/selection"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 )
@@ -67,31 +68,97 @@ func (p *Planner) Committed(changes []registry.Change) {
 	}
 }
 
-// Slot is the number of the slot that runs or comes next.
-func (p *Planner) Slot() uint64 { return p.slot }
-
-// Debt is what later slots have to repay.
-func (p *Planner) Debt() time.Duration { return p.debt }
-
-// Unowed is what is left of the next slot's budget when it has repaid its part of
-// the debt.
-func (p *Planner) Unowed() time.Duration { return p.budget - repayment(p.debt, p.budget) }
-
-// Rounds follows the rounds of profiles.
-func (p *Planner) Rounds() *rounds.Tracker { return p.rounds }
-
-// A Census counts the queries of a plan.
-type Census struct {
-	Queries int
-	States  map[registry.State]int
-	Results int       // queries that have a result
-	Oldest  time.Time // to the second, when the oldest result was last known to be true
+// put adds or replaces a query. The statistics become the planner's own.
+func (p *Planner) put(q registry.Query, s policy.Stats) {
+	q.Normal, q.Warnings = "", nil // as long as the text, and no use here
+	c := p.all[q.ID]
+	if c == nil {
+		c = p.hold(q.ID)
+	}
+	p.lift(c)
+	if in := p.index.has(c); in { // its text may be another
+		p.index.drop(c)
+		c.ask(q)
+		p.index.add(c)
+	} else {
+		c.ask(q)
+		p.index.enter(c)
+	}
+	p.learn(c, s)
+	p.settle(c)
+	p.count(c)
 }
 
-// Census counts the queries. Its cost does not grow with their number.
-func (p *Planner) Census() Census {
-	return Census{Queries: len(p.all), States: p.tally.all(), Results: p.tally.results, Oldest: p.oldest.at()}
+// hold makes room for a query.
+func (p *Planner) hold(id string) *item {
+	c := &item{prefix: selection.Prefix(id), held: true, Candidate: policy.Candidate{Number: int32(len(p.order))}}
+	p.all[id] = c
+	p.order = append(p.order, c)
+	return c
 }
 
-// Count is how many queries are in a state.
-func (p *Planner) Count(s registry.State) int { return p.tally.of(s) }
+// drop forgets a query.
+func (p *Planner) drop(id string) {
+	if c := p.all[id]; c != nil {
+		p.lift(c)
+		p.hints.drop(c)
+		p.tally.move(c, tallied{})
+		p.oldest.drop(c)
+		delete(p.all, id)
+		last := p.order[len(p.order)-1]
+		p.index.leave(c, last)
+		c.held = false
+		p.order[c.Number], last.Number = last, c.Number
+		p.order = slices.Delete(p.order, len(p.order)-1, len(p.order))
+	}
+}
+
+// keep forgets every query that is not among these.
+func (p *Planner) keep(held map[string]bool) {
+	for i := len(p.order) - 1; i >= 0; i-- { // the last one takes the place of one that is dropped
+		p.pause(i)
+		if id := p.order[i].Query.ID; !held[id] {
+			p.drop(id)
+		}
+	}
+}
+
+// forgive ends the back-off of all queries that is from before an edit of the
+// endpoint's settings.
+func (p *Planner) forgive(edited time.Time) {
+	for i, c := range p.order {
+		p.pause(i)
+		if s := c.Stats; s.NotBefore > p.slot {
+			s.Forgive(edited)
+			p.lift(c)
+			p.learn(c, s)
+			p.settle(c)
+			p.count(c)
+		}
+	}
+}
+
+// SetPolicy applies another policy, rule or budget to everything. A debt remains.
+func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
+	p.scatter()
+	if next.String() != p.policy.String() {
+		p.shared, p.ranking = nil, policy.Ranking{}
+	}
+	p.ranked.source = newSource(next, &p.order)
+	p.policy, p.name = next, next.String()
+	p.SetBudget(r, budget)
+	for i, c := range p.order {
+		p.pause(i)
+		p.learn(c, c.Stats)
+		p.settle(c)
+	}
+}
+
+// scatter lifts all queries from wherever they stand.
+func (p *Planner) scatter() {
+	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = waitList{}, waitList{}, waitList{}, slotQueue{}, timeQueue{}, nil
+	for i, c := range p.order {
+		p.pause(i)
+		c.in, c.Row, c.listed, c.rests, c.slot, c.timed = nil, 0, false, false, 0, false
+	}
+}

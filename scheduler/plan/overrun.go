@@ -1,11 +1,6 @@
 package plan
 
-import (
-	"slices"
-	"time"
-
-	"github.com/freshet/freshet/registry"
-)
+import "time"
 
 // Cut lists the executions that have to be cut now and were not yet, because the
 // budget or a share of it is used up.
@@ -175,52 +170,29 @@ func (s *SlotBudget) going(front bool) (list []*Execution) {
 	return list
 }
 
-// Finish books an answer and applies the budget to it: an execution that exceeded
-// its limit counts as cut, whatever its answer, and is charged what was left.
-// stopped reports that the process is ending.
-func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (registry.Answer, bool) {
-	if last := len(s.runs) - 1; s.runs[last] == r {
-		s.runs = s.runs[:last]
-	} else {
-		s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
+// overClaims lists the executions that intervals claimed and that have to be cut,
+// because rivals wait and together they use up the share; else wait is how long
+// it takes at least until then. Where one runs at a time its own limit says so.
+func (s *SlotBudget) overClaims(now time.Time) (cut []*Execution, wait time.Duration) {
+	wait = time.Hour
+	if s.serial || s.p.claims.ranking == nil {
+		return nil, wait
 	}
-	a = s.judge(r, a, stopped)
-	left := s.budget + s.credit - s.used
-	if a.Outcome == registry.Cut {
-		a.Elapsed = min(a.Elapsed, left)
-		if s.serial && !stopped && s.credit == 0 {
-			a.Elapsed = min(r.limit, left)
+	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
+	for _, r := range s.runs {
+		if r.bounded {
+			left -= r.elapsed(now)
+			if !r.cut {
+				cut = append(cut, r)
+			}
 		}
-		r.c.short = !stopped && r.limit < s.p.budget
 	}
-	taken := min(a.Elapsed, left)
-	s.used += taken
-	if r.front {
-		s.front += taken
-	}
-	if r.tier == TierHinted {
-		s.onHints += taken
-	}
-	s.booked(r, taken)
-	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
-	return a, whole
-}
-
-// judge distinguishes the budget's limit from the endpoint's timeout: an execution
-// that ends at the smaller of the two ended because of it.
-func (s *SlotBudget) judge(r *Execution, a registry.Answer, stopped bool) registry.Answer {
+	n := time.Duration(len(cut))
 	switch {
-	case a.Outcome == registry.Cut:
-		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
-			a.Outcome, a.Error = registry.Timeout, "no complete answer within "+s.timeout.String()
-		}
-	case a.Outcome.Complete():
-		if a.Elapsed > r.limit {
-			a.Outcome = registry.Cut
-		}
-	case a.Outcome == registry.Timeout && r.limit <= s.timeout && a.Elapsed >= r.limit-r.limit/10,
-		a.Elapsed >= r.limit:
-		a.Outcome = registry.Cut
+	case n == 0:
+		return nil, wait
+	case left < n:
+		return cut, 0
 	}
-	return a
+	return nil, left / n
 }

@@ -1,10 +1,8 @@
 package plan
 
 import (
-	"slices"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
@@ -61,41 +59,6 @@ type Execution struct {
 	claim   rounds.Claim // of an interval, where tier says so
 	bounded bool         // by the share of intervals
 }
-
-// Terms are the conditions of a slot.
-type Terms struct {
-	Lead    time.Duration // from its grid time to the next, 0 = no grid
-	Width   int           // executions at a time
-	Timeout time.Duration // of one execution
-	Charged time.Duration // for trial runs before it, at most a whole budget is taken from it
-}
-
-// Begin begins the next slot.
-func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
-	p.begin(p.slot, now, t.Lead)
-	p.openRounds(now)
-	return newSlotBudget(p, t.Width, t.Timeout, t.Charged)
-}
-
-// An Ending is what a slot leaves behind.
-type Ending struct {
-	Waiting int                 // eligible queries that did not run
-	Stretch float64             // see Ranking
-	Taught  []*policy.Candidate // queries whose state is new although they did not run, until the next slot
-	Shared  []float64           // state of the policy, if it is a Collective
-}
-
-// End ends the slot. stopped is why nothing more could start, empty when the budget
-// decided. The debt stays as it is until Owe.
-func (p *Planner) End(now time.Time, stopped string) Ending {
-	waiting := p.waiting()
-	p.closeRounds(now, stopped)
-	p.end(now)
-	return Ending{Waiting: waiting, Stretch: p.ranking.Stretch, Taught: p.taught, Shared: slices.Clone(p.shared)}
-}
-
-// Owe sets the debt that later slots have to repay.
-func (p *Planner) Owe(debt time.Duration) { p.debt = debt }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
 	s := &SlotBudget{p: p, width: width, serial: width == 1, timeout: timeout, repaid: repayment(p.debt, p.budget)}
@@ -219,110 +182,6 @@ func (s *SlotBudget) room(now time.Time) (ranked, front time.Duration) {
 // SetWidth sets how many executions may run at a time from now on.
 func (s *SlotBudget) SetWidth(n int) { s.width = n }
 
-// MayStart reports whether Next could start an execution. It is false when nothing
-// waits or the budget is used up.
-func (s *SlotBudget) MayStart() bool {
-	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.hinted() || s.p.claimed()) && !s.spent()
-}
-
-// Next starts the next execution. It returns nil if none may start now.
-func (s *SlotBudget) Next(now time.Time) *Execution { return s.next(now) }
-
-// next returns the execution that starts now, nil if none may.
-func (s *SlotBudget) next(now time.Time) *Execution {
-	if s.alone || len(s.runs) >= s.width {
-		return nil
-	}
-	if c := s.opener; c != nil {
-		s.opener = nil
-		if c.in == &s.p.ranked {
-			return s.first(c, now)
-		}
-	}
-	if !s.p.rule.fits() {
-		return s.whatever(now)
-	}
-	ranked, front := s.room(now)
-	least := time.Duration(0)
-	if !s.serial {
-		least = minShare
-	}
-	if front > least {
-		for _, t := range s.p.front() {
-			if c := t.fits(front); c != nil {
-				_, left := s.left(now)
-				return s.begin(c, now, left, true)
-			}
-		}
-	}
-	if ranked > least {
-		if c := s.hinted(now, ranked); c != nil {
-			return s.early(c, now, ranked)
-		}
-		if r := s.claimed(now, ranked, false); r != nil {
-			return r
-		}
-	}
-	if !s.begun && ranked > 0 {
-		if c := s.p.ranked.first(); c != nil && s.leads(c, ranked) {
-			return s.first(c, now)
-		}
-	}
-	if ranked <= least {
-		return nil
-	}
-	c := s.p.ranked.fits(ranked)
-	if c == nil {
-		return s.claimed(now, ranked, true)
-	}
-	left, _ := s.left(now)
-	if c.open() {
-		left = ranked // all that is not promised to others
-	}
-	return s.begin(c, now, left, false)
-}
-
-// leads reports whether the first query in order may start regardless of its
-// estimate. While a debt remains, it has to fit.
-func (s *SlotBudget) leads(c *item, room time.Duration) bool {
-	return s.owes == 0 || c.Estimate <= room
-}
-
-// whatever starts the first query in order while any budget is left.
-func (s *SlotBudget) whatever(now time.Time) *Execution {
-	c, left := s.p.ranked.first(), s.budget-s.used
-	if c == nil || left <= 0 {
-		return nil
-	}
-	return s.begin(c, now, left, false)
-}
-
-// early starts what a hint puts before its turn, as if it were its turn.
-func (s *SlotBudget) early(c *item, now time.Time, room time.Duration) *Execution {
-	left, _ := s.left(now)
-	if c.open() {
-		left = room
-	}
-	r := s.begin(c, now, left, false)
-	r.tier = TierHinted
-	return r
-}
-
-// minShare is the smallest remainder worth granting when several executions run.
-const minShare = time.Millisecond
-
-// first starts a query with all the budget that is left, alone if it may need more.
-func (s *SlotBudget) first(c *item, now time.Time) *Execution {
-	left, _ := s.left(now)
-	if left <= 0 {
-		return nil
-	}
-	s.alone = c.Estimate > left
-	r := s.begin(c, now, left, false)
-	r.whole = s.credit == 0 && left == s.p.budget
-	return r
-}
-
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
 	r := s.spare
 	if s.spare = nil; r == nil {
@@ -355,90 +214,4 @@ type Totals struct {
 // Totals returns the sums so far.
 func (s *SlotBudget) Totals() Totals {
 	return Totals{Used: s.used, Charged: s.charged, Repaid: s.repaid, Claimed: s.onClaims, Debt: s.debt()}
-}
-
-// A Completion is what follows from a finished execution.
-type Completion struct {
-	Stats   policy.Stats
-	Delta   *diff.Delta // nil: the result has not changed
-	Checked time.Time   // when the answer was true
-	At      time.Time   // when the execution ended
-}
-
-// Record takes in what follows from a finished execution. ended reports that it
-// ended a round of a profile.
-func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
-	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
-	run := &x.Stats.LastRun
-	if run.Outcome.Complete() {
-		c.start = p.begun
-	}
-	p.learn(c, x.Stats)
-	if c.held {
-		p.count(c)
-	}
-	if !run.Outcome.Complete() {
-		if r.marked && c.held {
-			p.hints.marked[c] = struct{}{}
-		}
-		return false
-	}
-	p.observe(c, run.Outcome == registry.Changed)
-	return p.onExecution(c, was, r.start, x)
-}
-
-// typical replaces an unknown cost where a plan is only counted.
-const typical = 100 * time.Millisecond
-
-// Preview counts what the slot would execute if everything took its estimate.
-func (s *SlotBudget) Preview() (n int, cost time.Duration) {
-	s.p.sort()
-	return s.preview()
-}
-
-func (s *SlotBudget) preview() (n int, cost time.Duration) {
-	left := s.budget - s.used
-	add := func(c *item) {
-		e := c.Estimate
-		if e == 0 && c.Stats.Executions == 0 {
-			e = typical
-		}
-		n++
-		cost += e
-		left -= e
-	}
-	if s.opener != nil {
-		add(s.opener)
-		if left <= 0 {
-			return n, cost
-		}
-	}
-	share := min(s.share, left)
-	for _, t := range s.p.front() {
-		t.take(share, func(c *item) time.Duration {
-			before := left
-			add(c)
-			share -= before - left
-			return share
-		})
-	}
-	for _, c := range s.p.early() {
-		add(c)
-	}
-	for _, c := range s.p.claimedEarly() {
-		add(c)
-	}
-	first := s.p.ranked.first()
-	if n == 0 && first != nil && s.leads(first, left) {
-		add(first)
-	} else {
-		first = nil // looked at like all others
-	}
-	s.p.ranked.take(left, func(c *item) time.Duration {
-		if c != first && c != s.opener {
-			add(c)
-		}
-		return left
-	})
-	return n, cost
 }

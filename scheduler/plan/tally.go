@@ -1,21 +1,12 @@
 package plan
 
-import (
-	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/policy"
-)
+import "github.com/freshet/freshet/registry"
 
 // A tally counts an endpoint's queries by state. It is updated with every change of
 // a query, so reading it costs nothing.
 type tally struct {
 	states  [6]int // as in registry.States
 	results int    // queries that have a result
-}
-
-// A tallied is what a tally holds of one query. The zero value counts nothing.
-type tallied struct {
-	state  uint8 // from 1
-	result bool
 }
 
 func stateIndex(s registry.State) int {
@@ -59,18 +50,4 @@ func (t *tally) move(c *item, to tallied) {
 		}
 	}
 	c.worth = to
-}
-
-// count updates the tally for a query that the planner holds.
-func (p *Planner) count(c *item) {
-	s := registry.Idle
-	switch {
-	case c.plain:
-		s = c.Stats.StateWithin(0)
-	case c.why != inactive || c.Query.Paused() != nil:
-		s = policy.StateOf(&c.Query, &c.Stats, p.now)
-	}
-	if to := (tallied{uint8(stateIndex(s) + 1), c.Stats.Executions > 0}); to != c.worth {
-		p.tally.move(c, to)
-	}
 }

@@ -1,0 +1,185 @@
+package plan
+
+import "time"
+
+// MayStart reports whether Next could start an execution. It is false when nothing
+// waits or the budget is used up.
+func (s *SlotBudget) MayStart() bool {
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.hinted() || s.p.claimed()) && !s.spent()
+}
+
+// Next starts the next execution. It returns nil if none may start now.
+func (s *SlotBudget) Next(now time.Time) *Execution { return s.next(now) }
+
+// next returns the execution that starts now, nil if none may.
+func (s *SlotBudget) next(now time.Time) *Execution {
+	if s.alone || len(s.runs) >= s.width {
+		return nil
+	}
+	if c := s.opener; c != nil {
+		s.opener = nil
+		if c.in == &s.p.ranked {
+			return s.first(c, now)
+		}
+	}
+	if !s.p.rule.fits() {
+		return s.whatever(now)
+	}
+	ranked, front := s.room(now)
+	least := time.Duration(0)
+	if !s.serial {
+		least = minShare
+	}
+	if front > least {
+		for _, t := range s.p.front() {
+			if c := t.fits(front); c != nil {
+				_, left := s.left(now)
+				return s.begin(c, now, left, true)
+			}
+		}
+	}
+	if ranked > least {
+		if c := s.hinted(now, ranked); c != nil {
+			return s.early(c, now, ranked)
+		}
+		if r := s.claimed(now, ranked, false); r != nil {
+			return r
+		}
+	}
+	if !s.begun && ranked > 0 {
+		if c := s.p.ranked.first(); c != nil && s.leads(c, ranked) {
+			return s.first(c, now)
+		}
+	}
+	if ranked <= least {
+		return nil
+	}
+	c := s.p.ranked.fits(ranked)
+	if c == nil {
+		return s.claimed(now, ranked, true)
+	}
+	left, _ := s.left(now)
+	if c.open() {
+		left = ranked // all that is not promised to others
+	}
+	return s.begin(c, now, left, false)
+}
+
+// leads reports whether the first query in order may start regardless of its
+// estimate. While a debt remains, it has to fit.
+func (s *SlotBudget) leads(c *item, room time.Duration) bool {
+	return s.owes == 0 || c.Estimate <= room
+}
+
+// first starts a query with all the budget that is left, alone if it may need more.
+func (s *SlotBudget) first(c *item, now time.Time) *Execution {
+	left, _ := s.left(now)
+	if left <= 0 {
+		return nil
+	}
+	s.alone = c.Estimate > left
+	r := s.begin(c, now, left, false)
+	r.whole = s.credit == 0 && left == s.p.budget
+	return r
+}
+
+// whatever starts the first query in order while any budget is left.
+func (s *SlotBudget) whatever(now time.Time) *Execution {
+	c, left := s.p.ranked.first(), s.budget-s.used
+	if c == nil || left <= 0 {
+		return nil
+	}
+	return s.begin(c, now, left, false)
+}
+
+// hinted returns the next query that a hint puts before its turn, if it fits what
+// is left of the hinted queries' share. A query that does not fit keeps its place
+// in the policy's order, and its mark for the next slot.
+func (s *SlotBudget) hinted(now time.Time, room time.Duration) *item {
+	t := s.p.hints
+	if t == nil || len(t.order) == 0 {
+		return nil
+	}
+	left := s.budget/hintShare - s.onHints
+	for _, r := range s.runs {
+		if r.tier == TierHinted {
+			left -= r.reserve(now)
+		}
+	}
+	if left = min(left, room); left <= 0 {
+		return nil
+	}
+	for len(t.order) > 0 {
+		c := t.order[0]
+		t.order[0], t.order = nil, t.order[1:]
+		if s.p.follows(c) && c.Estimate <= left {
+			return c
+		}
+	}
+	return nil
+}
+
+// early starts what a hint puts before its turn, as if it were its turn.
+func (s *SlotBudget) early(c *item, now time.Time, room time.Duration) *Execution {
+	left, _ := s.left(now)
+	if c.open() {
+		left = room
+	}
+	r := s.begin(c, now, left, false)
+	r.tier = TierHinted
+	return r
+}
+
+// claimed starts the next query that an interval puts before its turn. It may
+// take what is left of the share while rivals wait, and all there is when none
+// does, or, last, none that fits.
+func (s *SlotBudget) claimed(now time.Time, room time.Duration, last bool) *Execution {
+	p := s.p
+	if p.claims.ranking == nil {
+		return nil
+	}
+	if p.rounds.Stale() {
+		p.rankClaims()
+	}
+	limit, bounded := room, !last && p.rivals()
+	if bounded {
+		limit = min(limit, s.claimShare(now))
+	}
+	for _, x := range p.claims.order {
+		if limit > 0 && p.claimable(x.c) && x.c.Estimate <= limit && x.Affords(x.c.Estimate) {
+			return s.claim(x, now, limit, bounded)
+		}
+	}
+	return nil
+}
+
+// claimShare is what is left of the share of intervals.
+func (s *SlotBudget) claimShare(now time.Time) time.Duration {
+	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
+	for _, r := range s.runs {
+		if r.tier == TierInterval {
+			left -= r.reserve(now)
+		}
+	}
+	return left
+}
+
+// claim starts what an interval claims, within the limit and what is left of its
+// profile's own budget.
+func (s *SlotBudget) claim(x claim, now time.Time, limit time.Duration, bounded bool) *Execution {
+	left, _ := s.left(now)
+	own, hasOwn := x.Left()
+	if hasOwn {
+		limit = min(limit, own)
+	}
+	r := s.begin(x.c, now, min(left, limit), false)
+	if hasOwn {
+		r.limit = min(r.limit, own)
+	}
+	r.tier, r.claim = TierInterval, x.Claim
+	r.bounded = bounded
+	return r
+}
+
+// minShare is the smallest remainder worth granting when several executions run.
+const minShare = time.Millisecond

@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// Finish books an answer and applies the budget to it: an execution that exceeded
+// its limit counts as cut, whatever its answer, and is charged what was left.
+// stopped reports that the process is ending.
+func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (registry.Answer, bool) {
+	if last := len(s.runs) - 1; s.runs[last] == r {
+		s.runs = s.runs[:last]
+	} else {
+		s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
+	}
+	a = s.judge(r, a, stopped)
+	left := s.budget + s.credit - s.used
+	if a.Outcome == registry.Cut {
+		a.Elapsed = min(a.Elapsed, left)
+		if s.serial && !stopped && s.credit == 0 {
+			a.Elapsed = min(r.limit, left)
+		}
+		r.c.short = !stopped && r.limit < s.p.budget
+	}
+	taken := min(a.Elapsed, left)
+	s.used += taken
+	if r.front {
+		s.front += taken
+	}
+	if r.tier == TierHinted {
+		s.onHints += taken
+	}
+	s.booked(r, taken)
+	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
+	return a, whole
+}
+
+// judge distinguishes the budget's limit from the endpoint's timeout: an execution
+// that ends at the smaller of the two ended because of it.
+func (s *SlotBudget) judge(r *Execution, a registry.Answer, stopped bool) registry.Answer {
+	switch {
+	case a.Outcome == registry.Cut:
+		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
+			a.Outcome, a.Error = registry.Timeout, "no complete answer within "+s.timeout.String()
+		}
+	case a.Outcome.Complete():
+		if a.Elapsed > r.limit {
+			a.Outcome = registry.Cut
+		}
+	case a.Outcome == registry.Timeout && r.limit <= s.timeout && a.Elapsed >= r.limit-r.limit/10,
+		a.Elapsed >= r.limit:
+		a.Outcome = registry.Cut
+	}
+	return a
+}
+
+// booked charges what an execution took that an interval claimed.
+func (s *SlotBudget) booked(r *Execution, taken time.Duration) {
+	if r.tier == TierInterval {
+		s.onClaims += taken
+		s.p.rounds.Charge(r.claim, taken)
+	}
+}
+
+// A Completion is what follows from a finished execution.
+type Completion struct {
+	Stats   policy.Stats
+	Delta   *diff.Delta // nil: the result has not changed
+	Checked time.Time   // when the answer was true
+	At      time.Time   // when the execution ended
+}
+
+// Record takes in what follows from a finished execution. ended reports that it
+// ended a round of a profile.
+func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
+	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
+	run := &x.Stats.LastRun
+	if run.Outcome.Complete() {
+		c.start = p.begun
+	}
+	p.learn(c, x.Stats)
+	if c.held {
+		p.count(c)
+	}
+	if !run.Outcome.Complete() {
+		if r.marked && c.held {
+			p.hints.marked[c] = struct{}{}
+		}
+		return false
+	}
+	p.observe(c, run.Outcome == registry.Changed)
+	return p.onExecution(c, was, r.start, x)
+}

@@ -1,0 +1,94 @@
+package plan
+
+import "time"
+
+// typical replaces an unknown cost where a plan is only counted.
+const typical = 100 * time.Millisecond
+
+// Preview counts what the slot would execute if everything took its estimate.
+func (s *SlotBudget) Preview() (n int, cost time.Duration) {
+	s.p.sort()
+	return s.preview()
+}
+
+func (s *SlotBudget) preview() (n int, cost time.Duration) {
+	left := s.budget - s.used
+	add := func(c *item) {
+		e := c.Estimate
+		if e == 0 && c.Stats.Executions == 0 {
+			e = typical
+		}
+		n++
+		cost += e
+		left -= e
+	}
+	if s.opener != nil {
+		add(s.opener)
+		if left <= 0 {
+			return n, cost
+		}
+	}
+	share := min(s.share, left)
+	for _, t := range s.p.front() {
+		t.take(share, func(c *item) time.Duration {
+			before := left
+			add(c)
+			share -= before - left
+			return share
+		})
+	}
+	for _, c := range s.p.early() {
+		add(c)
+	}
+	for _, c := range s.p.claimedEarly() {
+		add(c)
+	}
+	first := s.p.ranked.first()
+	if n == 0 && first != nil && s.leads(first, left) {
+		add(first)
+	} else {
+		first = nil // looked at like all others
+	}
+	s.p.ranked.take(left, func(c *item) time.Duration {
+		if c != first && c != s.opener {
+			add(c)
+		}
+		return left
+	})
+	return n, cost
+}
+
+// early lists the queries that run only because of a hint, as their policy does not
+// have them due yet, and that fit the share of hinted queries.
+func (p *Planner) early() (list []*item) {
+	if p.hints == nil {
+		return nil
+	}
+	left := p.budget / hintShare
+	for _, c := range p.hints.order {
+		if c.Estimate > left {
+			continue
+		}
+		left -= c.Estimate
+		if c.in == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// claimedEarly lists those that would not run without an interval, and fit their
+// share: their policy does not have them due yet.
+func (p *Planner) claimedEarly() (list []*item) {
+	left := p.budget
+	if p.rivals() {
+		left = time.Duration(float64(p.budget) * p.claims.share)
+	}
+	for _, x := range p.claims.order {
+		if x.c.in == nil && p.claimable(x.c) && x.c.Estimate <= left {
+			left -= x.c.Estimate
+			list = append(list, x.c)
+		}
+	}
+	return list
+}

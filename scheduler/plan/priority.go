@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"github.com/freshet/freshet/scheduler/rounds"
+	"github.com/freshet/freshet/scheduler/rounds/interval"
+)
+
+// Limits on the effect of hints, whatever their content.
+const (
+	hintShare = 4      // hinted queries get at most 1/hintShare of the budget before their turn
+	maxHinted = 10_000 // marks at a time; more count as a hint about all queries
+	maxEarly  = 1024   // queries not yet due that a hint about all queries brings into a slot
+)
+
+// hints are the queries that may have changed. In the following slots they run
+// before the other ranked queries, until each has run, in at most a quarter of the
+// budget. A hint also brings a query into a slot in which its policy does not have
+// it due yet, unless the query is paused, backs off or waits for its min_interval.
+//
+// So a hint, whatever its content, changes the order of other queries but never
+// takes their share. Refresh requests and new queries come first; three quarters of
+// the rest follow the policy's order, and if the first query of that order is
+// passed over, it begins the next slot. Hints are not recorded: after a restart
+// only the policy's order applies.
+//
+// The index of constants is built when the first hint arrives; before that it costs
+// nothing.
+type hints struct {
+	marked map[*item]struct{}
+	all    bool
+	order  []*item // of the slot: marked queries that may run, in the order of their keys
+}
+
+// drop removes the mark of a query that starts or was removed.
+func (t *hints) drop(c *item) {
+	if t != nil {
+		delete(t.marked, c)
+	}
+}
+
+func (t *hints) has(c *item) bool {
+	if t == nil {
+		return false
+	}
+	_, marked := t.marked[c]
+	return marked
+}
+
+// claims are what the open intervals of profiles ask of a slot. The endpoint's
+// policy ranks them at the beginning of the slot, and again when a change begins
+// an interval within it. They go before ranked queries, in at most their share of
+// the budget while others wait. They leave out queries that are paused, back off,
+// wait for their min_interval or have never completed: other tiers decide about
+// those. A query that the second policy does not have due runs all the same.
+type claims struct {
+	ranking *interval.Ranking // nil: the policy does not look at intervals
+	share   float64           // of the budget
+	order   []claim
+}
+
+// A claim is an interval that puts its query where it is.
+type claim struct {
+	rounds.Claim
+	c *item
+}

@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
+)
+
+// settle puts a lifted query where it belongs in the current slot.
+func (p *Planner) settle(c *item) {
+	v := p.judge(c)
+	c.tier, c.key, c.why = v.tier, v.key, v.why
+	p.ordered = false
+	if !c.plain { // else it is what it was
+		p.count(c)
+	}
+	if v.slot > 0 {
+		p.slots.set(c, v.slot)
+	}
+	if !v.at.IsZero() {
+		// The wait is what no setting of the clock changes; a time in nanoseconds
+		// ends in the year 2262, and what is that far is looked at again before.
+		p.times.set(c, p.now.UnixNano()+int64(min(v.at.Sub(p.now), longestWait)))
+	}
+	if v.tier == "" {
+		return
+	}
+	c.since = p.slot
+	v.list.insert(c)
+}
+
+// longestWait is some seventy years.
+const longestWait = time.Duration(1 << 61)
+
+// lift takes a query out of every list.
+func (p *Planner) lift(c *item) {
+	if c.in != nil {
+		c.in.remove(c)
+	}
+	c.rests, p.ordered = false, false
+	p.slots.drop(c)
+	p.times.drop(c)
+}
+
+// pick takes a query out of the order because it starts.
+func (p *Planner) pick(c *item) {
+	p.servedNew = p.servedNew || c.in == &p.fresh
+	p.servedOld = p.servedOld || c.in == &p.asked
+	c.ran, c.short = true, false
+	p.lift(c)
+	p.hints.drop(c)
+	p.ran = append(p.ran, c)
+}
+
+// learn replaces what is known of a query that is in no list.
+func (p *Planner) learn(c *item, s policy.Stats) {
+	if s.Policy != p.name {
+		s.Refold(p.policy)
+	}
+	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
+		c.Overdue = 0
+	}
+	c.Stats = s
+	c.SetState(s.State)
+	c.Median = s.Median()
+	c.Estimate = max(c.Median, s.Floor)
+	p.oldest.set(c)
+}
+
+// count updates the tally for a query that the planner holds.
+func (p *Planner) count(c *item) {
+	s := registry.Idle
+	switch {
+	case c.plain:
+		s = c.Stats.StateWithin(0)
+	case c.why != inactive || c.Query.Paused() != nil:
+		s = policy.StateOf(&c.Query, &c.Stats, p.now)
+	}
+	if to := (tallied{uint8(stateIndex(s) + 1), c.Stats.Executions > 0}); to != c.worth {
+		p.tally.move(c, to)
+	}
+}
