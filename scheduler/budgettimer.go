@@ -1,9 +1,11 @@
 package scheduler
 
 import (
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // A budgetTimer keeps the budget while the runner compares and commits, which can
@@ -17,13 +19,6 @@ type budgetTimer struct {
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
 	over  bool
-}
-
-// watch starts a budgetTimer for what runs. end stops it.
-func (r *runner) watch() (end func()) {
-	w := &budgetTimer{clock: r.l.clock, left: r.budget.Left(), runs: slices.Clone(r.running)}
-	w.look()
-	return w.end
 }
 
 // look stops what runs when the budget is used up, and else looks again when
@@ -66,4 +61,11 @@ func (w *budgetTimer) end() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
+}
+
+// A request is a running execution on its way to the endpoint.
+type request struct {
+	*plan.Execution
+	stop func()
+	took atomic.Int64 // what it took, in nanoseconds from 1 once it is over
 }

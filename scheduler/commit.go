@@ -9,6 +9,12 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
+// Limits on how many unchanged outcomes wait for a common commit, and for how long.
+const (
+	maxPending  = 256
+	maxDeferred = time.Second
+)
+
 // count adds an outcome to the summary and to the notes for followers.
 func (r *runner) count(q *registry.Query, was policy.Stats, out Outcome) {
 	s := &r.slot
@@ -41,53 +47,6 @@ func (r *runner) report(q *registry.Query, x policy.Run) {
 	if r.l.log.Enabled(r.ctx, level) {
 		r.l.log.Log(r.ctx, level, "execution", "query", q.ID, "slot", x.Slot, "outcome", x.Outcome,
 			"elapsed", x.Elapsed, "why", x.Why, "error", x.Error)
-	}
-}
-
-// A window collects changes, and ends of rounds, for a common commit. The first one
-// opens it. It closes when it is full, when its time is over, or as soon as no
-// execution is in progress: a change waits for others only while others can come.
-type window struct {
-	changes int
-	until   time.Time     // valid while it is open
-	lasts   time.Duration // the next one
-}
-
-func (w *window) open() bool { return w.changes > 0 }
-
-func (w *window) add(now time.Time) {
-	if !w.open() {
-		w.until = now.Add(max(w.lasts, shortWindow))
-	}
-	w.changes++
-}
-
-// close empties the window. The next one lasts twice as long if this one held several
-// changes.
-func (w *window) close() {
-	switch {
-	case w.changes > 1:
-		w.lasts = min(2*max(w.lasts, shortWindow), longWindow)
-	case w.changes == 1:
-		w.lasts = shortWindow
-	}
-	w.changes = 0
-}
-
-// hold acquires the loop's handover, unless the runner has it. While a window is open
-// the runner keeps it.
-func (r *runner) hold() {
-	if !r.holds {
-		r.l.handover.Lock()
-		r.holds = true
-	}
-}
-
-// release releases the handover, unless a window is open.
-func (r *runner) release() {
-	if r.holds && !r.window.open() {
-		r.holds = false
-		r.l.handover.Unlock()
 	}
 }
 
@@ -202,21 +161,4 @@ func taught(list []*policy.Candidate, now time.Time) (out []Outcome) {
 		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
 	}
 	return out
-}
-
-// logHealth logs a change of the endpoint's health since the last record.
-func (l *Loop) logHealth(was, now registry.Health) {
-	switch {
-	case was.State == now.State:
-	case now.State == registry.HealthFailing:
-		words := []any{"failures", now.Failures, "incomplete", now.Incomplete, "error", now.Error}
-		if !now.Until.IsZero() { // else it is asked as usual
-			words = append(words, "until", now.Until)
-		}
-		l.log.Warn("the endpoint fails", words...)
-	case now.State == registry.HealthThrottled:
-		l.log.Warn("the endpoint asks us to wait", "until", now.Until, "error", now.Error)
-	case was.State == registry.HealthFailing || was.State == registry.HealthThrottled:
-		l.log.Info("the endpoint has recovered", "was", was.State, "down", l.clock.Now().Sub(was.Since))
-	}
 }

@@ -112,17 +112,3 @@ func (l *Loop) gridAfter(t time.Time) time.Time {
 	}
 	return l.set.blackouts.next(l.set.schedule, t)
 }
-
-// Due is Loop.Due of an endpoint; all zero when it has no loop.
-func (m *Manager) Due(endpoint string, queries []string) ([]time.Time, error) {
-	m.mu.Lock()
-	var l *Loop
-	if k := m.members[endpoint]; k != nil {
-		l = k.loop
-	}
-	m.mu.Unlock()
-	if l == nil {
-		return make([]time.Time, len(queries)), nil
-	}
-	return l.Due(queries)
-}

@@ -5,68 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/policy"
 )
-
-// Executions can show that an endpoint is failing although it answers: with a page
-// of HTML and status 200, with truncated answers, or by refusing every text.
-//
-// None of the last fruitless executions was complete, and they were of several
-// queries; or none of the last noneLive was, and no query of the endpoint is live.
-// So a bad query among good ones does not make an endpoint failing, however rarely
-// the good ones run. An endpoint without any good one is failing, even with a single
-// query, which backs off: its fifth try would come after 16 slots. Refusals and cuts
-// do not count as of several queries: the text causes refusals, our budget cuts.
-const (
-	fruitless   = 5
-	noneLive    = 3
-	fromSeveral = 3
-)
-
-// A streak is an endpoint's latest executions in a row that were not complete.
-type streak struct {
-	n       int
-	since   time.Time
-	why     string // in words, of the last one
-	queries []string
-	wide    bool // they were of several queries
-}
-
-// streakOf is the streak in a recorded health.
-func streakOf(h registry.Health) streak {
-	if h.Incomplete == 0 {
-		return streak{}
-	}
-	return streak{n: h.Incomplete, since: h.Since, why: h.Error, wide: h.State == registry.HealthFailing}
-}
-
-// observe adds an execution of a query.
-func (s *streak) observe(query string, x policy.Run) {
-	switch x.Outcome {
-	case registry.Throttled, registry.Dropped:
-		return
-	case registry.Changed, registry.Unchanged:
-		*s = streak{}
-		return
-	}
-	if s.n++; s.n == 1 {
-		s.since = x.At
-	}
-	s.why = x.Error
-	switch x.Outcome {
-	case registry.Rejected, registry.Cut, registry.Outdated:
-		return
-	}
-	for _, q := range s.queries {
-		if q == query {
-			return
-		}
-	}
-	if !s.wide {
-		s.queries = append(s.queries, query)
-		s.wide = len(s.queries) >= fromSeveral
-	}
-}
 
 // currentHealth is the endpoint's health according to its client and the last
 // executions. It is called with the lock held.
@@ -83,19 +22,6 @@ func (l *Loop) healthFrom(x Executor) registry.Health {
 		h.State, h.Since, h.Error = registry.HealthFailing, s.since, s.why
 	}
 	return h
-}
-
-// nextTry is when the endpoint is asked again while its health forbids it, zero
-// when it does not.
-func (l *Loop) nextTry(now time.Time) time.Time {
-	h := l.executor.Health()
-	if !restricted(h) || !h.Until.After(now) {
-		return time.Time{}
-	}
-	if slot := l.gridAfter(h.Until.Add(-1)); !slot.IsZero() {
-		return slot
-	}
-	return h.Until
 }
 
 // recordHealth records the endpoint's health if that is urgent, or always. It is that
@@ -155,19 +81,19 @@ func healthReason(h registry.Health) string {
 	return s
 }
 
-// A LoopState is how an endpoint's loop is doing.
-type LoopState struct {
-	Endpoint string          `json:"endpoint"`
-	Running  bool            `json:"running"` // a slot runs now
-	Next     time.Time       `json:"next,omitzero"`
-	Queries  int             `json:"queries"`
-	Debt     float64         `json:"debt_seconds"` // to be repaid by the slots to come, at most half a budget each
-	Last     Slot            `json:"last"`
-	Health   registry.Health `json:"health"`
-	Halted   string          `json:"halted,omitempty"` // why no slot begins, in words
-	// NextTry is the slot that asks again, zero unless the health forbids to ask.
-	NextTry time.Time              `json:"next_try,omitzero"`
-	States  map[registry.State]int `json:"states"`          // queries by state
-	Results int                    `json:"results"`         // queries that have a result
-	Oldest  time.Time              `json:"oldest,omitzero"` // to the second, when the oldest result was last known to be true
+// logHealth logs a change of the endpoint's health since the last record.
+func (l *Loop) logHealth(was, now registry.Health) {
+	switch {
+	case was.State == now.State:
+	case now.State == registry.HealthFailing:
+		words := []any{"failures", now.Failures, "incomplete", now.Incomplete, "error", now.Error}
+		if !now.Until.IsZero() { // else it is asked as usual
+			words = append(words, "until", now.Until)
+		}
+		l.log.Warn("the endpoint fails", words...)
+	case now.State == registry.HealthThrottled:
+		l.log.Warn("the endpoint asks us to wait", "until", now.Until, "error", now.Error)
+	case was.State == registry.HealthFailing || was.State == registry.HealthThrottled:
+		l.log.Info("the endpoint has recovered", "was", was.State, "down", l.clock.Now().Sub(was.Since))
+	}
 }

@@ -34,12 +34,3 @@ func (l *Loop) index() {
 		l.mu.Unlock()
 	}
 }
-
-// Hint is Loop.Hint for an endpoint's loop.
-func (m *Manager) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return plan.Hinted{}, err
-	}
-	return l.Hint(h)
-}

@@ -103,6 +103,23 @@ type ticked struct {
 	err  error
 }
 
+// A LoopState is how an endpoint's loop is doing.
+type LoopState struct {
+	Endpoint string          `json:"endpoint"`
+	Running  bool            `json:"running"` // a slot runs now
+	Next     time.Time       `json:"next,omitzero"`
+	Queries  int             `json:"queries"`
+	Debt     float64         `json:"debt_seconds"` // to be repaid by the slots to come, at most half a budget each
+	Last     Slot            `json:"last"`
+	Health   registry.Health `json:"health"`
+	Halted   string          `json:"halted,omitempty"` // why no slot begins, in words
+	// NextTry is the slot that asks again, zero unless the health forbids to ask.
+	NextTry time.Time              `json:"next_try,omitzero"`
+	States  map[registry.State]int `json:"states"`          // queries by state
+	Results int                    `json:"results"`         // queries that have a result
+	Oldest  time.Time              `json:"oldest,omitzero"` // to the second, when the oldest result was last known to be true
+}
+
 // NewLoop checks the settings. It does not read the ledger yet.
 func NewLoop(c Config) (*Loop, error) {
 	set, err := read(c.Endpoint)
@@ -157,189 +174,6 @@ func (SystemClock) Sleep(ctx context.Context, until time.Time) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// Run runs slots on the grid and on request until ctx is cancelled. Then it cuts
-// the running executions, trial runs included, records what completed and returns
-// nil. No slot runs while the ledger is read-only. Run returns any other error of
-// the ledger; the process must then end. Run is called once.
-func (l *Loop) Run(ctx context.Context) error {
-	defer l.stopTrials()
-	if err := l.news(); err != nil {
-		return err
-	}
-	for ctx.Err() == nil {
-		err := l.step(ctx)
-		if errors.Is(err, registry.ErrReadOnly) {
-			err = l.forget(err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forget recovers from a batch that was not recorded. The planner's state is wrong
-// then, so the loop reloads everything from the ledger, as after a restart.
-func (l *Loop) forget(why error) error {
-	l.log.Warn("a slot was not recorded: its queries run again", "error", why)
-	now := l.clock.Now()
-	l.mu.LockPlan()
-	defer l.mu.Unlock()
-	l.apply()
-	l.blank()
-	l.halted = why
-	return l.merge(now)
-}
-
-// halt returns why no slot may begin, and stores it for State.
-func (l *Loop) halt() error {
-	err := l.writable()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.halted = err
-	return err
-}
-
-// step waits for the next event and handles it.
-func (l *Loop) step(ctx context.Context) error {
-	next := l.schedule()
-	until, expire := l.wakeTime(next)
-	arrived, stop := l.await(ctx, until)
-	defer stop()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-l.reconf:
-		return nil
-	case <-arrived:
-		now := l.clock.Now()
-		if early := until.Sub(now); early > 0 && early <= plan.TimerSlack {
-			// The timer fired slightly early. A new search could skip this grid
-			// time.
-			_ = l.clock.Sleep(ctx, until)
-			now = l.clock.Now()
-		}
-		if ctx.Err() != nil || now.Before(until) {
-			return nil
-		}
-		halted := l.halt() != nil
-		if expire {
-			if halted {
-				return nil
-			}
-			return l.expireRounds()
-		}
-		l.mu.Lock()
-		l.grid = next
-		missed := now.Sub(next) > plan.ClockCheck || !l.set.blackouts.end(now).IsZero()
-		l.mu.Unlock()
-		if missed || halted { // the machine was suspended, or the clock was set
-			return nil
-		}
-		_, err := l.slot(ctx, false)
-		return err
-	case t := <-l.ticks:
-		stop()
-		if err := l.refuse(); err != nil {
-			t.done <- ticked{err: err}
-			return nil
-		}
-		s, err := l.slot(ctx, true)
-		if err == nil && s.Finished.IsZero() {
-			t.done <- ticked{err: ErrStopped}
-			return nil
-		}
-		t.done <- ticked{s, err}
-		return err
-	}
-}
-
-// schedule finds the next grid time by the settings in force, which may have
-// changed while the plan was incomplete. It skips grid times that have passed.
-func (l *Loop) schedule() time.Time {
-	now := l.clock.Now()
-	l.mu.LockPlan()
-	defer l.mu.Unlock()
-	l.apply()
-	l.next = time.Time{}
-	if l.set.endpoint.Pause != nil {
-		return l.next
-	}
-	after := now.Add(-1) // a grid time equal to now has not passed
-	// A timer that fires slightly early still means its grid time. If other grid
-	// times lie in between, the clock was set back.
-	if l.grid.After(after) && !l.set.schedule.Next(after).Before(l.grid) {
-		after = l.grid
-	}
-	l.next = l.set.blackouts.next(l.set.schedule, after)
-	if l.next.IsZero() && !l.set.schedule.Next(after).IsZero() {
-		l.log.Warn("no slot for a thousand grid times: the blackout times cover them")
-	}
-	return l.next
-}
-
-// await waits for a time in the background, at most for plan.ClockCheck. stop ends the
-// wait and may be called twice. A zero time never arrives.
-func (l *Loop) await(ctx context.Context, until time.Time) (arrived chan struct{}, stop func()) {
-	if until.IsZero() {
-		return nil, func() {}
-	}
-	if soon := l.clock.Now().Add(plan.ClockCheck); soon.Before(until) {
-		until = soon
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	arrived, over := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		if l.clock.Sleep(ctx, until) == nil {
-			close(arrived)
-		}
-	}()
-	return arrived, func() {
-		cancel()
-		<-over
-	}
-}
-
-// refuse returns why no slot may run now, nil if one may.
-func (l *Loop) refuse() error {
-	if err := l.halt(); err != nil {
-		return fmt.Errorf("tick: %w", err)
-	}
-	now := l.clock.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p := l.set.endpoint.Pause; p != nil {
-		return fmt.Errorf("tick %s: %w since %s by %s", l.set.endpoint.Name, ErrPaused, p.At.UTC().Format(time.RFC3339), p.By)
-	}
-	if end := l.set.blackouts.end(now); !end.IsZero() {
-		return fmt.Errorf("tick %s: %w until %s", l.set.endpoint.Name, ErrBlackout, end.UTC().Format(time.RFC3339))
-	}
-	return nil
-}
-
-// Tick runs a slot now, after those requested before, and returns its summary when
-// everything in it is committed. It waits until Run has begun. If ctx ends first,
-// the slot still runs to its end. The error wraps ErrPaused or ErrBlackout if no
-// slot may run, and ErrStopped if Run returned or was cancelled before anything in
-// the slot ran.
-func (l *Loop) Tick(ctx context.Context) (Slot, error) {
-	t := tick{done: make(chan ticked, 1)}
-	select {
-	case l.ticks <- t:
-	case <-l.finished:
-		return Slot{}, ErrStopped
-	case <-ctx.Done():
-		return Slot{}, ctx.Err()
-	}
-	select {
-	case r := <-t.done:
-		return r.slot, r.err
-	case <-ctx.Done():
-		return Slot{}, ctx.Err()
 	}
 }
 
@@ -407,16 +241,6 @@ func (l *Loop) adopt() {
 	l.limiter.resize(l.set.endpoint.Concurrency)
 }
 
-// news merges the ledger's news into the plan.
-func (l *Loop) news() error {
-	now := l.clock.Now()
-	l.mu.LockPlan()
-	defer l.mu.Unlock()
-	err := l.merge(now)
-	l.state(now)
-	return err
-}
-
 // merge is news for a caller that holds the lock with a complete plan, so that an
 // older answer of the ledger is never applied after a newer one. No slot may be
 // running.
@@ -466,68 +290,7 @@ func idsOf(entries []policy.Entry) map[string]bool {
 	return ids
 }
 
-// State reports the state of the loop. While the loop reads its queries, or holds
-// the lock for long, State returns the state before that.
-func (l *Loop) State() LoopState {
-	s, now := *l.seen.Load(), l.clock.Now()
-	if l.mu.TryLock(readerWait) {
-		if l.loaded && !l.running && l.mu.half == nil {
-			l.planner.Advance(now) // a holder may have expired
-		}
-		if l.loaded || !l.merging {
-			s = l.state(now)
-		}
-		l.mu.Unlock()
-	}
-	if l.writable() != nil {
-		s.Halted = "no slot runs: " + registry.ErrReadOnly.Error()
-	}
-	return s
-}
-
-// isUp reports whether the loop has read its queries and its last slot. It waits
-// for at most startWait.
-func (l *Loop) isUp() bool {
-	select {
-	case <-l.up:
-		return true
-	default:
-	}
-	t := time.NewTimer(startWait)
-	defer t.Stop()
-	select {
-	case <-l.up:
-		return true
-	case <-l.finished:
-	case <-t.C:
-	}
-	return false
-}
-
-// startWait is how long a reader waits for a loop that was just started.
-const startWait = time.Second
-
-// Answers returns once the loop's lock has been free. It never returns for a loop
-// that is stuck.
-func (l *Loop) Answers() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-}
-
 // readerWait is how long a page waits for a complete plan before it is shown
 // without one. Merging many queries at once, or a change of policy, can take
 // longer.
 const readerWait = 50 * time.Millisecond
-
-// state computes the state and stores it for readers that find the lock held. The
-// caller holds the lock.
-func (l *Loop) state(now time.Time) LoopState {
-	n := l.planner.Census()
-	s := LoopState{
-		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: l.nextTry(now),
-		Queries: n.Queries, Debt: l.planner.Debt().Seconds(), Last: l.last, Health: l.currentHealth(),
-		States: n.States, Results: n.Results, Oldest: n.Oldest,
-	}
-	l.seen.Store(&s)
-	return s
-}

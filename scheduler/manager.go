@@ -8,8 +8,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -290,4 +292,36 @@ func (m *Manager) InForce(endpoint string) (registry.Endpoint, policy.Policy, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.set.endpoint.WithDefaults(), l.set.policy, nil
+}
+
+// Due is Loop.Due of an endpoint; all zero when it has no loop.
+func (m *Manager) Due(endpoint string, queries []string) ([]time.Time, error) {
+	m.mu.Lock()
+	var l *Loop
+	if k := m.members[endpoint]; k != nil {
+		l = k.loop
+	}
+	m.mu.Unlock()
+	if l == nil {
+		return make([]time.Time, len(queries)), nil
+	}
+	return l.Due(queries)
+}
+
+// NextRound is Loop.NextRound of the profile's endpoint.
+func (m *Manager) NextRound(p registry.Profile) time.Time {
+	l, err := m.loop(p.Endpoint)
+	if err != nil {
+		return time.Time{}
+	}
+	return l.NextRound(p)
+}
+
+// Hint is Loop.Hint for an endpoint's loop.
+func (m *Manager) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
+	l, err := m.loop(endpoint)
+	if err != nil {
+		return plan.Hinted{}, err
+	}
+	return l.Hint(h)
 }

@@ -21,6 +21,14 @@ type observation struct {
 	compared *difference // nil: observe compares
 }
 
+// A difference is the step from the last result to an answer, ready to be
+// recorded, or the ledger's error.
+type difference struct {
+	delta    *diff.Delta
+	prepared Prepared
+	err      error
+}
+
 // observe says what follows from an execution: the new statistics and, when
 // the result is another one, the step to it. prev fetches the last complete
 // result; it is called only when the hashes differ. An error is prev's.
@@ -103,4 +111,13 @@ func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*d
 		was.KnownHash(old.Hash)
 	}
 	return diff.CompareUntil(stop, was, now)
+}
+
+// step is what was compared, unless the answer was not.
+func (x *observation) step(old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
+	if c := x.compared; now != nil && c != nil {
+		return c.delta, c.prepared, c.err
+	}
+	d, err := step(nil, old, now, prev)
+	return d, nil, err
 }

@@ -49,15 +49,6 @@ func (l *Loop) NextRound(p registry.Profile) time.Time {
 	return l.planner.Rounds().NextPredicted(p.ID, now)
 }
 
-// NextRound is Loop.NextRound of the profile's endpoint.
-func (m *Manager) NextRound(p registry.Profile) time.Time {
-	l, err := m.loop(p.Endpoint)
-	if err != nil {
-		return time.Time{}
-	}
-	return l.NextRound(p)
-}
-
 // Slots end the rounds that are over. Where no slot comes for long (the endpoint
 // is paused, in a blackout, or its slots run on request), the loop ends them
 // expiryPause after the first of them, so that many are recorded together, unless

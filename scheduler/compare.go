@@ -10,14 +10,6 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A difference is the step from the last result to an answer, ready to be
-// recorded, or the ledger's error.
-type difference struct {
-	delta    *diff.Delta
-	prepared Prepared
-	err      error
-}
-
 // errOver ends what is done with an answer when the time for it is over.
 var errOver = errors.New("the time is over")
 
@@ -48,13 +40,4 @@ func (l *Loop) compare(ctx context.Context, query string, was policy.Stats, a An
 		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer was compared and ready to be recorded"}, nil
 	}
 	return a, d
-}
-
-// step is what was compared, unless the answer was not.
-func (x *observation) step(old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
-	if c := x.compared; now != nil && c != nil {
-		return c.delta, c.prepared, c.err
-	}
-	d, err := step(nil, old, now, prev)
-	return d, nil, err
 }
