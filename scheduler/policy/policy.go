@@ -22,8 +22,8 @@ import (
 type Policy interface {
 	// String is the canonical spelling; ParsePolicy reads it.
 	String() string
-	// Fold returns the state after sample x. last is the slot of the complete
-	// execution before it. The baseline is not folded: it is the start, t0.
+	// Fold returns the state after sample x. last is the slot of the previous
+	// complete execution. The baseline at t0 is not folded.
 	Fold(state []float64, last uint64, x Sample) []float64
 	// Key is the place of a query in the order. Between two complete executions of
 	// the query it does not change, so that the cost of a slot grows with what it
@@ -35,8 +35,8 @@ type Policy interface {
 }
 
 // A Ranker is a policy that needs all eligible queries at once. Rank is called at
-// the start of each slot and returns their keys; the order of all has no meaning. A
-// query whose Due is a later slot does not run in this one.
+// the start of each slot and returns their keys. The order of the slice all has no
+// meaning. A query whose Due is a later slot does not run in this one.
 type Ranker interface {
 	Policy
 	Rank(m Moment, all []*Candidate) []Key

@@ -197,8 +197,8 @@ func (p *dayPattern) integral(at float64) float64 {
 }
 
 // shares returns the refreshes per day of all queries: s·√(wλ), with the scale s
-// such that together they take the budget. Sums are of whole nanoseconds, so that
-// the order of all does not matter.
+// such that together they use the whole budget. Sums are in whole nanoseconds, so
+// that they do not depend on the order of the slice all.
 func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale float64) {
 	roots, costs, most := make([]float64, len(all)), make([]float64, len(all)), 0.0
 	for i, c := range all {

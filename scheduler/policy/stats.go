@@ -34,8 +34,8 @@ type Stats struct {
 	Policy   string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
 	Position registry.Position `json:"position"`         // set by the ledger; Record ignores an outcome whose epoch is not the query's, because that query was removed
 	Hash     string            `json:"hash"`
-	// Fingerprint is that of the result with this Hash, which is faster to compare.
-	// It is not stored: zero after a restart, until an answer has been decoded.
+	// Fingerprint is the fingerprint of the result with this Hash; comparing it is
+	// faster. It is not stored: it is zero after a restart until an answer is decoded.
 	Fingerprint diff.Fingerprint `json:"-"`
 	Rows        int              `json:"rows"`
 	CheckedAt   time.Time        `json:"checked_at,omitzero"`
@@ -131,8 +131,7 @@ func (s *Stats) Refold(p Policy) {
 	}
 }
 
-// An Age above longestAge is taken to be false once as many answers in a row as
-// doubts have one.
+// An Age above longestAge is ignored once doubts answers in a row have one.
 const (
 	longestAge = 24 * time.Hour
 	doubts     = 3

@@ -181,7 +181,7 @@ func (uneven) Execute(query int, slot, _ uint64) plan.Known {
 
 func (uneven) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// A policy of another package runs in the simulator as hybrid does.
+// TestTableInSimulator runs a policy of another package in the simulator.
 func TestTableInSimulator(t *testing.T) {
 	p, err := scheduler.ParsePolicy("hunch:draw=3")
 	if err != nil || p.String() != "hunch:draw=3" {
