@@ -7,14 +7,14 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// A Claim is a query that an open interval wants in this slot.
+// A Claim is a query that an open interval needs executed in this slot.
 type Claim struct {
 	Query   string
 	profile *profile
 }
 
-// Left is what the profile's own budget allows in this slot; bounded is false
-// when it has none.
+// Left returns what the profile's own budget still allows in this slot. bounded
+// is false if the profile has no budget.
 func (c Claim) Left() (left time.Duration, bounded bool) {
 	b := time.Duration(c.profile.Budget)
 	return b - c.profile.used, b > 0
@@ -26,16 +26,16 @@ func (c Claim) Affords(cost time.Duration) bool {
 	return !bounded || max(cost, 1) <= left
 }
 
-// Charge counts what an execution of a claim took.
+// Charge adds the time of an execution to the use of the claim's profile.
 func (t *Tracker) Charge(c Claim, took time.Duration) {
 	c.profile.used += took
 	t.charged[c.profile] = true
 }
 
-// Stale reports whether an interval has begun since Claims.
+// Stale reports whether an interval has begun since the last call of Claims.
 func (t *Tracker) Stale() bool { return t.stale }
 
-// Claims ranks the queries that open intervals want in this slot.
+// Claims returns the queries that open intervals need in this slot, in rank order.
 func (t *Tracker) Claims(r interval.Ranking) (list []Claim) {
 	t.stale = false
 	if len(t.busy) == 0 {
@@ -45,7 +45,8 @@ func (t *Tracker) Claims(r interval.Ranking) (list []Claim) {
 	agenda := interval.NewAgenda[string](r)
 	agenda.Advance(t.slot)
 	for i, r := range open {
-		// A malformed round, or one that is over, asks for nothing; Expire ends it.
+		// Resume refuses malformed and expired rounds. They make no claims, and Expire
+		// ends them.
 		_ = agenda.Resume(t.progress(uint64(i+1), r))
 	}
 	for x := range agenda.Order() {
@@ -54,8 +55,8 @@ func (t *Tracker) Claims(r interval.Ranking) (list []Claim) {
 	return list
 }
 
-// progress writes a round in slots. An interval that has not begun counts as one
-// that begins in the next slot, with its full length.
+// progress converts a round's intervals to slots. An interval that has not begun is
+// assumed to begin in the next slot and to have its full length.
 func (t *Tracker) progress(id uint64, r *round) interval.Progress[string] {
 	x := interval.Progress[string]{CEI: interval.CEI[string]{ID: id, Profile: r.Profile, Weight: r.profile.Weight,
 		EIs: make([]interval.EI[string], len(r.Intervals))}, Captured: make([]uint64, len(r.Intervals))}
@@ -81,10 +82,10 @@ func (t *Tracker) progress(id uint64, r *round) interval.Progress[string] {
 	return x
 }
 
-// usualLead is the assumed distance of slots where there is no grid.
+// usualLead is the assumed time between slots if there is no grid.
 const usualLead = time.Minute
 
-// slots is how many slots follow within a span.
+// slots returns the number of slots that begin within a span.
 func (t *Tracker) slots(s registry.Span) uint64 {
 	if s.Slots > 0 || s.Time <= 0 {
 		return s.Slots

@@ -7,21 +7,23 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// maxRounds bounds the open rounds of a profile. One more ends the oldest.
+// maxRounds is the largest number of open rounds per profile. Opening one more
+// ends the oldest.
 const maxRounds = 256
 
-// An event begins intervals: a change, an expectation or, with no item, time.
+// An event begins intervals. It is a change, a predicted change or, without an
+// item, the passing of time.
 type event struct {
 	at    time.Time
 	slot  uint64
 	cause registry.Cause
 	begun []bool     // by item, nil = none
-	found *Execution // that found the change
+	found *Execution // found *Execution // the execution that found the change
 }
 
 func (e *event) begins(item int) bool { return e.begun != nil && e.begun[item] }
 
-// Observe follows a complete execution. ended reports that it ended a round.
+// Observe applies a complete execution. ended reports whether it ended a round.
 func (t *Tracker) Observe(x Observation) (ended bool) {
 	if p := t.predictors[x.Query]; p != nil {
 		p.observe(&x)
@@ -33,7 +35,7 @@ func (t *Tracker) Observe(x Observation) (ended bool) {
 	return ended
 }
 
-// capture captures the open intervals of the query that hold the execution.
+// capture captures the open intervals of the query that contain the execution.
 func (t *Tracker) capture(query string, e *Execution) (ended bool) {
 	for r := range t.wanted[query] { // Drain sorts the rounds that end
 		for i := range r.Intervals {
@@ -47,7 +49,7 @@ func (t *Tracker) capture(query string, e *Execution) (ended bool) {
 	return ended
 }
 
-// endCaptured ends a round of which every interval is captured.
+// endCaptured ends a round if all its intervals are captured.
 func (t *Tracker) endCaptured(r *round, at time.Time, slot uint64) bool {
 	if r.State != registry.RoundOpen || !r.captured() {
 		return false
@@ -58,8 +60,8 @@ func (t *Tracker) endCaptured(r *round, at time.Time, slot uint64) bool {
 	return true
 }
 
-// change begins what waits for the change. ended reports that it ended a round,
-// as it does with a round whose only item waits for its own change.
+// change begins the intervals that wait for the change. ended reports whether that
+// ended a round, for example one whose only item waits for its own change.
 func (t *Tracker) change(x *Observation) (ended bool) {
 	for _, p := range t.waiting[x.Query] {
 		e := event{at: x.End, slot: x.Slot, cause: registry.Cause{Query: x.Query}, begun: make([]bool, len(p.Items)), found: &x.Execution}
@@ -73,8 +75,8 @@ func (t *Tracker) change(x *Observation) (ended bool) {
 	return ended
 }
 
-// begin begins what waits for the event in open rounds. When no open round
-// waited for it, it opens one if the event is of the kind that does.
+// begin begins the intervals of open rounds that wait for the event. If there are
+// none and the event is of the kind that opens rounds, begin opens a round.
 func (t *Tracker) begin(p *profile, e *event) (ended bool) {
 	waited, opens := false, false
 	for i, begins := range e.begun {
@@ -100,7 +102,7 @@ func (t *Tracker) begin(p *profile, e *event) (ended bool) {
 	return ended
 }
 
-// captureOwn captures the intervals of the very query whose change began them.
+// captureOwn captures the intervals of the query whose change began them.
 func (t *Tracker) captureOwn(r *round, e *event) {
 	for i := range r.Intervals {
 		x := &r.Intervals[i]
@@ -111,7 +113,7 @@ func (t *Tracker) captureOwn(r *round, e *event) {
 	}
 }
 
-// openRound opens a round with the bounds of all its intervals that are known.
+// openRound opens a round and sets the known bounds of its intervals.
 func (t *Tracker) openRound(p *profile, e *event) *round {
 	p.number++
 	r := roundOf(registry.Round{
@@ -139,7 +141,7 @@ func (t *Tracker) openRound(p *profile, e *event) *round {
 	return r
 }
 
-// giveUp ends a profile's oldest round for a new one.
+// giveUp ends a profile's oldest round to make room for a new one.
 func (t *Tracker) giveUp(r *round, now time.Time, slot uint64) {
 	for i := range r.why {
 		r.why[i] = "too many rounds of the profile are open: the oldest is given up"
@@ -147,8 +149,8 @@ func (t *Tracker) giveUp(r *round, now time.Time, slot uint64) {
 	t.expire(r, now, slot, func(int) bool { return true })
 }
 
-// Expire ends the rounds of which an interval is over, or has not begun in time.
-// slot is the one that begins, or the next one when none runs.
+// Expire ends the rounds that have an interval that has expired or has not begun in
+// time. slot is the slot that begins, or the next one if none is in progress.
 func (t *Tracker) Expire(now time.Time, slot uint64) {
 	for p := range t.busy { // Drain sorts the rounds that end
 		for _, r := range slices.Clone(p.rounds) {
@@ -159,7 +161,7 @@ func (t *Tracker) Expire(now time.Time, slot uint64) {
 	}
 }
 
-// expire ends a round for the intervals that are over.
+// expire ends a round and records why its expired intervals were not captured.
 func (t *Tracker) expire(r *round, now time.Time, slot uint64, over func(item int) bool) {
 	r.end(registry.RoundExpired, now, slot)
 	for i := range r.Intervals {
@@ -171,8 +173,8 @@ func (t *Tracker) expire(r *round, now time.Time, slot uint64, over func(item in
 	t.markDirty(r)
 }
 
-// NextExpiry is the earliest moment after which an open round is over, zero when
-// time ends none.
+// NextExpiry returns the earliest time after which an open round expires, zero if
+// no round expires by time.
 func (t *Tracker) NextExpiry() (first time.Time) {
 	for p := range t.busy {
 		for _, r := range p.rounds {

@@ -5,33 +5,35 @@ import (
 	"math"
 )
 
-// The history of a query gives the rate of its changes: they count as a Poisson
-// process whose rate is constant over the remembered executions. An execution g
-// slots after the one before finds a change with probability 1 − e^(−λg), however
-// many there were; the rate per slot is the one of maximum likelihood, where
+// The rate of a query's changes is estimated from its history. Changes are assumed
+// to be a Poisson process whose rate is constant over the remembered executions. An
+// execution g slots after the previous one finds a change with probability
+// 1 − e^(−λg), no matter how many changes there were. The estimate is the rate per
+// slot of maximum likelihood, where
 //
 //	Σ over changed g·e^(−λg)/(1 − e^(−λg)) = Σ over unchanged g
 //
-// The left side falls with λ, so bisection finds it.
+// The left side decreases with λ, so bisection finds it.
 
-// Bounds of rates per slot, and how many changes it takes to estimate one.
+// Bounds of rates per slot, and the number of changes needed for an estimate.
 const (
 	minRate    = 1e-6
 	maxRate    = 8.0
 	minChanges = 2
 )
 
-// A forecast says that a change is as likely as not within so many slots of the
-// last one, or of a later slot in which one was expected.
+// A forecast says when a query's next change is expected: the probability of a
+// change reaches one half within slots after last, or after a later slot in which
+// a change was expected.
 type forecast struct {
 	last, within uint64
 	known        bool
 }
 
-// forecastOf reads the slots of executions, oldest first, and whether each found
-// a change.
+// forecastOf computes a forecast from the slots of executions, oldest first, each
+// with whether it found a change.
 func forecastOf(history iter.Seq2[uint64, bool]) (f forecast) {
-	var changed []float64 // slots before each execution that found a change
+	var changed []float64 // var changed []float64 // for each execution that found a change, slots since the one before
 	quiet, before := 0.0, uint64(0)
 	first := true
 	for slot, found := range history {
@@ -55,7 +57,7 @@ func forecastOf(history iter.Seq2[uint64, bool]) (f forecast) {
 	return f
 }
 
-// rateOf is the rate per slot that solves the equation.
+// rateOf solves the equation for the rate per slot.
 func rateOf(changed []float64, quiet float64) float64 {
 	low, high := math.Log(minRate), math.Log(maxRate)
 	for range 50 {
@@ -76,5 +78,5 @@ func leftSide(changed []float64, rate float64) (sum float64) {
 	return sum
 }
 
-// due is the slot by which the next change is expected.
+// due returns the slot by which the next change is expected.
 func (f forecast) due(from uint64) uint64 { return max(from, f.last) + f.within }

@@ -7,13 +7,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A cycle belongs to a periodic item: intervals begin at the multiples of every,
-// of time since the Unix epoch or of slot numbers, and last for slack.
+// A cycle describes when the intervals of a periodic item begin: at the multiples
+// of every, in time since the Unix epoch or in slot numbers. Each lasts for slack.
 type cycle struct{ every, slack registry.Span }
 
 func cycleOf(w registry.When) cycle { return cycle{w.Every, w.Slack} }
 
-// before is the last multiple at or before t.
+// before returns the last multiple at or before t.
 func (c cycle) before(t time.Time) time.Time {
 	n, d := t.UnixNano(), int64(c.every.Time)
 	m := n % d
@@ -23,7 +23,7 @@ func (c cycle) before(t time.Time) time.Time {
 	return time.Unix(0, n-m).UTC()
 }
 
-// place gives x the interval that contains the moment, or else the next one.
+// place sets x to the interval that contains the moment, or else to the next one.
 func (c cycle) place(x *registry.Interval, now time.Time, slot uint64) {
 	if s := c.every.Slots; s > 0 {
 		x.First = max(slot-slot%s, 1)
@@ -41,11 +41,11 @@ func (c cycle) place(x *registry.Interval, now time.Time, slot uint64) {
 	x.Until = x.From.Add(c.slack.Time)
 }
 
-// maxMissed bounds the rounds that open for times at which no slot ran.
+// maxMissed limits the rounds that open for times at which no slot ran.
 const maxMissed = 16
 
-// openings lists the times after since, not after now, at which periodic items
-// open a round: the newest of each item. inSlot reports that this slot opens one.
+// openings lists the times after since and up to now at which periodic items open
+// a round, only the latest for each item. inSlot reports whether this slot opens one.
 func openings(items []registry.Item, since Expectation, now time.Time, slot uint64) (times []time.Time, inSlot bool) {
 	for _, item := range items {
 		c := cycleOf(item.When)
@@ -66,8 +66,8 @@ func openings(items []registry.Item, since Expectation, now time.Time, slot uint
 	return slices.CompactFunc(times, time.Time.Equal), inSlot
 }
 
-// nextOpening is when time opens the next round for periodic items; zero when
-// only slot numbers do.
+// nextOpening returns the time at which periodic items open the next round, zero
+// if only slot numbers open rounds.
 func nextOpening(items []registry.Item, now time.Time) (next time.Time) {
 	for _, item := range items {
 		if c := cycleOf(item.When); c.every.Slots == 0 {

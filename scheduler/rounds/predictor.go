@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// A predictor learns when a query changes, by hour of the day and day of the
-// week, and caches what follows until the next execution.
+// A predictor learns at which hours of the day and days of the week a query
+// changes. It caches its predictions until the next execution.
 type predictor struct {
 	update.Week
 	dirty    bool
@@ -19,13 +19,13 @@ type predictor struct {
 
 const (
 	maxTimes = 4096     // cached times
-	evenOdds = math.Ln2 // expected changes of a Poisson process for even odds of at least one
+	evenOdds = math.Ln2 // evenOdds = math.Ln2 // expected number of Poisson changes at which at least one has probability 1/2
 )
 
-// knowsHours reports whether enough changes were seen to go by hours.
+// knowsHours reports whether enough changes were seen to predict by the hour.
 func (p *predictor) knowsHours() bool { return p.All.Updates >= minChanges }
 
-// next is when the next change is as likely as not, counted from a time on.
+// next returns the time by which the probability of a change since from reaches 1/2.
 func (p *predictor) next(from time.Time) time.Time {
 	at, ok := p.times[from]
 	if !ok {
@@ -38,8 +38,8 @@ func (p *predictor) next(from time.Time) time.Time {
 	return at
 }
 
-// slot is the slot by which the next change is as likely as not, counted from a
-// slot on; ok is false while too little is known.
+// slot returns the slot by which the probability of a change since slot from reaches
+// 1/2. ok is false if too little is known.
 func (p *predictor) slot(history iter.Seq2[uint64, bool], from uint64) (slot uint64, ok bool) {
 	if p.forecast == nil {
 		f := forecastOf(history)
@@ -48,7 +48,7 @@ func (p *predictor) slot(history iter.Seq2[uint64, bool], from uint64) (slot uin
 	return p.forecast.due(from), p.forecast.known
 }
 
-// observe adds a complete execution.
+// observe learns from a complete execution.
 func (p *predictor) observe(x *Observation) {
 	p.times, p.forecast = nil, nil
 	if !x.Before.IsZero() {

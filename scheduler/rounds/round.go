@@ -9,18 +9,18 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A profile is one with its open rounds.
+// A profile is a registered profile with its open rounds.
 type profile struct {
 	registry.Profile
 	opener   kind
-	number   uint64        // of the last round
-	seen     Expectation   // openings by time up to here are done
+	number   uint64        // number   uint64        // of the latest round
+	seen     Expectation   // seen     Expectation   // rounds that open by time have been opened up to here
 	rounds   []*round      // open, oldest first
-	used     time.Duration // by executions that it claimed in this slot
-	expected []Expectation // by item: when its change was expected last
+	used     time.Duration // used     time.Duration // by executions for its claims in this slot
+	expected []Expectation // expected []Expectation // by item: when a change was last expected
 }
 
-// A kind is how an item's intervals begin.
+// A kind says what begins an item's intervals.
 type kind int
 
 const (
@@ -39,7 +39,7 @@ func kindOf(w registry.When) kind {
 	return periodic
 }
 
-// openerOf is the kind of items that open a profile's rounds.
+// openerOf returns the kind of the items that open the profile's rounds.
 func openerOf(p *registry.Profile) (k kind) {
 	for i := range p.Items {
 		k = max(k, kindOf(p.Items[i].When))
@@ -47,7 +47,7 @@ func openerOf(p *registry.Profile) (k kind) {
 	return k
 }
 
-// profileOf restores a profile that is in slot now, without its rounds.
+// profileOf restores a profile at slot, without its rounds.
 func profileOf(s *ProfileState, slot uint64) *profile {
 	p := &profile{Profile: s.Profile, opener: openerOf(&s.Profile), number: s.Rounds, seen: Expectation{s.Opened, s.Slot},
 		expected: make([]Expectation, len(s.Profile.Items))}
@@ -61,7 +61,7 @@ func profileOf(s *ProfileState, slot uint64) *profile {
 	return p
 }
 
-// has reports whether a profile has an item of a kind.
+// has reports whether the profile has an item of kind k.
 func (p *profile) has(k kind) bool {
 	return slices.ContainsFunc(p.Items, func(i registry.Item) bool { return kindOf(i.When) == k })
 }
@@ -79,12 +79,12 @@ func (p *profile) begin(x *registry.Interval, item int, at time.Time, slot uint6
 	}
 }
 
-// A round is an open one, or one that has ended and has to be recorded.
+// A round is open, or has ended and has to be recorded.
 type round struct {
 	registry.Round
 	profile *profile
 	dirty   bool
-	why     []string // by interval: why it was not captured in the last slot that could
+	why     []string // why     []string // by interval: why the last possible slot did not capture it
 }
 
 func roundOf(r registry.Round, p *profile) *round {
@@ -104,8 +104,8 @@ func (r *round) captured() bool {
 	return !slices.ContainsFunc(r.Intervals, func(x registry.Interval) bool { return x.Done == nil })
 }
 
-// deadline is the last moment, or the last slot, in which an interval can be
-// captured, or can begin. One of the two is zero.
+// deadline returns the last time or the last slot in which an interval can be
+// captured, or can begin if it has not begun. One of the two is zero.
 func (r *round) deadline(i int) (at time.Time, last uint64) {
 	x := &r.Intervals[i]
 	if x.HasBounds() {
@@ -113,7 +113,7 @@ func (r *round) deadline(i int) (at time.Time, last uint64) {
 	}
 	s := r.profile.Window
 	if s.IsZero() {
-		s = r.profile.IntervalLength(i) // then its own length also bounds the waiting
+		s = r.profile.IntervalLength(i) // s = r.profile.IntervalLength(i) // its own length limits the waiting too
 	}
 	if s.Slots > 0 {
 		return at, r.Slot + s.Slots
@@ -140,12 +140,12 @@ func (r *round) anyOver(now time.Time, slot uint64) bool {
 	return false
 }
 
-// end ends a round in a state.
+// end ends a round in the given state.
 func (r *round) end(s registry.RoundState, at time.Time, slot uint64) {
 	r.State, r.EndedAt, r.EndedSlot = s, at.UTC(), slot
 }
 
-// lose gives an interval the reason why it was not captured.
+// lose records why an interval was not captured.
 func (r *round) lose(i int) {
 	x := &r.Intervals[i]
 	switch {
@@ -161,13 +161,13 @@ func (r *round) lose(i int) {
 	}
 }
 
-// wants reports whether interval i asks for an execution in a slot.
+// wants reports whether interval i needs an execution in the slot.
 func (r *round) wants(i int, now time.Time, slot uint64) bool {
 	x := &r.Intervals[i]
 	return x.Done == nil && x.HasBounds() && !x.From.After(now) && x.First <= slot
 }
 
-// claim explains what interval i wants.
+// claim explains why interval i needs an execution.
 func (r *round) claim(i int) string {
 	x := &r.Intervals[i]
 	until := fmt.Sprintf("slot %d", x.Last)

@@ -6,8 +6,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// BeginSlot opens the rounds that time or a prediction opens, and ends those that
-// are over. lead is the time from this grid time to the next, 0 without a grid.
+// BeginSlot opens the rounds that are due by time or prediction, and ends expired
+// ones. lead is the time from this grid time to the next, 0 without a grid.
 func (t *Tracker) BeginSlot(slot uint64, now time.Time, lead time.Duration) {
 	t.slot, t.now, t.lead = slot, now.Round(0), lead
 	for p := range t.charged {
@@ -22,7 +22,7 @@ func (t *Tracker) BeginSlot(slot uint64, now time.Time, lead time.Duration) {
 	t.Expire(t.now, slot)
 }
 
-// openByTime opens the rounds that periodic items open.
+// openByTime opens the rounds of periodic items.
 func (t *Tracker) openByTime(p *profile) {
 	if p.opener != periodic {
 		return
@@ -53,10 +53,10 @@ func (t *Tracker) expect(p *profile) {
 	}
 }
 
-// foreseen reports whether the next change of an item's query is due: one is as
-// likely as not since the last one, or since the last time that one was expected.
-// On a grid the model of hours and days says when. Without a grid, or with few
-// changes, the forecast by slots does.
+// foreseen reports whether the next change of an item's query is due: its
+// probability, since the last change or the last time one was expected, has reached
+// 1/2. With a grid and enough changes, the model of hours and days decides;
+// otherwise the forecast by slots does.
 func (t *Tracker) foreseen(p *profile, item int) bool {
 	query := p.Items[item].Query
 	from, ok := t.countsFrom(p, item)
@@ -71,8 +71,8 @@ func (t *Tracker) foreseen(p *profile, item int) bool {
 	return ok && at <= t.slot
 }
 
-// countsFrom is from when on the changes of an item's query are counted; ok is
-// false when the query is not registered.
+// countsFrom returns the time from which changes of an item's query are counted. ok
+// is false if the query is not registered.
 func (t *Tracker) countsFrom(p *profile, item int) (from time.Time, ok bool) {
 	from, ok = t.queries.Changed(p.Items[item].Query)
 	if at := p.expected[item].At; at.After(from) {
@@ -81,8 +81,8 @@ func (t *Tracker) countsFrom(p *profile, item int) (from time.Time, ok bool) {
 	return from, ok
 }
 
-// Next is when time opens the next round of a profile, zero where slot numbers
-// or changes do. predicted reports that only NextPredicted can tell.
+// Next returns the time at which a profile's next round opens, zero if slot numbers
+// or changes open it. If byPrediction is true, only NextPredicted knows the time.
 func Next(p *registry.Profile, now time.Time) (next time.Time, byPrediction bool) {
 	switch openerOf(p) {
 	case periodic:
@@ -93,11 +93,11 @@ func Next(p *registry.Profile, now time.Time) (next time.Time, byPrediction bool
 	return next, byPrediction
 }
 
-// horizon is how far ahead rounds are announced.
+// horizon limits how far ahead rounds are announced.
 const horizon = 31 * 24 * time.Hour
 
-// NextPredicted is when an item of a profile expects a change first, zero when
-// that is too far ahead or not known.
+// NextPredicted returns when an item of a profile first expects a change, zero if
+// that is unknown or beyond the horizon.
 func (t *Tracker) NextPredicted(profile string, now time.Time) (next time.Time) {
 	p := t.profiles[profile]
 	if p == nil || t.lead <= 0 {
@@ -119,8 +119,8 @@ func (t *Tracker) NextPredicted(profile string, now time.Time) (next time.Time) 
 	return next
 }
 
-// EndSlot records why intervals were not captured in the slot, and ends the
-// rounds that the next slot is too late for.
+// EndSlot records why the slot did not capture intervals, and ends the rounds that
+// expire before the next slot.
 func (t *Tracker) EndSlot(now time.Time, missed func(query string) string) {
 	for p := range t.busy {
 		for _, r := range p.rounds {

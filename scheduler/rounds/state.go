@@ -10,23 +10,23 @@ import (
 // A ProfileState is a profile with its recorded progress.
 type ProfileState struct {
 	Profile registry.Profile
-	Rounds  uint64    // number of the last round opened
-	Opened  time.Time // when the latest round was opened, zero when there was none
-	Slot    uint64    // in which that was
+	Rounds  uint64    // Rounds  uint64    // number of the latest round
+	Opened  time.Time // Opened  time.Time // when the latest round was opened, zero if there was none
+	Slot    uint64    // Slot    uint64    // slot in which it was opened
 	Open    []registry.Round
-	// Expected holds, by item, when a change of a predicted one was expected
-	// last; items without such a time may be missing at the end.
+	// Expected holds, by item, when a predicted item last expected a change.
+	// Items at the end may be missing.
 	Expected []Expectation
 }
 
-// An Expectation is a moment, and its slot, in which a change was expected.
+// An Expectation is a time, and its slot, at which a change was expected.
 type Expectation struct {
 	At   time.Time `json:"at,omitzero"`
 	Slot uint64    `json:"slot,omitempty"`
 }
 
-// Expect adds the intervals that expectations began. A ledger calls it for each
-// round of a batch. slot is that of the batch, 0 when it has none.
+// Expect updates s with the intervals that predictions began. A ledger calls it for
+// each round of a batch. slot is the batch's slot, 0 if it has none.
 func (s *ProfileState) Expect(r *registry.Round, slot uint64) {
 	for i := range min(len(r.Intervals), len(s.Profile.Items)) {
 		x := &r.Intervals[i]
@@ -42,16 +42,16 @@ func (s *ProfileState) Expect(r *registry.Round, slot uint64) {
 	}
 }
 
-// A Model is the recorded rate of a query's changes by hour and weekday, learnt
-// for profiles that predict it.
+// A Model is the recorded change rate of a query by hour and weekday. It exists for
+// queries that profiles predict.
 type Model struct {
 	Query string
 	Week  update.Week
 }
 
-// Updates are what a ledger has to record.
+// Updates is what a ledger has to record.
 type Updates struct {
 	Rounds []registry.Round // opened, advanced or ended, by profile and number
 	Models []Model
-	Ended  []string // profiles of which a round ended, ascending
+	Ended  []string // Ended  []string // ids of the profiles of which a round ended, ascending
 }

@@ -8,29 +8,28 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Tracker follows the profiles of an endpoint. It is not safe for concurrent
-// use.
+// A Tracker tracks the profiles of an endpoint. It is not safe for concurrent use.
 type Tracker struct {
 	queries    Queries
 	profiles   map[string]*profile
-	timed      []*profile                 // a slot may open or begin something of them; by id
-	waiting    map[string][]*profile      // by the query whose changes they wait for
+	timed      []*profile                 // timed      []*profile                 // rounds or intervals may begin by time; ordered by id
+	waiting    map[string][]*profile      // waiting    map[string][]*profile      // by the query whose changes they wait for
 	busy       map[*profile]bool          // have open rounds
-	charged    map[*profile]bool          // have used something in this slot
-	wanted     map[string]map[*round]bool // by the query that they lack
-	predictors map[string]*predictor      // of queries that profiles predict
+	charged    map[*profile]bool          // charged    map[*profile]bool          // have used execution time in this slot
+	wanted     map[string]map[*round]bool // wanted     map[string]map[*round]bool // open rounds by the queries they still need
+	predictors map[string]*predictor      // predictors map[string]*predictor      // by query that profiles predict
 	dirty      []*round                   // to be recorded
 	stale      bool                       // an interval has begun since Claims
 
-	slot uint64 // that runs, or ran last
+	slot uint64 // slot uint64 // in progress, or the last one
 	now  time.Time
 	lead time.Duration // from one grid time to the next, 0 = no grid
 }
 
-// New makes a Tracker without profiles.
+// New returns a Tracker without profiles.
 func New(q Queries) *Tracker { return &Tracker{queries: q} }
 
-// Load replaces all profiles by recorded ones. slot is the next one.
+// Load replaces all profiles by recorded ones. slot is the next slot.
 func (t *Tracker) Load(list []ProfileState, models []Model, slot uint64) {
 	*t = Tracker{queries: t.queries, slot: t.slot, now: t.now, lead: t.lead,
 		profiles: make(map[string]*profile, len(list)), busy: map[*profile]bool{}, charged: map[*profile]bool{},
@@ -49,7 +48,7 @@ func (t *Tracker) Load(list []ProfileState, models []Model, slot uint64) {
 	slices.SortFunc(t.timed, func(a, b *profile) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// follow indexes what the profile waits for.
+// follow indexes a profile by what it waits for.
 func (t *Tracker) follow(p *profile) {
 	if p.opener == periodic || p.has(predicted) {
 		t.timed = append(t.timed, p)
@@ -66,7 +65,7 @@ func (t *Tracker) follow(p *profile) {
 	}
 }
 
-// enter indexes an open round by the queries that it lacks.
+// enter indexes an open round by the queries that it still needs.
 func (t *Tracker) enter(r *round) {
 	r.profile.rounds = append(r.profile.rounds, r)
 	t.busy[r.profile] = true
@@ -82,7 +81,7 @@ func (t *Tracker) enter(r *round) {
 	}
 }
 
-// leave removes a round that has ended from all indexes.
+// leave removes an ended round from all indexes.
 func (t *Tracker) leave(r *round) {
 	p := r.profile
 	p.rounds = slices.DeleteFunc(p.rounds, func(x *round) bool { return x == r })
@@ -97,7 +96,7 @@ func (t *Tracker) leave(r *round) {
 	}
 }
 
-// markDirty makes Drain return a round.
+// markDirty adds a round to what Drain returns.
 func (t *Tracker) markDirty(r *round) {
 	if !r.dirty {
 		r.dirty = true
@@ -136,8 +135,8 @@ func (t *Tracker) open() (list []*round) {
 	return list
 }
 
-// Wanted explains which open interval wants a query in a slot, the earliest round
-// first; ok is false when none does.
+// Wanted explains which open interval needs a query in a slot, starting with the
+// earliest round. ok is false if none does.
 func (t *Tracker) Wanted(query string, now time.Time, slot uint64) (why string, ok bool) {
 	list := make([]*round, 0, len(t.wanted[query]))
 	for r := range t.wanted[query] {

@@ -16,8 +16,8 @@ import (
 
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// found are the slots of a query's executions, and whether each found a change.
-// A query that is not in it is not registered.
+// found maps a query to the slots of its executions, each with whether it found a
+// change. Other queries are not registered.
 type found map[string][]struct {
 	slot    uint64
 	changed bool
@@ -50,7 +50,7 @@ func load(t *rounds.Tracker, list ...registry.Profile) {
 	t.Load(all, nil, 1)
 }
 
-// ran is a complete execution of a second in a slot of a minute.
+// ran returns a complete execution of one second in a slot of one minute.
 func ran(query string, slot uint64, d *diff.Delta) rounds.Observation {
 	at := noon.Add(time.Duration(slot) * time.Minute)
 	return rounds.Observation{Query: query, Delta: d, Checked: at.Add(time.Second),
@@ -113,7 +113,7 @@ func TestRoundIsCaptured(t *testing.T) {
 	}
 }
 
-// A round expires with the reason of the last slot that could have captured it.
+// A round expires with the reason recorded in the last slot that could capture it.
 func TestRoundExpires(t *testing.T) {
 	tracker := rounds.New(found{})
 	every := registry.When{Every: slots(4), Slack: slots(1)}
@@ -128,7 +128,7 @@ func TestRoundExpires(t *testing.T) {
 	}
 }
 
-// A round without a slot ends when its time is over, and NextExpiry says when.
+// A round without a slot ends when its time is over. NextExpiry returns that time.
 func TestExpireWithoutSlot(t *testing.T) {
 	tracker := rounds.New(found{})
 	on := registry.When{Changed: "q_a"}
@@ -150,7 +150,7 @@ func TestExpireWithoutSlot(t *testing.T) {
 	}
 }
 
-// One round more than a profile may have open ends the oldest.
+// Opening more rounds than a profile may have ends the oldest.
 func TestMostRounds(t *testing.T) {
 	tracker := rounds.New(found{})
 	load(tracker, registry.Profile{ID: "p", Window: slots(1000), Items: []registry.Item{{Query: "q_b", When: registry.When{Changed: "q_a"}}}})
@@ -168,8 +168,8 @@ func TestMostRounds(t *testing.T) {
 	}
 }
 
-// Without a grid a change is expected by the slots between changes: of a query
-// that changes every 10 slots, 6 slots after the last one.
+// Without a grid a change is expected by the number of slots between changes. For a
+// query that changes every 10 slots that is 6 slots after the last change.
 func TestExpectationBySlots(t *testing.T) {
 	f := found{"q_a": nil}
 	for slot := uint64(1); slot <= 60; slot++ {
@@ -195,7 +195,7 @@ func TestExpectationBySlots(t *testing.T) {
 	}
 }
 
-// On a grid the recorded model of hours says when the next round opens.
+// On a grid the recorded model of hours determines when the next round opens.
 func TestExpectationByHours(t *testing.T) {
 	var week update.Week
 	for day := range 60 { // it changes from noon to 15 o'clock
@@ -225,7 +225,7 @@ func TestExpectationByHours(t *testing.T) {
 	}
 }
 
-// A tracker goes on from what is recorded.
+// A tracker resumes from the recorded state.
 func TestLoad(t *testing.T) {
 	p := registry.Profile{ID: "p", Window: slots(5), Items: []registry.Item{
 		{Query: "q_b", When: registry.When{Changed: "q_a"}}, {Query: "q_c", When: registry.When{Changed: "q_a"}}}}
@@ -252,9 +252,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Profiles that wait for one change cost the same each, to load and to capture. A
-// search for each among all of them would make twenty times as many cost four
-// hundred times as much; caches and a busy machine make it a few times twenty.
+// Profiles that wait for the same change cost the same each to load and to capture.
+// If each searched all others, twenty times as many would cost four hundred times as
+// much. Caches and a busy machine account for a few times twenty.
 func TestProfilesOfOneChangeCostTheSameEach(t *testing.T) {
 	fewLoad, few := captureAll(t, 2000)
 	manyLoad, many := captureAll(t, 40_000)
@@ -264,7 +264,7 @@ func TestProfilesOfOneChangeCostTheSameEach(t *testing.T) {
 	}
 }
 
-// captureAll measures how long it takes to load profiles, and then to open and
+// captureAll measures the time to load profiles, and then the time to open and
 // capture a round of each.
 func captureAll(t *testing.T, profiles int) (loading, capturing time.Duration) {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An Agenda holds the open CEIs of one budget. It is not safe for concurrent use.
+// An Agenda holds the open CEIs of a budget. It is not safe for concurrent use.
 type Agenda[R comparable] struct {
 	ranking Ranking
 	now     uint64
@@ -18,13 +18,13 @@ type Agenda[R comparable] struct {
 	active  int
 }
 
-// held is an open CEI as its caller gave it.
+// held is an open CEI as the caller passed it.
 type held[R comparable] struct {
 	open
 	cei CEI[R]
 }
 
-// open is what the ranking has to know of an open CEI.
+// open is what the ranking needs to know about an open CEI.
 type open struct {
 	id       uint64
 	rank     int
@@ -32,7 +32,7 @@ type open struct {
 	entries  []entry
 	captured int
 	active   int64 // EIs that have started and are not captured
-	due      int64 // Σ of T_f + 1 over these, and of the lengths of those to come
+	due      int64 // due      int64 // Σ of T_f + 1 over these, and of the lengths of those not yet started
 }
 
 // entry is one EI of an open CEI.
@@ -43,12 +43,12 @@ type entry struct {
 	at            uint64 // chronon of capture, 0 = not yet
 	key           key
 	queue         int // place in coming or ending
-	rank          int // place in its group
-	slot          int // place among the active ones of its resource
+	rank          int // rank          int // place in its group
+	slot          int // slot          int // place among the active EIs of its resource
 	live          bool
 }
 
-// NewAgenda makes an empty one, before the first chronon.
+// NewAgenda returns an empty agenda. Its first chronon has not begun.
 func NewAgenda[R comparable](r Ranking) *Agenda[R] {
 	return &Agenda[R]{
 		ranking: r,
@@ -63,20 +63,19 @@ func NewAgenda[R comparable](r Ranking) *Agenda[R] {
 // Now is the current chronon, 0 before the first Advance.
 func (a *Agenda[R]) Now() uint64 { return a.now }
 
-// Len is the number of open CEIs, Active that of the EIs that ask for a probe
-// in this chronon.
+// Len is the number of open CEIs.
 func (a *Agenda[R]) Len() int { return len(a.ceis) }
 
-// Active is the number of started, uncaptured EIs.
+// Active is the number of EIs that have started and are not captured.
 func (a *Agenda[R]) Active() int { return a.active }
 
-// Open takes in a CEI. What of it has started is in this chronon's order. A CEI
-// with an EI that ended before the current chronon is refused with ErrOver; one
-// that makes no sense, or whose id is open already, with ErrMalformed. EIs of c
-// is kept and must not be modified.
+// Open adds a CEI. EIs that have already started take part in the order of this
+// chronon. Open returns ErrOver if an EI ended before the current chronon, and
+// ErrMalformed if the CEI is invalid or its id is already open. The agenda keeps
+// c.EIs, which must not be modified.
 func (a *Agenda[R]) Open(c CEI[R]) error { return a.Resume(Progress[R]{CEI: c}) }
 
-// Resume takes in a CEI of which some EIs are captured.
+// Resume adds a CEI of which some EIs may already be captured.
 func (a *Agenda[R]) Resume(p Progress[R]) error {
 	if err := p.check(); err != nil {
 		return err
@@ -129,9 +128,9 @@ func hold[R comparable](p Progress[R]) *held[R] {
 	return h
 }
 
-// Advance begins chronon t: it starts the EIs due by then and lets go of the
-// CEIs of which one ended before it, which are returned by id, with what was
-// captured of them. Chronons may be passed over, but never go back.
+// Advance begins chronon t. It starts the EIs due by then and drops the CEIs that
+// have an EI that ended before t. It returns the dropped CEIs by id, with their
+// captures. Chronons may be skipped, but t must not decrease.
 func (a *Agenda[R]) Advance(t uint64) []Progress[R] {
 	a.now = max(a.now, t)
 	touched := map[*open]bool{}
@@ -154,7 +153,7 @@ func (a *Agenda[R]) Advance(t uint64) []Progress[R] {
 	return lost
 }
 
-// begin makes an EI active; rerank has to follow.
+// begin makes an EI active. The caller must call rerank afterwards.
 func (a *Agenda[R]) begin(e *entry) {
 	e.live = true
 	e.cei.active++
@@ -167,7 +166,7 @@ func (a *Agenda[R]) begin(e *entry) {
 	e.rank = -1
 }
 
-// end is the opposite of begin.
+// end reverses begin.
 func (a *Agenda[R]) end(e *entry) {
 	e.live = false
 	e.cei.active--
@@ -185,7 +184,7 @@ func (a *Agenda[R]) end(e *entry) {
 	}
 }
 
-// leave takes an EI out of its group.
+// leave removes an EI from its group.
 func (a *Agenda[R]) leave(e *entry) {
 	if e.rank < 0 {
 		return
@@ -197,8 +196,8 @@ func (a *Agenda[R]) leave(e *entry) {
 	}
 }
 
-// rerank puts the active EIs of a CEI where they belong. All that move leave
-// before the first one enters, since each one's place depends on its key.
+// rerank moves the active EIs of a CEI to their places. All that move leave before
+// the first one enters, because their places depend on their keys.
 func (a *Agenda[R]) rerank(c *open) {
 	for i := range c.entries {
 		e := &c.entries[i]
@@ -222,10 +221,10 @@ func (a *Agenda[R]) rerank(c *open) {
 	}
 }
 
-// resource is that of an entry.
+// resource returns the resource of an entry.
 func (a *Agenda[R]) resource(e *entry) R { return a.ceis[e.cei.id].cei.EIs[e.index].Resource }
 
-// drop lets go of an open CEI and tells what was captured of it.
+// drop removes an open CEI and returns its progress.
 func (a *Agenda[R]) drop(id uint64) Progress[R] {
 	h := a.ceis[id]
 	for i := range h.entries {
@@ -240,7 +239,7 @@ func (a *Agenda[R]) drop(id uint64) Progress[R] {
 	return h.progress()
 }
 
-// progress copies the marks of capture.
+// progress returns a copy of the captures.
 func (h *held[R]) progress() Progress[R] {
 	p := Progress[R]{CEI: h.cei}
 	if h.captured > 0 {

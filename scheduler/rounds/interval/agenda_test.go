@@ -18,8 +18,8 @@ func resources(a *interval.Agenda[int]) []int {
 	return all
 }
 
-// A probe captures for every CEI that waits for its resource, both EIs of one
-// CEI included, and nothing that has not started.
+// A probe captures every active EI of its resource, in all CEIs and also several in
+// one CEI, but no EI that has not started.
 func TestProbe(t *testing.T) {
 	a := interval.NewAgenda[int](ranking(t, "sedf:p"))
 	must(t, a.Open(cei{ID: 4, EIs: []ei{{1, 2, 5}, {1, 3, 9}, {2, 4, 8}}}))
@@ -46,8 +46,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// An EI can be captured in its last chronon; in the next one its CEI is gone,
-// and so are the claims of its other EIs.
+// An EI can be captured in its last chronon. In the next one its CEI is dropped
+// together with the claims of its other EIs.
 func TestExpiry(t *testing.T) {
 	a := interval.NewAgenda[int](ranking(t, "mrsf:np"))
 	must(t, a.Open(cei{ID: 1, Profile: "p", EIs: []ei{{1, 1, 2}, {2, 1, 9}, {3, 5, 9}}}))
@@ -67,7 +67,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// Slots may be passed over: what started and ended in them has expired.
+// Chronons may be skipped: EIs that started and ended in them have expired.
 func TestPassedOver(t *testing.T) {
 	a := interval.NewAgenda[int](ranking(t, "medf:p"))
 	must(t, a.Open(cei{ID: 1, EIs: []ei{{1, 2, 4}, {2, 9, 9}}}))
@@ -115,8 +115,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Weight divides the value: of two CEIs alike the one of weight 2 goes first,
-// unless the other is more than twice as urgent.
+// Weight divides the value: of two equal CEIs the one of weight 2 goes first, unless
+// the other is more than twice as urgent.
 func TestWeight(t *testing.T) {
 	for _, c := range []struct {
 		finish uint64 // of the weighted one, in chronon 1
@@ -132,8 +132,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// An agenda that is made again from the progress of its CEIs, under any ranking,
-// goes on like one that always had that ranking.
+// An agenda restored from the progress of its CEIs, under any ranking, behaves like
+// one that always had that ranking.
 func TestResume(t *testing.T) {
 	for _, r := range interval.Rankings() {
 		whole := interval.NewAgenda[int](r)

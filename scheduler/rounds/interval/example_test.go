@@ -29,8 +29,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The totals of example 1: a CEI of four EIs whose first has five chronons left
-// and whose others, still to come, are 4, 6 and 7 long: 5; 4; 5+4+6+7 = 22.
+// The totals of example 1. The first of the CEI's four EIs has five chronons left;
+// the others have not started and are 4, 6 and 7 long: 5; 4; 5+4+6+7 = 22.
 func TestExample1(t *testing.T) {
 	one := cei{ID: 1, EIs: []ei{{1, 8, 14}, {2, 20, 23}, {3, 20, 25}, {4, 30, 36}}}
 	for _, c := range []struct {
@@ -48,10 +48,10 @@ func TestExample1(t *testing.T) {
 	}
 }
 
-// The totals of example 2: two of the four EIs of CEI 1 are captured, the third
-// has 5 chronons left and the fourth is 14 long; of the three EIs of CEI 2 the
-// first has 6 left and the others are 4 and 6 long. S-EDF 5 against 6, MRSF 2
-// against 3, M-EDF 19 against 16. Without preemption the begun CEI 1 always
+// The totals of example 2. Of CEI 1's four EIs two are captured, the third has 5
+// chronons left and the fourth is 14 long. Of CEI 2's three EIs the first has 6
+// chronons left and the others are 4 and 6 long. S-EDF gives 5 against 6, MRSF 2
+// against 3, M-EDF 19 against 16. Without preemption CEI 1, which has begun, always
 // goes first.
 func TestExample2(t *testing.T) {
 	one := cei{ID: 1, EIs: []ei{{1, 1, 3}, {2, 2, 6}, {3, 10, 14}, {4, 20, 33}}}

@@ -2,7 +2,7 @@ package interval
 
 import "cmp"
 
-// heap is a binary heap of entries that know their place in it.
+// heap is a binary heap of entries. Each entry knows its index in the heap.
 type heap struct {
 	items  []*entry
 	before func(a, b *entry) bool
@@ -23,7 +23,7 @@ func ranksBefore(a, b *entry) bool {
 	return ties(a, b) < 0
 }
 
-// ties decides between EIs of one value.
+// ties orders EIs of equal value.
 func ties(a, b *entry) int {
 	return cmp.Or(cmp.Compare(a.finish, b.finish), cmp.Compare(a.cei.id, b.cei.id), cmp.Compare(a.index, b.index))
 }
@@ -53,7 +53,7 @@ func (h *heap) remove(i int) {
 	}
 }
 
-// up puts e at i or above.
+// up places e at i or above.
 func (h *heap) up(i int, e *entry) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -66,7 +66,7 @@ func (h *heap) up(i int, e *entry) {
 	h.set(i, e)
 }
 
-// down puts e at i or below.
+// down places e at i or below.
 func (h *heap) down(i int, e *entry) {
 	for {
 		child := 2*i + 1
@@ -85,7 +85,7 @@ func (h *heap) down(i int, e *entry) {
 	h.set(i, e)
 }
 
-// A place in a group's heap.
+// A place is a position in a group's heap.
 type place struct {
 	heap *heap
 	at   int
@@ -93,7 +93,7 @@ type place struct {
 
 func (p place) entry() *entry { return p.heap.items[p.at] }
 
-// frontier is a binary heap of places, across groups.
+// frontier is a binary heap of places in the heaps of all groups.
 type frontier struct {
 	now    uint64
 	places []place

@@ -6,42 +6,41 @@ import (
 	"math"
 )
 
-// An EI is an execution interval: Resource is to be probed once in one of the
-// chronons from Start to Finish, both included.
+// An EI is an execution interval: Resource has to be probed once between the
+// chronons Start and Finish, both included.
 type EI[R comparable] struct {
 	Resource R      `json:"resource"`
 	Start    uint64 `json:"start"`
 	Finish   uint64 `json:"finish"`
 }
 
-// Len is the number of chronons of the interval.
+// Len returns the number of chronons in the interval.
 func (e EI[R]) Len() uint64 { return e.Finish - e.Start + 1 }
 
 // A CEI is a complex execution interval.
 type CEI[R comparable] struct {
-	// ID tells CEIs apart; smaller ones come first where nothing else decides.
+	// ID identifies the CEI. The smaller id wins ties.
 	ID uint64 `json:"id"`
-	// Profile is whose it is. The agenda only hands it back.
+	// Profile is the owner of the CEI. The agenda only returns it.
 	Profile string `json:"profile,omitempty"`
 	// Rank is the size of the largest CEI of the profile, rank(p); 0 means
 	// the size of this one.
 	Rank int `json:"rank,omitempty"`
-	// Weight divides the value that it is ranked by, so that one of weight 2
-	// goes before others of the same kind; 0 means 1. Weights are ours, the
-	// paper has none.
+	// Weight divides the value that the CEI is ranked by, so that a CEI of weight 2
+	// goes before others of the same kind; 0 means 1. The paper has no weights.
 	Weight float64 `json:"weight,omitempty"`
 	EIs    []EI[R] `json:"eis"`
 }
 
-// A Progress is a CEI and what has been captured of it.
+// A Progress is a CEI and its captures.
 type Progress[R comparable] struct {
 	CEI[R]
-	// Captured holds for each EI the chronon of the probe that captured it, 0
-	// while there was none. It may be nil for none at all.
+	// Captured holds for each EI the chronon of the probe that captured it, 0 if it
+	// is not captured. It may be nil if none is.
 	Captured []uint64 `json:"captured,omitempty"`
 }
 
-// Left is how many EIs are still to be captured.
+// Left returns the number of EIs that are not captured.
 func (p Progress[R]) Left() int {
 	left := len(p.EIs)
 	for _, at := range p.Captured {
@@ -53,9 +52,9 @@ func (p Progress[R]) Left() int {
 }
 
 var (
-	// ErrMalformed is wrapped by the errors about CEIs that make no sense.
+	// ErrMalformed is wrapped by the errors about invalid CEIs.
 	ErrMalformed = errors.New("malformed complex execution interval")
-	// ErrOver is returned for a CEI with an EI that has ended uncaptured.
+	// ErrOver is returned for a CEI that has an EI that ended uncaptured.
 	ErrOver = errors.New("an interval of it is over")
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// naive follows the formulas to the letter: all EIs of all CEIs in each chronon.
+// naive implements the formulas literally, over all EIs of all CEIs in each chronon.
 type naive struct {
 	kind       interval.Kind
 	preemptive bool
@@ -62,7 +62,7 @@ func (n *naive) value(c, e int, now uint64) float64 {
 	return float64(sum) / weight
 }
 
-// order is the claims of a chronon: CEI and EI.
+// order returns the claims of a chronon as pairs of CEI and EI.
 func (n *naive) order(now uint64) [][2]int {
 	var all [][2]int
 	for c := range n.ceis {
@@ -77,7 +77,7 @@ func (n *naive) order(now uint64) [][2]int {
 			}
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool { // ties: CEI order, then EI order, which is how all is
+	sort.SliceStable(all, func(i, j int) bool { // sort.SliceStable(all, func(i, j int) bool { // ties: the order of all, by CEI and EI
 		a, b := all[i], all[j]
 		if x, y := n.count(a[0]) > 0, n.count(b[0]) > 0; !n.preemptive && x != y {
 			return x
@@ -127,8 +127,8 @@ func drawCEIs(t *rapid.T, resources, chronons int) []cei {
 	return all
 }
 
-// The agenda orders, captures and loses what the formulas say, ties included,
-// for callers that take the first C, and for those that pass some over.
+// The agenda orders, captures and drops as the formulas say, ties included, both for
+// callers that take the first C claims and for those that skip some.
 func TestLawFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ceis := drawCEIs(t, 5, 12)
@@ -221,8 +221,8 @@ func run(t interface {
 	return captured, probes
 }
 
-// matching is the largest number of EIs that can have a probe each: the optimum
-// where no two EIs of a resource overlap and each CEI has one EI.
+// matching returns the largest number of EIs that can have a probe each. That is the
+// optimum if no two EIs of a resource overlap and each CEI has one EI.
 func matching(ceis []cei, chronons, budget int) (size int) {
 	taken := make([]int, (chronons+1)*budget)
 	for i := range taken {
@@ -272,8 +272,8 @@ func TestLawProposition1(t *testing.T) {
 	})
 }
 
-// Proposition 3: where every EI is one chronon long and every CEI has rank(p)
-// of them, M-EDF probes what MRSF probes.
+// Proposition 3: if every EI is one chronon long and every CEI has rank(p) of them,
+// M-EDF makes the same probes as MRSF.
 func TestLawProposition3(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rank := rapid.IntRange(1, 4).Draw(t, "rank")

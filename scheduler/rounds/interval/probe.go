@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// A Claim is an EI that asks for a probe.
+// A Claim is an EI that needs a probe.
 type Claim[R comparable] struct {
 	Resource R
 	CEI      uint64 // id
 	EI       int    // index
 	Finish   uint64 // last chronon in which it can be captured
-	Begun    bool   // the CEI has a captured EI
+	Begun    bool   // Begun    bool   // the CEI has a captured EI
 	Value    float64
 }
 
-// Order yields the resources with an active, uncaptured EI, each with the EI
-// that puts it where it is: the smallest value first, then the earlier finish,
-// then the smaller CEI id, then the earlier EI. The agenda must not change while
-// it is read.
+// Order yields the resources with an active, uncaptured EI, each with its
+// first-ranked EI. The smallest value comes first, then the earlier finish, then the
+// smaller CEI id, then the earlier EI. The agenda must not change during the
+// iteration.
 func (a *Agenda[R]) Order() iter.Seq[Claim[R]] {
 	return func(yield func(Claim[R]) bool) {
 		done := make(map[R]bool)
@@ -54,8 +54,8 @@ func (a *Agenda[R]) claim(r R, e *entry) Claim[R] {
 	}
 }
 
-// entries walks the heaps from the top without taking anything out: what has
-// been reached and not yielded is in a heap of its own.
+// entries walks the heaps from the top without removing anything. A heap of its own
+// holds the places that were reached and not yet yielded.
 func (a *Agenda[R]) entries() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		f := frontier{now: a.now}
@@ -74,19 +74,19 @@ func (a *Agenda[R]) entries() iter.Seq[*entry] {
 	}
 }
 
-// A Hit is what a probe did for one CEI.
+// A Hit is the effect of a probe on one CEI.
 type Hit[R comparable] struct {
 	CEI CEI[R]
-	EIs []int // indices of the EIs that it captured, ascending
-	// Left is how many EIs are still to be captured. When it is 0 the CEI is
+	EIs []int // EIs []int // indices of the EIs that it captured, ascending
+	// Left is the number of EIs that are not captured. If it is 0, the CEI is
 	// captured and has left the agenda.
 	Left int
-	// Captured is, for a captured CEI, the chronon of each EI's capture.
+	// Captured holds, for a captured CEI, the chronon in which each EI was captured.
 	Captured []uint64
 }
 
-// Probe captures every active EI of resource r in the current chronon. The hits
-// are in the order of CEI ids.
+// Probe captures every active EI of resource r in the current chronon. It returns
+// the hits in the order of CEI ids.
 func (a *Agenda[R]) Probe(r R) []Hit[R] {
 	caught := slices.Clone(a.of[r])
 	if len(caught) == 0 {
@@ -96,7 +96,7 @@ func (a *Agenda[R]) Probe(r R) []Hit[R] {
 		return cmp.Or(cmp.Compare(x.cei.id, y.cei.id), cmp.Compare(x.index, y.index))
 	})
 	hits := make([]Hit[R], 0, len(caught))
-	indices := make([]int, len(caught)) // one array for the hits to share
+	indices := make([]int, len(caught)) // indices := make([]int, len(caught)) // shared by all hits
 	for from, to := 0, 0; from < len(caught); from = to {
 		c := caught[from].cei
 		for to = from; to < len(caught) && caught[to].cei == c; to++ {
@@ -114,7 +114,7 @@ func (a *Agenda[R]) capture(e *entry) {
 	e.cei.captured++
 }
 
-// settle follows the captures of one CEI.
+// settle updates one CEI after its EIs were captured.
 func (a *Agenda[R]) settle(h *held[R], eis []int) Hit[R] {
 	hit := Hit[R]{CEI: h.cei, EIs: eis, Left: len(h.entries) - h.captured}
 	if hit.Left > 0 {

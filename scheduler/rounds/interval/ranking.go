@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Kind is one of the three online policies. The EI with the smallest value
-// comes first.
+// A Kind is one of the three online policies. The EI with the smallest value comes
+// first.
 type Kind string
 
 const (
@@ -27,8 +27,8 @@ const (
 	MEDF Kind = "medf"
 )
 
-// A Ranking is a policy: a kind, with or without preemption. Without it the EIs
-// of CEIs that have a captured EI come before all others.
+// A Ranking is a policy: a kind, with or without preemption. Without preemption the
+// EIs of CEIs that already have a captured EI come before all others.
 //
 // Source: "Query scheduling in the presence of complex user profiles", section 3.1.
 type Ranking struct {
@@ -36,7 +36,7 @@ type Ranking struct {
 	Preemptive bool
 }
 
-// Rankings are all of them.
+// Rankings returns all rankings.
 func Rankings() []Ranking {
 	return []Ranking{
 		{SEDF, false}, {SEDF, true}, {MRSF, false}, {MRSF, true}, {MEDF, false}, {MEDF, true},
@@ -69,17 +69,17 @@ func (r Ranking) String() string {
 	return string(r.Kind) + ":np"
 }
 
-// A group holds the EIs whose values fall together: those of one class (0 goes
-// first) whose value in chronon T is (a − slope·T)/weight for some a of their
-// own. Within a group the order never changes while time passes, which is what
-// lets a heap keep it.
+// A group holds EIs whose values decrease together. They are of one class (0 goes
+// first), and their value in chronon T is (a − slope·T)/weight with a constant a
+// for each EI. The order within a group therefore never changes as time passes, so
+// a heap can keep it.
 type group struct {
 	class  int
 	slope  int64
 	weight float64
 }
 
-// key is the place of an EI in the order.
+// key is the position of an EI in the order.
 type key struct {
 	group
 	a int64
@@ -89,7 +89,7 @@ func (k key) value(now uint64) float64 {
 	return float64(k.a-k.slope*int64(now)) / k.weight
 }
 
-// key computes the place of the active, uncaptured EI e in this chronon.
+// key returns the key of the active, uncaptured EI e in this chronon.
 func (r Ranking) key(c *open, e *entry) key {
 	k := key{group: group{weight: c.weight}}
 	if !r.Preemptive && c.captured == 0 {
