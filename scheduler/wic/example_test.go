@@ -6,8 +6,8 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// What monitoring a page now would capture: two likely changes, of which an
-// overwriting page shows the last one only.
+// The example computes what monitoring a page now would capture after two likely
+// changes. A page that overwrites shows only the last of them.
 func ExamplePending() {
 	for _, life := range []wic.Life{{Kind: wic.Append}, {Kind: wic.Overwrite}} {
 		p := wic.NewPending(wic.Urgency{}, life)

@@ -6,31 +6,33 @@ import (
 	"slices"
 )
 
-// A Pending is what monitoring a page now would capture: the sum over the
+// A Pending is the expected value of monitoring a page now: the sum over the
 // instants since its last monitoring.
 type Pending struct {
 	urgency Urgency
 	life    Life
 	reach   int
-	sum     run   // of all instants, or of those in the queue's back
-	back    []run // single instants, the oldest first
-	front   []run // sums of old instants up to the youngest of them, the longest last
+	sum     run   // sum     run   // of all instants, or of those in back
+	back    []run // back    []run // single instants, oldest first
+	front   []run // front   []run // sums from an old instant up to the youngest of front, longest last
 }
 
-// A run sums up successive instants. at[q] is the worth of the changes in it that
-// q later changes of the run followed, as of its last instant; follows[q] is the
-// probability that there are q changes in it; decay is what urgency loses over it.
+// A run is the sum over successive instants. at[q] is the value, in its last
+// instant, of the changes in the run that were followed by q later ones in it.
+// follows[q] is the probability of q changes in the run. decay is the factor by
+// which urgency decreases over the run.
 type run struct {
 	at, follows []float64
 	decay       float64
 }
 
-// NewPending is that of a page that was just monitored. The settings must be good.
+// NewPending returns the Pending of a page that was just monitored. The settings
+// must be valid.
 func NewPending(u Urgency, l Life) *Pending {
 	return &Pending{urgency: u, life: l, reach: reach(u, l)}
 }
 
-// Step goes on to the next instant, in which the page changes with probability pi.
+// Step advances to the next instant, in which the page changes with probability pi.
 func (p *Pending) Step(pi float64) {
 	if p.reach < 0 && p.sum.at != nil {
 		p.extend(pi)
@@ -47,7 +49,7 @@ func (p *Pending) Step(pi float64) {
 	}
 }
 
-// extend is Step where nothing is ever forgotten: the sum is changed in place.
+// extend is Step for settings that never forget an instant. It updates the sum in place.
 func (p *Pending) extend(pi float64) {
 	at, decay := p.sum.at, p.urgency.decay()
 	if p.life.dies() {
@@ -59,7 +61,7 @@ func (p *Pending) extend(pi float64) {
 	at[0] = at[0]*decay + pi
 }
 
-// instant is the run of one.
+// instant returns the run of a single instant.
 func (p *Pending) instant(pi float64) run {
 	n := p.life.states()
 	values := make([]float64, 2*n)
@@ -74,7 +76,7 @@ func (p *Pending) instant(pi float64) run {
 	return r
 }
 
-// join appends run b to run a; nil is no instants.
+// join returns run a followed by run b. A nil run has no instants.
 func join(a, b run) run {
 	if a.at == nil {
 		return b
@@ -92,8 +94,8 @@ func join(a, b run) run {
 	return r
 }
 
-// forget drops the oldest instant. When the front is used up, the back is turned
-// into one: each instant is turned over once.
+// forget drops the oldest instant. If the front is empty, it is first rebuilt from
+// the back, so each instant moves only once.
 func (p *Pending) forget() {
 	if len(p.front) == 0 {
 		var sum run
@@ -114,7 +116,7 @@ func joinBefore(a, rest run) run {
 	return join(a, rest)
 }
 
-// Gain is the sum; the caller multiplies it by the importance of the page.
+// Gain returns the sum. The caller multiplies it by the importance of the page.
 func (p *Pending) Gain() (g float64) {
 	all := p.sum
 	if n := len(p.front); n > 0 && all.at == nil {
@@ -128,18 +130,18 @@ func (p *Pending) Gain() (g float64) {
 	return g
 }
 
-// Monitored starts again: the page was monitored in the current instant.
+// Monitored resets the sum: the page was monitored in the current instant.
 func (p *Pending) Monitored() {
 	p.sum, p.back, p.front = run{}, p.back[:0], p.front[:0]
 }
 
-// tie is how much of a gain may be rounding: pages that are worth the same reach
-// that by sums of different lengths, and must not be told apart by their last bits.
+// tie is the relative difference of gains that counts as rounding. Pages of equal
+// value may have sums of different lengths, whose last bits must not order them.
 const tie = 1e-13
 
-// Top lists the c pages with the largest gains, the largest first, ties by the
-// smaller page. Pages without gain are left out. Gains that are at most a part in
-// 10^13 below the largest one left are ties with that.
+// Top lists the c pages with the largest gains, largest first; ties go to the
+// smaller page. Pages without a gain are left out. A gain ties with the largest
+// remaining one if it is smaller by at most one part in 10^13.
 func Top(gains []float64, c int) []int {
 	floor := least(gains, c) * (1 - tie)
 	pages := []int{}
@@ -157,7 +159,7 @@ func Top(gains []float64, c int) []int {
 	return pages[:min(c, len(pages))]
 }
 
-// least is the c-th largest gain, 0 where fewer pages have one.
+// least returns the c-th largest gain, 0 if fewer pages have one.
 func least(gains []float64, c int) float64 {
 	if c == 0 {
 		return math.Inf(1)
@@ -174,7 +176,7 @@ func least(gains []float64, c int) float64 {
 	return gains[h.pages[0]]
 }
 
-// top is a heap of the best pages so far, the worst of them first.
+// top is a heap of the best pages so far, with the worst of them first.
 type top struct {
 	gains []float64
 	pages []int

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// An Urgency is what a captured change is worth, by its age t in instants. The
-// zero value is Uniform.
+// An Urgency is the value of a captured change by its age t in instants. The zero
+// value is Uniform.
 type Urgency struct {
 	Kind string `json:"kind"`
-	// Param is r of exp, from 0 to 1, and W of sliding, a whole number from 0.
+	// Param is r of exp, from 0 to 1, or W of sliding, a whole number of at least 0.
 	Param float64 `json:"param"`
 }
 
@@ -23,11 +23,11 @@ const (
 	Sliding = "sliding" // 1 for t ≤ W, else 0
 )
 
-// A Life is the probability that a change of instant k can still be had at j. The
+// A Life is the probability that a change of instant k is still available at j. The
 // zero value is Append.
 type Life struct {
 	Kind string `json:"kind"`
-	// W is that of window, from 0, and Z of changes, from 1.
+	// W is the W of window, at least 0, or the Z of changes, at least 1.
 	W int `json:"W"`
 }
 
@@ -35,14 +35,14 @@ type Life struct {
 const (
 	Append    = "append"    // 1
 	Window    = "window"    // 1 for j − k ≤ W, else 0
-	Changes   = "changes"   // that there were fewer than Z changes since: 1..Z−1
-	Overwrite = "overwrite" // that there were none: Π (1 − π)
+	Changes   = "changes"   // Changes   = "changes"   // the probability of fewer than Z changes since
+	Overwrite = "overwrite" // Overwrite = "overwrite" // the probability of no change since: Π (1 − π)
 )
 
 // ErrSetting is wrapped by the errors about urgencies and lives.
 var ErrSetting = errors.New("bad setting")
 
-// Check says what is wrong with it.
+// Check returns an error if the urgency is invalid.
 func (u Urgency) Check() error {
 	switch u.Kind {
 	case "", Uniform:
@@ -66,7 +66,7 @@ const (
 	maxChanges = 64
 )
 
-// Check says what is wrong with it.
+// Check returns an error if the life is invalid.
 func (l Life) Check() error {
 	switch {
 	case l.Kind == "" || l.Kind == Append || l.Kind == Overwrite:
@@ -135,7 +135,7 @@ func (l Life) String() string {
 	return Append
 }
 
-// decay is what urgency loses with each instant.
+// decay returns the factor by which urgency decreases with each instant.
 func (u Urgency) decay() float64 {
 	if u.Kind == Exp {
 		return u.Param
@@ -143,7 +143,7 @@ func (u Urgency) decay() float64 {
 	return 1
 }
 
-// reach is how old a change can be and still count, −1 when any age can.
+// reach returns the largest age at which a change still counts, −1 if there is none.
 func reach(u Urgency, l Life) int {
 	n := -1
 	if l.Kind == Window {
@@ -155,7 +155,7 @@ func reach(u Urgency, l Life) int {
 	return n
 }
 
-// states is how many counts of later changes have to be told apart.
+// states returns how many counts of later changes have to be distinguished.
 func (l Life) states() int {
 	if l.Kind == Changes {
 		return l.W

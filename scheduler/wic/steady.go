@@ -2,17 +2,17 @@ package wic
 
 import "math"
 
-// Steady is the gain of a page that was last monitored tau instants ago and
-// changed in each of them with the same probability pi, in closed form: constant
-// time, O(Z) for change windows.
+// Steady returns the gain of a page that was last monitored tau instants ago and has
+// changed in each instant with the same probability pi. It uses the closed form, in
+// constant time, or O(Z) for change windows.
 //
-// With a = r(1−π), b = rπ and f_q(t) = r^t·C(t,q)·π^q·(1−π)^(t−q), the worth at
-// age t of a change that q others followed, f_q(t+1) = a·f_q(t) + b·f_{q−1}(t).
-// Summed over the ages below n this telescopes:
+// With a = r(1−π), b = rπ and f_q(t) = r^t·C(t,q)·π^q·(1−π)^(t−q), the value at age
+// t of a change that q others followed, f_q(t+1) = a·f_q(t) + b·f_{q−1}(t). Summed
+// over the ages below n this telescopes:
 //
 //	S_q·(1 − a) = f_q(0) − f_q(n) + b·S_{q−1}
 //
-// and the gain is π·Σ_{q<Z} S_q. Overwrite is Z = 1; appending is π·Σ r^t.
+// The gain is π·Σ_{q<Z} S_q. Overwrite is Z = 1; append is π·Σ r^t.
 func Steady(u Urgency, l Life, pi float64, tau uint64) float64 {
 	n := float64(tau)
 	if w := reach(u, l); w >= 0 {
@@ -25,7 +25,7 @@ func Steady(u Urgency, l Life, pi float64, tau uint64) float64 {
 	if !l.dies() {
 		return pi * powers(r, n)
 	}
-	if pi >= 1 { // each change is followed by one an instant: age is their number
+	if pi >= 1 { // if pi >= 1 { // every instant has a change, so a change's age is the number of later ones
 		return powers(r, min(n, float64(l.states())))
 	}
 	a, b := r*(1-pi), r*pi
@@ -43,7 +43,7 @@ func Steady(u Urgency, l Life, pi float64, tau uint64) float64 {
 	return pi * sum
 }
 
-// powers is Σ_{t<n} r^t.
+// powers returns Σ_{t<n} r^t.
 func powers(r, n float64) float64 {
 	if r == 1 {
 		return n

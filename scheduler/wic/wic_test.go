@@ -12,7 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
-// gain is the definition, with life computed again for each change.
+// gain implements the definition and computes life again for each change.
 func gain(u wic.Urgency, l wic.Life, pi []float64, prev, j int) (g float64) {
 	for k := prev + 1; k <= j; k++ {
 		g += urgency(u, j-k) * pi[k-1] * life(l, pi, k, j)
@@ -46,7 +46,7 @@ func life(l wic.Life, pi []float64, k, j int) float64 {
 	return 1
 }
 
-// fewer is the probability of fewer than z changes, by all their combinations.
+// fewer returns the probability of fewer than z changes, from all combinations.
 func fewer(pi []float64, z int) float64 {
 	if z == 0 {
 		return 0
@@ -59,7 +59,7 @@ func fewer(pi []float64, z int) float64 {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(a), math.Abs(b)) }
 
-// π = 0.5, 0.2, 0.4 since the last monitoring, by hand.
+// The gains for π = 0.5, 0.2, 0.4 since the last monitoring are computed by hand.
 func TestGain(t *testing.T) {
 	for _, c := range []struct {
 		urgency, life string
@@ -68,7 +68,7 @@ func TestGain(t *testing.T) {
 		{"uniform", "append", 1.1},
 		{"uniform", "window,1", 0.6},                       // 0.2 + 0.4
 		{"uniform", "overwrite", 0.5*0.8*0.6 + 0.12 + 0.4}, // 0.76
-		{"uniform", "changes,2", 0.5*(1-0.2*0.4) + 0.6},    // the first dies of two changes
+		{"uniform", "changes,2", 0.5*(1-0.2*0.4) + 0.6},    // {"uniform", "changes,2", 0.5*(1-0.2*0.4) + 0.6},    // two later changes end the life of the first
 		{"exp,0.5", "append", 0.125 + 0.1 + 0.4},           // 0.5/4 + 0.2/2 + 0.4
 		{"exp,0", "append", 0.4},
 		{"sliding,0", "overwrite", 0.4},
@@ -108,8 +108,8 @@ func probability(t *rapid.T) float64 {
 	return rapid.SampledFrom([]float64{0, 0, 0.1, 0.5, 0.9, 1}).Draw(t, "pi")
 }
 
-// The running sum is the sum of the definition, for all settings, through
-// monitorings, and exactly nothing where nothing is left.
+// The running sum equals that of the definition for all settings, also across
+// monitorings. It is exactly 0 once nothing is left.
 func TestLawPending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u, l := drawSettings(t)
@@ -131,7 +131,7 @@ func TestLawPending(t *testing.T) {
 	})
 }
 
-// The closed form is the running sum.
+// The closed form equals the running sum.
 func TestLawSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u, l := drawSettings(t)
@@ -146,7 +146,7 @@ func TestLawSteady(t *testing.T) {
 	})
 }
 
-// Top is a sort.
+// Top returns the same as sorting.
 func TestLawTop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gains := rapid.SliceOf(rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.2, 3, 4})).Draw(t, "gains")
@@ -165,8 +165,8 @@ func TestLawTop(t *testing.T) {
 	})
 }
 
-// Pages that are worth the same are a tie, however their sums were rounded: here
-// all gains are whole numbers of tenths, and the schedule is that of these numbers.
+// Pages of equal value tie, however their sums were rounded. Here all gains are
+// whole multiples of 1/10, and the schedule is the one of exact arithmetic.
 func TestLawTiesInSpiteOfRounding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := rapid.IntRange(0, 9).Draw(t, "W")
@@ -206,8 +206,8 @@ func TestLawTiesInSpiteOfRounding(t *testing.T) {
 	})
 }
 
-// best is the utility of the best schedule, of all there are: in each instant any
-// set of at most c pages.
+// best returns the utility of the best of all schedules with at most c pages in each
+// instant.
 func best(u wic.Urgency, l wic.Life, weights []float64, pi [][]float64, c int) float64 {
 	n, pages := len(pi[0]), len(pi)
 	var try func(j int, prev []int) float64
@@ -234,8 +234,8 @@ func best(u wic.Urgency, l wic.Life, weights []float64, pi [][]float64, c int) f
 	return try(1, make([]int, pages))
 }
 
-// Section 3.3: never below half of the optimum, and the optimum itself for sliding
-// window(0).
+// Section 3.3: the schedule reaches at least half of the optimum, and the optimum
+// itself for sliding window(0).
 func TestLawHalfOfTheOptimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u, l := drawSettings(t)
