@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Noisy is the model FPN(z) of a stream of updates, with false positives and
-// false negatives: each update is kept with probability z, else moved to a
-// random chronon of 1 to n. FPN(1) is the truth.
+// Noisy returns the model FPN(z) of a stream of updates, with false positives and
+// false negatives. It keeps each update with probability z and otherwise moves it to
+// a random chronon of 1 to n. FPN(1) is the truth.
 //
 // The paper's text has z the other way round; its figures have FPN(1) without
 // noise, as here.
@@ -23,12 +23,12 @@ func Noisy(rng *rand.Rand, updates []int, n int, z float64) []int {
 	return model
 }
 
-// Rates is a piecewise homogeneous Poisson process: the expected number of
-// updates in each chronon, Rates[0] being that of chronon 1.
+// Rates is a piecewise homogeneous Poisson process. It holds the expected number of
+// updates in each chronon; Rates[0] belongs to chronon 1.
 type Rates []float64
 
-// Expected are the chronons in which the expected number of updates so far,
-// Λ(0, t), reaches 1, 2, 3, …: where the model puts the updates.
+// Expected returns the chronons in which the expected number of updates so far,
+// Λ(0, t), reaches 1, 2, 3, …. The model places the updates there.
 func (r Rates) Expected() []int {
 	out := []int{}
 	sum, next := 0.0, 1.0
@@ -41,8 +41,8 @@ func (r Rates) Expected() []int {
 	return out
 }
 
-// Sample draws the updates of one epoch, at most one a chronon: chronons are
-// too short for two to be told apart.
+// Sample draws the updates of one epoch, at most one per chronon: chronons are too
+// short for more.
 func (r Rates) Sample(rng *rand.Rand) []int {
 	out := []int{}
 	for i, x := range r {

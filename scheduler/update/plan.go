@@ -5,23 +5,23 @@ import (
 	"sort"
 )
 
-// A Plan is the schedule of one page under fbSUP, algorithm 2: that of SUP, to
-// which probes are added that feedback asks for.
+// A Plan is the schedule of one page under fbSUP, algorithm 2: the schedule of SUP
+// with the probes that feedback adds.
 type Plan struct {
 	rule   Rule
 	model  []int
 	n      int
-	probes []int // ascending, those done included
-	done   int   // how many are
+	probes []int // probes []int // ascending, including those that are done
+	done   int   // done   int   // number of probes done
 }
 
-// NewPlan makes the plan that SUP has for an epoch of chronons 1 to n, model
-// being the expected updates in ascending order.
+// NewPlan returns the schedule of SUP for an epoch of chronons 1 to n. model holds
+// the expected updates in ascending order.
 func NewPlan(r Rule, model []int, n int) *Plan {
 	return &Plan{rule: r, model: model, n: n, probes: SUP(r.Spans(model, n))}
 }
 
-// Next takes the next probe from the plan; ok is false when there is none.
+// Next removes and returns the next probe of the plan. ok is false if there is none.
 func (p *Plan) Next() (t int, ok bool) {
 	if p.done == len(p.probes) {
 		return 0, false
@@ -30,11 +30,11 @@ func (p *Plan) Next() (t int, ok bool) {
 	return p.probes[p.done-1], true
 }
 
-// Unmet tells the plan that the probe at chronon t did not satisfy the rule, and
-// that l updates were counted since the last one that did, 0 ≤ l < X. A new
-// interval is computed for the (X − l)-th update after t in the model, and its
-// last chronon will be probed, unless some probe lies in it already. It reports
-// whether a probe was added.
+// Unmet reports to the plan that the probe at chronon t did not satisfy the rule.
+// l is the number of updates counted since the last probe that did, 0 ≤ l < X. Unmet
+// computes an interval for the (X − l)-th update after t in the model. It adds a
+// probe at the interval's last chronon unless some probe already lies in the
+// interval, and returns whether it added one.
 func (p *Plan) Unmet(t, l int) bool {
 	i := sort.SearchInts(p.model, t+1) + p.rule.X - l - 1
 	if i >= len(p.model) {
@@ -52,9 +52,9 @@ func (p *Plan) Unmet(t, l int) bool {
 	return true
 }
 
-// Feedback is fbSUP over a whole epoch whose true updates are known: a probe
-// satisfies the rule when it lies in an interval of theirs. It returns the
-// probes, ascending.
+// Feedback runs fbSUP over a whole epoch whose true updates are known. A probe
+// satisfies the rule if it lies in an interval of the true updates. Feedback returns
+// the probes in ascending order.
 func Feedback(r Rule, model, truth []int, n int) []int {
 	p := NewPlan(r, model, n)
 	spans := r.Spans(truth, n)
@@ -69,8 +69,8 @@ func Feedback(r Rule, model, truth []int, n int) []int {
 	}
 }
 
-// met reports whether a chronon lies in one of the spans. Their ends ascend with
-// their starts: of those that have started the last one ends last.
+// met reports whether a chronon lies in one of the spans. Both ends of the spans
+// ascend, so of the spans that have started the last one ends last.
 func met(spans []Span, t int) bool {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start > t }) - 1
 	return i >= 0 && spans[i].Holds(t)

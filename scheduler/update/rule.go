@@ -7,10 +7,10 @@ import (
 	"sort"
 )
 
-// A Life is for how long an update can be had.
+// A Life says how long an update stays available.
 type Life struct {
-	// Windowed lives end Window chronons after the update, others with the
-	// chronon before the next update.
+	// Windowed lives end Window chronons after the update. Others end one chronon
+	// before the next update.
 	Windowed bool
 	Window   int
 }
@@ -23,14 +23,14 @@ func Within(y int) Life { return Life{Windowed: true, Window: y} }
 
 // A Rule asks for a notification of every X-th update.
 type Rule struct {
-	X    int // from 1
+	X    int // X    int // at least 1
 	Life Life
 }
 
 // ErrRule is wrapped by the errors of Check.
 var ErrRule = errors.New("bad notification rule")
 
-// Check says what is wrong with the rule.
+// Check returns an error if the rule is invalid.
 func (r Rule) Check() error {
 	switch {
 	case r.X < 1:
@@ -45,13 +45,13 @@ func (r Rule) Check() error {
 // included.
 type Span struct{ Start, Finish int }
 
-// Holds reports whether a chronon lies in it.
+// Holds reports whether a chronon lies in the span.
 func (s Span) Holds(t int) bool { return s.Start <= t && t <= s.Finish }
 
-// Spans are the execution intervals of the rule in an epoch of chronons 1 to n,
-// given its updates in ascending order: those of the X-th, the 2X-th, …. Of two
-// updates in one chronon the first is overwritten before anybody can probe, and
-// so has none under Overwrite.
+// Spans returns the execution intervals of the rule in an epoch of chronons 1 to n:
+// those of the X-th update, the 2X-th, and so on. updates is in ascending order. Of
+// two updates in one chronon the first is overwritten before it can be probed, so it
+// has no interval under Overwrite.
 func (r Rule) Spans(updates []int, n int) []Span {
 	spans := make([]Span, 0, len(updates)/r.X)
 	for i := r.X - 1; i < len(updates); i += r.X {
@@ -62,7 +62,7 @@ func (r Rule) Spans(updates []int, n int) []Span {
 	return spans
 }
 
-// span is the interval of update i.
+// span returns the interval of update i.
 func (r Rule) span(updates []int, i, n int) Span {
 	s := Span{Start: updates[i], Finish: n}
 	switch {
@@ -88,8 +88,8 @@ func SUP(spans []Span) []int {
 	return probes
 }
 
-// Utility is how many of the intervals have a probe in them, equation 5 with
-// strict utility. probes are ascending.
+// Utility returns how many of the intervals contain a probe: equation 5 with strict
+// utility. probes is in ascending order.
 func Utility(spans []Span, probes []int) (hit int) {
 	for _, s := range spans {
 		if i := sort.SearchInts(probes, s.Start); i < len(probes) && probes[i] <= s.Finish {

@@ -14,8 +14,8 @@ import (
 	"github.com/freshet/freshet/scheduler/update"
 )
 
-// Updates at 2, 5, 6, 9 and 14 of 20: every second one is at 5 (overwritten by
-// 6) and 9 (by 14); windows are cut at the end of the epoch.
+// Updates are at 2, 5, 6, 9 and 14 of 20. Every second one is at 5 (overwritten by 6)
+// and 9 (by 14). Windows are cut at the end of the epoch.
 func TestSpans(t *testing.T) {
 	updates := []int{2, 5, 6, 9, 14}
 	for _, c := range []struct {
@@ -43,8 +43,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Algorithm 1 by hand: [2,4] is probed at 4, which [3,9] shares; [5,7] at 7,
-// which [6,8] shares.
+// Algorithm 1 by hand: [2,4] is probed at 4, which also lies in [3,9]; [5,7] is
+// probed at 7, which also lies in [6,8].
 func TestSUP(t *testing.T) {
 	spans := []update.Span{{3, 9}, {2, 4}, {5, 7}, {6, 8}}
 	if got := update.SUP(spans); !slices.Equal(got, []int{4, 7}) {
@@ -55,11 +55,11 @@ func TestSUP(t *testing.T) {
 	}
 }
 
-// Algorithm 2 by hand. X = 2; the model expects updates at 2, 4, 8, 12 and so
-// has intervals [4,7] and [12,20]; true ones are at 3, 9 and 15. At 7 one
-// update is there, so the (2−1)-th after it in the model, 8, is awaited: a probe
-// at the end of its life, 11. That lies in the true interval [9,14]. The probe
-// at 20 finds three: one is awaited, and the model has none left.
+// Algorithm 2 by hand, with X = 2. The model expects updates at 2, 4, 8, 12, so the
+// intervals are [4,7] and [12,20]; the true updates are at 3, 9 and 15. At 7 there is
+// one update, so the plan waits for the (2−1)-th after it in the model, 8, and probes
+// at the end of its life, 11. That lies in the true interval [9,14]. The probe at 20
+// finds three updates: one more is needed, and the model has none left.
 func TestFeedback(t *testing.T) {
 	r := update.Rule{X: 2, Life: update.Overwrite()}
 	got := update.Feedback(r, []int{2, 4, 8, 12}, []int{3, 9, 15}, 20)
@@ -108,8 +108,8 @@ func TestLawFewestProbes(t *testing.T) {
 	})
 }
 
-// Feedback only adds probes, none where the model is right, and none at all for
-// X = 1 under overwrite, where every expected update has its probe.
+// Feedback only adds probes. It adds none if the model is right, and none for X = 1
+// under overwrite, where every expected update has its probe.
 func TestLawFeedback(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 60
@@ -133,7 +133,7 @@ func TestLawFeedback(t *testing.T) {
 	})
 }
 
-// Algorithm 2 by looking at everything, for both lives.
+// The schedule equals algorithm 2 computed by full search, for both lives.
 func TestLawFeedbackByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 40
@@ -151,7 +151,7 @@ func TestLawFeedbackByDefinition(t *testing.T) {
 			if !probes[at] || slices.ContainsFunc(r.Spans(truth, n), inside) {
 				continue
 			}
-			missing, end := r.X, n // counted down by the updates so far, then by those of the model
+			missing, end := r.X, n // missing, end := r.X, n // decreases with the updates so far, then with those of the model
 			for _, u := range truth {
 				if u <= at {
 					missing--
@@ -209,14 +209,14 @@ func TestNoisy(t *testing.T) {
 			kept++
 		}
 	}
-	// 0.6·500 are kept and a tenth of the others fall on one of the places.
+	// 0.6·500 are kept, and a tenth of the others land on an occupied chronon.
 	if len(got) != 500 || !slices.IsSorted(got) || math.Abs(float64(kept)-320) > 45 {
 		t.Errorf("%d of %d in their place, want about 320", kept, len(got))
 	}
 }
 
-// Half an update a chronon, then none, then two: expected at 2, 4, and twice in
-// each of 7 and 8.
+// The rate is half an update per chronon, then zero, then two. Updates are expected
+// at 2 and 4, and twice in each of 7 and 8.
 func TestExpected(t *testing.T) {
 	r := update.Rates{0.5, 0.5, 0.5, 0.5, 0, 0, 2, 2}
 	if got := r.Expected(); !slices.Equal(got, []int{2, 4, 7, 7, 8, 8}) {
@@ -235,8 +235,8 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// What a Week learns from probes every two hours is near to what produced the
-// updates: working hours of working days eight times as busy as the rest.
+// A Week that learns from probes every two hours approximates the true rates:
+// working hours of working days are eight times as busy as the rest.
 func TestWeek(t *testing.T) {
 	truth := func(at time.Time) float64 {
 		if h, d := at.Hour(), at.Weekday(); h >= 8 && h < 18 && d != time.Saturday && d != time.Sunday {
@@ -275,7 +275,7 @@ func TestWeek(t *testing.T) {
 	}
 }
 
-// Λ adds up the rates of small steps, and When is its inverse, over weeks.
+// Λ is the sum of the rates of small steps, and When is its inverse, over weeks.
 func TestLawWhen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := update.Week{Unit: time.Duration(rapid.SampledFrom([]int{0, 10, 600}).Draw(t, "unit")) * time.Second}

@@ -5,42 +5,42 @@ import (
 	"time"
 )
 
-// A Week learns how often something is updated, by hour of the day and by day
-// of the week: rate(t) = mean · hour(t) · day(t). It is plain data; the zero
-// value has learnt nothing.
+// A Week learns how often something is updated, by hour of the day and by day of the
+// week: rate(t) = mean · hour(t) · day(t). It is plain data. The zero value has
+// learnt nothing.
 //
-// What is observed are probes: whether there was an update since the one before.
-// Several updates between two probes are seen as one; how many they were is
-// estimated from the rate itself. Factors are drawn to 1 by a prior worth Prior
-// updates, the mean by Before.
+// It learns from probes, each of which says whether there was an update since the
+// previous one. Several updates between two probes are seen as one; their number is
+// estimated from the rate itself. A prior worth Prior updates pulls the factors
+// towards 1, and Before is the prior of the mean.
 type Week struct {
-	// Unit is the unit of time of all counters and rates; 0 is an hour.
+	// Unit is the unit of time of all counters and rates. 0 means an hour.
 	Unit time.Duration `json:"unit,omitempty"`
-	// Before is what is assumed to have been seen before anything was; where it is
-	// zero, one update in four months.
+	// Before is the assumed observation before the first probe. Zero means one update
+	// in four months.
 	Before Counter     `json:"before"`
 	All    Counter     `json:"all"`
 	Hour   [24]Counter `json:"hour"`
 	Day    [7]Counter  `json:"day"` // from Sunday
 }
 
-// A Counter is what was seen in a time.
+// A Counter counts the updates seen during a time.
 type Counter struct {
 	Updates float64 `json:"updates"`
 	Watched float64 `json:"watched"` // units of time
 }
 
-// Prior is how many updates the belief that all hours and days are alike is worth.
+// Prior is the weight, in updates, of the assumption that all hours and days are alike.
 const Prior = 4
 
-// priorUnits and priorUpdates are Before where it is not given.
+// priorUpdates and priorUnits are the default of Before.
 const priorUpdates, priorUnits = 0.05, 146
 
 func (w *Week) units(d time.Duration) float64 {
 	return float64(d) / float64(w.unit())
 }
 
-// Mean is the number of updates in a unit of time.
+// Mean returns the mean number of updates per unit of time.
 func (w *Week) Mean() float64 {
 	before := w.Before
 	if before.Watched <= 0 {
@@ -49,19 +49,19 @@ func (w *Week) Mean() float64 {
 	return (w.All.Updates + before.Updates) / (w.All.Watched + before.Watched)
 }
 
-// factor is how much busier the part is than all parts together.
+// factor returns the rate of one part relative to the mean.
 func (c Counter) factor(mean float64) float64 {
 	return (c.Updates + Prior) / (c.Watched*mean + Prior)
 }
 
-// At is the number of updates in a unit of time at time t.
+// At returns the number of updates per unit of time at time t.
 func (w *Week) At(t time.Time) float64 {
 	t = t.UTC()
 	mean := w.Mean()
 	return mean * w.Hour[t.Hour()].factor(mean) * w.Day[t.Weekday()].factor(mean)
 }
 
-// Learn takes in a probe at time to, the one before having been at from.
+// Learn applies a probe at time to. The probe before it was at from.
 func (w *Week) Learn(from, to time.Time, updated bool) {
 	span := to.Sub(from)
 	if span <= 0 {
@@ -75,8 +75,8 @@ func (w *Week) Learn(from, to time.Time, updated bool) {
 	w.take(w.units(span), count)
 }
 
-// LearnMean learns from a probe that came so many units after the one before, at an
-// unknown time of the week.
+// LearnMean learns from a probe that came units after the previous one at an unknown
+// time of the week.
 func (w *Week) LearnMean(units float64, updated bool) {
 	count := 0.0
 	if updated {
@@ -90,9 +90,9 @@ func (w *Week) take(units, count float64) {
 	w.All.Updates += count
 }
 
-// several is how many updates to expect where x were expected and there is at
-// least one. What is always updated between two probes tells no more than that
-// it is often: it counts five at most.
+// several returns the expected number of updates, given that x were expected and
+// there was at least one. It is at most five: a page that has changed at every probe
+// shows only that it changes often.
 func several(x float64) float64 {
 	if x < 1e-6 {
 		return 1
@@ -100,9 +100,9 @@ func several(x float64) float64 {
 	return min(5, -x/math.Expm1(-x))
 }
 
-// spread divides what a probe found among the parts of the time before it, as the
-// rates known so far have it. What looks back on more than a day tells nothing
-// about the time of the day, more than a week nothing about that of the week.
+// spread divides a probe's count among the parts of the time before it, in proportion
+// to the current rates. A span of more than a day says nothing about the time of day,
+// and one of more than a week nothing about the day of the week.
 func (w *Week) spread(from, to time.Time, count float64) {
 	if to.Sub(from) > week {
 		return
@@ -112,7 +112,7 @@ func (w *Week) spread(from, to time.Time, count float64) {
 		at             time.Time
 		watched, count float64
 	}
-	var shares []share // all by the rates as they were
+	var shares []share // var shares []share // all computed from the rates before this probe
 	for t := from.UTC(); t.Before(to); {
 		end := nextHour(t)
 		if end.After(to) {
@@ -135,7 +135,7 @@ func (c *Counter) add(watched, updates float64) {
 	c.Updates += updates
 }
 
-// Rates are the expected updates in n chronons of a length, the first of which
+// Rates returns the expected updates in n chronons of equal length. The first one
 // begins at start.
 func (w *Week) Rates(start time.Time, chronon time.Duration, n int) Rates {
 	r := make(Rates, n)
@@ -145,7 +145,7 @@ func (w *Week) Rates(start time.Time, chronon time.Duration, n int) Rates {
 	return r
 }
 
-// Expected is the number of updates to expect from one time to another, Λ(from, to).
+// Expected returns the expected number of updates between two times, Λ(from, to).
 func (w *Week) Expected(from, to time.Time) (sum float64) {
 	if weeks := to.Sub(from) / week; weeks > 0 {
 		sum = float64(weeks) * w.whole(from)
@@ -162,11 +162,11 @@ func (w *Week) Expected(from, to time.Time) (sum float64) {
 	return sum
 }
 
-// When is the time at which the number of updates to expect since start reaches
-// count, or 250 years later where that is further. It takes a step for each
-// hour of a week, however far that is.
+// When returns the time at which the expected number of updates since start reaches
+// count, at most 250 years later. It takes one step for each hour of a week, however
+// distant the result.
 func (w *Week) When(start time.Time, count float64) time.Time {
-	const far = 250 * 365 * 24 * time.Hour // a Duration has room for little more
+	const far = 250 * 365 * 24 * time.Hour // const far = 250 * 365 * 24 * time.Hour // close to the largest Duration
 	each := w.whole(start)
 	weeks := math.Floor(count / each)
 	if !(each > 0) || weeks > float64(far/week) {
@@ -186,7 +186,7 @@ func (w *Week) When(start time.Time, count float64) time.Time {
 
 const week = 7 * 24 * time.Hour
 
-// whole is Λ over a week.
+// whole returns Λ over a week.
 func (w *Week) whole(start time.Time) (sum float64) {
 	t := start.UTC().Truncate(24 * time.Hour)
 	for range 7 * 24 {
