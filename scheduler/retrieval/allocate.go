@@ -2,9 +2,9 @@ package retrieval
 
 import "math"
 
-// Allocate divides n retrievals a day: m_i ∝ √(w_i·λ_i), summing to n. weights is
-// nil where all are 1. Where nothing ever posts all get the same. The numbers are
-// real; Whole rounds them.
+// Allocate divides n retrievals per day among sources: m_i ∝ √(w_i·λ_i), with sum n.
+// weights is nil if all are 1. If no source ever posts, all get the same. The numbers
+// are real; Whole rounds them.
 func Allocate(rates, weights []float64, n float64) []float64 {
 	m := make([]float64, len(rates))
 	sum := 0.0
@@ -26,9 +26,9 @@ func Allocate(rates, weights []float64, n float64) []float64 {
 	return m
 }
 
-// Whole rounds an allocation to whole numbers of at least 1 that sum to the same,
-// as far as that leaves each source its one. Each further retrieval goes where it
-// saves the most expected delay: from m to m + 1 evenly spaced ones that is
+// Whole rounds an allocation to whole numbers of at least 1. The sum is n unless
+// there are more than n sources. Each further retrieval goes where it saves the most
+// expected delay: going from m to m + 1 evenly spaced retrievals saves
 // w_i·λ_i·(1/m − 1/(m+1))/2.
 func Whole(rates, weights []float64, n int) []int {
 	m := make([]int, len(rates))
@@ -40,7 +40,7 @@ func Whole(rates, weights []float64, n int) []int {
 		k := float64(m[i])
 		return w * rates[i] / (k * (k + 1))
 	}
-	h := make([]int, len(m)) // a heap of sources, the worthiest first
+	h := make([]int, len(m)) // h := make([]int, len(m)) // a heap of sources, the largest saving first
 	for i := range m {
 		m[i], h[i] = 1, i
 	}

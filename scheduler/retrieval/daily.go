@@ -2,15 +2,15 @@ package retrieval
 
 import "math"
 
-// A Daily is a posting rate that repeats each day: bins of equal length, in
-// postings a day. The day is the interval [0, 1).
+// A Daily is a posting rate that repeats each day. Its bins have equal length and
+// hold postings per day. The day is the interval [0, 1).
 type Daily struct {
 	rate  []float64
-	count []float64 // ∫λ up to the start of each bin, and of the day
+	count []float64 // count []float64 // ∫λ up to the start of each bin, and up to the end of the day
 	late  []float64 // ∫t·λ likewise
 }
 
-// NewDaily takes the rates of the bins, in any unit.
+// NewDaily returns a Daily with these rates of the bins, in any unit.
 func NewDaily(rates []float64) *Daily {
 	n := len(rates)
 	d := &Daily{rate: rates, count: make([]float64, n+1), late: make([]float64, n+1)}
@@ -22,7 +22,7 @@ func NewDaily(rates []float64) *Daily {
 	return d
 }
 
-// integrals are ∫λ and ∫tλ from 0 to t, which may lie in any day.
+// integrals returns ∫λ and ∫tλ from 0 to t, which may lie in any day.
 func (d *Daily) integrals(t float64) (count, late float64) {
 	day := math.Floor(t)
 	at := t - day
@@ -32,32 +32,32 @@ func (d *Daily) integrals(t float64) (count, late float64) {
 	count = d.count[b] + d.rate[b]*(at-from)
 	late = d.late[b] + d.rate[b]*(at*at-from*from)/2
 	whole, mass := d.count[n], d.late[n]
-	// Day k holds ∫(t+k)λ = mass + k·whole; and the last, begun, day is shifted.
+	// Day k contributes ∫(t+k)λ = mass + k·whole. The last, partial day is shifted.
 	return day*whole + count, day*mass + whole*day*(day-1)/2 + late + day*count
 }
 
-// Rate is λ(t), that of the bin which begins at t where one does.
+// Rate returns λ(t). At the start of a bin it is the rate of that bin.
 func (d *Daily) Rate(t float64) float64 {
 	n := len(d.rate)
 	return d.rate[min(int((t-math.Floor(t))*float64(n)), n-1)]
 }
 
-// Count is ∫λ from a to b.
+// Count returns ∫λ from a to b.
 func (d *Daily) Count(a, b float64) float64 {
 	x, _ := d.integrals(a)
 	y, _ := d.integrals(b)
 	return y - x
 }
 
-// wait is ∫λ(t)(b − t)dt from a to b: the expected delay of what is posted
-// between two retrievals.
+// wait returns ∫λ(t)(b − t)dt from a to b: the expected delay of the postings between
+// two retrievals.
 func (d *Daily) wait(a, b float64) float64 {
 	n1, t1 := d.integrals(a)
 	n2, t2 := d.integrals(b)
 	return max(0, b*(n2-n1)-(t2-t1))
 }
 
-// Delay is the expected delay, summed over a day's postings and in days, of
+// Delay returns the expected delay in days, summed over a day's postings, for
 // retrievals at the times tau, ascending in [0, 1):
 //
 //	D = Σ_j ∫_{τ_j}^{τ_{j+1}} λ(t)(τ_{j+1} − t)dt,  τ_{m+1} = 1 + τ_1
@@ -72,9 +72,9 @@ func (d *Daily) Delay(tau []float64) (sum float64) {
 	return sum
 }
 
-// Criterion is λ(τ_j)(τ_{j+1} − τ_j) − ∫_{τ_{j−1}}^{τ_j} λ(t)dt for each j: the
-// derivative of the delay by τ_j is its opposite. Where λ is continuous it is 0 at
-// a minimum, but also at a maximum.
+// Criterion returns λ(τ_j)(τ_{j+1} − τ_j) − ∫_{τ_{j−1}}^{τ_j} λ(t)dt for each j, which
+// is minus the derivative of the delay by τ_j. If λ is continuous, it is 0 at a
+// minimum, but also at a maximum.
 func (d *Daily) Criterion(tau []float64) []float64 {
 	m := len(tau)
 	out := make([]float64, m)

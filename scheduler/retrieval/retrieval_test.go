@@ -22,7 +22,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// No other division of the retrievals has less expected delay, λ/(2m) a day each.
+// No other division of the retrievals has less expected delay, λ/(2m) per day each.
 func TestLawAllocate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 8).Draw(t, "sources")
@@ -65,7 +65,7 @@ func TestLawAllocate(t *testing.T) {
 	})
 }
 
-// wait by summing over small steps.
+// slowly computes wait as a sum over small steps.
 func slowly(rates, tau []float64) (sum float64) {
 	const steps = 48000
 	for i := range steps {
@@ -97,8 +97,8 @@ func TestLawDelay(t *testing.T) {
 	})
 }
 
-// The paper's example, λ(t) = 2 + 2 sin 2πt: the criterion holds at each
-// retrieval, and moving any of them, alone or together, saves nothing.
+// In the paper's example, λ(t) = 2 + 2 sin 2πt, the criterion holds at each retrieval,
+// and moving retrievals, alone or together, saves nothing.
 func TestSine(t *testing.T) {
 	rates := make([]float64, 960)
 	for i := range rates {
@@ -112,7 +112,7 @@ func TestSine(t *testing.T) {
 			t.Fatalf("m = %d: %v", m, tau)
 		}
 		best := d.Delay(tau)
-		for j, c := range d.Criterion(tau) { // bins make steps of up to 2·2π/960 in λ
+		for j, c := range d.Criterion(tau) { // for j, c := range d.Criterion(tau) { // λ changes by up to 2·2π/960 between bins
 			if math.Abs(c) > 0.014 {
 				t.Errorf("m = %d: criterion %v at retrieval %d of %v", m, c, j, tau)
 			}
@@ -137,9 +137,9 @@ func TestSine(t *testing.T) {
 	}
 }
 
-// The maximum satisfies the criterion as well as the minimum: with one retrieval
-// a day both are where the rate crosses its mean, and only where it falls below
-// it the delay is least. It falls below 2 at t = 1/2 and rises above it at 0.
+// The maximum satisfies the criterion as well as the minimum does. With one retrieval
+// a day both are where the rate crosses its mean. The delay is least where the rate
+// falls below the mean, at t = 1/2; it rises above it at 0.
 func TestStationaryIsNotEnough(t *testing.T) {
 	rates := make([]float64, 96)
 	for i := range rates {
@@ -152,8 +152,8 @@ func TestStationaryIsNotEnough(t *testing.T) {
 	}
 }
 
-// No schedule on a grid is better, for any rates, silent hours included; and where
-// the rate is the same all day the spacing is even.
+// No schedule on a grid is better, for any rates, including hours without postings.
+// With a constant rate the spacing is even.
 func TestLawSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 1, 2, 10, 100}), 1, 8).Draw(t, "rates")
@@ -183,7 +183,7 @@ func TestLawSchedule(t *testing.T) {
 	}
 }
 
-// Many retrievals, and none of the postings.
+// The extremes are many retrievals and no postings.
 func TestScheduleExtremes(t *testing.T) {
 	d := retrieval.NewDaily([]float64{1, 0, 5, 0.5})
 	tau := retrieval.Schedule(d, 500)

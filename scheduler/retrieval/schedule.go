@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Schedule places m retrievals in the day so that the expected delay is least.
-// The times are fractions of the day, ascending.
+// Schedule places m retrievals in the day to minimize the expected delay. The times
+// are fractions of the day in ascending order.
 //
 // The paper's criterion, λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ(t)dt, holds at
-// every stationary point, so the best of a grid is found first, and improved from
-// there. The grid is searched whole: ∂²/∂a∂b of a stretch's delay is −λ(a) ≤ 0, so
-// best positions move in one direction with what is given (the quadrangle
-// inequality), which makes room for divide and conquer: over the position of the
-// last retrieval of each row, and over that of the first.
+// every stationary point. Schedule therefore finds the best schedule on a grid and
+// improves it from there. It searches the whole grid. The delay of a stretch from a
+// to b satisfies the quadrangle inequality, because its ∂²/∂a∂b is −λ(a) ≤ 0. Best
+// positions are therefore monotonic, which allows divide and conquer: over the
+// position of the last retrieval of each row, and over that of the first.
 func Schedule(d *Daily, m int) []float64 {
 	if m <= 0 {
 		return nil
 	}
 	grid := cells(len(d.rate), m)
 	s := search{d: d, grid: grid, m: m, best: math.Inf(1)}
-	// One schedule for the first retrieval at 0 bounds all others: there is a best
-	// one whose j-th retrieval lies between its j-th and its (j+1)-th.
+	// One schedule with its first retrieval at 0 bounds all others: some best schedule
+	// has its j-th retrieval between the j-th and the (j+1)-th of this one.
 	low := s.solve(0, nil, nil)
 	high := append(slices.Clone(low[1:]), grid)
 	s.between(low, s.solve(high[0], low, high))
@@ -32,8 +32,8 @@ func Schedule(d *Daily, m int) []float64 {
 	return polish(d, tau)
 }
 
-// cells is the size of the grid: a multiple of the bins, with room between the
-// retrievals.
+// cells returns the size of the grid: a multiple of the bins, large enough to leave
+// cells between the retrievals.
 func cells(bins, m int) int {
 	n := bins
 	for n < 288 || n < 6*m {
@@ -54,8 +54,8 @@ func (s *search) wait(a, b int) float64 {
 	return s.d.wait(float64(a)/float64(s.grid), float64(b)/float64(s.grid))
 }
 
-// between looks for the best schedule whose j-th retrieval is from low[j] to
-// high[j], given the best ones for the first at low[0] and at high[0].
+// between finds the best schedule whose j-th retrieval lies from low[j] to high[j],
+// given the best ones with the first retrieval at low[0] and at high[0].
 func (s *search) between(low, high []int) {
 	if high[0]-low[0] < 2 {
 		return
@@ -66,8 +66,8 @@ func (s *search) between(low, high []int) {
 	s.between(mid, high)
 }
 
-// solve finds the best schedule whose first retrieval is at a cell. cost[x] is the
-// least delay up to cell x when the retrieval of the row is there.
+// solve finds the best schedule whose first retrieval is at cell first. cost[x] is
+// the least delay up to cell x if the retrieval of the row is at x.
 func (s *search) solve(first int, low, high []int) []int {
 	end := first + s.grid
 	bounds := func(j int) (int, int) {
@@ -121,8 +121,8 @@ func (s *search) solve(first int, low, high []int) []int {
 	return out
 }
 
-// polish moves each retrieval to the best place between its neighbours, again and
-// again, as long as that saves anything to speak of.
+// polish moves each retrieval to the best place between its neighbours until that
+// saves nothing significant.
 func polish(d *Daily, tau []float64) []float64 {
 	m := len(tau)
 	if m == 1 {
@@ -149,7 +149,7 @@ func polish(d *Daily, tau []float64) []float64 {
 	return sorted(tau)
 }
 
-// sorted are the times within the day, ascending.
+// sorted returns the times, moved into one day, in ascending order.
 func sorted(tau []float64) []float64 {
 	out := make([]float64, len(tau))
 	for j, t := range tau {
@@ -161,8 +161,8 @@ func sorted(tau []float64) []float64 {
 	return out
 }
 
-// place is the best time between two retrievals for one more. Within a bin the
-// delay is a parabola in it, so the best of each bin is its vertex or an end.
+// place returns the best time for one more retrieval between two others. Within a bin
+// the delay is a parabola, so the best time of a bin is the vertex or an end.
 func (d *Daily) place(before, after, now float64) float64 {
 	n := float64(len(d.rate))
 	cost := func(t float64) float64 { return d.wait(before, t) + d.wait(t, after) }
@@ -187,8 +187,9 @@ func (d *Daily) place(before, after, now float64) float64 {
 	return best
 }
 
-// single is the best time of the only retrieval. Its delay changes with it by
-// λ̄ − λ(t): least where the rate falls below its mean, at the end of a bin.
+// single returns the best time of the only retrieval. The derivative of its delay is
+// λ̄ − λ(t), so the delay is least where the rate falls below its mean, at the end of
+// a bin.
 func single(d *Daily, start float64) float64 {
 	best, least := start, d.Delay([]float64{start})
 	for b := range d.rate {
