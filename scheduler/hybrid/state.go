@@ -156,8 +156,8 @@ type witness struct {
 	changed bool
 }
 
-// A tell is the evidence for an empty slot, as a logarithm of a likelihood ratio:
-// that of an unchanged result and that of a changed one.
+// A tell is the evidence for an empty slot as log-likelihood ratios: same for an
+// unchanged result, changed for a changed one.
 type tell struct{ same, changed float64 }
 
 // tellOf is the evidence from a query that changes in a live slot with probability

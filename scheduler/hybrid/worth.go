@@ -58,8 +58,8 @@ func leaves(r float64) (leave [rates]float64) {
 	return leave
 }
 
-// quick is the smallest time that an execution is counted with, so that measurement
-// noise does not order cheaper ones.
+// quick is the smallest time counted for an execution, so that measurement noise
+// does not order queries that take less.
 const quick = 100 * time.Microsecond
 
 // worth is hybrid's index of a query: what an execution now is worth per second,
