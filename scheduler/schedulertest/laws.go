@@ -167,7 +167,7 @@ func testStats(t *testing.T, b *bench) {
 	b.same("statistics", got, o.Stats)
 }
 
-// testBatch: readers see one Record call as a whole, in the order given.
+// testBatch checks that readers see one Record call as a whole, in the order given.
 func testBatch(t *testing.T, b *bench) {
 	q1, q2, q3 := b.register(alpha, "q1"), b.register(alpha, "q2"), b.register(alpha, "q3")
 	stop, seen := make(chan struct{}), make(chan error, 1)
@@ -239,8 +239,8 @@ func testPassedOver(t *testing.T, b *bench) {
 	b.same("queries", ids(b.since(alpha, 0).Entries), sortedIDs(stays))
 }
 
-// testAgain: a query that was removed and registered again starts without a
-// history, and its old positions are no longer valid.
+// testAgain checks that a query that was removed and registered again starts without
+// a history, and that its old positions are no longer valid.
 func testAgain(t *testing.T, b *bench) {
 	q := b.register(alpha, "q")
 	late := outcome(q.ID, 1, nil, Rows(t, "late"))
@@ -283,8 +283,8 @@ func testSlots(t *testing.T, b *bench) {
 	}
 }
 
-// testDebt: the debt of the last slot is exact to the nanosecond. While a slot is
-// not finished, the debt includes everything lent to it.
+// testDebt checks that the debt of the last slot is exact to the nanosecond. The debt
+// of an unfinished slot includes everything lent to it.
 func testDebt(t *testing.T, b *bench) {
 	b.register(alpha, "q")
 	b.same("debt before any slot", b.since(alpha, 0).Last.Owes(), time.Duration(0))
@@ -333,8 +333,8 @@ func testHealth(t *testing.T, b *bench) {
 	}
 }
 
-// testConcurrent: endpoints record concurrently. Each query's numbering and the
-// global offsets have no gap and no repetition.
+// testConcurrent checks that endpoints record concurrently. Each query's numbering
+// and the global offsets have no gap and no repetition.
 func testConcurrent(t *testing.T, b *bench) {
 	const rounds = 15
 	var wg sync.WaitGroup

@@ -42,8 +42,8 @@ func (b *bench) ends(id string) []registry.Round {
 	return list
 }
 
-// testProfiles: news contains all profiles of an endpoint once after one of them
-// was edited.
+// testProfiles checks that news contains all profiles of an endpoint once after one
+// of them was edited.
 func testProfiles(t *testing.T, b *bench) {
 	q, r, other := b.register(alpha, "a"), b.register(alpha, "b"), b.register(beta, "c")
 	rev := b.since(alpha, 0).Revision
@@ -89,8 +89,8 @@ func done(r registry.Round, item int, slot uint64) registry.Round {
 	return r
 }
 
-// testRounds: a round is recorded together with the executions that open, advance
-// and end it. Its positions are those of the batch and do not change.
+// testRounds checks that a round is recorded together with the executions that open,
+// advance and end it. Its positions are those of the batch and do not change.
 func testRounds(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
 	p := PairProfile("p_1", q, r)
@@ -135,7 +135,7 @@ func testRounds(t *testing.T, b *bench) {
 	}
 }
 
-// testForeignRounds: the ledger skips rounds of profiles that were removed, and of
+// testForeignRounds checks that the ledger skips rounds of removed profiles, and of
 // an older profile with the same id.
 func testForeignRounds(t *testing.T, b *bench) {
 	q := b.register(alpha, "a")
@@ -153,8 +153,8 @@ func testForeignRounds(t *testing.T, b *bench) {
 	}
 }
 
-// testModels: models are loaded with the profiles that predict their queries, and
-// removed with the queries.
+// testModels checks that models are loaded with the profiles that predict their
+// queries, and removed with the queries.
 func testModels(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
 	p := PairProfile("p_1", q, r)
@@ -173,7 +173,7 @@ func testModels(t *testing.T, b *bench) {
 	}
 }
 
-// testExpectations: the time at which a change was expected is recorded by item,
+// testExpectations checks that the time of an expected change is recorded by item,
 // and remains after the round that it began or opened has ended.
 func testExpectations(t *testing.T, b *bench) {
 	q, r := b.register(alpha, "a"), b.register(alpha, "b")
