@@ -20,7 +20,7 @@ func TestAccess(t *testing.T) {
 		{"app", registry.RoleApp, true, true, true, true},
 		{"admin", registry.RoleAdmin, true, true, true, true},
 	} {
-		// That a caller holds a query changes nothing: a name alone proves nothing.
+		// Holding a query gives no right to read it: a name alone proves nothing.
 		for _, name := range []string{"alice", "bob", registry.Anonymous} {
 			c := registry.Caller{Name: name, Role: x.role}
 			got := [5]bool{c.MayRead(public), c.MayRead(private), c.MayRead(nil), c.MayRead(&registry.Query{}), c.MayRegister()}

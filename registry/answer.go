@@ -6,11 +6,11 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// An Answer is what one execution of a query brought.
+// An Answer is the outcome of one execution of a query.
 type Answer struct {
-	// Outcome is Unchanged if the body is known to be the remembered one (Result
-	// is nil then), Changed if there is a complete result to compare, otherwise
-	// what went wrong.
+	// Outcome is Unchanged if the body is the remembered one; Result is then nil. It
+	// is Changed if there is a complete result to compare. Other values say what
+	// went wrong.
 	Outcome Outcome
 	Result  *diff.Result
 	Memory  AnswerMemory  // of this answer, if it is complete
@@ -19,9 +19,9 @@ type Answer struct {
 	Error   string        // what went wrong, for people
 }
 
-// An AnswerMemory is what a client keeps of a query's last complete answer in
-// order to recognise an equal one cheaply. Only the client interprets it.
-// Validators belong to the request that they were given for.
+// An AnswerMemory is what a client keeps of a query's last complete answer to
+// recognise an equal one cheaply. Only the client interprets it. Validators are
+// valid only for the request that they were received for.
 type AnswerMemory struct {
 	Body         [2]uint64 `json:"body,omitzero"` // 128-bit fingerprint of the raw body; zero: unknown
 	ETag         string    `json:"etag,omitempty"`

@@ -50,11 +50,11 @@ func (h *Hint) Touch(iri string) {
 }
 
 // Triples adds the IRIs of N-Triples, added or removed: subjects, predicates and
-// objects. The predicate rdf:type is left out, since it says nothing that the
-// class does not, and so are datatypes and the texts of literals: a triple that
-// matches a pattern shares an IRI with it in subject, predicate or object, unless
-// the pattern has none there, and then every triple concerns it (see Query.Open).
-// Lines that are no triples are counted and skipped.
+// objects. It omits rdf:type, because the class says the same, datatypes, and the
+// texts of literals. A triple that matches a pattern shares an IRI with it in
+// subject, predicate or object, unless the pattern has no IRI there. Such a pattern
+// is affected by every triple (see MatchesAnyTriple). Triples counts and skips lines
+// that are not triples.
 func (h *Hint) Triples(r io.Reader) error { return h.lines(r, h.triple) }
 
 // Patch adds the IRIs of the A and D lines of an RDF patch. PA lines declare
@@ -95,8 +95,7 @@ func (h *Hint) lines(r io.Reader, take func(line string) bool) error {
 
 func (h *Hint) triple(line string) bool { return h.terms(line, nil) }
 
-// terms touches the IRIs of one statement, with or without its full stop, of a
-// triple or a quad.
+// terms touches the IRIs of one triple or quad, with or without the final full stop.
 func (h *Hint) terms(line string, prefixes map[string]string) bool {
 	var iris []string
 	n := 0
@@ -108,7 +107,7 @@ func (h *Hint) terms(line string, prefixes map[string]string) bool {
 		if t.Kind != diff.IRI || n == 1 && t.Value == rdfType {
 			continue
 		}
-		if strings.ContainsAny(t.Value, " \t\"") { // two terms, or a term and a string, in one
+		if strings.ContainsAny(t.Value, " \t\"") { // if strings.ContainsAny(t.Value, " \t\"") { // the token holds two terms, or a term and a string
 			return false
 		}
 		iris = append(iris, t.Value)

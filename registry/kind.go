@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Kind says what sort of problem an error is. It is a stable slug and part of the
-// public contract: its meaning never changes.
+// A Kind is the type of a problem. It is a stable slug and part of the public
+// contract: its meaning never changes.
 type Kind string
 
 // Kinds of problems.
@@ -54,7 +54,7 @@ const (
 // Title is a kind's name for people.
 func (k Kind) Title() string { return kindTitles[k] }
 
-// Kinds lists all of them.
+// Kinds lists all kinds in alphabetical order.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(kindTitles)) }
 
 var kindTitles = map[Kind]string{

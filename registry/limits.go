@@ -91,11 +91,11 @@ func (r *Registry) limitRate(c Caller) error {
 		Detail: fmt.Sprintf("limits.token_rate allows a token %v registrations a second, and %v at once", r.limits.TokenRate, l.Burst())}
 }
 
-// admissions counts the queries that are admitted and not yet stored, so that several
-// can be registered at a time. Where these could exceed a limit together, they are
-// registered one at a time.
+// admissions counts the queries that are admitted but not yet stored, so that
+// several can be registered concurrently. Registrations that could together exceed
+// a limit run one at a time.
 type admissions struct {
-	alone   sync.RWMutex // held for reading by those that are counted
+	alone   sync.RWMutex // alone   sync.RWMutex // read-locked by registrations that are counted in pending
 	mu      sync.Mutex   // guards pending
 	pending map[string]Holdings
 }
@@ -103,8 +103,8 @@ type admissions struct {
 // everyone is the key of pending for all callers together. No caller has this name.
 const everyone = ""
 
-// add adds to what is pending of a caller. It returns what was pending before, of the
-// caller and of everyone.
+// add adds to the caller's pending holdings. It returns the holdings that were
+// pending before, for the caller and for all callers.
 func (a *admissions) add(caller string, queries int, bytes int64) (own, all Holdings) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,9 +122,9 @@ func (a *admissions) add(caller string, queries int, bytes int64) (own, all Hold
 	return own, all
 }
 
-// admit returns a problem if the limits do not allow the caller to hold a query. What
-// the same transaction releases makes room for it. done must be called when the query
-// is stored.
+// admit returns a problem if the limits do not allow the caller to hold a query. It
+// takes into account what the same transaction releases. The caller must call done
+// once the query is stored.
 func (r *Registry) admit(own takeover, c Caller, fresh *Query) (done func(), err error) {
 	a := &r.admissions
 	a.alone.RLock()
@@ -145,7 +145,7 @@ func (r *Registry) admit(own takeover, c Caller, fresh *Query) (done func(), err
 	return a.alone.Unlock, nil
 }
 
-// fits is admit while other queries are pending: of the caller, and of everyone.
+// fits is admit with the pending queries of the caller (mine) and of all callers.
 func (r *Registry) fits(own takeover, c Caller, fresh *Query, mine, all Holdings) error {
 	known, err := r.store.Query(fresh.ID)
 	found := err == nil

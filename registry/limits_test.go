@@ -25,9 +25,9 @@ func ask(n int) registry.Registration {
 	return registry.Registration{Text: fmt.Sprintf("ASK { <http://x/%d> ?p ?o }", n)}
 }
 
-// The limits of a token apply to every way to register. They do not refuse what
-// the token holds already, do not apply to others and to admins, and do not
-// count what it releases.
+// The limits of a token apply to every way to register. They do not refuse what the
+// token already holds, and do not count what it releases. They do not apply to other
+// tokens or to admins.
 func TestTokenLimits(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenQueries: 3, TokenBytes: 3000})
 	for n := range 3 {
@@ -68,7 +68,7 @@ func TestTokenLimits(t *testing.T) {
 	}
 }
 
-// A deleted endpoint's queries count no more once they are purged.
+// The queries of a deleted endpoint no longer count once they are purged.
 func TestTokenLimitsOfADeletedEndpoint(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenQueries: 3})
 	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "moon", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
@@ -156,7 +156,7 @@ func TestTokenProfiles(t *testing.T) {
 	}
 }
 
-// Everything that a registration stores in caller-chosen lengths counts.
+// Everything whose length the caller chooses and a registration stores counts.
 func TestTokenBytesCountEverything(t *testing.T) {
 	r := newRig(t, registry.Limits{TokenBytes: 3000})
 	r.conf.Profiles = r.store
@@ -196,7 +196,7 @@ func TestTokenBytesCountEverything(t *testing.T) {
 	}
 }
 
-// A registration that releases another one needs no further place.
+// A registration that releases another one needs no additional place.
 func TestReplaceAtTheLimit(t *testing.T) {
 	size := func(r *rig, n int) int64 {
 		q, err := r.Analyse(ask(n))
@@ -237,7 +237,7 @@ func TestReplaceAtTheLimit(t *testing.T) {
 			if h, err := r.store.Holdings("alice"); err != nil || h.Queries != 2 {
 				t.Errorf("alice holds %+v, %v", h, err)
 			}
-			if name == "queries of all" { // bob's hold keeps what alice would free
+			if name == "queries of all" { // if name == "queries of all" { // bob's hold prevents the release of alice's query from freeing a place
 				r.must(t, bob, registry.Registration{Text: one.Text})
 				one.Text = ask(7).Text
 				if _, _, err := r.Register(alice, one); err == nil {
@@ -254,7 +254,7 @@ func TestReplaceAtTheLimit(t *testing.T) {
 	}
 }
 
-// A meetingStore lets edits go on when several have come.
+// A meetingStore blocks edits until several have arrived.
 type meetingStore struct {
 	registry.Store
 	left atomic.Int32

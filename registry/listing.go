@@ -2,7 +2,7 @@ package registry
 
 import "time"
 
-// A QueryFilter narrows a list of queries; zero fields admit everything.
+// A QueryFilter narrows a list of queries. Zero fields match everything.
 type QueryFilter struct {
 	Endpoint string
 	State    State
@@ -11,37 +11,37 @@ type QueryFilter struct {
 	Holder   string
 }
 
-// A ListedQuery is a query and its status, of one moment.
+// A ListedQuery is a query with its status at the same moment.
 type ListedQuery struct {
 	Query  Query
 	Status Status
 }
 
-// A QueryDigest is the little of a query that long lists are ordered, filtered
-// and counted by.
+// A QueryDigest holds the fields by which long lists of queries are ordered, filtered
+// and counted.
 type QueryDigest struct {
 	ID, Endpoint         string
-	Name                 string   // the first that a holder gave, "" for none
-	Tags                 []string // of all holders; shared, as Holders is: not to be changed
-	Holders              []string // the callers
+	Name                 string   // Name                 string   // the first name given by a holder, "" if there is none
+	Tags                 []string // Tags                 []string // of all holders; shared like Holders, so it must not be modified
+	Holders              []string // Holders              []string // names of the callers
 	State                State
 	CheckedAt, ChangedAt time.Time
 	Executions, Changes  uint64
-	Median               time.Duration // of the last execution times, 0 for none
+	Median               time.Duration // Median               time.Duration // of the last execution times, 0 if there are none
 	Lately               RecentRuns
 }
 
-// RecentRuns sums up the last complete executions that are remembered.
+// RecentRuns counts the remembered complete executions and those that found a change.
 type RecentRuns struct{ Runs, Changed int }
 
-// A ProfileFilter narrows a list of profiles; zero fields admit everything.
+// A ProfileFilter narrows a list of profiles. Zero fields match everything.
 type ProfileFilter struct {
 	Endpoint string
 	Owner    string
 	Text     string // part of a name or id, case-insensitive
 }
 
-// A ListedProfile is a profile and its status, of one moment.
+// A ListedProfile is a profile with its status at the same moment.
 type ListedProfile struct {
 	Profile Profile
 	Status  ProfileStatus

@@ -156,7 +156,7 @@ func TestNameOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// A name can be seen, and is part of a path without escapes.
+// A name is visible and can be part of a path without escapes.
 func TestNames(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	for name, good := range map[string]bool{

@@ -9,11 +9,11 @@ import (
 // A Problem is an error that a client can act on.
 type Problem struct {
 	Kind   Kind
-	Title  string // "" for the kind's
+	Title  string // Title  string // "" means the kind's title
 	Detail string
 	Errors []FieldError
-	IDs    []string // of what it is about, such as the queries of one name
-	// RetryAfter is when to try again, 0 where the problem does not say.
+	IDs    []string // IDs    []string // ids of the subjects, such as the queries with one name
+	// RetryAfter is how long to wait before trying again, 0 if unknown.
 	RetryAfter time.Duration
 }
 
@@ -23,7 +23,7 @@ type FieldError struct {
 	Detail  string `json:"detail"`
 }
 
-// Heading is the title of p, or that of its kind.
+// Heading returns the title of p or, if it is empty, that of its kind.
 func (p *Problem) Heading() string { return cmp.Or(p.Title, p.Kind.Title()) }
 
 func (p *Problem) Error() string {
@@ -46,13 +46,13 @@ func forbidden(format string, a ...any) *Problem {
 	return &Problem{Kind: KindForbidden, Detail: fmt.Sprintf(format, a...)}
 }
 
-// wrongField says what is wrong with one field of a well-formed request.
+// wrongField returns a problem about one field of a well-formed request.
 func wrongField(k Kind, pointer, format string, a ...any) *Problem {
 	detail := fmt.Sprintf(format, a...)
 	return &Problem{Kind: k, Detail: detail, Errors: []FieldError{{pointer, detail}}}
 }
 
-// malformed is the problem of a text that is not a query.
+// malformed returns a problem about a text that is not a query.
 func malformed(format string, a ...any) *Problem {
 	return wrongField(KindBadQuery, "/query", format, a...)
 }

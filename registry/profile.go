@@ -37,7 +37,7 @@ type Profile struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// An Item is one query of a profile and the times at which it is to run.
+// An Item is one query of a profile with the times at which it has to run.
 type Item struct {
 	Query string `json:"query"` // an id once it is stored; a request may use a name
 	When  When   `json:"when"`

@@ -19,7 +19,7 @@ func (q *Query) Public() bool {
 	return len(q.Holders) > 0 && q.Holders[first].Public
 }
 
-// mayPublish reports whether the caller may publish any query of an endpoint.
+// mayPublish reports whether the caller may publish every query of an endpoint.
 func (r *Registry) mayPublish(c Caller, endpoint string) (bool, error) {
 	if c.Role.Includes(RoleAdmin) {
 		return true, nil

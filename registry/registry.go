@@ -41,11 +41,11 @@ type Registry struct {
 	ended           []LiveHold                   // holds without a connection whose ReleaseAt could not be stored yet
 }
 
-// Config are the dependencies and settings of a Registry.
+// Config holds the dependencies and settings of a Registry.
 type Config struct {
 	Store           Store
 	Limits          Limits
-	DefaultEndpoint string               // for requests that name none; "" = the only one there is
+	DefaultEndpoint string               // DefaultEndpoint string               // for requests that name none; "" means the only endpoint
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
 
 	// Profiles stores profiles; nil means that there are none. SlotInterval

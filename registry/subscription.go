@@ -208,13 +208,13 @@ type Replay struct {
 	After *Position `json:"after"`
 }
 
-// A SubscriptionEdit changes one stored subscription. Do gets the stored one, or
-// one with only its ID when found is false. A subscription that it leaves without
-// a state, or ended, is deleted. What Do returns as an error undoes this edit alone.
+// A SubscriptionEdit changes one stored subscription. Do receives the stored one, or
+// one with only its ID if found is false. A subscription that Do leaves ended or
+// without a state is deleted. An error from Do undoes only this edit.
 type SubscriptionEdit struct {
 	ID string
 	Do func(s *Subscription, found bool) error
 
-	After Subscription // what Do left
-	Err   error        // what Do returned
+	After Subscription // After Subscription // the subscription after Do
+	Err   error        // Err   error        // error returned by Do
 }

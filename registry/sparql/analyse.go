@@ -1,6 +1,6 @@
 package sparql
 
-// Analysis is what the text of a query shows.
+// Analysis is the result of analysing a query text.
 type Analysis struct {
 	Form   string // SELECT, ASK, CONSTRUCT or DESCRIBE
 	Normal string // the normal form, see the package comment
@@ -14,10 +14,10 @@ type Analysis struct {
 	Subselect bool
 	HasFrom   bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
 	Pragmas   bool     // Virtuoso's DEFINE
-	Vars      []string // projected variables of a SELECT without *, as far as they have names
+	Vars      []string // Vars      []string // projected variables of a SELECT without *; unnamed columns are left out
 
 	Services         []string // targets of SERVICE, in the normal form's spelling, each once
-	SideEffects      []string // what makes a Virtuoso fetch, send or write, as written; see sideeffects.go
+	SideEffects      []string // SideEffects      []string // what makes Virtuoso fetch, send or write, as written; see sideeffects.go
 	NonDeterministic []string // NOW, RAND, UUID, STRUUID, BNODE, each once
 	Undeclared       []string // used but undeclared prefixes without their colon, each once
 

@@ -5,7 +5,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// cmpAnalyses compares what two analyses say, except the places of warnings.
+// cmpAnalyses compares two analyses, except the positions of warnings.
 func cmpAnalyses(a, b *Analysis) string {
 	return cmp.Diff(a, b, cmpopts.IgnoreFields(Warning{}, "Line", "Column"), cmpopts.EquateEmpty())
 }

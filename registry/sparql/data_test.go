@@ -15,7 +15,7 @@ type dataQuery struct {
 	Fixed                 string `json:"query_fixed"`
 }
 
-// readQueries reads a collection, or skips the test where there is none.
+// readQueries reads a collection. It skips the test if there is none.
 func readQueries(t *testing.T, name string) []dataQuery {
 	t.Helper()
 	dir := os.Getenv("FRESHET_TEST_DATA")

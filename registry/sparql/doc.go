@@ -3,9 +3,9 @@
 // the same query.
 //
 // It is a lexer with brackets and clauses, not a parser of the whole grammar. It
-// accepts SPARQL 1.0, 1.1 and 1.2 and what Virtuoso, Blazegraph and other dialects
-// add. It refuses only what cannot be one read query; the endpoint refuses the
-// rest.
+// accepts SPARQL 1.0, 1.1 and 1.2 and the extensions of Virtuoso, Blazegraph and
+// other dialects. It refuses only what cannot be one read query; the endpoint
+// refuses the rest.
 //
 // # Normal form
 //
@@ -22,30 +22,31 @@
 //   - $x becomes ?x.
 //   - Codepoint escapes (\u00E9) are decoded.
 //   - Strings are written between double quotes, with the escapes
-//     \" \\ \n \r \t \b \f and no others; all four quotings and all spellings
-//     of a character thus become one. A string with an escape that SPARQL does
-//     not have stays unchanged, quotes included: it belongs to a dialect.
-//   - Prefixed names become IRIs in angle brackets, with the last declaration
-//     of their prefix, the escapes of the local name (\,) removed and percent
-//     encoding kept. PREFIX declarations are then dropped, used or not.
+//     \" \\ \n \r \t \b \f and no others, so that all four quotings and all
+//     spellings of a character become one. A string with an escape that SPARQL
+//     does not have stays unchanged, quotes included: it belongs to a dialect.
+//   - Prefixed names become IRIs in angle brackets. The last declaration of the
+//     prefix applies, the escapes of the local name (\,) are removed, and percent
+//     encoding is kept. PREFIX declarations are then dropped, used or not.
 //   - A name and the declaration of its prefix stay if the prefix is declared as a
 //     relative IRI or the expanded IRI would contain a segment "." or "..". These
 //     are resolved in IRIs but not in names, so the expansion might be another
-//     IRI. Names with undeclared prefixes stay too, since the endpoint may know
+//     IRI. Names with undeclared prefixes stay too, because the endpoint may know
 //     the prefix.
-//   - BASE, VERSION and DEFINE stay, in their order, before the query; relative
+//   - BASE, VERSION and DEFINE stay, in their order, before the query. Relative
 //     IRIs are not resolved.
 //
-// Nothing else is touched: not numbers ("1", "01" and "1.0" differ, so do "-1"
-// and "- 1"), not language tags, not the labels of blank nodes, not the names
-// of variables, not optional words such as WHERE, not the order of anything.
+// Everything else stays unchanged: numbers ("1", "01" and "1.0" differ, as do "-1"
+// and "- 1"), language tags, labels of blank nodes, names of variables, optional
+// words such as WHERE, and the order of all parts.
 //
 // # Refusals beyond the grammar
 //
-// Some engines decode codepoint escapes before they parse, others after. An
-// escape that would make them see two different queries (an escaped quote,
-// backslash or line end inside a string, an escaped line end in a comment) is
-// refused, so that what is analysed is what is run. So is a comment that ends
-// with a carriage return alone, where Virtuoso reads on to the line feed. Texts, and normal forms,
-// above MaxText bytes and brackets deeper than MaxDepth are refused too.
+// Some engines decode codepoint escapes before they parse, others after. An escape
+// that would make them see two different queries is refused, so that the analysed
+// query is the one that is executed. Such escapes are an escaped quote, backslash or
+// line end in a string, and an escaped line end in a comment. A comment that ends
+// with a carriage return alone is refused too, because Virtuoso continues it to the
+// line feed. So are texts and normal forms of more than MaxText bytes, and brackets
+// deeper than MaxDepth.
 package sparql

@@ -9,9 +9,8 @@ import (
 // ErrUpdate is returned for SPARQL Update, including one that follows a query.
 var ErrUpdate = errors.New("this is SPARQL Update: Freshet only reads, register a SELECT, ASK, CONSTRUCT or DESCRIBE query")
 
-// SyntaxError is the point where a text stops being a query that can be
-// registered. Line and Column count from 1; columns count characters, not
-// bytes.
+// SyntaxError is the position at which a text stops being a query that can be
+// registered. Line and Column count from 1. Columns count characters, not bytes.
 type SyntaxError struct {
 	Line, Column int
 	Message      string

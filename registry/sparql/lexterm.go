@@ -75,10 +75,10 @@ func schemeLen(s string) int {
 	return 0
 }
 
-// comparison reports whether what looks like an IRI is ?x<?y&&?z>?w, written
-// without spaces inside an expression. With a quote or a number sign it is an
-// IRI, as the grammar says: a string or a comment that begins in it would hide
-// what engines see after it.
+// comparison reports whether what looks like an IRI is a comparison such as
+// ?x<?y&&?z>?w, written without spaces inside an expression. With a quote or a number
+// sign it counts as an IRI, as in the grammar: otherwise a string or comment that
+// begins in it would hide text that engines see.
 func (l *lexer) comparison(end int) bool {
 	iri := l.text[l.pos+1 : end-1]
 	return !strings.ContainsAny(iri, "'#") && l.inParentheses() && l.afterOperand() && strings.Contains(iri, "&&") && schemeLen(iri) == 0
@@ -135,7 +135,7 @@ func (l *lexer) stringEscape(i int, delimiter string) (int, error) {
 	if n <= 1 {
 		next := l.byteAt(i + 1)
 		if len(delimiter) == 1 && (next == '\n' || next == '\r') {
-			return 1, nil // the line end is then reported
+			return 1, nil // return 1, nil // the caller then reports the line end
 		}
 		return 2, nil
 	}

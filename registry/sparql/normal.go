@@ -2,8 +2,8 @@ package sparql
 
 import "strings"
 
-// normalForm writes the needed declarations and the body, with one space
-// between tokens.
+// normalForm returns the kept declarations and the body, with one space between
+// tokens.
 func normalForm(p *prologue, body []token) string {
 	var b strings.Builder
 	for _, d := range p.items {

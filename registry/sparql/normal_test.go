@@ -98,7 +98,7 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
-// TestHostileTexts has long texts on which unbounded lookahead or lookbehind
+// TestLongHostileTexts has long texts on which unbounded lookahead or lookbehind
 // would take minutes.
 func TestLongHostileTexts(t *testing.T) {
 	for _, unit := range []string{

@@ -15,8 +15,8 @@ type prologue struct {
 	end      int                     // index of the first token after it
 }
 
-// declaration is a BASE, PREFIX, VERSION or DEFINE. kept says that the normal
-// form needs it; only a PREFIX whose uses were all expanded is not needed.
+// declaration is a BASE, PREFIX, VERSION or DEFINE. kept reports whether the normal
+// form needs it. Only a PREFIX whose uses were all expanded is not needed.
 type declaration struct {
 	text      string // as in the normal form
 	namespace string // of a PREFIX: the IRI without its angle brackets

@@ -18,7 +18,7 @@ const (
 // frame is an open bracket; frames[0] is the query itself.
 type frame struct {
 	role   role
-	data   bool   // its IRIs are matched or created: inside a pattern, template or VALUES
+	data   bool   // data   bool   // its IRIs are matched or created: in a pattern, template or VALUES
 	scope  *scope // set if clauses may be directly inside: the query, a sub-select
 	closes *scope // the scope whose pattern ends with it
 }
@@ -239,7 +239,8 @@ func (s *scanner) close() {
 	}
 }
 
-// afterValues: the rows end the clause, the variables before them do not.
+// afterValues returns the clause after a bracket of VALUES: the rows end the clause,
+// the variables before them do not.
 func (s *scanner) afterValues(closed *frame) clause {
 	if closed.role == triples {
 		return tail

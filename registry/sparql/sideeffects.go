@@ -2,11 +2,11 @@ package sparql
 
 import "strings"
 
-// Besides SERVICE, Virtuoso has other features that make a query act beyond the
-// store that it is sent to: a crawler, which pragmas and options of FROM start,
-// and functions that fetch, send, access files or run SQL. Virtuoso should
-// restrict their use, but not every installation does. This list has those that
-// its documentation shows; there are more.
+// Besides SERVICE, Virtuoso has other features with effects outside of the store: a
+// crawler, which pragmas and options of FROM start, and functions that fetch, send,
+// access files or run SQL. Virtuoso should restrict their use, but not every
+// installation does. The lists contain the features that its documentation shows;
+// there are more.
 var (
 	crawling = []string{"get:", "input:grab"}
 	acting   = []string{

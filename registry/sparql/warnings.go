@@ -13,8 +13,7 @@ type Warning struct {
 	Line, Column  int
 }
 
-// The codes of warnings. Each is given at most once per query, at its first
-// place.
+// The codes of warnings. Each occurs at most once per query, at its first position.
 const (
 	LimitWithoutOrder = "limit-without-order"
 	OrderTies         = "order-ties"
@@ -51,7 +50,8 @@ func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []token) []Warni
 	return out
 }
 
-// undeclaredPrefixes lists them, with the usual meaning of well-known ones.
+// undeclaredPrefixes lists undeclared prefixes, with the usual meaning of well-known
+// ones.
 func undeclaredPrefixes(undeclared []token) string {
 	names, usual := make([]string, len(undeclared)), []string(nil)
 	for i, t := range undeclared {
@@ -77,8 +77,8 @@ var usualPrefixes = map[string]string{
 	"dbo:": "http://dbpedia.org/ontology/", "dbr:": "http://dbpedia.org/resource/", "wd:": "http://www.wikidata.org/entity/", "wdt:": "http://www.wikidata.org/prop/direct/",
 }
 
-// looseOrder returns what the top level is ordered by that its rows do not
-// contain.
+// looseOrder describes a top-level ORDER BY condition whose value the result rows do
+// not contain. It returns false if there is none.
 func (s *scanner) looseOrder() (string, bool) {
 	c := s.top
 	if c.form != "SELECT" || !c.ordered {
