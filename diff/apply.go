@@ -10,9 +10,9 @@ func mismatch(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMismatch, fmt.Sprintf(format, args...))
 }
 
-// Apply returns the result after d. The error is ErrMismatch if d does not
-// start at old or does not end where it says. A baseline applies to any result,
-// including nil, and replaces it. A nil delta returns old.
+// Apply returns the result after d. It returns ErrMismatch if d does not start at old
+// or its outcome does not match. A baseline applies to any result, including nil, and
+// replaces it. A nil delta returns old.
 func (d *Delta) Apply(old *Result) (*Result, error) {
 	if d == nil {
 		return old, nil

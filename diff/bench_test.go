@@ -70,7 +70,7 @@ func mixedBody(n int) []byte {
 	return b.Bytes()
 }
 
-// plain is how one does it without this package: structs and a map.
+// plain is the implementation without this package: structs and a map.
 type plain struct {
 	Head    struct{ Vars []string }
 	Results struct {
@@ -139,13 +139,12 @@ func plainCompare(old []string, body []byte) (added, removed int, err error) {
 	return added, removed, nil
 }
 
-// BenchmarkChanged does what an execution does with a body of which 1 % of the
-// rows changed, from the body to the delta: parse, compare fingerprints, read
-// the stored result, compare, hash. The metrics are ratios of processor time,
-// measured in turns: how many times faster it is than encoding/json with a map
-// and the same hash (x_vs_encjson), and how long it takes to find out that a
-// body with other bytes holds the same rows, as a multiple of parsing it
-// (same_vs_decode).
+// BenchmarkChanged measures the work of an execution whose body has 1 % changed rows,
+// from the body to the delta: parse, compare fingerprints, read the stored result,
+// compare, hash. The metrics are ratios of processor time, measured alternately.
+// x_vs_encjson is how many times faster it is than encoding/json with a map and the
+// same hash. same_vs_decode is the time to find that a body with other bytes holds the
+// same rows, as a multiple of the time to parse it.
 func BenchmarkChanged(b *testing.B) {
 	for _, c := range []struct {
 		name     string
@@ -214,9 +213,9 @@ func BenchmarkChanged(b *testing.B) {
 	}
 }
 
-// BenchmarkCompare is the comparison alone, of 10,000 rows of which 1 % changed:
-// with the old result as it arrived, as it comes back from a store (in canonical
-// order), and as sequences with and without keys.
+// BenchmarkCompare measures the comparison alone, for 10,000 rows of which 1 %
+// changed. The old result is in order of arrival, or in canonical order as a store
+// returns it, or a sequence with or without keys.
 func BenchmarkCompare(b *testing.B) {
 	keys := Options{Ordered: true, OrderKeys: []string{"label", "res"}}
 	for _, c := range []struct {
@@ -270,8 +269,8 @@ func BenchmarkCompare(b *testing.B) {
 	})
 }
 
-// ratio runs a and b in turns and compares the processor time of the fastest run
-// of each.
+// ratio runs a and b alternately and returns the ratio of the processor times of their
+// fastest runs.
 func ratio(a, b func(), times int) float64 {
 	ta, tb := time.Hour, time.Hour
 	for range times {
@@ -280,8 +279,8 @@ func ratio(a, b func(), times int) float64 {
 	return float64(ta) / float64(tb)
 }
 
-// fastest is the least processor time of some runs. Other work on the machine
-// matters little to it.
+// fastest returns the least processor time of several runs, which other work on the
+// machine hardly affects.
 func fastest(f func(), times int) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -308,8 +307,8 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// BenchmarkBlank labels blank nodes: many plain ones, and graphs made to cost
-// as much as they can.
+// BenchmarkBlank labels blank nodes: many simple ones, and graphs that are as expensive
+// as possible.
 func BenchmarkBlank(b *testing.B) {
 	people := raw{form: Construct}
 	for i := range 5000 {

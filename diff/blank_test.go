@@ -98,7 +98,7 @@ func TestLabelsAndOrderDoNotMatter(t *testing.T) {
 	}
 }
 
-// numbered runs the labeller as RDFC-1.0 has it, with its identifiers.
+// numbered runs the labeller with the identifiers of RDFC-1.0.
 func numbered(t *testing.T, lines string) *labeller {
 	b := NewBuilder(Construct, Options{KeepLabels: true})
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
@@ -120,8 +120,7 @@ func numbered(t *testing.T, lines string) *labeller {
 	return l
 }
 
-// The hashes are those worked out in the examples of RDFC-1.0, appendices A.1
-// and A.2.
+// The hashes equal those of the examples in RDFC-1.0, appendices A.1 and A.2.
 func TestHashesAreRDFC(t *testing.T) {
 	l := numbered(t, `
 <http://example.com/#p> <http://example.com/#q> _:e0 .
@@ -148,7 +147,7 @@ _:e2 <http://example.com/#r> _:e3 .`)
 	if err := l.label(); err != nil {
 		t.Fatal(err)
 	}
-	// Nodes are numbered as met: e0, e1, e2, e3.
+	// Nodes are numbered in the order of occurrence: e0, e1, e2, e3.
 	for v, want := range []string{
 		"3b26142829b8887d011d779079a243bd61ab53c3990d550320a17b59ade6ba36",
 		"3b26142829b8887d011d779079a243bd61ab53c3990d550320a17b59ade6ba36",
@@ -183,7 +182,7 @@ func blankTerm(format string, args ...any) Term {
 
 func iri(s string) Term { return Term{Kind: IRI, Value: s} }
 
-// Labels of nodes that nothing new is said about stay as they are.
+// A node keeps its label if its own rows do not change.
 func TestLabelsAreStable(t *testing.T) {
 	people := func(n int) raw {
 		r := raw{form: Construct}
@@ -213,7 +212,7 @@ func TestLabelsAreStable(t *testing.T) {
 	}
 }
 
-// A row that occurs twice differs from one that occurs once.
+// A row that occurs twice differs from a row that occurs once.
 func TestMultiplicityCounts(t *testing.T) {
 	x, y := blankTerm("x"), blankTerm("y")
 	r := raw{form: Select, vars: []string{"a"}}
@@ -225,8 +224,8 @@ func TestMultiplicityCounts(t *testing.T) {
 	}
 }
 
-// poison is a graph in which every node looks the same from everywhere, so that
-// RDFC-1.0 tries all orders: n nodes, each pointing at all others.
+// poison returns a graph for which RDFC-1.0 tries all orders, because every node looks
+// the same from everywhere: n nodes, each connected to all others.
 func poison(n int) raw {
 	r := raw{form: Construct}
 	for i := range n {
@@ -239,7 +238,8 @@ func poison(n int) raw {
 	return r
 }
 
-// grid wraps around: w × w nodes, all alike, none with the same neighbours.
+// grid returns a grid of w × w nodes that wraps around. All nodes look alike, and no
+// two have the same neighbours.
 func grid(w int) raw {
 	r := raw{form: Construct}
 	for i := range w {
@@ -259,7 +259,7 @@ func TestBudgetEndsPoison(t *testing.T) {
 			if !a.Approximate() || !b.Approximate() {
 				t.Error("not approximate: the budget was not needed")
 			}
-			// Alike nodes are interchangeable here, so that colours do decide.
+			// Nodes that look alike are interchangeable here, so colours are sufficient.
 			if a.Hash() != b.Hash() {
 				t.Error("two disguises of one graph differ")
 			}
@@ -275,7 +275,7 @@ func TestBudgetEndsPoison(t *testing.T) {
 	}
 }
 
-// Many nodes of one kind, none of which needs a search.
+// There are many nodes of one kind, and none of them needs a search.
 func TestManyPlainBlankNodesAreExact(t *testing.T) {
 	r := raw{form: Select, vars: []string{"p", "a", "v"}}
 	for i := range 3000 {
@@ -290,8 +290,8 @@ func TestManyPlainBlankNodesAreExact(t *testing.T) {
 	}
 }
 
-// Regular structures, in which no first-degree hash tells nodes apart: the
-// search must find the same labels in every disguise, within the budget.
+// In regular structures no first-degree hash distinguishes nodes. The search must find
+// the same labels for every disguise, within the budget.
 func TestRegularStructures(t *testing.T) {
 	graph := func(edges ...[2]int) raw {
 		r := raw{form: Construct}
@@ -313,9 +313,9 @@ func TestRegularStructures(t *testing.T) {
 		}
 		return r
 	}
-	// Two blocks of rows on ten nodes that share the last column. With the other
-	// block's last column exchanged, every pair occurs together as often as before,
-	// but it is another thing.
+	// Two blocks of rows on ten nodes share the last column. If the last column of the
+	// other block is exchanged, every pair occurs together as often as before, but the
+	// result is a different one.
 	blocks := func(from int, exchanged bool) [][3]int {
 		rows := [][3]int{{0, 4, 8}, {0, 5, 9}, {1, 4, 9}, {1, 5, 8}, {2, 6, 8}, {2, 7, 9}, {3, 6, 9}, {3, 7, 8}}
 		for i := range rows {
@@ -338,11 +338,12 @@ func TestRegularStructures(t *testing.T) {
 			[2]int{2, 3}, [2]int{2, 4}, [2]int{2, 5}),
 		"Fano plane": triples([3]int{0, 1, 2}, [3]int{2, 3, 4}, [3]int{4, 5, 0}, [3]int{0, 6, 3}, [3]int{2, 6, 5}, [3]int{4, 6, 1}, [3]int{1, 3, 5}),
 		"cyclic":     triples([3]int{0, 1, 3}, [3]int{1, 2, 4}, [3]int{2, 3, 5}, [3]int{3, 4, 6}, [3]int{4, 5, 0}, [3]int{5, 6, 1}, [3]int{6, 0, 2}),
-		// How often a row occurs distinguishes nodes, by itself and through a neighbour.
+		// The number of occurrences of a row distinguishes nodes, directly and through a
+		// neighbour.
 		"one twice":   triples([3]int{0, 0, 0}, [3]int{0, 0, 0}, [3]int{1, 1, 1}),
 		"rows twice":  triples([3]int{0, 4, 3}, [3]int{4, 2, 1}, [3]int{4, 2, 3}, [3]int{4, 2, 3}, [3]int{0, 4, 1}, [3]int{0, 4, 1}),
 		"both blocks": triples(append(blocks(0, false), blocks(10, true)...)...),
-		// The same pairs stand together as often in both, in rows of three.
+		// Both have the same pairs equally often, in rows of three.
 		"rows 1": triples([3]int{0, 1, 2}, [3]int{0, 4, 5}, [3]int{3, 1, 5}, [3]int{3, 4, 2}),
 		"rows 2": triples([3]int{0, 1, 5}, [3]int{0, 4, 2}, [3]int{3, 1, 2}, [3]int{3, 4, 5}, [3]int{0, 1, 5}),
 	} {

@@ -194,7 +194,7 @@ func (b *Builder) relabelTerm(t Term) Term {
 	return t
 }
 
-// endRow makes a row of the text appended since from.
+// endRow turns the text appended since from into a row.
 func (b *Builder) endRow(from int) error {
 	r := b.res
 	r.rows = append(r.rows, span{from, len(r.text)})

@@ -27,7 +27,7 @@ func named(t testing.TB, names ...string) *Result {
 	return r
 }
 
-// walk is the steps of a result whose rows come and go at random.
+// walk returns the steps of a result whose rows come and go at random.
 func walk(t *testing.T, r *rand.Rand, steps int) (first, last *Result, deltas []*Delta) {
 	t.Helper()
 	var rows []string
@@ -35,7 +35,7 @@ func walk(t *testing.T, r *rand.Rand, steps int) (first, last *Result, deltas []
 	last = first
 	for range steps {
 		for range r.IntN(4) {
-			rows = append(rows, fmt.Sprint(r.IntN(40))) // seldom a new one: most steps undo earlier ones
+			rows = append(rows, fmt.Sprint(r.IntN(40))) // rows = append(rows, fmt.Sprint(r.IntN(40))) // rarely a new one, so most steps undo earlier ones
 		}
 		for range min(len(rows), r.IntN(4)) {
 			i := r.IntN(len(rows))
@@ -49,7 +49,7 @@ func walk(t *testing.T, r *rand.Rand, steps int) (first, last *Result, deltas []
 	return first, last, deltas
 }
 
-// However many steps there are, a chain leads where they lead one by one.
+// A chain of any length leads to the same result as its single steps.
 func TestChain(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -81,8 +81,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// The work of composing a chain, counted by the memory that it takes, grows with
-// the number of its steps times its logarithm, also where no row cancels out.
+// The work of composing a chain of n steps is O(n log n), also if no row cancels out.
+// Allocated memory measures the work.
 func TestChainWork(t *testing.T) {
 	deltas := make([]*Delta, 1<<12)
 	for i := range deltas {

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bag makes a result of one variable whose rows are the letters of s.
+// bag returns a result of one variable whose rows are the letters of s.
 func bag(t testing.TB, o Options, s string) *Result {
 	t.Helper()
 	b := NewBuilder(Select, o)
@@ -91,7 +91,7 @@ func TestCompareSequences(t *testing.T) {
 			}
 			continue
 		}
-		// Of two moves that do the same, either is right.
+		// If two moves have the same effect, either is correct.
 		if c.old == "ab" && letters(d.Removed) == "a" {
 			c.removed, c.added, c.removedAt, c.addedAt = "a", "a", []int{0}, []int{1}
 		}
@@ -126,7 +126,7 @@ func TestTiesHaveNoOrder(t *testing.T) {
 	if Compare(build([]string{"k", "z"}, "2b", "2a"), build([]string{"k", "z"}, "2a", "2b")) == nil {
 		t.Error("keys that are not all in the head make ties")
 	}
-	// Rows with the same key that are not neighbours are no ties.
+	// Rows with the same key that are not neighbours are not ties.
 	if Compare(build(k, "2b", "1a", "2a"), build(k, "2a", "1a", "2b")) == nil {
 		t.Error("rows that are apart are ties")
 	}
@@ -230,8 +230,8 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// Jaccard is that of the bags, by their definition: symmetric, between 0 and 1,
-// 0 exactly when the bags are equal.
+// Jaccard satisfies the definition for bags: it is symmetric, between 0 and 1, and 0
+// exactly if the bags are equal.
 func TestJaccardIsADistance(t *testing.T) {
 	for _, o := range []Options{{}, {Ordered: true}} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -262,7 +262,7 @@ func distance(a, b *Result) float64 {
 	return 0
 }
 
-// plainT lets a rapid check stand where a test is asked for.
+// plainT lets a rapid check be used as a testing.TB.
 type plainT struct {
 	testing.TB
 	t *rapid.T
@@ -271,7 +271,7 @@ type plainT struct {
 func (p plainT) Helper()           {}
 func (p plainT) Fatal(args ...any) { p.t.Fatal(args...) }
 
-// Large results take the table and the inherited order; small ones rarely do.
+// Large results use the table and the inherited order; small ones rarely do.
 func TestLargeBags(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alphabet := []rune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -301,8 +301,8 @@ func TestLargeBags(t *testing.T) {
 	})
 }
 
-// What goes over the wire or into the store comes back, even after a JSON
-// library has written it its own way.
+// What is sent or stored can be read back, even if another JSON library has written it
+// again in its own style.
 func TestDeltasComeBack(t *testing.T) {
 	eachSetting(t, func(w world, s setting) {
 		a, b := w.result(s.form, s.o), w.result(s.form, s.o)
@@ -372,7 +372,7 @@ func TestResultsAreSafeToShare(t *testing.T) {
 	}
 }
 
-// A block that moves costs its own length, whatever its length.
+// Moving a block costs its own length, whatever that is.
 func TestMovesKeepTheRest(t *testing.T) {
 	var rows []rune
 	for i := range 400 {
@@ -387,8 +387,8 @@ func TestMovesKeepTheRest(t *testing.T) {
 	}
 }
 
-// A row that went and came back between the same neighbours never went: the one
-// step for both says only what is new in the end.
+// A row that was removed and returned between the same neighbours is unchanged: the
+// composed step contains only the net change.
 func TestComposedSequencesAreNet(t *testing.T) {
 	o := Options{Ordered: true}
 	for _, c := range []struct {
@@ -411,8 +411,8 @@ func TestComposedSequencesAreNet(t *testing.T) {
 	}
 }
 
-// In an ordered result the place of a row is part of it, also for fingerprints,
-// and what is only approximate stays so when a delta is applied to it.
+// In an ordered result the position of a row is part of the fingerprint. An approximate
+// result remains approximate when a delta is applied to it.
 func TestFingerprintsKnowPlaces(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		o := Options{Ordered: ordered}
@@ -429,9 +429,9 @@ func TestFingerprintsKnowPlaces(t *testing.T) {
 	}
 }
 
-// Results large enough for many blocks of rows, with repetitions and blank
-// nodes, old in the order of arrival and as it comes from a store: the delta,
-// the order and the hash are those of a comparison by a map and of sorting.
+// The results are large enough for many blocks of rows, with repetitions and blank
+// nodes. old is in order of arrival or as it comes from a store. The delta, the order
+// and the hash equal those of a comparison by a map and of sorting.
 func TestCompareIsPlain(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -513,7 +513,7 @@ func TestCompareIsPlain(t *testing.T) {
 	}
 }
 
-// clone returns the result as it was before anything was computed from it.
+// clone returns the result in the state before anything was computed from it.
 func (r *Result) clone() *Result {
 	return &Result{form: r.form, ordered: r.ordered, boolean: r.boolean, vars: r.vars, text: r.text, rows: r.rows}
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// lines reads a gzipped file; nil when there is none.
+// lines reads a gzipped file. It returns nil if there is none.
 func lines(t *testing.T, path string) (out []string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -43,8 +43,8 @@ func lines(t *testing.T, path string) (out []string) {
 	return out
 }
 
-// The history of Nomisma.org is a published graph with published counts and
-// hashes: ours must be those, for every one of its first revisions.
+// The history of Nomisma.org is a published graph with published counts and hashes.
+// Ours must equal them for each of its first revisions.
 func TestLongRealHistory(t *testing.T) {
 	const revisions = 25
 	root := os.Getenv("FRESHET_TEST_DATA")

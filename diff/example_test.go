@@ -6,7 +6,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// trains is a SELECT result of one column.
+// trains returns a SELECT result of one column.
 func trains(names ...string) *diff.Result {
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	if err := b.SetVars([]string{"train"}); err != nil {
@@ -24,8 +24,8 @@ func trains(names ...string) *diff.Result {
 	return r
 }
 
-// An endpoint's answer becomes canonical: rows are sorted, so that two answers
-// with the same rows are the same document and have the same hash.
+// An endpoint's answer becomes canonical: its rows are sorted, so two answers with the
+// same rows are the same document and have the same hash.
 func ExampleDecodeJSON() {
 	decode := func(answer string) *diff.Result {
 		r, err := diff.DecodeJSON([]byte(answer), diff.Select, diff.Options{})
@@ -43,7 +43,7 @@ func ExampleDecodeJSON() {
 	// {"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"a"}},{"n":{"type":"literal","value":"b"}}]}}
 }
 
-// Compare gives the added and removed rows and the Jaccard distance.
+// Compare returns the added and removed rows and the Jaccard distance.
 func ExampleCompare() {
 	d := diff.Compare(trains("IC 5", "RE 7"), trains("IC 5", "S 1"))
 	fmt.Printf("added   %s\nremoved %s\ndistance %.2f\n", d.AddedJSON(), d.RemovedJSON(), d.Jaccard)
@@ -53,8 +53,8 @@ func ExampleCompare() {
 	// distance 0.67
 }
 
-// A change applied to the result that it was made from gives the new result,
-// byte for byte.
+// A change applied to the result that it was computed from gives the new result, byte
+// for byte.
 func ExampleDelta_Apply() {
 	old, now := trains("IC 5", "RE 7"), trains("IC 5", "S 1")
 	got, err := diff.Compare(old, now).Apply(old)
@@ -66,7 +66,7 @@ func ExampleDelta_Apply() {
 	// true
 }
 
-// Two changes in a row compose into one: what came and went is in neither.
+// Two consecutive changes compose into one. Rows that came and went are in neither list.
 func ExampleCompose() {
 	first := diff.Compare(trains("IC 5"), trains("IC 5", "RE 7"))
 	second := diff.Compare(trains("IC 5", "RE 7"), trains("S 1"))

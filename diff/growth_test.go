@@ -19,7 +19,7 @@ func resource(format string, args ...any) diff.Term {
 	return diff.Term{Kind: diff.IRI, Value: fmt.Sprintf("http://x/"+format, args...)}
 }
 
-// columns names the variables of a wide result.
+// columns returns the variables of a wide result.
 func columns(n int) []string {
 	vars := make([]string, n)
 	for i := range vars {
@@ -28,11 +28,11 @@ func columns(n int) []string {
 	return vars
 }
 
-// A shape of rows or triples that is hard to label.
+// A hostile is a shape of rows or triples that is hard to label.
 type hostile struct {
 	form    diff.Form
 	options diff.Options
-	least   int // number of nodes of the smallest
+	least   int // least   int // number of nodes of the smallest instance
 	rows    func(n int) (vars []string, rows [][]diff.Term)
 }
 
@@ -115,7 +115,7 @@ var hostileGraphs = map[string]hostile{
 	}},
 }
 
-// The cost of labelling blank nodes grows with the size of a result, whatever
+// The cost of labelling blank nodes grows linearly with the size of a result, whatever
 // its structure.
 func TestLongLabellingIsNotQuadratic(t *testing.T) {
 	for name, h := range hostileGraphs {
@@ -150,8 +150,8 @@ func build(t testing.TB, h hostile, vars []string, rows [][]diff.Term) *diff.Res
 	return r
 }
 
-// Labels of rows with many nodes do not depend on the names that came, or on the
-// order of the rows.
+// Labels of rows with many nodes depend neither on the received labels nor on the order
+// of the rows.
 func TestWideRowsAreCanonical(t *testing.T) {
 	for name, h := range hostileGraphs {
 		if h.form != diff.Select {
@@ -180,7 +180,7 @@ func TestWideRowsAreCanonical(t *testing.T) {
 	}
 }
 
-// Rows of results JSON may differ in every way that the decoder learns from.
+// Rows of results JSON may differ in every property that the decoder learns.
 func TestLongDecodingJSONIsNotQuadratic(t *testing.T) {
 	const document = `{"head":{"vars":[%s]},"results":{"bindings":[%s]}}`
 	for name, c := range map[string]struct {
@@ -230,8 +230,8 @@ func TestLongDecodingJSONIsNotQuadratic(t *testing.T) {
 	}
 }
 
-// Comparing is not quadratic in how often a row is repeated, nor in how the order
-// of rows changes.
+// Comparing is not quadratic in the number of repetitions of a row, nor in the changes
+// to the order of rows.
 func TestLongComparingIsNotQuadratic(t *testing.T) {
 	for name, row := range map[string]func(i, n int, new bool) int{
 		"one row, repeated": func(_, _ int, new bool) int {

@@ -142,7 +142,7 @@ func TestLimits(t *testing.T) {
 		t.Error(err)
 	}
 	b := NewBuilder(Construct, Options{MaxRows: 1})
-	for range 3 { // the same triple three times is one
+	for range 3 { // for range 3 { // three equal triples count once
 		_ = b.Triple(iri("s"), iri("p"), iri("o"))
 	}
 	if r, err := b.Finish(); err != nil || r.Len() != 1 {
@@ -166,7 +166,7 @@ func TestHeadOrderIsKept(t *testing.T) {
 	}
 }
 
-// writeSloppily writes a row in one of the many ways that mean the same.
+// writeSloppily writes a row in one of its many equivalent forms.
 func writeSloppily(t *rapid.T, vars []string, row []Term) string {
 	quote := func(s string) string {
 		if rapid.IntRange(0, 3).Draw(t, "ascii") > 0 {
@@ -207,7 +207,7 @@ func writeSloppily(t *rapid.T, vars []string, row []Term) string {
 	return "{" + strings.Join(members, ","+space) + space + "}"
 }
 
-// Whatever way a document is written, the decoder reads what encoding/json reads.
+// The decoder and encoding/json read the same from a document, however it is written.
 func TestDecoderAgreesWithEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, vars := world{t}, []string{"x", "y", "ü\""}
@@ -258,8 +258,8 @@ func TestDecoderAgreesWithEncodingJSON(t *testing.T) {
 	})
 }
 
-// Results that engines write by the thousand take the way of learnt shapes:
-// each row must come out as when it is parsed alone.
+// Rows of typical results are read by learnt shapes. Each row must be the same as if it
+// were parsed alone.
 func TestShapesWriteWhatParsingWrites(t *testing.T) {
 	for name, body := range map[string][]byte{"virtuoso": virtuosoBody(500, 0, 0), "mixed": mixedBody(2000)} {
 		all, err := DecodeJSON(body, Select, Options{Ordered: true})
@@ -361,7 +361,7 @@ func FuzzDeltaBinary(f *testing.F) {
 	})
 }
 
-// What a hostile endpoint makes long must not cost its square.
+// The cost of a part that a hostile endpoint makes long must not be quadratic.
 func TestLongHeadsAreCheap(t *testing.T) {
 	const n = 50_000
 	var vars, row, rows []string
@@ -380,7 +380,7 @@ func TestLongHeadsAreCheap(t *testing.T) {
 	}
 }
 
-// A client keeps the labels it is sent.
+// A client keeps the labels that it receives.
 func TestKeepLabels(t *testing.T) {
 	body := selectBody(`{"s":{"type":"bnode","value":"zz"}}`)
 	for _, keep := range []bool{true, false} {
@@ -395,7 +395,7 @@ func TestKeepLabels(t *testing.T) {
 	}
 }
 
-// Escapes are made canonical as if the text were decoded and encoded again.
+// Escapes become canonical as if the text were decoded and encoded again.
 func FuzzReescape(f *testing.F) {
 	for _, s := range []string{"", `a\/b\"c\\\\`, `\u00e9\u0022\u005C\u000a\u0001\u007f`, `\ud83d\ude00\ud83d`, `\b\f\n\r\t\x`, `\`, `\u12`} {
 		f.Add(s)

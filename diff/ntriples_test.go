@@ -37,7 +37,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Whatever is read as a triple is written so that it is read as the same one.
+// A triple that is read and written is read as the same triple again.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{"<a> <p> <> .", "_:a.b<p>\"\\\"\"@en.#", `<a b> <p\u003c> "\r\u007f\\"^^<\U00000020> .`} {
 		f.Add(seed)

@@ -128,7 +128,7 @@ func termPrefix(k Kind) string {
 	return `{"type":"literal","value":"`
 }
 
-// blankPrefix cannot stand inside a JSON string, where quotes are escaped.
+// blankPrefix cannot occur inside a JSON string, where quotes are escaped.
 const blankPrefix = `{"type":"bnode","value":"`
 
 func appendTermSuffix[S string | []byte](dst []byte, lang, datatype S) []byte {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// cubic is a random graph in which every node has three neighbours: no colours
-// tell them apart, though hardly any two are interchangeable.
+// cubic returns a random graph in which every node has three neighbours. Colours do not
+// distinguish its nodes, although hardly any two are interchangeable.
 func cubic(n int, seed uint64) [][2]int {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for {
@@ -31,7 +31,7 @@ func cubic(n int, seed uint64) [][2]int {
 	}
 }
 
-// bonds writes graphs without a direction, each with nodes of its own.
+// bonds writes undirected graphs, each with nodes of its own.
 func bonds(form Form, graphs ...[][2]int) raw {
 	r := raw{form: form, vars: []string{"a", "p", "b"}}
 	for g, edges := range graphs {
@@ -43,8 +43,8 @@ func bonds(form Form, graphs ...[][2]int) raw {
 	return r
 }
 
-// Beyond the budget, too, new labels and another order of rows are no change,
-// although the nodes are neither told apart by colours nor interchangeable.
+// Beyond the budget, new labels and another order of rows still are no change, although
+// the nodes are neither distinguished by colours nor interchangeable.
 func TestDisguisesBeyondTheBudget(t *testing.T) {
 	var many [][][2]int
 	for i := range uint64(40) {
@@ -67,7 +67,7 @@ func TestDisguisesBeyondTheBudget(t *testing.T) {
 			}
 		})
 	}
-	// And what differs stays different: one bond moved.
+	// Different results stay different, here with one bond moved.
 	if a, b := bonds(Construct, cubic(60, 1)).build(t), bonds(Construct, cubic(60, 2)).build(t); a.Hash() == b.Hash() {
 		t.Error("two graphs look the same")
 	}

@@ -1,7 +1,7 @@
 package diff
 
-// A stopper asks whether to continue, once for each piece of work of a certain
-// size, so that the cost of asking is negligible.
+// A stopper calls a function once per fixed amount of work to learn whether to
+// continue, so that the cost of the calls is negligible.
 type stopper struct {
 	ask  func() error // nil: always continue
 	done int          // bytes of work since the last check
@@ -11,7 +11,7 @@ type stopper struct {
 // most about a millisecond.
 const bytesPerCheck = 256 << 10
 
-// check asks at once.
+// check calls ask now.
 func (p *stopper) check() error {
 	p.done = 0
 	if p.ask == nil {
@@ -20,8 +20,7 @@ func (p *stopper) check() error {
 	return p.ask()
 }
 
-// spend records work in bytes, and asks if there was enough since the last
-// check.
+// spend counts work in bytes. It calls ask if enough was done since the last check.
 func (p *stopper) spend(bytes int) error {
 	if p.done += bytes; p.done < bytesPerCheck || p.ask == nil {
 		return nil

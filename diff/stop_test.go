@@ -9,7 +9,7 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// Reading, labelling and comparing end soon after they are told to.
+// Reading, labelling and comparing end soon after stop returns an error.
 func TestStop(t *testing.T) {
 	enough := errors.New("enough")
 	for name, h := range hostileGraphs {
@@ -85,8 +85,7 @@ func TestColumnLimit(t *testing.T) {
 	}
 }
 
-// A result and a delta write what they are in pieces, and end with the writer's
-// error.
+// Results and deltas are written in pieces, and writing ends with the writer's error.
 func TestWriteTo(t *testing.T) {
 	full := errors.New("full")
 	for _, ordered := range []bool{false, true} {
@@ -132,7 +131,7 @@ func TestWriteTo(t *testing.T) {
 	}
 }
 
-// pieces takes a few pieces and then returns an error.
+// pieces accepts a few pieces and then returns an error.
 type pieces struct {
 	got     []byte
 	longest int
