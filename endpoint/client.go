@@ -39,13 +39,13 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// What a Client is asked with and answers.
+// Memory and Answer are what Execute takes and returns besides the query.
 type (
 	Memory = registry.AnswerMemory
 	Answer = registry.Answer
 )
 
-// Options are what a Client needs besides the endpoint's settings.
+// Options holds what a Client needs in addition to the endpoint's settings.
 type Options struct {
 	Contact     string           // mail or web address for the User-Agent; see ErrNoContact
 	Version     string           // of this program, for the User-Agent
@@ -159,13 +159,13 @@ func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit
 	return v.Answer
 }
 
-// A verdict is an Answer with what it says about the endpoint's health.
+// A verdict is an Answer together with its meaning for the endpoint's health.
 type verdict struct {
 	Answer
 	status int           // 0: no answer
 	sent   bool          // a request was sent
 	down   bool          // the endpoint itself is in trouble, regardless of the query
-	first  bool          // the query has never been answered as far as is known
+	first  bool          // first  bool          // the query has never been answered, as far as is known
 	wait   time.Duration // how long the endpoint asked to wait; 0: unknown
 }
 

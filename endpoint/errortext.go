@@ -10,8 +10,8 @@ import (
 // longestError is the maximum length of an error text in characters.
 const longestError = 300
 
-// errorText is the first line with words of what an endpoint sent instead of a
-// result, prepared for display: bounded, without markup and control characters.
+// errorText returns the first line of words in what an endpoint sent instead of a
+// result. The text is bounded and has no markup or control characters.
 func errorText(contentType string, body []byte) string {
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	if strings.Contains(strings.ToLower(contentType), "html") || looksLikeHTML(text) {

@@ -38,8 +38,8 @@ type permit struct {
 }
 
 func newHealth(h registry.Health, clock func() time.Time) *health {
-	// Other code judges whether answers are complete. An endpoint that only failed
-	// in this may be asked.
+	// Other code judges whether answers are complete. An endpoint that is failing only
+	// because of incomplete answers may receive requests.
 	if h.Incomplete = 0; h.State == "" || h.State == registry.HealthFailing && h.Until.IsZero() {
 		h.State, h.Since, h.Error = registry.Healthy, time.Time{}, ""
 	}
@@ -139,7 +139,7 @@ func (s *health) end(p permit, v verdict) {
 	}
 	switch {
 	case !v.sent || v.Outcome == registry.Cut:
-		// This outcome says nothing about the endpoint.
+		// Throttling says nothing about the endpoint's failures.
 	case v.Outcome == registry.Throttled:
 		s.throttled(v)
 	case v.down && v.first && (v.status == http.StatusInternalServerError || v.Outcome == registry.Timeout):

@@ -8,10 +8,9 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// readNTriples reads N-Triples line by line. One bad line spoils the whole: a
-// triple that is skipped would look like one that was deleted. IRIs are taken
-// as they are, also with characters that none should have, as long as their end
-// is certain.
+// readNTriples reads N-Triples line by line. One bad line makes the whole document
+// invalid, because a skipped triple would look deleted. IRIs are accepted as they are,
+// even with forbidden characters, as long as their end is certain.
 func readNTriples(body []byte, g tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
@@ -46,7 +45,7 @@ func (g tripleSink) line(l diff.Line) error {
 	return g.add(t[0], t[1], t[2])
 }
 
-// reason is what an error of the diff package says about the document.
+// reason returns the reason that an error of the diff package gives.
 func reason(err error) string {
 	var syntax *diff.SyntaxError
 	if errors.As(err, &syntax) {

@@ -17,11 +17,10 @@ const resendWithin = time.Second
 // errNotResent is the error of a request that is not sent again.
 var errNotResent = io.ErrUnexpectedEOF
 
-// A resendGuard prevents that net/http turns one execution into two: it resends
-// a request by itself when a kept connection ends without an answer. This is
-// right if the server had closed the connection before the request, but not
-// after the request arrived, and not before the gap between two requests has
-// passed.
+// A resendGuard prevents net/http from turning one execution into two. net/http
+// resends a request by itself if a reused connection ends without an answer. That is
+// correct if the server closed the connection before the request arrived, but not
+// after, and not before the gap between two requests has passed.
 type resendGuard struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -31,7 +30,7 @@ type resendGuard struct {
 
 	mu   sync.Mutex
 	sent time.Time // when the unanswered request got its connection
-	want time.Time // when the request last began to look for a connection, which may take long
+	want time.Time // want time.Time // when the request last began to wait for a connection
 }
 
 // guardResend returns a guard for one execution. Call cancel at its end.

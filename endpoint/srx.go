@@ -175,7 +175,7 @@ func nothingMore(dec *xml.Decoder) error {
 	}
 }
 
-// children calls f for each child element of the format's name space, up to the
+// children calls f for each child element in the format's namespace, up to the
 // parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
 	return eachChild(x.dec, func(e xml.StartElement) error {
