@@ -1,11 +1,11 @@
-// Package cursor follows the change log. A cursor holds a reader's position, what
-// its filter and its rate hold back, and nothing else: every way out asks it for
-// the next event, writes the event, and asks again. Live following and resuming
-// after a gap are therefore the same loop.
+// Package cursor reads the change log on behalf of its followers. A cursor holds a
+// reader's position and the changes that its filter and rate withhold, and nothing
+// else. Every protocol asks it for the next event, writes the event, and asks again.
+// Live following and resuming after a gap are therefore the same loop.
 //
-// Cursor follows one query, MultiCursor all queries. Their Next reads at most one
-// page of the log and decides; it neither waits nor sends. Neither type is safe
-// for concurrent use.
+// Cursor follows one query, MultiCursor follows all queries. Next reads at most one
+// page of the log and returns the next event; it neither waits nor sends. Neither type
+// is safe for concurrent use.
 package cursor
 
 import (
@@ -22,42 +22,43 @@ import (
 type Kind int
 
 const (
-	// Wait: there is nothing to send before Until, or before the next wake-up when
-	// Until is zero.
+	// Wait means that there is nothing to send before Until, or before the next
+	// wake-up if Until is zero.
 	Wait Kind = iota
-	// Change: the reader gets Change, which begins where the reader was.
+	// Change means that the reader gets Change, which starts at its position.
 	Change
-	// Moved: what waited up to At cancelled out, or the filter shows nothing of it.
+	// Moved means that the waiting changes up to At cancelled out or do not pass the filter.
 	Moved
-	// Snapshot: changes do not lead on, or are not wanted: the reader needs the
-	// whole result. The cursor stays where it is until Jump.
+	// Snapshot means that the reader needs the whole result: changes do not lead on
+	// from its position, or it does not want changes. The cursor does not move until
+	// Jump.
 	Snapshot
-	// Gap: changes cannot be shown, of Query or, without it, of any query. A
-	// MultiCursor goes on after them.
+	// Gap means that changes of Query cannot be shown, or changes of any query if
+	// Query is empty. A MultiCursor continues after them.
 	Gap
 )
 
-// Reasons of events besides those of a registry.GapError.
+// These are the reasons of events in addition to those of registry.GapError.
 const (
-	Begin    = "start"     // of Snapshot: the reader has nothing yet
+	Begin    = "start"     // Begin    = "start"     // of Snapshot: the reader has nothing yet
 	TooLarge = "too_large" // the net change is above the limit
 )
 
-// An Event is what a reader is to be sent next.
+// An Event says what to send to the reader next.
 type Event struct {
 	Kind Kind
-	// At is the position of the event's query once the reader has the event; the
-	// offset of the log for a Gap of all queries.
+	// At is the position in the event's query once the reader has the event. For a
+	// Gap of all queries it is the offset of the log.
 	At        registry.Position
 	Query     string
-	Change    *registry.Change // may lie in a shared page: to be copied before anything waits
+	Change    *registry.Change // Change    *registry.Change // may lie in a shared page: copy it before waiting
 	CheckedAt time.Time        // of Change and Moved
 	Reason    string           // of Snapshot and Gap
-	Folded    int              // of Change and Moved: changes that went into it besides one
+	Folded    int              // Folded    int              // of Change and Moved: number of changes folded into it, minus one
 	Until     time.Time        // of Wait
 }
 
-// Lost returns why the log does not continue where the reader was; "" where a
+// Lost returns why the log does not continue from the reader's position, "" if a
 // Snapshot has another reason.
 func (e *Event) Lost() string {
 	if e.Reason == Begin || e.Reason == TooLarge {
@@ -66,38 +67,38 @@ func (e *Event) Lost() string {
 	return e.Reason
 }
 
-// Rules are what cursors of one way out have in common.
+// Rules are the settings that all cursors of one protocol share.
 type Rules struct {
-	Fold   int   // waiting changes that are sent one by one; more are folded into one
-	Limit  int64 // bytes of a net change; above it is a Snapshot; 0: no limit
-	Single bool  // Limit holds for a single change, too
-	Page   int   // changes that are read at once; 0: PageSize
+	Fold   int   // Fold   int   // largest number of waiting changes sent one by one; more are folded into one
+	Limit  int64 // Limit  int64 // maximum bytes of a net change, beyond which a Snapshot is sent; 0: no limit
+	Single bool  // Single bool  // Limit also applies to a single change
+	Page   int   // Page   int   // number of changes read at once; 0: PageSize
 }
 
-// A Cursor is a reader's place in the changes of one query. The exported fields
-// are set before the first Next and stay. A cursor without a position begins with
+// A Cursor is a reader's position in the changes of one query. The exported fields are
+// set before the first Next and do not change. A cursor without a position starts with
 // a Snapshot.
 type Cursor struct {
 	Query     string
 	Filter    *Filter
-	Rate      time.Duration // least time between two messages; what waits is folded
+	Rate      time.Duration // Rate      time.Duration // minimum time between two messages; waiting changes are folded
 	Snapshots bool          // every message is the whole result
 	Rules     *Rules
-	// Late reports whether the reader has fallen behind since the last call: what
-	// waits is then folded. nil: it never does.
+	// Late reports whether the reader has fallen behind since the last call. Waiting
+	// changes are then folded. nil means never.
 	Late func() bool
 
 	at      registry.Position
-	pending *pending // what the filter holds back after at
-	fold    bool     // the reader was held up: what waits goes out as one change
+	pending *pending // pending *pending // what the filter withholds after at
+	fold    bool     // fold    bool     // the reader was held up, so waiting changes are sent as one
 	sent    time.Time
-	page    loan.Loan[[]registry.Change] // the rest of what was read
+	page    loan.Loan[[]registry.Change] // page    loan.Loan[[]registry.Change] // the unread rest of the last page
 }
 
-// At is the position that the reader has.
+// At returns the reader's position.
 func (c *Cursor) At() registry.Position { return c.at }
 
-// Seen is the position up to which everything is either sent or held back.
+// Seen returns the position up to which everything is sent or withheld.
 func (c *Cursor) Seen() registry.Position {
 	if c.pending != nil {
 		return c.pending.last.Position()
@@ -105,14 +106,14 @@ func (c *Cursor) Seen() registry.Position {
 	return c.at
 }
 
-// Jump places the cursor at p: the reader has the whole result of p.
+// Jump moves the cursor to p. The reader has the whole result at p.
 func (c *Cursor) Jump(p registry.Position) {
 	c.page.Drop()
 	c.move(p)
 }
 
-// Resume places the cursor at p, which the reader had when it left. The error is a
-// *registry.GapError when the log does not continue from there.
+// Resume moves the cursor to p, the reader's position when it disconnected. The error
+// is a *registry.GapError if the log does not continue from p.
 func (c *Cursor) Resume(r *Reader, p registry.Position) error {
 	_, err := r.Log.After(c.Query, p, 1)
 	if err == nil {
@@ -121,23 +122,23 @@ func (c *Cursor) Resume(r *Reader, p registry.Position) error {
 	return err
 }
 
-// Sent notes when the reader was sent its last message. The rate counts from then.
+// Sent records the time of the last message to the reader. The rate counts from it.
 func (c *Cursor) Sent(at time.Time) { c.sent = at }
 
-// Hold notes that the reader was held up: what waits goes out as one change.
+// Hold records that the reader was held up, so waiting changes are sent as one.
 func (c *Cursor) Hold() { c.fold = true }
 
-// Lend is called before a write that may wait for the reader, and Back after it:
-// the cursor then keeps no page while the write takes long.
+// Lend gives up the page before a write that may wait for the reader. Call Back after
+// the write.
 func (c *Cursor) Lend() { c.page.Lend() }
 
-// Back ends what Lend began.
+// Back reverses Lend.
 func (c *Cursor) Back() { c.page.Back() }
 
-// Release lets go of what was read and not handed out yet.
+// Release drops changes that were read but not returned yet.
 func (c *Cursor) Release() { c.page.Drop() }
 
-// Due is when the rate allows the next message; zero if it does now.
+// Due returns when the rate allows the next message, zero if it is allowed now.
 func (c *Cursor) Due(now time.Time) time.Time {
 	if c.Rate > 0 && !c.sent.IsZero() {
 		if due := c.sent.Add(c.Rate); now.Before(due) {
@@ -147,9 +148,9 @@ func (c *Cursor) Due(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Next decides what the reader is sent next. newest is the query's position; what
-// was committed since newest was read may be included. The cursor moves with
-// Change and Moved. The error is the log's or that of ctx, which ends long work.
+// Next returns the reader's next event. newest is the query's position; changes
+// committed after newest was read may be included. Change and Moved advance the cursor.
+// The error comes from the log or from ctx, which ends long work.
 func (c *Cursor) Next(ctx context.Context, r *Reader, newest registry.Position, now time.Time) (Event, error) {
 	if due := c.Due(now); !due.IsZero() {
 		c.Release()
@@ -188,7 +189,7 @@ func (c *Cursor) snapshot(reason string) Event {
 	return Event{Kind: Snapshot, At: c.at, Query: c.Query, Reason: reason}
 }
 
-// failed makes a Snapshot of a gap; other errors stay.
+// failed turns a gap into a Snapshot and returns other errors unchanged.
 func (c *Cursor) failed(err error) (Event, error) {
 	var gap *registry.GapError
 	if errors.As(err, &gap) {
@@ -197,7 +198,7 @@ func (c *Cursor) failed(err error) (Event, error) {
 	return Event{}, err
 }
 
-// read returns a page of what follows, none when there is nothing.
+// read returns a page of the following changes, or none.
 func (c *Cursor) read(r *Reader, newest registry.Position) ([]registry.Change, error) {
 	seen := c.Seen()
 	if seen == newest {
@@ -206,7 +207,7 @@ func (c *Cursor) read(r *Reader, newest registry.Position) ([]registry.Change, e
 	return r.page(c.Query, seen, newest, cmp.Or(c.Rules.Page, PageSize))
 }
 
-// folds reports whether waiting changes go out as one.
+// folds reports whether waiting changes are sent as one.
 func (c *Cursor) folds(newest registry.Position, read int) bool {
 	waiting := uint64(read)
 	if seen := c.Seen(); seen.Epoch == newest.Epoch && newest.Seq > seen.Seq {
@@ -216,7 +217,7 @@ func (c *Cursor) folds(newest registry.Position, read int) bool {
 	return c.fold || c.Rate > 0 || !c.Filter.All() || waiting > uint64(c.Rules.Fold) || read > 1 && late
 }
 
-// single hands out the next change of the page as it is.
+// single returns the next change of the page unchanged.
 func (c *Cursor) single() (Event, bool) {
 	rest, ok := c.page.Get()
 	if !ok {
@@ -239,8 +240,9 @@ func (c *Cursor) single() (Event, bool) {
 	return Event{Kind: Change, At: c.at, Query: c.Query, Change: next, CheckedAt: next.CheckedAt}, true
 }
 
-// net hands out everything that waits as one change: Moved when it cancels out, a
-// Snapshot when it would be too large, Wait when the filter is against it.
+// net returns everything that waits as one change. It returns Moved if the changes
+// cancel out, Snapshot if the net change is too large, and Wait if the filter withholds
+// it.
 func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Event, error) {
 	if c.pending.skip(c.Filter, page) {
 		return Event{}, nil
@@ -270,9 +272,8 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 	return ev, nil
 }
 
-// Settle moves the cursor past what it holds back if the filter shows nothing of
-// that, and reports whether it moved. It is for readers that have heard nothing
-// for long.
+// Settle moves the cursor past withheld changes if the filter shows nothing of them, and
+// reports whether it moved. It is for readers that have received nothing for long.
 func (c *Cursor) Settle() (Event, bool) {
 	if c.pending == nil || !c.pending.empty {
 		return Event{At: c.at}, false

@@ -14,17 +14,17 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A follower asks a cursor for events and checks each against the laws.
+// A follower takes events from a cursor and checks each against the laws.
 type follower struct {
 	t   *rapid.T
 	w   *world
 	id  string
-	cut func() *cursor.Cursor // makes the cursor of a new connection
+	cut func() *cursor.Cursor // cut func() *cursor.Cursor // returns the cursor of a new connection
 
 	c        *cursor.Cursor
 	has      replica
 	messages []time.Time
-	mayReset bool // something happened after which changes need not lead on
+	mayReset bool // mayReset bool // changes need not lead on, because of an earlier mishap
 }
 
 // drain takes events until the cursor waits.
@@ -81,10 +81,10 @@ func (f *follower) message() {
 	f.c.Sent(f.w.now)
 }
 
-// With any filter, rate, pace and cuts, and any history of the log, changes lead from
-// each position to the next, and none is sent sooner than the rate allows. A reader of
-// all events has what the filter leaves of the result. A threshold withholds less than
-// it asks for.
+// For any filter, rate, pace and cuts, and any history of the log, each change starts at
+// the reader's position, and none is sent sooner than the rate allows. A reader of all
+// events has what the filter leaves of the result. What a threshold withholds is smaller
+// than the threshold.
 func TestCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()
@@ -125,7 +125,7 @@ func TestCursorLaws(t *testing.T) {
 	})
 }
 
-// mishap is what a step begins with, now and then.
+// mishap occasionally disturbs the follower before a step.
 func (f *follower) mishap(step int) {
 	switch rapid.IntRange(0, 9).Draw(f.t, "mishap") {
 	case 0:
@@ -148,8 +148,8 @@ func (f *follower) mishap(step int) {
 	}
 }
 
-// What waits goes out one by one up to Rules.Fold, and as one change above it, for
-// readers that are late, and for those that were held up.
+// Up to Rules.Fold waiting changes are sent one by one, more as one change. They are also
+// sent as one to readers that are late or were held up.
 func TestCursorFolds(t *testing.T) {
 	w := newWorld()
 	id := w.log.Add("q", diff.Select, false)
@@ -191,7 +191,7 @@ func TestCursorFolds(t *testing.T) {
 	}
 }
 
-// A reader that was held up in the middle of a page gets the rest as one change.
+// A reader that was held up in the middle of a page gets its rest as one change.
 func TestCursorFoldsTheRestOfAPage(t *testing.T) {
 	w := newWorld()
 	id := w.log.Add("q", diff.Select, false)

@@ -15,22 +15,22 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Filter says which changes, and what of them, a reader wants. A nil Filter
-// wants everything.
+// A Filter selects the changes, and the parts of them, that a reader wants. A nil Filter
+// selects everything.
 type Filter struct {
 	MinJaccard float64              `json:"min_jaccard,omitempty"`
 	MinRows    int                  `json:"min_rows,omitempty"` // added and removed together
 	Vars       []string             `json:"vars,omitempty"`     // SELECT: only these variables
-	Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all of them
+	Where      []registry.Condition `json:"where,omitempty"`    // Where      []registry.Condition `json:"where,omitempty"`    // SELECT: only rows that meet all conditions
 }
 
-// maxFilter bounds the bytes of a filter: it is kept for as long as a
-// subscription lasts, and one client may have a thousand of those.
+// maxFilter is the maximum size of a filter in bytes. It is kept as long as its
+// subscription, and one client may have a thousand subscriptions.
 const maxFilter = 16 << 10
 
-// ParseFilter reads what freshet.v1 calls a filter: {min_jaccard?, min_rows?,
-// vars?, where?}. It returns nil for a filter that wants everything. Its errors
-// address the author of the filter.
+// ParseFilter reads the filter of the freshet.v1 protocol: {min_jaccard?, min_rows?,
+// vars?, where?}. It returns nil for a filter that selects everything. Its errors are
+// worded for the author of the filter.
 func ParseFilter(raw json.RawMessage) (*Filter, error) {
 	if len(raw) > maxFilter {
 		return nil, fmt.Errorf("filter: at most %d bytes", maxFilter)
@@ -39,7 +39,7 @@ func ParseFilter(raw json.RawMessage) (*Filter, error) {
 		return nil, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields() // a filter that is not understood would show too much
+	dec.DisallowUnknownFields() // dec.DisallowUnknownFields() // ignoring a part of a filter would show too much
 	var f Filter
 	if err := dec.Decode(&f); err != nil {
 		return nil, fmt.Errorf("filter: %s; known are min_jaccard, min_rows, vars and where", unreadable(err))
@@ -53,7 +53,7 @@ func ParseFilter(raw json.RawMessage) (*Filter, error) {
 	return &f, nil
 }
 
-// unreadable says what is wrong with JSON to its author.
+// unreadable describes a JSON error for the author of the JSON.
 func unreadable(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
@@ -84,10 +84,10 @@ func (f *Filter) check() error {
 //	min_jaccard=0.2          a number from 0 to 1
 //	min_rows=5               a whole number
 //	vars=a,b                 SELECT, unordered: only these variables
-//	where=temp:>=:20         the same: VAR:OP:VALUE; all of several must be met
-//	rate=5s                  the least time between two messages
+//	where=temp:>=:20         the same: VAR:OP:VALUE; rows must meet all conditions
+//	rate=5s                  the minimum time between two messages
 //
-// Its errors address the author of the URL.
+// Its errors are worded for the author of the URL.
 func ParseParams(q url.Values) (*Filter, time.Duration, error) {
 	var f Filter
 	var err error
@@ -124,7 +124,7 @@ func ParseParams(q url.Values) (*Filter, time.Duration, error) {
 	return all, rate, err
 }
 
-// MaxRate is the longest pause between two messages that a reader may ask for.
+// MaxRate is the longest time between two messages that a reader may request.
 const MaxRate = 24 * time.Hour
 
 func parseRate(s string) (time.Duration, error) {
@@ -141,19 +141,19 @@ func parseRate(s string) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// JSON is the filter as ParseFilter reads it, nil for one that wants everything.
+// JSON returns the filter in the form that ParseFilter reads, nil if it selects everything.
 func (f *Filter) JSON() json.RawMessage {
 	if f == nil {
 		return nil
 	}
-	b, _ := json.Marshal(f) // numbers and texts that came from JSON
+	b, _ := json.Marshal(f) // b, _ := json.Marshal(f) // cannot fail: numbers and texts that came from JSON
 	return b
 }
 
-// All reports whether the filter wants everything.
+// All reports whether the filter selects everything.
 func (f *Filter) All() bool { return f == nil }
 
-// ByRow reports whether the filter looks into rows, which ties it to one query.
+// ByRow reports whether the filter depends on the content of rows. It then fits one query only.
 func (f *Filter) ByRow() bool { return f != nil && (f.Vars != nil || f.Where != nil) }
 
 // Fits returns why the filter cannot be applied to a query, nil if it can.
@@ -164,7 +164,7 @@ func (f *Filter) Fits(q *registry.Query) error {
 	return nil
 }
 
-// concerns reports whether the filter can show anything of a change of any query.
+// concerns reports whether a change may contain anything that the filter selects.
 func (f *Filter) concerns(d *diff.Delta) bool {
 	if !f.ByRow() || d == nil {
 		return true
@@ -173,15 +173,15 @@ func (f *Filter) concerns(d *diff.Delta) bool {
 	return d.Form == diff.Select && !d.Ordered && known
 }
 
-// Apply leaves of a change what the filter wants, and reports whether that is
-// worth a message. The Delta left is nil when nothing is.
+// Apply returns the part of a change that the filter selects, and reports whether it is
+// worth a message. The Delta of the part is nil if the filter selects nothing.
 func (f *Filter) Apply(c registry.Change) (left registry.Change, passes bool) {
 	c.Delta = f.Delta(c.Delta)
 	return c, c.Delta != nil && f.Passes(c.Delta)
 }
 
-// Delta is what the filter leaves of a net change, nil for nothing. Rows that
-// become equal cancel out.
+// Delta returns the part of a net change that the filter selects, nil for nothing. Rows
+// that become equal cancel out.
 func (f *Filter) Delta(d *diff.Delta) *diff.Delta {
 	if d == nil || !f.ByRow() {
 		return d
@@ -204,7 +204,7 @@ func (f *Filter) Passes(d *diff.Delta) bool {
 	return f == nil || d.Baseline || d.Jaccard >= f.MinJaccard && changedRows(d) >= f.MinRows
 }
 
-// changedRows counts the rows of a change; an ASK answer counts as one.
+// changedRows returns the number of rows of a change. An ASK answer counts as one.
 func changedRows(d *diff.Delta) int {
 	if d.Form == diff.Ask && d.Boolean != d.Previous {
 		return 1
@@ -212,8 +212,8 @@ func changedRows(d *diff.Delta) int {
 	return len(d.Added) + len(d.Removed)
 }
 
-// Rows are the head and the rows that the filter leaves of a result. Nil rows
-// mean all rows of the result.
+// Rows returns the head and the rows of a result that the filter selects. Nil rows mean
+// all rows of the result.
 func (f *Filter) Rows(r *diff.Result) (vars []string, kept diff.Rows) {
 	if !f.ByRow() {
 		return r.Vars(), nil
@@ -225,7 +225,7 @@ func (f *Filter) Rows(r *diff.Result) (vars []string, kept diff.Rows) {
 	return f.head(r.Vars()), f.keep(r.Vars(), all)
 }
 
-// head is what is left of a head, in its order.
+// head returns the selected variables in the order of vars.
 func (f *Filter) head(vars []string) []string {
 	if f.Vars == nil {
 		return vars
@@ -239,7 +239,7 @@ func (f *Filter) head(vars []string) []string {
 	return kept
 }
 
-// keep is what is left of rows, in byte order and never nil.
+// keep returns the selected rows in byte order, never nil.
 func (f *Filter) keep(vars []string, rows diff.Rows) diff.Rows {
 	kept := make(diff.Rows, 0, len(rows))
 	for _, row := range rows {
@@ -265,14 +265,14 @@ func (f *Filter) meets(vars []string, row []byte) bool {
 	return true
 }
 
-// project keeps the wanted bindings of a row; their bytes stay as they are.
+// project returns a row with only the selected bindings. Their bytes do not change.
 func (f *Filter) project(vars []string, row []byte) []byte {
 	if f.Vars == nil {
 		return row
 	}
 	var bindings map[string]json.RawMessage
 	if json.Unmarshal(row, &bindings) != nil {
-		return row // not a row in this form
+		return row // return row // not a canonical row
 	}
 	out := []byte{'{'}
 	for _, v := range f.head(vars) {
@@ -290,7 +290,7 @@ func (f *Filter) project(vars []string, row []byte) []byte {
 	return append(out, '}')
 }
 
-// cancel takes out what two sorted bags have in common.
+// cancel removes what two sorted bags have in common.
 func cancel(a, b diff.Rows) (diff.Rows, diff.Rows) {
 	var onlyA, onlyB diff.Rows
 	for len(a) > 0 && len(b) > 0 {
@@ -306,8 +306,8 @@ func cancel(a, b diff.Rows) (diff.Rows, diff.Rows) {
 	return append(onlyA, a...), append(onlyB, b...)
 }
 
-// ResultJSON writes what the filter leaves of a result, as SPARQL results JSON
-// or {"triples":[…]}.
+// ResultJSON returns the selected part of a result as SPARQL results JSON or
+// {"triples":[…]}.
 func (f *Filter) ResultJSON(r *diff.Result) []byte {
 	if r.Form() == diff.Ask {
 		return r.Document()

@@ -7,41 +7,40 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Log is the committed history of all queries. Methods may be called
-// concurrently; what they return is the caller's.
+// A Log is the committed history of all queries. Its methods may be called concurrently.
+// The caller may modify what they return.
 type Log interface {
-	// After returns the changes of one query that follow p, oldest first, at
-	// most limit of them and a few MiB, and none when p is the newest. The error
-	// is a *registry.GapError when the log does not continue from p, and wraps
-	// registry.ErrNotFound when no one holds the query (any more).
+	// After returns the changes of one query that follow p, oldest first: at most
+	// limit changes and a few MiB, and none if p is the newest position. The error is
+	// a *registry.GapError if the log does not continue from p. It wraps
+	// registry.ErrNotFound if the query has no holder.
 	After(query string, p registry.Position, limit int) ([]registry.Change, error)
 
-	// All returns the changes of all queries that follow o, oldest first, at
-	// most limit of them, and a *registry.GapError when o's epoch is another or
-	// the log has been trimmed beyond it. A zero Offset means the oldest change
-	// kept.
+	// All returns the changes of all queries that follow o, oldest first, at most
+	// limit of them. The error is a *registry.GapError if o has another epoch or the
+	// log was trimmed beyond it. A zero Offset means the oldest change that is kept.
 	All(o registry.Offset, limit int) ([]registry.Change, error)
 
-	// Current returns a query's status and, when withResult is true, its last
-	// complete result (nil before the first), both of one moment.
+	// Current returns a query's status and, if withResult is true, its last complete
+	// result at the same moment. The result is nil before the first execution.
 	Current(query string, withResult bool) (registry.Status, *diff.Result, error)
 }
 
-// PageSize is how many changes are read from the log at once. A page is the
-// most that a cursor holds in memory; the log bounds its bytes.
+// PageSize is the number of changes read from the log at once. A cursor holds at most one
+// page in memory; the log bounds its bytes.
 const PageSize = 64
 
-// A Reader reads the log for cursors. Only Log is needed.
+// A Reader reads the log for cursors. Only the field Log is required.
 type Reader struct {
 	Log Log
-	// Head returns the offset of the newest change of all. MultiCursor needs it.
+	// Head returns the offset of the newest change of all queries. MultiCursor needs it.
 	Head func() (registry.Offset, error)
-	// Share returns what read returns, read once for all cursors that go from the
-	// same position to the same newest one. An empty query means all queries. Pages
-	// are then shared: no one may write to them.
+	// Share returns the result of read, which it calls once for all cursors with the
+	// same positions from and newest. An empty query means all queries. The pages are
+	// shared, so they must not be modified.
 	Share func(query string, from, newest registry.Position, read func() ([]registry.Change, error)) ([]registry.Change, error)
-	// Long is called before more than a page is added up. It may wait until there
-	// is processor time for that, or until ctx ends.
+	// Long is called before more than one page is added up. It may wait for processor
+	// time, or until ctx ends.
 	Long func(ctx context.Context) (leave func())
 }
 
@@ -54,7 +53,7 @@ func (r *Reader) page(query string, from, newest registry.Position, limit int) (
 		return r.Log.After(query, from, limit)
 	}
 	if r.Share == nil || from.Epoch != newest.Epoch || from.Seq >= newest.Seq {
-		return read() // a gap, or newest is older than what the reader has seen
+		return read() // return read() // a gap, or newest is older than the reader's position
 	}
 	return r.Share(query, from, newest, read)
 }

@@ -13,66 +13,66 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// MaxWithheld is how many queries' changes a MultiCursor holds back at a time. It
-// bounds memory and the length of an event id. Of more, the one that has waited
-// longest is sent although its filter would have it wait.
+// MaxWithheld is the largest number of queries whose changes a MultiCursor withholds at a
+// time. It bounds memory and the length of an event id. Beyond it, the change that has
+// waited longest is sent regardless of its filter.
 const MaxWithheld = 64
 
-// A MultiCursor is a reader's place in the changes of all queries: everything up
-// to At was looked at, and all of it sent but what is held back. Filter and Rate
-// hold for each query on its own, and what waits of a query goes out as one net
-// change. With a rate everything that waits is read before the next pause: a
-// round. The exported fields are set before the first Next and stay.
+// A MultiCursor is a reader's position in the changes of all queries. Everything up to At
+// has been examined, and everything except the withheld changes has been sent. Filter and
+// Rate apply to each query separately, and the waiting changes of a query are sent as one
+// net change. With a rate, everything that waits is read before the next pause; this is a
+// round. The exported fields are set before the first Next and do not change.
 type MultiCursor struct {
 	Filter *Filter
 	Rate   time.Duration
-	Limit  int64 // bytes of a net change of one query; above it is a Gap; 0: no limit
-	// Wants reports whether the reader may and wants to see a change.
+	Limit  int64 // Limit  int64 // maximum bytes of a query's net change, beyond which a Gap is sent; 0: no limit
+	// Wants reports whether the reader wants a change and may read it.
 	Wants func(*registry.Change) (bool, error)
-	// Stored says that the cursor is written down between steps: it keeps no rows.
+	// Stored means that the cursor is stored between steps, so it keeps no rows.
 	Stored bool
 
 	at    registry.Offset
-	round registry.Offset // where the present round ends
+	round registry.Offset // round registry.Offset // end of the current round
 	held  map[string]*held
-	full  bool // there is no room for what comes next
+	full  bool // full  bool // there is no room for further withheld changes
 	sent  time.Time
-	page  loan.Loan[[]registry.Change] // the rest of what was read
+	page  loan.Loan[[]registry.Change] // page  loan.Loan[[]registry.Change] // the unread rest of the last page
 }
 
-// A held is the net change of one query that the reader was not sent.
+// A held is the withheld net change of one query.
 type held struct {
-	base  registry.Position // what the reader knows of the query
-	first uint64            // the oldest offset held back
-	last  registry.Change   // the newest change looked at, without rows; zero: to be found
-	kept  bool              // net is there; otherwise it is added up from the log again
+	base  registry.Position // base  registry.Position // the reader's position in the query
+	first uint64            // first uint64            // the oldest offset that is withheld
+	last  registry.Change   // last  registry.Change   // the newest change examined, without rows; zero: not found yet
+	kept  bool              // kept  bool              // net is valid; otherwise the log is added up again
 	net   *diff.Delta
-	bound bound // of one that is not kept
-	fresh bool  // something came since it was compared with the filter
+	bound bound // bound bound // of a net change that is not kept
+	fresh bool  // fresh bool  // there are changes since the last comparison with the filter
 }
 
-// At is the offset up to which everything was looked at.
+// At returns the offset up to which everything was examined.
 func (m *MultiCursor) At() registry.Offset { return m.at }
 
-// Jump places the cursor at an offset, with nothing held back.
+// Jump moves the cursor to an offset, with nothing withheld.
 func (m *MultiCursor) Jump(o registry.Offset) {
 	m.page.Drop()
 	m.at, m.round, m.held, m.full = o, registry.Offset{}, nil, false
 }
 
-// Sent notes when the reader was sent its last message. The rate counts from then.
+// Sent records the time of the last message to the reader. The rate counts from it.
 func (m *MultiCursor) Sent(at time.Time) { m.sent = at }
 
-// Lend is called before a write that may wait for the reader, and Back after it:
-// the cursor then keeps no page while the write takes long.
+// Lend gives up the page before a write that may wait for the reader. Call Back after
+// the write.
 func (m *MultiCursor) Lend() { m.page.Lend() }
 
-// Back ends what Lend began.
+// Back reverses Lend.
 func (m *MultiCursor) Back() { m.page.Back() }
 
-// Next decides what the reader is sent next. It reads a page at most, and then
-// says Wait until now where there may be more. The cursor moves with every event.
-// The error is the log's, or that of Wants or ctx.
+// Next returns the reader's next event. It reads at most one page. If there may be more,
+// it returns Wait with Until set to now. Every event advances the cursor. The error comes
+// from the log, Wants or ctx.
 func (m *MultiCursor) Next(ctx context.Context, r *Reader, now time.Time) (Event, error) {
 	if ev, lost, err := m.restore(r); lost || err != nil {
 		return ev, err
@@ -98,18 +98,18 @@ func (m *MultiCursor) Next(ctx context.Context, r *Reader, now time.Time) (Event
 	}
 }
 
-// reading reports whether the present round is not over.
+// reading reports whether the current round has more to read.
 func (m *MultiCursor) reading() bool {
 	return m.Rate > 0 && m.round.Epoch == m.at.Epoch && m.at.Seq < m.round.Seq
 }
 
-// mayCompare reports whether what is held back may be sent now: with a rate only
-// at the end of a round, or where there is no room for the rest of it.
+// mayCompare reports whether withheld changes may be sent now. With a rate they are sent
+// only at the end of a round, or if there is no room for the rest of it.
 func (m *MultiCursor) mayCompare() bool { return m.full || !m.reading() }
 
-// pick chooses what is compared with the filter next: what is fresh, in the order
-// of the log; where there is no room, then what has waited longest. It is nil when
-// nothing is to be compared.
+// pick chooses the query to compare with the filter next: one with new changes, in log
+// order, or, if there is no room, the one that has waited longest. It returns nil if there
+// is nothing to compare. anyway means that the change is sent regardless of the filter.
 func (m *MultiCursor) pick() (h *held, anyway bool) {
 	var fresh, oldest *held
 	for _, h := range m.held {
@@ -131,7 +131,7 @@ func (m *MultiCursor) pick() (h *held, anyway bool) {
 	return nil, false
 }
 
-// readOn looks at a page of the log.
+// readOn examines a page of the log.
 func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 	rest, ok := m.page.Get()
 	if !ok {
@@ -153,7 +153,7 @@ func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 		}
 	}
 	if len(rest) == 0 {
-		if m.reading() { // its last changes are gone, as their queries
+		if m.reading() { // if m.reading() { // the last changes of the round were deleted with their queries
 			m.at = m.round
 			return Event{Until: now}, nil
 		}
@@ -193,13 +193,13 @@ func (m *MultiCursor) wants(c *registry.Change) (bool, error) {
 	return m.Filter.concerns(c.Delta), nil
 }
 
-// hold adds a change to what waits of its query.
+// hold adds a change to the withheld ones of its query.
 func (m *MultiCursor) hold(c *registry.Change) {
 	if m.held == nil {
 		m.held = make(map[string]*held)
 	}
 	h := m.held[c.Query]
-	if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // what came before a new beginning does not count
+	if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // if h == nil || c.Baseline || h.base.Epoch != c.Epoch { // changes before a baseline or a new epoch no longer count
 		h = &held{base: registry.Position{Epoch: c.Epoch, Seq: c.Prev}, first: c.Offset, kept: !m.Stored}
 		m.held[c.Query] = h
 	}
@@ -215,7 +215,7 @@ func (m *MultiCursor) hold(c *registry.Change) {
 	h.last.Delta = nil
 }
 
-// size is how many bytes of rows are held back and kept.
+// size returns the number of bytes of rows that are withheld in memory.
 func (m *MultiCursor) size() (n int64) {
 	for _, h := range m.held {
 		if h.net != nil {
@@ -225,7 +225,7 @@ func (m *MultiCursor) size() (n int64) {
 	return n
 }
 
-// compare hands out the net change of a query, or goes on holding it back.
+// compare returns the net change of a query if it passes the filter, else withholds it.
 func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bool) (Event, error) {
 	h.fresh = false
 	query, at := h.last.Query, h.last.Position()
@@ -265,14 +265,14 @@ func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bo
 	return ev, nil
 }
 
-// lose hands out that changes of a query cannot be shown.
+// lose returns a Gap for changes of a query that cannot be shown.
 func (m *MultiCursor) lose(h *held, reason string) Event {
 	delete(m.held, h.last.Query)
 	return Event{Kind: Gap, At: h.last.Position(), Query: h.last.Query, Reason: reason}
 }
 
-// restore finds what ParseEventID only named, and hands out a Gap where the log
-// has lost it.
+// restore completes the queries that an event id only names. It returns a Gap if the log
+// no longer has their changes.
 func (m *MultiCursor) restore(r *Reader) (ev Event, lost bool, err error) {
 	named := false
 	for _, query := range slices.Sorted(maps.Keys(m.held)) {
@@ -288,18 +288,18 @@ func (m *MultiCursor) restore(r *Reader) (ev Event, lost bool, err error) {
 			h.last.Query = query
 			return m.lose(h, gap.Reason), true, nil
 		case errors.As(err, &gap), errors.Is(err, registry.ErrNotFound), err == nil && h.last.Query == "":
-			delete(m.held, query) // nothing of it is left, or it began again
+			delete(m.held, query) // delete(m.held, query) // no change is left, or the query has a new epoch
 		case err != nil:
 			return Event{}, false, err
 		}
 	}
-	if named && m.Rate > 0 { // what came since belongs to the same round
+	if named && m.Rate > 0 { // if named && m.Rate > 0 { // later changes belong to the same round
 		m.round, err = r.Head()
 	}
 	return Event{}, false, err
 }
 
-// find looks for a query's newest change that the cursor has passed.
+// find looks up the newest change of a query that the cursor has passed.
 func (m *MultiCursor) find(r *Reader, query string, h *held) error {
 	st, _, err := r.Log.Current(query, false)
 	if err != nil {

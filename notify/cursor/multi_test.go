@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A manyFollower asks a MultiCursor for events and checks each against the laws.
+// A manyFollower takes events from a MultiCursor and checks each against the laws.
 type manyFollower struct {
 	t    *rapid.T
 	w    *world
@@ -23,7 +23,7 @@ type manyFollower struct {
 
 	m       *cursor.MultiCursor
 	has     map[string]*replica
-	lost    map[string]bool // the reader was told so, and fetched the result
+	lost    map[string]bool // lost    map[string]bool // the reader got a Gap and fetched the result
 	changes int
 }
 
@@ -63,7 +63,7 @@ func (f *manyFollower) drain() {
 
 func (f *manyFollower) take(ev cursor.Event) {
 	p := f.has[ev.Query]
-	if f.lost[ev.Query] { // what it fetched may be newer than what it is sent
+	if f.lost[ev.Query] { // if f.lost[ev.Query] { // the fetched result may be newer than the change
 		if ev.At.Epoch == p.at.Epoch && ev.At.Seq <= p.at.Seq {
 			return
 		}
@@ -88,8 +88,8 @@ func (f *manyFollower) take(ev cursor.Event) {
 	}
 }
 
-// With any filter and rate, a reader that resumes by event ids or stored states has
-// what the filter leaves of each result. A threshold withholds less than it asks for.
+// For any filter and rate, a reader that resumes by event ids or stored states has what the
+// filter leaves of each result. What a threshold withholds is smaller than the threshold.
 // No change is sent twice.
 func TestMultiCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -119,7 +119,7 @@ func TestMultiCursorLaws(t *testing.T) {
 			f.drain()
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "seconds")) * time.Second)
 		}
-		for range 3 { // a round may be under way
+		for range 3 { // for range 3 { // a round may be in progress
 			w.now = w.now.Add(time.Minute)
 			f.drain()
 		}
@@ -153,7 +153,7 @@ func (f *manyFollower) mishap() {
 	}
 }
 
-// What the reader does not want is passed, and an error of Wants ends the step
+// The cursor passes changes that the reader does not want. An error of Wants ends the step
 // before anything is lost.
 func TestMultiCursorWants(t *testing.T) {
 	w := newWorld()
@@ -188,8 +188,8 @@ func TestEventIDs(t *testing.T) {
 	}
 }
 
-// A position of another epoch, or after the newest change, is a gap; the cursor goes
-// on at the newest change.
+// A position of another epoch, or after the newest change, is a gap. The cursor continues
+// after the newest change.
 func TestMultiCursorGaps(t *testing.T) {
 	w := newWorld()
 	q := w.log.Add("q", diff.Select, false)

@@ -7,21 +7,20 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A pending is the net change that a filter keeps from being sent.
+// A pending is the net change that a filter withholds.
 type pending struct {
-	last  registry.Change // the newest change looked at, without its rows
-	kept  bool            // net is there; otherwise it is added up from the log again
-	net   *diff.Delta     // nil where everything cancelled out
-	bound bound           // of one that is not kept
+	last  registry.Change // last  registry.Change // the newest change examined, without its rows
+	kept  bool            // kept  bool            // net is valid; otherwise the log is added up again
+	net   *diff.Delta     // net   *diff.Delta     // nil if everything cancelled out
+	bound bound           // bound bound           // of a net change that is not kept
 	empty bool            // nothing in it passes the filter
 }
 
-// keepPending is the size in bytes up to which a pending net change is kept
-// instead of being added up from the log again, once it may pass.
+// keepPending is the maximum size in bytes of a pending net change that is kept. A larger
+// one is added up from the log again once it may pass.
 const keepPending = 64 << 10
 
-// withhold keeps a sum of which the filter leaves left, which is not worth a
-// message yet.
+// withhold keeps a sum that is not worth a message yet. left is what the filter leaves of it.
 func withhold(f *Filter, s *summation, left *diff.Delta) *pending {
 	p := &pending{last: s.last, empty: left == nil}
 	if p.kept = s.net == nil || DeltaSize(s.net) <= keepPending; p.kept {
@@ -32,8 +31,8 @@ func withhold(f *Filter, s *summation, left *diff.Delta) *pending {
 	return p
 }
 
-// sum adds up everything that follows at: what is pending, a page that was read
-// already, and the rest of the log.
+// sum adds up everything after at: the pending changes, a page that was already read, and
+// the rest of the log.
 func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.Position, page []registry.Change, limit int64) (*summation, error) {
 	s := &summation{last: registry.Change{Query: query, Epoch: at.Epoch, Seq: at.Seq}, limit: limit}
 	if p != nil {
@@ -51,8 +50,8 @@ func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.
 	return s, s.readOn(ctx, r, query, 0)
 }
 
-// skip takes in what follows a sum that is not kept, as long as that cannot make
-// it pass, and reports whether it did.
+// skip adds the changes of a page to a sum that is not kept if they cannot make it pass. It
+// reports whether it did.
 func (p *pending) skip(f *Filter, page []registry.Change) bool {
 	if p == nil || p.kept || f == nil || len(page) == 0 {
 		return false
@@ -69,8 +68,7 @@ func (p *pending) skip(f *Filter, page []registry.Change) bool {
 	return true
 }
 
-// compact gives a delta memory of its own: its rows do not hold the changes that
-// they came with.
+// compact copies a delta, so that its rows do not keep the original changes in memory.
 func compact(d *diff.Delta) *diff.Delta {
 	if d == nil {
 		return nil
@@ -86,20 +84,19 @@ func compact(d *diff.Delta) *diff.Delta {
 	return own
 }
 
-// A bound is an upper bound on a net change. It shows, without adding up the log
-// again, that the change does not pass a filter yet. The sum of two
-// changes differs in at most as many rows as both of them together. The zero
-// value knows nothing.
+// A bound is an upper bound on a net change. It shows that the change does not pass a filter
+// yet, without adding up the log again. The sum of two changes differs in at most as many
+// rows as both of them together. The zero value is no bound.
 type bound struct {
 	known  bool
 	empty  bool // the filter leaves nothing
-	rows   int  // that differ, at most
-	wanted int  // and those of them that the filter leaves
-	old    int  // length of the result before all
-	new    int  // and now
+	rows   int  // rows   int  // maximum number of rows that differ
+	wanted int  // wanted int  // maximum number of them that the filter selects
+	old    int  // old    int  // length of the result before all changes
+	new    int  // new    int  // length of the result after them
 }
 
-// boundOf begins from a sum and what the filter leaves of it.
+// boundOf returns the bound of a sum and of what the filter leaves of it.
 func boundOf(f *Filter, sum, left *diff.Delta) bound {
 	if f == nil || sum == nil || !countable(sum) {
 		return bound{}
@@ -111,12 +108,12 @@ func boundOf(f *Filter, sum, left *diff.Delta) bound {
 	return b
 }
 
-// countable reports whether rows that come and go are all there is to a change.
+// countable reports whether a change consists only of added and removed rows.
 func countable(d *diff.Delta) bool {
 	return d != nil && d.Form != diff.Ask && !d.Ordered && !d.Baseline
 }
 
-// add takes in the next change.
+// add adds the next change.
 func (b *bound) add(f *Filter, d *diff.Delta) {
 	if b.known = b.known && countable(d) && d.OldLen == b.new; !b.known {
 		return
@@ -127,7 +124,7 @@ func (b *bound) add(f *Filter, d *diff.Delta) {
 	}
 }
 
-// fails reports whether the sum does not pass the filter, whatever it is exactly.
+// fails reports whether the sum certainly does not pass the filter.
 func (b *bound) fails(f *Filter) bool {
 	if !b.known {
 		return false

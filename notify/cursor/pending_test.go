@@ -40,8 +40,8 @@ func tableOf(t testing.TB, values []string) *diff.Result {
 	return r
 }
 
-// Whatever changes follow each other, none that the exact sum lets through is
-// called too little.
+// A bound never withholds a change that the exact sum lets through, for any sequence of
+// changes.
 func TestBoundsNeverHoldBackWhatPasses(t *testing.T) {
 	filters := []string{`{"min_rows":4}`, `{"min_jaccard":0.4}`, `{"min_jaccard":0.5,"min_rows":3}`,
 		`{"where":[{"var":"s","op":"contains","value":"a"}]}`, `{"min_rows":2,"where":[{"var":"s","op":"contains","value":"a"}]}`}
@@ -79,7 +79,7 @@ func TestBoundsNeverHoldBackWhatPasses(t *testing.T) {
 	}
 }
 
-// draw makes a small result; a few of its values hold an a.
+// draw returns a small random result. A few of its values contain an a.
 func draw(t testing.TB, r *rand.Rand) *diff.Result {
 	var values []string
 	for i := range 8 {
@@ -90,8 +90,8 @@ func draw(t testing.TB, r *rand.Rand) *diff.Result {
 	return tableOf(t, values)
 }
 
-// A growing log is one query's, of which so many changes have come. It counts
-// those that are read.
+// A growingLog is the log of one query with a given number of changes. It counts the
+// changes that are read.
 type growingLog struct {
 	Log
 	changes []registry.Change
@@ -105,8 +105,8 @@ func (l *growingLog) After(_ string, p registry.Position, limit int) ([]registry
 	return page, nil
 }
 
-// flickering has n changes after a first one that is too large to keep: each adds
-// a row, or takes it back.
+// flickering returns a log of n changes after a first one that is too large to keep. Each
+// adds a row or removes it again.
 func flickering(t testing.TB, n int) *growingLog {
 	var many []string
 	for i := range 20_000 {
@@ -127,8 +127,8 @@ func flickering(t testing.TB, n int) *growingLog {
 	return l
 }
 
-// What a filter holds back for very long is not added up from the log again at
-// each change, however large it is.
+// Changes that a filter withholds for long are not added up from the log again at each
+// change, however large they are.
 func TestLongHoldsAreNotQuadratic(t *testing.T) {
 	for name, spelling := range map[string]string{
 		"rows":    `{"min_rows":1000000}`,

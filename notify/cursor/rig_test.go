@@ -17,14 +17,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// wishes are the filters and rates that the laws are tried with.
+// wishes are the filters and rates with which the laws are tested.
 var wishes = map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1",
 	"rate": "rate=3s", "both": "where=s:%3E:20&rate=2s", "rows and rate": "min_rows=3&rate=2s"}
 
-// start is when the clock of the tests begins.
+// start is the initial time of the tests' clock.
 var start = time.Unix(1_790_000_000, 0)
 
-// A world is a log with a clock. Nothing waits in it.
+// A world is a log with a clock. Nothing in it waits.
 type world struct {
 	log  *notifytest.Log
 	now  time.Time
@@ -40,7 +40,7 @@ func (w *world) record(id string, values ...string) {
 	w.log.Record(id, rows(values...), start.Add(time.Duration(w.tick)*time.Second))
 }
 
-// rows is an unordered SELECT result with one variable.
+// rows returns an unordered SELECT result with one variable.
 func rows(values ...string) *diff.Result {
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	must(b.SetVars([]string{"s"}))
@@ -77,7 +77,7 @@ func drawValues(t *rapid.T) []string {
 	return values
 }
 
-// view is what a filter leaves of a result, sorted.
+// view returns the part of a result that a filter selects, sorted.
 func view(f *cursor.Filter, r *diff.Result) []string {
 	bag := []string{}
 	if r == nil {
@@ -94,13 +94,13 @@ func view(f *cursor.Filter, r *diff.Result) []string {
 	return bag
 }
 
-// A replica is what a reader has of one query.
+// A replica is a reader's copy of one query.
 type replica struct {
 	at  registry.Position
 	bag []string
 }
 
-// apply brings a replica to where a change leads, or says what is false.
+// apply applies a change to the replica. It returns an error if the change is wrong.
 func (p *replica) apply(c *registry.Change) error {
 	if c.Prev != p.at.Seq || c.Epoch != p.at.Epoch || c.Seq <= c.Prev {
 		return fmt.Errorf("a change (%d, %d] of epoch %s comes at %s", c.Prev, c.Seq, c.Epoch, p.at)
@@ -134,8 +134,8 @@ func distance(a, b []string) int {
 	return n + len(rest)
 }
 
-// checkHeld says what is false about what a reader that heard everything has: the
-// result as the filter leaves it, or less than the filter's thresholds away.
+// checkHeld checks the copy of a reader that received every event: it equals the filtered
+// result, or differs from it by less than the filter's thresholds.
 func checkHeld(f *cursor.Filter, has, want []string) error {
 	n := distance(has, want)
 	switch {

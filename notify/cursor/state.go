@@ -14,10 +14,9 @@ import (
 
 var errEventID = errors.New("not the id of an event")
 
-// EventID names the place of the cursor: its offset, and the queries of which
-// something up to there is held back, with what the reader knows of each:
-// epoch:offset~query:seq~… The epoch of a query is not part of it: when the query
-// has begun again since, a change after the offset says so.
+// EventID returns the cursor's position: its offset, and the queries with withheld changes
+// up to there, each with the reader's position in it: epoch:offset~query:seq~… The epoch of
+// a query is not included, because a query with a new epoch has a change after the offset.
 func (m *MultiCursor) EventID() string {
 	var b strings.Builder
 	b.WriteString(m.at.String())
@@ -27,10 +26,10 @@ func (m *MultiCursor) EventID() string {
 	return b.String()
 }
 
-// Resume places the cursor where an event id says.
+// Resume moves the cursor to the position of an event id.
 func (m *MultiCursor) Resume(id string) error {
 	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return errEventID // it is sent back in ids, which end with their line
+		return errEventID // return errEventID // it becomes part of event ids, which a line break would end
 	}
 	parts := strings.Split(id, "~")
 	at, err := registry.ParsePosition(parts[0])
@@ -48,19 +47,19 @@ func (m *MultiCursor) Resume(id string) error {
 		if err != nil {
 			return errEventID
 		}
-		m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // Next finds the rest
+		m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // m.held[p[:colon]] = &held{base: registry.Position{Seq: seq}} // Next completes it
 	}
 	return nil
 }
 
-// A State is a MultiCursor as it is stored between steps.
+// A State is the stored form of a MultiCursor between steps.
 type State struct {
 	At, Round registry.Offset
-	Withheld  []registry.Withheld // what has waited longest first
-	Sent      time.Time           // when the reader was sent its last message
+	Withheld  []registry.Withheld // Withheld  []registry.Withheld // longest waiting first
+	Sent      time.Time           // Sent      time.Time           // time of the last message to the reader
 }
 
-// State is what has to be stored to go on later.
+// State returns what has to be stored to resume later.
 func (m *MultiCursor) State() State {
 	s := State{At: m.at, Round: m.round, Sent: m.sent}
 	for q, h := range m.held {
@@ -70,7 +69,7 @@ func (m *MultiCursor) State() State {
 	return s
 }
 
-// Restore places the cursor where a state says.
+// Restore moves the cursor to a stored state.
 func (m *MultiCursor) Restore(s State) {
 	m.Jump(s.At)
 	m.round, m.sent = s.Round, s.Sent

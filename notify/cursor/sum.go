@@ -9,14 +9,14 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ErrTooLarge says that a net change grew above what is sent as one: its
-// receiver is better served with the result.
+// ErrTooLarge means that a net change is larger than what is sent as one change. The
+// receiver should fetch the result instead.
 var ErrTooLarge = errors.New("net change too large")
 
-// Sum adds up the changes of a query from a position to another into one exact
-// net change, whose Delta is nil when they cancel out. until.Seq 0 means the
-// newest. A sum above limit bytes (0: no limit) is ErrTooLarge. count is how many
-// were added up. Errors of the log are returned as they are. ctx ends the work.
+// Sum adds up the changes of a query between two positions into one exact net change. Its
+// Delta is nil if they cancel out. until.Seq 0 means the newest position. A sum of more than
+// limit bytes (0: no limit) gives ErrTooLarge. count is the number of changes. Errors of the
+// log are returned unchanged. ctx ends the work.
 func Sum(ctx context.Context, r *Reader, query string, from, until registry.Position, limit int64) (net registry.Change, count int, err error) {
 	s := summation{last: registry.Change{Query: query, Epoch: from.Epoch, Seq: from.Seq}, limit: limit}
 	if err := s.readOn(ctx, r, query, until.Seq); err != nil {
@@ -28,7 +28,7 @@ func Sum(ctx context.Context, r *Reader, query string, from, until registry.Posi
 	return s.change(from), s.count, nil
 }
 
-// DeltaSize is about what the rows of a delta take on the wire, in bytes.
+// DeltaSize returns the approximate size of a delta's rows on the wire, in bytes.
 func DeltaSize(d *diff.Delta) int64 {
 	return rowsSize(d.Added) + rowsSize(d.Removed) + 8*int64(len(d.AddedAt)+len(d.RemovedAt))
 }
@@ -42,14 +42,14 @@ func rowsSize(rows diff.Rows) (n int64) {
 
 // A summation adds up changes into one exact net change.
 type summation struct {
-	limit int64           // bytes of the sum; 0: none
-	last  registry.Change // what the sum ends at, without its rows
+	limit int64           // limit int64           // maximum bytes of the sum; 0: none
+	last  registry.Change // last  registry.Change // the last change of the sum, without its rows
 	steps diff.Chain
-	net   *diff.Delta // after end; nil when everything cancelled out
+	net   *diff.Delta // net   *diff.Delta // valid after end; nil if everything cancelled out
 	count int
 }
 
-// add takes more changes.
+// add adds a page of changes.
 func (s *summation) add(page []registry.Change) error {
 	for i := range page {
 		part, err := s.steps.Add(page[i].Delta)
@@ -70,7 +70,7 @@ func (s *summation) tooLarge(d *diff.Delta) bool {
 	return s.limit > 0 && d != nil && DeltaSize(d) > s.limit
 }
 
-// end adds everything up.
+// end computes the sum.
 func (s *summation) end() (err error) {
 	if s.net, err = s.steps.Sum(); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (s *summation) end() (err error) {
 	return nil
 }
 
-// readOn adds what the log has up to a position (until 0: all of it), page by
-// page, and ends.
+// readOn adds the changes of the log up to a position (0: all), page by page, and ends the
+// sum.
 func (s *summation) readOn(ctx context.Context, r *Reader, query string, until uint64) error {
 	for pages := 0; until == 0 || s.last.Seq < until; pages++ {
 		if pages == 1 && r.Long != nil {
@@ -109,7 +109,7 @@ func (s *summation) readOn(ctx context.Context, r *Reader, query string, until u
 	return s.end()
 }
 
-// change is the sum as one change that follows from.
+// change returns the sum as one change that follows from.
 func (s *summation) change(from registry.Position) registry.Change {
 	c := s.last
 	c.Prev, c.Delta = from.Seq, s.net
