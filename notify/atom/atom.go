@@ -1,18 +1,17 @@
-// Package atom writes the change log as Atom feeds (RFC 4287), archived as RFC
-// 5005 has it: the feed itself holds the newest changes, and links to documents
-// of the older ones, which do not change as long as the log reaches back.
+// Package atom writes the change log as Atom feeds (RFC 4287) with archives (RFC 5005).
+// The feed itself holds the newest changes. It links to documents of the older ones, which
+// do not change as long as the log contains them.
 //
-// An entry's id is a tag URI with the position of the change, the same in every
-// feed that has it. Its content is the change as everywhere else, in JSON as
-// text; a large one says "truncated" and where the result is. A reader that
-// takes the entries in the order of their positions has the whole log.
+// The id of an entry is a tag URI with the position of the change, and is the same in every
+// feed. The content is the change in its usual JSON form, as text. A large change says
+// "truncated" and links to the result instead. A reader that processes the entries in the
+// order of their positions has the whole log.
 //
-// A feed may be filtered by the parameters min_jaccard, min_rows, vars and where
-// of event streams. Each entry is about one change, which is compared with the
-// filter on its own, and what does not pass is left out, not added to the next.
-// What vars and where leave of a change has an id of its own, since it is not the
-// whole. There is no rate: a reader asks as often as it likes, and gets 304 when
-// there is nothing new. Only the feed of one query without parameters is a topic
+// The parameters min_jaccard, min_rows, vars and where of event streams filter a feed. Each
+// entry is about one change, which is compared with the filter on its own. A change that
+// does not pass is left out and is not added to the next one. An entry with only a part of a
+// change has an id of its own. There is no rate: a reader polls as often as it likes, and
+// gets 304 if there is nothing new. Only the feed of one query without parameters is a topic
 // of the hub.
 package atom
 
@@ -39,35 +38,34 @@ import (
 // Type is the media type of feeds.
 const Type = "application/atom+xml; charset=utf-8"
 
-// block is how many positions an archive document covers. The feed itself holds
-// the newest complete block and what came after it.
+// block is the number of positions in an archive document. The feed itself holds the newest
+// complete block and the changes after it.
 const block = 50
 
-// entryBytes is the size of a change's rows from which its entry has counts
-// and a link only.
+// entryBytes is the size of a change's rows above which its entry has only counts and a
+// link.
 const entryBytes = 32 << 10
 
 // A Source writes feeds.
 type Source struct {
 	Log  notify.Log
-	Head func() (registry.Offset, error) // the newest change of all
-	// Tagged says whether a query has a tag; needed for feeds of a tag.
+	Head func() (registry.Offset, error) // Head func() (registry.Offset, error) // offset of the newest change of all queries
+	// Tagged reports whether a query has a tag. It is needed for feeds of a tag.
 	Tagged    func(query, tag string) bool
 	PublicURL string
 }
 
-// A Document is a feed or an archive of it.
+// A Document is a feed or one of its archives.
 type Document struct {
 	Body     []byte
 	ETag     string    // strong
 	Modified time.Time // of the newest entry
-	Self     string    // path and query of its URL, as rel="self" says
+	Self     string    // Self     string    // path and query of its URL, as in rel="self"
 	Topic    bool      // the hub delivers it
 }
 
-// Query writes the feed of one query, or with archive=epoch:seq the archive
-// that ends at a position. The error is a *registry.GapError for an archive
-// that the log does not hold (any more).
+// Query writes the feed of one query or, with archive=epoch:seq, the archive that ends at a
+// position. The error is a *registry.GapError if the log does not contain the archive.
 func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
 	st, _, err := s.Log.Current(q.ID, false)
 	if err != nil {
@@ -89,8 +87,8 @@ func (s *Source) Query(q *registry.Query, params url.Values) (Document, error) {
 	return f.write(params.Get("archive"))
 }
 
-// All writes the feed of all queries, or of those that tag and endpoint of the
-// parameters leave. Its positions are the store's offsets.
+// All writes the feed of all queries, or of those with the tag and the endpoint in params.
+// Its positions are the store's offsets.
 func (s *Source) All(params url.Values) (Document, error) {
 	head, err := s.Head()
 	if err != nil {
@@ -119,23 +117,23 @@ func (s *Source) All(params url.Values) (Document, error) {
 	return f.write(params.Get("archive"))
 }
 
-// A feed is one to be written.
+// A feed is the description of a feed to be written.
 type feed struct {
 	s         *Source
 	path      string
 	filter    []string // parameters of its URL
 	only      *cursor.Filter
-	suffix    string // of the ids of entries that are not whole
+	suffix    string // suffix    string // of the ids of entries with a part of a change
 	topic     bool
 	newest    registry.Position
-	epochless time.Time // of a feed without entries
+	epochless time.Time // epochless time.Time // modification time of a feed without entries
 	id, title string
 	read      func(registry.Position, int) ([]registry.Change, error)
 	at        func(*registry.Change) uint64
 	keep      func(*registry.Change) bool
 }
 
-// wish reads the filter of a feed.
+// wish reads the filter of a feed from the parameters.
 func (f *feed) wish(params url.Values) (err error) {
 	if params.Has("rate") {
 		return malformed("a feed has no rate: read it as often as you like")
@@ -164,7 +162,7 @@ func malformed(detail string) error {
 	return &registry.Problem{Kind: registry.KindMalformed, Detail: detail}
 }
 
-// shows is what the feed shows of a change; ok is false for nothing.
+// shows returns the part of a change that the feed shows. ok is false if there is none.
 func (f *feed) shows(c *registry.Change) (left registry.Change, ok bool) {
 	if !f.keep(c) {
 		return left, false
@@ -174,7 +172,7 @@ func (f *feed) shows(c *registry.Change) (left registry.Change, ok bool) {
 	}
 	left, ok = f.only.Apply(*c)
 	if ok && !f.only.ByRow() {
-		left = *c // all of it
+		left = *c // left = *c // the whole change
 	}
 	return left, ok
 }
@@ -200,20 +198,20 @@ func (f *feed) write(archive string) (Document, error) {
 	return f.document(entries, p.Seq, p.Seq-block)
 }
 
-// current is the feed itself. What the log has lost of it is left out.
+// current returns the feed itself, without changes that the log no longer has.
 func (f *feed) current() (Document, error) {
 	n := f.newest.Seq
 	first := max(n/block, 1)*block - block
 	before := first
 	entries, err := f.entries(first, n)
-	for range 3 { // the log may be trimmed meanwhile
+	for range 3 { // for range 3 { // the log may be trimmed during a try
 		if !tooOld(err) {
 			break
 		}
 		if first, err = f.reach(first+1, n); err == nil {
 			entries, err = f.entries(first, n)
 		}
-		before = 0 // there is nothing
+		before = 0 // before = 0 // there is no older document
 	}
 	if err != nil {
 		return Document{}, err
@@ -226,8 +224,7 @@ func tooOld(err error) bool {
 	return errors.As(err, &gap) && gap.Reason == registry.TooOld
 }
 
-// reach finds the lowest position in [low, high] after which the log can be
-// read.
+// reach returns the lowest position in [low, high] from which the log can be read.
 func (f *feed) reach(low, high uint64) (uint64, error) {
 	for low < high {
 		mid := low + (high-low)/2
@@ -244,13 +241,13 @@ func (f *feed) reach(low, high uint64) (uint64, error) {
 	return low, nil
 }
 
-// An entry is one that is written, with what the feed has to know of it.
+// An entry is a written entry with the values that the feed needs.
 type entry struct {
 	text    []byte
 	updated time.Time
 }
 
-// entries writes those after from up to until, oldest first.
+// entries writes the changes after from up to until, oldest first.
 func (f *feed) entries(from, until uint64) (list []entry, err error) {
 	p := registry.Position{Epoch: f.newest.Epoch, Seq: from}
 	for p.Seq < until {
@@ -277,8 +274,8 @@ func (f *feed) entries(from, until uint64) (list []entry, err error) {
 	return list, nil
 }
 
-// document puts a feed together, newest entry first. archive is its last
-// position, 0 for the feed itself; before is where older ones end, 0 for none.
+// document assembles a feed with the newest entry first. archive is its last position, 0 for
+// the feed itself. before is the end of the older document, 0 for none.
 func (f *feed) document(entries []entry, archive, before uint64) (Document, error) {
 	d := Document{Self: f.link(archive), Modified: f.epochless, Topic: f.topic && archive == 0}
 	if n := len(entries); n > 0 {
@@ -312,7 +309,7 @@ func (f *feed) document(entries []entry, archive, before uint64) (Document, erro
 	return d, nil
 }
 
-// link is the path and query of the feed, or of an archive of it.
+// link returns the path and query of the feed, or of one of its archives.
 func (f *feed) link(archive uint64) string {
 	params := slices.Clone(f.filter)
 	if archive > 0 {
@@ -369,8 +366,8 @@ func summary(c *registry.Change) string {
 	return fmt.Sprintf("%d %s added, %d removed", len(d.Added), kind, len(d.Removed))
 }
 
-// printable writes the characters that JSON may hold as they are and XML not at
-// all as JSON's escapes: they occur in strings only.
+// printable replaces characters that JSON allows and XML does not by JSON escapes. They
+// occur only inside strings.
 func printable(json []byte) string {
 	return unprintable.Replace(string(json))
 }
@@ -379,19 +376,19 @@ var unprintable = strings.NewReplacer("\uFFFE", `\uFFFE`, "\uFFFF", `\uFFFF`)
 
 func element(b *bytes.Buffer, name, text string) {
 	b.WriteString("<" + name + ">")
-	_ = xml.EscapeText(b, []byte(text)) // a buffer takes everything
+	_ = xml.EscapeText(b, []byte(text)) // _ = xml.EscapeText(b, []byte(text)) // writing to a buffer cannot fail
 	b.WriteString("</" + name + ">\n")
 }
 
 func (s *Source) linkTo(b *bytes.Buffer, rel, path string) {
 	b.WriteString(`<link rel="` + rel + `" href="`)
-	_ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // likewise
+	_ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // _ = xml.EscapeText(b, []byte(strings.TrimSuffix(s.PublicURL, "/")+path)) // cannot fail either
 	b.WriteString(`"/>` + "\n")
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// tag makes a tag URI (RFC 4151) under the name of this server.
+// tag returns a tag URI (RFC 4151) with the name of this server.
 func (s *Source) tag(specific string) string {
 	host := "localhost"
 	if u, err := url.Parse(s.PublicURL); err == nil && u.Hostname() != "" && !strings.Contains(u.Hostname(), ":") {

@@ -19,7 +19,7 @@ import (
 
 const base = "http://fresh.example:8080"
 
-// A feed is what RFC 4287 asks of a document, read strictly.
+// A feed holds the elements that RFC 4287 requires of a document, read strictly.
 type feed struct {
 	XMLName xml.Name  `xml:"http://www.w3.org/2005/Atom feed"`
 	ID      string    `xml:"http://www.w3.org/2005/Atom id"`
@@ -79,7 +79,7 @@ func (f *feed) link(rel string) string {
 	return ""
 }
 
-// seqs are those of a feed's entries, as their contents say.
+// seqs returns the positions in the contents of a feed's entries.
 func (f *feed) seqs(t *testing.T) (seqs []uint64) {
 	t.Helper()
 	for _, e := range f.Entries {
@@ -123,8 +123,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A reader that follows prev-archive to its end has every change once, and archives
-// keep their bytes.
+// A reader that follows prev-archive to its end gets every change once, and the bytes of an
+// archive do not change.
 func TestArchives(t *testing.T) {
 	log, s := setUp()
 	id := log.Add("q", diff.Select, false)
@@ -212,8 +212,8 @@ func gap(t *testing.T, s *atom.Source, q *registry.Query, archive url.Values, re
 	}
 }
 
-// A feed of a tag has its queries' changes only, with the ids that they have
-// everywhere; what XML cannot hold comes through.
+// The feed of a tag has only the changes of its queries, with the same ids as in other
+// feeds. Characters that XML does not allow are preserved.
 func TestAll(t *testing.T) {
 	log, s := setUp()
 	a, b := log.Add("a", diff.Select, false), log.Add("b", diff.Select, false)
@@ -249,8 +249,8 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// A filtered feed has the entries that pass, each on its own, under its own URL;
-// what is not whole has another id.
+// A filtered feed has its own URL and the entries that pass, each compared on its own. An
+// entry with a part of a change has another id.
 func TestFiltered(t *testing.T) {
 	log, s := setUp()
 	id := log.Add("q", diff.Select, false)
