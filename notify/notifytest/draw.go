@@ -7,25 +7,25 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// Rows is an unordered SELECT result with the variable s and these literals.
+// Rows returns an unordered SELECT result with the variable s and these literals.
 func Rows(values ...string) *diff.Result { return Table(false, values...) }
 
-// Table is a SELECT result with the variable s and these literals.
+// Table returns a SELECT result with the variable s and these literals.
 func Table(ordered bool, values ...string) *diff.Result {
 	b := diff.NewBuilder(diff.Select, diff.Options{Ordered: ordered})
 	b.SetVars([]string{"s"})
 	for _, v := range values {
 		b.Row(diff.Term{Kind: diff.Literal, Value: v})
 	}
-	r, err := b.Finish() // the first error sticks
+	r, err := b.Finish() // r, err := b.Finish() // returns the first error of all calls
 	if err != nil {
 		panic(err)
 	}
 	return r
 }
 
-// Random is a result of a form drawn from a small world, so that two draws have
-// rows in common.
+// Random returns a random result of a form. It draws from few values, so that two results
+// have rows in common.
 func Random(r *rand.Rand, form diff.Form, ordered bool) *diff.Result {
 	b := diff.NewBuilder(form, diff.Options{Ordered: ordered})
 	n := r.IntN(8)
@@ -53,7 +53,7 @@ func Random(r *rand.Rand, form diff.Form, ordered bool) *diff.Result {
 	return res
 }
 
-// literal is a literal that is hard to write down, or nothing.
+// literal returns a literal that is hard to encode, or an unbound term.
 func literal(r *rand.Rand) diff.Term {
 	t := diff.Term{Kind: diff.Literal, Value: []string{"a", "b<&>", "c \"q\"", "ü\u2028", "\x01\n", "𝄞"}[r.IntN(6)]}
 	switch r.IntN(4) {

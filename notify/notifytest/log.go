@@ -1,5 +1,5 @@
-// Package notifytest has a Log in memory, for tests of whatever reads one, and
-// the conformance suite that every implementation of notify.Log passes.
+// Package notifytest provides a Log in memory for tests, and the conformance suite that
+// every implementation of notify.Log passes.
 package notifytest
 
 import (
@@ -37,7 +37,7 @@ var (
 	_ notify.Registrar = (*Log)(nil)
 )
 
-// NewLog returns an empty log whose store-wide epoch is the one given.
+// NewLog returns an empty log with this epoch of the store.
 func NewLog(epoch string) *Log {
 	return &Log{epoch: epoch, queries: make(map[string]*entry)}
 }
@@ -56,8 +56,8 @@ func (l *Log) Add(name string, form diff.Form, ordered bool) string {
 	return id
 }
 
-// Record commits a complete execution that was true at the moment at, and says
-// whether it made a change.
+// Record commits a complete execution whose answer was true at the time at. It reports
+// whether the result changed.
 func (l *Log) Record(id string, res *diff.Result, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *Log) Record(id string, res *diff.Result, at time.Time) bool {
 	return true
 }
 
-// Fail notes a failed execution.
+// Fail records a failed execution.
 func (l *Log) Fail(id, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *Log) Fail(id, reason string) {
 	}
 }
 
-// Idle notes that no holder wants executions any more.
+// Idle records that no holder wants executions any more.
 func (l *Log) Idle(id, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +115,7 @@ func (l *Log) Trim(id string, keep int) {
 	}
 }
 
-// TrimAll drops the oldest changes of the store-wide sequence until keep are left.
+// TrimAll drops the oldest changes of all queries until keep are left.
 func (l *Log) TrimAll(keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +124,8 @@ func (l *Log) TrimAll(keep int) {
 	}
 }
 
-// Renumber begins a new epoch for a query, as a store does that lost its
-// history: results stay, and positions of the old epoch mean nothing any more.
+// Renumber starts a new epoch for a query, like a store that lost its history. Results
+// stay, and positions of the old epoch become invalid.
 func (l *Log) Renumber(id, epoch string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *Log) Renumber(id, epoch string) {
 	e.status.Position.Epoch = epoch
 }
 
-// RenumberAll begins a new epoch for everything.
+// RenumberAll starts a new epoch for the store and all queries.
 func (l *Log) RenumberAll(epoch string) {
 	l.mu.Lock()
 	l.epoch, l.all = epoch, nil
@@ -148,14 +148,14 @@ func (l *Log) RenumberAll(epoch string) {
 	}
 }
 
-// Remove ends a query.
+// Remove deletes a query.
 func (l *Log) Remove(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.queries, id)
 }
 
-// Holds counts the live subscriptions that hold a query.
+// Holds returns the number of live subscriptions that hold a query.
 func (l *Log) Holds(id string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +209,7 @@ func (l *Log) All(o registry.Offset, limit int) ([]registry.Change, error) {
 	return page(l.all, int(o.Seq-oldest), limit), nil
 }
 
-// Head is the offset of the newest change of all.
+// Head returns the offset of the newest change of all queries.
 func (l *Log) Head() (registry.Offset, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,8 +252,8 @@ func (l *Log) Resolve(_ registry.Caller, ref string) (registry.Query, error) {
 	return registry.Query{}, fmt.Errorf("query %q: %w", ref, registry.ErrNotFound)
 }
 
-// Follow implements notify.Registrar: the text is the name, and what does not
-// begin with SELECT is refused.
+// Follow implements notify.Registrar. The text of the query is its name. A text that does
+// not begin with SELECT is refused.
 func (l *Log) Follow(_ context.Context, _ registry.Caller, endpoint, sparql string) (registry.Query, func(), error) {
 	if endpoint != "test" || len(sparql) < 6 || sparql[:6] != "SELECT" {
 		return registry.Query{}, nil, fmt.Errorf("%w: not a SELECT query on the endpoint test", notify.ErrRefused)
@@ -263,13 +263,13 @@ func (l *Log) Follow(_ context.Context, _ registry.Caller, endpoint, sparql stri
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.queries[id]
-	if e == nil { // removed meanwhile
+	if e == nil { // if e == nil { // the query was removed meanwhile
 		return registry.Query{}, nil, fmt.Errorf("query %s: %w", id, registry.ErrNotFound)
 	}
 	return e.copy(), func() { l.hold(id, -1) }, nil
 }
 
-// copy is the query, which its caller may change.
+// copy returns a copy of the query that the caller may modify.
 func (e *entry) copy() registry.Query {
 	q := e.query
 	q.Holders = slices.Clone(q.Holders)

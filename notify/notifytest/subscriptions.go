@@ -84,8 +84,8 @@ func (m *Subscriptions) EditSubscriptions(edits []*registry.SubscriptionEdit) er
 	return nil
 }
 
-// TestSubscriptions runs the conformance suite of deliver.Store; open returns
-// an empty one each time.
+// TestSubscriptions runs the conformance suite of deliver.Store. open returns an empty store
+// each time.
 func TestSubscriptions(t *testing.T, open func(t *testing.T) deliver.Store) {
 	for _, c := range []struct {
 		name string
@@ -137,7 +137,8 @@ func put(t *testing.T, st deliver.Store, all ...registry.Subscription) {
 	}
 }
 
-// subscriptionKept: every field comes back, and what comes back is the caller's.
+// subscriptionKept checks that a store returns every field, and that the caller may modify
+// what it returns.
 func subscriptionKept(t *testing.T, st deliver.Store) {
 	want := full("wh_1")
 	put(t, st, want)
@@ -196,7 +197,7 @@ func subscriptionDeleted(t *testing.T, st deliver.Store) {
 	if list, err := st.Subscriptions("", 10); err != nil || len(list) != 0 {
 		t.Errorf("left are %d: %v", len(list), err)
 	}
-	put(t, st, full("a")) // a new one may take the id
+	put(t, st, full("a")) // put(t, st, full("a")) // a new subscription may reuse the id
 }
 
 func subscriptionsListed(t *testing.T, st deliver.Store) {

@@ -14,27 +14,27 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A Subject is an implementation of notify.Log under test, with what the suite
-// needs to make history. Functions that are nil skip what needs them.
+// A Subject is an implementation of notify.Log under test, with functions that create
+// history. Tests that need a nil function are skipped.
 type Subject struct {
 	Log notify.Log
-	// Head is the offset of the newest change of all.
+	// Head returns the offset of the newest change of all queries.
 	Head func() (registry.Offset, error)
-	// Add registers a query that has no result yet and returns its id; calling it
-	// with another name gives another query.
+	// Add registers a query without a result and returns its id. Different names give
+	// different queries.
 	Add func(name string, form diff.Form, ordered bool) string
-	// Record commits a complete execution of a query that was true at a moment.
+	// Record commits a complete execution of a query whose answer was true at a time.
 	Record func(query string, res *diff.Result, at time.Time)
-	// Trim drops the oldest changes of a query so that at most keep, which is at
-	// least 1, are left.
+	// Trim drops the oldest changes of a query until at most keep are left. keep is at
+	// least 1.
 	Trim func(query string, keep int)
-	// Renumber makes the log begin a new epoch for all its queries.
+	// Renumber starts a new epoch for all queries of the log.
 	Renumber func()
-	// Remove ends a query.
+	// Remove deletes a query.
 	Remove func(query string)
 }
 
-// TestLog runs the conformance suite; open returns an empty subject each time.
+// TestLog runs the conformance suite. open returns an empty subject each time.
 func TestLog(t *testing.T, open func(t *testing.T) Subject) {
 	for _, c := range []struct {
 		name string
@@ -115,8 +115,8 @@ func baseline(t *testing.T, s Subject) {
 	}
 }
 
-// history: whatever happened, the log leads from nothing to the present result,
-// one seq at a time, and unchanged executions leave no trace but CheckedAt.
+// history checks that the log leads from nothing to the current result, one seq at a time,
+// and that unchanged executions change only CheckedAt.
 func history(t *testing.T, s Subject) {
 	const seed = 11
 	r := rand.New(rand.NewPCG(seed, seed))
@@ -323,7 +323,7 @@ func offsets(t *testing.T, s Subject) {
 	wantGap(t, err, registry.Ahead)
 }
 
-// copies: what the log returned stays as it was while the log goes on.
+// copies checks that what the log returned does not change when the log goes on.
 func copies(t *testing.T, s Subject) {
 	q := s.Add("q", diff.Select, false)
 	begin, _ := current(t, s, q)
@@ -348,8 +348,8 @@ func copies(t *testing.T, s Subject) {
 	}
 }
 
-// concurrent: readers beside a writer see a log that only grows, and a status
-// and result of one moment.
+// concurrent checks that readers beside a writer see a log that only grows, and a status and
+// a result of the same moment.
 func concurrent(t *testing.T, s Subject) {
 	q := s.Add("q", diff.Select, false)
 	begin, _ := current(t, s, q)
