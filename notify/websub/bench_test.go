@@ -22,7 +22,7 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
-// A crowd is many subscribers of one topic at one server, over a real store.
+// A crowd is a set of subscribers of one topic at one server with a real store.
 type crowd struct {
 	tb    testing.TB
 	log   *notifytest.Log
@@ -96,7 +96,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 	return c
 }
 
-// change makes a new version and waits until everybody has it.
+// change creates a new version and waits until all subscribers have it.
 func (c *crowd) change(subscribers int) {
 	c.tb.Helper()
 	c.tick++
@@ -127,7 +127,7 @@ func TestLongCrowdInBoundedMemory(t *testing.T) {
 	c.change(subscribers)
 	grown := c.most.Load() - int64(before.HeapAlloc)
 	t.Logf("%d bytes more in use at most", grown)
-	if grown > 128<<20 { // sender and receiver are in this process; ten thousand copies would be 1 GB
+	if grown > 128<<20 { // if grown > 128<<20 { // includes sender and receiver; ten thousand copies would be 1 GB
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 }
@@ -141,7 +141,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}{{1000, 10, ""}, {10_000, 10, ""}, {10_000, 10, "k"}, {1000, 2000, "k"}} {
 		b.Run(fmt.Sprintf("subscribers=%d/rows=%d/signed=%t", c.subscribers, c.rows, c.secret != ""), func(b *testing.B) {
 			crowd := newCrowd(b, c.subscribers, c.rows, c.secret)
-			crowd.change(c.subscribers) // connections
+			crowd.change(c.subscribers) // crowd.change(c.subscribers) // opens the connections
 			before, n := cpu(), 0
 			for b.Loop() {
 				crowd.change(c.subscribers)
@@ -155,8 +155,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// BenchmarkBarePost is the reference: the same requests by the same client,
-// with nothing around them.
+// BenchmarkBarePost is the reference: the same requests by the same client without the hub.
 func BenchmarkBarePost(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 	defer srv.Close()

@@ -18,7 +18,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A delivery is the topic: its type, its links, all of its bytes.
+// A delivery has the media type, the links and all bytes of the topic.
 func TestH6H39H40H41H43H44H45Content(t *testing.T) {
 	for form, typ := range map[string]string{"srj": "application/sparql-results+json", "csv": "text/csv; charset=utf-8"} {
 		r, s := newRig(t), newSubscriber(t)
@@ -39,7 +39,7 @@ func TestH6H39H40H41H43H44H45Content(t *testing.T) {
 	}
 }
 
-// Each delivery is the full topic, also when the subscriber has the rest already.
+// Each delivery is the full topic, even if the subscriber already has most of it.
 func TestH7H42NothingIsLeftOut(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.subscribe(s)
@@ -52,7 +52,7 @@ func TestH7H42NothingIsLeftOut(t *testing.T) {
 	}
 }
 
-// Every 2xx is success, everything else is tried again.
+// Every 2xx is success. Every other status is retried.
 func TestH46H48H50Codes(t *testing.T) {
 	for _, code := range []int{200, 201, 202, 204, 206, 226, 299} {
 		r, s := newRig(t), newSubscriber(t)
@@ -104,7 +104,7 @@ func TestH47Gone(t *testing.T) {
 	}
 }
 
-// What the callback says besides its status does not matter, however much it is.
+// The body of the callback's answer is ignored, whatever its size.
 func TestH49AnswerIgnored(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -113,7 +113,7 @@ func TestH49AnswerIgnored(t *testing.T) {
 			return
 		}
 		chunk := []byte(strings.Repeat("x", 64<<10))
-		for { // until the hub hangs up
+		for { // for { // until the hub closes the connection
 			if _, err := w.Write(chunk); err != nil {
 				return
 			}
@@ -126,7 +126,7 @@ func TestH49AnswerIgnored(t *testing.T) {
 	until(t, "success", func() bool { return r.subscription().Deliveries == 1 })
 }
 
-// Retries end; the subscription does not, and the next version is tried.
+// Retries end, but the subscription does not: the next version is tried.
 func TestH50H51GivesUpAVersionNotTheSubscription(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	s.set(nil, func(n int) int { return 500 })
@@ -168,7 +168,7 @@ func TestH50TimeLimit(t *testing.T) {
 	}
 }
 
-// The signature is an HMAC of the body in lower-case hex after the method's name.
+// The signature is an HMAC of the body in lower-case hex, after the method's name.
 func TestH52H53H58Signature(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.subscribe(s, "secret", "k&=%")
@@ -196,7 +196,7 @@ func TestH54H57X8HTTPS(t *testing.T) {
 	}
 }
 
-// A version is never delivered after a newer one, and waiting ones are left out.
+// A version is never delivered after a newer one. Waiting older versions are skipped.
 func TestNeverOlderAfterNewer(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	s.set(nil, func(n int) int {
@@ -226,8 +226,8 @@ func TestNeverOlderAfterNewer(t *testing.T) {
 	}
 }
 
-// Thresholds and a rate decide when the topic is delivered, never what: the net
-// change since the last delivery counts, and one that cancels out is none.
+// Thresholds and a rate decide when the topic is delivered, not what is delivered. They
+// apply to the net change since the last delivery; a change that cancels out is none.
 func TestThresholdAndRate(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	subscribe := func(callback, wish string) answer {
@@ -254,14 +254,14 @@ func TestThresholdAndRate(t *testing.T) {
 	if n := len(s.deliveries()); n != 0 {
 		t.Fatalf("%d deliveries below the threshold", n)
 	}
-	r.stop() // what is held back outlives the process
+	r.stop() // r.stop() // withheld changes survive the process
 	r.start()
 	record("a", "b", "c", "d", "e")
 	if d := s.last(1); d.body != r.content() {
 		t.Errorf("delivered %s, the topic is %s", d.body, r.content())
 	}
 	record("a", "b", "c", "d")
-	record("a", "b", "c", "d", "e") // back to what was delivered
+	record("a", "b", "c", "d", "e") // record("a", "b", "c", "d", "e") // same as what was delivered
 	r.settled()
 	until(t, "a position past what cancelled out", func() bool { st, _, _ := r.log.Current(r.query, false); return r.subscription().Cursor == st.Position })
 	record("1", "2")
@@ -286,8 +286,8 @@ func TestThresholdAndRate(t *testing.T) {
 	until(t, "no wish", func() bool { x := r.subscription(); return x.Rate == 0 && x.Intent == nil })
 }
 
-// A delivery may show more than the change that it was for. Thresholds count from
-// what it showed.
+// A delivery may include later changes than the one that caused it. Thresholds count from
+// the delivered content.
 func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	record := func(values string) {
@@ -305,14 +305,14 @@ func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {
 	if d := s.last(1); d.body != r.content() {
 		t.Fatalf("delivered %s, the topic is %s", d.body, r.content())
 	}
-	record("a b c d e") // one row from what woke the hub, three from what it delivered
+	record("a b c d e") // record("a b c d e") // one row more than at the wake-up, three more than what was delivered
 	if d := s.last(2); d.body != r.content() {
 		t.Errorf("delivered %s, the topic is %s", d.body, r.content())
 	}
 }
 
-// What was not delivered when the process ended is delivered by the next, as
-// are leases, secrets and questions that were not asked yet.
+// After a restart the hub continues with pending deliveries, leases, secrets and unasked
+// questions.
 func TestRestart(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.subscribe(s, "secret", "k", "lease_seconds", "1000")

@@ -16,8 +16,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Without an allow list no callback on this machine or network is called, with any
-// spelling of its address.
+// Without an allow list the hub calls no callback on this machine or network, however its
+// address is written.
 func TestX1PrivateCallbacks(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.allow = []string{} })
 	var hits atomic.Int32
@@ -38,8 +38,8 @@ func TestX1PrivateCallbacks(t *testing.T) {
 	}
 }
 
-// A client that asks too often is refused, and one callback host is not asked
-// often for many clients; listed networks are free of both.
+// A client with too many requests is refused, and many clients cannot make the hub ask one
+// callback host too often. Neither limit applies to listed networks.
 func TestX2Rates(t *testing.T) {
 	caps := websub.Caps{ClientRate: 1e-9, ClientBurst: 3, HostRate: 1e-9, HostBurst: 2}
 	elsewhere := func(i int) string { return fmt.Sprintf("http://callback.invalid/cb%d", i) }
@@ -90,7 +90,7 @@ func TestX2Caps(t *testing.T) {
 	pending.settled()
 }
 
-// A request that a denial replaces does not count as waiting any more.
+// A request that a denial replaces no longer counts as pending.
 func TestX2CapAfterDenial(t *testing.T) {
 	r, s := newRig(t, func(s *setup) { s.caps = websub.Caps{Pending: 1} }), newSubscriber(t)
 	asked, wait := make(chan struct{}, 10), make(chan struct{})
@@ -110,8 +110,8 @@ func TestX2CapAfterDenial(t *testing.T) {
 	r.settled()
 }
 
-// A restart neither forgets that a callback is being asked nor frees more than
-// there is.
+// After a restart, pending questions still count, and no more places become free than there
+// are.
 func TestX2CapAfterRestart(t *testing.T) {
 	r, s := newRig(t, func(s *setup) { s.caps = websub.Caps{Pending: 1} }), newSubscriber(t)
 	var asked atomic.Int32
@@ -149,7 +149,7 @@ func TestX3Limits(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	body := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "x": {strings.Repeat("x", 64<<10)}}.Encode()
 	r.raw("application/x-www-form-urlencoded", body, "").want(t, 413)
-	// A verification that answers without end is one that fails, soon.
+	// A verification with an endless answer fails soon.
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		fmt.Fprint(w, q.URL.Query().Get("hub.challenge"))
 		for {
@@ -163,8 +163,8 @@ func TestX3Limits(t *testing.T) {
 	until(t, "the end", func() bool { return r.engine.Stats().Sent == 1 && r.subscription() == nil })
 }
 
-// Line breaks in parameters reach no header: the secret is a key and no more,
-// and topic and callback cannot have them.
+// Line breaks in parameters do not reach a header: the secret is only a key, and topics and
+// callbacks must not contain any.
 func TestX4Injection(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	const evil = "x\r\nX-Evil: 1\r\n\r\n"
@@ -182,8 +182,7 @@ func TestX4Injection(t *testing.T) {
 	}
 }
 
-// Callbacks that hang delay no others: these have everything while the
-// hanging ones still hang.
+// Callbacks that hang do not delay others, which receive everything meanwhile.
 func TestX5Isolation(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.limits = deliver.Limits{Wide: 8, Narrow: 4} })
 	bad := newSubscriber(t)
@@ -206,7 +205,7 @@ func TestX5Isolation(t *testing.T) {
 	}
 }
 
-// A callback that never answers is given up after the time that it has.
+// A callback that never answers fails after its time limit.
 func TestX5Timeout(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.schedule = []time.Duration{time.Hour} })
 	s := newSubscriber(t)
@@ -222,9 +221,9 @@ func TestX5Timeout(t *testing.T) {
 	}
 }
 
-// X6 asks for epoch and seq in the body: the document changes/latest has them
-// (it is a change); of a result, the entity tag at the topic has. That both are
-// delivered as they are is shown with the whole server.
+// Requirement X6 asks for epoch and seq in the body. The document changes/latest, which is a
+// change, contains them; for a result, the entity tag at the topic does. The tests of the
+// whole server check that both are delivered unchanged.
 func TestX6BodyIsTheTopic(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.subscribe(s)
@@ -260,7 +259,7 @@ func TestX7Secrets(t *testing.T) {
 	}
 }
 
-// Calls carry nothing of ours but a name.
+// Requests to callbacks contain no credentials and no cookies, only the program's name.
 func TestX9NoCredentials(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.subscribe(s)
@@ -275,8 +274,8 @@ func TestX9NoCredentials(t *testing.T) {
 	}
 }
 
-// A stored filter that this version does not know is a failure that is shown. The
-// subscription and others stay.
+// A stored filter that this version does not know is reported as a failure. The subscription
+// and all others stay.
 func TestUnknownStoredFilter(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.subscribe(s)

@@ -1,44 +1,43 @@
-// Package websub is a hub after the W3C Recommendation WebSub (23 January 2018)
-// for topics of this server only: every representation of a result, the newest
-// change as a document, and feeds of changes.
+// Package websub is a hub according to the W3C Recommendation WebSub (23 January 2018).
+// It serves topics of this server only: every representation of a result, the newest change
+// as a document, and feeds of changes.
 //
-// What the Recommendation leaves open is decided like this:
+// The hub decides what the Recommendation leaves open as follows:
 //
-//   - Topics. A topic is the URL that rel=self names; any other address of the
-//     same thing is refused with 404, and the answer says so. A topic that is
-//     not ours is refused at once (4xx), never fetched. Percent-encoded
-//     characters that need no encoding are decoded before anything is compared.
-//   - Leases. 10 days unless hub.lease_seconds says otherwise, never less than a
-//     minute nor more than 30 days. There is no other end to renewing.
-//   - Verification is asked once for each request, right after the 202. What is
-//     not confirmed leaves everything as it was. The state that a later request
-//     asks for replaces one that is still unconfirmed.
-//   - Ownership. A subscription that was made with a token is renewed and ended
-//     with a token of the same name or an admin's; others get 403. One made
-//     without a token has no owner: who knows its callback may renew it with
+//   - Topics. A topic is the URL in rel=self. Any other address of the same thing is
+//     refused with 404 and an explanation. A topic of another server is refused at once
+//     (4xx) and never fetched. Percent-encoded characters that need no encoding are
+//     decoded before URLs are compared.
+//   - Leases. A lease lasts 10 days unless hub.lease_seconds says otherwise, at least a
+//     minute and at most 30 days. It can be renewed any number of times.
+//   - Verification. The hub asks the callback once for each request, right after the 202.
+//     A request that is not confirmed changes nothing. A later request replaces one that
+//     is not confirmed yet.
+//   - Ownership. A subscription that was made with a token can be renewed and ended only
+//     with a token of the same name or an admin's; others get 403. A subscription made
+//     without a token has no owner: anyone who knows its callback may renew it with
 //     another secret and lease, or claim it with a token. Such callbacks should be
-//     impossible to guess. What was agreed stays in force until the callback has
-//     confirmed the request.
-//   - To unsubscribe from what is not subscribed to is answered with 404.
-//   - Deliveries begin with what changes after the request was accepted, are the
-//     full content, byte for byte what GET answers, and carry one Link header
-//     with hub and self. Atom feeds are delivered in full, too.
-//   - When. Parameters that are not the Recommendation's say what is worth a
-//     delivery: freshet.min_jaccard, freshet.min_rows and freshet.rate, as those
-//     of an event stream (see cursor.ParseParams). They decide about the net change
-//     since the last delivery; the content is always the whole topic, which is
-//     why there is nothing to choose of its rows. A renewal says them again.
-//   - Signatures are sha256, in lower-case hexadecimal digits.
-//   - 410 ends a subscription. After any other failure the newest version is
-//     tried again, 9 times within about 16 hours by default. Then this version is
-//     given up; the next one is tried, but not more often than every 10 minutes
-//     as long as the callback fails.
-//   - A subscription ends early, with a denial (hub.mode=denied), when its query
-//     ends, when its subscriber's token is withdrawn or the query is not public
-//     any more, and when an operator drops it.
-//   - hub.mode=publish is not part of the Recommendation: the hub is built into
-//     the publisher and knows of changes when they are committed.
-//   - Requests are never redirected to another hub; only one is advertised.
+//     impossible to guess. The old settings apply until the callback has confirmed the
+//     request.
+//   - Unsubscribing. A request to end a subscription that does not exist gets 404.
+//   - Deliveries. They start with the first change after the request was accepted. Each
+//     has the full content, byte for byte what GET answers, and one Link header with hub
+//     and self. Atom feeds are delivered in full, too.
+//   - Thresholds. The additional parameters freshet.min_jaccard, freshet.min_rows and
+//     freshet.rate decide when to deliver, as for an event stream (see
+//     cursor.ParseParams). They apply to the net change since the last delivery. The
+//     content is always the whole topic, so rows cannot be selected. A renewal has to
+//     repeat the parameters.
+//   - Signatures. They are sha256 in lower-case hexadecimal digits.
+//   - Failures. 410 ends a subscription. After any other failure the newest version is
+//     tried again, by default 9 times within about 16 hours, and then given up. The next
+//     version is tried, but at most every 10 minutes as long as the callback fails.
+//   - Denials. A subscription ends early, with hub.mode=denied, if its query is deleted,
+//     if its subscriber's token is withdrawn, if the query is no longer public, or if an
+//     operator drops it.
+//   - Publishing. There is no hub.mode=publish, which is not part of the Recommendation:
+//     the hub is built into the publisher and knows of committed changes.
+//   - Redirects. Requests are never redirected to another hub; only one is advertised.
 package websub
 
 import (
@@ -65,45 +64,45 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Options are what a Hub is made of. All but the last four are needed.
+// Options are the dependencies and settings of a Hub. All but the last four are required.
 type Options struct {
 	Log      notify.Log
 	Contents *deliver.Contents // by the path of a topic
-	// Find names the query that the path of a topic is about. It wraps
-	// registry.ErrNotFound for what is no topic.
+	// Find returns the query of a topic by the topic's path. The error wraps
+	// registry.ErrNotFound if the path is not a topic.
 	Find func(path string) (registry.Query, error)
-	// Caller returns the present caller of a name, without a role if it has no
-	// token any more.
+	// Caller returns the caller with a name, without a role if its token no longer
+	// exists.
 	Caller    func(name string) (registry.Caller, error)
 	Query     func(id string) (registry.Query, error)
-	PublicURL string // what topics begin with, without a slash at the end
+	PublicURL string // PublicURL string // prefix of all topics, without a slash at the end
 
 	Lease    Lease
-	Schedule []time.Duration  // pauses after failures
-	Patience time.Duration    // time for which one version is tried at most
+	Schedule []time.Duration  // Schedule []time.Duration  // pauses between attempts after failures
+	Patience time.Duration    // Patience time.Duration    // maximum time for the attempts to deliver one version
 	Now      func() time.Time // nil: time.Now
 }
 
-// Lease bounds leases. Zero fields get the default.
+// Lease bounds the lengths of leases. Zero fields get their defaults.
 type Lease struct{ Least, Usual, Most time.Duration }
 
-// Schedule is the default one.
+// Schedule is the default of Options.Schedule.
 var Schedule = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
 
-// calm is the least time between attempts at a callback that has made the hub
-// give up a version.
+// calm is the minimum time between attempts at a callback for which the hub has given up a
+// version.
 const calm = 10 * time.Minute
 
-// A Hub sends subscribers what the Recommendation wants. It is a deliver.Sender.
+// A Hub delivers topics to subscribers. It implements deliver.Sender.
 type Hub struct {
 	opts   Options
 	link   string
 	asking asking
 }
 
-// asking knows the subscriptions whose callbacks wait to be asked. Those of
-// before a restart come in when they are.
+// asking tracks the subscriptions whose callbacks still have to be asked. After a restart,
+// earlier ones are added when they are asked.
 type asking struct {
 	mu sync.Mutex
 	m  map[string]struct{}
@@ -132,7 +131,7 @@ func (a *asking) count() int {
 
 var _ deliver.Sender = (*Hub)(nil)
 
-// New makes a hub.
+// New returns a Hub.
 func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	const day = 24 * time.Hour
@@ -147,20 +146,20 @@ func New(o Options) *Hub {
 	return &Hub{opts: o, link: "<" + o.PublicURL + `/v1/hub>; rel="hub", <`}
 }
 
-// identity names the subscription of a topic by a callback: there is one.
+// identity returns the id of the only subscription of a callback to a topic.
 func identity(topic, callback string) string {
 	sum := sha256.Sum256([]byte(topic + "\x00" + callback))
 	return "ws_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26])
 }
 
-// path is a topic's without our address; ok is false for what is not ours.
+// path returns the path of a topic of this server. ok is false for any other URL.
 func (h *Hub) path(topic string) (path string, ok bool) {
 	path, ok = strings.CutPrefix(decode(topic), h.opts.PublicURL)
 	strange := strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`<>"\`, r) })
 	return path, ok && !strange && strings.HasPrefix(path, "/")
 }
 
-// Next is deliver.Sender's.
+// Next implements deliver.Sender.
 func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	now := h.opts.Now()
 	switch {
@@ -210,11 +209,11 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription) (deliver.Step,
 	return h.distribute(ctx, s, st.Position)
 }
 
-// rules bound the net change that is looked at; more is worth a delivery.
+// rules bound the net change that is compared with thresholds. A larger one is delivered.
 var rules = cursor.Rules{Limit: 8 << 20}
 
-// next says what waits for a subscription: Change or Snapshot when it is worth a
-// delivery, Moved when it came to nothing.
+// next returns what waits for a subscription: Change or Snapshot if it is worth a delivery,
+// Moved if it cancelled out.
 func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registry.Position, now time.Time) (cursor.Event, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
@@ -225,7 +224,7 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 	if s.LastDelivery != nil {
 		c.Sent(*s.LastDelivery)
 	}
-	if due := c.Due(now); filter.All() && due.IsZero() { // whatever it is
+	if due := c.Due(now); filter.All() && due.IsZero() { // if due := c.Due(now); filter.All() && due.IsZero() { // every change is worth a delivery
 		return cursor.Event{Kind: cursor.Snapshot}, nil
 	}
 	ev, err := c.Next(ctx, &cursor.Reader{Log: h.opts.Log}, newest, now)
@@ -235,8 +234,8 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 	return ev, err
 }
 
-// moved notes that there is nothing to deliver up to a position, or that a
-// version was.
+// moved returns an edit that records that there is nothing more to deliver up to a position,
+// or that a version was delivered.
 func moved(from, to registry.Position, version string) func(s *registry.Subscription) error {
 	return func(s *registry.Subscription) error {
 		if s.Cursor == from {
@@ -250,13 +249,13 @@ func moved(from, to registry.Position, version string) func(s *registry.Subscrip
 }
 
 var end = deliver.Step{Edit: func(s *registry.Subscription) error {
-	if s.Intent == nil { // unless it was asked for again meanwhile
+	if s.Intent == nil { // if s.Intent == nil { // unless there is a new request
 		s.State = registry.Ended
 	}
 	return nil
 }}
 
-// deny ends a subscription and says so to the subscriber.
+// deny ends a subscription and informs the subscriber.
 func (h *Hub) deny(reason string) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) error {
 		h.Deny(s, reason)
@@ -264,16 +263,15 @@ func (h *Hub) deny(reason string) deliver.Step {
 	}}
 }
 
-// Deny has a subscriber informed that its subscription is over. A request
-// that still waits for its verification is void and waits no more. It is to be
-// called within the edit that stores s.
+// Deny marks a subscription as ended, so that its subscriber is informed. A request that
+// waits for its verification becomes void. Call Deny within the edit that stores s.
 func (h *Hub) Deny(s *registry.Subscription, reason string) {
 	h.asking.remove(s.ID)
 	s.State, s.Reason = registry.Disabled, reason
 	s.Intent = &registry.Intent{Mode: "denied", Reason: reason, Topic: s.Topic}
 }
 
-// distribute sends the present content of the topic.
+// distribute sends the current content of the topic.
 func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at registry.Position) (deliver.Step, error) {
 	path, ok := h.path(s.Topic)
 	if !ok {
@@ -287,7 +285,7 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 		return deliver.Step{}, err
 	}
 	if c.At.Epoch == at.Epoch && c.At.Seq > at.Seq {
-		at = c.At // what comes next is held against what the callback has, not against what woke us
+		at = c.At // at = c.At // later changes are compared with what the callback has, not with what woke the hub
 	}
 	if c.Version == s.Version {
 		release()
@@ -309,15 +307,14 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, at regis
 	}}, nil
 }
 
-// delivered enters the outcome of a delivery and says whether this version is
-// done with.
+// delivered applies the outcome of a delivery and reports whether the version is finished.
 func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
 	switch {
 	case r.OK():
 		deliver.Delivered(s, r)
 		return true
 	case r.Status == http.StatusGone:
-		if s.Intent == nil { // one who subscribes again is asked
+		if s.Intent == nil { // if s.Intent == nil { // unless the subscriber has made a new request
 			s.State = registry.Ended
 		}
 		return false
@@ -332,14 +329,14 @@ func (h *Hub) delivered(s *registry.Subscription, r deliver.Reply) bool {
 	return true
 }
 
-// Sign is the value of X-Hub-Signature for a body.
+// Sign returns the value of X-Hub-Signature for a body.
 func Sign(secret string, body []byte) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(body)
 	return "sha256=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// ask sends a verification of intent, or a denial, which asks nothing.
+// ask sends a verification of intent, or a denial, which needs no answer.
 func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 	in := *s.Intent
 	if in.Mode != "denied" {
@@ -360,7 +357,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 		Method: http.MethodGet, URL: appendQuery(s.Callback, params), Read: len(challenge), Asks: true,
 		Done: func(s *registry.Subscription, r deliver.Reply) error {
 			if s.Intent == nil || s.Intent.Mode != in.Mode || !s.Intent.At.Equal(in.At) {
-				return nil // another request came meanwhile and is to be verified itself
+				return nil // return nil // a later request replaced it and is verified on its own
 			}
 			h.answered(s, r, in.Mode == "denied" || r.OK() && subtle.ConstantTimeCompare(r.Body, []byte(challenge)) == 1)
 			return nil
@@ -368,7 +365,7 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 	}}
 }
 
-// answered brings what was asked for in force, or leaves everything as it was.
+// answered applies the requested change if the callback confirmed it, else nothing.
 func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
 	in := *s.Intent
 	s.Intent = nil
@@ -392,7 +389,7 @@ func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
 	}
 }
 
-// appendQuery keeps a URL as it is and adds parameters behind those it has.
+// appendQuery adds parameters to a URL without changing the rest of it.
 func appendQuery(u, params string) string {
 	switch {
 	case !strings.Contains(u, "?"):
@@ -403,8 +400,8 @@ func appendQuery(u, params string) string {
 	return u + "&" + params
 }
 
-// decode undoes the percent-encoding of characters that need none (RFC 3986,
-// section 2.3), so that addresses that mean the same are the same.
+// decode decodes percent-encoded characters that need no encoding (RFC 3986, section 2.3),
+// so that equivalent addresses are equal.
 func decode(u string) string {
 	const free = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 	var b strings.Builder

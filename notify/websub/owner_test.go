@@ -21,8 +21,8 @@ func owners(s *setup) {
 	s.gate = gate{"a": {Name: "alice", Role: registry.RoleApp}, "b": {Name: "bob", Role: registry.RoleApp}, "o": {Name: "ops", Role: registry.RoleAdmin}}
 }
 
-// What a token subscribed to is renewed and ended by that token or an admin
-// only, also while its callback is being asked.
+// Only the same token or an admin renews and ends a token's subscription, also while its
+// callback is being asked.
 func TestOwnerChangesSubscription(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		r, s := newRig(t, owners), newSubscriber(t)
@@ -59,8 +59,8 @@ func TestOwnerChangesSubscription(t *testing.T) {
 	}
 }
 
-// Without a token the callback is the proof: secret and lease stay until it
-// confirms, and a token may claim the subscription.
+// Without a token the callback is the proof: secret and lease stay until it confirms, and a
+// token may claim the subscription.
 func TestAnonymousSubscriptionIsItsCallbacks(t *testing.T) {
 	r, s := newRig(t, owners), newSubscriber(t)
 	r.public = true

@@ -26,10 +26,10 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Caps bound what strangers can make the hub do. Zero fields get the default.
+// Caps limit what unknown clients can make the hub do. Zero fields get their defaults.
 type Caps struct {
-	Pending       int     // requests whose verification is under way, default 10,000
-	Subscriptions int     // of all ways out together, default 1,000,000
+	Pending       int     // Pending       int     // requests with a pending verification, default 10,000
+	Subscriptions int     // Subscriptions int     // of all protocols together, default 1,000,000
 	PerHost       int     // of one callback host, default 10,000
 	ClientRate    float64 // requests per second of one client address, default 10
 	ClientBurst   int     // default 100
@@ -37,9 +37,9 @@ type Caps struct {
 	HostBurst     int     // default 50
 }
 
-// A Handler takes subscription requests at the hub's URL. Its errors are plain
-// text, as the Recommendation wants. Clients and callbacks in networks that the
-// operator listed are free of rates and caps per client and host.
+// A Handler answers subscription requests at the hub's URL. Its errors are plain text, as
+// the Recommendation requires. The rates and caps per client and host do not apply to
+// networks that the operator listed.
 type Handler struct {
 	hub     *Hub
 	engine  *deliver.Engine
@@ -51,7 +51,7 @@ type Handler struct {
 	hosts   buckets
 }
 
-// NewHandler makes the handler of a hub whose subscriptions an engine serves.
+// NewHandler returns the handler of a hub whose subscriptions the engine delivers.
 func NewHandler(h *Hub, e *deliver.Engine, g *deliver.Guard, gate notify.Gate, c Caps, log *slog.Logger) *Handler {
 	c.Pending = cmp.Or(c.Pending, 10_000)
 	c.Subscriptions = cmp.Or(c.Subscriptions, 1_000_000)
@@ -73,11 +73,10 @@ func (r *refusal) Error() string { return r.text }
 
 func bad(text string) error { return &refusal{status: http.StatusBadRequest, text: text} }
 
-// maxBody is how long a request may be.
+// maxBody is the maximum size of a request.
 const maxBody = 64 << 10
 
-// ServeHTTP answers 202 to a request that can be handled, before and whatever
-// its verification says.
+// ServeHTTP answers 202 to a valid request. It does not wait for the verification.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.accept(r)
 	header := w.Header()
@@ -122,7 +121,7 @@ func (h *Handler) accept(r *http.Request) error {
 	return h.enter(req)
 }
 
-// client is the address that a request came from.
+// client returns the address that a request came from.
 func (h *Handler) client(r *http.Request) (name string, free bool) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -132,7 +131,7 @@ func (h *Handler) client(r *http.Request) (name string, free bool) {
 	if err != nil {
 		return host, false
 	}
-	if a = a.Unmap().WithZone(""); a.Is6() { // a client with one address has the network
+	if a = a.Unmap().WithZone(""); a.Is6() { // if a = a.Unmap().WithZone(""); a.Is6() { // an IPv6 client usually has the whole network
 		p, _ := a.Prefix(64)
 		return p.String(), h.guard.Allowed(a)
 	}
@@ -173,13 +172,13 @@ func readForm(r *http.Request) (url.Values, error) {
 	return form, nil
 }
 
-// A request asks to subscribe or to unsubscribe.
+// A request is a request to subscribe or unsubscribe.
 type request struct {
 	intent   registry.Intent
 	callback string
 	host     string
 	path     string // of the topic
-	admin    bool   // its caller may change what others subscribed to
+	admin    bool   // admin    bool   // its caller may change the subscriptions of others
 }
 
 func (h *Handler) parse(form url.Values) (request, error) {
@@ -202,7 +201,7 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	if q.path, ours = h.hub.path(q.intent.Topic); !ours || len(q.intent.Topic) > 2048 {
 		return q, &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub"}
 	}
-	if q.intent.Mode == "unsubscribe" { // whatever else is there must be ignored
+	if q.intent.Mode == "unsubscribe" { // if q.intent.Mode == "unsubscribe" { // all other parameters must be ignored
 		return q, nil
 	}
 	if q.intent.Lease, err = h.lease(form); err != nil {
@@ -218,7 +217,7 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	return q, nil
 }
 
-// deliveryOptions reads what is worth a delivery.
+// deliveryOptions reads the parameters that decide when to deliver.
 func deliveryOptions(form url.Values) (json.RawMessage, registry.Duration, error) {
 	own := url.Values{}
 	for name, values := range form {
@@ -247,7 +246,7 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	wanted := time.Duration(n) * time.Second
-	if err != nil { // more digits than seconds in a life
+	if err != nil { // if err != nil { // the number is too large
 		wanted = l.Most
 	}
 	return registry.Duration(min(max(wanted, l.Least), l.Most)), nil
@@ -289,9 +288,9 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 	return nil
 }
 
-// mayChange says whether a request may renew or end a subscription. One made
-// with a token belongs to that token's name. One made without a token belongs to
-// anyone who knows the callback: the Recommendation has no other proof.
+// mayChange returns an error if the request must not renew or end a subscription. A
+// subscription made with a token belongs to that token's name. One made without a token
+// belongs to anyone who knows the callback, because the Recommendation has no other proof.
 func (q *request) mayChange(s *registry.Subscription) error {
 	if s.Caller == registry.Anonymous || s.Caller == q.intent.Caller || q.admin {
 		return nil
@@ -301,7 +300,7 @@ func (q *request) mayChange(s *registry.Subscription) error {
 
 var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic needs a token: send it as \"Authorization: Bearer …\""}
 
-// enter makes the request the next thing that its callback is asked.
+// enter stores the request as the next question to its callback.
 func (h *Handler) enter(q request) error {
 	all, ofHost := h.engine.Counts(q.host)
 	trusted := h.engine.Trusted(q.host)
@@ -323,7 +322,7 @@ func (h *Handler) enter(q request) error {
 				return err
 			}
 			if s.Caller != registry.Anonymous {
-				q.intent.Caller = s.Caller // an admin's request leaves it to its owner
+				q.intent.Caller = s.Caller // q.intent.Caller = s.Caller // an admin's request does not change the owner
 			}
 		} else {
 			switch {
@@ -342,7 +341,7 @@ func (h *Handler) enter(q request) error {
 	return err
 }
 
-// buckets limits rates by name. It forgets names that have been quiet.
+// buckets limits rates by name. It forgets names that have been idle.
 type buckets struct {
 	rate  rate.Limit
 	burst int
@@ -351,7 +350,7 @@ type buckets struct {
 	m  map[string]*rate.Limiter
 }
 
-// sweepBuckets is how many names are remembered before the quiet are forgotten.
+// sweepBuckets is the number of names above which idle ones are forgotten.
 const sweepBuckets = 10_000
 
 func (b *buckets) allow(name string) bool {

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for something that must happen.
+// patience limits how long a test waits for an expected event.
 const patience = time.Minute
 
 type gate map[string]registry.Caller
@@ -42,7 +42,7 @@ func (g gate) Authenticate(from, token string) (registry.Caller, error) {
 	return c, nil
 }
 
-// A rig is a hub over a log in memory, with the topics that it serves.
+// A rig is a hub over a log in memory, with its topics.
 type rig struct {
 	t      *testing.T
 	log    *notifytest.Log
@@ -57,14 +57,14 @@ type rig struct {
 	public bool
 	logged *journal
 	tick   int
-	hasten atomic.Pointer[func()] // called once, when a topic is read for a delivery
+	hasten atomic.Pointer[func()] // hasten atomic.Pointer[func()] // called once when a topic is read for a delivery
 
-	withdrawn sync.Map // callers whose tokens are no more
+	withdrawn sync.Map // withdrawn sync.Map // callers whose tokens were withdrawn
 	setup     setup
 	stop      func()
 }
 
-// A setup says what is unusual about a rig.
+// A setup holds the non-default settings of a rig.
 type setup struct {
 	allow    []string // nil: loopback
 	schedule []time.Duration
@@ -110,7 +110,7 @@ func newRig(t *testing.T, edit ...func(*setup)) *rig {
 	return r
 }
 
-var handlers sync.Map // of *deliver.Engine: rates must outlive a request
+var handlers sync.Map // var handlers sync.Map // of *deliver.Engine: a handler's rate limits must outlive a request
 
 func (r *rig) handler(g *deliver.Guard) http.Handler {
 	h, _ := handlers.LoadOrStore(r.engine, websub.NewHandler(r.way, r.engine, g, r.gate, r.setup.caps, r.logger()))
@@ -139,7 +139,7 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// start begins to deliver what the store holds; stop ends it.
+// start starts deliveries for the subscriptions in the store; stop ends them.
 func (r *rig) start() {
 	r.t.Helper()
 	guard, err := deliver.NewGuard(r.setup.allow)
@@ -212,14 +212,14 @@ func (r *rig) read(_ context.Context, path string) (deliver.Content, error) {
 
 func (r *rig) topic() string { return r.http.URL + "/v1/queries/" + r.query + "/results." + r.form }
 
-// change makes the result one that was never there before.
+// change sets a result that never occurred before.
 func (r *rig) change() {
 	r.tick++
 	r.log.Record(r.query, notifytest.Rows(fmt.Sprint("v", r.tick)), time.Unix(1_790_000_000+int64(r.tick), 0))
 	r.waker.Wake(r.query)
 }
 
-// content is what GET answers for the topic.
+// content returns what GET answers for the topic.
 func (r *rig) content() string {
 	r.t.Helper()
 	resp, err := http.Get(r.topic())
@@ -234,7 +234,7 @@ func (r *rig) content() string {
 	return string(b)
 }
 
-// An answer is the hub's to a request.
+// An answer is the hub's answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -276,8 +276,8 @@ func (a answer) want(t *testing.T, status int) {
 	}
 }
 
-// A subscriber is a callback that remembers what it got. What it answers can be
-// changed at any time.
+// A subscriber is a callback that records what it receives. Its answers can be changed at
+// any time.
 type subscriber struct {
 	t    *testing.T
 	http *httptest.Server
@@ -309,7 +309,7 @@ func newSubscriber(t *testing.T) *subscriber {
 	return s
 }
 
-// release lets hanging answers go.
+// release ends hanging answers.
 func (s *subscriber) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +375,7 @@ func (s *subscriber) questions() []url.Values {
 	return append([]url.Values(nil), s.asked...)
 }
 
-// until waits for a condition that must come true.
+// until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -392,7 +392,7 @@ func (s *subscriber) last(n int) delivery {
 	return s.deliveries()[n-1]
 }
 
-// settled waits until nothing is under way or in line any more.
+// settled waits until no delivery is in progress or queued.
 func (r *rig) settled() {
 	r.t.Helper()
 	quiet := 0
@@ -407,7 +407,7 @@ func (r *rig) settled() {
 	})
 }
 
-// subscription is what the store has of the only subscription, nil for none.
+// subscription returns the only stored subscription, nil if there is none.
 func (r *rig) subscription() *registry.Subscription {
 	r.t.Helper()
 	list, err := r.store.Subscriptions("", 10)
@@ -420,7 +420,7 @@ func (r *rig) subscription() *registry.Subscription {
 	return &list[0]
 }
 
-// subscribe makes an active subscription to the topic.
+// subscribe creates an active subscription to the topic.
 func (r *rig) subscribe(s *subscriber, pairs ...string) {
 	r.t.Helper()
 	before := len(s.questions())

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// rows counts the requirements on hubs (H) and publishers (P), and what safety
-// wants besides (X).
+// rows counts the requirements on hubs (H) and publishers (P), and our own requirements of
+// safety (X).
 var rows = map[string]int{"H": 60, "P": 10, "X": 9}
 
-// Every row of the requirements has a test that is named by it. Those of the
-// publisher are with the whole server.
+// Every requirement has a test with its number in the name. The tests of the publisher are
+// with the whole server.
 func TestEveryRowHasATest(t *testing.T) {
 	name := regexp.MustCompile(`(?m)^func Test((?:[HPX]\d+)+)`)
 	row := regexp.MustCompile(`[HPX]\d+`)

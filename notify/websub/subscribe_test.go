@@ -16,8 +16,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A request with callback, mode and topic is accepted with 202, the callback is
-// asked at once, and then gets what changes.
+// A request with callback, mode and topic gets 202. The hub asks the callback at once and
+// then sends it changes.
 func TestH1H24H25H31Subscribe(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	r.change()
@@ -31,7 +31,7 @@ func TestH1H24H25H31Subscribe(t *testing.T) {
 	}
 }
 
-// A form that stops in the middle gets an answer that says so.
+// A form that stops in the middle gets an answer with the reason.
 func TestFormTooSlow(t *testing.T) {
 	r := newRig(t)
 	q := httptest.NewRequest("POST", "/v1/hub", iotest.ErrReader(os.ErrDeadlineExceeded))
@@ -54,7 +54,7 @@ func TestH2H8H16H60Secret(t *testing.T) {
 	if got, want := d.header.Get("X-Hub-Signature"), websub.Sign("geheim ü", []byte(d.body)); got != want {
 		t.Errorf("signature %q, want %q", got, want)
 	}
-	r.subscribe(s, "secret", "another") // H16
+	r.subscribe(s, "secret", "another") // r.subscribe(s, "secret", "another") // H16
 	r.change()
 	d = s.last(2)
 	if got, want := d.header.Get("X-Hub-Signature"), websub.Sign("another", []byte(d.body)); got != want {
@@ -154,7 +154,7 @@ func TestH13UnknownParameters(t *testing.T) {
 	}
 }
 
-// What is not confirmed changes nothing, however it is refused.
+// An unconfirmed request changes nothing, however it was refused.
 func TestH14H15H36H37VerificationFails(t *testing.T) {
 	for name, no := range map[string]func(url.Values) (int, string){
 		"404":            func(q url.Values) (int, string) { return 404, q.Get("hub.challenge") },
@@ -206,7 +206,7 @@ func TestH17KeyIsTopicAndCallback(t *testing.T) {
 	}
 }
 
-// Percent-encoding that means nothing makes no other topic and no other callback.
+// Unnecessary percent-encoding does not make another topic or another callback.
 func TestH18Decode(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	topic := strings.Replace(r.topic(), "/results.srj", "/%72esults%2Esrj", 1)
@@ -227,7 +227,7 @@ func TestH18Decode(t *testing.T) {
 	}
 }
 
-// Only what the publisher advertises as self is a topic.
+// Only the URLs that the publisher advertises as self are topics.
 func TestH19H26H27H28Refused(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	cb := s.http.URL + "/cb"
@@ -275,8 +275,8 @@ func TestH20GuessableCallbacksAreTheSubscribersAffair(t *testing.T) {
 	until(t, "active", func() bool { x := r.subscription(); return x != nil && x.State == registry.Active })
 }
 
-// The callback's own query string stays as it is, ours comes behind it and
-// overwrites nothing; deliveries carry it in the URL.
+// The callback's own query string does not change. Our parameters come after it and
+// overwrite nothing. Deliveries keep it in the URL.
 func TestH21H22H23H57CallbackAsGiven(t *testing.T) {
 	for _, own := range []string{"a=1&hub.mode=mine&b=%20+%2F", "a=1&", "k", "hub.challenge=x"} {
 		r, s := newRig(t), newSubscriber(t)
@@ -291,7 +291,7 @@ func TestH21H22H23H57CallbackAsGiven(t *testing.T) {
 		}
 		r.settled()
 		if strings.Contains(own, "hub.challenge") {
-			continue // confirm answers with the first, which is not ours
+			continue // continue // confirm answers with the first one, which is not ours
 		}
 		r.change()
 		if d := s.last(1); d.query != own || d.method != "POST" || strings.Contains(d.body, "hub.mode") {
@@ -300,13 +300,12 @@ func TestH21H22H23H57CallbackAsGiven(t *testing.T) {
 	}
 }
 
-// The answer does not wait for the verification, and is the same whatever the
-// callback will say.
+// The answer does not wait for the verification and does not depend on it.
 func TestH29Asynchronous(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	answered := make(chan struct{})
 	s.set(func(q url.Values) (int, string) {
-		<-answered // the hub has answered before
+		<-answered // <-answered // the hub has answered already
 		return confirm(q)
 	}, nil)
 	a := r.ask("mode", "subscribe", "topic", r.topic(), "callback", s.http.URL+"/cb")
@@ -376,7 +375,7 @@ func TestH34H35H56Question(t *testing.T) {
 	}
 }
 
-// A lease that ends is the end, without a word and also when nothing changes.
+// A lease ends without a message, even if nothing changes.
 func TestH38LeaseEnds(t *testing.T) {
 	r := newRig(t, func(s *setup) {
 		s.lease = websub.Lease{Least: 50 * time.Millisecond, Usual: 2 * time.Second, Most: 2 * time.Second}
@@ -394,7 +393,7 @@ func TestH38LeaseEnds(t *testing.T) {
 	}
 }
 
-// A request that comes while another is being verified is the one that counts.
+// A request that arrives while another one is being verified replaces it.
 func TestH14LaterRequestWins(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	first := make(chan struct{})
@@ -426,7 +425,7 @@ func TestTokens(t *testing.T) {
 		return url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {s.http.URL + "/cb"}}.Encode()
 	}
 	const typ = "application/x-www-form-urlencoded"
-	for _, c := range []struct { // in this order: what a token subscribed is not for others to renew
+	for _, c := range []struct { // for _, c := range []struct { // the order matters: a token's subscription cannot be renewed by others
 		name, topic, token string
 		public             bool
 		want               int
@@ -438,7 +437,7 @@ func TestTokens(t *testing.T) {
 		{"wrong, public", r.topic(), "w", true, 401},
 		{"no role", r.topic(), "x", false, 403},
 		{"public", r.topic(), "", true, 202},
-		{"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // whether it exists is not told
+		{"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // {"unknown, none", r.http.URL + "/v1/queries/q_x/results.srj", "", false, 401}, // does not reveal whether it exists
 		{"unknown, right", r.http.URL + "/v1/queries/q_x/results.srj", "r", false, 404},
 		{"right", r.topic(), "r", false, 202},
 	} {
