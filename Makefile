@@ -19,10 +19,10 @@ build: ## build freshet and freshet-bench into bin; VERSION=v1.2.3 names a relea
 demo: deps build ## run the server with an embedded endpoint, living data and sample queries
 	bin/freshet demo
 
-screenshot: deps build ## take the picture of the overview that the README shows (three minutes, needs Chromium)
+screenshot: deps build ## take the README's picture of the overview page (three minutes, needs Chromium)
 	@.ci/screenshot web/docs/overview.png
 
-deps: $(ENGINE) ## fetch the pinned parts from npm (the embedded engine)
+deps: $(ENGINE) ## install the embedded engine at its pinned version from npm
 $(ENGINE): endpoint/local/package-lock.json
 	npm ci --prefix endpoint/local --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -38,53 +38,53 @@ $(AXE): web/browsertest/package-lock.json
 	npm ci --prefix web/browsertest --no-audit --no-fund --loglevel=error
 	@touch $@
 
-parts: ## install what only the tests need (Virtuoso, Chromium, promtool, npm clients)
+parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, npm clients)
 	@.ci/parts
-	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: the foreign clients and accessibility are not tested"
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(CLIENT) $(OTHERS) $(AXE) || echo "npm is missing: third-party clients and accessibility are not tested"
 
-test: deps parts ## run all tests; the last lines say what ran and what was skipped
+test: deps parts ## run all tests; the last lines list what ran and what was skipped
 	@$(MAKE) --no-print-directory check unit fuzz report
 
-check: ## formatting, vet and staticcheck
+check: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	go vet -tags "$(TAGS)" ./...
 	go tool staticcheck -tags "$(TAGS)" ./...
 	go vet -C web/browsertest .
 
-# Long tests say so by name. They replay data through one goroutine, where the
+# The names of long tests match LONG. They replay data in one goroutine, where the
 # race detector finds nothing and takes ten times as long.
 LONG      := ^Test(Long|Truth)
 LONG_IN    = $(sort $(dir $(shell git grep -lE 'func Test(Long|Truth)' -- '*_test.go')))
 GOTEST    := go test -tags "$(TAGS)" -timeout 25m -json
 UITEST    := go test -C web/browsertest -count 1 -timeout 10m -json .
 
-unit: ## the Go tests, with the race detector but for the long ones
+unit: ## run the Go tests, with the race detector except for the long ones
 	@mkdir -p test-output
 	{ $(GOTEST) -race -skip '$(LONG)' ./... || bad=1; $(GOTEST) -run '$(LONG)' $(addprefix ./,$(LONG_IN)) || bad=1; $(UITEST) || bad=1; exit $${bad:-0}; } \
 	  | go run .ci/report.go -out test-output/tests.txt
 
-ui-test: deps parts ## test the pages in Chromium; pictures of all of them: test-output/ui
+ui-test: deps parts ## test the pages in Chromium and save pictures of them to test-output/ui
 	@mkdir -p test-output
 	$(UITEST) | go run .ci/report.go -out test-output/ui.txt
 
-fuzz: ## a few seconds of each fuzz target
+fuzz: ## run each fuzz target for a few seconds
 	@.ci/fuzz 3s
 
-report: ## what the last test run did
+report: ## show the results of the last test run
 	@cat test-output/tests.txt
 
-bench: ## all benchmarks
+bench: ## run all benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 bench-compare: ## compare benchmarks with another revision: make bench-compare REF=main
 	@.ci/bench-compare "$(REF)"
 
-bench-study: build ## compare all policies on a generated trace: test-output/study/report.html
+bench-study: build ## compare all policies on a generated trace (output: test-output/study/report.html)
 	@mkdir -p test-output
 	bin/freshet bench generate --like knuth2016 --seed 1 --out test-output/study.trace
 	bin/freshet bench study --trace test-output/study.trace --out test-output/study
 
-bench-ablate: build ## what each part of hybrid is good for, on generated traces: test-output/ablate.txt
+bench-ablate: build ## measure the contribution of each part of hybrid (output: test-output/ablate.txt)
 	@mkdir -p test-output
 	for s in 1 2 3; do bin/freshet bench generate --seed $$s --out test-output/seed$$s.trace 2>/dev/null; done
 	bin/freshet bench generate --seed 1 --drift --out test-output/drift.trace 2>/dev/null
@@ -93,5 +93,5 @@ bench-ablate: build ## what each part of hybrid is good for, on generated traces
 vuln: ## check the dependencies for known vulnerabilities (needs the network)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
-clean: ## remove what the targets made
+clean: ## remove build and test output
 	rm -rf bin test-output freshet-data
