@@ -53,7 +53,7 @@ whose only IRIs are in literals, so every hint concerns its query.`,
 			if err != nil {
 				return err
 			}
-			return a.followPublication(c.Context(), args[0], p, place{file: state, from: from}, every, once)
+			return a.followPublication(c.Context(), args[0], p, checkpoint{file: state, from: from}, every, once)
 		}}
 	a.flags(c)
 	f := c.Flags()
@@ -113,16 +113,16 @@ func (a *api) hint(ctx context.Context, endpoint string, h *registry.Hint) (plan
 	}
 }
 
-// followPublication sends a hint for each changeset, in their order. What goes
-// wrong on the way is told and tried again, since it only accelerates.
-func (a *api) followPublication(ctx context.Context, endpoint string, p *publication, at place, every time.Duration, once bool) error {
-	next, err := p.begin(ctx, at)
+// followPublication sends a hint for each changeset, in order. It reports errors and
+// tries again.
+func (a *api) followPublication(ctx context.Context, endpoint string, p *publication, start checkpoint, every time.Duration, once bool) error {
+	next, err := p.begin(ctx, start)
 	if err != nil {
 		return err
 	}
 	for {
 		next, err = a.catchUp(ctx, endpoint, p, next)
-		if e := at.keep(next); e != nil {
+		if e := start.write(next); e != nil {
 			return e
 		}
 		if err != nil && (once || final(err)) {
@@ -142,14 +142,15 @@ func (a *api) followPublication(ctx context.Context, endpoint string, p *publica
 	}
 }
 
-// final says whether trying again cannot help.
+// final reports whether another attempt cannot succeed.
 func final(err error) bool {
 	var exit *cli.ExitError
 	return errors.As(err, &exit) && (exit.Code == cli.ExitNotFound || exit.Code == cli.ExitAuth || exit.Code == cli.ExitUsage)
 }
 
-// catchUp sends what is published from next on and returns what comes then.
-func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next counter) (counter, error) {
+// catchUp sends a hint for each published changeset from next on. It returns the next
+// changeset to read.
+func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next changesetID) (changesetID, error) {
 	last, err := p.last(ctx)
 	if err != nil {
 		return next, err
@@ -163,7 +164,7 @@ func (a *api) catchUp(ctx context.Context, endpoint string, p *publication, next
 			next = p.after(next, last)
 			continue
 		}
-		p.holes = 0
+		p.missing = 0
 		done, err := a.hint(ctx, endpoint, h)
 		if err != nil {
 			return next, err

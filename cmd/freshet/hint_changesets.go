@@ -19,17 +19,17 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A counter names a changeset of a publication in the layout of DBpedia Live:
-// numbers count from 0 in each hour. One that changed nothing has no files.
-type counter struct {
+// A changesetID identifies a changeset in the layout of DBpedia Live. Numbers count
+// from 0 in each hour. A changeset without changes has no files.
+type changesetID struct {
 	hour   time.Time
 	number int
 }
 
 const hourForm = "2006-01-02-15"
 
-// parseCounter reads YYYY-MM-DD-HH-NNNNNN.
-func parseCounter(s string) (c counter, err error) {
+// parseChangesetID reads YYYY-MM-DD-HH-NNNNNN.
+func parseChangesetID(s string) (c changesetID, err error) {
 	s = strings.TrimSpace(s)
 	if len(s) != len(hourForm)+7 || s[len(hourForm)] != '-' {
 		return c, fmt.Errorf("%.40q is not of the form YYYY-MM-DD-HH-NNNNNN", s)
@@ -43,49 +43,51 @@ func parseCounter(s string) (c counter, err error) {
 	return c, nil
 }
 
-func (c counter) String() string { return fmt.Sprintf("%s-%06d", c.hour.Format(hourForm), c.number) }
+func (c changesetID) String() string {
+	return fmt.Sprintf("%s-%06d", c.hour.Format(hourForm), c.number)
+}
 
-// path is where its files are, without their suffix.
-func (c counter) path() string {
+// path is the path of its files, without their suffix.
+func (c changesetID) path() string {
 	return fmt.Sprintf("%s/%06d", c.hour.Format("2006/01/02/15"), c.number)
 }
 
-func (c counter) before(o counter) bool {
+func (c changesetID) before(o changesetID) bool {
 	if !c.hour.Equal(o.hour) {
 		return c.hour.Before(o.hour)
 	}
 	return c.number < o.number
 }
 
-// A publication is a place where changesets appear.
+// A publication is a directory or URL where changesets are published.
 type publication struct {
-	dir    string // "" for one that is read over HTTP
-	base   string
-	client *http.Client
-	holes  int // numbers in a row that were not there
+	dir     string // empty for a URL
+	base    string
+	client  *http.Client
+	missing int // missing numbers in a row
 }
 
-// A place is where following begins, and where that is kept.
-type place struct{ file, from string }
+// A checkpoint says where following begins: at the changeset in file, else at from.
+type checkpoint struct{ file, from string }
 
-// keep writes down what comes next. The file is never half written.
-func (p place) keep(next counter) error {
-	if p.file == "" {
+// write stores the next changeset to read. It replaces the file atomically.
+func (c checkpoint) write(next changesetID) error {
+	if c.file == "" {
 		return nil
 	}
-	if err := os.WriteFile(p.file+".new", []byte(next.String()+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(c.file+".new", []byte(next.String()+"\n"), 0o644); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	if err := os.Rename(p.file+".new", p.file); err != nil {
+	if err := os.Rename(c.file+".new", c.file); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	return nil
 }
 
 const (
-	mostChangeset = 1 << 30 // bytes of one file, unpacked
-	mostHours     = 24 * 31 // looked through for the next changeset at a time
-	mostHoles     = 3       // numbers in a row that are missing before an hour is over
+	maxChangesetSize = 1 << 30 // bytes of one uncompressed file
+	maxHours         = 24 * 31 // how far back after searches for the next changeset
+	maxMissing       = 3       // missing numbers in a row that end an hour
 )
 
 func openPublication(at string) (*publication, error) {
@@ -98,7 +100,7 @@ func openPublication(at string) (*publication, error) {
 	return &publication{dir: at}, nil
 }
 
-// open opens a file; the error is fs.ErrNotExist when there is none.
+// open opens a file. The error wraps fs.ErrNotExist when it does not exist.
 func (p *publication) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if p.dir != "" {
 		return os.Open(filepath.Join(p.dir, filepath.FromSlash(name)))
@@ -108,7 +110,7 @@ func (p *publication) open(ctx context.Context, name string) (io.ReadCloser, err
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "freshet/"+cli.Version())
-	req.Header.Set("Accept-Encoding", "identity") // the files are packed as they are
+	req.Header.Set("Accept-Encoding", "identity") // the files themselves may be compressed
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -125,46 +127,46 @@ func (p *publication) open(ctx context.Context, name string) (io.ReadCloser, err
 	return nil, fmt.Errorf("%s/%s: %w", p.base, name, err)
 }
 
-// last is the newest changeset published. A directory without
-// lastPublishedFile.txt has it among its files.
-func (p *publication) last(ctx context.Context) (counter, error) {
+// last returns the newest published changeset. In a directory without
+// lastPublishedFile.txt that is the newest of the files.
+func (p *publication) last(ctx context.Context) (changesetID, error) {
 	f, err := p.open(ctx, "lastPublishedFile.txt")
 	if errors.Is(err, fs.ErrNotExist) && p.dir != "" {
 		all, err := local.Changesets(p.dir)
 		if err != nil || len(all) == 0 {
-			return counter{}, err
+			return changesetID{}, err
 		}
-		return parseCounter(strings.ReplaceAll(all[len(all)-1].Name, "/", "-"))
+		return parseChangesetID(strings.ReplaceAll(all[len(all)-1].Name, "/", "-"))
 	}
 	if err != nil {
-		return counter{}, err
+		return changesetID{}, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 100))
 	if err != nil {
-		return counter{}, err
+		return changesetID{}, err
 	}
-	return parseCounter(string(b))
+	return parseChangesetID(string(b))
 }
 
-// begin is the first changeset to read: what was kept, what was asked for, or
-// what comes after the last one.
-func (p *publication) begin(ctx context.Context, at place) (counter, error) {
-	if at.file != "" {
-		b, err := os.ReadFile(at.file)
+// begin returns the first changeset to read: the one in the checkpoint's file, else
+// the one that --from names, else the one after the last published.
+func (p *publication) begin(ctx context.Context, start checkpoint) (changesetID, error) {
+	if start.file != "" {
+		b, err := os.ReadFile(start.file)
 		if err == nil {
-			c, err := parseCounter(string(b))
+			c, err := parseChangesetID(string(b))
 			if err != nil {
-				return c, cli.UsageErrorf("--state: %s: %v", at.file, err)
+				return c, cli.UsageErrorf("--state: %s: %v", start.file, err)
 			}
 			return c, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return counter{}, cli.UsageErrorf("--state: %v", err)
+			return changesetID{}, cli.UsageErrorf("--state: %v", err)
 		}
 	}
-	if at.from != "" {
-		c, err := parseCounter(at.from)
+	if start.from != "" {
+		c, err := parseChangesetID(start.from)
 		if err != nil {
 			return c, cli.UsageErrorf("--from: %v", err)
 		}
@@ -175,23 +177,23 @@ func (p *publication) begin(ctx context.Context, at place) (counter, error) {
 	return c, err
 }
 
-// after is where to go on when c is not there: with the next number, as long as
-// more is published in its hour or there may be, else with the next hour.
-func (p *publication) after(c, last counter) counter {
-	if p.holes++; c.hour.Equal(last.hour) || p.holes < mostHoles {
+// after returns the changeset to try when c does not exist: the next number while its
+// hour may have more, otherwise the first of the next hour.
+func (p *publication) after(c, last changesetID) changesetID {
+	if p.missing++; c.hour.Equal(last.hour) || p.missing < maxMissing {
 		c.number++
 		return c
 	}
-	p.holes, c.number = 0, 0
-	if c.hour = c.hour.Add(time.Hour); last.hour.Sub(c.hour) > mostHours*time.Hour {
-		c.hour = last.hour.Add(-mostHours * time.Hour)
+	p.missing, c.number = 0, 0
+	if c.hour = c.hour.Add(time.Hour); last.hour.Sub(c.hour) > maxHours*time.Hour {
+		c.hour = last.hour.Add(-maxHours * time.Hour)
 	}
 	return c
 }
 
-// read reads what a changeset touches; found is false when no file of it is
-// there. Of a file that is cut off, what is whole counts.
-func (p *publication) read(ctx context.Context, c counter, warn io.Writer) (h *registry.Hint, found bool, err error) {
+// read reads the terms that a changeset touches. found is false when it has no files.
+// The complete lines of a truncated file count.
+func (p *publication) read(ctx context.Context, c changesetID, warn io.Writer) (h *registry.Hint, found bool, err error) {
 	h = &registry.Hint{}
 	for _, part := range []string{"clear", "removed", "added", "reinserted"} {
 		for _, suffix := range []string{".nt.gz", ".nt"} {
@@ -225,5 +227,5 @@ func touch(h *registry.Hint, r io.Reader, packed bool) error {
 		}
 		r = z
 	}
-	return h.Triples(io.LimitReader(r, mostChangeset))
+	return h.Triples(io.LimitReader(r, maxChangesetSize))
 }
