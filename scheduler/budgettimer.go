@@ -8,21 +8,21 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// A budgetTimer keeps the budget while the runner compares and commits, which can
-// take longer than what is left of it: it stops executions at the moment when all
-// together use the budget up. It has its own copy of the account and shares only
-// the executions with the runner; each stores what it took when it ends.
+// A budgetTimer enforces the budget while the runner compares and commits, which can
+// take longer than the budget that is left. It stops the running executions when they
+// have used up the budget together. It copies the budget's state and shares only the
+// requests with the runner; each stores its time when it ends.
 type budgetTimer struct {
 	clock Clock
-	left  time.Duration // when nothing of runs is counted
+	left  time.Duration // what is left without the time of runs
 	runs  []*request
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
 	over  bool
 }
 
-// look stops what runs when the budget is used up, and else looks again when
-// that can be at the earliest.
+// look stops the running executions if the budget is used up. Otherwise it sets the
+// timer to the earliest time at which that can happen.
 func (w *budgetTimer) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,5 +67,5 @@ func (w *budgetTimer) end() {
 type request struct {
 	*plan.Execution
 	stop func()
-	took atomic.Int64 // what it took, in nanoseconds from 1 once it is over
+	took atomic.Int64 // its time in nanoseconds, at least 1; 0 until it is over
 }

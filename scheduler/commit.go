@@ -9,13 +9,13 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// Limits on how many unchanged outcomes wait for a common commit, and for how long.
+// Limits on how many unchanged outcomes share a commit and how long the first one waits.
 const (
 	maxPending  = 256
 	maxDeferred = time.Second
 )
 
-// count adds an outcome to the summary and to the notes for followers.
+// count adds an outcome to the slot's summary and to the notes for followers.
 func (r *runner) count(q *registry.Query, was policy.Stats, out Outcome) {
 	s := &r.slot
 	switch o := out.Stats.LastRun.Outcome; {
@@ -50,7 +50,7 @@ func (r *runner) report(q *registry.Query, x policy.Run) {
 	}
 }
 
-// flushTime is when the pending outcomes have to be committed.
+// flushTime returns when the pending outcomes must be committed.
 func (r *runner) flushTime() time.Time {
 	if end := r.since.Add(maxDeferred); !r.window.open() || end.Before(r.window.until) {
 		return end
@@ -58,8 +58,8 @@ func (r *runner) flushTime() time.Time {
 	return r.window.until
 }
 
-// flush commits the pending outcomes, and with lends that running executions may go
-// beyond the budget. After that it notifies followers.
+// flush commits the pending outcomes and then notifies followers. If lends is set, the
+// commit also records that running executions may exceed the budget.
 func (r *runner) flush(lends bool) error {
 	defer r.release()
 	defer r.window.close()
@@ -97,8 +97,8 @@ func (r *runner) flush(lends bool) error {
 	return nil
 }
 
-// lend commits that executions may go beyond the budget once they are about to, so
-// that the excess is repaid even after a crash.
+// lend records that executions may exceed the budget, just before they do, so that the
+// excess is repaid even after a crash.
 func (r *runner) lend(now time.Time) error {
 	if !r.budget.LendsNow(now) {
 		return nil
@@ -106,7 +106,7 @@ func (r *runner) lend(now time.Time) error {
 	return r.flush(true)
 }
 
-// summary is the slot's summary so far.
+// summary returns the slot's summary so far.
 func (r *runner) summary() Slot {
 	t := r.budget.Totals()
 	r.slot.Used, r.slot.Repaid, r.slot.Debt = t.Used.Seconds(), t.Repaid.Seconds(), t.Debt.Seconds()
@@ -114,11 +114,11 @@ func (r *runner) summary() Slot {
 	return r.slot
 }
 
-// close ends the plan's slot and commits the rest with the final summary.
+// close ends the slot in the plan and commits the rest with the final summary.
 func (r *runner) close() error {
 	now := r.l.clock.Now()
 	_, learns := r.policy.(policy.Collective)
-	if learns && r.slot.Changed > 0 { // it will ask for related queries
+	if learns && r.slot.Changed > 0 { // End looks up related queries
 		r.l.index()
 	}
 	r.l.mu.Lock()
@@ -147,7 +147,7 @@ func (r *runner) close() error {
 	r.l.mu.Unlock()
 	s := &r.slot
 	level := slog.LevelInfo
-	if s.Run == 0 && s.Skipped == 0 && !s.Tick { // nothing was due, or nothing could be asked
+	if s.Run == 0 && s.Skipped == 0 && !s.Tick { // nothing was due, or no requests were allowed
 		level = slog.LevelDebug
 	}
 	r.l.log.Log(r.ctx, level, "slot", "slot", s.Number, "tick", s.Tick, "planned", s.Planned, "run", s.Run, "changed", s.Changed,
@@ -155,7 +155,7 @@ func (r *runner) close() error {
 	return nil
 }
 
-// taught are outcomes for the queries that learnt without having run.
+// taught returns outcomes for queries that did not run but whose policy state changed.
 func taught(list []*policy.Candidate, now time.Time) (out []Outcome) {
 	for _, c := range list {
 		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})

@@ -10,12 +10,12 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// errOver ends what is done with an answer when the time for it is over.
+// errOver ends the processing of an answer when its time is over.
 var errOver = errors.New("the time is over")
 
-// compare compares a complete answer with the last result, and prepares what the
-// ledger will write, as part of its execution: it ends when that has to, and the
-// budget pays for it. An answer that is not ready in time is cut.
+// compare compares a complete answer with the last result and prepares what the
+// ledger will write. Both are part of the execution: they end at its limit, and the
+// budget pays for them. An answer that is not ready in time is cut.
 func (l *Loop) compare(ctx context.Context, query string, was policy.Stats, a Answer, limit time.Duration) (Answer, *difference) {
 	if !a.Outcome.Complete() || a.Result == nil || a.Elapsed > limit {
 		return a, nil
@@ -23,8 +23,8 @@ func (l *Loop) compare(ctx context.Context, query string, was policy.Stats, a An
 	start := l.clock.Now()
 	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }
 	stop := func() error {
-		// An answer that came in the very moment in which the budget ended is complete:
-		// only time that this work takes can make it late.
+		// An answer that arrives exactly when the budget ends is complete. Only the
+		// time that this work takes can make it late.
 		if took := spent(); took > 0 && (ctx.Err() != nil || a.Elapsed+took > limit) {
 			return errOver
 		}

@@ -50,23 +50,26 @@
 //	                         round lacks, by the time that it has left; the endpoint's
 //	                         second policy orders the rest
 //
-// A policy is an order and a fold over one query's executions; hybrid learns of
-// the endpoint as a whole besides. The ledger keeps both. Another policy begins
-// with what the last 63 executions of each query teach it. Package shadow
-// compares other policies with an endpoint's own over the recorded executions.
+// A policy is an order and a fold over one query's executions; hybrid also learns
+// about the endpoint as a whole. The ledger stores both. After a change of policy, the
+// new one learns from the last 63 executions of each query. Package shadow compares
+// other policies with an endpoint's own over the recorded executions.
 //
 // # Cost
 //
-// The keys of rr, sjf, ljf, cr, dj and ttl do not change between two executions of
-// a query, so the order is kept, and a slot costs what it executes and what becomes
-// due: with 1,000,000 queries, 1,000 executions take 1.5 to 3 ms of processor time
-// under each of the six, some 1,000 times less than ranking all by the formulas. The
-// other policies rank every query that may run when a slot begins, O(n), and sort
-// only those that the budget may reach: a slot of hybrid takes 1 to 3 ms with 10,000
-// queries, 8 to 25 ms with 100,000 and 160 to 190 ms with 1,000,000, also when all
-// of them are overdue. It allocates about twice per execution, however many queries
-// there are. A query takes 1.2 to 1.5 KB in the planner, its text aside, while it
-// has one execution to remember; all 63 take 2 to 4 KB more, and the state of the
-// policy 8 bytes a number. BenchmarkRank and BenchmarkRankAll of package plan and
-// BenchmarkSlot of package hybrid measure that.
+// Under rr, sjf, ljf, cr, dj and ttl, the key of a query changes only when the query
+// is executed. The plan keeps the order, so the cost of a slot grows with what it
+// executes and what becomes due. With 1,000,000 queries, 1,000 executions take 1.5 to
+// 3 ms of processor time, about 1,000 times less than ranking all queries.
+//
+// The other policies rank all eligible queries when a slot begins, in O(n), and sort
+// only those that the budget may reach. A slot of hybrid takes 1 to 3 ms with 10,000
+// queries, 8 to 25 ms with 100,000 and 160 to 190 ms with 1,000,000, even if all are
+// overdue. It makes about two allocations per execution, independent of the number of
+// queries.
+//
+// In the planner, a query with one remembered execution takes 1.2 to 1.5 KB, not
+// counting its text. All 63 take 2 to 4 KB more, and the policy's state takes 8 bytes
+// a number. BenchmarkRank and BenchmarkRankAll of package plan and BenchmarkSlot of
+// package hybrid measure these costs.
 package scheduler

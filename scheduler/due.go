@@ -55,17 +55,17 @@ func (l *Loop) expected(f plan.Forecast, now time.Time) time.Time {
 	return l.askingSlot(l.eligibleAt(f, now), now)
 }
 
-// asksFrom is the moment after which slots ask the endpoint: now, unless its health
-// forbids it.
+// asksFrom returns the time after which slots send requests: now, unless the endpoint's
+// health forbids them.
 func (l *Loop) asksFrom(now time.Time) time.Time {
 	if h := l.executor.Health(); restricted(h) && h.Until.After(now) {
-		return h.Until.Add(-1) // the slot at that very moment asks
+		return h.Until.Add(-1) // a slot at that exact time sends requests
 	}
 	return now
 }
 
-// askingSlot is the slot at the given time, or the first one after it that sends
-// requests to the endpoint.
+// askingSlot returns the given slot time, or the first one after it at which requests
+// are sent.
 func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 	if from := l.asksFrom(now); !slot.IsZero() && !slot.After(from) {
 		return l.gridAfter(from)
@@ -73,8 +73,8 @@ func (l *Loop) askingSlot(slot, now time.Time) time.Time {
 	return slot
 }
 
-// eligibleAt predicts when a waiting query becomes eligible; zero when that depends
-// on what people do.
+// eligibleAt predicts when a waiting query becomes eligible; zero if that depends on
+// what users do.
 func (l *Loop) eligibleAt(f plan.Forecast, now time.Time) time.Time {
 	var next time.Time
 	if f.Slots > 0 {
@@ -89,8 +89,8 @@ func (l *Loop) eligibleAt(f plan.Forecast, now time.Time) time.Time {
 	return next
 }
 
-// slotTime is the grid time of the n-th slot from now. It looks up the first 32 and
-// extrapolates the rest.
+// slotTime returns the grid time of the n-th slot from now. It extrapolates beyond the
+// 32nd.
 func (l *Loop) slotTime(now time.Time, n uint64) time.Time {
 	t := now
 	for i := range min(n, 32) {

@@ -17,24 +17,24 @@ type Explanation struct {
 	Endpoint   string             `json:"endpoint"`
 	Policy     string             `json:"policy"`
 	Slot       uint64             `json:"slot"`     // the slot that comes next
-	Eligible   bool               `json:"eligible"` // may run in it
+	Eligible   bool               `json:"eligible"` // may run in that slot
 	Tier       string             `json:"tier"`     // refresh, new, hinted, interval, ranked
-	Rank       int                `json:"rank"`     // place in the order of its tier, from 1; 0 = not ranked
-	Of         int                `json:"of"`       // how many the order holds
+	Rank       int                `json:"rank"`     // rank in its tier, from 1; 0 = not ranked
+	Of         int                `json:"of"`       // number of queries in the order
 	Inputs     map[string]float64 `json:"inputs"`   // what the rank was computed from
 	Estimate   registry.Duration  `json:"estimate"` // expected execution time, 0 = unknown
-	Why        string             `json:"why"`      // one sentence for people
-	Code       string             `json:"code"`     // the reason as a word, see the constants
+	Why        string             `json:"why"`      // one sentence for readers
+	Code       string             `json:"code"`     // the reason as a word: a constant Code…, or a tier
 	LastRun    policy.Run         `json:"last_run"`
 	PassedOver *PassedOver        `json:"passed_over,omitempty"`
 	NextDue    time.Time          `json:"next_due,omitzero"`
 }
 
-// The codes of explanations. The code of a query that a tier puts before others is
-// the tier.
+// The codes of explanations. If a tier puts a query before others, the code is the
+// tier.
 const (
-	CodePlanning = "planning" // the order is being made
-	CodeClosed   = "closed"   // the next slot does not ask the endpoint
+	CodePlanning = "planning" // the order is being computed
+	CodeClosed   = "closed"   // the next slot sends no requests
 	CodeRunning  = plan.CodeRunning
 	CodePaused   = plan.CodePaused
 	CodeInactive = plan.CodeInactive
@@ -52,11 +52,10 @@ type PassedOver struct {
 	Reason string `json:"reason"`
 }
 
-// Explain says which place a query has in the order of its endpoint, why it ran or
-// did not, and when it is expected to run next. Between slots that includes what was
-// registered a moment ago. While the plan is being made for long, Explain says only
-// that. The error wraps registry.ErrNotFound when the endpoint has no such
-// query.
+// Explain returns a query's rank in the order of its endpoint, why it ran or did not,
+// and when it is expected to run next. Between slots it includes the latest
+// registrations. If the plan stays incomplete for long, Explain reports only that. The
+// error wraps registry.ErrNotFound if the endpoint has no such query.
 func (l *Loop) Explain(query string) (Explanation, error) {
 	now := l.clock.Now()
 	if !l.mu.TryLockPlan(readerWait) {
@@ -81,7 +80,7 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 	return Explanation{}, fmt.Errorf("query %s at endpoint %s: %w", query, later.Endpoint, registry.ErrNotFound)
 }
 
-// unplanned is the explanation of a query that is not in the plan.
+// unplanned returns the explanation of a query that is not in the plan.
 func (l *Loop) unplanned(query string) Explanation {
 	return Explanation{
 		Query: query, Endpoint: l.set.endpoint.Name, Policy: l.set.policy.String(), Slot: l.planner.Slot(), Inputs: map[string]float64{},
@@ -100,8 +99,7 @@ func (l *Loop) planned(query string, now time.Time) (x Explanation, found bool, 
 	return l.explain(query, &c, now), true, nil
 }
 
-// announced explains a query that was registered while the slot runs, after a
-// revision.
+// announced explains a query that was registered after a revision, while a slot runs.
 func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 	news, err := l.ledger.Since(x.Endpoint, since)
 	if err != nil {
@@ -116,8 +114,8 @@ func (l *Loop) announced(x *Explanation, since uint64) (bool, error) {
 	return true, nil
 }
 
-// explain explains a place in the plan, and the endpoint where that keeps the next
-// slot from asking anything.
+// explain explains a query's place in the plan, and why the next slot sends no requests
+// if that is so.
 func (l *Loop) explain(query string, c *plan.Place, now time.Time) Explanation {
 	x := l.unplanned(query)
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, c.Inputs
@@ -132,13 +130,13 @@ func (l *Loop) explain(query string, c *plan.Place, now time.Time) Explanation {
 	return x
 }
 
-// closedReason is why the next slot will not ask the endpoint; "" when it will.
+// closedReason returns why the next slot sends no requests; "" if it sends some.
 func (l *Loop) closedReason(now time.Time) string {
 	if p := l.set.endpoint.Pause; p != nil {
 		return fmt.Sprintf("the endpoint is paused since %s by %s", p.At.UTC().Format(time.RFC3339), p.By)
 	}
 	next := l.gridAfter(now)
-	if next.IsZero() { // by request, which may be now
+	if next.IsZero() { // slots run on request, which may come now
 		next = now
 	}
 	if h := l.executor.Health(); restricted(h) && h.Until.After(next) {
@@ -147,7 +145,7 @@ func (l *Loop) closedReason(now time.Time) string {
 	return ""
 }
 
-// passedOverReason is why the last slot did not execute an eligible query.
+// passedOverReason returns why the last slot did not execute an eligible query.
 func (l *Loop) passedOverReason(c *plan.Place) string {
 	budget := exactly(l.last.Budget)
 	had := budget - exactly(l.last.Repaid)

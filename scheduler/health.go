@@ -7,8 +7,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// currentHealth is the endpoint's health according to its client and the last
-// executions. It is called with the lock held.
+// currentHealth returns the endpoint's health according to its client and the last
+// executions. The caller holds the lock.
 func (l *Loop) currentHealth() registry.Health { return l.healthFrom(l.executor) }
 
 func (l *Loop) healthFrom(x Executor) registry.Health {
@@ -24,9 +24,9 @@ func (l *Loop) healthFrom(x Executor) registry.Health {
 	return h
 }
 
-// recordHealth records the endpoint's health if that is urgent, or always. It is that
-// of the client in use, which no other replaces meanwhile; others have the lock of the
-// loop while the ledger writes.
+// recordHealth records the endpoint's health if that is urgent, or if always is set.
+// The handover keeps the executor from being replaced meanwhile. The loop's lock is
+// free while the ledger writes.
 func (l *Loop) recordHealth(always bool) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()
@@ -46,8 +46,8 @@ func (l *Loop) recordHealth(always bool) error {
 	return nil
 }
 
-// restricted reports whether an endpoint's health allows no request, or one at a
-// time. A failing endpoint that is asked as usual is not restricted.
+// restricted reports whether an endpoint's health allows no requests, or only one at a
+// time. A failing endpoint without a back-off is not restricted.
 func restricted(h registry.Health) bool {
 	return h.State == registry.HealthThrottled || h.State == registry.HealthFailing && !h.Until.IsZero()
 }
@@ -59,7 +59,7 @@ func urgent(h, recorded registry.Health) bool {
 	return waits || h.MaxRows > 0 && h.MaxRows != recorded.MaxRows
 }
 
-// refusedBy is the answer to a trial run that the endpoint's health forbids.
+// refusedBy returns the answer to a trial run that the endpoint's health forbids.
 func refusedBy(h registry.Health) Answer {
 	a := Answer{Outcome: registry.Failed, Error: healthReason(h)}
 	if h.State == registry.HealthThrottled {
@@ -68,7 +68,7 @@ func refusedBy(h registry.Health) Answer {
 	return a
 }
 
-// healthReason says why an endpoint is not asked.
+// healthReason returns why no requests are sent to an endpoint.
 func healthReason(h registry.Health) string {
 	s := "the endpoint fails, the next try is at "
 	if h.State == registry.HealthThrottled {
@@ -87,7 +87,7 @@ func (l *Loop) logHealth(was, now registry.Health) {
 	case was.State == now.State:
 	case now.State == registry.HealthFailing:
 		words := []any{"failures", now.Failures, "incomplete", now.Incomplete, "error", now.Error}
-		if !now.Until.IsZero() { // else it is asked as usual
+		if !now.Until.IsZero() { // otherwise requests continue as usual
 			words = append(words, "until", now.Until)
 		}
 		l.log.Warn("the endpoint fails", words...)

@@ -103,21 +103,22 @@ type ticked struct {
 	err  error
 }
 
-// A LoopState is how an endpoint's loop is doing.
+// A LoopState describes the state of an endpoint's loop.
 type LoopState struct {
 	Endpoint string          `json:"endpoint"`
 	Running  bool            `json:"running"` // a slot runs now
 	Next     time.Time       `json:"next,omitzero"`
 	Queries  int             `json:"queries"`
-	Debt     float64         `json:"debt_seconds"` // to be repaid by the slots to come, at most half a budget each
+	Debt     float64         `json:"debt_seconds"` // the coming slots repay it, at most half a budget each
 	Last     Slot            `json:"last"`
 	Health   registry.Health `json:"health"`
-	Halted   string          `json:"halted,omitempty"` // why no slot begins, in words
-	// NextTry is the slot that asks again, zero unless the health forbids to ask.
+	Halted   string          `json:"halted,omitempty"` // why no slot begins
+	// NextTry is the next slot that sends requests; zero unless the health restricts
+	// them.
 	NextTry time.Time              `json:"next_try,omitzero"`
 	States  map[registry.State]int `json:"states"`          // queries by state
 	Results int                    `json:"results"`         // queries that have a result
-	Oldest  time.Time              `json:"oldest,omitzero"` // to the second, when the oldest result was last known to be true
+	Oldest  time.Time              `json:"oldest,omitzero"` // when the oldest result was last known to be true, to the second
 }
 
 // NewLoop checks the settings. It does not read the ledger yet.

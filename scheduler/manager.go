@@ -98,7 +98,7 @@ func (m *Manager) Update(e registry.Endpoint, x Executor) error {
 	return l.reconfigure(e, x)
 }
 
-// ErrLeftBehind means that a loop did not end in time. It may still use the ledger.
+// ErrLeftBehind means that a loop did not end in time and may still use the ledger.
 var ErrLeftBehind = errors.New("a loop did not end in time and is left behind")
 
 // wait waits for cancelled loops, at most for the grace period, and returns those
@@ -282,8 +282,8 @@ func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
 	return l.Explain(query)
 }
 
-// InForce returns the settings of an endpoint that are in force, defaults included,
-// and the policy that orders its ranked queries.
+// InForce returns the current settings of an endpoint, including defaults, and the
+// policy that orders its ranked queries.
 func (m *Manager) InForce(endpoint string) (registry.Endpoint, policy.Policy, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {

@@ -16,22 +16,22 @@ type observation struct {
 	tier   string
 	answer Answer
 	served uint64 // refresh requests that were waiting when it started
-	whole  bool   // a cut one had the whole budget as its limit and used it up
+	whole  bool   // its limit was the whole budget, and it used that up
 
-	compared *difference // nil: observe compares
+	compared *difference // if nil, observe compares
 }
 
-// A difference is the step from the last result to an answer, ready to be
-// recorded, or the ledger's error.
+// A difference is the delta from the last result to an answer, prepared for the
+// ledger, or the ledger's error.
 type difference struct {
 	delta    *diff.Delta
 	prepared Prepared
 	err      error
 }
 
-// observe says what follows from an execution: the new statistics and, when
-// the result is another one, the step to it. prev fetches the last complete
-// result; it is called only when the hashes differ. An error is prev's.
+// observe computes what follows from an execution: the new statistics and, if the
+// result changed, the delta. prev fetches the last complete result. observe calls
+// prev only if the hashes differ. An error is the ledger's.
 func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*diff.Result, error)) (Outcome, error) {
 	s, a := old, x.answer
 	if a.Outcome.Complete() && a.Result == nil && (a.Outcome == registry.Changed || old.Executions == 0) {
@@ -84,12 +84,12 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 	return out, nil
 }
 
-// ageUnit is how exactly an Age tells when an answer came about.
+// ageUnit is the resolution of an answer's Age.
 const ageUnit = time.Second
 
-// step compares in three tiers, cheapest first: the bytes, of which the executor
-// has seen that they are the same if there is no result; the fingerprint, or the
-// hash where that is not known; the rows. stop ends it early, nil never.
+// step compares in three tiers, cheapest first: the bytes (the executor returns no
+// result if they are equal), the fingerprint (or the hash if the fingerprint is
+// unknown), and the rows. stop ends the comparison early; it may be nil.
 func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, error) {
 	switch {
 	case now == nil:
@@ -113,7 +113,7 @@ func step(stop func() error, old policy.Stats, now *diff.Result, prev func() (*d
 	return diff.CompareUntil(stop, was, now)
 }
 
-// step is what was compared, unless the answer was not.
+// step returns the difference that was computed in advance, or compares now.
 func (x *observation) step(old policy.Stats, now *diff.Result, prev func() (*diff.Result, error)) (*diff.Delta, Prepared, error) {
 	if c := x.compared; now != nil && c != nil {
 		return c.delta, c.prepared, c.err

@@ -11,15 +11,15 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// others are the policies of other packages.
+// others holds the policies registered by other packages.
 var others struct {
 	sync.Mutex
 	list []policy.Definition
 }
 
-// Register adds a policy to the table, after those that are built in. It is to be
-// called before the first endpoint begins, and panics when the name is taken or
-// the definition cannot build its own default.
+// Register adds a policy to the table, after the built-in ones. Call it before the
+// first endpoint starts. It panics if the name is taken or the definition cannot
+// build its own default.
 func Register(d policy.Definition) {
 	if slices.ContainsFunc(Policies(), func(x policy.Definition) bool { return x.Name == d.Name }) {
 		panic(fmt.Sprintf("scheduler: policy %s is registered twice", d.Name))
@@ -32,7 +32,7 @@ func Register(d policy.Definition) {
 	others.list = append(others.list, d)
 }
 
-// Policies is the table of all policies, in the order in which they are shown.
+// Policies returns all policies in the order in which pages list them.
 func Policies() []policy.Definition {
 	others.Lock()
 	defer others.Unlock()
@@ -40,14 +40,13 @@ func Policies() []policy.Definition {
 	return append(append(table, claimingDefinitions()...), others.list...)
 }
 
-// ParsePolicy reads a spelling such as "rr" or "ttl:max=32:reset". A parameter
-// that is left out has its default.
+// ParsePolicy parses a spelling such as "rr" or "ttl:max=32:reset". Omitted
+// parameters have their defaults. The error wraps policy.ErrPolicy.
 func ParsePolicy(spelling string) (policy.Policy, error) { return policy.Parse(Policies(), spelling) }
 
-// claiming is a policy that hurries for the intervals of profiles: sedf, mrsf
-// and medf. Where there are profiles, in the Loop, the intervals choose among the
-// queries that they want, see claims, and the endpoint's second policy orders
-// everything; without any it orders as its default, hybrid, does.
+// claiming is a policy that serves the intervals of profiles first: sedf, mrsf or
+// medf. In a Loop the intervals claim executions and the endpoint's fallback policy
+// orders the rest. Elsewhere, without profiles, it orders like hybrid.
 type claiming struct {
 	hybrid.Policy
 	ranking interval.Ranking
@@ -76,14 +75,14 @@ func claimingDefinitions() []policy.Definition {
 	}
 }
 
-// MindsIntervals says whether a policy looks at the intervals of profiles.
+// MindsIntervals reports whether a policy serves the intervals of profiles.
 func MindsIntervals(policy string) bool {
 	p, err := ParsePolicy(policy)
 	_, minds := p.(claiming)
 	return err == nil && minds
 }
 
-// live reads a policy of a live endpoint.
+// live parses a policy for a live endpoint. It refuses those of simulations.
 func live(spelling string) (policy.Policy, error) {
 	table := Policies()
 	p, err := policy.Parse(table, spelling)
@@ -94,7 +93,7 @@ func live(spelling string) (policy.Policy, error) {
 	return p, err
 }
 
-// second reads the policy for what no interval claims.
+// second parses a fallback policy: one for executions that no interval claims.
 func second(spelling string) (policy.Policy, error) {
 	p, err := live(spelling)
 	if _, claims := p.(claiming); claims {

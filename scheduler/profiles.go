@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// addRounds adds the progress of profiles to a batch. Their followers are notified
-// once it is committed.
+// addRounds adds the progress of profiles to a batch, and the notes for their
+// followers to those that the commit sends.
 func (r *runner) addRounds(b *Batch) {
 	r.l.mu.Lock()
 	u := r.l.planner.Rounds().Drain()
@@ -26,7 +26,7 @@ func (r *runner) addRounds(b *Batch) {
 	r.notes = append(r.notes, notesOf(u)...)
 }
 
-// notesOf notifies the followers of profiles of which a round ended.
+// notesOf returns notes for the followers of profiles whose round ended.
 func notesOf(u rounds.Updates) (notes []Note) {
 	for _, id := range u.Ended {
 		notes = append(notes, Note{Profile: id})
@@ -34,10 +34,10 @@ func notesOf(u rounds.Updates) (notes []Note) {
 	return notes
 }
 
-// NextRound is when time opens the next round of a profile. It is zero where slot
-// numbers or a change open it, or where too little is known to predict. A profile
-// that was registered after the last slot predicts nothing yet: NextRound reads
-// nothing from the ledger.
+// NextRound predicts when the next round of a profile opens by time. It is zero if slot
+// numbers or a change open it, or if too little is known for a prediction. NextRound
+// does not read the ledger, so a profile that was registered after the last slot has no
+// prediction yet.
 func (l *Loop) NextRound(p registry.Profile) time.Time {
 	now := l.clock.Now()
 	next, byPrediction := rounds.Next(&p, now)
@@ -49,18 +49,18 @@ func (l *Loop) NextRound(p registry.Profile) time.Time {
 	return l.planner.Rounds().NextPredicted(p.ID, now)
 }
 
-// Slots end the rounds that are over. Where no slot comes for long (the endpoint
-// is paused, in a blackout, or its slots run on request), the loop ends them
-// expiryPause after the first of them, so that many are recorded together, unless
-// a slot comes within expiryWait of that.
+// Slots expire the rounds that are over. If no slot comes for long (the endpoint is
+// paused, in a blackout, or its slots run on request), the loop expires them itself,
+// expiryPause after the first one so that many are recorded together, unless a slot
+// comes within expiryWait of that.
 const (
 	expiryPause = time.Second
 	expiryWait  = time.Minute
 	expiryRetry = 10 * time.Second // while the ledger is read-only
 )
 
-// wakeTime is when the loop has to act next: at the next slot (zero: there is
-// none), or, with expire, earlier to end rounds without a slot.
+// wakeTime returns when the loop must act next: at the next slot (zero if there is
+// none) or, if expire is set, earlier to expire rounds without a slot.
 func (l *Loop) wakeTime(next time.Time) (until time.Time, expire bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,9 +78,9 @@ func (l *Loop) wakeTime(next time.Time) (until time.Time, expire bool) {
 	return at, true
 }
 
-// expireRounds ends the rounds that are over and notifies their followers. The
-// plan is half done until the end is committed: a reader of the ledger would see
-// the rounds open.
+// expireRounds expires the rounds that are over and notifies their followers. The plan
+// counts as incomplete until that is committed, because a reader of the ledger would
+// still see the rounds open.
 func (l *Loop) expireRounds() error {
 	now := l.clock.Now()
 	l.mu.LockPlan()

@@ -24,22 +24,22 @@ type runner struct {
 	health   registry.Health // as last recorded
 	running  []*request
 	results  chan answered
-	asked    chan struct{} // a requested lane, nil if none is
-	acquired bool          // a lane was granted and is not used yet
-	quiet    time.Time     // no execution starts before this time, as last computed by start
+	asked    chan struct{} // closed when a requested place in the limiter is granted; nil if none is requested
+	acquired bool          // a place was granted and is not used yet
+	quiet    time.Time     // no execution starts before this time; start computes it
 	stopped  string        // why no more executions start
 	pending  []Outcome
 	learnt   *PolicyState // set at the end of the slot
 	notes    []Note
 	since    time.Time // time of the first pending outcome
 	window   window
-	holds    bool // the loop's handover
+	holds    bool // holds the loop's handover
 }
 
 type answered struct {
 	r *request
 	a Answer
-	d *difference // from the last result, nil if nothing was compared
+	d *difference // nil if nothing was compared
 }
 
 // checkHealth reads the endpoint's health: whether executions may start, and
@@ -66,8 +66,8 @@ func (r *runner) cancelled() <-chan struct{} {
 	return r.ctx.Done()
 }
 
-// start starts executions. blocked reports that one could start, except that a
-// trial run holds the lane or the gap between two requests is not over.
+// start starts executions. blocked reports that an execution could start but must wait
+// for a trial run or for the gap between two requests.
 func (r *runner) start() (blocked bool) {
 	for r.stopped == "" && r.ctx.Err() == nil {
 		now := r.l.clock.Now()
@@ -100,8 +100,8 @@ func (r *runner) start() (blocked bool) {
 	return false
 }
 
-// gapEnd is the end of the gap after the last execution of this slot, of the one
-// before, or of a trial run.
+// gapEnd returns the end of the gap after the endpoint's last execution, trial runs
+// included.
 func (r *runner) gapEnd() time.Time {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *runner) mayStart() bool {
 	return r.l.nextExec == nil && r.budget.MayStart()
 }
 
-// launch executes in the background. execute waits for the answer.
+// launch starts an execution in the background. execute receives its answer.
 func (r *runner) launch(x *plan.Execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	y := &request{Execution: x, stop: cancel}
@@ -141,7 +141,7 @@ func (r *runner) launch(x *plan.Execution) {
 	}()
 }
 
-// releaseUnused releases a lane that was granted or requested but not used.
+// releaseUnused releases a place in the limiter that was granted or requested but not used.
 func (r *runner) releaseUnused() {
 	if r.asked != nil {
 		r.l.limiter.cancel(r.asked)
@@ -171,8 +171,8 @@ func (r *runner) watch() (end func()) {
 	return w.end
 }
 
-// hold acquires the loop's handover, unless the runner has it. While a window is open
-// the runner keeps it.
+// hold acquires the loop's handover unless the runner already holds it. The runner keeps
+// it while a window is open.
 func (r *runner) hold() {
 	if !r.holds {
 		r.l.handover.Lock()

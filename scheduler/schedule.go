@@ -13,21 +13,20 @@ import (
 
 // A Schedule is the grid of times at which slots start.
 type Schedule interface {
-	// Next is the first grid time after t, in UTC; the zero time when there is
-	// none.
+	// Next returns the first grid time after t, in UTC; zero if there is none.
 	Next(t time.Time) time.Time
 }
 
-// ErrSlot is wrapped by the errors about slot specs.
+// ErrSlot is wrapped by errors about slot specs.
 var ErrSlot = errors.New("bad slot")
 
-// Never is the spec of endpoints that run only by tick.
+// Never is the spec of endpoints whose slots run only on request.
 const Never = "never"
 
-// ParseSlot reads a slot spec: a cron spec of five fields (or six, seconds
-// first), in UTC unless it begins with CRON_TZ=zone; a name such as @hourly;
-// "@every d", whose grid is the multiples of d since the Unix epoch; or
-// "never". Less than a second is refused.
+// ParseSlot parses a slot spec: a cron spec of five fields (or six, seconds first), in
+// UTC unless it begins with CRON_TZ=zone; a name such as @hourly; "@every d", whose
+// grid is the multiples of d since the Unix epoch; or "never". It refuses slots less
+// than a second apart.
 func ParseSlot(spec string) (Schedule, error) {
 	spec = strings.TrimSpace(spec)
 	if spec == Never {
@@ -72,7 +71,7 @@ type never struct{}
 
 func (never) Next(time.Time) time.Time { return time.Time{} }
 
-// A grid is the multiples of a duration since the Unix epoch.
+// A grid consists of the multiples of a duration since the Unix epoch.
 type grid time.Duration
 
 func (g grid) Next(t time.Time) time.Time {
@@ -83,7 +82,7 @@ func (g grid) Next(t time.Time) time.Time {
 	return time.Unix(0, (n+1)*int64(g)).UTC()
 }
 
-// A crontab is a cron spec; without a zone of its own it is read in UTC.
+// A crontab is a cron spec. Without a time zone it is in UTC.
 type crontab struct{ s cron.Schedule }
 
 func (c crontab) Next(t time.Time) time.Time {
@@ -94,18 +93,17 @@ func (c crontab) Next(t time.Time) time.Time {
 	return next.UTC()
 }
 
-// reference is where the shortest gap of a schedule is looked for, so that the
-// answer does not depend on today.
+// reference is where periods starts, so that its result does not depend on the date.
 var reference = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// period is the shortest time between two grid times among the next few
-// hundred, 0 when there are not two.
+// period returns the shortest time between two grid times, as periods does.
 func period(s Schedule) time.Duration {
 	least, _ := periods(s)
 	return least
 }
 
-// periods are the shortest and the longest time between two of these grid times.
+// periods returns the shortest and the longest time between consecutive grid times,
+// among the 400 after reference; 0 if there are fewer than two.
 func periods(s Schedule) (least, most time.Duration) {
 	if g, ok := s.(grid); ok {
 		return time.Duration(g), time.Duration(g)
@@ -126,7 +124,7 @@ func periods(s Schedule) (least, most time.Duration) {
 	return least, most
 }
 
-// blackouts are the times in which no slot starts.
+// blackouts are the times during which no slot starts.
 type blackouts []blackout
 
 type blackout struct {
@@ -144,7 +142,7 @@ func parseBlackouts(list []registry.Blackout) (blackouts, error) {
 		if _, ok := s.(never); ok || b.For <= 0 {
 			return nil, fmt.Errorf("blackout %d: it needs a start such as \"0 2 * * *\" and a length such as 1h", i+1)
 		}
-		// The longest gap counts: where summer time ends, a local hour comes twice.
+		// The longest gap counts, because at the end of summer time a local hour repeats.
 		if _, p := periods(s); p > 0 && p <= time.Duration(b.For) {
 			return nil, fmt.Errorf("blackout %d: %s from %q on never ends", i+1, b.For, b.Start)
 		}
@@ -153,12 +151,12 @@ func parseBlackouts(list []registry.Blackout) (blackouts, error) {
 	return out, nil
 }
 
-// end tells when the blackout that holds t is over; the zero time when none
-// does. The first moment is inside, the last one outside.
+// end returns the end of the blackout that contains t; zero if none does. A blackout
+// includes its start but not its end.
 func (l blackouts) end(t time.Time) time.Time {
 	var end time.Time
 	for _, b := range l {
-		// More than one may hold it, of which the last to start ends last.
+		// Several may contain t. The last one to start ends last.
 		for s := b.start.Next(t.Add(-b.length)); !s.IsZero() && !s.After(t); s = b.start.Next(s) {
 			if e := s.Add(b.length); e.After(end) {
 				end = e
@@ -168,8 +166,8 @@ func (l blackouts) end(t time.Time) time.Time {
 	return end
 }
 
-// next is the first grid time after t that lies in no blackout. It gives up,
-// with the zero time, when a thousand in a row do.
+// next returns the first grid time after t outside all blackouts. It gives up after a
+// thousand grid times and returns zero.
 func (l blackouts) next(s Schedule, t time.Time) time.Time {
 	for range 1000 {
 		next := s.Next(t)
@@ -185,8 +183,8 @@ func (l blackouts) next(s Schedule, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// Gap is the usual distance between two slots of an endpoint, 0 when it has no
-// grid or that is unknown.
+// Gap returns the shortest time between two slots of an endpoint; 0 if it has no grid
+// or its spec is invalid.
 func Gap(e registry.Endpoint) time.Duration {
 	s, err := ParseSlot(e.WithDefaults().Slot)
 	if err != nil {

@@ -11,20 +11,19 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// settings are what an endpoint's settings mean to the scheduler.
+// settings are the parsed settings of an endpoint.
 type settings struct {
 	endpoint  registry.Endpoint
-	policy    policy.Policy     // that orders everything: the second one where there is a ranking
-	ranking   *interval.Ranking // of the intervals of profiles, nil for policies that do not look at them
+	policy    policy.Policy     // orders the ranked queries: the fallback policy if there is a ranking
+	ranking   *interval.Ranking // orders the intervals of profiles; nil if the policy ignores them
 	schedule  Schedule
 	blackouts blackouts
 }
 
 var errShare = errors.New("it is a part of the budget, more than 0 and at most 1")
 
-// Validate says what is wrong with the settings of an endpoint that concern
-// its slots: slot, budget, policies, rule, concurrency and blackout times.
-// What is left out counts with its default.
+// Validate checks the settings of an endpoint that concern its slots: slot, budget,
+// policies, rule, concurrency and blackout times. Omitted settings have their defaults.
 func Validate(e registry.Endpoint) error {
 	_, err := read(e)
 	return err
@@ -65,7 +64,7 @@ func read(e registry.Endpoint) (settings, error) {
 	return s, nil
 }
 
-// limits names the setting that is wrong, and why it is.
+// limits checks numbers. It returns the name of the wrong setting and what is wrong.
 func limits(e registry.Endpoint, s Schedule) (setting string, err error) {
 	switch {
 	case e.Rule == plan.RuleOverrun:

@@ -8,8 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// MaxShadows is how many policies an endpoint may have in its shadow, so that a
-// comparison comes to an end.
+// MaxShadows is the largest number of policies in the setting shadows. It bounds the
+// cost of a comparison.
 const MaxShadows = 64
 
 // checkShadows checks the policies of the setting shadows.
@@ -32,7 +32,7 @@ func checkShadows(spellings []string) error {
 }
 
 // AddShadow adds a policy to the setting shadows of an endpoint, in its canonical
-// spelling, unless it is there. The error wraps ErrPolicy.
+// spelling, unless it is there. The error wraps policy.ErrPolicy.
 func AddShadow(e *registry.Endpoint, spelling string) error {
 	p, err := second(spelling)
 	if err != nil {
@@ -45,7 +45,8 @@ func AddShadow(e *registry.Endpoint, spelling string) error {
 }
 
 // RemoveShadow removes a policy from the setting shadows of an endpoint. The error
-// wraps registry.ErrNotFound when it is not there, and ErrPolicy when it is none.
+// wraps registry.ErrNotFound if it is not there, and policy.ErrPolicy if the spelling is
+// wrong.
 func RemoveShadow(e *registry.Endpoint, spelling string) error {
 	p, err := ParsePolicy(spelling)
 	if err != nil {

@@ -25,7 +25,7 @@ func (l *Loop) slot(ctx context.Context, onTick bool) (Slot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for err == nil && l.apply() { // the health that the slot recorded may be that of another server
+	for err == nil && l.apply() { // the recorded health may be that of another server
 		l.mu.Unlock()
 		err = l.recordHealth(true)
 		l.mu.Lock()

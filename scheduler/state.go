@@ -38,8 +38,8 @@ func (l *Loop) state(now time.Time) LoopState {
 	return s
 }
 
-// nextTry is when the endpoint is asked again while its health forbids it, zero
-// when it does not.
+// nextTry returns when requests are sent to the endpoint again; zero if its health
+// allows them now.
 func (l *Loop) nextTry(now time.Time) time.Time {
 	h := l.executor.Health()
 	if !restricted(h) || !h.Until.After(now) {

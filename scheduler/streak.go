@@ -7,31 +7,31 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// Executions can show that an endpoint is failing although it answers: with a page
-// of HTML and status 200, with truncated answers, or by refusing every text.
+// An endpoint can fail although it answers: with an HTML page and status 200, with
+// truncated answers, or by rejecting every query.
 //
-// None of the last fruitless executions was complete, and they were of several
-// queries; or none of the last noneLive was, and no query of the endpoint is live.
-// So a bad query among good ones does not make an endpoint failing, however rarely
-// the good ones run. An endpoint without any good one is failing, even with a single
-// query, which backs off: its fifth try would come after 16 slots. Refusals and cuts
-// do not count as of several queries: the text causes refusals, our budget cuts.
+// It counts as failing if the last fruitless executions, of at least fromSeveral
+// queries, were all incomplete, or if the last noneLive were and none of its queries
+// is live. So one bad query among good ones does not make an endpoint failing. An
+// endpoint whose only query is bad is failing early, although that query backs off:
+// its fifth attempt would come after 16 slots. Rejections and cuts do not count
+// towards the number of queries, because the query or the budget causes them.
 const (
 	fruitless   = 5
 	noneLive    = 3
 	fromSeveral = 3
 )
 
-// A streak is an endpoint's latest executions in a row that were not complete.
+// A streak is an endpoint's current run of incomplete executions.
 type streak struct {
 	n       int
 	since   time.Time
-	why     string // in words, of the last one
+	why     string // the error of the last one
 	queries []string
-	wide    bool // they were of several queries
+	wide    bool // they belong to several queries
 }
 
-// streakOf is the streak in a recorded health.
+// streakOf returns the streak that a recorded health describes.
 func streakOf(h registry.Health) streak {
 	if h.Incomplete == 0 {
 		return streak{}
@@ -39,7 +39,7 @@ func streakOf(h registry.Health) streak {
 	return streak{n: h.Incomplete, since: h.Since, why: h.Error, wide: h.State == registry.HealthFailing}
 }
 
-// observe adds an execution of a query.
+// observe adds an execution of a query to the streak, or ends the streak.
 func (s *streak) observe(query string, x policy.Run) {
 	switch x.Outcome {
 	case registry.Throttled, registry.Dropped:

@@ -9,19 +9,19 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Charge makes the next slots pay d: at most a whole budget each, after what
-// they repay of a debt.
+// Charge makes the next slots pay d, each at most a whole budget after its repayment of
+// a debt.
 func (l *Loop) Charge(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.charge += max(0, d)
 }
 
-// Trial executes a query once, inside the endpoint's limits. It stores nothing
-// except the endpoint's back-off. It waits for a place among the endpoint's
-// executions. The next slot's budget pays for it. The error wraps ErrCharged when
-// that has nothing left, ErrPaused on a paused endpoint, ErrBlackout in a blackout
-// and ErrStopped when the loop ends. Any other error is the ledger's.
+// Trial executes a query once, within the endpoint's limits. It stores nothing except
+// the endpoint's back-off. It waits until the limiter grants it a place. The next
+// slot's budget pays for it. The error wraps ErrCharged if that budget is used up,
+// ErrPaused if the endpoint is paused, ErrBlackout in a blackout and ErrStopped if the
+// loop ends. Any other error is the ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	if err := l.limiter.acquire(ctx); err != nil {
 		return Answer{}, err
@@ -73,7 +73,7 @@ func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	return a, nil
 }
 
-// executeTrial executes a query for at most limit, and no longer than the loop runs.
+// executeTrial executes a query for at most limit. It ends early if the loop ends.
 func (l *Loop) executeTrial(ctx context.Context, x Executor, q *registry.Query, limit time.Duration) Answer {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	watched := make(chan struct{})
@@ -92,7 +92,7 @@ func (l *Loop) executeTrial(ctx context.Context, x Executor, q *registry.Query, 
 	return x.Execute(ctx, q, Memory{}, limit)
 }
 
-// stopTrials prevents further trial runs and cuts those that run.
+// stopTrials prevents further trial runs and cuts the running ones.
 func (l *Loop) stopTrials() {
 	l.mu.Lock()
 	l.over = true

@@ -2,21 +2,21 @@ package scheduler
 
 import "time"
 
-// Limits on how many changes share a commit, and on how long the first one waits for
-// others: shortWindow, or up to longWindow while changes keep coming.
+// Limits on how many changes share a commit and how long the first one waits:
+// shortWindow, or up to longWindow while changes keep coming.
 const (
 	maxWindow   = 64
 	shortWindow = 10 * time.Millisecond
 	longWindow  = 8 * shortWindow
 )
 
-// A window collects changes, and ends of rounds, for a common commit. The first one
-// opens it. It closes when it is full, when its time is over, or as soon as no
-// execution is in progress: a change waits for others only while others can come.
+// A window collects changes and ends of rounds for a common commit. The first one opens
+// it. It closes when it is full, when its time is over, or when no execution is in
+// progress, because then no other change can come.
 type window struct {
 	changes int
-	until   time.Time     // valid while it is open
-	lasts   time.Duration // the next one
+	until   time.Time     // valid while the window is open
+	lasts   time.Duration // length of the next window
 }
 
 func (w *window) open() bool { return w.changes > 0 }
@@ -28,8 +28,8 @@ func (w *window) add(now time.Time) {
 	w.changes++
 }
 
-// close empties the window. The next one lasts twice as long if this one held several
-// changes.
+// close empties the window. If it held several changes, the next one lasts twice as
+// long, and otherwise shortWindow.
 func (w *window) close() {
 	switch {
 	case w.changes > 1:
