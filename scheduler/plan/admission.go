@@ -5,7 +5,7 @@ import "time"
 // MayStart reports whether Next could start an execution. It is false when nothing
 // waits or the budget is used up.
 func (s *SlotBudget) MayStart() bool {
-	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.hinted() || s.p.claimed()) && !s.spent()
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.anyClaimed()) && !s.spent()
 }
 
 // Next starts the next execution. It returns nil if none may start now.
@@ -19,11 +19,11 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 	if c := s.opener; c != nil {
 		s.opener = nil
 		if c.in == &s.p.ranked {
-			return s.first(c, now)
+			return s.startFirst(c, now)
 		}
 	}
 	if !s.p.rule.fits() {
-		return s.whatever(now)
+		return s.startAny(now)
 	}
 	ranked, front := s.room(now)
 	least := time.Duration(0)
@@ -39,16 +39,16 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 		}
 	}
 	if ranked > least {
-		if c := s.hinted(now, ranked); c != nil {
-			return s.early(c, now, ranked)
+		if c := s.nextHinted(now, ranked); c != nil {
+			return s.startHinted(c, now, ranked)
 		}
-		if r := s.claimed(now, ranked, false); r != nil {
+		if r := s.startClaimed(now, ranked, false); r != nil {
 			return r
 		}
 	}
 	if !s.begun && ranked > 0 {
 		if c := s.p.ranked.first(); c != nil && s.leads(c, ranked) {
-			return s.first(c, now)
+			return s.startFirst(c, now)
 		}
 	}
 	if ranked <= least {
@@ -56,7 +56,7 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 	}
 	c := s.p.ranked.fits(ranked)
 	if c == nil {
-		return s.claimed(now, ranked, true)
+		return s.startClaimed(now, ranked, true)
 	}
 	left, _ := s.left(now)
 	if c.open() {
@@ -71,8 +71,8 @@ func (s *SlotBudget) leads(c *item, room time.Duration) bool {
 	return s.owes == 0 || c.Estimate <= room
 }
 
-// first starts a query with all the budget that is left, alone if it may need more.
-func (s *SlotBudget) first(c *item, now time.Time) *Execution {
+// startFirst starts a query with all the budget that is left, alone if it may need more.
+func (s *SlotBudget) startFirst(c *item, now time.Time) *Execution {
 	left, _ := s.left(now)
 	if left <= 0 {
 		return nil
@@ -83,8 +83,8 @@ func (s *SlotBudget) first(c *item, now time.Time) *Execution {
 	return r
 }
 
-// whatever starts the first query in order while any budget is left.
-func (s *SlotBudget) whatever(now time.Time) *Execution {
+// startAny starts the first query in order while any budget is left.
+func (s *SlotBudget) startAny(now time.Time) *Execution {
 	c, left := s.p.ranked.first(), s.budget-s.used
 	if c == nil || left <= 0 {
 		return nil
@@ -92,10 +92,10 @@ func (s *SlotBudget) whatever(now time.Time) *Execution {
 	return s.begin(c, now, left, false)
 }
 
-// hinted returns the next query that a hint puts before its turn, if it fits what
-// is left of the hinted queries' share. A query that does not fit keeps its place
+// nextHinted returns the next query that a hint puts before its turn, if it fits what
+// is left of the nextHinted queries' share. A query that does not fit keeps its place
 // in the policy's order, and its mark for the next slot.
-func (s *SlotBudget) hinted(now time.Time, room time.Duration) *item {
+func (s *SlotBudget) nextHinted(now time.Time, room time.Duration) *item {
 	t := s.p.hints
 	if t == nil || len(t.order) == 0 {
 		return nil
@@ -119,8 +119,8 @@ func (s *SlotBudget) hinted(now time.Time, room time.Duration) *item {
 	return nil
 }
 
-// early starts what a hint puts before its turn, as if it were its turn.
-func (s *SlotBudget) early(c *item, now time.Time, room time.Duration) *Execution {
+// startHinted starts what a hint puts before its turn, as if it were its turn.
+func (s *SlotBudget) startHinted(c *item, now time.Time, room time.Duration) *Execution {
 	left, _ := s.left(now)
 	if c.open() {
 		left = room
@@ -130,10 +130,10 @@ func (s *SlotBudget) early(c *item, now time.Time, room time.Duration) *Executio
 	return r
 }
 
-// claimed starts the next query that an interval puts before its turn. It may
+// startClaimed starts the next query that an interval puts before its turn. It may
 // take what is left of the share while rivals wait, and all there is when none
 // does, or, last, none that fits.
-func (s *SlotBudget) claimed(now time.Time, room time.Duration, last bool) *Execution {
+func (s *SlotBudget) startClaimed(now time.Time, room time.Duration, last bool) *Execution {
 	p := s.p
 	if p.claims.ranking == nil {
 		return nil
@@ -147,7 +147,7 @@ func (s *SlotBudget) claimed(now time.Time, room time.Duration, last bool) *Exec
 	}
 	for _, x := range p.claims.order {
 		if limit > 0 && p.claimable(x.c) && x.c.Estimate <= limit && x.Affords(x.c.Estimate) {
-			return s.claim(x, now, limit, bounded)
+			return s.startClaim(x, now, limit, bounded)
 		}
 	}
 	return nil
@@ -164,9 +164,9 @@ func (s *SlotBudget) claimShare(now time.Time) time.Duration {
 	return left
 }
 
-// claim starts what an interval claims, within the limit and what is left of its
+// startClaim starts what an interval claims, within the limit and what is left of its
 // profile's own budget.
-func (s *SlotBudget) claim(x claim, now time.Time, limit time.Duration, bounded bool) *Execution {
+func (s *SlotBudget) startClaim(x claim, now time.Time, limit time.Duration, bounded bool) *Execution {
 	left, _ := s.left(now)
 	own, hasOwn := x.Left()
 	if hasOwn {

@@ -51,9 +51,9 @@ func (p *Planner) claimable(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue)
 }
 
-// claimed reports whether an interval still brings a query into the slot that would
+// anyClaimed reports whether an interval still brings a query into the slot that would
 // not be in it otherwise.
-func (p *Planner) claimed() bool {
+func (p *Planner) anyClaimed() bool {
 	return slices.ContainsFunc(p.claims.order, func(x claim) bool { return x.c.in == nil && p.claimable(x.c) && x.Affords(x.c.Estimate) })
 }
 

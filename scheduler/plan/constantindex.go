@@ -50,7 +50,7 @@ func (x *constantIndex) grow(order []*item) (more bool) {
 }
 
 // has says whether the index holds a query that the planner holds.
-func (x *constantIndex) has(c *item) bool { return c.held && int(c.Number) < x.upto }
+func (x *constantIndex) has(c *item) bool { return c.planned && int(c.Number) < x.upto }
 
 // enter takes in the last of the planner's queries, once all others are in.
 func (x *constantIndex) enter(c *item) {

@@ -104,7 +104,7 @@ func TestLongDroppingKinIsNotQuadratic(t *testing.T) {
 	growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
 		list := make([]*item, n)
 		for i := range list {
-			list[i] = &item{held: true, Candidate: policy.Candidate{Number: int32(i)}}
+			list[i] = &item{planned: true, Candidate: policy.Candidate{Number: int32(i)}}
 			list[i].Query = registry.Query{ID: fmt.Sprint("q_", i), Constants: []string{"http://example.org/all"}}
 		}
 		return growth.Input{Size: n, Work: func() {

@@ -17,13 +17,13 @@ type placement struct {
 	why  reason
 }
 
-func (v *placement) again(at time.Time) {
+func (v *placement) lookAgain(at time.Time) {
 	if v.at.IsZero() || at.Before(v.at) {
 		v.at = at
 	}
 }
 
-// judge decides where a query belongs: eligibility first, then the order by policy. A
+// placementOf decides where a query belongs: eligibility first, then the order by policy. A
 // query is left out while it is paused, while no holder wants executions (from,
 // until), while it backs off from failures or cuts, and until min_interval has passed
 // since the start of the slot of its last complete execution. A refresh request
@@ -31,14 +31,14 @@ func (v *placement) again(at time.Time) {
 // then on, with the time that it used as its estimate. max_staleness does not change
 // the order: it makes a query of a selective policy due in the last slot that can keep
 // it.
-func (p *Planner) judge(c *item) placement {
+func (p *Planner) placementOf(c *item) placement {
 	var v placement
 	if !c.plain {
 		if c.Query.Paused() != nil {
 			return placement{why: paused}
 		}
 		if b := boundary(&c.Query, p.now); !b.IsZero() {
-			v.again(b)
+			v.lookAgain(b)
 		}
 		if !c.Query.Active(p.now) {
 			v.why = inactive
@@ -63,7 +63,7 @@ func (p *Planner) judge(c *item) placement {
 	}
 	if !c.plain {
 		if free := c.free(p.now); free.After(p.now) {
-			v.again(free)
+			v.lookAgain(free)
 			v.why = tooSoon
 			return v
 		}
@@ -74,28 +74,28 @@ func (p *Planner) judge(c *item) placement {
 		v.key = policy.Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
 		return v
 	}
-	p.judgeRanked(c, &v)
+	p.placeRanked(c, &v)
 	return v
 }
 
-// judgeStale applies max_staleness: a query whose result would become too old before
+// checkStaleness applies max_staleness: a query whose result would become too old before
 // the next slot is overdue, which makes it due.
-func (p *Planner) judgeStale(c *item, v *placement) {
+func (p *Planner) checkStaleness(c *item, v *placement) {
 	d := c.Query.MaxStaleness()
 	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
 		return
 	}
 	if at := c.Stats.CheckedAt.Add(d - p.lead); at.After(p.now) && !inFuture(c.Stats.CheckedAt, p.now) {
-		v.again(at)
+		v.lookAgain(at)
 	} else {
 		c.Overdue = p.slot
 	}
 }
 
-// judgeRanked asks the policy.
-func (p *Planner) judgeRanked(c *item, v *placement) {
+// placeRanked asks the policy.
+func (p *Planner) placeRanked(c *item, v *placement) {
 	if !c.plain {
-		p.judgeStale(c, v)
+		p.checkStaleness(c, v)
 	}
 	v.key = p.policy.Key(&c.Candidate)
 	if v.key.Due > p.slot {

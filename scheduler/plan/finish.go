@@ -18,7 +18,7 @@ func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (regi
 	} else {
 		s.runs = slices.DeleteFunc(s.runs, func(o *Execution) bool { return o == r })
 	}
-	a = s.judge(r, a, stopped)
+	a = s.adjust(r, a, stopped)
 	left := s.budget + s.credit - s.used
 	if a.Outcome == registry.Cut {
 		a.Elapsed = min(a.Elapsed, left)
@@ -35,14 +35,14 @@ func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (regi
 	if r.tier == TierHinted {
 		s.onHints += taken
 	}
-	s.booked(r, taken)
+	s.chargeClaim(r, taken)
 	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 	return a, whole
 }
 
-// judge distinguishes the budget's limit from the endpoint's timeout: an execution
+// adjust distinguishes the budget's limit from the endpoint's timeout: an execution
 // that ends at the smaller of the two ended because of it.
-func (s *SlotBudget) judge(r *Execution, a registry.Answer, stopped bool) registry.Answer {
+func (s *SlotBudget) adjust(r *Execution, a registry.Answer, stopped bool) registry.Answer {
 	switch {
 	case a.Outcome == registry.Cut:
 		if !stopped && s.timeout < r.limit && a.Elapsed >= s.timeout-s.timeout/10 {
@@ -59,8 +59,8 @@ func (s *SlotBudget) judge(r *Execution, a registry.Answer, stopped bool) regist
 	return a
 }
 
-// booked charges what an execution took that an interval claimed.
-func (s *SlotBudget) booked(r *Execution, taken time.Duration) {
+// chargeClaim charges what an execution took that an interval claimed.
+func (s *SlotBudget) chargeClaim(r *Execution, taken time.Duration) {
 	if r.tier == TierInterval {
 		s.onClaims += taken
 		s.p.rounds.Charge(r.claim, taken)
@@ -84,11 +84,11 @@ func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 		c.start = p.begun
 	}
 	p.learn(c, x.Stats)
-	if c.held {
+	if c.planned {
 		p.count(c)
 	}
 	if !run.Outcome.Complete() {
-		if r.marked && c.held {
+		if r.marked && c.planned {
 			p.hints.marked[c] = struct{}{}
 		}
 		return false

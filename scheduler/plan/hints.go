@@ -112,7 +112,7 @@ func (p *Planner) applyHints() {
 	})
 }
 
-// hinted reports whether a hint still brings a query into the slot.
-func (p *Planner) hinted() bool {
+// anyHinted reports whether a hint still brings a query into the slot.
+func (p *Planner) anyHinted() bool {
 	return p.hints != nil && slices.ContainsFunc(p.hints.order, p.follows)
 }

@@ -31,7 +31,7 @@ type item struct {
 	key      policy.Key
 	since    uint64 // slot since which it has been in that list
 	why      reason
-	held     bool      // by the planner
+	planned     bool      // by the planner
 	plain    bool      // nothing but its statistics decides when it may run
 	ran      bool      // in the current slot
 	listed   bool      // in the policy's table
@@ -39,7 +39,7 @@ type item struct {
 	rests    bool      // its policy, which sees all, left it out of this slot
 	short    bool      // and was cut there with less than the whole budget as its limit
 	timed    bool      // it waits for a time
-	worth    tallied   // what the tally holds of it
+	counted    tallied   // what the tally holds of it
 	seat     int32     // on the page of that slot
 	slot     uint64    // it waits for, 0 = none
 	time     int64     // it waits for, in nanoseconds since the epoch

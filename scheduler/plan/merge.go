@@ -73,7 +73,7 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 	q.Normal, q.Warnings = "", nil // as long as the text, and no use here
 	c := p.all[q.ID]
 	if c == nil {
-		c = p.hold(q.ID)
+		c = p.add(q.ID)
 	}
 	p.lift(c)
 	if in := p.index.has(c); in { // its text may be another
@@ -89,9 +89,9 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 	p.count(c)
 }
 
-// hold makes room for a query.
-func (p *Planner) hold(id string) *item {
-	c := &item{prefix: selection.Prefix(id), held: true, Candidate: policy.Candidate{Number: int32(len(p.order))}}
+// add makes room for a query.
+func (p *Planner) add(id string) *item {
+	c := &item{prefix: selection.Prefix(id), planned: true, Candidate: policy.Candidate{Number: int32(len(p.order))}}
 	p.all[id] = c
 	p.order = append(p.order, c)
 	return c
@@ -107,7 +107,7 @@ func (p *Planner) drop(id string) {
 		delete(p.all, id)
 		last := p.order[len(p.order)-1]
 		p.index.leave(c, last)
-		c.held = false
+		c.planned = false
 		p.order[c.Number], last.Number = last, c.Number
 		p.order = slices.Delete(p.order, len(p.order)-1, len(p.order))
 	}

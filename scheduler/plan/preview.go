@@ -37,10 +37,10 @@ func (s *SlotBudget) preview() (n int, cost time.Duration) {
 			return share
 		})
 	}
-	for _, c := range s.p.early() {
+	for _, c := range s.p.earlyHinted() {
 		add(c)
 	}
-	for _, c := range s.p.claimedEarly() {
+	for _, c := range s.p.earlyClaimed() {
 		add(c)
 	}
 	first := s.p.ranked.first()
@@ -58,9 +58,9 @@ func (s *SlotBudget) preview() (n int, cost time.Duration) {
 	return n, cost
 }
 
-// early lists the queries that run only because of a hint, as their policy does not
+// earlyHinted lists the queries that run only because of a hint, as their policy does not
 // have them due yet, and that fit the share of hinted queries.
-func (p *Planner) early() (list []*item) {
+func (p *Planner) earlyHinted() (list []*item) {
 	if p.hints == nil {
 		return nil
 	}
@@ -77,9 +77,9 @@ func (p *Planner) early() (list []*item) {
 	return list
 }
 
-// claimedEarly lists those that would not run without an interval, and fit their
+// earlyClaimed lists those that would not run without an interval, and fit their
 // share: their policy does not have them due yet.
-func (p *Planner) claimedEarly() (list []*item) {
+func (p *Planner) earlyClaimed() (list []*item) {
 	left := p.budget
 	if p.rivals() {
 		left = time.Duration(float64(p.budget) * p.claims.share)

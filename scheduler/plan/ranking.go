@@ -133,7 +133,7 @@ func (p *Planner) absorb() {
 	}
 	var ran []*policy.Candidate
 	for _, c := range p.ran {
-		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && c.held {
+		if c.Stats.Last == p.slot && c.Stats.Executions > 0 && c.planned {
 			ran = append(ran, &c.Candidate)
 		}
 	}

@@ -106,7 +106,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		if len(q.Holders) == 0 {
 			q.Holders = always
 		}
-		k := r.p.hold(q.ID)
+		k := r.p.add(q.ID)
 		k.ask(q)
 		r.all[i], k.number, k.past = k, int32(i), &r.times[i]
 		k.Stats.Policy, k.Stats.Served = c.Policy.String(), q.Refreshes

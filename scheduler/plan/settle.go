@@ -9,7 +9,7 @@ import (
 
 // settle puts a lifted query where it belongs in the current slot.
 func (p *Planner) settle(c *item) {
-	v := p.judge(c)
+	v := p.placementOf(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
 	p.ordered = false
 	if !c.plain { // else it is what it was
@@ -77,7 +77,7 @@ func (p *Planner) count(c *item) {
 	case c.why != inactive || c.Query.Paused() != nil:
 		s = policy.StateOf(&c.Query, &c.Stats, p.now)
 	}
-	if to := (tallied{uint8(stateIndex(s) + 1), c.Stats.Executions > 0}); to != c.worth {
+	if to := (tallied{uint8(stateIndex(s) + 1), c.Stats.Executions > 0}); to != c.counted {
 		p.tally.move(c, to)
 	}
 }

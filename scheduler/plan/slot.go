@@ -72,7 +72,7 @@ func (p *Planner) end(now time.Time) {
 	for i, c := range p.ran {
 		p.pause(i)
 		c.ran = false
-		if c.held {
+		if c.planned {
 			p.settle(c)
 		}
 	}

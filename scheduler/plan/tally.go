@@ -41,7 +41,7 @@ func (t *tally) move(c *item, to tallied) {
 	for _, x := range []struct {
 		of tallied
 		n  int
-	}{{c.worth, -1}, {to, 1}} {
+	}{{c.counted, -1}, {to, 1}} {
 		if x.of.state > 0 {
 			t.states[x.of.state-1] += x.n
 		}
@@ -49,5 +49,5 @@ func (t *tally) move(c *item, to tallied) {
 			t.results += x.n
 		}
 	}
-	c.worth = to
+	c.counted = to
 }
