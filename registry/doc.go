@@ -45,6 +45,8 @@
 //     this order is a query's rank.
 //   - deadline: the latest time at which a query is to run. The slack is the time
 //     that is left until then.
+//   - tally: counts that are updated with every change, so that reading them is
+//     cheap.
 //   - profile: a set of queries to be refreshed within a common deadline. See
 //     [Profile].
 //   - round: one attempt to capture a profile. It ends captured or expired. See
@@ -52,6 +54,9 @@
 //   - interval: the time or the slots of a round in which one query has to run. See
 //     [Interval].
 //   - claim: the demand of an interval for an execution ahead of ranked queries.
+//   - EI and CEI: an execution interval and a complex execution interval, the terms
+//     of Roitman, Gal and Raschid for an interval and a round. See
+//     [github.com/freshet/freshet/scheduler/rounds/interval].
 //   - record: what is stored about a finished execution. Policies and shadows learn
 //     from records.
 //   - shadow: a simulation of another policy on the records of a live endpoint.
