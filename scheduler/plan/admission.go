@@ -9,10 +9,7 @@ func (s *SlotBudget) MayStart() bool {
 }
 
 // Next starts the next execution. It returns nil if none may start now.
-func (s *SlotBudget) Next(now time.Time) *Execution { return s.next(now) }
-
-// next returns the execution that starts now, nil if none may.
-func (s *SlotBudget) next(now time.Time) *Execution {
+func (s *SlotBudget) Next(now time.Time) *Execution {
 	if s.alone || len(s.runs) >= s.width {
 		return nil
 	}
@@ -60,18 +57,18 @@ func (s *SlotBudget) next(now time.Time) *Execution {
 	}
 	left, _ := s.left(now)
 	if c.open() {
-		left = ranked // all that is not promised to others
+		left = ranked // what is not reserved for others
 	}
 	return s.begin(c, now, left, false)
 }
 
-// leads reports whether the first query in order may start regardless of its
-// estimate. While a debt remains, it has to fit.
+// leads reports whether the first query in order may start. While a debt remains, its
+// estimate has to fit.
 func (s *SlotBudget) leads(c *item, room time.Duration) bool {
 	return s.owes == 0 || c.Estimate <= room
 }
 
-// startFirst starts a query with all the budget that is left, alone if it may need more.
+// startFirst starts a query with the rest of the budget, alone if it may need more.
 func (s *SlotBudget) startFirst(c *item, now time.Time) *Execution {
 	left, _ := s.left(now)
 	if left <= 0 {
@@ -92,9 +89,9 @@ func (s *SlotBudget) startAny(now time.Time) *Execution {
 	return s.begin(c, now, left, false)
 }
 
-// nextHinted returns the next query that a hint puts before its turn, if it fits what
-// is left of the nextHinted queries' share. A query that does not fit keeps its place
-// in the policy's order, and its mark for the next slot.
+// nextHinted returns the next hinted query that fits the rest of the hinted queries'
+// share. A query that does not fit keeps its place in the policy's order, and its mark
+// for the next slot.
 func (s *SlotBudget) nextHinted(now time.Time, room time.Duration) *item {
 	t := s.p.hints
 	if t == nil || len(t.order) == 0 {
@@ -119,7 +116,7 @@ func (s *SlotBudget) nextHinted(now time.Time, room time.Duration) *item {
 	return nil
 }
 
-// startHinted starts what a hint puts before its turn, as if it were its turn.
+// startHinted starts a hinted query with the limit of a ranked one.
 func (s *SlotBudget) startHinted(c *item, now time.Time, room time.Duration) *Execution {
 	left, _ := s.left(now)
 	if c.open() {
@@ -130,9 +127,9 @@ func (s *SlotBudget) startHinted(c *item, now time.Time, room time.Duration) *Ex
 	return r
 }
 
-// startClaimed starts the next query that an interval puts before its turn. It may
-// take what is left of the share while rivals wait, and all there is when none
-// does, or, last, none that fits.
+// startClaimed starts the next claimed query. While rivals wait, it has to fit the
+// rest of the share of claims. Otherwise, or if last says that no rival fits, it has
+// to fit room.
 func (s *SlotBudget) startClaimed(now time.Time, room time.Duration, last bool) *Execution {
 	p := s.p
 	if p.claims.ranking == nil {
@@ -153,7 +150,7 @@ func (s *SlotBudget) startClaimed(now time.Time, room time.Duration, last bool) 
 	return nil
 }
 
-// claimShare is what is left of the share of intervals.
+// claimShare is the rest of the share of claims.
 func (s *SlotBudget) claimShare(now time.Time) time.Duration {
 	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
 	for _, r := range s.runs {
@@ -164,8 +161,8 @@ func (s *SlotBudget) claimShare(now time.Time) time.Duration {
 	return left
 }
 
-// startClaim starts what an interval claims, within the limit and what is left of its
-// profile's own budget.
+// startClaim starts a claimed query within limit and within the rest of its profile's
+// budget.
 func (s *SlotBudget) startClaim(x claim, now time.Time, limit time.Duration, bounded bool) *Execution {
 	left, _ := s.left(now)
 	own, hasOwn := x.Left()
@@ -181,5 +178,6 @@ func (s *SlotBudget) startClaim(x claim, now time.Time, limit time.Duration, bou
 	return r
 }
 
-// minShare is the smallest remainder worth granting when several executions run.
+// minShare is the smallest rest of a budget that is granted while several executions
+// may run.
 const minShare = time.Millisecond

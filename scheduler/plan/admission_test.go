@@ -11,13 +11,13 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// estimated makes a ranked query of a known cost.
+// estimated returns a ranked query of a known cost.
 func estimated(id string, cost time.Duration) (registry.Query, policy.Stats) {
 	return query(id), policy.Stats{Last: 1, Executions: 1, Samples: []policy.Sample{{Slot: 1, Elapsed: cost}}, Policy: "rr"}
 }
 
-// begun is a sheet of slot 2 with a budget of 10 s over queries "a", "b", …
-// that cost so many seconds; 0 is a new one.
+// begun begins slot 2 with a budget of 10 s and queries "a", "b", … of these costs; 0
+// is a new query.
 func begun(width int, seconds ...float64) (*Planner, *SlotBudget) {
 	p := New(named("rr"), 10*time.Second)
 	for i, c := range seconds {
@@ -34,21 +34,22 @@ func begun(width int, seconds ...float64) (*Planner, *SlotBudget) {
 
 func started(s *SlotBudget, now time.Time) string {
 	list := ""
-	for r := s.next(now); r != nil; r = s.next(now) {
+	for r := s.Next(now); r != nil; r = s.Next(now) {
 		list += fmt.Sprintf("%s:%v ", r.c.Query.ID, r.limit)
 	}
 	return list
 }
 
-// The first starts although it exceeds the budget, with all of it as limit, and
-// alone: nothing else starts even when it needs next to nothing.
+// TestFirstAboveBudgetRunsAlone checks that the first query starts although it exceeds
+// the budget, with all of it as its limit, and that no other query starts, however
+// small.
 func TestFirstAboveBudgetRunsAlone(t *testing.T) {
 	_, s := begun(1, 15, 1, 1)
-	r := s.next(noon)
+	r := s.Next(noon)
 	if r == nil || r.c.Query.ID != "a" || r.limit != 10*time.Second || !r.whole {
 		t.Fatalf("first is %+v", r)
 	}
-	if n, cost := (&SlotBudget{p: s.p}).preview(); n == 0 || cost == 0 {
+	if n, cost := (&SlotBudget{p: s.p}).Preview(); n == 0 || cost == 0 {
 		t.Error("what is left would run in another slot")
 	}
 	s.Finish(r, registry.Answer{Outcome: registry.Unchanged, Elapsed: time.Millisecond}, false)
@@ -67,12 +68,12 @@ func TestFirstAboveBudgetRunsAlone(t *testing.T) {
 	}
 }
 
-// An execution that took no time was the first all the same: what follows has
-// to fit, whatever tier it came from.
+// TestFirstIsOne checks that an execution that took no time still counts as the first:
+// later queries have to fit, whatever their tier.
 func TestFirstIsOne(t *testing.T) {
 	for name, seconds := range map[string][]float64{"ranked": {1, 15, 12, 2}, "new": {0, 15, 12, 2}} {
 		_, s := begun(1, seconds...)
-		r := s.next(noon)
+		r := s.Next(noon)
 		if r == nil || r.c.Query.ID != "a" {
 			t.Fatalf("%s: first is %+v", name, r)
 		}
@@ -86,7 +87,7 @@ func TestFirstIsOne(t *testing.T) {
 	}
 }
 
-// What running executions are expected to take is not given away.
+// TestReserve checks that the expected time of running executions is reserved.
 func TestReserve(t *testing.T) {
 	// 4 + 4 s are promised; 3 s do not fit the other 2, 2 s do.
 	_, s := begun(4, 4, 4, 3, 2)
@@ -108,8 +109,9 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// Crumbs start nothing where several run at a time: each would be cut at once,
-// and the next one started, thousands of times.
+// TestCrumbs checks that a tiny rest of the budget starts nothing if several
+// executions may run: each would be cut at once and the next one started, thousands of
+// times.
 func TestCrumbs(t *testing.T) {
 	p, s := begun(2, 0, 0, 0)
 	s.used, s.front = p.share-time.Microsecond, p.share-time.Microsecond
@@ -118,18 +120,19 @@ func TestCrumbs(t *testing.T) {
 	}
 	p, s = begun(1, 0, 0)
 	s.used, s.front = p.share-time.Microsecond, p.share-time.Microsecond
-	if got := s.next(noon); got == nil || got.limit != time.Microsecond {
+	if got := s.Next(noon); got == nil || got.limit != time.Microsecond {
 		t.Error("one at a time, a new query starts while its tier has anything left")
 	}
 }
 
-// A trial run is paid before anything else; the rest is the whole there is.
+// TestCharged checks that a slot pays for trial runs first, and that the rest counts
+// as the whole budget.
 func TestCharged(t *testing.T) {
 	p, _ := begun(1, 8, 2)
 	p.end(noon)
 	p.begin(3, noon, 0)
 	s := newSlotBudget(p, 1, time.Hour, 3*time.Second)
-	r := s.next(noon)
+	r := s.Next(noon)
 	if r == nil || r.c.Query.ID != "a" || r.limit != 7*time.Second || r.whole {
 		t.Errorf("first is %+v", r)
 	}
@@ -138,8 +141,9 @@ func TestCharged(t *testing.T) {
 	}
 }
 
-// On credit an execution of unknown cost is promised what there was for it, not
-// all that it may take: when another ends early the rest of the slot is used.
+// TestReserveOnCredit checks that an execution of unknown cost on credit reserves the
+// share that was available for it, not its limit. So others use the rest of the slot
+// if one ends early.
 func TestReserveOnCredit(t *testing.T) {
 	p := New(named("rr"), 10*time.Second)
 	p.SetBudget(RuleDebt, 10*time.Second)
@@ -152,7 +156,7 @@ func TestReserveOnCredit(t *testing.T) {
 	}
 	p.begin(2, noon, 0)
 	s := newSlotBudget(p, 3, 30*time.Second, 0)
-	a := s.next(noon)
+	a := s.Next(noon)
 	if got := fmt.Sprint(a.c.Query.ID, a.limit, " ", started(s, noon)); got != "a40s b:40s " {
 		t.Fatalf("started %s", got)
 	}
@@ -164,8 +168,9 @@ func TestReserveOnCredit(t *testing.T) {
 	}
 }
 
-// A slot repays at most half a budget, is strict while more is owed, and has the
-// first in order wait if it does not fit; then it has credit again.
+// TestRepaying checks that a slot repays at most half a budget and is strict while
+// more is owed, that the first query then waits if it does not fit, and that the slot
+// has credit again after that.
 func TestRepaying(t *testing.T) {
 	for _, c := range []struct {
 		debt         float64
@@ -175,8 +180,8 @@ func TestRepaying(t *testing.T) {
 		{0, 0, 0, "a:40s "},              // 12 s: alone, with 10 s and 30 on credit
 		{3, 3, 0, "a:37s "},              // with 7 s and 30
 		{5, 5, 0, "a:35s "},              // half the budget and 30
-		{5.5, 5, 0.5, "b:5s c:5s d:5s "}, // a waits; no query exceeds 5 s
-		{100, 5, 95, "b:5s c:5s d:5s "},  // whatever is owed
+		{5.5, 5, 0.5, "b:5s c:5s d:5s "}, // a waits; no limit exceeds 5 s
+		{100, 5, 95, "b:5s c:5s d:5s "},  // the same with any larger debt
 	} {
 		p := New(named("rr"), 10*time.Second)
 		p.SetBudget(RuleDebt, 10*time.Second)
@@ -190,7 +195,7 @@ func TestRepaying(t *testing.T) {
 			t.Errorf("of %g s it repays %s and owes %s, with a budget of %s", c.debt, s.repaid, s.owes, s.budget)
 		}
 		got := ""
-		for r := s.next(noon); r != nil; r = s.next(noon) {
+		for r := s.Next(noon); r != nil; r = s.Next(noon) {
 			got += fmt.Sprintf("%s:%v ", r.c.Query.ID, r.limit)
 			s.Finish(r, registry.Answer{Outcome: registry.Unchanged}, false) // in no time
 		}
@@ -203,8 +208,8 @@ func TestRepaying(t *testing.T) {
 	}
 }
 
-// When a query is due is worked out as fast where a debt is many budgets, and
-// ends where a budget cannot be halved.
+// TestDebtOfManyBudgets checks that the forecast of a query takes no longer if the
+// debt is many budgets, and that it ends if the budget cannot be halved.
 func TestDebtOfManyBudgets(t *testing.T) {
 	naive := func(p *Planner, cost time.Duration, c *item) (n uint64) {
 		n = 1
@@ -252,7 +257,8 @@ func TestDebtOfManyBudgets(t *testing.T) {
 	}
 }
 
-// What a slot records of hybrid's deadlines is a number under any budget.
+// TestStretchOfLeastBudget checks that the recorded stretch of hybrid's deadlines is a
+// number under any budget.
 func TestStretchOfLeastBudget(t *testing.T) {
 	for _, spelling := range []string{"hybrid", "hybrid:d=3"} {
 		for _, budget := range []time.Duration{1, 2, 3, time.Microsecond} {

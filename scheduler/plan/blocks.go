@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// blocks keep entries in order: a list of blocks, each of which holds a piece of the
-// order, the sum of its estimates and a bound below them. So the first entry that
-// fits what is left, the rank of any one, and the cost of all that come before it
-// are found without a look at the candidates, which are likely far away in memory.
-// With 1,000,000 entries there are some 4,000 blocks, and a step reads their heads
-// at most.
+// blocks keep entries in order. Each block holds a section of the order, the sum of
+// its estimates and a lower bound of them. So the first entry that fits, the rank of
+// an entry and the cost before it are found without reading the items, which are
+// probably not in the cache. 1,000,000 entries make about 4,000 blocks, and an
+// operation reads at most their headers.
 type blocks []block
 
-// full is how many entries a block holds at most.
+// full is the largest number of entries in a block.
 const full = 512
 
 type block struct {
 	entries []listEntry   // never empty
-	sum     time.Duration // of their estimates
-	least   time.Duration // no estimate is smaller
+	sum     time.Duration // of the estimates
+	least   time.Duration // lower bound of the estimates
 }
 
 func (b *block) measure() {
@@ -32,7 +31,8 @@ func (b *block) measure() {
 	}
 }
 
-// find returns the block in which e is or belongs, and its place there.
+// find returns the block that contains e or would contain it, and the position of e
+// there.
 func (l blocks) find(e *listEntry) (b, i int) {
 	b = max(0, sort.Search(len(l), func(b int) bool { return e.before(&l[b].entries[0]) })-1)
 	if b == len(l) {
@@ -42,7 +42,6 @@ func (l blocks) find(e *listEntry) (b, i int) {
 	return b, sort.Search(len(list), func(i int) bool { return !list[i].before(e) })
 }
 
-// put adds an entry.
 func (l *blocks) put(e listEntry) {
 	b, i := l.find(&e)
 	if b == len(*l) || b == len(*l)-1 && i == full {
@@ -65,7 +64,7 @@ func (l *blocks) put(e listEntry) {
 	k.least = min(k.least, e.estimate)
 }
 
-// append adds entries in order that come after all others.
+// append adds sorted entries that come after all others.
 func (l *blocks) append(list []listEntry) {
 	for piece := range slices.Chunk(list, full) {
 		b := block{entries: slices.Clone(piece)}
@@ -74,7 +73,7 @@ func (l *blocks) append(list []listEntry) {
 	}
 }
 
-// cut takes out an entry as it was put.
+// cut removes an entry. Its order must be the same as when it was put.
 func (l *blocks) cut(e listEntry) {
 	b, i := l.find(&e)
 	if b == len(*l) || i == len((*l)[b].entries) || (*l)[b].entries[i].c != e.c {
@@ -82,7 +81,7 @@ func (l *blocks) cut(e listEntry) {
 	}
 	k := &(*l)[b]
 	k.sum -= k.entries[i].estimate
-	if i == 0 { // as slots do: moves nothing
+	if i == 0 { // the usual case in a slot; nothing moves
 		k.entries[0], k.entries = listEntry{}, k.entries[1:]
 	} else {
 		k.entries = slices.Delete(k.entries, i, i+1)
@@ -93,7 +92,7 @@ func (l *blocks) cut(e listEntry) {
 	l.join(b)
 }
 
-// join empties a block that holds few into the one before it.
+// join moves the entries of block b to the block before it if both are small.
 func (l *blocks) join(b int) {
 	if b == 0 || b >= len(*l) || len((*l)[b-1].entries)+len((*l)[b].entries) > full/2 {
 		return
@@ -118,12 +117,12 @@ func (l blocks) fits(left time.Duration) *item {
 			}
 			least = min(least, e.estimate)
 		}
-		l[b].least = least // those that were smaller are gone
+		l[b].least = least // exact again: smaller entries were cut
 	}
 	return nil
 }
 
-// after returns the first entry of a higher class.
+// after returns the first entry of a class above the given one.
 func (l blocks) after(class int) *item {
 	b := sort.Search(len(l), func(b int) bool { return l[b].entries[len(l[b].entries)-1].class() > class })
 	if b == len(l) {
@@ -133,7 +132,7 @@ func (l blocks) after(class int) *item {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].class() > class })].c
 }
 
-// place returns the rank of an entry, from 1, and the cost of all before it.
+// place returns the rank of an entry, from 1, and the cost of all entries before it.
 func (l blocks) place(e *listEntry) (rank int, cost time.Duration) {
 	b, i := l.find(e)
 	for k := range l[:b] {
@@ -146,8 +145,8 @@ func (l blocks) place(e *listEntry) (rank int, cost time.Duration) {
 	return rank + i + 1, cost
 }
 
-// take walks in order and calls accept for each entry whose estimate is at most
-// what accept last returned, without looking at the others one by one.
+// take calls accept, in order, for each entry whose estimate is at most left. accept
+// returns the new value of left.
 func (l blocks) take(left time.Duration, accept func(*item) time.Duration) {
 	for b := range l {
 		for i := 0; i < len(l[b].entries) && l[b].least <= left; i++ {
@@ -158,7 +157,7 @@ func (l blocks) take(left time.Duration, accept func(*item) time.Duration) {
 	}
 }
 
-// list appends the candidates in order.
+// list appends the items in order.
 func (l blocks) list(to []*item) []*item {
 	for b := range l {
 		for i := range l[b].entries {

@@ -8,20 +8,21 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// SetClaims sets how intervals are ranked, nil for not at all, and their share.
+// SetClaims sets how intervals are ranked, nil for not at all, and their share of the
+// budget.
 func (p *Planner) SetClaims(ranking *interval.Ranking, share float64) {
 	p.claims.ranking, p.claims.share = ranking, share
 }
 
-// openRounds opens and ends rounds for the slot that begins, and ranks what they
-// claim.
+// openRounds opens and ends rounds for the slot that begins, and ranks their claims.
 func (p *Planner) openRounds(now time.Time) {
 	p.rounds.BeginSlot(p.slot, now, p.lead)
 	p.rankClaims()
 }
 
-// onExecution shows the profiles a complete execution that began at start. was is
-// when the query was checked before; ended reports that it ended a round.
+// onExecution reports to the profiles a complete execution that began at start. was is
+// the previous time at which the query was checked. ended reports that the execution
+// ended a round.
 func (p *Planner) onExecution(c *item, was, start time.Time, x Completion) (ended bool) {
 	run := &x.Stats.LastRun
 	if x.Checked.Before(start) { // the answer comes from a cache
@@ -33,7 +34,7 @@ func (p *Planner) onExecution(c *item, was, start time.Time, x Completion) (ende
 	})
 }
 
-// rankClaims ranks what the open intervals ask for now.
+// rankClaims ranks the current claims of the open intervals.
 func (p *Planner) rankClaims() {
 	p.claims.order = p.claims.order[:0]
 	if p.claims.ranking == nil {
@@ -46,13 +47,13 @@ func (p *Planner) rankClaims() {
 	}
 }
 
-// claimable reports whether an interval may let a query run now.
+// claimable reports whether an interval may make a query run now.
 func (p *Planner) claimable(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue)
 }
 
-// anyClaimed reports whether an interval still brings a query into the slot that would
-// not be in it otherwise.
+// anyClaimed reports whether an interval can still bring a query into the slot that
+// would not run otherwise.
 func (p *Planner) anyClaimed() bool {
 	return slices.ContainsFunc(p.claims.order, func(x claim) bool { return x.c.in == nil && p.claimable(x.c) && x.Affords(x.c.Estimate) })
 }
@@ -71,12 +72,13 @@ func (p *Planner) rivals() bool {
 	return n > 0
 }
 
-// closeRounds records at the end of a slot why what intervals want did not run.
+// closeRounds records, at the end of a slot, why the queries of open intervals did not
+// run.
 func (p *Planner) closeRounds(now time.Time, stopped string) {
 	p.rounds.EndSlot(now, func(query string) string { return p.missed(query, stopped) })
 }
 
-// missed is why a query did not capture an interval in this slot.
+// missed returns why a query did not capture an interval in this slot.
 func (p *Planner) missed(query, stopped string) string {
 	c := p.all[query]
 	switch {

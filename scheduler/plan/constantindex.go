@@ -7,35 +7,34 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A constantIndex finds an endpoint's queries by the constants that they
-// name, for kin and for hints. It holds nothing until it is first asked for, and
-// is then made piece by piece, so that the lock which pages and the API need is
-// never held for long. It holds the first upto of the planner's queries.
+// A constantIndex finds an endpoint's queries by their constants, for hints and for
+// related queries. It is empty until the first use and is then built in pieces, so
+// that the plan's lock is never held for long. It contains the first upto of the
+// planner's queries.
 type constantIndex struct {
 	begun bool
 	upto  int
 	by    map[string]holders
-	open  map[*item]struct{} // any triple may concern them
+	open  map[*item]struct{} // queries that any triple may affect
 }
 
-// holders are the queries that name a constant, in no order.
+// holders are the queries that contain a constant, in no order.
 type holders struct {
 	list []*item
-	at   map[*item]int // places in the list, nil in a short one
+	at   map[*item]int // positions in the list, nil if the list is short
 }
 
 const (
-	// maxRelated is the most queries that may share a constant for it to relate them.
+	// maxRelated is the largest number of queries that a shared constant relates.
 	maxRelated = 60
-	// maxIndexed is the most constants of a query that are indexed. A query that
-	// names more is about too much to be kin of others, or for a hint to pass it
-	// by.
+	// maxIndexed is the largest number of constants for which a query is indexed. A
+	// query with more is related to no other, and every hint may affect it.
 	maxIndexed = 1000
 	// growBy is how many constants are indexed in one piece.
 	growBy = 10_000
 )
 
-// grow takes another piece of the planner's queries in. It says whether some are
+// grow indexes the next piece of the planner's queries. It reports whether some are
 // left.
 func (x *constantIndex) grow(order []*item) (more bool) {
 	if !x.begun {
@@ -49,10 +48,10 @@ func (x *constantIndex) grow(order []*item) (more bool) {
 	return x.upto < len(order)
 }
 
-// has says whether the index holds a query that the planner holds.
+// has reports whether the index contains a query of the planner.
 func (x *constantIndex) has(c *item) bool { return c.planned && int(c.Number) < x.upto }
 
-// enter takes in the last of the planner's queries, once all others are in.
+// enter indexes the last of the planner's queries if all others are indexed.
 func (x *constantIndex) enter(c *item) {
 	if x.begun && x.upto == int(c.Number) {
 		x.add(c)
@@ -60,8 +59,7 @@ func (x *constantIndex) enter(c *item) {
 	}
 }
 
-// leave takes a query out; last, the last of the planner's queries, gets its
-// place in their order.
+// leave removes a query. last, the last of the planner's queries, takes its number.
 func (x *constantIndex) leave(c, last *item) {
 	if !x.has(c) {
 		return
@@ -101,7 +99,7 @@ func (h *holders) add(c *item) {
 	h.list = append(h.list, c)
 	if h.at != nil {
 		h.at[c] = len(h.list) - 1
-	} else if len(h.list) > maxRelated { // looking through it would take long
+	} else if len(h.list) > maxRelated { // too long to search
 		h.at = make(map[*item]int, len(h.list))
 		for i, o := range h.list {
 			h.at[o] = i
@@ -126,8 +124,8 @@ func (h *holders) find(c *item) int {
 	return slices.Index(h.list, c)
 }
 
-// indexed lists the constants of a query that the index holds, each once: none
-// where they are too many. Queries have them sorted.
+// indexed returns the distinct constants of a query that are indexed, none if there
+// are too many. The constants of a query are sorted.
 func (c *item) indexed() []string {
 	if len(c.Query.Constants) > maxIndexed {
 		return nil
@@ -135,8 +133,8 @@ func (c *item) indexed() []string {
 	return slices.Compact(slices.Clone(c.Query.Constants))
 }
 
-// related lists the queries that share a constant with c, each once, in the order
-// of ids.
+// related returns the other queries that share a constant with c, each once, ordered
+// by id.
 func (x *constantIndex) related(c *policy.Candidate) []*policy.Candidate {
 	var out []*policy.Candidate
 	constants := c.Query.Constants

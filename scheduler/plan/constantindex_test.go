@@ -12,8 +12,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// However puts, drops and pieces of the index follow on each other, it finds what
-// looking through all queries finds.
+// TestIndexOfConstantsInPieces checks that, after any sequence of puts, drops and
+// pieces, the index finds what a scan of all queries finds.
 func TestIndexOfConstantsInPieces(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -82,8 +82,8 @@ func checkConstants(t *testing.T, p *Planner, seed uint64) {
 	}
 }
 
-// A piece of the index does not grow with the number of queries, whose lock it
-// holds.
+// TestPiecesOfTheIndexAreBounded checks that the size of a piece, which holds the
+// plan's lock, does not grow with the number of queries.
 func TestPiecesOfTheIndexAreBounded(t *testing.T) {
 	p := planned(t, "rr", registered(20_000))
 	pieces := 1
@@ -98,8 +98,8 @@ func TestPiecesOfTheIndexAreBounded(t *testing.T) {
 	}
 }
 
-// Many queries that share a constant are taken out of the index in time that
-// grows with their number.
+// TestLongDroppingKinIsNotQuadratic checks that removing many queries that share a
+// constant takes time that grows linearly with their number.
 func TestLongDroppingKinIsNotQuadratic(t *testing.T) {
 	growth.Check(t, growth.Sizes(1000, func(n int) growth.Input {
 		list := make([]*item, n)

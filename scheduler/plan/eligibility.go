@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A placement says where a query belongs and when to look again.
+// A placement says where a query belongs and when to settle it again.
 type placement struct {
 	tier string
 	list *waitList
@@ -23,14 +23,17 @@ func (v *placement) lookAgain(at time.Time) {
 	}
 }
 
-// placementOf decides where a query belongs: eligibility first, then the order by policy. A
-// query is left out while it is paused, while no holder wants executions (from,
+// placementOf decides where a query belongs: eligibility first, then the policy's
+// order.
+//
+// A query is left out while it is paused, while no holder wants executions (from,
 // until), while it backs off from failures or cuts, and until min_interval has passed
 // since the start of the slot of its last complete execution. A refresh request
-// overrides failures and min_interval only. A new query that was cut is ranked from
-// then on, with the time that it used as its estimate. max_staleness does not change
-// the order: it makes a query of a selective policy due in the last slot that can keep
-// it.
+// overrides failures and min_interval only.
+//
+// A new query that was cut is ranked from then on, and the time that it used is its
+// estimate. max_staleness does not change the order: it makes a query of a selective
+// policy due in the last slot that can keep it.
 func (p *Planner) placementOf(c *item) placement {
 	var v placement
 	if !c.plain {
@@ -70,7 +73,7 @@ func (p *Planner) placementOf(c *item) placement {
 	}
 	if c.Stats.Executions == 0 && c.Stats.Floor == 0 {
 		v.tier, v.list = TierNew, &p.fresh
-		// What has failed already goes behind what was never tried.
+		// Queries that failed go behind those that were never tried.
 		v.key = policy.Key{Class: classNew, Value: float64(c.Stats.NotBefore), Low: float64(c.Query.CreatedAt.UnixNano()) / 1e9}
 		return v
 	}
@@ -78,8 +81,8 @@ func (p *Planner) placementOf(c *item) placement {
 	return v
 }
 
-// checkStaleness applies max_staleness: a query whose result would become too old before
-// the next slot is overdue, which makes it due.
+// checkStaleness applies max_staleness: a query whose result would become too old
+// before the next slot is overdue, which makes it due.
 func (p *Planner) checkStaleness(c *item, v *placement) {
 	d := c.Query.MaxStaleness()
 	if d == 0 || c.Stats.Executions == 0 || c.Overdue > 0 {
@@ -105,7 +108,7 @@ func (p *Planner) placeRanked(c *item, v *placement) {
 	v.tier, v.list = TierRanked, &p.ranked
 }
 
-// boundary is the next moment at which a holder's interest begins or ends.
+// boundary returns the next time at which a holder's interest begins or ends.
 func boundary(q *registry.Query, now time.Time) time.Time {
 	var next time.Time
 	for _, h := range q.Holders {
@@ -118,11 +121,11 @@ func boundary(q *registry.Query, now time.Time) time.Time {
 	return next
 }
 
-// free is the moment from which min_interval allows the next execution. It is
-// counted from slot start to slot start, else a query would miss the slot that
-// comes exactly one interval later. After a restart the start of the execution
-// itself replaces that of its slot. One in the future is from before the clock
-// was set back, and is ignored.
+// free returns the time from which min_interval allows the next execution. It counts
+// from slot start to slot start: otherwise a query would miss the slot that comes
+// exactly one interval later. After a restart it counts from the start of the
+// execution. A start in the future is from before the clock was set back, and is
+// ignored.
 func (c *item) free(now time.Time) time.Time {
 	d := c.Query.MinInterval()
 	if d == 0 || c.Stats.Executions == 0 {
@@ -141,14 +144,14 @@ func (c *item) free(now time.Time) time.Time {
 	return from.Add(d - min(d/20, TimerSlack))
 }
 
-// inFuture reports whether a recorded time is so far in the future that the clock
-// must have been set back since.
+// inFuture reports whether a recorded time is so far in the future that the clock must
+// have been set back since.
 func inFuture(t, now time.Time) bool { return t.Sub(now) > ClockCheck }
 
-// ClockCheck is how often at least a user of a plan has to read the clock: timers do
-// not notice when the clock is set or the machine is suspended.
+// ClockCheck is the longest time between two clock readings of a plan's user. Timers
+// do not notice that the clock is set or that the machine is suspended.
 const ClockCheck = time.Minute
 
-// TimerSlack is how late a slot may start after its grid time. Without it an
-// interval of three slots that is counted from a late start would take four.
+// TimerSlack is how late a slot may start after its grid time. Without it an interval
+// of three slots that is counted from a late start would take four.
 const TimerSlack = 50 * time.Millisecond

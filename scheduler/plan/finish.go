@@ -9,10 +9,11 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// Finish books an answer and applies the budget to it: an execution that exceeded
-// its limit counts as cut, whatever its answer, and is charged what was left.
-// stopped reports that the process is ending.
-func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (registry.Answer, bool) {
+// Finish books an answer and applies the budget to it. An execution that exceeded its
+// limit counts as cut, whatever its answer, and is charged what was left. whole
+// reports that it was cut with the whole budget. stopped says that the process is
+// ending.
+func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (booked registry.Answer, whole bool) {
 	if last := len(s.runs) - 1; s.runs[last] == r {
 		s.runs = s.runs[:last]
 	} else {
@@ -36,12 +37,12 @@ func (s *SlotBudget) Finish(r *Execution, a registry.Answer, stopped bool) (regi
 		s.onHints += taken
 	}
 	s.chargeClaim(r, taken)
-	whole := a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
+	whole = a.Outcome == registry.Cut && r.whole && !stopped && a.Elapsed >= s.p.budget-s.p.budget/10
 	return a, whole
 }
 
-// adjust distinguishes the budget's limit from the endpoint's timeout: an execution
-// that ends at the smaller of the two ended because of it.
+// adjust distinguishes the budget's limit from the endpoint's timeout: the smaller of
+// the two ended the execution.
 func (s *SlotBudget) adjust(r *Execution, a registry.Answer, stopped bool) registry.Answer {
 	switch {
 	case a.Outcome == registry.Cut:
@@ -59,7 +60,7 @@ func (s *SlotBudget) adjust(r *Execution, a registry.Answer, stopped bool) regis
 	return a
 }
 
-// chargeClaim charges what an execution took that an interval claimed.
+// chargeClaim charges a claimed execution to the share of claims and to its profile.
 func (s *SlotBudget) chargeClaim(r *Execution, taken time.Duration) {
 	if r.tier == TierInterval {
 		s.onClaims += taken
@@ -70,13 +71,13 @@ func (s *SlotBudget) chargeClaim(r *Execution, taken time.Duration) {
 // A Completion is what follows from a finished execution.
 type Completion struct {
 	Stats   policy.Stats
-	Delta   *diff.Delta // nil: the result has not changed
+	Delta   *diff.Delta // nil if the result has not changed
 	Checked time.Time   // when the answer was true
 	At      time.Time   // when the execution ended
 }
 
-// Record takes in what follows from a finished execution. ended reports that it
-// ended a round of a profile.
+// Record updates the plan with what follows from a finished execution. ended reports
+// that the execution ended a round of a profile.
 func (s *SlotBudget) Record(r *Execution, x Completion) (ended bool) {
 	p, c, was := s.p, r.c, r.c.Stats.CheckedAt
 	run := &x.Stats.LastRun

@@ -4,16 +4,16 @@ import "time"
 
 // A Forecast says when a query is expected to run.
 type Forecast struct {
-	Ran      bool // it runs, or has run, in the slot in progress
-	Eligible bool // it waits for its turn
-	// Slots counts the slots from now to the one in which it runs, or in which it may
-	// run if it is not eligible; 0 = unknown.
+	Ran      bool // started in the running slot
+	Eligible bool
+	// Slots counts the slots up to the one in which the query runs, or, if it is not
+	// eligible, in which it may run; 0 = unknown.
 	Slots uint64
-	At    time.Time // not eligible: the time at which it may run, zero = it waits for none
+	At    time.Time // when a query that is not eligible may run, zero = it waits for no time
 }
 
-// Forecast predicts when a query runs. ok is false if there is no such query. The
-// plan must be in order, see Refresh.
+// Forecast predicts when a query runs. ok is false if there is no such query. The plan
+// must be sorted, see Refresh.
 func (p *Planner) Forecast(query string) (f Forecast, ok bool) {
 	c := p.all[query]
 	if c == nil {
@@ -41,9 +41,8 @@ func (p *Planner) forecast(c *item) (f Forecast) {
 	return f
 }
 
-// covers counts the slots from now to the one in which the budgets, less
-// repayments, have covered what is before a query, so that it may start. Its cost
-// does not grow with the debt.
+// covers counts the slots until the budgets, less repayments, have covered the cost
+// before a query, so that it may start. Its own cost does not grow with the debt.
 func (p *Planner) covers(cost time.Duration, c *item) (n uint64) {
 	n = 1
 	if p.debt > 0 {
@@ -54,7 +53,7 @@ func (p *Planner) covers(cost time.Duration, c *item) (n uint64) {
 			return of
 		}
 		r := repayment(p.debt, p.budget)
-		slots, have := (p.debt-1)/r, part(p.budget-r) // that many leave some of it, with so much each
+		slots, have := (p.debt-1)/r, part(p.budget-r) // slots after which debt remains, and what each has
 		room := have - max(c.Estimate, 1)
 		if k := (max(0, cost-room) + have - 1) / max(1, have); room >= 0 && k < slots {
 			return n + uint64(k)

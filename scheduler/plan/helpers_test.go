@@ -10,15 +10,14 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// definitions are the policies that need no profiles.
+// definitions returns the policies that need no profiles.
 func definitions() []policy.Definition {
 	return append(policy.Definitions(), hybrid.Definition(), policy.ClairvoyantDefinition())
 }
 
-// parse reads a policy.
 func parse(spelling string) (policy.Policy, error) { return policy.Parse(definitions(), spelling) }
 
-// named is a policy of the table.
+// named returns the policy with a spelling and panics if there is none.
 func named(spelling string) policy.Policy {
 	p, err := parse(spelling)
 	if err != nil {
@@ -27,7 +26,6 @@ func named(spelling string) policy.Policy {
 	return p
 }
 
-// seconds is a duration that tests write in seconds.
 func seconds(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }
 
 func query(id string) registry.Query {

@@ -10,7 +10,7 @@ import (
 type Hinted struct {
 	Affected int  `json:"affected"` // queries that may be affected
 	Queries  int  `json:"queries"`  // queries of the endpoint
-	All      bool `json:"all"`      // the hint is not specific: all queries may be affected
+	All      bool `json:"all"`      // all queries may be affected
 	Skipped  int  `json:"skipped"`  // lines that could not be parsed
 }
 
@@ -54,8 +54,8 @@ func (p *Planner) Hint(h registry.Hint) Hinted {
 	return done
 }
 
-// affected finds the queries that may be affected. all reports that there are too
-// many to distinguish.
+// affected returns the queries that may be affected. all reports that there are too
+// many to mark.
 func (x *constantIndex) affected(touched []string) (found map[*item]struct{}, all bool) {
 	found = map[*item]struct{}{}
 	if len(touched) == 0 {
@@ -76,7 +76,7 @@ func (x *constantIndex) affected(touched []string) (found map[*item]struct{}, al
 	return found, false
 }
 
-// follows reports whether a hint may let a query run now: it is ranked, or only not
+// follows reports whether a hint may make a query run now: it is ranked, or only not
 // due.
 func (p *Planner) follows(c *item) bool {
 	return !c.ran && (c.in == &p.ranked && c.tier == TierRanked || c.in == nil && c.why == notDue) && c.Estimate <= p.budget/hintShare
@@ -112,7 +112,7 @@ func (p *Planner) applyHints() {
 	})
 }
 
-// anyHinted reports whether a hint still brings a query into the slot.
+// anyHinted reports whether a hint can still bring a query into the slot.
 func (p *Planner) anyHinted() bool {
 	return p.hints != nil && slices.ContainsFunc(p.hints.order, p.follows)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A mark of a hint is used up by a complete execution only.
+// TestMarkOutlivesIncompleteExecutions checks that only a complete execution removes
+// the mark of a hint.
 func TestMarkOutlivesIncompleteExecutions(t *testing.T) {
 	for _, o := range []registry.Outcome{registry.Failed, registry.Timeout, registry.Throttled, registry.Dropped, registry.Cut, registry.Changed} {
 		p := New(named("rr"), time.Minute)

@@ -12,8 +12,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A steady world has the same costs in every slot, and changes that follow from
-// a number.
+// A steady world has the same costs in every slot, and changes derived from a seed.
 type steady struct {
 	costs []time.Duration
 	rates []float64 // changes per slot
@@ -47,9 +46,9 @@ func replay(t rapid.TB, p policy.Policy, budget time.Duration, w steady) *Replay
 	return r
 }
 
-// The law of the guard: with exact estimates, and unless the slot reports that
-// its deadlines cannot all be met, no query waits longer than d slots, h·d when
-// it is dear.
+// TestGuardLaw checks the guard's bound: with exact estimates, and unless the slot
+// reports that its deadlines cannot all be met, no query waits longer than d slots, or
+// h·d slots if it is expensive.
 func TestGuardLaw(t *testing.T) {
 	const budget = 10 * time.Second
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,11 +74,11 @@ func TestGuardLaw(t *testing.T) {
 	})
 }
 
-// keepsDeadlines plays 80 slots and fails where the guard's law is broken. Where it is
-// easy nothing may be stretched.
+// keepsDeadlines plays 80 slots and fails if the guard's bound is exceeded. If easy is
+// set, no deadline may be stretched.
 func keepsDeadlines(t rapid.TB, p policy.Policy, d, h uint64, budget time.Duration, w steady, easy bool) {
 	t.Helper()
-	const dear = 0.24 // of the budget: from there on a query waits h times as long
+	const dear = 0.24 // of the budget: from this cost on a query may wait h times as long
 	r := replay(t, p, budget, w)
 	last := make([]uint64, len(w.costs))
 	for slot := uint64(1); slot <= 80; slot++ {
@@ -111,7 +110,8 @@ func keepsDeadlines(t rapid.TB, p policy.Policy, d, h uint64, budget time.Durati
 	}
 }
 
-// A query that takes no time still has to start before the budget is used up.
+// TestGuardLawOfFreeQueries checks that a query that takes no time still has to start
+// before the budget is used up.
 func TestGuardLawOfFreeQueries(t *testing.T) {
 	p, err := parse("hybrid:d=1:h=2")
 	if err != nil {
@@ -121,7 +121,8 @@ func TestGuardLawOfFreeQueries(t *testing.T) {
 	keepsDeadlines(t, p, 1, 2, 10*time.Second, w, false)
 }
 
-// Deadlines that cannot all be met are stretched, and no query starves.
+// TestGuardStretches checks that deadlines that cannot all be met are stretched and
+// that no query starves.
 func TestGuardStretches(t *testing.T) {
 	p, err := parse("hybrid:d=4:h=2")
 	if err != nil {
@@ -155,8 +156,8 @@ func TestGuardStretches(t *testing.T) {
 	}
 }
 
-// A pulse is a world in which a few queries change in every slot but each fourth,
-// and no others ever do.
+// A pulse is a world in which a few queries change in every slot except each fourth,
+// and the others never change.
 type pulse struct{ hot, queries int }
 
 func (w pulse) Execute(query int, slot, last uint64) Known {
@@ -169,8 +170,8 @@ func (w pulse) Execute(query int, slot, last uint64) Known {
 
 func (pulse) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// When the first executions of a slot say that nothing has changed, the others
-// that change often are not asked, but queries that have waited long.
+// TestTurn checks that, if the first executions of a slot find no changes, the other
+// queries that change often do not run, while queries that have waited long do.
 func TestTurn(t *testing.T) {
 	w := pulse{hot: 6, queries: 200}
 	var queries []registry.Query
@@ -216,8 +217,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// In whatever order queries are told, every policy makes the same choices; and
-// strict never spends more than there is.
+// TestEveryPolicyIsFair checks that the choices of every policy do not depend on the
+// order in which queries are added, and that strict never exceeds the budget.
 func TestEveryPolicyIsFair(t *testing.T) {
 	outcomes := []registry.Outcome{registry.Unchanged, registry.Unchanged, registry.Changed, registry.Failed, registry.Cut}
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 )
 
-// idle is a planner of twenty queries with profiles that wait, and what one
-// slot in which nothing happens costs of them.
+// idle returns the least time of a slot in which nothing happens, with twenty queries
+// and profiles that wait.
 func idle(t *testing.T, profiles int, when func(query string) registry.When) time.Duration {
 	t.Helper()
 	chosen, err := parse("rr")
@@ -46,9 +46,9 @@ func idle(t *testing.T, profiles int, when func(query string) registry.When) tim
 	return least
 }
 
-// A slot in which nothing happens costs nothing of profiles that wait for a
-// change, however many there are. Looking at each would cost a thousand times
-// as much.
+// TestWaitingProfilesCostASlotNothing checks that the cost of a slot in which nothing
+// happens does not grow with the number of profiles that wait for a change. Reading
+// each profile would cost a thousand times as much.
 func TestWaitingProfilesCostASlotNothing(t *testing.T) {
 	on := func(query string) registry.When { return registry.When{Changed: query} }
 	few, many := idle(t, 100, on), idle(t, 100_000, on)

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// naming is a query with n constants, sorted as analysis gives them.
+// naming returns a query with n sorted constants.
 func naming(id string, n int) registry.Query {
 	q := registry.Query{ID: id}
 	for i := range n {
@@ -20,7 +20,8 @@ func naming(id string, n int) registry.Query {
 	return q
 }
 
-// What it costs to index a query grows with its text at most, in all indexes.
+// TestLongIndexesAreNotQuadratic checks that the cost of indexing a query grows
+// linearly with its text.
 func TestLongIndexesAreNotQuadratic(t *testing.T) {
 	p, err := parse("hybrid")
 	if err != nil {
@@ -40,8 +41,8 @@ func TestLongIndexesAreNotQuadratic(t *testing.T) {
 	})...)
 }
 
-// A query with more constants than are indexed is kin of none, and every hint may
-// be about it.
+// TestManyConstants checks that a query with too many constants is related to no
+// other, and that every hint may affect it.
 func TestManyConstants(t *testing.T) {
 	p, err := parse("hybrid")
 	if err != nil {

@@ -17,40 +17,40 @@ const (
 	TierRanked   = "ranked"
 )
 
-// Classes of keys that the planner itself gives.
+// The classes of the keys that the planner assigns.
 const (
-	classRefresh = -16 // before whatever a policy says
+	classRefresh = -16 // before all classes of policies
 	classNew     = classRefresh + 1
 )
 
-// An item is a query in the planner. Hot fields come first so that a slot touches
-// few cache lines.
+// An item is a query in the planner. Fields that a slot reads come first so that they
+// share cache lines.
 type item struct {
-	in       *waitList // nil = not eligible, or has run in this slot
-	prefix   uint64    // of the id
+	in       *waitList // nil = not eligible, or started in this slot
+	prefix   uint64    // first bytes of the id
 	key      policy.Key
-	since    uint64 // slot since which it has been in that list
+	since    uint64 // slot in which it entered the list
 	why      reason
-	planned     bool      // by the planner
-	plain    bool      // nothing but its statistics decides when it may run
-	ran      bool      // in the current slot
+	planned  bool      // by the planner
+	plain    bool      // only its statistics decide when it may run
+	ran      bool      // started in the current slot
 	listed   bool      // in the policy's table
-	returned uint32    // plan in which that table returned it
-	rests    bool      // its policy, which sees all, left it out of this slot
-	short    bool      // and was cut there with less than the whole budget as its limit
-	timed    bool      // it waits for a time
-	counted    tallied   // what the tally holds of it
-	seat     int32     // on the page of that slot
-	slot     uint64    // it waits for, 0 = none
-	time     int64     // it waits for, in nanoseconds since the epoch
+	returned uint32    // plan in which the table returned it
+	rests    bool      // its policy, a Ranker, left it out of this slot
+	short    bool      // cut in the current slot with a limit below the whole budget
+	timed    bool      // waits for a time
+	counted  tallied   // what the tally holds of it
+	seat     int32     // position on the page of its slot
+	slot     uint64    // slot for which it waits, 0 = none
+	time     int64     // time for which it waits, in nanoseconds since the epoch
 	tier     string    // "" = not eligible
-	number   int32     // in a replay
+	number   int32     // its number in a replay
 	asked    uint64    // Query.Refreshes
-	past     *timeline // there, or nil
+	past     *timeline // its durations in a replay, or nil
 	policy.Candidate
 	start time.Time
 
-	checked int64 // the second that counts for the oldest result, 0 for none
+	checked int64 // the second that oldest counts, 0 = none
 	halted  bool  // paused
 }
 
@@ -73,7 +73,7 @@ type tallied struct {
 	result bool
 }
 
-// ask says what the query is and who wants it.
+// ask sets the query and its holders.
 func (c *item) ask(q registry.Query) {
 	c.Query, c.asked, c.halted = q, q.Refreshes, q.Paused() != nil
 	c.MaxStaleness = q.MaxStaleness()

@@ -2,12 +2,12 @@ package plan
 
 import "time"
 
-// A listEntry is an item with its place in the order: by class, value, low,
-// slot of the last execution, and id.
+// A listEntry is an item with its sort key: class, value, low, slot of the last
+// execution, id.
 type listEntry struct {
 	value, low float64
 	rank       uint64 // the class above the slot
-	id         uint64 // the first bytes of the id, which nearly always tell it from others
+	id         uint64 // the first bytes of the id, which are nearly always unique
 	estimate   time.Duration
 	c          *item
 }
@@ -42,7 +42,7 @@ func (e *listEntry) before(f *listEntry) bool {
 	return e.c.Query.ID < f.c.Query.ID
 }
 
-// before is the total order of candidates: key, then age, then id.
+// before is the total order of items.
 func before(a, b *item) bool {
 	e, f := listEntryOf(a), listEntryOf(b)
 	return e.before(&f)

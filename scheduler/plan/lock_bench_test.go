@@ -12,8 +12,8 @@ import (
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// registered are queries as an endpoint may have them: eight constants each, of which
-// all share one, a thousand share another, and few the rest.
+// registered returns realistic queries of an endpoint. Each has eight constants: all
+// queries share one, a thousand share another, and few share the rest.
 func registered(n int) []policy.Entry {
 	list := make([]policy.Entry, n)
 	for i := range list {
@@ -51,7 +51,7 @@ type holds struct {
 	beside        time.Duration // of work, without the lock
 }
 
-// watch begins to measure what is done to a plan.
+// watch starts measuring the work on a plan.
 func (h *holds) watch(p *Planner) {
 	p.let = func(work func()) {
 		h.over()
@@ -61,7 +61,7 @@ func (h *holds) watch(p *Planner) {
 	h.begin()
 }
 
-// begin begins a hold, and says how long there was none.
+// begin begins a hold and returns the time since the last one.
 func (h *holds) begin() time.Duration {
 	was := h.since
 	h.since = processor(h.tb)
@@ -74,9 +74,9 @@ func (h *holds) over() {
 	h.longest = max(h.longest, held)
 }
 
-// BenchmarkLockHeld measures for how long the lock of a loop is held at most
-// without a break by what is done to all queries of an endpoint at once, and how
-// long that takes with the lock and without it.
+// BenchmarkLockHeld measures the longest time for which work on all queries of an
+// endpoint holds the lock of a loop, and how long that work takes with the lock and
+// without it.
 func BenchmarkLockHeld(b *testing.B) {
 	const n = 100_000
 	list, all := registered(n), map[string]bool{}
@@ -112,7 +112,7 @@ func BenchmarkLockHeld(b *testing.B) {
 		name, policy string
 		do           func(*Planner)
 	}{
-		{"index-piece", "rr", func(p *Planner) { p.index.grow(p.order) }}, // what a loop does at a time before a hint, or kin
+		{"index-piece", "rr", func(p *Planner) { p.index.grow(p.order) }}, // one step of the loop before it uses the index
 		{"hint", "rr", func(p *Planner) { index(p); p.Hint(registry.Hint{Touched: []string{"http://example.org/some/1"}}) }},
 		{"hint-all", "rr", func(p *Planner) { index(p); p.Hint(registry.Hint{All: true}); slot(p) }},
 		{"kin", "hybrid", func(p *Planner) { index(p); p.related(&p.order[0].Candidate) }},
@@ -131,7 +131,7 @@ func BenchmarkLockHeld(b *testing.B) {
 		{"explain-wic", "wic:urgency=uniform:life=overwrite", explain},
 		{"explain-sup", "sup:x=1:life=overwrite", explain},
 		{"forgive", "rr", func(p *Planner) { p.forgive(p.now.Add(time.Hour)) }},
-		{"clock-set-back", "rr", func(p *Planner) { p.advance(p.now.Add(-time.Hour)) }},
+		{"clock-set-back", "rr", func(p *Planner) { p.Advance(p.now.Add(-time.Hour)) }},
 		{"end", "hybrid", func(p *Planner) {
 			slot(p)
 			for c := p.ranked.first(); c != nil; c = p.ranked.first() {

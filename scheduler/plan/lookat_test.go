@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A policy that sees all is shown every query that may run, each once, whichever
-// way the planner finds them, while queries come and go.
+// TestLookAtFindsAll checks that a Ranker sees every query that may run exactly once,
+// in both ways of lookAt, while queries come and go.
 func TestLookAtFindsAll(t *testing.T) {
 	const seed = 7
 	r := rand.New(rand.NewPCG(seed, 1))

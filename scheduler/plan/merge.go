@@ -12,15 +12,15 @@ import (
 
 // An Update is what has changed in the registrations of an endpoint.
 type Update struct {
-	// Keep, unless it is nil, holds the ids of all queries: others are removed.
+	// Keep contains the ids of all queries; others are removed. nil keeps all.
 	Keep    map[string]bool
 	Removed []string
 	Entries []policy.Entry // added and edited queries with their recorded statistics
-	// Edited is when the settings that executions depend on were last edited, zero
-	// for never. Back-offs of executions before that end.
+	// Edited is when the settings that affect executions were last edited, zero for
+	// never. It ends back-offs from earlier executions.
 	Edited time.Time
 
-	Reprofiled bool // Profiles and Models replace those before
+	Reprofiled bool // Profiles and Models replace the previous ones
 	Profiles   []rounds.ProfileState
 	Models     []rounds.Model
 }
@@ -50,8 +50,8 @@ func (p *Planner) Merge(now time.Time, u Update) {
 	}
 }
 
-// Resume continues after a restart: with the next slot, the debt, and what the
-// policy of that spelling had learnt of the endpoint.
+// Resume continues after a restart with the next slot, the debt, and the state for the
+// endpoint that the policy with this spelling had learnt.
 func (p *Planner) Resume(slot uint64, debt time.Duration, spelling string, shared []float64) {
 	p.slot, p.debt = slot, debt
 	if _, ok := p.policy.(policy.Collective); ok && spelling == p.policy.String() {
@@ -59,7 +59,7 @@ func (p *Planner) Resume(slot uint64, debt time.Duration, spelling string, share
 	}
 }
 
-// Committed sets the positions of queries whose changes have been committed.
+// Committed sets the positions of queries whose changes were committed.
 func (p *Planner) Committed(changes []registry.Change) {
 	for _, ch := range changes {
 		if c := p.all[ch.Query]; c != nil {
@@ -68,15 +68,15 @@ func (p *Planner) Committed(changes []registry.Change) {
 	}
 }
 
-// put adds or replaces a query. The statistics become the planner's own.
+// put adds or replaces a query. The planner keeps the statistics.
 func (p *Planner) put(q registry.Query, s policy.Stats) {
-	q.Normal, q.Warnings = "", nil // as long as the text, and no use here
+	q.Normal, q.Warnings = "", nil // long, and not used here
 	c := p.all[q.ID]
 	if c == nil {
 		c = p.add(q.ID)
 	}
 	p.lift(c)
-	if in := p.index.has(c); in { // its text may be another
+	if in := p.index.has(c); in { // its constants may change
 		p.index.drop(c)
 		c.ask(q)
 		p.index.add(c)
@@ -89,7 +89,7 @@ func (p *Planner) put(q registry.Query, s policy.Stats) {
 	p.count(c)
 }
 
-// add makes room for a query.
+// add makes an empty item.
 func (p *Planner) add(id string) *item {
 	c := &item{prefix: selection.Prefix(id), planned: true, Candidate: policy.Candidate{Number: int32(len(p.order))}}
 	p.all[id] = c
@@ -113,9 +113,9 @@ func (p *Planner) drop(id string) {
 	}
 }
 
-// keep forgets every query that is not among these.
+// keep drops all queries that are not in held.
 func (p *Planner) keep(held map[string]bool) {
-	for i := len(p.order) - 1; i >= 0; i-- { // the last one takes the place of one that is dropped
+	for i := len(p.order) - 1; i >= 0; i-- { // drop moves the last query into the gap
 		p.pause(i)
 		if id := p.order[i].Query.ID; !held[id] {
 			p.drop(id)
@@ -123,8 +123,7 @@ func (p *Planner) keep(held map[string]bool) {
 	}
 }
 
-// forgive ends the back-off of all queries that is from before an edit of the
-// endpoint's settings.
+// forgive ends the back-offs from before an edit of the endpoint's settings.
 func (p *Planner) forgive(edited time.Time) {
 	for i, c := range p.order {
 		p.pause(i)
@@ -138,7 +137,8 @@ func (p *Planner) forgive(edited time.Time) {
 	}
 }
 
-// SetPolicy applies another policy, rule or budget to everything. A debt remains.
+// SetPolicy sets a policy, a rule and a budget, and places all queries again. A debt
+// remains.
 func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 	p.scatter()
 	if next.String() != p.policy.String() {
@@ -154,7 +154,7 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 	}
 }
 
-// scatter lifts all queries from wherever they stand.
+// scatter lifts all queries.
 func (p *Planner) scatter() {
 	p.asked, p.fresh, p.ranked, p.slots, p.times, p.rests = waitList{}, waitList{}, waitList{}, slotQueue{}, timeQueue{}, nil
 	for i, c := range p.order {

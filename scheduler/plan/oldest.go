@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// An oldest knows when the result that was not confirmed for the longest time
-// was last known to be true. It counts the queries by the second of their last
-// complete execution, so that an execution costs the same however many queries
-// there are. Paused queries and those without a result are left out.
+// An oldest knows when the least recently confirmed result was last known to be true.
+// It counts the queries by the second of their last complete execution, so the cost of
+// an execution does not grow with the number of queries. Paused queries and those
+// without a result do not count.
 type oldest struct {
 	n       map[int64]int // queries by second
-	seconds secondHeap    // the keys of n, and some that are no more
+	seconds secondHeap    // the keys of n, and some removed ones
 }
 
 // checkedIn is the second that counts for a query, 0 for none.
@@ -22,7 +22,7 @@ func checkedIn(c *item) int64 {
 	return c.Stats.CheckedAt.Unix()
 }
 
-// set takes in what is now known of a query.
+// set updates what is known of a query.
 func (o *oldest) set(c *item) { o.move(c, checkedIn(c)) }
 
 // drop forgets a query.
@@ -48,7 +48,7 @@ func (o *oldest) move(c *item, to int64) {
 	}
 }
 
-// tidy keeps the heap from growing while it is not read.
+// tidy keeps the heap small while it is not read.
 func (o *oldest) tidy() {
 	if len(o.seconds) <= 2*len(o.n)+64 {
 		return
@@ -60,7 +60,7 @@ func (o *oldest) tidy() {
 	heap.Init(&o.seconds)
 }
 
-// at is the second of the oldest result, zero when there is none.
+// at is the second of the oldest result, zero if there is none.
 func (o *oldest) at() time.Time {
 	for len(o.seconds) > 0 {
 		if s := o.seconds[0]; o.n[s] > 0 {

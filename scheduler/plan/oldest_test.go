@@ -10,8 +10,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// The oldest result is that of a scan over all queries, whatever happens to
-// them: executions, pauses, removals, a clock that is set back.
+// TestOldestResult compares the oldest result with a scan over all queries after
+// executions, pauses, removals and a clock that is set back.
 func TestOldestResult(t *testing.T) {
 	chosen, err := parse("rr")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A naive planner implements the rules literally over a plain list, sorted again
-// for every slot.
+// A naive planner implements the rules literally over a plain list, which it sorts for
+// every slot.
 type naive struct {
 	budget  time.Duration
 	rule    string
@@ -25,7 +25,7 @@ type naive struct {
 	owed    []string
 	led     bool
 
-	newFirst bool // only refresh requests could start last time, though there were new ones
+	newFirst bool // the last slot started refresh requests but no new query, though one waited
 }
 
 type plain struct {
@@ -54,7 +54,8 @@ func (q *plain) estimate() time.Duration {
 
 func (q *plain) wanted() bool { return q.refreshes > q.served }
 
-// orders lists what may run in a slot: the front tiers and the ranked ones.
+// orders lists the queries that may run in a slot: those of the front tiers and the
+// ranked ones.
 func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 	share := n.budget / 2
 	if n.rule == RuleDebt {
@@ -117,7 +118,7 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 	lends := n.rule == RuleDebt && !repays
 	budget := n.budget - repaid
 	used, frontUsed, share := time.Duration(0), time.Duration(0), budget/2
-	// left is what others than the front tiers have left.
+	// left is what is left for tiers other than the front ones.
 	left := func() time.Duration { return budget - (used - frontUsed) - min(frontUsed, share) }
 	_, ranked := n.orders(slot)
 	heads := heads(ranked)
@@ -186,8 +187,8 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 	return starts
 }
 
-// heads are the first of the order, and the first that is not there because of
-// a refresh request.
+// heads returns the first query of the order, and the first that is not a refresh
+// request.
 func heads(ranked []*plain) []string {
 	var out []string
 	if len(ranked) > 0 {
@@ -263,14 +264,14 @@ func slotOf(t *rapid.T, p *Planner, slot uint64, play func(id string) (time.Dura
 	return slotWithin(t, p, slot, boundless, play)
 }
 
-// slotWithin plays one slot of the real planner and sheet the way the loop does
-// with one execution at a time.
+// slotWithin plays one slot of the real planner in the same way as the loop, with one
+// execution at a time.
 func slotWithin(t *rapid.T, p *Planner, slot uint64, timeout time.Duration, play func(id string) (time.Duration, registry.Outcome)) (starts []string) {
 	now := time.Unix(int64(slot)*1000, 0)
 	p.begin(slot, now, 0)
 	s := newSlotBudget(p, 1, timeout, 0)
-	planned, _ := s.preview()
-	for r := s.next(now); r != nil; r = s.next(now) {
+	planned, _ := s.Preview()
+	for r := s.Next(now); r != nil; r = s.Next(now) {
 		id := r.c.Query.ID
 		starts = append(starts, fmt.Sprint(id, " ", s.Limit(r)))
 		took, outcome := play(id)
@@ -308,9 +309,9 @@ func slotWithin(t *rapid.T, p *Planner, slot uint64, timeout time.Duration, play
 	return starts
 }
 
-// The planner, its trees and queues are held against the naive one over random
-// endpoints: the same starts with the same limits, slot by slot, in whatever
-// order the queries are told.
+// TestStrictRule compares the planner with the naive one over random endpoints: the
+// same queries start with the same limits, in every slot and for any order in which
+// the queries are added.
 func TestStrictRule(t *testing.T) { testRule(t, RuleStrict) }
 
 func TestDebtRule(t *testing.T) { testRule(t, RuleDebt) }

@@ -2,8 +2,8 @@ package plan
 
 import "time"
 
-// Cut lists the executions that have to be cut now and were not yet, because the
-// budget or a share of it is used up.
+// Cut lists the executions that have to be cut now and were not cut before, because
+// the budget or a share of it is used up.
 func (s *SlotBudget) Cut(now time.Time) []*Execution {
 	cut, _ := s.over(now)
 	for _, r := range cut {
@@ -12,8 +12,8 @@ func (s *SlotBudget) Cut(now time.Time) []*Execution {
 	return cut
 }
 
-// Wait is the shortest time until running executions may have to be cut, or the
-// ledger has to know that they may exceed the budget.
+// Wait is the shortest time until running executions may have to be cut, or until the
+// ledger has to record that they may exceed the budget.
 func (s *SlotBudget) Wait(now time.Time) time.Duration {
 	if len(s.runs) == 0 {
 		return time.Hour
@@ -25,18 +25,17 @@ func (s *SlotBudget) Wait(now time.Time) time.Duration {
 	return wait
 }
 
-// over lists the executions that have to be cut now, because the budget or the
-// share of the front tiers is used up. If there are none, wait is the shortest time
-// until there can be one.
+// over lists the executions that have to be cut now because the budget or a share is
+// used up. If there are none, wait is the shortest time until there can be one.
 func (s *SlotBudget) over(now time.Time) (cut []*Execution, wait time.Duration) {
 	if s.credit > 0 {
 		return s.overdrawn(now)
 	}
 	all, front := s.budget-s.used, s.share-s.front
-	unpromised := all // to ranked ones that run
+	unpromised := all // less what running ranked queries are expected to take
 	var n, inFront, going, goingFront time.Duration
 	for _, r := range s.runs {
-		e := r.elapsed(now)
+		e := r.Elapsed(now)
 		all -= e
 		n++
 		if !r.cut {
@@ -56,7 +55,7 @@ func (s *SlotBudget) over(now time.Time) (cut []*Execution, wait time.Duration) 
 	front = min(front, unpromised)
 	claimed, wait := s.overClaims(now)
 	for _, r := range s.runs {
-		if rest := r.limit - r.elapsed(now); !r.cut && rest <= 0 {
+		if rest := r.limit - r.Elapsed(now); !r.cut && rest <= 0 {
 			cut = append(cut, r)
 		} else if !r.cut {
 			wait = min(wait, rest)
@@ -79,11 +78,10 @@ func (s *SlotBudget) over(now time.Time) (cut []*Execution, wait time.Duration) 
 	return nil, min(wait, all/n)
 }
 
-// overdrawn is over for a slot with credit. The credit is for one execution, the
-// one that has run longest: it may finish within its timeout. The others are cut
-// when they and the finished executions use up the budget. All are cut when the
-// credit is used up; finished executions of the front tiers may have used part of
-// it.
+// overdrawn is over for a slot with credit. The credit is for one execution, the one
+// that has run longest: it may finish within its timeout. The others are cut when they
+// and the finished executions use up the budget. All are cut when the credit is used
+// up. Finished executions of the front tiers may have used part of it.
 func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Duration) {
 	going, n := s.going(false), time.Duration(len(s.runs))
 	if len(going) == 0 {
@@ -95,7 +93,7 @@ func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Durat
 	}
 	wait = all / n
 	for _, r := range going {
-		rest := r.limit - r.elapsed(now)
+		rest := r.limit - r.Elapsed(now)
 		if rest <= 0 {
 			cut = append(cut, r)
 		}
@@ -111,7 +109,7 @@ func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Durat
 	left := s.budget + max(0, s.front-s.share) - s.used
 	for _, r := range s.runs {
 		if r != going[0] {
-			left -= r.elapsed(now)
+			left -= r.Elapsed(now)
 		}
 	}
 	if left < n {
@@ -120,8 +118,8 @@ func (s *SlotBudget) overdrawn(now time.Time) (cut []*Execution, wait time.Durat
 	return nil, min(wait, left/n)
 }
 
-// unlent is the shortest time until executions come near the end of the budget.
-// Before they exceed it, the ledger has to record that they may.
+// unlent is the shortest time until executions come near the end of the budget. ok is
+// false if the ledger need not record that they may exceed it.
 func (s *SlotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 	if s.credit == 0 || s.lent {
 		return 0, false
@@ -130,28 +128,28 @@ func (s *SlotBudget) unlent(now time.Time) (wait time.Duration, ok bool) {
 	return max(0, left/time.Duration(max(1, len(s.runs)))), true
 }
 
-// LendsNow reports whether executions are about to exceed the budget, which the
-// ledger has to record first.
+// LendsNow reports whether executions are about to exceed the budget. The ledger has
+// to record that first.
 func (s *SlotBudget) LendsNow(now time.Time) bool {
 	soon, ok := s.unlent(now)
 	return ok && soon <= 0
 }
 
-// Lend says that the ledger has recorded that executions may exceed the budget.
+// Lend notes that the ledger has recorded that executions may exceed the budget.
 func (s *SlotBudget) Lend() { s.lent = true }
 
-// Lent reports whether the ledger has recorded it.
+// Lent reports whether Lend was called.
 func (s *SlotBudget) Lent() bool { return s.lent }
 
-// lendAhead is the longest time before the end of the budget at which that commit
-// begins.
+// lendAhead is the longest time before the end of the budget at which the ledger is
+// written.
 const lendAhead = time.Second
 
 // Lendable is what running executions may still add to the debt.
 func (s *SlotBudget) Lendable() time.Duration { return s.credit - s.excess() }
 
-// Left is what running executions may take together, their elapsed time included:
-// the rest of the budget, and the credit if the ledger has recorded it.
+// Left is what running executions may take together, including their elapsed time: the
+// rest of the budget, and the credit if the ledger has recorded it.
 func (s *SlotBudget) Left() time.Duration {
 	if s.lent {
 		return s.budget + s.credit - s.used
@@ -159,8 +157,8 @@ func (s *SlotBudget) Left() time.Duration {
 	return s.budget - s.used
 }
 
-// going lists the executions that were not told to stop, all or those of the front
-// tiers.
+// going lists the executions that were not told to stop, all or only those of the
+// front tiers.
 func (s *SlotBudget) going(front bool) (list []*Execution) {
 	for _, r := range s.runs {
 		if !r.cut && (r.front || !front) {
@@ -170,9 +168,10 @@ func (s *SlotBudget) going(front bool) (list []*Execution) {
 	return list
 }
 
-// overClaims lists the executions that intervals claimed and that have to be cut,
-// because rivals wait and together they use up the share; else wait is how long
-// it takes at least until then. Where one runs at a time its own limit says so.
+// overClaims lists the claimed executions that have to be cut because rivals wait and
+// the share of claims is used up. If there are none, wait is the shortest time until
+// there can be one. A serial slot needs no such check: the limit of its execution is
+// enough.
 func (s *SlotBudget) overClaims(now time.Time) (cut []*Execution, wait time.Duration) {
 	wait = time.Hour
 	if s.serial || s.p.claims.ranking == nil {
@@ -181,7 +180,7 @@ func (s *SlotBudget) overClaims(now time.Time) (cut []*Execution, wait time.Dura
 	left := time.Duration(float64(s.budget)*s.p.claims.share) - s.onClaims
 	for _, r := range s.runs {
 		if r.bounded {
-			left -= r.elapsed(now)
+			left -= r.Elapsed(now)
 			if !r.cut {
 				cut = append(cut, r)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// counting is round robin that counts the queries which it is asked about.
+// counting is round robin that counts the keys that it computes.
 type counting struct {
 	policy.Policy
 	asked *int
@@ -19,8 +19,8 @@ func (p counting) Key(c *policy.Candidate) policy.Key {
 	return p.Policy.Key(c)
 }
 
-// TestWorkOnThePlanGoesInPieces does what concerns all queries of an endpoint at
-// once, and counts how many of them are worked on before others have a turn.
+// TestWorkOnThePlanGoesInPieces does work on all queries of an endpoint and counts how
+// many of them are processed before others have a turn.
 func TestWorkOnThePlanGoesInPieces(t *testing.T) {
 	const n = 5000
 	for _, w := range []struct {
@@ -73,7 +73,7 @@ func TestWorkOnThePlanGoesInPieces(t *testing.T) {
 	}
 }
 
-// rarely lets all queries wait until an hour has passed since they ran.
+// rarely makes all queries wait for an hour after their last execution.
 func rarely(p *Planner) {
 	for _, c := range p.order {
 		q, s := c.Query, c.Stats

@@ -10,33 +10,33 @@ import (
 // A Place is where a query is in the plan, and why.
 type Place struct {
 	Forecast
-	Tier     string             // that brings it into the slot, empty = none
-	Rank     int                // in the order of its tier, from 1; 0 = it is in none
-	Of       int                // how many the order holds
+	Tier     string             // the tier that brings it into the slot, empty = none
+	Rank     int                // in its tier's order, from 1, 0 = in none
+	Of       int                // queries in the order
 	Inputs   map[string]float64 // what the rank was computed from
 	Estimate time.Duration      // expected execution time, 0 = unknown
-	Since    uint64             // slot since which it has been in that order
+	Since    uint64             // slot in which it entered the order
 	Why      string             // one sentence for people
-	Code     string             // the reason as a word, see the constants
+	Code     string             // one of the codes
 	LastRun  policy.Run
 }
 
-// The codes of explanations. The code of a query that a tier puts before others is
-// the tier.
+// The codes of explanations. If a tier puts a query before ranked ones, the tier is the
+// code.
 const (
-	CodeRunning  = "running" // it runs, or has run, in the running slot
+	CodeRunning  = "running" // started in the running slot
 	CodePaused   = "paused"
 	CodeInactive = "inactive" // no holder wants executions now
 	CodeBackOff  = "back_off" // it failed, or its answers were older than its result
 	CodeCut      = "cut"      // it used up whole budgets
 	CodeTooSoon  = "too_soon" // its min_interval has not passed
 	CodeNotDue   = "not_due"
-	CodeDebt     = "debt"  // it waits until the debt is repaid
-	CodeOrder    = "order" // its place in the order of the policy decides
+	CodeDebt     = "debt"  // waits until the debt is repaid
+	CodeOrder    = "order" // its rank decides
 )
 
-// Explain says where a query is in the plan and why. ok is false if there is no such
-// query. The plan must be in order, see Refresh.
+// Explain returns where a query is in the plan and why. ok is false if there is no
+// such query. The plan must be sorted, see Refresh.
 func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 	c := p.all[query]
 	if c == nil {
@@ -78,7 +78,7 @@ func (x *Place) next(tier, why string) {
 	x.Forecast = Forecast{Eligible: true, Slots: 1}
 }
 
-// placeReason describes a query's place in the order: a code and a sentence.
+// placeReason explains a query's place in the order: a code and a sentence.
 func (p *Planner) placeReason(c *item, rank, of int) (code, why string) {
 	switch c.tier {
 	case TierNew:
@@ -96,7 +96,7 @@ func (p *Planner) placeReason(c *item, rank, of int) (code, why string) {
 	return CodeOrder, place
 }
 
-// ineligibleReason is why a query is not eligible: a code and a sentence.
+// ineligibleReason explains why a query is not eligible: a code and a sentence.
 func (p *Planner) ineligibleReason(c *item) (code, why string) {
 	s := &c.Stats
 	switch c.why {

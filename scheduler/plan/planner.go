@@ -8,33 +8,33 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// A planner holds an endpoint's queries, those that may run in order, the
-// others waiting for the slot or the moment that makes them eligible. It is
-// pure: time and slot numbers are told. A slot costs what it executes and what
-// becomes eligible, not what is registered.
+// A Planner holds an endpoint's queries. Eligible queries are in order; the others
+// wait for the slot or the time that makes them eligible. It is pure: the caller
+// passes times and slot numbers. The cost of a slot grows with what it executes and
+// what becomes eligible, not with what is registered.
 type Planner struct {
 	policy  policy.Policy
-	name    string // its spelling
+	name    string // the policy's spelling
 	rule    Rule
 	budget  time.Duration
-	share   time.Duration // of refresh requests and new queries together, at least
-	debt    time.Duration // to be repaid by the slots to come
+	share   time.Duration // refresh requests and new queries together get at least this
+	debt    time.Duration // which later slots repay
 	all     map[string]*item
-	order   []*item  // the same, mostly as they lie in memory
+	order   []*item  // the same queries, nearly in the order of their addresses
 	asked   waitList // refresh requests
 	fresh   waitList // new queries
 	ranked  waitList
 	slots   slotQueue
 	times   timeQueue
-	looked  time.Time      // when advance last looked at those that wait for a moment
-	edited  time.Time      // see Update
-	rests   []*item        // left out by a policy that sees all; some may have been lifted since
-	shared  []float64      // the policy's state of the endpoint
+	looked  time.Time      // when Advance last looked at times
+	edited  time.Time      // Update.Edited
+	rests   []*item        // queries that a Ranker left out of the slot; some may be lifted since
+	shared  []float64      // the policy's state for the endpoint
 	ranking policy.Ranking // of the slot, without its keys
-	room    []*item        // for rank, like the next two
+	room    []*item        // buffers of rank: room, seen, views
 	seen    []*item
 	views   []*policy.Candidate
-	taught  []*policy.Candidate // learnt in the last slot without having run
+	taught  []*policy.Candidate // given a new state in the last slot without having run
 	ordered bool                // nothing has moved since rank
 	index   constantIndex
 	hints   *hints // nil until the first one comes
@@ -43,27 +43,28 @@ type Planner struct {
 	tally   tally
 	oldest  oldest
 
-	// let does work while others may do what needs no plan, see lock; nil where
-	// there are no others.
+	// let calls work and lets other goroutines use the plan before it; nil if there
+	// are none.
 	let func(work func())
 
-	turned bool // the policy's table has asked for another plan in this slot
+	turned bool // the policy's table has asked for a new plan in this slot
 
-	slot  uint64 // the one that runs or comes next
+	slot  uint64 // the running slot, or the next one
 	now   time.Time
 	begun time.Time     // when the slot began
-	lead  time.Duration // from one grid time to the next, 0 = no grid
+	lead  time.Duration // between grid times, 0 = no grid
 	ran   []*item
 
-	heads []*item // those that must not be displaced for ever
-	owed  []*item // heads of earlier slots that were
-	led   bool    // the slot began with one that was owed
+	heads []*item // first queries of the order, which must run eventually
+	owed  []*item // heads that earlier slots passed over
+	led   bool    // the last slot began with an owed query
 
-	freshFirst bool // refresh requests left nothing to new queries in the last slot
+	freshFirst bool // refresh requests left nothing for new queries in the last slot
 	servedNew  bool // a new query has started in this slot
 	servedOld  bool // a refresh request has
 }
 
+// New returns an empty planner under the rule strict.
 func New(p policy.Policy, budget time.Duration) *Planner {
 	x := &Planner{
 		policy: p, name: p.String(), rule: RuleStrict, budget: budget, share: Rule(RuleStrict).share(budget),
@@ -75,30 +76,29 @@ func New(p policy.Policy, budget time.Duration) *Planner {
 	return x
 }
 
-// SetBudget puts a rule and a budget in force. What is in order stays there:
-// see SetPolicy.
+// SetBudget sets a rule and a budget. It does not place queries again, see SetPolicy.
 func (p *Planner) SetBudget(r Rule, budget time.Duration) {
 	p.rule, p.budget, p.share = r, budget, r.share(budget)
 	p.ordered = false
 }
 
-// Yield makes long work on the plan give others a turn after each piece: let calls
-// work, which needs nothing that others may touch meanwhile.
+// Yield sets let, which work on many queries calls after each piece. let must call
+// work, which does not touch the plan.
 func (p *Planner) Yield(let func(work func())) { p.let = let }
 
-// piece is how many queries are worked on before others have a turn.
+// piece is how many queries are processed before other goroutines have a turn.
 const piece = 256
 
-// pause gives others a turn after each piece of what is done to many queries; n
-// counts them.
+// pause gives other goroutines a turn after each piece. n counts the processed
+// queries.
 func (p *Planner) pause(n int) {
 	if n%piece == piece-1 {
 		p.aside(func() {})
 	}
 }
 
-// aside does work that touches nothing but the order of the plan. Others have
-// their turns meanwhile.
+// aside does work that touches only the order of the plan. Other goroutines have a
+// turn.
 func (p *Planner) aside(work func()) {
 	if p.let == nil {
 		work()
@@ -111,8 +111,8 @@ func (p *Planner) aside(work func()) {
 // reports whether some are left.
 func (p *Planner) GrowIndex() (more bool) { return p.index.grow(p.order) }
 
-// front lists the tiers that go before the ranked one, in their order: refresh
-// requests first, unless they left nothing to new queries in the last slot.
+// front lists the tiers that go before the ranked one, in order: refresh requests
+// first, unless they left nothing for new queries in the last slot.
 func (p *Planner) front() [2]*waitList {
 	if p.freshFirst {
 		return [2]*waitList{&p.fresh, &p.asked}
@@ -123,10 +123,10 @@ func (p *Planner) front() [2]*waitList {
 // waiting counts the eligible queries that have not run in this slot.
 func (p *Planner) waiting() int { return p.asked.len() + p.fresh.len() + p.ranked.len() }
 
-// opener returns the query with which the slot begins before all tiers: one that
-// was first in its order in an earlier slot but did not fit what refresh
-// requests and new queries had left. Every other slot at most begins like
-// that, so neither side can starve the other.
+// opener returns the query with which the slot begins before all tiers: one that was
+// first in its order in an earlier slot but did not fit what refresh requests and new
+// queries left. At most every other slot begins like that, so neither side can starve
+// the other.
 func (p *Planner) opener() *item {
 	if p.led {
 		p.led = false
@@ -146,17 +146,16 @@ func (p *Planner) opener() *item {
 // Owe sets the debt that later slots have to repay.
 func (p *Planner) Owe(debt time.Duration) { p.debt = debt }
 
-// Slot is the number of the slot that runs or comes next.
+// Slot is the number of the running slot, or of the next one.
 func (p *Planner) Slot() uint64 { return p.slot }
 
 // Debt is what later slots have to repay.
 func (p *Planner) Debt() time.Duration { return p.debt }
 
-// Unowed is what is left of the next slot's budget when it has repaid its part of
-// the debt.
+// Unowed is the next slot's budget less its repayment.
 func (p *Planner) Unowed() time.Duration { return p.budget - repayment(p.debt, p.budget) }
 
-// Rounds follows the rounds of profiles.
+// Rounds tracks the rounds of profiles.
 func (p *Planner) Rounds() *rounds.Tracker { return p.rounds }
 
 // A Census counts the queries of a plan.
@@ -164,7 +163,7 @@ type Census struct {
 	Queries int
 	States  map[registry.State]int
 	Results int       // queries that have a result
-	Oldest  time.Time // to the second, when the oldest result was last known to be true
+	Oldest  time.Time // when the oldest result was last known to be true, in whole seconds
 }
 
 // Census counts the queries. Its cost does not grow with their number.

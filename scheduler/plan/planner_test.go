@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// TestTree holds the waitList against a sorted list.
+// TestTree compares the waitList with a sorted list.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr waitList
@@ -89,7 +89,7 @@ func TestTree(t *testing.T) {
 	})
 }
 
-// TestWaiting holds what waits, for times and for slots, against a map.
+// TestWaiting compares the queues of items that wait for times and slots with a map.
 func TestWaiting(t *testing.T) {
 	type room struct {
 		set  func(*item, int64)
@@ -172,8 +172,8 @@ func TestWaiting(t *testing.T) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// TestEligibility looks at one query, executed in slot 5 at noon, at later
-// moments. Slots are a minute apart.
+// TestEligibility checks when a query that was executed in slot 5 at noon is eligible.
+// Slots are a minute apart.
 func TestEligibility(t *testing.T) {
 	hour := func(h int) *time.Time { x := noon.Add(time.Duration(h) * time.Hour); return &x }
 	minutes := func(n int) registry.Duration { return registry.Duration(time.Duration(n) * time.Minute) }
@@ -263,8 +263,8 @@ func TestEligibility(t *testing.T) {
 	}
 }
 
-// A policy that has to see all: the dearest first in even slots, the cheapest
-// in odd ones.
+// moody is a Ranker: the most expensive query first in even slots, the cheapest in odd
+// ones.
 type moody struct{ policy.Policy }
 
 func (moody) Rank(m policy.Moment, all []*policy.Candidate) []policy.Key {
@@ -296,7 +296,7 @@ func TestRanker(t *testing.T) {
 	}
 }
 
-// crowd fills a planner with executed queries of one to five milliseconds.
+// crowd returns a planner with executed queries of one to five milliseconds.
 func crowd(n int, p policy.Policy, budget time.Duration) *Planner {
 	r := rand.New(rand.NewPCG(1, 2))
 	pl := New(p, budget)
@@ -310,12 +310,12 @@ func crowd(n int, p policy.Policy, budget time.Duration) *Planner {
 	return pl
 }
 
-// playCheap runs one slot of the planner in which everything takes 3 ms.
+// playCheap plays one slot in which each execution takes 3 ms.
 func playCheap(p *Planner, now time.Time) (n int) {
 	p.begin(p.slot, now, 0)
 	s := newSlotBudget(p, 1, time.Hour, 0)
-	s.preview()
-	for r := s.next(now); r != nil; r = s.next(now) {
+	s.Preview()
+	for r := s.Next(now); r != nil; r = s.Next(now) {
 		a, _ := s.Finish(r, registry.Answer{Outcome: registry.Unchanged, Elapsed: 3 * time.Millisecond}, false)
 		st := r.c.Stats
 		x := policy.Sample{Slot: p.slot, Elapsed: a.Elapsed}
@@ -328,9 +328,8 @@ func playCheap(p *Planner, now time.Time) (n int) {
 	return n
 }
 
-// BenchmarkSlot plans and books slots of 1000 executions among ever more
-// registered queries. The reference of the same run computes every key and
-// sorts, as the formulas are written.
+// BenchmarkSlot plans and books slots of 1000 executions with a growing number of
+// registered queries. The reference computes every key from the formulas and sorts.
 func BenchmarkSlot(b *testing.B) {
 	const budget = 3 * time.Second // 1000 executions of 3 ms
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
@@ -355,7 +354,7 @@ func BenchmarkSlot(b *testing.B) {
 	}
 }
 
-// sortAll is the cost of a slot that computes every key again.
+// sortAll computes all keys of a slot and sorts the queries.
 func sortAll(p *Planner) []*item {
 	list := make([]*item, 0, len(p.all))
 	for _, c := range p.all {
@@ -371,7 +370,7 @@ func sortAll(p *Planner) []*item {
 	return list
 }
 
-// A counted policy counts the keys it is asked for.
+// A counted policy counts the keys that it computes.
 type counted struct {
 	policy.Policy
 	keys *int
@@ -382,8 +381,8 @@ func (c counted) Key(x *policy.Candidate) policy.Key {
 	return c.Policy.Key(x)
 }
 
-// A slot costs what it executes: with fifty times as many queries it computes
-// as many keys and allocates as much. How long that takes is BenchmarkSlot's.
+// TestSlotCostsWhatItExecutes checks that a slot with fifty times as many queries
+// computes as many keys and allocates as much. BenchmarkSlot measures the time.
 func TestSlotCostsWhatItExecutes(t *testing.T) {
 	type cost struct{ keys, allocs float64 }
 	each := func(n int) cost {

@@ -16,8 +16,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// invariant are the policies whose keys do not change from slot to slot, with
-// their formulas as they stand, the smallest first.
+// invariant lists the policies whose keys do not change from slot to slot, with their
+// formulas; the smallest value goes first.
 var invariant = []struct {
 	policy  string
 	formula func(c *item, i uint64) float64
@@ -32,7 +32,7 @@ var invariant = []struct {
 
 func age(c *item, i uint64) float64 { return float64(i - c.Stats.Last) }
 
-// number is what a policy keeps of a query, the first of it.
+// number returns the first number of a query's policy state.
 func number(c *item) float64 {
 	if len(c.Stats.State) == 0 {
 		return 0
@@ -40,7 +40,7 @@ func number(c *item) float64 {
 	return c.Stats.State[0]
 }
 
-// steadily is a world in which every query takes as long as ever, and a third of
+// steadily is a world in which every query always takes the same time, and a third of
 // the executions finds a change.
 type steadily struct{}
 
@@ -55,7 +55,7 @@ func (steadily) Execute(query int, slot, _ uint64) Known {
 
 func (steadily) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// throng makes a replay with many ranked queries that have run before.
+// throng returns a replay with many ranked queries that have run before.
 func throng(tb testing.TB, p policy.Policy, n int) *Replay {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	queries := make([]registry.Query, n)
@@ -78,13 +78,12 @@ func throng(tb testing.TB, p policy.Policy, n int) *Replay {
 	return play
 }
 
-// BenchmarkRank compares a slot of a thousand executions with one in which all
-// ranks are computed from the formula and sorted. The former is all that a slot
-// does except the requests: queries are chosen by the budget rule, booked, folded,
-// remembered and put back. The latter only ranks the same queries, by rank, last
-// execution and id. Both are processor time: "ratio" is how many times dearer the
-// quickest of the latter is than a typical one of the former, "bytes/query" what
-// a query takes of memory in the planner, its text and results aside.
+// BenchmarkRank compares a slot of a thousand executions with one that computes all
+// ranks from the formula and sorts. The former does everything that a slot does except
+// the requests. The latter only ranks the same queries. Both are measured in processor
+// time. "ratio" is the time of the quickest of the latter, divided by that of a
+// typical one of the former. "bytes/query" is the planner's memory for a query without
+// its text and results.
 func BenchmarkRank(b *testing.B) {
 	const executed = 1000
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
@@ -124,7 +123,7 @@ func BenchmarkRank(b *testing.B) {
 	}
 }
 
-// BenchmarkRankAll is the same for policies that see all queries in each slot.
+// BenchmarkRankAll is BenchmarkRank for policies that see all queries in each slot.
 func BenchmarkRankAll(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		for _, spelling := range []string{"hybrid", "sqrt"} {
@@ -145,15 +144,14 @@ func BenchmarkRankAll(b *testing.B) {
 	}
 }
 
-// first plays a slot in which so many are executed at most: chosen by the budget
-// rule, booked, learnt from by the policy, and put back in their places.
+// first plays a slot with at most this number of executions.
 func (r *Replay) first(slot uint64, executed int) {
 	r.slot = slot
 	now := r.now()
 	r.p.begin(slot, now, 0)
 	budget := newSlotBudget(r.p, 1, boundless, 0)
 	for range executed {
-		x := budget.next(now)
+		x := budget.Next(now)
 		if x == nil {
 			break
 		}
@@ -166,8 +164,8 @@ func (r *Replay) first(slot uint64, executed int) {
 	r.p.end(now)
 }
 
-// processor is how long this thread has computed: time on the wall would count
-// whatever else the machine does, above all in what takes long.
+// processor returns the processor time of this thread, which other work on the machine
+// affects less than wall time.
 func processor(tb testing.TB) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -176,8 +174,8 @@ func processor(tb testing.TB) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// recompute is how long it takes to rank all of the planner's queries by the
-// formula, the quickest of several slots.
+// recompute returns the least time, over several slots, to rank all of the planner's
+// queries by the formula.
 func recompute(b *testing.B, r *Replay, formula func(*item, uint64) float64) time.Duration {
 	type ranked struct {
 		rank float64

@@ -2,16 +2,13 @@ package plan
 
 import "time"
 
-// typical replaces an unknown cost where a plan is only counted.
+// typical is the estimate in a preview of a query that never completed.
 const typical = 100 * time.Millisecond
 
-// Preview counts what the slot would execute if everything took its estimate.
+// Preview returns the number and cost of the executions that the slot would start if
+// each took its estimate.
 func (s *SlotBudget) Preview() (n int, cost time.Duration) {
 	s.p.sort()
-	return s.preview()
-}
-
-func (s *SlotBudget) preview() (n int, cost time.Duration) {
 	left := s.budget - s.used
 	add := func(c *item) {
 		e := c.Estimate
@@ -47,7 +44,7 @@ func (s *SlotBudget) preview() (n int, cost time.Duration) {
 	if n == 0 && first != nil && s.leads(first, left) {
 		add(first)
 	} else {
-		first = nil // looked at like all others
+		first = nil // considered with the others
 	}
 	s.p.ranked.take(left, func(c *item) time.Duration {
 		if c != first && c != s.opener {
@@ -58,8 +55,8 @@ func (s *SlotBudget) preview() (n int, cost time.Duration) {
 	return n, cost
 }
 
-// earlyHinted lists the queries that run only because of a hint, as their policy does not
-// have them due yet, and that fit the share of hinted queries.
+// earlyHinted lists the hinted queries that fit the share of hinted queries and that
+// their policy does not have due yet.
 func (p *Planner) earlyHinted() (list []*item) {
 	if p.hints == nil {
 		return nil
@@ -77,8 +74,8 @@ func (p *Planner) earlyHinted() (list []*item) {
 	return list
 }
 
-// earlyClaimed lists those that would not run without an interval, and fit their
-// share: their policy does not have them due yet.
+// earlyClaimed lists the claimed queries that fit the share of claims and that their
+// policy does not have due yet.
 func (p *Planner) earlyClaimed() (list []*item) {
 	left := p.budget
 	if p.rivals() {

@@ -8,27 +8,27 @@ import (
 // Limits on the effect of hints, whatever their content.
 const (
 	hintShare = 4      // hinted queries get at most 1/hintShare of the budget before their turn
-	maxHinted = 10_000 // marks at a time; more count as a hint about all queries
+	maxHinted = 10_000 // marked queries; more count as a hint about all queries
 	maxEarly  = 1024   // queries not yet due that a hint about all queries brings into a slot
 )
 
-// hints are the queries that may have changed. In the following slots they run
-// before the other ranked queries, until each has run, in at most a quarter of the
-// budget. A hint also brings a query into a slot in which its policy does not have
-// it due yet, unless the query is paused, backs off or waits for its min_interval.
+// hints are the queries that may have changed. In the following slots they run before
+// the other ranked queries, in at most a quarter of the budget, until each has run. A
+// hint also brings a query into a slot in which its policy does not have it due yet,
+// unless the query is paused, backs off or waits for its min_interval.
 //
-// So a hint, whatever its content, changes the order of other queries but never
-// takes their share. Refresh requests and new queries come first; three quarters of
-// the rest follow the policy's order, and if the first query of that order is
-// passed over, it begins the next slot. Hints are not recorded: after a restart
-// only the policy's order applies.
+// A hint changes the order of other queries but never takes their share, whatever it
+// says. Refresh requests and new queries come first. Three quarters of the rest follow
+// the policy's order, and if the first query of that order is passed over, it begins
+// the next slot. Hints are not recorded: after a restart only the policy's order
+// applies.
 //
-// The index of constants is built when the first hint arrives; before that it costs
-// nothing.
+// The index of constants is built when the first hint arrives and costs nothing
+// before.
 type hints struct {
 	marked map[*item]struct{}
 	all    bool
-	order  []*item // of the slot: marked queries that may run, in the order of their keys
+	order  []*item // marked queries that may run in the slot, in the order of their keys
 }
 
 // drop removes the mark of a query that starts or was removed.
@@ -46,19 +46,21 @@ func (t *hints) has(c *item) bool {
 	return marked
 }
 
-// claims are what the open intervals of profiles ask of a slot. The endpoint's
-// policy ranks them at the beginning of the slot, and again when a change begins
-// an interval within it. They go before ranked queries, in at most their share of
-// the budget while others wait. They leave out queries that are paused, back off,
-// wait for their min_interval or have never completed: other tiers decide about
-// those. A query that the second policy does not have due runs all the same.
+// claims are the open intervals of profiles that ask for executions in a slot. The
+// endpoint's policy ranks them at the beginning of the slot, and again when a change
+// begins an interval in it. Claims go before ranked queries, in at most their share of
+// the budget while others wait.
+//
+// A claim has no effect on a query that is paused, backs off, waits for its
+// min_interval or has never completed: other tiers decide about those. It does bring
+// in a query that the second policy does not have due.
 type claims struct {
 	ranking *interval.Ranking // nil: the policy does not look at intervals
 	share   float64           // of the budget
 	order   []claim
 }
 
-// A claim is an interval that puts its query where it is.
+// A claim is an interval and the query that it asks for.
 type claim struct {
 	rounds.Claim
 	c *item

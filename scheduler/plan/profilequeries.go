@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// profileQueries shows a planner's queries to the rounds of profiles.
+// profileQueries lets the rounds of profiles read the planner's queries.
 type profileQueries struct{ p *Planner }
 
 func (v profileQueries) Last(query string) (e rounds.Execution, ok bool) {

@@ -6,7 +6,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// rank lets a policy that sees all give the keys of the slot that starts.
+// rank asks a policy that is a Ranker or has a table for the order of the slot.
 func (p *Planner) rank() {
 	p.ordered = true
 	p.ranking = policy.Ranking{}
@@ -17,8 +17,7 @@ func (p *Planner) rank() {
 	p.aside(func() { p.rankBy(r) })
 }
 
-// sort puts in order what rank has left until it is asked for, so that looking up
-// places takes no longer than anything else.
+// sort sorts what rank has left unsorted, so that looking up places is quick.
 func (p *Planner) sort() { p.aside(p.ranked.sort) }
 
 func (p *Planner) rankBy(r policy.Ranker) {
@@ -57,9 +56,9 @@ func (p *Planner) rankBy(r policy.Ranker) {
 	p.room, p.views, p.seen = list[:0], views[:0], seen[:0]
 }
 
-// lookAt appends what a policy that sees all is to see, and those that go before
-// it, to a list. Where that is nearly everything it goes as they lie in memory,
-// which is quicker than to visit thousands of queries in another order.
+// lookAt appends the queries that a Ranker ranks, and ranked refresh requests, to a
+// list. If these are nearly all queries, it visits them in the order of memory, which
+// is quicker.
 func (p *Planner) lookAt(list []*item) []*item {
 	if 2*(p.ranked.len()+len(p.rests)) > len(p.order) {
 		for _, c := range p.order {
@@ -88,7 +87,7 @@ func (p *Planner) awake(c *item) bool {
 	return true
 }
 
-// inputs names what a query's place was computed from.
+// inputs returns the values from which a query's place was computed.
 func (p *Planner) inputs(c *item) map[string]float64 {
 	if s := p.ranked.source; s != nil {
 		in := s.table.Explain(p.moment(), &c.Candidate)
@@ -108,8 +107,8 @@ func (p *Planner) moment() policy.Moment {
 	return policy.Moment{Slot: p.slot, Budget: p.budget, Now: p.begun, Lead: p.lead, Shared: p.shared, Turned: p.turned}
 }
 
-// observe takes in a complete execution while the slot lasts. The policy's table
-// may then have what is left of the slot planned again.
+// observe passes a complete execution to the policy's table, which may then plan the
+// rest of the slot again.
 func (p *Planner) observe(c *item, changed bool) {
 	if p.turned || p.ranked.source == nil || !p.ranked.source.table.Observe(&c.Candidate, changed) {
 		return
@@ -138,7 +137,7 @@ func (p *Planner) absorb() {
 		}
 	}
 	kin := p.related
-	if p.let != nil { // the loop has made the index, as far as it is needed
+	if p.let != nil { // the loop has built the part of the index that is needed
 		kin = p.index.related
 	}
 	var l policy.Lesson

@@ -11,24 +11,24 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A World is an endpoint whose answers are known beforehand. Queries are numbered
-// from 0. The slot ReplayConfig.First is t0.
+// A World is an endpoint whose answers are known in advance. Queries are numbered from
+// 0. The slot ReplayConfig.First is t0.
 type World interface {
-	// Execute returns what an execution brings if nothing cuts it. last is the slot
-	// of the complete execution before it; at t0 it is t0. The answer depends on
-	// the arguments alone.
+	// Execute returns the outcome of an execution that is not cut. last is the slot
+	// of the previous complete execution; at t0 it is t0. The answer depends only on
+	// the arguments.
 	Execute(query int, slot, last uint64) Known
-	// Total returns the cost of executing everything in a slot, and the longest
-	// single cost. ok is false if it is not known, or if not all executions would
-	// be complete.
+	// Total returns the cost of executing all queries in a slot, and the largest
+	// single cost. ok is false if the cost is unknown or if some executions would
+	// not be complete.
 	Total(slot uint64) (cost, longest time.Duration, ok bool)
 }
 
-// Known is what one execution brings.
+// Known is the outcome of one execution.
 type Known struct {
-	Outcome registry.Outcome // Unchanged, Changed, or what went wrong
+	Outcome registry.Outcome // Unchanged, Changed or a failure
 	Elapsed time.Duration
-	Jaccard float64 // of a changed one
+	Jaccard float64 // if the outcome is Changed
 }
 
 // A ReplayConfig says what is played.
@@ -36,23 +36,23 @@ type ReplayConfig struct {
 	Policy policy.Policy
 	Rule   string // one of Rules
 	Budget time.Duration
-	// Timeout of one execution, 0 = none. Under RuleDebt it bounds the debt.
+	// Timeout bounds one execution, 0 = none. Under RuleDebt it bounds the debt.
 	Timeout time.Duration
-	// Queries need an id and whatever the policy reads. Their ids ascend: the place
-	// in this list is the query's number. A query without holders gets one that
-	// wants executions all the time.
+	// Queries need an id and what the policy reads. Their ids ascend: the index in
+	// this list is the query's number. A query without holders gets one that always
+	// wants executions.
 	Queries []registry.Query
 	World   World
 	First   uint64        // the number of slot t0
-	Start   time.Time     // when slot t0 begins; zero: the Unix epoch
-	Lead    time.Duration // from slot to slot; 0: no grid, and a slot counts as an hour
-	// Ring makes the median that of the last Ring executions, as in the Loop;
-	// otherwise it is that of all.
+	Start   time.Time     // when slot t0 begins, zero = the Unix epoch
+	Lead    time.Duration // between slots, 0 = no grid, and slots begin every hour
+	// Ring makes the median cover the latest samples only, as in the Loop;
+	// otherwise it covers all.
 	Ring bool
-	// Ranked makes every slot go in order, also when it can hold everything.
+	// Ranked plays every slot in order, even if everything fits.
 	Ranked bool
-	// Only, when given, lists the queries that the policy is to look at in a
-	// slot; it would leave the others out.
+	// Only, if not nil, lists the queries that the policy considers in a slot. The
+	// policy would leave out the others.
 	Only func(slot uint64) []int
 }
 
@@ -60,27 +60,26 @@ type ReplayConfig struct {
 type Played struct {
 	Query   int
 	Outcome registry.Outcome
-	Elapsed time.Duration // what the budget paid
-	Over    time.Duration // of it, beyond the budget
+	Elapsed time.Duration // charged to the budget
+	Over    time.Duration // part of Elapsed beyond the budget
 }
 
-// A Replay plays the slots of one endpoint in a known world, one execution at a
-// time: with the planner, the budget rules, the policies and the statistics of
-// the Loop, but without its shell of ledger, clock, goroutines and results. It
-// is for one goroutine.
+// A Replay plays the slots of one endpoint in a World, one execution at a time. It
+// uses the planner, the budget rules, the policies and the statistics of the Loop, but
+// no ledger, clock, goroutines or results. It is not safe for concurrent use.
 type Replay struct {
 	c     ReplayConfig
 	p     *Planner
 	all   []*item
 	times []timeline
 	slot  uint64        // the latest
-	clock time.Time     // in that slot
-	most  time.Duration // longest execution seen, and largest estimate
-	from  uint64        // first of the latest slots that held everything, and were not played, 0 = none
+	clock time.Time     // in the latest slot
+	most  time.Duration // longest execution or largest estimate so far
+	from  uint64        // first of the latest slots that were not played because everything fits, 0 = none
 }
 
-// NewReplay starts at t0: the first result of every query is known, with its
-// execution time, and was free.
+// NewReplay starts at t0: the first result and execution time of every query are known
+// and cost nothing.
 func NewReplay(c ReplayConfig) (*Replay, error) {
 	if !slices.Contains(Rules(), c.Rule) {
 		return nil, fmt.Errorf("rule: %q is not known, use %s", c.Rule, strings.Join(Rules(), " or "))
@@ -120,11 +119,10 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return r, nil
 }
 
-// Slot plays the next slot and calls each for its executions, in order. When
-// everything fits the budget in whatever order, each is not called and all is
-// true: every query completed. A slot that can hold everything needs no
-// ranking; it is played only when a later one cannot, which has to know what
-// it taught.
+// Slot plays the next slot and calls each for its executions, in order. If everything
+// fits the budget in any order, it does not call each, and all is true: every query
+// completed. Such a slot needs no ranking. It is played only when a later slot needs
+// what it taught.
 func (r *Replay) Slot(each func(Played)) (all bool) {
 	now := r.slot + 1
 	if r.holdsAll(now) {
@@ -150,14 +148,14 @@ func (r *Replay) play(each func(Played)) {
 	r.narrow()
 	r.p.begin(r.slot, now, r.c.Lead)
 	s := newSlotBudget(r.p, 1, cmp.Or(r.c.Timeout, boundless), 0)
-	for x := s.next(now); x != nil; x = s.next(now) {
+	for x := s.Next(now); x != nil; x = s.Next(now) {
 		each(r.execute(s, x))
 	}
 	r.p.debt = s.debt()
 	r.p.end(r.clock)
 }
 
-// execute plays one execution as the rule of the slot allows it.
+// execute plays one execution under the slot's rule.
 func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	i, c, before := int(x.c.number), x.c, s.excess()
 	k := r.c.World.Execute(i, r.slot, c.Stats.Last)
@@ -173,7 +171,7 @@ func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	return Played{i, k.Outcome, k.Elapsed, s.excess() - before}
 }
 
-// Debt is what the slots to come have to repay.
+// Debt is what later slots have to repay.
 func (r *Replay) Debt() time.Duration { return r.p.debt }
 
 // now is when the slot begins.
@@ -181,7 +179,7 @@ func (r *Replay) now() time.Time {
 	return r.c.Start.Add(time.Duration(r.slot-r.c.First) * cmp.Or(r.c.Lead, time.Hour))
 }
 
-// learn takes in what an execution brought.
+// learn updates the statistics with the outcome of an execution.
 func (r *Replay) learn(c *item, k Known, whole bool) {
 	if k.Outcome.Complete() {
 		r.complete(c, k)
@@ -190,11 +188,10 @@ func (r *Replay) learn(c *item, k Known, whole bool) {
 	}
 	c.Stats.Incomplete(policy.Attempt{Slot: r.slot, Outcome: k.Outcome, Elapsed: k.Elapsed, Whole: whole})
 	c.Estimate = max(c.Median, c.Stats.Floor)
-	r.most = max(r.most, c.Estimate) // a cut one's is above what it ever took
+	r.most = max(r.most, c.Estimate) // a cut raises the estimate above all elapsed times
 }
 
-// complete takes in a complete execution, with the median that the replay is to
-// have.
+// complete updates the statistics with a complete execution.
 func (r *Replay) complete(c *item, k Known) {
 	x := policy.Sample{Slot: r.slot, Elapsed: k.Elapsed}
 	if r.slot > r.c.First {
@@ -214,8 +211,8 @@ func (r *Replay) complete(c *item, k Known) {
 	r.most = max(r.most, k.Elapsed)
 }
 
-// holdsAll says whether a slot can execute everything in any order. It cannot
-// be said of policies that leave queries out.
+// holdsAll reports whether a slot can execute everything in any order. It is false for
+// policies that leave queries out.
 func (r *Replay) holdsAll(slot uint64) bool {
 	if r.c.Ranked || r.c.Only != nil || len(r.all) == 0 || r.p.ranked.len() < len(r.all) || r.all[0].key.Due > 0 {
 		return false
@@ -228,8 +225,7 @@ func (r *Replay) holdsAll(slot uint64) bool {
 	if !ok || cost >= r.c.Budget || r.p.debt > 0 || r.c.Timeout > 0 && longest > r.c.Timeout {
 		return false
 	}
-	// No estimate is above the most that was seen so far, so it fits whatever
-	// the others have left when its query comes up.
+	// No estimate exceeds most, so each fits what the others leave.
 	if r.p.rule.fits() && cost+r.most > r.c.Budget {
 		return false
 	}
@@ -237,7 +233,7 @@ func (r *Replay) holdsAll(slot uint64) bool {
 	return true
 }
 
-// narrow leaves in the order only what the policy is to look at.
+// narrow leaves only the queries of Only in the order.
 func (r *Replay) narrow() {
 	if r.c.Only == nil {
 		return
@@ -247,7 +243,7 @@ func (r *Replay) narrow() {
 	}
 	for _, i := range r.c.Only(r.slot) {
 		if c := r.all[i]; c.Stats.NotBefore <= r.slot {
-			r.p.lift(c) // may have been left out of an earlier slot
+			r.p.lift(c) // an earlier slot may have left it out
 			c.tier = TierRanked
 			r.p.ranked.insert(c)
 		}

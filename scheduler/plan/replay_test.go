@@ -15,7 +15,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A played is a small world with everything written down.
+// A played is a small world in which every answer is listed.
 type played struct {
 	times   [][]time.Duration // by slot and query
 	changed [][]bool
@@ -82,8 +82,8 @@ func (w played) replay(t rapid.TB, policy, rule string, budget time.Duration, ra
 	return out
 }
 
-// A slot that holds everything is not ranked; what is done afterwards is as if
-// it had been.
+// TestReplayWithoutRanking checks that a slot that is not ranked because it holds
+// everything has the same effect on later slots as a ranked one.
 func TestReplayWithoutRanking(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
@@ -111,8 +111,8 @@ func TestReplayWithoutRanking(t *testing.T) {
 	})
 }
 
-// A query that was cut is estimated higher than it ever took, and then need not
-// fit a slot whose executions would.
+// TestReplayRemembersCuts checks that a query that was cut is estimated higher than it
+// ever took, and so may not fit a slot that could execute everything.
 func TestReplayRemembersCuts(t *testing.T) {
 	ms := func(times ...time.Duration) []time.Duration {
 		for i := range times {
@@ -131,9 +131,9 @@ func TestReplayRemembersCuts(t *testing.T) {
 	}
 }
 
-// A query that was cut with the whole budget rests until slot 3. By then its
-// result is what it was, so the policy leaves it out, and it waits again for
-// slot 4, in which it is stale once more: it is in the order once.
+// TestReplayNarrowsWhatRests checks that a query is in the order only once. It was cut
+// with the whole budget and rests until slot 3, in which the policy leaves it out
+// because its result has not changed. In slot 4 it is stale again.
 func TestReplayNarrowsWhatRests(t *testing.T) {
 	const n, slots = 2, 6
 	stale := [slots + 1][n]bool{1: {true}, 4: {true}, 5: {true, true}} // by slot
@@ -184,8 +184,8 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 	}
 }
 
-// Under strict no slot uses more than its budget, under overrun only the last
-// execution goes beyond it.
+// TestReplayBudget checks that no slot exceeds its budget under strict, and that only
+// the last execution of a slot exceeds it under overrun.
 func TestReplayBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
@@ -236,10 +236,10 @@ func TestReplayRefuses(t *testing.T) {
 	}
 }
 
-// TestReplayDebt: in any replay every slot repays what it can of the debt, at most
-// half its budget; nothing exceeds what is left while more is owed; all slots in
-// a row stay within their budgets and one overrun; and under rr every query that can
-// complete does so again within the slots that repaying takes.
+// TestReplayDebt checks any replay under debt. Every slot repays what it can, at most
+// half its budget. Nothing exceeds what is left while more is owed. Consecutive slots
+// stay within their budgets and one overrun. Under rr every query that can complete
+// does so again within the slots that the repayment takes.
 func TestReplayDebt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
@@ -296,8 +296,8 @@ func TestReplayDebt(t *testing.T) {
 	})
 }
 
-// Where estimates are right and everything fits, nothing is borrowed: the rule
-// makes no difference.
+// TestReplayDebtLikeStrict checks that debt and strict are the same if estimates are
+// right and everything fits.
 func TestReplayDebtLikeStrict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPlayed(t)
@@ -313,7 +313,7 @@ func TestReplayDebtLikeStrict(t *testing.T) {
 	})
 }
 
-// A slot that could hold everything repays all the same.
+// TestReplayRepaysUnranked checks that a slot that could hold everything also repays.
 func TestReplayRepaysUnranked(t *testing.T) {
 	w := played{}
 	for _, ms := range []time.Duration{1, 3, 1, 1} { // slot 0 is t0

@@ -4,26 +4,27 @@ import "time"
 
 // The budget rules. Endpoints may have strict and debt, replays all three.
 const (
-	// RuleStrict: what starts has to fit, and is cut at the end of the budget.
+	// RuleStrict admits queries that fit and cuts them at the end of the budget.
 	RuleStrict = "strict"
-	// RuleDebt: what starts has to fit, and may finish; what a slot takes beyond
-	// its budget is repaid from later ones.
+	// RuleDebt admits queries that fit and lets them finish. Later slots repay what a
+	// slot takes beyond its budget.
 	RuleDebt = "debt"
-	// RuleOverrun: what starts need not fit, may finish, and repays nothing.
+	// RuleOverrun admits queries that do not fit, lets them finish and repays nothing.
 	RuleOverrun = "overrun"
 )
 
-// Rules lists the budget rules: all that a replay knows.
+// Rules lists the budget rules of a replay.
 func Rules() []string { return []string{RuleStrict, RuleDebt, RuleOverrun} }
 
-// A rule says what may start in a slot, and how far that may go.
+// A Rule says which queries may start in a slot and whether they may exceed its
+// budget.
 type Rule string
 
-// fits reports whether what starts has to fit what is left.
+// fits reports whether a query has to fit what is left.
 func (r Rule) fits() bool { return r != RuleOverrun }
 
-// share is what refresh requests and new queries have for certain in any slot:
-// half of its budget, of which under debt only half may be there.
+// share is what refresh requests and new queries have in any slot: half of its budget.
+// Under debt a slot that repays may have only half of the budget.
 func (r Rule) share(budget time.Duration) time.Duration {
 	if r == RuleDebt {
 		return budget / 4
@@ -31,8 +32,8 @@ func (r Rule) share(budget time.Duration) time.Duration {
 	return budget / 2
 }
 
-// credit is how far the executions of a slot that owes nothing may together go
-// beyond its budget.
+// credit is the time by which the executions of a slot that owes nothing may together
+// exceed its budget.
 func (r Rule) credit(timeout time.Duration) time.Duration {
 	switch r {
 	case RuleDebt:
@@ -43,9 +44,9 @@ func (r Rule) credit(timeout time.Duration) time.Duration {
 	return 0
 }
 
-// boundless is longer than anything takes, and can still be added to.
+// boundless is longer than any execution. Adding two of it does not overflow.
 const boundless time.Duration = 1 << 61
 
-// repayment is what a slot repays of a debt: all of it, at most half its budget,
-// rounded up, so that even the smallest budget repays something.
+// repayment is what a slot repays of a debt: all of it, but at most half the budget.
+// The half is rounded up so that even the smallest budget repays something.
 func repayment(debt, budget time.Duration) time.Duration { return min(debt, budget-budget/2) }

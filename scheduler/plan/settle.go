@@ -12,15 +12,15 @@ func (p *Planner) settle(c *item) {
 	v := p.placementOf(c)
 	c.tier, c.key, c.why = v.tier, v.key, v.why
 	p.ordered = false
-	if !c.plain { // else it is what it was
+	if !c.plain { // the state of a plain query has not changed
 		p.count(c)
 	}
 	if v.slot > 0 {
 		p.slots.set(c, v.slot)
 	}
 	if !v.at.IsZero() {
-		// The wait is what no setting of the clock changes; a time in nanoseconds
-		// ends in the year 2262, and what is that far is looked at again before.
+		// Times in nanoseconds end in 2262, so a longer wait is cut short: the query
+		// is then settled again.
 		p.times.set(c, p.now.UnixNano()+int64(min(v.at.Sub(p.now), longestWait)))
 	}
 	if v.tier == "" {
@@ -30,10 +30,10 @@ func (p *Planner) settle(c *item) {
 	v.list.insert(c)
 }
 
-// longestWait is some seventy years.
+// longestWait is about seventy years.
 const longestWait = time.Duration(1 << 61)
 
-// lift takes a query out of every list.
+// lift removes a query from all lists.
 func (p *Planner) lift(c *item) {
 	if c.in != nil {
 		c.in.remove(c)
@@ -43,7 +43,7 @@ func (p *Planner) lift(c *item) {
 	p.times.drop(c)
 }
 
-// pick takes a query out of the order because it starts.
+// pick removes a query that starts from the order.
 func (p *Planner) pick(c *item) {
 	p.servedNew = p.servedNew || c.in == &p.fresh
 	p.servedOld = p.servedOld || c.in == &p.asked
@@ -53,7 +53,7 @@ func (p *Planner) pick(c *item) {
 	p.ran = append(p.ran, c)
 }
 
-// learn replaces what is known of a query that is in no list.
+// learn replaces the statistics of a query that is in no list.
 func (p *Planner) learn(c *item, s policy.Stats) {
 	if s.Policy != p.name {
 		s.Refold(p.policy)

@@ -9,10 +9,10 @@ import (
 
 // Terms are the conditions of a slot.
 type Terms struct {
-	Lead    time.Duration // from its grid time to the next, 0 = no grid
+	Lead    time.Duration // from its grid time to the next one, 0 = no grid
 	Width   int           // executions at a time
 	Timeout time.Duration // of one execution
-	Charged time.Duration // for trial runs before it, at most a whole budget is taken from it
+	Charged time.Duration // used by trial runs before it; at most the whole budget counts
 }
 
 // Begin begins the next slot.
@@ -22,10 +22,10 @@ func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
 	return newSlotBudget(p, t.Width, t.Timeout, t.Charged)
 }
 
-// begin brings everything up to the slot that starts now.
+// begin prepares the queries for the slot that begins.
 func (p *Planner) begin(slot uint64, now time.Time, lead time.Duration) {
 	p.slot, p.begun, p.lead = slot, now, lead
-	p.advance(now)
+	p.Advance(now)
 	p.rank()
 	p.applyHints()
 	p.heads = p.heads[:0]
@@ -42,13 +42,13 @@ func (p *Planner) begin(slot uint64, now time.Time, lead time.Duration) {
 // An Ending is what a slot leaves behind.
 type Ending struct {
 	Waiting int                 // eligible queries that did not run
-	Stretch float64             // see Ranking
-	Taught  []*policy.Candidate // queries whose state is new although they did not run, until the next slot
-	Shared  []float64           // state of the policy, if it is a Collective
+	Stretch float64             // policy.Ranking.Stretch
+	Taught  []*policy.Candidate // queries that have a new state but did not run; valid until the next slot
+	Shared  []float64           // state of a policy that is a Collective
 }
 
-// End ends the slot. stopped is why nothing more could start, empty when the budget
-// decided. The debt stays as it is until Owe.
+// End ends the slot. stopped is why nothing more could start, empty if the budget
+// decided. The debt stays the same until Owe.
 func (p *Planner) End(now time.Time, stopped string) Ending {
 	waiting := p.waiting()
 	p.closeRounds(now, stopped)
@@ -56,7 +56,7 @@ func (p *Planner) End(now time.Time, stopped string) Ending {
 	return Ending{Waiting: waiting, Stretch: p.ranking.Stretch, Taught: p.taught, Shared: slices.Clone(p.shared)}
 }
 
-// end closes the slot: what ran is settled again for the next one.
+// end closes the slot and settles the queries that ran.
 func (p *Planner) end(now time.Time) {
 	p.owed = slices.DeleteFunc(p.owed, func(c *item) bool { return c.ran })
 	for _, c := range p.heads {
@@ -79,27 +79,23 @@ func (p *Planner) end(now time.Time) {
 	p.ran = p.ran[:0]
 }
 
-// Advance looks again at whatever waited for the next slot or this moment. No slot
-// may be running.
-func (p *Planner) Advance(now time.Time) { p.advance(now) }
-
-// Refresh is Advance, and puts the queries in order unless they are: one look at all
-// of them serves every question until something moves.
+// Refresh advances and sorts the plan. One call serves all questions until something
+// moves.
 func (p *Planner) Refresh(now time.Time) {
-	p.advance(now)
+	p.Advance(now)
 	if !p.ordered {
 		p.rank()
 		p.sort()
 	}
 }
 
-// advance looks again at whatever waited for this slot or this moment.
-func (p *Planner) advance(now time.Time) {
-	// Without the monotonic clock reading, which stops while the machine is
-	// suspended.
+// Advance settles the queries that waited for the current slot or for a time up to now.
+// No slot may be running.
+func (p *Planner) Advance(now time.Time) {
+	// The monotonic clock stops while the machine is suspended.
 	now = now.Round(0)
 	p.now = now
-	if inFuture(p.looked, now) { // the clock was set back, and those moments with it
+	if inFuture(p.looked, now) { // the clock was set back
 		for i, c := range p.order {
 			p.pause(i)
 			if c.timed {

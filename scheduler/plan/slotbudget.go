@@ -8,56 +8,56 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// A slotBudget is the account of one slot: time used, executions in progress, time
-// left. It applies the budget rule. With one execution at a time the rule is: in
-// order, a query starts if its estimate fits what is left. The first query always
-// starts, alone if its estimate exceeds the budget. With several executions at a
-// time, the expected time of the running ones is subtracted first.
+// A SlotBudget is the account of one slot: time used, executions in progress, time
+// left. It applies the budget rule. With one execution at a time, a query starts, in
+// order, if its estimate fits what is left. The first query always starts, alone if
+// its estimate exceeds the budget. With several executions at a time, the expected
+// time of the running ones is subtracted first.
 //
-// A debt of earlier slots is repaid first, which reduces the budget. While more
-// debt remains, the slot is strict, and a first query that exceeds what is left
-// waits. So a debt is always repaid, and then the first in order runs. Under the
-// rule debt, a slot without debt has credit: budget and shares decide what starts,
-// and started executions may finish as long as together they exceed the budget by
-// at most the credit.
+// A slot repays the debt of earlier slots first, which reduces its budget. While more
+// debt remains, the slot is strict, and a first query that does not fit waits. So
+// every debt is repaid, and then the first query runs. Under the rule debt, a slot
+// that leaves no debt of earlier slots has credit: budget and shares decide what
+// starts, and started executions may finish as long as together they exceed the budget
+// by at most the credit.
 type SlotBudget struct {
 	p        *Planner
-	width    int           // executions at a time, now
-	serial   bool          // never more than one
+	width    int           // executions at a time
+	serial   bool          // never more than one at a time
 	timeout  time.Duration // of one execution
 	repaid   time.Duration // of the debt, by this slot
-	budget   time.Duration // the endpoint's, less that
-	share    time.Duration // of it, for refresh requests and new queries together
-	owes     time.Duration // what remains of the debt when that is repaid
+	budget   time.Duration // the endpoint's budget less repaid
+	share    time.Duration // of the budget, for refresh requests and new queries together
+	owes     time.Duration // debt that remains after the repayment
 	credit   time.Duration // how far running executions may exceed the budget
 	lent     bool          // the ledger knows that they may
 	charged  time.Duration // used by trial runs before the slot began
 	used     time.Duration // by finished executions, charges included
-	front    time.Duration // of it, by refresh requests and new queries
-	onHints  time.Duration // of it, by what hints put before its turn
-	onClaims time.Duration // of it, by what intervals claimed
+	front    time.Duration // used by refresh requests and new queries
+	onHints  time.Duration // used by hinted queries
+	onClaims time.Duration // used by claimed queries
 	runs     []*Execution
-	spare    *Execution // a finished one, to be used again
+	spare    *Execution // a finished execution to reuse
 	opener   *item
-	begun    bool // something has started, whatever it took
+	begun    bool // an execution has started
 	alone    bool // nothing else starts in this slot
 }
 
-// An execution is one in progress.
+// An Execution is one execution in progress.
 type Execution struct {
 	c       *item
 	tier    string
 	front   bool
 	start   time.Time
-	share   time.Duration // of the budget, what there was for it
-	limit   time.Duration // what it may take: that, or more on credit
-	open    bool          // its cost is not known, it may take all of its limit
+	share   time.Duration // part of the budget that was available for it
+	limit   time.Duration // what it may take: the share, or more on credit
+	open    bool          // its cost is unknown; it may take all of its limit
 	whole   bool          // its limit is the whole budget
-	cut     bool          // told to stop because the budget is used up
+	cut     bool          // told to stop
 	served  uint64
-	marked  bool         // by a hint, which is used up when it completes
-	claim   rounds.Claim // of an interval, where tier says so
-	bounded bool         // by the share of intervals
+	marked  bool         // by a hint; a complete execution removes the mark
+	claim   rounds.Claim // if the tier is TierInterval
+	bounded bool         // by the share of claims
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
@@ -88,48 +88,46 @@ func (s *SlotBudget) excess() time.Duration { return max(0, s.used-s.budget) }
 // cut after more than its median.
 func (c *item) open() bool { return c.Stats.Executions == 0 || c.Stats.Floor > c.Median }
 
-// Query is what is executed.
+// Query is the executed query.
 func (r *Execution) Query() *registry.Query { return &r.c.Query }
 
-// Stats is what is known of the query, without this execution until Record.
+// Stats are the query's statistics, without this execution until Record.
 func (r *Execution) Stats() policy.Stats { return r.c.Stats }
 
-// Tier is what brought the query into the slot.
+// Tier is the tier that brought the query into the slot.
 func (r *Execution) Tier() string { return r.tier }
 
 // Start is when the execution began.
 func (r *Execution) Start() time.Time { return r.start }
 
-// Served is how many refresh requests were waiting when the execution began.
+// Served is the number of refresh requests for the query when the execution began.
 func (r *Execution) Served() uint64 { return r.served }
 
 // Elapsed is how long the execution has been running.
-func (r *Execution) Elapsed(now time.Time) time.Duration { return r.elapsed(now) }
+func (r *Execution) Elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
 
-func (r *Execution) elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
-
-// reserve is the smallest time that the execution is now expected to take.
+// reserve is the least time that the execution is now expected to take in total.
 func (r *Execution) reserve(now time.Time) time.Duration {
 	if r.open && r.c.Estimate > 0 {
-		return max(r.share, r.elapsed(now))
+		return max(r.share, r.Elapsed(now))
 	}
-	return max(r.c.Estimate, r.elapsed(now))
+	return max(r.c.Estimate, r.Elapsed(now))
 }
 
-// left is the rest of the budget, and of the share of the front tiers, after the
-// time that running executions have taken so far.
+// left is the rest of the budget, and of the share of the front tiers, after what
+// running executions have taken so far.
 func (s *SlotBudget) left(now time.Time) (all, front time.Duration) {
 	all, front = s.budget-s.used, s.share-s.front
 	for _, r := range s.runs {
-		all -= r.elapsed(now)
+		all -= r.Elapsed(now)
 		if r.front {
-			front -= r.elapsed(now)
+			front -= r.Elapsed(now)
 		}
 	}
 	return all, min(front, all)
 }
 
-// grant is the limit of an execution for which part of the budget is available.
+// grant is the limit of an execution that may use part of the budget.
 func (s *SlotBudget) grant(part time.Duration, now time.Time) time.Duration {
 	if s.credit == 0 {
 		return part
@@ -141,7 +139,7 @@ func (s *SlotBudget) grant(part time.Duration, now time.Time) time.Duration {
 func (s *SlotBudget) reach(now time.Time) time.Duration {
 	all := s.budget + s.credit - s.used
 	for _, r := range s.runs {
-		all -= r.elapsed(now)
+		all -= r.Elapsed(now)
 	}
 	return all
 }
@@ -155,8 +153,8 @@ func (s *SlotBudget) spent() bool {
 	return left <= 0
 }
 
-// room is the time that the estimate of another execution has to fit. The front
-// tiers borrow what they take on credit from later slots, not from the other tiers.
+// room is the time that the estimate of another execution has to fit. What the front
+// tiers take on credit is borrowed from later slots, not from the other tiers.
 func (s *SlotBudget) room(now time.Time) (ranked, front time.Duration) {
 	ranked, front = s.budget-s.used, s.share-s.front
 	var inFront time.Duration
@@ -170,10 +168,10 @@ func (s *SlotBudget) room(now time.Time) (ranked, front time.Duration) {
 		unknown = unknown || r.open
 	}
 	frontRoom := min(front-inFront, ranked-inFront)
-	if unknown { // may take all that its tier has
+	if unknown { // may take all of the share
 		inFront = max(inFront, front)
 	}
-	if s.credit > 0 { // what is above their share is borrowed
+	if s.credit > 0 { // the excess over the share is borrowed
 		inFront = min(inFront, front)
 	}
 	return ranked - inFront, frontRoom
@@ -204,10 +202,10 @@ func (s *SlotBudget) Limit(r *Execution) time.Duration { return min(r.limit, s.t
 
 // Totals are the sums of a slot.
 type Totals struct {
-	Used    time.Duration // by finished executions, Charged included
+	Used    time.Duration // by finished executions, including Charged
 	Charged time.Duration // by trial runs before the slot
-	Repaid  time.Duration // of the debt of earlier slots
-	Claimed time.Duration // used by executions that intervals claimed
+	Repaid  time.Duration // of earlier slots' debt
+	Claimed time.Duration // used by claimed queries
 	Debt    time.Duration // that later slots have to repay
 }
 

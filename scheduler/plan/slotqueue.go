@@ -7,9 +7,9 @@ import (
 	"github.com/freshet/freshet/scheduler/internal/selection"
 )
 
-// A slotQueue holds items that wait for a slot, one page for each slot in
-// which some do. Each candidate knows its page and its place there, so that it
-// can be taken out. Hardly any step has to look at another candidate.
+// A slotQueue holds items that wait for a slot, on one page for each such slot. Each
+// item knows its slot and its position on the page, so removing it hardly reads other
+// items.
 type slotQueue struct {
 	pages []page // in the order of slots
 }
@@ -19,7 +19,8 @@ type page struct {
 	list []*item // in no order
 }
 
-// find returns where the page of a slot is, or belongs. Most look for the last.
+// find returns the index of a slot's page, or where the page belongs. Most calls are
+// for the last page.
 func (a *slotQueue) find(slot uint64) (i int, found bool) {
 	if n := len(a.pages); n > 0 && a.pages[n-1].slot == slot {
 		return n - 1, true
@@ -27,7 +28,7 @@ func (a *slotQueue) find(slot uint64) (i int, found bool) {
 	return slices.BinarySearchFunc(a.pages, slot, func(p page, slot uint64) int { return cmp.Compare(p.slot, slot) })
 }
 
-// set makes c wait until a slot, which is not 0.
+// set makes c wait for a slot, which is not 0.
 func (a *slotQueue) set(c *item, slot uint64) {
 	a.drop(c)
 	i, found := a.find(slot)
@@ -39,7 +40,7 @@ func (a *slotQueue) set(c *item, slot uint64) {
 	p.list = append(p.list, c)
 }
 
-// drop ends c's waiting, if it waits.
+// drop removes c if it waits.
 func (a *slotQueue) drop(c *item) {
 	if c.slot == 0 {
 		return
@@ -56,7 +57,8 @@ func (a *slotQueue) drop(c *item) {
 	}
 }
 
-// due takes out those that wait until the slot or less and calls each for them.
+// due removes the items that wait for the slot or an earlier one, and calls each for
+// them.
 func (a *slotQueue) due(slot uint64, each func(*item)) {
 	for len(a.pages) > 0 && a.pages[0].slot <= slot {
 		list := a.pages[0].list
@@ -68,7 +70,7 @@ func (a *slotQueue) due(slot uint64, each func(*item)) {
 	}
 }
 
-// next lists so many at most, soonest first, then by id.
+// next lists up to most items, by slot and then by id.
 func (a *slotQueue) next(most int) (list []*item) {
 	for _, p := range a.pages {
 		room := min(most-len(list), len(p.list))

@@ -7,19 +7,19 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A source is where an order gets its queries from: the table of a policy that
-// keeps one. It counts those that the table has not returned in this slot. A nil
-// source has no table.
+// A source supplies an order with queries from the table of a policy that keeps one.
+// It counts the queries that the table has not returned in this slot. A nil source has
+// no table.
 type source struct {
 	table   policy.Table
-	order   *[]*item // of the planner
-	plan    uint32   // counts plans
+	order   *[]*item // the planner's
+	plan    uint32   // number of the current plan
 	listed  int      // queries in the table
-	waiting int      // of these, not returned since the plan
+	waiting int      // queries that the current plan has not returned
 	entries []listEntry
 }
 
-// newSource is nil for policies without a table.
+// newSource returns nil for a policy without a table.
 func newSource(p policy.Policy, order *[]*item) *source {
 	t, ok := p.(policy.Tabular)
 	if !ok {
@@ -28,7 +28,7 @@ func newSource(p policy.Policy, order *[]*item) *source {
 	return &source{table: t.NewTable(), order: order}
 }
 
-// put adds a query that takes its place in the order. It counts as returned.
+// put adds a query that is inserted into the order. It counts as returned.
 func (s *source) put(c *item) {
 	if s == nil || c.tier != TierRanked {
 		return
@@ -40,15 +40,15 @@ func (s *source) put(c *item) {
 	s.table.Put(&c.Candidate)
 }
 
-// learn takes in a new state of a query that has not run.
+// learn updates the state of a query that has not run.
 func (s *source) learn(c *item) {
 	if s != nil && c.listed {
 		s.table.Put(&c.Candidate)
 	}
 }
 
-// remove takes out a query that leaves the order. It says whether the table had
-// not returned it.
+// remove removes a query that leaves the order. It reports whether the table had not
+// returned the query.
 func (s *source) remove(c *item) bool {
 	if s == nil || !c.listed {
 		return false
@@ -63,7 +63,7 @@ func (s *source) remove(c *item) bool {
 	return true
 }
 
-// begin makes a new plan, of which nothing is returned yet.
+// begin makes a new plan, which has returned nothing yet.
 func (s *source) begin(m policy.Moment) policy.Ranking {
 	r := s.table.Plan(m)
 	s.plan++
@@ -78,11 +78,11 @@ func (s *source) len() int {
 	return s.waiting
 }
 
-// least is at most the smallest estimate of those that are not returned.
+// least is a lower bound of the estimates of the queries that are not returned.
 func (s *source) least() time.Duration { return s.table.Least() }
 
-// next returns the next queries, which come before all that it returns later. What
-// a table forgets to return comes last, by the policy's keys.
+// next returns the next queries, which precede all later ones. Queries that the table
+// never returns come last, ordered by their last execution.
 func (s *source) next() []listEntry {
 	s.entries = s.entries[:0]
 	list := s.table.Next()
@@ -110,7 +110,7 @@ func (s *source) take(c *item, k policy.Key) {
 	s.entries = append(s.entries, listEntryOf(c))
 }
 
-// all returns everything.
+// all returns all remaining queries.
 func (s *source) all() (list []listEntry) {
 	for s.waiting > 0 {
 		list = append(list, s.next()...)

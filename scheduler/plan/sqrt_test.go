@@ -7,7 +7,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Over weeks the refreshes are as far apart as the shares say.
+// TestSqrtSpacing checks that, over weeks, the distances between refreshes follow the
+// shares.
 func TestSqrtSpacing(t *testing.T) {
 	p, _ := parse("sqrt")
 	w := steady{seed: 7}

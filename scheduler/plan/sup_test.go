@@ -13,8 +13,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// A rhythm is a world of queries whose updates are known; an execution takes a
-// second.
+// A rhythm is a world of queries with known updates. Each execution takes a second.
 type rhythm [][]uint64 // slots of updates, ascending, by query
 
 func (r rhythm) Execute(q int, slot, last uint64) plan.Known {
@@ -27,7 +26,7 @@ func (r rhythm) Execute(q int, slot, last uint64) plan.Known {
 
 func (rhythm) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
-// executions are those of each query, with a budget that is enough.
+// executions returns the slots in which each query runs if the budget is large enough.
 func (r rhythm) executions(t *testing.T, policy string, slots int, edit func(*registry.Query)) [][]uint64 {
 	t.Helper()
 	p, err := scheduler.ParsePolicy(policy)
@@ -54,7 +53,7 @@ func (r rhythm) executions(t *testing.T, policy string, slots int, edit func(*re
 	return out
 }
 
-// poisson draws updates; busy tells how many to expect in a slot.
+// poisson draws updates; busy returns the expected number in a slot.
 func poisson(rng *rand.Rand, slots int, busy func(slot uint64) float64) (out []uint64) {
 	for s := uint64(1); s <= uint64(slots); s++ {
 		if rng.Float64() < busy(s) {
@@ -64,7 +63,8 @@ func poisson(rng *rand.Rand, slots int, busy func(slot uint64) float64) (out []u
 	return out
 }
 
-// satisfied counts the X-th updates that an execution met while they were alive.
+// satisfied counts all X-th updates, and those that an execution met while they were
+// alive.
 func satisfied(updates, executions []uint64, x int) (met, all int) {
 	for i := x - 1; i+1 < len(updates); i += x {
 		all++
@@ -76,8 +76,9 @@ func satisfied(updates, executions []uint64, x int) (met, all int) {
 	return met, all
 }
 
-// With updates every 24 slots or so, and executions cheap enough for any number, a
-// query has about one execution an update, and hardly any where nothing changes.
+// TestSatisfyFewExecutions checks that, with updates about every 24 slots and cheap
+// executions, a query has about one execution for each update, and hardly any if
+// nothing changes.
 func TestSatisfyFewExecutions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	const slots = 6000
@@ -99,8 +100,8 @@ func TestSatisfyFewExecutions(t *testing.T) {
 	}
 }
 
-// Feedback meets more of the third updates, for moderately more executions, and
-// nothing is different where every update counts.
+// TestSatisfyFeedback checks that feedback meets more of the third updates with
+// moderately more executions, and changes nothing if every update counts.
 func TestSatisfyFeedback(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	const slots = 20_000
@@ -126,7 +127,8 @@ func TestSatisfyFeedback(t *testing.T) {
 	}
 }
 
-// What is updated in working hours is executed mostly then and soon after.
+// TestSatisfyLearnsTheDay checks that a query that is updated in working hours is
+// executed mostly then and soon after.
 func TestSatisfyLearnsTheDay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	const slots = 24 * 7 * 30 // of an hour
@@ -153,8 +155,9 @@ func TestSatisfyLearnsTheDay(t *testing.T) {
 	}
 }
 
-// A holder's window lets a query be executed at the end of that, and a
-// max_staleness runs before the rule does.
+// TestSatisfyHolders checks that a query is due at the end of the life of the expected
+// update, that max_staleness makes it due earlier, and that the life given in the
+// policy counts.
 func TestSatisfyHolders(t *testing.T) {
 	for _, c := range []struct {
 		holder registry.Holder

@@ -9,14 +9,15 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// later is a time as the clock shows it after the machine was suspended: the
-// clock on the wall went on, the monotonic one did not.
+// later returns a time as the clock shows it after the machine was suspended: the wall
+// clock went on, the monotonic one did not.
 func later(t time.Time, asleep time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&t)) += uint64(asleep/time.Second) << 30
 	return t
 }
 
-// max_staleness and min_interval count the time for which the machine slept.
+// TestSuspended checks that max_staleness and min_interval count the time for which
+// the machine was suspended.
 func TestSuspended(t *testing.T) {
 	pol, err := parse("ttl:max=32")
 	if err != nil {

@@ -2,15 +2,15 @@ package plan
 
 import "github.com/freshet/freshet/registry"
 
-// A tally counts an endpoint's queries by state. It is updated with every change of
-// a query, so reading it costs nothing.
+// A tally counts an endpoint's queries by state. Every change of a query updates it,
+// so reading costs nothing.
 type tally struct {
 	states  [6]int // as in registry.States
 	results int    // queries that have a result
 }
 
 func stateIndex(s registry.State) int {
-	switch s { // by hand: a slot does this for each query that it runs
+	switch s { // a switch, because every execution calls this
 	case registry.New:
 		return 0
 	case registry.Live:
@@ -36,7 +36,7 @@ func (t *tally) all() map[registry.State]int {
 	return m
 }
 
-// move replaces what a query counts as.
+// move changes what a query counts as.
 func (t *tally) move(c *item, to tallied) {
 	for _, x := range []struct {
 		of tallied

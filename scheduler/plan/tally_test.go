@@ -10,7 +10,7 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// The tally is what a full count gives.
+// TestTallyIsTheCount compares the tally with a full count.
 func TestTallyIsTheCount(t *testing.T) {
 	for i, s := range registry.States() {
 		if stateIndex(s) != i {
@@ -42,7 +42,7 @@ func TestTallyIsTheCount(t *testing.T) {
 		case random.IntN(20) == 0:
 			p.drop(id)
 		case random.IntN(5) == 0:
-			p.advance(p.now.Add(time.Duration(random.IntN(30)) * time.Minute))
+			p.Advance(p.now.Add(time.Duration(random.IntN(30)) * time.Minute))
 		default:
 			s := c.Stats
 			o := outcomes[random.IntN(len(outcomes))]

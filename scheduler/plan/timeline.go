@@ -7,13 +7,13 @@ import (
 )
 
 // A timeline computes the median of all durations added. It counts equal durations
-// together: those of one query differ little, and long histories are measured in
-// whole milliseconds.
+// together: those of one query differ little, and long histories are in whole
+// milliseconds.
 type timeline struct {
 	piles []pile // ascending
 	n     int    // durations added
-	mid   int    // index of the pile that contains number n/2, from 0, in ascending order
-	below int    // durations in the piles before it
+	mid   int    // index of the pile with the element n/2 of the sorted durations
+	below int    // durations in the piles before mid
 }
 
 type pile struct {
@@ -43,7 +43,7 @@ func (l *timeline) add(d time.Duration) {
 	}
 }
 
-const steps = 16 // that cost less than a binary search
+const steps = 16 // up to here a linear search costs less than a binary one
 
 // find returns the index of the first pile that is not below d. Most durations are
 // near the median, so the search starts there.
@@ -63,8 +63,8 @@ func (l *timeline) find(d time.Duration) int {
 	return i
 }
 
-// median requires at least one duration. For an even number it is the mean of the
-// middle two.
+// median returns the median of at least one duration. For an even number it is the
+// mean of the middle two.
 func (l *timeline) median() time.Duration {
 	upper := l.piles[l.mid].d
 	if l.n%2 == 1 || l.n/2 > l.below {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The median is that of the sorted list of all, after each addition, whether
-// durations repeat or not.
+// TestTimelineMedian compares the median with that of the sorted list after each
+// addition, whether durations repeat or not.
 func TestTimelineMedian(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int64{1, 3, 20, 1 << 40}).Draw(t, "most")

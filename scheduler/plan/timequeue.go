@@ -1,10 +1,11 @@
 package plan
 
-// A timeQueue holds items that wait for a time, soonest first. Each knows until
-// when, so that it can be taken out.
+// A timeQueue holds items that wait for a time, in the order of times. Each item knows
+// its time, so it can be removed.
 type timeQueue struct{ order blocks }
 
-// entry is a candidate's place. A time has more digits than a float.
+// entry is the list entry of an item. A time has more digits than a float64, so it
+// takes two.
 func (q *timeQueue) entry(c *item) listEntry {
 	return listEntry{value: float64(c.time >> 32), low: float64(c.time & (1<<32 - 1)), id: c.prefix, c: c}
 }
@@ -16,7 +17,7 @@ func (q *timeQueue) set(c *item, at int64) {
 	q.order.put(q.entry(c))
 }
 
-// drop ends c's waiting, if it waits.
+// drop removes c if it waits.
 func (q *timeQueue) drop(c *item) {
 	if c.timed {
 		q.order.cut(q.entry(c))
@@ -24,7 +25,7 @@ func (q *timeQueue) drop(c *item) {
 	}
 }
 
-// due takes out the first that waits until at or less.
+// due removes and returns the first item that waits until at or earlier.
 func (q *timeQueue) due(at int64) *item {
 	c := q.order.fits(0)
 	if c == nil || c.time > at {

@@ -8,27 +8,26 @@ import (
 	"github.com/freshet/freshet/scheduler/internal/selection"
 )
 
-// A waitList keeps candidates in order. A policy that gives new keys to all in each
-// slot would sort all for the few that the budget reaches; so those that come after
-// edge are pending, or still in the policy's table, until they are asked for.
+// A waitList keeps items in order. A policy that assigns new keys in each slot would
+// have to sort all items for the few that the budget reaches. So the items after edge
+// stay pending, or in the policy's table, until they are needed.
 type waitList struct {
 	sorted  blocks
-	n       int // entries in order
+	n       int // entries in sorted
 	pending []listEntry
 	edge    listEntry
-	least   time.Duration // at most the smallest estimate of those that are pending
-	batch   int           // how many are put in order next
-	source  *source       // has others, which come before those that are pending; or nil
+	least   time.Duration // lower bound of the estimates of pending
+	batch   int           // entries that flush sorts next
+	source  *source       // has more items, which precede pending; or nil
 }
 
 const firstBatch = 128
 
 func (t *waitList) len() int { return t.n + t.unsorted() }
 
-// unsorted counts what is not in order.
+// unsorted counts the items that are not in sorted.
 func (t *waitList) unsorted() int { return len(t.pending) + t.source.len() }
 
-// insert puts c in its place.
 func (t *waitList) insert(c *item) {
 	c.in = t
 	t.source.put(c)
@@ -40,7 +39,7 @@ func (t *waitList) insert(c *item) {
 	}
 }
 
-// remove takes out c, whose place in the order must be that of its insertion.
+// remove removes c. Its order must be the same as when it was inserted.
 func (t *waitList) remove(c *item) {
 	c.in = nil
 	if t.source.remove(c) {
@@ -54,7 +53,7 @@ func (t *waitList) remove(c *item) {
 	}
 }
 
-// deferred says whether an entry is, or belongs, among those that are pending.
+// deferred reports whether an entry is pending or would be.
 func (t *waitList) deferred(e *listEntry) bool { return t.unsorted() > 0 && t.edge.before(e) }
 
 func (t *waitList) postpone(e listEntry) {
@@ -62,7 +61,7 @@ func (t *waitList) postpone(e listEntry) {
 	t.least = min(t.least, e.estimate)
 }
 
-// withdraw takes out one that is pending.
+// withdraw removes a pending item.
 func (t *waitList) withdraw(c *item) {
 	i := slices.IndexFunc(t.pending, func(e listEntry) bool { return e.c == c })
 	last := len(t.pending) - 1
@@ -70,8 +69,7 @@ func (t *waitList) withdraw(c *item) {
 	t.pending = t.pending[:last]
 }
 
-// load makes the list hold exactly these candidates, which come in no order, in
-// time that grows with their number.
+// load replaces the items by these, which are in no order. It takes linear time.
 func (t *waitList) load(list []*item) {
 	t.empty()
 	for _, c := range list {
@@ -86,8 +84,8 @@ func (t *waitList) empty() {
 	t.edge, t.least, t.batch = listEntry{value: math.Inf(-1)}, math.MaxInt64, firstBatch
 }
 
-// reload leaves what the source holds to the source, which has a new plan, and in
-// order only what goes before all policies.
+// reload leaves the items of the source to its new plan. Only refresh requests stay in
+// order.
 func (t *waitList) reload() {
 	var first []listEntry
 	for _, b := range t.sorted {
@@ -101,10 +99,10 @@ func (t *waitList) reload() {
 	t.n = len(first)
 }
 
-// first returns the first candidate, nil when there is none.
+// first returns the first item, nil if there is none.
 func (t *waitList) first() *item { return t.fits(math.MaxInt64) }
 
-// fits returns the first candidate whose estimate is at most left.
+// fits returns the first item whose estimate is at most left.
 func (t *waitList) fits(left time.Duration) *item {
 	c := t.sorted.fits(left)
 	for c == nil && t.more(left) {
@@ -114,12 +112,13 @@ func (t *waitList) fits(left time.Duration) *item {
 	return c
 }
 
-// more says whether those not in order may hold one whose estimate is at most left.
+// more reports whether an item that is not sorted may have an estimate of at most
+// left.
 func (t *waitList) more(left time.Duration) bool {
 	return len(t.pending) > 0 && t.least <= left || t.source.len() > 0 && (left == math.MaxInt64 || t.source.least() <= left)
 }
 
-// flush puts the next ones in order, more each time.
+// flush sorts the next items, twice as many each time.
 func (t *waitList) flush() {
 	if t.source.len() > 0 {
 		t.receive(t.source.next())
@@ -139,7 +138,7 @@ func (t *waitList) flush() {
 	}
 }
 
-// append puts entries in order that come after all that are.
+// append adds entries that come after all sorted ones.
 func (t *waitList) append(next []listEntry) {
 	if len(next) == 0 {
 		return
@@ -150,8 +149,8 @@ func (t *waitList) append(next []listEntry) {
 	t.edge = next[len(next)-1]
 }
 
-// receive takes in what comes from the source. Its last ones may be worth nothing,
-// so they need not come before those that were inserted since.
+// receive adds entries of the source. The last ones of a plan may have the lowest
+// rank, so they need not precede the entries inserted since.
 func (t *waitList) receive(next []listEntry) {
 	if t.source.len() > 0 || len(t.pending) == 0 {
 		t.append(next)
@@ -162,7 +161,7 @@ func (t *waitList) receive(next []listEntry) {
 	}
 }
 
-// sort puts everything in order.
+// sort sorts all items.
 func (t *waitList) sort() {
 	if t.source.len() > 0 {
 		t.receive(t.source.all())
@@ -173,34 +172,34 @@ func (t *waitList) sort() {
 	}
 }
 
-// after returns the first candidate of a higher class.
+// after returns the first item of a class above the given one.
 func (t *waitList) after(class int) *item {
 	t.sort()
 	return t.sorted.after(class)
 }
 
-// place returns the rank of c, from 1, and the cost of all before it.
+// place returns the rank of c, from 1, and the cost of all items before it.
 func (t *waitList) place(c *item) (rank int, cost time.Duration) {
 	t.sort()
 	e := listEntryOf(c)
 	return t.sorted.place(&e)
 }
 
-// take walks in order and calls accept for each candidate whose estimate is at
-// most what accept last returned.
+// take calls accept, in order, for each item whose estimate is at most left. accept
+// returns the new value of left.
 func (t *waitList) take(left time.Duration, accept func(*item) time.Duration) {
 	t.sort()
 	t.sorted.take(left, accept)
 }
 
-// all lists the candidates in order.
+// all lists the items in order.
 func (t *waitList) all() []*item {
 	t.sort()
 	return t.sorted.list(make([]*item, 0, t.len()))
 }
 
-// unordered appends all candidates to a list, in no order. It is for lists without
-// a source.
+// unordered appends all items to a list, in no order. The waitList must have no
+// source.
 func (t *waitList) unordered(list []*item) []*item {
 	list = t.sorted.list(list)
 	for i := range t.pending {

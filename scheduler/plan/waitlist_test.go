@@ -11,8 +11,8 @@ import (
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
-// TestWaitList does to a list of several blocks what slots do, and compares
-// everything that it says of the order with a sorted list.
+// TestWaitList applies the operations of slots to a list of several blocks, and
+// compares all answers about the order with a sorted list.
 func TestWaitList(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -76,7 +76,7 @@ func TestWaitList(t *testing.T) {
 	}
 }
 
-// order is before, written differently.
+// order is a second implementation of before.
 func order(a, b *item) int {
 	switch {
 	case before(a, b):
@@ -122,7 +122,7 @@ func compareList(t *testing.T, tr *waitList, list []*item, r *rand.Rand) {
 	}
 }
 
-// check holds what a block says of its entries against them, and that no block is
+// check compares a block's sum and bound with its entries, and checks that no block is
 // empty.
 func (l blocks) check(t *testing.T) {
 	t.Helper()
@@ -140,7 +140,8 @@ func (l blocks) check(t *testing.T) {
 	}
 }
 
-// However queries come and go, the list takes little more room than they need.
+// TestWaitListStaysDense checks that the list takes little more room than its entries
+// need, however queries come and go.
 func TestWaitListStaysDense(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l waitList
